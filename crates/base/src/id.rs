@@ -1,0 +1,74 @@
+//! Ids as types, so that a worker is never passed where a queue is meant.
+
+use std::fmt;
+
+/// A thread of the data plane, or of an application in packet mode, that owns flow groups.
+///
+/// Stable for the life of the worker: nothing renumbers when another one comes or goes. Below
+/// [`WorkerId::LIMIT`], because the owner table keeps a flag in the spare bit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct WorkerId(pub u16);
+
+impl WorkerId {
+    /// Ids are smaller than this.
+    pub const LIMIT: u16 = 0x3fff;
+
+    /// The id as an index of per-worker arrays.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// `flow hash & (groups - 1)`: the unit that is owned and moved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct FlowGroup(pub u32);
+
+impl FlowGroup {
+    /// The id as an index of per-group arrays.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Keyed Toeplitz hash of a flow's 5-tuple, always computed by us (a port's own hash is not
+/// trusted: on veth it changes in the life of a flow).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct FlowHash(pub u32);
+
+/// A NIC or something that looks like one; the index of its entry in the configuration.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct PortId(pub u16);
+
+/// A receive/transmit queue pair of a port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct QueueId(pub u16);
+
+/// Counts published owner tables.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct Epoch(pub u32);
+
+impl Epoch {
+    /// The epoch after this one.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0.wrapping_add(1))
+    }
+}
+
+impl fmt::Display for WorkerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+impl fmt::Display for FlowGroup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
