@@ -1,0 +1,167 @@
+//! The right to the bytes of one packet.
+//!
+//! A [`Frame`] is made only by its [`crate::FramePool`], cannot be copied, and moves through rings
+//! by value: whoever holds it is the only one who can reach the bytes. That is the whole ownership
+//! argument of the data path, and it is checked by the compiler. A frame that is dropped instead
+//! of given back is lost to its pool (never unsafe); the pool counts it as outstanding.
+
+use std::fmt;
+use std::ptr::NonNull;
+
+use arrayvec::ArrayVec;
+use base::{BURST, FrameDesc, FrameMeta};
+
+/// Up to [`BURST`] frames: the unit of work.
+pub type Batch = ArrayVec<Frame, BURST>;
+
+/// One packet in one chunk of a pool, and what is known of it.
+#[must_use = "a dropped frame is lost to its pool: give it back"]
+pub struct Frame {
+    /// First byte of the chunk.
+    chunk: NonNull<u8>,
+    chunk_bytes: u32,
+    /// Region offset of the chunk. `desc.offset - chunk_offset` is the room before the packet.
+    chunk_offset: u32,
+    /// Invariant: `chunk_offset <= offset` and `offset + len <= chunk_offset + chunk_bytes`.
+    desc: FrameDesc,
+}
+
+// SAFETY: the frame is the only way to its chunk, so moving it moves the right to the bytes.
+unsafe impl Send for Frame {}
+// SAFETY: a shared frame only gives shared slices.
+unsafe impl Sync for Frame {}
+
+impl Frame {
+    /// A frame over one chunk, holding an empty packet after `headroom` bytes.
+    ///
+    /// # Safety
+    /// `chunk` points at `chunk_bytes` bytes that stay mapped while the frame lives and that
+    /// nothing else reads or writes until the frame is consumed; `headroom <= chunk_bytes`.
+    pub(crate) unsafe fn new(
+        chunk: NonNull<u8>,
+        chunk_offset: u32,
+        chunk_bytes: u32,
+        headroom: u32,
+    ) -> Self {
+        debug_assert!(headroom <= chunk_bytes);
+        let desc = FrameDesc {
+            offset: chunk_offset + headroom,
+            len: 0,
+            meta: FrameMeta::UNKNOWN,
+        };
+        Self {
+            chunk,
+            chunk_bytes,
+            chunk_offset,
+            desc,
+        }
+    }
+
+    /// The packet.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        let start = (self.desc.offset - self.chunk_offset) as usize;
+        // SAFETY: by the invariant of `desc` the range lies in the chunk, and the chunk is ours.
+        unsafe {
+            std::slice::from_raw_parts(self.chunk.as_ptr().add(start), self.desc.len as usize)
+        }
+    }
+
+    /// The packet, to be changed in place.
+    #[inline]
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        let start = (self.desc.offset - self.chunk_offset) as usize;
+        // SAFETY: as for `bytes`, and `&mut self` is the only access to the only frame of it.
+        unsafe {
+            std::slice::from_raw_parts_mut(self.chunk.as_ptr().add(start), self.desc.len as usize)
+        }
+    }
+
+    /// Makes the packet `len` bytes long, keeping its start; false (and no change) when the chunk
+    /// has no room for that. Bytes that come into view hold whatever the chunk held.
+    #[inline]
+    #[must_use]
+    pub fn set_len(&mut self, len: usize) -> bool {
+        if len > self.room() {
+            return false;
+        }
+        self.desc.len = len as u32;
+        true
+    }
+
+    /// The largest length that [`Self::set_len`] takes.
+    #[inline]
+    pub fn room(&self) -> usize {
+        (self.chunk_offset + self.chunk_bytes - self.desc.offset) as usize
+    }
+
+    /// Bytes of the packet.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.desc.len as usize
+    }
+
+    /// Whether the packet has no bytes.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.desc.len == 0
+    }
+
+    /// Copies `packet` in; false (and an unchanged frame) when it does not fit.
+    #[must_use]
+    pub fn fill(&mut self, packet: &[u8]) -> bool {
+        if !self.set_len(packet.len()) {
+            return false;
+        }
+        self.bytes_mut().copy_from_slice(packet);
+        true
+    }
+
+    /// The form that may cross a process boundary.
+    #[inline]
+    pub fn desc(&self) -> &FrameDesc {
+        &self.desc
+    }
+
+    /// What is known of the packet.
+    #[inline]
+    pub fn meta(&self) -> &FrameMeta {
+        &self.desc.meta
+    }
+
+    /// What is known of the packet, to be changed.
+    #[inline]
+    pub fn meta_mut(&mut self) -> &mut FrameMeta {
+        &mut self.desc.meta
+    }
+
+    /// Places the packet at region offset `offset`; false when that leaves the chunk.
+    #[inline]
+    pub(crate) fn place(&mut self, offset: u32, len: u32) -> bool {
+        let end = self.chunk_offset + self.chunk_bytes;
+        if offset < self.chunk_offset || offset > end || len > end - offset {
+            return false;
+        }
+        self.desc.offset = offset;
+        self.desc.len = len;
+        true
+    }
+
+    #[inline]
+    pub(crate) fn chunk_offset(&self) -> u32 {
+        self.chunk_offset
+    }
+
+    #[inline]
+    pub(crate) fn chunk(&self) -> NonNull<u8> {
+        self.chunk
+    }
+}
+
+impl fmt::Debug for Frame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Frame")
+            .field("desc", &self.desc)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,112 @@
+//! Who won the race between "detached" and "aborted".
+//!
+//! The dispatcher opens a hand-over, sends its [`Ticket`] down the old owner's ring, and holds the
+//! moving packets. The old owner, when it reaches the ticket, *detaches*; the dispatcher, at its
+//! deadline, *aborts*. Both try to leave the open phase by one compare-exchange on one word, so
+//! exactly one of them wins and both know who. A ticket that comes late (its slot was used again
+//! for another hand-over) carries an old number and can do nothing.
+
+use crate::sync::{Arc, AtomicU32, Ordering, OwnLine};
+
+/// Names one hand-over: travels by value in a ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticket {
+    slot: u16,
+    /// Which use of the slot.
+    turn: u32,
+}
+
+impl Ticket {
+    /// The slot, as an index of the dispatcher's own array of hand-overs.
+    pub const fn slot(self) -> usize {
+        self.slot as usize
+    }
+}
+
+/// The phases of all hand-overs under way, shared by the dispatcher and every worker.
+///
+/// Word of a slot: `turn << 2 | phase`. Cloning gives another view of the same words.
+#[derive(Clone, Debug)]
+pub struct Handovers {
+    words: Arc<Box<[OwnLine<AtomicU32>]>>,
+}
+
+const FREE: u32 = 0;
+const OPEN: u32 = 1;
+const DETACHED: u32 = 2;
+const ABORTED: u32 = 3;
+const PHASE_MASK: u32 = 3;
+/// Turns wrap after 2^30 uses of one slot; a ticket that old is in no ring any more.
+const TURN_MASK: u32 = u32::MAX >> 2;
+
+impl Handovers {
+    /// Room for `slots` hand-overs at once.
+    ///
+    /// # Panics
+    /// Above 65,535: a programmer's error.
+    pub fn new(slots: usize) -> Self {
+        assert!(
+            slots <= usize::from(u16::MAX),
+            "hand-over slots are numbered by 16 bits"
+        );
+        let words = (0..slots).map(|_| OwnLine(AtomicU32::new(FREE))).collect();
+        Self {
+            words: Arc::new(words),
+        }
+    }
+
+    /// How many hand-overs can be under way at once.
+    pub fn slots(&self) -> usize {
+        self.words.len()
+    }
+
+    /// Opens a hand-over in a slot that the caller knows to be closed.
+    pub fn open(&self, slot: usize) -> Ticket {
+        let word = &self.words[slot].0;
+        let turn = (word.load(Ordering::Relaxed) >> 2).wrapping_add(1) & TURN_MASK;
+        // Relaxed: the ticket reaches the old owner through a ring, whose Release and Acquire
+        // order this store before its compare-exchange.
+        word.store(turn << 2 | OPEN, Ordering::Relaxed);
+        Ticket {
+            slot: slot as u16,
+            turn,
+        }
+    }
+
+    /// The old owner has completed everything before the ticket and gives the groups up.
+    /// False: it was aborted; the groups stay.
+    #[must_use]
+    pub fn detach(&self, ticket: Ticket) -> bool {
+        self.leave_open(ticket, DETACHED)
+    }
+
+    /// The dispatcher gives the hand-over up. False: the old owner has detached; it must go on.
+    #[must_use]
+    pub fn abort(&self, ticket: Ticket) -> bool {
+        self.leave_open(ticket, ABORTED)
+    }
+
+    fn leave_open(&self, ticket: Ticket, phase: u32) -> bool {
+        let open = ticket.turn << 2 | OPEN;
+        // AcqRel: the winner's earlier writes (a detached job's flow state) are seen by the loser
+        // and by whoever reads the word later; the packets themselves are ordered by the rings.
+        self.words[ticket.slot()]
+            .0
+            .compare_exchange(
+                open,
+                ticket.turn << 2 | phase,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            )
+            .is_ok()
+    }
+
+    /// Whether the old owner has detached, for checks and displays.
+    pub fn is_detached(&self, ticket: Ticket) -> bool {
+        let word = self.words[ticket.slot()].0.load(Ordering::Acquire);
+        word >> 2 == ticket.turn && word & PHASE_MASK == DETACHED
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,28 @@
+//! Memory that several threads or processes share: regions, frames, rings, hand-over, doorbells.
+//!
+//! One of the crates that may use `unsafe`. What it exports is safe: a [`Frame`] or a ring end is
+//! a token that only its holder can use, so the crates above stay free of `unsafe`.
+
+/// A wake-up that costs a system call only when somebody sleeps.
+pub mod doorbell;
+/// Per-flow bytes that outlive a move from worker to worker.
+pub mod flow_state;
+/// The right to the bytes of one packet.
+pub mod frame;
+/// Who won the race between "detached" and "aborted".
+pub mod handover;
+/// The frames of one region, lent out and taken back.
+pub mod pool;
+/// A sealed memfd, mapped, with the header that makes its layout negotiable.
+pub mod region;
+/// Single-producer single-consumer ring.
+pub mod spsc;
+mod sync;
+
+pub use doorbell::Doorbell;
+pub use flow_state::{FlowState, StateMiss};
+pub use frame::{Batch, Frame};
+pub use handover::{Handovers, Ticket};
+pub use pool::{FramePool, PoolConfig};
+pub use region::{Region, RegionError};
+pub use spsc::{Consumer, Producer, ring};

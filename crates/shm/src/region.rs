@@ -1,0 +1,193 @@
+//! A sealed memfd, mapped, with the header that makes its layout negotiable.
+//!
+//! A region is the only kind of memory that may be shown to another process. Its size is sealed
+//! (a peer that shrinks it cannot make us fault) and its first bytes say what it is, so that an
+//! old program and a new daemon notice each other instead of misreading.
+
+use std::fmt;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::mm::{MapFlags, ProtFlags};
+
+/// First word of every region: "CALISTO1" in memory order.
+pub const REGION_MAGIC: u64 = u64::from_le_bytes(*b"CALISTO1");
+
+/// Layout version of [`RegionHeader`]; a reader refuses any other.
+pub const REGION_VERSION: u32 = 1;
+
+/// The first bytes of a region. Plain data, little endian like the machine (Calisto runs on
+/// x86-64 and little-endian arm64).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct RegionHeader {
+    /// [`REGION_MAGIC`].
+    pub magic: u64,
+    /// [`REGION_VERSION`].
+    pub version: u32,
+    /// What the content is: frames, rings, flow state.
+    pub kind: RegionKind,
+    /// Bits of optional features; an unknown bit must be refused.
+    pub features: u64,
+    /// Bytes from the region's start to its content.
+    pub content_offset: u64,
+    /// Bytes of content.
+    pub content_bytes: u64,
+}
+
+/// What a region holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum RegionKind {
+    /// Packet frames of one size; the header sits in chunk 0, which is never given out.
+    Frames = 1,
+    /// Per-flow bytes.
+    FlowState = 2,
+}
+
+/// A mapped memfd of fixed size.
+#[derive(Debug)]
+pub struct Region {
+    base: NonNull<u8>,
+    bytes: usize,
+    file: OwnedFd,
+}
+
+// SAFETY: a `Region` is an address range; who may touch which bytes is decided by the types that
+// hand out parts of it (`Frame`, `FlowState`), and those carry their own argument.
+unsafe impl Send for Region {}
+// SAFETY: as for `Send`; `&Region` gives out no reference to the bytes.
+unsafe impl Sync for Region {}
+
+impl Region {
+    /// Makes a region of at least `content_bytes` after a content offset of `content_offset`,
+    /// all pages present (a page fault on the data path costs 2.6 us).
+    ///
+    /// # Errors
+    /// The system call that failed, and what to do.
+    pub fn create(
+        name: &str,
+        kind: RegionKind,
+        content_offset: usize,
+        content_bytes: usize,
+    ) -> Result<Self, RegionError> {
+        let page = rustix::param::page_size();
+        let bytes = content_offset
+            .max(size_of::<RegionHeader>())
+            .checked_add(content_bytes)
+            .and_then(|bytes| bytes.checked_next_multiple_of(page))
+            .ok_or(RegionError {
+                step: "size",
+                bytes: usize::MAX,
+                errno: rustix::io::Errno::NOMEM,
+            })?;
+        let failed = |step| move |errno| RegionError { step, bytes, errno };
+        let file = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
+            .map_err(failed("memfd_create"))?;
+        rustix::fs::ftruncate(&file, bytes as u64).map_err(failed("ftruncate"))?;
+        rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)
+            .map_err(failed("F_ADD_SEALS"))?;
+        // SAFETY: a fresh mapping at an address of the kernel's choice aliases nothing of ours,
+        // and the sealed size keeps every page of it backed for as long as it is mapped.
+        let base = unsafe {
+            rustix::mm::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::SHARED | MapFlags::POPULATE,
+                &file,
+                0,
+            )
+        }
+        .map_err(failed("mmap"))?;
+        let base = NonNull::new(base.cast::<u8>()).expect("mmap never returns page zero");
+        let region = Self { base, bytes, file };
+        let header = RegionHeader {
+            magic: REGION_MAGIC,
+            version: REGION_VERSION,
+            kind,
+            features: 0,
+            content_offset: content_offset as u64,
+            content_bytes: content_bytes as u64,
+        };
+        // SAFETY: the mapping is page aligned and longer than a header, and nobody else has it yet.
+        unsafe { region.base.as_ptr().cast::<RegionHeader>().write(header) };
+        Ok(region)
+    }
+
+    /// The first byte. Which bytes may be touched is up to the type that owns the region.
+    pub fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    /// Length of the mapping.
+    pub fn len_bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl AsFd for Region {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: base and length are those of our own mapping; the types that lend out parts of
+        // it keep it alive while anything is lent.
+        let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.bytes) };
+        debug_assert!(
+            unmapped.is_ok(),
+            "unmapping a whole own mapping cannot fail"
+        );
+    }
+}
+
+/// Making a region failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RegionError {
+    step: &'static str,
+    bytes: usize,
+    errno: rustix::io::Errno,
+}
+
+impl fmt::Display for RegionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { step, bytes, errno } = self;
+        write!(
+            f,
+            "cannot make a shared region of {bytes} bytes: {step}: {errno}; \
+             ask for fewer or smaller frames, or raise the memory limit of this process"
+        )
+    }
+}
+
+impl std::error::Error for RegionError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_region_is_filled_with_zeros_after_its_header_and_cannot_be_resized() {
+        let region =
+            Region::create("test", RegionKind::Frames, 4096, 8192).expect("12 KiB fit anywhere");
+        assert_eq!(region.len_bytes(), 12288);
+        // SAFETY: offset 4096 is inside the mapping and nobody else has it.
+        assert_eq!(unsafe { region.base().as_ptr().add(4096).read() }, 0);
+        assert!(rustix::fs::ftruncate(&region, 1 << 20).is_err());
+        assert!(rustix::fs::ftruncate(&region, 0).is_err());
+    }
+
+    #[test]
+    fn a_region_too_large_for_any_machine_is_refused_with_a_sentence() {
+        let error = Region::create("test", RegionKind::Frames, 4096, usize::MAX - 5000)
+            .expect_err("nobody has 16 EiB");
+        assert!(
+            error.to_string().contains("fewer or smaller frames"),
+            "{error}"
+        );
+    }
+}
