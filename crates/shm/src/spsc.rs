@@ -39,6 +39,7 @@ pub fn ring<T: Send>(capacity: usize) -> (Producer<T>, Consumer<T>) {
     let consumer = Consumer {
         shared,
         head: 0,
+        released: 0,
         tail_seen: 0,
     };
     (producer, consumer)
@@ -188,7 +189,9 @@ impl<T> Drop for Producer<T> {
 /// The end that reads.
 pub struct Consumer<T> {
     shared: Arc<Shared<T>>,
+    /// Next item to read. After `release`: equal to `released` and the shared head.
     head: usize,
+    released: usize,
     /// The producer's tail when last read; the true one is never behind it.
     tail_seen: usize,
 }
@@ -198,7 +201,7 @@ impl<T: Send> Consumer<T> {
     #[inline]
     pub fn pop(&mut self) -> Option<T> {
         let item = self.read()?;
-        self.shared.head.0.store(self.head, Ordering::Release);
+        self.release();
         Some(item)
     }
 
@@ -210,12 +213,40 @@ impl<T: Send> Consumer<T> {
             let Some(item) = self.read() else { break };
             items.push(item);
         }
-        let taken = items.len() - before;
-        if taken > 0 {
+        self.release();
+        items.len() - before
+    }
+
+    /// The oldest item, left in the ring: the way to work on it in place and to take it only
+    /// when the work is complete, so that the ring still holds what a dying consumer left undone.
+    #[inline]
+    pub fn peek(&mut self) -> Option<&mut T> {
+        if !self.has_next() {
+            return None;
+        }
+        // SAFETY: `head` is in `head..tail`, so the slot is initialised and ours; the reference
+        // borrows the only consumer, which cannot move past the slot meanwhile.
+        let item = self
+            .shared
+            .slot(self.head)
+            .with_mut(|slot| unsafe { (*slot).assume_init_mut() });
+        Some(item)
+    }
+
+    /// Takes the oldest item but does not tell the producer yet: see [`Self::release`].
+    #[inline]
+    pub fn take(&mut self) -> Option<T> {
+        self.read()
+    }
+
+    /// Tells the producer how far [`Self::take`] has come: one index store for many items.
+    #[inline]
+    pub fn release(&mut self) {
+        if self.head != self.released {
+            self.released = self.head;
             // Release pairs with the producer's Acquire of `head`: our reads are over.
             self.shared.head.0.store(self.head, Ordering::Release);
         }
-        taken
     }
 
     /// Items published and not taken. Exact but for a publication under way.
@@ -240,13 +271,18 @@ impl<T: Send> Consumer<T> {
     }
 
     #[inline]
-    fn read(&mut self) -> Option<T> {
+    fn has_next(&mut self) -> bool {
         if self.head == self.tail_seen {
             // Acquire pairs with the producer's Release of `tail`.
             self.tail_seen = self.shared.tail.0.load(Ordering::Acquire);
-            if self.head == self.tail_seen {
-                return None;
-            }
+        }
+        self.head != self.tail_seen
+    }
+
+    #[inline]
+    fn read(&mut self) -> Option<T> {
+        if !self.has_next() {
+            return None;
         }
         // SAFETY: `head` is in `head..tail`: written, published to us, and not read before.
         let item = self
@@ -255,6 +291,13 @@ impl<T: Send> Consumer<T> {
             .with(|slot| unsafe { (*slot).assume_init_read() });
         self.head = self.head.wrapping_add(1);
         Some(item)
+    }
+}
+
+impl<T> Drop for Consumer<T> {
+    fn drop(&mut self) {
+        // What was taken must not be dropped a second time with the ring.
+        self.shared.head.0.store(self.head, Ordering::Release);
     }
 }
 

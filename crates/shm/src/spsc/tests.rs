@@ -17,6 +17,9 @@ mod oracle {
         Push(u16),
         Pop,
         PopBatch,
+        Peek,
+        Take,
+        Release,
     }
 
     fn step() -> impl Strategy<Value = Step> {
@@ -26,6 +29,9 @@ mod oracle {
             2 => any::<u16>().prop_map(Step::Push),
             2 => Just(Step::Pop),
             1 => Just(Step::PopBatch),
+            1 => Just(Step::Peek),
+            1 => Just(Step::Take),
+            1 => Just(Step::Release),
         ]
     }
 
@@ -38,10 +44,12 @@ mod oracle {
             let capacity = 1_usize << capacity_log2;
             let (mut producer, mut consumer) = ring(capacity);
             let (mut staged, mut published) = (VecDeque::new(), VecDeque::new());
+            // Taken but not released: the producer still counts these as in the ring.
+            let mut unreleased = 0;
             for step in steps {
                 match step {
                     Step::Stage(item) => {
-                        let full = staged.len() + published.len() == capacity;
+                        let full = staged.len() + published.len() + unreleased == capacity;
                         prop_assert_eq!(producer.stage(item), if full { Err(item) } else { Ok(()) });
                         if !full { staged.push_back(item); }
                     }
@@ -50,24 +58,39 @@ mod oracle {
                         published.append(&mut staged);
                     }
                     Step::Push(item) => {
-                        let full = staged.len() + published.len() == capacity;
+                        let full = staged.len() + published.len() + unreleased == capacity;
                         prop_assert_eq!(producer.push(item), if full { Err(item) } else { Ok(()) });
                         if !full {
                             staged.push_back(item);
                             published.append(&mut staged);
                         }
                     }
-                    Step::Pop => prop_assert_eq!(consumer.pop(), published.pop_front()),
+                    Step::Pop => {
+                        let expected = published.pop_front();
+                        if expected.is_some() { unreleased = 0; }
+                        prop_assert_eq!(consumer.pop(), expected);
+                    }
+                    Step::Peek => prop_assert_eq!(consumer.peek(), published.front_mut()),
+                    Step::Take => {
+                        let expected = published.pop_front();
+                        unreleased += usize::from(expected.is_some());
+                        prop_assert_eq!(consumer.take(), expected);
+                    }
+                    Step::Release => {
+                        consumer.release();
+                        unreleased = 0;
+                    }
                     Step::PopBatch => {
                         let mut items = ArrayVec::<u16, 4>::new();
                         let taken = consumer.pop_batch(&mut items);
+                        unreleased = 0;
                         prop_assert_eq!(taken, items.len());
                         for item in items { prop_assert_eq!(Some(item), published.pop_front()); }
                         prop_assert!(taken == 4 || published.is_empty());
                     }
                 }
                 prop_assert_eq!(consumer.len(), published.len());
-                prop_assert_eq!(producer.len(), staged.len() + published.len());
+                prop_assert_eq!(producer.len(), staged.len() + published.len() + unreleased);
                 prop_assert_eq!(producer.room(), capacity - producer.len());
             }
         }
@@ -82,8 +105,9 @@ mod oracle {
         }
         producer.publish();
         assert!(consumer.pop().is_some());
+        assert!(consumer.take().is_some(), "taken and never released");
         assert!(producer.stage(Arc::clone(&witness)).is_ok());
-        assert_eq!(Arc::strong_count(&witness), 6);
+        assert_eq!(Arc::strong_count(&witness), 5);
         drop(producer);
         assert!(!consumer.has_producer());
         drop(consumer);
