@@ -1,0 +1,376 @@
+//! The loop's promises under any order of events, with a shell that fails at random.
+
+use base::FlowHash;
+use proptest::prelude::*;
+
+use super::*;
+use crate::quality::settle;
+use crate::sample::GroupLoad;
+use crate::steer::{self, SteerConfig};
+
+const GROUPS: u32 = 256;
+const VIRTUAL: u32 = 8;
+
+#[derive(Clone, Debug)]
+enum Event {
+    Packet(u32),
+    Tick,
+    Load(u32),
+    Workers(u8),
+    Policy(usize),
+    Pin(u32, u16),
+    Unpin(u32),
+    Import(u16),
+    EndMove { abort: bool },
+    EndEpoch { keeps: u16 },
+    Age,
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        20 => (0..GROUPS + VIRTUAL).prop_map(Event::Packet),
+        20 => Just(Event::Tick),
+        4 => any::<u32>().prop_map(Event::Load),
+        3 => (1..64_u8).prop_map(Event::Workers),
+        2 => (0..steer::NAMES.len()).prop_map(Event::Policy),
+        2 => (0..GROUPS + VIRTUAL, 0..6_u16).prop_map(|(group, worker)| Event::Pin(group, worker)),
+        1 => (0..GROUPS + VIRTUAL).prop_map(Event::Unpin),
+        1 => (0..6_u16).prop_map(Event::Import),
+        6 => any::<bool>().prop_map(|abort| Event::EndMove { abort }),
+        4 => (0..8_u16).prop_map(|keeps| Event::EndEpoch { keeps }),
+        1 => Just(Event::Age),
+    ]
+}
+
+/// A shell in small: does what plans say, late, and sometimes not at all.
+struct Shell {
+    control: Control,
+    live: OwnerTable,
+    shadow: OwnerTable,
+    moves: Vec<Move>,
+    published: bool,
+    plan: Plan,
+    now: Nanos,
+}
+
+impl Shell {
+    fn new(policy: usize) -> Self {
+        let live = OwnerTable::new(GROUPS, VIRTUAL).expect("a power of two");
+        let steer = Self::policy(policy, live.len());
+        let mut control = Control::new(ControlConfig::default(), steer, live.len());
+        control.set_workers(&[WorkerId(0), WorkerId(1)]);
+        let (moves, plan) = (Vec::new(), Plan::default());
+        Self {
+            control,
+            shadow: live.clone(),
+            live,
+            moves,
+            published: false,
+            plan,
+            now: Nanos(1),
+        }
+    }
+
+    fn policy(number: usize, groups: usize) -> Box<dyn Steer> {
+        let (name, _) = steer::NAMES[number];
+        steer::by_name(name, SteerConfig { groups, seed: 7 }).expect("it is in the list")
+    }
+
+    fn begin(&mut self, asked: Move) {
+        let entry = self.live.entry(asked.group);
+        assert_eq!(
+            entry.owner(),
+            Some(asked.from),
+            "a move names the true owner"
+        );
+        assert_ne!(asked.from, asked.to);
+        assert!(!entry.is_moving(), "one hand-over of a group at a time");
+        assert!(
+            !self.published,
+            "no single moves while an epoch is under way"
+        );
+        self.live
+            .set(asked.group, Entry::owned_by(asked.from).with_moving(true));
+        self.moves.push(asked);
+    }
+
+    fn handle(&mut self, event: Event) {
+        self.now += Nanos::from_millis(1);
+        match event {
+            Event::Packet(group) => {
+                let group = FlowGroup(group);
+                let entry = self.live.entry(group);
+                let gone = entry
+                    .owner()
+                    .is_some_and(|owner| !self.control.workers.is_active(owner));
+                // A leaving worker still takes its packets; only what is nobody's is placed.
+                if entry.plain().is_some() || entry.is_moving() || gone {
+                    return;
+                }
+                match self
+                    .control
+                    .place(group, &mut self.live, &mut self.shadow, self.now)
+                {
+                    Some(Placement::Now(worker)) => {
+                        assert_eq!(self.live.entry(group).plain(), Some(worker));
+                    }
+                    Some(Placement::Move(asked)) => self.begin(asked),
+                    None => panic!("there are always workers here"),
+                }
+            }
+            Event::Tick => self.tick(None),
+            Event::Load(heavy) => {
+                let groups = (0..GROUPS + VIRTUAL)
+                    .map(|group| GroupLoad {
+                        packets: (group ^ heavy) % 1000,
+                        idle: Nanos::ZERO,
+                    })
+                    .collect();
+                let load = LoadSample {
+                    now: self.now,
+                    first: FlowGroup(0),
+                    groups,
+                };
+                self.tick(Some(load));
+            }
+            Event::Age => {
+                let groups = vec![
+                    GroupLoad {
+                        packets: 0,
+                        idle: Nanos::FAR_FUTURE
+                    };
+                    GROUPS as usize
+                ];
+                self.tick(Some(LoadSample {
+                    now: self.now,
+                    first: FlowGroup(0),
+                    groups,
+                }));
+            }
+            Event::Workers(mask) => {
+                let active: Vec<WorkerId> = (0..6)
+                    .filter(|bit| mask >> bit & 1 == 1)
+                    .map(WorkerId)
+                    .collect();
+                self.control.set_workers(&active);
+            }
+            Event::Policy(number) => self
+                .control
+                .set_policy(Self::policy(number, self.live.len())),
+            Event::Pin(group, worker) => {
+                let active = self.control.workers.is_active(WorkerId(worker));
+                let pinned = self
+                    .control
+                    .pin(FlowGroup(group), WorkerId(worker), &self.live);
+                assert_eq!(pinned.is_ok(), active);
+            }
+            Event::Unpin(group) => {
+                let _ = self.control.unpin(FlowGroup(group));
+            }
+            Event::Import(worker) => {
+                let owners = vec![Entry::owned_by(WorkerId(worker)); GROUPS as usize];
+                let active = self.control.workers.is_active(WorkerId(worker));
+                assert_eq!(self.control.load(owners, &self.live).is_ok(), active);
+            }
+            Event::EndMove { abort } => {
+                let Some(ended) = self.moves.pop() else {
+                    return;
+                };
+                if abort {
+                    self.control.aborted(ended, &mut self.live, self.now);
+                } else {
+                    self.control.moved(ended, &mut self.live);
+                }
+            }
+            Event::EndEpoch { keeps } => {
+                if !std::mem::take(&mut self.published) {
+                    return;
+                }
+                if keeps < 6 {
+                    let mut next = Some(FlowGroup(0));
+                    while let Some(first) = next {
+                        let kept = |worker| worker == WorkerId(keeps);
+                        next = self.control.revert(
+                            first,
+                            kept,
+                            &mut self.live,
+                            &self.shadow,
+                            self.now,
+                        );
+                    }
+                }
+                self.control.epoch_finished();
+            }
+        }
+        self.check();
+    }
+
+    fn tick(&mut self, load: Option<LoadSample>) {
+        let core = CoreSample {
+            now: self.now,
+            workers: Vec::new(),
+        };
+        let Self {
+            control,
+            live,
+            shadow,
+            plan,
+            ..
+        } = self;
+        control.tick(&core, load.as_ref(), live, shadow, plan);
+        for asked in std::mem::take(&mut self.plan.moves) {
+            if self.live.entry(asked.group).is_moving() {
+                self.control.refused(asked, &mut self.live);
+            } else {
+                self.begin(asked);
+            }
+        }
+        if self.plan.publish {
+            assert!(
+                self.moves.is_empty(),
+                "no epoch while single moves are under way"
+            );
+            std::mem::swap(&mut self.live, &mut self.shadow);
+            self.published = true;
+        }
+    }
+
+    fn check(&self) {
+        let mut counts = [0_u32; 8];
+        for entry in self.live.entries() {
+            if let Some(owner) = entry.owner() {
+                counts[owner.index()] += 1;
+            }
+        }
+        for worker in 0..6 {
+            let owned = self.control.owned(WorkerId(worker));
+            assert_eq!(
+                owned,
+                counts[usize::from(worker)],
+                "the count of worker {worker} is wrong"
+            );
+        }
+    }
+
+    /// No more requests: everything under way ends well.
+    fn settle(&mut self) {
+        for ended in std::mem::take(&mut self.moves) {
+            self.control.moved(ended, &mut self.live);
+        }
+        if std::mem::take(&mut self.published) {
+            self.control.epoch_finished();
+        }
+        let Self {
+            control,
+            live,
+            shadow,
+            now,
+            ..
+        } = self;
+        settle(control, live, shadow, *now);
+        // Pins are restored a few at a time, once the tables rest.
+        for _ in 0..200 {
+            self.now += Nanos::from_millis(1);
+            self.tick(None);
+            for ended in std::mem::take(&mut self.moves) {
+                self.control.moved(ended, &mut self.live);
+            }
+        }
+        assert!(self.control.is_settled());
+    }
+}
+
+proptest! {
+    #[test]
+    fn after_any_history_the_table_is_whole_and_every_owner_is_there(
+        policy in 0..steer::NAMES.len(),
+        events in proptest::collection::vec(event(), 0..400),
+    ) {
+        let mut shell = Shell::new(policy);
+        for event in events {
+            shell.handle(event);
+        }
+        shell.settle();
+        shell.check();
+        for (group, entry) in (0..).zip(shell.live.entries()) {
+            prop_assert!(!entry.is_moving(), "group {group} moves for ever");
+            if let Some(owner) = entry.owner() {
+                prop_assert!(shell.control.workers.is_active(owner), "group {group}: {entry:?}");
+            }
+        }
+        for &(group, worker) in shell.control.pins() {
+            let owner = shell.live.entry(group).owner();
+            let bound = owner.is_some() && shell.control.workers.is_active(worker);
+            prop_assert!(!bound || owner == Some(worker), "pin of group {group}");
+        }
+        for worker in (0..6).map(WorkerId) {
+            let active = shell.control.workers.is_active(worker);
+            prop_assert_eq!(shell.control.is_drained(worker), !active);
+        }
+    }
+}
+
+#[test]
+fn a_rewrite_never_takes_more_than_its_share_of_groups_in_one_step() {
+    let mut live = OwnerTable::new(1 << 16, 0).expect("a power of two");
+    let mut shadow = live.clone();
+    let steer = Shell::policy(0, live.len());
+    let mut control = Control::new(ControlConfig::default(), steer, live.len());
+    control.set_workers(&[WorkerId(0)]);
+    settle(&mut control, &mut live, &mut shadow, Nanos::ZERO);
+    let flows: Vec<FlowHash> = (0..1 << 16).map(FlowHash).collect();
+    crate::quality::touch_all(&mut control, &mut live, &mut shadow, &flows);
+    control.set_workers(&[WorkerId(0), WorkerId(1)]);
+    let mut plan = Plan::default();
+    let mut steps = 0;
+    while !plan.publish {
+        let before = shadow.clone();
+        control.tick(
+            &CoreSample::default(),
+            None,
+            &mut live,
+            &mut shadow,
+            &mut plan,
+        );
+        let touched = before
+            .entries()
+            .iter()
+            .zip(shadow.entries())
+            .filter(|(a, b)| a != b)
+            .count();
+        assert!(touched <= GROUPS_PER_STEP, "{touched}");
+        steps += 1;
+    }
+    assert!(steps >= 2 * (1 << 16) / GROUPS_PER_STEP, "{steps}");
+}
+
+#[test]
+fn a_table_that_does_not_fit_is_refused_with_what_would() {
+    let mut shell = Shell::new(4);
+    let short = vec![Entry::UNOWNED; 128];
+    let refused = shell
+        .control
+        .load(short, &shell.live)
+        .expect_err("256 groups here");
+    assert!(refused.to_string().contains("groups = 128"), "{refused}");
+    let foreign = vec![Entry::owned_by(WorkerId(9)); 256];
+    let refused = shell
+        .control
+        .load(foreign, &shell.live)
+        .expect_err("no worker 9");
+    assert!(
+        refused.to_string().contains("worker 9 is not active"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn a_loaded_table_is_in_force_and_the_policy_fills_only_its_gaps() {
+    let mut shell = Shell::new(4);
+    let mut owners = vec![Entry::owned_by(WorkerId(1)); GROUPS as usize];
+    owners[7] = Entry::UNOWNED;
+    shell.control.load(owners, &shell.live).expect("it fits");
+    shell.settle();
+    assert_eq!(shell.live.entry(FlowGroup(6)).owner(), Some(WorkerId(1)));
+    assert_eq!(shell.live.entry(FlowGroup(7)).owner(), None);
+}

@@ -1,0 +1,30 @@
+//! Pure decisions: samples in, plans out; which worker owns which flow group.
+//!
+//! A policy asks, the shell acts. Nothing here reads a clock, draws unseeded randomness or
+//! performs a move, so the daemon, the simulator and a unit test get the same answers.
+#![forbid(unsafe_code)]
+
+/// The whole control loop: samples to plan.
+pub mod control;
+/// Exact-match exceptions to the groups: pinned flows.
+pub mod overrides;
+/// What the shell is asked to do.
+pub mod plan;
+/// How good a table is: moved flows, balance, sharing.
+pub mod quality;
+mod rewrite;
+/// What the shell has measured.
+pub mod sample;
+/// The steering policies.
+pub mod steer;
+/// Which worker owns which group.
+pub mod table;
+/// The owner table as text.
+pub mod table_text;
+
+pub use control::{Control, ControlConfig, Placement, Refused};
+pub use overrides::Overrides;
+pub use plan::{Move, Plan};
+pub use sample::{CoreSample, GroupLoad, LoadSample, WorkerSample};
+pub use steer::{Steer, SteerConfig, UnknownPolicy, Workers};
+pub use table::{Entry, GroupCountError, OwnerTable};

@@ -1,0 +1,281 @@
+//! The steering policies: who gets a new group, and what changes when the workers do.
+//!
+//! A policy is one file; a new one needs no other edit than its module and its line in [`NAMES`]
+//! and [`by_name`].
+
+mod balanced;
+mod calisto;
+mod hybrid;
+mod least_loaded;
+mod least_movement;
+mod modulo;
+mod prefilled;
+mod shared;
+mod sticky;
+
+use std::fmt;
+
+use base::{FlowGroup, Nanos, WorkerId};
+
+use crate::plan::Move;
+use crate::sample::{CoreSample, LoadSample};
+use crate::table::OwnerTable;
+
+pub use least_movement::{Census, LeastMovement};
+
+/// Decides which worker owns each flow group. Asks for changes; never performs them.
+///
+/// [`crate::Control`] calls it; a policy never sees a pinned group.
+pub trait Steer: Send {
+    /// The name under which it is chosen.
+    fn name(&self) -> &'static str;
+
+    /// A group that nobody owns (or that has been idle for long) has sent a packet. Constant
+    /// time, no allocation: this is called between two packets.
+    fn place(&mut self, group: FlowGroup, workers: &Workers, now: Nanos) -> WorkerId;
+
+    /// Whether `change` asks for a new table. When a worker left, a new table is made in any
+    /// case: its groups must go somewhere.
+    fn wants_rewrite(&self, change: Change) -> bool;
+
+    /// A rewrite begins: `census` is what the table holds. [`Steer::reassign`] follows for every
+    /// group, in ascending order.
+    fn begin_rewrite(&mut self, census: &Census, workers: &Workers) {
+        let _ = (census, workers);
+    }
+
+    /// The owner of a group in the new table. `owner` is who has it now (perhaps a worker that
+    /// is leaving), `home` who had it before it was driven away. `None` leaves it unowned.
+    fn reassign(&mut self, group: GroupState, workers: &Workers, now: Nanos) -> Option<WorkerId> {
+        let owner = group.owner?;
+        Some(if workers.is_active(owner) {
+            owner
+        } else {
+            self.place(group.group, workers, now)
+        })
+    }
+
+    /// One slice of load has been measured: moves that it asks for. Bounded by the slice.
+    fn observe(
+        &mut self,
+        load: &LoadSample,
+        table: &OwnerTable,
+        workers: &Workers,
+        moves: &mut Vec<Move>,
+    ) {
+        let _ = (load, table, workers, moves);
+    }
+
+    /// Any worker may take any packet: the shell then picks the shortest queue itself and reads
+    /// no table.
+    fn shares_queue(&self) -> bool {
+        false
+    }
+}
+
+/// One group as a rewrite meets it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupState {
+    /// Which.
+    pub group: FlowGroup,
+    /// Who owns it now.
+    pub owner: Option<WorkerId>,
+    /// Who owned it before its owner left, or whoever it was given to deliberately.
+    pub home: Option<WorkerId>,
+}
+
+/// Why a new table may be wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The policy has just been chosen.
+    Adopted,
+    /// Workers came, or came back.
+    Grown,
+}
+
+/// The workers that may be given groups, as last measured.
+#[derive(Clone, Debug, Default)]
+pub struct Workers {
+    /// Ascending.
+    active: Vec<WorkerId>,
+    /// By worker id.
+    delay: Vec<Nanos>,
+    queued: Vec<u32>,
+    is_active: Vec<bool>,
+}
+
+impl Workers {
+    /// The active workers, ascending by id. Never empty while packets are placed.
+    #[inline]
+    pub fn active(&self) -> &[WorkerId] {
+        &self.active
+    }
+
+    /// Whether the worker may be given groups.
+    #[inline]
+    pub fn is_active(&self, worker: WorkerId) -> bool {
+        self.is_active.get(worker.index()).copied().unwrap_or(false)
+    }
+
+    /// How long the oldest packet in the worker's ring has waited; zero when nothing is known.
+    #[inline]
+    pub fn delay(&self, worker: WorkerId) -> Nanos {
+        self.delay
+            .get(worker.index())
+            .copied()
+            .unwrap_or(Nanos::ZERO)
+    }
+
+    /// Packets in its ring at the last sample.
+    #[inline]
+    pub fn queued(&self, worker: WorkerId) -> u32 {
+        self.queued.get(worker.index()).copied().unwrap_or(0)
+    }
+
+    /// A set of active workers.
+    pub fn of(active: &[WorkerId]) -> Self {
+        let mut workers = Self::default();
+        workers.set_active(active);
+        workers
+    }
+
+    pub(crate) fn set_active(&mut self, active: &[WorkerId]) {
+        self.active.clear();
+        self.active.extend_from_slice(active);
+        self.active.sort_unstable();
+        self.active.dedup();
+        self.is_active.fill(false);
+        let len = self
+            .active
+            .last()
+            .map_or(0, |last| last.index() + 1)
+            .max(self.is_active.len());
+        self.is_active.resize(len, false);
+        self.delay.resize(len, Nanos::ZERO);
+        self.queued.resize(len, 0);
+        for worker in &self.active {
+            self.is_active[worker.index()] = true;
+        }
+    }
+
+    pub(crate) fn sample(&mut self, core: &CoreSample) {
+        for worker in &core.workers {
+            if let Some(delay) = self.delay.get_mut(worker.id.index()) {
+                *delay = worker.delay;
+                self.queued[worker.id.index()] = worker.queued;
+            }
+        }
+    }
+
+    /// Ids are smaller than this.
+    pub(crate) fn limit(&self) -> usize {
+        self.is_active.len()
+    }
+}
+
+/// What a policy may be told at its making.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SteerConfig {
+    /// Hashed and virtual groups together.
+    pub groups: usize,
+    /// Seed of the policies that draw lots.
+    pub seed: u64,
+}
+
+/// Every policy with a sentence of help.
+pub const NAMES: [(&str, &str); 8] = [
+    (
+        "modulo",
+        "group modulo active workers, rewritten whole whenever they change (Shenango)",
+    ),
+    (
+        "calisto",
+        "a group's first packet places it on the next worker in turn, where it stays",
+    ),
+    (
+        "hybrid",
+        "modulo while a group is cold, sticky once it repeats",
+    ),
+    (
+        "prefilled",
+        "every group has an owner before its first packet; then like sticky",
+    ),
+    (
+        "sticky",
+        "like calisto, and when workers change the fewest groups move that restore balance",
+    ),
+    (
+        "balanced",
+        "like sticky, and a slow loop moves few groups from loaded to idle workers (RSS++)",
+    ),
+    (
+        "least_loaded",
+        "a new group goes to the less delayed of two workers drawn by lot",
+    ),
+    (
+        "shared",
+        "any worker takes any packet: one queue, no affinity, no order (scale-up)",
+    ),
+];
+
+/// Makes the policy of that name.
+///
+/// # Errors
+/// No policy has that name; the error suggests the nearest one.
+pub fn by_name(name: &str, config: SteerConfig) -> Result<Box<dyn Steer>, UnknownPolicy> {
+    Ok(match name {
+        "modulo" => Box::new(modulo::Modulo),
+        "calisto" => Box::new(calisto::Calisto::default()),
+        "hybrid" => Box::new(hybrid::Hybrid::new(config.groups)),
+        "prefilled" => Box::new(prefilled::Prefilled::default()),
+        "sticky" => Box::new(sticky::Sticky::default()),
+        "balanced" => Box::new(balanced::Balanced::default()),
+        "least_loaded" => Box::new(least_loaded::LeastLoaded::new(config.seed)),
+        "shared" => Box::new(shared::Shared),
+        unknown => return Err(UnknownPolicy(unknown.to_owned())),
+    })
+}
+
+/// No policy has that name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownPolicy(String);
+
+impl fmt::Display for UnknownPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
+        write!(
+            f,
+            "no steering policy is called \"{}\"; there are {}",
+            self.0,
+            names.join(", ")
+        )
+    }
+}
+
+impl std::error::Error for UnknownPolicy {}
+
+/// Round robin over the active workers, without a reset that would use the first one more often.
+#[derive(Clone, Debug, Default)]
+struct Turn(usize);
+
+impl Turn {
+    #[inline]
+    fn next(&mut self, workers: &Workers) -> WorkerId {
+        let active = workers.active();
+        self.0 = if self.0 + 1 < active.len() {
+            self.0 + 1
+        } else {
+            0
+        };
+        active[self.0]
+    }
+}
+
+/// Shenango's rule: the group's number modulo the number of active workers, as a rank among them.
+#[inline]
+fn modulo_owner(group: FlowGroup, workers: &Workers) -> WorkerId {
+    workers.active()[group.index() % workers.active().len()]
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,386 @@
+//! What each policy does to 700,000 flows when workers come, go and come back.
+
+use base::{FlowGroup, FlowHash, Nanos, WorkerId};
+
+use super::*;
+use crate::quality::{max_over_mean, moved_share, settle, shared_group_share, touch_all};
+use crate::sample::GroupLoad;
+use crate::{Control, ControlConfig, CoreSample, Plan};
+
+const GROUPS: u32 = 1 << 20;
+const SEED: u64 = 0x00ca_1150;
+
+/// A control loop with its tables, 700 k random flows and `count` workers.
+struct World {
+    control: Control,
+    live: OwnerTable,
+    shadow: OwnerTable,
+    flows: Vec<FlowHash>,
+}
+
+fn ids(workers: impl IntoIterator<Item = u16>) -> Vec<WorkerId> {
+    workers.into_iter().map(WorkerId).collect()
+}
+
+fn splitmix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+impl World {
+    fn new(policy: &str, groups: u32, flows: usize, workers: u16) -> Self {
+        println!("seed {SEED:#x}");
+        let mut state = SEED;
+        let steer = by_name(
+            policy,
+            SteerConfig {
+                groups: groups as usize,
+                seed: SEED,
+            },
+        )
+        .expect("the test names a policy that exists");
+        let table = OwnerTable::new(groups, 0).expect("the test uses a power of two");
+        let mut world = Self {
+            control: Control::new(ControlConfig::default(), steer, table.len()),
+            shadow: table.clone(),
+            live: table,
+            flows: (0..flows)
+                .map(|_| FlowHash(splitmix(&mut state) as u32))
+                .collect(),
+        };
+        world.workers(ids(0..workers));
+        world.touch();
+        world
+    }
+
+    fn touch(&mut self) {
+        touch_all(
+            &mut self.control,
+            &mut self.live,
+            &mut self.shadow,
+            &self.flows,
+        );
+    }
+
+    /// Changes the workers; returns the share of flows moved and the balance afterwards.
+    fn workers(&mut self, workers: Vec<WorkerId>) -> (f64, f64) {
+        let before = self.live.clone();
+        self.control.set_workers(&workers);
+        settle(
+            &mut self.control,
+            &mut self.live,
+            &mut self.shadow,
+            Nanos::ZERO,
+        );
+        let moved = moved_share(&before, &self.live, &self.flows);
+        (moved, max_over_mean(&self.live, &self.flows, &workers))
+    }
+}
+
+#[test]
+fn modulo_moves_nearly_every_flow_when_one_worker_comes() {
+    for (workers, expected) in [(4, 0.80), (9, 0.90)] {
+        let mut world = World::new("modulo", GROUPS, 700_000, workers);
+        let (moved, balance) = world.workers(ids(0..=workers));
+        assert!((moved - expected).abs() < 0.01, "{workers} -> +1: {moved}");
+        assert!(balance < 1.02, "{balance}");
+    }
+}
+
+#[test]
+fn sticky_moves_the_least_that_restores_balance() {
+    for (workers, ideal) in [(1, 0.5), (2, 1.0 / 3.0), (4, 0.20), (9, 0.10)] {
+        for policy in ["sticky", "prefilled", "balanced"] {
+            let mut world = World::new(policy, GROUPS, 700_000, workers);
+            let (moved, balance) = world.workers(ids(0..=workers));
+            assert!(moved <= 1.05 * ideal, "{policy} {workers} -> +1: {moved}");
+            assert!(
+                moved >= 0.95 * ideal,
+                "{policy} gave the new worker too little: {moved}"
+            );
+            assert!(balance <= 1.02, "{policy}: {balance}");
+        }
+    }
+}
+
+#[test]
+fn calisto_moves_nothing_on_growth_and_so_gives_the_new_worker_nothing() {
+    for policy in ["calisto", "least_loaded"] {
+        let mut world = World::new(policy, GROUPS, 700_000, 4);
+        let (moved, balance) = world.workers(ids(0..5));
+        assert_eq!(moved, 0.0, "{policy}");
+        assert!((balance - 1.25).abs() < 0.02, "{policy}: {balance}");
+    }
+}
+
+#[test]
+fn a_worker_that_returns_finds_its_flows_again() {
+    for policy in ["sticky", "prefilled", "balanced", "modulo"] {
+        let mut world = World::new(policy, 1 << 14, 100_000, 5);
+        let before = world.live.clone();
+        world.workers(ids([0, 1, 3, 4]));
+        let (_, balance) = world.workers(ids(0..5));
+        let displaced = moved_share(&before, &world.live, &world.flows);
+        assert_eq!(
+            displaced, 0.0,
+            "{policy}: Shenango's swap-remove leaves 40 % displaced for good"
+        );
+        assert!(balance < 1.1, "{policy}: {balance}");
+    }
+}
+
+#[test]
+fn a_worker_that_leaves_takes_only_its_own_flows_along() {
+    let mut world = World::new("sticky", GROUPS, 700_000, 5);
+    let (moved, balance) = world.workers(ids([0, 1, 3, 4]));
+    assert!((moved - 0.2).abs() < 0.005, "{moved}");
+    assert!(balance < 1.02, "{balance}");
+    assert!(world.control.is_drained(WorkerId(2)));
+}
+
+#[test]
+fn shenangos_example_four_flows_change_core_under_modulo_and_stay_under_calisto() {
+    let owners = |world: &World| -> Vec<u16> {
+        let owner = |hash| {
+            world
+                .live
+                .entry(world.live.group_of(FlowHash(hash)))
+                .owner()
+        };
+        (4..8)
+            .map(|hash| owner(hash).expect("it has sent a packet").0)
+            .collect()
+    };
+    for (policy, after) in [("modulo", vec![4, 0, 1, 2]), ("calisto", vec![0, 1, 2, 3])] {
+        let mut world = World::new(policy, 128, 0, 4);
+        world.flows = (3..8).map(FlowHash).collect();
+        world.touch();
+        let before = owners(&world);
+        if policy == "modulo" {
+            assert_eq!(before, [0, 1, 2, 3]);
+        }
+        world.workers(ids(0..5));
+        let expected = if policy == "modulo" { after } else { before };
+        assert_eq!(owners(&world), expected, "{policy}");
+    }
+}
+
+#[test]
+fn hybrid_moves_cold_groups_like_modulo_and_warm_ones_like_sticky() {
+    let warm = |world: &mut World| {
+        for first in (0..1_u32 << 14).step_by(4096) {
+            let groups = vec![
+                GroupLoad {
+                    packets: 5,
+                    idle: Nanos::ZERO
+                };
+                4096
+            ];
+            let load = LoadSample {
+                now: Nanos::ZERO,
+                first: FlowGroup(first),
+                groups,
+            };
+            let core = CoreSample::default();
+            let mut plan = Plan::default();
+            world.control.tick(
+                &core,
+                Some(&load),
+                &mut world.live,
+                &mut world.shadow,
+                &mut plan,
+            );
+        }
+    };
+    let mut cold = World::new("hybrid", 1 << 14, 100_000, 4);
+    assert!((cold.workers(ids(0..5)).0 - 0.8).abs() < 0.02);
+    let mut repeated = World::new("hybrid", 1 << 14, 100_000, 4);
+    warm(&mut repeated);
+    assert!((repeated.workers(ids(0..5)).0 - 0.2).abs() < 0.02);
+}
+
+#[test]
+fn least_loaded_avoids_the_delayed_worker() {
+    let steer = by_name(
+        "least_loaded",
+        SteerConfig {
+            groups: 128,
+            seed: SEED,
+        },
+    )
+    .expect("exists");
+    let table = OwnerTable::new(1 << 14, 0).expect("possible");
+    let mut control = Control::new(ControlConfig::default(), steer, table.len());
+    let (mut live, mut shadow) = (table.clone(), table);
+    control.set_workers(&ids(0..4));
+    let slow = |id: u16| crate::WorkerSample {
+        id: WorkerId(id),
+        queued: 0,
+        delay: if id == 2 {
+            Nanos::from_millis(1)
+        } else {
+            Nanos::ZERO
+        },
+    };
+    let core = CoreSample {
+        now: Nanos::ZERO,
+        workers: (0..4).map(slow).collect(),
+    };
+    control.tick(&core, None, &mut live, &mut shadow, &mut Plan::default());
+    let flows: Vec<FlowHash> = (0..1 << 14).map(FlowHash).collect();
+    touch_all(&mut control, &mut live, &mut shadow, &flows);
+    // Only a draw of the slow worker twice gives it a group: 1 in 16.
+    let share = f64::from(control.owned(WorkerId(2))) / f64::from(1 << 14);
+    assert!((share - 1.0 / 16.0).abs() < 0.02, "{share}");
+}
+
+#[test]
+fn balanced_evens_a_skewed_load_out_and_then_rests() {
+    let groups = 1 << 12;
+    let mut world = World::new("balanced", groups, 0, 4);
+    world.flows = (0..groups).map(FlowHash).collect();
+    world.touch();
+    // Zipf over the groups, and the heaviest of them all on worker 0.
+    let packets = |group: u32| {
+        let rank = if world.live.entry(FlowGroup(group)).owner() == Some(WorkerId(0)) {
+            1
+        } else {
+            4
+        };
+        40_000 / (rank * (group / 4 + 8))
+    };
+    let weights: Vec<u32> = (0..groups).map(packets).collect();
+    let imbalance = |live: &OwnerTable| {
+        let mut loads = [0_u64; 4];
+        for (group, weight) in (0..).zip(&weights) {
+            let owner = live
+                .entry(FlowGroup(group))
+                .owner()
+                .expect("every group has sent");
+            loads[owner.index()] += u64::from(*weight);
+        }
+        *loads.iter().max().expect("four") as f64 * 4.0 / loads.iter().sum::<u64>() as f64
+    };
+    assert!(imbalance(&world.live) > 1.5, "the test needs a skew");
+    let mut moves_of_pass = Vec::new();
+    for pass in 0..40_u64 {
+        let seen = weights
+            .iter()
+            .map(|&packets| GroupLoad {
+                packets,
+                idle: Nanos::ZERO,
+            })
+            .collect();
+        let load = LoadSample {
+            now: Nanos(pass),
+            first: FlowGroup(0),
+            groups: seen,
+        };
+        let mut plan = Plan::default();
+        let core = CoreSample {
+            now: Nanos(pass),
+            workers: Vec::new(),
+        };
+        world.control.tick(
+            &core,
+            Some(&load),
+            &mut world.live,
+            &mut world.shadow,
+            &mut plan,
+        );
+        moves_of_pass.push(plan.moves.len());
+        for &done in &plan.moves {
+            world.control.moved(done, &mut world.live);
+        }
+    }
+    assert!(imbalance(&world.live) < 1.07, "{}", imbalance(&world.live));
+    assert_eq!(
+        moves_of_pass[20..].iter().sum::<usize>(),
+        0,
+        "ping-pong: {moves_of_pass:?}"
+    );
+}
+
+#[test]
+fn switching_policy_keeps_every_owner_that_the_new_policy_can_keep() {
+    for (policy, keeps) in [
+        ("sticky", true),
+        ("calisto", true),
+        ("balanced", true),
+        ("least_loaded", true),
+        ("hybrid", true),
+        ("shared", true),
+        ("modulo", false),
+    ] {
+        let mut world = World::new("calisto", 1 << 14, 100_000, 4);
+        let before = world.live.clone();
+        let config = SteerConfig {
+            groups: world.live.len(),
+            seed: SEED,
+        };
+        world
+            .control
+            .set_policy(by_name(policy, config).expect("exists"));
+        settle(
+            &mut world.control,
+            &mut world.live,
+            &mut world.shadow,
+            Nanos::ZERO,
+        );
+        let moved = moved_share(&before, &world.live, &world.flows);
+        assert_eq!(moved == 0.0, keeps, "{policy}: {moved}");
+        assert_eq!(world.control.policy(), policy);
+    }
+}
+
+#[test]
+fn prefilled_owns_every_group_before_the_first_packet() {
+    let world = World::new("prefilled", 1 << 10, 0, 3);
+    assert!(
+        world
+            .live
+            .entries()
+            .iter()
+            .all(|entry| entry.plain().is_some())
+    );
+}
+
+#[test]
+fn a_million_groups_share_fewer_flows_than_a_thousand() {
+    let world = World::new("sticky", GROUPS, 700_000, 4);
+    let million = shared_group_share(GROUPS, &world.flows);
+    // Poisson: a flow shares its group with probability 1 - exp(-700,000 / 2^20).
+    assert!((million - 0.487).abs() < 0.005, "{million}");
+    assert!(shared_group_share(1 << 10, &world.flows) > 0.999);
+}
+
+#[test]
+fn an_unknown_policy_is_refused_with_the_names_there_are() {
+    let error = by_name(
+        "stiky",
+        SteerConfig {
+            groups: 128,
+            seed: 1,
+        },
+    )
+    .err()
+    .expect("no such policy");
+    for (name, help) in NAMES {
+        assert!(error.to_string().contains(name) && !help.is_empty());
+        assert_eq!(
+            by_name(
+                name,
+                SteerConfig {
+                    groups: 128,
+                    seed: 1
+                }
+            )
+            .expect("listed")
+            .name(),
+            name
+        );
+    }
+}
