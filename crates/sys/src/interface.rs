@@ -1,0 +1,275 @@
+//! What the kernel knows of its network interfaces, and how to change it.
+//!
+//! Asked by rtnetlink, not /sys: that shows the namespace in which it was mounted, not the one
+//! that the calling thread has entered.
+
+use std::net::IpAddr;
+
+use rustix::io::Errno;
+
+use crate::SysError;
+use crate::netlink::{NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_REPLACE, Request, attributes};
+
+/// The longest name an interface can have (IFNAMSIZ without its zero).
+pub const NAME_BYTES_MAX: usize = 15;
+
+/// One interface, as it was when asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// Its index in this namespace.
+    pub index: u32,
+    /// Its address; zero where it has none or a longer one.
+    pub mac: [u8; 6],
+    /// Bytes of the largest packet, without the Ethernet header.
+    pub mtu: u32,
+    /// Whether it was set up.
+    pub up: bool,
+    /// Whether it has a carrier, too.
+    pub running: bool,
+    /// Receive queues it was made with. How many are in use: [`crate::ethtool::channels`].
+    pub rx_queues: u32,
+    /// Transmit queues it was made with.
+    pub tx_queues: u32,
+    /// The XDP program that is attached.
+    pub xdp: Option<XdpAttached>,
+}
+
+/// An XDP program on an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct XdpAttached {
+    /// As `bpftool prog show id` takes it.
+    pub program_id: u32,
+    /// Whether it runs in generic mode (on socket buffers, after the driver).
+    pub generic: bool,
+}
+
+/// The interface called `name` in the calling thread's namespace.
+///
+/// # Errors
+/// There is none; the sentence names those there are.
+pub fn by_name(name: &str) -> Result<Interface, SysError> {
+    let missing = |errno| {
+        let names: Vec<_> = list()
+            .unwrap_or_default()
+            .into_iter()
+            .map(|interface| interface.name)
+            .collect();
+        let advice = format!("interfaces here: {}", names.join(", "));
+        SysError::new(format!("find interface {name:?}"), errno, advice)
+    };
+    if name.is_empty() || name.len() > NAME_BYTES_MAX || name.contains(['/', '\0']) {
+        return Err(missing(Errno::NODEV));
+    }
+    let zero_ended = [name.as_bytes(), &[0]].concat();
+    let mut found = None;
+    Request::new(libc::RTM_GETLINK, 0, &link_message(0, 0, 0))
+        .attribute(libc::IFLA_IFNAME, &zero_ended)
+        .send(|kind, body| {
+            if kind == libc::RTM_NEWLINK {
+                found = parse_link(body);
+            }
+        })
+        .map_err(missing)?;
+    found.ok_or_else(|| missing(Errno::NODEV))
+}
+
+/// Its name's index now; `None` when no interface is called that any more.
+pub fn index_of(name: &str) -> Option<u32> {
+    rustix::net::socket(
+        rustix::net::AddressFamily::INET,
+        rustix::net::SocketType::DGRAM,
+        None,
+    )
+    .and_then(|socket| rustix::net::netdevice::name_to_index(&socket, name))
+    .ok()
+}
+
+/// All interfaces of the calling thread's namespace.
+///
+/// # Errors
+/// Netlink is not available.
+pub fn list() -> Result<Vec<Interface>, SysError> {
+    let mut interfaces = Vec::new();
+    Request::new(libc::RTM_GETLINK, NLM_F_DUMP, &link_message(0, 0, 0))
+        .send(|kind, body| {
+            if kind == libc::RTM_NEWLINK {
+                interfaces.extend(parse_link(body));
+            }
+        })
+        .map_err(|errno| SysError::new("list the network interfaces", errno, ""))?;
+    Ok(interfaces)
+}
+
+/// Sets interface `index` up or down.
+///
+/// # Errors
+/// CAP_NET_ADMIN is missing, or the interface is gone.
+pub fn set_up(index: u32, up: bool) -> Result<(), SysError> {
+    let flag = libc::IFF_UP as u32;
+    let message = link_message(index, if up { flag } else { 0 }, flag);
+    let word = if up { "up" } else { "down" };
+    Request::new(libc::RTM_NEWLINK, NLM_F_ACK, &message)
+        .send(|_, _| {})
+        .map_err(|errno| refused(format!("set interface {index} {word}"), errno))
+}
+
+/// Sets the largest packet of interface `index`.
+///
+/// # Errors
+/// CAP_NET_ADMIN is missing, or the driver does not take that size.
+pub fn set_mtu(index: u32, mtu: u32) -> Result<(), SysError> {
+    Request::new(libc::RTM_NEWLINK, NLM_F_ACK, &link_message(index, 0, 0))
+        .attribute(libc::IFLA_MTU, &mtu.to_ne_bytes())
+        .send(|_, _| {})
+        .map_err(|errno| refused(format!("set the MTU of interface {index} to {mtu}"), errno))
+}
+
+/// Gives interface `index` an address; one that it has already is no error.
+///
+/// # Errors
+/// CAP_NET_ADMIN is missing, the prefix is too long, or the interface is gone.
+pub fn add_address(index: u32, address: IpAddr, prefix_bits: u8) -> Result<(), SysError> {
+    let (family, octets) = match address {
+        IpAddr::V4(v4) => (libc::AF_INET, v4.octets().to_vec()),
+        IpAddr::V6(v6) => (libc::AF_INET6, v6.octets().to_vec()),
+    };
+    // struct ifaddrmsg of linux/if_addr.h: family, prefix length, flags, scope, index. IPv6
+    // addresses skip duplicate detection (IFA_F_NODAD, 2): there is nobody else on the wire yet.
+    let flags = if address.is_ipv6() { 2 } else { 0 };
+    let mut message = vec![family as u8, prefix_bits, flags, 0];
+    message.extend_from_slice(&index.to_ne_bytes());
+    Request::new(
+        libc::RTM_NEWADDR,
+        NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE,
+        &message,
+    )
+    .attribute(libc::IFA_LOCAL, &octets)
+    .attribute(libc::IFA_ADDRESS, &octets)
+    .send(|_, _| {})
+    .map_err(|errno| {
+        refused(
+            format!("give interface {index} address {address}/{prefix_bits}"),
+            errno,
+        )
+    })
+}
+
+fn refused(doing: String, errno: Errno) -> SysError {
+    let advice = match errno {
+        Errno::PERM | Errno::ACCESS => "CAP_NET_ADMIN is needed: run as root",
+        Errno::NODEV => "the interface is gone",
+        _ => "",
+    };
+    SysError::new(doing, errno, advice)
+}
+
+/// struct ifinfomsg of linux/rtnetlink.h: family, pad, type, index, flags, change mask.
+fn link_message(index: u32, flags: u32, change: u32) -> [u8; 16] {
+    let mut message = [0; 16];
+    message[4..8].copy_from_slice(&index.to_ne_bytes());
+    message[8..12].copy_from_slice(&flags.to_ne_bytes());
+    message[12..16].copy_from_slice(&change.to_ne_bytes());
+    message
+}
+
+fn parse_link(body: &[u8]) -> Option<Interface> {
+    /// Values of IFLA_XDP_ATTACHED, from linux/if_link.h.
+    const XDP_ATTACHED_NONE: u8 = 0;
+    const XDP_ATTACHED_SKB: u8 = 2;
+    /// Attributes inside IFLA_XDP, from the same file.
+    const IFLA_XDP_ATTACHED: u16 = 2;
+    const IFLA_XDP_PROG_ID: u16 = 4;
+
+    let (fixed, rest) = body.split_at_checked(16)?;
+    let number = |bytes: &[u8]| Some(u32::from_ne_bytes(bytes.get(..4)?.try_into().ok()?));
+    let flags = number(&fixed[8..])?;
+    let mut interface = Interface {
+        name: String::new(),
+        index: number(&fixed[4..])?,
+        mac: [0; 6],
+        mtu: 0,
+        up: flags & libc::IFF_UP as u32 != 0,
+        running: flags & libc::IFF_RUNNING as u32 != 0,
+        rx_queues: 1,
+        tx_queues: 1,
+        xdp: None,
+    };
+    for (kind, value) in attributes(rest) {
+        match kind {
+            libc::IFLA_IFNAME => {
+                let name = value.split(|&byte| byte == 0).next().unwrap_or_default();
+                interface.name = String::from_utf8_lossy(name).into_owned();
+            }
+            libc::IFLA_ADDRESS => interface.mac = value.try_into().unwrap_or_default(),
+            libc::IFLA_MTU => interface.mtu = number(value)?,
+            libc::IFLA_NUM_RX_QUEUES => interface.rx_queues = number(value)?,
+            libc::IFLA_NUM_TX_QUEUES => interface.tx_queues = number(value)?,
+            libc::IFLA_XDP => {
+                let (mut mode, mut program_id) = (XDP_ATTACHED_NONE, 0);
+                for (kind, value) in attributes(value) {
+                    match kind {
+                        IFLA_XDP_ATTACHED => mode = value.first().copied().unwrap_or(0),
+                        IFLA_XDP_PROG_ID => program_id = number(value)?,
+                        _ => {}
+                    }
+                }
+                interface.xdp = (mode != XDP_ATTACHED_NONE).then_some(XdpAttached {
+                    program_id,
+                    generic: mode == XDP_ATTACHED_SKB,
+                });
+            }
+            _ => {}
+        }
+    }
+    Some(interface)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loopback_interface_is_found_by_name_and_in_the_list() {
+        let lo = by_name("lo").expect("every namespace has one");
+        assert_eq!((lo.name.as_str(), lo.mac), ("lo", [0; 6]));
+        assert!(lo.mtu >= 1280 && lo.rx_queues >= 1, "{lo:?}");
+        assert_eq!(index_of("lo"), Some(lo.index));
+        let listed = list().expect("netlink is there");
+        assert!(
+            listed.iter().any(|interface| interface.index == lo.index),
+            "{listed:?}"
+        );
+    }
+
+    #[test]
+    fn a_name_that_nobody_has_is_an_error_that_lists_the_real_ones() {
+        for name in [
+            "none-such0",
+            "",
+            "a-name-that-is-far-too-long",
+            "a/b",
+            "a\0b",
+        ] {
+            let error = by_name(name)
+                .expect_err("nobody is called that")
+                .to_string();
+            assert!(
+                error.contains("interfaces here:") && error.contains("lo"),
+                "{error}"
+            );
+        }
+        assert_eq!(index_of("none-such0"), None);
+    }
+
+    #[test]
+    fn a_cut_reply_is_no_interface() {
+        assert_eq!(parse_link(&[0; 15]), None);
+        assert!(parse_link(&[0; 16]).is_some());
+        // An MTU attribute of two bytes instead of four.
+        let mut body = vec![0; 16];
+        body.extend_from_slice(&[6, 0, libc::IFLA_MTU as u8, 0, 1, 2]);
+        assert_eq!(parse_link(&body), None);
+    }
+}

@@ -1,0 +1,39 @@
+//! Linux, one noun per file: the system calls that are not about packets or shared memory.
+//!
+//! One of the crates that may use `unsafe`; everything it exports is safe to call. Errors that a
+//! person will read are [`SysError`]: what was being done, what the kernel said, what to do.
+
+/// Effective capabilities of this thread.
+pub mod capability;
+/// CLOCK_MONOTONIC and the time-stamp counter.
+pub mod clock;
+/// Counting allocator, to prove that the steady state allocates nothing.
+pub mod counting_alloc;
+mod error;
+/// Offloads and channels of an interface.
+pub mod ethtool;
+/// A counter that a sleeping thread can poll.
+pub mod eventfd;
+/// Sleep until a word changes.
+pub mod futex;
+/// What the kernel knows of its network interfaces, and how to change it.
+pub mod interface;
+/// How much memory may be locked.
+pub mod memlock;
+mod netlink;
+/// Network namespaces, per thread.
+pub mod netns;
+/// A process that cannot be mistaken for its successor.
+pub mod pidfd;
+/// Wait for one of several descriptors.
+pub mod poll;
+/// Give up root for good.
+pub mod privileges;
+/// SIGINT and SIGTERM as a flag.
+pub mod signal;
+/// Time that the hypervisor took from our CPUs.
+pub mod steal;
+/// Threads: where they run and what they are called.
+pub mod thread;
+
+pub use error::SysError;

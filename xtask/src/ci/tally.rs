@@ -1,0 +1,82 @@
+//! Counting what passed and failed, from the lines that the test harness prints.
+
+/// How a command ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Outcome {
+    Success,
+    Failure,
+}
+
+/// Passed and failed, tests and checks together.
+#[derive(Default, Debug, PartialEq, Eq)]
+pub(super) struct Tally {
+    pub(super) passed: u64,
+    pub(super) failed: u64,
+    /// A line for each thing that failed.
+    pub(super) names: Vec<String>,
+}
+
+impl Tally {
+    /// One check that is no test, such as clippy.
+    pub(super) fn check(&mut self, name: &str, outcome: Outcome) {
+        match outcome {
+            Outcome::Success => self.passed += 1,
+            Outcome::Failure => self.fail(name),
+        }
+    }
+
+    /// One more line of a test run.
+    pub(super) fn read(&mut self, line: &str) {
+        let line = line.trim_end();
+        if let Some(result) = line.strip_prefix("test result: ") {
+            self.passed += number_before(result, " passed");
+            self.failed += number_before(result, " failed");
+        } else if let Some(name) = failed_test(line) {
+            self.names.push(format!("FAILED {name}"));
+        }
+    }
+
+    /// The test run is over. One that could not build, or died, has failed although no line
+    /// says so; one that ran nothing has tested nothing.
+    pub(super) fn end(&mut self, name: &str, outcome: Outcome) {
+        if outcome == Outcome::Failure && self.failed == 0 {
+            self.fail(name);
+        } else if outcome == Outcome::Success && self.passed == 0 {
+            self.fail(&format!("{name} (ran no test)"));
+        }
+    }
+
+    pub(super) fn add(&mut self, other: Self) {
+        let Self {
+            passed,
+            failed,
+            names,
+        } = other;
+        self.passed += passed;
+        self.failed += failed;
+        self.names.extend(names);
+    }
+
+    fn fail(&mut self, name: &str) {
+        self.failed += 1;
+        self.names.push(format!("FAILED {name}"));
+    }
+}
+
+/// The number that stands right before `unit`; zero when there is none.
+fn number_before(text: &str, unit: &str) -> u64 {
+    let before = text.split_once(unit).map_or("", |(before, _)| before);
+    before
+        .rsplit(' ')
+        .next()
+        .and_then(|number| number.parse().ok())
+        .unwrap_or(0)
+}
+
+/// The name in `test NAME ... FAILED`.
+fn failed_test(line: &str) -> Option<&str> {
+    line.strip_prefix("test ")?
+        .strip_suffix("FAILED")?
+        .trim_end()
+        .strip_suffix(" ...")
+}

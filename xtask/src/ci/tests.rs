@@ -1,0 +1,177 @@
+//! The counting and the running, on output and commands of which the result is known.
+
+use std::path::PathBuf;
+
+use super::*;
+use crate::workspace::Package;
+
+fn shell(script: &str) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", script]);
+    command
+}
+
+/// Takes a step without printing: what it prints would be counted by the run that tests us.
+fn taken(step: Step, tally: &mut Tally) -> bool {
+    take(step, &workspace(&[]), tally, &mut std::io::sink())
+}
+
+fn after(lines: &[&str], outcome: Outcome) -> (u64, u64) {
+    let mut tally = Tally::default();
+    lines.iter().for_each(|line| tally.read(line));
+    tally.end("cargo test", outcome);
+    (tally.passed, tally.failed)
+}
+
+const GOOD: &str = "test result: ok. 12 passed; 0 failed; 0 ignored; 0 measured; 3 filtered out";
+const BAD: &str = "test result: FAILED. 7 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out";
+
+#[test]
+fn results_of_all_test_programs_add_up() {
+    assert_eq!(
+        after(&["running 12 tests", GOOD, BAD, GOOD], Outcome::Failure),
+        (31, 2)
+    );
+    assert_eq!(after(&[GOOD], Outcome::Success), (12, 0));
+}
+
+#[test]
+fn a_run_that_fails_without_a_failed_test_counts_as_one() {
+    assert_eq!(after(&[], Outcome::Failure), (0, 1));
+    assert_eq!(after(&[GOOD], Outcome::Failure), (12, 1));
+}
+
+#[test]
+fn a_run_without_a_single_test_has_failed() {
+    let none = "test result: ok. 0 passed; 0 failed; 0 ignored";
+    assert_eq!(after(&[none], Outcome::Success), (0, 1));
+}
+
+#[test]
+fn failed_tests_are_named_in_the_summary() {
+    let mut tally = Tally::default();
+    tally.read("test wire::a_key_is_found ... ok\n");
+    tally.read("test wire::a_key_is_lost ... FAILED\n");
+    assert_eq!(tally.names, ["FAILED wire::a_key_is_lost"]);
+}
+
+#[test]
+fn output_that_only_resembles_a_result_counts_nothing() {
+    for line in [
+        "test result",
+        "test result: ok. many passed; few failed",
+        "12 passed, 0 failed",
+    ] {
+        let mut tally = Tally::default();
+        tally.read(line);
+        assert_eq!(tally, Tally::default(), "{line}");
+    }
+}
+
+#[test]
+fn a_command_that_prints_bytes_which_are_no_text_is_read_to_its_end() {
+    let mut tally = Tally::default();
+    let script = format!("printf '\\377\\n'; echo '{GOOD}'; exit 3");
+    let mut out = Vec::new();
+    let outcome = stream(shell(&script), &mut out, |line| tally.read(line));
+    assert_eq!((outcome, tally.passed), (Outcome::Failure, 12));
+    let passed_on = format!("\n{GOOD}\n");
+    assert!(
+        String::from_utf8_lossy(&out).contains(&passed_on),
+        "all of it is passed on"
+    );
+}
+
+#[test]
+fn a_command_that_is_not_there_is_a_failure() {
+    assert_eq!(
+        stream(
+            Command::new("no-such-command-at-all"),
+            &mut std::io::sink(),
+            |_| ()
+        ),
+        Outcome::Failure
+    );
+}
+
+#[test]
+fn a_step_that_cannot_be_prepared_keeps_the_next_one_from_running() {
+    let mut tally = Tally::default();
+    assert!(!taken(Step::Prepare(shell("exit 1")), &mut tally));
+    assert_eq!((tally.passed, tally.failed), (0, 1));
+    let mut tally = Tally::default();
+    assert!(taken(Step::Prepare(shell("exit 0")), &mut tally));
+    assert_eq!((tally.passed, tally.failed), (0, 0));
+}
+
+#[test]
+fn a_check_counts_as_one_either_way() {
+    let mut tally = Tally::default();
+    taken(Step::Check(shell("exit 0")), &mut tally);
+    taken(Step::Check(shell("exit 1")), &mut tally);
+    taken(Step::Refuse("not here"), &mut tally);
+    assert_eq!((tally.passed, tally.failed), (1, 2));
+}
+
+fn workspace(dirs: &[&str]) -> Workspace {
+    let packages = dirs.iter().map(|dir| Package {
+        name: format!("package-{dir}"),
+        dir: (*dir).to_owned(),
+        description: None,
+        roots: Vec::new(),
+        dependencies: Vec::new(),
+    });
+    let packages = packages.collect();
+    Workspace {
+        root: PathBuf::from("."),
+        target_dir: PathBuf::from("target"),
+        packages,
+    }
+}
+
+fn names(workspace: &Workspace, extent: Extent) -> Vec<&'static str> {
+    plan(workspace, extent)
+        .iter()
+        .map(|stage| stage.name)
+        .collect()
+}
+
+#[test]
+fn quick_leaves_out_loom_and_namespaces() {
+    let workspace = workspace(&["tests"]);
+    let all = ["fmt", "clippy", "tidy", "tests", "loom", "namespaces"];
+    assert_eq!(names(&workspace, Extent::Everything), all);
+    assert_eq!(names(&workspace, Extent::Quick), all[..4]);
+}
+
+#[test]
+fn namespace_tests_run_in_their_own_stage_only() {
+    let workspace = workspace(&["tests"]);
+    let plan = plan(&workspace, Extent::Everything);
+    let [Step::Tests(tests)] = plan[3].steps.as_slice() else {
+        panic!("one step")
+    };
+    assert!(
+        text_of(tests).ends_with("--exclude package-tests"),
+        "{}",
+        text_of(tests)
+    );
+}
+
+#[test]
+fn loom_has_its_own_build_folder_and_keeps_the_flags_of_the_caller() {
+    let plan = plan(&workspace(&[]), Extent::Everything);
+    let [Step::Tests(models)] = plan[4].steps.as_slice() else {
+        panic!("one step")
+    };
+    let folder = models
+        .get_envs()
+        .find(|(name, _)| *name == "CARGO_TARGET_DIR");
+    assert_eq!(
+        folder.and_then(|(_, value)| value),
+        Some("target/loom".as_ref())
+    );
+    assert!(text_of(models).ends_with("--cfg loom' cargo test --release --lib -p shm loom"));
+    assert_eq!(with_loom(None), "--cfg loom");
+    assert_eq!(with_loom(Some("-g")), "-g --cfg loom");
+}

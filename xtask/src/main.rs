@@ -1,0 +1,46 @@
+//! `cargo xtask`: the one door to the project's checks, the same here and in CI.
+#![forbid(unsafe_code)]
+
+mod ci;
+mod rules;
+mod source;
+mod tidy;
+mod workspace;
+
+use std::process::ExitCode;
+
+use workspace::Workspace;
+
+const USAGE: &str = "\
+Usage: cargo xtask COMMAND
+
+  tidy           check the house rules (xtask/src/rules.rs) over every file of the workspace
+  ci [--quick]   everything CI runs: fmt, clippy, tidy, tests, loom models, namespace tests;
+                 --quick leaves out the last two
+";
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let command: fn(&Workspace) -> bool = match words.as_slice() {
+        ["tidy"] => tidy::run,
+        ["ci"] => |workspace| ci::run(workspace, ci::Extent::Everything),
+        ["ci", "--quick"] => |workspace| ci::run(workspace, ci::Extent::Quick),
+        ["-h" | "--help" | "help"] => {
+            print!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        _ => {
+            eprint!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match Workspace::load() {
+        Ok(workspace) if command(&workspace) => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! The house rules as data: who may depend on whom, where `unsafe` lives, which words are banned.
+//!
+//! Everything that a new crate must be entered in is in this file.
+
+/// What a crate of `crates/` may depend on, and which rules it is under.
+pub(crate) struct CrateRule {
+    /// Its package name.
+    pub(crate) name: &'static str,
+    /// The crates of this workspace that it may name in `[dependencies]`.
+    pub(crate) may_use: &'static [&'static str],
+    /// Whether time, randomness and the outside world are arguments to it.
+    pub(crate) purity: Purity,
+    /// Whether the keyword `unsafe` may appear in it.
+    pub(crate) unsafety: Unsafety,
+}
+
+/// Whether a crate may look at the world.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Purity {
+    /// It may not, and carries the clippy.toml that holds it to that.
+    Pure,
+    /// It may: carrying or touching is its work.
+    Worldly,
+}
+
+/// Whether a crate may contain `unsafe`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Unsafety {
+    /// It may not, and says so to the compiler.
+    Forbidden,
+    /// It is one of the few homes of it.
+    Home,
+}
+
+use Purity::{Pure, Worldly};
+use Unsafety::{Forbidden, Home};
+
+/// One row for each crate of `crates/`. Dependencies point one way: down this table's arrows,
+/// never back up.
+pub(crate) const CRATES: &[CrateRule] = &[
+    row("base", &[], Pure, Forbidden),
+    row("wire", &["base"], Pure, Forbidden),
+    row("policy", &["base"], Pure, Forbidden),
+    row("admin", &["base"], Pure, Forbidden),
+    row("config", &["base"], Pure, Forbidden),
+    row("shm", &["base"], Worldly, Home),
+    row("sys", &["base"], Worldly, Home),
+    row("port", &["base", "shm", "sys"], Worldly, Home),
+    row(
+        "datapath",
+        &["base", "wire", "policy", "shm", "port", "admin"],
+        Worldly,
+        Forbidden,
+    ),
+    row("testbed", &["base", "sys"], Worldly, Forbidden),
+];
+
+const fn row(
+    name: &'static str,
+    may_use: &'static [&'static str],
+    purity: Purity,
+    unsafety: Unsafety,
+) -> CrateRule {
+    CrateRule {
+        name,
+        may_use,
+        purity,
+        unsafety,
+    }
+}
+
+/// The row of a crate.
+pub(crate) fn rule_of(name: &str) -> Option<&'static CrateRule> {
+    CRATES.iter().find(|rule| rule.name == name)
+}
+
+/// The file whose copy every pure crate carries.
+pub(crate) const PURE_CLIPPY: &str = "crates/base/clippy.toml";
+
+/// Crates with loom models: unit tests whose names contain `loom`, built with `--cfg loom`.
+pub(crate) const LOOM_CRATES: &[&str] = &["shm"];
+
+/// More lines than this, tests not counted, and a file is more than one noun.
+pub(crate) const MAX_LINES: usize = 500;
+
+/// A word that stays out of the code, and what to write instead.
+pub(crate) struct ForbiddenWord {
+    pub(crate) word: &'static str,
+    pub(crate) advice: &'static str,
+    pub(crate) place: Place,
+}
+
+/// Where a word is forbidden.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Place {
+    /// In code: comments and the insides of strings do not count.
+    Code,
+    /// In code outside tests.
+    CodeOutsideTests,
+    /// In comments.
+    Comment,
+}
+
+/// Words for Rust files.
+pub(crate) const FORBIDDEN_WORDS: &[ForbiddenWord] = &[
+    forbidden(
+        "todo!",
+        Place::Code,
+        "write the code, or leave the feature out",
+    ),
+    forbidden(
+        "unimplemented!",
+        Place::Code,
+        "write the code, or leave the feature out",
+    ),
+    forbidden("dbg!", Place::Code, "remove it"),
+    forbidden(
+        "#[ignore",
+        Place::Code,
+        "a test that does not run protects nothing: fix it",
+    ),
+    forbidden(
+        ".unwrap()",
+        Place::CodeOutsideTests,
+        "return the error, or write `.expect(\"the sentence that makes it impossible\")`",
+    ),
+    forbidden("FIXME", Place::Comment, "fix it, or open an issue"),
+    forbidden("XXX", Place::Comment, "fix it, or open an issue"),
+    forbidden("TODO", Place::Comment, "do it, or open an issue"),
+];
+
+const fn forbidden(word: &'static str, place: Place, advice: &'static str) -> ForbiddenWord {
+    ForbiddenWord {
+        word,
+        advice,
+        place,
+    }
+}
+
+/// Paths that exist on one machine only (in two halves, so that this file passes its own rule).
+pub(crate) const MACHINE_PATHS: &[&str] = &[
+    concat!("/", "work/"),
+    concat!("/", "root/"),
+    concat!("../", "shared"),
+];

@@ -1,0 +1,71 @@
+//! `cargo xtask tidy`: every file and package against the house rules.
+
+mod files;
+mod packages;
+mod words;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use crate::workspace::{SourceFile, Workspace};
+
+/// One broken rule: where, which, and what to do.
+#[derive(Debug, PartialEq, Eq)]
+struct Finding {
+    file: String,
+    line: usize,
+    rule: &'static str,
+    message: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            file,
+            line,
+            rule,
+            message,
+        } = self;
+        write!(f, "{file}:{line}: [{rule}] {message}")
+    }
+}
+
+/// Checks everything and prints what it finds; whether that is nothing.
+pub(crate) fn run(workspace: &Workspace) -> bool {
+    let files = match workspace.files() {
+        Ok(files) => files,
+        Err(error) => {
+            eprintln!("tidy: {error}");
+            return false;
+        }
+    };
+    let findings = check(workspace, &files);
+    for finding in &findings {
+        eprintln!("{finding}");
+    }
+    let (packages, count) = (workspace.packages.len(), files.len());
+    match findings.len() {
+        0 => println!("tidy: {packages} packages, {count} files, nothing to report"),
+        broken => eprintln!("tidy: {broken} findings in {packages} packages, {count} files"),
+    }
+    findings.is_empty()
+}
+
+fn check(workspace: &Workspace, files: &[SourceFile]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for package in &workspace.packages {
+        packages::check(package, files, &mut findings);
+    }
+    let test_files = files::test_files(files);
+    for file in files {
+        files::check(file, &mut findings);
+        if file.path.ends_with(".rs") {
+            let all_tests = test_files.contains(&file.path);
+            words::check(file, all_tests, &mut findings);
+        }
+    }
+    findings.sort_by(|a, b| (&a.file, a.line, a.rule).cmp(&(&b.file, b.line, b.rule)));
+    findings
+}

@@ -1,0 +1,180 @@
+//! Rules about a package: who it depends on, what its manifest and its root files must say.
+
+use super::Finding;
+use crate::rules::{self, CrateRule, Purity, Unsafety};
+use crate::workspace::{Package, SourceFile};
+
+pub(super) fn check(package: &Package, files: &[SourceFile], findings: &mut Vec<Finding>) {
+    let text_of = |path: &str| {
+        let file = files.iter().find(|file| file.path == path);
+        file.map_or("", |file| file.text.as_str())
+    };
+    let manifest = text_of(&package.manifest());
+    description(package, findings);
+    lints(package, manifest, findings);
+    let rule = match place_of(package) {
+        Place::Crates => {
+            let rule = rules::rule_of(&package.name);
+            if rule.is_none() {
+                findings.push(at_manifest(
+                    package,
+                    "dependency-table",
+                    format!(
+                        "crate `{}` has no row in xtask/src/rules.rs: add one that says what it \
+                         may use, whether it is pure and whether it may contain unsafe",
+                        package.name
+                    ),
+                ));
+            }
+            rule
+        }
+        Place::Outside => None,
+        Place::Nowhere => {
+            let message = "a package lives in crates/ or bin/, or is tests, fuzz or xtask: move it";
+            findings.push(at_manifest(package, "layout", message.to_owned()));
+            None
+        }
+    };
+    dependencies(package, rule, manifest, findings);
+    if let Some(rule) = rule
+        && rule.purity == Purity::Pure
+    {
+        pure_clippy(package, text_of, findings);
+    }
+    if rule.is_none_or(|rule| rule.unsafety == Unsafety::Forbidden) {
+        for root in &package.roots {
+            unsafe_is_forbidden(root, text_of(root), findings);
+        }
+    }
+}
+
+/// Where a package lives decides which rules it is under.
+enum Place {
+    /// `crates/NAME`: under the dependency table.
+    Crates,
+    /// `bin/NAME`, `tests`, `fuzz`, `xtask`: may use anything.
+    Outside,
+    Nowhere,
+}
+
+fn place_of(package: &Package) -> Place {
+    match package.dir.split('/').collect::<Vec<_>>().as_slice() {
+        ["crates", _] => Place::Crates,
+        ["bin", _] | ["tests" | "fuzz" | "xtask"] => Place::Outside,
+        _ => Place::Nowhere,
+    }
+}
+
+fn dependencies(
+    package: &Package,
+    rule: Option<&CrateRule>,
+    manifest: &str,
+    findings: &mut Vec<Finding>,
+) {
+    let in_crates = matches!(place_of(package), Place::Crates);
+    for dependency in &package.dependencies {
+        let (user, used) = (&package.name, &dependency.name);
+        let of_crates = dependency.dir.starts_with("crates/");
+        let message = if in_crates && !of_crates {
+            format!(
+                "`{user}` may not use `{used}`: nothing depends on {}",
+                dependency.dir
+            )
+        } else if let Some(rule) = rule
+            && !dependency.dev_only
+            && !rule.may_use.contains(&used.as_str())
+        {
+            format!(
+                "`{user}` may not use `{used}`, only [{}]: move the code, or change the table in \
+                 xtask/src/rules.rs and ARCHITECTURE.md together",
+                rule.may_use.join(", ")
+            )
+        } else {
+            continue;
+        };
+        findings.push(Finding {
+            file: package.manifest(),
+            line: line_naming(manifest, used),
+            rule: "dependency-table",
+            message,
+        });
+    }
+}
+
+/// The line of a manifest that starts with `name` as a key.
+fn line_naming(manifest: &str, name: &str) -> usize {
+    let is_key = |line: &str| {
+        let rest = line.trim_start().strip_prefix(name);
+        rest.is_some_and(|rest| rest.trim_start().starts_with(['.', '=']))
+    };
+    manifest
+        .lines()
+        .position(is_key)
+        .map_or(1, |index| index + 1)
+}
+
+fn description(package: &Package, findings: &mut Vec<Finding>) {
+    let description = package.description.as_deref().unwrap_or("").trim();
+    if description.is_empty() || description.contains('\n') {
+        let message = "say in one line what the crate is: `description = \"…\"`";
+        findings.push(at_manifest(package, "description", message.to_owned()));
+    }
+}
+
+fn lints(package: &Package, manifest: &str, findings: &mut Vec<Finding>) {
+    let mut lines = manifest
+        .lines()
+        .map(str::trim)
+        .skip_while(|line| *line != "[lints]")
+        .skip(1);
+    let inherits = lines
+        .by_ref()
+        .take_while(|line| !line.starts_with('['))
+        .any(|line| line.replace(' ', "") == "workspace=true");
+    if !inherits {
+        let message = "add `[lints]` with `workspace = true`: the lints are kept at the root";
+        findings.push(at_manifest(package, "lints", message.to_owned()));
+    }
+}
+
+fn pure_clippy<'a>(
+    package: &Package,
+    text_of: impl Fn(&str) -> &'a str,
+    findings: &mut Vec<Finding>,
+) {
+    let path = format!("{}/clippy.toml", package.dir);
+    if text_of(&path) != text_of(rules::PURE_CLIPPY) {
+        let name = &package.name;
+        let message = format!(
+            "`{name}` is pure and carries a copy of {}",
+            rules::PURE_CLIPPY
+        );
+        findings.push(Finding {
+            file: path,
+            line: 1,
+            rule: "pure",
+            message,
+        });
+    }
+}
+
+fn unsafe_is_forbidden(root: &str, text: &str, findings: &mut Vec<Finding>) {
+    let forbids = |line: &str| line.trim_start().starts_with("#![forbid(unsafe_code");
+    if !text.lines().any(forbids) {
+        findings.push(Finding {
+            file: root.to_owned(),
+            line: 1,
+            rule: "unsafe-fence",
+            message: "add `#![forbid(unsafe_code)]`: this crate is no home of unsafe".to_owned(),
+        });
+    }
+}
+
+fn at_manifest(package: &Package, rule: &'static str, message: String) -> Finding {
+    Finding {
+        file: package.manifest(),
+        line: 1,
+        rule,
+        message,
+    }
+}
