@@ -54,6 +54,8 @@ pub struct FrameMeta {
     pub l3_offset: u16,
     /// Bytes from the packet's start to its transport header; valid once classified.
     pub l4_offset: u16,
+    /// Set by whoever processed the packet: send it by `port`. Else the frame just goes home.
+    pub transmit: bool,
 }
 
 impl FrameMeta {
@@ -73,6 +75,7 @@ impl FrameMeta {
         tx_segment_bytes: 0,
         l3_offset: 0,
         l4_offset: 0,
+        transmit: false,
     };
 }
 

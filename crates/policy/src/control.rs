@@ -36,10 +36,7 @@ pub struct ControlConfig {
 
 impl Default for ControlConfig {
     fn default() -> Self {
-        Self {
-            idle_timeout: Nanos::from_secs(10),
-            retry_after: Nanos::from_millis(20),
-        }
+        Self { idle_timeout: Nanos::from_secs(10), retry_after: Nanos::from_millis(20) }
     }
 }
 
@@ -136,20 +133,11 @@ impl Control {
     pub fn set_workers(&mut self, active: &[WorkerId]) {
         let before = self.workers.active().to_vec();
         self.workers.set_active(active);
-        self.owned
-            .resize(self.workers.limit().max(self.owned.len()), 0);
+        self.owned.resize(self.workers.limit().max(self.owned.len()), 0);
         let left = before.iter().any(|&worker| !self.workers.is_active(worker));
-        let came = self
-            .workers
-            .active()
-            .iter()
-            .any(|worker| !before.contains(worker));
+        let came = self.workers.active().iter().any(|worker| !before.contains(worker));
         // A policy is adopted by its first workers.
-        let change = if before.is_empty() {
-            Change::Adopted
-        } else {
-            Change::Grown
-        };
+        let change = if before.is_empty() { Change::Adopted } else { Change::Grown };
         let under_way = self.rewrite.is_some() && (left || came);
         if left || under_way || (came && self.steer.wants_rewrite(change)) {
             self.want(Source::Policy);
@@ -170,16 +158,10 @@ impl Control {
     /// Another number of groups, or a worker that is not active.
     pub fn load(&mut self, owners: Vec<Entry>, live: &OwnerTable) -> Result<(), Refused> {
         if owners.len() != live.groups() as usize {
-            return Err(Refused::Groups {
-                given: owners.len(),
-                have: live.groups(),
-            });
+            return Err(Refused::Groups { given: owners.len(), have: live.groups() });
         }
-        let stranger = |entry: &Entry| {
-            entry
-                .owner()
-                .filter(|&owner| !self.workers.is_active(owner))
-        };
+        let stranger =
+            |entry: &Entry| entry.owner().filter(|&owner| !self.workers.is_active(owner));
         if let Some(worker) = owners.iter().find_map(stranger) {
             return Err(Refused::Worker(worker));
         }
@@ -203,10 +185,7 @@ impl Control {
         if !self.workers.is_active(worker) {
             return Err(Refused::Worker(worker));
         }
-        match self
-            .pins
-            .binary_search_by_key(&group, |&(pinned, _)| pinned)
-        {
+        match self.pins.binary_search_by_key(&group, |&(pinned, _)| pinned) {
             Ok(at) => self.pins[at].1 = worker,
             Err(_) if self.pins.len() == PINS_MAX => return Err(Refused::Pins),
             Err(at) => self.pins.insert(at, (group, worker)),
@@ -217,9 +196,7 @@ impl Control {
     /// Forgets a pin; false when there was none. The group stays where it is until the policy
     /// moves it.
     pub fn unpin(&mut self, group: FlowGroup) -> bool {
-        let found = self
-            .pins
-            .binary_search_by_key(&group, |&(pinned, _)| pinned);
+        let found = self.pins.binary_search_by_key(&group, |&(pinned, _)| pinned);
         found.map(|at| self.pins.remove(at)).is_ok()
     }
 
@@ -248,11 +225,7 @@ impl Control {
                 let settled = self.rewrite.is_none() && !self.publishing;
                 if owner != chosen && settled && !entry.is_moving() {
                     self.moves_in_flight += 1;
-                    return Some(Placement::Move(Move {
-                        group,
-                        from: owner,
-                        to: chosen,
-                    }));
+                    return Some(Placement::Move(Move { group, from: owner, to: chosen }));
                 }
                 self.wake(group, live, shadow);
                 return Some(Placement::Now(owner));
@@ -272,6 +245,23 @@ impl Control {
         Some(Placement::Now(chosen))
     }
 
+    /// Gives a group that nobody owns to the owner of the packets that it will get: a flow that is
+    /// pinned starts where it is.
+    pub fn assign(&mut self, group: FlowGroup, owner: WorkerId, live: &mut OwnerTable) {
+        if live.entry(group).owner().is_none() {
+            live.set(group, Entry::owned_by(owner));
+            self.count(owner, group);
+        }
+    }
+
+    /// Nobody is to own the group any more: its flow is steered by another one.
+    pub fn disown(&mut self, group: FlowGroup, live: &mut OwnerTable) {
+        if let Some(owner) = live.entry(group).owner() {
+            live.set(group, Entry::UNOWNED);
+            self.uncount(owner, group);
+        }
+    }
+
     /// A hand-over is complete.
     pub fn moved(&mut self, done: Move, live: &mut OwnerTable) {
         self.moves_in_flight = self.moves_in_flight.saturating_sub(1);
@@ -284,17 +274,15 @@ impl Control {
 
     /// A hand-over was taken back at its deadline; the group stays with its owner.
     pub fn aborted(&mut self, undone: Move, live: &mut OwnerTable, now: Nanos) {
-        self.refused(undone, live);
+        self.moves_in_flight = self.moves_in_flight.saturating_sub(1);
+        live.set(undone.group, live.entry(undone.group).with_idle(false).with_moving(false));
         self.retry_at = now + self.config.retry_after;
     }
 
-    /// A move of a plan was not begun.
+    /// A move of a plan was not begun, perhaps because the group is on its way already.
     pub fn refused(&mut self, undone: Move, live: &mut OwnerTable) {
         self.moves_in_flight = self.moves_in_flight.saturating_sub(1);
-        let entry = live.entry(undone.group);
-        if entry.owner() == Some(undone.from) {
-            live.set(undone.group, entry.with_idle(false).with_moving(false));
-        }
+        live.set(undone.group, live.entry(undone.group).with_idle(false));
     }
 
     /// Every old owner has passed its mark (or died, or was reverted): the shadow is free again.
@@ -352,10 +340,8 @@ impl Control {
             return;
         }
         if self.wanted.is_some() && self.moves_in_flight == 0 && core.now >= self.retry_at {
-            self.rewrite = self
-                .wanted
-                .take()
-                .map(|source| Rewrite::new(source, self.workers.limit()));
+            self.rewrite =
+                self.wanted.take().map(|source| Rewrite::new(source, self.workers.limit()));
             return;
         }
         if self.wanted.is_some() {
@@ -365,13 +351,10 @@ impl Control {
         if let Some(load) = load {
             self.age(load, live);
             let before = plan.moves.len();
-            self.steer
-                .observe(load, live, &self.workers, &mut plan.moves);
+            self.steer.observe(load, live, &self.workers, &mut plan.moves);
             let pins = &self.pins;
-            let free = |at: &Move| {
-                pins.binary_search_by_key(&at.group, |&(group, _)| group)
-                    .is_err()
-            };
+            let free =
+                |at: &Move| pins.binary_search_by_key(&at.group, |&(group, _)| group).is_err();
             let mut index = 0;
             plan.moves.retain(|candidate| {
                 index += 1;
@@ -426,14 +409,7 @@ impl Control {
         plan: &mut Plan,
         now: Nanos,
     ) {
-        let Self {
-            steer,
-            workers,
-            homes,
-            pins,
-            rewrite,
-            ..
-        } = self;
+        let Self { steer, workers, homes, pins, rewrite, .. } = self;
         let Some(rewrite) = rewrite else { return };
         let homes_of = |group: FlowGroup| homes[group.index()].owner();
         if rewrite.census_step(live, workers, homes_of) {
@@ -445,16 +421,13 @@ impl Control {
         let pinned = |group| {
             let at =
                 pins.binary_search_by_key(&group, |&(pinned, _): &(FlowGroup, WorkerId)| pinned);
-            at.ok()
-                .map(|at| pins[at].1)
-                .filter(|&worker| workers.is_active(worker))
+            at.ok().map(|at| pins[at].1).filter(|&worker| workers.is_active(worker))
         };
         let mut decide = |state: GroupState| steer.reassign(state, workers, now);
         let done = rewrite.fill_step(live, shadow, workers, homes, pinned, &mut decide);
         if done && let Some(rewrite) = self.rewrite.take() {
             self.owned = rewrite.into_owned();
-            self.owned
-                .resize(self.workers.limit().max(self.owned.len()), 0);
+            self.owned.resize(self.workers.limit().max(self.owned.len()), 0);
             self.publishing = true;
             plan.publish = true;
         }
@@ -464,10 +437,7 @@ impl Control {
         if self.pins.is_empty() {
             return None;
         }
-        let at = self
-            .pins
-            .binary_search_by_key(&group, |&(pinned, _)| pinned)
-            .ok()?;
+        let at = self.pins.binary_search_by_key(&group, |&(pinned, _)| pinned).ok()?;
         Some(self.pins[at].1).filter(|&worker| self.workers.is_active(worker))
     }
 
@@ -537,10 +507,9 @@ impl fmt::Display for Refused {
             Self::NoGroup(group) => {
                 write!(f, "there is no group {group}: see `calisto steer show`")
             }
-            Self::Pins => write!(
-                f,
-                "{PINS_MAX} pins are in force and no more are possible: unpin some"
-            ),
+            Self::Pins => {
+                write!(f, "{PINS_MAX} pins are in force and no more are possible: unpin some")
+            }
         }
     }
 }

@@ -23,11 +23,7 @@ impl Overrides {
     /// `base` on.
     pub fn new(slots: u32, base: u32) -> Self {
         let sets = (slots as usize).div_ceil(WAYS).next_power_of_two();
-        Self {
-            sets: vec![[None; WAYS]; sets],
-            base,
-            used: 0,
-        }
+        Self { sets: vec![[None; WAYS]; sets], base, used: 0 }
     }
 
     /// Virtual groups that it can give out.

@@ -10,10 +10,7 @@ use crate::table::OwnerTable;
 /// Share of flows whose owner differs between two tables, 0 to 1.
 pub fn moved_share(before: &OwnerTable, after: &OwnerTable, flows: &[FlowHash]) -> f64 {
     let owner = |table: &OwnerTable, hash| table.entry(table.group_of(hash)).owner();
-    let moved = flows
-        .iter()
-        .filter(|&&hash| owner(before, hash) != owner(after, hash))
-        .count();
+    let moved = flows.iter().filter(|&&hash| owner(before, hash) != owner(after, hash)).count();
     moved as f64 / flows.len().max(1) as f64
 }
 
@@ -25,11 +22,7 @@ pub fn max_over_mean(table: &OwnerTable, flows: &[FlowHash], workers: &[WorkerId
             counts[worker.index()] += 1;
         }
     }
-    let most = workers
-        .iter()
-        .map(|worker| counts[worker.index()])
-        .max()
-        .unwrap_or(0);
+    let most = workers.iter().map(|worker| counts[worker.index()]).max().unwrap_or(0);
     most as f64 * workers.len() as f64 / flows.len().max(1) as f64
 }
 
@@ -39,10 +32,7 @@ pub fn shared_group_share(groups: u32, flows: &[FlowHash]) -> f64 {
     let mut counts = vec![0_u32; groups as usize];
     let group = |hash: FlowHash| (hash.0 & (groups - 1)) as usize;
     flows.iter().for_each(|&hash| counts[group(hash)] += 1);
-    let shared = flows
-        .iter()
-        .filter(|&&hash| counts[group(hash)] > 1)
-        .count();
+    let shared = flows.iter().filter(|&&hash| counts[group(hash)] > 1).count();
     shared as f64 / flows.len().max(1) as f64
 }
 
@@ -63,10 +53,7 @@ pub fn settle(
             return tick;
         }
         let now = now + Nanos::from_micros(u64::from(tick) * 100);
-        let core = CoreSample {
-            now,
-            workers: Vec::new(),
-        };
+        let core = CoreSample { now, workers: Vec::new() };
         control.tick(&core, None, live, shadow, &mut plan);
         for &done in &plan.moves {
             control.moved(done, live);

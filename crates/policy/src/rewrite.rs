@@ -36,13 +36,7 @@ impl Rewrite {
     pub(crate) fn new(source: Source, workers: usize) -> Self {
         let mut census = Census::default();
         census.reset(workers);
-        Self {
-            source,
-            census,
-            counted: 0,
-            filled: 0,
-            owned: vec![0; workers],
-        }
+        Self { source, census, counted: 0, filled: 0, owned: vec![0; workers] }
     }
 
     /// Counts some groups; false when all were counted before.
@@ -59,11 +53,7 @@ impl Rewrite {
         for group in (self.counted as u32..end as u32).map(FlowGroup) {
             let entry = live.entry(group);
             if !stays_idle(entry, workers) {
-                let state = GroupState {
-                    group,
-                    owner: entry.owner(),
-                    home: home(group),
-                };
+                let state = GroupState { group, owner: entry.owner(), home: home(group) };
                 self.census.count(state, workers);
             }
         }
@@ -103,10 +93,7 @@ impl Rewrite {
                 // A virtual group follows its pin; while it has none, it stays if it can.
                 owner.filter(|&owner| workers.is_active(owner)).or_else(|| {
                     owner?;
-                    workers
-                        .active()
-                        .get(group.index() % workers.active().len().max(1))
-                        .copied()
+                    workers.active().get(group.index() % workers.active().len().max(1)).copied()
                 })
             } else {
                 decide(GroupState { group, owner, home })
@@ -149,10 +136,7 @@ impl Rewrite {
         let Source::Loaded(owners) = &self.source else {
             return None;
         };
-        owners
-            .get(group.index())?
-            .owner()
-            .filter(|&owner| workers.is_active(owner))
+        owners.get(group.index())?.owner().filter(|&owner| workers.is_active(owner))
     }
 }
 

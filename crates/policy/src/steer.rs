@@ -48,11 +48,7 @@ pub trait Steer: Send {
     /// is leaving), `home` who had it before it was driven away. `None` leaves it unowned.
     fn reassign(&mut self, group: GroupState, workers: &Workers, now: Nanos) -> Option<WorkerId> {
         let owner = group.owner?;
-        Some(if workers.is_active(owner) {
-            owner
-        } else {
-            self.place(group.group, workers, now)
-        })
+        Some(if workers.is_active(owner) { owner } else { self.place(group.group, workers, now) })
     }
 
     /// One slice of load has been measured: moves that it asks for. Bounded by the slice.
@@ -120,10 +116,7 @@ impl Workers {
     /// How long the oldest packet in the worker's ring has waited; zero when nothing is known.
     #[inline]
     pub fn delay(&self, worker: WorkerId) -> Nanos {
-        self.delay
-            .get(worker.index())
-            .copied()
-            .unwrap_or(Nanos::ZERO)
+        self.delay.get(worker.index()).copied().unwrap_or(Nanos::ZERO)
     }
 
     /// Packets in its ring at the last sample.
@@ -145,11 +138,7 @@ impl Workers {
         self.active.sort_unstable();
         self.active.dedup();
         self.is_active.fill(false);
-        let len = self
-            .active
-            .last()
-            .map_or(0, |last| last.index() + 1)
-            .max(self.is_active.len());
+        let len = self.active.last().map_or(0, |last| last.index() + 1).max(self.is_active.len());
         self.is_active.resize(len, false);
         self.delay.resize(len, Nanos::ZERO);
         self.queued.resize(len, 0);
@@ -184,38 +173,17 @@ pub struct SteerConfig {
 
 /// Every policy with a sentence of help.
 pub const NAMES: [(&str, &str); 8] = [
-    (
-        "modulo",
-        "group modulo active workers, rewritten whole whenever they change (Shenango)",
-    ),
-    (
-        "calisto",
-        "a group's first packet places it on the next worker in turn, where it stays",
-    ),
-    (
-        "hybrid",
-        "modulo while a group is cold, sticky once it repeats",
-    ),
-    (
-        "prefilled",
-        "every group has an owner before its first packet; then like sticky",
-    ),
-    (
-        "sticky",
-        "like calisto, and when workers change the fewest groups move that restore balance",
-    ),
+    ("modulo", "group modulo active workers, rewritten whole whenever they change (Shenango)"),
+    ("calisto", "a group's first packet places it on the next worker in turn, where it stays"),
+    ("hybrid", "modulo while a group is cold, sticky once it repeats"),
+    ("prefilled", "every group has an owner before its first packet; then like sticky"),
+    ("sticky", "like calisto, and when workers change the fewest groups move that restore balance"),
     (
         "balanced",
         "like sticky, and a slow loop moves few groups from loaded to idle workers (RSS++)",
     ),
-    (
-        "least_loaded",
-        "a new group goes to the less delayed of two workers drawn by lot",
-    ),
-    (
-        "shared",
-        "any worker takes any packet: one queue, no affinity, no order (scale-up)",
-    ),
+    ("least_loaded", "a new group goes to the less delayed of two workers drawn by lot"),
+    ("shared", "any worker takes any packet: one queue, no affinity, no order (scale-up)"),
 ];
 
 /// Makes the policy of that name.
@@ -243,12 +211,7 @@ pub struct UnknownPolicy(String);
 impl fmt::Display for UnknownPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
-        write!(
-            f,
-            "no steering policy is called \"{}\"; there are {}",
-            self.0,
-            names.join(", ")
-        )
+        write!(f, "no steering policy is called \"{}\"; there are {}", self.0, names.join(", "))
     }
 }
 
@@ -262,11 +225,7 @@ impl Turn {
     #[inline]
     fn next(&mut self, workers: &Workers) -> WorkerId {
         let active = workers.active();
-        self.0 = if self.0 + 1 < active.len() {
-            self.0 + 1
-        } else {
-            0
-        };
+        self.0 = if self.0 + 1 < active.len() { self.0 + 1 } else { 0 };
         active[self.0]
     }
 }

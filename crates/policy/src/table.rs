@@ -34,22 +34,14 @@ impl Entry {
     #[inline]
     pub const fn plain(self) -> Option<WorkerId> {
         // One comparison: a flag makes the value larger than every id, and so does "nobody".
-        if self.0 < WorkerId::LIMIT {
-            Some(WorkerId(self.0))
-        } else {
-            None
-        }
+        if self.0 < WorkerId::LIMIT { Some(WorkerId(self.0)) } else { None }
     }
 
     /// The owner, whatever is going on.
     #[inline]
     pub const fn owner(self) -> Option<WorkerId> {
         let worker = self.0 & WORKER_MASK;
-        if worker == WORKER_MASK {
-            None
-        } else {
-            Some(WorkerId(worker))
-        }
+        if worker == WORKER_MASK { None } else { Some(WorkerId(worker)) }
     }
 
     /// Whether a single-group hand-over is under way.
@@ -65,11 +57,7 @@ impl Entry {
     /// The same owner with the moving flag as given.
     #[must_use]
     pub const fn with_moving(self, moving: bool) -> Self {
-        Self(if moving {
-            self.0 | MOVING
-        } else {
-            self.0 & !MOVING
-        })
+        Self(if moving { self.0 | MOVING } else { self.0 & !MOVING })
     }
 
     /// The same owner with the idle flag as given.
@@ -86,12 +74,7 @@ impl fmt::Debug for Entry {
             Some(worker) => write!(f, "worker {worker}")?,
         }
         let flag = |on, name| if on { name } else { "" };
-        write!(
-            f,
-            "{}{}",
-            flag(self.is_moving(), " moving"),
-            flag(self.is_idle(), " idle")
-        )
+        write!(f, "{}{}", flag(self.is_moving(), " moving"), flag(self.is_idle(), " idle"))
     }
 }
 
@@ -116,10 +99,7 @@ impl OwnerTable {
         if !groups.is_power_of_two() || !(Self::GROUPS_MIN..=Self::GROUPS_MAX).contains(&groups) {
             return Err(GroupCountError(groups));
         }
-        Ok(Self {
-            entries: vec![Entry::UNOWNED; (groups + virtual_groups) as usize],
-            groups,
-        })
+        Ok(Self { entries: vec![Entry::UNOWNED; (groups + virtual_groups) as usize], groups })
     }
 
     /// The group of a flow.
@@ -131,10 +111,7 @@ impl OwnerTable {
     /// The entry of a group; nobody's when there is no such group.
     #[inline]
     pub fn entry(&self, group: FlowGroup) -> Entry {
-        self.entries
-            .get(group.index())
-            .copied()
-            .unwrap_or(Entry::UNOWNED)
+        self.entries.get(group.index()).copied().unwrap_or(Entry::UNOWNED)
     }
 
     /// Writes the entry of a group; ignored when there is no such group.
@@ -193,21 +170,11 @@ mod tests {
         let entry = Entry::owned_by(WorkerId(5));
         assert_eq!(entry.plain(), Some(WorkerId(5)));
         for flagged in [entry.with_moving(true), entry.with_idle(true)] {
-            assert_eq!(
-                (flagged.plain(), flagged.owner()),
-                (None, Some(WorkerId(5)))
-            );
+            assert_eq!((flagged.plain(), flagged.owner()), (None, Some(WorkerId(5))));
         }
+        assert_eq!((Entry::UNOWNED.plain(), Entry::UNOWNED.owner()), (None, None));
         assert_eq!(
-            (Entry::UNOWNED.plain(), Entry::UNOWNED.owner()),
-            (None, None)
-        );
-        assert_eq!(
-            entry
-                .with_moving(true)
-                .with_idle(true)
-                .with_moving(false)
-                .with_idle(false),
+            entry.with_moving(true).with_idle(true).with_moving(false).with_idle(false),
             entry
         );
     }
@@ -215,13 +182,8 @@ mod tests {
     #[test]
     fn group_counts_that_are_not_possible_are_refused_with_what_is() {
         for groups in [0, 64, 100, 3 << 10, 1 << 21] {
-            let error = OwnerTable::new(groups, 0)
-                .expect_err("not possible")
-                .to_string();
-            assert!(
-                error.contains("power of two from 128 to 1048576"),
-                "{error}"
-            );
+            let error = OwnerTable::new(groups, 0).expect_err("not possible").to_string();
+            assert!(error.contains("power of two from 128 to 1048576"), "{error}");
         }
     }
 

@@ -16,10 +16,7 @@ pub fn export(entries: &[Entry]) -> String {
     let mut first = 0;
     while first < entries.len() {
         let owner = entries[first].owner();
-        let run = entries[first..]
-            .iter()
-            .take_while(|entry| entry.owner() == owner)
-            .count();
+        let run = entries[first..].iter().take_while(|entry| entry.owner() == owner).count();
         if let Some(worker) = owner {
             writeln!(text, "{}-{} {}", first, first + run - 1, worker).expect("a String takes all");
         }
@@ -64,11 +61,7 @@ pub fn import(text: &str) -> Result<Vec<Entry>, ImportError> {
 fn run(line: &str) -> Option<(u32, u32, u16)> {
     let (range, worker) = line.split_once(char::is_whitespace)?;
     let (first, last) = range.split_once('-').unwrap_or((range, range));
-    Some((
-        first.parse().ok()?,
-        last.parse().ok()?,
-        worker.trim().parse().ok()?,
-    ))
+    Some((first.parse().ok()?, last.parse().ok()?, worker.trim().parse().ok()?))
 }
 
 /// A text is not an owner table.
@@ -100,18 +93,10 @@ impl fmt::Display for ImportError {
             ),
             What::Run => write!(f, "expected `FIRST-LAST WORKER`, as in `0-4095 2`"),
             What::Range { next_free, groups } => {
-                write!(
-                    f,
-                    "a run must lie in {next_free}-{} and end after it starts",
-                    groups - 1
-                )
+                write!(f, "a run must lie in {next_free}-{} and end after it starts", groups - 1)
             }
             What::Worker(worker) => {
-                write!(
-                    f,
-                    "worker {worker} is not possible: ids end at {}",
-                    WorkerId::LIMIT - 1
-                )
+                write!(f, "worker {worker} is not possible: ids end at {}", WorkerId::LIMIT - 1)
             }
         }
     }
@@ -139,10 +124,7 @@ mod tests {
             ("groups 128\n0-5 20000\n", 2, "ids end at 16382"),
         ] {
             let error = import(text).expect_err(text).to_string();
-            assert!(
-                error.starts_with(&format!("line {line}: ")),
-                "{text:?}: {error}"
-            );
+            assert!(error.starts_with(&format!("line {line}: ")), "{text:?}: {error}");
             assert!(error.contains(sentence), "{text:?}: {error}");
         }
     }
@@ -151,13 +133,7 @@ mod tests {
     fn a_single_group_needs_no_range_and_comments_are_skipped() {
         let entries = import("# mine\ngroups 128 # small\n\n7 3\n").expect("well formed");
         assert_eq!(entries[7].owner(), Some(WorkerId(3)));
-        assert_eq!(
-            entries
-                .iter()
-                .filter(|entry| entry.owner().is_some())
-                .count(),
-            1
-        );
+        assert_eq!(entries.iter().filter(|entry| entry.owner().is_some()).count(), 1);
     }
 
     proptest! {

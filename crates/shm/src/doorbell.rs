@@ -16,9 +16,7 @@ pub struct Doorbell {
 impl Doorbell {
     /// Nobody sleeps.
     pub fn new() -> Self {
-        Self {
-            sleeping: OwnLine(AtomicBool::new(false)),
-        }
+        Self { sleeping: OwnLine(AtomicBool::new(false)) }
     }
 
     /// The consumer is about to sleep. It must look for work once more before it does.

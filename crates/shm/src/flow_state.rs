@@ -60,9 +60,7 @@ impl FlowState {
         Ok(Self {
             region,
             state_bytes,
-            heads: (0..flows_max.next_power_of_two())
-                .map(|_| AtomicU32::new(0))
-                .collect(),
+            heads: (0..flows_max.next_power_of_two()).map(|_| AtomicU32::new(0)).collect(),
             entries: (0..flows_max).map(entry).collect(),
             used: AtomicU32::new(0),
         })
@@ -207,11 +205,7 @@ mod tests {
         });
         for flow in 0..20_000_u64 {
             let id = (flow << 32) | ((flow / 2) % 7);
-            assert_eq!(
-                state.with(id, |bytes| bytes == id.to_le_bytes()),
-                Ok(true),
-                "flow {flow}"
-            );
+            assert_eq!(state.with(id, |bytes| bytes == id.to_le_bytes()), Ok(true), "flow {flow}");
         }
     }
 }

@@ -44,17 +44,8 @@ impl Frame {
         headroom: u32,
     ) -> Self {
         debug_assert!(headroom <= chunk_bytes);
-        let desc = FrameDesc {
-            offset: chunk_offset + headroom,
-            len: 0,
-            meta: FrameMeta::UNKNOWN,
-        };
-        Self {
-            chunk,
-            chunk_bytes,
-            chunk_offset,
-            desc,
-        }
+        let desc = FrameDesc { offset: chunk_offset + headroom, len: 0, meta: FrameMeta::UNKNOWN };
+        Self { chunk, chunk_bytes, chunk_offset, desc }
     }
 
     /// The packet.
@@ -160,8 +151,6 @@ impl Frame {
 
 impl fmt::Debug for Frame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Frame")
-            .field("desc", &self.desc)
-            .finish_non_exhaustive()
+        f.debug_struct("Frame").field("desc", &self.desc).finish_non_exhaustive()
     }
 }

@@ -45,14 +45,9 @@ impl Handovers {
     /// # Panics
     /// Above 65,535: a programmer's error.
     pub fn new(slots: usize) -> Self {
-        assert!(
-            slots <= usize::from(u16::MAX),
-            "hand-over slots are numbered by 16 bits"
-        );
+        assert!(slots <= usize::from(u16::MAX), "hand-over slots are numbered by 16 bits");
         let words = (0..slots).map(|_| OwnLine(AtomicU32::new(FREE))).collect();
-        Self {
-            words: Arc::new(words),
-        }
+        Self { words: Arc::new(words) }
     }
 
     /// How many hand-overs can be under way at once.
@@ -67,10 +62,7 @@ impl Handovers {
         // Relaxed: the ticket reaches the old owner through a ring, whose Release and Acquire
         // order this store before its compare-exchange.
         word.store(turn << 2 | OPEN, Ordering::Relaxed);
-        Ticket {
-            slot: slot as u16,
-            turn,
-        }
+        Ticket { slot: slot as u16, turn }
     }
 
     /// The old owner has completed everything before the ticket and gives the groups up.
@@ -92,12 +84,7 @@ impl Handovers {
         // and by whoever reads the word later; the packets themselves are ordered by the rings.
         self.words[ticket.slot()]
             .0
-            .compare_exchange(
-                open,
-                ticket.turn << 2 | phase,
-                Ordering::AcqRel,
-                Ordering::Acquire,
-            )
+            .compare_exchange(open, ticket.turn << 2 | phase, Ordering::AcqRel, Ordering::Acquire)
             .is_ok()
     }
 

@@ -26,11 +26,7 @@ pub struct PoolConfig {
 
 impl Default for PoolConfig {
     fn default() -> Self {
-        Self {
-            frames: 4096,
-            chunk_bytes: 4096,
-            numa_node: None,
-        }
+        Self { frames: 4096, chunk_bytes: 4096, numa_node: None }
     }
 }
 
@@ -61,28 +57,17 @@ impl FramePool {
     /// # Errors
     /// A size that is not possible, or the region could not be made.
     pub fn new(config: PoolConfig) -> Result<Self, PoolError> {
-        let PoolConfig {
-            frames,
-            chunk_bytes,
-            numa_node: _,
-        } = config;
+        let PoolConfig { frames, chunk_bytes, numa_node: _ } = config;
         if !matches!(chunk_bytes, 2048 | 4096) {
             return Err(PoolError::ChunkBytes(chunk_bytes));
         }
         if frames == 0 || u64::from(frames) + 1 > u64::from(u32::MAX / chunk_bytes) {
-            return Err(PoolError::Frames {
-                frames,
-                max: u32::MAX / chunk_bytes - 1,
-            });
+            return Err(PoolError::Frames { frames, max: u32::MAX / chunk_bytes - 1 });
         }
         let chunk = chunk_bytes as usize;
-        let region = Region::create(
-            "calisto-frames",
-            RegionKind::Frames,
-            chunk,
-            frames as usize * chunk,
-        )
-        .map_err(PoolError::Region)?;
+        let region =
+            Region::create("calisto-frames", RegionKind::Frames, chunk, frames as usize * chunk)
+                .map_err(PoolError::Region)?;
         Ok(Self {
             region: Some(region),
             config,
@@ -227,16 +212,10 @@ impl fmt::Display for PoolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ChunkBytes(bytes) => {
-                write!(
-                    f,
-                    "frames of {bytes} bytes are not possible: use 2048 or 4096"
-                )
+                write!(f, "frames of {bytes} bytes are not possible: use 2048 or 4096")
             }
             Self::Frames { frames, max } => {
-                write!(
-                    f,
-                    "a pool of {frames} frames is not possible: use 1 to {max}"
-                )
+                write!(f, "a pool of {frames} frames is not possible: use 1 to {max}")
             }
             Self::Region(error) => error.fmt(f),
         }

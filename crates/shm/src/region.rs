@@ -138,10 +138,7 @@ impl Drop for Region {
         // SAFETY: base and length are those of our own mapping; the types that lend out parts of
         // it keep it alive while anything is lent.
         let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.bytes) };
-        debug_assert!(
-            unmapped.is_ok(),
-            "unmapping a whole own mapping cannot fail"
-        );
+        debug_assert!(unmapped.is_ok(), "unmapping a whole own mapping cannot fail");
     }
 }
 
@@ -185,9 +182,6 @@ mod tests {
     fn a_region_too_large_for_any_machine_is_refused_with_a_sentence() {
         let error = Region::create("test", RegionKind::Frames, 4096, usize::MAX - 5000)
             .expect_err("nobody has 16 EiB");
-        assert!(
-            error.to_string().contains("fewer or smaller frames"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("fewer or smaller frames"), "{error}");
     }
 }

@@ -19,29 +19,14 @@ use crate::sync::{Arc, AtomicUsize, Ordering, OwnLine, UnsafeCell};
 /// # Panics
 /// When `capacity` is not a power of two: a programmer's error.
 pub fn ring<T: Send>(capacity: usize) -> (Producer<T>, Consumer<T>) {
-    assert!(
-        capacity.is_power_of_two(),
-        "a ring's capacity is a power of two, not {capacity}"
-    );
+    assert!(capacity.is_power_of_two(), "a ring's capacity is a power of two, not {capacity}");
     let shared = Arc::new(Shared {
         head: OwnLine(AtomicUsize::new(0)),
         tail: OwnLine(AtomicUsize::new(0)),
-        slots: (0..capacity)
-            .map(|_| UnsafeCell::new(MaybeUninit::uninit()))
-            .collect(),
+        slots: (0..capacity).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect(),
     });
-    let producer = Producer {
-        shared: Arc::clone(&shared),
-        tail: 0,
-        published: 0,
-        head_seen: 0,
-    };
-    let consumer = Consumer {
-        shared,
-        head: 0,
-        released: 0,
-        tail_seen: 0,
-    };
+    let producer = Producer { shared: Arc::clone(&shared), tail: 0, published: 0, head_seen: 0 };
+    let consumer = Consumer { shared, head: 0, released: 0, tail_seen: 0 };
     (producer, consumer)
 }
 
@@ -73,8 +58,7 @@ impl<T> Drop for Shared<T> {
         let mut head = self.head.0.load(Ordering::Acquire);
         while head != tail {
             // SAFETY: `head..tail` is initialised and, with no ends left, belongs to us.
-            self.slot(head)
-                .with_mut(|slot| unsafe { (*slot).assume_init_drop() });
+            self.slot(head).with_mut(|slot| unsafe { (*slot).assume_init_drop() });
             head = head.wrapping_add(1);
         }
     }
@@ -106,9 +90,7 @@ impl<T: Send> Producer<T> {
             }
         }
         // SAFETY: `tail` is not in `head..published tail`, so the slot is ours and holds nothing.
-        self.shared
-            .slot(self.tail)
-            .with_mut(|slot| unsafe { (*slot).write(item) });
+        self.shared.slot(self.tail).with_mut(|slot| unsafe { (*slot).write(item) });
         self.tail = self.tail.wrapping_add(1);
         Ok(())
     }
@@ -139,8 +121,7 @@ impl<T: Send> Producer<T> {
     /// Items staged or published and not yet taken. Exact but for takes under way.
     #[inline]
     pub fn len(&self) -> usize {
-        self.tail
-            .wrapping_sub(self.shared.head.0.load(Ordering::Acquire))
+        self.tail.wrapping_sub(self.shared.head.0.load(Ordering::Acquire))
     }
 
     /// Whether the consumer has taken everything.
@@ -178,9 +159,7 @@ impl<T> Drop for Producer<T> {
         // Staged items that were never published are dropped by nobody else.
         while self.published != self.tail {
             // SAFETY: `published..tail` was written by `stage` and shown to no one.
-            self.shared
-                .slot(self.published)
-                .with_mut(|slot| unsafe { (*slot).assume_init_drop() });
+            self.shared.slot(self.published).with_mut(|slot| unsafe { (*slot).assume_init_drop() });
             self.published = self.published.wrapping_add(1);
         }
     }
@@ -226,10 +205,8 @@ impl<T: Send> Consumer<T> {
         }
         // SAFETY: `head` is in `head..tail`, so the slot is initialised and ours; the reference
         // borrows the only consumer, which cannot move past the slot meanwhile.
-        let item = self
-            .shared
-            .slot(self.head)
-            .with_mut(|slot| unsafe { (*slot).assume_init_mut() });
+        let item =
+            self.shared.slot(self.head).with_mut(|slot| unsafe { (*slot).assume_init_mut() });
         Some(item)
     }
 
@@ -252,11 +229,7 @@ impl<T: Send> Consumer<T> {
     /// Items published and not taken. Exact but for a publication under way.
     #[inline]
     pub fn len(&self) -> usize {
-        self.shared
-            .tail
-            .0
-            .load(Ordering::Acquire)
-            .wrapping_sub(self.head)
+        self.shared.tail.0.load(Ordering::Acquire).wrapping_sub(self.head)
     }
 
     /// Whether nothing waits.
@@ -285,10 +258,7 @@ impl<T: Send> Consumer<T> {
             return None;
         }
         // SAFETY: `head` is in `head..tail`: written, published to us, and not read before.
-        let item = self
-            .shared
-            .slot(self.head)
-            .with(|slot| unsafe { (*slot).assume_init_read() });
+        let item = self.shared.slot(self.head).with(|slot| unsafe { (*slot).assume_init_read() });
         self.head = self.head.wrapping_add(1);
         Some(item)
     }

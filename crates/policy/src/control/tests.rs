@@ -60,15 +60,7 @@ impl Shell {
         let mut control = Control::new(ControlConfig::default(), steer, live.len());
         control.set_workers(&[WorkerId(0), WorkerId(1)]);
         let (moves, plan) = (Vec::new(), Plan::default());
-        Self {
-            control,
-            shadow: live.clone(),
-            live,
-            moves,
-            published: false,
-            plan,
-            now: Nanos(1),
-        }
+        Self { control, shadow: live.clone(), live, moves, published: false, plan, now: Nanos(1) }
     }
 
     fn policy(number: usize, groups: usize) -> Box<dyn Steer> {
@@ -78,19 +70,11 @@ impl Shell {
 
     fn begin(&mut self, asked: Move) {
         let entry = self.live.entry(asked.group);
-        assert_eq!(
-            entry.owner(),
-            Some(asked.from),
-            "a move names the true owner"
-        );
+        assert_eq!(entry.owner(), Some(asked.from), "a move names the true owner");
         assert_ne!(asked.from, asked.to);
         assert!(!entry.is_moving(), "one hand-over of a group at a time");
-        assert!(
-            !self.published,
-            "no single moves while an epoch is under way"
-        );
-        self.live
-            .set(asked.group, Entry::owned_by(asked.from).with_moving(true));
+        assert!(!self.published, "no single moves while an epoch is under way");
+        self.live.set(asked.group, Entry::owned_by(asked.from).with_moving(true));
         self.moves.push(asked);
     }
 
@@ -100,17 +84,13 @@ impl Shell {
             Event::Packet(group) => {
                 let group = FlowGroup(group);
                 let entry = self.live.entry(group);
-                let gone = entry
-                    .owner()
-                    .is_some_and(|owner| !self.control.workers.is_active(owner));
+                let gone =
+                    entry.owner().is_some_and(|owner| !self.control.workers.is_active(owner));
                 // A leaving worker still takes its packets; only what is nobody's is placed.
                 if entry.plain().is_some() || entry.is_moving() || gone {
                     return;
                 }
-                match self
-                    .control
-                    .place(group, &mut self.live, &mut self.shadow, self.now)
-                {
+                match self.control.place(group, &mut self.live, &mut self.shadow, self.now) {
                     Some(Placement::Now(worker)) => {
                         assert_eq!(self.live.entry(group).plain(), Some(worker));
                     }
@@ -121,47 +101,25 @@ impl Shell {
             Event::Tick => self.tick(None),
             Event::Load(heavy) => {
                 let groups = (0..GROUPS + VIRTUAL)
-                    .map(|group| GroupLoad {
-                        packets: (group ^ heavy) % 1000,
-                        idle: Nanos::ZERO,
-                    })
+                    .map(|group| GroupLoad { packets: (group ^ heavy) % 1000, idle: Nanos::ZERO })
                     .collect();
-                let load = LoadSample {
-                    now: self.now,
-                    first: FlowGroup(0),
-                    groups,
-                };
+                let load = LoadSample { now: self.now, first: FlowGroup(0), groups };
                 self.tick(Some(load));
             }
             Event::Age => {
-                let groups = vec![
-                    GroupLoad {
-                        packets: 0,
-                        idle: Nanos::FAR_FUTURE
-                    };
-                    GROUPS as usize
-                ];
-                self.tick(Some(LoadSample {
-                    now: self.now,
-                    first: FlowGroup(0),
-                    groups,
-                }));
+                let groups =
+                    vec![GroupLoad { packets: 0, idle: Nanos::FAR_FUTURE }; GROUPS as usize];
+                self.tick(Some(LoadSample { now: self.now, first: FlowGroup(0), groups }));
             }
             Event::Workers(mask) => {
-                let active: Vec<WorkerId> = (0..6)
-                    .filter(|bit| mask >> bit & 1 == 1)
-                    .map(WorkerId)
-                    .collect();
+                let active: Vec<WorkerId> =
+                    (0..6).filter(|bit| mask >> bit & 1 == 1).map(WorkerId).collect();
                 self.control.set_workers(&active);
             }
-            Event::Policy(number) => self
-                .control
-                .set_policy(Self::policy(number, self.live.len())),
+            Event::Policy(number) => self.control.set_policy(Self::policy(number, self.live.len())),
             Event::Pin(group, worker) => {
                 let active = self.control.workers.is_active(WorkerId(worker));
-                let pinned = self
-                    .control
-                    .pin(FlowGroup(group), WorkerId(worker), &self.live);
+                let pinned = self.control.pin(FlowGroup(group), WorkerId(worker), &self.live);
                 assert_eq!(pinned.is_ok(), active);
             }
             Event::Unpin(group) => {
@@ -206,17 +164,8 @@ impl Shell {
     }
 
     fn tick(&mut self, load: Option<LoadSample>) {
-        let core = CoreSample {
-            now: self.now,
-            workers: Vec::new(),
-        };
-        let Self {
-            control,
-            live,
-            shadow,
-            plan,
-            ..
-        } = self;
+        let core = CoreSample { now: self.now, workers: Vec::new() };
+        let Self { control, live, shadow, plan, .. } = self;
         control.tick(&core, load.as_ref(), live, shadow, plan);
         for asked in std::mem::take(&mut self.plan.moves) {
             if self.live.entry(asked.group).is_moving() {
@@ -226,10 +175,7 @@ impl Shell {
             }
         }
         if self.plan.publish {
-            assert!(
-                self.moves.is_empty(),
-                "no epoch while single moves are under way"
-            );
+            assert!(self.moves.is_empty(), "no epoch while single moves are under way");
             std::mem::swap(&mut self.live, &mut self.shadow);
             self.published = true;
         }
@@ -244,11 +190,7 @@ impl Shell {
         }
         for worker in 0..6 {
             let owned = self.control.owned(WorkerId(worker));
-            assert_eq!(
-                owned,
-                counts[usize::from(worker)],
-                "the count of worker {worker} is wrong"
-            );
+            assert_eq!(owned, counts[usize::from(worker)], "the count of worker {worker} is wrong");
         }
     }
 
@@ -260,13 +202,7 @@ impl Shell {
         if std::mem::take(&mut self.published) {
             self.control.epoch_finished();
         }
-        let Self {
-            control,
-            live,
-            shadow,
-            now,
-            ..
-        } = self;
+        let Self { control, live, shadow, now, .. } = self;
         settle(control, live, shadow, *now);
         // Pins are restored a few at a time, once the tables rest.
         for _ in 0..200 {
@@ -325,19 +261,8 @@ fn a_rewrite_never_takes_more_than_its_share_of_groups_in_one_step() {
     let mut steps = 0;
     while !plan.publish {
         let before = shadow.clone();
-        control.tick(
-            &CoreSample::default(),
-            None,
-            &mut live,
-            &mut shadow,
-            &mut plan,
-        );
-        let touched = before
-            .entries()
-            .iter()
-            .zip(shadow.entries())
-            .filter(|(a, b)| a != b)
-            .count();
+        control.tick(&CoreSample::default(), None, &mut live, &mut shadow, &mut plan);
+        let touched = before.entries().iter().zip(shadow.entries()).filter(|(a, b)| a != b).count();
         assert!(touched <= GROUPS_PER_STEP, "{touched}");
         steps += 1;
     }
@@ -348,20 +273,11 @@ fn a_rewrite_never_takes_more_than_its_share_of_groups_in_one_step() {
 fn a_table_that_does_not_fit_is_refused_with_what_would() {
     let mut shell = Shell::new(4);
     let short = vec![Entry::UNOWNED; 128];
-    let refused = shell
-        .control
-        .load(short, &shell.live)
-        .expect_err("256 groups here");
+    let refused = shell.control.load(short, &shell.live).expect_err("256 groups here");
     assert!(refused.to_string().contains("groups = 128"), "{refused}");
     let foreign = vec![Entry::owned_by(WorkerId(9)); 256];
-    let refused = shell
-        .control
-        .load(foreign, &shell.live)
-        .expect_err("no worker 9");
-    assert!(
-        refused.to_string().contains("worker 9 is not active"),
-        "{refused}"
-    );
+    let refused = shell.control.load(foreign, &shell.live).expect_err("no worker 9");
+    assert!(refused.to_string().contains("worker 9 is not active"), "{refused}");
 }
 
 #[test]

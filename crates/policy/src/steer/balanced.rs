@@ -44,11 +44,7 @@ impl Balanced {
         let active = workers.active();
         let total: u64 = active.iter().map(|worker| self.load[worker.index()]).sum();
         let mean = total / active.len().max(1) as u64;
-        let most = active
-            .iter()
-            .map(|worker| self.load[worker.index()])
-            .max()
-            .unwrap_or(0);
+        let most = active.iter().map(|worker| self.load[worker.index()]).max().unwrap_or(0);
         if total < PACKETS_MIN || most - mean <= mean >> TOLERANCE_SHIFT {
             return;
         }
@@ -103,10 +99,7 @@ impl Steer for Balanced {
         }
         let moving = self.excess.len() == workers.limit();
         for (group, seen) in (load.first.0..).map(FlowGroup).zip(&load.groups) {
-            let Some(owner) = table
-                .entry(group)
-                .plain()
-                .filter(|&owner| workers.is_active(owner))
+            let Some(owner) = table.entry(group).plain().filter(|&owner| workers.is_active(owner))
             else {
                 continue;
             };
@@ -121,11 +114,7 @@ impl Steer for Balanced {
                 self.moves_left -= 1;
                 self.excess[owner.index()] -= packets;
                 self.excess[to.index()] += packets;
-                moves.push(Move {
-                    group,
-                    from: owner,
-                    to,
-                });
+                moves.push(Move { group, from: owner, to });
             }
         }
         if load.first.index() + load.groups.len() >= table.len() {

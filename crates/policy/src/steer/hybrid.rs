@@ -21,10 +21,7 @@ pub(super) struct Hybrid {
 
 impl Hybrid {
     pub(super) fn new(groups: usize) -> Self {
-        Self {
-            packets: vec![0; groups],
-            quotas: LeastMovement::default(),
-        }
+        Self { packets: vec![0; groups], quotas: LeastMovement::default() }
     }
 }
 

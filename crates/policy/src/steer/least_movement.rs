@@ -23,11 +23,7 @@ pub struct Census {
 
 impl Census {
     pub(crate) fn reset(&mut self, workers: usize) {
-        let Self {
-            owned,
-            going_home,
-            coming_home,
-        } = self;
+        let Self { owned, going_home, coming_home } = self;
         for counts in [owned, going_home, coming_home] {
             counts.clear();
             counts.resize(workers, 0);
@@ -40,10 +36,7 @@ impl Census {
             return;
         };
         *owned += 1;
-        if let Some(home) = group
-            .home
-            .filter(|&home| home != owner && workers.is_active(home))
-        {
+        if let Some(home) = group.home.filter(|&home| home != owner && workers.is_active(home)) {
             self.going_home[owner.index()] += 1;
             self.coming_home[home.index()] += 1;
         }
@@ -64,11 +57,7 @@ pub struct LeastMovement {
 impl LeastMovement {
     /// Works the quotas out.
     pub fn begin(&mut self, census: &Census, workers: &Workers) {
-        let Self {
-            surplus,
-            wanting,
-            cursor,
-        } = self;
+        let Self { surplus, wanting, cursor } = self;
         *cursor = 0;
         for counts in [&mut *surplus, &mut *wanting] {
             counts.clear();
@@ -89,10 +78,7 @@ impl LeastMovement {
     /// The owner of a group in the new table.
     pub fn reassign(&mut self, group: GroupState, workers: &Workers) -> Option<WorkerId> {
         let owner = group.owner?;
-        if let Some(home) = group
-            .home
-            .filter(|&home| home != owner && workers.is_active(home))
-        {
+        if let Some(home) = group.home.filter(|&home| home != owner && workers.is_active(home)) {
             return Some(home);
         }
         if workers.is_active(owner) {
@@ -107,10 +93,7 @@ impl LeastMovement {
         // wanting: then anybody takes it, in turn.
         self.next_wanting(workers).or_else(|| {
             self.cursor += 1;
-            workers
-                .active()
-                .get(self.cursor % workers.active().len().max(1))
-                .copied()
+            workers.active().get(self.cursor % workers.active().len().max(1)).copied()
         })
     }
 

@@ -31,8 +31,6 @@ impl Steer for Prefilled {
 
     fn reassign(&mut self, group: GroupState, workers: &Workers, _: Nanos) -> Option<WorkerId> {
         // Groups that nobody has had yet are spread by number: any even spread is as good.
-        self.quotas
-            .reassign(group, workers)
-            .or_else(|| Some(modulo_owner(group.group, workers)))
+        self.quotas.reassign(group, workers).or_else(|| Some(modulo_owner(group.group, workers)))
     }
 }

@@ -15,10 +15,7 @@ impl Steer for Shared {
     }
 
     fn place(&mut self, _: FlowGroup, workers: &Workers, _: Nanos) -> WorkerId {
-        let shortest = workers
-            .active()
-            .iter()
-            .min_by_key(|&&worker| workers.queued(worker));
+        let shortest = workers.active().iter().min_by_key(|&&worker| workers.queued(worker));
         *shortest.expect("the caller places nothing while no worker is active")
     }
 

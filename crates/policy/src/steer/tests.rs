@@ -34,22 +34,14 @@ impl World {
     fn new(policy: &str, groups: u32, flows: usize, workers: u16) -> Self {
         println!("seed {SEED:#x}");
         let mut state = SEED;
-        let steer = by_name(
-            policy,
-            SteerConfig {
-                groups: groups as usize,
-                seed: SEED,
-            },
-        )
-        .expect("the test names a policy that exists");
+        let steer = by_name(policy, SteerConfig { groups: groups as usize, seed: SEED })
+            .expect("the test names a policy that exists");
         let table = OwnerTable::new(groups, 0).expect("the test uses a power of two");
         let mut world = Self {
             control: Control::new(ControlConfig::default(), steer, table.len()),
             shadow: table.clone(),
             live: table,
-            flows: (0..flows)
-                .map(|_| FlowHash(splitmix(&mut state) as u32))
-                .collect(),
+            flows: (0..flows).map(|_| FlowHash(splitmix(&mut state) as u32)).collect(),
         };
         world.workers(ids(0..workers));
         world.touch();
@@ -57,24 +49,14 @@ impl World {
     }
 
     fn touch(&mut self) {
-        touch_all(
-            &mut self.control,
-            &mut self.live,
-            &mut self.shadow,
-            &self.flows,
-        );
+        touch_all(&mut self.control, &mut self.live, &mut self.shadow, &self.flows);
     }
 
     /// Changes the workers; returns the share of flows moved and the balance afterwards.
     fn workers(&mut self, workers: Vec<WorkerId>) -> (f64, f64) {
         let before = self.live.clone();
         self.control.set_workers(&workers);
-        settle(
-            &mut self.control,
-            &mut self.live,
-            &mut self.shadow,
-            Nanos::ZERO,
-        );
+        settle(&mut self.control, &mut self.live, &mut self.shadow, Nanos::ZERO);
         let moved = moved_share(&before, &self.live, &self.flows);
         (moved, max_over_mean(&self.live, &self.flows, &workers))
     }
@@ -97,10 +79,7 @@ fn sticky_moves_the_least_that_restores_balance() {
             let mut world = World::new(policy, GROUPS, 700_000, workers);
             let (moved, balance) = world.workers(ids(0..=workers));
             assert!(moved <= 1.05 * ideal, "{policy} {workers} -> +1: {moved}");
-            assert!(
-                moved >= 0.95 * ideal,
-                "{policy} gave the new worker too little: {moved}"
-            );
+            assert!(moved >= 0.95 * ideal, "{policy} gave the new worker too little: {moved}");
             assert!(balance <= 1.02, "{policy}: {balance}");
         }
     }
@@ -144,15 +123,8 @@ fn a_worker_that_leaves_takes_only_its_own_flows_along() {
 #[test]
 fn shenangos_example_four_flows_change_core_under_modulo_and_stay_under_calisto() {
     let owners = |world: &World| -> Vec<u16> {
-        let owner = |hash| {
-            world
-                .live
-                .entry(world.live.group_of(FlowHash(hash)))
-                .owner()
-        };
-        (4..8)
-            .map(|hash| owner(hash).expect("it has sent a packet").0)
-            .collect()
+        let owner = |hash| world.live.entry(world.live.group_of(FlowHash(hash))).owner();
+        (4..8).map(|hash| owner(hash).expect("it has sent a packet").0).collect()
     };
     for (policy, after) in [("modulo", vec![4, 0, 1, 2]), ("calisto", vec![0, 1, 2, 3])] {
         let mut world = World::new(policy, 128, 0, 4);
@@ -172,27 +144,11 @@ fn shenangos_example_four_flows_change_core_under_modulo_and_stay_under_calisto(
 fn hybrid_moves_cold_groups_like_modulo_and_warm_ones_like_sticky() {
     let warm = |world: &mut World| {
         for first in (0..1_u32 << 14).step_by(4096) {
-            let groups = vec![
-                GroupLoad {
-                    packets: 5,
-                    idle: Nanos::ZERO
-                };
-                4096
-            ];
-            let load = LoadSample {
-                now: Nanos::ZERO,
-                first: FlowGroup(first),
-                groups,
-            };
+            let groups = vec![GroupLoad { packets: 5, idle: Nanos::ZERO }; 4096];
+            let load = LoadSample { now: Nanos::ZERO, first: FlowGroup(first), groups };
             let core = CoreSample::default();
             let mut plan = Plan::default();
-            world.control.tick(
-                &core,
-                Some(&load),
-                &mut world.live,
-                &mut world.shadow,
-                &mut plan,
-            );
+            world.control.tick(&core, Some(&load), &mut world.live, &mut world.shadow, &mut plan);
         }
     };
     let mut cold = World::new("hybrid", 1 << 14, 100_000, 4);
@@ -204,14 +160,7 @@ fn hybrid_moves_cold_groups_like_modulo_and_warm_ones_like_sticky() {
 
 #[test]
 fn least_loaded_avoids_the_delayed_worker() {
-    let steer = by_name(
-        "least_loaded",
-        SteerConfig {
-            groups: 128,
-            seed: SEED,
-        },
-    )
-    .expect("exists");
+    let steer = by_name("least_loaded", SteerConfig { groups: 128, seed: SEED }).expect("exists");
     let table = OwnerTable::new(1 << 14, 0).expect("possible");
     let mut control = Control::new(ControlConfig::default(), steer, table.len());
     let (mut live, mut shadow) = (table.clone(), table);
@@ -219,16 +168,9 @@ fn least_loaded_avoids_the_delayed_worker() {
     let slow = |id: u16| crate::WorkerSample {
         id: WorkerId(id),
         queued: 0,
-        delay: if id == 2 {
-            Nanos::from_millis(1)
-        } else {
-            Nanos::ZERO
-        },
+        delay: if id == 2 { Nanos::from_millis(1) } else { Nanos::ZERO },
     };
-    let core = CoreSample {
-        now: Nanos::ZERO,
-        workers: (0..4).map(slow).collect(),
-    };
+    let core = CoreSample { now: Nanos::ZERO, workers: (0..4).map(slow).collect() };
     control.tick(&core, None, &mut live, &mut shadow, &mut Plan::default());
     let flows: Vec<FlowHash> = (0..1 << 14).map(FlowHash).collect();
     touch_all(&mut control, &mut live, &mut shadow, &flows);
@@ -245,21 +187,15 @@ fn balanced_evens_a_skewed_load_out_and_then_rests() {
     world.touch();
     // Zipf over the groups, and the heaviest of them all on worker 0.
     let packets = |group: u32| {
-        let rank = if world.live.entry(FlowGroup(group)).owner() == Some(WorkerId(0)) {
-            1
-        } else {
-            4
-        };
+        let rank =
+            if world.live.entry(FlowGroup(group)).owner() == Some(WorkerId(0)) { 1 } else { 4 };
         40_000 / (rank * (group / 4 + 8))
     };
     let weights: Vec<u32> = (0..groups).map(packets).collect();
     let imbalance = |live: &OwnerTable| {
         let mut loads = [0_u64; 4];
         for (group, weight) in (0..).zip(&weights) {
-            let owner = live
-                .entry(FlowGroup(group))
-                .owner()
-                .expect("every group has sent");
+            let owner = live.entry(FlowGroup(group)).owner().expect("every group has sent");
             loads[owner.index()] += u64::from(*weight);
         }
         *loads.iter().max().expect("four") as f64 * 4.0 / loads.iter().sum::<u64>() as f64
@@ -267,41 +203,19 @@ fn balanced_evens_a_skewed_load_out_and_then_rests() {
     assert!(imbalance(&world.live) > 1.5, "the test needs a skew");
     let mut moves_of_pass = Vec::new();
     for pass in 0..40_u64 {
-        let seen = weights
-            .iter()
-            .map(|&packets| GroupLoad {
-                packets,
-                idle: Nanos::ZERO,
-            })
-            .collect();
-        let load = LoadSample {
-            now: Nanos(pass),
-            first: FlowGroup(0),
-            groups: seen,
-        };
+        let seen =
+            weights.iter().map(|&packets| GroupLoad { packets, idle: Nanos::ZERO }).collect();
+        let load = LoadSample { now: Nanos(pass), first: FlowGroup(0), groups: seen };
         let mut plan = Plan::default();
-        let core = CoreSample {
-            now: Nanos(pass),
-            workers: Vec::new(),
-        };
-        world.control.tick(
-            &core,
-            Some(&load),
-            &mut world.live,
-            &mut world.shadow,
-            &mut plan,
-        );
+        let core = CoreSample { now: Nanos(pass), workers: Vec::new() };
+        world.control.tick(&core, Some(&load), &mut world.live, &mut world.shadow, &mut plan);
         moves_of_pass.push(plan.moves.len());
         for &done in &plan.moves {
             world.control.moved(done, &mut world.live);
         }
     }
     assert!(imbalance(&world.live) < 1.07, "{}", imbalance(&world.live));
-    assert_eq!(
-        moves_of_pass[20..].iter().sum::<usize>(),
-        0,
-        "ping-pong: {moves_of_pass:?}"
-    );
+    assert_eq!(moves_of_pass[20..].iter().sum::<usize>(), 0, "ping-pong: {moves_of_pass:?}");
 }
 
 #[test]
@@ -317,19 +231,9 @@ fn switching_policy_keeps_every_owner_that_the_new_policy_can_keep() {
     ] {
         let mut world = World::new("calisto", 1 << 14, 100_000, 4);
         let before = world.live.clone();
-        let config = SteerConfig {
-            groups: world.live.len(),
-            seed: SEED,
-        };
-        world
-            .control
-            .set_policy(by_name(policy, config).expect("exists"));
-        settle(
-            &mut world.control,
-            &mut world.live,
-            &mut world.shadow,
-            Nanos::ZERO,
-        );
+        let config = SteerConfig { groups: world.live.len(), seed: SEED };
+        world.control.set_policy(by_name(policy, config).expect("exists"));
+        settle(&mut world.control, &mut world.live, &mut world.shadow, Nanos::ZERO);
         let moved = moved_share(&before, &world.live, &world.flows);
         assert_eq!(moved == 0.0, keeps, "{policy}: {moved}");
         assert_eq!(world.control.policy(), policy);
@@ -339,13 +243,7 @@ fn switching_policy_keeps_every_owner_that_the_new_policy_can_keep() {
 #[test]
 fn prefilled_owns_every_group_before_the_first_packet() {
     let world = World::new("prefilled", 1 << 10, 0, 3);
-    assert!(
-        world
-            .live
-            .entries()
-            .iter()
-            .all(|entry| entry.plain().is_some())
-    );
+    assert!(world.live.entries().iter().all(|entry| entry.plain().is_some()));
 }
 
 #[test]
@@ -359,27 +257,12 @@ fn a_million_groups_share_fewer_flows_than_a_thousand() {
 
 #[test]
 fn an_unknown_policy_is_refused_with_the_names_there_are() {
-    let error = by_name(
-        "stiky",
-        SteerConfig {
-            groups: 128,
-            seed: 1,
-        },
-    )
-    .err()
-    .expect("no such policy");
+    let error =
+        by_name("stiky", SteerConfig { groups: 128, seed: 1 }).err().expect("no such policy");
     for (name, help) in NAMES {
         assert!(error.to_string().contains(name) && !help.is_empty());
         assert_eq!(
-            by_name(
-                name,
-                SteerConfig {
-                    groups: 128,
-                    seed: 1
-                }
-            )
-            .expect("listed")
-            .name(),
+            by_name(name, SteerConfig { groups: 128, seed: 1 }).expect("listed").name(),
             name
         );
     }

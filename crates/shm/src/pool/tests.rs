@@ -5,12 +5,8 @@ use proptest::prelude::*;
 use super::*;
 
 fn pool(frames: u32) -> FramePool {
-    FramePool::new(PoolConfig {
-        frames,
-        chunk_bytes: 2048,
-        numa_node: None,
-    })
-    .expect("a few frames fit anywhere")
+    FramePool::new(PoolConfig { frames, chunk_bytes: 2048, numa_node: None })
+        .expect("a few frames fit anywhere")
 }
 
 #[test]
@@ -45,15 +41,9 @@ fn the_kernel_returns_only_what_it_was_lent() {
     let frame = pool.take().expect("two are free");
     let offset = pool.lend(frame).expect("it is ours");
     assert!(pool.reclaim(0, 64).is_none(), "chunk 0 is the header");
-    assert!(
-        pool.reclaim(offset + 2048, 64).is_none(),
-        "the neighbour is not lent"
-    );
+    assert!(pool.reclaim(offset + 2048, 64).is_none(), "the neighbour is not lent");
     assert!(pool.reclaim(u64::MAX, 64).is_none());
-    assert!(
-        pool.reclaim(offset, 2048).is_none(),
-        "the packet would leave its chunk"
-    );
+    assert!(pool.reclaim(offset, 2048).is_none(), "the packet would leave its chunk");
     let frame = pool.reclaim(offset, 60).expect("lent a moment ago");
     assert_eq!(frame.len(), 60);
     assert!(pool.reclaim(offset, 60).is_none(), "not twice");
@@ -73,13 +63,9 @@ fn a_frame_outlives_its_pool_without_harm() {
 #[test]
 fn impossible_sizes_are_refused_with_what_is_possible() {
     let error = |frames, chunk_bytes| {
-        FramePool::new(PoolConfig {
-            frames,
-            chunk_bytes,
-            numa_node: None,
-        })
-        .expect_err("impossible")
-        .to_string()
+        FramePool::new(PoolConfig { frames, chunk_bytes, numa_node: None })
+            .expect_err("impossible")
+            .to_string()
     };
     assert!(error(16, 1500).contains("2048 or 4096"));
     assert!(error(0, 4096).contains("1 to 1048574"));

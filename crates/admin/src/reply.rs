@@ -1,0 +1,179 @@
+//! What the daemon answers.
+
+use serde::{Deserialize, Serialize};
+
+/// One line from the daemon.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reply {
+    /// [`crate::VERSION`].
+    pub v: u32,
+    /// The answer.
+    #[serde(flatten)]
+    pub body: ReplyBody,
+}
+
+impl Reply {
+    /// An answer in the version that this crate speaks.
+    pub fn new(body: ReplyBody) -> Self {
+        Self { v: crate::VERSION, body }
+    }
+}
+
+/// The answer: `{"v":1,"reply":"done"}`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "reply", rename_all = "snake_case")]
+pub enum ReplyBody {
+    /// It is done, or will be at the next control tick.
+    Done,
+    /// It is not done, and why.
+    Error {
+        /// One sentence: what was wrong and what to do.
+        message: String,
+    },
+    /// To `status`.
+    Status(Status),
+    /// To `stats`.
+    Stats {
+        /// The dispatcher, then the workers.
+        threads: Vec<ThreadCounters>,
+    },
+    /// To `flows`.
+    Flows {
+        /// The heaviest first.
+        flows: Vec<FlowRow>,
+    },
+    /// To `steer_show`.
+    Steer(SteerStatus),
+    /// To `steer_export`.
+    Table {
+        /// `groups N`, then runs `FIRST-LAST WORKER`.
+        table: String,
+    },
+}
+
+/// The daemon as it is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// Its process id.
+    pub pid: u32,
+    /// Its version.
+    pub version: String,
+    /// Seconds since it started.
+    pub uptime_s: f64,
+    /// "fused" (one loop) or "threads".
+    pub arrangement: String,
+    /// The job of its workers.
+    pub job: String,
+    /// What it serves.
+    pub listen: Vec<String>,
+    /// Its ports.
+    pub ports: Vec<PortStatus>,
+    /// Its workers.
+    pub workers: Vec<WorkerStatus>,
+    /// The policy in force.
+    pub policy: String,
+    /// Flow groups.
+    pub groups: u32,
+    /// Frames in the pool, and how many of them are at home.
+    pub frames: u32,
+    /// Frames at home.
+    pub frames_free: u32,
+    /// NUMA node of the frames, where known.
+    pub numa_node: Option<u16>,
+}
+
+/// A port.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PortStatus {
+    /// As it was configured.
+    pub port: String,
+    /// How it works here: native or generic, copy or zero-copy.
+    pub mode: String,
+    /// Bytes of the largest IP packet.
+    pub mtu: u32,
+    /// Received checksums are not verified: a warning.
+    pub trust_link: bool,
+    /// Why it moves nothing, if so.
+    pub fault: Option<String>,
+    /// Its counters.
+    pub counters: Vec<Counter>,
+}
+
+/// A worker.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerStatus {
+    /// Its id.
+    pub id: u16,
+    /// "active", "leaving" or "retiring".
+    pub state: String,
+    /// The CPU it is pinned to; `None`: any, or the dispatcher's loop.
+    pub cpu: Option<u16>,
+    /// Groups that it owns.
+    pub groups: u32,
+    /// Packets in its ring.
+    pub queued: u32,
+    /// Packets processed.
+    pub packets: u64,
+}
+
+/// The counters of one thread.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThreadCounters {
+    /// "dispatcher" or "worker N".
+    pub thread: String,
+    /// What it counts.
+    pub counters: Vec<Counter>,
+}
+
+/// One counter.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counter {
+    /// Its name.
+    pub name: String,
+    /// What it counts.
+    pub help: String,
+    /// The value.
+    pub value: u64,
+}
+
+/// A flow, by sampling.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowRow {
+    /// Its 5-tuple.
+    pub flow: String,
+    /// Its hash.
+    pub hash: u32,
+    /// Its group.
+    pub group: u32,
+    /// The group's owner.
+    pub worker: Option<u16>,
+    /// Packets, estimated.
+    pub packets: u64,
+    /// Bytes, estimated.
+    pub bytes: u64,
+}
+
+/// The steering as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SteerStatus {
+    /// The policy in force.
+    pub policy: String,
+    /// Every policy: name and a sentence.
+    pub policies: Vec<(String, String)>,
+    /// Flow groups.
+    pub groups: u32,
+    /// Groups that nobody owns.
+    pub unowned: u32,
+    /// Tables published so far.
+    pub epoch: u32,
+    /// Whether anything is on its way.
+    pub settled: bool,
+    /// Packets held by hand-overs at this moment.
+    pub held: u32,
+    /// Groups of each worker.
+    pub owned: Vec<(u16, u32)>,
+    /// Pins: group and worker.
+    pub pins: Vec<(u32, u16)>,
+    /// Flows pinned one by one.
+    pub pinned_flows: u32,
+}

@@ -1,0 +1,284 @@
+//! One dispatcher: ports in front, workers behind, and the steering between them.
+
+use std::sync::Arc;
+
+use arrayvec::ArrayVec;
+use base::{BURST, FlowHash, Nanos, WorkerId};
+use policy::Control;
+use port::Port;
+use shm::{Batch, Consumer, Doorbell, Frame, FramePool, Handovers, Producer, ring};
+use wire::{Outcome, Toeplitz};
+
+use crate::classify::Classified;
+use crate::counters::{CounterReader, CounterWriter, DispatchEvent};
+use crate::flow_sampler::FlowSampler;
+use crate::ground::Ground;
+use crate::job::Job;
+use crate::lane::{LaneEnds, Wake};
+use crate::listeners::Listeners;
+use crate::message::{FromWorker, ToWorker};
+use crate::steering::{Steering, SteeringConfig};
+use crate::worker::{Remains, Worker};
+
+/// Settings of a dispatcher.
+#[derive(Clone, Debug)]
+pub struct DispatcherConfig {
+    /// Groups, hand-overs, ticks.
+    pub steering: SteeringConfig,
+    /// Messages in each ring between dispatcher and worker: a power of two.
+    pub ring: usize,
+    /// Key of the flow hash.
+    pub hash_key: [u8; 40],
+}
+
+/// A port and the frames that wait to leave by it.
+pub struct PortLane<P> {
+    pub(crate) port: P,
+    pub(crate) backlog: Batch,
+    /// Checksums of received packets are not verified: the link's peer may send partial ones.
+    pub(crate) trust_link: bool,
+    /// The kernel does not answer ARP for our addresses on this port, so we do.
+    pub(crate) answers_arp: bool,
+    pub(crate) mac: [u8; 6],
+}
+
+impl<P: Port> PortLane<P> {
+    /// A port. Whether it is trusted and who answers ARP is read off its capabilities; `mac` is
+    /// used where it has none of its own.
+    pub fn new(port: P, mac: [u8; 6]) -> Self {
+        let capabilities = port.capabilities();
+        Self {
+            trust_link: capabilities.trust_link,
+            answers_arp: !capabilities.kernel_answers_arp,
+            mac: capabilities.mac.unwrap_or(mac),
+            backlog: Batch::new(),
+            port,
+        }
+    }
+
+    /// The port.
+    pub fn port(&self) -> &P {
+        &self.port
+    }
+
+    /// The port, to wait for it.
+    pub fn port_mut(&mut self) -> &mut P {
+        &mut self.port
+    }
+}
+
+/// Receives, classifies, dispatches, transmits; moves groups; asks the policy.
+pub struct Dispatcher<P> {
+    pub(crate) ports: Vec<PortLane<P>>,
+    pub(crate) pool: FramePool,
+    pub(crate) toeplitz: Toeplitz,
+    pub(crate) listeners: Listeners,
+    pub(crate) steering: Steering,
+    pub(crate) sampler: FlowSampler,
+    pub(crate) counters: CounterWriter,
+    /// Frames of the batch in hand; empty between steps.
+    pub(crate) batch: Batch,
+    pub(crate) classified: ArrayVec<Classified, BURST>,
+    ring: usize,
+}
+
+/// What one turn of the loop did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Packets received.
+    pub received: usize,
+    /// Messages of workers taken.
+    pub messages: usize,
+    /// Packets that a port took.
+    pub transmitted: usize,
+}
+
+impl Progress {
+    /// Whether there was nothing to do.
+    pub fn is_idle(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// A worker's ends, to be given to its thread.
+pub struct NewWorker {
+    /// Its id.
+    pub id: WorkerId,
+    inbox: Consumer<ToWorker>,
+    outbox: Producer<FromWorker>,
+    handovers: Handovers,
+    counters: CounterWriter,
+}
+
+impl NewWorker {
+    /// The worker, with its job.
+    pub fn employ<J: Job>(self, job: J) -> Worker<J> {
+        Worker::new(job, self.inbox, self.outbox, self.handovers, self.counters)
+    }
+}
+
+impl<P: Port> Dispatcher<P> {
+    /// A dispatcher over `ports`, whose frames all come from `pool`.
+    ///
+    /// # Errors
+    /// The number of groups is not possible.
+    pub fn new(
+        config: &DispatcherConfig,
+        ports: Vec<PortLane<P>>,
+        pool: FramePool,
+        listeners: Listeners,
+        control: impl FnOnce(usize) -> Control,
+    ) -> Result<Self, policy::GroupCountError> {
+        Ok(Self {
+            ports,
+            pool,
+            toeplitz: Toeplitz::new(config.hash_key),
+            listeners,
+            steering: Steering::new(config.steering, flow_id, control)?,
+            sampler: FlowSampler::new(),
+            counters: CounterWriter::new(),
+            batch: Batch::new(),
+            classified: ArrayVec::new(),
+            ring: config.ring,
+        })
+    }
+
+    /// One turn: everything that is there is received and dispatched, everything that workers
+    /// have done is sent, and what is due is decided. Bounded work; never waits.
+    #[inline]
+    pub fn step(&mut self, now: Nanos) -> Progress {
+        let received = self.receive(now);
+        let (messages, transmitted) = self.transmit(now);
+        self.control(now);
+        self.count_step(received + messages + transmitted == 0);
+        Progress { received, messages, transmitted }
+    }
+
+    /// The first half of a turn, for a host whose workers run on the same thread in between.
+    #[inline]
+    pub fn receive(&mut self, now: Nanos) -> usize {
+        let mut received = 0;
+        for index in 0..self.ports.len() {
+            received += self.receive_from(index, now);
+        }
+        if received > 0 {
+            self.steering.publish();
+        }
+        received
+    }
+
+    /// The second half: what workers have done leaves. Returns messages taken and packets sent.
+    #[inline]
+    pub fn transmit(&mut self, now: Nanos) -> (usize, usize) {
+        let messages = self.collect(now);
+        (messages, self.send(now))
+    }
+
+    /// The slow part of a turn: hand-overs and policy, at control rate.
+    #[inline]
+    pub fn control(&mut self, now: Nanos) {
+        let Self { pool, counters, steering, .. } = self;
+        steering.tick(&mut Ground { pool, counters, now });
+    }
+
+    /// Counts a turn of a host that calls the parts itself.
+    #[inline]
+    pub fn count_step(&mut self, idle: bool) {
+        self.counters.add(DispatchEvent::Steps, 1);
+        if idle {
+            self.counters.add(DispatchEvent::IdleSteps, 1);
+        }
+    }
+
+    /// Makes the rings of one more worker and takes it up; `None` when every id is in use.
+    /// `wake` wakes its thread when `bell` says that it sleeps.
+    pub fn add_worker(&mut self, bell: Arc<Doorbell>, wake: Wake) -> Option<NewWorker> {
+        let id = self.steering.free_worker_id()?;
+        let (to_worker, inbox) = ring(self.ring);
+        let (outbox, from_worker) = ring(self.ring);
+        let handovers = self.steering.handovers();
+        let counters = CounterWriter::new();
+        let reader = counters.reader();
+        self.steering
+            .add_worker(id, LaneEnds { to_worker, from_worker, bell, wake, counters: reader });
+        Some(NewWorker { id, inbox, outbox, handovers, counters })
+    }
+
+    /// A worker has ended without being asked to. Everything that it said is heard first.
+    pub fn worker_died(&mut self, worker: WorkerId, remains: Remains, now: Nanos) {
+        while self.collect_lane(worker, now) > 0 {
+            self.send(now);
+        }
+        let Self { pool, counters, steering, .. } = self;
+        steering.worker_died(worker, remains, &mut Ground { pool, counters, now });
+    }
+
+    /// Whether anything waits that a step would move at once.
+    pub fn has_work(&self) -> bool {
+        self.steering.has_messages() || self.ports.iter().any(|lane| !lane.backlog.is_empty())
+    }
+
+    /// When the next step is due although nothing arrives.
+    pub fn next_deadline(&self) -> Nanos {
+        let ports = self.ports.iter().map(|lane| lane.port.next_deadline());
+        ports.min().unwrap_or(Nanos::FAR_FUTURE).min(self.steering.next_deadline())
+    }
+
+    /// Tables, hand-overs, policy.
+    pub fn steering(&self) -> &Steering {
+        &self.steering
+    }
+
+    /// Tables, hand-overs, policy, to be instructed.
+    pub fn steering_mut(&mut self) -> &mut Steering {
+        &mut self.steering
+    }
+
+    /// What this dispatcher counts, to read from any thread.
+    pub fn counters(&self) -> CounterReader {
+        self.counters.reader()
+    }
+
+    /// The heaviest flows, by sampling.
+    pub fn sampler(&self) -> &FlowSampler {
+        &self.sampler
+    }
+
+    /// Our own hash of a flow.
+    pub fn hash(&self, flow: &wire::FlowKey) -> FlowHash {
+        self.toeplitz.hash(flow)
+    }
+
+    /// The ports.
+    pub fn ports(&self) -> &[PortLane<P>] {
+        &self.ports
+    }
+
+    /// The ports with the pool that their frames come from, to wait for them.
+    pub fn ports_and_pool(&mut self) -> (&mut [PortLane<P>], &mut FramePool) {
+        (&mut self.ports, &mut self.pool)
+    }
+
+    /// The frames.
+    pub fn pool(&self) -> &FramePool {
+        &self.pool
+    }
+
+    /// Closes every port and gives every frame that is here back: the end.
+    pub fn close(&mut self) {
+        for lane in &mut self.ports {
+            for frame in lane.backlog.drain(..) {
+                self.pool.give(frame);
+            }
+            lane.port.close(&mut self.pool);
+        }
+    }
+}
+
+/// A packet's flow, from its bytes.
+fn flow_id(frame: &Frame) -> Option<u64> {
+    match wire::classify(frame.bytes()) {
+        Outcome::Flow(flow) => Some(flow.key.id()),
+        Outcome::NotOurs(_) | Outcome::Malformed(_) => None,
+    }
+}

@@ -1,0 +1,22 @@
+//! What every step of the dispatcher stands on: the frames and the counters.
+
+use base::Nanos;
+use shm::{Frame, FramePool};
+
+use crate::counters::{CounterId, CounterWriter};
+
+/// Lent to each step, so that a dropped packet always goes home and is always counted.
+pub(crate) struct Ground<'a> {
+    pub(crate) pool: &'a mut FramePool,
+    pub(crate) counters: &'a mut CounterWriter,
+    pub(crate) now: Nanos,
+}
+
+impl Ground<'_> {
+    /// The end of a packet that goes no further.
+    #[inline]
+    pub(crate) fn drop(&mut self, frame: Frame, reason: impl Into<CounterId>) {
+        self.counters.add(reason, 1);
+        self.pool.give(frame);
+    }
+}

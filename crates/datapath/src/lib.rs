@@ -1,0 +1,39 @@
+//! The shell around the decisions: receive, classify, dispatch, worker, transmit, migrate, control.
+//!
+//! One file per step, in packet order; a library without process-wide state or threads of its own.
+//! The host reads the clock once per turn and calls [`Dispatcher::step`] and [`Worker::step`], on
+//! one thread or on many; the simulator calls the very same functions.
+#![forbid(unsafe_code)]
+
+mod classify;
+/// Events with names, one writer each.
+pub mod counters;
+mod dispatcher;
+mod flow_sampler;
+mod ground;
+mod group_loads;
+mod hold;
+/// What workers do.
+pub mod job;
+mod lane;
+/// Which addresses and ports are served here.
+pub mod listeners;
+/// What travels between dispatcher and workers.
+pub mod message;
+mod migrate;
+mod receive;
+mod steering;
+mod transmit;
+mod worker;
+
+pub use dispatcher::{Dispatcher, DispatcherConfig, NewWorker, PortLane, Progress};
+pub use flow_sampler::{FlowSampler, SampledFlow};
+pub use job::{BuiltIn, Echo, Job, JobKind, Sink, Synthetic, SyntheticState, Verdict};
+pub use lane::{LaneEnds, LaneState, Wake};
+pub use listeners::{Listener, Listeners};
+pub use migrate::MigrateConfig;
+pub use steering::{PinError, Steering, SteeringConfig};
+pub use worker::{Remains, Worker, WorkerStep};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,47 @@
+//! What travels between the dispatcher and a worker, each way through one ring.
+
+use base::{Epoch, FlowGroup};
+use shm::{Frame, Ticket};
+
+/// Dispatcher to worker, in the order in which it must take effect.
+#[derive(Debug)]
+pub enum ToWorker {
+    /// A packet of a group that the worker owns.
+    Packet(Frame),
+    /// Everything before this belongs to the old order: complete it, then give up what `moving`
+    /// names, unless the hand-over was aborted meanwhile.
+    Mark {
+        /// The hand-over.
+        ticket: Ticket,
+        /// What leaves.
+        moving: Moving,
+    },
+    /// From here on the worker owns what `Moving` names.
+    Attach(Moving),
+    /// Nothing follows.
+    Retire,
+}
+
+/// What a hand-over moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moving {
+    /// One group.
+    Group(FlowGroup),
+    /// Every group that the worker owned and that the table of this epoch gives to another one.
+    Epoch(Epoch),
+}
+
+/// Worker to dispatcher.
+#[derive(Debug)]
+pub enum FromWorker {
+    /// A packet that is done with; its meta says whether it is to be sent, and by which port.
+    Packet(Frame),
+    /// The worker has detached what the ticket's hand-over moves, and everything that it still
+    /// had to send for it stands before this message.
+    Passed(Ticket),
+    /// The worker has met [`ToWorker::Retire`]: this is its last message.
+    Retired,
+}
+
+const _: () = assert!(size_of::<ToWorker>() <= 64, "a ring slot is one cache line");
+const _: () = assert!(size_of::<FromWorker>() <= 64, "a ring slot is one cache line");

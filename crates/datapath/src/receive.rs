@@ -1,0 +1,26 @@
+//! Step one: frames of a port become a batch.
+
+use base::Nanos;
+use port::Port;
+
+use crate::counters::DispatchEvent;
+use crate::dispatcher::Dispatcher;
+
+impl<P: Port> Dispatcher<P> {
+    /// One batch of one port, through classification and dispatch.
+    #[inline]
+    pub(crate) fn receive_from(&mut self, index: usize, now: Nanos) -> usize {
+        let lane = &mut self.ports[index];
+        debug_assert!(self.batch.is_empty(), "a batch is used up in the step that received it");
+        let received = lane.port.rx(&mut self.pool, &mut self.batch, now);
+        if received == 0 {
+            return 0;
+        }
+        let bytes: usize = self.batch.iter().map(|frame| frame.len()).sum();
+        self.counters.add(DispatchEvent::Received, received as u64);
+        self.counters.add(DispatchEvent::ReceivedBytes, bytes as u64);
+        self.classify_batch(index);
+        self.dispatch_batch(index, now);
+        received
+    }
+}

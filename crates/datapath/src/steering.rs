@@ -1,0 +1,480 @@
+//! From a classified packet to its worker: table, hand-overs, policy and lanes in one place.
+//!
+//! Per packet: one table read and one ring write, as long as the group is plainly owned and
+//! nothing moves. Everything else (a first packet, a hand-over, a dead owner) leaves that path
+//! through one branch. This file carries out; deciding is `policy`'s.
+
+mod death;
+mod handover;
+mod pins;
+
+use base::{FlowGroup, FlowHash, Nanos, WorkerId};
+use policy::{
+    Control, CoreSample, Entry, LoadSample, Move, Overrides, OwnerTable, Placement, Plan,
+};
+use shm::{Frame, Handovers};
+
+use crate::counters::DispatchEvent;
+use crate::ground::Ground;
+use crate::group_loads::GroupLoads;
+use crate::hold::HoldList;
+use crate::lane::{Lane, LaneEnds, LaneState};
+use crate::message::{FromWorker, ToWorker};
+use crate::migrate::{Admission, Migrate, MigrateConfig};
+
+pub use pins::PinError;
+
+/// Settings of the steering.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SteeringConfig {
+    /// Flow groups: a power of two from 128 to 1 Mi.
+    pub groups: u32,
+    /// Flows that can be pinned one by one, at most (0: none).
+    pub overrides: u32,
+    /// Worker ids are below this.
+    pub workers_max: u16,
+    /// Time between two control ticks.
+    pub tick: Nanos,
+    /// Time between two slices of load; a slice has at most 4096 groups.
+    pub load_interval: Nanos,
+    /// Hand-overs.
+    pub migrate: MigrateConfig,
+}
+
+impl Default for SteeringConfig {
+    fn default() -> Self {
+        Self {
+            groups: 1 << 16,
+            overrides: 1024,
+            workers_max: 64,
+            tick: Nanos::from_micros(50),
+            load_interval: Nanos::from_millis(1),
+            migrate: MigrateConfig::default(),
+        }
+    }
+}
+
+/// Finds the id of a packet's flow in its bytes; `None`: it has none.
+pub type FlowId = fn(&Frame) -> Option<u64>;
+
+/// Tables, hand-overs, policy and lanes.
+pub struct Steering {
+    config: SteeringConfig,
+    live: OwnerTable,
+    shadow: OwnerTable,
+    control: Control,
+    migrate: Migrate,
+    /// By worker id.
+    lanes: Vec<Option<Lane>>,
+    loads: GroupLoads,
+    overrides: Overrides,
+    unpinning: Vec<(u64, FlowHash)>,
+    flow_id: FlowId,
+    /// What dead workers left undone and what must stay behind it. While this is not empty, the
+    /// moving flag on a group without a hand-over means: its packets queue here.
+    evacuation: HoldList,
+    plan: Plan,
+    core: CoreSample,
+    load: LoadSample,
+    next_tick: Nanos,
+    next_load: Nanos,
+    first_lane: usize,
+    retired: Vec<WorkerId>,
+}
+
+impl Steering {
+    /// Tables of the configured size, nobody's yet, steered by `control`.
+    ///
+    /// # Errors
+    /// The number of groups is not possible.
+    /// `flow_id` finds a packet's flow again when a dead worker has left it: the flow may have
+    /// been pinned or unpinned since it was steered.
+    pub fn new(
+        config: SteeringConfig,
+        flow_id: FlowId,
+        control: impl FnOnce(usize) -> Control,
+    ) -> Result<Self, policy::GroupCountError> {
+        let overrides = Overrides::new(config.overrides, config.groups);
+        let live = OwnerTable::new(config.groups, overrides.slots())?;
+        let workers_max = usize::from(config.workers_max);
+        Ok(Self {
+            config,
+            shadow: live.clone(),
+            control: control(live.len()),
+            migrate: Migrate::new(config.migrate, workers_max),
+            lanes: (0..workers_max).map(|_| None).collect(),
+            loads: GroupLoads::new(live.len()),
+            live,
+            overrides,
+            unpinning: Vec::new(),
+            flow_id,
+            evacuation: HoldList::EMPTY,
+            plan: Plan::default(),
+            core: CoreSample::default(),
+            load: LoadSample::default(),
+            next_tick: Nanos::ZERO,
+            next_load: Nanos::ZERO,
+            first_lane: 0,
+            retired: Vec::new(),
+        })
+    }
+
+    /// The words that decide between detach and abort, for a new worker.
+    pub fn handovers(&self) -> Handovers {
+        self.migrate.handovers()
+    }
+
+    /// The policy's loop, to ask and to instruct.
+    pub fn control(&self) -> &Control {
+        &self.control
+    }
+
+    /// The policy's loop with the table that its requests are checked against.
+    pub fn control_mut(&mut self) -> (&mut Control, &OwnerTable) {
+        (&mut self.control, &self.live)
+    }
+
+    /// The owner table in force.
+    pub fn table(&self) -> &OwnerTable {
+        &self.live
+    }
+
+    /// Packets that wait for hand-overs.
+    pub fn held(&self) -> usize {
+        self.migrate.hold.held()
+    }
+
+    /// Whether no hand-over is under way and none is wanted.
+    pub fn is_settled(&self) -> bool {
+        self.migrate.is_quiet() && self.evacuation.is_empty() && self.control.is_settled()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn describe(&self) -> String {
+        let slots: Vec<_> =
+            self.migrate.slots_in_use().map(|slot| (slot, self.migrate.slot(slot))).collect();
+        format!(
+            "settled {} evac {:?} lanes {:?} slots {slots:?}",
+            self.control.is_settled(),
+            self.evacuation,
+            self.workers().collect::<Vec<_>>()
+        )
+    }
+
+    /// Tables published so far.
+    pub fn epoch(&self) -> base::Epoch {
+        self.migrate.epoch()
+    }
+
+    /// The workers that are there, by ascending id.
+    pub fn workers(&self) -> impl Iterator<Item = (WorkerId, LaneState, usize)> {
+        self.lanes.iter().flatten().map(|lane| (lane.id(), lane.state, lane.queued()))
+    }
+
+    /// The counters of a worker.
+    pub fn worker_counters(&self, worker: WorkerId) -> Option<&crate::counters::CounterReader> {
+        self.lanes.get(worker.index())?.as_ref().map(Lane::counters)
+    }
+
+    /// A worker id that is free, if any.
+    pub fn free_worker_id(&self) -> Option<WorkerId> {
+        self.lanes.iter().position(Option::is_none).map(|index| WorkerId(index as u16))
+    }
+
+    /// A worker has come. Its id must be free.
+    pub fn add_worker(&mut self, worker: WorkerId, ends: LaneEnds) {
+        let lane = &mut self.lanes[worker.index()];
+        assert!(lane.is_none(), "worker {worker} is there already");
+        *lane = Some(Lane::new(worker, ends));
+        self.workers_changed();
+    }
+
+    /// The worker is to leave: its groups move first. False when it is not there or leaving.
+    pub fn remove_worker(&mut self, worker: WorkerId) -> bool {
+        match self.lanes.get_mut(worker.index()) {
+            Some(Some(lane)) if lane.state == LaneState::Active => lane.state = LaneState::Leaving,
+            _ => return false,
+        }
+        self.workers_changed();
+        true
+    }
+
+    /// A leaving worker that still owns groups may stay after all. False when it may not.
+    pub fn keep_worker(&mut self, worker: WorkerId) -> bool {
+        match self.lanes.get_mut(worker.index()) {
+            Some(Some(lane)) if lane.state == LaneState::Leaving => lane.state = LaneState::Active,
+            _ => return false,
+        }
+        self.workers_changed();
+        true
+    }
+
+    fn workers_changed(&mut self) {
+        let lanes = self.lanes.iter().flatten();
+        let active = lanes.filter(|lane| lane.state == LaneState::Active);
+        let active: Vec<WorkerId> = active.map(Lane::id).collect();
+        self.control.set_workers(&active);
+    }
+
+    /// The group that steers a flow: the pinned flow's own, or the hashed one.
+    #[inline]
+    pub(crate) fn group_of(&self, hash: FlowHash, flow: impl FnOnce() -> u64) -> FlowGroup {
+        if !self.overrides.is_empty()
+            && let Some(group) = self.overrides.find(flow())
+        {
+            return group;
+        }
+        self.live.group_of(hash)
+    }
+
+    /// Sends a packet on its way. `frame.meta().group` says whose it is.
+    #[inline]
+    pub(crate) fn steer(&mut self, frame: Frame, ground: &mut Ground<'_>) {
+        let group = frame.meta().group;
+        self.loads.note(group, ground.now);
+        if self.migrate.is_quiet()
+            && let Some(worker) = self.live.entry(group).plain()
+            && let Some(Some(lane)) = self.lanes.get_mut(worker.index())
+            && !self.control.shares_queue()
+        {
+            match lane.send(frame) {
+                Ok(()) => ground.counters.add(DispatchEvent::Dispatched, 1),
+                Err(frame) => ground.drop(frame, DispatchEvent::RingFull),
+            }
+            return;
+        }
+        self.steer_slow(frame, group, ground);
+    }
+
+    #[cold]
+    fn steer_slow(&mut self, frame: Frame, group: FlowGroup, ground: &mut Ground<'_>) {
+        if self.control.shares_queue() && self.migrate.is_quiet() {
+            return self.steer_shared(frame, ground);
+        }
+        match self.migrate.admit(group, &self.live, &self.shadow) {
+            Admission::Send(worker) => self.send_or_drop(frame, worker, ground),
+            Admission::Hold(slot) => self.hold(frame, slot, ground),
+            Admission::Free => self.deliver(frame, group, ground),
+        }
+    }
+
+    /// Scale-up: the shortest queue, whoever's it is.
+    fn steer_shared(&mut self, frame: Frame, ground: &mut Ground<'_>) {
+        let lanes = self.lanes.iter_mut().flatten();
+        let active = lanes.filter(|lane| lane.state == LaneState::Active);
+        let Some(lane) = active.min_by_key(|lane| lane.queued()) else {
+            return ground.drop(frame, DispatchEvent::NoWorker);
+        };
+        match lane.send(frame) {
+            Ok(()) => ground.counters.add(DispatchEvent::Dispatched, 1),
+            Err(frame) => ground.drop(frame, DispatchEvent::RingFull),
+        }
+    }
+
+    /// The packet of a group that no hand-over concerns: to its owner, or to a new one.
+    fn deliver(&mut self, frame: Frame, group: FlowGroup, ground: &mut Ground<'_>) {
+        if self.evacuation.is_empty() {
+            let entry = self.live.entry(group);
+            if entry.is_moving() {
+                // The flag of an evacuation that is over.
+                self.live.set(group, entry.with_moving(false));
+            }
+        }
+        let entry = self.live.entry(group);
+        if entry.is_moving() {
+            return self.evacuate(frame, ground);
+        }
+        // A leaving owner keeps even an idle group until a hand-over takes it: packets may wait
+        // in its ring. Only an active owner's idle group, a dead owner's or nobody's is placed.
+        if let Some(owner) = entry.owner()
+            && self.lanes[owner.index()].is_some()
+            && !(entry.is_idle() && self.control.workers().is_active(owner))
+        {
+            self.live.set(group, entry.with_idle(false));
+            return self.send_or_drop(frame, owner, ground);
+        }
+        match self.control.place(group, &mut self.live, &mut self.shadow, ground.now) {
+            None => ground.drop(frame, DispatchEvent::NoWorker),
+            Some(Placement::Now(worker)) if self.evacuation.is_empty() => {
+                self.send_or_drop(frame, worker, ground);
+            }
+            Some(Placement::Now(worker)) => {
+                // Perhaps something older of this group waits there.
+                self.live.set(group, Entry::owned_by(worker).with_moving(true));
+                self.evacuate(frame, ground);
+            }
+            Some(Placement::Move(asked)) => {
+                if self.begin_move(asked, ground) {
+                    let slot = self.migrate.single_of(group);
+                    let slot = slot.expect("the move has just begun");
+                    self.hold(frame, slot, ground);
+                } else {
+                    self.send_or_drop(frame, asked.from, ground);
+                }
+            }
+        }
+    }
+
+    fn send_or_drop(&mut self, frame: Frame, worker: WorkerId, ground: &mut Ground<'_>) {
+        let sent = match &mut self.lanes[worker.index()] {
+            Some(lane) => lane.send(frame),
+            None => return ground.drop(frame, DispatchEvent::NoWorker),
+        };
+        match sent {
+            Ok(()) => ground.counters.add(DispatchEvent::Dispatched, 1),
+            Err(frame) => ground.drop(frame, DispatchEvent::RingFull),
+        }
+    }
+
+    fn hold(&mut self, frame: Frame, slot: usize, ground: &mut Ground<'_>) {
+        let (hold, list) = self.migrate.held(slot);
+        match hold.push_back(list, frame) {
+            Ok(()) => ground.counters.add(DispatchEvent::Held, 1),
+            Err(frame) => ground.drop(frame, DispatchEvent::HoldOverflow),
+        }
+    }
+
+    /// Shows the workers what was sent, and wakes sleepers.
+    #[inline]
+    pub(crate) fn publish(&mut self) {
+        for lane in self.lanes.iter_mut().flatten() {
+            lane.publish();
+        }
+    }
+
+    /// Takes up to `budget` messages of the workers and gives packets to `frames`. Starts with
+    /// another worker each time, so that none is always last. Returns how many it took.
+    pub(crate) fn drain(
+        &mut self,
+        ground: &mut Ground<'_>,
+        budget: usize,
+        mut frames: impl FnMut(FromWorker, &mut Ground<'_>),
+    ) -> usize {
+        let mut taken = 0;
+        self.first_lane = (self.first_lane + 1) % self.lanes.len();
+        for turn in 0..self.lanes.len() {
+            let index = (self.first_lane + turn) % self.lanes.len();
+            taken += self.drain_lane(index, ground, budget - taken, &mut frames);
+        }
+        taken
+    }
+
+    /// Takes up to `budget` messages of one worker.
+    pub(crate) fn drain_lane(
+        &mut self,
+        index: usize,
+        ground: &mut Ground<'_>,
+        budget: usize,
+        frames: &mut impl FnMut(FromWorker, &mut Ground<'_>),
+    ) -> usize {
+        let mut taken = 0;
+        while taken < budget {
+            let Some(lane) = &mut self.lanes[index] else {
+                return taken;
+            };
+            let Some(message) = lane.next_message() else {
+                break;
+            };
+            taken += 1;
+            match message {
+                FromWorker::Passed(ticket) => self.passed(ticket, ground),
+                FromWorker::Retired => {
+                    self.lanes[index] = None;
+                    self.retired.push(WorkerId(index as u16));
+                }
+                packet => frames(packet, ground),
+            }
+        }
+        if let Some(lane) = &mut self.lanes[index] {
+            lane.release_messages();
+        }
+        taken
+    }
+
+    /// Workers that have ended as asked since the last call.
+    pub fn take_retired(&mut self) -> Vec<WorkerId> {
+        std::mem::take(&mut self.retired)
+    }
+
+    /// Whether a worker has something to say.
+    pub(crate) fn has_messages(&self) -> bool {
+        self.lanes.iter().flatten().any(Lane::has_messages)
+    }
+
+    /// The next moment at which something is due although nothing arrives.
+    pub(crate) fn next_deadline(&self) -> Nanos {
+        if self.is_settled() {
+            self.next_load
+        } else {
+            self.next_tick.min(self.migrate.next_deadline())
+        }
+    }
+
+    /// One turn at control rate: hand-overs go on, the policy is asked, its plan carried out.
+    pub(crate) fn tick(&mut self, ground: &mut Ground<'_>) {
+        self.progress(ground);
+        if ground.now < self.next_tick {
+            return;
+        }
+        self.next_tick = ground.now + self.config.tick;
+        self.core.now = ground.now;
+        self.core.workers.clear();
+        for lane in self.lanes.iter_mut().flatten().filter(|lane| lane.state == LaneState::Active) {
+            self.core.workers.push(lane.sample(ground.now));
+        }
+        let due = ground.now >= self.next_load;
+        if due {
+            self.next_load = ground.now + self.config.load_interval;
+            self.loads.sample(ground.now, &mut self.load);
+        }
+        let load = due.then_some(&self.load);
+        self.control.tick(&self.core, load, &mut self.live, &mut self.shadow, &mut self.plan);
+        self.carry_out(ground);
+        self.finish_unpinning();
+        self.retire_drained();
+    }
+
+    fn carry_out(&mut self, ground: &mut Ground<'_>) {
+        for index in 0..self.plan.moves.len() {
+            self.begin_move(self.plan.moves[index], ground);
+        }
+        if self.plan.publish {
+            std::mem::swap(&mut self.live, &mut self.shadow);
+            ground.counters.add(DispatchEvent::EpochsPublished, 1);
+            // A retiring worker owns nothing, and nothing may follow its last message.
+            let lanes = self.lanes.iter().flatten();
+            let owners = lanes.filter(|lane| lane.state != LaneState::Retiring).map(Lane::id);
+            self.migrate.begin_epoch(owners, ground.now);
+            self.progress(ground);
+        }
+    }
+
+    fn begin_move(&mut self, asked: Move, ground: &mut Ground<'_>) -> bool {
+        let entry = self.live.entry(asked.group);
+        let valid =
+            entry.owner() == Some(asked.from) && !entry.is_moving() && self.evacuation.is_empty();
+        if valid && self.migrate.begin_single(asked, ground.now).is_some() {
+            self.live.set(asked.group, Entry::owned_by(asked.from).with_moving(true));
+            ground.counters.add(DispatchEvent::MovesStarted, 1);
+            return true;
+        }
+        ground.counters.add(DispatchEvent::MovesRefused, 1);
+        self.control.refused(asked, &mut self.live);
+        false
+    }
+
+    fn retire_drained(&mut self) {
+        if !self.migrate.is_quiet() || !self.evacuation.is_empty() {
+            return;
+        }
+        for lane in self.lanes.iter_mut().flatten() {
+            if lane.state == LaneState::Leaving
+                && self.control.is_drained(lane.id())
+                && lane.control(ToWorker::Retire)
+            {
+                lane.state = LaneState::Retiring;
+                lane.publish();
+            }
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Hand-overs going on: marks sent, answers taken, held packets released or returned.
+
+use base::{FlowGroup, WorkerId};
+use shm::Ticket;
+
+use super::Steering;
+use crate::counters::DispatchEvent;
+use crate::ground::Ground;
+use crate::message::{Moving, ToWorker};
+use crate::migrate::Phase;
+
+impl Steering {
+    /// An old owner has detached what the ticket's hand-over moves.
+    pub(super) fn passed(&mut self, ticket: Ticket, ground: &mut Ground<'_>) {
+        let Some(slot) = self.migrate.passed(ticket) else {
+            ground.counters.add(DispatchEvent::StaleMessages, 1);
+            return;
+        };
+        self.announce(slot);
+        self.release(slot, ground);
+    }
+
+    /// Whoever gains groups by this slot is to be told before their first packet.
+    pub(super) fn announce(&mut self, slot: usize) {
+        if let Moving::Epoch(epoch) = self.migrate.moving_of(slot) {
+            let old_owner = self.migrate.slot(slot).asked.from;
+            for lane in self.lanes.iter_mut().flatten().filter(|lane| lane.id() != old_owner) {
+                lane.owe_attach(epoch);
+            }
+        }
+    }
+
+    /// Everything that is under way goes on as far as rings have room.
+    pub(super) fn progress(&mut self, ground: &mut Ground<'_>) {
+        if !self.evacuation.is_empty() {
+            self.release_evacuation(ground);
+        }
+        if self.migrate.is_quiet() {
+            return;
+        }
+        for slot in self.migrate.slots_in_use() {
+            match self.migrate.slot(slot).phase {
+                Phase::Closed | Phase::Kept => continue,
+                Phase::Unsent => self.send_mark(slot),
+                Phase::Open(_) => {}
+                Phase::Releasing => self.release(slot, ground),
+                Phase::Returning => self.take_back(slot, ground),
+            }
+            if ground.now >= self.migrate.slot(slot).deadline && self.migrate.abort(slot) {
+                let event = if self.migrate.is_single(slot) {
+                    DispatchEvent::MovesAborted
+                } else {
+                    DispatchEvent::BarriersAborted
+                };
+                ground.counters.add(event, 1);
+                self.take_back(slot, ground);
+            }
+        }
+        self.finish_epoch(ground);
+        self.publish();
+    }
+
+    fn send_mark(&mut self, slot: usize) {
+        let from = self.migrate.slot(slot).asked.from;
+        let Some(lane) = &mut self.lanes[from.index()] else {
+            // It died with the mark unsent: `death` has put what it left before what is held.
+            self.migrate.slot_mut(slot).phase = Phase::Releasing;
+            self.announce(slot);
+            return;
+        };
+        let ticket = self.migrate.ticket(slot);
+        let moving = self.migrate.moving_of(slot);
+        if lane.control(ToWorker::Mark { ticket, moving }) {
+            lane.publish();
+            self.migrate.slot_mut(slot).phase = Phase::Open(ticket);
+        }
+    }
+
+    /// The old owner is through: held packets go to the new owners, in order.
+    pub(super) fn release(&mut self, slot: usize, ground: &mut Ground<'_>) {
+        if self.migrate.is_single(slot) {
+            return self.release_single(slot, ground);
+        }
+        loop {
+            let (hold, list) = self.migrate.held(slot);
+            let Some(group) = hold.front(list).map(|frame| frame.meta().group) else {
+                break;
+            };
+            if !self.has_room_for(group, ground) {
+                return;
+            }
+            let (hold, list) = self.migrate.held(slot);
+            let Some(frame) = hold.pop_front(list) else {
+                break;
+            };
+            self.deliver(frame, group, ground);
+        }
+        self.migrate.close(slot);
+    }
+
+    fn release_single(&mut self, slot: usize, ground: &mut Ground<'_>) {
+        let mut asked = self.migrate.slot(slot).asked;
+        if self.lanes[asked.to.index()].is_none() {
+            // The new owner died meanwhile: any other will do.
+            let active = self.control.workers().active();
+            let Some(&other) = active.get(asked.group.index() % active.len().max(1)) else {
+                return;
+            };
+            asked.to = other;
+            let slot = self.migrate.slot_mut(slot);
+            slot.asked = asked;
+            slot.attached = false;
+        }
+        let Some(lane) = &mut self.lanes[asked.to.index()] else {
+            return;
+        };
+        if !self.migrate.slot(slot).attached {
+            if !lane.control(ToWorker::Attach(Moving::Group(asked.group))) {
+                return;
+            }
+            self.migrate.slot_mut(slot).attached = true;
+        }
+        loop {
+            let (hold, list) = self.migrate.held(slot);
+            let Some(frame) = hold.pop_front(list) else {
+                break;
+            };
+            if let Err(frame) = lane.send(frame) {
+                let put_back = hold.push_front(list, frame);
+                debug_assert!(put_back.is_ok(), "its node has just become free");
+                return;
+            }
+            ground.counters.add(DispatchEvent::Dispatched, 1);
+        }
+        lane.publish();
+        self.migrate.close(slot);
+        self.control.moved(asked, &mut self.live);
+        ground.counters.add(DispatchEvent::MovesReleased, 1);
+    }
+
+    /// Aborted: held packets go to the old owner, in order.
+    fn take_back(&mut self, slot: usize, ground: &mut Ground<'_>) {
+        if self.migrate.slot(slot).phase != Phase::Returning {
+            return;
+        }
+        let asked = self.migrate.slot(slot).asked;
+        let Some(lane) = &mut self.lanes[asked.from.index()] else {
+            self.migrate.slot_mut(slot).phase = Phase::Releasing;
+            return;
+        };
+        loop {
+            let (hold, list) = self.migrate.held(slot);
+            let Some(frame) = hold.pop_front(list) else {
+                break;
+            };
+            if let Err(frame) = lane.send(frame) {
+                let put_back = hold.push_front(list, frame);
+                debug_assert!(put_back.is_ok(), "its node has just become free");
+                return;
+            }
+            ground.counters.add(DispatchEvent::Dispatched, 1);
+        }
+        lane.publish();
+        if self.migrate.is_single(slot) {
+            self.migrate.close(slot);
+            self.control.aborted(asked, &mut self.live, ground.now);
+        } else {
+            self.migrate.slot_mut(slot).phase = Phase::Kept;
+        }
+    }
+
+    /// All barriers through: what was kept is written back, a few groups at a time, and then the
+    /// transition is over.
+    fn finish_epoch(&mut self, ground: &mut Ground<'_>) {
+        if self.migrate.transition.is_none() || !self.migrate.barriers_ended() {
+            return;
+        }
+        let Some(transition) = &self.migrate.transition else {
+            return;
+        };
+        if !transition.repaired {
+            let first = transition.repair.unwrap_or(FlowGroup(0));
+            let migrate = &self.migrate;
+            let any_kept = (0..self.lanes.len()).any(|id| migrate.is_kept(WorkerId(id as u16)));
+            let next = if any_kept {
+                let kept = |worker| migrate.is_kept(worker);
+                self.control.revert(first, kept, &mut self.live, &self.shadow, ground.now)
+            } else {
+                None
+            };
+            let Some(transition) = &mut self.migrate.transition else {
+                return;
+            };
+            transition.repair = next;
+            transition.repaired = next.is_none();
+        }
+        let repaired =
+            self.migrate.transition.as_ref().is_some_and(|transition| transition.repaired);
+        if !repaired || !self.lanes.iter_mut().flatten().all(|lane| lane.pay_attach()) {
+            return;
+        }
+        self.migrate.end_epoch();
+        self.control.epoch_finished();
+        ground.counters.add(DispatchEvent::EpochsFinished, 1);
+    }
+}

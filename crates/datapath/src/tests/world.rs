@@ -1,0 +1,319 @@
+//! The real steering and the real workers in one thread, with a ledger that sees every packet.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use base::{FlowGroup, Nanos, WorkerId};
+use policy::steer::{self, SteerConfig};
+use policy::{Control, ControlConfig};
+use shm::{Doorbell, Frame, FramePool, PoolConfig, ring};
+
+use crate::counters::{CounterWriter, DispatchEvent};
+use crate::ground::Ground;
+use crate::job::{Job, Verdict};
+use crate::lane::{LaneEnds, LaneState};
+use crate::message::{FromWorker, Moving};
+use crate::migrate::MigrateConfig;
+use crate::steering::{Steering, SteeringConfig};
+use crate::worker::Worker;
+
+pub(super) const FLOWS: usize = 96;
+
+/// What every worker has done, checked as it happens.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    /// By flow: the number of the last packet processed.
+    last: [u32; FLOWS],
+    /// By group: the worker that touched it and has not detached it since.
+    holder: Vec<Option<WorkerId>>,
+    pub(super) processed: u64,
+}
+
+/// A job that keeps the ledger, and dies or dawdles on demand.
+pub(super) struct Recorder {
+    id: WorkerId,
+    ledger: Rc<RefCell<Ledger>>,
+    /// Packets until it dies, if it is to.
+    dies_after: Rc<RefCell<Option<u32>>>,
+    /// Calls of `detach` that answer "not yet".
+    dawdle: u32,
+}
+
+impl Job for Recorder {
+    fn packet(&mut self, frame: &mut Frame, _: Nanos) -> Verdict {
+        if let Some(left) = &mut *self.dies_after.borrow_mut() {
+            if *left == 0 {
+                // Before the packet is in the ledger: it is undone, and another must do it.
+                std::panic::resume_unwind(Box::new("this worker dies here"));
+            }
+            *left -= 1;
+        }
+        let bytes = frame.bytes();
+        let flow = usize::from(bytes[0]);
+        let number = u32::from_be_bytes([bytes[1], bytes[2], bytes[3], bytes[4]]);
+        let mut ledger = self.ledger.borrow_mut();
+        assert!(
+            number > ledger.last[flow],
+            "flow {flow}: packet {number} after {} at worker {}",
+            ledger.last[flow],
+            self.id
+        );
+        ledger.last[flow] = number;
+        ledger.processed += 1;
+        let holder = &mut ledger.holder[frame.meta().group.index()];
+        let group = frame.meta().group;
+        assert!(
+            holder.is_none_or(|holder| holder == self.id),
+            "group {group} is with {holder:?} and worker {} has a packet of it",
+            self.id
+        );
+        *holder = Some(self.id);
+        Verdict::Consume
+    }
+
+    fn detach(&mut self, moving: Moving, _: Nanos) -> bool {
+        if self.dawdle > 0 {
+            self.dawdle -= 1;
+            return false;
+        }
+        let mut ledger = self.ledger.borrow_mut();
+        match moving {
+            Moving::Group(group) => ledger.holder[group.index()] = None,
+            // Those that stay are taken again with their next packet.
+            Moving::Epoch(_) => release_all(&mut ledger, self.id),
+        }
+        true
+    }
+
+    fn attach(&mut self, moving: Moving, _: Nanos) {
+        if let Moving::Group(group) = moving {
+            let holder = self.ledger.borrow().holder[group.index()];
+            assert_eq!(holder, None, "group {group} is attached before it was detached");
+        }
+    }
+}
+
+fn release_all(ledger: &mut Ledger, worker: WorkerId) {
+    for holder in &mut ledger.holder {
+        if *holder == Some(worker) {
+            *holder = None;
+        }
+    }
+}
+
+/// A worker as its host sees it.
+pub(super) struct Staff {
+    pub(super) worker: Worker<Recorder>,
+    dies_after: Rc<RefCell<Option<u32>>>,
+    /// Steps that it will not get (SIGSTOP, or its CPU is elsewhere).
+    pub(super) stopped_for: u32,
+}
+
+/// Steering, workers, frames, and a clock.
+pub(super) struct World {
+    pub(super) steering: Steering,
+    pub(super) staff: Vec<Option<Staff>>,
+    pub(super) pool: FramePool,
+    pub(super) counters: CounterWriter,
+    pub(super) ledger: Rc<RefCell<Ledger>>,
+    pub(super) now: Nanos,
+    sent: [u32; FLOWS],
+    pub(super) sent_all: u64,
+}
+
+pub(super) fn policy(name: &str, groups: usize) -> Box<dyn policy::Steer> {
+    steer::by_name(name, SteerConfig { groups, seed: 11 }).expect("the test names a policy")
+}
+
+impl World {
+    pub(super) fn new(name: &str, workers: usize, hold_packets: usize) -> Self {
+        let migrate = MigrateConfig { hold_packets, deadline: Nanos::from_millis(20), slots: 8 };
+        let config = SteeringConfig {
+            groups: 128,
+            overrides: 8,
+            workers_max: 8,
+            tick: Nanos::from_micros(50),
+            load_interval: Nanos::from_millis(1),
+            migrate,
+        };
+        let idle_timeout = Nanos::from_millis(30);
+        let control = ControlConfig { idle_timeout, ..ControlConfig::default() };
+        let steering = Steering::new(config, flow_id, |groups| {
+            Control::new(control, policy(name, groups), groups)
+        })
+        .expect("128 groups are possible");
+        let pool = FramePool::new(PoolConfig { frames: 512, chunk_bytes: 2048, numa_node: None })
+            .expect("1 MiB fits");
+        let ledger =
+            Ledger { last: [0; FLOWS], holder: vec![None; steering.table().len()], processed: 0 };
+        let mut world = Self {
+            steering,
+            staff: (0..8).map(|_| None).collect(),
+            pool,
+            counters: CounterWriter::new(),
+            ledger: Rc::new(RefCell::new(ledger)),
+            now: Nanos::from_millis(1),
+            sent: [0; FLOWS],
+            sent_all: 0,
+        };
+        for _ in 0..workers {
+            assert!(world.add_worker(0));
+        }
+        world
+    }
+
+    pub(super) fn add_worker(&mut self, dawdle: u32) -> bool {
+        let Some(id) = self.steering.free_worker_id() else {
+            return false;
+        };
+        // As many as there are frames, and control messages besides: rings are never full here,
+        // so that every loss must be a hold overflow.
+        let (to_worker, inbox) = ring(1024);
+        let (outbox, from_worker) = ring(1024);
+        let counters = CounterWriter::new();
+        let ends = LaneEnds {
+            to_worker,
+            from_worker,
+            bell: Arc::new(Doorbell::new()),
+            wake: Arc::new(|| ()),
+            counters: counters.reader(),
+        };
+        self.steering.add_worker(id, ends);
+        let dies_after = Rc::new(RefCell::new(None));
+        let ledger = Rc::clone(&self.ledger);
+        let job = Recorder { id, ledger, dies_after: Rc::clone(&dies_after), dawdle };
+        let worker = Worker::new(job, inbox, outbox, self.steering.handovers(), counters);
+        self.staff[id.index()] = Some(Staff { worker, dies_after, stopped_for: 0 });
+        true
+    }
+
+    pub(super) fn active(&self) -> Vec<WorkerId> {
+        let workers = self.steering.workers();
+        workers.filter(|&(_, state, _)| state == LaneState::Active).map(|(id, ..)| id).collect()
+    }
+
+    /// One packet of a flow, if a frame is free.
+    pub(super) fn packet(&mut self, flow: usize) {
+        let Some(mut frame) = self.pool.take() else {
+            return;
+        };
+        self.sent[flow] += 1;
+        self.sent_all += 1;
+        let number = self.sent[flow].to_be_bytes();
+        assert!(frame.fill(&[flow as u8, number[0], number[1], number[2], number[3]]));
+        let hash = base::FlowHash((flow as u32).wrapping_mul(0x9e37_79b1));
+        frame.meta_mut().flow_hash = hash;
+        frame.meta_mut().group = self.steering.group_of(hash, || flow as u64);
+        let Self { steering, pool, counters, now, .. } = self;
+        steering.steer(frame, &mut Ground { pool, counters, now: *now });
+    }
+
+    pub(super) fn publish(&mut self) {
+        self.steering.publish();
+    }
+
+    /// One turn of a worker; it may die of it.
+    pub(super) fn step(&mut self, index: usize) {
+        let Some(staff) = &mut self.staff[index] else {
+            return;
+        };
+        if staff.stopped_for > 0 {
+            staff.stopped_for -= 1;
+            return;
+        }
+        let now = self.now;
+        let turn = std::panic::AssertUnwindSafe(|| staff.worker.step(now));
+        match std::panic::catch_unwind(turn) {
+            Ok(step) if step.retired => {
+                let staff = self.staff[index].take();
+                drop(staff.map(|staff| staff.worker.into_remains()));
+            }
+            Ok(_) => {}
+            Err(cause) if cause.downcast_ref::<&str>() == Some(&"this worker dies here") => {
+                self.bury(index);
+            }
+            Err(cause) => std::panic::resume_unwind(cause),
+        }
+    }
+
+    /// The worker is killed, now or at its `packets`th packet from now.
+    pub(super) fn kill(&mut self, index: usize, packets: u32) {
+        if let Some(staff) = &self.staff[index] {
+            *staff.dies_after.borrow_mut() = Some(packets);
+        }
+    }
+
+    /// Whoever was to die later lives on.
+    pub(super) fn spare(&mut self) {
+        for staff in self.staff.iter().flatten() {
+            *staff.dies_after.borrow_mut() = None;
+        }
+    }
+
+    fn bury(&mut self, index: usize) {
+        let Some(staff) = self.staff[index].take() else {
+            return;
+        };
+        let remains = staff.worker.into_remains();
+        let id = WorkerId(index as u16);
+        release_all(&mut self.ledger.borrow_mut(), id);
+        let Self { steering, pool, counters, now, .. } = self;
+        let mut ground = Ground { pool, counters, now: *now };
+        while steering.drain_lane(index, &mut ground, 64, &mut give) > 0 {}
+        steering.worker_died(id, remains, &mut ground);
+    }
+
+    pub(super) fn drain(&mut self, budget: usize) {
+        let Self { steering, pool, counters, now, .. } = self;
+        let mut ground = Ground { pool, counters, now: *now };
+        steering.drain(&mut ground, budget, |message, ground| give(message, ground));
+    }
+
+    pub(super) fn tick(&mut self, passes: Nanos) {
+        self.now += passes;
+        let Self { steering, pool, counters, now, .. } = self;
+        steering.tick(&mut Ground { pool, counters, now: *now });
+    }
+
+    /// Everybody runs until nothing moves any more.
+    pub(super) fn settle(&mut self) {
+        for _ in 0..20_000 {
+            for index in 0..self.staff.len() {
+                if let Some(staff) = &mut self.staff[index] {
+                    staff.stopped_for = 0;
+                    *staff.dies_after.borrow_mut() = None;
+                }
+                self.step(index);
+            }
+            self.drain(512);
+            self.tick(Nanos::from_micros(100));
+            if self.pool.outstanding() == 0 && self.steering.is_settled() {
+                return;
+            }
+        }
+        panic!(
+            "something moves for ever: {} frames out, {}",
+            self.pool.outstanding(),
+            self.steering.describe()
+        );
+    }
+
+    pub(super) fn lost(&self, event: DispatchEvent) -> u64 {
+        self.counters.get(event)
+    }
+
+    pub(super) fn owner(&self, group: FlowGroup) -> Option<WorkerId> {
+        self.steering.table().entry(group).owner()
+    }
+}
+
+fn give(message: FromWorker, ground: &mut Ground<'_>) {
+    let FromWorker::Packet(frame) = message else { panic!("{message:?} is the steering's") };
+    ground.pool.give(frame);
+}
+
+/// Flows are numbered here.
+fn flow_id(frame: &Frame) -> Option<u64> {
+    Some(u64::from(frame.bytes()[0]))
+}

@@ -1,0 +1,77 @@
+//! The way back: what workers have done is collected and leaves by its port.
+
+use base::{BURST, Nanos, WorkerId};
+use port::Port;
+use shm::Frame;
+
+use crate::counters::DispatchEvent;
+use crate::dispatcher::{Dispatcher, PortLane};
+use crate::ground::Ground;
+use crate::message::FromWorker;
+
+impl<P: Port> Dispatcher<P> {
+    /// Takes messages of workers while every port has room for one more packet. A port that
+    /// takes nothing so holds the workers back, and they their rings: nothing is lost silently.
+    #[inline]
+    pub(crate) fn collect(&mut self, now: Nanos) -> usize {
+        let Self { pool, counters, steering, ports, .. } = self;
+        let room = ports.iter().map(|lane| lane.backlog.remaining_capacity()).min();
+        let mut ground = Ground { pool, counters, now };
+        steering.drain(&mut ground, room.unwrap_or(BURST), |message, ground| {
+            take(ports, message, ground);
+        })
+    }
+
+    /// The same for one worker.
+    pub(crate) fn collect_lane(&mut self, worker: WorkerId, now: Nanos) -> usize {
+        let Self { pool, counters, steering, ports, .. } = self;
+        let room = ports.iter().map(|lane| lane.backlog.remaining_capacity()).min();
+        let mut ground = Ground { pool, counters, now };
+        let room = room.unwrap_or(BURST).max(1);
+        steering.drain_lane(worker.index(), &mut ground, room, &mut |message, ground| {
+            take(ports, message, ground);
+        })
+    }
+
+    /// Gives every port what waits for it.
+    #[inline]
+    pub(crate) fn send(&mut self, now: Nanos) -> usize {
+        let mut sent = 0;
+        for lane in &mut self.ports {
+            if lane.backlog.is_empty() {
+                continue;
+            }
+            sent += lane.port.tx(&mut self.pool, &mut lane.backlog, now);
+            if !lane.backlog.is_empty() && lane.port.fault().is_some() {
+                let Self { pool, counters, .. } = self;
+                let mut ground = Ground { pool, counters, now };
+                for frame in lane.backlog.drain(..) {
+                    ground.drop(frame, DispatchEvent::TransmitFault);
+                }
+            }
+        }
+        if sent > 0 {
+            self.counters.add(DispatchEvent::Transmitted, sent as u64);
+        }
+        sent
+    }
+}
+
+#[inline]
+fn take<P>(ports: &mut [PortLane<P>], message: FromWorker, ground: &mut Ground<'_>) {
+    match message {
+        FromWorker::Packet(frame) if frame.meta().transmit => enqueue(ports, frame, ground),
+        FromWorker::Packet(frame) => ground.drop(frame, DispatchEvent::Consumed),
+        FromWorker::Passed(_) | FromWorker::Retired => {
+            unreachable!("the steering keeps hand-over messages to itself")
+        }
+    }
+}
+
+#[inline]
+fn enqueue<P>(ports: &mut [PortLane<P>], frame: Frame, ground: &mut Ground<'_>) {
+    match ports.get_mut(usize::from(frame.meta().port.0)) {
+        Some(lane) if !lane.backlog.is_full() => lane.backlog.push(frame),
+        _ => ground.drop(frame, DispatchEvent::TransmitFault),
+    }
+}
