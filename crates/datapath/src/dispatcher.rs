@@ -56,6 +56,16 @@ impl<P: Port> PortLane<P> {
         }
     }
 
+    /// The link's peer may send partial checksums, and cannot damage packets: do not verify.
+    pub fn trust_link(&mut self) {
+        self.trust_link = true;
+    }
+
+    /// Whether received checksums are believed.
+    pub fn trusts_link(&self) -> bool {
+        self.trust_link
+    }
+
     /// The port.
     pub fn port(&self) -> &P {
         &self.port

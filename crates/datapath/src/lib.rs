@@ -32,7 +32,7 @@ pub use job::{BuiltIn, Echo, Job, JobKind, Sink, Synthetic, SyntheticState, Verd
 pub use lane::{LaneEnds, LaneState, Wake};
 pub use listeners::{Listener, Listeners};
 pub use migrate::MigrateConfig;
-pub use steering::{PinError, Steering, SteeringConfig};
+pub use steering::{FlowId, PinError, Steering, SteeringConfig};
 pub use worker::{Remains, Worker, WorkerStep};
 
 #[cfg(test)]

@@ -401,10 +401,11 @@ impl Steering {
         self.lanes.iter().flatten().any(Lane::has_messages)
     }
 
-    /// The next moment at which something is due although nothing arrives.
+    /// The next moment at which something is due although nothing arrives. Looking at the load of
+    /// groups is not: without packets there is none.
     pub(crate) fn next_deadline(&self) -> Nanos {
         if self.is_settled() {
-            self.next_load
+            Nanos::FAR_FUTURE
         } else {
             self.next_tick.min(self.migrate.next_deadline())
         }

@@ -267,7 +267,7 @@ impl World {
     pub(super) fn drain(&mut self, budget: usize) {
         let Self { steering, pool, counters, now, .. } = self;
         let mut ground = Ground { pool, counters, now: *now };
-        steering.drain(&mut ground, budget, |message, ground| give(message, ground));
+        steering.drain(&mut ground, budget, give);
     }
 
     pub(super) fn tick(&mut self, passes: Nanos) {

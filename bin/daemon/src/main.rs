@@ -1,0 +1,68 @@
+//! `calistod`: the daemon. Threads, clocks, signals and sockets around the data path.
+//!
+//! Read `setup.rs` for what is made at the start, `turn.rs` for the loop, `staff.rs` for the workers'
+//! threads, and `answer.rs` for what an operator can ask.
+#![forbid(unsafe_code)]
+
+mod admin_socket;
+mod answer;
+mod failure;
+mod setup;
+mod staff;
+mod turn;
+mod wait;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use config::Config;
+
+use crate::failure::Failure;
+
+/// Runs the data plane in the foreground until SIGINT, SIGTERM or `calisto down`.
+///
+/// Usually started by `calisto up`, which makes the configuration from flags.
+#[derive(Debug, Parser)]
+#[command(name = "calistod", version)]
+struct Arguments {
+    /// The configuration, in TOML.
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// Replaces one setting of it, as in `--set steer.policy=modulo`. May be repeated.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    settings: Vec<String>,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match read(&arguments).and_then(|config| run(&config)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("calistod: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn read(arguments: &Arguments) -> Result<Config, Failure> {
+    let text = std::fs::read_to_string(&arguments.config)
+        .map_err(|error| Failure::File(arguments.config.clone(), error))?;
+    let mut config = Config::parse(&text)?;
+    for setting in &arguments.settings {
+        config.set(setting)?;
+    }
+    config.check_complete()?;
+    Ok(config)
+}
+
+fn run(config: &Config) -> Result<(), Failure> {
+    sys::signal::install_stop_handler()?;
+    sys::memlock::raise();
+    let (mut host, asks) = setup::host(config)?;
+    let server = admin_socket::serve(&config.admin_socket, asks)?;
+    println!("ready: {}", config.admin_socket);
+    host.run();
+    drop(server);
+    Ok(())
+}

@@ -1,0 +1,135 @@
+//! From a configuration to a host that is ready to turn.
+
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+
+use base::{Nanos, PortId};
+use config::{Config, Job};
+use datapath::{
+    DispatcherConfig, JobKind, Listener, Listeners, MigrateConfig, PortLane, SteeringConfig,
+    SyntheticState,
+};
+use policy::steer::{self, SteerConfig};
+use policy::{Control, ControlConfig};
+use port::xdp::{Destination, Protocol};
+use port::{Opener, PortSpec};
+use shm::{FlowState, FramePool, PoolConfig};
+use sys::eventfd::EventFd;
+use wire::Toeplitz;
+
+use crate::admin_socket::Asks;
+use crate::failure::Failure;
+use crate::staff::{Alarm, Staff, StaffConfig};
+use crate::turn::Host;
+use crate::wait::Ladder;
+
+/// Messages in each ring between dispatcher and worker: a ring is never longer than the frames
+/// that could be in it, and 1024 packets are a millisecond at a million a second.
+const RING_MESSAGES_MAX: u32 = 1024;
+
+/// Link address on ports that have none: locally administered, unicast.
+const MAC: [u8; 6] = [0x02, 0xca, 0x11, 0x50, 0x00, 0x01];
+
+/// Opens everything that the configuration names.
+pub(crate) fn host(config: &Config) -> Result<(Host, Asks), Failure> {
+    let listeners = config.listen.iter().map(|text| text.parse());
+    let listeners: Vec<Listener> = listeners.collect::<Result<_, _>>()?;
+    let frames = PoolConfig {
+        frames: config.frames.count,
+        chunk_bytes: config.frames.bytes,
+        numa_node: None,
+    };
+    let mut pool = FramePool::new(frames)?;
+    let mut opener = Opener::new(&pool);
+    let mut ports = Vec::new();
+    for (text, id) in config.ports.iter().zip(0..) {
+        let spec: PortSpec = text.parse()?;
+        let port = opener.open(&spec, PortId(id), &mut pool)?;
+        let mut lane = PortLane::new(port, MAC);
+        if config.trust_link {
+            lane.trust_link();
+        }
+        ports.push(lane);
+    }
+    for interface in opener.interfaces() {
+        for listener in &listeners {
+            interface.ours().add(destination(listener))?;
+        }
+    }
+    let seed = config.steer.seed.unwrap_or_else(random_seed);
+    let dispatcher_config = DispatcherConfig {
+        steering: steering(config),
+        ring: config.frames.count.min(RING_MESSAGES_MAX).next_power_of_two() as usize,
+        hash_key: Toeplitz::key_from_seed(seed),
+    };
+    let policy_config = |groups| SteerConfig { groups, seed };
+    let control_config = ControlConfig {
+        idle_timeout: Nanos::from_millis(u64::from(config.steer.idle_timeout_ms)),
+        ..ControlConfig::default()
+    };
+    // Said before the ports are given away, so that a wrong name leaves nothing half made.
+    steer::by_name(&config.steer.policy, policy_config(0))?;
+    let dispatcher = datapath::Dispatcher::new(
+        &dispatcher_config,
+        ports,
+        pool,
+        Listeners::new(listeners),
+        |groups| {
+            let steer = steer::by_name(&config.steer.policy, policy_config(groups));
+            Control::new(control_config, steer.expect("the name was looked up above"), groups)
+        },
+    )?;
+    let alarm = Alarm::new(EventFd::new()?);
+    let (asks, asked) = channel();
+    let staff = staff(config, alarm.clone())?;
+    let host = Host::new(dispatcher, staff, asked, Ladder::new(&config.wait), seed, config);
+    Ok((host, Asks::new(asks, alarm)))
+}
+
+fn steering(config: &Config) -> SteeringConfig {
+    SteeringConfig {
+        groups: config.steer.groups,
+        overrides: config.steer.overrides,
+        workers_max: config.workers.max,
+        tick: Nanos::from_micros(u64::from(config.steer.tick_us)),
+        load_interval: Nanos::from_micros(u64::from(config.steer.load_interval_us)),
+        migrate: MigrateConfig {
+            hold_packets: config.handover.hold_packets as usize,
+            deadline: Nanos::from_millis(u64::from(config.handover.deadline_ms)),
+            ..MigrateConfig::default()
+        },
+    }
+}
+
+fn staff(config: &Config, alarm: Alarm) -> Result<Staff, Failure> {
+    let job = match config.workers.job {
+        Job::Echo => JobKind::Echo,
+        Job::Sink => JobKind::Sink,
+        Job::Synthetic => JobKind::Synthetic,
+    };
+    let state: SyntheticState = match (job, config.workers.state_bytes) {
+        (JobKind::Synthetic, bytes @ 1..) => {
+            Some(Arc::new(FlowState::new(config.workers.state_flows, bytes as usize)?))
+        }
+        _ => None,
+    };
+    Ok(Staff::new(StaffConfig::new(config, job, state), alarm))
+}
+
+fn destination(listener: &Listener) -> Destination {
+    let address = listener.address.ip();
+    Destination {
+        protocol: match listener.protocol {
+            wire::Protocol::Tcp => Protocol::Tcp,
+            wire::Protocol::Udp => Protocol::Udp,
+        },
+        address: (!address.is_unspecified()).then_some(address),
+        port: (listener.address.port() != 0).then_some(listener.address.port()),
+    }
+}
+
+/// A seed that nobody outside can guess: flows that collide cannot be chosen on purpose.
+fn random_seed() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(sys::clock::tsc())
+}

@@ -1,0 +1,237 @@
+//! The workers' threads: hired, pinned, woken, and missed when they die.
+//!
+//! In the fused arrangement the workers live in the dispatcher's loop and have no thread.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use base::WorkerId;
+use config::{Arrangement, Config};
+use datapath::{
+    BuiltIn, Dispatcher, Echo, JobKind, Remains, Sink, Synthetic, SyntheticState, Wake, Worker,
+};
+use port::AnyPort;
+use shm::Doorbell;
+use sys::eventfd::EventFd;
+
+use crate::wait::{Ladder, Rung};
+
+/// Wakes the dispatcher's loop from another thread.
+#[derive(Clone, Debug)]
+pub(crate) struct Alarm {
+    pub(crate) bell: Arc<Doorbell>,
+    pub(crate) eventfd: Arc<EventFd>,
+}
+
+impl Alarm {
+    pub(crate) fn new(eventfd: EventFd) -> Self {
+        Self { bell: Arc::new(Doorbell::new()), eventfd: Arc::new(eventfd) }
+    }
+
+    /// Something was published for the loop.
+    #[inline]
+    pub(crate) fn ring(&self) {
+        if self.bell.ring() {
+            self.eventfd.ring();
+        }
+    }
+}
+
+/// What every worker is.
+#[derive(Clone, Debug)]
+pub(crate) struct StaffConfig {
+    pub(crate) job: JobKind,
+    pub(crate) arrangement: Arrangement,
+    cpus: Vec<u16>,
+    state: SyntheticState,
+    ladder: Ladder,
+}
+
+impl StaffConfig {
+    pub(crate) fn new(config: &Config, job: JobKind, state: SyntheticState) -> Self {
+        Self {
+            job,
+            arrangement: config.workers.arrangement,
+            cpus: config.workers.cpus.clone(),
+            state,
+            ladder: Ladder::new(&config.wait),
+        }
+    }
+
+    /// The CPU of a worker, if it has one.
+    pub(crate) fn cpu(&self, worker: WorkerId) -> Option<u16> {
+        if self.arrangement == Arrangement::Fused || self.cpus.is_empty() {
+            return None;
+        }
+        Some(self.cpus[worker.index() % self.cpus.len()])
+    }
+
+    fn job(&self) -> BuiltIn {
+        match self.job {
+            JobKind::Echo => BuiltIn::Echo(Echo),
+            JobKind::Sink => BuiltIn::Sink(Sink),
+            JobKind::Synthetic => BuiltIn::Synthetic(Synthetic::new(self.state.clone())),
+        }
+    }
+}
+
+/// The workers, wherever they run.
+pub(crate) struct Staff {
+    config: StaffConfig,
+    pub(crate) alarm: Alarm,
+    /// Workers that run in the dispatcher's loop.
+    pub(crate) fused: Vec<(WorkerId, Worker<BuiltIn>)>,
+    threads: Vec<(WorkerId, JoinHandle<()>)>,
+    stop: Arc<AtomicBool>,
+    deaths: Receiver<(WorkerId, Remains)>,
+    death_notices: Sender<(WorkerId, Remains)>,
+}
+
+impl Staff {
+    pub(crate) fn new(config: StaffConfig, alarm: Alarm) -> Self {
+        let (death_notices, deaths) = channel();
+        Self {
+            config,
+            alarm,
+            fused: Vec::new(),
+            threads: Vec::new(),
+            stop: Arc::new(AtomicBool::new(false)),
+            deaths,
+            death_notices,
+        }
+    }
+
+    pub(crate) fn config(&self) -> &StaffConfig {
+        &self.config
+    }
+
+    /// One more worker; what went wrong, if it cannot be.
+    pub(crate) fn hire(&mut self, dispatcher: &mut Dispatcher<AnyPort>) -> Result<(), String> {
+        if self.config.arrangement == Arrangement::Fused {
+            let bell = Arc::new(Doorbell::new());
+            // It never sleeps apart from the loop, so nobody ever needs to wake it.
+            let wake: Wake = Arc::new(|| ());
+            let new = dispatcher.add_worker(bell, wake).ok_or("every worker id is in use")?;
+            let id = new.id;
+            self.fused.push((id, new.employ(self.config.job())));
+            return Ok(());
+        }
+        let bell = Arc::new(Doorbell::new());
+        // The thread is started before the dispatcher knows it, so that it can be woken from the
+        // first packet on; it waits for its worker at the end of a channel.
+        let (employ, employed) = channel::<(WorkerId, Worker<BuiltIn>)>();
+        let desk = Desk {
+            bell: Arc::clone(&bell),
+            alarm: self.alarm.clone(),
+            stop: Arc::clone(&self.stop),
+            ladder: self.config.ladder,
+            death_notices: self.death_notices.clone(),
+            cpus: self.config.cpus.clone(),
+        };
+        let thread = std::thread::Builder::new()
+            .spawn(move || {
+                if let Ok((id, worker)) = employed.recv() {
+                    desk.work(id, worker);
+                }
+            })
+            .map_err(|error| format!("cannot start a worker thread: {error}"))?;
+        let sleeper = thread.thread().clone();
+        let wake: Wake = Arc::new(move || sleeper.unpark());
+        let new = dispatcher.add_worker(bell, wake).ok_or("every worker id is in use")?;
+        let id = new.id;
+        let sent = employ.send((id, new.employ(self.config.job())));
+        debug_assert!(sent.is_ok(), "the thread waits for just this");
+        self.threads.push((id, thread));
+        Ok(())
+    }
+
+    /// Workers that ended without being asked to.
+    pub(crate) fn next_death(&mut self) -> Option<(WorkerId, Remains)> {
+        let (id, remains) = self.deaths.try_recv().ok()?;
+        self.dismiss(id);
+        Some((id, remains))
+    }
+
+    /// A worker has ended.
+    pub(crate) fn dismiss(&mut self, worker: WorkerId) {
+        self.fused.retain(|(id, _)| *id != worker);
+        if let Some(at) = self.threads.iter().position(|(id, _)| *id == worker) {
+            let (_, thread) = self.threads.swap_remove(at);
+            // It has said its last word already, so this does not wait for work.
+            let _ = thread.join();
+        }
+    }
+
+    /// Ends every thread.
+    pub(crate) fn stop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        for (_, thread) in self.threads.drain(..) {
+            thread.thread().unpark();
+            let _ = thread.join();
+        }
+        self.fused.clear();
+    }
+}
+
+/// What a worker's thread needs beside the worker.
+struct Desk {
+    bell: Arc<Doorbell>,
+    alarm: Alarm,
+    stop: Arc<AtomicBool>,
+    ladder: Ladder,
+    death_notices: Sender<(WorkerId, Remains)>,
+    cpus: Vec<u16>,
+}
+
+impl Desk {
+    fn work(mut self, id: WorkerId, mut worker: Worker<BuiltIn>) {
+        sys::thread::set_name(&format!("worker-{id}"));
+        if !self.cpus.is_empty() {
+            let cpu = self.cpus[id.index() % self.cpus.len()];
+            if let Err(error) = sys::thread::pin(usize::from(cpu)) {
+                eprintln!("calistod: worker {id} runs anywhere: {error}");
+            }
+        }
+        let life = catch_unwind(AssertUnwindSafe(|| self.turns(&mut worker)));
+        if life.is_err() {
+            eprintln!("calistod: worker {id} died; its packets go to others");
+            let _ = self.death_notices.send((id, worker.into_remains()));
+        }
+        // The last message (or the notice) must not wait for a packet to be noticed.
+        self.alarm.ring();
+    }
+
+    fn turns(&mut self, worker: &mut Worker<BuiltIn>) {
+        loop {
+            let now = sys::clock::now();
+            let step = worker.step(now);
+            if step.messages > 0 {
+                self.ladder.busy();
+                self.alarm.ring();
+                if step.retired {
+                    return;
+                }
+                continue;
+            }
+            match self.ladder.idle(now) {
+                Rung::Spin => std::hint::spin_loop(),
+                Rung::Yield => std::thread::yield_now(),
+                Rung::Sleep => {
+                    self.bell.arm();
+                    if !worker.has_work() && !self.stop.load(Ordering::Acquire) {
+                        // Bounded, so that a stop that came in between is noticed.
+                        std::thread::park_timeout(Duration::from_millis(100));
+                    }
+                    self.bell.disarm();
+                }
+            }
+            if self.stop.load(Ordering::Acquire) {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! The loop: one clock read a turn, packets first, operators last.
+
+use std::os::fd::AsFd;
+use std::sync::mpsc::Receiver;
+
+use base::{Nanos, WorkerId};
+use config::{Arrangement, Config};
+use datapath::{Dispatcher, LaneState};
+use policy::Entry;
+use port::{AnyPort, Port};
+use sys::poll::Waiter;
+
+use crate::admin_socket::Ask;
+use crate::staff::Staff;
+use crate::wait::{Ladder, Rung};
+
+/// Sleep no longer than this, so that a signal that came just before is noticed soon.
+const SLEEP_MAX: Nanos = Nanos::from_millis(100);
+
+/// After a stop was asked for, packets under way get this long to leave.
+const DRAIN_MAX: Nanos = Nanos::from_millis(500);
+
+/// Entries of an exported table that one turn copies.
+const EXPORT_PER_TURN: usize = 4096;
+
+/// A dispatcher with its workers, operators and signals.
+pub(crate) struct Host {
+    pub(crate) dispatcher: Dispatcher<AnyPort>,
+    pub(crate) staff: Staff,
+    pub(crate) asked: Receiver<Ask>,
+    ladder: Ladder,
+    pub(crate) seed: u64,
+    pub(crate) config: Config,
+    pub(crate) started: Nanos,
+    /// Workers that there are to be.
+    pub(crate) workers_wanted: u16,
+    pub(crate) exports: Vec<Export>,
+    pub(crate) stopping: bool,
+}
+
+/// A table on its way out, a part each turn.
+pub(crate) struct Export {
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) ask: Ask,
+}
+
+impl Host {
+    pub(crate) fn new(
+        dispatcher: Dispatcher<AnyPort>,
+        staff: Staff,
+        asked: Receiver<Ask>,
+        ladder: Ladder,
+        seed: u64,
+        config: &Config,
+    ) -> Self {
+        Self {
+            dispatcher,
+            staff,
+            asked,
+            ladder,
+            seed,
+            workers_wanted: config.workers.count,
+            config: config.clone(),
+            started: sys::clock::now(),
+            exports: Vec::new(),
+            stopping: false,
+        }
+    }
+
+    /// Turns until a stop is asked for, then lets everything under way leave.
+    pub(crate) fn run(&mut self) {
+        sys::thread::set_name("dispatcher");
+        if let Some(cpu) = self.config.workers.dispatcher_cpu
+            && let Err(error) = sys::thread::pin(usize::from(cpu))
+        {
+            eprintln!("calistod: the dispatcher runs anywhere: {error}");
+        }
+        while !sys::signal::stop_requested() && !self.stopping {
+            let now = sys::clock::now();
+            self.adjust_staff(now);
+            let busy = self.turn(now);
+            self.answer_all(now);
+            self.export();
+            if busy {
+                self.ladder.busy();
+                continue;
+            }
+            match self.ladder.idle(now) {
+                Rung::Spin => std::hint::spin_loop(),
+                Rung::Yield => std::thread::yield_now(),
+                Rung::Sleep => self.sleep(now),
+            }
+        }
+        self.drain();
+    }
+
+    /// One turn of dispatcher and fused workers; whether there was anything to do.
+    #[inline]
+    fn turn(&mut self, now: Nanos) -> bool {
+        if self.config.workers.arrangement == Arrangement::Threads {
+            return !self.dispatcher.step(now).is_idle();
+        }
+        let mut moved = self.dispatcher.receive(now);
+        for (_, worker) in &mut self.staff.fused {
+            moved += worker.step(now).messages;
+        }
+        let (messages, sent) = self.dispatcher.transmit(now);
+        self.dispatcher.control(now);
+        let idle = moved + messages + sent == 0;
+        self.dispatcher.count_step(idle);
+        !idle
+    }
+
+    /// Sleeps until a port, a worker or an operator has something, or something is due.
+    fn sleep(&mut self, now: Nanos) {
+        self.staff.alarm.bell.arm();
+        let (ports, pool) = self.dispatcher.ports_and_pool();
+        for lane in ports.iter_mut() {
+            lane.port_mut().prepare_wait(pool);
+        }
+        // Once more, now that nobody can slip something in unheard.
+        if !self.turn(now) && !self.dispatcher.has_work() && self.exports.is_empty() {
+            let timeout = self.dispatcher.next_deadline().since(now).min(SLEEP_MAX);
+            let mut waiter = Waiter::new();
+            let eventfd = &self.staff.alarm.eventfd;
+            let mut all = waiter.add(eventfd.as_fd());
+            for lane in self.dispatcher.ports() {
+                if let Some(fd) = lane.port().poll_fd() {
+                    all &= waiter.add(fd);
+                }
+            }
+            // With more descriptors than fit, the others are looked at after a millisecond.
+            waiter.wait(if all { timeout } else { timeout.min(Nanos::from_millis(1)) });
+            eventfd.drain();
+        }
+        self.staff.alarm.bell.disarm();
+    }
+
+    /// Hires and lets go until there are as many workers as there are to be.
+    fn adjust_staff(&mut self, now: Nanos) {
+        for worker in self.dispatcher.steering_mut().take_retired() {
+            self.staff.dismiss(worker);
+        }
+        while let Some((worker, remains)) = self.staff.next_death() {
+            self.dispatcher.worker_died(worker, remains, now);
+        }
+        let wanted = usize::from(self.workers_wanted);
+        if self.dispatcher.steering().control().workers().active().len() == wanted {
+            return;
+        }
+        let workers = self.dispatcher.steering().workers();
+        let mut active: Vec<WorkerId> = Vec::new();
+        let mut leaving: Vec<WorkerId> = Vec::new();
+        for (id, state, _) in workers {
+            match state {
+                LaneState::Active => active.push(id),
+                LaneState::Leaving => leaving.push(id),
+                LaneState::Retiring => {}
+            }
+        }
+        while active.len() > wanted {
+            let Some(last) = active.pop() else { break };
+            self.dispatcher.steering_mut().remove_worker(last);
+        }
+        for id in leaving.into_iter().take(wanted.saturating_sub(active.len())) {
+            if self.dispatcher.steering_mut().keep_worker(id) {
+                active.push(id);
+            }
+        }
+        for _ in active.len()..wanted {
+            if let Err(why) = self.staff.hire(&mut self.dispatcher) {
+                eprintln!("calistod: {why}; going on with fewer workers");
+                self.workers_wanted = active.len().max(1) as u16;
+                break;
+            }
+        }
+    }
+
+    fn answer_all(&mut self, now: Nanos) {
+        // One a turn: an operator with a script must not hold up packets.
+        if let Ok(ask) = self.asked.try_recv() {
+            self.answer(ask, now);
+        }
+    }
+
+    fn export(&mut self) {
+        let Some(export) = self.exports.first_mut() else { return };
+        let table = self.dispatcher.steering().table();
+        let groups = table.groups() as usize;
+        let from = export.entries.len();
+        let to = (from + EXPORT_PER_TURN).min(groups);
+        export.entries.extend_from_slice(&table.entries()[from..to]);
+        if to == groups {
+            let Export { entries, ask } = self.exports.remove(0);
+            ask.table(entries);
+        }
+    }
+
+    /// No new packets; those under way leave, then the threads end and the ports close.
+    fn drain(&mut self) {
+        let began = sys::clock::now();
+        loop {
+            let now = sys::clock::now();
+            let queued: usize =
+                self.dispatcher.steering().workers().map(|(.., queued)| queued).sum();
+            for (_, worker) in &mut self.staff.fused {
+                worker.step(now);
+            }
+            self.dispatcher.transmit(now);
+            self.dispatcher.control(now);
+            let empty = queued == 0
+                && self.dispatcher.steering().held() == 0
+                && !self.dispatcher.has_work();
+            if empty || now.since(began) > DRAIN_MAX {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        self.staff.stop();
+        self.dispatcher.transmit(sys::clock::now());
+        self.dispatcher.close();
+    }
+}

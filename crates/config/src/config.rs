@@ -1,0 +1,279 @@
+//! The settings as one tree of plain values.
+
+use base::Nanos;
+use serde::{Deserialize, Serialize};
+
+use crate::document;
+use crate::error::ConfigError;
+
+/// Every setting of the daemon.
+///
+/// Made by [`Config::parse`] or [`Config::default`]; both, and [`Config::set`], leave only values
+/// that are in range. What the strings of `ports`, `listen` and `steer.policy` mean is decided by
+/// the crates that own those words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Config {
+    /// Ports that carry the traffic, such as `"xdp:eth1"`. Default: none.
+    pub ports: Vec<String>,
+    /// What is served, such as `"udp:10.77.0.2:7"`. Default: nothing.
+    pub listen: Vec<String>,
+    /// Where the daemon listens for `calisto status` and its siblings. Default:
+    /// `/run/calisto/admin.sock`.
+    pub admin_socket: String,
+    /// Received checksums are not verified, because the link cannot damage packets (a veth
+    /// whose peer leaves checksums to hardware that is not there). Default: false.
+    pub trust_link: bool,
+    /// `[workers]`
+    pub workers: Workers,
+    /// `[steer]`
+    pub steer: Steer,
+    /// `[handover]`
+    pub handover: Handover,
+    /// `[frames]`
+    pub frames: Frames,
+    /// `[wait]`
+    pub wait: Wait,
+}
+
+impl Config {
+    /// The configuration that a TOML text describes; what it does not mention has its default.
+    ///
+    /// # Errors
+    /// The first thing in the text that is no TOML, no known key, or out of range.
+    pub fn parse(text: &str) -> Result<Self, ConfigError> {
+        document::parse(text)
+    }
+
+    /// The whole configuration as TOML: what [`Config::parse`] reads back to an equal value.
+    pub fn to_toml(&self) -> String {
+        toml::to_string(self).expect("a tree of named plain values can be written as TOML")
+    }
+
+    /// Whether a daemon can run on it: the settings that have no default are there.
+    ///
+    /// # Errors
+    /// The setting that is missing.
+    pub fn check_complete(&self) -> Result<(), ConfigError> {
+        if self.ports.is_empty() {
+            return Err(ConfigError::missing("ports", r#"ports = ["xdp:eth1"]"#));
+        }
+        if self.listen.is_empty() {
+            let example = r#"listen = ["udp:10.0.0.2:7"]"#;
+            return Err(ConfigError::missing("listen", example));
+        }
+        Ok(())
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            ports: Vec::new(),
+            listen: Vec::new(),
+            admin_socket: "/run/calisto/admin.sock".to_owned(),
+            trust_link: false,
+            workers: Workers::default(),
+            steer: Steer::default(),
+            handover: Handover::default(),
+            frames: Frames::default(),
+            wait: Wait::default(),
+        }
+    }
+}
+
+/// `[workers]`: who processes packets.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Workers {
+    /// Workers at the start. Default: 1.
+    pub count: u16,
+    /// Workers at any time, at most. Default: 64.
+    pub max: u16,
+    /// What they do. Default: echo.
+    pub job: Job,
+    /// Bytes of state that `synthetic` keeps and touches for each flow. Default: 0.
+    pub state_bytes: u32,
+    /// Flows that have room for their state, at most. Default: 1 000 000.
+    pub state_flows: u32,
+    /// How dispatcher and workers share threads. Default: fused.
+    pub arrangement: Arrangement,
+    /// Worker n runs on `cpus[n % len]`; empty: wherever the kernel puts it. Default: empty.
+    pub cpus: Vec<u16>,
+    /// The CPU of the dispatcher; absent: any. Default: absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dispatcher_cpu: Option<u16>,
+}
+
+impl Default for Workers {
+    fn default() -> Self {
+        Self {
+            count: 1,
+            max: 64,
+            job: Job::Echo,
+            state_bytes: 0,
+            state_flows: 1_000_000,
+            arrangement: Arrangement::Fused,
+            cpus: Vec::new(),
+            dispatcher_cpu: None,
+        }
+    }
+}
+
+/// What the built-in workers do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Job {
+    /// Send every UDP packet back.
+    Echo,
+    /// Swallow every packet.
+    Sink,
+    /// Do the work that a request asks for, and answer it.
+    Synthetic,
+}
+
+impl Job {
+    /// The word that stands for it in a configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Echo => "echo",
+            Self::Sink => "sink",
+            Self::Synthetic => "synthetic",
+        }
+    }
+}
+
+/// How dispatcher and workers share threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Arrangement {
+    /// One loop does everything: the fastest on one core.
+    Fused,
+    /// The dispatcher and each worker have a thread of their own.
+    Threads,
+}
+
+impl Arrangement {
+    /// The word that stands for it in a configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fused => "fused",
+            Self::Threads => "threads",
+        }
+    }
+}
+
+/// `[steer]`: which worker gets which flow.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Steer {
+    /// The policy at the start. Default: sticky.
+    pub policy: String,
+    /// Flow groups, a power of two. Default: 65 536.
+    pub groups: u32,
+    /// Flows that can be pinned one by one, at most. Default: 1024.
+    pub overrides: u32,
+    /// Seeds the key of the flow hash; absent: random, so that nobody outside can choose flows
+    /// that collide. Default: absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// Microseconds between two control ticks. Default: 50.
+    pub tick_us: u32,
+    /// Microseconds between two samples of the groups' load. Default: 1000.
+    pub load_interval_us: u32,
+    /// A group silent for this many milliseconds may be placed anew. Default: 10 000.
+    pub idle_timeout_ms: u32,
+}
+
+impl Default for Steer {
+    fn default() -> Self {
+        Self {
+            policy: "sticky".to_owned(),
+            groups: 65_536,
+            overrides: 1024,
+            seed: None,
+            tick_us: 50,
+            load_interval_us: 1000,
+            idle_timeout_ms: 10_000,
+        }
+    }
+}
+
+/// `[handover]`: what moving a group may cost.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Handover {
+    /// Packets held by all hand-overs together, at most. Default: 2048.
+    pub hold_packets: u32,
+    /// Milliseconds after which an unanswered hand-over is taken back. Default: 20.
+    pub deadline_ms: u32,
+}
+
+impl Default for Handover {
+    fn default() -> Self {
+        Self { hold_packets: 2048, deadline_ms: 20 }
+    }
+}
+
+/// `[frames]`: the buffers of packets.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Frames {
+    /// How many there are. Default: 4096.
+    pub count: u32,
+    /// Bytes of each. Default: 4096.
+    pub bytes: u32,
+}
+
+impl Default for Frames {
+    fn default() -> Self {
+        Self { count: 4096, bytes: 4096 }
+    }
+}
+
+/// `[wait]`: what a thread without work does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Wait {
+    /// Microseconds that it polls before it idles; 0: none, -1: for ever. Default: 50.
+    pub spin_us: i64,
+    /// How it idles. Default: sleep.
+    pub idle: Idle,
+}
+
+impl Wait {
+    /// `spin_us` as a length of time.
+    pub const fn spin(&self) -> Spin {
+        match self.spin_us {
+            ..0 => Spin::Forever,
+            micros => Spin::For(Nanos::from_micros(micros as u64)),
+        }
+    }
+}
+
+impl Default for Wait {
+    fn default() -> Self {
+        Self { spin_us: 50, idle: Idle::Sleep }
+    }
+}
+
+/// How long to poll before idling.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spin {
+    /// This long.
+    For(Nanos),
+    /// It never idles.
+    Forever,
+}
+
+/// How a thread idles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Idle {
+    /// In the kernel, until it is woken.
+    Sleep,
+    /// It offers its CPU to others, again and again.
+    Yield,
+    /// Not at all: it keeps polling.
+    Spin,
+}

@@ -1,0 +1,165 @@
+//! Holds a TOML text against the table of keys, and reads it.
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::config::Config;
+use crate::error::ConfigError;
+use crate::near::nearest;
+use crate::rule::{self, RULES, Rule};
+use crate::value;
+
+/// Reads a whole configuration.
+pub(crate) fn parse(text: &str) -> Result<Config, ConfigError> {
+    let document = DeTable::parse(text).map_err(|error| syntax(text, &error))?;
+    let entries = entries(document.get_ref());
+    for entry in &entries {
+        let line = Some(line_of(text, entry.start));
+        let rule = known(entry.section, entry.key, entry.value)
+            .map_err(|says| ConfigError::at(line, &entry.path(), says))?;
+        value::check(rule, entry.value)
+            .map_err(|says| ConfigError::at(line, &entry.path(), says))?;
+    }
+    let config: Config = toml::from_str(text).map_err(|error| syntax(text, &error))?;
+    relations(&config).map_err(|(key, says)| {
+        // Two keys do not fit together: the line is that of the one named, if it is written.
+        let line = entries.iter().find(|entry| entry.path() == key);
+        ConfigError::at(line.map(|entry| line_of(text, entry.start)), key, says)
+    })?;
+    Ok(config)
+}
+
+/// A key and its value where they stand in a text.
+struct Entry<'a> {
+    start: usize,
+    section: &'a str,
+    key: &'a str,
+    value: &'a DeValue<'a>,
+}
+
+impl Entry<'_> {
+    fn path(&self) -> String {
+        rule::join(self.section, self.key)
+    }
+}
+
+/// Every key of a text, in the order of the text. A section that does not exist counts as a key.
+fn entries<'a>(document: &'a DeTable<'a>) -> Vec<Entry<'a>> {
+    let mut entries = Vec::new();
+    for (key, value) in document {
+        match value.get_ref() {
+            DeValue::Table(section) if rule::is_section(key.get_ref()) => {
+                entries.extend(section.iter().map(|inner| entry(key.get_ref(), inner)));
+            }
+            _ => entries.push(entry("", (key, value))),
+        }
+    }
+    entries.sort_by_key(|entry| entry.start);
+    entries
+}
+
+fn entry<'a>(
+    section: &'a str,
+    (key, value): (&'a Spanned<toml::de::DeString<'a>>, &'a Spanned<DeValue<'a>>),
+) -> Entry<'a> {
+    Entry { start: key.span().start, section, key: key.get_ref(), value: value.get_ref() }
+}
+
+/// The rule of a key that a text mentions, or a sentence on what it may have meant.
+pub(crate) fn known(
+    section: &str,
+    key: &str,
+    value: &DeValue<'_>,
+) -> Result<&'static Rule, String> {
+    if let Some(rule) = rule::find(section, key) {
+        return Ok(rule);
+    }
+    let shown = shorten(&rule::join(section, key));
+    if section.is_empty() && rule::is_section(key) {
+        return Err(format!(
+            "`{key}` is a section, not a key: write `[{key}]` and its keys below it"
+        ));
+    }
+    if section.is_empty() && matches!(value, DeValue::Table(_)) {
+        let advice = nearest(key, RULES.iter().map(|rule| rule.section))
+            .map(|name| format!("did you mean `[{name}]`?"))
+            .unwrap_or_else(|| format!("sections are {}", sections().join(", ")));
+        return Err(format!("there is no section `[{shown}]`: {advice}"));
+    }
+    let here = RULES.iter().filter(|rule| rule.section == section);
+    let advice = if let Some(elsewhere) = RULES.iter().find(|rule| rule.key == key) {
+        format!("did you mean `{}`?", elsewhere.path())
+    } else if let Some(near) = nearest(key, here.clone().map(|rule| rule.key)) {
+        format!("did you mean `{}`?", rule::join(section, near))
+    } else if let Some(near) = nearest(key, RULES.iter().map(|rule| rule.key)) {
+        let rule = RULES.iter().find(|rule| rule.key == near);
+        format!("did you mean `{}`?", rule.map(Rule::path).unwrap_or_default())
+    } else {
+        let keys: Vec<&str> = here.map(|rule| rule.key).collect();
+        format!("keys there are {}", keys.join(", "))
+    };
+    Err(format!("there is no key `{shown}`: {advice}"))
+}
+
+/// Names of sections, each once.
+pub(crate) fn sections() -> Vec<&'static str> {
+    let mut names: Vec<&str> = RULES.iter().map(|rule| rule.section).collect();
+    names.dedup();
+    names.retain(|name| !name.is_empty());
+    names
+}
+
+/// What must hold between keys: the key to blame and a sentence.
+pub(crate) fn relations(config: &Config) -> Result<(), (&'static str, String)> {
+    let workers = &config.workers;
+    if workers.count > workers.max {
+        return Err((
+            "workers.count",
+            format!(
+                "`workers.count` is {}, more than `workers.max`, which is {}: lower the one or raise the other",
+                workers.count, workers.max
+            ),
+        ));
+    }
+    if config.handover.hold_packets > config.frames.count {
+        return Err((
+            "handover.hold_packets",
+            format!(
+                "`handover.hold_packets` is {}, but there are only {} frames (`frames.count`): lower the one or raise the other",
+                config.handover.hold_packets, config.frames.count
+            ),
+        ));
+    }
+    let state_bytes = u64::from(workers.state_bytes) * u64::from(workers.state_flows);
+    if state_bytes > STATE_BYTES_MAX {
+        return Err((
+            "workers.state_flows",
+            format!(
+                "`workers.state_bytes` times `workers.state_flows` is {state_bytes} bytes; allowed are {STATE_BYTES_MAX}: lower one of them"
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// 64 GiB: more than a misplaced zero should be able to ask for.
+const STATE_BYTES_MAX: u64 = 64 << 30;
+
+fn syntax(text: &str, error: &toml::de::Error) -> ConfigError {
+    let line = error.span().map(|span| line_of(text, span.start));
+    let message = error.message().trim().replace('\n', ", ");
+    ConfigError::syntax(line, format!("this is not TOML: {message}"))
+}
+
+/// The line, from 1, on which a byte stands.
+fn line_of(text: &str, byte: usize) -> usize {
+    let before = text.as_bytes().get(..byte).unwrap_or(text.as_bytes());
+    1 + before.iter().filter(|&&byte| byte == b'\n').count()
+}
+
+/// What somebody wrote, short enough for a sentence.
+pub(crate) fn shorten(text: &str) -> String {
+    const MOST: usize = 60;
+    let shown: String = text.chars().take(MOST).flat_map(char::escape_debug).collect();
+    if text.chars().nth(MOST).is_some() { format!("{shown}…") } else { shown }
+}

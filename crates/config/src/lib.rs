@@ -1,0 +1,20 @@
+//! The daemon's configuration: every key, its default, its allowed values.
+//!
+//! A text becomes a [`Config`] or a [`ConfigError`] that names key, line and what is allowed;
+//! nothing is guessed and no unknown key is passed over. No file is read here. `rule.rs` is the
+//! table of all keys, `document.rs` holds a text against it, `edit.rs` does the same for one
+//! `key=value` of a command line.
+#![forbid(unsafe_code)]
+
+mod config;
+mod document;
+mod edit;
+mod error;
+mod near;
+mod rule;
+#[cfg(test)]
+mod tests;
+mod value;
+
+pub use config::{Arrangement, Config, Frames, Handover, Idle, Job, Spin, Steer, Wait, Workers};
+pub use error::ConfigError;

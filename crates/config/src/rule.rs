@@ -1,0 +1,132 @@
+//! The table of all keys: what each may hold.
+
+use std::fmt;
+
+/// What a key may hold.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rule {
+    /// Its section; empty for the keys above the first section.
+    pub(crate) section: &'static str,
+    /// Its name there.
+    pub(crate) key: &'static str,
+    /// Its values.
+    pub(crate) kind: Kind,
+}
+
+impl Rule {
+    /// `section.key`, the name of the key on a command line.
+    pub(crate) fn path(&self) -> String {
+        join(self.section, self.key)
+    }
+}
+
+/// A kind of value.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kind {
+    /// `true` or `false`.
+    Flag,
+    /// A whole number from the first to the second.
+    Range(i64, i64),
+    /// A power of two from the first to the second.
+    PowerOfTwo(i64, i64),
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// Some text of 1 to so many bytes.
+    Text(usize),
+    /// At most so many texts.
+    Texts(usize),
+    /// At most so many numbers of CPUs.
+    Cpus(usize),
+}
+
+/// The largest CPU number: the kernel's `cpu_set_t` has 1024 bits.
+pub(crate) const CPU_MAX: i64 = 1023;
+
+/// Bytes of one text of an array: as much as any address, path or interface name takes.
+pub(crate) const TEXT_BYTES_MAX: usize = 255;
+
+/// `sun_path` of unix(7) has 108 bytes, the closing zero among them.
+const SOCKET_PATH_BYTES_MAX: usize = 107;
+
+/// Every key, in the order in which a configuration is written.
+pub(crate) const RULES: &[Rule] = &[
+    // A PortId indexes ports; more than 64 of them is a mistake in a generated file.
+    rule("", "ports", Kind::Texts(64)),
+    // As many as the data path serves.
+    rule("", "listen", Kind::Texts(64)),
+    rule("", "admin_socket", Kind::Text(SOCKET_PATH_BYTES_MAX)),
+    rule("", "trust_link", Kind::Flag),
+    rule("workers", "count", Kind::Range(1, WORKERS_MAX)),
+    rule("workers", "max", Kind::Range(1, WORKERS_MAX)),
+    rule("workers", "job", Kind::Word(&["echo", "sink", "synthetic"])),
+    rule("workers", "state_bytes", Kind::Range(0, 65_536)),
+    rule("workers", "state_flows", Kind::Range(1, 1 << 24)),
+    rule("workers", "arrangement", Kind::Word(&["fused", "threads"])),
+    rule("workers", "cpus", Kind::Cpus(1024)),
+    rule("workers", "dispatcher_cpu", Kind::Range(0, CPU_MAX)),
+    rule("steer", "policy", Kind::Text(64)),
+    rule("steer", "groups", Kind::PowerOfTwo(128, 1 << 20)),
+    rule("steer", "overrides", Kind::Range(0, 65_536)),
+    // TOML's integers end here.
+    rule("steer", "seed", Kind::Range(0, i64::MAX)),
+    rule("steer", "tick_us", Kind::Range(1, 1_000_000)),
+    rule("steer", "load_interval_us", Kind::Range(100, 10_000_000)),
+    rule("steer", "idle_timeout_ms", Kind::Range(1, 86_400_000)),
+    rule("handover", "hold_packets", Kind::Range(1, FRAMES_MAX)),
+    rule("handover", "deadline_ms", Kind::Range(1, 60_000)),
+    rule("frames", "count", Kind::Range(64, FRAMES_MAX)),
+    // The chunk sizes that an aligned AF_XDP memory area may have: at least 2048, at most a page.
+    rule("frames", "bytes", Kind::PowerOfTwo(2048, 4096)),
+    rule("wait", "spin_us", Kind::Range(-1, 1_000_000)),
+    rule("wait", "idle", Kind::Word(&["sleep", "yield", "spin"])),
+];
+
+/// Each worker costs a ring in each direction, made when it comes.
+const WORKERS_MAX: i64 = 1024;
+
+/// A frame is found by a 32-bit offset: half of what that can reach, in frames of 4096 bytes.
+const FRAMES_MAX: i64 = 1 << 19;
+
+const fn rule(section: &'static str, key: &'static str, kind: Kind) -> Rule {
+    Rule { section, key, kind }
+}
+
+/// The rule of a key.
+pub(crate) fn find(section: &str, key: &str) -> Option<&'static Rule> {
+    RULES.iter().find(|rule| rule.section == section && rule.key == key)
+}
+
+/// Whether there is a section of that name.
+pub(crate) fn is_section(name: &str) -> bool {
+    !name.is_empty() && RULES.iter().any(|rule| rule.section == name)
+}
+
+/// `section.key`, or `key` alone above the first section.
+pub(crate) fn join(section: &str, key: &str) -> String {
+    if section.is_empty() { key.to_owned() } else { format!("{section}.{key}") }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Flag => write!(f, "true or false"),
+            Self::Range(min, max) => write!(f, "a whole number from {min} to {max}"),
+            Self::PowerOfTwo(min, max) => write!(f, "a power of two from {min} to {max}"),
+            Self::Word(words) => {
+                write!(f, "one of ")?;
+                for (index, word) in words.iter().enumerate() {
+                    write!(f, "{}\"{word}\"", if index == 0 { "" } else { ", " })?;
+                }
+                Ok(())
+            }
+            Self::Text(max) => write!(f, "a text of 1 to {max} bytes in quotes"),
+            Self::Texts(max) => write!(
+                f,
+                "an array of at most {max} texts of 1 to {TEXT_BYTES_MAX} bytes in quotes"
+            ),
+            Self::Cpus(max) => {
+                write!(f, "an array of at most {max} CPU numbers from 0 to {CPU_MAX}")
+            }
+        }
+    }
+}
