@@ -20,6 +20,8 @@ pub mod futex;
 pub mod interface;
 /// How much memory may be locked.
 pub mod memlock;
+/// Many UDP datagrams by one system call.
+pub mod mmsg;
 mod netlink;
 /// Network namespaces, per thread.
 pub mod netns;

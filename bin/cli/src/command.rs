@@ -1,0 +1,31 @@
+//! The commands, one file each.
+
+pub(crate) mod completions;
+pub(crate) mod down;
+pub(crate) mod flows;
+pub(crate) mod man;
+pub(crate) mod stats;
+pub(crate) mod status;
+pub(crate) mod steer;
+pub(crate) mod up;
+pub(crate) mod wire;
+pub(crate) mod workers;
+
+use crate::args::Command;
+use crate::failure::Failure;
+
+/// Does what the command line asks for.
+pub(crate) fn run(command: &Command, json: bool) -> Result<(), Failure> {
+    match command {
+        Command::Up(up) => up.run(),
+        Command::Down(down) => down.run(json),
+        Command::Status(status) => status.run(json),
+        Command::Stats(stats) => stats.run(json),
+        Command::Flows(flows) => flows.run(json),
+        Command::Steer(steer) => steer.run(json),
+        Command::Workers(workers) => workers.run(json),
+        Command::Wire(wire) => wire.run(json),
+        Command::Completions(completions) => completions.run(),
+        Command::Man(man) => man.run(json),
+    }
+}

@@ -1,0 +1,25 @@
+//! `calisto completions`: what a shell needs to complete our command lines.
+
+use clap::{Args, CommandFactory};
+use clap_complete::Shell;
+
+use crate::args::Cli;
+use crate::failure::Failure;
+use crate::output;
+
+/// Print completions for a shell.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  \
+    calisto completions bash > /etc/bash_completion.d/calisto")]
+pub(crate) struct Completions {
+    /// Which shell.
+    shell: Shell,
+}
+
+impl Completions {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut Cli::command(), "calisto", &mut script);
+        output::text(&String::from_utf8_lossy(&script))
+    }
+}

@@ -1,0 +1,51 @@
+//! `calisto man`: a manual page for every command.
+
+use std::fs;
+use std::path::PathBuf;
+
+use clap::{Args, CommandFactory};
+
+use crate::args::Cli;
+use crate::failure::Failure;
+use crate::output;
+
+/// Write manual pages, one for each command, into a directory.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  calisto man /usr/local/share/man/man1 && man calisto-steer")]
+pub(crate) struct Man {
+    /// Where to; made if it is not there.
+    directory: PathBuf,
+}
+
+impl Man {
+    pub(crate) fn run(&self, json: bool) -> Result<(), Failure> {
+        let Self { directory } = self;
+        fs::create_dir_all(directory)
+            .and_then(|()| clap_mangen::generate_to(Cli::command(), directory))
+            .map_err(|error| {
+                let directory = directory.display();
+                Failure::new(format!("cannot write manual pages to {directory}: {error}"))
+            })?;
+        output::done(&format!("the pages are in {}", directory.display()), json)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_has_a_page() {
+        let directory = std::env::temp_dir().join(format!("calisto-man-{}", std::process::id()));
+        let man = Man { directory: directory.clone() };
+        man.run(true).expect("the folder for temporary files can be written");
+        let pages: Vec<String> = fs::read_dir(&directory)
+            .expect("it has been made")
+            .map(|entry| entry.expect("it can be read").file_name().to_string_lossy().into_owned())
+            .collect();
+        fs::remove_dir_all(&directory).expect("it is ours");
+        for page in ["calisto.1", "calisto-up.1", "calisto-steer-pin.1", "calisto-wire.1"] {
+            assert!(pages.iter().any(|name| name == page), "{page} is not in {pages:?}");
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! `calisto status`: ports, workers, policy.
+
+use admin::{Command, ReplyBody, Status as DaemonStatus};
+use clap::Args;
+
+use crate::args::Admin;
+use crate::daemon::Daemon;
+use crate::failure::Failure;
+use crate::output;
+use crate::table::{Cell, Table, grouped};
+
+/// Show the daemon as it is: ports, workers, policy, frames.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    calisto status\n  \
+    calisto status -j --admin /tmp/calisto.sock")]
+pub(crate) struct Status {
+    #[command(flatten)]
+    admin: Admin,
+}
+
+impl Status {
+    pub(crate) fn run(&self, json: bool) -> Result<(), Failure> {
+        let daemon = Daemon::at(&self.admin.socket);
+        match daemon.ask(Command::Status)? {
+            body @ ReplyBody::Status(_) if json => output::json(&body),
+            ReplyBody::Status(status) => output::text(&render(&status)),
+            other => Err(daemon.unexpected(&other)),
+        }
+    }
+}
+
+fn render(status: &DaemonStatus) -> String {
+    let node = status.numa_node.map_or_else(|| "unknown".to_owned(), |node| node.to_string());
+    let mut text = format!(
+        "calisto {}, process {}, up {}\n\
+         job {}, arrangement {}, policy {}, {} flow groups\n\
+         listens on {}\n\
+         frames {} of {} free, NUMA node {node}\n",
+        status.version,
+        status.pid,
+        uptime(status.uptime_s),
+        status.job,
+        status.arrangement,
+        status.policy,
+        grouped(u64::from(status.groups)),
+        if status.listen.is_empty() { "nothing".to_owned() } else { status.listen.join(", ") },
+        grouped(u64::from(status.frames_free)),
+        grouped(u64::from(status.frames)),
+    );
+    let mut ports = Table::new(["port", "mode", "MTU (bytes)", "received", "sent"]);
+    for port in &status.ports {
+        let counted = |name: &str| {
+            let counter = port.counters.iter().find(|counter| counter.name == name);
+            Cell::maybe(counter.map(|counter| counter.value))
+        };
+        ports.row([
+            port.port.as_str().into(),
+            port.mode.as_str().into(),
+            Cell::Number(port.mtu.to_string()),
+            counted("rx_packets"),
+            counted("tx_packets"),
+        ]);
+    }
+    let mut workers = Table::new(["worker", "state", "CPU", "groups", "queued", "packets"]);
+    for worker in &status.workers {
+        workers.row([
+            worker.id.into(),
+            worker.state.as_str().into(),
+            worker.cpu.map_or_else(|| Cell::Number("any".to_owned()), Cell::from),
+            worker.groups.into(),
+            worker.queued.into(),
+            worker.packets.into(),
+        ]);
+    }
+    text = format!("{text}\n{}\n{}", ports.render(), workers.render());
+    for port in &status.ports {
+        if port.trust_link {
+            text += &format!(
+                "\nWARNING: {} trusts its link: received checksums are not verified\n",
+                port.port
+            );
+        }
+        if let Some(fault) = &port.fault {
+            text += &format!("\nFAULT: {} moves nothing: {fault}\n", port.port);
+        }
+    }
+    text
+}
+
+/// Seconds as days, hours, minutes and seconds, from the first that is not zero.
+fn uptime(seconds: f64) -> String {
+    let whole = seconds.max(0.0) as u64;
+    let (days, hours, minutes) = (whole / 86_400, whole / 3600 % 24, whole / 60 % 60);
+    let seconds = whole % 60;
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds} s"),
+        (0, 0, _) => format!("{minutes} min {seconds} s"),
+        (0, _, _) => format!("{hours} h {minutes} min"),
+        _ => format!("{days} d {hours} h"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use admin::{Counter, PortStatus, WorkerStatus};
+
+    use super::*;
+
+    fn status() -> DaemonStatus {
+        let counter = Counter { name: "rx_packets".to_owned(), help: String::new(), value: 1500 };
+        DaemonStatus {
+            pid: 42,
+            version: "0.1.0".to_owned(),
+            uptime_s: 61.5,
+            arrangement: "threads".to_owned(),
+            job: "echo".to_owned(),
+            listen: vec!["udp:10.0.0.2:7".to_owned()],
+            ports: vec![PortStatus {
+                port: "xdp:eth1".to_owned(),
+                mode: "native, copy".to_owned(),
+                mtu: 1500,
+                trust_link: true,
+                fault: Some("the interface is down".to_owned()),
+                counters: vec![counter],
+            }],
+            workers: vec![WorkerStatus {
+                id: 3,
+                state: "active".to_owned(),
+                cpu: None,
+                groups: 65_536,
+                queued: 0,
+                packets: 9,
+            }],
+            policy: "sticky".to_owned(),
+            groups: 65_536,
+            frames: 4096,
+            frames_free: 1000,
+            numa_node: None,
+        }
+    }
+
+    #[test]
+    fn everything_that_matters_has_its_line() {
+        let text = render(&status());
+        for line in [
+            "calisto 0.1.0, process 42, up 1 min 1 s",
+            "job echo, arrangement threads, policy sticky, 65'536 flow groups",
+            "listens on udp:10.0.0.2:7",
+            "frames 1'000 of 4'096 free, NUMA node unknown",
+            "xdp:eth1  native, copy         1500     1'500     -",
+            "     3  active  any  65'536       0        9",
+        ] {
+            assert!(text.lines().any(|given| given == line), "{line}\nis not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_trusted_link_and_a_fault_are_shown_loudly() {
+        let text = render(&status());
+        assert!(text.contains("WARNING: xdp:eth1 trusts its link"), "{text}");
+        assert!(text.contains("FAULT: xdp:eth1 moves nothing: the interface is down"), "{text}");
+        let mut quiet = status();
+        quiet.ports[0].trust_link = false;
+        quiet.ports[0].fault = None;
+        let text = render(&quiet);
+        assert!(!text.contains("WARNING") && !text.contains("FAULT"), "{text}");
+    }
+
+    #[test]
+    fn uptime_is_told_in_the_units_that_matter() {
+        for (seconds, text) in [
+            (-1.0, "0 s"),
+            (59.9, "59 s"),
+            (60.0, "1 min 0 s"),
+            (3_700.0, "1 h 1 min"),
+            (90_000.0, "1 d 1 h"),
+        ] {
+            assert_eq!(uptime(seconds), text);
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! `calisto up`: makes one configuration of file and options, and becomes the daemon.
+
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use clap::Args;
+use config::Config;
+
+use crate::failure::Failure;
+use crate::{output, program, units};
+
+/// Start the daemon and stay in the foreground until Ctrl-C or `calisto down`.
+///
+/// Settings come from the file, then from the options, then from --set; the later ones win.
+/// --port and --listen replace those of the file.
+#[derive(Args, Debug, Default)]
+#[command(after_help = "Examples:\n  \
+    calisto up --port xdp:eth1 --listen udp:10.0.0.2:7\n      \
+        echo UDP on a queue of eth1; everything else stays with Linux\n  \
+    calisto up --port af_packet:eth1 --listen udp:10.0.0.2:7 --workers 4 --arrangement threads\n      \
+        without BPF, four worker threads\n  \
+    calisto up --config calisto.toml --set steer.groups=1048576 --print-config\n      \
+        what the settings amount to, as TOML")]
+pub(crate) struct Up {
+    /// Settings from a TOML file.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// A port that carries traffic: KIND:NAME[,OPTION…], kinds xdp, af_packet, tap, pcap; may be
+    /// repeated.
+    #[arg(long = "port", value_name = "SPEC")]
+    ports: Vec<String>,
+    /// What is served: udp:ADDRESS:PORT; may be repeated.
+    #[arg(long, value_name = "udp:ADDRESS:PORT")]
+    listen: Vec<String>,
+    /// The policy that decides which worker owns which flow.
+    #[arg(long, value_name = "NAME")]
+    policy: Option<String>,
+    /// Workers at the start.
+    #[arg(long, value_name = "N")]
+    workers: Option<u16>,
+    /// What the workers do: echo, sink or synthetic.
+    #[arg(long)]
+    job: Option<String>,
+    /// State that `synthetic` keeps and touches for each flow.
+    #[arg(long, value_name = "BYTES", value_parser = units::bytes)]
+    state: Option<u64>,
+    /// fused: one loop does everything; threads: dispatcher and workers have one each.
+    #[arg(long)]
+    arrangement: Option<String>,
+    /// Socket on which the daemon takes commands.
+    #[arg(long, value_name = "PATH", env = "CALISTO_ADMIN")]
+    admin: Option<PathBuf>,
+    /// Any setting by its name in the file, such as steer.groups=1048576; may be repeated.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Print the settings as TOML and do not start.
+    #[arg(long)]
+    print_config: bool,
+}
+
+impl Up {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let config = self.effective()?;
+        if self.print_config {
+            return output::text(&config.to_toml());
+        }
+        config.check_complete().map_err(|error| {
+            let option = if error.key() == Some("ports") { "--port" } else { "--listen" };
+            Failure::usage(format!("{error}, or use {option}"))
+        })?;
+        let program = program::find()?;
+        let file = program::ConfigFile::new(&config)?;
+        // From here on this process is the daemon: its signals and exit code are the daemon's.
+        let error = Command::new(&program).arg("--config").arg(file.path()).exec();
+        Err(Failure::new(format!("cannot start {}: {error}", program.display())))
+    }
+
+    /// File, then options, then --set.
+    fn effective(&self) -> Result<Config, Failure> {
+        let mut config = match &self.config {
+            Some(path) => from_file(path)?,
+            None => Config::default(),
+        };
+        let assignments = self.assignments()?;
+        config
+            .set_all(assignments.iter().map(String::as_str))
+            .map_err(Failure::usage)?;
+        Ok(config)
+    }
+
+    /// The options as `key=value`, in the order in which they are to win.
+    fn assignments(&self) -> Result<Vec<String>, Failure> {
+        let mut assignments = Vec::new();
+        for (key, texts) in [("ports", &self.ports), ("listen", &self.listen)] {
+            if !texts.is_empty() {
+                // An array of strings is the same in JSON and in TOML.
+                let array = serde_json::to_string(texts).map_err(Failure::new)?;
+                assignments.push(format!("{key}={array}"));
+            }
+        }
+        let admin = match &self.admin {
+            Some(path) => Some(path.to_str().ok_or_else(|| {
+                let path = path.display();
+                Failure::usage(format!("--admin {path} is not UTF-8: choose another path"))
+            })?),
+            None => None,
+        };
+        let mut add = |key: &str, value: Option<String>| {
+            assignments.extend(value.map(|value| format!("{key}={value}")));
+        };
+        add("admin_socket", admin.map(quoted));
+        add("steer.policy", self.policy.as_deref().map(quoted));
+        add("workers.count", self.workers.map(|count| count.to_string()));
+        add("workers.job", self.job.as_deref().map(quoted));
+        add("workers.state_bytes", self.state.map(|bytes| bytes.to_string()));
+        add("workers.arrangement", self.arrangement.as_deref().map(quoted));
+        assignments.extend(self.set.iter().cloned());
+        Ok(assignments)
+    }
+}
+
+/// In quotes, so that no character of it is taken for syntax. JSON strings are TOML strings.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+fn from_file(path: &Path) -> Result<Config, Failure> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        Failure::new(format!("cannot read the configuration {shown}: {error}"))
+    })?;
+    Config::parse(&text).map_err(|error| Failure::new(format!("{shown}: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(up: &Up) -> Failure {
+        up.effective().expect_err("it is wrong")
+    }
+
+    #[test]
+    fn options_win_over_the_file_and_set_wins_over_both() {
+        let path = std::env::temp_dir().join(format!("calisto-up-{}.toml", std::process::id()));
+        let text = "ports = ['tap:tap0']\nlisten = ['udp:10.0.0.9:9']\n\
+            [workers]\ncount = 2\njob = 'sink'\n[steer]\npolicy = 'calisto'\ngroups = 128\n";
+        std::fs::write(&path, text).expect("the folder for temporary files can be written");
+        let up = Up {
+            config: Some(path.clone()),
+            ports: vec!["xdp:eth1,mode=generic".to_owned(), "xdp:eth2".to_owned()],
+            policy: Some("modulo".to_owned()),
+            workers: Some(100),
+            state: Some(256),
+            admin: Some("/tmp/a \"b\".sock".into()),
+            set: vec!["workers.max=200".to_owned(), "steer.policy=sticky".to_owned()],
+            ..Up::default()
+        };
+        let config = up.effective().expect("all of it is allowed");
+        std::fs::remove_file(&path).expect("it is ours");
+        assert_eq!(config.ports, ["xdp:eth1,mode=generic", "xdp:eth2"]);
+        assert_eq!(config.listen, ["udp:10.0.0.9:9"]);
+        assert_eq!(config.admin_socket, "/tmp/a \"b\".sock");
+        assert_eq!((config.workers.count, config.workers.max), (100, 200));
+        assert_eq!(config.workers.job, config::Job::Sink);
+        assert_eq!(config.workers.state_bytes, 256);
+        assert_eq!((config.steer.policy.as_str(), config.steer.groups), ("sticky", 128));
+    }
+
+    #[test]
+    fn a_wrong_option_is_wrong_usage_and_says_what_is_allowed() {
+        for (up, part) in [
+            (Up { job: Some("ecko".to_owned()), ..Up::default() }, "did you mean \"echo\"?"),
+            (Up { workers: Some(0), ..Up::default() }, "from 1 to 1024"),
+            (Up { set: vec!["steer.polcy=x".to_owned()], ..Up::default() }, "`steer.policy`?"),
+            (Up { policy: Some(String::new()), ..Up::default() }, "1 to 64 bytes"),
+        ] {
+            let failure = refusal(&up);
+            assert_eq!(failure.exit_code(), 2);
+            assert!(failure.to_string().contains(part), "{failure}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_file_is_named_with_the_line() {
+        let path = std::env::temp_dir().join(format!("calisto-bad-{}.toml", std::process::id()));
+        std::fs::write(&path, "\nprots = []\n").expect("it can be written");
+        let failure = refusal(&Up { config: Some(path.clone()), ..Up::default() });
+        std::fs::remove_file(&path).expect("it is ours");
+        let sentence = failure.to_string();
+        let start = format!("{}: line 2: there is no key `prots`: did", path.display());
+        assert!(sentence.starts_with(&start), "{sentence}");
+        let failure = refusal(&Up { config: Some("/nowhere/x.toml".into()), ..Up::default() });
+        assert!(failure.to_string().contains("cannot read the configuration /nowhere/x.toml"));
+    }
+
+    #[test]
+    fn without_port_or_listener_it_says_which_option_is_missing() {
+        let failure = Up::default().run().expect_err("no port");
+        assert_eq!(failure.exit_code(), 2);
+        assert!(failure.to_string().ends_with("or use --port"), "{failure}");
+        let up = Up { ports: vec!["xdp:eth1".to_owned()], ..Up::default() };
+        let failure = up.run().expect_err("no listener");
+        assert!(failure.to_string().ends_with("or use --listen"), "{failure}");
+    }
+}

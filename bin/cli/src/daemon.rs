@@ -1,0 +1,125 @@
+//! Asks the daemon: one line there, one line back, over its UNIX socket.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use admin::{Command, LINE_BYTES_MAX, Reply, ReplyBody, Request};
+
+use crate::failure::Failure;
+
+/// A daemon answers within a control tick; one that is silent for this long is stuck.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The daemon behind a socket.
+#[derive(Clone, Debug)]
+pub(crate) struct Daemon {
+    socket: PathBuf,
+}
+
+impl Daemon {
+    /// The daemon that listens at `socket`; nothing is asked yet.
+    pub(crate) fn at(socket: impl Into<PathBuf>) -> Self {
+        Self {
+            socket: socket.into(),
+        }
+    }
+
+    /// Asks, and returns what is not an error.
+    pub(crate) fn ask(&self, command: Command) -> Result<ReplyBody, Failure> {
+        let mut stream = UnixStream::connect(&self.socket).map_err(|e| self.unreachable(&e))?;
+        let broken = |error: io::Error| self.broken(&error);
+        stream.set_read_timeout(Some(PATIENCE)).map_err(broken)?;
+        stream.set_write_timeout(Some(PATIENCE)).map_err(broken)?;
+        let line = admin::encode(&Request::new(command)).map_err(Failure::new)?;
+        stream.write_all(line.as_bytes()).map_err(broken)?;
+        let mut answer = String::new();
+        // Whoever sits at the socket is not trusted with our memory.
+        BufReader::new(stream.take(LINE_BYTES_MAX as u64))
+            .read_line(&mut answer)
+            .map_err(broken)?;
+        if answer.is_empty() {
+            let closed = "it closed the connection without an answer; see what it printed last";
+            return Err(self.bad_answer(closed));
+        }
+        let reply: Reply = admin::decode(&answer).map_err(|error| self.bad_answer(error))?;
+        if reply.v != admin::VERSION {
+            return Err(self.bad_answer(format!(
+                "it speaks version {} of the admin protocol, this program version {}: use the \
+                 calisto that came with it",
+                reply.v,
+                admin::VERSION
+            )));
+        }
+        match reply.body {
+            ReplyBody::Error { message } => Err(Failure::new(message)),
+            body => Ok(body),
+        }
+    }
+
+    /// Asks for something that has no answer but that it is done.
+    pub(crate) fn tell(&self, command: Command) -> Result<(), Failure> {
+        match self.ask(command)? {
+            ReplyBody::Done => Ok(()),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    /// Its answer is of another kind than the question.
+    pub(crate) fn unexpected(&self, body: &ReplyBody) -> Failure {
+        let kind = match body {
+            ReplyBody::Done => "done",
+            ReplyBody::Error { .. } => "error",
+            ReplyBody::Status(_) => "status",
+            ReplyBody::Stats { .. } => "stats",
+            ReplyBody::Flows { .. } => "flows",
+            ReplyBody::Steer(_) => "steer",
+            ReplyBody::Table { .. } => "table",
+        };
+        self.bad_answer(format!("it answered another question (with {kind:?})"))
+    }
+
+    fn bad_answer(&self, why: impl std::fmt::Display) -> Failure {
+        let socket = self.socket.display();
+        Failure::new(format!("the answer from {socket} is of no use: {why}"))
+    }
+
+    fn unreachable(&self, error: &io::Error) -> Failure {
+        let socket = self.socket.display();
+        Failure::new(match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => format!(
+                "no daemon listens at {socket}: start one with `calisto up --port xdp:INTERFACE \
+                 --listen udp:ADDRESS:PORT`, or name the socket of a running one with --admin PATH"
+            ),
+            io::ErrorKind::PermissionDenied => format!(
+                "{socket} may not be used by you: run this as root or as the user who started \
+                 the daemon"
+            ),
+            io::ErrorKind::InvalidInput => format!(
+                "{socket} cannot be the name of a socket ({error}): give --admin a shorter path"
+            ),
+            _ => format!("cannot connect to the daemon at {socket}: {error}"),
+        })
+    }
+
+    fn broken(&self, error: &io::Error) -> Failure {
+        let socket = self.socket.display();
+        Failure::new(match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => format!(
+                "the daemon at {socket} has not answered for {} s: it is stopped or stuck; look \
+                 at it with `ps`, end it with SIGTERM",
+                PATIENCE.as_secs()
+            ),
+            _ => format!("the connection to the daemon at {socket} broke: {error}; ask again"),
+        })
+    }
+
+    /// Where it listens.
+    pub(crate) fn socket(&self) -> &Path {
+        &self.socket
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,141 @@
+//! One thread's work: send what is due, receive what has come, account for it, wait.
+
+use std::sync::Arc;
+
+use base::Nanos;
+
+use crate::closed_loop::ClosedLoop;
+use crate::open_loop::{OpenLoop, SendCounts};
+use crate::tally::Verdict;
+use crate::{LaneCount, Pace, Plan, Schedule, Tally, Transport, Window};
+
+/// A part of the load that one thread makes. Both halves on one thread, or one half each on two
+/// threads that share the window.
+pub struct Lane<T> {
+    transport: T,
+    window: Arc<Window>,
+    sender: Sender,
+    tally: Option<Tally>,
+    start: Nanos,
+}
+
+/// The sending half.
+enum Sender {
+    Open(Box<OpenLoop>),
+    Closed(Box<ClosedLoop>),
+    /// Somebody else sends.
+    None,
+}
+
+/// What a turn did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// Whether anything was sent or received.
+    pub moved: bool,
+    /// When something is due although nothing arrives; [`Nanos::FAR_FUTURE`]: never again.
+    pub next_due: Nanos,
+}
+
+impl<T: Transport> Lane<T> {
+    /// Both halves. `plan` is that of the whole run, which starts at `start`.
+    pub fn new(plan: &Plan, lane: LaneCount, transport: T, start: Nanos) -> Self {
+        let own = plan.of_lane(lane);
+        let window = Arc::new(Window::new(own.window_requests()));
+        let tally = Some(Tally::new(&own, &window, start));
+        let sender = match own.pace {
+            Pace::Open { .. } => {
+                Sender::Open(Box::new(OpenLoop::new(plan, Schedule::new(plan, lane), start)))
+            }
+            Pace::Closed { outstanding } => {
+                Sender::Closed(Box::new(ClosedLoop::new(&own, lane, outstanding, start)))
+            }
+        };
+        Self { transport, window, sender, tally, start }
+    }
+
+    /// Gives the receiving half to another thread, which receives by `transport`: another handle
+    /// of the same sockets. A closed loop cannot be split: its receiver decides when to send.
+    pub fn split_off_receiver<R: Transport>(&mut self, transport: R) -> Option<Lane<R>> {
+        if matches!(self.sender, Sender::Closed(_)) {
+            return None;
+        }
+        let tally = Some(self.tally.take()?);
+        let window = Arc::clone(&self.window);
+        Some(Lane { transport, window, sender: Sender::None, tally, start: self.start })
+    }
+
+    /// One turn: everything that is due, and what has come, up to a few batches of each.
+    #[inline]
+    pub fn turn(&mut self, clock: &impl Fn() -> Nanos) -> Turn {
+        let Self { transport, window, sender, tally, start } = self;
+        let mut moved = match (&mut *sender, &mut *tally) {
+            _ if clock() < *start => return Turn { moved: false, next_due: *start },
+            (Sender::Open(open), _) => open.turn(transport, window, clock),
+            (Sender::Closed(closed), Some(tally)) => closed.turn(transport, window, tally, clock),
+            _ => false,
+        };
+        if let Some(tally) = tally {
+            let mut answers = 0_u64;
+            // One clock read for each reply: 28 ns that a histogram of replies wants to be exact
+            // about, against the microseconds that the receive call costs.
+            moved |= transport.receive(|reply| {
+                if tally.reply(window, reply, clock()) == Verdict::Answer {
+                    answers += 1;
+                }
+            }) > 0;
+            if let Sender::Closed(closed) = sender {
+                (0..answers).for_each(|_| closed.answered());
+            }
+        }
+        let next_due = match sender {
+            Sender::Open(open) => open.next_due(),
+            Sender::Closed(closed) => closed.next_due(),
+            Sender::None => Nanos::FAR_FUTURE,
+        };
+        Turn { moved, next_due }
+    }
+
+    /// Sends nothing more; what is under way is still received.
+    pub fn cancel(&mut self) {
+        match &mut self.sender {
+            Sender::Open(open) => open.cancel(),
+            Sender::Closed(closed) => closed.cancel(),
+            Sender::None => {}
+        }
+    }
+
+    /// Sleeps until something comes or `timeout` has passed.
+    pub fn wait(&mut self, timeout: Nanos) {
+        self.transport.wait(timeout);
+    }
+
+    /// Requests sent and answered so far, warm-up included.
+    pub fn progress(&self) -> (u64, u64) {
+        let sent = self.send_counts().map_or(0, |counts| counts.sent_ever);
+        let received = self.tally.as_ref().map_or(0, |tally| tally.counts().received_ever);
+        (sent, received)
+    }
+
+    /// What was received, where this half receives.
+    pub fn tally(&self) -> Option<&Tally> {
+        self.tally.as_ref()
+    }
+
+    /// How it travels.
+    pub fn transport(&self) -> &T {
+        &self.transport
+    }
+
+    pub(crate) fn send_counts(&self) -> Option<&SendCounts> {
+        match &self.sender {
+            Sender::Open(open) => Some(&open.counts),
+            Sender::Closed(closed) => Some(&closed.counts),
+            Sender::None => None,
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn transport_mut(&mut self) -> &mut T {
+        &mut self.transport
+    }
+}

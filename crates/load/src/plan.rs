@@ -1,0 +1,197 @@
+//! What is sent and when: every number of a run, checked, before it starts.
+
+use base::Nanos;
+
+use crate::{Arrival, Distribution, Error, FlowOrder, REQUEST_BYTES};
+
+/// Flows that a run may have.
+pub(crate) const FLOWS_MAX: u32 = 700_000;
+/// Threads that a run may have.
+pub(crate) const LANES_MAX: u32 = 64;
+/// Requests in flight that a closed loop may have.
+pub(crate) const OUTSTANDING_MAX: u32 = 65_536;
+/// Largest payload: what fits into IPv4 and UDP.
+pub(crate) const PAYLOAD_MAX: usize = 65_507;
+
+/// What decides when the next request leaves.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Pace {
+    /// The schedule, and nothing that the server does.
+    Open {
+        /// The process.
+        arrival: Arrival,
+        /// Requests a second.
+        rate: f64,
+    },
+    /// The replies: so many requests are in flight, and each reply releases the next.
+    Closed {
+        /// How many.
+        outstanding: u32,
+    },
+}
+
+/// What is sent and when.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Plan {
+    /// What decides when requests leave.
+    pub pace: Pace,
+    /// How many flows they belong to.
+    pub flows: u32,
+    /// Which one is next.
+    pub flow_order: FlowOrder,
+    /// How much work they ask for.
+    pub distribution: Distribution,
+    /// Mean of that work.
+    pub iterations: u64,
+    /// Bytes of a request.
+    pub payload_bytes: usize,
+    /// How long is sent before anything is measured.
+    pub warmup: Nanos,
+    /// How long is sent and measured.
+    pub length: Nanos,
+    /// How long replies are waited for after the last request. A request of a closed loop is given
+    /// up after it, too.
+    pub grace: Nanos,
+    /// Decides times, flows and work.
+    pub seed: u64,
+}
+
+impl Default for Plan {
+    /// 20,000 requests a second on one flow for 10 seconds, without work.
+    fn default() -> Self {
+        Self {
+            pace: Pace::Open { arrival: Arrival::Poisson, rate: 20e3 },
+            flows: 1,
+            flow_order: FlowOrder::Random,
+            distribution: Distribution::Constant,
+            iterations: 0,
+            payload_bytes: REQUEST_BYTES,
+            warmup: Nanos::ZERO,
+            length: Nanos::from_secs(10),
+            grace: Nanos::from_millis(500),
+            seed: 1,
+        }
+    }
+}
+
+/// Which lane, of how many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaneCount {
+    /// This one, from zero.
+    pub lane: u32,
+    /// All.
+    pub lanes: u32,
+}
+
+impl LaneCount {
+    /// The only lane there is.
+    pub const ALONE: Self = Self { lane: 0, lanes: 1 };
+
+    /// This lane's part of `total`; the parts of all lanes are `total`.
+    pub(crate) fn part(self, total: u32) -> u32 {
+        let (lane, lanes) = (u64::from(self.lane), u64::from(self.lanes.max(1)));
+        let upto = |lane: u64| u64::from(total) * lane / lanes;
+        (upto(lane + 1) - upto(lane)) as u32
+    }
+}
+
+impl Plan {
+    /// Whether the plan can be carried out by so many lanes.
+    ///
+    /// # Errors
+    /// A sentence about the setting that cannot be.
+    pub fn check(&self, lanes: u32) -> Result<(), Error> {
+        let sentence = if !(1..=FLOWS_MAX).contains(&self.flows) {
+            format!("{} flows are not possible: choose 1 to {FLOWS_MAX}", self.flows)
+        } else if !(1..=LANES_MAX).contains(&lanes) {
+            format!("{lanes} threads are not possible: choose 1 to {LANES_MAX}")
+        } else if lanes > self.flows {
+            format!(
+                "{lanes} threads need at least {lanes} flows, one each; there are {}: use more \
+                 flows or fewer threads",
+                self.flows
+            )
+        } else if !(REQUEST_BYTES..=PAYLOAD_MAX).contains(&self.payload_bytes) {
+            format!(
+                "a payload of {} bytes is not possible: choose {REQUEST_BYTES} to {PAYLOAD_MAX}",
+                self.payload_bytes
+            )
+        } else if self.length == Nanos::ZERO {
+            "a run of no length measures nothing: choose more seconds".to_owned()
+        } else {
+            match self.pace {
+                Pace::Open { rate, .. } if !(rate > 0.0 && rate <= 1e9) => {
+                    format!("a rate of {rate} a second is not possible: choose 1 to 1000M")
+                }
+                Pace::Closed { outstanding } if !(lanes..=OUTSTANDING_MAX).contains(&outstanding) => {
+                    format!(
+                        "{outstanding} requests in flight are not possible with {lanes} threads: \
+                         choose {lanes} to {OUTSTANDING_MAX}"
+                    )
+                }
+                _ => return Ok(()),
+            }
+        };
+        Err(Error::Setting(sentence))
+    }
+
+    /// The plan of one lane: its part of rate, flows and requests in flight.
+    pub(crate) fn of_lane(&self, lane: LaneCount) -> Self {
+        let pace = match self.pace {
+            Pace::Open { arrival, rate } => {
+                Pace::Open { arrival, rate: rate / f64::from(lane.lanes.max(1)) }
+            }
+            Pace::Closed { outstanding } => Pace::Closed { outstanding: lane.part(outstanding) },
+        };
+        Self { pace, flows: lane.part(self.flows), ..*self }
+    }
+
+    /// Requests whose replies can still be told, a lane: what is sent in two seconds and the
+    /// grace, because a server that stalls answers late and is to be measured, not forgotten.
+    pub(crate) fn window_requests(&self) -> usize {
+        let wanted = match self.pace {
+            Pace::Open { rate, .. } => rate * (self.grace.as_secs_f64() + 2.0),
+            // A closed loop sends at most a few million a second.
+            Pace::Closed { outstanding } => f64::from(outstanding) * 64.0,
+        };
+        // 32 bytes each: 256 KiB to 256 MiB.
+        (wanted as usize).clamp(1 << 13, 1 << 23).next_power_of_two()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_all_lanes_are_the_whole_and_nearly_equal() {
+        for (total, lanes) in [(700_000, 7), (5, 5), (11, 4), (u32::MAX, 3)] {
+            let parts: Vec<u32> =
+                (0..lanes).map(|lane| LaneCount { lane, lanes }.part(total)).collect();
+            assert_eq!(parts.iter().map(|&part| u64::from(part)).sum::<u64>(), u64::from(total));
+            let spread = parts.iter().max().zip(parts.iter().min());
+            assert!(spread.is_some_and(|(max, min)| max - min <= 1), "{parts:?}");
+        }
+    }
+
+    #[test]
+    fn an_impossible_plan_is_refused_by_a_sentence_with_the_range() {
+        let plan = Plan::default();
+        let closed = |outstanding| Plan { pace: Pace::Closed { outstanding }, flows: 9, ..plan };
+        for (plan, lanes, expected) in [
+            (Plan { flows: 0, ..plan }, 1, "choose 1 to 700000"),
+            (Plan { flows: 700_001, ..plan }, 1, "choose 1 to 700000"),
+            (Plan { flows: 2, ..plan }, 3, "use more flows or fewer threads"),
+            (plan, 0, "choose 1 to 64"),
+            (Plan { payload_bytes: 15, ..plan }, 1, "choose 16 to 65507"),
+            (Plan { length: Nanos::ZERO, ..plan }, 1, "more seconds"),
+            (closed(0), 1, "choose 1 to 65536"),
+            (closed(3), 4, "choose 4 to 65536"),
+        ] {
+            let error = plan.check(lanes).expect_err(expected);
+            assert!(error.is_usage() && error.to_string().contains(expected), "{error}");
+        }
+        assert_eq!(plan.check(1), Ok(()));
+        assert_eq!(closed(4).check(4), Ok(()));
+    }
+}

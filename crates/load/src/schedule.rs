@@ -1,0 +1,158 @@
+//! The requests of an open loop, in order: fixed by plan and seed, whatever the server does.
+//!
+//! Computed as it is used instead of stored: an hour of it needs no more memory than a second, and
+//! the same seed gives the same requests on every machine.
+
+use base::Nanos;
+
+use crate::arrival::Arrivals;
+use crate::{Arrival, LaneCount, Pace, Plan, Random, Request};
+
+/// The requests of one lane. Their times count from the start of the run.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    arrivals: Arrivals,
+    content: Content,
+    end: Nanos,
+    next_index: u64,
+}
+
+/// What requests are about, besides their time.
+#[derive(Clone, Debug)]
+pub(crate) struct Content {
+    plan: Plan,
+    random: Random,
+}
+
+impl Content {
+    /// Of one lane; `plan` is that lane's.
+    pub(crate) fn new(plan: &Plan, lane: LaneCount) -> Self {
+        Self { plan: *plan, random: Random::new(stream(plan.seed, lane, 1)) }
+    }
+
+    /// The request with this index.
+    #[inline]
+    pub(crate) fn request(&mut self, index: u64, intended: Nanos) -> Request {
+        let Self { plan, random } = self;
+        let flow = plan.flow_order.flow(index, plan.flows, random);
+        let iterations = plan.distribution.sample(plan.iterations, random);
+        Request { index, intended, flow, iterations }
+    }
+}
+
+impl Schedule {
+    /// The schedule of one lane of `plan`. A closed loop has none: its schedule is empty.
+    pub fn new(plan: &Plan, lane: LaneCount) -> Self {
+        let plan = plan.of_lane(lane);
+        let (arrival, rate, end) = match plan.pace {
+            Pace::Open { arrival, rate } => (arrival, rate, plan.warmup + plan.length),
+            Pace::Closed { .. } => (Arrival::Constant, 1.0, Nanos::ZERO),
+        };
+        let phase = f64::from(lane.lane) / f64::from(lane.lanes.max(1));
+        // Times have a stream of their own: another distribution of work leaves them unchanged.
+        let random = Random::new(stream(plan.seed, lane, 0));
+        Self {
+            arrivals: Arrivals::new(arrival, rate, phase, random),
+            content: Content::new(&plan, lane),
+            end,
+            next_index: 0,
+        }
+    }
+}
+
+impl Iterator for Schedule {
+    type Item = Request;
+
+    #[inline]
+    fn next(&mut self) -> Option<Request> {
+        let at = self.arrivals.next();
+        if at >= self.end {
+            return None;
+        }
+        let index = self.next_index;
+        self.next_index += 1;
+        Some(self.content.request(index, at))
+    }
+}
+
+/// A seed for one of a lane's streams.
+fn stream(seed: u64, lane: LaneCount, number: u64) -> u64 {
+    Random::new(seed ^ (u64::from(lane.lane) << 1 | number).wrapping_mul(0xd6e8_feb8_6659_fd93))
+        .bits()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Distribution;
+
+    fn plan(rate: f64) -> Plan {
+        Plan {
+            pace: Pace::Open { arrival: Arrival::Poisson, rate },
+            flows: 100,
+            length: Nanos::from_secs(1),
+            ..Plan::default()
+        }
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_requests_and_another_seed_others() {
+        let requests = |seed| -> Vec<_> {
+            Schedule::new(&Plan { seed, ..plan(10e3) }, LaneCount::ALONE).collect()
+        };
+        assert_eq!(requests(5), requests(5));
+        let (five, six) = (requests(5), requests(6));
+        assert!(five.iter().zip(&six).all(|(a, b)| a.intended != b.intended));
+    }
+
+    #[test]
+    fn another_distribution_of_work_leaves_the_times_unchanged() {
+        let times = |distribution| -> Vec<_> {
+            let plan = Plan { distribution, iterations: 100, ..plan(10e3) };
+            Schedule::new(&plan, LaneCount::ALONE).map(|request| request.intended).collect()
+        };
+        assert_eq!(times(Distribution::Zero), times(Distribution::Bimodal1));
+    }
+
+    #[test]
+    fn lanes_share_the_rate_and_differ() {
+        let lanes = [0, 1, 2, 3].map(|lane| -> Vec<_> {
+            Schedule::new(&plan(40e3), LaneCount { lane, lanes: 4 }).collect()
+        });
+        for requests in &lanes {
+            // 10,000 with standard deviation 100.
+            assert!((9_500..10_500).contains(&requests.len()), "{}", requests.len());
+            assert!(requests.iter().all(|request| request.flow < 25));
+        }
+        assert_ne!(lanes[0][0].intended, lanes[1][0].intended);
+    }
+
+    #[test]
+    fn constant_lanes_together_are_constant() {
+        let pace = Pace::Open { arrival: Arrival::Constant, rate: 1000.0 };
+        let plan = Plan { pace, ..plan(1.0) };
+        let mut times: Vec<u64> = (0..4)
+            .flat_map(|lane| Schedule::new(&plan, LaneCount { lane, lanes: 4 }))
+            .map(|request| request.intended.0)
+            .collect();
+        times.sort_unstable();
+        assert_eq!(times.len(), 1000);
+        assert!(times.windows(2).all(|pair| (pair[1] - pair[0]).abs_diff(1_000_000) <= 1));
+    }
+
+    #[test]
+    fn indexes_count_up_and_times_never_step_back() {
+        let requests: Vec<_> = Schedule::new(&plan(50e3), LaneCount::ALONE).collect();
+        for (index, pair) in requests.windows(2).enumerate() {
+            assert_eq!(pair[0].index, index as u64);
+            assert!(pair[0].intended <= pair[1].intended);
+        }
+        assert!(requests.iter().all(|request| request.intended < Nanos::from_secs(1)));
+    }
+
+    #[test]
+    fn a_closed_loop_has_an_empty_schedule() {
+        let plan = Plan { pace: Pace::Closed { outstanding: 4 }, ..plan(1.0) };
+        assert_eq!(Schedule::new(&plan, LaneCount::ALONE).next(), None);
+    }
+}

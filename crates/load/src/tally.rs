@@ -1,0 +1,145 @@
+//! What becomes of the requests: the receiving half of a lane, and all of its accounting.
+
+use base::Nanos;
+
+use crate::request::read_reply;
+use crate::window::Known;
+use crate::{Latencies, Plan, Reply, Window};
+
+/// Counts replies, and how long they took.
+#[derive(Clone, Debug)]
+pub struct Tally {
+    /// Requests intended earlier belong to the warm-up.
+    measure_from: Nanos,
+    payload_bytes: usize,
+    /// By slot of the window: twice the index plus one of the request that was answered last, and
+    /// one more when it was given up instead.
+    answered: Vec<u64>,
+    /// By flow: index plus one of the youngest request answered.
+    youngest: Vec<u64>,
+    counts: Counts,
+    from_intended: Latencies,
+    from_sent: Latencies,
+}
+
+/// What a [`Tally`] counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Requests that were answered, those of the warm-up left out.
+    pub received: u64,
+    /// Requests that were answered, all of them.
+    pub received_ever: u64,
+    /// Second and further replies to a request.
+    pub duplicates: u64,
+    /// Replies that came after one to a younger request of the same flow.
+    pub reordered: u64,
+    /// Replies that are not what was sent, or not to what was sent, or on another flow.
+    pub corrupted: u64,
+    /// Replies to requests that had been given up.
+    pub expired: u64,
+}
+
+/// What a reply was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// The first to its request.
+    Answer,
+    /// Anything else; it is counted.
+    Other,
+}
+
+impl Tally {
+    /// For a lane with this plan and window, which starts at `start`.
+    pub fn new(plan: &Plan, window: &Window, start: Nanos) -> Self {
+        Self {
+            measure_from: start + plan.warmup,
+            payload_bytes: plan.payload_bytes,
+            answered: vec![0; window.capacity()],
+            youngest: vec![0; plan.flows as usize],
+            counts: Counts::default(),
+            from_intended: Latencies::default(),
+            from_sent: Latencies::default(),
+        }
+    }
+
+    /// Accounts for a reply that came at `now`.
+    #[inline]
+    pub(crate) fn reply(&mut self, window: &Window, reply: &Reply<'_>, now: Nanos) -> Verdict {
+        let Some((iterations, index)) = read_reply(reply.payload, self.payload_bytes) else {
+            self.counts.corrupted += 1;
+            return Verdict::Other;
+        };
+        let (request, sent) = match window.find(index) {
+            Known::Sent { request, at } => (request, at),
+            Known::Expired => {
+                self.counts.expired += 1;
+                return Verdict::Other;
+            }
+            Known::Never => {
+                self.counts.corrupted += 1;
+                return Verdict::Other;
+            }
+        };
+        let on_its_flow = reply.flow.is_none_or(|flow| flow == request.flow);
+        if iterations != request.iterations || !on_its_flow {
+            self.counts.corrupted += 1;
+            return Verdict::Other;
+        }
+        let slot = index as usize & (self.answered.len() - 1);
+        let tag = index.wrapping_add(1) << 1;
+        match self.answered[slot] {
+            answered if answered == tag => {
+                self.counts.duplicates += 1;
+                return Verdict::Other;
+            }
+            answered if answered == tag | 1 => {
+                self.counts.expired += 1;
+                return Verdict::Other;
+            }
+            _ => self.answered[slot] = tag,
+        }
+        if let Some(youngest) = self.youngest.get_mut(request.flow as usize) {
+            if index < *youngest {
+                self.counts.reordered += 1;
+            }
+            *youngest = (*youngest).max(index + 1);
+        }
+        self.counts.received_ever += 1;
+        if request.intended >= self.measure_from {
+            self.counts.received += 1;
+            self.from_intended.record(now.since(request.intended));
+            self.from_sent.record(now.since(sent));
+        }
+        Verdict::Answer
+    }
+
+    /// Whether `index`, which is in the window, has been answered or given up.
+    #[inline]
+    pub(crate) fn is_done(&self, index: u64) -> bool {
+        self.answered[index as usize & (self.answered.len() - 1)] >> 1 == index.wrapping_add(1)
+    }
+
+    /// A reply to `index` will not be waited for any longer.
+    pub(crate) fn give_up(&mut self, index: u64) {
+        let slot = index as usize & (self.answered.len() - 1);
+        self.answered[slot] = (index.wrapping_add(1) << 1) | 1;
+    }
+
+    /// What was counted so far.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Latencies from the intended time of each request.
+    pub fn from_intended(&self) -> &Latencies {
+        &self.from_intended
+    }
+
+    /// Latencies from the time at which each request left.
+    pub fn from_sent(&self) -> &Latencies {
+        &self.from_sent
+    }
+}
+
+#[cfg(test)]
+mod tests;

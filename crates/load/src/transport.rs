@@ -1,0 +1,72 @@
+//! How requests travel: one trait, and a file for each way.
+
+use base::Nanos;
+
+use crate::Request;
+
+/// One UDP socket a flow, or one for many source addresses.
+pub mod kernel;
+/// Packets built here, through any port.
+pub mod packets;
+/// Which address and port each flow comes from.
+pub mod sources;
+
+/// A way for requests to travel to the server and replies back. Generic over it, no call by pointer.
+///
+/// It is polled: nothing but [`Transport::wait`] blocks.
+pub trait Transport {
+    /// How many requests from the front of `requests`, which is not empty, leave together by one
+    /// call of [`Transport::send`]: at least one. They share the time at which they were sent.
+    fn group(&self, requests: &[Request]) -> usize;
+
+    /// Sends `requests`; how many were taken, from the front. Fewer: there is no room now, try
+    /// again. One that the network refuses counts as taken (it is lost) and moves a counter.
+    fn send(&mut self, requests: &[Request]) -> usize;
+
+    /// Gives replies that have come to `sink`, at most a few batches of them; how many.
+    fn receive(&mut self, sink: impl FnMut(&Reply<'_>)) -> usize;
+
+    /// Sleeps until something comes or `timeout` has passed, or a signal came.
+    fn wait(&mut self, timeout: Nanos);
+
+    /// What it counted.
+    fn counters(&self) -> TransportCounters;
+
+    /// What it is, for the report.
+    fn describe(&self) -> String;
+}
+
+/// What came back.
+#[derive(Clone, Copy, Debug)]
+pub struct Reply<'a> {
+    /// The flow that it came on, where the transport knows it.
+    pub flow: Option<u32>,
+    /// What it says.
+    pub payload: &'a [u8],
+}
+
+/// What a transport counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TransportCounters {
+    /// Calls that found no room to send.
+    pub send_full: u64,
+    /// Requests that the kernel or the link would not send.
+    pub send_errors: u64,
+    /// Reports that nobody listens at the target (ICMP port unreachable).
+    pub refused: u64,
+    /// Packets that came and were no replies of the target.
+    pub strangers: u64,
+}
+
+impl TransportCounters {
+    /// The sum of both.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            send_full: self.send_full + other.send_full,
+            send_errors: self.send_errors + other.send_errors,
+            refused: self.refused + other.refused,
+            strangers: self.strangers + other.strangers,
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! What every port can do: the trait that everything above is generic over.
+
+use std::fmt;
+use std::os::fd::BorrowedFd;
+
+use base::{Nanos, QueueId};
+use shm::{Batch, FramePool};
+
+use crate::PortCounters;
+
+/// A NIC, or something that looks like one: one receive and one transmit queue of it.
+///
+/// One thread owns a port and the pool whose frames it moves. No method blocks, allocates or logs;
+/// what goes wrong moves a counter or shows in [`Port::fault`]. A port is polled: call
+/// [`Port::rx`] (which also takes back transmitted frames), and before sleeping
+/// [`Port::prepare_wait`], then wait for [`Port::poll_fd`] or [`Port::next_deadline`], whichever
+/// comes first.
+pub trait Port {
+    /// Appends received frames to `batch`, up to its capacity, oldest first; how many. Their meta
+    /// says `now`, the port, the queue, a stripped VLAN tag and what is known of the checksum.
+    fn rx(&mut self, pool: &mut FramePool, batch: &mut Batch, now: Nanos) -> usize;
+
+    /// Takes frames from the front of `batch` in order; how many. Frames that did not fit stay,
+    /// and the caller decides: try again, or give them back and count. A frame that can never
+    /// leave (too long, in pieces) is taken, given back to `pool` and counted.
+    fn tx(&mut self, pool: &mut FramePool, batch: &mut Batch, now: Nanos) -> usize;
+
+    /// Pushes on what earlier calls could not finish: unsent kicks, frames whose time has come.
+    /// [`Port::rx`] does the same; a thread that only transmits calls this.
+    fn flush(&mut self, pool: &mut FramePool, now: Nanos);
+
+    /// Makes ready for a sleep: nothing that arrives from now on may fail to make
+    /// [`Port::poll_fd`] readable. Call [`Port::rx`] once more between this and sleeping.
+    fn prepare_wait(&mut self, pool: &mut FramePool);
+
+    /// Readable when [`Port::rx`] has something to give; `None` for a port without the kernel.
+    fn poll_fd(&self) -> Option<BorrowedFd<'_>>;
+
+    /// When [`Port::rx`] or [`Port::flush`] has something to do although nothing arrives;
+    /// [`Nanos::FAR_FUTURE`]: never. May change after every other call.
+    fn next_deadline(&self) -> Nanos;
+
+    /// Why nothing moves any more; `None` while all is well. Moving nothing is all that a broken
+    /// port does: the owner looks here at control rate.
+    fn fault(&self) -> Option<Fault>;
+
+    /// What the port is and what it can do. Fixed once it is open.
+    fn capabilities(&self) -> &Capabilities;
+
+    /// What happened so far. May make a system call: control rate.
+    fn counters(&self) -> PortCounters;
+
+    /// Gives every frame that it holds back to `pool`, those the kernel had included, and stops.
+    /// Frames of a port that is dropped unclosed are lost to the pool (safe, and outstanding).
+    fn close(&mut self, pool: &mut FramePool);
+}
+
+/// What a port is and what it can do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// The kind: "xdp", "af_packet", "tap", "pcap", "memory", "faulty".
+    pub kind: &'static str,
+    /// The interface or file.
+    pub name: String,
+    /// How it works here, for status: "native, copy", or why it is not what one would wish.
+    pub mode: String,
+    /// Bytes of the longest frame it can move, Ethernet header included.
+    pub frame_bytes_max: u32,
+    /// Bytes of the largest IP packet on the link.
+    pub mtu: u32,
+    /// Whether the NIC writes into our frames itself.
+    pub zero_copy: bool,
+    /// The queue that this is.
+    pub queue: QueueId,
+    /// The queues of the interface; several ports can share it.
+    pub queues: u32,
+    /// Whether transmitting needs a system call for each batch.
+    pub needs_wakeup: bool,
+    /// Whether the kernel sees the packets that are not ours, and so answers ARP and neighbour
+    /// solicitations for us.
+    pub kernel_answers_arp: bool,
+    /// Whether checksums of received packets may be incomplete and are accepted so.
+    pub trust_link: bool,
+    /// The link address, where there is one.
+    pub mac: Option<[u8; 6]>,
+}
+
+/// Why a port moves nothing any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The interface was removed; open the port anew when it is back.
+    Vanished,
+    /// The interface is down; traffic goes on when it is set up again.
+    Down,
+    /// The file has been played to its end.
+    EndOfFile,
+    /// The file is damaged from here on.
+    DamagedFile,
+    /// The file cannot be written any more: disk full, or an error below it.
+    CannotWrite,
+    /// The other end of the wire is gone.
+    PeerGone,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Vanished => "the interface was removed: start again when it is back",
+            Self::Down => "the interface is down: set it up with `ip link set dev NAME up`",
+            Self::EndOfFile => "the capture file has ended",
+            Self::DamagedFile => {
+                "the capture file is damaged: no packet after the damage is played"
+            }
+            Self::CannotWrite => "the capture file cannot be written: look for a full disk",
+            Self::PeerGone => "the other end of the wire is gone",
+        })
+    }
+}

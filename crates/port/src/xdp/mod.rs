@@ -1,0 +1,25 @@
+//! AF_XDP: packets of any NIC, chosen by a small program in the kernel, in our own frames.
+//!
+//! [`XdpInterface`] is the program on an interface, [`Ours`] what it takes, [`Umem`] the frames as
+//! the kernel knows them, [`XdpPort`] one queue. Read `port.rs` first for one packet's way.
+
+mod asm;
+mod bpf;
+mod if_xdp;
+mod interface;
+mod lent;
+mod options;
+mod ours;
+mod port;
+mod program;
+mod ring;
+mod socket;
+mod umem;
+
+pub use interface::{AttachMode, XdpInterface, XdpRights};
+pub use options::{CopyMode, XdpOptions};
+pub use ours::{Destination, Ours, Protocol};
+pub use port::XdpPort;
+pub use program::Take;
+pub(crate) use ring::RingMemory;
+pub use umem::Umem;

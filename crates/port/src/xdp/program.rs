@@ -1,0 +1,176 @@
+//! The XDP program: ours or not ours, and nothing else.
+//!
+//! It finds {family, protocol, destination address, destination port} of a packet and looks it up
+//! in the map of what is ours; a hit goes to the AF_XDP socket of the packet's queue, everything
+//! else to the kernel. So ssh keeps working and ARP is answered. Which worker gets a packet is
+//! not decided here: the owner table lives in user space.
+//!
+//! Passed to the kernel untouched: fragments (the later ones have no ports), IPv6 extension
+//! headers, more than two VLAN tags, anything cut short, and packets of a queue without a socket.
+
+use super::asm::{Alu, Assembler, If, Instruction, Label, Register, Size};
+use super::if_xdp::XDP_PASS;
+use super::ours::{KEY_BYTES, key};
+use Register::{R0, R1, R2, R3, R6, R7, R8, R9, R10};
+
+/// What the program takes from the interface.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Take {
+    /// Packets whose destination is in [`super::Ours`].
+    #[default]
+    Ours,
+    /// Every packet, ARP and all: the kernel sees nothing any more. For wires and slices.
+    Everything,
+}
+
+/// Helper functions of the kernel, by number (linux/bpf.h).
+const MAP_LOOKUP_ELEM: i32 = 1;
+const REDIRECT_MAP: i32 = 51;
+
+/// Offsets in struct xdp_md (linux/bpf.h).
+const CTX_DATA: i16 = 0;
+const CTX_DATA_END: i16 = 4;
+const CTX_RX_QUEUE_INDEX: i16 = 16;
+
+/// Where the lookup key lies on the stack.
+const KEY: i16 = -24;
+const _: () = assert!(KEY_BYTES <= 24);
+
+const ETHERNET_BYTES: i32 = 14;
+const TAG_BYTES: i32 = 4;
+const IPV4_BYTES_MIN: i32 = 20;
+const IPV6_BYTES: i32 = 40;
+/// A UDP header; of a TCP header as much as there must be to have ports.
+const L4_BYTES_MIN: i32 = 8;
+
+/// A number of two bytes as a little- or big-endian machine loads it from a packet.
+const fn wire(value: u16) -> i32 {
+    u16::from_be(value) as i32
+}
+
+/// The program over the map of what is ours and the map of sockets by queue.
+pub(super) fn assemble(take: Take, ours_fd: i32, sockets_fd: i32) -> Vec<Instruction> {
+    let mut asm = Assembler::default();
+    let pass = asm.label();
+    let hit = asm.label();
+    // R6: context. R7: where parsing is. R8: one past the packet. R9: transport protocol.
+    asm.alu_register(Alu::Move, R6, R1);
+    if take == Take::Ours {
+        parse_and_look_up(&mut asm, ours_fd, hit, pass);
+    }
+    asm.bind(hit);
+    asm.load(Size::Word, R2, R6, CTX_RX_QUEUE_INDEX);
+    asm.load_map(R1, sockets_fd);
+    // The low bits of the flags are the answer when the queue has no socket.
+    asm.alu(Alu::Move, R3, XDP_PASS);
+    asm.call(REDIRECT_MAP);
+    asm.exit();
+    asm.bind(pass);
+    if take == Take::Ours {
+        asm.alu(Alu::Move, R0, XDP_PASS);
+        asm.exit();
+    }
+    asm.finish()
+}
+
+fn parse_and_look_up(asm: &mut Assembler, ours_fd: i32, hit: Label, pass: Label) {
+    let (ipv4, ipv6, transport, look_up) = (asm.label(), asm.label(), asm.label(), asm.label());
+    asm.load(Size::Word, R7, R6, CTX_DATA);
+    asm.load(Size::Word, R8, R6, CTX_DATA_END);
+    asm.store_value(Size::Double, R10, KEY, 0);
+    asm.store_value(Size::Double, R10, KEY + 8, 0);
+    asm.store_value(Size::Double, R10, KEY + 16, 0);
+
+    // Ethernet and up to two tags (IEEE 802.1Q, 802.1ad): R2 becomes the type of what follows.
+    need(asm, ETHERNET_BYTES, pass);
+    asm.load(Size::Half, R2, R7, 12);
+    asm.alu(Alu::Add, R7, ETHERNET_BYTES);
+    for _ in 0..2 {
+        let (tagged, untagged) = (asm.label(), asm.label());
+        asm.jump_if(R2, If::Equal, wire(0x8100), tagged);
+        asm.jump_if(R2, If::NotEqual, wire(0x88a8), untagged);
+        asm.bind(tagged);
+        need(asm, TAG_BYTES, pass);
+        asm.load(Size::Half, R2, R7, 2);
+        asm.alu(Alu::Add, R7, TAG_BYTES);
+        asm.bind(untagged);
+    }
+    asm.jump_if(R2, If::Equal, wire(0x0800), ipv4);
+    asm.jump_if(R2, If::Equal, wire(0x86dd), ipv6);
+    asm.jump(pass);
+
+    // RFC 791 3.1: version and header length, fragment fields, protocol, destination.
+    asm.bind(ipv4);
+    need(asm, IPV4_BYTES_MIN, pass);
+    asm.load(Size::Byte, R2, R7, 0);
+    asm.alu_register(Alu::Move, R3, R2);
+    asm.alu(Alu::ShiftRight, R3, 4);
+    asm.jump_if(R3, If::NotEqual, 4, pass);
+    asm.alu(Alu::And, R2, 15);
+    asm.alu(Alu::ShiftLeft, R2, 2);
+    asm.jump_if(R2, If::Less, IPV4_BYTES_MIN, pass);
+    asm.load(Size::Half, R3, R7, 6);
+    // More fragments to come, or an offset: one part of a larger packet.
+    asm.alu(Alu::And, R3, wire(0x3fff));
+    asm.jump_if(R3, If::NotEqual, 0, pass);
+    asm.load(Size::Byte, R9, R7, 9);
+    asm.load(Size::Word, R3, R7, 16);
+    asm.store(Size::Word, R10, KEY + key::ADDRESS, R3);
+    asm.store_value(Size::Byte, R10, KEY + key::FAMILY, 4);
+    asm.alu_register(Alu::Add, R7, R2);
+    asm.jump(transport);
+
+    // RFC 8200 3: next header, destination.
+    asm.bind(ipv6);
+    need(asm, IPV6_BYTES, pass);
+    asm.load(Size::Byte, R9, R7, 6);
+    for part in [0, 4, 8, 12] {
+        asm.load(Size::Word, R3, R7, 24 + part);
+        asm.store(Size::Word, R10, KEY + key::ADDRESS + part, R3);
+    }
+    asm.store_value(Size::Byte, R10, KEY + key::FAMILY, 6);
+    asm.alu(Alu::Add, R7, IPV6_BYTES);
+
+    // TCP and UDP have their destination port in the same place (RFC 9293 3.1, RFC 768).
+    asm.bind(transport);
+    asm.jump_if(R9, If::Equal, 17, look_up);
+    asm.jump_if(R9, If::NotEqual, 6, pass);
+    asm.bind(look_up);
+    need(asm, L4_BYTES_MIN, pass);
+    // The packet is not needed any more: R7 keeps the port.
+    asm.load(Size::Half, R7, R7, 2);
+    asm.store(Size::Half, R10, KEY + key::PORT, R7);
+    asm.store(Size::Byte, R10, KEY + key::PROTOCOL, R9);
+
+    // From the most to the least particular: our packets need one look, the kernel's four.
+    look(asm, ours_fd, hit);
+    asm.store_value(Size::Half, R10, KEY + key::PORT, 0);
+    look(asm, ours_fd, hit);
+    for part in [0, 8] {
+        asm.store_value(Size::Double, R10, KEY + key::ADDRESS + part, 0);
+    }
+    asm.store_value(Size::Byte, R10, KEY + key::FAMILY, 0);
+    look(asm, ours_fd, hit);
+    asm.store(Size::Half, R10, KEY + key::PORT, R7);
+    look(asm, ours_fd, hit);
+    asm.jump(pass);
+}
+
+/// Goes to `pass` unless `bytes` more of the packet are there from R7 on. Uses R1.
+fn need(asm: &mut Assembler, bytes: i32, pass: Label) {
+    asm.alu_register(Alu::Move, R1, R7);
+    asm.alu(Alu::Add, R1, bytes);
+    asm.jump_if_register(R1, If::Greater, R8, pass);
+}
+
+/// Goes to `hit` if the key on the stack is in the map. Uses R0 to R5.
+fn look(asm: &mut Assembler, ours_fd: i32, hit: Label) {
+    asm.load_map(R1, ours_fd);
+    asm.alu_register(Alu::Move, R2, R10);
+    asm.alu(Alu::Add, R2, i32::from(KEY));
+    asm.call(MAP_LOOKUP_ELEM);
+    asm.jump_if(R0, If::NotEqual, 0, hit);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,230 @@
+//! The program under the real verifier and BPF_PROG_TEST_RUN; needs root.
+
+use std::net::IpAddr;
+use std::os::fd::{AsFd, AsRawFd};
+
+use super::*;
+use crate::xdp::bpf::{self, MAP_TYPE_XSKMAP, Map};
+use crate::xdp::ours::{Destination, Ours, Protocol};
+
+/// What the kernel answers for a packet that goes to the socket, and to the kernel.
+const XDP_REDIRECT: u32 = 4;
+const PASSED: u32 = 2;
+
+/// The program, loaded, with a socket at queue 0 so that redirection has somewhere to go.
+struct Loaded {
+    program: std::os::fd::OwnedFd,
+    ours: Ours,
+    sockets: Map,
+    socket: std::os::fd::OwnedFd,
+}
+
+impl Loaded {
+    fn new(take: Take) -> Self {
+        let ours = Ours::create().expect("the tests of XDP run as root");
+        let sockets = Map::create(MAP_TYPE_XSKMAP, "test", 4, 4, 4, 0).expect("root may");
+        let program = assemble(take, ours.as_fd().as_raw_fd(), sockets.as_fd().as_raw_fd());
+        let program = bpf::load("test", &program).unwrap_or_else(|refused| {
+            panic!("{}: {}", refused.errno, refused.log);
+        });
+        let socket = rustix::net::socket(
+            rustix::net::AddressFamily::from_raw(libc::AF_XDP as u16),
+            rustix::net::SocketType::RAW,
+            None,
+        )
+        .expect("root may open AF_XDP sockets");
+        let fd = socket.as_fd().as_raw_fd().to_ne_bytes();
+        sockets.update(&0u32.to_ne_bytes(), &fd).expect("queue 0 is in the map");
+        Self { program, ours, sockets, socket }
+    }
+
+    fn add(&self, protocol: Protocol, address: Option<&str>, port: Option<u16>) -> Destination {
+        let address = address.map(|text| text.parse::<IpAddr>().expect("an address"));
+        let destination = Destination { protocol, address, port };
+        self.ours.add(destination).expect("the map has room");
+        destination
+    }
+
+    fn takes(&self, packet: &[u8]) -> bool {
+        match bpf::test_run(&self.program, packet).expect("the kernel runs it") {
+            XDP_REDIRECT => true,
+            PASSED => false,
+            other => panic!("the program answered {other}"),
+        }
+    }
+}
+
+fn ethernet(tags: &[u16], kind: u16, payload: &[u8]) -> Vec<u8> {
+    let mut packet = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
+    for tag_protocol in tags {
+        packet.extend_from_slice(&tag_protocol.to_be_bytes());
+        packet.extend_from_slice(&7u16.to_be_bytes());
+    }
+    packet.extend_from_slice(&kind.to_be_bytes());
+    packet.extend_from_slice(payload);
+    packet
+}
+
+fn ports(port: u16) -> Vec<u8> {
+    [&[0x30, 0x39][..], &port.to_be_bytes(), &[0, 8, 0, 0], &[0; 12]].concat()
+}
+
+/// An IPv4 packet to 10.1.2.3 with `options` words of options and the given fragment field.
+fn ipv4(protocol: u8, options: usize, fragment: u16, port: u16) -> Vec<u8> {
+    let mut header = vec![0u8; 20 + 4 * options];
+    header[0] = 0x45 + options as u8;
+    header[6..8].copy_from_slice(&fragment.to_be_bytes());
+    header[8] = 64;
+    header[9] = protocol;
+    header[16..20].copy_from_slice(&[10, 1, 2, 3]);
+    [header, ports(port)].concat()
+}
+
+/// An IPv6 packet to 2001:db8::3.
+fn ipv6(next_header: u8, port: u16) -> Vec<u8> {
+    let mut header = vec![0u8; 40];
+    header[0] = 0x60;
+    header[6] = next_header;
+    header[24..40].copy_from_slice(&[0x20, 1, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3]);
+    [header, ports(port)].concat()
+}
+
+#[test]
+fn only_the_exact_destination_is_taken() {
+    let loaded = Loaded::new(Take::Ours);
+    let packet = ethernet(&[], 0x0800, &ipv4(17, 0, 0, 7000));
+    assert!(!loaded.takes(&packet), "nothing is ours yet");
+    let destination = loaded.add(Protocol::Udp, Some("10.1.2.3"), Some(7000));
+    assert!(loaded.takes(&packet));
+    assert!(!loaded.takes(&ethernet(&[], 0x0800, &ipv4(17, 0, 0, 7001))), "another port");
+    assert!(!loaded.takes(&ethernet(&[], 0x0800, &ipv4(6, 0, 0, 7000))), "another protocol");
+    assert!(!loaded.takes(&ethernet(&[], 0x86dd, &ipv6(17, 7000))), "another family");
+    assert!(loaded.ours.contains(destination).expect("the map is there"));
+    assert_eq!(loaded.ours.list().expect("the map is there"), [destination]);
+    assert!(loaded.ours.remove(destination).expect("the map is there"));
+    assert!(!loaded.ours.remove(destination).expect("the map is there"), "it is gone already");
+    assert!(!loaded.takes(&packet));
+}
+
+#[test]
+fn wildcards_take_what_they_say() {
+    let v4 = ethernet(&[], 0x0800, &ipv4(6, 0, 0, 80));
+    let v6 = ethernet(&[], 0x86dd, &ipv6(6, 80));
+    let other_port = ethernet(&[], 0x0800, &ipv4(6, 0, 0, 81));
+    for (address, port, takes) in [
+        (None, Some(80), [true, true, false]),
+        (Some("10.1.2.3"), None, [true, false, true]),
+        (Some("2001:db8::3"), None, [false, true, false]),
+        (Some("2001:db8::3"), Some(80), [false, true, false]),
+        (None, None, [true, true, true]),
+        (Some("10.1.2.4"), Some(80), [false, false, false]),
+        // An address made of zeros is an address, not a wildcard.
+        (Some("0.0.0.0"), Some(80), [false, false, false]),
+        (Some("::"), Some(80), [false, false, false]),
+    ] {
+        let loaded = Loaded::new(Take::Ours);
+        loaded.add(Protocol::Tcp, address, port);
+        let answers = [&v4, &v6, &other_port].map(|packet| loaded.takes(packet));
+        assert_eq!(answers, takes, "{address:?} {port:?}");
+        assert!(!loaded.takes(&ethernet(&[], 0x0800, &ipv4(17, 0, 0, 80))), "UDP is not TCP");
+    }
+}
+
+#[test]
+fn tags_and_options_are_stepped_over() {
+    let loaded = Loaded::new(Take::Ours);
+    loaded.add(Protocol::Udp, None, Some(53));
+    for options in [0, 1, 10] {
+        for tags in [&[][..], &[0x8100], &[0x88a8, 0x8100], &[0x8100, 0x8100]] {
+            let packet = ethernet(tags, 0x0800, &ipv4(17, options, 0, 53));
+            assert!(loaded.takes(&packet), "{options} {tags:x?}");
+        }
+    }
+    assert!(loaded.takes(&ethernet(&[0x8100], 0x86dd, &ipv6(17, 53))));
+    let triple = ethernet(&[0x88a8, 0x8100, 0x8100], 0x0800, &ipv4(17, 0, 0, 53));
+    assert!(!loaded.takes(&triple), "three tags are the kernel's");
+}
+
+#[test]
+fn fragments_go_to_the_kernel_whole() {
+    let loaded = Loaded::new(Take::Ours);
+    loaded.add(Protocol::Udp, None, Some(53));
+    for fragment in [0x2000, 0x0001, 0x2001, 0x1fff] {
+        let packet = ethernet(&[], 0x0800, &ipv4(17, 0, fragment, 53));
+        assert!(!loaded.takes(&packet), "{fragment:x}");
+    }
+    // "Don't fragment" and the reserved bit make no fragment.
+    for fragment in [0x4000, 0x8000] {
+        assert!(loaded.takes(&ethernet(&[], 0x0800, &ipv4(17, 0, fragment, 53))), "{fragment:x}");
+    }
+}
+
+#[test]
+fn what_has_no_ports_where_we_look_goes_to_the_kernel() {
+    let loaded = Loaded::new(Take::Ours);
+    loaded.add(Protocol::Udp, None, None);
+    loaded.add(Protocol::Tcp, None, None);
+    for kind in [0x0806, 0x88cc, 0x8847] {
+        assert!(!loaded.takes(&ethernet(&[], kind, &[0; 64])), "type {kind:x}");
+    }
+    for next_header in [0, 43, 44, 50, 58, 59, 60] {
+        let packet = ethernet(&[], 0x86dd, &ipv6(next_header, 53));
+        assert!(!loaded.takes(&packet), "next header {next_header}");
+    }
+    assert!(!loaded.takes(&ethernet(&[], 0x0800, &ipv4(1, 0, 0, 53))), "ICMP");
+    let mut wrong = ipv4(17, 0, 0, 53);
+    wrong[0] = 0x44;
+    assert!(!loaded.takes(&ethernet(&[], 0x0800, &wrong)), "a header shorter than a header");
+    wrong[0] = 0x65;
+    assert!(!loaded.takes(&ethernet(&[], 0x0800, &wrong)), "version 6 in an IPv4 type");
+}
+
+#[test]
+fn a_packet_cut_anywhere_before_its_ports_goes_to_the_kernel() {
+    let loaded = Loaded::new(Take::Ours);
+    loaded.add(Protocol::Udp, None, None);
+    for (packet, headers) in [
+        (ethernet(&[0x8100], 0x0800, &ipv4(17, 3, 0, 53)), 14 + 4 + 32 + 8),
+        (ethernet(&[], 0x86dd, &ipv6(17, 53)), 14 + 40 + 8),
+    ] {
+        // The kernel's test run takes no packet shorter than an Ethernet header.
+        for len in 14..packet.len() {
+            assert_eq!(loaded.takes(&packet[..len]), len >= headers, "{len} of {headers}");
+        }
+    }
+}
+
+#[test]
+fn a_queue_without_a_socket_leaves_its_packets_to_the_kernel() {
+    let loaded = Loaded::new(Take::Everything);
+    let arp = ethernet(&[], 0x0806, &[0; 46]);
+    assert!(loaded.takes(&arp), "everything is everything");
+    loaded.sockets.delete(&0u32.to_ne_bytes()).expect("it was there");
+    assert!(!loaded.takes(&arp));
+    drop(loaded.socket);
+}
+
+#[test]
+fn a_refused_program_tells_what_the_verifier_said() {
+    let mut asm = Assembler::default();
+    asm.load(Size::Word, R0, R7, 0);
+    asm.exit();
+    let refused = bpf::load("bad", &asm.finish()).expect_err("R7 was never set");
+    assert!(refused.log.contains("R7 !read_ok"), "{}", refused.log);
+}
+
+#[test]
+fn a_full_map_and_port_zero_are_refused_with_a_sentence() {
+    let loaded = Loaded::new(Take::Ours);
+    let zero = Destination { protocol: Protocol::Udp, address: None, port: Some(0) };
+    let error = loaded.ours.add(zero).expect_err("it would mean any port").to_string();
+    assert!(error.contains("leave the port out"), "{error}");
+    for port in 1..=u16::MAX {
+        loaded.add(Protocol::Udp, Some("10.0.0.1"), Some(port));
+    }
+    loaded.add(Protocol::Udp, Some("10.0.0.2"), Some(1));
+    let more = Destination { protocol: Protocol::Udp, address: None, port: Some(9) };
+    let error = loaded.ours.add(more).expect_err("65,536 are in").to_string();
+    assert!(error.contains("use wildcards"), "{error}");
+    assert_eq!(loaded.ours.list().expect("it can be read").len(), 65_536);
+}

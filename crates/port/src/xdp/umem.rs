@@ -1,0 +1,107 @@
+//! The frames of one pool, as the kernel knows them.
+//!
+//! UMEM offset 0 is region offset 0, so addresses in rings are region offsets. Chunk 0 holds the
+//! region's header and is never lent. All sockets of one pool share one UMEM: that is what lets a
+//! frame received on one port leave by another without a copy.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use rustix::io::Errno;
+use shm::{FramePool, PoolConfig};
+
+use super::if_xdp::{SOL_XDP, UmemReg, XDP_PACKET_HEADROOM, XDP_UMEM_REG};
+use crate::{OpenError, sockopt};
+
+// SAFETY: six numbers; `addr` is not followed by setsockopt beyond pinning pages that the region
+// keeps mapped, and pinned pages outlive any mapping.
+unsafe impl sockopt::Plain for UmemReg {}
+
+/// The UMEM of one pool: clone it for each port of the pool.
+#[derive(Clone, Debug)]
+pub struct Umem {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    base_address: usize,
+    config: PoolConfig,
+    /// Sockets bound to it. A new socket joins by any that still lives; none is kept alive for
+    /// that, because a socket that lives keeps its queue busy.
+    sockets: Mutex<Vec<Weak<OwnedFd>>>,
+}
+
+impl Umem {
+    /// The UMEM of `pool`. Costs nothing until a port opens.
+    pub fn new(pool: &FramePool) -> Self {
+        let base_address = pool.region().base().addr().get();
+        let config = *pool.config();
+        Self { shared: Arc::new(Shared { base_address, config, sockets: Mutex::default() }) }
+    }
+
+    /// Whether it is made of `pool`.
+    pub(super) fn is_of(&self, pool: &FramePool) -> bool {
+        self.shared.base_address == pool.region().base().addr().get()
+            && self.shared.config == *pool.config()
+    }
+
+    /// Bytes of the longest packet that the kernel can put into a chunk.
+    pub(super) fn frame_bytes_max(&self) -> u32 {
+        self.shared.config.chunk_bytes - XDP_PACKET_HEADROOM
+    }
+
+    pub(super) fn chunk_bytes(&self) -> u32 {
+        self.shared.config.chunk_bytes
+    }
+
+    pub(super) fn frames(&self) -> u32 {
+        self.shared.config.frames
+    }
+
+    /// A socket that is bound to it, if any still lives.
+    pub(super) fn socket(&self) -> Option<Arc<OwnedFd>> {
+        let mut sockets = self.shared.sockets.lock().unwrap_or_else(PoisonError::into_inner);
+        sockets.retain(|socket| socket.strong_count() > 0);
+        sockets.iter().find_map(Weak::upgrade)
+    }
+
+    /// Remembers a socket that is bound to it.
+    pub(super) fn joined(&self, socket: &Arc<OwnedFd>) {
+        let mut sockets = self.shared.sockets.lock().unwrap_or_else(PoisonError::into_inner);
+        sockets.push(Arc::downgrade(socket));
+    }
+
+    /// Makes `socket` the one that brings the memory to the kernel.
+    pub(super) fn register(
+        &self,
+        pool: &FramePool,
+        socket: BorrowedFd<'_>,
+    ) -> Result<(), OpenError> {
+        let bytes = (self.frames() as usize + 1) * self.chunk_bytes() as usize;
+        assert!(bytes <= pool.region().len_bytes(), "a pool's region holds all its chunks");
+        let registration = UmemReg {
+            addr: pool.region().base().as_ptr().expose_provenance() as u64,
+            len: bytes as u64,
+            chunk_size: self.chunk_bytes(),
+            ..UmemReg::default()
+        };
+        let set = || sockopt::set(socket.as_fd(), SOL_XDP, XDP_UMEM_REG, &registration);
+        // Pinned pages count as locked memory: try with what we have, then raise the limit.
+        let result = match set() {
+            Err(Errno::NOBUFS | Errno::NOMEM) => {
+                sys::memlock::raise();
+                set()
+            }
+            result => result,
+        };
+        result.map_err(|errno| match errno {
+            Errno::NOBUFS | Errno::NOMEM => {
+                OpenError::LockedMemory { bytes, limit: sys::memlock::limit() }
+            }
+            errno => {
+                OpenError::of("register the frames with the kernel", errno, &[], "report this")
+            }
+        })
+    }
+}

@@ -1,0 +1,624 @@
+//! AF_XDP against the kernel, over veth pairs in namespaces of our own. Needs root.
+
+mod common;
+
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use base::{Nanos, PortId, QueueId};
+use common::*;
+use port::af_packet::{AfPacketOptions, AfPacketPort};
+use port::xdp::{AttachMode, Destination, Protocol, Take, Umem, XdpInterface, XdpOptions, XdpPort};
+use port::{Fault, OpenError, Opener, Port, PortSpec};
+use shm::{Batch, FramePool, PoolConfig};
+use testbed::{Side, Testbed, TestbedConfig};
+
+fn attach(side: &Side, mode: AttachMode, take: Take) -> Result<Arc<XdpInterface>, OpenError> {
+    inside(side, || XdpInterface::attach(side.interface(), mode, take)).map(Arc::new)
+}
+
+fn open(
+    interface: &Arc<XdpInterface>,
+    queue: u16,
+    umem: &Umem,
+    pool: &mut FramePool,
+    options: &XdpOptions,
+) -> Result<XdpPort, OpenError> {
+    XdpPort::open(interface, PortId(5), QueueId(queue), umem, pool, options)
+}
+
+/// Our port on the server's side, with the echo port ours.
+fn server(bed: &Testbed, mode: AttachMode, pool: &mut FramePool, options: &XdpOptions) -> XdpPort {
+    let interface =
+        attach(bed.server(), mode, Take::Ours).unwrap_or_else(|error| panic!("{error}"));
+    interface.ours().add(echo_of(bed)).expect("the map has room");
+    let umem = Umem::new(pool);
+    open(&interface, 0, &umem, pool, options).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn echo_of(bed: &Testbed) -> Destination {
+    let address = Some(IpAddr::V4(bed.server().ipv4()));
+    Destination { protocol: Protocol::Udp, address, port: Some(ECHO_PORT) }
+}
+
+fn client(bed: &Testbed) -> std::net::UdpSocket {
+    let socket = socket(bed.client(), (bed.client().ipv4(), 0));
+    socket.connect((bed.server().ipv4(), ECHO_PORT)).expect("a UDP socket connects");
+    socket
+}
+
+#[test]
+fn a_kernel_client_is_echoed_byte_for_byte_in_native_and_generic_mode() {
+    let bed = bed(TestbedConfig::default());
+    for (mode, word) in [(AttachMode::Native, "native"), (AttachMode::Generic, "generic")] {
+        let mut pool = pool();
+        let mut port = server(&bed, mode, &mut pool, &XdpOptions::default());
+        let capabilities = port.capabilities();
+        assert!(capabilities.mode.starts_with(word), "{}", capabilities.mode);
+        assert!(capabilities.mode.contains("copy"), "{}", capabilities.mode);
+        assert!(capabilities.kernel_answers_arp && capabilities.needs_wakeup);
+        assert_eq!((capabilities.mtu, capabilities.mac), (1500, Some(bed.server().mac())));
+        let client = client(&bed);
+        for len in [0, 1, 17, 18, 19, 64, 500, 1471, 1472] {
+            let request: Vec<u8> = (0..len).map(|index| (index * 7 + len) as u8).collect();
+            client.send(&request).expect("the link is up");
+            echo(&mut port, &mut pool, 1);
+            let mut answer = [0; 2048];
+            let received = client.recv(&mut answer).expect("an answer comes back");
+            assert_eq!(answer[..received], request, "{word}, {len} bytes");
+        }
+        let counters = port.counters();
+        assert_eq!((counters.rx_packets, counters.tx_packets), (9, 9), "{counters:?}");
+        assert_eq!(counters.rx_invalid + counters.tx_invalid + counters.tx_oversize, 0);
+        port.close(&mut pool);
+        assert_eq!(pool.outstanding(), 0, "every frame came home");
+    }
+}
+
+#[test]
+fn many_packets_keep_their_order_both_ways() {
+    let bed = bed(TestbedConfig::default());
+    let mut pool = pool();
+    let mut port = server(&bed, AttachMode::Native, &mut pool, &XdpOptions::default());
+    let client = client(&bed);
+    for round in 0..20u32 {
+        for index in 0..100u32 {
+            client.send(&(round * 100 + index).to_be_bytes()).expect("the link is up");
+        }
+        echo(&mut port, &mut pool, 100);
+        for index in 0..100u32 {
+            let mut answer = [0; 8];
+            assert_eq!(client.recv(&mut answer).expect("an answer comes back"), 4);
+            assert_eq!(answer[..4], (round * 100 + index).to_be_bytes());
+        }
+    }
+    let counters = port.counters();
+    assert_eq!(counters.rx_packets, 2000, "{counters:?}");
+    port.close(&mut pool);
+    assert_eq!(pool.outstanding(), 0);
+}
+
+#[test]
+fn full_batches_leave_with_few_kicks() {
+    let bed = bed(TestbedConfig::default());
+    let mut pool = pool();
+    let mut port = server(&bed, AttachMode::Native, &mut pool, &XdpOptions::default());
+    let sink = socket(bed.client(), (bed.client().ipv4(), 4000));
+    let frame = udp_frame(bed.server(), bed.client(), &[], 4000, b"numbered");
+    for _ in 0..4 {
+        let mut batch = batch_of(&mut pool, &vec![frame.clone(); 64]);
+        transmit(&mut port, &mut pool, &mut batch);
+    }
+    for _ in 0..256 {
+        let mut packet = [0; 64];
+        assert_eq!(sink.recv(&mut packet).expect("all arrive"), 8);
+    }
+    let counters = port.counters();
+    assert!(counters.kicks <= 12, "4 batches of 64: {counters:?}");
+    port.close(&mut pool);
+    assert_eq!(pool.outstanding(), 0);
+}
+
+#[test]
+fn every_queue_of_an_interface_works_over_one_pool() {
+    let bed = bed(TestbedConfig { queues: 2, ..TestbedConfig::default() });
+    let mut pool = pool();
+    let interface = attach(bed.server(), AttachMode::Native, Take::Ours).expect("it attaches");
+    interface.ours().add(echo_of(&bed)).expect("the map has room");
+    let umem = Umem::new(&pool);
+    let mut ports: Vec<XdpPort> = (0..2)
+        .map(|queue| {
+            open(&interface, queue, &umem, &mut pool, &XdpOptions::default())
+                .unwrap_or_else(|error| panic!("{error}"))
+        })
+        .collect();
+    assert_eq!(ports[1].capabilities().queues, 2);
+    for index in 0..64 {
+        let client = client(&bed);
+        client.send(&[index; 20]).expect("the link is up");
+        let end = sys::clock::now() + Nanos::from_secs(5);
+        let mut answered = false;
+        while !answered && sys::clock::now() < end {
+            for (queue, port) in ports.iter_mut().enumerate() {
+                let mut batch = Batch::new();
+                port.rx(&mut pool, &mut batch, sys::clock::now());
+                for frame in &mut batch {
+                    assert_eq!(frame.meta().queue, QueueId(queue as u16));
+                    assert_eq!(frame.meta().port, PortId(5));
+                    turn_round(frame);
+                    answered = true;
+                }
+                transmit(port, &mut pool, &mut batch);
+            }
+        }
+        let mut answer = [0; 64];
+        assert_eq!(client.recv(&mut answer).expect("an answer comes back"), 20);
+        assert_eq!(answer[..20], [index; 20]);
+    }
+    let received: Vec<u64> = ports.iter().map(|port| port.counters().rx_packets).collect();
+    assert!(received[0] > 0 && received[1] > 0, "64 flows reach both queues: {received:?}");
+    ports.iter_mut().for_each(|port| port.close(&mut pool));
+    assert_eq!(pool.outstanding(), 0);
+}
+
+#[test]
+fn what_is_ours_changes_while_traffic_runs() {
+    let bed = bed(TestbedConfig::default());
+    let mut pool = pool();
+    let mut port = server(&bed, AttachMode::Native, &mut pool, &XdpOptions::default());
+    let interface = Arc::clone(port.interface());
+    let kernel = socket(bed.server(), (bed.server().ipv4(), ECHO_PORT));
+    let client = client(&bed);
+    let mut buffer = [0; 64];
+    for round in 0..3 {
+        client.send(b"for us").expect("the link is up");
+        let mut batch = receive(&mut port, &mut pool, 1);
+        assert_eq!(batch.len(), 1, "round {round}");
+        give_all(&mut pool, &mut batch);
+        assert!(is_quiet(&kernel), "the kernel's socket got a packet of ours");
+
+        assert!(interface.ours().remove(echo_of(&bed)).expect("the map is there"));
+        client.send(b"for the kernel").expect("the link is up");
+        assert_eq!(kernel.recv(&mut buffer).expect("it comes to the kernel"), 14);
+        let mut batch = receive_for(&mut port, &mut pool, Nanos::from_millis(20));
+        assert_eq!(batch.len(), 0, "we got a packet of the kernel's");
+        give_all(&mut pool, &mut batch);
+        interface.ours().add(echo_of(&bed)).expect("the map has room");
+    }
+    // Others' packets pass all the while.
+    let other = socket(bed.server(), (bed.server().ipv4(), ECHO_PORT + 1));
+    client.send_to(b"other", (bed.server().ipv4(), ECHO_PORT + 1)).expect("the link is up");
+    assert_eq!(other.recv(&mut buffer).expect("it comes to the kernel"), 5);
+}
+
+#[test]
+fn traffic_returns_to_the_kernel_when_the_port_or_the_program_goes() {
+    let bed = bed(TestbedConfig::default());
+    let mut pool = pool();
+    let mut port = server(&bed, AttachMode::Native, &mut pool, &XdpOptions::default());
+    let kernel = socket(bed.server(), (bed.server().ipv4(), ECHO_PORT));
+    let client = client(&bed);
+    let mut buffer = [0; 64];
+    port.close(&mut pool);
+    client.send(b"no socket").expect("the link is up");
+    assert_eq!(kernel.recv(&mut buffer).expect("it comes to the kernel"), 9);
+    drop(port);
+    let program = || {
+        let found = inside(bed.server(), || sys::interface::by_name(bed.server().interface()));
+        found.expect("the link is up").xdp
+    };
+    // Another test that starts a program at this moment has a copy of the link until it runs.
+    let end = sys::clock::now() + Nanos::from_secs(5);
+    while program().is_some() && sys::clock::now() < end {}
+    assert_eq!(program(), None, "the program went with its interface");
+    client.send(b"no program").expect("the link is up");
+    assert_eq!(kernel.recv(&mut buffer).expect("it comes to the kernel"), 10);
+}
+
+#[test]
+fn ipv6_is_echoed() {
+    let bed = bed(TestbedConfig { ipv6: true, ..TestbedConfig::default() });
+    let mut pool = pool();
+    let mut port = server(&bed, AttachMode::Native, &mut pool, &XdpOptions::default());
+    let address = Some(IpAddr::V6(bed.server().ipv6()));
+    let destination = Destination { protocol: Protocol::Udp, address, port: Some(ECHO_PORT) };
+    port.interface().ours().add(destination).expect("the map has room");
+    let client = socket(bed.client(), (bed.client().ipv6(), 0));
+    client.send_to(b"six", (bed.server().ipv6(), ECHO_PORT)).expect("the link is up");
+    echo(&mut port, &mut pool, 1);
+    let mut answer = [0; 16];
+    let (len, from) = client.recv_from(&mut answer).expect("an answer comes back");
+    assert_eq!((&answer[..len], from.ip()), (&b"six"[..], IpAddr::V6(bed.server().ipv6())));
+}
+
+#[test]
+fn tagged_packets_come_with_their_tags_and_a_tag_of_the_meta_is_put_in() {
+    let bed = bed(TestbedConfig::default());
+    let (mut pool, mut raw_pool) = (pool(), pool());
+    let mut port = server(&bed, AttachMode::Native, &mut pool, &XdpOptions::default());
+    let (from, to) = (bed.client(), bed.server());
+    let mut raw = inside(from, || {
+        let options = AfPacketOptions::default();
+        AfPacketPort::open(from.interface(), PortId(0), QueueId(0), &raw_pool, &options)
+    })
+    .unwrap_or_else(|error| panic!("{error}"));
+    let sent = [
+        udp_frame(from, to, &[], ECHO_PORT, b"untagged"),
+        udp_frame(from, to, &[[0x81, 0, 0x60, 5]], ECHO_PORT, b"tagged"),
+        udp_frame(from, to, &[[0x88, 0xa8, 0, 7], [0x81, 0, 0, 8]], ECHO_PORT, b"twice"),
+    ];
+    let mut batch = batch_of(&mut raw_pool, &sent);
+    transmit(&mut raw, &mut raw_pool, &mut batch);
+    let mut got = receive(&mut port, &mut pool, 3);
+    let bytes: Vec<&[u8]> = got.iter().map(|frame| frame.bytes()).collect();
+    assert_eq!(bytes, sent);
+
+    got.iter_mut().for_each(turn_round);
+    got[0].meta_mut().vlan_tci = 0x2009;
+    transmit(&mut port, &mut pool, &mut got);
+    let mut back = receive(&mut raw, &mut raw_pool, 3);
+    let tags: Vec<u16> = back.iter().map(|frame| frame.meta().vlan_tci).collect();
+    // The kernel takes the outer tag off; one that is not 802.1Q was put back.
+    assert_eq!(tags, [0x2009, 0x6005, 0]);
+    assert!(back[0].bytes().ends_with(b"untagged") && back[0].len() == sent[0].len());
+    assert_eq!(back[2].bytes()[12..22], [0x88, 0xa8, 0, 7, 0x81, 0, 0, 8, 8, 0]);
+    give_all(&mut raw_pool, &mut back);
+    raw.close(&mut raw_pool);
+    port.close(&mut pool);
+    assert_eq!((pool.outstanding(), raw_pool.outstanding()), (0, 0));
+}
+
+#[test]
+fn open_checksums_of_a_trusted_link_are_finished_on_the_way_back() {
+    // With offloads on, the kernel's sum covers the pseudo-header only.
+    let bed = bed(TestbedConfig { offloads: true, ..TestbedConfig::default() });
+    let mut pool = pool();
+    let options = XdpOptions { trust_link: true, ..XdpOptions::default() };
+    let mut port = server(&bed, AttachMode::Native, &mut pool, &options);
+    assert!(port.capabilities().trust_link);
+    let client = client(&bed);
+    client.send(b"summed by nobody yet").expect("the link is up");
+    echo(&mut port, &mut pool, 1);
+    let mut answer = [0; 64];
+    let len = client.recv(&mut answer).expect("the client verifies the sum that we made");
+    assert_eq!(&answer[..len], b"summed by nobody yet");
+}
+
+#[test]
+fn frames_cross_from_one_interface_to_another_without_a_copy() {
+    let (left, right) = (bed(TestbedConfig::default()), bed(TestbedConfig::default()));
+    let mut pool = pool();
+    let umem = Umem::new(&pool);
+    let mut ports: Vec<XdpPort> = [&left, &right]
+        .iter()
+        .map(|bed| {
+            let interface = attach(bed.server(), AttachMode::Native, Take::Everything);
+            let interface = interface.unwrap_or_else(|error| panic!("{error}"));
+            open(&interface, 0, &umem, &mut pool, &XdpOptions::default())
+                .unwrap_or_else(|error| panic!("{error}"))
+        })
+        .collect();
+    assert!(!ports[0].capabilities().kernel_answers_arp, "everything is taken");
+    let mut raw_pool = common::pool();
+    let mut ends: Vec<AfPacketPort> = [&left, &right]
+        .iter()
+        .map(|bed| {
+            inside(bed.client(), || {
+                let name = bed.client().interface();
+                let options = AfPacketOptions::default();
+                AfPacketPort::open(name, PortId(0), QueueId(0), &raw_pool, &options)
+            })
+            .unwrap_or_else(|error| panic!("{error}"))
+        })
+        .collect();
+    let sent: Vec<Vec<u8>> = (0..50u8)
+        .map(|index| udp_frame(left.client(), right.client(), &[], 9, &[index; 300]))
+        .collect();
+    let mut batch = batch_of(&mut raw_pool, &sent);
+    transmit(&mut ends[0], &mut raw_pool, &mut batch);
+    let mut crossing = receive(&mut ports[0], &mut pool, 50);
+    transmit(&mut ports[1], &mut pool, &mut crossing);
+    let mut got = receive(&mut ends[1], &mut raw_pool, 50);
+    let bytes: Vec<&[u8]> = got.iter().map(|frame| frame.bytes()).collect();
+    assert_eq!(bytes, sent);
+    give_all(&mut raw_pool, &mut got);
+    // The first socket brought the memory: the second keeps working when it is gone, and a new
+    // one joins by the second.
+    ports[0].close(&mut pool);
+    let interface = Arc::clone(ports[0].interface());
+    ports[0] = open(&interface, 0, &umem, &mut pool, &XdpOptions::default())
+        .unwrap_or_else(|error| panic!("{error}"));
+    let mut batch = batch_of(&mut raw_pool, &sent[..10]);
+    transmit(&mut ends[1], &mut raw_pool, &mut batch);
+    let mut crossing = receive(&mut ports[1], &mut pool, 10);
+    transmit(&mut ports[0], &mut pool, &mut crossing);
+    let mut got = receive(&mut ends[0], &mut raw_pool, 10);
+    assert_eq!(got.len(), 10);
+    give_all(&mut raw_pool, &mut got);
+    ports.iter_mut().for_each(|port| port.close(&mut pool));
+    assert_eq!(pool.outstanding(), 0);
+}
+
+#[test]
+fn a_sleeper_is_woken_by_a_packet() {
+    let bed = bed(TestbedConfig::default());
+    let mut pool = pool();
+    let mut port = server(&bed, AttachMode::Native, &mut pool, &XdpOptions::default());
+    let client = client(&bed);
+    for _ in 0..3 {
+        port.prepare_wait(&mut pool);
+        let mut batch = Batch::new();
+        assert_eq!(port.rx(&mut pool, &mut batch, sys::clock::now()), 0);
+        assert_eq!(port.next_deadline(), Nanos::FAR_FUTURE);
+        let descriptor = port.poll_fd().expect("a socket");
+        assert!(!sys::poll::wait_readable(descriptor, Nanos::from_millis(5)));
+        client.send(b"wake up").expect("the link is up");
+        assert!(sys::poll::wait_readable(descriptor, Nanos::from_secs(5)));
+        assert_eq!(port.rx(&mut pool, &mut batch, sys::clock::now()), 1);
+        give_all(&mut pool, &mut batch);
+    }
+}
+
+#[test]
+fn busy_polling_works_and_is_said() {
+    let bed = bed(TestbedConfig::default());
+    let mut pool = pool();
+    let options = XdpOptions { busy_poll_micros: Some(20), ..XdpOptions::default() };
+    let mut port = server(&bed, AttachMode::Native, &mut pool, &options);
+    assert!(port.capabilities().mode.contains("busy poll"), "{}", port.capabilities().mode);
+    let client = client(&bed);
+    client.send(b"busy").expect("the link is up");
+    echo(&mut port, &mut pool, 1);
+    assert_eq!(client.recv(&mut [0; 16]).expect("an answer comes back"), 4);
+}
+
+#[test]
+fn a_fallback_to_generic_mode_is_said_aloud() {
+    let bed = bed(TestbedConfig { mtu: 3800, ..TestbedConfig::default() });
+    let interface = attach(bed.server(), AttachMode::Probe, Take::Ours).expect("generic works");
+    assert!(interface.mode().contains("refused native XDP"), "{}", interface.mode());
+    let mut pool = pool();
+    let umem = Umem::new(&pool);
+    let port = open(&interface, 0, &umem, &mut pool, &XdpOptions::default()).expect("it fits");
+    assert!(port.capabilities().mode.contains("generic"), "{}", port.capabilities().mode);
+    drop((port, interface));
+    let error = attach(bed.server(), AttachMode::Native, Take::Ours).expect_err("too large");
+    assert!(error.to_string().contains("leave out mode=native"), "{error}");
+}
+
+#[test]
+fn a_queue_that_is_in_use_is_busy_until_it_is_closed() {
+    let bed = bed(TestbedConfig::default());
+    let mut pool = pool();
+    let mut port = server(&bed, AttachMode::Native, &mut pool, &XdpOptions::default());
+    let mut other_pool = common::pool();
+    let other_umem = Umem::new(&other_pool);
+    let interface = Arc::clone(port.interface());
+    let again = open(&interface, 0, &other_umem, &mut other_pool, &XdpOptions::default());
+    let error = again.err().expect("the queue is taken").to_string();
+    assert!(error.contains("queue 0 of veth0 is in use by another AF_XDP socket"), "{error}");
+    port.close(&mut pool);
+    for _ in 0..5 {
+        let mut again = open(&interface, 0, &other_umem, &mut other_pool, &XdpOptions::default())
+            .unwrap_or_else(|error| panic!("{error}"));
+        again.close(&mut other_pool);
+        assert_eq!(other_pool.outstanding(), 0);
+    }
+}
+
+#[test]
+fn wrong_places_are_named_with_what_to_do() {
+    let bed = bed(TestbedConfig { mtu: 1900, ..TestbedConfig::default() });
+    let side = bed.server();
+    let error =
+        inside(side, || XdpInterface::attach("nosuch0", AttachMode::Probe, Take::Ours).err());
+    let error = error.expect("nobody is called that").to_string();
+    assert!(error.contains("nosuch0") && error.contains("interfaces here: lo, veth0"), "{error}");
+
+    let interface = attach(side, AttachMode::Native, Take::Ours).expect("it attaches");
+    let config = PoolConfig { frames: 256, chunk_bytes: 2048, ..PoolConfig::default() };
+    let mut small = FramePool::new(config).expect("a small pool");
+    let umem = Umem::new(&small);
+    let error = open(&interface, 0, &umem, &mut small, &XdpOptions::default());
+    let error = error.err().expect("1900 bytes do not fit").to_string();
+    assert!(error.contains("is 1900, and frames of 2048 bytes allow 1770"), "{error}");
+
+    let mut pool = pool();
+    let error = open(&interface, 0, &umem, &mut pool, &XdpOptions::default());
+    assert_eq!(error.err(), Some(OpenError::OtherPool));
+    let umem = Umem::new(&pool);
+    let error = open(&interface, 3, &umem, &mut pool, &XdpOptions::default());
+    let error = error.err().expect("there is one queue").to_string();
+    assert!(error.contains("veth0 has no queue 3: it uses 1"), "{error}");
+
+    let error = attach(side, AttachMode::Native, Take::Ours).expect_err("ours is there");
+    let error = error.to_string();
+    assert!(error.contains("another XDP program (id "), "{error}");
+    assert!(error.contains("`ip link set dev veth0 xdp off`"), "{error}");
+    let error = attach(side, AttachMode::Generic, Take::Ours).expect_err("ours is there");
+    assert!(error.to_string().contains("another XDP program (id "), "{error}");
+    assert_eq!(pool.outstanding(), 0, "a port that did not open keeps no frame");
+}
+
+#[test]
+fn missing_rights_are_named() {
+    let bed = bed(TestbedConfig::default());
+    let side = bed.server();
+    let error = inside(side, || {
+        without_capabilities();
+        XdpInterface::attach(side.interface(), AttachMode::Probe, Take::Ours).err()
+    });
+    let error = error.expect("nothing is allowed").to_string();
+    assert!(error.contains("CAP_BPF missing; start as root"), "{error}");
+
+    let interface = attach(side, AttachMode::Native, Take::Ours).expect("it attaches");
+    let error = inside(side, || {
+        let mut pool = pool();
+        let umem = Umem::new(&pool);
+        without_capabilities();
+        open(&interface, 0, &umem, &mut pool, &XdpOptions::default()).err()
+    });
+    let error = error.expect("nothing is allowed").to_string();
+    assert!(error.contains("CAP_NET_RAW missing"), "{error}");
+}
+
+#[test]
+fn what_is_ours_can_be_changed_without_rights_once_the_program_is_attached() {
+    let bed = bed(TestbedConfig::default());
+    let interface = attach(bed.server(), AttachMode::Native, Take::Ours).expect("it attaches");
+    let echo = echo_of(&bed);
+    inside(bed.server(), || {
+        without_capabilities();
+        interface.ours().add(echo).expect("the descriptor is the right");
+        assert_eq!(interface.ours().list().expect("the descriptor is the right"), [echo]);
+        assert!(interface.ours().remove(echo).expect("the descriptor is the right"));
+    });
+}
+
+#[test]
+fn a_port_belongs_to_its_namespace_whatever_thread_opens_it() {
+    let bed = bed(TestbedConfig::default());
+    let mut pool = pool();
+    let interface = attach(bed.server(), AttachMode::Native, Take::Ours).expect("it attaches");
+    interface.ours().add(echo_of(&bed)).expect("the map has room");
+    let umem = Umem::new(&pool);
+    // The other side has an interface of the same index, too.
+    let mut port =
+        inside(bed.client(), || open(&interface, 0, &umem, &mut pool, &XdpOptions::default()))
+            .unwrap_or_else(|error| panic!("{error}"));
+    let client = client(&bed);
+    client.send(b"at home").expect("the link is up");
+    echo(&mut port, &mut pool, 1);
+    assert_eq!(client.recv(&mut [0; 16]).expect("an answer comes back"), 7);
+}
+
+/// The calling thread loses every right, for good.
+fn without_capabilities() {
+    use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
+    let none = CapabilitySet::empty();
+    let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
+    set_capabilities(None, sets).expect("anybody may give up rights");
+}
+
+#[test]
+fn an_interface_that_goes_down_or_vanishes_is_a_fault_and_no_more() {
+    let bed = bed(TestbedConfig::default());
+    let mut pool = pool();
+    let mut port = server(&bed, AttachMode::Native, &mut pool, &XdpOptions::default());
+    let frame = udp_frame(bed.server(), bed.client(), &[], 9, b"x");
+
+    ip(bed.server(), "link set dev veth0 down");
+    let mut batch = batch_of(&mut pool, &vec![frame.clone(); 3]);
+    port.tx(&mut pool, &mut batch, sys::clock::now());
+    assert_eq!(port.fault(), Some(Fault::Down));
+    give_all(&mut pool, &mut batch);
+    ip(bed.server(), "link set dev veth0 up");
+    let end = sys::clock::now() + Nanos::from_secs(5);
+    while port.fault().is_some() && sys::clock::now() < end {
+        port.flush(&mut pool, sys::clock::now());
+    }
+    assert_eq!(port.fault(), None, "what waited has left");
+
+    ip(bed.client(), "link delete dev veth0");
+    let end = sys::clock::now() + Nanos::from_secs(5);
+    let mut batch = Batch::new();
+    while port.fault().is_none() && sys::clock::now() < end {
+        port.rx(&mut pool, &mut batch, sys::clock::now());
+    }
+    assert_eq!(port.fault(), Some(Fault::Vanished));
+    give_all(&mut pool, &mut batch);
+    let mut batch = batch_of(&mut pool, &[frame]);
+    assert_eq!(port.tx(&mut pool, &mut batch, sys::clock::now()), 0);
+    assert_eq!(port.rx(&mut pool, &mut batch, sys::clock::now()), 0);
+    give_all(&mut pool, &mut batch);
+    port.close(&mut pool);
+    assert_eq!(pool.outstanding(), 0);
+}
+
+#[test]
+fn an_empty_pool_loses_packets_into_a_counter_and_recovers() {
+    let bed = bed(TestbedConfig::default());
+    let config = PoolConfig { frames: 64, ..PoolConfig::default() };
+    let mut pool = FramePool::new(config).expect("a small pool");
+    let options = XdpOptions { fill_frames: Some(32), ..XdpOptions::default() };
+    let mut port = server(&bed, AttachMode::Native, &mut pool, &options);
+    let client = client(&bed);
+    let mut hoard: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
+    for _ in 0..100 {
+        client.send(b"flood").expect("the link is up");
+    }
+    let mut batch = receive_for(&mut port, &mut pool, Nanos::from_millis(50));
+    assert_eq!(batch.len(), 32, "as many as the kernel had frames");
+    let counters = port.counters();
+    assert!(counters.rx_no_frame > 0 && counters.rx_fill_empty >= 68, "{counters:?}");
+    hoard.drain(..).for_each(|frame| pool.give(frame));
+    give_all(&mut pool, &mut batch);
+    port.rx(&mut pool, &mut batch, sys::clock::now());
+    client.send(b"again").expect("the link is up");
+    echo(&mut port, &mut pool, 1);
+    port.close(&mut pool);
+    assert_eq!(pool.outstanding(), 0);
+}
+
+#[test]
+fn rights_can_come_in_as_descriptors() {
+    let bed = bed(TestbedConfig::default());
+    let mut pool = pool();
+    let parent = attach(bed.server(), AttachMode::Native, Take::Ours).expect("it attaches");
+    let copy = |fd: std::os::fd::BorrowedFd<'_>| fd.try_clone_to_owned().expect("a descriptor");
+    let rights = port::xdp::XdpRights {
+        ours: copy(parent.ours().as_fd()),
+        sockets: copy(parent.sockets_fd()),
+        link: parent.link_fd().map(copy),
+    };
+    drop(parent);
+    let name = bed.server().interface();
+    let interface = inside(bed.server(), || XdpInterface::from_rights(name, Take::Ours, rights))
+        .map(Arc::new)
+        .unwrap_or_else(|error| panic!("{error}"));
+    assert!(interface.mode().contains("parent"));
+    interface.ours().add(echo_of(&bed)).expect("the map has room");
+    let umem = Umem::new(&pool);
+    let mut port = open(&interface, 0, &umem, &mut pool, &XdpOptions::default())
+        .unwrap_or_else(|error| panic!("{error}"));
+    let client = client(&bed);
+    client.send(b"inherited").expect("the link is up");
+    echo(&mut port, &mut pool, 1);
+    assert_eq!(client.recv(&mut [0; 16]).expect("an answer comes back"), 9);
+}
+
+#[test]
+fn an_opener_shares_the_program_and_refuses_contradictions() {
+    let bed = bed(TestbedConfig { queues: 2, ..TestbedConfig::default() });
+    let mut pool = pool();
+    let mut opener = Opener::new(&pool);
+    let spec = |text: &str| text.parse::<PortSpec>().expect("a port");
+    let mut ports = inside(bed.server(), || {
+        let mut ports = Vec::new();
+        for text in ["xdp:veth0", "xdp:veth0@1"] {
+            let port = opener.open(&spec(text), PortId(1), &mut pool);
+            ports.push(port.unwrap_or_else(|error| panic!("{error}")));
+        }
+        let error = opener.open(&spec("xdp:veth0@1,mode=generic"), PortId(1), &mut pool);
+        let error = error.err().expect("it is native already").to_string();
+        assert!(error.contains("share one XDP program"), "{error}");
+        ports
+    });
+    assert_eq!(opener.interfaces().count(), 1);
+    let ours = ports[1].as_xdp().expect("it is one").interface().ours();
+    ours.add(echo_of(&bed)).expect("the map has room");
+    let client = client(&bed);
+    client.send(b"either queue").expect("the link is up");
+    let end = sys::clock::now() + Nanos::from_secs(5);
+    let mut got = Batch::new();
+    while got.is_empty() && sys::clock::now() < end {
+        for port in &mut ports {
+            port.rx(&mut pool, &mut got, sys::clock::now());
+        }
+    }
+    assert_eq!(got.len(), 1);
+    give_all(&mut pool, &mut got);
+    ports.iter_mut().for_each(|port| port.close(&mut pool));
+    assert_eq!(pool.outstanding(), 0);
+}

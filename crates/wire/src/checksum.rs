@@ -1,0 +1,174 @@
+//! The Internet checksum: fast sum, pseudo-headers, incremental update, verification.
+//!
+//! RFC 1071: the sum does not care about byte order, so words are added as the machine loads them
+//! and only the result is turned; and carries may be added back at the end, so eight bytes are two
+//! additions to a 64-bit sum that cannot overflow.
+
+use crate::bytes::{array, be16};
+use crate::{Flow, Protocol, udp};
+
+/// A ones'-complement sum that is not folded yet, in the machine's byte order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sum(u64);
+
+impl Sum {
+    /// Nothing added yet.
+    pub const ZERO: Self = Self(0);
+
+    /// Adds `bytes`. Only the last piece of a packet may have an odd length.
+    #[inline]
+    #[must_use]
+    pub fn bytes(self, bytes: &[u8]) -> Self {
+        let mut sum = self.0;
+        let (words, tail) = bytes.as_chunks::<8>();
+        for word in words {
+            sum += halves(*word);
+        }
+        // A header of 20 bytes has a tail of four: cheaper word by word than byte by byte.
+        let (tail, last) = tail.as_chunks::<2>();
+        for word in tail {
+            sum += u64::from(u16::from_ne_bytes(*word));
+        }
+        if let [byte] = last {
+            sum += u64::from(u16::from_ne_bytes([*byte, 0]));
+        }
+        Self(sum)
+    }
+
+    /// Adds one word given as a number.
+    #[inline]
+    #[must_use]
+    pub const fn word(self, word: u16) -> Self {
+        Self(self.0 + word.to_be() as u64)
+    }
+
+    /// Adds what RFC 768 and RFC 9293 put before a segment in IPv4.
+    #[inline]
+    #[must_use]
+    pub fn pseudo_ipv4(
+        self,
+        source: [u8; 4],
+        destination: [u8; 4],
+        protocol: u8,
+        len: u16,
+    ) -> Self {
+        let address = |bytes| u64::from(u32::from_ne_bytes(bytes));
+        Self(self.0 + address(source) + address(destination)).word(u16::from(protocol)).word(len)
+    }
+
+    /// Adds what RFC 8200 section 8.1 puts before a segment in IPv6.
+    #[inline]
+    #[must_use]
+    pub fn pseudo_ipv6(
+        self,
+        source: [u8; 16],
+        destination: [u8; 16],
+        protocol: u8,
+        len: u16,
+    ) -> Self {
+        self.bytes(&source).bytes(&destination).word(u16::from(protocol)).word(len)
+    }
+
+    /// The sum folded to 16 bits, as a number; 0xffff over data that holds its right checksum.
+    #[inline]
+    pub const fn fold(self) -> u16 {
+        let mut sum = self.0;
+        // The first of each pair leaves at most one bit more than half, the second takes it in.
+        sum = (sum & 0xffff_ffff) + (sum >> 32);
+        sum = (sum & 0xffff_ffff) + (sum >> 32);
+        sum = (sum & 0xffff) + (sum >> 16);
+        sum = (sum & 0xffff) + (sum >> 16);
+        let [.., high, low] = sum.to_be_bytes();
+        u16::from_be(u16::from_be_bytes([high, low]))
+    }
+
+    /// The checksum to write.
+    #[inline]
+    pub const fn checksum(self) -> u16 {
+        !self.fold()
+    }
+
+    /// The checksum to write into a UDP header, where zero means that there is none.
+    #[inline]
+    pub const fn udp_checksum(self) -> u16 {
+        match self.checksum() {
+            0 => 0xffff,
+            checksum => checksum,
+        }
+    }
+}
+
+/// Both halves of eight bytes, added.
+#[inline]
+const fn halves(bytes: [u8; 8]) -> u64 {
+    let word = u64::from_ne_bytes(bytes);
+    (word & 0xffff_ffff) + (word >> 32)
+}
+
+/// The checksum of `bytes`, which hold zero where it will stand.
+#[inline]
+pub fn of(bytes: &[u8]) -> u16 {
+    Sum::ZERO.bytes(bytes).checksum()
+}
+
+/// The checksum after a word that it covers changed from `old` to `new` (RFC 1624, equation 3).
+///
+/// A UDP checksum of zero (none) must stay zero: do not call this for it.
+#[inline]
+#[must_use]
+pub const fn update(checksum: u16, old: u16, new: u16) -> u16 {
+    let sum = (!checksum) as u32 + (!old) as u32 + new as u32;
+    let sum = (sum & 0xffff) + (sum >> 16);
+    let [_, _, high, low] = ((sum & 0xffff) + (sum >> 16)).to_be_bytes();
+    !u16::from_be_bytes([high, low])
+}
+
+/// [`update`] for two words in a row, such as an IPv4 address.
+#[inline]
+#[must_use]
+pub const fn update_pair(checksum: u16, old: [u8; 4], new: [u8; 4]) -> u16 {
+    let [o0, o1, o2, o3] = old;
+    let [n0, n1, n2, n3] = new;
+    let first = update(checksum, u16::from_be_bytes([o0, o1]), u16::from_be_bytes([n0, n1]));
+    update(first, u16::from_be_bytes([o2, o3]), u16::from_be_bytes([n2, n3]))
+}
+
+/// Whether the checksums of `frame`, classified as `flow`, are right: the IPv4 header's and UDP's
+/// or TCP's.
+///
+/// A UDP checksum of zero is right over IPv4, where it means that there is none, and wrong over
+/// IPv6 (RFC 8200 section 8.1). Offsets that do not fit the frame make the answer no.
+#[inline]
+pub fn verify(frame: &[u8], flow: &Flow) -> bool {
+    verify_checked(frame, flow).unwrap_or(false)
+}
+
+#[inline]
+fn verify_checked(frame: &[u8], flow: &Flow) -> Option<bool> {
+    let (l3, l4) = (usize::from(flow.l3_offset), usize::from(flow.l4_offset));
+    let protocol = flow.key.protocol();
+    let len = match protocol {
+        Protocol::Udp => flow.payload_len.checked_add(udp::HEADER_BYTES)?,
+        Protocol::Tcp => {
+            flow.payload_offset.checked_sub(flow.l4_offset)?.checked_add(flow.payload_len)?
+        }
+    };
+    let segment = frame.get(l4..l4 + usize::from(len))?;
+    let pseudo = if flow.key.is_ipv6() {
+        let (source, destination) = (array(frame, l3 + 8)?, array(frame, l3 + 24)?);
+        Sum::ZERO.pseudo_ipv6(source, destination, protocol.number(), len)
+    } else {
+        if Sum::ZERO.bytes(frame.get(l3..l4)?).fold() != 0xffff {
+            return Some(false);
+        }
+        let (source, destination) = (array(frame, l3 + 12)?, array(frame, l3 + 16)?);
+        Sum::ZERO.pseudo_ipv4(source, destination, protocol.number(), len)
+    };
+    if protocol == Protocol::Udp && be16(segment, 6)? == 0 {
+        return Some(!flow.key.is_ipv6());
+    }
+    Some(pseudo.bytes(segment).fold() == 0xffff)
+}
+
+#[cfg(test)]
+mod tests;

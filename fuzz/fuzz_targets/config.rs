@@ -1,0 +1,29 @@
+//! Any text as a configuration, and as one `key=value` of a command line.
+#![no_main]
+
+use config::Config;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|text: &str| {
+    match Config::parse(text) {
+        Ok(config) => assert_eq!(Config::parse(&config.to_toml()), Ok(config)),
+        Err(error) => {
+            assert!(error.line().is_none_or(|line| line <= 1 + text.lines().count()));
+            is_one_sentence(&error.to_string());
+        }
+    }
+    let mut config = Config::default();
+    match config.set(text) {
+        Ok(()) => assert_eq!(Config::parse(&config.to_toml()), Ok(config)),
+        Err(error) => {
+            assert_eq!(config, Config::default());
+            is_one_sentence(&error.to_string());
+        }
+    }
+});
+
+/// Short, on one line, and safe to print on a terminal, whatever was in the text.
+fn is_one_sentence(sentence: &str) {
+    assert!(sentence.len() < 2000, "{sentence}");
+    assert!(!sentence.contains(char::is_control), "{sentence:?}");
+}
