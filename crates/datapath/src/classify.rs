@@ -1,7 +1,7 @@
 //! Step two: what each frame is, and, if it is a flow's, which group steers it.
 
 use arrayvec::ArrayVec;
-use base::{BURST, ChecksumState, Nanos};
+use base::{BURST, ChecksumState, Nanos, PortId};
 use port::Port;
 use shm::Frame;
 use wire::{FlowKey, Malformed, NotOurs, Outcome, checksum};
@@ -47,6 +47,8 @@ impl<P: Port> Dispatcher<P> {
                         } else {
                             ChecksumState::Verified
                         };
+                        // The answer leaves by the port that the packet came by, as we number it.
+                        meta.port = PortId(index as u16);
                         meta.flow_hash = hash;
                         meta.group = steering.group_of(hash, || flow.key.id());
                         meta.l3_offset = flow.l3_offset;
