@@ -17,7 +17,7 @@ use crate::failure::Failure;
 /// Does what the command line asks for.
 pub(crate) fn run(command: &Command, json: bool) -> Result<(), Failure> {
     match command {
-        Command::Up(up) => up.run(),
+        Command::Up(up) => up.run(json),
         Command::Down(down) => down.run(json),
         Command::Status(status) => status.run(json),
         Command::Stats(stats) => stats.run(json),

@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use admin::{Command, LINE_BYTES_MAX, Reply, ReplyBody, Request};
@@ -21,9 +21,7 @@ pub(crate) struct Daemon {
 impl Daemon {
     /// The daemon that listens at `socket`; nothing is asked yet.
     pub(crate) fn at(socket: impl Into<PathBuf>) -> Self {
-        Self {
-            socket: socket.into(),
-        }
+        Self { socket: socket.into() }
     }
 
     /// Asks, and returns what is not an error.
@@ -113,11 +111,6 @@ impl Daemon {
             ),
             _ => format!("the connection to the daemon at {socket} broke: {error}; ask again"),
         })
-    }
-
-    /// Where it listens.
-    pub(crate) fn socket(&self) -> &Path {
-        &self.socket
     }
 }
 

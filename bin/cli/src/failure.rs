@@ -12,18 +12,12 @@ pub(crate) struct Failure {
 impl Failure {
     /// Something did not work.
     pub(crate) fn new(sentence: impl fmt::Display) -> Self {
-        Self {
-            sentence: sentence.to_string(),
-            exit_code: 1,
-        }
+        Self { sentence: sentence.to_string(), exit_code: 1 }
     }
 
     /// The command line asks for something that cannot be.
     pub(crate) fn usage(sentence: impl fmt::Display) -> Self {
-        Self {
-            sentence: sentence.to_string(),
-            exit_code: 2,
-        }
+        Self { sentence: sentence.to_string(), exit_code: 2 }
     }
 
     /// 1, or 2 for wrong usage.

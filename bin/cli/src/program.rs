@@ -31,8 +31,7 @@ pub(crate) fn find() -> Result<PathBuf, Failure> {
 
 fn find_among(beside: Option<&Path>, path: &OsStr) -> Option<PathBuf> {
     let is_program = |file: &PathBuf| {
-        file.metadata()
-            .is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
+        file.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
     };
     let folders = beside.map(Path::to_owned).into_iter();
     folders

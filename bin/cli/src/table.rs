@@ -71,10 +71,7 @@ impl From<String> for Cell {
 impl Table {
     /// An empty table with these column heads.
     pub(crate) fn new<const N: usize>(heads: [&str; N]) -> Self {
-        Self {
-            heads: heads.map(str::to_owned).to_vec(),
-            rows: Vec::new(),
-        }
+        Self { heads: heads.map(str::to_owned).to_vec(), rows: Vec::new() }
     }
 
     /// Adds a row.
@@ -121,11 +118,7 @@ fn push_line<'a>(
         if text.len() > start {
             text.push_str("  ");
         }
-        let field = if right {
-            format!("{field:>width$}")
-        } else {
-            format!("{field:<width$}")
-        };
+        let field = if right { format!("{field:>width$}") } else { format!("{field:<width$}") };
         text.push_str(&field);
     }
     text.truncate(text.trim_end().len().max(start));

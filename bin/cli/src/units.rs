@@ -39,8 +39,8 @@ pub(crate) fn bit_rate(text: &str) -> Result<u64, String> {
 /// A number of bytes: a number, with B, KiB or MiB if wanted.
 pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     let units = [("", 1.0), ("B", 1.0), ("KiB", 1024.0), ("MiB", 1_048_576.0)];
-    let bytes = quantity(text, &units)
-        .ok_or_else(|| "write bytes, such as 256 or 4KiB".to_owned())?;
+    let bytes =
+        quantity(text, &units).ok_or_else(|| "write bytes, such as 256 or 4KiB".to_owned())?;
     if bytes.fract() == 0.0 && bytes <= 1e15 {
         Ok(bytes as u64)
     } else {
@@ -63,13 +63,9 @@ mod tests {
 
     #[test]
     fn quantities_are_read_as_people_write_them() {
-        for (text, nanos) in [
-            ("0s", 0),
-            ("1ns", 1),
-            ("1.5us", 1_500),
-            ("20 ms", 20_000_000),
-            ("2s", 2_000_000_000),
-        ] {
+        for (text, nanos) in
+            [("0s", 0), ("1ns", 1), ("1.5us", 1_500), ("20 ms", 20_000_000), ("2s", 2_000_000_000)]
+        {
             assert_eq!(duration(text), Ok(Nanos(nanos)), "{text}");
         }
         for (text, share) in [("1%", 0.01), ("0.25", 0.25), ("100%", 1.0), ("0", 0.0)] {

@@ -150,8 +150,7 @@ pub(crate) fn export(daemon: &Daemon) -> Result<String, Failure> {
 fn read(path: &Path) -> Result<String, Failure> {
     // JSON needs a second byte for each line's end, and some for the message around it.
     const BYTES_MAX: u64 = LINE_BYTES_MAX as u64 / 2;
-    let failed =
-        |error| Failure::new(format!("cannot read the table {}: {error}", path.display()));
+    let failed = |error| Failure::new(format!("cannot read the table {}: {error}", path.display()));
     let source: Box<dyn Read> = if path == Path::new("-") {
         Box::new(std::io::stdin())
     } else {

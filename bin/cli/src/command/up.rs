@@ -54,14 +54,17 @@ pub(crate) struct Up {
     /// Any setting by its name in the file, such as steer.groups=1048576; may be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Print the settings as TOML and do not start.
+    /// Print the settings as TOML (with -j as JSON) and do not start.
     #[arg(long)]
     print_config: bool,
 }
 
 impl Up {
-    pub(crate) fn run(&self) -> Result<(), Failure> {
+    pub(crate) fn run(&self, json: bool) -> Result<(), Failure> {
         let config = self.effective()?;
+        if self.print_config && json {
+            return output::json(&config);
+        }
         if self.print_config {
             return output::text(&config.to_toml());
         }
@@ -83,9 +86,7 @@ impl Up {
             None => Config::default(),
         };
         let assignments = self.assignments()?;
-        config
-            .set_all(assignments.iter().map(String::as_str))
-            .map_err(Failure::usage)?;
+        config.set_all(assignments.iter().map(String::as_str)).map_err(Failure::usage)?;
         Ok(config)
     }
 
@@ -127,9 +128,8 @@ fn quoted(text: &str) -> String {
 
 fn from_file(path: &Path) -> Result<Config, Failure> {
     let shown = path.display();
-    let text = std::fs::read_to_string(path).map_err(|error| {
-        Failure::new(format!("cannot read the configuration {shown}: {error}"))
-    })?;
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failure::new(format!("cannot read the configuration {shown}: {error}")))?;
     Config::parse(&text).map_err(|error| Failure::new(format!("{shown}: {error}")))
 }
 
@@ -197,11 +197,11 @@ mod tests {
 
     #[test]
     fn without_port_or_listener_it_says_which_option_is_missing() {
-        let failure = Up::default().run().expect_err("no port");
+        let failure = Up::default().run(false).expect_err("no port");
         assert_eq!(failure.exit_code(), 2);
         assert!(failure.to_string().ends_with("or use --port"), "{failure}");
         let up = Up { ports: vec!["xdp:eth1".to_owned()], ..Up::default() };
-        let failure = up.run().expect_err("no listener");
+        let failure = up.run(false).expect_err("no listener");
         assert!(failure.to_string().ends_with("or use --listen"), "{failure}");
     }
 }

@@ -270,7 +270,9 @@ impl Report {
             let effects = line.iter().map(|&(name, value, _)| (name, value));
             let others = self.others().map(|(name, values)| (name, values[way]));
             let all = effects.chain(others);
-            Value::Object(all.map(|(name, value)| (name.to_owned(), value.into())).collect::<Map<_, _>>())
+            Value::Object(
+                all.map(|(name, value)| (name.to_owned(), value.into())).collect::<Map<_, _>>(),
+            )
         };
         let [a, b] = &self.ends;
         json!({

@@ -25,11 +25,7 @@ pub(super) struct Bridge<P> {
 
 impl<P: Port> Bridge<P> {
     pub(super) fn new(a: Faulty<P>, b: Faulty<P>) -> Self {
-        Self {
-            ends: [a, b],
-            batch: Batch::new(),
-            completed: [0; 2],
-        }
+        Self { ends: [a, b], batch: Batch::new(), completed: [0; 2] }
     }
 
     /// Moves up to a batch in each direction; whether anything arrived.

@@ -1,0 +1,17 @@
+//! Figures with their baselines: every number in the project's documents is printed from here.
+//!
+//! What must hold: a figure and its baseline are measured in the same run, in turns; a figure is a
+//! median with its range; what was missed is printed as missed, and what could not be measured
+//! says why. Read `report.rs` for what a figure is and `steer.rs` for the list of cases.
+#![forbid(unsafe_code)]
+
+mod error;
+mod figure;
+mod flows;
+mod place;
+mod report;
+mod rig;
+/// `calisto bench steer`: what steering costs, and what a flow's move costs.
+pub mod steer;
+
+pub use error::Error;

@@ -1,0 +1,92 @@
+//! Where a measurement runs: one thread, one CPU.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use base::Nanos;
+
+use crate::error::{Error, OrNeeds};
+
+/// The two CPUs of a measurement: the traffic's and ours. One and the same where there is one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cpus {
+    /// Clients, and whoever is the other side.
+    pub(crate) client: usize,
+    /// What is measured.
+    pub(crate) server: usize,
+}
+
+impl Cpus {
+    /// The first and the last CPU that this process may use.
+    pub(crate) fn choose() -> Self {
+        let allowed = allowed();
+        let first = allowed.first().copied().unwrap_or(0);
+        Self { client: first, server: allowed.last().copied().unwrap_or(first) }
+    }
+
+    /// Whether they are two.
+    pub(crate) fn are_two(self) -> bool {
+        self.client != self.server
+    }
+}
+
+/// The CPUs that this process may use.
+pub(crate) fn allowed() -> Vec<usize> {
+    sys::thread::allowed_cpus()
+}
+
+/// Runs `work` on a thread of its own that stays on `cpu`. A panic of it goes on in the caller.
+pub(crate) fn on_cpu<T: Send>(
+    cpu: usize,
+    work: impl FnOnce() -> Result<T, Error> + Send,
+) -> Result<T, Error> {
+    let pinned = move || {
+        sys::thread::pin(cpu).or_needs("place on that CPU")?;
+        work()
+    };
+    thread::scope(|scope| {
+        let running = scope.spawn(pinned).join();
+        running.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// CPU time of the calling thread: what others that share the CPU do is not in it.
+pub(crate) fn cpu_time() -> Nanos {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    // Neither part of a thread's time is negative.
+    Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
+/// A directory for a bench's files, gone with this value.
+pub(crate) struct ScratchDir(PathBuf);
+
+impl ScratchDir {
+    /// A fresh directory that only its owner can read.
+    pub(crate) fn new(name: &str) -> io::Result<Self> {
+        use std::os::unix::fs::DirBuilderExt;
+
+        for attempt in 0..100 {
+            let name = format!("calisto-bench-{name}-{}-{attempt}", std::process::id());
+            let path = std::env::temp_dir().join(name);
+            match std::fs::DirBuilder::new().mode(0o700).create(&path) {
+                Ok(()) => return Ok(Self(path)),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(io::Error::other("a hundred names are taken"))
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for ScratchDir {
+    fn drop(&mut self) {
+        // What cannot be removed is the temporary directory's to forget.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,115 @@
+//! `calisto bench steer`: what steering costs, and what a flow's move costs.
+//!
+//! One file per case. A case gets a [`Plan`] and gives figures; that it cannot be run here (no
+//! root, no DPDK) is printed as a line of its own and ends nothing else.
+
+mod cost;
+mod echo;
+mod memory;
+mod moves;
+mod rate;
+mod rte_hash;
+mod state;
+mod table;
+mod testpmd;
+
+use std::io::Write;
+
+use clap::builder::{PossibleValue, PossibleValuesParser};
+
+use crate::error::Error;
+use crate::place::Cpus;
+use crate::report::Report;
+
+/// Settings of `calisto bench steer`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// Cases to run; all of them when none is named.
+    #[arg(long = "case", value_name = "NAME", num_args = 1.., value_parser = names())]
+    pub cases: Vec<String>,
+
+    /// Rounds of every case: ours and the baseline take turns, figures are medians [default: 5,
+    /// or 2 with --quick].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=99))]
+    pub rounds: Option<u32>,
+
+    /// Small sizes and short rounds: whether it works, not how fast it is.
+    #[arg(long)]
+    pub quick: bool,
+}
+
+/// How much of everything.
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    rounds: u32,
+    quick: bool,
+    cpus: Cpus,
+}
+
+impl Plan {
+    /// `full`, or `quick` in a quick run.
+    fn pick<T>(&self, full: T, quick: T) -> T {
+        if self.quick { quick } else { full }
+    }
+}
+
+/// One case.
+struct Case {
+    name: &'static str,
+    help: &'static str,
+    run: fn(&Plan, &mut Report<'_>) -> Result<(), Error>,
+}
+
+const CASES: [Case; 7] = [
+    Case { name: "moves", help: "how many flows move when workers come", run: moves::run },
+    Case { name: "cost", help: "owner table, rte_hash and hashbrown per packet", run: cost::run },
+    Case { name: "state", help: "what a move makes cold", run: state::run },
+    Case { name: "rate", help: "packets a second, and testpmd's", run: rate::run },
+    Case { name: "echo", help: "UDP echo over veth, and a bare loop's", run: echo::run },
+    Case { name: "table", help: "a new table for every group under load", run: table::run },
+    Case { name: "memory", help: "resident bytes and allocations", run: memory::run },
+];
+
+/// The case that this program starts itself with, to be measured with nothing else in memory.
+const RESIDENT: &str = "resident";
+
+fn names() -> PossibleValuesParser {
+    let cases = CASES.iter().map(|case| PossibleValue::new(case.name).help(case.help));
+    PossibleValuesParser::new(cases.chain([PossibleValue::new(RESIDENT).hide(true)]))
+}
+
+/// Runs the cases and prints their figures: with `json` one object a line, else a table a case.
+///
+/// # Errors
+/// The figures could not be printed.
+pub fn run(args: &Args, json: bool) -> Result<(), Error> {
+    run_to(args, json, &mut std::io::stdout().lock())
+}
+
+/// The same, printed to `out`.
+///
+/// # Errors
+/// The figures could not be printed.
+pub fn run_to(args: &Args, json: bool, out: &mut dyn Write) -> Result<(), Error> {
+    if args.cases.iter().any(|name| name == RESIDENT) {
+        return memory::print_resident(out);
+    }
+    let rounds = args.rounds.unwrap_or(if args.quick { 2 } else { 5 });
+    let plan = Plan { rounds, quick: args.quick, cpus: Cpus::choose() };
+    let mut report = Report::new("steer", json, out);
+    for case in &CASES {
+        if !args.cases.is_empty() && !args.cases.iter().any(|name| name == case.name) {
+            continue;
+        }
+        match (case.run)(&plan, &mut report) {
+            Ok(()) => {}
+            Err(error @ Error::Output(_)) => return Err(error),
+            Err(error) => report.not_measured(&error)?,
+        }
+        report.end()?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,323 @@
+//! A new table for every group while packets flow: nothing lost, nothing reordered, no stall.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use base::{BURST, Nanos};
+use datapath::counters::DispatchEvent;
+use datapath::message::Moving;
+use datapath::{Job, Verdict, Worker};
+use shm::Frame;
+use sys::clock::{TscRate, now, tsc};
+
+use super::Plan;
+use crate::error::{Error, OrNeeds};
+use crate::figure::{Figure, Target};
+use crate::flows::{FLOWS, Packets, SEED, SplitMix, numbers};
+use crate::place::{cpu_time, on_cpu};
+use crate::report::Report;
+use crate::rig::{Rig, RigConfig, hire, policy};
+
+const WORKERS: usize = 4;
+const PACKETS_PER_SECOND: f64 = 1e6;
+
+/// What the issue allows a policy change to take the data loop away.
+const STALL: Nanos = Nanos::from_micros(100);
+
+/// Checks that every flow's packets come in the order in which they were sent.
+struct InOrder {
+    seen: Arc<Seen>,
+}
+
+/// By flow the number of its last packet, and how many came too late.
+struct Seen {
+    last: Vec<AtomicU32>,
+    reordered: AtomicU64,
+}
+
+impl Job for InOrder {
+    #[inline]
+    fn packet(&mut self, frame: &mut Frame, _: Nanos) -> Verdict {
+        let found = numbers(frame.bytes())
+            .and_then(|(flow, number)| Some((self.seen.last.get(flow as usize)?, number)));
+        if let Some((last, number)) = found {
+            // The flow is this worker's alone until it is handed over, and rings order that.
+            if number <= last.load(Ordering::Relaxed) {
+                self.seen.reordered.fetch_add(1, Ordering::Relaxed);
+            }
+            last.store(number, Ordering::Relaxed);
+        }
+        Verdict::Consume
+    }
+
+    fn detach(&mut self, _: Moving, _: Nanos) -> bool {
+        true
+    }
+
+    fn attach(&mut self, _: Moving, _: Nanos) {}
+}
+
+/// Durations of the data loop's turns.
+struct Durations {
+    /// By hundred nanoseconds; the last one is everything longer.
+    counts: Vec<u64>,
+    longest: Nanos,
+    /// Longer than [`STALL`] by the clock.
+    long: u64,
+    /// Longer than [`STALL`] by the thread's own CPU time.
+    long_of_own: u64,
+}
+
+impl Durations {
+    fn new() -> Self {
+        Self { counts: vec![0; 20_000], longest: Nanos::ZERO, long: 0, long_of_own: 0 }
+    }
+
+    fn note(&mut self, length: Nanos) {
+        let last = self.counts.len() - 1;
+        self.counts[((length.0 / 100) as usize).min(last)] += 1;
+        self.longest = self.longest.max(length);
+    }
+
+    /// Microseconds that a share of `share` of the turns stays below.
+    fn quantile_us(&self, share: f64) -> f64 {
+        let all: u64 = self.counts.iter().sum();
+        let mut left = (all as f64 * (1.0 - share)) as u64;
+        for (index, &count) in self.counts.iter().enumerate().rev() {
+            if count > left {
+                return (index + 1) as f64 / 10.0;
+            }
+            left -= count;
+        }
+        0.0
+    }
+}
+
+/// One round.
+struct Outcome {
+    without: Durations,
+    with: Durations,
+    offered: u64,
+    unsent: u64,
+    lost: u64,
+    reordered: u64,
+    change: Nanos,
+}
+
+pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
+    let count = plan.pick(FLOWS, FLOWS / 10);
+    let two = plan.cpus.are_two();
+    report.begin(
+        "table",
+        &format!(
+            "generator and dispatcher on one thread on CPU {}, {WORKERS} workers on one thread on \
+             CPU {}; 1 Mi groups, {count} flows by lot, 1 Mpps of UDP packets with flow and \
+             number in them, open loop by the time-stamp counter over a wire in memory; sticky -> \
+             modulo -> sticky. A turn is the dispatcher's step with the change itself. Long turns \
+             are counted twice: by the clock, and by the thread's own CPU time, in which others \
+             that share the CPU do not show.",
+            plan.cpus.server, plan.cpus.client
+        ),
+    )?;
+    let packets = Packets::new(count, SEED, &[0; 16]);
+    let window = plan.pick(Nanos::from_millis(400), Nanos::from_millis(100));
+    let mut outcomes = Vec::new();
+    for round in 0..plan.rounds {
+        report.progress(format_args!("round {} of {}", round + 1, plan.rounds));
+        outcomes.push(one_round(plan, &packets, window)?);
+    }
+    let of = |value: fn(&Outcome) -> f64| outcomes.iter().map(value).collect::<Vec<f64>>();
+    let exactly_none = |metric: &str, samples: Vec<f64>| {
+        // One is too many, in whichever round: the sum, not the median.
+        Figure::new(metric, "packets", &[samples.iter().sum()]).target(Target::AtMost(0.0))
+    };
+    let lost = exactly_none("lost, all rounds", of(|round| round.lost as f64));
+    let unsent: u64 = outcomes.iter().map(|round| round.unsent).sum();
+    let lost = if unsent == 0 {
+        lost
+    } else {
+        lost.note(format!("{unsent} more were never offered: no frame was free"))
+    };
+    report.figure(lost)?;
+    report.figure(exactly_none("reordered, all rounds", of(|round| round.reordered as f64)))?;
+    let offered = of(|round| round.offered as f64 / 1e3);
+    report.figure(Figure::new("offered", "thousand packets", &offered))?;
+    for (name, value) in [
+        ("p99.9", (|turns| turns.quantile_us(0.999)) as fn(&Durations) -> f64),
+        ("longest", |turns| turns.longest.as_micros_f64()),
+    ] {
+        let with: Vec<f64> = outcomes.iter().map(|round| value(&round.with)).collect();
+        let without: Vec<f64> = outcomes.iter().map(|round| value(&round.without)).collect();
+        let figure = Figure::new(format!("{name} turn during the change"), "us", &with);
+        report.figure(figure.against("without a change", &with, &without))?;
+    }
+    let own = of(|round| round.with.long_of_own as f64);
+    let (long, long_without): (u64, u64) = outcomes
+        .iter()
+        .map(|round| (round.with.long, round.without.long))
+        .fold((0, 0), |sum, next| (sum.0 + next.0, sum.1 + next.1));
+    report.figure(
+        Figure::new("turns over 100 us by their own work, all rounds", "", &[own.iter().sum()])
+            .target(Target::AtMost(0.0))
+            .note(format!("by the clock: {long}, and {long_without} without a change")),
+    )?;
+    report.figure(Figure::new("a change, begin to end", "ms", &of(|r| r.change.0 as f64 / 1e6)))?;
+    if !two {
+        report.figure(Figure::missing("placement", "one CPU only: the two threads share it"))?;
+    }
+    Ok(())
+}
+
+fn one_round(plan: &Plan, packets: &Packets, window: Nanos) -> Result<Outcome, Error> {
+    let config = RigConfig {
+        frames: 16_384,
+        ring: 8192,
+        hold_packets: 8192,
+        ..RigConfig::default()
+    };
+    let seen = Arc::new(Seen {
+        last: (0..packets.len()).map(|_| AtomicU32::new(0)).collect(),
+        reordered: AtomicU64::new(0),
+    });
+    let stop = AtomicBool::new(false);
+    let cpus = plan.cpus;
+    std::thread::scope(|scope| {
+        let (give, take) = std::sync::mpsc::channel::<Worker<InOrder>>();
+        let stop = &stop;
+        let workers = scope.spawn(move || {
+            sys::thread::pin(cpus.client).or_needs("place on that CPU")?;
+            let mut workers: Vec<_> = take.iter().take(WORKERS).collect();
+            while !stop.load(Ordering::Relaxed) {
+                let time = now();
+                let messages: usize = workers.iter_mut().map(|worker| worker.step(time).messages).sum();
+                if messages == 0 && !cpus.are_two() {
+                    sys::thread::sched_yield();
+                }
+            }
+            Ok(())
+        });
+        let result = on_cpu(cpus.server, || {
+            let mut rig = Rig::new(&config)?;
+            for _ in 0..WORKERS {
+                let worker = hire(&mut rig.dispatcher, InOrder { seen: Arc::clone(&seen) })?;
+                // A thread that is gone shows when it is joined.
+                let _ = give.send(worker);
+            }
+            Load::new(&mut rig, packets).round(window, &seen)
+        });
+        stop.store(true, Ordering::Relaxed);
+        workers.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        result
+    })
+}
+
+/// One packet a microsecond, whatever happens, and the loop that must keep up.
+struct Load<'a> {
+    rig: &'a mut Rig,
+    packets: &'a Packets,
+    numbers: Vec<u32>,
+    random: SplitMix,
+    rate: TscRate,
+    start: u64,
+    due_before: u64,
+    offered: u64,
+    unsent: u64,
+    /// CPU time and clock at some earlier turn: what a long turn is compared with.
+    checked: (Nanos, Nanos),
+}
+
+impl<'a> Load<'a> {
+    fn new(rig: &'a mut Rig, packets: &'a Packets) -> Self {
+        Self {
+            rig,
+            packets,
+            numbers: vec![0; packets.len()],
+            random: SplitMix(SEED),
+            rate: TscRate::calibrate(Nanos::from_millis(20)),
+            start: 0,
+            due_before: 0,
+            offered: 0,
+            unsent: 0,
+            checked: (Nanos::ZERO, Nanos::ZERO),
+        }
+    }
+
+    fn round(mut self, window: Nanos, seen: &Seen) -> Result<Outcome, Error> {
+        let groups = self.rig.dispatcher.steering().table().len();
+        let mut discard = Durations::new();
+        self.start = tsc();
+        self.turns_until(now() + window, &mut discard);
+        let mut without = Durations::new();
+        self.turns_until(now() + window, &mut without);
+        let mut with = Durations::new();
+        let began = now();
+        for name in ["modulo", "sticky"] {
+            let steer = policy(name, groups)?;
+            self.turn(&mut with, |rig| rig.dispatcher.steering_mut().control_mut().0.set_policy(steer));
+            let end = now() + Nanos::from_secs(5);
+            while !self.rig.dispatcher.steering().is_settled() && now() < end {
+                self.turn(&mut with, |_| ());
+            }
+        }
+        let change = now().since(began);
+        self.turns_until(began + window.max(change), &mut with);
+        // Everything that is under way arrives, or is lost.
+        let end = now() + Nanos::from_secs(2);
+        while self.rig.outstanding() > 0 && now() < end {
+            self.rig.dispatcher.step(now());
+        }
+        let arrived = self.rig.dispatcher.counters().get(DispatchEvent::Consumed);
+        Ok(Outcome {
+            without,
+            with,
+            offered: self.offered,
+            unsent: self.unsent,
+            lost: self.offered.saturating_sub(arrived),
+            reordered: seen.reordered.load(Ordering::Relaxed),
+            change,
+        })
+    }
+
+    fn turns_until(&mut self, end: Nanos, durations: &mut Durations) {
+        self.checked = (cpu_time(), now());
+        while now() < end {
+            for _ in 0..16 {
+                self.turn(durations, |_| ());
+            }
+        }
+    }
+
+    /// Offers what is due and lets the dispatcher take one step, preceded by `change`.
+    fn turn(&mut self, durations: &mut Durations, change: impl FnOnce(&mut Rig)) {
+        let elapsed = tsc().wrapping_sub(self.start) as f64 / self.rate.ticks_per_second();
+        let due = (elapsed * PACKETS_PER_SECOND) as u64;
+        let wanted = (due.saturating_sub(self.due_before) as usize).min(BURST);
+        let Self { packets, numbers, random, rig, .. } = self;
+        let time = now();
+        let sent = rig.offer(wanted, time, |frame| {
+            let flow = (((random.next() >> 32) * packets.len() as u64) >> 32) as usize;
+            numbers[flow] += 1;
+            packets.write_numbered(flow, numbers[flow], frame);
+        });
+        self.due_before += wanted as u64;
+        self.offered += sent as u64;
+        self.unsent += (wanted - sent) as u64;
+        let before = now();
+        change(self.rig);
+        self.rig.dispatcher.step(before);
+        let after = now();
+        let length = after.since(before);
+        durations.note(length);
+        if length > STALL {
+            durations.long += 1;
+            let cpu = cpu_time();
+            let (cpu_before, clock_before) = self.checked;
+            // What the clock showed and the thread did not get, at most all of it in this turn.
+            let taken = after.since(clock_before).since(cpu.since(cpu_before));
+            durations.long_of_own += u64::from(length.since(taken) > STALL);
+            self.checked = (cpu, now());
+        } else if after.since(self.checked.1) > Nanos::from_millis(1) {
+            self.checked = (cpu_time(), now());
+        }
+    }
+}

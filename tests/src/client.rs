@@ -1,0 +1,134 @@
+//! Many UDP flows from kernel sockets, each of which checks every reply that it gets.
+
+use std::io::ErrorKind;
+use std::net::{SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+
+/// Connected sockets, each a flow, with the number of the next request and of the next reply.
+#[derive(Debug)]
+pub struct Flows {
+    flows: Vec<Flow>,
+    /// Replies whose number was lower than one that had come before.
+    pub reordered: u64,
+    /// Replies that were not what was sent.
+    pub corrupt: u64,
+    /// Replies received.
+    pub received: u64,
+    /// Requests sent.
+    pub sent: u64,
+}
+
+#[derive(Debug)]
+struct Flow {
+    socket: UdpSocket,
+    sent: u64,
+    highest: Option<u64>,
+    received: u64,
+}
+
+impl Flows {
+    /// `count` flows from addresses of `local`'s family to `server`. Call it inside the client's
+    /// namespace.
+    ///
+    /// # Panics
+    /// The sockets cannot be made.
+    pub fn new(count: usize, local: SocketAddr, server: SocketAddr) -> Self {
+        let open = |_| {
+            let socket = UdpSocket::bind(local).expect("an ephemeral port is free");
+            socket.connect(server).expect("the wire leads there");
+            socket.set_nonblocking(true).expect("a UDP socket can be");
+            Flow { socket, sent: 0, highest: None, received: 0 }
+        };
+        let flows = (0..count).map(open).collect();
+        Self { flows, reordered: 0, corrupt: 0, received: 0, sent: 0 }
+    }
+
+    /// One request on every flow: a number, and bytes that depend on it.
+    ///
+    /// # Panics
+    /// A socket refuses for a reason that is no passing one.
+    pub fn send_all(&mut self) {
+        for flow in &mut self.flows {
+            match flow.socket.send(&payload(flow.sent)) {
+                Ok(_) => {
+                    flow.sent += 1;
+                    self.sent += 1;
+                }
+                // A port unreachable from before the daemon was there; the next one counts.
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) => panic!("cannot send: {error}"),
+            }
+        }
+    }
+
+    /// Takes all replies that are there.
+    pub fn receive_all(&mut self) {
+        let mut bytes = [0; 256];
+        for flow in &mut self.flows {
+            while let Ok(len) = flow.socket.recv(&mut bytes) {
+                self.received += 1;
+                flow.received += 1;
+                let number =
+                    bytes[..len].first_chunk().map_or(u64::MAX, |n| u64::from_be_bytes(*n));
+                if bytes[..len] != payload(number) {
+                    self.corrupt += 1;
+                }
+                if flow.highest.is_some_and(|highest| number < highest) {
+                    self.reordered += 1;
+                }
+                flow.highest = flow.highest.max(Some(number));
+            }
+        }
+    }
+
+    /// Requests and replies until `rounds` requests per flow are sent, never more than
+    /// `window` unanswered per flow; then waits for the last replies.
+    pub fn run(&mut self, rounds: usize, window: u64) {
+        for _ in 0..rounds {
+            self.send_all();
+            let began = Instant::now();
+            loop {
+                self.receive_all();
+                if self.sent - self.received <= window * self.flows.len() as u64
+                    || began.elapsed() > Duration::from_millis(500)
+                {
+                    break;
+                }
+            }
+        }
+        self.settle();
+    }
+
+    /// Waits until every request is answered, or for a second without any reply.
+    pub fn settle(&mut self) {
+        let (mut last, mut since) = (self.received, Instant::now());
+        while self.received < self.sent && since.elapsed() < Duration::from_secs(1) {
+            self.receive_all();
+            if self.received != last {
+                (last, since) = (self.received, Instant::now());
+            }
+        }
+    }
+
+    /// Asserts that every request was answered once, in order, unharmed.
+    ///
+    /// # Panics
+    /// If not.
+    pub fn assert_perfect(&self) {
+        let Self { flows: _, reordered, corrupt, received, sent } = self;
+        assert!(*sent > 0, "nothing was sent");
+        assert_eq!(
+            (*reordered, *corrupt, *received),
+            (0, 0, *sent),
+            "reordered, corrupt, received"
+        );
+    }
+}
+
+fn payload(number: u64) -> Vec<u8> {
+    let len = 16 + (number % 64) as usize;
+    let mut bytes = vec![number as u8 ^ 0x5a; len];
+    bytes[..8].copy_from_slice(&number.to_be_bytes());
+    bytes
+}

@@ -1,0 +1,148 @@
+//! Real packets between the Linux kernel and the daemon, over every kind of port.
+
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use testbed::{Testbed, TestbedConfig};
+use whole::{Daemon, Flows, run};
+
+fn bed(config: TestbedConfig) -> Testbed {
+    Testbed::new(config).expect("this test needs root and the ip command")
+}
+
+fn echo_config(port: &str, more: &str) -> String {
+    format!("ports = [{port:?}]\nlisten = [\"udp:10.77.0.2:7\"]\n{more}")
+}
+
+fn echo_is_perfect(bed: &Testbed, flows: usize, rounds: usize) {
+    let echoed = bed.client().enter(|| {
+        let local = "10.77.0.1:0".parse().expect("an address");
+        let mut flows = Flows::new(flows, local, "10.77.0.2:7".parse().expect("an address"));
+        flows.run(rounds, 1);
+        flows
+    });
+    echoed.expect("the client's namespace is there").assert_perfect();
+}
+
+#[test]
+fn xdp_native_and_generic_echo_to_the_kernel_fused_and_threaded() {
+    for port in ["xdp:veth0,mode=native", "xdp:veth0,mode=generic"] {
+        for arrangement in ["fused", "threads"] {
+            let bed = bed(TestbedConfig::default());
+            let workers = format!("[workers]\ncount = 3\narrangement = {arrangement:?}\n");
+            let daemon = Daemon::start(bed.server(), &echo_config(port, &workers));
+            echo_is_perfect(&bed, 40, 25);
+            assert_eq!(daemon.counter("dispatched_packets"), 1000, "{port} {arrangement}");
+            assert_eq!(daemon.counter("drop_bad_checksum"), 0);
+        }
+    }
+}
+
+#[test]
+fn a_queue_other_than_the_first_is_served_too() {
+    let bed = bed(TestbedConfig { queues: 2, ..TestbedConfig::default() });
+    let config = "ports = [\"xdp:veth0@0\", \"xdp:veth0@1\"]\nlisten = [\"udp:10.77.0.2:7\"]\n";
+    let _daemon = Daemon::start(bed.server(), config);
+    echo_is_perfect(&bed, 40, 10);
+}
+
+#[test]
+fn a_packet_socket_serves_an_address_that_the_kernel_does_not_have() {
+    let bed = bed(TestbedConfig { static_neighbours: false, ..TestbedConfig::default() });
+    let mut flush = bed.server().command("ip");
+    let (status, _, said) = run(flush.args(["addr", "flush", "dev", "veth0"]));
+    assert!(status.success(), "{said}");
+    let daemon = Daemon::start(bed.server(), &echo_config("af_packet:veth0", ""));
+    echo_is_perfect(&bed, 10, 10);
+    assert!(daemon.counter("arp_answered") >= 1, "somebody had to answer ARP");
+}
+
+#[test]
+fn a_tap_joins_the_daemon_to_the_kernel_of_its_own_host() {
+    let bed = bed(TestbedConfig::default());
+    let config = "ports = [\"tap:tap7,address=10.99.0.1/24,up\"]\nlisten = [\"udp:10.99.0.2:7\"]\n";
+    let daemon = Daemon::start(bed.server(), config);
+    let echoed = bed.server().enter(|| {
+        let local = "10.99.0.1:0".parse().expect("an address");
+        let mut flows = Flows::new(10, local, "10.99.0.2:7".parse().expect("an address"));
+        flows.run(10, 1);
+        flows
+    });
+    echoed.expect("the server's namespace is there").assert_perfect();
+    assert!(daemon.counter("arp_answered") >= 1);
+}
+
+#[test]
+fn ipv6_is_echoed_as_ipv4_is() {
+    let bed = bed(TestbedConfig { ipv6: true, ..TestbedConfig::default() });
+    let address = bed.server().ipv6();
+    let config = format!("ports = [\"xdp:veth0\"]\nlisten = [\"udp:[{address}]:7\"]\n");
+    let _daemon = Daemon::start(bed.server(), &config);
+    let client = bed.client().ipv6();
+    let echoed = bed.client().enter(|| {
+        let mut flows = Flows::new(10, (client, 0).into(), (address, 7).into());
+        flows.run(10, 1);
+        flows
+    });
+    echoed.expect("the client's namespace is there").assert_perfect();
+}
+
+#[test]
+fn partial_checksums_of_a_kernel_peer_are_dropped_unless_the_link_is_trusted() {
+    let bed = bed(TestbedConfig { offloads: true, ..TestbedConfig::default() });
+    {
+        let daemon = Daemon::start(bed.server(), &echo_config("xdp:veth0", ""));
+        let sent = bed.client().enter(|| {
+            let local = "10.77.0.1:0".parse().expect("an address");
+            let mut flows = Flows::new(1, local, "10.77.0.2:7".parse().expect("an address"));
+            flows.run(3, 1);
+            flows.received
+        });
+        assert_eq!(sent.expect("the namespace is there"), 0);
+        assert_eq!(daemon.counter("drop_bad_checksum"), 3);
+    }
+    let _daemon = Daemon::start(bed.server(), &echo_config("xdp:veth0", "trust_link = true\n"));
+    echo_is_perfect(&bed, 5, 5);
+}
+
+#[test]
+fn what_is_not_ours_stays_with_the_kernel_while_the_daemon_runs_and_all_does_after_it() {
+    let bed = bed(TestbedConfig::default());
+    let kernel_echo = |port: u16, requests: usize| {
+        let server = bed.server().enter(move || {
+            let socket = UdpSocket::bind(("10.77.0.2", port)).expect("the port is free");
+            socket.set_read_timeout(Some(Duration::from_secs(5))).expect("no zero");
+            socket
+        });
+        let socket = server.expect("the server's namespace is there");
+        std::thread::spawn(move || {
+            let mut bytes = [0; 256];
+            for _ in 0..requests {
+                let Ok((len, from)) = socket.recv_from(&mut bytes) else { return };
+                let _ = socket.send_to(&bytes[..len], from);
+            }
+        })
+    };
+    let ask = |port: u16| {
+        let perfect = bed.client().enter(move || {
+            let local = "10.77.0.1:0".parse().expect("an address");
+            let mut flows = Flows::new(5, local, ([10, 77, 0, 2], port).into());
+            flows.run(4, 1);
+            flows
+        });
+        perfect.expect("the client's namespace is there").assert_perfect();
+    };
+    let mut daemon = Daemon::start(bed.server(), &echo_config("xdp:veth0", ""));
+    let thread = kernel_echo(9, 20);
+    ask(9);
+    thread.join().expect("the kernel's echo has ended");
+    assert_eq!(daemon.counter("rx_packets"), 0, "port 9 is not ours and must not reach us");
+    daemon.signal(rustix::process::Signal::KILL);
+    daemon.wait();
+    let thread = kernel_echo(7, 20);
+    ask(7);
+    thread.join().expect("the kernel's echo has ended");
+    // And the daemon comes back at once, as if nothing had been.
+    let _daemon = Daemon::start(bed.server(), &echo_config("xdp:veth0", ""));
+    echo_is_perfect(&bed, 5, 5);
+}
