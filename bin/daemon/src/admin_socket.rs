@@ -14,6 +14,7 @@ use std::sync::mpsc::{Sender, SyncSender, sync_channel};
 use std::time::Duration;
 
 use admin::{Command, LINE_BYTES_MAX, Reply, ReplyBody, Request};
+use base::WorkerId;
 use policy::{Entry, table_text};
 
 use crate::failure::Failure;
@@ -187,10 +188,23 @@ fn answer(line: &str, asks: &Asks) -> ReplyBody {
     }
     match request.command {
         Command::SteerLoad { table } => match table_text::import(&table) {
-            Ok(entries) => asks.ask(Question::Load(entries)),
+            Ok(entries) => load(entries, asks),
             Err(wrong) => error(&wrong.to_string()),
         },
         command => asks.ask(Question::Command(command)),
+    }
+}
+
+/// A table of a million owners is looked through here, not in the loop.
+fn load(owners: Vec<Entry>, asks: &Asks) -> ReplyBody {
+    let ReplyBody::Status(status) = asks.ask(Question::Command(Command::Status)) else {
+        return error("the daemon did not say which workers it has");
+    };
+    let active = status.workers.iter().filter(|worker| worker.state == "active");
+    let active: Vec<WorkerId> = active.map(|worker| WorkerId(worker.id)).collect();
+    match policy::check_owners(&owners, &active) {
+        Ok(()) => asks.ask(Question::Load(owners)),
+        Err(refused) => error(&refused.to_string()),
     }
 }
 

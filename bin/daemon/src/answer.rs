@@ -18,10 +18,10 @@ use crate::turn::{Export, Host};
 const FLOWS_MAX: u32 = 1024;
 
 impl Host {
-    pub(crate) fn answer(&mut self, ask: Ask, now: Nanos) {
-        let body = match &ask.question {
+    pub(crate) fn answer(&mut self, mut ask: Ask, now: Nanos) {
+        let body = match &mut ask.question {
             Question::Load(owners) => {
-                let owners = owners.clone();
+                let owners = std::mem::take(owners);
                 let (control, live) = self.dispatcher.steering_mut().control_mut();
                 done(control.load(owners, live))
             }
@@ -30,7 +30,10 @@ impl Host {
                 self.exports.push(Export { entries: Vec::with_capacity(groups), ask });
                 return;
             }
-            Question::Command(command) => self.command(command, now),
+            Question::Command(command) => {
+                let command = command.clone();
+                self.command(&command, now)
+            }
         };
         ask.reply(body);
     }

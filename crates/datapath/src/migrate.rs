@@ -65,6 +65,9 @@ pub(crate) struct Slot {
 /// A published table whose old owners have not all passed their marks.
 #[derive(Debug)]
 pub(crate) struct Transition {
+    /// Everything waits here until every old owner has passed: the table before was not obeyed
+    /// (any worker took any packet), so it does not say whose packets may be under way.
+    pub(crate) fence: Option<HoldList>,
     /// Where the repair of an abort has come; `None`: nothing to repair, or done.
     pub(crate) repair: Option<FlowGroup>,
     pub(crate) repaired: bool,
@@ -91,6 +94,8 @@ pub(crate) enum Admission {
     Send(WorkerId),
     /// Hold it in the list of this slot.
     Hold(usize),
+    /// Hold it in the transition's fence.
+    Fence,
     /// No hand-over concerns it: the table, and then the policy, decide.
     Free,
 }
@@ -154,7 +159,10 @@ impl Migrate {
     /// What becomes of a packet of `group`.
     #[inline]
     pub(crate) fn admit(&self, group: FlowGroup, live: &OwnerTable, old: &OwnerTable) -> Admission {
-        if self.transition.is_some() {
+        if let Some(transition) = &self.transition {
+            if transition.fence.is_some() {
+                return Admission::Fence;
+            }
             return self.admit_in_transition(group, live, old);
         }
         if self.singles > 0 && live.entry(group).is_moving() {
@@ -224,10 +232,19 @@ impl Migrate {
     }
 
     /// Starts a transition and opens a barrier for each of `owners`.
-    pub(crate) fn begin_epoch(&mut self, owners: impl Iterator<Item = WorkerId>, now: Nanos) {
+    pub(crate) fn begin_epoch(
+        &mut self,
+        owners: impl Iterator<Item = WorkerId>,
+        fence: bool,
+        now: Nanos,
+    ) {
         debug_assert!(self.is_quiet(), "control publishes only when nothing moves");
         self.epoch = self.epoch.next();
-        self.transition = Some(Transition { repair: None, repaired: false });
+        self.transition = Some(Transition {
+            fence: fence.then_some(HoldList::EMPTY),
+            repair: None,
+            repaired: false,
+        });
         for owner in owners {
             let asked = Move { group: FlowGroup(0), from: owner, to: owner };
             self.open(self.epoch_slot(owner), asked, now);

@@ -254,6 +254,7 @@ impl Steering {
         match self.migrate.admit(group, &self.live, &self.shadow) {
             Admission::Send(worker) => self.send_or_drop(frame, worker, ground),
             Admission::Hold(slot) => self.hold(frame, slot, ground),
+            Admission::Fence => self.fence(frame, ground),
             Admission::Free => self.deliver(frame, group, ground),
         }
     }
@@ -445,7 +446,7 @@ impl Steering {
             // A retiring worker owns nothing, and nothing may follow its last message.
             let lanes = self.lanes.iter().flatten();
             let owners = lanes.filter(|lane| lane.state != LaneState::Retiring).map(Lane::id);
-            self.migrate.begin_epoch(owners, ground.now);
+            self.migrate.begin_epoch(owners, self.plan.fence, ground.now);
             self.progress(ground);
         }
     }

@@ -15,11 +15,10 @@
 //!
 //! Every call does bounded work: at most [`GROUPS_PER_STEP`] groups.
 
-use std::fmt;
-
 use base::{FlowGroup, Nanos, WorkerId};
 
 use crate::plan::{Move, Plan};
+use crate::refused::{PINS_MAX, Refused};
 use crate::rewrite::{Rewrite, Source};
 use crate::sample::{CoreSample, GROUPS_PER_STEP, LoadSample};
 use crate::steer::{Change, GroupState, Steer, Workers};
@@ -49,9 +48,6 @@ pub enum Placement {
     Move(Move),
 }
 
-/// Pins at once, at most.
-pub const PINS_MAX: usize = 4096;
-
 /// Moves that one tick asks for to restore pins, at most.
 const PIN_MOVES_PER_TICK: usize = 16;
 
@@ -74,6 +70,10 @@ pub struct Control {
     retry_at: Nanos,
     moves_in_flight: usize,
     publishing: bool,
+    /// Every worker takes any packet until the next table is published, whatever the policy.
+    leaving_shared: bool,
+    /// Workers that ended without handing anything over, until their id is used again.
+    gone: Vec<WorkerId>,
 }
 
 impl Control {
@@ -92,6 +92,8 @@ impl Control {
             retry_at: Nanos::ZERO,
             moves_in_flight: 0,
             publishing: false,
+            leaving_shared: false,
+            gone: Vec::new(),
         }
     }
 
@@ -103,7 +105,7 @@ impl Control {
     /// Whether any worker may take any packet.
     #[inline]
     pub fn shares_queue(&self) -> bool {
-        self.steer.shares_queue()
+        self.leaving_shared || self.steer.shares_queue()
     }
 
     /// The workers that may be given groups.
@@ -133,6 +135,8 @@ impl Control {
     pub fn set_workers(&mut self, active: &[WorkerId]) {
         let before = self.workers.active().to_vec();
         self.workers.set_active(active);
+        let workers = &self.workers;
+        self.gone.retain(|&worker| !workers.is_active(worker));
         self.owned.resize(self.workers.limit().max(self.owned.len()), 0);
         let left = before.iter().any(|&worker| !self.workers.is_active(worker));
         let came = self.workers.active().iter().any(|worker| !before.contains(worker));
@@ -144,26 +148,32 @@ impl Control {
         }
     }
 
+    /// A worker has ended without handing its groups over: nothing waits for it any more. Call it
+    /// before [`Control::set_workers`] without that worker.
+    pub fn worker_gone(&mut self, worker: WorkerId) {
+        if !self.gone.contains(&worker) {
+            self.gone.push(worker);
+        }
+    }
+
     /// Another policy decides from now on.
     pub fn set_policy(&mut self, steer: Box<dyn Steer>) {
+        self.leaving_shared = self.shares_queue() && !steer.shares_queue();
         self.steer = steer;
-        if self.steer.wants_rewrite(Change::Adopted) || self.rewrite.is_some() {
+        let under_way = self.rewrite.is_some();
+        if self.leaving_shared || under_way || self.steer.wants_rewrite(Change::Adopted) {
             self.want(Source::Policy);
         }
     }
 
-    /// The owners of the hashed groups are to be these.
+    /// The owners of the hashed groups are to be these. What names a worker that is not active is
+    /// left to the policy; [`check_owners`] finds that out before, off the data loop.
     ///
     /// # Errors
-    /// Another number of groups, or a worker that is not active.
+    /// Another number of groups.
     pub fn load(&mut self, owners: Vec<Entry>, live: &OwnerTable) -> Result<(), Refused> {
         if owners.len() != live.groups() as usize {
             return Err(Refused::Groups { given: owners.len(), have: live.groups() });
-        }
-        let stranger =
-            |entry: &Entry| entry.owner().filter(|&owner| !self.workers.is_active(owner));
-        if let Some(worker) = owners.iter().find_map(stranger) {
-            return Err(Refused::Worker(worker));
         }
         self.want(Source::Loaded(owners));
         Ok(())
@@ -218,11 +228,19 @@ impl Control {
             return None;
         }
         let entry = live.entry(group);
-        let pinned = self.pinned(group);
-        let chosen = pinned.unwrap_or_else(|| self.steer.place(group, &self.workers, now));
+        let resting = entry.owner().filter(|owner| entry.is_idle() && !self.gone.contains(owner));
+        let chosen = match (self.pinned(group), resting) {
+            (Some(worker), _) => worker,
+            (None, Some(owner)) if self.workers.is_active(owner) => {
+                self.steer.wake(group, owner, &self.workers, now)
+            }
+            (None, _) => self.steer.place(group, &self.workers, now),
+        };
         match entry.owner() {
-            Some(owner) if entry.is_idle() && self.workers.is_active(owner) => {
-                let settled = self.rewrite.is_none() && !self.publishing;
+            // A leaving owner too: what it has of the group must be handed over like any other's.
+            Some(owner) if resting.is_some() => {
+                // A wanted rewrite waits for hand-overs to end: begin no more of them.
+                let settled = self.rewrite.is_none() && self.wanted.is_none() && !self.publishing;
                 if owner != chosen && settled && !entry.is_moving() {
                     self.moves_in_flight += 1;
                     return Some(Placement::Move(Move { group, from: owner, to: chosen }));
@@ -411,8 +429,7 @@ impl Control {
     ) {
         let Self { steer, workers, homes, pins, rewrite, .. } = self;
         let Some(rewrite) = rewrite else { return };
-        let homes_of = |group: FlowGroup| homes[group.index()].owner();
-        if rewrite.census_step(live, workers, homes_of) {
+        if rewrite.census_step(live, workers, homes) {
             if rewrite.census_done() {
                 steer.begin_rewrite(rewrite.census(), workers);
             }
@@ -430,6 +447,7 @@ impl Control {
             self.owned.resize(self.workers.limit().max(self.owned.len()), 0);
             self.publishing = true;
             plan.publish = true;
+            plan.fence = std::mem::take(&mut self.leaving_shared);
         }
     }
 
@@ -474,47 +492,6 @@ impl Control {
         }
     }
 }
-
-/// A request that cannot be carried out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
-    /// A loaded table has another number of groups.
-    Groups {
-        /// In the table given.
-        given: usize,
-        /// In the table in use.
-        have: u32,
-    },
-    /// The worker is not active.
-    Worker(WorkerId),
-    /// There is no such group.
-    NoGroup(FlowGroup),
-    /// Too many pins.
-    Pins,
-}
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Groups { given, have } => write!(
-                f,
-                "the table has {given} groups and the daemon {have}: export one from this daemon, \
-                 or start it with `groups = {given}`"
-            ),
-            Self::Worker(worker) => {
-                write!(f, "worker {worker} is not active: see `calisto status`")
-            }
-            Self::NoGroup(group) => {
-                write!(f, "there is no group {group}: see `calisto steer show`")
-            }
-            Self::Pins => {
-                write!(f, "{PINS_MAX} pins are in force and no more are possible: unpin some")
-            }
-        }
-    }
-}
-
-impl std::error::Error for Refused {}
 
 #[cfg(test)]
 mod tests;

@@ -12,6 +12,7 @@ pub mod overrides;
 pub mod plan;
 /// How good a table is: moved flows, balance, sharing.
 pub mod quality;
+mod refused;
 mod rewrite;
 /// What the shell has measured.
 pub mod sample;
@@ -22,9 +23,10 @@ pub mod table;
 /// The owner table as text.
 pub mod table_text;
 
-pub use control::{Control, ControlConfig, Placement, Refused};
+pub use control::{Control, ControlConfig, Placement};
 pub use overrides::Overrides;
 pub use plan::{Move, Plan};
+pub use refused::{PINS_MAX, Refused, check_owners};
 pub use sample::{CoreSample, GroupLoad, LoadSample, WorkerSample};
 pub use steer::{Steer, SteerConfig, UnknownPolicy, Workers};
 pub use table::{Entry, GroupCountError, OwnerTable};

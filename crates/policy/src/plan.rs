@@ -9,6 +9,10 @@ pub struct Plan {
     pub moves: Vec<Move>,
     /// The shadow table is complete: publish it as the next epoch.
     pub publish: bool,
+    /// The table to publish replaces one that nobody read (every worker took any packet), so the
+    /// packets of a flow may wait in any ring: no packet may be dispatched by the new table before
+    /// every worker has passed its mark.
+    pub fence: bool,
 }
 
 /// One group changes its owner.
@@ -25,8 +29,9 @@ pub struct Move {
 impl Plan {
     /// Empties the plan and keeps its memory.
     pub fn clear(&mut self) {
-        let Self { moves, publish } = self;
+        let Self { moves, publish, fence } = self;
         moves.clear();
         *publish = false;
+        *fence = false;
     }
 }

@@ -44,18 +44,23 @@ impl Rewrite {
         &mut self,
         live: &OwnerTable,
         workers: &Workers,
-        home: impl Fn(FlowGroup) -> Option<WorkerId>,
+        homes: &[Entry],
     ) -> bool {
         if self.counted >= live.len() {
             return false;
         }
         let end = (self.counted + GROUPS_PER_STEP).min(live.len());
-        for group in (self.counted as u32..end as u32).map(FlowGroup) {
-            let entry = live.entry(group);
-            if !stays_idle(entry, workers) {
-                let state = GroupState { group, owner: entry.owner(), home: home(group) };
-                self.census.count(state, workers);
-            }
+        let range = self.counted..end;
+        let groups = (self.counted as u32..).map(FlowGroup);
+        let entries = live.entries()[range.clone()].iter().zip(&homes[range]);
+        for (group, (entry, home)) in groups.zip(entries) {
+            let state = GroupState {
+                group,
+                owner: entry.owner(),
+                home: home.owner(),
+                idle: entry.is_idle(),
+            };
+            self.census.count(state, workers);
         }
         self.counted = if end == live.len() { usize::MAX } else { end };
         true
@@ -85,10 +90,6 @@ impl Rewrite {
             let (owner, home) = (entry.owner(), homes[group.index()].owner());
             let new = if let Some(worker) = pinned(group).or_else(|| self.loaded(group, workers)) {
                 Some(worker)
-            } else if stays_idle(entry, workers) {
-                shadow.set(group, entry);
-                self.owned[entry.owner().map_or(0, WorkerId::index)] += 1;
-                continue;
             } else if group.0 >= live.groups() {
                 // A virtual group follows its pin; while it has none, it stays if it can.
                 owner.filter(|&owner| workers.is_active(owner)).or_else(|| {
@@ -96,16 +97,21 @@ impl Rewrite {
                     workers.active().get(group.index() % workers.active().len().max(1)).copied()
                 })
             } else {
-                decide(GroupState { group, owner, home })
+                decide(GroupState { group, owner, home, idle: entry.is_idle() })
             };
-            shadow.set(group, new.map_or(Entry::UNOWNED, Entry::owned_by));
-            let Some(new) = new else { continue };
+            let Some(new) = new else {
+                shadow.set(group, Entry::UNOWNED);
+                continue;
+            };
+            let still_idle = entry.is_idle() && owner == Some(new);
+            shadow.set(group, Entry::owned_by(new).with_idle(still_idle));
             if let Some(count) = self.owned.get_mut(new.index()) {
                 *count += 1;
             }
-            // A group driven away by its owner's leaving keeps its home; any other change is meant.
-            let driven_away = owner.is_some_and(|owner| !workers.is_active(owner));
-            if home.is_none() || (owner != Some(new) && !driven_away) {
+            // A group whose home is away keeps it, wherever it stays meanwhile; any other change
+            // is meant.
+            let home_is_away = home.is_some_and(|home| !workers.is_active(home));
+            if home.is_none() || (owner != Some(new) && !home_is_away) {
                 homes[group.index()] = Entry::owned_by(new);
             }
         }
@@ -138,9 +144,4 @@ impl Rewrite {
         };
         owners.get(group.index())?.owner().filter(|&owner| workers.is_active(owner))
     }
-}
-
-/// An idle group of an active worker stays where it is: it is placed anew when it wakes.
-fn stays_idle(entry: Entry, workers: &Workers) -> bool {
-    entry.is_idle() && entry.owner().is_some_and(|owner| workers.is_active(owner))
 }

@@ -12,8 +12,7 @@ mod modulo;
 mod prefilled;
 mod shared;
 mod sticky;
-
-use std::fmt;
+mod unknown;
 
 use base::{FlowGroup, Nanos, WorkerId};
 
@@ -22,6 +21,7 @@ use crate::sample::{CoreSample, LoadSample};
 use crate::table::OwnerTable;
 
 pub use least_movement::{Census, LeastMovement};
+pub use unknown::UnknownPolicy;
 
 /// Decides which worker owns each flow group. Asks for changes; never performs them.
 ///
@@ -30,9 +30,23 @@ pub trait Steer: Send {
     /// The name under which it is chosen.
     fn name(&self) -> &'static str;
 
-    /// A group that nobody owns (or that has been idle for long) has sent a packet. Constant
-    /// time, no allocation: this is called between two packets.
+    /// A group that nobody owns has sent a packet. Constant time, no allocation: this is called
+    /// between two packets.
     fn place(&mut self, group: FlowGroup, workers: &Workers, now: Nanos) -> WorkerId;
+
+    /// A group that has been idle for long has sent a packet; `owner` is active. Another owner
+    /// than this one costs a hand-over before the packet goes anywhere, and most flows that rest
+    /// come back, so it stays unless the policy has a reason. Constant time, no allocation.
+    fn wake(
+        &mut self,
+        group: FlowGroup,
+        owner: WorkerId,
+        workers: &Workers,
+        now: Nanos,
+    ) -> WorkerId {
+        let _ = (group, workers, now);
+        owner
+    }
 
     /// Whether `change` asks for a new table. When a worker left, a new table is made in any
     /// case: its groups must go somewhere.
@@ -78,6 +92,22 @@ pub struct GroupState {
     pub owner: Option<WorkerId>,
     /// Who owned it before its owner left, or whoever it was given to deliberately.
     pub home: Option<WorkerId>,
+    /// Whether it has been without packets for long.
+    pub idle: bool,
+}
+
+impl GroupState {
+    /// Its home, when that is another worker and there.
+    #[inline]
+    pub fn way_home(&self, workers: &Workers) -> Option<WorkerId> {
+        self.home.filter(|&home| Some(home) != self.owner && workers.is_active(home))
+    }
+
+    /// Whether its owner only keeps it for a worker that is away (when it has no way home).
+    #[inline]
+    pub fn is_guest(&self) -> bool {
+        self.home.is_some() && self.home != self.owner
+    }
 }
 
 /// Why a new table may be wanted.
@@ -203,19 +233,6 @@ pub fn by_name(name: &str, config: SteerConfig) -> Result<Box<dyn Steer>, Unknow
         unknown => return Err(UnknownPolicy(unknown.to_owned())),
     })
 }
-
-/// No policy has that name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownPolicy(String);
-
-impl fmt::Display for UnknownPolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
-        write!(f, "no steering policy is called \"{}\"; there are {}", self.0, names.join(", "))
-    }
-}
-
-impl std::error::Error for UnknownPolicy {}
 
 /// Round robin over the active workers, without a reset that would use the first one more often.
 #[derive(Clone, Debug, Default)]

@@ -29,6 +29,7 @@ impl Steering {
         // What was staged and not published is dropped with the lane's end unless shown now.
         let undone = lane.into_undone(remains.inbox);
         ground.counters.add(DispatchEvent::WorkersDied, 1);
+        self.control.worker_gone(worker);
         self.workers_changed();
         for slot in self.migrate.slots_in_use() {
             if self.migrate.slot(slot).asked.from == worker {

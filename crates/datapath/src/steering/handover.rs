@@ -1,13 +1,13 @@
 //! Hand-overs going on: marks sent, answers taken, held packets released or returned.
 
 use base::{FlowGroup, WorkerId};
-use shm::Ticket;
+use shm::{Frame, Ticket};
 
 use super::Steering;
 use crate::counters::DispatchEvent;
 use crate::ground::Ground;
 use crate::message::{Moving, ToWorker};
-use crate::migrate::Phase;
+use crate::migrate::{Migrate, Phase};
 
 impl Steering {
     /// An old owner has detached what the ticket's hand-over moves.
@@ -175,9 +175,10 @@ impl Steering {
         if self.migrate.transition.is_none() || !self.migrate.barriers_ended() {
             return;
         }
-        let Some(transition) = &self.migrate.transition else {
+        if !self.open_fence(ground) {
             return;
-        };
+        }
+        let Some(transition) = &self.migrate.transition else { return };
         if !transition.repaired {
             let first = transition.repair.unwrap_or(FlowGroup(0));
             let migrate = &self.migrate;
@@ -202,5 +203,42 @@ impl Steering {
         self.migrate.end_epoch();
         self.control.epoch_finished();
         ground.counters.add(DispatchEvent::EpochsFinished, 1);
+    }
+
+    /// Queues a packet until every old owner has passed.
+    pub(super) fn fence(&mut self, frame: Frame, ground: &mut Ground<'_>) {
+        let Migrate { hold, transition, .. } = &mut self.migrate;
+        let list = transition.as_mut().and_then(|transition| transition.fence.as_mut());
+        let Some(list) = list else { return ground.drop(frame, DispatchEvent::HoldOverflow) };
+        match hold.push_back(list, frame) {
+            Ok(()) => ground.counters.add(DispatchEvent::Held, 1),
+            Err(frame) => ground.drop(frame, DispatchEvent::HoldOverflow),
+        }
+    }
+
+    /// Every old owner is through: what waited goes to the owners, in order. True when none is
+    /// left. A worker that kept its groups keeps them here too; what it had of others' while
+    /// nobody obeyed the table was never promised an order.
+    fn open_fence(&mut self, ground: &mut Ground<'_>) -> bool {
+        loop {
+            let Migrate { hold, transition, .. } = &mut self.migrate;
+            let Some(transition) = transition else { return true };
+            let Some(list) = &mut transition.fence else { return true };
+            let Some(group) = hold.front(list).map(|frame| frame.meta().group) else {
+                transition.fence = None;
+                return true;
+            };
+            if !self.has_room_for(group, ground) {
+                return false;
+            }
+            let Migrate { hold, transition, .. } = &mut self.migrate;
+            let list = transition.as_mut().and_then(|transition| transition.fence.as_mut());
+            let Some(frame) = list.and_then(|list| hold.pop_front(list)) else { return true };
+            let is_kept = |worker: &WorkerId| self.migrate.is_kept(*worker);
+            match self.shadow.entry(group).owner().filter(is_kept) {
+                Some(keeper) => self.send_or_drop(frame, keeper, ground),
+                None => self.deliver(frame, group, ground),
+            }
+        }
     }
 }

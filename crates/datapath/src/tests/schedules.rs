@@ -249,3 +249,33 @@ fn a_worker_that_leaves_ends_only_when_its_last_packet_is_done() {
     assert_eq!(world.steering.take_retired(), [base::WorkerId(1)]);
     check(&world);
 }
+
+#[test]
+fn leaving_shared_waits_for_every_ring_because_no_table_says_where_a_flow_is() {
+    let mut world = World::new("shared", 3, 512);
+    for flow in 0..FLOWS {
+        world.packet(flow);
+    }
+    world.publish();
+    let (control, live) = world.steering.control_mut();
+    let sticky = policy("sticky", live.len());
+    control.set_policy(sticky);
+    for _ in 0..10 {
+        world.tick(Nanos::from_micros(60));
+    }
+    for flow in 0..FLOWS {
+        world.packet(flow);
+    }
+    assert_eq!(world.steering.held(), FLOWS, "no worker has passed yet");
+    // The last one to pass lets them go; the others would have overtaken its packets.
+    for worker in [0, 1] {
+        for _ in 0..3 {
+            world.step(worker);
+        }
+        world.drain(512);
+        world.tick(Nanos::from_micros(60));
+    }
+    assert_eq!(world.steering.held(), FLOWS);
+    world.settle();
+    check(&world);
+}

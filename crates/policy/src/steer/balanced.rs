@@ -1,10 +1,11 @@
 //! `balanced`: after RSS++. Like sticky, and besides a slow loop measures the load of each worker
 //! and moves few groups from those above the mean to those below.
 //!
-//! The table is seen slice by slice. One pass over it measures; the next pass moves, group by
-//! group as they come by with fresh figures, and only groups that fit: none that would put its new
-//! worker above the mean or take its old one below it by more than it was above. So a pass cannot
-//! overshoot, and two passes cannot throw the same group back and forth.
+//! The table is seen slice by slice. Some passes over it measure, until chance can no longer be
+//! mistaken for imbalance; then one pass moves, group by group as they come by with fresh figures,
+//! and only groups that fit: none that would put its new worker above the mean or take its old one
+//! below it by more than it was above. So a pass cannot overshoot, and two passes cannot throw the
+//! same group back and forth.
 
 use base::{FlowGroup, Nanos, WorkerId};
 
@@ -20,38 +21,64 @@ const TOLERANCE_SHIFT: u32 = 4;
 /// Groups moved in one pass at most: a hand-over is cheap but not free.
 const MOVES_PER_PASS: usize = 128;
 
-/// Packets that a pass must have seen before its figures mean anything.
-const PACKETS_MIN: u64 = 1_000;
+/// Standard deviations of a Poisson count that are taken for chance. With five, 64 evenly loaded
+/// workers see a false alarm in one of 50,000 measurements.
+const CHANCE: u64 = 5;
+
+/// Packets per worker at which `CHANCE` deviations are below the tolerance: 5 x sqrt(8192) is 1/18
+/// of 8192. Measuring for longer would only be slower.
+const PACKETS_PER_WORKER: u64 = 8192;
+
+/// Passes that one measurement takes at most: with less load than that, only a gross imbalance is
+/// worth anything.
+const PASSES_MAX: u64 = 64;
 
 /// Which pass is under way and what it has found.
 #[derive(Debug, Default)]
 pub(super) struct Balanced {
     turn: Turn,
     quotas: LeastMovement,
-    /// Packets of this pass, by worker id.
+    /// Packets of this measurement, by worker id. Empty: waiting for the table's start.
     load: Vec<u64>,
-    /// Packets above (positive) or below the mean that the last measuring pass found and that
-    /// the moving pass has not yet moved. Empty: this pass measures.
+    /// Whole passes in `load`.
+    passes: u64,
+    /// The group with which the next slice must start, or the pass has a hole.
+    next: usize,
+    /// Packets a pass above (positive) or below the mean that the last measurement found and
+    /// that the moving pass has not yet moved. Empty: this pass measures.
     excess: Vec<i64>,
     moves_left: usize,
 }
 
 impl Balanced {
+    fn start_over(&mut self) {
+        self.load.clear();
+        self.excess.clear();
+        self.passes = 0;
+    }
+
     /// A measuring pass has ended: whether the next one has something to move.
     fn weigh(&mut self, workers: &Workers) {
-        self.excess.clear();
-        self.moves_left = MOVES_PER_PASS;
+        self.passes += 1;
         let active = workers.active();
-        let total: u64 = active.iter().map(|worker| self.load[worker.index()]).sum();
-        let mean = total / active.len().max(1) as u64;
-        let most = active.iter().map(|worker| self.load[worker.index()]).max().unwrap_or(0);
-        if total < PACKETS_MIN || most - mean <= mean >> TOLERANCE_SHIFT {
+        let load = |worker: &WorkerId| self.load[worker.index()];
+        let mean = active.iter().map(load).sum::<u64>() / active.len().max(1) as u64;
+        if mean < PACKETS_PER_WORKER && self.passes < PASSES_MAX {
             return;
         }
-        self.excess.resize(self.load.len(), 0);
-        for worker in active {
-            self.excess[worker.index()] = self.load[worker.index()] as i64 - mean as i64;
+        let most = active.iter().map(load).max().unwrap_or(0);
+        let chance = CHANCE * mean.isqrt();
+        let passes = self.passes as i64;
+        let excess = |load: u64| (load as i64 - mean as i64) / passes;
+        if most > mean + chance.max(mean >> TOLERANCE_SHIFT) {
+            self.excess.resize(self.load.len(), 0);
+            for worker in active {
+                self.excess[worker.index()] = excess(self.load[worker.index()]);
+            }
+            self.moves_left = MOVES_PER_PASS;
         }
+        self.load.fill(0);
+        self.passes = 0;
     }
 
     /// The worker furthest below the mean that can take `packets` without passing it.
@@ -77,8 +104,7 @@ impl Steer for Balanced {
 
     fn begin_rewrite(&mut self, census: &Census, workers: &Workers) {
         // The figures of the pass under way are about a table that will be gone.
-        self.load.clear();
-        self.excess.clear();
+        self.start_over();
         self.quotas.begin(census, workers);
     }
 
@@ -93,20 +119,27 @@ impl Steer for Balanced {
         workers: &Workers,
         moves: &mut Vec<Move>,
     ) {
-        if load.first.0 == 0 || self.load.len() < workers.limit() {
-            self.load.clear();
+        let first = load.first.index();
+        if self.load.len() != workers.limit() || first != self.next {
+            // Slices were lost to a rewrite, or workers came: half a pass is no measurement.
+            self.start_over();
+            if first != 0 {
+                return;
+            }
             self.load.resize(workers.limit(), 0);
         }
-        let moving = self.excess.len() == workers.limit();
+        let moving = !self.excess.is_empty();
         for (group, seen) in (load.first.0..).map(FlowGroup).zip(&load.groups) {
             let Some(owner) = table.entry(group).plain().filter(|&owner| workers.is_active(owner))
             else {
                 continue;
             };
+            if !moving {
+                self.load[owner.index()] += u64::from(seen.packets);
+                continue;
+            }
             let packets = i64::from(seen.packets);
-            self.load[owner.index()] += u64::from(seen.packets);
-            if moving
-                && packets > 0
+            if packets > 0
                 && self.moves_left > 0
                 && self.excess[owner.index()] >= packets
                 && let Some(to) = self.taker(packets, workers)
@@ -117,13 +150,15 @@ impl Steer for Balanced {
                 moves.push(Move { group, from: owner, to });
             }
         }
-        if load.first.index() + load.groups.len() >= table.len() {
-            if moving {
-                // What was moved falsifies this pass's figures: measure afresh.
-                self.excess.clear();
-            } else {
-                self.weigh(workers);
-            }
+        self.next = first + load.groups.len();
+        if self.next < table.len() {
+            return;
+        }
+        self.next = 0;
+        if moving {
+            self.excess.clear();
+        } else {
+            self.weigh(workers);
         }
     }
 }

@@ -37,6 +37,11 @@ impl Steer for Hybrid {
         modulo_owner(group, workers)
     }
 
+    fn wake(&mut self, group: FlowGroup, _: WorkerId, workers: &Workers, now: Nanos) -> WorkerId {
+        // Who rests for long is cold again.
+        self.place(group, workers, now)
+    }
+
     fn wants_rewrite(&self, change: Change) -> bool {
         change == Change::Grown
     }

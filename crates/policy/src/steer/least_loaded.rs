@@ -33,11 +33,20 @@ impl Steer for LeastLoaded {
 
     fn place(&mut self, _: FlowGroup, workers: &Workers, _: Nanos) -> WorkerId {
         let (one, other) = (self.draw(workers), self.draw(workers));
-        let load = |worker| (workers.delay(worker), workers.queued(worker));
-        if load(other) < load(one) { other } else { one }
+        if load(other, workers) < load(one, workers) { other } else { one }
+    }
+
+    fn wake(&mut self, _: FlowGroup, owner: WorkerId, workers: &Workers, _: Nanos) -> WorkerId {
+        // The owner is one of the two: only a better worker is worth a hand-over.
+        let other = self.draw(workers);
+        if load(other, workers) < load(owner, workers) { other } else { owner }
     }
 
     fn wants_rewrite(&self, _: Change) -> bool {
         false
     }
+}
+
+fn load(worker: WorkerId, workers: &Workers) -> (Nanos, u32) {
+    (workers.delay(worker), workers.queued(worker))
 }

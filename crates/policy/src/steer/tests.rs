@@ -267,3 +267,137 @@ fn an_unknown_policy_is_refused_with_the_names_there_are() {
         );
     }
 }
+
+#[test]
+fn two_workers_that_leave_and_return_one_after_the_other_find_all_their_flows_again() {
+    let mut world = World::new("sticky", 1 << 14, 100_000, 5);
+    let before = world.live.clone();
+    for workers in [0..4, 0..3, 0..4, 0..5] {
+        world.workers(ids(workers));
+    }
+    assert_eq!(moved_share(&before, &world.live, &world.flows), 0.0);
+}
+
+#[test]
+fn a_hundred_workers_and_one_more_share_as_evenly_as_four_and_one_more() {
+    for workers in [128, 1000] {
+        let mut world = World::new("sticky", 1 << 16, 0, workers);
+        world.flows = (0..1 << 16).map(FlowHash).collect();
+        world.touch();
+        let (moved, balance) = world.workers(ids(0..=workers));
+        let ideal = 1.0 / f64::from(workers + 1);
+        assert!(moved <= 1.05 * ideal, "{workers}: {moved}");
+        assert!(balance <= 1.02, "{workers}: {balance}");
+    }
+}
+
+/// One slice of load for `world`, and the moves that it led to, carried out.
+fn observe(world: &mut World, first: u32, groups: Vec<GroupLoad>) -> usize {
+    let load = LoadSample { now: Nanos::ZERO, first: FlowGroup(first), groups };
+    let mut plan = Plan::default();
+    let World { control, live, shadow, .. } = world;
+    control.tick(&CoreSample::default(), Some(&load), live, shadow, &mut plan);
+    for &done in &plan.moves {
+        control.moved(done, live);
+    }
+    plan.moves.len()
+}
+
+#[test]
+fn balanced_does_not_take_chance_for_imbalance() {
+    // The last two never reach a measurement's full count: there only the allowance helps.
+    for (workers, packets) in [(4, 2_000), (4, 10_000), (64, 50_000), (16, 200), (64, 500)] {
+        let mut world = World::new("balanced", 4096, 0, workers);
+        world.flows = (0..4096).map(FlowHash).collect();
+        world.touch();
+        let mut state = SEED;
+        let mut moves = 0;
+        for _ in 0..1_000 {
+            let mut groups = vec![GroupLoad { packets: 0, idle: Nanos::ZERO }; 4096];
+            for _ in 0..packets {
+                groups[(splitmix(&mut state) % 4096) as usize].packets += 1;
+            }
+            moves += observe(&mut world, 0, groups);
+        }
+        assert_eq!(moves, 0, "{workers} workers, {packets} packets a pass, evenly at random");
+    }
+}
+
+#[test]
+fn balanced_finds_in_many_sparse_passes_what_no_single_one_could_show() {
+    let mut world = World::new("balanced", 4096, 0, 4);
+    world.flows = (0..4096).map(FlowHash).collect();
+    world.touch();
+    // Worker 0 gets 128 packets a pass and the others 96 each: three standard deviations, chance.
+    let mut moves = 0;
+    for pass in 0..80 {
+        let packets = |group: u32| {
+            let owner = world.live.entry(FlowGroup(group)).owner();
+            let rank = (group + pass) / 4 % 1024;
+            u32::from(rank < if owner == Some(WorkerId(0)) { 128 } else { 96 })
+        };
+        let load = |group| GroupLoad { packets: packets(group), idle: Nanos::ZERO };
+        let groups = (0..4096).map(load).collect();
+        moves += observe(&mut world, 0, groups);
+        assert!(moves == 0 || pass >= 64, "a decision on {pass} passes is a guess");
+    }
+    assert!(moves > 0, "after 64 passes it is beyond doubt");
+}
+
+#[test]
+fn balanced_never_takes_more_from_a_worker_than_it_has_above_the_mean() {
+    let mut world = World::new("balanced", 256, 0, 4);
+    world.flows = (0..256).map(FlowHash).collect();
+    world.touch();
+    let start = world.live.clone();
+    let weight = |group: u32| {
+        let heavy = start.entry(FlowGroup(group)).owner() == Some(WorkerId(0));
+        if heavy { 48 } else { 40 }
+    };
+    let mut moves = Vec::new();
+    for _ in 0..40 {
+        let load = |group| GroupLoad { packets: weight(group), idle: Nanos::ZERO };
+        let groups = (0..256).map(load).collect();
+        moves.push(observe(&mut world, 0, groups));
+        let mut loads = [0_u32; 4];
+        for group in 0..256 {
+            let owner = world.live.entry(FlowGroup(group)).owner().expect("all have sent");
+            loads[owner.index()] += weight(group);
+        }
+        let mean = loads.iter().sum::<u32>() / 4;
+        assert!(loads[0] + 48 >= mean, "worker 0 gave more than it had too much: {loads:?}");
+    }
+    // 384 packets above the mean, 48 a group; one group stays where a move would overshoot.
+    assert!((5..=8).contains(&moves.iter().sum::<usize>()), "{moves:?}");
+}
+
+#[test]
+fn balanced_takes_half_a_pass_for_no_measurement() {
+    let mut world = World::new("balanced", 8192, 0, 4);
+    world.flows = (0..8192).map(FlowHash).collect();
+    world.touch();
+    // Even over the whole table, uneven in each half.
+    let half = |world: &World, first: u32| -> Vec<GroupLoad> {
+        let packets = |group| {
+            let owner = world.live.entry(FlowGroup(group)).owner().expect("all have sent");
+            if (owner.0 < 2) == (first == 0) { 20 } else { 2 }
+        };
+        let load = |group| GroupLoad { packets: packets(group), idle: Nanos::ZERO };
+        (first..first + 4096).map(load).collect()
+    };
+    for first in [4096, 0, 4096, 0, 4096, 4096, 0, 0, 4096] {
+        let groups = half(&world, first);
+        assert_eq!(observe(&mut world, first, groups), 0);
+    }
+}
+
+#[test]
+fn a_slip_in_a_policys_name_is_answered_with_the_right_one() {
+    let config = SteerConfig { groups: 128, seed: 1 };
+    let suggestion = |name: &str| by_name(name, config).err().expect("no such policy").suggestion();
+    assert_eq!(suggestion("stiky"), Some("sticky"));
+    assert_eq!(suggestion("least-loaded"), Some("least_loaded"));
+    assert_eq!(suggestion("calypso"), None);
+    assert_eq!(suggestion(""), None);
+    assert_eq!(suggestion(&"sticky".repeat(1_000_000)), None);
+}
