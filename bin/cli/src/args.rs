@@ -39,6 +39,7 @@ pub(crate) enum Command {
     Steer(command::steer::Steer),
     Workers(command::workers::Workers),
     Wire(command::wire::Wire),
+    Demo(command::demo::Demo),
     Completions(command::completions::Completions),
     Man(command::man::Man),
 }

@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 pub(crate) mod completions;
+pub(crate) mod demo;
 pub(crate) mod down;
 pub(crate) mod flows;
 pub(crate) mod man;
@@ -25,6 +26,7 @@ pub(crate) fn run(command: &Command, json: bool) -> Result<(), Failure> {
         Command::Steer(steer) => steer.run(json),
         Command::Workers(workers) => workers.run(json),
         Command::Wire(wire) => wire.run(json),
+        Command::Demo(demo) => demo.run(json),
         Command::Completions(completions) => completions.run(),
         Command::Man(man) => man.run(json),
     }

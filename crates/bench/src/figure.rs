@@ -110,6 +110,12 @@ impl Figure {
         self.judged()
     }
 
+    /// Says which bench and case it belongs to.
+    #[must_use]
+    pub(crate) fn of(self, bench: &'static str, case: &'static str) -> Self {
+        Self { bench, case, ..self }
+    }
+
     /// Adds an explanation.
     #[must_use]
     pub(crate) fn note(mut self, note: impl Into<String>) -> Self {

@@ -52,7 +52,7 @@ impl<'a> Report<'a> {
 
     /// One figure.
     pub(crate) fn figure(&mut self, figure: Figure) -> Result<(), Error> {
-        let figure = Figure { bench: self.bench, case: self.case, ..figure };
+        let figure = figure.of(self.bench, self.case);
         if self.json {
             let line = serde_json::to_string(&figure).map_err(io::Error::other);
             return line.and_then(|line| writeln!(self.out, "{line}")).map_err(Error::Output);

@@ -21,6 +21,8 @@ use crate::error::Error;
 use crate::place::Cpus;
 use crate::report::Report;
 
+pub use memory::steady_state_allocations;
+
 /// Settings of `calisto bench steer`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {

@@ -27,6 +27,19 @@ enum Sender {
     None,
 }
 
+impl Sender {
+    fn new(plan: &Plan, own: &Plan, lane: LaneCount, start: Nanos) -> Self {
+        match own.pace {
+            Pace::Open { .. } => {
+                Self::Open(Box::new(OpenLoop::new(plan, Schedule::new(plan, lane), start)))
+            }
+            Pace::Closed { outstanding } => {
+                Self::Closed(Box::new(ClosedLoop::new(own, lane, outstanding, start)))
+            }
+        }
+    }
+}
+
 /// What a turn did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
@@ -42,15 +55,16 @@ impl<T: Transport> Lane<T> {
         let own = plan.of_lane(lane);
         let window = Arc::new(Window::new(own.window_requests()));
         let tally = Some(Tally::new(&own, &window, start));
-        let sender = match own.pace {
-            Pace::Open { .. } => {
-                Sender::Open(Box::new(OpenLoop::new(plan, Schedule::new(plan, lane), start)))
-            }
-            Pace::Closed { outstanding } => {
-                Sender::Closed(Box::new(ClosedLoop::new(&own, lane, outstanding, start)))
-            }
-        };
+        let sender = Sender::new(plan, &own, lane, start);
         Self { transport, window, sender, tally, start }
+    }
+
+    /// Sets the start anew. Made beforehand, a lane has its memory when time counts.
+    pub(crate) fn begin(&mut self, plan: &Plan, lane: LaneCount, start: Nanos) {
+        let own = plan.of_lane(lane);
+        self.sender = Sender::new(plan, &own, lane, start);
+        self.tally = Some(Tally::new(&own, &self.window, start));
+        self.start = start;
     }
 
     /// Gives the receiving half to another thread, which receives by `transport`: another handle

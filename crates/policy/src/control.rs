@@ -70,6 +70,8 @@ pub struct Control {
     retry_at: Nanos,
     moves_in_flight: usize,
     publishing: bool,
+    /// The loaded table that is being published, to be tried again if a worker kept its groups.
+    published: Option<Source>,
     /// Every worker takes any packet until the next table is published, whatever the policy.
     leaving_shared: bool,
     /// Workers that ended without handing anything over, until their id is used again.
@@ -92,6 +94,7 @@ impl Control {
             retry_at: Nanos::ZERO,
             moves_in_flight: 0,
             publishing: false,
+            published: None,
             leaving_shared: false,
             gone: Vec::new(),
         }
@@ -306,6 +309,7 @@ impl Control {
     /// Every old owner has passed its mark (or died, or was reverted): the shadow is free again.
     pub fn epoch_finished(&mut self) {
         self.publishing = false;
+        self.published = None;
     }
 
     /// Takes back, in up to [`GROUPS_PER_STEP`] groups from `first` on, what a new table took from
@@ -334,7 +338,8 @@ impl Control {
         if end < live.len() {
             return Some(FlowGroup(end as u32));
         }
-        self.want(Source::Policy);
+        let source = self.published.take().unwrap_or(Source::Policy);
+        self.want(source);
         self.retry_at = now + self.config.retry_after;
         None
     }
@@ -443,7 +448,7 @@ impl Control {
         let mut decide = |state: GroupState| steer.reassign(state, workers, now);
         let done = rewrite.fill_step(live, shadow, workers, homes, pinned, &mut decide);
         if done && let Some(rewrite) = self.rewrite.take() {
-            self.owned = rewrite.into_owned();
+            (self.owned, self.published) = rewrite.into_parts();
             self.owned.resize(self.workers.limit().max(self.owned.len()), 0);
             self.publishing = true;
             plan.publish = true;
@@ -452,9 +457,6 @@ impl Control {
     }
 
     fn pinned(&self, group: FlowGroup) -> Option<WorkerId> {
-        if self.pins.is_empty() {
-            return None;
-        }
         let at = self.pins.binary_search_by_key(&group, |&(pinned, _)| pinned).ok()?;
         Some(self.pins[at].1).filter(|&worker| self.workers.is_active(worker))
     }
@@ -467,7 +469,7 @@ impl Control {
         }
         // The rewrite under way is about a world that is gone.
         if let Some(stale) = self.rewrite.take()
-            && let Some(source) = stale.into_loaded()
+            && let (_, Some(source)) = stale.into_parts()
             && matches!(self.wanted, Some(Source::Policy))
         {
             self.wanted = Some(source);

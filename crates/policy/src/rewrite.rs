@@ -129,12 +129,10 @@ impl Rewrite {
         }
     }
 
-    pub(crate) fn into_owned(self) -> Vec<u32> {
-        self.owned
-    }
-
-    pub(crate) fn into_loaded(self) -> Option<Source> {
-        matches!(self.source, Source::Loaded(_)).then_some(self.source)
+    /// The counts of the new table, and the loaded table that it was made from, if any.
+    pub(crate) fn into_parts(self) -> (Vec<u32>, Option<Source>) {
+        let loaded = matches!(self.source, Source::Loaded(_)).then_some(self.source);
+        (self.owned, loaded)
     }
 
     /// The loaded owner, unless it has left since the table was checked.

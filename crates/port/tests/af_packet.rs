@@ -50,10 +50,27 @@ fn a_kernel_client_is_echoed_byte_for_byte() {
         assert_eq!(answer[..received], request, "{len} bytes");
     }
     let counters = port.counters();
-    // What we sent ourselves did not come back in.
     assert_eq!((counters.rx_packets, counters.tx_packets), (5, 5), "{counters:?}");
     port.close(&mut pool);
     assert_eq!(pool.outstanding(), 0);
+}
+
+#[test]
+fn what_leaves_the_interface_does_not_come_in() {
+    let bed = bed(TestbedConfig::default());
+    let mut pool = pool();
+    let options = AfPacketOptions { qdisc_bypass: false, ..AfPacketOptions::default() };
+    let mut port = open(bed.server(), &pool, &options);
+    let sink = socket(bed.client(), (bed.client().ipv4(), 4000));
+    let kernel = socket(bed.server(), (bed.server().ipv4(), 0));
+    kernel.send_to(b"kernel", (bed.client().ipv4(), 4000)).expect("the link is up");
+    let frame = udp_frame(bed.server(), bed.client(), &[], 4000, b"ours");
+    let mut batch = batch_of(&mut pool, &[frame]);
+    transmit(&mut port, &mut pool, &mut batch);
+    for _ in 0..2 {
+        sink.recv(&mut [0; 64]).expect("both arrive");
+    }
+    assert!(receive_for(&mut port, &mut pool, Nanos::from_millis(20)).is_empty());
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! source port, which names the address packet by packet (IP_PKTINFO), so that 700,000 flows are a
 //! few dozen sockets. Anything beyond needs [`super::packets`], which forges what it likes.
 
+use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -56,7 +57,6 @@ pub struct KernelUdp {
     sockets: Arc<Sockets>,
     outgoing: Datagrams,
     incoming: Datagrams,
-    events: Vec<epoll::Event>,
     /// Sockets that may have packets.
     ready: Vec<usize>,
     payload_bytes: usize,
@@ -134,8 +134,7 @@ impl KernelUdp {
             outgoing,
             // A byte more than a reply may have: a longer one must show.
             incoming: Datagrams::new(payload_bytes + 1),
-            events: Vec::with_capacity(256),
-            ready: Vec::with_capacity(256 + SOCKETS_PER_TURN),
+            ready: Vec::with_capacity(2 * SOCKETS_PER_TURN),
             payload_bytes,
             counters: TransportCounters::default(),
             sockets,
@@ -149,12 +148,12 @@ impl KernelUdp {
             self.ready.extend(0..self.sockets.all.len());
             return;
         }
-        self.events.clear();
         let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let spare = rustix::buffer::spare_capacity(&mut self.events);
+        let mut events = [const { MaybeUninit::uninit() }; SOCKETS_PER_TURN];
         // EINTR and nothing ready are the same here: look again next turn.
-        let _ = epoll::wait(&self.sockets.epoll, spare, Some(&zero));
-        self.ready.extend(self.events.iter().map(|event| event.data.u64() as usize));
+        if let Ok((events, _)) = epoll::wait(&self.sockets.epoll, &mut events, Some(&zero)) {
+            self.ready.extend(events.iter().map(|event| event.data.u64() as usize));
+        }
     }
 }
 

@@ -431,3 +431,20 @@ fn a_policy_change_without_the_shared_queue_needs_no_fence() {
     }
     assert!(published);
 }
+
+#[test]
+fn a_loaded_table_that_a_worker_held_up_is_tried_again_as_loaded() {
+    // `calisto` alone would leave every group where it is.
+    let mut shell = Shell::new(1);
+    for group in 0..GROUPS {
+        shell.handle(Event::Packet(group));
+    }
+    shell.handle(Event::Import(1));
+    while !shell.published {
+        shell.handle(Event::Tick);
+    }
+    shell.handle(Event::EndEpoch { keeps: 0 });
+    assert!(shell.control.owned(WorkerId(0)) > 100, "worker 0 has kept its groups");
+    shell.settle();
+    assert_eq!(shell.control.owned(WorkerId(0)), 0, "and has given them up in the end");
+}

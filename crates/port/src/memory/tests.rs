@@ -48,6 +48,24 @@ fn frames_cross_in_order_and_all_come_home() {
 }
 
 #[test]
+fn the_receiver_knows_nothing_of_what_the_sender_knew() {
+    let mut pool = pool();
+    let (mut a, mut b) = wire(4);
+    let mut out = numbered(&mut pool, 0..1);
+    let meta = out[0].meta_mut();
+    meta.flow_hash = base::FlowHash(7);
+    meta.checksum = base::ChecksumState::Verified;
+    meta.l4_offset = 34;
+    a.tx(&mut pool, &mut out, Nanos(1));
+    let mut got = Batch::new();
+    b.rx(&mut pool, &mut got, Nanos(2));
+    let meta = got[0].meta();
+    assert_eq!((meta.flow_hash, meta.l4_offset), (base::FlowHash(0), 0));
+    assert_eq!(meta.checksum, base::ChecksumState::Unknown);
+    give_all(&mut pool, &mut got);
+}
+
+#[test]
 fn a_full_wire_leaves_the_rest_with_the_caller_in_order() {
     let mut pool = pool();
     let (mut a, mut b) = wire(4);

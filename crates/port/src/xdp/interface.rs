@@ -264,10 +264,6 @@ fn link(
             "try mode=generic, or use af_packet",
         ),
     };
-    // The kernel lets a link be attached in one mode beside a program in none; say it ourselves.
-    if interface.xdp.is_some() {
-        return Err(failed(Errno::BUSY));
-    }
     if mode == AttachMode::Generic {
         return attach(XDP_FLAGS_SKB_MODE).map(|fd| (Mode::Generic, fd)).map_err(failed);
     }

@@ -105,6 +105,21 @@ mod tests {
     }
 
     #[test]
+    fn a_frame_that_came_back_is_nothing_of_ours_when_another_socket_lends_it() {
+        let mut pool = pool();
+        let (mut ours, mut theirs) = (Lent::new(&pool), Lent::new(&pool));
+        let frame = pool.take().expect("it is full");
+        let address = ours.lend(&mut pool, frame).expect("our own pool");
+        let frame = ours.reclaim(&mut pool, address, 0).expect("we lent it");
+        assert_eq!(theirs.lend(&mut pool, frame), Some(address));
+        assert!(ours.reclaim(&mut pool, address, 0).is_none());
+        ours.reclaim_all(&mut pool);
+        assert_eq!(pool.outstanding(), 1, "closing ours takes nothing from them");
+        theirs.reclaim_all(&mut pool);
+        assert_eq!(pool.outstanding(), 0);
+    }
+
+    #[test]
     fn an_address_or_length_out_of_bounds_is_refused_and_changes_nothing() {
         let mut pool = pool();
         let mut lent = Lent::new(&pool);
