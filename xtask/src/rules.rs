@@ -53,6 +53,7 @@ pub(crate) const CRATES: &[CrateRule] = &[
         Forbidden,
     ),
     row("testbed", &["base", "sys"], Worldly, Forbidden),
+    row("load", &["base", "wire", "shm", "sys", "port"], Worldly, Forbidden),
 ];
 
 const fn row(

@@ -1,9 +1,11 @@
 //! The commands, one file each.
 
+pub(crate) mod bench;
 pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod down;
 pub(crate) mod flows;
+pub(crate) mod load;
 pub(crate) mod man;
 pub(crate) mod stats;
 pub(crate) mod status;
@@ -26,6 +28,8 @@ pub(crate) fn run(command: &Command, json: bool) -> Result<(), Failure> {
         Command::Steer(steer) => steer.run(json),
         Command::Workers(workers) => workers.run(json),
         Command::Wire(wire) => wire.run(json),
+        Command::Load(load) => load.run(json),
+        Command::Bench(bench) => bench.run(json),
         Command::Demo(demo) => demo.run(json),
         Command::Completions(completions) => completions.run(),
         Command::Man(man) => man.run(json),

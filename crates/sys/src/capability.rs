@@ -47,17 +47,11 @@ pub fn have(capability: Capability) -> bool {
 
 /// Those of `wanted` that the calling thread lacks.
 pub fn missing(wanted: &[Capability]) -> Vec<Capability> {
-    wanted
-        .iter()
-        .copied()
-        .filter(|&capability| !have(capability))
-        .collect()
+    wanted.iter().copied().filter(|&capability| !have(capability)).collect()
 }
 
 fn effective(status: &str) -> Option<u64> {
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("CapEff:"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
     u64::from_str_radix(line.trim(), 16).ok()
 }
 

@@ -55,17 +55,12 @@ impl TscRate {
             std::hint::spin_loop();
         }
         let (time_end, tick_end) = best_pair();
-        Self::from_interval(
-            tick_end.wrapping_sub(tick_start),
-            time_end.since(time_start),
-        )
+        Self::from_interval(tick_end.wrapping_sub(tick_start), time_end.since(time_start))
     }
 
     /// The rate at which `ticks` pass in `length`.
     pub fn from_interval(ticks: u64, length: Nanos) -> Self {
-        Self {
-            ticks_per_second: ticks.max(1) as f64 / length.0.max(1) as f64 * 1e9,
-        }
+        Self { ticks_per_second: ticks.max(1) as f64 / length.0.max(1) as f64 * 1e9 }
     }
 
     /// Ticks in a second.
@@ -122,10 +117,6 @@ mod tests {
 
     #[test]
     fn an_empty_interval_gives_a_finite_rate() {
-        assert!(
-            TscRate::from_interval(0, Nanos::ZERO)
-                .ticks_per_second()
-                .is_finite()
-        );
+        assert!(TscRate::from_interval(0, Nanos::ZERO).ticks_per_second().is_finite());
     }
 }

@@ -20,11 +20,7 @@ impl SysError {
         errno: Errno,
         advice: impl Into<Cow<'static, str>>,
     ) -> Self {
-        Self {
-            doing: doing.into(),
-            errno,
-            advice: advice.into(),
-        }
+        Self { doing: doing.into(), errno, advice: advice.into() }
     }
 
     /// The same with the errno of the libc call that has just failed in this thread.
@@ -46,17 +42,9 @@ pub(crate) fn last_errno() -> Errno {
 
 impl fmt::Display for SysError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            doing,
-            errno,
-            advice,
-        } = self;
+        let Self { doing, errno, advice } = self;
         write!(f, "cannot {doing}: {errno}")?;
-        if advice.is_empty() {
-            Ok(())
-        } else {
-            write!(f, "; {advice}")
-        }
+        if advice.is_empty() { Ok(()) } else { write!(f, "; {advice}") }
     }
 }
 

@@ -30,14 +30,8 @@ pub enum Offload {
 
 impl Offload {
     /// All of them, in an order in which they can be switched off one by one.
-    pub const ALL: [Self; 6] = [
-        Self::Tso,
-        Self::Gso,
-        Self::Gro,
-        Self::TxChecksum,
-        Self::RxChecksum,
-        Self::Sg,
-    ];
+    pub const ALL: [Self; 6] =
+        [Self::Tso, Self::Gso, Self::Gro, Self::TxChecksum, Self::RxChecksum, Self::Sg];
 
     /// ETHTOOL_G… and ETHTOOL_S… of linux/ethtool.h.
     const fn commands(self) -> (u32, u32) {
@@ -71,10 +65,7 @@ impl fmt::Display for Offload {
 /// # Errors
 /// No such interface, or its driver knows nothing of it.
 pub fn get(name: &str, offload: Offload) -> Result<bool, SysError> {
-    let mut value = Value {
-        command: offload.commands().0,
-        data: 0,
-    };
+    let mut value = Value { command: offload.commands().0, data: 0 };
     run(name, &mut value)
         .map_err(|errno| refused(format!("read offload {offload} of {name}"), errno))?;
     Ok(value.data != 0)
@@ -85,10 +76,7 @@ pub fn get(name: &str, offload: Offload) -> Result<bool, SysError> {
 /// # Errors
 /// No such interface, CAP_NET_ADMIN is missing, or the driver does not let it be changed.
 pub fn set(name: &str, offload: Offload, on: bool) -> Result<(), SysError> {
-    let mut value = Value {
-        command: offload.commands().1,
-        data: u32::from(on),
-    };
+    let mut value = Value { command: offload.commands().1, data: u32::from(on) };
     let word = if on { "on" } else { "off" };
     run(name, &mut value)
         .map_err(|errno| refused(format!("switch offload {offload} of {name} {word}"), errno))
@@ -109,26 +97,15 @@ pub struct Channels {
 /// No such interface.
 pub fn channels(name: &str) -> Result<Channels, SysError> {
     const ETHTOOL_GCHANNELS: u32 = 0x3c;
-    let mut counts = ChannelCounts {
-        command: ETHTOOL_GCHANNELS,
-        ..ChannelCounts::default()
-    };
+    let mut counts = ChannelCounts { command: ETHTOOL_GCHANNELS, ..ChannelCounts::default() };
     if run(name, &mut counts).is_ok() {
-        let ChannelCounts {
-            rx, tx, combined, ..
-        } = counts;
+        let ChannelCounts { rx, tx, combined, .. } = counts;
         if rx + combined > 0 && tx + combined > 0 {
-            return Ok(Channels {
-                rx: rx + combined,
-                tx: tx + combined,
-            });
+            return Ok(Channels { rx: rx + combined, tx: tx + combined });
         }
     }
     let interface = interface::by_name(name)?;
-    Ok(Channels {
-        rx: interface.rx_queues,
-        tx: interface.tx_queues,
-    })
+    Ok(Channels { rx: interface.rx_queues, tx: interface.tx_queues })
 }
 
 /// struct ethtool_value.
@@ -182,11 +159,7 @@ fn run<C: Command>(name: &str, command: &mut C) -> Result<(), Errno> {
     // SAFETY: the kernel reads and writes `request` and, through it, as many bytes of `command`
     // as its type has (the promise of `Command`); both outlive the call.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) };
-    if result < 0 {
-        Err(last_errno())
-    } else {
-        Ok(())
-    }
+    if result < 0 { Err(last_errno()) } else { Ok(()) }
 }
 
 fn refused(doing: String, errno: Errno) -> SysError {
@@ -211,21 +184,13 @@ mod tests {
 
     #[test]
     fn an_interface_without_channels_has_the_queues_it_was_made_with() {
-        assert_eq!(
-            channels("lo").expect("it is there"),
-            Channels { rx: 1, tx: 1 }
-        );
+        assert_eq!(channels("lo").expect("it is there"), Channels { rx: 1, tx: 1 });
     }
 
     #[test]
     fn a_missing_interface_is_named() {
-        let error = get("none-such0", Offload::Tso)
-            .expect_err("nobody has it")
-            .to_string();
-        assert!(
-            error.contains("none-such0") && error.contains("no such interface"),
-            "{error}"
-        );
+        let error = get("none-such0", Offload::Tso).expect_err("nobody has it").to_string();
+        assert!(error.contains("none-such0") && error.contains("no such interface"), "{error}");
         assert!(get("a-name-that-is-far-too-long", Offload::Tso).is_err());
     }
 }

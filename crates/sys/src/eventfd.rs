@@ -20,11 +20,7 @@ impl EventFd {
     pub fn new() -> Result<Self, SysError> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let fd = rustix::event::eventfd(0, flags).map_err(|errno| {
-            SysError::new(
-                "make an eventfd",
-                errno,
-                "raise the limit of open files (ulimit -n)",
-            )
+            SysError::new("make an eventfd", errno, "raise the limit of open files (ulimit -n)")
         })?;
         Ok(Self { fd })
     }

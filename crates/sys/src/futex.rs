@@ -62,23 +62,14 @@ mod tests {
     #[test]
     fn a_word_that_has_changed_does_not_put_us_to_sleep() {
         let word = AtomicU32::new(1);
-        assert_eq!(
-            wait(&word, 0, Scope::Private, Nanos::FAR_FUTURE),
-            Woken::Changed
-        );
-        assert_eq!(
-            wait(&word, 0, Scope::Shared, Nanos::FAR_FUTURE),
-            Woken::Changed
-        );
+        assert_eq!(wait(&word, 0, Scope::Private, Nanos::FAR_FUTURE), Woken::Changed);
+        assert_eq!(wait(&word, 0, Scope::Shared, Nanos::FAR_FUTURE), Woken::Changed);
     }
 
     #[test]
     fn a_timeout_ends_the_sleep() {
         let word = AtomicU32::new(0);
-        assert_eq!(
-            wait(&word, 0, Scope::Private, Nanos::from_micros(50)),
-            Woken::TimedOut
-        );
+        assert_eq!(wait(&word, 0, Scope::Private, Nanos::from_micros(50)), Woken::TimedOut);
     }
 
     #[test]

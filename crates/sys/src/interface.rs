@@ -51,11 +51,8 @@ pub struct XdpAttached {
 /// There is none; the sentence names those there are.
 pub fn by_name(name: &str) -> Result<Interface, SysError> {
     let missing = |errno| {
-        let names: Vec<_> = list()
-            .unwrap_or_default()
-            .into_iter()
-            .map(|interface| interface.name)
-            .collect();
+        let names: Vec<_> =
+            list().unwrap_or_default().into_iter().map(|interface| interface.name).collect();
         let advice = format!("interfaces here: {}", names.join(", "));
         SysError::new(format!("find interface {name:?}"), errno, advice)
     };
@@ -77,13 +74,9 @@ pub fn by_name(name: &str) -> Result<Interface, SysError> {
 
 /// Its name's index now; `None` when no interface is called that any more.
 pub fn index_of(name: &str) -> Option<u32> {
-    rustix::net::socket(
-        rustix::net::AddressFamily::INET,
-        rustix::net::SocketType::DGRAM,
-        None,
-    )
-    .and_then(|socket| rustix::net::netdevice::name_to_index(&socket, name))
-    .ok()
+    rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)
+        .and_then(|socket| rustix::net::netdevice::name_to_index(&socket, name))
+        .ok()
 }
 
 /// All interfaces of the calling thread's namespace.
@@ -140,20 +133,13 @@ pub fn add_address(index: u32, address: IpAddr, prefix_bits: u8) -> Result<(), S
     let flags = if address.is_ipv6() { 2 } else { 0 };
     let mut message = vec![family as u8, prefix_bits, flags, 0];
     message.extend_from_slice(&index.to_ne_bytes());
-    Request::new(
-        libc::RTM_NEWADDR,
-        NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE,
-        &message,
-    )
-    .attribute(libc::IFA_LOCAL, &octets)
-    .attribute(libc::IFA_ADDRESS, &octets)
-    .send(|_, _| {})
-    .map_err(|errno| {
-        refused(
-            format!("give interface {index} address {address}/{prefix_bits}"),
-            errno,
-        )
-    })
+    Request::new(libc::RTM_NEWADDR, NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE, &message)
+        .attribute(libc::IFA_LOCAL, &octets)
+        .attribute(libc::IFA_ADDRESS, &octets)
+        .send(|_, _| {})
+        .map_err(|errno| {
+            refused(format!("give interface {index} address {address}/{prefix_bits}"), errno)
+        })
 }
 
 fn refused(doing: String, errno: Errno) -> SysError {
@@ -215,10 +201,8 @@ fn parse_link(body: &[u8]) -> Option<Interface> {
                         _ => {}
                     }
                 }
-                interface.xdp = (mode != XDP_ATTACHED_NONE).then_some(XdpAttached {
-                    program_id,
-                    generic: mode == XDP_ATTACHED_SKB,
-                });
+                interface.xdp = (mode != XDP_ATTACHED_NONE)
+                    .then_some(XdpAttached { program_id, generic: mode == XDP_ATTACHED_SKB });
             }
             _ => {}
         }
@@ -237,28 +221,14 @@ mod tests {
         assert!(lo.mtu >= 1280 && lo.rx_queues >= 1, "{lo:?}");
         assert_eq!(index_of("lo"), Some(lo.index));
         let listed = list().expect("netlink is there");
-        assert!(
-            listed.iter().any(|interface| interface.index == lo.index),
-            "{listed:?}"
-        );
+        assert!(listed.iter().any(|interface| interface.index == lo.index), "{listed:?}");
     }
 
     #[test]
     fn a_name_that_nobody_has_is_an_error_that_lists_the_real_ones() {
-        for name in [
-            "none-such0",
-            "",
-            "a-name-that-is-far-too-long",
-            "a/b",
-            "a\0b",
-        ] {
-            let error = by_name(name)
-                .expect_err("nobody is called that")
-                .to_string();
-            assert!(
-                error.contains("interfaces here:") && error.contains("lo"),
-                "{error}"
-            );
+        for name in ["none-such0", "", "a-name-that-is-far-too-long", "a/b", "a\0b"] {
+            let error = by_name(name).expect_err("nobody is called that").to_string();
+            assert!(error.contains("interfaces here:") && error.contains("lo"), "{error}");
         }
         assert_eq!(index_of("none-such0"), None);
     }

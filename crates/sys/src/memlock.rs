@@ -7,21 +7,12 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Raises the limit as far as we may; the limit in bytes that then holds (`None`: none).
 pub fn raise() -> Option<u64> {
-    let unlimited = Rlimit {
-        current: None,
-        maximum: None,
-    };
+    let unlimited = Rlimit { current: None, maximum: None };
     if setrlimit(Resource::Memlock, unlimited).is_err() {
         // Without CAP_SYS_RESOURCE the hard limit is the ceiling, and reaching it is not an error
         // here: whether it suffices shows when the memory is asked for.
         let maximum = getrlimit(Resource::Memlock).maximum;
-        let _ = setrlimit(
-            Resource::Memlock,
-            Rlimit {
-                current: maximum,
-                maximum,
-            },
-        );
+        let _ = setrlimit(Resource::Memlock, Rlimit { current: maximum, maximum });
     }
     limit()
 }

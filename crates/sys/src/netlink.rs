@@ -126,9 +126,7 @@ mod tests {
 
     #[test]
     fn attributes_are_padded_and_read_back() {
-        let request = Request::new(1, 0, &[])
-            .attribute(3, b"abc")
-            .attribute(7, &[9; 4]);
+        let request = Request::new(1, 0, &[]).attribute(3, b"abc").attribute(7, &[9; 4]);
         let read: Vec<_> = attributes(&request.bytes[HEADER_BYTES..]).collect();
         assert_eq!(read, [(3, &b"abc"[..]), (7, &[9u8; 4][..])]);
     }
@@ -136,11 +134,7 @@ mod tests {
     #[test]
     fn an_attribute_that_claims_more_than_there_is_ends_the_list() {
         assert_eq!(attributes(&[200, 0, 1, 0, 5, 6]).count(), 0);
-        assert_eq!(
-            attributes(&[0, 0, 1, 0, 5, 6]).count(),
-            0,
-            "shorter than its own header"
-        );
+        assert_eq!(attributes(&[0, 0, 1, 0, 5, 6]).count(), 0, "shorter than its own header");
     }
 
     #[test]
@@ -148,11 +142,7 @@ mod tests {
         let mut message = [0u8; 16];
         for length in [0u32, 15, 17, u32::MAX] {
             message[..4].copy_from_slice(&length.to_ne_bytes());
-            assert_eq!(
-                read_messages(&message, &mut |_, _| {}),
-                Err(Errno::BADMSG),
-                "{length}"
-            );
+            assert_eq!(read_messages(&message, &mut |_, _| {}), Err(Errno::BADMSG), "{length}");
         }
     }
 

@@ -30,11 +30,7 @@ impl Netns {
     pub fn named(name: &str) -> Result<Self, SysError> {
         if name.is_empty() || name.contains('/') || name == "." || name == ".." {
             let doing = format!("open network namespace {name:?}");
-            return Err(SysError::new(
-                doing,
-                Errno::INVAL,
-                "give a name, not a path",
-            ));
+            return Err(SysError::new(doing, Errno::INVAL, "give a name, not a path"));
         }
         Self::open(&PathBuf::from(NAMED).join(name))
     }
@@ -111,9 +107,7 @@ mod tests {
 
     #[test]
     fn a_name_that_nobody_made_is_an_error_that_says_where_to_look() {
-        let error = enter("no-such-namespace")
-            .expect_err("nobody made it")
-            .to_string();
+        let error = enter("no-such-namespace").expect_err("nobody made it").to_string();
         assert!(error.contains("ip netns list"), "{error}");
     }
 

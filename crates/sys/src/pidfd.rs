@@ -21,11 +21,7 @@ impl PidFd {
     /// No such process.
     pub fn open(pid: u32) -> Result<Self, SysError> {
         let failed = |errno| {
-            SysError::new(
-                format!("watch process {pid}"),
-                errno,
-                "it may have ended already",
-            )
+            SysError::new(format!("watch process {pid}"), errno, "it may have ended already")
         };
         let raw = i32::try_from(pid).ok().and_then(Pid::from_raw);
         let raw = raw.ok_or_else(|| failed(rustix::io::Errno::SRCH))?;

@@ -18,9 +18,7 @@ pub struct Waiter<'fd> {
 impl<'fd> Waiter<'fd> {
     /// Nothing to wait for yet, with room for [`WAIT_MAX`] descriptors.
     pub fn new() -> Self {
-        Self {
-            fds: Vec::with_capacity(WAIT_MAX),
-        }
+        Self { fds: Vec::with_capacity(WAIT_MAX) }
     }
 
     /// Waits for `fd` to be readable too; false when there are [`WAIT_MAX`] already.
@@ -50,9 +48,7 @@ impl<'fd> Waiter<'fd> {
 
     /// Whether the `index`-th added descriptor was ready in the last [`Self::wait`].
     pub fn is_ready(&self, index: usize) -> bool {
-        self.fds
-            .get(index)
-            .is_some_and(|fd| !fd.revents().is_empty())
+        self.fds.get(index).is_some_and(|fd| !fd.revents().is_empty())
     }
 }
 

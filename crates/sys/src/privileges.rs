@@ -18,11 +18,7 @@ use crate::SysError;
 pub fn drop_to(uid: u32, gid: u32) -> Result<(), SysError> {
     let doing = || format!("become user {uid}, group {gid}");
     if uid == 0 || gid == 0 {
-        return Err(SysError::new(
-            doing(),
-            Errno::INVAL,
-            "choose ids other than root's",
-        ));
+        return Err(SysError::new(doing(), Errno::INVAL, "choose ids other than root's"));
     }
     let threads = std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
     if threads > 1 {
@@ -40,21 +36,13 @@ pub fn drop_to(uid: u32, gid: u32) -> Result<(), SysError> {
     // SAFETY: as for the group.
     checked(unsafe { libc::setresuid(uid, uid, uid) })?;
     let no_caps = CapabilitySet::empty();
-    let sets = CapabilitySets {
-        effective: no_caps,
-        permitted: no_caps,
-        inheritable: no_caps,
-    };
+    let sets = CapabilitySets { effective: no_caps, permitted: no_caps, inheritable: no_caps };
     rustix::thread::set_capabilities(None, sets)
         .and_then(|()| rustix::thread::set_no_new_privs(true))
         .map_err(|errno| SysError::new(doing(), errno, "report this"))?;
     // SAFETY: takes plain numbers. Getting root back must fail, or nothing was dropped.
     if unsafe { libc::setresuid(0, 0, 0) } == 0 {
-        return Err(SysError::new(
-            doing(),
-            Errno::PERM,
-            "the kernel gave root back: report this",
-        ));
+        return Err(SysError::new(doing(), Errno::PERM, "the kernel gave root back: report this"));
     }
     Ok(())
 }
@@ -90,9 +78,7 @@ mod tests {
     #[test]
     fn a_process_with_threads_is_refused_before_anything_changes() {
         // The test harness runs this on a thread of its own.
-        let error = drop_to(65534, 65534)
-            .expect_err("the harness has threads")
-            .to_string();
+        let error = drop_to(65534, 65534).expect_err("the harness has threads").to_string();
         assert!(error.contains("before they start"), "{error}");
     }
 

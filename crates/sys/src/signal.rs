@@ -22,8 +22,7 @@ extern "C" fn on_stop(_signal: libc::c_int) {
 /// Never in practice: the signals and the handler are constants.
 pub fn install_stop_handler() -> Result<(), SysError> {
     let handler: extern "C" fn(libc::c_int) = on_stop;
-    STOP.iter()
-        .try_for_each(|&signal| set_action(signal, handler as libc::sighandler_t))
+    STOP.iter().try_for_each(|&signal| set_action(signal, handler as libc::sighandler_t))
 }
 
 /// SIGINT and SIGTERM end the process again: for a second Ctrl-C while cleaning up.
@@ -31,8 +30,7 @@ pub fn install_stop_handler() -> Result<(), SysError> {
 /// # Errors
 /// As [`install_stop_handler`].
 pub fn restore_default() -> Result<(), SysError> {
-    STOP.iter()
-        .try_for_each(|&signal| set_action(signal, libc::SIG_DFL))
+    STOP.iter().try_for_each(|&signal| set_action(signal, libc::SIG_DFL))
 }
 
 /// A write to a closed pipe or socket gives EPIPE instead of ending the process (true, what Rust
@@ -41,10 +39,7 @@ pub fn restore_default() -> Result<(), SysError> {
 /// # Errors
 /// As [`install_stop_handler`].
 pub fn ignore_broken_pipes(ignore: bool) -> Result<(), SysError> {
-    set_action(
-        libc::SIGPIPE,
-        if ignore { libc::SIG_IGN } else { libc::SIG_DFL },
-    )
+    set_action(libc::SIGPIPE, if ignore { libc::SIG_IGN } else { libc::SIG_DFL })
 }
 
 /// Whether a stop signal has come since [`install_stop_handler`].

@@ -12,10 +12,7 @@ pub fn per_cpu() -> Vec<(usize, Nanos)> {
 
 /// Stolen time since boot on `cpu`; zero when it is not listed.
 pub fn of_cpu(cpu: usize) -> Nanos {
-    per_cpu()
-        .into_iter()
-        .find(|&(number, _)| number == cpu)
-        .map_or(Nanos::ZERO, |(_, time)| time)
+    per_cpu().into_iter().find(|&(number, _)| number == cpu).map_or(Nanos::ZERO, |(_, time)| time)
 }
 
 fn parse(stat: &str, ticks_per_second: u64) -> Vec<(usize, Nanos)> {
@@ -23,9 +20,7 @@ fn parse(stat: &str, ticks_per_second: u64) -> Vec<(usize, Nanos)> {
     stat.lines()
         .filter_map(|line| {
             // The line "cpu  1 2 3", all CPUs together, has no number after its name.
-            let rest = line
-                .strip_prefix("cpu")
-                .filter(|rest| !rest.starts_with(' '))?;
+            let rest = line.strip_prefix("cpu").filter(|rest| !rest.starts_with(' '))?;
             let mut words = rest.split_ascii_whitespace();
             let cpu = words.next()?.parse().ok()?;
             // proc(5): user nice system idle iowait irq softirq steal.
@@ -44,10 +39,7 @@ mod tests {
         let stat = "cpu  1 2 3 4 5 6 7 88 9 10\ncpu0 1 2 3 4 5 6 7 12 0 0\n\
                     cpu7 0 0 0 0 0 0 0 3 0 0\nintr 5 6\nctxt 9\n";
         let times = parse(stat, 100);
-        assert_eq!(
-            times,
-            [(0, Nanos::from_millis(120)), (7, Nanos::from_millis(30))]
-        );
+        assert_eq!(times, [(0, Nanos::from_millis(120)), (7, Nanos::from_millis(30))]);
     }
 
     #[test]

@@ -38,16 +38,8 @@ pub fn pin_other(tid: u32, cpu: usize) -> Result<(), SysError> {
 
 fn pin_to(tid: Option<Pid>, cpus: &[usize]) -> Result<(), SysError> {
     let refused = |errno| {
-        let text = cpus
-            .iter()
-            .map(usize::to_string)
-            .collect::<Vec<_>>()
-            .join(",");
-        let allowed = allowed_cpus()
-            .iter()
-            .map(usize::to_string)
-            .collect::<Vec<_>>()
-            .join(",");
+        let text = cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
+        let allowed = allowed_cpus().iter().map(usize::to_string).collect::<Vec<_>>().join(",");
         let advice = format!("choose among CPUs {allowed}");
         SysError::new(format!("run on CPU {text}"), errno, advice)
     };
@@ -64,9 +56,7 @@ fn pin_to(tid: Option<Pid>, cpus: &[usize]) -> Result<(), SysError> {
 /// The CPUs that the calling thread may run on, ascending.
 pub fn allowed_cpus() -> Vec<usize> {
     let set = rustix::thread::sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
-    (0..CpuSet::MAX_CPU)
-        .filter(|&cpu| set.is_set(cpu))
-        .collect()
+    (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect()
 }
 
 /// The CPU that the calling thread runs on at this moment.
@@ -76,21 +66,14 @@ pub fn current_cpu() -> usize {
 
 /// The kernel's id of the calling thread.
 pub fn tid() -> u32 {
-    rustix::thread::gettid()
-        .as_raw_nonzero()
-        .get()
-        .unsigned_abs()
+    rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()
 }
 
 /// Names the calling thread, as `top -H` and `perf` show it. Names longer than the 15 bytes that
 /// the kernel keeps are cut.
 pub fn set_name(name: &str) {
     let mut bytes = [0u8; 16];
-    for (to, &from) in bytes
-        .iter_mut()
-        .take(15)
-        .zip(name.as_bytes().iter().filter(|&&b| b != 0))
-    {
+    for (to, &from) in bytes.iter_mut().take(15).zip(name.as_bytes().iter().filter(|&&b| b != 0)) {
         *to = from;
     }
     let name = std::ffi::CStr::from_bytes_until_nul(&bytes).expect("the last byte stays zero");

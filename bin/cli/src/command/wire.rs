@@ -249,16 +249,22 @@ impl Report {
         }
     }
 
+    /// Packets too long for us or for the far link, in each direction.
+    fn oversize(&self) -> [u64; 2] {
+        let [a, b] = &self.ports;
+        [a.rx_oversize + b.tx_oversize, b.rx_oversize + a.tx_oversize]
+    }
+
     /// What happened to packets apart from the line: name, help, and for each direction a value.
     fn others(&self) -> [(&'static str, [u64; 2]); 4] {
         let [a, b] = &self.ports;
-        let sent = |port: &PortCounters| port.tx_oversize + port.tx_refused + port.tx_errors;
+        let sent = |port: &PortCounters| port.tx_refused + port.tx_errors;
         let missed = |port: &PortCounters| {
             port.rx_no_frame + port.rx_ring_full + port.rx_fill_empty + port.rx_kernel_dropped
         };
         [
             ("checksums_completed", self.completed),
-            ("oversize_dropped", [a.rx_oversize, b.rx_oversize]),
+            ("oversize_dropped", self.oversize()),
             ("not_received", [missed(a), missed(b)]),
             ("not_sent", [sent(b), sent(a)]),
         ]
@@ -290,19 +296,18 @@ impl Report {
         for (name, [there, back]) in self.others() {
             let help = match name {
                 "checksums_completed" => "Packets whose checksum their sender had left open.",
-                "oversize_dropped" => "Packets longer than a frame: GSO of the sender is on.",
+                "oversize_dropped" => "Packets too long for a frame or for the far link.",
                 "not_received" => "Packets that arrived and that we were too slow for.",
                 _ => "Packets that the far port could not send.",
             };
             table.row([name.into(), there.into(), back.into(), Cell::from(help)]);
         }
         let mut text = format!("A = {a}, B = {b}, {:.1} s\n\n{}", self.seconds, table.render());
-        for (end, port) in self.ends.iter().zip(&self.ports) {
-            if port.rx_oversize > 0 {
-                text += &format!(
-                    "\n{end}: switch off its peer's offloads: ethtool -K INTERFACE tso off gso off\n"
-                );
-            }
+        for (end, _) in self.ends.iter().zip(self.oversize()).filter(|(_, dropped)| *dropped > 0) {
+            text += &format!(
+                "\n{end}: what sends here makes packets that no link carries; on its interface: \
+                 ethtool -K INTERFACE tso off gso off gro off\n"
+            );
         }
         text
     }

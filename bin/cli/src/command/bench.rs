@@ -1,0 +1,31 @@
+//! `calisto bench`: every figure of the project's documents, with its baseline.
+
+use clap::{Args, Subcommand};
+
+use crate::failure::Failure;
+
+/// Measure, each figure beside its baseline in the same run.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  calisto bench steer --quick")]
+pub(crate) struct Bench {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// What steering costs, and what a flow's move costs.
+    #[command(after_help = "Examples:\n  \
+        calisto bench steer --quick\n      whether it works here, in short\n  \
+        calisto bench steer --case moves cost -j\n      two cases, one object a line")]
+    Steer(bench::steer::Args),
+}
+
+impl Bench {
+    pub(crate) fn run(&self, json: bool) -> Result<(), Failure> {
+        // Ctrl-C ends the run by its destructors: a bench makes namespaces.
+        testbed::on_interrupt().map_err(Failure::new)?;
+        let What::Steer(args) = &self.what;
+        bench::steer::run(args, json).map_err(Failure::new)
+    }
+}

@@ -1,0 +1,235 @@
+//! What a run found, as data; `report/text.rs` makes a table and CSV of it.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use base::Nanos;
+use serde::Serialize;
+
+use crate::open_loop::SendCounts;
+use crate::{
+    Check, Distribution, Latencies, Options, Pace, Percentiles, Plan, Tally, TransportCounters,
+};
+
+mod text;
+
+/// What a run found. Counts and latencies leave the warm-up out.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Requests that were sent.
+    pub sent: u64,
+    /// Requests that were answered.
+    pub received: u64,
+    /// Requests that were sent and not answered when the grace was over.
+    pub lost: u64,
+    /// Requests that left more than 5 us after their intended time.
+    pub late: u64,
+    /// Requests that were still waiting to be sent when time was over.
+    pub never_sent: u64,
+    /// Second and further replies to a request.
+    pub duplicates: u64,
+    /// Replies that came after one to a younger request of the same flow.
+    pub reordered: u64,
+    /// Replies that are not what was sent, not to what was sent, or on another flow.
+    pub corrupted: u64,
+    /// Replies to requests that had been given up.
+    pub expired: u64,
+    /// Calls that found no room to send.
+    pub send_full: u64,
+    /// Requests that the kernel or the link would not send; they are among the lost.
+    pub send_errors: u64,
+    /// Reports that nobody listens at the target.
+    pub refused: u64,
+    /// Packets that came and were no replies of the target.
+    pub strangers: u64,
+    /// How long was measured.
+    pub seconds: f64,
+    /// Requests a second that were wanted; none in a closed loop.
+    pub target_rate: Option<f64>,
+    /// Requests a second that were sent.
+    pub sent_rate: f64,
+    /// Requests a second that were answered.
+    pub achieved_rate: f64,
+    /// Time to the reply from the intended time of each request: what a user would have waited.
+    pub latency: Percentiles,
+    /// Time to the reply from the moment each request left: what the server and the way did.
+    pub latency_from_send: Percentiles,
+    /// Time from intention to departure: the generator's own error.
+    pub send_delay: Percentiles,
+    /// Time that the hypervisor took during the run, by CPU.
+    pub stolen: Vec<StolenTime>,
+    /// What generated the load.
+    pub generator: String,
+    /// Where it ran.
+    pub placement: String,
+    /// The distribution of work.
+    pub distribution: Distribution,
+    /// Its mean, in iterations.
+    pub iterations: u64,
+    /// How many flows.
+    pub flows: u32,
+    /// The seed that repeats the run.
+    pub seed: u64,
+    /// When it started, in seconds since 1970.
+    pub start: u64,
+    /// Whether it was ended early.
+    pub interrupted: bool,
+    /// The thresholds that it missed, a sentence each.
+    pub failed_checks: Vec<String>,
+    /// All latencies from the intended time.
+    #[serde(skip)]
+    pub latencies: Latencies,
+    /// All latencies from the moment of sending.
+    #[serde(skip)]
+    pub latencies_from_send: Latencies,
+}
+
+/// Time that the hypervisor took from a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct StolenTime {
+    /// Which one.
+    pub cpu: usize,
+    /// How much.
+    pub millis: f64,
+}
+
+/// Sums over all lanes.
+#[derive(Default)]
+pub(crate) struct Totals {
+    send: SendCounts,
+    received: u64,
+    duplicates: u64,
+    reordered: u64,
+    corrupted: u64,
+    expired: u64,
+    from_intended: Latencies,
+    from_sent: Latencies,
+    counters: TransportCounters,
+    pub(crate) transport: String,
+}
+
+impl Totals {
+    pub(crate) fn add(
+        &mut self,
+        send: &SendCounts,
+        tally: Option<&Tally>,
+        counters: TransportCounters,
+    ) {
+        let SendCounts { sent, sent_ever, late, never_sent, delay } = send;
+        self.send.sent += sent;
+        self.send.sent_ever += sent_ever;
+        self.send.late += late;
+        self.send.never_sent += never_sent;
+        self.send.delay.add(delay);
+        self.counters = self.counters.plus(counters);
+        if let Some(tally) = tally {
+            let counts = tally.counts();
+            self.received += counts.received;
+            self.duplicates += counts.duplicates;
+            self.reordered += counts.reordered;
+            self.corrupted += counts.corrupted;
+            self.expired += counts.expired;
+            self.from_intended.add(tally.from_intended());
+            self.from_sent.add(tally.from_sent());
+        }
+    }
+}
+
+impl Report {
+    pub(crate) fn new(
+        plan: &Plan,
+        options: &Options,
+        totals: Totals,
+        length: Nanos,
+        interrupted: bool,
+        stolen: impl Iterator<Item = (usize, Nanos)>,
+        started_at: SystemTime,
+    ) -> Self {
+        let Totals { send, received, counters, .. } = &totals;
+        let seconds = length.as_secs_f64();
+        let rate = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
+        let target_rate = match plan.pace {
+            Pace::Open { rate, .. } => Some(rate),
+            Pace::Closed { .. } => None,
+        };
+        Self {
+            sent: send.sent,
+            received: *received,
+            lost: send.sent.saturating_sub(*received),
+            late: send.late,
+            never_sent: send.never_sent,
+            duplicates: totals.duplicates,
+            reordered: totals.reordered,
+            corrupted: totals.corrupted,
+            expired: totals.expired,
+            send_full: counters.send_full,
+            send_errors: counters.send_errors,
+            refused: counters.refused,
+            strangers: counters.strangers,
+            seconds,
+            target_rate,
+            sent_rate: rate(send.sent),
+            achieved_rate: rate(*received),
+            latency: totals.from_intended.percentiles(),
+            latency_from_send: totals.from_sent.percentiles(),
+            send_delay: send.delay.percentiles(),
+            stolen: stolen
+                .map(|(cpu, time)| StolenTime { cpu, millis: time.as_micros_f64() / 1e3 })
+                .collect(),
+            generator: generator(plan, &totals.transport),
+            placement: placement(plan, options),
+            distribution: plan.distribution,
+            iterations: plan.iterations,
+            flows: plan.flows,
+            seed: plan.seed,
+            start: started_at.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+            interrupted,
+            failed_checks: Vec::new(),
+            latencies: totals.from_intended,
+            latencies_from_send: totals.from_sent,
+        }
+    }
+
+    /// Notes which of `checks` the run missed; whether it met all.
+    pub fn apply(&mut self, checks: &[Check]) -> bool {
+        self.failed_checks = checks.iter().filter_map(|check| check.missed_by(self)).collect();
+        self.failed_checks.is_empty()
+    }
+}
+
+fn generator(plan: &Plan, transport: &str) -> String {
+    let pace = match plan.pace {
+        Pace::Open { arrival, rate } => format!("open loop, {arrival}, {rate} requests/s"),
+        Pace::Closed { outstanding } => format!("closed loop, {outstanding} in flight"),
+    };
+    let Plan { flows, flow_order, payload_bytes, .. } = plan;
+    format!("{pace}, {flows} flow(s) in {flow_order} order, {payload_bytes} B, {transport}")
+}
+
+fn placement(plan: &Plan, options: &Options) -> String {
+    let Options { threads, cpus, split, spin, .. } = options;
+    let split = *split && matches!(plan.pace, Pace::Open { .. });
+    let role = if split { "sending and as many receiving" } else { "sending and receiving" };
+    let place = match cpus.len() {
+        0 => "not pinned".to_owned(),
+        _ => {
+            let list: Vec<_> = cpus.iter().map(ToString::to_string).collect();
+            format!("on CPU {} in turn", list.join(","))
+        }
+    };
+    format!("{threads} thread(s) {role}, {place}, sleeping after {spin} without work")
+}
+
+#[cfg(test)]
+pub(crate) fn sample() -> Report {
+    let mut totals = Totals { transport: "a test".to_owned(), ..Totals::default() };
+    for micros in 1..=100 {
+        totals.from_intended.record(Nanos::from_micros(micros));
+        totals.from_sent.record(Nanos::from_micros(micros / 2));
+    }
+    totals.received = 100;
+    totals.send.sent = 101;
+    let (plan, options) = (Plan::default(), Options::default());
+    let stolen = [(0, Nanos::from_millis(20))].into_iter();
+    let length = Nanos::from_secs(1);
+    Report::new(&plan, &options, totals, length, false, stolen, UNIX_EPOCH)
+}

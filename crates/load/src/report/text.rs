@@ -1,0 +1,142 @@
+//! A report for people, and the CSV line of Shenango's `synthetic` for its plotting scripts.
+
+use std::fmt::Write;
+
+use super::Report;
+use crate::Percentiles;
+
+impl Report {
+    /// The report as a table, a line each.
+    pub fn table(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let _ = self.write_table(&mut text);
+        text
+    }
+
+    /// The header of [`Self::csv_line`]: that of Shenango's `synthetic`.
+    pub fn csv_header() -> &'static str {
+        "Distribution, Target, Actual, Dropped, Never Sent, Median, 90th, 99th, 99.9th, 99.99th, \
+         Start"
+    }
+
+    /// The run as a line of that CSV: latencies in microseconds, `inf` where a lost request falls.
+    pub fn csv_line(&self) -> String {
+        let target = self.target_rate.unwrap_or(self.sent_rate).round();
+        let mut line = format!(
+            "{}, {target}, {}, {}, {}",
+            self.distribution,
+            self.achieved_rate.round(),
+            self.lost,
+            self.never_sent
+        );
+        for share in [0.5, 0.9, 0.99, 0.999, 0.9999] {
+            let _ = match self.latencies.quantile_with_missing(share, self.lost) {
+                Some(latency) => write!(line, ", {:.1}", latency.as_micros_f64()),
+                None => write!(line, ", inf"),
+            };
+        }
+        let _ = write!(line, ", {}", self.start);
+        line
+    }
+
+    fn write_table(&self, text: &mut String) -> std::fmt::Result {
+        let Self { sent, received, lost, late, never_sent, .. } = self;
+        writeln!(text, "generator   {}", self.generator)?;
+        writeln!(text, "placement   {}", self.placement)?;
+        let Self { distribution, iterations, seed, .. } = self;
+        writeln!(text, "work        {distribution}, mean {iterations} iterations; seed {seed}")?;
+        let early = if self.interrupted { ", ended early" } else { "" };
+        writeln!(text, "measured    {:.2} s{early}", self.seconds)?;
+        let target = match self.target_rate {
+            Some(rate) => format!(" of {rate:.0} wanted"),
+            None => String::new(),
+        };
+        writeln!(
+            text,
+            "rate        {:.0}/s answered, {:.0}/s sent{target}",
+            self.achieved_rate, self.sent_rate
+        )?;
+        writeln!(
+            text,
+            "requests    {sent} sent, {received} answered, {lost} lost, {late} late, {never_sent} \
+             never sent"
+        )?;
+        let Self { duplicates, reordered, corrupted, expired, .. } = self;
+        writeln!(
+            text,
+            "replies     {reordered} reordered, {duplicates} duplicate, {corrupted} corrupted, \
+             {expired} after they were given up"
+        )?;
+        let troubles = [
+            (self.send_full, "calls without room to send"),
+            (self.send_errors, "requests not sent because of errors"),
+            (self.refused, "refusals: nobody listens at the target"),
+            (self.strangers, "packets that were no replies"),
+        ];
+        for (count, what) in troubles {
+            if count > 0 {
+                writeln!(text, "trouble     {count} {what}")?;
+            }
+        }
+        let columns = ["p50", "p90", "p95", "p99", "p99.9", "p99.99", "max", "mean"];
+        write!(text, "latency, us           ")?;
+        columns.iter().try_for_each(|column| write!(text, "{column:>10}"))?;
+        writeln!(text)?;
+        write_row(text, "  from intended time", &self.latency)?;
+        write_row(text, "  from sending", &self.latency_from_send)?;
+        if self.target_rate.is_some() {
+            write_row(text, "  generator's delay", &self.send_delay)?;
+        }
+        write!(text, "stolen     ")?;
+        for stolen in &self.stolen {
+            write!(text, " CPU {} {:.0} ms", stolen.cpu, stolen.millis)?;
+        }
+        writeln!(text)?;
+        self.failed_checks.iter().try_for_each(|sentence| writeln!(text, "MISSED      {sentence}"))
+    }
+}
+
+fn write_row(text: &mut String, name: &str, percentiles: &Percentiles) -> std::fmt::Result {
+    let Percentiles { p50_us, p90_us, p95_us, p99_us, p99_9_us, p99_99_us, max_us, mean_us } =
+        percentiles;
+    write!(text, "{name:<22}")?;
+    for micros in [p50_us, p90_us, p95_us, p99_us, p99_9_us, p99_99_us, max_us, mean_us] {
+        write!(text, "{micros:>10.1}")?;
+    }
+    writeln!(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Report, report};
+
+    #[test]
+    fn csv_has_the_columns_of_synthetic_and_inf_where_a_lost_request_falls() {
+        let report = report::sample();
+        assert_eq!(Report::csv_header().split(", ").count(), 11);
+        let line = report.csv_line();
+        let columns: Vec<_> = line.split(", ").collect();
+        assert_eq!(columns[..5], ["constant", "20000", "100", "1", "0"]);
+        assert_eq!(columns[8..], ["inf", "inf", "0"], "{line}");
+        assert_eq!(columns.len(), 11);
+    }
+
+    #[test]
+    fn the_table_names_every_figure_and_what_made_it() {
+        let mut report = report::sample();
+        report.failed_checks.push("p95 is 1 us".to_owned());
+        let table = report.table();
+        for words in [
+            "101 sent, 100 answered, 1 lost",
+            "open loop, poisson",
+            "not pinned",
+            "p99.9",
+            "CPU 0 20 ms",
+            "MISSED      p95 is 1 us",
+        ] {
+            assert!(table.contains(words), "{words}:\n{table}");
+        }
+        assert!(!table.contains("trouble"), "{table}");
+    }
+}

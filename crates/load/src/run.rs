@@ -1,0 +1,300 @@
+//! A whole run: one thread a lane, a common start, and a report at the end.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, Scope, ScopedJoinHandle};
+use std::time::SystemTime;
+
+use base::Nanos;
+use sys::clock::now;
+
+use crate::live::Live;
+use crate::open_loop::SendCounts;
+use crate::report::Totals;
+use crate::{Error, Lane, LaneCount, Plan, Report, Tally, Transport, TransportCounters};
+
+/// Between the moment all lanes are ready and the first request: nobody is still waking up.
+const HEAD_START: Nanos = Nanos::from_millis(5);
+
+/// When every request has been answered, a second reply may still come this much later.
+const QUIET: Nanos = Nanos::from_millis(10);
+
+/// A sleep is never longer, so that Ctrl-C and lost replies are noticed.
+const SLEEP_MAX: Nanos = Nanos::from_millis(50);
+
+/// How a plan is carried out.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Threads that send.
+    pub threads: u32,
+    /// CPUs that threads are pinned to, in turn; empty: none is pinned.
+    pub cpus: Vec<usize>,
+    /// Receive on threads of their own, one for each that sends. A closed loop ignores it.
+    pub split: bool,
+    /// Look for work without sleeping for so long. Sleeping is polite to what shares the CPU; a
+    /// halted CPU then takes 20 to 40 us to come back, which shows in the latencies.
+    pub spin: Nanos,
+    /// Print progress to standard error each second.
+    pub live: bool,
+    /// Progress as JSON.
+    pub json: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            threads: 1,
+            cpus: Vec::new(),
+            split: false,
+            spin: Nanos::from_micros(50),
+            live: false,
+            json: false,
+        }
+    }
+}
+
+/// Counts of one lane that other threads look at.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    pub(crate) sent: AtomicU64,
+    pub(crate) received: AtomicU64,
+    sender_is_done: AtomicBool,
+}
+
+/// What a lane leaves behind.
+struct Outcome {
+    send: SendCounts,
+    tally: Option<Tally>,
+    transport: TransportCounters,
+    describe: String,
+    /// When it noticed that it was to stop early.
+    stopped_at: Option<Nanos>,
+}
+
+/// Carries out `plan`. Each lane's thread calls `open` for its transport; `split` gives a second
+/// handle of a transport where that is possible. Stops early, with a report, once
+/// `sys::signal::stop_requested()`: installing the handler is up to the program.
+///
+/// # Errors
+/// The plan is impossible, a transport cannot be opened, or a thread cannot be started or pinned.
+/// Nothing has been sent then.
+pub fn run<T: Transport + Send>(
+    plan: &Plan,
+    options: &Options,
+    open: impl Fn(&Plan, LaneCount) -> Result<T, Error> + Sync,
+    split: Option<fn(&T) -> T>,
+) -> Result<Report, Error> {
+    plan.check(options.threads)?;
+    let stolen_before = sys::steal::per_cpu();
+    let started_at = SystemTime::now();
+    let progress: Vec<_> = (0..options.threads).map(|_| Arc::new(Progress::default())).collect();
+    let outcomes = thread::scope(|scope| {
+        let (ready, all_ready) = channel();
+        let mut lanes = Vec::new();
+        for (number, progress) in progress.iter().enumerate() {
+            let lane = LaneCount { lane: number as u32, lanes: options.threads };
+            let (go, start) = channel();
+            let (ready, open) = (ready.clone(), &open);
+            let work = move || {
+                let thread = Thread { plan, options, lane, progress };
+                thread.run(scope, open, split, &ready, &start)
+            };
+            lanes.push((go, spawn(scope, &format!("load-{number}"), work)?));
+        }
+        drop(ready);
+        // A lane that fails drops its end: the others then see no start, and end too.
+        for _ in &lanes {
+            all_ready.recv().map_err(|_| died())??;
+        }
+        let start = now() + HEAD_START;
+        for (go, _) in &lanes {
+            go.send(start).map_err(|_| died())?;
+        }
+        if options.live {
+            let done = || lanes.iter().all(|(_, lane)| lane.is_finished());
+            Live { start, json: options.json, progress: &progress }.watch(done);
+        }
+        let mut outcomes = Vec::new();
+        for (_, lane) in lanes {
+            outcomes.push(lane.join().map_err(|_| died())??);
+        }
+        Ok::<_, Error>((start, outcomes))
+    });
+    let (start, outcomes) = outcomes?;
+    Ok(report(plan, options, start, started_at, &stolen_before, outcomes))
+}
+
+/// One lane's thread.
+struct Thread<'a> {
+    plan: &'a Plan,
+    options: &'a Options,
+    lane: LaneCount,
+    progress: &'a Arc<Progress>,
+}
+
+impl<'a> Thread<'a> {
+    fn run<'scope, T: Transport + Send + 'scope>(
+        self,
+        scope: &'scope Scope<'scope, '_>,
+        open: &(impl Fn(&Plan, LaneCount) -> Result<T, Error> + Sync),
+        split: Option<fn(&T) -> T>,
+        ready: &Sender<Result<(), Error>>,
+        start: &Receiver<Nanos>,
+    ) -> Result<Outcome, Error>
+    where
+        'a: 'scope,
+    {
+        let Self { plan, options, lane, progress } = self;
+        let number = lane.lane as usize;
+        let own = plan.of_lane(lane);
+        let opened = pin(options, number).and_then(|()| open(&own, lane));
+        let transport = match opened {
+            Ok(transport) => transport,
+            Err(error) => {
+                // The report of it may find nobody: then another lane has failed before.
+                let _ = ready.send(Err(error.clone()));
+                return Err(error);
+            }
+        };
+        let other_half = split.filter(|_| options.split).map(|split| split(&transport));
+        // A lane allocates its window, and faults it in, before the start.
+        let mut made = Lane::new(plan, lane, transport, Nanos::FAR_FUTURE);
+        ready.send(Ok(())).map_err(|_| died())?;
+        let start = start.recv().map_err(|_| died())?;
+        made.begin(plan, lane, start);
+        let receiver = other_half.and_then(|half| made.split_off_receiver(half));
+        let Some(mut receiver) = receiver else {
+            let stopped_at = drive(&mut made, plan, options, start, progress);
+            return Ok(outcome(&made, stopped_at));
+        };
+        let work = move || {
+            pin(options, number + options.threads as usize)?;
+            let stopped_at = drive(&mut receiver, plan, options, start, progress);
+            Ok::<_, Error>(outcome(&receiver, stopped_at))
+        };
+        let receiving = spawn(scope, &format!("load-rx-{number}"), work)?;
+        let stopped_at = drive(&mut made, plan, options, start, progress);
+        let received = receiving.join().map_err(|_| died())??;
+        let sent = outcome(&made, stopped_at);
+        let transport = sent.transport.plus(received.transport);
+        Ok(Outcome { tally: received.tally, transport, ..sent })
+    }
+}
+
+/// Turns a lane until all is sent and answered, or time is over. When it noticed a stop request.
+fn drive<T: Transport>(
+    lane: &mut Lane<T>,
+    plan: &Plan,
+    options: &Options,
+    start: Nanos,
+    progress: &Progress,
+) -> Option<Nanos> {
+    // What still waits after the last moment to send is counted right behind it.
+    let mut end = start + plan.warmup + plan.length + plan.grace + Nanos::from_millis(2);
+    let mut last_moved = now();
+    let mut stopped_at = None;
+    let (sends, receives) = (lane.send_counts().is_some(), lane.tally().is_some());
+    loop {
+        let turn = lane.turn(&now);
+        let time = now();
+        if turn.moved {
+            last_moved = time;
+            let (sent, received) = lane.progress();
+            if sends {
+                progress.sent.store(sent, Ordering::Relaxed);
+            }
+            if receives {
+                progress.received.store(received, Ordering::Relaxed);
+            }
+        }
+        if stopped_at.is_none() && sys::signal::stop_requested() {
+            lane.cancel();
+            stopped_at = Some(time);
+            end = end.min(time + plan.grace);
+        }
+        if sends && turn.next_due == Nanos::FAR_FUTURE {
+            progress.sender_is_done.store(true, Ordering::Release);
+        }
+        if progress.sender_is_done.load(Ordering::Acquire) {
+            let sent = progress.sent.load(Ordering::Relaxed);
+            let all_answered = progress.received.load(Ordering::Relaxed) >= sent;
+            let quiet = time.since(last_moved) >= QUIET;
+            if !receives || time >= end || (all_answered && quiet) {
+                return stopped_at;
+            }
+        }
+        if turn.moved || turn.next_due <= time {
+            continue;
+        }
+        let until_due = turn.next_due.since(time);
+        if time.since(last_moved) < options.spin || until_due <= options.spin {
+            std::hint::spin_loop();
+            continue;
+        }
+        // Woken early enough to spin the rest: a timer is late, and so is a halted CPU.
+        let sleep = until_due.since(options.spin).min(end.since(time)).min(SLEEP_MAX);
+        lane.wait(sleep.max(Nanos::from_micros(1)));
+    }
+}
+
+fn outcome<T: Transport>(lane: &Lane<T>, stopped_at: Option<Nanos>) -> Outcome {
+    Outcome {
+        send: lane.send_counts().cloned().unwrap_or_default(),
+        tally: lane.tally().cloned(),
+        transport: lane.transport().counters(),
+        describe: lane.transport().describe(),
+        stopped_at,
+    }
+}
+
+fn report(
+    plan: &Plan,
+    options: &Options,
+    start: Nanos,
+    started_at: SystemTime,
+    stolen_before: &[(usize, Nanos)],
+    outcomes: Vec<Outcome>,
+) -> Report {
+    let mut totals = Totals::default();
+    let mut stopped_at: Option<Nanos> = None;
+    for Outcome { send, tally, transport, describe, stopped_at: stopped } in outcomes {
+        totals.add(&send, tally.as_ref(), transport);
+        stopped_at = stopped_at.into_iter().chain(stopped).min();
+        totals.transport = describe;
+    }
+    let measured_from = start + plan.warmup;
+    let planned_end = measured_from + plan.length;
+    let end = stopped_at.map_or(planned_end, |stopped| stopped.min(planned_end));
+    let stolen = sys::steal::per_cpu();
+    let stolen = stolen.into_iter().zip(stolen_before).filter(|((cpu, _), (same, _))| cpu == same);
+    Report::new(
+        plan,
+        options,
+        totals,
+        end.since(measured_from),
+        stopped_at.is_some_and(|stopped| stopped < planned_end),
+        stolen.map(|((cpu, after), (_, before))| (cpu, after.since(*before))),
+        started_at,
+    )
+}
+
+fn pin(options: &Options, thread: usize) -> Result<(), Error> {
+    match options.cpus.len() {
+        0 => Ok(()),
+        count => Ok(sys::thread::pin(options.cpus[thread % count])?),
+    }
+}
+
+fn spawn<'scope, R: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    name: &str,
+    work: impl FnOnce() -> R + Send + 'scope,
+) -> Result<ScopedJoinHandle<'scope, R>, Error> {
+    let thread = thread::Builder::new().name(name.to_owned());
+    thread.spawn_scoped(scope, work).map_err(|error| Error::io("start a thread", &error))
+}
+
+fn died() -> Error {
+    Error::Failed("a thread of the load generator ended early: report this".to_owned())
+}

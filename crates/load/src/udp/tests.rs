@@ -1,0 +1,181 @@
+use std::collections::BTreeSet;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use clap::Parser;
+
+use super::*;
+use crate::Arrival;
+
+#[derive(Parser)]
+struct CommandLine {
+    #[command(flatten)]
+    args: Args,
+}
+
+fn parse(line: &str) -> Result<Args, String> {
+    let words = std::iter::once("load").chain(line.split_ascii_whitespace());
+    CommandLine::try_parse_from(words).map(|line| line.args).map_err(|error| error.to_string())
+}
+
+/// A UDP echo on loopback, as long as it lives; it remembers who asked.
+struct Echo {
+    address: SocketAddr,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<BTreeSet<SocketAddr>>>,
+}
+
+impl Echo {
+    fn start() -> Self {
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback is there");
+        socket.set_read_timeout(Some(Duration::from_millis(20))).expect("20 ms are possible");
+        let address = socket.local_addr().expect("it is bound");
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            let (mut bytes, mut clients) = ([0; 2048], BTreeSet::new());
+            while !stopped.load(Ordering::Relaxed) {
+                if let Ok((length, from)) = socket.recv_from(&mut bytes) {
+                    clients.insert(from);
+                    socket.send_to(&bytes[..length], from).expect("loopback takes it");
+                }
+            }
+            clients
+        });
+        Self { address, stop, thread: Some(thread) }
+    }
+
+    /// Ends it; who asked.
+    fn stop(&mut self) -> BTreeSet<SocketAddr> {
+        self.stop.store(true, Ordering::Relaxed);
+        let thread = self.thread.take().expect("it is stopped once");
+        thread.join().expect("no assertion failed")
+    }
+}
+
+#[test]
+fn an_open_loop_over_loopback_is_answered_whole_by_one_thread_or_two_or_split() {
+    let mut echo = Echo::start();
+    for (threads, split) in [(1, false), (2, false), (1, true)] {
+        let args = Args {
+            rate: Some(1000.0),
+            flows: 50,
+            seconds: 0.2,
+            warmup: 0.05,
+            payload: 100,
+            threads,
+            split,
+            ..Args::new(echo.address)
+        };
+        let report = run(&args, false).expect("loopback is there");
+        // 200 with standard deviation 14.
+        assert!((100..320).contains(&report.sent), "{threads} {split}: {report:?}");
+        assert_eq!((report.received, report.lost), (report.sent, 0), "{threads} {split}");
+        assert_eq!(report.corrupted + report.duplicates + report.reordered, 0);
+        assert!(report.latency.p50_us > 0.0 && report.latency.p50_us <= report.latency.max_us);
+        assert!(report.latency.max_us >= report.latency_from_send.max_us);
+        assert!(!report.interrupted && report.failed_checks.is_empty());
+    }
+    echo.stop();
+}
+
+#[test]
+fn a_closed_loop_over_loopback_answers_what_it_sends() {
+    let mut echo = Echo::start();
+    let args = Args { outstanding: Some(8), flows: 4, seconds: 0.1, ..Args::new(echo.address) };
+    let report = run(&args, false).expect("loopback is there");
+    assert!(report.sent >= 8, "{report:?}");
+    assert_eq!((report.lost, report.corrupted, report.target_rate), (0, 0, None));
+    assert_eq!(echo.stop().len(), 4);
+}
+
+#[test]
+fn the_server_sees_as_many_flows_as_were_asked_for() {
+    for source_prefix in [None, Some("127.8.0.0/25".parse().expect("it is a prefix"))] {
+        let mut echo = Echo::start();
+        let args = Args {
+            rate: Some(2000.0),
+            arrival: Arrival::Constant,
+            flows: 300,
+            flow_order: crate::FlowOrder::RoundRobin,
+            seconds: 0.2,
+            source_prefix,
+            ..Args::new(echo.address)
+        };
+        let report = run(&args, false).expect("loopback is there");
+        assert_eq!((report.sent, report.lost, report.corrupted), (400, 0, 0), "{report:?}");
+        assert_eq!(echo.stop().len(), 300);
+    }
+}
+
+#[test]
+fn a_target_where_nobody_listens_is_all_lost_and_fails_its_check() {
+    let address = UdpSocket::bind("127.0.0.1:0")
+        .and_then(|socket| socket.local_addr())
+        .expect("loopback is there");
+    let args = Args {
+        rate: Some(1000.0),
+        seconds: 0.05,
+        grace: base::Nanos::from_millis(20),
+        check: vec!["lost=0".parse().expect("it is a threshold")],
+        ..Args::new(address)
+    };
+    let report = run(&args, false).expect("sending does not need a listener");
+    assert!(report.refused > 0 && report.lost == report.sent, "{report:?}");
+    assert_eq!(report.failed_checks.len(), 1);
+}
+
+#[test]
+fn the_command_line_has_the_defaults_of_the_library() {
+    let target = "10.0.0.2:7".parse().expect("it is an address");
+    let parsed = parse("10.0.0.2:7").expect("only the target is needed");
+    assert_eq!(format!("{parsed:?}"), format!("{:?}", Args::new(target)));
+}
+
+#[test]
+fn options_of_synthetic_mean_what_they_mean_there() {
+    let args = parse("10.0.0.2:7 --mpps 0.02 --mean 167 -d bimodal1 -t 4 -f 9").expect("all known");
+    let plan = args.plan().expect("it is possible");
+    assert!(matches!(plan.pace, crate::Pace::Open { rate, .. } if rate == 20e3));
+    assert_eq!((plan.iterations, plan.distribution), (167, crate::Distribution::Bimodal1));
+    assert_eq!(args.options(false).threads, 4);
+}
+
+#[test]
+fn wrong_arguments_are_refused_by_a_sentence_with_what_to_do() {
+    for (line, words) in [
+        ("", "TARGET"),
+        ("10.0.0.2", "invalid socket address"),
+        ("10.0.0.2:7 --rate fast", "20k"),
+        ("10.0.0.2:7 --rate 5 --outstanding 3", "cannot be used with"),
+        ("10.0.0.2:7 --distribution normal", "bimodal1"),
+        ("10.0.0.2:7 --transport carrier_pigeon:veth0", "kernel"),
+        ("10.0.0.2:7 --next-hop 02:00", "02:00:00:00:00:01"),
+        ("10.0.0.2:7 --source-prefix 10.0.0.1", "10.78.0.0/16"),
+        ("10.0.0.2:7 --check p95", "FIGURE=LIMIT"),
+    ] {
+        let error = parse(line).expect_err(line);
+        assert!(error.contains(words), "{line}: {error}");
+    }
+    for (line, words) in [
+        ("10.0.0.2:0", "port 0"),
+        ("10.0.0.2:7 --flows 0", "1 to 700000"),
+        ("10.0.0.2:7 --seconds -1", "--seconds"),
+        ("10.0.0.2:7 --seconds 0", "more seconds"),
+        ("10.0.0.2:7 --payload 8", "16 to"),
+        ("10.0.0.2:7 --transport af_packet:lo", "--source-ip"),
+        ("10.0.0.2:7 --transport xdp:lo --source-ip 10.0.0.1 --threads 2 --flows 2", "one thread"),
+    ] {
+        let error = parse(line).and_then(|args| {
+            run(&args, false).map(drop).map_err(|error| {
+                assert!(error.is_usage(), "{error}");
+                error.to_string()
+            })
+        });
+        let error = error.expect_err(line);
+        assert!(error.contains(words), "{line}: {error}");
+    }
+}
