@@ -103,7 +103,9 @@ impl FromStr for Check {
             Of::Latency(_) => Limit::Latency(parse_duration(value)?),
             Of::Rate(_) => Limit::Rate(parse_rate(value)?),
             Of::Count(_) => Limit::Count(
-                value.parse().map_err(|_| format!("{name}={value}: the limit is a whole number"))?,
+                value
+                    .parse()
+                    .map_err(|_| format!("{name}={value}: the limit is a whole number"))?,
             ),
         };
         Ok(Self { figure, limit })

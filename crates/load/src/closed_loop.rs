@@ -22,6 +22,8 @@ pub(crate) struct ClosedLoop {
     patience: Nanos,
     /// Made and not yet taken by the transport.
     waiting: Vec<Request>,
+    /// When the oldest unanswered request is given up.
+    give_up_at: Nanos,
     is_over: bool,
     pub(crate) counts: SendCounts,
 }
@@ -39,6 +41,7 @@ impl ClosedLoop {
             end: start + plan.warmup + plan.length,
             patience: plan.grace,
             waiting: Vec::with_capacity(BURST),
+            give_up_at: Nanos::FAR_FUTURE,
             is_over: false,
             counts: SendCounts::default(),
         }
@@ -103,6 +106,7 @@ impl ClosedLoop {
     /// Gives up requests that were not answered for too long.
     #[inline]
     fn give_up_old(&mut self, window: &Window, tally: &mut Tally, now: Nanos) {
+        self.give_up_at = Nanos::FAR_FUTURE;
         let first_waiting = self.next_index - self.waiting.len() as u64;
         while self.oldest < first_waiting {
             if tally.is_done(self.oldest) {
@@ -110,7 +114,10 @@ impl ClosedLoop {
                 continue;
             }
             match window.find(self.oldest) {
-                Known::Sent { at, .. } if now.since(at) < self.patience => return,
+                Known::Sent { at, .. } if now.since(at) < self.patience => {
+                    self.give_up_at = at + self.patience;
+                    return;
+                }
                 _ => {
                     tally.give_up(self.oldest);
                     self.in_flight = self.in_flight.saturating_sub(1);
@@ -126,7 +133,7 @@ impl ClosedLoop {
         if self.is_over {
             Nanos::FAR_FUTURE
         } else if self.waiting.is_empty() {
-            self.end
+            self.end.min(self.give_up_at)
         } else {
             Nanos::ZERO
         }

@@ -37,8 +37,7 @@ impl Report {
             .with_max_value_divisor(NANOS_PER_MICRO)
             .begin_log_with(output, &mut serializer)?;
         let length = Duration::from_secs_f64(self.seconds);
-        for (tag, latencies) in
-            [("intended", &self.latencies), ("sent", &self.latencies_from_send)]
+        for (tag, latencies) in [("intended", &self.latencies), ("sent", &self.latencies_from_send)]
         {
             log.write_histogram(latencies.histogram(), Duration::ZERO, length, Tag::new(tag))
                 .map_err(|error| io::Error::other(format!("{error:?}")))?;

@@ -30,7 +30,7 @@ impl Live<'_> {
             if time < next {
                 continue;
             }
-            next = next + INTERVAL;
+            next += INTERVAL;
             let sum = self.progress.iter().fold((0, 0), |(sent, received), lane| {
                 let sent = sent + lane.sent.load(Ordering::Relaxed);
                 (sent, received + lane.received.load(Ordering::Relaxed))

@@ -123,7 +123,9 @@ impl Plan {
                 Pace::Open { rate, .. } if !(rate > 0.0 && rate <= 1e9) => {
                     format!("a rate of {rate} a second is not possible: choose 1 to 1000M")
                 }
-                Pace::Closed { outstanding } if !(lanes..=OUTSTANDING_MAX).contains(&outstanding) => {
+                Pace::Closed { outstanding }
+                    if !(lanes..=OUTSTANDING_MAX).contains(&outstanding) =>
+                {
                     format!(
                         "{outstanding} requests in flight are not possible with {lanes} threads: \
                          choose {lanes} to {OUTSTANDING_MAX}"

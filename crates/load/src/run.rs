@@ -1,5 +1,6 @@
 //! A whole run: one thread a lane, a common start, and a report at the end.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -192,6 +193,8 @@ fn drive<T: Transport>(
 ) -> Option<Nanos> {
     // What still waits after the last moment to send is counted right behind it.
     let mut end = start + plan.warmup + plan.length + plan.grace + Nanos::from_millis(2);
+    // Timers of other threads may be 50 us late, which saves power and would ruin this.
+    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     let mut last_moved = now();
     let mut stopped_at = None;
     let (sends, receives) = (lane.send_counts().is_some(), lane.tally().is_some());

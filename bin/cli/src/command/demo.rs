@@ -63,6 +63,11 @@ pub(crate) struct Demo {
 
 impl Demo {
     pub(crate) fn run(&self, json: bool) -> Result<(), Failure> {
+        // Before anything is made: a slip should cost no time.
+        for policy in &self.policies {
+            let nothing = policy::steer::SteerConfig { groups: 0, seed: 0 };
+            policy::steer::by_name(policy, nothing).map_err(Failure::usage)?;
+        }
         testbed::on_interrupt().map_err(Failure::new)?;
         let tell = Progress::new();
         let placement = Placement::of(&sys::thread::allowed_cpus());
@@ -253,6 +258,10 @@ mod tests {
         for line in ["--workers 0", "--workers 64", "--port tap", "--seconds 1", "--flows 0"] {
             assert_eq!(parse(line).expect_err(line).exit_code(), 2, "{line}");
         }
+        let slip = parse("--policies sticky,modula").expect("a name may be any word");
+        let failure = slip.run(false).expect_err("there is no such policy");
+        assert_eq!(failure.exit_code(), 2);
+        assert!(failure.to_string().contains("modula"), "{failure}");
         let demo = parse("--policies sticky,calisto").expect("policies are a list");
         assert_eq!(demo.policies, ["sticky", "calisto"]);
     }

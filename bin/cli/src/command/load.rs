@@ -54,7 +54,6 @@ impl Load {
 mod tests {
     use clap::Parser;
 
-    use super::*;
     use crate::args::{Cli, Command};
 
     #[test]

@@ -123,8 +123,13 @@ impl Steer {
                 }
             }
             Action::Load { file } => {
-                daemon.tell(Command::SteerLoad { table: read(file)? })?;
-                output::done(&format!("the table of {} is in force", file.display()), json)
+                let table = read(file)?;
+                daemon.tell(Command::SteerLoad { table })?;
+                let file = match file.to_str() {
+                    Some("-") => "standard input".into(),
+                    _ => file.to_string_lossy(),
+                };
+                output::done(&format!("the table of {file} comes into force"), json)
             }
             Action::Pin { what, worker } => {
                 daemon.tell(Command::SteerPin { target: what.target(), worker: *worker })?;
@@ -192,15 +197,19 @@ fn render(steer: &SteerStatus) -> String {
         owned.row([worker.into(), groups.into(), Cell::decimal(share, 1, " %")]);
     }
     text = format!("{text}{}\n{}", policies.render(), owned.render());
-    if !steer.pins.is_empty() {
+    // A pinned flow has a group of its own, behind those of the hash; it is counted below.
+    let (groups, _): (Vec<_>, Vec<_>) =
+        steer.pins.iter().partition(|&&(group, _)| group < steer.groups);
+    if !groups.is_empty() {
         let mut pins = Table::new(["pinned group", "worker"]);
-        for &(group, worker) in &steer.pins {
+        for &(group, worker) in groups {
             pins.row([Cell::Number(group.to_string()), worker.into()]);
         }
         text = format!("{text}\n{}", pins.render());
     }
     if steer.pinned_flows > 0 {
-        text += &format!("\n{} flows are pinned one by one\n", grouped(steer.pinned_flows.into()));
+        let count = grouped(steer.pinned_flows.into());
+        text += &format!("\nflows pinned one by one: {count}\n");
     }
     text
 }
@@ -222,7 +231,7 @@ mod tests {
             settled: true,
             held: 0,
             owned: vec![(0, 300), (1, 100)],
-            pins: vec![(70_000, 1)],
+            pins: vec![(60_000, 1), (65_536, 0)],
             pinned_flows: 2,
         }
     }
@@ -235,11 +244,12 @@ mod tests {
             "   modulo  group mod workers",
             "*  sticky  least movement",
             "     0     300  75.0 %",
-            "       70000       1",
-            "2 flows are pinned one by one",
+            "       60000       1",
+            "flows pinned one by one: 2",
         ] {
             assert!(text.lines().any(|given| given == line), "{line}\nis not in\n{text}");
         }
+        assert!(!text.contains("65536 "), "a pinned flow is no group:\n{text}");
         let moving = SteerStatus { settled: false, held: 1200, ..status() };
         assert!(render(&moving).contains("on its way, 1'200 packets held"));
     }

@@ -112,8 +112,9 @@ impl<P: Port> Packets<P> {
     fn flow_of(&self, source: SocketAddr, destination: SocketAddr) -> Option<u32> {
         let address = self.config.sources.position(destination.ip())?;
         let port = u32::from(destination.port().checked_sub(self.config.first_port)?);
-        let is_ours =
-            source == self.config.target && address < self.spread.addresses && port < self.spread.ports;
+        let is_ours = source == self.config.target
+            && address < self.spread.addresses
+            && port < self.spread.ports;
         is_ours.then(|| self.spread.flow(address, port))
     }
 

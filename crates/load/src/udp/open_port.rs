@@ -51,11 +51,7 @@ pub(super) fn open(
 
 /// What replies are addressed to: the one address with each port, or every port of each address,
 /// so that no more of the machine's traffic is taken than must be.
-fn ours(
-    sources: Prefix,
-    spread: Spread,
-    first_port: u16,
-) -> impl Iterator<Item = Destination> {
+fn ours(sources: Prefix, spread: Spread, first_port: u16) -> impl Iterator<Item = Destination> {
     let Spread { addresses, ports } = spread;
     let protocol = Protocol::Udp;
     let one = addresses == 1;
@@ -79,7 +75,10 @@ mod tests {
         let prefix: Prefix = "10.78.0.0/16".parse().expect("it is a prefix");
         let one = Prefix::host(prefix.nth(0));
         let taken: Vec<_> = ours(one, Spread::new(3, 1), 10_000).collect();
-        assert_eq!(taken.iter().map(|to| to.port).collect::<Vec<_>>(), [10_000, 10_001, 10_002].map(Some));
+        assert_eq!(
+            taken.iter().map(|to| to.port).collect::<Vec<_>>(),
+            [10_000, 10_001, 10_002].map(Some)
+        );
         let taken: Vec<_> = ours(prefix, Spread::new(100_000, prefix.hosts()), 10_000).collect();
         assert_eq!(taken.len(), 65_534);
         assert!(taken.iter().all(|to| to.port.is_none()));

@@ -1,3 +1,5 @@
+//! What `wire::arp` promises, case by case.
+
 use super::*;
 use crate::samples::{ALICE_MAC, BOB_MAC};
 

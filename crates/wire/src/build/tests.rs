@@ -1,3 +1,5 @@
+//! What `wire::build` promises, case by case.
+
 use super::*;
 use crate::samples::{self, ALICE_MAC, BOB_MAC, IPV4_ENDS, IPV6_ENDS, any_flow};
 use crate::{FlowKey, Outcome, Protocol, classify};

@@ -1,3 +1,5 @@
+//! What `wire::checksum` promises, case by case.
+
 use super::*;
 use crate::samples::{self, IPV4_ENDS, IPV6_ENDS};
 use proptest::prelude::*;

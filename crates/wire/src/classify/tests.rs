@@ -1,3 +1,5 @@
+//! What `wire::classify` promises, case by case.
+
 use super::*;
 use crate::samples::{self, IPV4_ENDS, IPV6_ENDS};
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};

@@ -1,3 +1,5 @@
+//! What `wire::flow_key` promises, case by case.
+
 use super::*;
 use crate::samples::any_flow;
 use proptest::prelude::*;

@@ -1,3 +1,5 @@
+//! What `wire::icmp` promises, case by case.
+
 use super::*;
 use crate::checksum::Sum;
 use crate::samples::{self, ALICE_MAC, BOB_MAC, IPV4_ENDS, IPV6_ENDS};

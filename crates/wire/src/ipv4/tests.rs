@@ -1,3 +1,5 @@
+//! What `wire::ipv4` promises, case by case.
+
 use super::*;
 use crate::samples;
 

@@ -1,3 +1,5 @@
+//! What `wire::ipv6` promises, case by case.
+
 use super::*;
 use crate::samples;
 

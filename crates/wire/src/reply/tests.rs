@@ -1,3 +1,5 @@
+//! What `wire::reply` promises, case by case.
+
 use super::*;
 use crate::Flow;
 use crate::samples::{self, ALICE_MAC, BOB_MAC, IPV4_ENDS, IPV6_ENDS};

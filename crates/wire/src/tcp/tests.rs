@@ -1,3 +1,5 @@
+//! What `wire::tcp` promises, case by case.
+
 use super::*;
 
 fn read(bytes: &[u8]) -> Vec<TcpOption<'_>> {

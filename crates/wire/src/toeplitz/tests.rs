@@ -1,3 +1,5 @@
+//! What `wire::toeplitz` promises, case by case.
+
 use super::*;
 use crate::Protocol;
 use crate::samples::any_flow;
