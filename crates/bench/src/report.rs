@@ -67,7 +67,9 @@ impl<'a> Report<'a> {
         let before = std::mem::take(&mut self.stolen_before);
         for (cpu, after) in sys::steal::per_cpu() {
             let was = before.iter().find(|&&(number, _)| number == cpu);
-            if place::allowed().contains(&cpu) && let Some(&(_, was)) = was {
+            if place::allowed().contains(&cpu)
+                && let Some(&(_, was)) = was
+            {
                 let stolen = after.since(was).0 as f64 / 1e6 / seconds;
                 self.figure(Figure::new(format!("stolen time, CPU {cpu}"), "ms/s", &[stolen]))?;
             }

@@ -285,13 +285,9 @@ impl Steering {
         if entry.is_moving() {
             return self.evacuate(frame, ground);
         }
-        // A leaving owner keeps even an idle group until a hand-over takes it: packets may wait
-        // in its ring. Only an active owner's idle group, a dead owner's or nobody's is placed.
-        if let Some(owner) = entry.owner()
+        if let Some(owner) = entry.plain()
             && self.lanes[owner.index()].is_some()
-            && !(entry.is_idle() && self.control.workers().is_active(owner))
         {
-            self.live.set(group, entry.with_idle(false));
             return self.send_or_drop(frame, owner, ground);
         }
         match self.control.place(group, &mut self.live, &mut self.shadow, ground.now) {

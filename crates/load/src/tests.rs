@@ -35,6 +35,9 @@ enum Fault {
     OtherFlow,
 }
 
+/// Flow and payload, by arrival at the client, then by number.
+type Replies = BTreeMap<(Nanos, u64), (u32, Vec<u8>)>;
+
 /// A server that works on one request after the other, for `service` each.
 struct FakeServer {
     time: Time,
@@ -46,8 +49,7 @@ struct FakeServer {
     send_stall: Option<(Nanos, Nanos)>,
     send_cost: Nanos,
     faults: BTreeMap<u64, Fault>,
-    /// By arrival at the client, then by number.
-    replies: Rc<RefCell<BTreeMap<(Nanos, u64), (u32, Vec<u8>)>>>,
+    replies: Rc<RefCell<Replies>>,
     number: u64,
     in_flight_max: usize,
 }

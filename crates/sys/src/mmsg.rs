@@ -288,10 +288,9 @@ mod tests {
         let mut control = [0xee; CONTROL_BYTES];
         assert_eq!(write_source(&mut control, IpAddr::from([10, 0, 0, 7])), 32);
         assert_eq!(control[20..24], [10, 0, 0, 7]);
-        let (from, to) = match (UdpSocket::bind("[::]:0"), UdpSocket::bind("[::1]:0")) {
-            (Ok(from), Ok(to)) => (from, to),
-            // A machine without IPv6 has nothing to test here.
-            _ => return,
+        let (Ok(from), Ok(to)) = (UdpSocket::bind("[::]:0"), UdpSocket::bind("[::1]:0")) else {
+            // A machine without IPv6 has nothing more to test here.
+            return;
         };
         let mut set = Datagrams::new(8);
         set.set_destination(Some(to.local_addr().expect("it is bound")));

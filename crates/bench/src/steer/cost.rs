@@ -88,10 +88,8 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
         map.push(on_cpu(cpu, || Ok(hash_map(&sequence)))?);
     }
     let mut print = |name: &str, samples: &Samples, targets: Option<[Target; 2]>| {
-        let kinds = [
-            ("first", &samples.first, &paper.first),
-            ("later", &samples.later, &paper.later),
-        ];
+        let kinds =
+            [("first", &samples.first, &paper.first), ("later", &samples.later, &paper.later)];
         for (index, (kind, own, baseline)) in kinds.into_iter().enumerate() {
             if own.is_empty() {
                 continue;

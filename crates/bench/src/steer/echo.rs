@@ -10,9 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use base::{Nanos, PortId, QueueId};
 use datapath::Echo;
 use port::Port;
-use port::xdp::{
-    AttachMode, Destination, Protocol, Take, Umem, XdpInterface, XdpOptions, XdpPort,
-};
+use port::xdp::{AttachMode, Destination, Protocol, Take, Umem, XdpInterface, XdpOptions, XdpPort};
 use shm::{Batch, FramePool, PoolConfig};
 use sys::clock::now;
 use testbed::{Side, Testbed, TestbedConfig};

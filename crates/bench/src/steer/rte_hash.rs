@@ -25,8 +25,7 @@ impl RteHash {
                 .collect::<Vec<String>>())
         };
         let absent = |why: String| format!("absent (apt-get install libdpdk-dev): {why}");
-        let (cflags, libs) =
-            (flags("--cflags").map_err(absent)?, flags("--libs").map_err(absent)?);
+        let (cflags, libs) = (flags("--cflags").map_err(absent)?, flags("--libs").map_err(absent)?);
         let dir = ScratchDir::new("rte_hash").map_err(|error| format!("no directory: {error}"))?;
         let (source, program) = (dir.path().join("rte_hash.c"), dir.path().join("rte_hash"));
         std::fs::write(&source, SOURCE).map_err(|error| format!("no source file: {error}"))?;

@@ -26,6 +26,9 @@ const WORKERS: u16 = 4;
 /// somebody else's.
 const STEP_MAX: Nanos = Nanos::from_micros(150);
 
+/// There and back again is tried no more after this long: once is always measured.
+const RUN_MAX: Nanos = Nanos::from_millis(400);
+
 /// Windows of time whose cycles are kept apart.
 #[derive(Clone, Copy)]
 enum Window {
@@ -34,9 +37,11 @@ enum Window {
     AfterGrowth,
     BeforeShrinking,
     AfterShrinking,
+    /// After a table was published in which every group stays where it is.
+    AfterNothing,
 }
 
-const WINDOWS: usize = 5;
+const WINDOWS: usize = 6;
 
 /// Ticks in the workers' steps and the packets of these steps, by window.
 #[derive(Clone, Copy, Debug, Default)]
@@ -89,11 +94,14 @@ impl Size {
             0 => 2048,
             bytes => (1 << 20) / bytes,
         };
-        let sizes = [(0, 65_536), (256, 131_072), (4096, 8192)];
+        let sizes = [(0, 65_536), (256, 65_536), (4096, 8192)];
         let sizes = sizes.into_iter().flat_map(|(state_bytes, many)| {
             let few = fitting(state_bytes);
-            [(few, true), (plan.pick(many, many / 4), false)]
-                .map(|(flows, fits)| Self { state_bytes, flows, fits })
+            [(few, true), (plan.pick(many, many / 4), false)].map(|(flows, fits)| Self {
+                state_bytes,
+                flows,
+                fits,
+            })
         });
         sizes.collect()
     }
@@ -116,7 +124,8 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
              workers 1 and 3 on one thread on CPU {client}; prebuilt UDP packets, one of each \
              flow in turn, over a wire in memory. Cycles are those of worker.step over its \
              packets; after: the first packet of every flow once the hand-over is complete; \
-             before: those of four turns just before. Steps over {STEP_MAX} are left out: the CPU \
+             before: those of four rounds over the flows just before; nothing moves: the same table \
+             published anew, which takes as long and touches as much of the dispatcher's memory. Steps over {STEP_MAX} are left out: the CPU \
              was taken away.",
             WORKERS + 1
         ),
@@ -145,6 +154,12 @@ fn print(size: Size, meters: &[Vec<Meter>; 2], report: &mut Report<'_>) -> Resul
     let of = |meters: &[Meter], window| -> Vec<f64> {
         meters.iter().map(|meter| meter.per_packet(window)).collect()
     };
+    for (policy, meters) in [("modulo", modulo), ("sticky", sticky)] {
+        let (before, after) = (of(meters, Window::BeforeGrowth), of(meters, Window::AfterNothing));
+        let metric = format!("{}, {policy} nothing moves, after", size.name());
+        let figure = Figure::new(metric, "cycles/packet", &after);
+        report.figure(figure.against("before", &after, &before))?;
+    }
     for (change, before, after) in [
         ("4->5", Window::BeforeGrowth, Window::AfterGrowth),
         ("5->4", Window::BeforeShrinking, Window::AfterShrinking),
@@ -242,8 +257,16 @@ impl Near<'_> {
 
     fn changes(mut self, changes: usize) -> Result<Meter, Error> {
         let mut meter = Meter::default();
-        for _ in 0..changes {
+        let end = now() + RUN_MAX;
+        for change in 0..changes {
+            if change > 0 && now() > end {
+                break;
+            }
             self.passes(4, Window::Other, &mut meter)?;
+            self.publish_same_table()?;
+            self.settle(&mut meter)?;
+            self.passes(1, Window::AfterNothing, &mut meter)?;
+            self.passes(3, Window::Other, &mut meter)?;
             self.passes(4, Window::BeforeGrowth, &mut meter)?;
             let worker = self.hire()?;
             self.workers.push(worker);
@@ -258,11 +281,19 @@ impl Near<'_> {
         Ok(meter)
     }
 
+    /// Asks for a whole-table change that moves nothing: what a change costs without its moves.
+    fn publish_same_table(&mut self) -> Result<(), Error> {
+        let (control, table) = self.rig.dispatcher.steering_mut().control_mut();
+        let owners = table.entries().iter().take(table.groups() as usize);
+        let owners = owners.map(|entry| entry.with_idle(false).with_moving(false)).collect();
+        control.load(owners, table).or_needs("table published anew")
+    }
+
     /// One packet of every flow, so often, and all of it done.
     fn passes(&mut self, passes: usize, window: Window, meter: &mut Meter) -> Result<(), Error> {
         self.window.store(window as usize, Ordering::Relaxed);
         let (flows, mut next) = (self.packets.len(), 0);
-        let end = now() + Nanos::from_secs(10);
+        let end = now() + Nanos::from_secs(5);
         while next < passes * flows || self.rig.outstanding() > 0 {
             // Half of the frames under way are enough to keep two CPUs at work.
             let room = 256_usize.saturating_sub(self.rig.outstanding());

@@ -66,11 +66,25 @@ fn measure(running: &mut Running, length: Duration) -> Result<f64, String> {
         std::thread::sleep(Duration::from_millis(2));
     }
     std::thread::sleep(length);
-    let spent = forwarding_time(pid).ok_or("testpmd has ended by itself")?;
     let raw = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or("its id is not one")?;
     rustix::process::kill_process(raw, Signal::INT).map_err(|errno| errno.to_string())?;
-    let text = lines.recv_timeout(PATIENCE).map_err(|_| "testpmd does not end".to_owned())?;
-    let text = text.map_err(|error| error.to_string())?;
+    // It forwards on until it looks at its flag, up to a second later, and counts on: what its
+    // thread spent is known only when the thread is gone.
+    let mut spent = Nanos::ZERO;
+    let asked = sys::clock::now();
+    let text = loop {
+        spent = forwarding_time(pid).map_or(spent, |time| time.max(spent));
+        match lines.recv_timeout(Duration::from_millis(1)) {
+            Ok(text) => break text.map_err(|error| error.to_string())?,
+            Err(_) if sys::clock::now().since(asked) > Nanos::from(PATIENCE) => {
+                return Err("testpmd does not end".to_owned());
+            }
+            Err(_) => {}
+        }
+    };
+    if spent == Nanos::ZERO {
+        return Err("testpmd has ended by itself".to_owned());
+    }
     let packets = accumulated(&text).ok_or_else(|| format!("testpmd says no total: {text}"))?;
     Ok(packets as f64 / spent.as_secs_f64())
 }

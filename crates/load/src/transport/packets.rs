@@ -2,6 +2,8 @@
 //!
 //! One thread owns the port and its frames. ARP requests for the source addresses are answered here
 //! where the port sees them; AF_XDP leaves them to the kernel, which must have the addresses then.
+//! For thousands of addresses give the target a route to them (`ip route add PREFIX via GATEWAY`):
+//! on-link ones overflow a Linux target's neighbour table (1024 entries), and it drops its replies.
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -1,7 +1,9 @@
 //! The wire over ports in memory, and what its options are read as.
 
 use clap::Parser;
+use port::faulty::LineCounters;
 use port::memory::{self, MemoryPort};
+use port::{Port, PortCounters};
 use shm::Batch;
 
 use super::*;
