@@ -1,3 +1,5 @@
+//! What `tally` promises, case by case.
+
 use super::*;
 use crate::Request;
 

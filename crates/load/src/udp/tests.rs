@@ -1,3 +1,5 @@
+//! What `udp` promises, case by case.
+
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+//! What `kernel` promises, case by case.
+
 use super::*;
 
 fn config(target: SocketAddr) -> KernelConfig {

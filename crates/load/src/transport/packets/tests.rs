@@ -1,3 +1,5 @@
+//! What `packets` promises, case by case.
+
 use std::net::Ipv4Addr;
 
 use port::memory::{MemoryPort, wire};
