@@ -15,9 +15,9 @@ fn every_step_of_both_ways_names_a_function_that_exists() {
         let source = std::fs::read_to_string(root.join(file));
         let source = source.unwrap_or_else(|error| panic!("{file}: {error}"));
         let defined = format!("fn {function}");
-        let found = source.match_indices(&defined).any(|(at, _)| {
-            source[at + defined.len()..].starts_with(['(', '<'])
-        });
+        let found = source
+            .match_indices(&defined)
+            .any(|(at, _)| source[at + defined.len()..].starts_with(['(', '<']));
         assert!(found, "{file} has no function {function}");
     }
     assert!(steps >= 30, "only {steps} steps were found: has the table changed its form?");

@@ -61,10 +61,7 @@ pub(crate) fn run(workspace: &Workspace, extent: Extent) -> bool {
         }
         let seconds = begun.elapsed().as_secs_f64();
         let Tally { passed, failed, .. } = &tally;
-        let line = format!(
-            "{:<12} {seconds:>7.1} s  {passed} passed, {failed} failed",
-            stage.name
-        );
+        let line = format!("{:<12} {seconds:>7.1} s  {passed} passed, {failed} failed", stage.name);
         println!("=== {line}");
         summary.push(line);
         total.add(tally);
@@ -83,14 +80,7 @@ fn plan(workspace: &Workspace, extent: Extent) -> Vec<Stage> {
         command.current_dir(&workspace.root).args(arguments);
         command
     };
-    let clippy = [
-        "clippy",
-        "--workspace",
-        "--all-targets",
-        "--",
-        "-D",
-        "warnings",
-    ];
+    let clippy = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
     let namespaces = workspace.package_in(NAMESPACE_TESTS);
     let mut tests = in_cargo(&["test", "--workspace", "--no-fail-fast"]);
     if let Some(package) = namespaces {
@@ -109,10 +99,7 @@ fn plan(workspace: &Workspace, extent: Extent) -> Vec<Stage> {
         let mut models = in_cargo(&["test", "--release", "--lib", "-p", name, "loom"]);
         // A directory of its own: the flag would rebuild every crate, there and back.
         models.env("CARGO_TARGET_DIR", workspace.target_dir.join("loom"));
-        models.env(
-            "RUSTFLAGS",
-            with_loom(std::env::var("RUSTFLAGS").ok().as_deref()),
-        );
+        models.env("RUSTFLAGS", with_loom(std::env::var("RUSTFLAGS").ok().as_deref()));
         if std::env::var_os("LOOM_MAX_PREEMPTIONS").is_none() {
             // Three preemptions find nearly every bug (CHESS, PLDI 2007) and keep it to minutes.
             models.env("LOOM_MAX_PREEMPTIONS", "3");
@@ -128,9 +115,7 @@ fn plan(workspace: &Workspace, extent: Extent) -> Vec<Stage> {
                 Step::Tests(in_cargo(&["test", "--no-fail-fast", "-p", &package.name])),
             ]
         } else {
-            vec![Step::Refuse(
-                "namespace tests need root: run `script/test`, which says how",
-            )]
+            vec![Step::Refuse("namespace tests need root: run `script/test`, which says how")]
         };
         stages.push(stage("namespaces", steps));
     }
@@ -138,10 +123,7 @@ fn plan(workspace: &Workspace, extent: Extent) -> Vec<Stage> {
 }
 
 fn stage(name: &'static str, steps: impl IntoIterator<Item = Step>) -> Stage {
-    Stage {
-        name,
-        steps: steps.into_iter().collect(),
-    }
+    Stage { name, steps: steps.into_iter().collect() }
 }
 
 /// Takes one step; whether the next one makes sense.
@@ -168,11 +150,7 @@ fn take(step: Step, workspace: &Workspace, tally: &mut Tally, out: &mut impl Wri
             tally.add(tests);
         }
         Step::Tidy => {
-            let outcome = if tidy::run(workspace) {
-                Outcome::Success
-            } else {
-                Outcome::Failure
-            };
+            let outcome = if tidy::run(workspace) { Outcome::Success } else { Outcome::Failure };
             tally.check("cargo xtask tidy", outcome);
         }
         Step::Refuse(reason) => {
@@ -201,10 +179,7 @@ fn stream(mut command: Command, out: &mut impl Write, mut read: impl FnMut(&str)
         let mut output = BufReader::new(output);
         let mut line = Vec::new();
         // Bytes, not text: a test may print anything.
-        while output
-            .read_until(b'\n', &mut line)
-            .is_ok_and(|length| length > 0)
-        {
+        while output.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
             pass_on(out, &line);
             read(&String::from_utf8_lossy(&line));
             line.clear();
@@ -242,11 +217,7 @@ fn text_of(command: &Command) -> String {
     let program = Path::new(command.get_program());
     let program = program.file_name().unwrap_or(command.get_program());
     words.push(program.to_string_lossy().into_owned());
-    words.extend(
-        command
-            .get_args()
-            .map(|argument| argument.to_string_lossy().into_owned()),
-    );
+    words.extend(command.get_args().map(|argument| argument.to_string_lossy().into_owned()));
     words.join(" ")
 }
 

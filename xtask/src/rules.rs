@@ -46,14 +46,15 @@ pub(crate) const CRATES: &[CrateRule] = &[
     row("shm", &["base"], Worldly, Home),
     row("sys", &["base"], Worldly, Home),
     row("port", &["base", "shm", "sys"], Worldly, Home),
+    row("datapath", &["base", "wire", "policy", "shm", "port", "admin"], Worldly, Forbidden),
+    row("testbed", &["base", "sys"], Worldly, Forbidden),
+    row("load", &["base", "wire", "shm", "sys", "port"], Worldly, Forbidden),
     row(
-        "datapath",
-        &["base", "wire", "policy", "shm", "port", "admin"],
+        "bench",
+        &["base", "wire", "policy", "datapath", "shm", "sys", "port", "testbed", "load"],
         Worldly,
         Forbidden,
     ),
-    row("testbed", &["base", "sys"], Worldly, Forbidden),
-    row("load", &["base", "wire", "shm", "sys", "port"], Worldly, Forbidden),
 ];
 
 const fn row(
@@ -62,12 +63,7 @@ const fn row(
     purity: Purity,
     unsafety: Unsafety,
 ) -> CrateRule {
-    CrateRule {
-        name,
-        may_use,
-        purity,
-        unsafety,
-    }
+    CrateRule { name, may_use, purity, unsafety }
 }
 
 /// The row of a crate.
@@ -104,22 +100,10 @@ pub(crate) enum Place {
 
 /// Words for Rust files.
 pub(crate) const FORBIDDEN_WORDS: &[ForbiddenWord] = &[
-    forbidden(
-        "todo!",
-        Place::Code,
-        "write the code, or leave the feature out",
-    ),
-    forbidden(
-        "unimplemented!",
-        Place::Code,
-        "write the code, or leave the feature out",
-    ),
+    forbidden("todo!", Place::Code, "write the code, or leave the feature out"),
+    forbidden("unimplemented!", Place::Code, "write the code, or leave the feature out"),
     forbidden("dbg!", Place::Code, "remove it"),
-    forbidden(
-        "#[ignore",
-        Place::Code,
-        "a test that does not run protects nothing: fix it",
-    ),
+    forbidden("#[ignore", Place::Code, "a test that does not run protects nothing: fix it"),
     forbidden(
         ".unwrap()",
         Place::CodeOutsideTests,
@@ -131,16 +115,9 @@ pub(crate) const FORBIDDEN_WORDS: &[ForbiddenWord] = &[
 ];
 
 const fn forbidden(word: &'static str, place: Place, advice: &'static str) -> ForbiddenWord {
-    ForbiddenWord {
-        word,
-        advice,
-        place,
-    }
+    ForbiddenWord { word, advice, place }
 }
 
 /// Paths that exist on one machine only (in two halves, so that this file passes its own rule).
-pub(crate) const MACHINE_PATHS: &[&str] = &[
-    concat!("/", "work/"),
-    concat!("/", "root/"),
-    concat!("../", "shared"),
-];
+pub(crate) const MACHINE_PATHS: &[&str] =
+    &[concat!("/", "work/"), concat!("/", "root/"), concat!("../", "shared")];

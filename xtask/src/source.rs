@@ -94,10 +94,7 @@ fn next_piece(rest: &str, previous: char) -> (usize, Part) {
     {
         return (length, Part::Literal);
     }
-    (
-        rest.chars().next().map_or(rest.len(), char::len_utf8),
-        Part::Code,
-    )
+    (rest.chars().next().map_or(rest.len(), char::len_utf8), Part::Code)
 }
 
 fn block_comment_length(rest: &str) -> usize {
@@ -121,19 +118,13 @@ fn block_comment_length(rest: &str) -> usize {
 
 /// `r"…"`, `r#"…"#`, `br"…"` and `cr"…"`; none for anything else, `r#name` included.
 fn raw_string_length(rest: &str) -> Option<usize> {
-    let after_r = rest
-        .strip_prefix(['b', 'c'])
-        .unwrap_or(rest)
-        .strip_prefix('r')?;
+    let after_r = rest.strip_prefix(['b', 'c']).unwrap_or(rest).strip_prefix('r')?;
     let body = after_r.trim_start_matches('#');
     let hashes = after_r.len() - body.len();
     let end = format!("\"{}", "#".repeat(hashes));
     let body = body.strip_prefix('"')?;
     let start = rest.len() - body.len();
-    Some(
-        body.find(&end)
-            .map_or(rest.len(), |found| start + found + end.len()),
-    )
+    Some(body.find(&end).map_or(rest.len(), |found| start + found + end.len()))
 }
 
 fn string_length(rest: &str) -> usize {
@@ -156,9 +147,7 @@ fn character_length(rest: &str) -> Option<usize> {
         // The escaped character itself may be a quote, so the search starts behind it.
         (_, '\\') => {
             let (escaped, _) = inside.next()?;
-            rest[escaped + 1..]
-                .find('\'')
-                .map(|found| escaped + 1 + found + 1)
+            rest[escaped + 1..].find('\'').map(|found| escaped + 1 + found + 1)
         }
         (_, _) => match inside.next()? {
             (end, '\'') => Some(end + 1),
@@ -173,10 +162,7 @@ fn test_lines(code: &str) -> Vec<bool> {
     let mut item: Option<TestItem> = None;
     for line in code.lines() {
         if item.is_none() && is_test_attribute(line) {
-            item = Some(TestItem {
-                depth: 0,
-                opened: false,
-            });
+            item = Some(TestItem { depth: 0, opened: false });
         }
         in_test.push(item.is_some());
         if let Some(open) = &mut item
@@ -240,11 +226,7 @@ mod tests {
             "let a = \"first\nWORD\";",
         ];
         for text in hidden {
-            assert!(
-                !code_of(text).contains("WORD"),
-                "{text} -> {}",
-                code_of(text)
-            );
+            assert!(!code_of(text).contains("WORD"), "{text} -> {}", code_of(text));
         }
     }
 
@@ -265,11 +247,7 @@ mod tests {
             "let a = 'ü'; WORD",
         ];
         for text in shown {
-            assert!(
-                code_of(text).contains("WORD"),
-                "{text} -> {}",
-                code_of(text)
-            );
+            assert!(code_of(text).contains("WORD"), "{text} -> {}", code_of(text));
         }
     }
 
@@ -284,11 +262,7 @@ mod tests {
     #[test]
     fn unfinished_input_ends_with_the_file() {
         for text in ["\"open", "/* open", "r#\"open\"", "'", "'\\", "r", "#"] {
-            assert_eq!(
-                code_of(text).chars().count(),
-                text.chars().count(),
-                "{text}"
-            );
+            assert_eq!(code_of(text).chars().count(), text.chars().count(), "{text}");
         }
     }
 
@@ -308,16 +282,8 @@ mod tests {
 
     #[test]
     fn code_for_everything_but_tests_is_no_test() {
-        assert!(
-            !lines("#[cfg(not(test))]\nfn f() {}\n", false)
-                .iter()
-                .any(|line| line.in_test)
-        );
-        assert!(
-            !lines("#[cfg(feature)]\nfn test() {}\n", false)
-                .iter()
-                .any(|line| line.in_test)
-        );
+        assert!(!lines("#[cfg(not(test))]\nfn f() {}\n", false).iter().any(|line| line.in_test));
+        assert!(!lines("#[cfg(feature)]\nfn test() {}\n", false).iter().any(|line| line.in_test));
     }
 
     #[test]

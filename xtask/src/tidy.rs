@@ -22,12 +22,7 @@ struct Finding {
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            file,
-            line,
-            rule,
-            message,
-        } = self;
+        let Self { file, line, rule, message } = self;
         write!(f, "{file}:{line}: [{rule}] {message}")
     }
 }

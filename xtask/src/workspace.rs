@@ -64,15 +64,9 @@ impl Workspace {
         let root = PathBuf::from(metadata["workspace_root"].as_str()?);
         let target_dir = PathBuf::from(metadata["target_directory"].as_str()?);
         let packages = metadata["packages"].as_array()?;
-        let packages = packages
-            .iter()
-            .map(|package| Package::from_metadata(package, &root));
+        let packages = packages.iter().map(|package| Package::from_metadata(package, &root));
         let packages = packages.collect::<Option<_>>()?;
-        Some(Self {
-            root,
-            target_dir,
-            packages,
-        })
+        Some(Self { root, target_dir, packages })
     }
 
     /// The package in `dir`.
@@ -93,22 +87,13 @@ impl Package {
     fn from_metadata(package: &Value, root: &Path) -> Option<Self> {
         let manifest = Path::new(package["manifest_path"].as_str()?);
         let targets = package["targets"].as_array()?;
-        let roots = targets
-            .iter()
-            .filter(|target| is_library_or_program(target));
+        let roots = targets.iter().filter(|target| is_library_or_program(target));
         let roots = roots.map(|target| Some(relative(target["src_path"].as_str()?.as_ref(), root)));
-        let dependencies = package["dependencies"]
-            .as_array()?
-            .iter()
-            .filter_map(|dependency| {
-                let dir = relative(dependency["path"].as_str()?.as_ref(), root);
-                let name = dependency["name"].as_str()?.to_owned();
-                Some(Dependency {
-                    name,
-                    dir,
-                    dev_only: dependency["kind"] == "dev",
-                })
-            });
+        let dependencies = package["dependencies"].as_array()?.iter().filter_map(|dependency| {
+            let dir = relative(dependency["path"].as_str()?.as_ref(), root);
+            let name = dependency["name"].as_str()?.to_owned();
+            Some(Dependency { name, dir, dev_only: dependency["kind"] == "dev" })
+        });
         Some(Self {
             name: package["name"].as_str()?.to_owned(),
             dir: relative(manifest.parent()?, root),
@@ -131,11 +116,7 @@ pub(crate) fn cargo() -> Command {
 fn is_library_or_program(target: &Value) -> bool {
     const KINDS: [&str; 6] = ["lib", "rlib", "cdylib", "staticlib", "proc-macro", "bin"];
     let kinds = target["kind"].as_array();
-    kinds.is_some_and(|kinds| {
-        kinds
-            .iter()
-            .any(|kind| KINDS.iter().any(|known| kind == known))
-    })
+    kinds.is_some_and(|kinds| kinds.iter().any(|kind| KINDS.iter().any(|known| kind == known)))
 }
 
 fn relative(path: &Path, root: &Path) -> String {
@@ -160,11 +141,7 @@ fn collect(dir: &Path, root: &Path, files: &mut Vec<SourceFile>) -> Result<(), S
                 Err(error) => return Err(failed(&path, error)),
             };
             // What is not text (a capture, a picture) is under no rule.
-            files.extend(
-                String::from_utf8(bytes)
-                    .ok()
-                    .map(|text| SourceFile { path: name, text }),
-            );
+            files.extend(String::from_utf8(bytes).ok().map(|text| SourceFile { path: name, text }));
         }
     }
     Ok(())
@@ -172,13 +149,7 @@ fn collect(dir: &Path, root: &Path, files: &mut Vec<SourceFile>) -> Result<(), S
 
 /// Directories that .gitignore names, and git's own.
 fn is_generated(dir: &str) -> bool {
-    const DIRS: [&str; 5] = [
-        ".git",
-        "target",
-        "fuzz/target",
-        "fuzz/corpus",
-        "fuzz/artifacts",
-    ];
+    const DIRS: [&str; 5] = [".git", "target", "fuzz/target", "fuzz/corpus", "fuzz/artifacts"];
     DIRS.contains(&dir)
 }
 
@@ -192,16 +163,9 @@ mod tests {
         let xtask = workspace.package_in("xtask").expect("this very package");
         assert_eq!(xtask.name, "xtask");
         assert_eq!(xtask.roots, ["xtask/src/main.rs"]);
-        assert!(
-            xtask.dependencies.is_empty(),
-            "serde_json is not of this workspace"
-        );
+        assert!(xtask.dependencies.is_empty(), "serde_json is not of this workspace");
         let files = workspace.files().expect("readable");
-        assert!(
-            files
-                .iter()
-                .any(|file| file.path == "xtask/src/workspace.rs")
-        );
+        assert!(files.iter().any(|file| file.path == "xtask/src/workspace.rs"));
         assert!(!files.iter().any(|file| file.path.starts_with("target/")));
     }
 
@@ -226,14 +190,8 @@ mod tests {
         let wire = workspace.package_in("crates/wire").expect("it is there");
         assert_eq!(wire.manifest(), "crates/wire/Cargo.toml");
         assert_eq!(wire.roots, ["crates/wire/src/lib.rs"]);
-        let edges = wire
-            .dependencies
-            .iter()
-            .map(|d| (d.name.as_str(), d.dev_only));
-        assert_eq!(
-            edges.collect::<Vec<_>>(),
-            [("base", false), ("testbed", true)]
-        );
+        let edges = wire.dependencies.iter().map(|d| (d.name.as_str(), d.dev_only));
+        assert_eq!(edges.collect::<Vec<_>>(), [("base", false), ("testbed", true)]);
     }
 
     #[test]

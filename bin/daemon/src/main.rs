@@ -49,9 +49,7 @@ fn read(arguments: &Arguments) -> Result<Config, Failure> {
     let text = std::fs::read_to_string(&arguments.config)
         .map_err(|error| Failure::File(arguments.config.clone(), error))?;
     let mut config = Config::parse(&text)?;
-    for setting in &arguments.settings {
-        config.set(setting)?;
-    }
+    config.set_all(arguments.settings.iter().map(String::as_str))?;
     config.check_complete()?;
     Ok(config)
 }

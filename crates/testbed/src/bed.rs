@@ -26,13 +26,7 @@ pub struct TestbedConfig {
 impl Default for TestbedConfig {
     /// One queue, IPv4, 1500 bytes, no offloads, no ARP.
     fn default() -> Self {
-        Self {
-            queues: 1,
-            ipv6: false,
-            mtu: 1500,
-            offloads: false,
-            static_neighbours: true,
-        }
+        Self { queues: 1, ipv6: false, mtu: 1500, offloads: false, static_neighbours: true }
     }
 }
 
@@ -103,11 +97,6 @@ impl Drop for Testbed {
 impl fmt::Debug for Testbed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { client, server } = self;
-        write!(
-            f,
-            "Testbed({} - {})",
-            client.namespace(),
-            server.namespace()
-        )
+        write!(f, "Testbed({} - {})", client.namespace(), server.namespace())
     }
 }

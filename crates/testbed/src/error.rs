@@ -42,22 +42,14 @@ impl fmt::Display for TestbedError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoIpCommand => {
-                write!(
-                    f,
-                    "the command `ip` is missing: run `apt-get install iproute2`"
-                )
+                write!(f, "the command `ip` is missing: run `apt-get install iproute2`")
             }
             Self::CannotRun { command, error } => write!(f, "cannot run `{command}`: {error}"),
             Self::CommandFailed { command, output } => {
                 write!(f, "`{command}` failed: {}{}", output.trim(), advice(output))
             }
             Self::Proc { path, error } => {
-                write!(
-                    f,
-                    "cannot use {}: {error}{}",
-                    path.display(),
-                    advice(&error.to_string())
-                )
+                write!(f, "cannot use {}: {error}{}", path.display(), advice(&error.to_string()))
             }
             Self::Config(sentence) => write!(f, "{sentence}"),
             Self::Sys(error) => write!(f, "{error}"),

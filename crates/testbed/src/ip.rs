@@ -24,10 +24,7 @@ fn run(mut ip: Command, words: &[&str]) -> Result<String, TestbedError> {
     let command = || format!("ip {}", words.join(" "));
     let output = ip.output().map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => TestbedError::NoIpCommand,
-        _ => TestbedError::CannotRun {
-            command: command(),
-            error,
-        },
+        _ => TestbedError::CannotRun { command: command(), error },
     })?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
@@ -36,10 +33,7 @@ fn run(mut ip: Command, words: &[&str]) -> Result<String, TestbedError> {
     if said.is_empty() {
         said = output.status.to_string();
     }
-    Err(TestbedError::CommandFailed {
-        command: command(),
-        output: said,
-    })
+    Err(TestbedError::CommandFailed { command: command(), output: said })
 }
 
 #[cfg(test)]
@@ -49,20 +43,14 @@ mod tests {
     #[test]
     fn a_missing_ip_command_says_what_to_install() {
         let error = run(Command::new("ip-that-is-not-installed"), &["link"]).expect_err("absent");
-        assert!(
-            error.to_string().contains("apt-get install iproute2"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("apt-get install iproute2"), "{error}");
     }
 
     #[test]
     fn a_failed_command_is_named_with_what_it_said() {
         let error = ip(["netns", "delete", "calisto-nobody-made-it"]).expect_err("not there");
         let error = error.to_string();
-        assert!(
-            error.starts_with("`ip netns delete calisto-nobody-made-it` failed: "),
-            "{error}"
-        );
+        assert!(error.starts_with("`ip netns delete calisto-nobody-made-it` failed: "), "{error}");
         assert!(error.contains("No such file"), "{error}");
     }
 

@@ -56,10 +56,7 @@ pub(crate) fn fresh() -> (String, String) {
         }
     });
     let number = NAMED_BEDS.fetch_add(1, Ordering::Relaxed);
-    (
-        compose(pid, number, Role::Client),
-        compose(pid, number, Role::Server),
-    )
+    (compose(pid, number, Role::Client), compose(pid, number, Role::Server))
 }
 
 fn compose(pid: u32, number: u32, role: Role) -> String {
@@ -71,9 +68,7 @@ fn maker(name: &str) -> Option<u32> {
     let (pid, rest) = name.strip_prefix("calisto-")?.split_once('-')?;
     let (number, role) = rest.split_once('-')?;
     number.parse::<u32>().ok()?;
-    let known = [Role::Client, Role::Server]
-        .iter()
-        .any(|known| known.word() == role);
+    let known = [Role::Client, Role::Server].iter().any(|known| known.word() == role);
     pid.parse().ok().filter(|_| known)
 }
 
@@ -92,10 +87,7 @@ pub fn remove_stale() -> Result<Vec<String>, TestbedError> {
 }
 
 fn existing() -> Result<Vec<String>, TestbedError> {
-    let failed = |error| TestbedError::Proc {
-        path: NAMED.into(),
-        error,
-    };
+    let failed = |error| TestbedError::Proc { path: NAMED.into(), error };
     let entries = match std::fs::read_dir(NAMED) {
         Ok(entries) => entries,
         // Nobody has made a namespace since boot.
@@ -150,9 +142,7 @@ fn is_there(name: &str) -> bool {
 /// Processes in a bed belong to the bed: a daemon or a load generator that a failed test left.
 fn end_processes(name: &str) {
     let listed = ip(["netns", "pids", name]).unwrap_or_default();
-    let pids = listed
-        .lines()
-        .filter_map(|line| line.trim().parse::<i32>().ok());
+    let pids = listed.lines().filter_map(|line| line.trim().parse::<i32>().ok());
     let others = pids.filter(|pid| u32::try_from(*pid) != Ok(std::process::id()));
     for pid in others.filter_map(Pid::from_raw) {
         // It may have ended since it was listed.
@@ -197,9 +187,7 @@ mod tests {
     #[test]
     fn we_are_alive_and_an_ended_child_is_dead() {
         assert!(!is_dead(std::process::id()));
-        let mut child = std::process::Command::new("true")
-            .spawn()
-            .expect("true is everywhere");
+        let mut child = std::process::Command::new("true").spawn().expect("true is everywhere");
         let pid = child.id();
         child.wait().expect("it is our child");
         assert!(is_dead(pid));

@@ -11,12 +11,7 @@ use crate::{Side, TestbedConfig, TestbedError};
 
 /// What must be off for every packet on the wire to be complete and within the MTU: the kernel
 /// leaves sums and cuts to the "hardware" of a veth, and that has none.
-const OFFLOADS: [Offload; 4] = [
-    Offload::Tso,
-    Offload::Gso,
-    Offload::Gro,
-    Offload::TxChecksum,
-];
+const OFFLOADS: [Offload; 4] = [Offload::Tso, Offload::Gso, Offload::Gro, Offload::TxChecksum];
 
 /// IPv6 of a bed without IPv6.
 const IPV6_OFF: &[(&str, &str)] = &[("disable_ipv6", "1")];
@@ -90,42 +85,25 @@ fn wire(client: &Side, server: &Side, config: &TestbedConfig) -> Result<(), Test
 }
 
 fn switch_offloads_off() -> Result<(), TestbedError> {
-    OFFLOADS
-        .iter()
-        .try_for_each(|&offload| Ok(ethtool::set(INTERFACE, offload, false)?))
+    OFFLOADS.iter().try_for_each(|&offload| Ok(ethtool::set(INTERFACE, offload, false)?))
 }
 
 fn addresses(side: &Side, config: &TestbedConfig) -> Result<(), TestbedError> {
     let namespace = side.namespace();
     let (ipv4, bits) = (side.ipv4(), Side::IPV4_PREFIX);
-    ip_in(
-        namespace,
-        &format!("address add {ipv4}/{bits} dev {INTERFACE}"),
-    )?;
+    ip_in(namespace, &format!("address add {ipv4}/{bits} dev {INTERFACE}"))?;
     if config.ipv6 {
         let (ipv6, bits) = (side.ipv6(), Side::IPV6_PREFIX);
-        ip_in(
-            namespace,
-            &format!("-6 address add {ipv6}/{bits} dev {INTERFACE} nodad"),
-        )?;
+        ip_in(namespace, &format!("-6 address add {ipv6}/{bits} dev {INTERFACE} nodad"))?;
     }
     Ok(())
 }
 
 fn neighbour(side: &Side, peer: &Side, config: &TestbedConfig) -> Result<(), TestbedError> {
-    let known = format!(
-        "lladdr {} dev {INTERFACE} nud permanent",
-        mac_text(peer.mac())
-    );
-    ip_in(
-        side.namespace(),
-        &format!("neighbour replace {} {known}", peer.ipv4()),
-    )?;
+    let known = format!("lladdr {} dev {INTERFACE} nud permanent", mac_text(peer.mac()));
+    ip_in(side.namespace(), &format!("neighbour replace {} {known}", peer.ipv4()))?;
     if config.ipv6 {
-        ip_in(
-            side.namespace(),
-            &format!("-6 neighbour replace {} {known}", peer.ipv6()),
-        )?;
+        ip_in(side.namespace(), &format!("-6 neighbour replace {} {known}", peer.ipv6()))?;
     }
     Ok(())
 }

@@ -59,9 +59,7 @@ impl Side {
     /// replaces itself), so its pid, signals and exit code are those of `program`.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new("ip");
-        command
-            .args(["netns", "exec", &self.namespace])
-            .arg(program);
+        command.args(["netns", "exec", &self.namespace]).arg(program);
         command
     }
 
@@ -77,16 +75,10 @@ impl Side {
         };
         thread::scope(|scope| {
             let thread = thread::Builder::new().name("testbed".to_owned());
-            let running =
-                thread
-                    .spawn_scoped(scope, inside)
-                    .map_err(|error| TestbedError::CannotRun {
-                        command: "a thread in the namespace".to_owned(),
-                        error,
-                    })?;
-            running
-                .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            let running = thread.spawn_scoped(scope, inside).map_err(|error| {
+                TestbedError::CannotRun { command: "a thread in the namespace".to_owned(), error }
+            })?;
+            running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
     }
 }

@@ -22,10 +22,7 @@ fn plain() -> Testbed {
 }
 
 fn names(bed: &Testbed) -> [String; 2] {
-    [
-        bed.client().namespace().to_owned(),
-        bed.server().namespace().to_owned(),
-    ]
+    [bed.client().namespace().to_owned(), bed.server().namespace().to_owned()]
 }
 
 fn is_there(namespace: &str) -> bool {
@@ -36,9 +33,7 @@ fn socket(side: &Side, address: IpAddr) -> UdpSocket {
     let bind = || {
         let socket = UdpSocket::bind(SocketAddr::new(address, 0)).expect("the address is ours");
         let patience = Some(Duration::from_secs(10));
-        socket
-            .set_read_timeout(patience)
-            .expect("the patience is not zero");
+        socket.set_read_timeout(patience).expect("the patience is not zero");
         socket
     };
     side.enter(bind).expect("the namespace is there")
@@ -49,40 +44,28 @@ fn echo(bed: &Testbed, client: IpAddr, server: IpAddr) -> Vec<u8> {
     let client = socket(bed.client(), client);
     let server = socket(bed.server(), server);
     let there = server.local_addr().expect("it is bound");
-    client
-        .send_to(b"there and back", there)
-        .expect("the wire is up");
+    client.send_to(b"there and back", there).expect("the wire is up");
     let mut buffer = [0; 64];
     let (length, from) = server.recv_from(&mut buffer).expect("it arrives");
-    server
-        .send_to(&buffer[..length], from)
-        .expect("the wire is up");
+    server.send_to(&buffer[..length], from).expect("the wire is up");
     let (length, from) = client.recv_from(&mut buffer).expect("it comes back");
     assert_eq!(from, there);
     buffer[..length].to_vec()
 }
 
 fn output(side: &Side, program: &str, arguments: &[&str]) -> String {
-    let output = side
-        .command(program)
-        .args(arguments)
-        .output()
-        .expect("it can run");
+    let output = side.command(program).args(arguments).output().expect("it can run");
     assert!(output.status.success(), "{output:?}");
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 /// Starts `shell` and makes it wait for ten minutes; returns once it runs.
 fn stay(shell: &mut Command) -> Child {
-    shell
-        .args(["-c", "echo in; exec sleep 600"])
-        .stdout(Stdio::piped());
+    shell.args(["-c", "echo in; exec sleep 600"]).stdout(Stdio::piped());
     let mut child = shell.spawn().expect("ip and sh are there");
     let mut said = [0; 3];
     let mut output = child.stdout.take().expect("it is piped");
-    output
-        .read_exact(&mut said)
-        .expect("it says that it is inside");
+    output.read_exact(&mut said).expect("it says that it is inside");
     child
 }
 
@@ -95,10 +78,7 @@ fn a_datagram_goes_there_and_back() {
 
 #[test]
 fn a_datagram_goes_there_and_back_over_ipv6_at_once() {
-    let bed = bed(TestbedConfig {
-        ipv6: true,
-        ..TestbedConfig::default()
-    });
+    let bed = bed(TestbedConfig { ipv6: true, ..TestbedConfig::default() });
     let (client, server) = (bed.client().ipv6().into(), bed.server().ipv6().into());
     assert_eq!(echo(&bed, client, server), b"there and back");
     let (client, server) = (bed.client().ipv4().into(), bed.server().ipv4().into());
@@ -138,23 +118,14 @@ fn ctrl_c_removes_both_namespaces() {
     }
     let this_test = "tests::ctrl_c_removes_both_namespaces";
     let mut holder = Command::new(std::env::current_exe().expect("proc is there"));
-    holder
-        .args(["--exact", this_test, "--nocapture"])
-        .env(HOLD, "1");
-    let mut holder = holder
-        .process_group(0)
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("it is us");
+    holder.args(["--exact", this_test, "--nocapture"]).env(HOLD, "1");
+    let mut holder = holder.process_group(0).stdout(Stdio::piped()).spawn().expect("it is us");
     let output = BufReader::new(holder.stdout.take().expect("it is piped"));
     let mut output = output.lines().map(|line| line.expect("it prints text"));
     let names = output.find_map(|line| line.split_once("holding ").map(|(_, n)| n.to_owned()));
     let names = names.expect("it says which namespaces it has made");
     let names: Vec<&str> = names.split(' ').collect();
-    assert!(
-        names.len() == 2 && names.iter().all(|name| is_there(name)),
-        "{names:?}"
-    );
+    assert!(names.len() == 2 && names.iter().all(|name| is_there(name)), "{names:?}");
 
     // A terminal sends the signal to the whole foreground group.
     let group = Pid::from_raw(holder.id().cast_signed()).expect("no pid is zero");
@@ -178,15 +149,10 @@ fn hold_a_bed_until_interrupted() {
 #[test]
 fn a_bed_that_cannot_be_finished_leaves_nothing() {
     // More queues than the kernel grants a veth (4096).
-    let config = TestbedConfig {
-        queues: 1_000_000,
-        ..TestbedConfig::default()
-    };
+    let config = TestbedConfig { queues: 1_000_000, ..TestbedConfig::default() };
     let error = Testbed::new(config).expect_err("too many").to_string();
     assert!(error.contains("numrxqueues 1000000"), "{error}");
-    let name = error
-        .split_whitespace()
-        .find(|word| word.starts_with("calisto-"));
+    let name = error.split_whitespace().find(|word| word.starts_with("calisto-"));
     assert!(!is_there(name.expect("the error names the whole command")));
 }
 
@@ -209,10 +175,7 @@ fn two_beds_with_the_same_addresses_do_not_meet() {
 #[test]
 fn beds_of_a_dead_process_are_removed_and_their_processes_with_them() {
     // Alive until the bed is complete: the other tests remove the beds of the dead, too.
-    let mut maker = Command::new("cat")
-        .stdin(Stdio::piped())
-        .spawn()
-        .expect("cat is there");
+    let mut maker = Command::new("cat").stdin(Stdio::piped()).spawn().expect("cat is there");
     let namespace = format!("calisto-{}-0-client", maker.id());
     ip::ip(["netns", "add", &namespace]).expect("we are root");
     let mut left = Command::new("ip");
@@ -224,8 +187,7 @@ fn beds_of_a_dead_process_are_removed_and_their_processes_with_them() {
     let _next = plain();
 
     assert!(!is_there(&namespace));
-    left.wait()
-        .expect("it has been ended, or this test would take ten minutes");
+    left.wait().expect("it has been ended, or this test would take ten minutes");
 }
 
 #[test]
@@ -233,11 +195,7 @@ fn beds_of_a_living_process_stay() {
     let bed = plain();
     let stale = remove_stale().expect("we are root");
     let names = names(&bed);
-    assert!(
-        names
-            .iter()
-            .all(|name| is_there(name) && !stale.contains(name))
-    );
+    assert!(names.iter().all(|name| is_there(name) && !stale.contains(name)));
 }
 
 #[test]
@@ -251,16 +209,10 @@ fn a_process_left_in_a_bed_ends_with_it() {
 
 #[test]
 fn both_ends_have_the_queues_and_the_mtu_that_were_asked_for() {
-    let bed = bed(TestbedConfig {
-        queues: 3,
-        mtu: 3000,
-        ..TestbedConfig::default()
-    });
+    let bed = bed(TestbedConfig { queues: 3, mtu: 3000, ..TestbedConfig::default() });
     for side in [bed.client(), bed.server()] {
         let interface = side.interface();
-        let channels = side
-            .enter(|| ethtool::channels(interface))
-            .expect("it is there");
+        let channels = side.enter(|| ethtool::channels(interface)).expect("it is there");
         let channels = channels.expect("a veth tells its channels");
         assert_eq!((channels.rx, channels.tx), (3, 3));
         let link = output(side, "ip", &["link", "show", "dev", interface]);
@@ -271,16 +223,11 @@ fn both_ends_have_the_queues_and_the_mtu_that_were_asked_for() {
 #[test]
 fn offloads_are_off_unless_asked_for() {
     for offloads in [false, true] {
-        let bed = bed(TestbedConfig {
-            offloads,
-            ..TestbedConfig::default()
-        });
+        let bed = bed(TestbedConfig { offloads, ..TestbedConfig::default() });
         for side in [bed.client(), bed.server()] {
             let interface = side.interface();
             for offload in [Offload::Tso, Offload::Gso, Offload::TxChecksum] {
-                let on = side
-                    .enter(|| ethtool::get(interface, offload))
-                    .expect("it is there");
+                let on = side.enter(|| ethtool::get(interface, offload)).expect("it is there");
                 assert_eq!(on.expect("a veth has it"), offloads, "{offload}");
             }
         }
@@ -295,25 +242,11 @@ fn a_new_bed_is_silent() {
     let link = output(bed.server(), "ip", &["-s", "link", "show", "dev", "veth0"]);
     // Two lines below the heading of each direction: bytes, packets, …
     let packets = |heading: &str| {
-        let mut lines = link
-            .lines()
-            .skip_while(|line| !line.trim().starts_with(heading))
-            .skip(1);
-        lines
-            .next()
-            .and_then(|line| line.split_whitespace().nth(1))
-            .map(str::to_owned)
+        let mut lines = link.lines().skip_while(|line| !line.trim().starts_with(heading)).skip(1);
+        lines.next().and_then(|line| line.split_whitespace().nth(1)).map(str::to_owned)
     };
-    assert_eq!(
-        packets("RX:").as_deref(),
-        Some("1"),
-        "only the echo's own packets: {link}"
-    );
-    assert_eq!(
-        packets("TX:").as_deref(),
-        Some("1"),
-        "only the echo's own packets: {link}"
-    );
+    assert_eq!(packets("RX:").as_deref(), Some("1"), "only the echo's own packets: {link}");
+    assert_eq!(packets("TX:").as_deref(), Some("1"), "only the echo's own packets: {link}");
 }
 
 #[test]
@@ -323,22 +256,16 @@ fn work_inside_sees_the_interfaces_of_the_namespace_and_its_panic_comes_out() {
     let inside = bed.client().enter(devices).expect("the namespace is there");
     assert!(inside.contains("veth0:"), "{inside}");
     let panicked = catch_unwind(AssertUnwindSafe(|| {
-        bed.client()
-            .enter(|| std::panic::resume_unwind(Box::new("from inside")))
+        bed.client().enter(|| std::panic::resume_unwind(Box::new("from inside")))
     }));
-    let panic = panicked
-        .map(|_: Result<(), _>| ())
-        .expect_err("it panicked");
+    let panic = panicked.map(|_: Result<(), _>| ()).expect_err("it panicked");
     assert_eq!(panic.downcast_ref(), Some(&"from inside"));
 }
 
 #[test]
 fn a_bed_without_ipv6_has_no_ipv6_address_and_one_with_it_has() {
     for ipv6 in [false, true] {
-        let bed = bed(TestbedConfig {
-            ipv6,
-            ..TestbedConfig::default()
-        });
+        let bed = bed(TestbedConfig { ipv6, ..TestbedConfig::default() });
         for side in [bed.client(), bed.server()] {
             let addresses = output(side, "ip", &["-6", "address", "show"]);
             assert_eq!(addresses.contains("inet6"), ipv6, "{addresses}");
@@ -358,20 +285,7 @@ fn a_command_inside_keeps_its_exit_code() {
 fn an_impossible_configuration_is_refused_with_what_to_set() {
     let refused = |config: TestbedConfig| Testbed::new(config).expect_err("impossible").to_string();
     let plain = TestbedConfig::default;
-    assert!(
-        refused(TestbedConfig {
-            queues: 0,
-            ..plain()
-        })
-        .contains("`queues`")
-    );
+    assert!(refused(TestbedConfig { queues: 0, ..plain() }).contains("`queues`"));
     assert!(refused(TestbedConfig { mtu: 67, ..plain() }).contains("68 to 65535"));
-    assert!(
-        refused(TestbedConfig {
-            mtu: 1279,
-            ipv6: true,
-            ..plain()
-        })
-        .contains("1280 to 65535")
-    );
+    assert!(refused(TestbedConfig { mtu: 1279, ipv6: true, ..plain() }).contains("1280 to 65535"));
 }

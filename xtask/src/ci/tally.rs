@@ -47,11 +47,7 @@ impl Tally {
     }
 
     pub(super) fn add(&mut self, other: Self) {
-        let Self {
-            passed,
-            failed,
-            names,
-        } = other;
+        let Self { passed, failed, names } = other;
         self.passed += passed;
         self.failed += failed;
         self.names.extend(names);
@@ -66,17 +62,10 @@ impl Tally {
 /// The number that stands right before `unit`; zero when there is none.
 fn number_before(text: &str, unit: &str) -> u64 {
     let before = text.split_once(unit).map_or("", |(before, _)| before);
-    before
-        .rsplit(' ')
-        .next()
-        .and_then(|number| number.parse().ok())
-        .unwrap_or(0)
+    before.rsplit(' ').next().and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
 /// The name in `test NAME ... FAILED`.
 fn failed_test(line: &str) -> Option<&str> {
-    line.strip_prefix("test ")?
-        .strip_suffix("FAILED")?
-        .trim_end()
-        .strip_suffix(" ...")
+    line.strip_prefix("test ")?.strip_suffix("FAILED")?.trim_end().strip_suffix(" ...")
 }

@@ -28,10 +28,7 @@ const BAD: &str = "test result: FAILED. 7 passed; 2 failed; 0 ignored; 0 measure
 
 #[test]
 fn results_of_all_test_programs_add_up() {
-    assert_eq!(
-        after(&["running 12 tests", GOOD, BAD, GOOD], Outcome::Failure),
-        (31, 2)
-    );
+    assert_eq!(after(&["running 12 tests", GOOD, BAD, GOOD], Outcome::Failure), (31, 2));
     assert_eq!(after(&[GOOD], Outcome::Success), (12, 0));
 }
 
@@ -57,11 +54,7 @@ fn failed_tests_are_named_in_the_summary() {
 
 #[test]
 fn output_that_only_resembles_a_result_counts_nothing() {
-    for line in [
-        "test result",
-        "test result: ok. many passed; few failed",
-        "12 passed, 0 failed",
-    ] {
+    for line in ["test result", "test result: ok. many passed; few failed", "12 passed, 0 failed"] {
         let mut tally = Tally::default();
         tally.read(line);
         assert_eq!(tally, Tally::default(), "{line}");
@@ -76,20 +69,13 @@ fn a_command_that_prints_bytes_which_are_no_text_is_read_to_its_end() {
     let outcome = stream(shell(&script), &mut out, |line| tally.read(line));
     assert_eq!((outcome, tally.passed), (Outcome::Failure, 12));
     let passed_on = format!("\n{GOOD}\n");
-    assert!(
-        String::from_utf8_lossy(&out).contains(&passed_on),
-        "all of it is passed on"
-    );
+    assert!(String::from_utf8_lossy(&out).contains(&passed_on), "all of it is passed on");
 }
 
 #[test]
 fn a_command_that_is_not_there_is_a_failure() {
     assert_eq!(
-        stream(
-            Command::new("no-such-command-at-all"),
-            &mut std::io::sink(),
-            |_| ()
-        ),
+        stream(Command::new("no-such-command-at-all"), &mut std::io::sink(), |_| ()),
         Outcome::Failure
     );
 }
@@ -122,18 +108,11 @@ fn workspace(dirs: &[&str]) -> Workspace {
         dependencies: Vec::new(),
     });
     let packages = packages.collect();
-    Workspace {
-        root: PathBuf::from("."),
-        target_dir: PathBuf::from("target"),
-        packages,
-    }
+    Workspace { root: PathBuf::from("."), target_dir: PathBuf::from("target"), packages }
 }
 
 fn names(workspace: &Workspace, extent: Extent) -> Vec<&'static str> {
-    plan(workspace, extent)
-        .iter()
-        .map(|stage| stage.name)
-        .collect()
+    plan(workspace, extent).iter().map(|stage| stage.name).collect()
 }
 
 #[test]
@@ -148,29 +127,16 @@ fn quick_leaves_out_loom_and_namespaces() {
 fn namespace_tests_run_in_their_own_stage_only() {
     let workspace = workspace(&["tests"]);
     let plan = plan(&workspace, Extent::Everything);
-    let [Step::Tests(tests)] = plan[3].steps.as_slice() else {
-        panic!("one step")
-    };
-    assert!(
-        text_of(tests).ends_with("--exclude package-tests"),
-        "{}",
-        text_of(tests)
-    );
+    let [Step::Tests(tests)] = plan[3].steps.as_slice() else { panic!("one step") };
+    assert!(text_of(tests).ends_with("--exclude package-tests"), "{}", text_of(tests));
 }
 
 #[test]
 fn loom_has_its_own_build_folder_and_keeps_the_flags_of_the_caller() {
     let plan = plan(&workspace(&[]), Extent::Everything);
-    let [Step::Tests(models)] = plan[4].steps.as_slice() else {
-        panic!("one step")
-    };
-    let folder = models
-        .get_envs()
-        .find(|(name, _)| *name == "CARGO_TARGET_DIR");
-    assert_eq!(
-        folder.and_then(|(_, value)| value),
-        Some("target/loom".as_ref())
-    );
+    let [Step::Tests(models)] = plan[4].steps.as_slice() else { panic!("one step") };
+    let folder = models.get_envs().find(|(name, _)| *name == "CARGO_TARGET_DIR");
+    assert_eq!(folder.and_then(|(_, value)| value), Some("target/loom".as_ref()));
     assert!(text_of(models).ends_with("--cfg loom' cargo test --release --lib -p shm loom"));
     assert_eq!(with_loom(None), "--cfg loom");
     assert_eq!(with_loom(Some("-g")), "-g --cfg loom");

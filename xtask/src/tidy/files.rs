@@ -15,10 +15,7 @@ pub(super) fn check(file: &SourceFile, findings: &mut Vec<Finding>) {
 /// Rust files whose whole content is tests: by their path, or because the file that declares
 /// them does so under `#[cfg(test)]`.
 pub(super) fn test_files(files: &[SourceFile]) -> BTreeSet<String> {
-    let rust: Vec<&SourceFile> = files
-        .iter()
-        .filter(|file| file.path.ends_with(".rs"))
-        .collect();
+    let rust: Vec<&SourceFile> = files.iter().filter(|file| file.path.ends_with(".rs")).collect();
     let declared: Vec<String> = rust.iter().flat_map(|file| test_modules_of(file)).collect();
     let is_test = |path: &str| {
         path.starts_with("tests/")
@@ -30,21 +27,14 @@ pub(super) fn test_files(files: &[SourceFile]) -> BTreeSet<String> {
                 rest.is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
             })
     };
-    rust.iter()
-        .filter(|file| is_test(&file.path))
-        .map(|file| file.path.clone())
-        .collect()
+    rust.iter().filter(|file| is_test(&file.path)).map(|file| file.path.clone()).collect()
 }
 
 /// The modules that a file declares as tests in files of their own: `dir/name`, without `.rs`.
 fn test_modules_of(file: &SourceFile) -> Vec<String> {
     let stem = file.path.trim_end_matches(".rs");
     let (dir, name) = stem.rsplit_once('/').unwrap_or(("", stem));
-    let dir = if matches!(name, "lib" | "main" | "mod") {
-        dir
-    } else {
-        stem
-    };
+    let dir = if matches!(name, "lib" | "main" | "mod") { dir } else { stem };
     let lines = source::lines(&file.text, false);
     let modules = lines.iter().filter(|line| line.in_test).filter_map(|line| {
         let (before, name) = line.code.trim().strip_suffix(';')?.rsplit_once("mod ")?;
@@ -69,9 +59,7 @@ fn first_line(file: &SourceFile, findings: &mut Vec<Finding>) {
         .map_while(|line| line.strip_prefix(marker))
         .take_while(|line| !line.trim().is_empty())
         .collect();
-    let is_sentence = paragraph
-        .last()
-        .is_some_and(|line| line.trim_end().ends_with(['.', ':']));
+    let is_sentence = paragraph.last().is_some_and(|line| line.trim_end().ends_with(['.', ':']));
     if !is_sentence {
         findings.push(Finding {
             file: file.path.clone(),
@@ -84,10 +72,7 @@ fn first_line(file: &SourceFile, findings: &mut Vec<Finding>) {
 
 fn machine_paths(file: &SourceFile, findings: &mut Vec<Finding>) {
     for (index, line) in file.text.lines().enumerate() {
-        for path in rules::MACHINE_PATHS
-            .iter()
-            .filter(|path| starts_a_path(line, path))
-        {
+        for path in rules::MACHINE_PATHS.iter().filter(|path| starts_a_path(line, path)) {
             findings.push(Finding {
                 file: file.path.clone(),
                 line: index + 1,
@@ -101,6 +86,5 @@ fn machine_paths(file: &SourceFile, findings: &mut Vec<Finding>) {
 /// Whether `path` occurs in `line` as the start of a path, not as the middle of a longer one.
 fn starts_a_path(line: &str, path: &str) -> bool {
     let continues = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '}' | '/');
-    line.match_indices(path)
-        .any(|(at, _)| !line[..at].chars().next_back().is_some_and(continues))
+    line.match_indices(path).any(|(at, _)| !line[..at].chars().next_back().is_some_and(continues))
 }

@@ -76,10 +76,7 @@ fn dependencies(
         let (user, used) = (&package.name, &dependency.name);
         let of_crates = dependency.dir.starts_with("crates/");
         let message = if in_crates && !of_crates {
-            format!(
-                "`{user}` may not use `{used}`: nothing depends on {}",
-                dependency.dir
-            )
+            format!("`{user}` may not use `{used}`: nothing depends on {}", dependency.dir)
         } else if let Some(rule) = rule
             && !dependency.dev_only
             && !rule.may_use.contains(&used.as_str())
@@ -107,10 +104,7 @@ fn line_naming(manifest: &str, name: &str) -> usize {
         let rest = line.trim_start().strip_prefix(name);
         rest.is_some_and(|rest| rest.trim_start().starts_with(['.', '=']))
     };
-    manifest
-        .lines()
-        .position(is_key)
-        .map_or(1, |index| index + 1)
+    manifest.lines().position(is_key).map_or(1, |index| index + 1)
 }
 
 fn description(package: &Package, findings: &mut Vec<Finding>) {
@@ -122,11 +116,7 @@ fn description(package: &Package, findings: &mut Vec<Finding>) {
 }
 
 fn lints(package: &Package, manifest: &str, findings: &mut Vec<Finding>) {
-    let mut lines = manifest
-        .lines()
-        .map(str::trim)
-        .skip_while(|line| *line != "[lints]")
-        .skip(1);
+    let mut lines = manifest.lines().map(str::trim).skip_while(|line| *line != "[lints]").skip(1);
     let inherits = lines
         .by_ref()
         .take_while(|line| !line.starts_with('['))
@@ -145,16 +135,8 @@ fn pure_clippy<'a>(
     let path = format!("{}/clippy.toml", package.dir);
     if text_of(&path) != text_of(rules::PURE_CLIPPY) {
         let name = &package.name;
-        let message = format!(
-            "`{name}` is pure and carries a copy of {}",
-            rules::PURE_CLIPPY
-        );
-        findings.push(Finding {
-            file: path,
-            line: 1,
-            rule: "pure",
-            message,
-        });
+        let message = format!("`{name}` is pure and carries a copy of {}", rules::PURE_CLIPPY);
+        findings.push(Finding { file: path, line: 1, rule: "pure", message });
     }
 }
 
@@ -171,10 +153,5 @@ fn unsafe_is_forbidden(root: &str, text: &str, findings: &mut Vec<Finding>) {
 }
 
 fn at_manifest(package: &Package, rule: &'static str, message: String) -> Finding {
-    Finding {
-        file: package.manifest(),
-        line: 1,
-        rule,
-        message,
-    }
+    Finding { file: package.manifest(), line: 1, rule, message }
 }

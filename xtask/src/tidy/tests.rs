@@ -11,10 +11,7 @@ const ROOT: &str = "//! A crate.\n#![forbid(unsafe_code)]\n";
 const CLIPPY: &str = "disallowed-methods = []\n";
 
 fn file(path: &str, text: &str) -> SourceFile {
-    SourceFile {
-        path: path.to_owned(),
-        text: text.to_owned(),
-    }
+    SourceFile { path: path.to_owned(), text: text.to_owned() }
 }
 
 /// A package without fault in `dir`; its name is the last part of that.
@@ -30,11 +27,7 @@ fn package(dir: &str) -> Package {
 
 fn uses(mut package: Package, dir: &str, dev_only: bool) -> Package {
     let name = dir.rsplit('/').next().unwrap_or(dir).to_owned();
-    package.dependencies.push(Dependency {
-        name,
-        dir: dir.to_owned(),
-        dev_only,
-    });
+    package.dependencies.push(Dependency { name, dir: dir.to_owned(), dev_only });
     package
 }
 
@@ -50,55 +43,28 @@ fn in_package(package: Package, files: &[SourceFile]) -> Vec<String> {
     }
     for file in files {
         all.retain(|existing| existing.path != file.path);
-        all.push(SourceFile {
-            path: file.path.clone(),
-            text: file.text.clone(),
-        });
+        all.push(SourceFile { path: file.path.clone(), text: file.text.clone() });
     }
     let (root, target_dir) = (PathBuf::new(), PathBuf::new());
-    let workspace = Workspace {
-        root,
-        target_dir,
-        packages: vec![package],
-    };
-    check(&workspace, &all)
-        .iter()
-        .map(ToString::to_string)
-        .collect()
+    let workspace = Workspace { root, target_dir, packages: vec![package] };
+    check(&workspace, &all).iter().map(ToString::to_string).collect()
 }
 
 /// The findings for files that belong to no package.
 fn in_files(files: &[SourceFile]) -> Vec<String> {
     let (root, target_dir) = (PathBuf::new(), PathBuf::new());
-    let workspace = Workspace {
-        root,
-        target_dir,
-        packages: Vec::new(),
-    };
-    check(&workspace, files)
-        .iter()
-        .map(ToString::to_string)
-        .collect()
+    let workspace = Workspace { root, target_dir, packages: Vec::new() };
+    check(&workspace, files).iter().map(ToString::to_string).collect()
 }
 
 fn assert_one(findings: &[String], start: &str, part: &str) {
     assert_eq!(findings.len(), 1, "{findings:#?}");
-    assert!(
-        findings[0].starts_with(start) && findings[0].contains(part),
-        "{findings:#?}"
-    );
+    assert!(findings[0].starts_with(start) && findings[0].contains(part), "{findings:#?}");
 }
 
 #[test]
 fn packages_without_fault_give_no_finding() {
-    for dir in [
-        "crates/base",
-        "crates/wire",
-        "crates/testbed",
-        "bin/daemon",
-        "tests",
-        "xtask",
-    ] {
+    for dir in ["crates/base", "crates/wire", "crates/testbed", "bin/daemon", "tests", "xtask"] {
         assert_eq!(in_package(package(dir), &[]), [""; 0], "{dir}");
     }
 }
@@ -107,65 +73,34 @@ fn packages_without_fault_give_no_finding() {
 fn an_upward_dependency_is_found_at_its_line() {
     let manifest = format!("{MANIFEST}\n[dependencies]\nportable = \"1\"\nport.workspace = true\n");
     let manifest = [file("crates/wire/Cargo.toml", &manifest)];
-    let findings = in_package(
-        uses(package("crates/wire"), "crates/port", false),
-        &manifest,
-    );
-    assert_one(
-        &findings,
-        "crates/wire/Cargo.toml:9: [dependency-table]",
-        "only [base]",
-    );
+    let findings = in_package(uses(package("crates/wire"), "crates/port", false), &manifest);
+    assert_one(&findings, "crates/wire/Cargo.toml:9: [dependency-table]", "only [base]");
 }
 
 #[test]
 fn a_downward_dependency_is_allowed() {
-    assert_eq!(
-        in_package(uses(package("crates/wire"), "crates/base", false), &[]),
-        [""; 0]
-    );
-    assert_eq!(
-        in_package(uses(package("bin/daemon"), "crates/datapath", false), &[]),
-        [""; 0]
-    );
-    assert_eq!(
-        in_package(uses(package("tests"), "bin/daemon", false), &[]),
-        [""; 0]
-    );
+    assert_eq!(in_package(uses(package("crates/wire"), "crates/base", false), &[]), [""; 0]);
+    assert_eq!(in_package(uses(package("bin/daemon"), "crates/datapath", false), &[]), [""; 0]);
+    assert_eq!(in_package(uses(package("tests"), "bin/daemon", false), &[]), [""; 0]);
 }
 
 #[test]
 fn tests_of_a_crate_may_use_any_crate_but_no_program() {
-    assert_eq!(
-        in_package(uses(package("crates/sys"), "crates/testbed", true), &[]),
-        [""; 0]
-    );
+    assert_eq!(in_package(uses(package("crates/sys"), "crates/testbed", true), &[]), [""; 0]);
     let findings = in_package(uses(package("crates/sys"), "bin/daemon", true), &[]);
-    assert_one(
-        &findings,
-        "crates/sys/Cargo.toml:1: [dependency-table]",
-        "nothing depends on bin",
-    );
+    assert_one(&findings, "crates/sys/Cargo.toml:1: [dependency-table]", "nothing depends on bin");
 }
 
 #[test]
 fn a_crate_that_the_table_does_not_know_is_an_error_that_says_to_add_it() {
     let findings = in_package(package("crates/novelty"), &[]);
-    assert_one(
-        &findings,
-        "crates/novelty/Cargo.toml:1: [dependency-table]",
-        "add one",
-    );
+    assert_one(&findings, "crates/novelty/Cargo.toml:1: [dependency-table]", "add one");
     assert!(findings[0].contains("xtask/src/rules.rs"));
 }
 
 #[test]
 fn a_package_outside_the_known_folders_is_refused() {
-    assert_one(
-        &in_package(package("misc"), &[]),
-        "misc/Cargo.toml:1: [layout]",
-        "move it",
-    );
+    assert_one(&in_package(package("misc"), &[]), "misc/Cargo.toml:1: [layout]", "move it");
 }
 
 #[test]
@@ -173,11 +108,7 @@ fn the_table_names_only_crates_that_have_a_row_and_has_no_cycle() {
     for (index, rule) in rules::CRATES.iter().enumerate() {
         for used in rule.may_use {
             let earlier = rules::CRATES[..index].iter().any(|rule| rule.name == *used);
-            assert!(
-                earlier,
-                "`{}` uses `{used}`, which has no row above it",
-                rule.name
-            );
+            assert!(earlier, "`{}` uses `{used}`, which has no row above it", rule.name);
         }
     }
 }
@@ -188,27 +119,16 @@ fn a_crate_without_a_description_of_one_line_is_found() {
         let mut package = package("crates/wire");
         package.description = description.map(str::to_owned);
         let findings = in_package(package, &[]);
-        assert_one(
-            &findings,
-            "crates/wire/Cargo.toml:1: [description]",
-            "one line",
-        );
+        assert_one(&findings, "crates/wire/Cargo.toml:1: [description]", "one line");
     }
 }
 
 #[test]
 fn a_crate_with_lints_of_its_own_is_found() {
-    for manifest in [
-        "[package]\n",
-        "[lints]\n[profile]\nworkspace = true\n",
-        "[lints.rust]\na=1\n",
-    ] {
+    for manifest in ["[package]\n", "[lints]\n[profile]\nworkspace = true\n", "[lints.rust]\na=1\n"]
+    {
         let findings = in_package(package("bin/cli"), &[file("bin/cli/Cargo.toml", manifest)]);
-        assert_one(
-            &findings,
-            "bin/cli/Cargo.toml:1: [lints]",
-            "workspace = true",
-        );
+        assert_one(&findings, "bin/cli/Cargo.toml:1: [lints]", "workspace = true");
     }
 }
 
@@ -217,18 +137,10 @@ fn a_pure_crate_with_another_clippy_toml_or_none_is_found() {
     for clippy in ["", "disallowed-methods = [1]\n"] {
         let clippy = [file("crates/policy/clippy.toml", clippy)];
         let findings = in_package(package("crates/policy"), &clippy);
-        assert_one(
-            &findings,
-            "crates/policy/clippy.toml:1: [pure]",
-            "crates/base/clippy.toml",
-        );
+        assert_one(&findings, "crates/policy/clippy.toml:1: [pure]", "crates/base/clippy.toml");
     }
     let clippy = [file("crates/testbed/clippy.toml", "")];
-    assert_eq!(
-        in_package(package("crates/testbed"), &clippy),
-        [""; 0],
-        "testbed is not pure"
-    );
+    assert_eq!(in_package(package("crates/testbed"), &clippy), [""; 0], "testbed is not pure");
 }
 
 #[test]
@@ -236,32 +148,17 @@ fn a_root_that_does_not_forbid_unsafe_is_found_except_in_the_homes_of_it() {
     let root = |dir: &str| [file(&format!("{dir}/src/lib.rs"), "//! A crate.\n")];
     for dir in ["crates/wire", "bin/daemon", "tests"] {
         let findings = in_package(package(dir), &root(dir));
-        assert_one(
-            &findings,
-            &format!("{dir}/src/lib.rs:1: [unsafe-fence]"),
-            "forbid",
-        );
+        assert_one(&findings, &format!("{dir}/src/lib.rs:1: [unsafe-fence]"), "forbid");
     }
-    assert_eq!(
-        in_package(package("crates/shm"), &root("crates/shm")),
-        [""; 0]
-    );
+    assert_eq!(in_package(package("crates/shm"), &root("crates/shm")), [""; 0]);
 }
 
 #[test]
 fn the_keyword_unsafe_is_found_outside_its_homes_even_in_tests() {
     let text = "//! A file.\n\nfn f() { unsafe { g() } }\n";
-    for path in [
-        "crates/wire/src/a.rs",
-        "tests/tests/a.rs",
-        "crates/shmem/src/a.rs",
-    ] {
+    for path in ["crates/wire/src/a.rs", "tests/tests/a.rs", "crates/shmem/src/a.rs"] {
         let findings = in_files(&[file(path, text)]);
-        assert_one(
-            &findings,
-            &format!("{path}:3: [unsafe-fence]"),
-            "crates/shm",
-        );
+        assert_one(&findings, &format!("{path}:3: [unsafe-fence]"), "crates/shm");
     }
     assert_eq!(in_files(&[file("crates/shm/src/a.rs", text)]), [""; 0]);
     let spoken = "//! No unsafe here.\nconst A: &str = \"unsafe\";\n#![forbid(unsafe_code)]\n";
@@ -273,10 +170,7 @@ fn each_forbidden_word_is_found_where_it_is_forbidden_and_only_there() {
     for rule in rules::FORBIDDEN_WORDS {
         let word = rule.word;
         let code = format!("//! A file.\nfn f() {{ x{word} }}\n").replace("xtodo", "todo");
-        let code = code
-            .replace("xunimpl", "unimpl")
-            .replace("xdbg", "dbg")
-            .replace("x#", "#");
+        let code = code.replace("xunimpl", "unimpl").replace("xdbg", "dbg").replace("x#", "#");
         let comment = format!("//! A file.\n\n// {word}\n");
         let string = format!("//! A file.\nconst A: &str = \"{word}\";\n");
         let (bad, line, good) = match rule.place {
@@ -286,16 +180,8 @@ fn each_forbidden_word_is_found_where_it_is_forbidden_and_only_there() {
         let findings = in_files(&[file("crates/wire/src/a.rs", bad)]);
         let start = format!("crates/wire/src/a.rs:{line}: [forbidden-word] `{word}`");
         assert_one(&findings, &start, rule.advice);
-        assert_eq!(
-            in_files(&[file("crates/wire/src/a.rs", good)]),
-            [""; 0],
-            "{good}"
-        );
-        assert_eq!(
-            in_files(&[file("crates/wire/src/a.rs", &string)]),
-            [""; 0],
-            "{string}"
-        );
+        assert_eq!(in_files(&[file("crates/wire/src/a.rs", good)]), [""; 0], "{good}");
+        assert_eq!(in_files(&[file("crates/wire/src/a.rs", &string)]), [""; 0], "{string}");
     }
 }
 
@@ -304,30 +190,21 @@ fn unwrap_is_allowed_in_tests_of_every_kind() {
     let module = "//! A file.\n#[cfg(test)]\nmod tests {\n    fn f() { x.unwrap() }\n}\n";
     assert_eq!(in_files(&[file("crates/wire/src/a.rs", module)]), [""; 0]);
     let whole = "//! A file.\nfn f() { x.unwrap() }\n";
-    for path in [
-        "crates/wire/src/a/tests.rs",
-        "crates/wire/tests/a.rs",
-        "tests/tests/a.rs",
-    ] {
+    for path in ["crates/wire/src/a/tests.rs", "crates/wire/tests/a.rs", "tests/tests/a.rs"] {
         assert_eq!(in_files(&[file(path, whole)]), [""; 0], "{path}");
     }
     let after = format!("{module}fn g() {{ y.unwrap() }}\n");
     let findings = in_files(&[file("crates/wire/src/a.rs", &after)]);
-    assert_one(
-        &findings,
-        "crates/wire/src/a.rs:6: [forbidden-word]",
-        "expect",
-    );
+    assert_one(&findings, "crates/wire/src/a.rs:6: [forbidden-word]", "expect");
 }
 
 #[test]
 fn a_file_that_is_declared_under_cfg_test_is_a_test_file() {
     let parent = "//! A file.\n#[cfg(all(test, loom))]\nmod models;\nmod real;\n";
     let child = "//! A file.\nfn f() { x.unwrap() }\n";
-    for (parent_path, dir) in [
-        ("crates/shm/src/lib.rs", "crates/shm/src"),
-        ("crates/shm/src/a.rs", "crates/shm/src/a"),
-    ] {
+    for (parent_path, dir) in
+        [("crates/shm/src/lib.rs", "crates/shm/src"), ("crates/shm/src/a.rs", "crates/shm/src/a")]
+    {
         let files = [
             file(parent_path, parent),
             file(&format!("{dir}/models.rs"), child),
@@ -342,54 +219,32 @@ fn a_file_that_is_declared_under_cfg_test_is_a_test_file() {
 
 #[test]
 fn a_file_that_does_not_start_with_a_sentence_is_found() {
-    for text in [
-        "",
-        "use a;\n",
-        "// A file.\n",
-        "//!A file.\n",
-        "\n//! A file.\n",
-        "//! a file\n",
-    ] {
+    for text in ["", "use a;\n", "// A file.\n", "//!A file.\n", "\n//! A file.\n", "//! a file\n"]
+    {
         let findings = in_files(&[file("crates/wire/src/a.rs", text)]);
-        assert_one(
-            &findings,
-            "crates/wire/src/a.rs:1: [first-line]",
-            "one sentence",
-        );
+        assert_one(&findings, "crates/wire/src/a.rs:1: [first-line]", "one sentence");
     }
     let two_lines = "//! A sentence that takes\n//! two lines.\n//!\n//! More, without end\n";
-    assert_eq!(
-        in_files(&[file("crates/wire/src/a.rs", two_lines)]),
-        [""; 0]
-    );
+    assert_eq!(in_files(&[file("crates/wire/src/a.rs", two_lines)]), [""; 0]);
 }
 
 #[test]
 fn a_script_says_what_it_is_below_its_interpreter() {
     let findings = in_files(&[file("script/a", "#!/usr/bin/env bash\nset -e\n")]);
     assert_one(&findings, "script/a:2: [first-line]", "one sentence");
-    assert_eq!(
-        in_files(&[file("script/a", "#!/usr/bin/env bash\n# Does a.\n")]),
-        [""; 0]
-    );
+    assert_eq!(in_files(&[file("script/a", "#!/usr/bin/env bash\n# Does a.\n")]), [""; 0]);
 }
 
 #[test]
 fn code_beyond_the_limit_is_found_and_tests_do_not_count() {
     let code = "fn f() {}\n".repeat(rules::MAX_LINES - 1);
-    let tests = format!(
-        "#[cfg(test)]\nmod tests {{\n{}}}\n",
-        "    fn f() {}\n".repeat(400)
-    );
+    let tests = format!("#[cfg(test)]\nmod tests {{\n{}}}\n", "    fn f() {}\n".repeat(400));
     let full = format!("//! A file.\n{code}{tests}");
     assert_eq!(in_files(&[file("crates/wire/src/a.rs", &full)]), [""; 0]);
     let over = format!("{full}fn g() {{}}\n");
     let findings = in_files(&[file("crates/wire/src/a.rs", &over)]);
     assert_one(&findings, "crates/wire/src/a.rs:1: [length]", "501 lines");
-    assert_eq!(
-        in_files(&[file("crates/wire/src/a/tests.rs", &over)]),
-        [""; 0]
-    );
+    assert_eq!(in_files(&[file("crates/wire/src/a/tests.rs", &over)]), [""; 0]);
 }
 
 #[test]
@@ -401,10 +256,6 @@ fn a_path_of_one_machine_is_found_in_every_kind_of_file() {
         }
         let harmless = format!("net{path}x ${{HOME}}{path}x https://a.example{path}x\n");
         let harmless = harmless.replace("..", "");
-        assert_eq!(
-            in_files(&[file("README.md", &harmless)]),
-            [""; 0],
-            "{harmless}"
-        );
+        assert_eq!(in_files(&[file("README.md", &harmless)]), [""; 0], "{harmless}");
     }
 }

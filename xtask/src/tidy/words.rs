@@ -8,12 +8,7 @@ use crate::workspace::SourceFile;
 pub(super) fn check(file: &SourceFile, all_tests: bool, findings: &mut Vec<Finding>) {
     let lines = source::lines(&file.text, all_tests);
     let mut report = |line: usize, rule: &'static str, message: String| {
-        findings.push(Finding {
-            file: file.path.clone(),
-            line,
-            rule,
-            message,
-        });
+        findings.push(Finding { file: file.path.clone(), line, rule, message });
     };
     let fenced = !is_home_of_unsafe(&file.path);
     for line in &lines {
@@ -25,10 +20,7 @@ pub(super) fn check(file: &SourceFile, all_tests: bool, findings: &mut Vec<Findi
                 format!("`unsafe` lives in {homes} only: move it there behind a safe function"),
             );
         }
-        for rule in rules::FORBIDDEN_WORDS
-            .iter()
-            .filter(|rule| breaks(line, rule))
-        {
+        for rule in rules::FORBIDDEN_WORDS.iter().filter(|rule| breaks(line, rule)) {
             let message = format!("`{}` is forbidden here: {}", rule.word, rule.advice);
             report(line.number, "forbidden-word", message);
         }
@@ -55,15 +47,12 @@ fn breaks(line: &Line, rule: &rules::ForbiddenWord) -> bool {
 }
 
 fn is_home_of_unsafe(path: &str) -> bool {
-    homes_of_unsafe().iter().any(|home| {
-        path.strip_prefix(home.as_str())
-            .is_some_and(|rest| rest.starts_with('/'))
-    })
+    homes_of_unsafe()
+        .iter()
+        .any(|home| path.strip_prefix(home.as_str()).is_some_and(|rest| rest.starts_with('/')))
 }
 
 fn homes_of_unsafe() -> Vec<String> {
-    let homes = rules::CRATES
-        .iter()
-        .filter(|rule| rule.unsafety == Unsafety::Home);
+    let homes = rules::CRATES.iter().filter(|rule| rule.unsafety == Unsafety::Home);
     homes.map(|rule| format!("crates/{}", rule.name)).collect()
 }
