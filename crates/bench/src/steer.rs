@@ -4,6 +4,7 @@
 //! root, no DPDK) is printed as a line of its own and ends nothing else.
 
 mod cost;
+mod durations;
 mod echo;
 mod memory;
 mod moves;

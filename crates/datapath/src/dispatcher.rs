@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use base::{BURST, FlowHash, Nanos, WorkerId};
-use policy::Control;
+use policy::{Control, Entry};
 use port::Port;
 use shm::{Batch, Consumer, Doorbell, Frame, FramePool, Handovers, Producer, ring};
 use wire::{Outcome, Toeplitz};
@@ -89,7 +89,9 @@ pub struct Dispatcher<P> {
     /// Frames of the batch in hand; empty between steps.
     pub(crate) batch: Batch,
     pub(crate) classified: ArrayVec<Classified, BURST>,
-    ring: usize,
+    /// What the owner table says of each frame of the batch in hand.
+    pub(crate) owners: ArrayVec<Entry, BURST>,
+    pub(crate) ring: usize,
 }
 
 /// What one turn of the loop did.
@@ -149,6 +151,7 @@ impl<P: Port> Dispatcher<P> {
             counters: CounterWriter::new(),
             batch: Batch::new(),
             classified: ArrayVec::new(),
+            owners: ArrayVec::new(),
             ring: config.ring,
         })
     }

@@ -16,12 +16,13 @@ pub(crate) struct GroupLoads {
     cursor: usize,
 }
 
+/// Four bytes, so that sixteen groups share a cache line: of all that a packet touches in the
+/// dispatcher, this is what misses most.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     packets: u16,
-    /// Shortened time of the last packet; meaningless while `ever` is false.
+    /// Shortened time of the last packet; zero: there never was one.
     last: u16,
-    ever: bool,
 }
 
 impl GroupLoads {
@@ -35,7 +36,6 @@ impl GroupLoads {
         if let Some(seen) = self.groups.get_mut(group.index()) {
             seen.packets = seen.packets.saturating_add(1);
             seen.last = shorten(now);
-            seen.ever = true;
         }
     }
 
@@ -48,7 +48,7 @@ impl GroupLoads {
         for seen in &mut self.groups[self.cursor..end] {
             let units = shorten(now).wrapping_sub(seen.last);
             let idle = Nanos(u64::from(units) << TIME_SHIFT);
-            let idle = if seen.ever { idle } else { Nanos::FAR_FUTURE };
+            let idle = if seen.last == 0 { Nanos::FAR_FUTURE } else { idle };
             sample.groups.push(GroupLoad { packets: u32::from(seen.packets), idle });
             seen.packets = 0;
         }
@@ -58,7 +58,8 @@ impl GroupLoads {
 
 #[inline]
 fn shorten(time: Nanos) -> u16 {
-    (time.0 >> TIME_SHIFT) as u16
+    // One unit late once in 18 minutes is the price of a zero that means "never".
+    ((time.0 >> TIME_SHIFT) as u16).max(1)
 }
 
 #[cfg(test)]

@@ -85,6 +85,8 @@ pub(crate) struct Migrate {
     singles: usize,
     pub(crate) transition: Option<Transition>,
     epoch: Epoch,
+    /// Held packets that this turn may still release.
+    pub(crate) release_left: usize,
 }
 
 /// What to do with a packet whose group is not plainly owned.
@@ -118,7 +120,15 @@ impl Migrate {
             singles: 0,
             transition: None,
             epoch: Epoch(0),
+            release_left: 0,
         }
+    }
+
+    /// Whether one more held packet may be released in this turn; it counts as released then.
+    pub(crate) fn may_release(&mut self) -> bool {
+        let may = self.release_left > 0;
+        self.release_left = self.release_left.saturating_sub(1);
+        may
     }
 
     /// A view of the words that decide between detach and abort, for a worker.

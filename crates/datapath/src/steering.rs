@@ -227,13 +227,22 @@ impl Steering {
         self.live.group_of(hash)
     }
 
-    /// Sends a packet on its way. `frame.meta().group` says whose it is.
+    /// Counts a packet of `group` and reads its owner. The two tables are megabytes and this is
+    /// where they miss, so it is done for a whole batch before any packet is sent: the misses
+    /// then overlap (12 Mpps became 19 when it was taken out of `steer`).
     #[inline]
-    pub(crate) fn steer(&mut self, frame: Frame, ground: &mut Ground<'_>) {
+    pub(crate) fn look_up(&mut self, group: FlowGroup, now: Nanos) -> Entry {
+        self.loads.note(group, now);
+        self.live.entry(group)
+    }
+
+    /// Sends a packet on its way. `frame.meta().group` says whose it is, and `entry` is what
+    /// [`Self::look_up`] found: while nothing moves, a plain owner stays what it was.
+    #[inline]
+    pub(crate) fn steer(&mut self, frame: Frame, entry: Entry, ground: &mut Ground<'_>) {
         let group = frame.meta().group;
-        self.loads.note(group, ground.now);
         if self.migrate.is_quiet()
-            && let Some(worker) = self.live.entry(group).plain()
+            && let Some(worker) = entry.plain()
             && let Some(Some(lane)) = self.lanes.get_mut(worker.index())
             && !self.control.shares_queue()
         {

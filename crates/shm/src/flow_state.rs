@@ -26,7 +26,7 @@ pub enum StateMiss {
 pub struct FlowState {
     region: Region,
     state_bytes: usize,
-    /// Newest entry of each chain, plus one; zero: empty. Indexed by the low bits of the flow id.
+    /// Newest entry of each chain, plus one; zero: empty. Indexed by bits of the mixed flow id.
     heads: Box<[AtomicU32]>,
     entries: Box<[Entry]>,
     /// Entries handed out; may run past the end, which means full.
@@ -101,7 +101,10 @@ impl FlowState {
     #[inline]
     fn find_or_insert(&self, flow: u64) -> Result<usize, StateMiss> {
         let (low, high) = (flow as u32, (flow >> 32) as u32);
-        let chain = &self.heads[low as usize & (self.heads.len() - 1)];
+        // Mixed (Fibonacci hashing), since ids may differ in any of their bits: those of one
+        // listener's flows all share a port.
+        let mixed = flow.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let chain = &self.heads[mixed as usize & (self.heads.len() - 1)];
         // Acquire pairs with the AcqRel exchange that linked the entry: its id is visible.
         let mut link = chain.load(Ordering::Acquire);
         while let Some(index) = link.checked_sub(1) {
@@ -168,6 +171,18 @@ mod tests {
             assert_eq!(same, Ok(true), "flow {flow}");
         }
         assert_eq!(state.flows(), 100);
+    }
+
+    #[test]
+    fn ids_that_differ_in_their_upper_bits_only_are_spread_over_the_chains() {
+        let flows = 1 << 12;
+        let state = FlowState::new(flows, 8).expect("32 KiB fit");
+        for flow in 0..u64::from(flows) {
+            state.with((flow << 32) | 7, |_| ()).expect("room for all");
+        }
+        let used = state.heads.iter().filter(|head| head.load(Ordering::Relaxed) != 0).count();
+        // Random ids would use 63 % of the chains; all in one would be a list.
+        assert!(used > state.heads.len() / 3, "{used} of {} chains", state.heads.len());
     }
 
     #[test]

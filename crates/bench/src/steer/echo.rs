@@ -181,8 +181,8 @@ fn ask(socket: &UdpSocket, outstanding: usize, length: Nanos) -> Result<Answers,
     };
     let (mut delays, mut resent) = (Vec::with_capacity(1 << 18), 0);
     let start = now();
-    for slot in 0..outstanding {
-        sent_at[slot] = now();
+    for (slot, sent_at) in sent_at.iter_mut().enumerate() {
+        *sent_at = now();
         send(slot, 0).or_needs("way to send")?;
     }
     let mut answer = [0; 64];
@@ -205,8 +205,8 @@ fn ask(socket: &UdpSocket, outstanding: usize, length: Nanos) -> Result<Answers,
             }
             Ok(_) => {}
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-                idle += 1;
-                if idle % 64 != 0 {
+                idle = idle.wrapping_add(1);
+                if !idle.is_multiple_of(64) {
                     continue;
                 }
                 time = now();

@@ -11,6 +11,7 @@ use shm::Frame;
 use sys::clock::{TscRate, now, tsc};
 
 use super::Plan;
+use super::durations::{Durations, STALL};
 use crate::error::{Error, OrNeeds};
 use crate::figure::{Figure, Target};
 use crate::flows::{FLOWS, Packets, SEED, SplitMix, numbers};
@@ -23,8 +24,14 @@ const WORKERS: usize = 4;
 const FRAMES: u32 = 16_384;
 const PACKETS_PER_SECOND: f64 = 1e6;
 
-/// What the issue allows a policy change to take the data loop away.
-const STALL: Nanos = Nanos::from_micros(100);
+/// Where the workers are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Workers {
+    /// On the dispatcher's thread, each stepped once a turn: no scheduler between mark and release.
+    Fused,
+    /// On a thread and a CPU of their own.
+    OtherThread,
+}
 
 /// Checks that every flow's packets come in the order in which they were sent.
 struct InOrder {
@@ -59,42 +66,6 @@ impl Job for InOrder {
     fn attach(&mut self, _: Moving, _: Nanos) {}
 }
 
-/// Durations of the data loop's turns.
-struct Durations {
-    /// By hundred nanoseconds; the last one is everything longer.
-    counts: Vec<u64>,
-    longest: Nanos,
-    /// Longer than [`STALL`] by the clock.
-    long: u64,
-    /// Longer than [`STALL`] by the thread's own CPU time.
-    long_of_own: u64,
-}
-
-impl Durations {
-    fn new() -> Self {
-        Self { counts: vec![0; 20_000], longest: Nanos::ZERO, long: 0, long_of_own: 0 }
-    }
-
-    fn note(&mut self, length: Nanos) {
-        let last = self.counts.len() - 1;
-        self.counts[((length.0 / 100) as usize).min(last)] += 1;
-        self.longest = self.longest.max(length);
-    }
-
-    /// Microseconds that a share of `share` of the turns stays below.
-    fn quantile_us(&self, share: f64) -> f64 {
-        let all: u64 = self.counts.iter().sum();
-        let mut left = (all as f64 * (1.0 - share)) as u64;
-        for (index, &count) in self.counts.iter().enumerate().rev() {
-            if count > left {
-                return (index + 1) as f64 / 10.0;
-            }
-            left -= count;
-        }
-        0.0
-    }
-}
-
 /// One round.
 struct Outcome {
     without: Durations,
@@ -111,68 +82,93 @@ struct Outcome {
 
 pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     let count = plan.pick(FLOWS, FLOWS / 10);
-    let two = plan.cpus.are_two();
+    let (server, client) = (plan.cpus.server, plan.cpus.client);
     report.begin(
         "table",
         &format!(
-            "generator and dispatcher on one thread on CPU {}, {WORKERS} workers on one thread on \
-             CPU {}; 1 Mi groups, {count} flows by lot, 1 Mpps of UDP packets with flow and \
-             number in them, open loop by the time-stamp counter over a wire in memory; sticky -> \
-             modulo -> sticky; {FRAMES} frames, rings and hold queue for all of them. A turn is the dispatcher's step with the change itself. Long turns \
-             are counted twice: by the clock, and by the thread's own CPU time, in which others \
-             that share the CPU do not show.",
-            plan.cpus.server, plan.cpus.client
+            "generator and dispatcher on one thread on CPU {server}, {WORKERS} workers either \
+             fused into that thread or on one thread on CPU {client}; 1 Mi groups, {count} flows \
+             by lot, 1 Mpps of UDP packets with flow and number in them, open loop by the \
+             time-stamp counter over a wire in memory; sticky -> modulo -> sticky; {FRAMES} \
+             frames, rings and hold queue for all of them. A turn is the dispatcher's step with \
+             the change itself. Turns over {STALL} are counted twice: by the clock, and by the \
+             thread's own CPU time, in which others that share the CPU do not show."
         ),
     )?;
     let packets = Packets::new(count, SEED, &[0; 16]);
     let window = plan.pick(Nanos::from_millis(400), Nanos::from_millis(100));
-    let mut outcomes = Vec::new();
+    let arrangements = [(Workers::Fused, "fused"), (Workers::OtherThread, "other thread")];
+    let mut outcomes: [Vec<Outcome>; 2] = Default::default();
     for round in 0..plan.rounds {
         report.progress(format_args!("round {} of {}", round + 1, plan.rounds));
-        outcomes.push(one_round(plan, &packets, window)?);
+        for ((workers, _), outcomes) in arrangements.into_iter().zip(&mut outcomes) {
+            if workers == Workers::Fused || plan.cpus.are_two() {
+                outcomes.push(one_round(plan, workers, &packets, window)?);
+            }
+        }
     }
+    for ((_, name), outcomes) in arrangements.into_iter().zip(&outcomes) {
+        if outcomes.is_empty() {
+            report.figure(Figure::missing(name, "one CPU only: the threads would share it"))?;
+        } else {
+            print(name, outcomes, report)?;
+        }
+    }
+    Ok(())
+}
+
+fn print(name: &str, outcomes: &[Outcome], report: &mut Report<'_>) -> Result<(), Error> {
     let of = |value: fn(&Outcome) -> f64| outcomes.iter().map(value).collect::<Vec<f64>>();
-    let exactly_none = |metric: &str, samples: Vec<f64>| {
-        // One is too many, in whichever round: the sum, not the median.
-        Figure::new(metric, "packets", &[samples.iter().sum()]).target(Target::AtMost(0.0))
+    // One is too many, in whichever round: the sum, not the median.
+    let none_of = |metric: &str, samples: &[f64]| {
+        let all = samples.iter().sum();
+        Figure::new(format!("{name}: {metric}, all rounds"), "", &[all]).target(Target::AtMost(0.0))
     };
-    let lost = exactly_none("lost, all rounds", of(|round| round.lost as f64));
+    let lost = none_of("packets lost", &of(|round| round.lost as f64));
     let dropped: u64 = outcomes.iter().map(|round| round.dropped).sum();
     report.figure(if dropped == 0 { lost } else { lost.note(format!("{dropped} counted")) })?;
+    report.figure(none_of("packets reordered", &of(|round| round.reordered as f64)))?;
+    let own = none_of("turns over 100 us by own work", &of(|round| round.with.long_of_own as f64));
+    let (long, long_without): (u64, u64) = outcomes
+        .iter()
+        .map(|round| (round.with.long, round.without.long))
+        .fold((0, 0), |sum, next| (sum.0 + next.0, sum.1 + next.1));
+    let own_without: u64 = outcomes.iter().map(|round| round.without.long_of_own).sum();
+    let mut note = format!(
+        "without a change {own_without}; by the clock {long}, without a change {long_without}"
+    );
+    let worst = outcomes.iter().map(|round| round.with.worst_own).max();
+    if let Some((own, released)) = worst
+        && own > Nanos::ZERO
+    {
+        note.push_str(&format!("; worst {own}, which released {released} held packets"));
+    }
+    report.figure(own.note(note))?;
     let (with, without) =
         (of(|round| round.unsent_with as f64), of(|round| round.unsent_without as f64));
-    let unsent = Figure::new("never offered: no frame was free", "packets", &with);
+    let unsent = Figure::new(format!("{name}: not offered, no frame free"), "packets", &with);
     report.figure(unsent.against("without a change", &with, &without))?;
-    report.figure(exactly_none("reordered, all rounds", of(|round| round.reordered as f64)))?;
     let offered = of(|round| round.offered as f64 / 1e3);
-    report.figure(Figure::new("offered", "thousand packets", &offered))?;
-    for (name, value) in [
+    report.figure(Figure::new(format!("{name}: offered"), "thousand packets", &offered))?;
+    for (quantile, value) in [
         ("p99.9", (|turns| turns.quantile_us(0.999)) as fn(&Durations) -> f64),
         ("longest", |turns| turns.longest.as_micros_f64()),
     ] {
         let with: Vec<f64> = outcomes.iter().map(|round| value(&round.with)).collect();
         let without: Vec<f64> = outcomes.iter().map(|round| value(&round.without)).collect();
-        let figure = Figure::new(format!("{name} turn during the change"), "us", &with);
+        let figure = Figure::new(format!("{name}: {quantile} turn in the change"), "us", &with);
         report.figure(figure.against("without a change", &with, &without))?;
     }
-    let own = of(|round| round.with.long_of_own as f64);
-    let (long, long_without): (u64, u64) = outcomes
-        .iter()
-        .map(|round| (round.with.long, round.without.long))
-        .fold((0, 0), |sum, next| (sum.0 + next.0, sum.1 + next.1));
-    report.figure(
-        Figure::new("turns over 100 us by their own work, all rounds", "", &[own.iter().sum()])
-            .target(Target::AtMost(0.0))
-            .note(format!("by the clock: {long}, and {long_without} without a change")),
-    )?;
-    report.figure(Figure::new("a change, begin to end", "ms", &of(|r| r.change.0 as f64 / 1e6)))?;
-    if !two {
-        report.figure(Figure::missing("placement", "one CPU only: the two threads share it"))?;
-    }
-    Ok(())
+    let change = of(|round| round.change.0 as f64 / 1e6);
+    report.figure(Figure::new(format!("{name}: there and back"), "ms", &change))
 }
 
-fn one_round(plan: &Plan, packets: &Packets, window: Nanos) -> Result<Outcome, Error> {
+fn one_round(
+    plan: &Plan,
+    place: Workers,
+    packets: &Packets,
+    window: Nanos,
+) -> Result<Outcome, Error> {
     // Rings and hold queue take every frame there is: on a shared CPU the workers may be away for
     // several scheduler ticks, and what is lost then must be the change's doing.
     let config = RigConfig {
@@ -193,24 +189,27 @@ fn one_round(plan: &Plan, packets: &Packets, window: Nanos) -> Result<Outcome, E
         let workers = scope.spawn(move || {
             sys::thread::pin(cpus.client).or_needs("place on that CPU")?;
             let mut workers: Vec<_> = take.iter().take(WORKERS).collect();
-            while !stop.load(Ordering::Relaxed) {
+            while !workers.is_empty() && !stop.load(Ordering::Relaxed) {
                 let time = now();
-                let messages: usize =
-                    workers.iter_mut().map(|worker| worker.step(time).messages).sum();
-                if messages == 0 && !cpus.are_two() {
-                    sys::thread::sched_yield();
+                for worker in &mut workers {
+                    worker.step(time);
                 }
             }
             Ok(())
         });
         let result = on_cpu(cpus.server, || {
             let mut rig = Rig::new(&config)?;
+            let mut here = Vec::new();
             for _ in 0..WORKERS {
                 let worker = hire(&mut rig.dispatcher, InOrder { seen: Arc::clone(&seen) })?;
-                // A thread that is gone shows when it is joined.
-                let _ = give.send(worker);
+                match place {
+                    Workers::Fused => here.push(worker),
+                    // A thread that is gone shows when it is joined.
+                    Workers::OtherThread => drop(give.send(worker)),
+                }
             }
-            Load::new(&mut rig, packets).round(window, &seen)
+            drop(give);
+            Load::new(&mut rig, here, packets).round(window, &seen)
         });
         stop.store(true, Ordering::Relaxed);
         workers.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
@@ -221,6 +220,8 @@ fn one_round(plan: &Plan, packets: &Packets, window: Nanos) -> Result<Outcome, E
 /// One packet a microsecond, whatever happens, and the loop that must keep up.
 struct Load<'a> {
     rig: &'a mut Rig,
+    /// Those that are stepped here.
+    workers: Vec<Worker<InOrder>>,
     packets: &'a Packets,
     numbers: Vec<u32>,
     random: SplitMix,
@@ -234,9 +235,10 @@ struct Load<'a> {
 }
 
 impl<'a> Load<'a> {
-    fn new(rig: &'a mut Rig, packets: &'a Packets) -> Self {
+    fn new(rig: &'a mut Rig, workers: Vec<Worker<InOrder>>, packets: &'a Packets) -> Self {
         Self {
             rig,
+            workers,
             packets,
             numbers: vec![0; packets.len()],
             random: SplitMix(SEED),
@@ -275,6 +277,7 @@ impl<'a> Load<'a> {
         // Everything that is under way arrives, or is lost.
         let end = now() + Nanos::from_secs(2);
         while self.rig.outstanding() > 0 && now() < end {
+            self.work();
             self.rig.dispatcher.step(now());
         }
         let arrived = self.rig.dispatcher.counters().get(DispatchEvent::Consumed);
@@ -300,6 +303,13 @@ impl<'a> Load<'a> {
         }
     }
 
+    fn work(&mut self) {
+        let time = now();
+        for worker in &mut self.workers {
+            worker.step(time);
+        }
+    }
+
     /// Offers what is due and lets the dispatcher take one step, preceded by `change`.
     fn turn(&mut self, durations: &mut Durations, change: impl FnOnce(&mut Rig)) {
         let elapsed = tsc().wrapping_sub(self.start) as f64 / self.rate.ticks_per_second();
@@ -315,6 +325,8 @@ impl<'a> Load<'a> {
         self.due_before += wanted as u64;
         self.offered += sent as u64;
         self.unsent += (wanted - sent) as u64;
+        self.work();
+        let held = self.rig.dispatcher.steering().held();
         let before = now();
         change(self.rig);
         self.rig.dispatcher.step(before);
@@ -327,7 +339,12 @@ impl<'a> Load<'a> {
             let (cpu_before, clock_before) = self.checked;
             // What the clock showed and the thread did not get, at most all of it in this turn.
             let taken = after.since(clock_before).since(cpu.since(cpu_before));
-            durations.long_of_own += u64::from(length.since(taken) > STALL);
+            let own = length.since(taken);
+            if own > STALL {
+                durations.long_of_own += 1;
+                let released = held.saturating_sub(self.rig.dispatcher.steering().held());
+                durations.worst_own = durations.worst_own.max((own, released));
+            }
             self.checked = (cpu, now());
         } else if after.since(self.checked.1) > Nanos::from_millis(1) {
             self.checked = (cpu_time(), now());

@@ -67,10 +67,12 @@ fn the_cost_of_first_and_later_packets_is_given_for_both_tables_of_ours() {
 }
 
 #[test]
-fn a_table_change_under_load_reorders_nothing() {
+fn a_table_change_under_load_loses_and_reorders_nothing() {
     let figures = figures("table");
-    assert_eq!(value(&figures, "reordered, all rounds"), 0.0);
-    assert!(value(&figures, "offered") > 1.0);
+    // Fused, nobody's scheduling can make a ring overflow.
+    assert_eq!(value(&figures, "fused: packets lost, all rounds"), 0.0);
+    assert_eq!(value(&figures, "fused: packets reordered, all rounds"), 0.0);
+    assert!(value(&figures, "fused: offered") > 1.0);
 }
 
 #[test]
@@ -79,18 +81,6 @@ fn packets_flow_and_every_step_of_their_way_has_its_cycles() {
     for metric in ["classify + dispatch + ring push", "receive to ring push per packet"] {
         assert!(value(&figures, metric) > 0.0, "{metric}");
     }
-}
-
-#[test]
-fn the_largest_data_path_is_resident_in_less_than_64_mib() {
-    let mut out = Vec::new();
-    memory::print_resident(&mut out).expect("everything can be made");
-    let text = String::from_utf8(out).expect("text");
-    let numbers = text.trim().strip_prefix("resident_bytes ").expect("two numbers follow");
-    let (empty, full) = numbers.split_once(' ').expect("two numbers");
-    let parse = |number: &str| number.parse::<u64>().expect("a number");
-    // Other tests share this process, so only the order is certain here.
-    assert!(parse(full) > 0 && parse(empty) > 0, "{text}");
 }
 
 #[test]

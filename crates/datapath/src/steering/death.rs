@@ -105,7 +105,7 @@ impl Steering {
     /// Gives what dead workers left to others, as far as their rings have room.
     pub(super) fn release_evacuation(&mut self, ground: &mut Ground<'_>) {
         while let Some(group) = self.migrate.hold.front(&self.evacuation).map(|f| f.meta().group) {
-            if !self.has_room_for(group, ground) {
+            if !self.migrate.may_release() || !self.has_room_for(group, ground) {
                 return;
             }
             let Some(frame) = self.migrate.hold.pop_front(&mut self.evacuation) else {

@@ -9,6 +9,10 @@ use crate::ground::Ground;
 use crate::message::{Moving, ToWorker};
 use crate::migrate::{Migrate, Phase};
 
+/// Held packets that one turn releases, at most: some 30 us of work. The rest waits for the next
+/// turn, and behind it what comes meanwhile, so the order stays.
+const RELEASE_PER_TURN: usize = 256;
+
 impl Steering {
     /// An old owner has detached what the ticket's hand-over moves.
     pub(super) fn passed(&mut self, ticket: Ticket, ground: &mut Ground<'_>) {
@@ -32,6 +36,7 @@ impl Steering {
 
     /// Everything that is under way goes on as far as rings have room.
     pub(super) fn progress(&mut self, ground: &mut Ground<'_>) {
+        self.migrate.release_left = RELEASE_PER_TURN;
         if !self.evacuation.is_empty() {
             self.release_evacuation(ground);
         }
@@ -83,16 +88,12 @@ impl Steering {
         }
         loop {
             let (hold, list) = self.migrate.held(slot);
-            let Some(group) = hold.front(list).map(|frame| frame.meta().group) else {
-                break;
-            };
-            if !self.has_room_for(group, ground) {
+            let Some(group) = hold.front(list).map(|frame| frame.meta().group) else { break };
+            if !self.migrate.may_release() || !self.has_room_for(group, ground) {
                 return;
             }
             let (hold, list) = self.migrate.held(slot);
-            let Some(frame) = hold.pop_front(list) else {
-                break;
-            };
+            let Some(frame) = hold.pop_front(list) else { break };
             self.deliver(frame, group, ground);
         }
         self.migrate.close(slot);
@@ -111,31 +112,38 @@ impl Steering {
             slot.asked = asked;
             slot.attached = false;
         }
-        let Some(lane) = &mut self.lanes[asked.to.index()] else {
-            return;
-        };
+        let Some(lane) = &mut self.lanes[asked.to.index()] else { return };
         if !self.migrate.slot(slot).attached {
             if !lane.control(ToWorker::Attach(Moving::Group(asked.group))) {
                 return;
             }
             self.migrate.slot_mut(slot).attached = true;
         }
-        loop {
-            let (hold, list) = self.migrate.held(slot);
-            let Some(frame) = hold.pop_front(list) else {
-                break;
-            };
-            if let Err(frame) = lane.send(frame) {
-                let put_back = hold.push_front(list, frame);
-                debug_assert!(put_back.is_ok(), "its node has just become free");
-                return;
+        if self.send_held(slot, asked.to, ground) {
+            self.migrate.close(slot);
+            self.control.moved(asked, &mut self.live);
+            ground.counters.add(DispatchEvent::MovesReleased, 1);
+        }
+    }
+
+    /// Sends what a slot holds to one worker, as far as its ring has room; true when nothing is
+    /// left.
+    fn send_held(&mut self, slot: usize, worker: WorkerId, ground: &mut Ground<'_>) -> bool {
+        let Some(lane) = &mut self.lanes[worker.index()] else { return false };
+        while !self.migrate.slot(slot).list.is_empty() {
+            if !lane.has_room() || !self.migrate.may_release() {
+                lane.publish();
+                return false;
             }
-            ground.counters.add(DispatchEvent::Dispatched, 1);
+            let (hold, list) = self.migrate.held(slot);
+            let Some(frame) = hold.pop_front(list) else { break };
+            match lane.send(frame) {
+                Ok(()) => ground.counters.add(DispatchEvent::Dispatched, 1),
+                Err(frame) => ground.drop(frame, DispatchEvent::RingFull),
+            }
         }
         lane.publish();
-        self.migrate.close(slot);
-        self.control.moved(asked, &mut self.live);
-        ground.counters.add(DispatchEvent::MovesReleased, 1);
+        true
     }
 
     /// Aborted: held packets go to the old owner, in order.
@@ -144,23 +152,13 @@ impl Steering {
             return;
         }
         let asked = self.migrate.slot(slot).asked;
-        let Some(lane) = &mut self.lanes[asked.from.index()] else {
+        if self.lanes[asked.from.index()].is_none() {
             self.migrate.slot_mut(slot).phase = Phase::Releasing;
             return;
-        };
-        loop {
-            let (hold, list) = self.migrate.held(slot);
-            let Some(frame) = hold.pop_front(list) else {
-                break;
-            };
-            if let Err(frame) = lane.send(frame) {
-                let put_back = hold.push_front(list, frame);
-                debug_assert!(put_back.is_ok(), "its node has just become free");
-                return;
-            }
-            ground.counters.add(DispatchEvent::Dispatched, 1);
         }
-        lane.publish();
+        if !self.send_held(slot, asked.from, ground) {
+            return;
+        }
         if self.migrate.is_single(slot) {
             self.migrate.close(slot);
             self.control.aborted(asked, &mut self.live, ground.now);
@@ -228,7 +226,7 @@ impl Steering {
                 transition.fence = None;
                 return true;
             };
-            if !self.has_room_for(group, ground) {
+            if !self.migrate.may_release() || !self.has_room_for(group, ground) {
                 return false;
             }
             let Migrate { hold, transition, .. } = &mut self.migrate;

@@ -185,7 +185,7 @@ impl World {
             pool,
             counters: CounterWriter::new(),
             ledger: Rc::new(RefCell::new(ledger)),
-            now: Nanos::from_millis(1),
+            now: Nanos::from_secs(1),
             sent: [0; FLOWS],
             sent_all: 0,
         };
@@ -238,7 +238,8 @@ impl World {
         frame.meta_mut().flow_hash = hash;
         frame.meta_mut().group = self.steering.group_of(hash, || flow as u64);
         let Self { steering, pool, counters, now, .. } = self;
-        steering.steer(frame, &mut Ground { pool, counters, now: *now });
+        let entry = steering.look_up(frame.meta().group, *now);
+        steering.steer(frame, entry, &mut Ground { pool, counters, now: *now });
     }
 
     pub(super) fn publish(&mut self) {
