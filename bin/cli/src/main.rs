@@ -20,6 +20,11 @@ use clap::Parser;
 
 use crate::args::Cli;
 
+/// Counts what `calisto bench` proves to be nothing: allocations of the steady state.
+#[global_allocator]
+static ALLOCATOR: sys::counting_alloc::CountingAllocator =
+    sys::counting_alloc::CountingAllocator::new();
+
 fn main() -> ExitCode {
     // A reader like `head` that has seen enough ends us silently, as it ends every filter.
     if let Err(error) = sys::signal::ignore_broken_pipes(false) {

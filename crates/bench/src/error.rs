@@ -8,6 +8,8 @@ use std::io;
 pub enum Error {
     /// The figures could not be printed.
     Output(io::Error),
+    /// Somebody pressed Ctrl-C: between two rounds, so that everything made is removed.
+    Interrupted,
     /// Something that the case needs could not be had: what, and why.
     Needs {
         /// What was to be made.
@@ -22,6 +24,14 @@ impl Error {
     pub(crate) fn needs(what: &'static str) -> impl FnOnce(&dyn fmt::Display) -> Self {
         move |why| Self::Needs { what, why: why.to_string() }
     }
+}
+
+/// Whether nobody has asked for an end: looked at between rounds, which are not disturbed by it.
+///
+/// # Errors
+/// [`Error::Interrupted`].
+pub(crate) fn unless_interrupted() -> Result<(), Error> {
+    if sys::signal::stop_requested() { Err(Error::Interrupted) } else { Ok(()) }
 }
 
 /// Says what was to be made when making it failed.
@@ -40,6 +50,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Output(error) => write!(f, "cannot print figures: {error}"),
+            Self::Interrupted => f.write_str("interrupted; the figures so far are above"),
             Self::Needs { what, why } => write!(f, "no {what}: {why}"),
         }
     }

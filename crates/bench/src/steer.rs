@@ -18,7 +18,7 @@ use std::io::Write;
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
 
-use crate::error::Error;
+use crate::error::{Error, unless_interrupted};
 use crate::place::Cpus;
 use crate::report::Report;
 
@@ -104,9 +104,10 @@ pub fn run_to(args: &Args, json: bool, out: &mut dyn Write) -> Result<(), Error>
         if !args.cases.is_empty() && !args.cases.iter().any(|name| name == case.name) {
             continue;
         }
+        unless_interrupted()?;
         match (case.run)(&plan, &mut report) {
             Ok(()) => {}
-            Err(error @ Error::Output(_)) => return Err(error),
+            Err(error @ (Error::Output(_) | Error::Interrupted)) => return Err(error),
             Err(error) => report.not_measured(&error)?,
         }
         report.end()?;

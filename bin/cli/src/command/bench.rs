@@ -23,8 +23,8 @@ enum What {
 
 impl Bench {
     pub(crate) fn run(&self, json: bool) -> Result<(), Failure> {
-        // Ctrl-C ends the process at once: rounds are not to be disturbed by looking for it. The
-        // namespaces that it leaves are removed by whatever makes the next ones.
+        // Ctrl-C is noticed between two rounds, so that the namespaces of a round are removed.
+        testbed::on_interrupt().map_err(Failure::new)?;
         let What::Steer(args) = &self.what;
         bench::steer::run(args, json).map_err(Failure::new)
     }

@@ -82,6 +82,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     ] {
         let mut answers: [Vec<Answers>; 3] = Default::default();
         for round in 0..plan.rounds {
+            crate::error::unless_interrupted()?;
             report.progress(format_args!(
                 "{outstanding} outstanding, round {} of {}",
                 round + 1,

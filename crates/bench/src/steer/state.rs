@@ -140,6 +140,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
         let packets = Packets::new(size.flows, SEED, &[0; 16]);
         let mut meters: [Vec<Meter>; 2] = Default::default();
         for _ in 0..plan.rounds {
+            crate::error::unless_interrupted()?;
             for (policy, meters) in ["modulo", "sticky"].into_iter().zip(&mut meters) {
                 meters.push(one_run(plan, size, policy, &packets, rate)?);
             }
