@@ -150,3 +150,68 @@ fn what_is_not_ours_stays_with_the_kernel_while_the_daemon_runs_and_all_does_aft
     let _daemon = Daemon::start(bed.server(), &echo_config("xdp:veth0", ""));
     echo_is_perfect(&bed, 5, 5);
 }
+
+#[test]
+fn a_wire_with_delay_and_loss_joins_two_linux_hosts() {
+    let (left, right) = (
+        bed(TestbedConfig { static_neighbours: false, ..TestbedConfig::default() }),
+        bed(TestbedConfig { static_neighbours: false, ..TestbedConfig::default() }),
+    );
+    // The inner ends of both beds come together in one namespace, with nothing between them.
+    let middle = right.server();
+    let ip = |side: &testbed::Side, arguments: &str| {
+        let (status, _, said) = run(side.command("ip").args(arguments.split(' ')));
+        assert!(status.success(), "ip {arguments}: {said}");
+    };
+    ip(left.server(), &format!("link set veth0 netns {} name left0", middle.namespace()));
+    ip(middle, "addr flush dev veth0");
+    ip(middle, "link set left0 up");
+    ip(right.client(), "addr flush dev veth0");
+    ip(right.client(), "addr add 10.77.0.9/24 dev veth0");
+    let server = right.client().enter(|| {
+        let socket = UdpSocket::bind("10.77.0.9:7").expect("the port is free");
+        socket.set_read_timeout(Some(Duration::from_secs(10))).expect("no zero");
+        socket
+    });
+    let server = server.expect("the namespace is there");
+    std::thread::spawn(move || {
+        let mut bytes = [0; 256];
+        while let Ok((len, from)) = server.recv_from(&mut bytes) {
+            let _ = server.send_to(&bytes[..len], from);
+        }
+    });
+    let cross = |options: &str| {
+        let mut wire = middle.command(whole::binary("calisto"));
+        wire.args(["wire", "af_packet:left0", "af_packet:veth0", "--seconds", "30"]);
+        wire.args(options.split(' ')).stdout(std::process::Stdio::null());
+        let mut wire = wire.stderr(std::process::Stdio::null()).spawn().expect("calisto is there");
+        let crossed = left.client().enter(|| {
+            let local = "10.77.0.1:0".parse().expect("an address");
+            let mut flows = Flows::new(5, local, "10.77.0.9:7".parse().expect("an address"));
+            // The wire comes up, and ARP crosses it, while the first requests are lost.
+            let began = std::time::Instant::now();
+            while flows.received == 0 && began.elapsed() < Duration::from_secs(10) {
+                flows.send_all();
+                std::thread::sleep(Duration::from_millis(50));
+                flows.receive_all();
+            }
+            flows.settle();
+            let (sent, received) = (flows.sent, flows.received);
+            let began = std::time::Instant::now();
+            flows.run(1, 0);
+            let round_trip = began.elapsed();
+            flows.run(19, 5);
+            assert_eq!((flows.reordered, flows.corrupt), (0, 0));
+            (flows.sent - sent, flows.received - received, round_trip)
+        });
+        let _ = wire.kill();
+        let _ = wire.wait();
+        crossed.expect("the namespace is there")
+    };
+    let (sent, received, round_trip) = cross("--delay 20ms");
+    assert_eq!((sent, received), (100, 100), "a perfect wire loses nothing");
+    assert!(round_trip >= Duration::from_millis(40), "twice 20 ms, not {round_trip:?}");
+    let (sent, received, _) = cross("--loss 30% --seed 7");
+    // Both ways: 49 % come back. The test is that many are lost and many are not.
+    assert!(received > sent / 5 && received < sent * 4 / 5, "{received} of {sent}");
+}

@@ -46,7 +46,7 @@ pub(crate) const CRATES: &[CrateRule] = &[
     row("shm", &["base"], Worldly, Home),
     row("sys", &["base"], Worldly, Home),
     row("port", &["base", "shm", "sys"], Worldly, Home),
-    row("datapath", &["base", "wire", "policy", "shm", "port", "admin"], Worldly, Forbidden),
+    row("datapath", &["base", "wire", "policy", "shm", "port", "sys", "admin"], Worldly, Forbidden),
     row("testbed", &["base", "sys"], Worldly, Forbidden),
     row("load", &["base", "wire", "shm", "sys", "port"], Worldly, Forbidden),
     row(

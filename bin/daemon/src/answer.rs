@@ -155,6 +155,7 @@ impl Host {
             }
             .to_owned(),
             cpu: self.staff.config().cpu(id),
+            numa_node: self.staff.config().cpu(id).and_then(sys::numa::of_cpu),
             groups: steering.control().owned(id),
             queued: queued as u32,
             packets: steering

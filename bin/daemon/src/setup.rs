@@ -37,7 +37,7 @@ pub(crate) fn host(config: &Config) -> Result<(Host, Asks), Failure> {
     let frames = PoolConfig {
         frames: config.frames.count,
         chunk_bytes: config.frames.bytes,
-        numa_node: None,
+        numa_node: numa_node(config),
     };
     let mut pool = FramePool::new(frames)?;
     let mut opener = Opener::new(&pool);
@@ -126,6 +126,12 @@ fn destination(listener: &Listener) -> Destination {
         address: (!address.is_unspecified()).then_some(address),
         port: (listener.address.port() != 0).then_some(listener.address.port()),
     }
+}
+
+/// The node of the first port's device: frames are best kept there.
+fn numa_node(config: &Config) -> Option<u16> {
+    let spec: PortSpec = config.ports.first()?.parse().ok()?;
+    sys::numa::of_interface(spec.interface()?)
 }
 
 /// A seed that nobody outside can guess: flows that collide cannot be chosen on purpose.

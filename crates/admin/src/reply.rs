@@ -108,6 +108,9 @@ pub struct WorkerStatus {
     pub state: String,
     /// The CPU it is pinned to; `None`: any, or the dispatcher's loop.
     pub cpu: Option<u16>,
+    /// NUMA node of that CPU, where known.
+    #[serde(default)]
+    pub numa_node: Option<u16>,
     /// Groups that it owns.
     pub groups: u32,
     /// Packets in its ring.

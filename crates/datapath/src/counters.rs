@@ -170,6 +170,13 @@ impl CounterReader {
 #[derive(Clone, Copy, Debug)]
 pub struct CounterId(usize);
 
+impl CounterId {
+    /// The position: what a tracer sees of a drop.
+    pub const fn index(self) -> usize {
+        self.0
+    }
+}
+
 impl From<DispatchEvent> for CounterId {
     fn from(event: DispatchEvent) -> Self {
         Self(event as usize)

@@ -2,6 +2,7 @@
 
 use base::Nanos;
 use shm::{Frame, FramePool};
+use sys::trace;
 
 use crate::counters::{CounterId, CounterWriter};
 
@@ -16,6 +17,8 @@ impl Ground<'_> {
     /// The end of a packet that goes no further.
     #[inline]
     pub(crate) fn drop(&mut self, frame: Frame, reason: impl Into<CounterId>) {
+        let reason = reason.into();
+        trace::packet_dropped(reason.index());
         self.counters.add(reason, 1);
         self.pool.give(frame);
     }

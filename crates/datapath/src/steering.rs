@@ -13,6 +13,7 @@ use policy::{
     Control, CoreSample, Entry, LoadSample, Move, Overrides, OwnerTable, Placement, Plan,
 };
 use shm::{Frame, Handovers};
+use sys::trace;
 
 use crate::counters::DispatchEvent;
 use crate::ground::Ground;
@@ -186,6 +187,7 @@ impl Steering {
         let lane = &mut self.lanes[worker.index()];
         assert!(lane.is_none(), "worker {worker} is there already");
         *lane = Some(Lane::new(worker, ends));
+        trace::worker_added(worker.0);
         self.workers_changed();
     }
 
@@ -387,6 +389,7 @@ impl Steering {
                 FromWorker::Retired => {
                     self.lanes[index] = None;
                     self.retired.push(WorkerId(index as u16));
+                    trace::worker_retired(index as u16);
                 }
                 packet => frames(packet, ground),
             }
@@ -452,6 +455,7 @@ impl Steering {
             let lanes = self.lanes.iter().flatten();
             let owners = lanes.filter(|lane| lane.state != LaneState::Retiring).map(Lane::id);
             self.migrate.begin_epoch(owners, self.plan.fence, ground.now);
+            trace::epoch_published(self.migrate.epoch().0);
             self.progress(ground);
         }
     }
@@ -463,6 +467,7 @@ impl Steering {
         if valid && self.migrate.begin_single(asked, ground.now).is_some() {
             self.live.set(asked.group, Entry::owned_by(asked.from).with_moving(true));
             ground.counters.add(DispatchEvent::MovesStarted, 1);
+            trace::move_started(asked.group.0, asked.from.0, asked.to.0);
             return true;
         }
         ground.counters.add(DispatchEvent::MovesRefused, 1);

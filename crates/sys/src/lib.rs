@@ -25,6 +25,8 @@ pub mod mmsg;
 mod netlink;
 /// Network namespaces, per thread.
 pub mod netns;
+/// The NUMA node of an interface and of a CPU.
+pub mod numa;
 /// A process that cannot be mistaken for its successor.
 pub mod pidfd;
 /// Wait for one of several descriptors.
@@ -37,5 +39,7 @@ pub mod signal;
 pub mod steal;
 /// Threads: where they run and what they are called.
 pub mod thread;
+/// Static trace points.
+pub mod trace;
 
 pub use error::SysError;

@@ -128,6 +128,7 @@ mod tests {
                 id: 3,
                 state: "active".to_owned(),
                 cpu: None,
+                numa_node: None,
                 groups: 65_536,
                 queued: 0,
                 packets: 9,

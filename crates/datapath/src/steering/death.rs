@@ -7,6 +7,7 @@
 
 use base::{FlowGroup, WorkerId};
 use shm::Frame;
+use sys::trace;
 
 use super::Steering;
 use crate::counters::DispatchEvent;
@@ -29,6 +30,7 @@ impl Steering {
         // What was staged and not published is dropped with the lane's end unless shown now.
         let undone = lane.into_undone(remains.inbox);
         ground.counters.add(DispatchEvent::WorkersDied, 1);
+        trace::worker_died(worker.0);
         self.control.worker_gone(worker);
         self.workers_changed();
         for slot in self.migrate.slots_in_use() {

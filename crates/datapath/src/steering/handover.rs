@@ -2,6 +2,7 @@
 
 use base::{FlowGroup, WorkerId};
 use shm::{Frame, Ticket};
+use sys::trace;
 
 use super::Steering;
 use crate::counters::DispatchEvent;
@@ -58,6 +59,7 @@ impl Steering {
                     DispatchEvent::BarriersAborted
                 };
                 ground.counters.add(event, 1);
+                trace::handover_aborted(self.migrate.slot(slot).asked.from.0);
                 self.take_back(slot, ground);
             }
         }
@@ -123,6 +125,7 @@ impl Steering {
             self.migrate.close(slot);
             self.control.moved(asked, &mut self.live);
             ground.counters.add(DispatchEvent::MovesReleased, 1);
+            trace::move_released(asked.group.0, asked.from.0, asked.to.0);
         }
     }
 
@@ -201,6 +204,7 @@ impl Steering {
         self.migrate.end_epoch();
         self.control.epoch_finished();
         ground.counters.add(DispatchEvent::EpochsFinished, 1);
+        trace::epoch_finished(self.migrate.epoch().0);
     }
 
     /// Queues a packet until every old owner has passed.

@@ -94,6 +94,7 @@ mod tests {
             id,
             state: state.to_owned(),
             cpu: None,
+            numa_node: None,
             groups: 0,
             queued: 0,
             packets: 5,

@@ -1,0 +1,131 @@
+//! `calisto` as people use it: up, ask, steer, load, down; the demo; what it says without rights.
+
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use testbed::{Testbed, TestbedConfig};
+use whole::{binary, run};
+
+fn bed() -> Testbed {
+    Testbed::new(TestbedConfig::default()).expect("this test needs root and the ip command")
+}
+
+fn folder(name: &str) -> std::path::PathBuf {
+    let path = std::env::temp_dir().join(format!("calisto-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&path).expect("the temporary folder is ours");
+    path
+}
+
+#[test]
+fn a_day_in_the_life_up_ask_steer_load_down() {
+    let bed = bed();
+    let folder = folder("day");
+    let socket = folder.join("admin.sock");
+    let mut up = bed.server().command(binary("calisto"));
+    up.args(["up", "--port", "xdp:veth0", "--listen", "udp:10.77.0.2:7", "--workers", "3"]);
+    up.args(["--job", "synthetic", "--state", "256", "--set", "workers.state_flows=5000"]);
+    let mut up =
+        up.arg("--admin").arg(&socket).stdout(Stdio::null()).spawn().expect("calisto is there");
+    let began = Instant::now();
+    while !socket.exists() {
+        assert!(began.elapsed() < Duration::from_secs(10), "the daemon does not come up");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let ask = |words: &str| {
+        let mut command = Command::new(binary("calisto"));
+        let (status, out, said) = run(command.args(words.split(' ')).env("CALISTO_ADMIN", &socket));
+        assert!(status.success(), "calisto {words}: {said}");
+        out
+    };
+    assert!(ask("status").contains("xdp:veth0"));
+    let mut load = bed.client().command(binary("calisto"));
+    load.args(["load", "udp", "10.77.0.2:7", "--rate", "2k", "--flows", "200", "--seconds", "2"]);
+    let (status, out, said) = run(load.args(["--check", "lost=0,reordered=0", "-j"]));
+    assert!(status.success(), "{said}");
+    assert!(out.contains("\"received\""), "{out}");
+    assert!(ask("flows -n 3").contains("udp 10.77.0.1:"));
+    assert!(ask("stats --help-text").contains("Packets received"));
+    ask("steer set modulo");
+    assert!(ask("steer show").contains("modulo"));
+    ask("workers 5");
+    let table = folder.join("table.txt");
+    ask(&format!("steer export {}", table.display()));
+    assert!(std::fs::read_to_string(&table).expect("it was written").starts_with("groups 65536"));
+    ask("steer pin --group 7 1");
+    ask("steer unpin --group 7");
+    assert!(ask("status -j").starts_with('{'));
+    ask("down");
+    assert!(up.wait().expect("it is our child").success());
+    assert!(!socket.exists());
+    let mut late = Command::new(binary("calisto"));
+    let (status, _, said) = run(late.arg("status").env("CALISTO_ADMIN", &socket));
+    assert_eq!(status.code(), Some(1));
+    assert!(said.contains("calisto up"), "it must say how to start one: {said}");
+    let _ = std::fs::remove_dir_all(&folder);
+}
+
+#[test]
+fn the_demo_shows_least_movement_and_leaves_nothing_behind() {
+    let mut demo = Command::new(binary("calisto"));
+    demo.args(["demo", "--seconds", "4", "--rate", "2000", "--flows", "500", "-j"]);
+    let (status, out, said) = run(&mut demo);
+    assert!(status.success(), "{said}");
+    assert!(out.contains("modulo") && out.contains("sticky"), "{out}");
+    let (_, left, _) = run(Command::new("ip").args(["netns", "list"]));
+    let own = format!("calisto-{}", std::process::id());
+    let strangers =
+        left.lines().filter(|line| line.starts_with("calisto-") && !line.starts_with(&own));
+    let alive = strangers.filter(|line| {
+        let pid = line.split('-').nth(1).unwrap_or_default();
+        !std::path::Path::new("/proc").join(pid).exists()
+    });
+    assert_eq!(alive.count(), 0, "namespaces of a process that has ended: {left}");
+}
+
+#[test]
+fn without_rights_the_daemon_says_which_it_lacks() {
+    let folder = folder("rights");
+    let open = |path: &std::path::Path, mode| {
+        let rights = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(path, rights).expect("the folder is ours");
+    };
+    open(&folder, 0o777);
+    let program = folder.join("calistod");
+    std::fs::copy(binary("calistod"), &program).expect("there is room for it");
+    open(&program, 0o755);
+    let config = folder.join("calisto.toml");
+    let text = format!(
+        "ports = [\"xdp:lo\"]\nlisten = [\"udp:127.0.0.1:7\"]\nadmin_socket = {:?}\n",
+        folder.join("admin.sock").display().to_string()
+    );
+    std::fs::write(&config, text).expect("the folder is ours");
+    open(&config, 0o644);
+    let mut daemon = Command::new(&program);
+    let (status, _, said) = run(daemon.arg("--config").arg(&config).uid(65534).gid(65534));
+    let _ = std::fs::remove_dir_all(&folder);
+    assert_eq!(status.code(), Some(1), "{said}");
+    assert!(said.contains("CAP_"), "{said}");
+    assert_eq!(said.trim_end().lines().count(), 1, "{said}");
+}
+
+#[test]
+fn every_trace_point_is_in_the_daemon() {
+    let program = std::fs::read(binary("calistod")).expect("it is there");
+    let has = |text: &str| program.windows(text.len()).any(|window| window == text.as_bytes());
+    for point in [
+        "epoch_published",
+        "epoch_finished",
+        "move_started",
+        "move_released",
+        "handover_aborted",
+        "worker_added",
+        "worker_retired",
+        "worker_died",
+        "packet_dropped",
+    ] {
+        // In the note of a probe, provider and name stand one behind the other.
+        assert!(has(&format!("calisto\0{point}\0")), "{point}");
+    }
+}
