@@ -400,7 +400,7 @@ impl Steering {
         taken
     }
 
-    /// Workers that have ended as asked since the last call.
+    /// Workers that have ended as asked since the last call. Ask before an id is used again.
     pub fn take_retired(&mut self) -> Vec<WorkerId> {
         std::mem::take(&mut self.retired)
     }
