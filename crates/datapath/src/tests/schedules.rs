@@ -164,19 +164,14 @@ fn no_schedule_reorders_a_flow_shows_it_to_two_workers_or_loses_a_packet_uncount
 #[test]
 fn a_full_hold_queue_drops_and_counts_and_keeps_the_order_of_the_rest() {
     let mut world = World::new("sticky", 1, 16);
-    for flow in 0..FLOWS {
-        world.packet(flow);
-    }
-    world.publish();
+    world.packet_each();
     // Worker 0 stops: its mark is not passed, so packets of leaving groups are held.
     assert!(world.add_worker(0));
     for _ in 0..20 {
         world.tick(Nanos::from_micros(60));
     }
     for _ in 0..3 {
-        for flow in 0..FLOWS {
-            world.packet(flow);
-        }
+        world.packet_each();
     }
     assert_eq!(world.steering.held(), 16, "the queue is full");
     let dropped = world.lost(DispatchEvent::HoldOverflow);
@@ -188,17 +183,12 @@ fn a_full_hold_queue_drops_and_counts_and_keeps_the_order_of_the_rest() {
 #[test]
 fn a_stopped_owner_keeps_its_groups_until_it_can_give_them_up() {
     let mut world = World::new("sticky", 1, 256);
-    for flow in 0..FLOWS {
-        world.packet(flow);
-    }
-    world.publish();
+    world.packet_each();
     assert!(world.add_worker(0));
     for _ in 0..20 {
         world.tick(Nanos::from_micros(60));
     }
-    for flow in 0..FLOWS {
-        world.packet(flow);
-    }
+    world.packet_each();
     assert!(world.steering.held() > 20, "packets wait for worker 0");
     world.step(1);
     world.drain(64);
@@ -216,9 +206,7 @@ fn a_stopped_owner_keeps_its_groups_until_it_can_give_them_up() {
 fn what_a_dead_worker_left_undone_is_done_by_another_before_anything_newer() {
     let mut world = World::new("calisto", 2, 512);
     for _ in 0..3 {
-        for flow in 0..FLOWS {
-            world.packet(flow);
-        }
+        world.packet_each();
     }
     world.publish();
     world.kill(0, 10);
@@ -233,10 +221,7 @@ fn what_a_dead_worker_left_undone_is_done_by_another_before_anything_newer() {
 #[test]
 fn a_worker_that_leaves_ends_only_when_its_last_packet_is_done() {
     let mut world = World::new("sticky", 2, 256);
-    for flow in 0..FLOWS {
-        world.packet(flow);
-    }
-    world.publish();
+    world.packet_each();
     assert!(world.steering.remove_worker(base::WorkerId(1)));
     assert!(!world.steering.remove_worker(base::WorkerId(1)), "it is leaving already");
     world.settle();
@@ -253,19 +238,14 @@ fn a_worker_that_leaves_ends_only_when_its_last_packet_is_done() {
 #[test]
 fn leaving_shared_waits_for_every_ring_because_no_table_says_where_a_flow_is() {
     let mut world = World::new("shared", 3, 512);
-    for flow in 0..FLOWS {
-        world.packet(flow);
-    }
-    world.publish();
+    world.packet_each();
     let (control, live) = world.steering.control_mut();
     let sticky = policy("sticky", live.len());
     control.set_policy(sticky);
     for _ in 0..10 {
         world.tick(Nanos::from_micros(60));
     }
-    for flow in 0..FLOWS {
-        world.packet(flow);
-    }
+    world.packet_each();
     assert_eq!(world.steering.held(), FLOWS, "no worker has passed yet");
     // The last one to pass lets them go; the others would have overtaken its packets.
     for worker in [0, 1] {

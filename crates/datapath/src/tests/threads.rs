@@ -8,14 +8,14 @@ use std::thread::JoinHandle;
 
 use base::{FlowHash, Nanos, WorkerId};
 use policy::{Control, ControlConfig};
-use shm::{Doorbell, Frame, FramePool, PoolConfig, ring};
+use shm::{Frame, FramePool, PoolConfig};
 
-use super::world::policy;
+use super::world::{give, policy, rings};
 use crate::counters::{CounterWriter, DispatchEvent};
 use crate::ground::Ground;
 use crate::job::{Job, Verdict};
-use crate::lane::{LaneEnds, LaneState};
-use crate::message::{FromWorker, Moving};
+use crate::lane::LaneState;
+use crate::message::Moving;
 use crate::migrate::MigrateConfig;
 use crate::steering::{Steering, SteeringConfig};
 use crate::worker::{Remains, Worker};
@@ -122,16 +122,7 @@ impl Crew {
     fn hire(&mut self) {
         self.reap();
         let Some(id) = self.steering.free_worker_id() else { return };
-        let (to_worker, inbox) = ring(4096);
-        let (outbox, from_worker) = ring(4096);
-        let counters = CounterWriter::new();
-        let ends = LaneEnds {
-            to_worker,
-            from_worker,
-            bell: Arc::new(Doorbell::new()),
-            wake: Arc::new(|| ()),
-            counters: counters.reader(),
-        };
+        let (ends, inbox, outbox, counters) = rings(4096);
         self.steering.add_worker(id, ends);
         let dies = Arc::new(AtomicBool::new(false));
         let job = Recorder { ledger: Arc::clone(&self.ledger), dies: Arc::clone(&dies) };
@@ -184,12 +175,6 @@ impl Crew {
         let Self { steering, pool, counters, now, .. } = self;
         let entry = steering.look_up(frame.meta().group, *now);
         steering.steer(frame, entry, &mut Ground { pool, counters, now: *now });
-    }
-}
-
-fn give(message: FromWorker, ground: &mut Ground<'_>) {
-    if let FromWorker::Packet(frame) = message {
-        ground.pool.give(frame);
     }
 }
 

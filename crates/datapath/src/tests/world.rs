@@ -7,13 +7,13 @@ use std::sync::Arc;
 use base::{FlowGroup, Nanos, WorkerId};
 use policy::steer::{self, SteerConfig};
 use policy::{Control, ControlConfig};
-use shm::{Doorbell, Frame, FramePool, PoolConfig, ring};
+use shm::{Consumer, Doorbell, Frame, FramePool, PoolConfig, Producer, ring};
 
 use crate::counters::{CounterWriter, DispatchEvent};
 use crate::ground::Ground;
 use crate::job::{Job, Verdict};
 use crate::lane::{LaneEnds, LaneState};
-use crate::message::{FromWorker, Moving};
+use crate::message::{FromWorker, Moving, ToWorker};
 use crate::migrate::MigrateConfig;
 use crate::steering::{Steering, SteeringConfig};
 use crate::worker::Worker;
@@ -201,16 +201,7 @@ impl World {
         };
         // As many as there are frames, and control messages besides: rings are never full here,
         // so that every loss must be a hold overflow.
-        let (to_worker, inbox) = ring(1024);
-        let (outbox, from_worker) = ring(1024);
-        let counters = CounterWriter::new();
-        let ends = LaneEnds {
-            to_worker,
-            from_worker,
-            bell: Arc::new(Doorbell::new()),
-            wake: Arc::new(|| ()),
-            counters: counters.reader(),
-        };
+        let (ends, inbox, outbox, counters) = rings(1024);
         self.steering.add_worker(id, ends);
         let dies_after = Rc::new(RefCell::new(None));
         let ledger = Rc::clone(&self.ledger);
@@ -240,6 +231,14 @@ impl World {
         let Self { steering, pool, counters, now, .. } = self;
         let entry = steering.look_up(frame.meta().group, *now);
         steering.steer(frame, entry, &mut Ground { pool, counters, now: *now });
+    }
+
+    /// One packet of every flow, shown to the workers.
+    pub(super) fn packet_each(&mut self) {
+        for flow in 0..FLOWS {
+            self.packet(flow);
+        }
+        self.publish();
     }
 
     pub(super) fn publish(&mut self) {
@@ -343,7 +342,7 @@ impl World {
     }
 }
 
-fn give(message: FromWorker, ground: &mut Ground<'_>) {
+pub(super) fn give(message: FromWorker, ground: &mut Ground<'_>) {
     let FromWorker::Packet(frame) = message else { panic!("{message:?} is the steering's") };
     ground.pool.give(frame);
 }
@@ -351,4 +350,21 @@ fn give(message: FromWorker, ground: &mut Ground<'_>) {
 /// Flows are numbered here.
 fn flow_id(frame: &Frame) -> Option<u64> {
     Some(u64::from(frame.bytes()[0]))
+}
+
+/// Rings of a worker that never sleeps: the dispatcher's ends, then the worker's.
+pub(super) fn rings(
+    capacity: usize,
+) -> (LaneEnds, Consumer<ToWorker>, Producer<FromWorker>, CounterWriter) {
+    let (to_worker, inbox) = ring(capacity);
+    let (outbox, from_worker) = ring(capacity);
+    let counters = CounterWriter::new();
+    let ends = LaneEnds {
+        to_worker,
+        from_worker,
+        bell: Arc::new(Doorbell::new()),
+        wake: Arc::new(|| ()),
+        counters: counters.reader(),
+    };
+    (ends, inbox, outbox, counters)
 }
