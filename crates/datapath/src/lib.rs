@@ -8,6 +8,7 @@
 mod classify;
 /// Events with names, one writer each.
 pub mod counters;
+mod dispatch;
 mod dispatcher;
 mod flow_sampler;
 mod ground;

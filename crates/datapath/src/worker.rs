@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 
 use base::{BURST, Nanos};
-use shm::{Consumer, Frame, Handovers, Producer, Ticket};
+use shm::{Consumer, Handovers, Producer, Ticket};
 
 use crate::counters::{CounterWriter, WorkerEvent};
 use crate::job::{Job, Refusal, Verdict};
@@ -92,11 +92,6 @@ impl<J: Job> Worker<J> {
     /// Whether messages wait to be taken, or a detaching to be finished.
     pub fn has_work(&self) -> bool {
         !self.inbox.is_empty() || !self.detaching.is_empty()
-    }
-
-    /// The job, for displays and tests.
-    pub fn job(&self) -> &J {
-        &self.job
     }
 
     /// Ends the worker, in the middle of its work or after it.
@@ -201,18 +196,6 @@ impl Verdicts {
             counters.add(WorkerEvent::RefusedBadRequest, refused[1]);
             counters.add(WorkerEvent::RefusedStateFull, refused[2]);
             counters.add(WorkerEvent::FlowInTwoWorkers, refused[3]);
-        }
-    }
-}
-
-/// Frames still in a dead worker's inbox, for a host that ends without a dispatcher.
-impl Remains {
-    /// Gives every frame to `home` and forgets the control messages.
-    pub fn frames(mut self, mut home: impl FnMut(Frame)) {
-        while let Some(message) = self.inbox.pop() {
-            if let ToWorker::Packet(frame) = message {
-                home(frame);
-            }
         }
     }
 }
