@@ -5,41 +5,57 @@
 //! wake the sleeper by its means only when that says so. The two fences make it impossible that
 //! the sleeper misses the work *and* the ringer misses the sleeper.
 
-use crate::sync::{AtomicBool, Ordering, OwnLine, fence};
+use crate::sync::{AtomicU32, Ordering, OwnLine, fence};
 
 /// Whether the consumer of some queues sleeps.
 #[derive(Debug, Default)]
 pub struct Doorbell {
-    sleeping: OwnLine<AtomicBool>,
+    sleeping: OwnLine<AtomicU32>,
 }
 
 impl Doorbell {
     /// Nobody sleeps.
     pub fn new() -> Self {
-        Self { sleeping: OwnLine(AtomicBool::new(false)) }
+        Self { sleeping: OwnLine(AtomicU32::new(0)) }
     }
 
     /// The consumer is about to sleep. It must look for work once more before it does.
     pub fn arm(&self) {
-        self.sleeping.0.store(true, Ordering::Relaxed);
-        // Pairs with the fence in `ring`: either our next look sees the published work, or the
-        // ringer sees `sleeping`.
-        fence(Ordering::SeqCst);
+        arm(&self.sleeping.0);
     }
 
     /// The consumer is awake.
     pub fn disarm(&self) {
-        self.sleeping.0.store(false, Ordering::Relaxed);
+        disarm(&self.sleeping.0);
     }
 
     /// Work was published: whether the caller must wake the consumer. True once per sleep.
     #[inline]
     #[must_use]
     pub fn ring(&self) -> bool {
-        // Pairs with the fence in `arm`.
-        fence(Ordering::SeqCst);
-        self.sleeping.0.load(Ordering::Relaxed) && self.sleeping.0.swap(false, Ordering::Relaxed)
+        ring(&self.sleeping.0)
     }
+}
+
+/// The protocol on a bare word, which may lie in memory of two processes: anything but zero means
+/// that the consumer sleeps. A peer that writes nonsense there costs itself a wake-up.
+pub(crate) fn arm(sleeping: &AtomicU32) {
+    sleeping.store(1, Ordering::Relaxed);
+    // Pairs with the fence in `ring`: either our next look sees the published work, or the
+    // ringer sees `sleeping`.
+    fence(Ordering::SeqCst);
+}
+
+pub(crate) fn disarm(sleeping: &AtomicU32) {
+    sleeping.store(0, Ordering::Relaxed);
+}
+
+#[inline]
+#[must_use]
+pub(crate) fn ring(sleeping: &AtomicU32) -> bool {
+    // Pairs with the fence in `arm`.
+    fence(Ordering::SeqCst);
+    sleeping.load(Ordering::Relaxed) != 0 && sleeping.swap(0, Ordering::Relaxed) != 0
 }
 
 #[cfg(test)]

@@ -6,7 +6,18 @@
 //! exactly one of them wins and both know who. A ticket that comes late (its slot was used again
 //! for another hand-over) carries an old number and can do nothing.
 
+use base::{Epoch, FlowGroup};
+
 use crate::sync::{Arc, AtomicU32, Ordering, OwnLine};
+
+/// What a hand-over moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moving {
+    /// One group.
+    Group(FlowGroup),
+    /// Every group that the worker owned and that the table of this epoch gives to another one.
+    Epoch(Epoch),
+}
 
 /// Names one hand-over: travels by value in a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +32,16 @@ impl Ticket {
     pub const fn slot(self) -> usize {
         self.slot as usize
     }
+
+    /// The ticket as a number, for a message.
+    pub(crate) const fn to_bits(self) -> u64 {
+        (self.slot as u64) << 32 | self.turn as u64
+    }
+
+    /// The ticket that [`Ticket::to_bits`] gave; any other number is a ticket that nobody has.
+    pub(crate) const fn from_bits(bits: u64) -> Self {
+        Self { slot: (bits >> 32) as u16, turn: bits as u32 }
+    }
 }
 
 /// The phases of all hand-overs under way, shared by the dispatcher and every worker.
@@ -28,7 +49,18 @@ impl Ticket {
 /// Word of a slot: `turn << 2 | phase`. Cloning gives another view of the same words.
 #[derive(Clone, Debug)]
 pub struct Handovers {
-    words: Arc<Box<[OwnLine<AtomicU32>]>>,
+    words: Words,
+}
+
+/// Where the words are.
+#[derive(Clone, Debug)]
+enum Words {
+    /// In this process: dispatcher and workers are its threads.
+    Own(Arc<Box<[OwnLine<AtomicU32>]>>),
+    /// In a region that an application maps too. It may write anything there: both outcomes of
+    /// the race are ones that the dispatcher goes on from, so it only harms its own flows.
+    #[cfg(not(loom))]
+    Shared(crate::app::HandoverWords),
 }
 
 const FREE: u32 = 0;
@@ -47,17 +79,38 @@ impl Handovers {
     pub fn new(slots: usize) -> Self {
         assert!(slots <= usize::from(u16::MAX), "hand-over slots are numbered by 16 bits");
         let words = (0..slots).map(|_| OwnLine(AtomicU32::new(FREE))).collect();
-        Self { words: Arc::new(words) }
+        Self { words: Words::Own(Arc::new(words)) }
+    }
+
+    #[cfg(not(loom))]
+    pub(crate) fn shared(words: crate::app::HandoverWords) -> Self {
+        Self { words: Words::Shared(words) }
     }
 
     /// How many hand-overs can be under way at once.
     pub fn slots(&self) -> usize {
-        self.words.len()
+        match &self.words {
+            Words::Own(words) => words.len(),
+            #[cfg(not(loom))]
+            Words::Shared(words) => words.get().len(),
+        }
+    }
+
+    fn word(&self, slot: usize) -> Option<&AtomicU32> {
+        let word = match &self.words {
+            Words::Own(words) => words.get(slot),
+            #[cfg(not(loom))]
+            Words::Shared(words) => words.get().get(slot),
+        };
+        word.map(|word| &word.0)
     }
 
     /// Opens a hand-over in a slot that the caller knows to be closed.
+    ///
+    /// # Panics
+    /// There is no such slot: a programmer's error.
     pub fn open(&self, slot: usize) -> Ticket {
-        let word = &self.words[slot].0;
+        let word = self.word(slot).expect("the dispatcher numbers its own slots");
         let turn = (word.load(Ordering::Relaxed) >> 2).wrapping_add(1) & TURN_MASK;
         // Relaxed: the ticket reaches the old owner through a ring, whose Release and Acquire
         // order this store before its compare-exchange.
@@ -82,15 +135,22 @@ impl Handovers {
         let open = ticket.turn << 2 | OPEN;
         // AcqRel: the winner's earlier writes (a detached job's flow state) are seen by the loser
         // and by whoever reads the word later; the packets themselves are ordered by the rings.
-        self.words[ticket.slot()]
-            .0
-            .compare_exchange(open, ticket.turn << 2 | phase, Ordering::AcqRel, Ordering::Acquire)
+        let left = |word: &AtomicU32| {
+            word.compare_exchange(
+                open,
+                ticket.turn << 2 | phase,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            )
             .is_ok()
+        };
+        self.word(ticket.slot()).is_some_and(left)
     }
 
     /// Whether the old owner has detached, for checks and displays.
     pub fn is_detached(&self, ticket: Ticket) -> bool {
-        let word = self.words[ticket.slot()].0.load(Ordering::Acquire);
+        let Some(word) = self.word(ticket.slot()) else { return false };
+        let word = word.load(Ordering::Acquire);
         word >> 2 == ticket.turn && word & PHASE_MASK == DETACHED
     }
 }

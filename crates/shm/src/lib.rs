@@ -3,6 +3,9 @@
 //! One of the crates that may use `unsafe`. What it exports is safe: a [`Frame`] or a ring end is
 //! a token that only its holder can use, so the crates above stay free of `unsafe`.
 
+/// Memory shared with one application.
+#[cfg(not(loom))]
+pub mod app;
 /// A wake-up that costs a system call only when somebody sleeps.
 pub mod doorbell;
 /// Per-flow bytes that outlive a move from worker to worker.
@@ -15,6 +18,10 @@ pub mod handover;
 pub mod pool;
 /// A sealed memfd, mapped, with the header that makes its layout negotiable.
 pub mod region;
+#[cfg(not(loom))]
+mod shared_bytes;
+#[cfg_attr(loom, expect(dead_code, reason = "its users map real memory, which loom cannot model"))]
+mod slot_ring;
 /// Single-producer single-consumer ring.
 pub mod spsc;
 mod sync;
@@ -22,7 +29,8 @@ mod sync;
 pub use doorbell::Doorbell;
 pub use flow_state::{FlowState, StateMiss};
 pub use frame::{Batch, Frame};
-pub use handover::{Handovers, Ticket};
+pub use handover::{Handovers, Moving, Ticket};
 pub use pool::{FramePool, PoolConfig};
-pub use region::{Region, RegionError};
+pub use region::{MapError, Region, RegionError};
+pub use slot_ring::Lie;
 pub use spsc::{Consumer, Producer, ring};

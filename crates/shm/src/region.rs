@@ -44,7 +44,12 @@ pub enum RegionKind {
     Frames = 1,
     /// Per-flow bytes.
     FlowState = 2,
+    /// The rings and buffers of one application ([`crate::app`]).
+    App = 3,
 }
+
+/// Bytes of a region that another process made, at most: beyond it the sizes are nonsense.
+const MAPPED_BYTES_MAX: u64 = 1 << 32;
 
 /// A mapped memfd of fixed size.
 #[derive(Debug)]
@@ -116,6 +121,50 @@ impl Region {
         Ok(region)
     }
 
+    /// Maps a region that another process made, after checking that it is one: sealed against
+    /// shrinking, of this `kind`, this version and no unknown feature.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn map(file: OwnedFd, kind: RegionKind) -> Result<Self, MapError> {
+        let seals = rustix::fs::fcntl_get_seals(&file).map_err(|_| MapError::NotSealed)?;
+        if !seals.contains(SealFlags::SHRINK) {
+            return Err(MapError::NotSealed);
+        }
+        let bytes = rustix::fs::fstat(&file).map_err(MapError::System)?.st_size as u64;
+        if bytes < size_of::<RegionHeader>() as u64 || bytes > MAPPED_BYTES_MAX {
+            return Err(MapError::Sizes);
+        }
+        let bytes = bytes as usize;
+        // SAFETY: a fresh mapping at an address of the kernel's choice; the seal keeps every page
+        // of it backed.
+        let base = unsafe {
+            rustix::mm::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::SHARED | MapFlags::POPULATE,
+                &file,
+                0,
+            )
+        }
+        .map_err(MapError::System)?;
+        let base = NonNull::new(base.cast::<u8>()).expect("mmap never returns page zero");
+        let region = Self { base, bytes, file };
+        // SAFETY: page aligned and long enough, as was checked; read as plain numbers, because the
+        // kind need not be one that we know.
+        let [magic, version_and_kind, features, ..] =
+            unsafe { region.base.as_ptr().cast::<[u64; 5]>().read_volatile() };
+        let (version, found) = (version_and_kind as u32, (version_and_kind >> 32) as u32);
+        if magic != REGION_MAGIC || found != kind as u32 {
+            return Err(MapError::Kind);
+        }
+        if version != REGION_VERSION || features != 0 {
+            return Err(MapError::Version { version, features });
+        }
+        Ok(region)
+    }
+
     /// The first byte. Which bytes may be touched is up to the type that owns the region.
     pub fn base(&self) -> NonNull<u8> {
         self.base
@@ -163,9 +212,66 @@ impl fmt::Display for RegionError {
 
 impl std::error::Error for RegionError {}
 
+/// A region of another process cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MapError {
+    /// Its maker could shrink it under us.
+    NotSealed,
+    /// It is no region, or not of the kind that was expected.
+    Kind,
+    /// Another version of the layout, or features that this program does not know.
+    Version {
+        /// Its version.
+        version: u32,
+        /// Its features.
+        features: u64,
+    },
+    /// Its sizes cannot be.
+    Sizes,
+    /// A system call failed.
+    System(rustix::io::Errno),
+}
+
+impl fmt::Display for MapError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotSealed => f.write_str("the shared memory is not sealed against shrinking"),
+            Self::Kind => f.write_str("the shared memory is none of the expected kind"),
+            Self::Version { version, features } => write!(
+                f,
+                "the shared memory has layout version {version} (features {features:#x}) and this \
+                 program speaks {REGION_VERSION}: build both from the same release"
+            ),
+            Self::Sizes => f.write_str("the shared memory is not as long as it says"),
+            Self::System(errno) => write!(f, "cannot map the shared memory: {errno}"),
+        }
+    }
+}
+
+impl std::error::Error for MapError {}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_region_is_mapped_by_those_who_expect_its_kind_and_by_nobody_else() {
+        let region = Region::create("test", RegionKind::App, 64, 8192).expect("8 KiB fit anywhere");
+        let fd = || region.as_fd().try_clone_to_owned().expect("descriptors are left");
+        assert_eq!(Region::map(fd(), RegionKind::App).expect("it is one").len_bytes(), 12288);
+        assert_eq!(Region::map(fd(), RegionKind::Frames).expect_err("it is none"), MapError::Kind);
+        // SAFETY: the header's version lies at byte 8 of a mapping that only this test has.
+        unsafe { region.base().add(8).cast::<u32>().write(9) };
+        let error = Region::map(fd(), RegionKind::App).expect_err("of another time");
+        assert!(error.to_string().contains("version 9"), "{error}");
+    }
+
+    #[test]
+    fn a_file_that_may_shrink_is_refused() {
+        let file = rustix::fs::memfd_create("test", MemfdFlags::CLOEXEC).expect("memory is left");
+        rustix::fs::ftruncate(&file, 8192).expect("it is ours");
+        assert_eq!(Region::map(file, RegionKind::App).expect_err("unsealed"), MapError::NotSealed);
+    }
 
     #[test]
     fn a_region_is_filled_with_zeros_after_its_header_and_cannot_be_resized() {

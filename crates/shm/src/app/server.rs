@@ -1,0 +1,240 @@
+//! The daemon's side of an application's memory: believes nothing.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::ptr::NonNull;
+
+use crate::app::layout::{AppSizes, CHUNK_HEADROOM_BYTES, HandoverWords, Map};
+use crate::app::message::{FromApp, Packet, ToApp};
+use crate::doorbell;
+use crate::frame::Frame;
+use crate::handover::Handovers;
+use crate::region::{Region, RegionError, RegionKind};
+use crate::shared_bytes;
+use crate::slot_ring::{Lie, SlotConsumer, SlotProducer};
+use crate::sync::{Arc, AtomicU32, Ordering};
+
+/// Which buffers the daemon may fill, and which the application has.
+#[derive(Debug)]
+pub struct AppServer {
+    map: Map,
+    /// Receive buffers that are here; last in, first out.
+    home: Vec<u32>,
+    /// By receive buffer: the application has it.
+    held: Vec<bool>,
+}
+
+/// The daemon's ends of one worker's rings.
+#[derive(Debug)]
+pub struct AppLane {
+    to_app: SlotProducer,
+    from_app: SlotConsumer,
+    bell: NonNull<AtomicU32>,
+    /// Keeps the rings mapped.
+    _map: Map,
+}
+
+// SAFETY: the bell is an atomic in a mapping that `_map` keeps.
+unsafe impl Send for AppLane {}
+
+/// What became of a packet for an application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// It is in the ring.
+    Staged,
+    /// The worker's ring is full.
+    RingFull,
+    /// The application has every buffer.
+    NoBuffer,
+    /// It is longer than a buffer.
+    TooLong,
+}
+
+impl AppServer {
+    /// Makes the region and its rings: one lane for each worker. `sizes` must be
+    /// [`AppSizes::checked`].
+    ///
+    /// # Errors
+    /// The region could not be made.
+    pub fn create(sizes: AppSizes) -> Result<(Self, Vec<AppLane>), RegionError> {
+        let content = sizes.region_bytes() - size_of::<crate::region::RegionHeader>();
+        let header = size_of::<crate::region::RegionHeader>();
+        let region = Region::create("calisto-app", RegionKind::App, header, content)?;
+        let map = Map::new(Arc::new(region), sizes);
+        map.write_sizes();
+        let lane = |worker| AppLane {
+            // SAFETY: the fresh region is zero, the layout aligns the words, `_map` keeps it.
+            to_app: unsafe { SlotProducer::new(map.ring_to(worker)) },
+            // SAFETY: as for the other ring.
+            from_app: unsafe { SlotConsumer::new(map.ring_from(worker)) },
+            bell: map.worker_bell(worker),
+            _map: map.clone(),
+        };
+        let lanes = (0..sizes.workers).map(lane).collect();
+        let home = (0..sizes.receive_chunks).rev().collect();
+        let held = vec![false; sizes.receive_chunks as usize];
+        Ok((Self { map, home, held }, lanes))
+    }
+
+    /// The sizes that it was made for.
+    pub fn sizes(&self) -> &AppSizes {
+        &self.map.sizes
+    }
+
+    /// The words of the application's hand-overs.
+    pub fn handovers(&self) -> Handovers {
+        Handovers::shared(HandoverWords::new(self.map.clone()))
+    }
+
+    /// Receive buffers that the application has.
+    pub fn held(&self) -> usize {
+        self.held.len() - self.home.len()
+    }
+
+    /// Tells the application, in its own memory, that it is detached. `reason` is not zero.
+    pub fn detach(&self, reason: u32) {
+        debug_assert_ne!(reason, 0, "zero means attached");
+        self.map.state().store(reason, Ordering::Release);
+    }
+
+    /// The daemon is about to sleep: look at every lane once more after this.
+    pub fn arm(&self) {
+        doorbell::arm(self.map.daemon_bell());
+    }
+
+    /// The daemon is awake.
+    pub fn disarm(&self) {
+        doorbell::disarm(self.map.daemon_bell());
+    }
+
+    /// Copies a packet into a buffer and stages it for the worker.
+    ///
+    /// # Errors
+    /// The application lied.
+    #[inline]
+    pub fn deliver(&mut self, lane: &mut AppLane, frame: &Frame) -> Result<Delivery, Lie> {
+        let room = self.map.sizes.chunk_bytes - CHUNK_HEADROOM_BYTES;
+        if frame.len() > room as usize {
+            return Ok(Delivery::TooLong);
+        }
+        let Some(&chunk) = self.home.last() else { return Ok(Delivery::NoBuffer) };
+        let mut desc = *frame.desc();
+        desc.offset = self.map.chunk_at(chunk) + CHUNK_HEADROOM_BYTES;
+        if !lane.to_app.stage(&ToApp::Packet(Packet(desc)).encode())? {
+            return Ok(Delivery::RingFull);
+        }
+        self.home.pop();
+        self.held[chunk as usize] = true;
+        // SAFETY: headroom and packet fit into the buffer, as was checked above.
+        unsafe {
+            let to = self.map.chunk(chunk).add(CHUNK_HEADROOM_BYTES as usize);
+            shared_bytes::copy_in(frame.bytes(), to);
+        }
+        Ok(Delivery::Staged)
+    }
+
+    /// The worker's oldest message, checked and taken. A buffer that comes with it is home again:
+    /// copy its packet out before anything else is delivered.
+    ///
+    /// # Errors
+    /// The application lied.
+    #[inline]
+    pub fn collect(&mut self, lane: &mut AppLane) -> Result<Option<FromApp>, Lie> {
+        let Some(slot) = lane.from_app.peek()? else { return Ok(None) };
+        let message = FromApp::decode(&slot)?;
+        if let FromApp::Packet(Packet(desc)) = &message {
+            let chunk = self.map.chunk_of(desc.offset, desc.len).ok_or(Lie::Buffer)?;
+            // Its own buffers are its own business.
+            if let Some(held) = self.held.get_mut(chunk as usize) {
+                if !*held {
+                    return Err(Lie::NotHeld);
+                }
+                *held = false;
+                self.home.push(chunk);
+            }
+        }
+        lane.from_app.advance();
+        Ok(Some(message))
+    }
+
+    /// Copies the packet that [`Self::collect`] gave into `frame`; false when that has no room.
+    #[inline]
+    #[must_use]
+    pub fn copy_out(&self, packet: &Packet, frame: &mut Frame) -> bool {
+        let desc = &packet.0;
+        if self.map.chunk_of(desc.offset, desc.len).is_none() || !frame.set_len(desc.len as usize) {
+            return false;
+        }
+        // SAFETY: `chunk_of` has found the whole range inside a buffer.
+        unsafe {
+            let from = self.map.region.base().add(desc.offset as usize);
+            shared_bytes::copy_out(from, frame.bytes_mut());
+        }
+        true
+    }
+}
+
+impl AsFd for AppServer {
+    /// The region's memfd, to be sent to the application.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.map.region.as_fd()
+    }
+}
+
+impl AppLane {
+    /// Stages a control message; false when the ring is full.
+    ///
+    /// # Errors
+    /// The application lied.
+    pub fn control(&mut self, message: ToApp) -> Result<bool, Lie> {
+        self.to_app.stage(&message.encode())
+    }
+
+    /// Shows the worker what was staged; true when there was anything.
+    #[inline]
+    pub fn publish(&mut self) -> bool {
+        self.to_app.publish()
+    }
+
+    /// Whether the worker sleeps and must be woken; it is asked once per sleep.
+    #[inline]
+    #[must_use]
+    pub fn ring(&self) -> bool {
+        // SAFETY: an aligned word of the mapping that `_map` keeps.
+        doorbell::ring(unsafe { self.bell.as_ref() })
+    }
+
+    /// Tells the worker how many of its messages were taken.
+    #[inline]
+    pub fn release(&mut self) {
+        self.from_app.release();
+    }
+
+    /// Whether the worker has said something.
+    #[inline]
+    pub fn has_messages(&self) -> bool {
+        !self.from_app.is_empty()
+    }
+
+    /// Messages that the worker has not taken.
+    ///
+    /// # Errors
+    /// The application lied.
+    pub fn queued(&mut self) -> Result<usize, Lie> {
+        self.to_app.len().map(|len| len as usize)
+    }
+
+    /// The same as far as was seen last: never too few.
+    pub fn queued_seen(&self) -> usize {
+        self.to_app.len_seen() as usize
+    }
+
+    /// Messages ever shown to the worker, modulo 2^32.
+    pub fn produced(&self) -> u32 {
+        self.to_app.produced()
+    }
+
+    /// Messages that its ring holds.
+    pub fn capacity(&self) -> usize {
+        self.to_app.capacity() as usize
+    }
+}

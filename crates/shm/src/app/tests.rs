@@ -1,0 +1,205 @@
+//! Daemon and application over one region, honest and not.
+
+use std::os::fd::AsFd;
+
+use base::Epoch;
+
+use super::*;
+use crate::handover::Moving;
+use crate::{FramePool, Lie, PoolConfig};
+
+const SIZES: AppSizes = AppSizes {
+    workers: 2,
+    ring_slots: 8,
+    chunk_bytes: 2048,
+    receive_chunks: 6,
+    send_chunks: 2,
+    handovers: 4,
+};
+
+fn both() -> (AppServer, Vec<AppLane>, AppMemory) {
+    let sizes = SIZES.checked().expect("possible sizes");
+    let (server, lanes) = AppServer::create(sizes).expect("64 KiB fit anywhere");
+    let fd = server.as_fd().try_clone_to_owned().expect("descriptors are left");
+    let memory = AppMemory::open(fd).expect("the daemon has just made it");
+    (server, lanes, memory)
+}
+
+fn pool() -> FramePool {
+    FramePool::new(PoolConfig { frames: 8, chunk_bytes: 4096, numa_node: None })
+        .expect("8 frames fit anywhere")
+}
+
+fn packet(pool: &mut FramePool, bytes: &[u8]) -> crate::Frame {
+    let mut frame = pool.take().expect("8 are free");
+    assert!(frame.fill(bytes));
+    frame
+}
+
+#[test]
+fn a_packet_goes_to_the_application_and_its_answer_comes_back() {
+    let (mut server, mut lanes, mut memory) = both();
+    let mut pool = pool();
+    let mut end = memory.end(1).expect("worker 1 is there");
+    assert!(memory.end(1).is_none(), "only once");
+    assert!(memory.end(2).is_none(), "there are two");
+
+    let frame = packet(&mut pool, b"question");
+    assert_eq!(server.deliver(&mut lanes[1], &frame), Ok(Delivery::Staged));
+    assert!(matches!(end.receive(), Ok(Next::Empty)), "not yet published");
+    assert!(lanes[1].publish());
+    let Ok(Next::Packet(mut got)) = end.receive() else { panic!("the packet is published") };
+    assert_eq!(got.bytes(), b"question");
+    got.bytes_mut()[..5].copy_from_slice(b"reply");
+    end.send(got).expect("there is room");
+    end.arm();
+    assert!(!end.publish(), "the daemon does not sleep");
+    assert_eq!(server.held(), 1);
+
+    let Ok(Some(FromApp::Packet(answer))) = server.collect(&mut lanes[1]) else { panic!("sent") };
+    assert!(answer.0.meta.transmit);
+    let mut copy = pool.take().expect("7 are free");
+    assert!(server.copy_out(&answer, &mut copy));
+    assert_eq!(copy.bytes(), b"replyion");
+    assert_eq!((server.held(), server.collect(&mut lanes[1])), (0, Ok(None)));
+    assert!(lanes[1].ring(), "the worker sleeps");
+    assert!(!lanes[1].ring(), "and is woken once");
+    pool.give(frame);
+    pool.give(copy);
+}
+
+#[test]
+fn an_application_that_keeps_its_buffers_gets_no_more_packets() {
+    let (mut server, mut lanes, mut memory) = both();
+    let mut pool = pool();
+    let mut end = memory.end(0).expect("worker 0 is there");
+    let frame = packet(&mut pool, b"x");
+    for _ in 0..6 {
+        assert_eq!(server.deliver(&mut lanes[0], &frame), Ok(Delivery::Staged));
+    }
+    assert_eq!(server.deliver(&mut lanes[0], &frame), Ok(Delivery::NoBuffer));
+    assert_eq!(server.deliver(&mut lanes[1], &frame), Ok(Delivery::NoBuffer), "they share them");
+    lanes[0].publish();
+    let Ok(Next::Packet(one)) = end.receive() else { panic!("six are there") };
+    end.done(one).expect("there is room");
+    let _ = end.publish();
+    assert!(
+        matches!(server.collect(&mut lanes[0]), Ok(Some(FromApp::Packet(done))) if !done.0.meta.transmit)
+    );
+    assert_eq!(server.deliver(&mut lanes[1], &frame), Ok(Delivery::Staged));
+    pool.give(frame);
+}
+
+#[test]
+fn a_frame_goes_back_by_the_end_that_gave_it_only() {
+    let (mut server, mut lanes, mut memory) = both();
+    let mut pool = pool();
+    let (mut zero, mut one) = (memory.end(0).expect("there"), memory.end(1).expect("there"));
+    let frame = packet(&mut pool, b"x");
+    assert_eq!(server.deliver(&mut lanes[0], &frame), Ok(Delivery::Staged));
+    lanes[0].publish();
+    let Ok(Next::Packet(got)) = zero.receive() else { panic!("it is there") };
+    let got = one.send(got).expect_err("it is worker 0's");
+    let foreign = zero.send(frame).expect_err("it is the daemon's");
+    zero.done(got).expect("it is worker 0's");
+    pool.give(foreign);
+}
+
+#[test]
+fn own_buffers_are_free_again_when_the_daemon_has_taken_their_packets() {
+    let (mut server, mut lanes, mut memory) = both();
+    let mut end = memory.end(0).expect("worker 0 is there");
+    for round in 0..5_u8 {
+        for _ in 0..2 {
+            let mut frame = end.take().expect("honest").expect("two are free");
+            assert!(frame.fill(&[round]));
+            end.send(frame).expect("there is room");
+        }
+        assert!(end.take().expect("honest").is_none(), "both are under way");
+        let _ = end.publish();
+        for _ in 0..2 {
+            let message = server.collect(&mut lanes[0]);
+            assert!(matches!(message, Ok(Some(FromApp::Packet(_)))), "{message:?}");
+        }
+        assert!(end.take().expect("honest").is_none(), "taken but not released");
+        lanes[0].release();
+    }
+    let unused = end.take().expect("honest").expect("two are free");
+    end.done(unused).expect("an own buffer needs no message");
+    assert_eq!(server.collect(&mut lanes[0]), Ok(None));
+}
+
+#[test]
+fn a_mark_waits_for_frames_that_are_out_and_is_passed_after_the_groups_are_given_up() {
+    let (mut server, mut lanes, mut memory) = both();
+    let mut pool = pool();
+    let mut end = memory.end(0).expect("worker 0 is there");
+    let handovers = server.handovers();
+    let frame = packet(&mut pool, b"x");
+    let moving = Moving::Epoch(Epoch(4));
+    assert_eq!(server.deliver(&mut lanes[0], &frame), Ok(Delivery::Staged));
+    let ticket = handovers.open(3);
+    assert_eq!(lanes[0].control(ToApp::Mark { ticket, moving }), Ok(true));
+    lanes[0].publish();
+    let Ok(Next::Packet(got)) = end.receive() else { panic!("it is there") };
+    assert!(matches!(end.receive(), Ok(Next::FramesOut)));
+    end.done(got).expect("there is room");
+    assert!(matches!(end.receive(), Ok(Next::Detach(what)) if what == moving));
+    assert!(handovers.is_detached(ticket));
+    let _ = end.publish();
+    assert!(matches!(server.collect(&mut lanes[0]), Ok(Some(FromApp::Packet(_)))));
+    assert_eq!(server.collect(&mut lanes[0]), Ok(None), "the groups are not given up yet");
+    assert!(matches!(end.receive(), Ok(Next::Empty)));
+    let _ = end.publish();
+    assert_eq!(server.collect(&mut lanes[0]), Ok(Some(FromApp::Passed(ticket))));
+
+    let aborted = handovers.open(3);
+    assert_eq!(lanes[0].control(ToApp::Mark { ticket: aborted, moving }), Ok(true));
+    assert!(handovers.abort(aborted));
+    lanes[0].publish();
+    assert!(matches!(end.receive(), Ok(Next::Empty)), "an aborted mark means nothing");
+    pool.give(frame);
+}
+
+#[test]
+fn each_kind_of_lie_is_found_out_and_named() {
+    let lie = |desc: &dyn Fn(&mut base::FrameDesc)| {
+        let (mut server, mut lanes, mut memory) = both();
+        let mut pool = pool();
+        let mut end = memory.end(0).expect("worker 0 is there");
+        let frame = packet(&mut pool, b"12345678");
+        assert_eq!(server.deliver(&mut lanes[0], &frame), Ok(Delivery::Staged));
+        lanes[0].publish();
+        let Ok(Next::Packet(got)) = end.receive() else { panic!("it is there") };
+        let mut told = *got.desc();
+        desc(&mut told);
+        end.forge(&FromApp::Packet(Packet(told)).encode());
+        pool.give(frame);
+        std::mem::forget(got);
+        server.collect(&mut lanes[0])
+    };
+    assert!(matches!(lie(&|_| ()), Ok(Some(_))), "the truth is no lie");
+    assert_eq!(lie(&|desc| desc.offset = 64), Err(Lie::Buffer));
+    assert_eq!(lie(&|desc| desc.offset = u32::MAX), Err(Lie::Buffer));
+    assert_eq!(lie(&|desc| desc.len = 4096), Err(Lie::Buffer));
+    assert_eq!(lie(&|desc| desc.len = u32::MAX), Err(Lie::Buffer));
+    assert_eq!(lie(&|desc| desc.offset += 2048), Err(Lie::NotHeld));
+}
+
+#[test]
+fn sizes_that_cannot_be_are_refused_with_what_can() {
+    let wrong: [(&str, fn(&mut AppSizes)); 6] = [
+        ("workers", |sizes| sizes.workers = 65),
+        ("power of two", |sizes| sizes.ring_slots = 12),
+        ("2048 or 4096", |sizes| sizes.chunk_bytes = 1500),
+        ("receive buffers", |sizes| sizes.receive_chunks = 0),
+        ("send buffers", |sizes| sizes.send_chunks = u32::MAX),
+        ("hand-overs", |sizes| sizes.handovers = 0),
+    ];
+    for (part, change) in wrong {
+        let mut sizes = SIZES;
+        change(&mut sizes);
+        let error = sizes.checked().expect_err(part).to_string();
+        assert!(error.contains(part), "{error}");
+    }
+}
