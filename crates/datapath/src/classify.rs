@@ -4,13 +4,14 @@ use base::{ChecksumState, PortId};
 use port::Port;
 use wire::{FlowKey, Malformed, NotOurs, Outcome, checksum};
 
+use crate::app::AppId;
 use crate::dispatcher::Dispatcher;
 
 /// What a frame of the batch in hand is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Classified {
     /// A packet for somebody here.
-    Flow(FlowKey),
+    Flow(FlowKey, AppId),
     NotListening,
     BadChecksum,
     NotOurs(NotOurs),
@@ -22,15 +23,19 @@ impl<P: Port> Dispatcher<P> {
     /// row while the tables' lines are on their way.
     #[inline]
     pub(crate) fn classify_batch(&mut self, index: usize) {
-        let Self { ports, toeplitz, listeners, steering, batch, classified, .. } = self;
+        let Self { ports, toeplitz, listeners, apps, batch, classified, .. } = self;
         let trust_link = ports[index].trust_link;
         classified.clear();
         for frame in batch.iter_mut() {
             let verdict = match wire::classify(frame.bytes()) {
                 Outcome::Flow(flow) => {
-                    if !listeners.serves(&flow.key) {
-                        Classified::NotListening
-                    } else if !trust_link
+                    let owner = listeners.owner(&flow.key);
+                    let owner = owner.and_then(|app| Some((app, apps.steering(app)?)));
+                    let Some((app, steering)) = owner else {
+                        classified.push(Classified::NotListening);
+                        continue;
+                    };
+                    if !trust_link
                         && frame.meta().checksum != ChecksumState::Verified
                         && !checksum::verify(frame.bytes(), &flow)
                     {
@@ -49,7 +54,7 @@ impl<P: Port> Dispatcher<P> {
                         meta.group = steering.group_of(hash, || flow.key.id());
                         meta.l3_offset = flow.l3_offset;
                         meta.l4_offset = flow.l4_offset;
-                        Classified::Flow(flow.key)
+                        Classified::Flow(flow.key, app)
                     }
                 }
                 Outcome::NotOurs(reason) => Classified::NotOurs(reason),

@@ -61,6 +61,13 @@ counters! {
         MovesRefused "moves_refused" "Moves of a plan that were out of date or for which no hand-over slot was free.",
         Steps "steps" "Turns of the dispatcher's loop.",
         IdleSteps "idle_steps" "Turns of the dispatcher's loop that found nothing to do.",
+        AppNoBuffer "drop_app_no_buffer" "Packets dropped because the application had every buffer of its own.",
+        AppTooLong "drop_app_too_long" "Packets dropped because they are longer than the application's buffers, or the other way round.",
+        AppFault "drop_app_fault" "Packets dropped because the application is about to be detached.",
+        Spoofed "drop_spoofed" "Packets of the application dropped because they name a sender that it did not register.",
+        AppNotAFlow "drop_app_not_a_flow" "Packets of the application dropped because they are no whole TCP or UDP packets to one host.",
+        AppHeldBack "app_held_back" "Times that the application had to wait because it sent too much, or too much that it may not.",
+        WakesDeferred "wakes_deferred" "Wake-ups of the application that came late because there were too many.",
     }
 }
 

@@ -21,9 +21,8 @@ impl<P: Port> Dispatcher<P> {
             pool,
             toeplitz: _,
             listeners,
-            steering,
+            apps,
             sampler,
-            counters,
             batch,
             classified,
             owners,
@@ -31,19 +30,29 @@ impl<P: Port> Dispatcher<P> {
         } = self;
         owners.clear();
         for (frame, class) in batch.iter().zip(&*classified) {
-            owners.push(match class {
-                Classified::Flow(_) => steering.look_up(frame.meta().group, now),
-                _ => Entry::UNOWNED,
-            });
+            let entry = match class {
+                Classified::Flow(_, app) => apps.parts(*app),
+                _ => None,
+            };
+            owners.push(
+                entry.map_or(Entry::UNOWNED, |(steering, _)| {
+                    steering.look_up(frame.meta().group, now)
+                }),
+            );
         }
-        let mut ground = Ground { pool, counters, now };
         for ((mut frame, class), owner) in batch.drain(..).zip(&*classified).zip(&*owners) {
+            if let Classified::Flow(key, app) = class
+                && let Some((steering, counters)) = apps.parts(*app)
+            {
+                sampler.note(key, frame.meta().flow_hash, frame.meta().group, frame.len());
+                steering.steer(frame, *owner, &mut Ground { pool, counters, now });
+                continue;
+            }
+            let mut ground = Ground { pool, counters: &mut apps.counters, now };
             match class {
-                Classified::Flow(key) => {
-                    sampler.note(key, frame.meta().flow_hash, frame.meta().group, frame.len());
-                    steering.steer(frame, *owner, &mut ground);
+                Classified::Flow(..) | Classified::NotListening => {
+                    ground.drop(frame, DispatchEvent::NotListening);
                 }
-                Classified::NotListening => ground.drop(frame, DispatchEvent::NotListening),
                 Classified::BadChecksum => ground.drop(frame, DispatchEvent::BadChecksum),
                 Classified::Malformed(reason) => ground.drop(frame, *reason),
                 Classified::NotOurs(reason) => {

@@ -9,6 +9,7 @@ use port::Port;
 use shm::{Batch, Consumer, Doorbell, Frame, FramePool, Handovers, Producer, ring};
 use wire::{Outcome, Toeplitz};
 
+use crate::apps::Apps;
 use crate::classify::Classified;
 use crate::counters::{CounterReader, CounterWriter, DispatchEvent};
 use crate::flow_sampler::FlowSampler;
@@ -83,9 +84,8 @@ pub struct Dispatcher<P> {
     pub(crate) pool: FramePool,
     pub(crate) toeplitz: Toeplitz,
     pub(crate) listeners: Listeners,
-    pub(crate) steering: Steering,
+    pub(crate) apps: Apps,
     pub(crate) sampler: FlowSampler,
-    pub(crate) counters: CounterWriter,
     /// Frames of the batch in hand; empty between steps.
     pub(crate) batch: Batch,
     pub(crate) classified: ArrayVec<Classified, BURST>,
@@ -146,9 +146,8 @@ impl<P: Port> Dispatcher<P> {
             pool,
             toeplitz: Toeplitz::new(config.hash_key),
             listeners,
-            steering: Steering::new(config.steering, flow_id, control)?,
+            apps: Apps::new(Steering::new(config.steering, flow_id, control)?),
             sampler: FlowSampler::new(),
-            counters: CounterWriter::new(),
             batch: Batch::new(),
             classified: ArrayVec::new(),
             owners: ArrayVec::new(),
@@ -175,7 +174,7 @@ impl<P: Port> Dispatcher<P> {
             received += self.receive_from(index, now);
         }
         if received > 0 {
-            self.steering.publish();
+            self.apps.each(&mut self.pool, now, |steering, ground| steering.publish(ground.now));
         }
         received
     }
@@ -190,29 +189,29 @@ impl<P: Port> Dispatcher<P> {
     /// The slow part of a turn: hand-overs and policy, at control rate.
     #[inline]
     pub fn control(&mut self, now: Nanos) {
-        let Self { pool, counters, steering, .. } = self;
-        steering.tick(&mut Ground { pool, counters, now });
+        self.apps.each(&mut self.pool, now, Steering::tick);
     }
 
     /// Counts a turn of a host that calls the parts itself.
     #[inline]
     pub fn count_step(&mut self, idle: bool) {
-        self.counters.add(DispatchEvent::Steps, 1);
+        self.apps.counters.add(DispatchEvent::Steps, 1);
         if idle {
-            self.counters.add(DispatchEvent::IdleSteps, 1);
+            self.apps.counters.add(DispatchEvent::IdleSteps, 1);
         }
     }
 
     /// Makes the rings of one more worker and takes it up; `None` when every id is in use.
     /// `wake` wakes its thread when `bell` says that it sleeps.
     pub fn add_worker(&mut self, bell: Arc<Doorbell>, wake: Wake) -> Option<NewWorker> {
-        let id = self.steering.free_worker_id()?;
+        let id = self.apps.own.free_worker_id()?;
         let (to_worker, inbox) = ring(self.ring);
         let (outbox, from_worker) = ring(self.ring);
-        let handovers = self.steering.handovers();
+        let handovers = self.apps.own.handovers();
         let counters = CounterWriter::new();
         let reader = counters.reader();
-        self.steering
+        self.apps
+            .own
             .add_worker(id, LaneEnds { to_worker, from_worker, bell, wake, counters: reader });
         Some(NewWorker { id, inbox, outbox, handovers, counters })
     }
@@ -222,34 +221,40 @@ impl<P: Port> Dispatcher<P> {
         while self.collect_lane(worker, now) > 0 {
             self.send(now);
         }
-        let Self { pool, counters, steering, .. } = self;
-        steering.worker_died(worker, remains, &mut Ground { pool, counters, now });
+        let Apps { own, counters, .. } = &mut self.apps;
+        let ground = &mut Ground { pool: &mut self.pool, counters, now };
+        own.worker_died(worker, remains, ground);
     }
 
     /// Whether anything waits that a step would move at once.
     pub fn has_work(&self) -> bool {
-        self.steering.has_messages() || self.ports.iter().any(|lane| !lane.backlog.is_empty())
+        let guests = self.apps.guests();
+        self.apps.own.has_messages()
+            || guests.into_iter().any(|guest| guest.steering.has_messages())
+            || self.ports.iter().any(|lane| !lane.backlog.is_empty())
     }
 
     /// When the next step is due although nothing arrives.
     pub fn next_deadline(&self) -> Nanos {
         let ports = self.ports.iter().map(|lane| lane.port.next_deadline());
-        ports.min().unwrap_or(Nanos::FAR_FUTURE).min(self.steering.next_deadline())
+        let guests = self.apps.guests().map(|guest| guest.steering.next_deadline());
+        let all = ports.chain(guests).min().unwrap_or(Nanos::FAR_FUTURE);
+        all.min(self.apps.own.next_deadline())
     }
 
-    /// Tables, hand-overs, policy.
+    /// Tables, hand-overs, policy of the own workers.
     pub fn steering(&self) -> &Steering {
-        &self.steering
+        &self.apps.own
     }
 
-    /// Tables, hand-overs, policy, to be instructed.
+    /// The same, to be instructed.
     pub fn steering_mut(&mut self) -> &mut Steering {
-        &mut self.steering
+        &mut self.apps.own
     }
 
     /// What this dispatcher counts, to read from any thread.
     pub fn counters(&self) -> CounterReader {
-        self.counters.reader()
+        self.apps.counters.reader()
     }
 
     /// The heaviest flows, by sampling.
@@ -289,7 +294,7 @@ impl<P: Port> Dispatcher<P> {
 }
 
 /// A packet's flow, from its bytes.
-fn flow_id(frame: &Frame) -> Option<u64> {
+pub(crate) fn flow_id(frame: &Frame) -> Option<u64> {
     match wire::classify(frame.bytes()) {
         Outcome::Flow(flow) => Some(flow.key.id()),
         Outcome::NotOurs(_) | Outcome::Malformed(_) => None,

@@ -122,6 +122,14 @@ impl HoldQueue {
         frame
     }
 
+    /// Empties every list at once: each of them is over.
+    pub(crate) fn drain(&mut self, mut take: impl FnMut(Frame)) {
+        for frame in self.nodes.iter_mut().filter_map(|node| node.frame.take()) {
+            take(frame);
+        }
+        *self = Self::new(0);
+    }
+
     #[inline]
     fn node(&mut self, frame: Frame) -> Result<u32, Frame> {
         let index = self.free;

@@ -4,9 +4,12 @@ use std::sync::Arc;
 
 use base::{Epoch, Nanos, WorkerId};
 use policy::WorkerSample;
-use shm::{Consumer, Doorbell, Frame, Producer};
+use shm::app::{AppLane, ToApp};
+use shm::{Consumer, Doorbell, Frame, Lie, Producer};
 
-use crate::counters::CounterReader;
+use crate::app::{AppSide, Taken};
+use crate::counters::{CounterReader, CounterWriter, DispatchEvent};
+use crate::ground::Ground;
 use crate::message::{FromWorker, Moving, ToWorker};
 
 /// How a sleeping worker is woken: called only when it sleeps.
@@ -41,18 +44,46 @@ pub enum LaneState {
 pub(crate) struct Lane {
     id: WorkerId,
     pub(crate) state: LaneState,
-    ends: LaneEnds,
+    ends: Ends,
     staged: bool,
     /// An old owner has passed the mark of this epoch, and the worker has not been told yet: it
     /// must be, before the first packet that may belong to a group that it gained.
     owes_attach: Option<Epoch>,
-    /// Position in the ring at `marked_at`: once that is consumed, a newer one is taken.
-    mark: u64,
+    /// Position in the ring at `marked_at`, modulo 2^32: once that is consumed, a newer one is
+    /// taken.
+    mark: u32,
     marked_at: Nanos,
 }
 
+/// How to reach the worker.
+enum Ends {
+    /// A thread of this process: frames change hands.
+    Thread(LaneEnds),
+    /// A worker of an application: packets are copied to and fro.
+    App {
+        lane: AppLane,
+        wake: Wake,
+        /// It sleeps, and was to be woken when that was too often.
+        wake_owed: bool,
+        /// Stays zero: what an application's worker counts is its own business.
+        counters: CounterReader,
+    },
+}
+
+/// The rest of the application that lanes of this kind belong to.
+pub(crate) type Side = Option<AppSide>;
+
 impl Lane {
     pub(crate) fn new(id: WorkerId, ends: LaneEnds) -> Self {
+        Self::over(id, Ends::Thread(ends))
+    }
+
+    pub(crate) fn of_app(id: WorkerId, lane: AppLane, wake: Wake) -> Self {
+        let counters = CounterWriter::new().reader();
+        Self::over(id, Ends::App { lane, wake, wake_owed: false, counters })
+    }
+
+    fn over(id: WorkerId, ends: Ends) -> Self {
         Self {
             id,
             state: LaneState::Active,
@@ -69,28 +100,55 @@ impl Lane {
     }
 
     pub(crate) fn counters(&self) -> &CounterReader {
-        &self.ends.counters
+        match &self.ends {
+            Ends::Thread(ends) => &ends.counters,
+            Ends::App { counters, .. } => counters,
+        }
     }
 
-    /// Puts a packet into the ring; it comes back when that is full.
+    /// Gives the worker a packet; with the reason, it comes back when it cannot be.
     #[inline]
-    pub(crate) fn send(&mut self, frame: Frame) -> Result<(), Frame> {
-        if self.owes_attach.is_some() && !self.pay_attach() {
-            return Err(frame);
+    pub(crate) fn send(
+        &mut self,
+        frame: Frame,
+        side: &mut Side,
+        ground: &mut Ground<'_>,
+    ) -> Result<(), (Frame, DispatchEvent)> {
+        if self.owes_attach.is_some() && !self.pay_attach(side) {
+            return Err((frame, DispatchEvent::RingFull));
         }
-        match self.ends.to_worker.stage(ToWorker::Packet(frame)) {
-            Ok(()) => {
-                self.staged = true;
-                Ok(())
+        match &mut self.ends {
+            Ends::Thread(ends) => match ends.to_worker.stage(ToWorker::Packet(frame)) {
+                Ok(()) => {}
+                Err(ToWorker::Packet(frame)) => return Err((frame, DispatchEvent::RingFull)),
+                Err(_) => unreachable!("a ring returns what it was given"),
+            },
+            Ends::App { lane, .. } => {
+                let Some(side) = side else { return Err((frame, DispatchEvent::AppFault)) };
+                match side.deliver(lane, &frame, ground.now) {
+                    Ok(()) => ground.pool.give(frame),
+                    Err(why) => return Err((frame, why)),
+                }
             }
-            Err(ToWorker::Packet(frame)) => Err(frame),
-            Err(_) => unreachable!("a ring returns what it was given"),
         }
+        self.staged = true;
+        Ok(())
     }
 
     /// Puts a control message into the ring; false when that is full.
-    pub(crate) fn control(&mut self, message: ToWorker) -> bool {
-        let staged = self.ends.to_worker.stage(message).is_ok();
+    pub(crate) fn control(&mut self, message: ToWorker, side: &mut Side) -> bool {
+        let staged = match &mut self.ends {
+            Ends::Thread(ends) => ends.to_worker.stage(message).is_ok(),
+            Ends::App { lane, .. } => {
+                let message = match message {
+                    ToWorker::Mark { ticket, moving } => ToApp::Mark { ticket, moving },
+                    ToWorker::Attach(moving) => ToApp::Attach(moving),
+                    ToWorker::Retire => ToApp::Retire,
+                    ToWorker::Packet(_) => unreachable!("packets go by `send`"),
+                };
+                believed(lane.control(message), side).unwrap_or(false)
+            }
+        };
         self.staged |= staged;
         staged
     }
@@ -100,11 +158,11 @@ impl Lane {
     }
 
     /// Tells the worker what it gained, if that is still to be told; false when the ring is full.
-    pub(crate) fn pay_attach(&mut self) -> bool {
+    pub(crate) fn pay_attach(&mut self, side: &mut Side) -> bool {
         let Some(epoch) = self.owes_attach else {
             return true;
         };
-        if !self.control(ToWorker::Attach(Moving::Epoch(epoch))) {
+        if !self.control(ToWorker::Attach(Moving::Epoch(epoch)), side) {
             return false;
         }
         self.owes_attach = None;
@@ -113,54 +171,130 @@ impl Lane {
 
     /// Shows the worker what was staged, and wakes it if it sleeps.
     #[inline]
-    pub(crate) fn publish(&mut self) {
-        if self.staged {
-            self.staged = false;
-            self.ends.to_worker.publish();
-            if self.ends.bell.ring() {
-                (self.ends.wake)();
+    pub(crate) fn publish(&mut self, side: &mut Side, now: Nanos) {
+        if !self.staged {
+            return;
+        }
+        self.staged = false;
+        match &mut self.ends {
+            Ends::Thread(ends) => {
+                ends.to_worker.publish();
+                if ends.bell.ring() {
+                    (ends.wake)();
+                }
+            }
+            Ends::App { lane, wake, wake_owed, .. } => {
+                lane.publish();
+                if lane.ring() {
+                    *wake_owed = !side.as_mut().is_some_and(|side| side.may_wake(now));
+                    if !*wake_owed {
+                        wake();
+                    }
+                }
             }
         }
     }
 
+    /// Wakes the worker now if that was put off; true when it has to wait still.
+    pub(crate) fn pay_wake(&mut self, side: &mut Side, now: Nanos) -> bool {
+        let Ends::App { wake, wake_owed, .. } = &mut self.ends else { return false };
+        if *wake_owed && side.as_mut().is_some_and(|side| side.may_wake(now)) {
+            *wake_owed = false;
+            wake();
+        }
+        *wake_owed
+    }
+
     /// Whether one more packet can be sent for certain.
-    pub(crate) fn has_room(&self) -> bool {
-        self.ends.to_worker.room() > usize::from(self.owes_attach.is_some())
+    pub(crate) fn has_room(&self, side: &Side) -> bool {
+        let owed = usize::from(self.owes_attach.is_some());
+        match &self.ends {
+            Ends::Thread(ends) => ends.to_worker.room() > owed,
+            Ends::App { lane, .. } => {
+                let buffers = side.as_ref().is_some_and(AppSide::has_buffer);
+                buffers && lane.capacity() - lane.queued_seen() > owed
+            }
+        }
     }
 
     /// Everything that a dead worker did not complete, oldest first.
-    pub(crate) fn into_undone(mut self, mut inbox: Consumer<ToWorker>) -> Vec<ToWorker> {
-        self.ends.to_worker.publish();
+    pub(crate) fn into_undone(self, mut inbox: Consumer<ToWorker>) -> Vec<ToWorker> {
+        if let Ends::Thread(mut ends) = self.ends {
+            ends.to_worker.publish();
+        }
         std::iter::from_fn(|| inbox.pop()).collect()
     }
 
-    pub(crate) fn next_message(&mut self) -> Option<FromWorker> {
-        self.ends.from_worker.take()
+    /// What the worker says next.
+    #[inline]
+    pub(crate) fn take(&mut self, side: &mut Side, ground: &mut Ground<'_>) -> Taken {
+        match &mut self.ends {
+            Ends::Thread(ends) => match ends.from_worker.take() {
+                Some(message) => Taken::Message(message),
+                None => Taken::Nothing,
+            },
+            Ends::App { lane, .. } => match side {
+                Some(side) => side.take(lane, ground.pool, ground.counters, ground.now),
+                None => Taken::Nothing,
+            },
+        }
     }
 
     pub(crate) fn release_messages(&mut self) {
-        self.ends.from_worker.release();
+        match &mut self.ends {
+            Ends::Thread(ends) => ends.from_worker.release(),
+            Ends::App { lane, .. } => lane.release(),
+        }
     }
 
     pub(crate) fn has_messages(&self) -> bool {
-        !self.ends.from_worker.is_empty()
+        match &self.ends {
+            Ends::Thread(ends) => !ends.from_worker.is_empty(),
+            Ends::App { lane, .. } => lane.has_messages(),
+        }
     }
 
-    /// Packets and messages that the worker has not completed.
+    /// Packets and messages that the worker has not completed, or at least not taken.
     pub(crate) fn queued(&self) -> usize {
-        self.ends.to_worker.len()
+        match &self.ends {
+            Ends::Thread(ends) => ends.to_worker.len(),
+            Ends::App { lane, .. } => lane.queued_seen(),
+        }
     }
 
     /// The state of the queue. The delay is the age of the oldest position that was seen at an
     /// earlier sample and is still not consumed (Caladan's approximation): at least that long has
     /// something waited.
-    pub(crate) fn sample(&mut self, now: Nanos) -> WorkerSample {
-        let queued = self.ends.to_worker.len();
-        if queued == 0 || self.ends.to_worker.consumed() >= self.mark {
-            self.mark = self.ends.to_worker.produced();
+    pub(crate) fn sample(&mut self, side: &mut Side, now: Nanos) -> WorkerSample {
+        let (queued, produced) = match &mut self.ends {
+            Ends::Thread(ends) => (ends.to_worker.len(), ends.to_worker.produced() as u32),
+            Ends::App { lane, .. } => {
+                let queued = believed(lane.queued(), side).unwrap_or(0);
+                (queued, lane.produced())
+            }
+        };
+        let consumed = produced.wrapping_sub(queued as u32);
+        if queued == 0 || consumed.wrapping_sub(self.mark) as i32 >= 0 {
+            self.mark = produced;
             self.marked_at = now;
         }
         let delay = if queued == 0 { Nanos::ZERO } else { now.since(self.marked_at) };
+        if let Some(side) = side {
+            side.waited(delay);
+        }
         WorkerSample { id: self.id, queued: queued as u32, delay }
+    }
+}
+
+/// What an application's ring says, unless it lies: then the application has to go.
+fn believed<T>(said: Result<T, Lie>, side: &mut Side) -> Option<T> {
+    match said {
+        Ok(value) => Some(value),
+        Err(lie) => {
+            if let Some(side) = side {
+                side.lied(lie);
+            }
+            None
+        }
     }
 }

@@ -5,6 +5,9 @@
 //! one thread or on many; the simulator calls the very same functions.
 #![forbid(unsafe_code)]
 
+mod app;
+mod apps;
+mod attach;
 mod classify;
 /// Events with names, one writer each.
 pub mod counters;
@@ -22,16 +25,20 @@ pub mod listeners;
 /// What travels between dispatcher and workers.
 pub mod message;
 mod migrate;
+mod rate_limit;
 mod receive;
 mod steering;
 mod transmit;
 mod worker;
 
+pub use app::{AppId, AppLimits, DetachReason, Egress, HostAddress, NewApp};
+pub use apps::APPS_MAX;
+pub use attach::AttachRefused;
 pub use dispatcher::{Dispatcher, DispatcherConfig, NewWorker, PortLane, Progress};
 pub use flow_sampler::{FlowSampler, SampledFlow};
 pub use job::{BuiltIn, Echo, Job, JobKind, Sink, Synthetic, SyntheticState, Verdict};
 pub use lane::{LaneEnds, LaneState, Wake};
-pub use listeners::{Listener, Listeners};
+pub use listeners::{Listener, Listeners, Taken};
 pub use migrate::MigrateConfig;
 pub use steering::{FlowId, PinError, Steering, SteeringConfig};
 pub use worker::{Remains, Worker, WorkerStep};

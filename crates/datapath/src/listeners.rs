@@ -10,6 +10,8 @@ use std::str::FromStr;
 use shm::Frame;
 use wire::{FlowKey, NotOurs, Protocol, arp, icmp};
 
+use crate::app::AppId;
+
 /// One address and port that is served. An unspecified address means every one of the host's; port
 /// zero means every port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,45 +22,140 @@ pub struct Listener {
     pub address: SocketAddr,
 }
 
-/// Listeners at once, at most: they are looked through one by one.
-pub const LISTENERS_MAX: usize = 64;
+/// Listeners at once, at most.
+pub const LISTENERS_MAX: usize = 4096;
 
-/// Everything that is served.
-#[derive(Clone, Debug, Default)]
+/// Everything that is served, and by whom.
+///
+/// A packet finds its listener by destination port, then by address: one read of a table of ports
+/// (a cache miss at worst, on a line that its neighbours in the batch share) and a short chain, however many there are.
+#[derive(Clone, Debug)]
 pub struct Listeners {
-    listeners: Vec<Listener>,
+    listeners: Vec<Entry>,
+    /// By protocol and port: the first of its listeners, or [`NONE`].
+    by_port: [Box<[u16]>; 2],
+    /// The first of those that serve every port.
+    every_port: u16,
 }
 
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    listener: Listener,
+    app: AppId,
+    /// The next of the same chain.
+    next: u16,
+}
+
+const NONE: u16 = u16::MAX;
+
 impl Listeners {
-    /// The listeners.
+    /// Listeners of the dispatcher's own workers.
     ///
     /// # Panics
-    /// Above [`LISTENERS_MAX`]: configuration is checked before.
+    /// Above [`LISTENERS_MAX`] of them: configuration is checked before.
     pub fn new(listeners: Vec<Listener>) -> Self {
         assert!(listeners.len() <= LISTENERS_MAX, "at most {LISTENERS_MAX} listeners");
-        Self { listeners }
+        let ports = || vec![NONE; 1 << 16].into_boxed_slice();
+        let mut all = Self { listeners: Vec::new(), by_port: [ports(), ports()], every_port: NONE };
+        for listener in listeners {
+            all.insert(listener, AppId::OWN);
+        }
+        all
     }
 
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = &Listener> {
-        self.listeners.iter()
+        self.listeners.iter().map(|entry| &entry.listener)
+    }
+
+    /// The listeners of one application.
+    pub fn of(&self, app: AppId) -> impl Iterator<Item = &Listener> {
+        let entries = self.listeners.iter();
+        entries.filter(move |entry| entry.app == app).map(|entry| &entry.listener)
+    }
+
+    /// Adds what an application listens on: all of it or nothing.
+    ///
+    /// # Errors
+    /// Somebody has one of them already, wholly or in part, or there are too many.
+    pub fn add(&mut self, app: AppId, listeners: &[Listener]) -> Result<(), Taken> {
+        if self.listeners.len() + listeners.len() > LISTENERS_MAX {
+            return Err(Taken::TooMany);
+        }
+        for (at, listener) in listeners.iter().enumerate() {
+            let others = self.iter().chain(&listeners[..at]);
+            if let Some(other) = others.into_iter().find(|other| other.overlaps(listener)) {
+                return Err(Taken::By { wanted: *listener, other: *other });
+            }
+        }
+        for listener in listeners {
+            self.insert(*listener, app);
+        }
+        Ok(())
+    }
+
+    /// Forgets everything that an application listens on.
+    pub fn remove(&mut self, app: AppId) {
+        let left = std::mem::take(&mut self.listeners);
+        for ports in &mut self.by_port {
+            for entry in &left {
+                ports[usize::from(entry.listener.address.port())] = NONE;
+            }
+        }
+        self.every_port = NONE;
+        for entry in left.into_iter().filter(|entry| entry.app != app) {
+            self.insert(entry.listener, entry.app);
+        }
+    }
+
+    fn insert(&mut self, listener: Listener, app: AppId) {
+        let index = self.listeners.len() as u16;
+        let port = listener.address.port();
+        let first = match port {
+            0 => &mut self.every_port,
+            port => &mut self.by_port[which(listener.protocol)][usize::from(port)],
+        };
+        self.listeners.push(Entry { listener, app, next: *first });
+        *first = index;
+    }
+
+    /// Who serves this flow, if anybody.
+    #[inline]
+    pub fn owner(&self, key: &FlowKey) -> Option<AppId> {
+        let destination = key.destination();
+        let first = self.by_port[which(key.protocol())][usize::from(destination.port())];
+        if let Some(app) = self.in_chain(first, key.protocol(), destination.ip()) {
+            return Some(app);
+        }
+        if self.every_port == NONE {
+            return None;
+        }
+        self.in_chain(self.every_port, key.protocol(), destination.ip())
+    }
+
+    #[inline]
+    fn in_chain(&self, first: u16, protocol: Protocol, destination: IpAddr) -> Option<AppId> {
+        let mut index = first;
+        while let Some(entry) = self.listeners.get(usize::from(index)) {
+            if entry.listener.protocol == protocol
+                && covers(entry.listener.address.ip(), destination)
+            {
+                return Some(entry.app);
+            }
+            index = entry.next;
+        }
+        None
     }
 
     /// Whether a packet of this flow is for somebody here.
     #[inline]
     pub fn serves(&self, key: &FlowKey) -> bool {
-        let destination = key.destination();
-        self.listeners.iter().any(|listener| {
-            listener.protocol == key.protocol()
-                && (listener.address.port() == destination.port() || listener.address.port() == 0)
-                && covers(listener.address.ip(), destination.ip())
-        })
+        self.owner(key).is_some()
     }
 
     /// Turns a question for the link address of one of ours into its answer; false when it is none.
     pub(crate) fn answer(&self, frame: &mut Frame, reason: NotOurs, mac: [u8; 6]) -> bool {
-        let ours =
-            |asked: IpAddr| self.listeners.iter().any(|listener| listener.address.ip() == asked);
+        let ours = |asked: IpAddr| self.iter().any(|listener| listener.address.ip() == asked);
         let length = match reason {
             NotOurs::Arp => arp::answer(frame.bytes_mut(), |asked| ours(IpAddr::V4(asked)), mac),
             NotOurs::NeighbourSolicitation => {
@@ -83,6 +180,60 @@ impl Listeners {
         length.is_some_and(|length| frame.set_len(length))
     }
 }
+
+impl Default for Listeners {
+    fn default() -> Self {
+        Self::new(Vec::new())
+    }
+}
+
+fn which(protocol: Protocol) -> usize {
+    match protocol {
+        Protocol::Tcp => 0,
+        Protocol::Udp => 1,
+    }
+}
+
+impl Listener {
+    /// Whether some packet would be for both.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let (ours, theirs) = (self.address, other.address);
+        self.protocol == other.protocol
+            && (ours.port() == theirs.port() || ours.port() == 0 || theirs.port() == 0)
+            && (covers(ours.ip(), theirs.ip()) || covers(theirs.ip(), ours.ip()))
+    }
+}
+
+/// An application cannot listen where it wants to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// Somebody listens there already.
+    By {
+        /// What was asked for.
+        wanted: Listener,
+        /// What is there.
+        other: Listener,
+    },
+    /// There are [`LISTENERS_MAX`].
+    TooMany,
+}
+
+impl fmt::Display for Taken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::By { wanted, other } => write!(
+                f,
+                "{wanted} is in use: somebody listens on {other}; see `calisto apps` and the \
+                 daemon's `listen`"
+            ),
+            Self::TooMany => {
+                write!(f, "{LISTENERS_MAX} listeners are in use and no more are possible")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Taken {}
 
 /// Whether a listener at `listening` takes packets for `destination`.
 fn covers(listening: IpAddr, destination: IpAddr) -> bool {
@@ -154,6 +305,33 @@ mod tests {
         ] {
             assert_eq!(listeners.serves(&key(protocol, destination)), served, "{destination}");
         }
+    }
+
+    #[test]
+    fn each_application_gets_only_its_own_and_what_it_leaves_is_free_again() {
+        let parse = |text: &str| text.parse::<Listener>().expect("the test writes a listener");
+        let [web, cache] = [1, 2].map(|index| AppId { index, turn: 1 });
+        let mut listeners = Listeners::new(vec![parse("udp:10.0.0.2:7")]);
+        listeners.add(web, &[parse("tcp:10.0.0.2:80"), parse("udp:0.0.0.0:53")]).expect("free");
+        listeners.add(cache, &[parse("tcp:10.0.0.2:6379")]).expect("free");
+        let owner = |listeners: &Listeners, protocol, to| listeners.owner(&key(protocol, to));
+        assert_eq!(owner(&listeners, Protocol::Tcp, "10.0.0.2:80"), Some(web));
+        assert_eq!(owner(&listeners, Protocol::Tcp, "10.0.0.2:6379"), Some(cache));
+        assert_eq!(owner(&listeners, Protocol::Udp, "10.9.9.9:53"), Some(web));
+        assert_eq!(owner(&listeners, Protocol::Udp, "10.0.0.2:7"), Some(AppId::OWN));
+        for wanted in ["udp:10.0.0.2:7", "udp:10.0.0.2:53", "udp:10.0.0.2:0", "tcp:0.0.0.0:80"] {
+            let error = listeners.add(cache, &[parse("udp:10.0.0.2:9"), parse(wanted)]);
+            let error = error.expect_err(wanted).to_string();
+            assert!(error.contains(wanted), "{error}");
+        }
+        assert_eq!(owner(&listeners, Protocol::Udp, "10.0.0.2:9"), None, "all or nothing");
+        let twice = [parse("udp:10.0.0.2:9"), parse("udp:0.0.0.0:9")];
+        assert!(listeners.add(cache, &twice).is_err(), "it is in its own way");
+        listeners.remove(web);
+        assert_eq!(owner(&listeners, Protocol::Tcp, "10.0.0.2:80"), None);
+        assert_eq!(owner(&listeners, Protocol::Tcp, "10.0.0.2:6379"), Some(cache));
+        listeners.add(cache, &[parse("tcp:0.0.0.0:80")]).expect("free again");
+        assert_eq!(listeners.of(cache).count(), 2);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What travels between the dispatcher and a worker, each way through one ring.
 
-use base::{Epoch, FlowGroup};
+pub use shm::Moving;
 use shm::{Frame, Ticket};
 
 /// Dispatcher to worker, in the order in which it must take effect.
@@ -20,15 +20,6 @@ pub enum ToWorker {
     Attach(Moving),
     /// Nothing follows.
     Retire,
-}
-
-/// What a hand-over moves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moving {
-    /// One group.
-    Group(FlowGroup),
-    /// Every group that the worker owned and that the table of this epoch gives to another one.
-    Epoch(Epoch),
 }
 
 /// Worker to dispatcher.

@@ -104,6 +104,11 @@ pub(crate) enum Admission {
 
 impl Migrate {
     pub(crate) fn new(config: MigrateConfig, workers_max: usize) -> Self {
+        Self::over(config, workers_max, Handovers::new(config.slots + workers_max))
+    }
+
+    /// The same over words that lie elsewhere; there must be one for each slot.
+    pub(crate) fn over(config: MigrateConfig, workers_max: usize, handovers: Handovers) -> Self {
         let closed = |_| Slot {
             phase: Phase::Closed,
             asked: Move { group: FlowGroup(0), from: WorkerId(0), to: WorkerId(0) },
@@ -112,9 +117,10 @@ impl Migrate {
             attached: false,
         };
         let count = config.slots + workers_max;
+        assert_eq!(handovers.slots(), count, "a word for each hand-over");
         Self {
             config,
-            handovers: Handovers::new(count),
+            handovers,
             hold: HoldQueue::new(config.hold_packets),
             slots: (0..count).map(closed).collect(),
             singles: 0,

@@ -17,8 +17,8 @@ impl<P: Port> Dispatcher<P> {
             return 0;
         }
         let bytes: usize = self.batch.iter().map(|frame| frame.len()).sum();
-        self.counters.add(DispatchEvent::Received, received as u64);
-        self.counters.add(DispatchEvent::ReceivedBytes, bytes as u64);
+        self.apps.counters.add(DispatchEvent::Received, received as u64);
+        self.apps.counters.add(DispatchEvent::ReceivedBytes, bytes as u64);
         self.classify_batch(index);
         self.dispatch_batch(index, now);
         received

@@ -6,6 +6,7 @@
 
 mod death;
 mod handover;
+mod lanes;
 mod pins;
 
 use base::{FlowGroup, FlowHash, Nanos, WorkerId};
@@ -15,12 +16,12 @@ use policy::{
 use shm::{Frame, Handovers};
 use sys::trace;
 
+use crate::app::AppSide;
 use crate::counters::DispatchEvent;
 use crate::ground::Ground;
 use crate::group_loads::GroupLoads;
 use crate::hold::HoldList;
-use crate::lane::{Lane, LaneEnds, LaneState};
-use crate::message::{FromWorker, ToWorker};
+use crate::lane::{Lane, LaneState, Side};
 use crate::migrate::{Admission, Migrate, MigrateConfig};
 
 pub use pins::PinError;
@@ -67,6 +68,8 @@ pub struct Steering {
     migrate: Migrate,
     /// By worker id.
     lanes: Vec<Option<Lane>>,
+    /// The application whose workers these are; `None`: the dispatcher's own.
+    side: Side,
     loads: GroupLoads,
     overrides: Overrides,
     unpinning: Vec<(u64, FlowHash)>,
@@ -95,6 +98,32 @@ impl Steering {
         flow_id: FlowId,
         control: impl FnOnce(usize) -> Control,
     ) -> Result<Self, policy::GroupCountError> {
+        let workers_max = usize::from(config.workers_max);
+        Self::over(config, Migrate::new(config.migrate, workers_max), None, flow_id, control)
+    }
+
+    /// The same for the workers of an application.
+    ///
+    /// # Errors
+    /// As for [`Self::new`].
+    pub(crate) fn for_app(
+        config: SteeringConfig,
+        flow_id: FlowId,
+        control: impl FnOnce(usize) -> Control,
+        side: AppSide,
+    ) -> Result<Self, policy::GroupCountError> {
+        let words = side.server().handovers();
+        let migrate = Migrate::over(config.migrate, usize::from(config.workers_max), words);
+        Self::over(config, migrate, Some(side), flow_id, control)
+    }
+
+    fn over(
+        config: SteeringConfig,
+        migrate: Migrate,
+        side: Side,
+        flow_id: FlowId,
+        control: impl FnOnce(usize) -> Control,
+    ) -> Result<Self, policy::GroupCountError> {
         let overrides = Overrides::new(config.overrides, config.groups);
         let live = OwnerTable::new(config.groups, overrides.slots())?;
         let workers_max = usize::from(config.workers_max);
@@ -102,8 +131,9 @@ impl Steering {
             config,
             shadow: live.clone(),
             control: control(live.len()),
-            migrate: Migrate::new(config.migrate, workers_max),
+            migrate,
             lanes: (0..workers_max).map(|_| None).collect(),
+            side,
             loads: GroupLoads::new(live.len()),
             live,
             overrides,
@@ -167,57 +197,6 @@ impl Steering {
         self.migrate.epoch()
     }
 
-    /// The workers that are there, by ascending id.
-    pub fn workers(&self) -> impl Iterator<Item = (WorkerId, LaneState, usize)> {
-        self.lanes.iter().flatten().map(|lane| (lane.id(), lane.state, lane.queued()))
-    }
-
-    /// The counters of a worker.
-    pub fn worker_counters(&self, worker: WorkerId) -> Option<&crate::counters::CounterReader> {
-        self.lanes.get(worker.index())?.as_ref().map(Lane::counters)
-    }
-
-    /// A worker id that is free, if any.
-    pub fn free_worker_id(&self) -> Option<WorkerId> {
-        self.lanes.iter().position(Option::is_none).map(|index| WorkerId(index as u16))
-    }
-
-    /// A worker has come. Its id must be free.
-    pub fn add_worker(&mut self, worker: WorkerId, ends: LaneEnds) {
-        let lane = &mut self.lanes[worker.index()];
-        assert!(lane.is_none(), "worker {worker} is there already");
-        *lane = Some(Lane::new(worker, ends));
-        trace::worker_added(worker.0);
-        self.workers_changed();
-    }
-
-    /// The worker is to leave: its groups move first. False when it is not there or leaving.
-    pub fn remove_worker(&mut self, worker: WorkerId) -> bool {
-        match self.lanes.get_mut(worker.index()) {
-            Some(Some(lane)) if lane.state == LaneState::Active => lane.state = LaneState::Leaving,
-            _ => return false,
-        }
-        self.workers_changed();
-        true
-    }
-
-    /// A leaving worker that still owns groups may stay after all. False when it may not.
-    pub fn keep_worker(&mut self, worker: WorkerId) -> bool {
-        match self.lanes.get_mut(worker.index()) {
-            Some(Some(lane)) if lane.state == LaneState::Leaving => lane.state = LaneState::Active,
-            _ => return false,
-        }
-        self.workers_changed();
-        true
-    }
-
-    fn workers_changed(&mut self) {
-        let lanes = self.lanes.iter().flatten();
-        let active = lanes.filter(|lane| lane.state == LaneState::Active);
-        let active: Vec<WorkerId> = active.map(Lane::id).collect();
-        self.control.set_workers(&active);
-    }
-
     /// The group that steers a flow: the pinned flow's own, or the hashed one.
     #[inline]
     pub(crate) fn group_of(&self, hash: FlowHash, flow: impl FnOnce() -> u64) -> FlowGroup {
@@ -248,9 +227,9 @@ impl Steering {
             && let Some(Some(lane)) = self.lanes.get_mut(worker.index())
             && !self.control.shares_queue()
         {
-            match lane.send(frame) {
+            match lane.send(frame, &mut self.side, ground) {
                 Ok(()) => ground.counters.add(DispatchEvent::Dispatched, 1),
-                Err(frame) => ground.drop(frame, DispatchEvent::RingFull),
+                Err((frame, why)) => ground.drop(frame, why),
             }
             return;
         }
@@ -277,9 +256,9 @@ impl Steering {
         let Some(lane) = active.min_by_key(|lane| lane.queued()) else {
             return ground.drop(frame, DispatchEvent::NoWorker);
         };
-        match lane.send(frame) {
+        match lane.send(frame, &mut self.side, ground) {
             Ok(()) => ground.counters.add(DispatchEvent::Dispatched, 1),
-            Err(frame) => ground.drop(frame, DispatchEvent::RingFull),
+            Err((frame, why)) => ground.drop(frame, why),
         }
     }
 
@@ -325,12 +304,12 @@ impl Steering {
 
     fn send_or_drop(&mut self, frame: Frame, worker: WorkerId, ground: &mut Ground<'_>) {
         let sent = match &mut self.lanes[worker.index()] {
-            Some(lane) => lane.send(frame),
+            Some(lane) => lane.send(frame, &mut self.side, ground),
             None => return ground.drop(frame, DispatchEvent::NoWorker),
         };
         match sent {
             Ok(()) => ground.counters.add(DispatchEvent::Dispatched, 1),
-            Err(frame) => ground.drop(frame, DispatchEvent::RingFull),
+            Err((frame, why)) => ground.drop(frame, why),
         }
     }
 
@@ -342,87 +321,26 @@ impl Steering {
         }
     }
 
-    /// Shows the workers what was sent, and wakes sleepers.
-    #[inline]
-    pub(crate) fn publish(&mut self) {
-        for lane in self.lanes.iter_mut().flatten() {
-            lane.publish();
-        }
-    }
-
-    /// Takes up to `budget` messages of the workers and gives packets to `frames`. Starts with
-    /// another worker each time, so that none is always last. Returns how many it took.
-    pub(crate) fn drain(
-        &mut self,
-        ground: &mut Ground<'_>,
-        budget: usize,
-        mut frames: impl FnMut(FromWorker, &mut Ground<'_>),
-    ) -> usize {
-        let mut taken = 0;
-        self.first_lane = (self.first_lane + 1) % self.lanes.len();
-        for turn in 0..self.lanes.len() {
-            let index = (self.first_lane + turn) % self.lanes.len();
-            taken += self.drain_lane(index, ground, budget - taken, &mut frames);
-        }
-        taken
-    }
-
-    /// Takes up to `budget` messages of one worker.
-    pub(crate) fn drain_lane(
-        &mut self,
-        index: usize,
-        ground: &mut Ground<'_>,
-        budget: usize,
-        frames: &mut impl FnMut(FromWorker, &mut Ground<'_>),
-    ) -> usize {
-        let mut taken = 0;
-        while taken < budget {
-            let Some(lane) = &mut self.lanes[index] else {
-                return taken;
-            };
-            let Some(message) = lane.next_message() else {
-                break;
-            };
-            taken += 1;
-            match message {
-                FromWorker::Passed(ticket) => self.passed(ticket, ground),
-                FromWorker::Retired => {
-                    self.lanes[index] = None;
-                    self.retired.push(WorkerId(index as u16));
-                    trace::worker_retired(index as u16);
-                }
-                packet => frames(packet, ground),
-            }
-        }
-        if let Some(lane) = &mut self.lanes[index] {
-            lane.release_messages();
-        }
-        taken
-    }
-
-    /// Workers that have ended as asked since the last call. Ask before an id is used again.
-    pub fn take_retired(&mut self) -> Vec<WorkerId> {
-        std::mem::take(&mut self.retired)
-    }
-
-    /// Whether a worker has something to say.
-    pub(crate) fn has_messages(&self) -> bool {
-        self.lanes.iter().flatten().any(Lane::has_messages)
-    }
-
     /// The next moment at which something is due although nothing arrives. Looking at the load of
     /// groups is not: without packets there is none.
     pub(crate) fn next_deadline(&self) -> Nanos {
+        let wake = self.side.as_ref().map_or(Nanos::FAR_FUTURE, AppSide::next_deadline);
         if self.is_settled() {
-            Nanos::FAR_FUTURE
+            wake
         } else {
-            self.next_tick.min(self.migrate.next_deadline())
+            wake.min(self.next_tick).min(self.migrate.next_deadline())
         }
+    }
+
+    /// Everything that is held goes home: the end.
+    pub(crate) fn close(&mut self, ground: &mut Ground<'_>) {
+        self.migrate.hold.drain(|frame| ground.drop(frame, DispatchEvent::AppFault));
     }
 
     /// One turn at control rate: hand-overs go on, the policy is asked, its plan carried out.
     pub(crate) fn tick(&mut self, ground: &mut Ground<'_>) {
         self.progress(ground);
+        self.pay_wakes(ground);
         if ground.now < self.next_tick {
             return;
         }
@@ -430,7 +348,7 @@ impl Steering {
         self.core.now = ground.now;
         self.core.workers.clear();
         for lane in self.lanes.iter_mut().flatten().filter(|lane| lane.state == LaneState::Active) {
-            self.core.workers.push(lane.sample(ground.now));
+            self.core.workers.push(lane.sample(&mut self.side, ground.now));
         }
         let due = ground.now >= self.next_load;
         if due {
@@ -441,7 +359,7 @@ impl Steering {
         self.control.tick(&self.core, load, &mut self.live, &mut self.shadow, &mut self.plan);
         self.carry_out(ground);
         self.finish_unpinning();
-        self.retire_drained();
+        self.retire_drained(ground.now);
     }
 
     fn carry_out(&mut self, ground: &mut Ground<'_>) {
@@ -473,20 +391,5 @@ impl Steering {
         ground.counters.add(DispatchEvent::MovesRefused, 1);
         self.control.refused(asked, &mut self.live);
         false
-    }
-
-    fn retire_drained(&mut self) {
-        if !self.migrate.is_quiet() || !self.evacuation.is_empty() {
-            return;
-        }
-        for lane in self.lanes.iter_mut().flatten() {
-            if lane.state == LaneState::Leaving
-                && self.control.is_drained(lane.id())
-                && lane.control(ToWorker::Retire)
-            {
-                lane.state = LaneState::Retiring;
-                lane.publish();
-            }
-        }
     }
 }

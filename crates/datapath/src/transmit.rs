@@ -4,6 +4,7 @@ use base::{BURST, Nanos, WorkerId};
 use port::Port;
 use shm::Frame;
 
+use crate::apps::Apps;
 use crate::counters::DispatchEvent;
 use crate::dispatcher::{Dispatcher, PortLane};
 use crate::ground::Ground;
@@ -12,23 +13,41 @@ use crate::message::FromWorker;
 impl<P: Port> Dispatcher<P> {
     /// Takes messages of workers while every port has room for one more packet. A port that
     /// takes nothing so holds the workers back, and they their rings: nothing is lost silently.
+    /// Everybody gets a fair part of the room first, and whoever has more to say the rest.
     #[inline]
     pub(crate) fn collect(&mut self, now: Nanos) -> usize {
-        let Self { pool, counters, steering, ports, .. } = self;
+        let Self { pool, apps, ports, .. } = self;
         let room = ports.iter().map(|lane| lane.backlog.remaining_capacity()).min();
-        let mut ground = Ground { pool, counters, now };
-        steering.drain(&mut ground, room.unwrap_or(BURST), |message, ground| {
-            take(ports, message, ground);
-        })
+        let room = room.unwrap_or(BURST);
+        let alone = apps.is_alone();
+        let mut left = room;
+        let mut share = if alone { room } else { (room / 4).max(1) };
+        for _ in 0..2 {
+            apps.each_in_turn(pool, now, |steering, ground| {
+                let budget = share.min(left);
+                left -= steering
+                    .drain(ground, budget, |message, ground| {
+                        take(ports, message, ground);
+                    })
+                    .min(left);
+                left > 0
+            });
+            if alone || left == 0 {
+                break;
+            }
+            share = left;
+        }
+        room - left
     }
 
-    /// The same for one worker.
+    /// The same for one of the own workers.
     pub(crate) fn collect_lane(&mut self, worker: WorkerId, now: Nanos) -> usize {
-        let Self { pool, counters, steering, ports, .. } = self;
+        let Self { pool, apps, ports, .. } = self;
         let room = ports.iter().map(|lane| lane.backlog.remaining_capacity()).min();
+        let Apps { own, counters, .. } = apps;
         let mut ground = Ground { pool, counters, now };
         let room = room.unwrap_or(BURST).max(1);
-        steering.drain_lane(worker.index(), &mut ground, room, &mut |message, ground| {
+        own.drain_lane(worker.index(), &mut ground, room, &mut |message, ground| {
             take(ports, message, ground);
         })
     }
@@ -43,15 +62,15 @@ impl<P: Port> Dispatcher<P> {
             }
             sent += lane.port.tx(&mut self.pool, &mut lane.backlog, now);
             if !lane.backlog.is_empty() && lane.port.fault().is_some() {
-                let Self { pool, counters, .. } = self;
-                let mut ground = Ground { pool, counters, now };
+                let Self { pool, apps, .. } = self;
+                let mut ground = Ground { pool, counters: &mut apps.counters, now };
                 for frame in lane.backlog.drain(..) {
                     ground.drop(frame, DispatchEvent::TransmitFault);
                 }
             }
         }
         if sent > 0 {
-            self.counters.add(DispatchEvent::Transmitted, sent as u64);
+            self.apps.counters.add(DispatchEvent::Transmitted, sent as u64);
         }
         sent
     }

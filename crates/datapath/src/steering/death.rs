@@ -120,7 +120,7 @@ impl Steering {
                 _ => ground.drop(frame, DispatchEvent::NoWorker),
             }
         }
-        self.publish();
+        self.publish(ground.now);
     }
 
     /// Whether the owner of `group`, found anew if it is gone, can take one more packet.
@@ -138,6 +138,6 @@ impl Steering {
             self.live.set(group, entry);
         }
         let lane = entry.owner().and_then(|owner| self.lanes[owner.index()].as_ref());
-        lane.is_none_or(|lane| lane.has_room())
+        lane.is_none_or(|lane| lane.has_room(&self.side))
     }
 }

@@ -1,6 +1,6 @@
 //! Hand-overs going on: marks sent, answers taken, held packets released or returned.
 
-use base::{FlowGroup, WorkerId};
+use base::{FlowGroup, Nanos, WorkerId};
 use shm::{Frame, Ticket};
 use sys::trace;
 
@@ -47,7 +47,7 @@ impl Steering {
         for slot in self.migrate.slots_in_use() {
             match self.migrate.slot(slot).phase {
                 Phase::Closed | Phase::Kept => continue,
-                Phase::Unsent => self.send_mark(slot),
+                Phase::Unsent => self.send_mark(slot, ground.now),
                 Phase::Open(_) => {}
                 Phase::Releasing => self.release(slot, ground),
                 Phase::Returning => self.take_back(slot, ground),
@@ -61,13 +61,18 @@ impl Steering {
                 ground.counters.add(event, 1);
                 trace::handover_aborted(self.migrate.slot(slot).asked.from.0);
                 self.take_back(slot, ground);
+            } else if let (Some(side), Phase::Open(_)) =
+                (&mut self.side, self.migrate.slot(slot).phase)
+            {
+                // An application that says "detached" and then nothing more holds its packets up.
+                side.waited(ground.now.since(self.migrate.slot(slot).deadline));
             }
         }
         self.finish_epoch(ground);
-        self.publish();
+        self.publish(ground.now);
     }
 
-    fn send_mark(&mut self, slot: usize) {
+    fn send_mark(&mut self, slot: usize, now: Nanos) {
         let from = self.migrate.slot(slot).asked.from;
         let Some(lane) = &mut self.lanes[from.index()] else {
             // It died with the mark unsent: `death` has put what it left before what is held.
@@ -77,8 +82,8 @@ impl Steering {
         };
         let ticket = self.migrate.ticket(slot);
         let moving = self.migrate.moving_of(slot);
-        if lane.control(ToWorker::Mark { ticket, moving }) {
-            lane.publish();
+        if lane.control(ToWorker::Mark { ticket, moving }, &mut self.side) {
+            lane.publish(&mut self.side, now);
             self.migrate.slot_mut(slot).phase = Phase::Open(ticket);
         }
     }
@@ -116,7 +121,7 @@ impl Steering {
         }
         let Some(lane) = &mut self.lanes[asked.to.index()] else { return };
         if !self.migrate.slot(slot).attached {
-            if !lane.control(ToWorker::Attach(Moving::Group(asked.group))) {
+            if !lane.control(ToWorker::Attach(Moving::Group(asked.group)), &mut self.side) {
                 return;
             }
             self.migrate.slot_mut(slot).attached = true;
@@ -134,18 +139,18 @@ impl Steering {
     fn send_held(&mut self, slot: usize, worker: WorkerId, ground: &mut Ground<'_>) -> bool {
         let Some(lane) = &mut self.lanes[worker.index()] else { return false };
         while !self.migrate.slot(slot).list.is_empty() {
-            if !lane.has_room() || !self.migrate.may_release() {
-                lane.publish();
+            if !lane.has_room(&self.side) || !self.migrate.may_release() {
+                lane.publish(&mut self.side, ground.now);
                 return false;
             }
             let (hold, list) = self.migrate.held(slot);
             let Some(frame) = hold.pop_front(list) else { break };
-            match lane.send(frame) {
+            match lane.send(frame, &mut self.side, ground) {
                 Ok(()) => ground.counters.add(DispatchEvent::Dispatched, 1),
-                Err(frame) => ground.drop(frame, DispatchEvent::RingFull),
+                Err((frame, why)) => ground.drop(frame, why),
             }
         }
-        lane.publish();
+        lane.publish(&mut self.side, ground.now);
         true
     }
 
@@ -198,7 +203,7 @@ impl Steering {
         }
         let repaired =
             self.migrate.transition.as_ref().is_some_and(|transition| transition.repaired);
-        if !repaired || !self.lanes.iter_mut().flatten().all(|lane| lane.pay_attach()) {
+        if !repaired || !self.attaches_paid() {
             return;
         }
         self.migrate.end_epoch();

@@ -189,13 +189,13 @@ fn threads_that_come_go_and_die_reorder_nothing_and_lose_nothing() {
         while crew.pool.free_count() < 1800 {
             assert!(began.elapsed().as_secs() < 60, "stuck: {}", crew.describe());
             crew.turn();
-            crew.steering.publish();
+            crew.steering.publish(Nanos::ZERO);
             std::thread::yield_now();
         }
         for packet in 0..16 {
             crew.packet((round * 7 + packet * 13) % FLOWS);
         }
-        crew.steering.publish();
+        crew.steering.publish(Nanos::ZERO);
         crew.turn();
         let active = crew.active();
         match round % 200 {
@@ -215,7 +215,7 @@ fn threads_that_come_go_and_die_reorder_nothing_and_lose_nothing() {
     }
     while crew.pool.outstanding() > 0 || !crew.steering.is_settled() {
         crew.turn();
-        crew.steering.publish();
+        crew.steering.publish(Nanos::ZERO);
         std::thread::yield_now();
         assert!(began.elapsed().as_secs() < 60, "never at rest: {}", crew.describe());
     }

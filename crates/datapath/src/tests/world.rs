@@ -242,7 +242,7 @@ impl World {
     }
 
     pub(super) fn publish(&mut self) {
-        self.steering.publish();
+        self.steering.publish(self.now);
     }
 
     /// One turn of a worker; it may die of it.

@@ -173,9 +173,8 @@ fn each_kind_of_lie_is_found_out_and_named() {
         let Ok(Next::Packet(got)) = end.receive() else { panic!("it is there") };
         let mut told = *got.desc();
         desc(&mut told);
-        end.forge(&FromApp::Packet(Packet(told)).encode());
+        end.forge(FromApp::Packet(Packet(told)).encode());
         pool.give(frame);
-        std::mem::forget(got);
         server.collect(&mut lanes[0])
     };
     assert!(matches!(lie(&|_| ()), Ok(Some(_))), "the truth is no lie");
@@ -188,17 +187,14 @@ fn each_kind_of_lie_is_found_out_and_named() {
 
 #[test]
 fn sizes_that_cannot_be_are_refused_with_what_can() {
-    let wrong: [(&str, fn(&mut AppSizes)); 6] = [
-        ("workers", |sizes| sizes.workers = 65),
-        ("power of two", |sizes| sizes.ring_slots = 12),
-        ("2048 or 4096", |sizes| sizes.chunk_bytes = 1500),
-        ("receive buffers", |sizes| sizes.receive_chunks = 0),
-        ("send buffers", |sizes| sizes.send_chunks = u32::MAX),
-        ("hand-overs", |sizes| sizes.handovers = 0),
-    ];
-    for (part, change) in wrong {
-        let mut sizes = SIZES;
-        change(&mut sizes);
+    for (part, sizes) in [
+        ("workers", AppSizes { workers: 65, ..SIZES }),
+        ("power of two", AppSizes { ring_slots: 12, ..SIZES }),
+        ("2048 or 4096", AppSizes { chunk_bytes: 1500, ..SIZES }),
+        ("receive buffers", AppSizes { receive_chunks: 0, ..SIZES }),
+        ("send buffers", AppSizes { send_chunks: u32::MAX, ..SIZES }),
+        ("hand-overs", AppSizes { handovers: 0, ..SIZES }),
+    ] {
         let error = sizes.checked().expect_err(part).to_string();
         assert!(error.contains(part), "{error}");
     }

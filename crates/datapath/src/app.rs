@@ -1,0 +1,335 @@
+//! An application as the dispatcher sees it: what it may do, what it has done, and why it must go.
+//!
+//! Everything that it says passes through here and is checked: see [`egress`] for what it may send.
+//! What it does wrong costs itself only: lies end its attachment, packets that it may not send are dropped and
+//! counted, and an application that goes on with that is looked at less often.
+
+mod egress;
+mod guest;
+
+use std::fmt;
+
+use base::{FrameMeta, NO_FRAGMENT, Nanos};
+use shm::app::{AppLane, AppServer, Delivery, FromApp, Packet};
+use shm::{Frame, FramePool, Lie};
+
+pub use egress::{Egress, HostAddress};
+pub(crate) use guest::Guest;
+pub use guest::NewApp;
+
+use crate::counters::{CounterWriter, DispatchEvent};
+use crate::message::FromWorker;
+use crate::rate_limit::RateLimit;
+
+/// Packets that it may not send, at most so many a second: each costs the dispatcher some 100 ns,
+/// and beyond this it waits for its next turn.
+const OFFENCES_PER_SECOND: u32 = 16_000;
+const OFFENCES_AT_ONCE: u32 = 64;
+
+/// Wake-ups that pass at once.
+const WAKES_AT_ONCE: u32 = 64;
+
+/// Messages that one call takes at most before somebody else's turn.
+const MESSAGES_AT_ONCE: usize = 64;
+
+/// Names one attachment of one application; never used again for another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AppId {
+    /// Position in the dispatcher's table; zero is the dispatcher's own workers.
+    pub(crate) index: u16,
+    /// Which use of that position.
+    pub(crate) turn: u32,
+}
+
+impl AppId {
+    /// The dispatcher's own workers.
+    pub const OWN: Self = Self { index: 0, turn: 0 };
+
+    /// The id as one number, for people and logs.
+    pub const fn number(self) -> u64 {
+        (self.turn as u64) << 16 | self.index as u64
+    }
+}
+
+impl fmt::Display for AppId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.number())
+    }
+}
+
+/// What an application may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AppLimits {
+    /// Packets that it may send in a second; 0: any number.
+    pub packets_per_s: u32,
+    /// Times that its workers are woken in a second; 0: any number. Beyond it, wake-ups come late.
+    pub wakes_per_s: u32,
+    /// It is detached when a worker has left a packet in its ring for this long.
+    pub stall: Nanos,
+}
+
+/// Why an application is detached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DetachReason {
+    /// It asked for it.
+    Left,
+    /// Its process ended.
+    Died,
+    /// It wrote into shared memory what no honest program writes.
+    Lied(Lie),
+    /// It left its packets alone for too long: stopped, or stuck.
+    Stalled,
+    /// An operator has thrown it out.
+    Operator,
+    /// The daemon ends.
+    DaemonEnds,
+}
+
+impl DetachReason {
+    /// The name under which it is counted and shown.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Left => "left",
+            Self::Died => "died",
+            Self::Lied(_) => "lied",
+            Self::Stalled => "stalled",
+            Self::Operator => "operator",
+            Self::DaemonEnds => "daemon_ends",
+        }
+    }
+
+    /// The number that the application finds in its own memory; never zero.
+    pub const fn code(self) -> u32 {
+        match self {
+            Self::Left => 1,
+            Self::Died => 2,
+            Self::Lied(_) => 3,
+            Self::Stalled => 4,
+            Self::Operator => 5,
+            Self::DaemonEnds => 6,
+        }
+    }
+}
+
+impl fmt::Display for DetachReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Left => f.write_str("it left"),
+            Self::Died => f.write_str("its process ended"),
+            Self::Lied(lie) => write!(f, "it broke the rules of the shared memory: {lie}"),
+            Self::Stalled => f.write_str("it left packets in its rings for too long"),
+            Self::Operator => f.write_str("an operator detached it"),
+            Self::DaemonEnds => f.write_str("the daemon ends"),
+        }
+    }
+}
+
+/// The dispatcher's side of one application's memory, with its limits.
+#[derive(Debug)]
+pub(crate) struct AppSide {
+    server: AppServer,
+    egress: Egress,
+    stall: Nanos,
+    sends: RateLimit,
+    wakes: RateLimit,
+    offences: RateLimit,
+    fault: Option<DetachReason>,
+    /// Since when it has had every buffer, as far as somebody wanted one.
+    starved_since: Option<Nanos>,
+    /// A wake-up that was too many waits for its time.
+    pub(crate) wake_owed: bool,
+}
+
+/// What a look at a worker's ring gave.
+#[derive(Debug)]
+pub(crate) enum Taken {
+    /// A message for the steering or the ports.
+    Message(FromWorker),
+    /// Messages that needed no more than that; how many.
+    Handled(usize),
+    /// Nothing.
+    Nothing,
+}
+
+impl AppSide {
+    pub(crate) fn new(server: AppServer, egress: Egress, limits: &AppLimits) -> Self {
+        Self {
+            server,
+            egress,
+            stall: limits.stall,
+            // A burst of a hundredth of a second passes at once.
+            sends: RateLimit::new(limits.packets_per_s, (limits.packets_per_s / 100).max(64)),
+            wakes: RateLimit::new(limits.wakes_per_s, WAKES_AT_ONCE),
+            offences: RateLimit::new(OFFENCES_PER_SECOND, OFFENCES_AT_ONCE),
+            fault: None,
+            starved_since: None,
+            wake_owed: false,
+        }
+    }
+
+    /// Its memory.
+    pub(crate) fn server(&self) -> &AppServer {
+        &self.server
+    }
+
+    /// Whether a buffer is here for one more packet.
+    pub(crate) fn has_buffer(&self) -> bool {
+        self.server.held() < self.server.sizes().receive_chunks as usize
+    }
+
+    /// Why it must be detached, if it must.
+    pub(crate) fn fault(&self) -> Option<DetachReason> {
+        self.fault
+    }
+
+    /// The first fault is the one that is told.
+    pub(crate) fn lied(&mut self, lie: Lie) {
+        self.fault.get_or_insert(DetachReason::Lied(lie));
+    }
+
+    /// Gives a packet to a worker. The event is why it cannot be.
+    #[inline]
+    pub(crate) fn deliver(
+        &mut self,
+        lane: &mut AppLane,
+        frame: &Frame,
+        now: Nanos,
+    ) -> Result<(), DispatchEvent> {
+        match self.server.deliver(lane, frame) {
+            Ok(Delivery::Staged) => {
+                if frame.meta().vlan_tci != 0
+                    || frame.meta().l3_offset > wire::ethernet::HEADER_BYTES
+                {
+                    self.egress.saw_tag_of(frame);
+                }
+                Ok(())
+            }
+            Ok(Delivery::RingFull) => Err(DispatchEvent::RingFull),
+            Ok(Delivery::NoBuffer) => {
+                let since = *self.starved_since.get_or_insert(now);
+                if now.since(since) >= self.stall {
+                    self.fault.get_or_insert(DetachReason::Stalled);
+                }
+                Err(DispatchEvent::AppNoBuffer)
+            }
+            Ok(Delivery::TooLong) => Err(DispatchEvent::AppTooLong),
+            Err(lie) => {
+                self.lied(lie);
+                Err(DispatchEvent::AppFault)
+            }
+        }
+    }
+
+    /// Takes what a worker says, up to the first message that others must see.
+    pub(crate) fn take(
+        &mut self,
+        lane: &mut AppLane,
+        pool: &mut FramePool,
+        counters: &mut CounterWriter,
+        now: Nanos,
+    ) -> Taken {
+        let mut handled = 0;
+        while handled < MESSAGES_AT_ONCE && self.fault.is_none() {
+            if !self.offences.allows(now) || !self.sends.allows(now) {
+                counters.add(DispatchEvent::AppHeldBack, 1);
+                break;
+            }
+            // An answer needs a frame of ours; without one it waits where it is.
+            let Some(mut frame) = pool.take() else { break };
+            let message = match self.server.collect(lane) {
+                Ok(message) => message,
+                Err(lie) => {
+                    self.lied(lie);
+                    None
+                }
+            };
+            let Some(message) = message else {
+                pool.give(frame);
+                break;
+            };
+            handled += 1;
+            match message {
+                FromApp::Passed(ticket) => {
+                    pool.give(frame);
+                    return Taken::Message(FromWorker::Passed(ticket));
+                }
+                FromApp::Retired => {
+                    pool.give(frame);
+                    return Taken::Message(FromWorker::Retired);
+                }
+                FromApp::Packet(packet) => {
+                    self.starved_since = None;
+                    if !packet.0.meta.transmit {
+                        counters.add(DispatchEvent::Consumed, 1);
+                        pool.give(frame);
+                        continue;
+                    }
+                    match self.admit(&packet, &mut frame, now) {
+                        Ok(()) => return Taken::Message(FromWorker::Packet(frame)),
+                        Err(event) => {
+                            counters.add(event, 1);
+                            pool.give(frame);
+                        }
+                    }
+                }
+            }
+        }
+        if handled == 0 { Taken::Nothing } else { Taken::Handled(handled) }
+    }
+
+    /// Copies a packet into `frame` and looks whether the application may send it: the copy is
+    /// what was checked and what leaves.
+    fn admit(
+        &mut self,
+        packet: &Packet,
+        frame: &mut Frame,
+        now: Nanos,
+    ) -> Result<(), DispatchEvent> {
+        let asked = packet.0.meta;
+        let checked = if self.server.copy_out(packet, frame) {
+            // Nothing else that it wrote into the descriptor is believed.
+            *frame.meta_mut() = FrameMeta {
+                port: asked.port,
+                vlan_tci: asked.vlan_tci,
+                tx_checksum: asked.tx_checksum,
+                tx_checksum_start: asked.tx_checksum_start,
+                tx_checksum_offset: asked.tx_checksum_offset,
+                next_fragment: NO_FRAGMENT,
+                transmit: true,
+                ..FrameMeta::UNKNOWN
+            };
+            self.egress.check(frame)
+        } else {
+            Err(DispatchEvent::AppTooLong)
+        };
+        match checked {
+            Ok(()) => {
+                self.sends.take(now);
+                Ok(())
+            }
+            Err(event) => {
+                self.offences.take(now);
+                Err(event)
+            }
+        }
+    }
+
+    /// Whether a sleeping worker may be woken now.
+    pub(crate) fn may_wake(&mut self, now: Nanos) -> bool {
+        let may = self.wakes.take(now);
+        self.wake_owed |= !may;
+        may
+    }
+
+    /// When a wake-up that waits for its time, or messages that were left, are due.
+    pub(crate) fn next_deadline(&self) -> Nanos {
+        if self.wake_owed { self.wakes.next() } else { Nanos::FAR_FUTURE }
+    }
+
+    /// A worker has left its oldest packet alone for `delay`.
+    pub(crate) fn waited(&mut self, delay: Nanos) {
+        if delay >= self.stall {
+            self.fault.get_or_insert(DetachReason::Stalled);
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! What an application may send: from its own addresses and ports, by our own link address.
+//!
+//! Checked on a copy that the application cannot change any more. A VLAN tag is allowed when a packet with
+//! that tag was delivered to it; two tags are not.
+
+use std::net::IpAddr;
+
+use shm::Frame;
+use wire::{Outcome, Protocol, ethernet, vlan};
+
+use crate::counters::DispatchEvent;
+use crate::listeners::Listener;
+
+/// An address of the host, for applications that listen on all of them.
+pub type HostAddress = IpAddr;
+
+/// Bits of a tag that name the VLAN (IEEE 802.1Q).
+const VLAN_ID: u16 = 0x0fff;
+
+/// The rules for one application.
+#[derive(Clone, Debug)]
+pub struct Egress {
+    listeners: Vec<Listener>,
+    /// By port: the source link address.
+    macs: Vec<[u8; 6]>,
+    /// What "every address" stands for; empty: nobody knows, so any.
+    host: Vec<HostAddress>,
+    /// Bit n: packets of VLAN n were delivered to it.
+    vlans: [u64; 64],
+}
+
+impl Egress {
+    /// What follows from what it registered: `macs` by port, `host` what an unspecified address
+    /// of a listener stands for (empty: any).
+    pub fn new(listeners: Vec<Listener>, macs: Vec<[u8; 6]>, host: Vec<HostAddress>) -> Self {
+        Self { listeners, macs, host, vlans: [0; 64] }
+    }
+
+    /// A packet is being delivered: answers may carry its tag.
+    pub(crate) fn saw_tag_of(&mut self, frame: &Frame) {
+        let tci = match frame.meta().vlan_tci {
+            0 => vlan::outer_tci(frame.bytes()).unwrap_or(0),
+            tci => tci,
+        };
+        let id = usize::from(tci & VLAN_ID);
+        self.vlans[id / 64] |= 1 << (id % 64);
+    }
+
+    fn may_tag(&self, tci: u16) -> bool {
+        let id = usize::from(tci & VLAN_ID);
+        tci == 0 || self.vlans[id / 64] >> (id % 64) & 1 == 1
+    }
+
+    /// Whether the packet may leave.
+    ///
+    /// # Errors
+    /// Under which name it is dropped.
+    #[inline]
+    pub(crate) fn check(&self, frame: &Frame) -> Result<(), DispatchEvent> {
+        let bytes = frame.bytes();
+        let Outcome::Flow(flow) = wire::classify(bytes) else {
+            return Err(DispatchEvent::AppNotAFlow);
+        };
+        let mac = self.macs.get(usize::from(frame.meta().port.0));
+        let from_us = mac.is_some() && ethernet::source(bytes).as_ref() == mac;
+        if !from_us || !self.owns(flow.key.protocol(), flow.key.source()) {
+            return Err(DispatchEvent::Spoofed);
+        }
+        let tags_inside = (flow.l3_offset - ethernet::HEADER_BYTES) / vlan::TAG_BYTES;
+        let tag = match (tags_inside, frame.meta().vlan_tci) {
+            (0, tci) => tci,
+            (1, 0) => vlan::outer_tci(bytes).unwrap_or(u16::MAX),
+            _ => return Err(DispatchEvent::Spoofed),
+        };
+        if self.may_tag(tag) { Ok(()) } else { Err(DispatchEvent::Spoofed) }
+    }
+
+    fn owns(&self, protocol: Protocol, source: std::net::SocketAddr) -> bool {
+        self.listeners.iter().any(|listener| {
+            let address = listener.address.ip();
+            let port = listener.address.port();
+            let anywhere = address.is_unspecified()
+                && address.is_ipv4() == source.is_ipv4()
+                && (self.host.is_empty() || self.host.contains(&source.ip()));
+            listener.protocol == protocol
+                && (port == source.port() || port == 0)
+                && (address == source.ip() || anywhere)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,62 @@
+//! One attached application in the dispatcher: its own table, policy, workers and counters.
+
+use base::WorkerId;
+use policy::Control;
+use shm::FramePool;
+use shm::app::{AppLane, AppServer};
+
+use crate::app::{AppId, AppLimits, AppSide, DetachReason, Egress};
+use crate::counters::CounterWriter;
+use crate::ground::Ground;
+use crate::lane::Wake;
+use crate::listeners::Listener;
+use crate::steering::{FlowId, Steering, SteeringConfig};
+
+/// Everything that an attachment needs, made before the dispatcher hears of it.
+pub struct NewApp {
+    /// Its memory.
+    pub server: AppServer,
+    /// A lane and a way to wake it for each of its workers.
+    pub workers: Vec<(AppLane, Wake)>,
+    /// What it listens on.
+    pub listeners: Vec<Listener>,
+    /// What it may send.
+    pub egress: Egress,
+    /// What it may use.
+    pub limits: AppLimits,
+    /// Its table and hand-overs: `migrate.slots + workers_max` must be the hand-overs of its memory.
+    pub steering: SteeringConfig,
+}
+
+/// An attached application.
+pub(crate) struct Guest {
+    pub(crate) id: AppId,
+    pub(crate) steering: Steering,
+    pub(crate) counters: CounterWriter,
+}
+
+impl Guest {
+    /// A table of its own, steered by `control`, and a lane for each of its workers.
+    pub(crate) fn new(
+        id: AppId,
+        new: NewApp,
+        flow_id: FlowId,
+        control: impl FnOnce(usize) -> Control,
+    ) -> Result<Self, policy::GroupCountError> {
+        let NewApp { server, workers, listeners: _, egress, limits, steering } = new;
+        let side = AppSide::new(server, egress, &limits);
+        let mut steering = Steering::for_app(steering, flow_id, control, side)?;
+        for ((lane, wake), worker) in workers.into_iter().zip(0..) {
+            steering.add_app_worker(WorkerId(worker), lane, wake);
+        }
+        Ok(Self { id, steering, counters: CounterWriter::new() })
+    }
+
+    /// The end of the attachment: it is told, and what was held for it goes home.
+    pub(crate) fn close(mut self, reason: DetachReason, pool: &mut FramePool, now: base::Nanos) {
+        if let Some(side) = self.steering.app() {
+            side.server().detach(reason.code());
+        }
+        self.steering.close(&mut Ground { pool, counters: &mut self.counters, now });
+    }
+}

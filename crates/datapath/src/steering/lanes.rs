@@ -1,0 +1,196 @@
+//! The workers of one steering: who is there, what they are shown, what they say.
+
+use base::{Nanos, WorkerId};
+use shm::Lie;
+use shm::app::AppLane;
+use sys::trace;
+
+use super::Steering;
+use crate::app::{AppSide, Taken};
+use crate::counters::DispatchEvent;
+use crate::ground::Ground;
+use crate::lane::{Lane, LaneEnds, LaneState, Wake};
+use crate::message::{FromWorker, ToWorker};
+
+impl Steering {
+    /// The workers that are there, by ascending id.
+    pub fn workers(&self) -> impl Iterator<Item = (WorkerId, LaneState, usize)> {
+        self.lanes.iter().flatten().map(|lane| (lane.id(), lane.state, lane.queued()))
+    }
+
+    /// The counters of a worker.
+    pub fn worker_counters(&self, worker: WorkerId) -> Option<&crate::counters::CounterReader> {
+        self.lanes.get(worker.index())?.as_ref().map(Lane::counters)
+    }
+
+    /// A worker id that is free, if any.
+    pub fn free_worker_id(&self) -> Option<WorkerId> {
+        self.lanes.iter().position(Option::is_none).map(|index| WorkerId(index as u16))
+    }
+
+    /// A worker has come. Its id must be free.
+    pub fn add_worker(&mut self, worker: WorkerId, ends: LaneEnds) {
+        self.admit_lane(Lane::new(worker, ends));
+    }
+
+    /// A worker of the application has come. Its id must be free.
+    pub(crate) fn add_app_worker(&mut self, worker: WorkerId, lane: AppLane, wake: Wake) {
+        self.admit_lane(Lane::of_app(worker, lane, wake));
+    }
+
+    fn admit_lane(&mut self, new: Lane) {
+        let worker = new.id();
+        let lane = &mut self.lanes[worker.index()];
+        assert!(lane.is_none(), "worker {worker} is there already");
+        *lane = Some(new);
+        trace::worker_added(worker.0);
+        self.workers_changed();
+    }
+
+    /// The worker is to leave: its groups move first. False when it is not there or leaving.
+    pub fn remove_worker(&mut self, worker: WorkerId) -> bool {
+        match self.lanes.get_mut(worker.index()) {
+            Some(Some(lane)) if lane.state == LaneState::Active => lane.state = LaneState::Leaving,
+            _ => return false,
+        }
+        self.workers_changed();
+        true
+    }
+
+    /// A leaving worker that still owns groups may stay after all. False when it may not.
+    pub fn keep_worker(&mut self, worker: WorkerId) -> bool {
+        match self.lanes.get_mut(worker.index()) {
+            Some(Some(lane)) if lane.state == LaneState::Leaving => lane.state = LaneState::Active,
+            _ => return false,
+        }
+        self.workers_changed();
+        true
+    }
+
+    pub(super) fn workers_changed(&mut self) {
+        let lanes = self.lanes.iter().flatten();
+        let active = lanes.filter(|lane| lane.state == LaneState::Active);
+        let active: Vec<WorkerId> = active.map(Lane::id).collect();
+        self.control.set_workers(&active);
+    }
+
+    /// Shows the workers what was sent, and wakes sleepers.
+    #[inline]
+    pub(crate) fn publish(&mut self, now: Nanos) {
+        for lane in self.lanes.iter_mut().flatten() {
+            lane.publish(&mut self.side, now);
+        }
+    }
+
+    /// Takes up to `budget` messages of the workers and gives packets to `frames`. Starts with
+    /// another worker each time, so that none is always last. Returns how many it took.
+    pub(crate) fn drain(
+        &mut self,
+        ground: &mut Ground<'_>,
+        budget: usize,
+        mut frames: impl FnMut(FromWorker, &mut Ground<'_>),
+    ) -> usize {
+        let mut taken = 0;
+        self.first_lane = (self.first_lane + 1) % self.lanes.len();
+        for turn in 0..self.lanes.len() {
+            let index = (self.first_lane + turn) % self.lanes.len();
+            taken += self.drain_lane(index, ground, budget - taken, &mut frames);
+        }
+        taken
+    }
+
+    /// Takes up to `budget` messages of one worker.
+    pub(crate) fn drain_lane(
+        &mut self,
+        index: usize,
+        ground: &mut Ground<'_>,
+        budget: usize,
+        frames: &mut impl FnMut(FromWorker, &mut Ground<'_>),
+    ) -> usize {
+        let mut taken = 0;
+        while taken < budget {
+            let Some(lane) = &mut self.lanes[index] else {
+                return taken;
+            };
+            let message = match lane.take(&mut self.side, ground) {
+                Taken::Message(message) => message,
+                Taken::Handled(messages) => {
+                    taken += messages;
+                    continue;
+                }
+                Taken::Nothing => break,
+            };
+            taken += 1;
+            match message {
+                FromWorker::Passed(ticket) => self.passed(ticket, ground),
+                FromWorker::Retired if lane.state != LaneState::Retiring => {
+                    // Only an application says what it was not asked.
+                    if let Some(side) = &mut self.side {
+                        side.lied(Lie::Message);
+                    }
+                    return taken;
+                }
+                FromWorker::Retired => {
+                    self.lanes[index] = None;
+                    self.retired.push(WorkerId(index as u16));
+                    trace::worker_retired(index as u16);
+                }
+                packet => frames(packet, ground),
+            }
+        }
+        if let Some(lane) = &mut self.lanes[index] {
+            lane.release_messages();
+        }
+        taken
+    }
+
+    /// Workers that have ended as asked since the last call. Ask before an id is used again.
+    pub fn take_retired(&mut self) -> Vec<WorkerId> {
+        std::mem::take(&mut self.retired)
+    }
+
+    /// Whether a worker has something to say.
+    pub(crate) fn has_messages(&self) -> bool {
+        self.lanes.iter().flatten().any(Lane::has_messages)
+    }
+
+    /// The application whose workers these are.
+    pub(crate) fn app(&self) -> Option<&AppSide> {
+        self.side.as_ref()
+    }
+
+    /// Tells every worker what it gained, if that is still to be told; false when a ring is full.
+    pub(super) fn attaches_paid(&mut self) -> bool {
+        self.lanes.iter_mut().flatten().all(|lane| lane.pay_attach(&mut self.side))
+    }
+
+    /// Wakes workers whose wake-up was put off, as far as that is within the limit now.
+    pub(super) fn pay_wakes(&mut self, ground: &mut Ground<'_>) {
+        if !self.side.as_ref().is_some_and(|side| side.wake_owed) {
+            return;
+        }
+        let mut owed = false;
+        for lane in self.lanes.iter_mut().flatten() {
+            owed |= lane.pay_wake(&mut self.side, ground.now);
+        }
+        ground.counters.add(DispatchEvent::WakesDeferred, 1);
+        if let Some(side) = &mut self.side {
+            side.wake_owed = owed;
+        }
+    }
+
+    pub(super) fn retire_drained(&mut self, now: Nanos) {
+        if !self.migrate.is_quiet() || !self.evacuation.is_empty() {
+            return;
+        }
+        for lane in self.lanes.iter_mut().flatten() {
+            if lane.state == LaneState::Leaving
+                && self.control.is_drained(lane.id())
+                && lane.control(ToWorker::Retire, &mut self.side)
+            {
+                lane.state = LaneState::Retiring;
+                lane.publish(&mut self.side, now);
+            }
+        }
+    }
+}
