@@ -45,6 +45,7 @@ pub(crate) const CRATES: &[CrateRule] = &[
     row("config", &["base"], Pure, Forbidden),
     row("shm", &["base"], Worldly, Home),
     row("sys", &["base"], Worldly, Home),
+    row("attach", &["base", "sys"], Worldly, Forbidden),
     row("port", &["base", "shm", "sys"], Worldly, Home),
     row("datapath", &["base", "wire", "policy", "shm", "port", "sys", "admin"], Worldly, Forbidden),
     row("testbed", &["base", "sys"], Worldly, Forbidden),

@@ -38,6 +38,8 @@ pub(crate) enum Command {
     Flows(command::flows::Flows),
     Steer(command::steer::Steer),
     Workers(command::workers::Workers),
+    Apps(command::apps::Apps),
+    Explain(command::explain::Explain),
     Load(command::load::Load),
     Wire(command::wire::Wire),
     Bench(command::bench::Bench),
@@ -58,6 +60,14 @@ pub(crate) struct Admin {
         global = true
     )]
     pub(crate) socket: PathBuf,
+}
+
+/// Whose workers are meant.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct About {
+    /// An attached application, by name or number; without it, the daemon's own workers.
+    #[arg(long, value_name = "APP", global = true)]
+    pub(crate) app: Option<String>,
 }
 
 /// The socket of a daemon whose configuration names none.

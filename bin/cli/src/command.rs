@@ -1,9 +1,11 @@
 //! The commands, one file each.
 
+pub(crate) mod apps;
 pub(crate) mod bench;
 pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod down;
+pub(crate) mod explain;
 pub(crate) mod flows;
 pub(crate) mod load;
 pub(crate) mod man;
@@ -27,6 +29,8 @@ pub(crate) fn run(command: &Command, json: bool) -> Result<(), Failure> {
         Command::Flows(flows) => flows.run(json),
         Command::Steer(steer) => steer.run(json),
         Command::Workers(workers) => workers.run(json),
+        Command::Apps(apps) => apps.run(json),
+        Command::Explain(explain) => explain.run(json),
         Command::Wire(wire) => wire.run(json),
         Command::Load(load) => load.run(json),
         Command::Bench(bench) => bench.run(json),

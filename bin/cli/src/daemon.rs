@@ -16,12 +16,19 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug)]
 pub(crate) struct Daemon {
     socket: PathBuf,
+    /// The application that questions are about; `None`: the daemon's own workers.
+    app: Option<String>,
 }
 
 impl Daemon {
     /// The daemon that listens at `socket`; nothing is asked yet.
     pub(crate) fn at(socket: impl Into<PathBuf>) -> Self {
-        Self { socket: socket.into() }
+        Self { socket: socket.into(), app: None }
+    }
+
+    /// The same, to be asked about one of its applications.
+    pub(crate) fn about(self, app: Option<&str>) -> Self {
+        Self { app: app.map(str::to_owned), ..self }
     }
 
     /// Asks, and returns what is not an error.
@@ -30,7 +37,8 @@ impl Daemon {
         let broken = |error: io::Error| self.broken(&error);
         stream.set_read_timeout(Some(PATIENCE)).map_err(broken)?;
         stream.set_write_timeout(Some(PATIENCE)).map_err(broken)?;
-        let line = admin::encode(&Request::new(command)).map_err(Failure::new)?;
+        let request = Request { app: self.app.clone(), ..Request::new(command) };
+        let line = admin::encode(&request).map_err(Failure::new)?;
         stream.write_all(line.as_bytes()).map_err(broken)?;
         let mut answer = String::new();
         // Whoever sits at the socket is not trusted with our memory.
@@ -73,6 +81,9 @@ impl Daemon {
             ReplyBody::Stats { .. } => "stats",
             ReplyBody::Flows { .. } => "flows",
             ReplyBody::Steer(_) => "steer",
+            ReplyBody::Sample(_) => "sample",
+            ReplyBody::Apps { .. } => "apps",
+            ReplyBody::Explain { .. } => "explain",
             ReplyBody::Table { .. } => "table",
         };
         self.bad_answer(format!("it answered another question (with {kind:?})"))

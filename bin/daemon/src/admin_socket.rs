@@ -15,8 +15,10 @@ use std::time::Duration;
 
 use admin::{Command, LINE_BYTES_MAX, Reply, ReplyBody, Request};
 use base::WorkerId;
+use datapath::{AppId, DetachReason};
 use policy::{Entry, table_text};
 
+use crate::apps::Arrival;
 use crate::failure::Failure;
 use crate::staff::Alarm;
 
@@ -34,27 +36,53 @@ pub(crate) struct Ask {
 
 /// What the loop is asked.
 pub(crate) enum Question {
-    /// A command as it came.
-    Command(Command),
-    /// A table that was read already.
-    Load(Vec<Entry>),
+    /// A request as it came, checked.
+    Request(Request),
+    /// Who is active among somebody's workers.
+    Workers(Option<String>),
+    /// A table that was read already, and whose it is to be.
+    Load(Option<String>, Vec<Entry>),
+    /// An application wants to come in.
+    Attach(Box<Arrival>),
+    /// An application has gone.
+    Leave(AppId, DetachReason),
+    /// Nothing any more: the answer is on its way.
+    Answered,
 }
 
 enum Answer {
-    Body(ReplyBody),
+    Body(Box<ReplyBody>),
     Table(Vec<Entry>),
+    Workers(Result<Vec<WorkerId>, String>),
+    Attached(Result<AppId, String>),
+    Left,
 }
 
 impl Ask {
     /// Answers it.
     pub(crate) fn reply(self, body: ReplyBody) {
         // A client that has gone needs no answer.
-        let _ = self.answer.try_send(Answer::Body(body));
+        let _ = self.answer.try_send(Answer::Body(Box::new(body)));
     }
 
     /// Answers it with a table, to be printed outside the loop.
     pub(crate) fn table(self, entries: Vec<Entry>) {
         let _ = self.answer.try_send(Answer::Table(entries));
+    }
+
+    /// Answers who is active.
+    pub(crate) fn workers(self, active: Result<Vec<WorkerId>, String>) {
+        let _ = self.answer.try_send(Answer::Workers(active));
+    }
+
+    /// Answers an application's wish to come in.
+    pub(crate) fn attached(self, attached: Result<AppId, String>) {
+        let _ = self.answer.try_send(Answer::Attached(attached));
+    }
+
+    /// Says that an application is gone.
+    pub(crate) fn left(self) {
+        let _ = self.answer.try_send(Answer::Left);
     }
 }
 
@@ -71,16 +99,38 @@ impl Asks {
     }
 
     fn ask(&self, question: Question) -> ReplyBody {
+        match self.question(question) {
+            Ok(Answer::Body(body)) => *body,
+            Ok(Answer::Table(entries)) => ReplyBody::Table { table: table_text::export(&entries) },
+            Ok(Answer::Workers(_) | Answer::Attached(_) | Answer::Left) => {
+                error("not answered this way")
+            }
+            Err(why) => error(why),
+        }
+    }
+
+    /// Lets an application in.
+    pub(crate) fn attach(&self, arrival: Arrival) -> Result<AppId, String> {
+        match self.question(Question::Attach(Box::new(arrival))) {
+            Ok(Answer::Attached(attached)) => attached,
+            Ok(_) => Err("not answered this way".to_owned()),
+            Err(why) => Err(why.to_owned()),
+        }
+    }
+
+    /// Sees an application out. When this returns, its place is free.
+    pub(crate) fn leave(&self, app: AppId, reason: DetachReason) {
+        // One that the loop has detached itself meanwhile is gone all the same.
+        let _ = self.question(Question::Leave(app, reason));
+    }
+
+    fn question(&self, question: Question) -> Result<Answer, &'static str> {
         let (answer, answered) = sync_channel(1);
         if self.sender.send(Ask { question, answer }).is_err() {
-            return error("the daemon is ending");
+            return Err("the daemon is ending");
         }
         self.alarm.ring();
-        match answered.recv_timeout(ANSWER_MAX) {
-            Ok(Answer::Body(body)) => body,
-            Ok(Answer::Table(entries)) => ReplyBody::Table { table: table_text::export(&entries) },
-            Err(_) => error("the daemon did not answer within 5 seconds"),
-        }
+        answered.recv_timeout(ANSWER_MAX).map_err(|_| "the daemon did not answer within 5 seconds")
     }
 }
 
@@ -179,31 +229,28 @@ fn answer(line: &str, asks: &Asks) -> ReplyBody {
         Ok(request) => request,
         Err(wrong) => return error(&wrong.to_string()),
     };
-    if request.v != admin::VERSION {
-        return error(&format!(
-            "version {} of the admin protocol is not spoken here; this daemon speaks {}",
-            request.v,
-            admin::VERSION
-        ));
+    if let Err(wrong) = request.check() {
+        return error(&wrong.to_string());
     }
     match request.command {
         Command::SteerLoad { table } => match table_text::import(&table) {
-            Ok(entries) => load(entries, asks),
+            Ok(entries) => load(entries, request.app, asks),
             Err(wrong) => error(&wrong.to_string()),
         },
-        command => asks.ask(Question::Command(command)),
+        _ => asks.ask(Question::Request(request)),
     }
 }
 
 /// A table of a million owners is looked through here, not in the loop.
-fn load(owners: Vec<Entry>, asks: &Asks) -> ReplyBody {
-    let ReplyBody::Status(status) = asks.ask(Question::Command(Command::Status)) else {
-        return error("the daemon did not say which workers it has");
+fn load(owners: Vec<Entry>, app: Option<String>, asks: &Asks) -> ReplyBody {
+    let active = match asks.question(Question::Workers(app.clone())) {
+        Ok(Answer::Workers(Ok(active))) => active,
+        Ok(Answer::Workers(Err(why))) => return error(&why),
+        Ok(_) => return error("not answered this way"),
+        Err(why) => return error(why),
     };
-    let active = status.workers.iter().filter(|worker| worker.state == "active");
-    let active: Vec<WorkerId> = active.map(|worker| WorkerId(worker.id)).collect();
     match policy::check_owners(&owners, &active) {
-        Ok(()) => asks.ask(Question::Load(owners)),
+        Ok(()) => asks.ask(Question::Load(app, owners)),
         Err(refused) => error(&refused.to_string()),
     }
 }

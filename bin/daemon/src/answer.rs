@@ -1,70 +1,108 @@
 //! What an operator can ask, and how the loop answers.
 
-use admin::{
-    Command, Counter, FlowRow, PortStatus, ReplyBody, Status, SteerStatus, Target, ThreadCounters,
-    WorkerStatus,
-};
-use base::{FlowGroup, Nanos, WorkerId};
-use datapath::LaneState;
-use datapath::counters::WorkerEvent;
+use admin::{Command, ReplyBody, Request, Target};
+use base::{FlowGroup, FlowHash, Nanos, WorkerId};
+use datapath::{AppId, DetachReason, Steering};
 use policy::steer::{self, SteerConfig};
-use port::{AnyPort, Port};
 use wire::FlowKey;
 
 use crate::admin_socket::{Ask, Question, error};
+use crate::status::steer_status;
 use crate::turn::{Export, Host};
-
-/// Flows that one answer lists, at most.
-const FLOWS_MAX: u32 = 1024;
 
 impl Host {
     pub(crate) fn answer(&mut self, mut ask: Ask, now: Nanos) {
-        let body = match &mut ask.question {
-            Question::Load(owners) => {
-                let owners = std::mem::take(owners);
-                let (control, live) = self.dispatcher.steering_mut().control_mut();
+        let body = match std::mem::replace(&mut ask.question, Question::Answered) {
+            Question::Load(app, owners) => self.with(app.as_deref(), |steering, _| {
+                let (control, live) = steering.control_mut();
                 done(control.load(owners, live))
+            }),
+            Question::Workers(app) => {
+                let id = self.app_named(app.as_deref());
+                let active = id.and_then(|id| {
+                    let steering = self.dispatcher.steering_of(id).ok_or("it has just gone")?;
+                    Ok(steering.control().workers().active().to_vec())
+                });
+                return ask.workers(active);
             }
-            Question::Command(Command::SteerExport) => {
-                let groups = self.dispatcher.steering().table().groups() as usize;
-                self.exports.push(Export { entries: Vec::with_capacity(groups), ask });
-                return;
+            question @ (Question::Attach(_) | Question::Leave(..) | Question::Answered) => {
+                ask.question = question;
+                return self.app_asks(ask, now);
             }
-            Question::Command(command) => {
-                let command = command.clone();
-                self.command(&command, now)
+            Question::Request(Request { app, command: Command::SteerExport, .. }) => {
+                match self.app_named(app.as_deref()) {
+                    Ok(app) => {
+                        self.exports.push(Export { app, entries: Vec::new(), ask });
+                        return;
+                    }
+                    Err(why) => error(&why),
+                }
+            }
+            Question::Request(Request { app, command, .. }) => {
+                match self.app_named(app.as_deref()) {
+                    Ok(app) => self.command(app, command, now),
+                    Err(why) => self.departed(app.as_deref(), &command).unwrap_or(error(&why)),
+                }
             }
         };
         ask.reply(body);
     }
 
-    fn command(&mut self, command: &Command, now: Nanos) -> ReplyBody {
+    /// The application of that name or number; without one, the own workers.
+    fn app_named(&self, app: Option<&str>) -> Result<AppId, String> {
+        app.map_or(Ok(AppId::OWN), |text| self.guests.find(text).map(|guest| guest.id))
+    }
+
+    /// Does something with the table and the flow hash of an application.
+    fn with(
+        &mut self,
+        app: Option<&str>,
+        work: impl FnOnce(&mut Steering, AppId) -> ReplyBody,
+    ) -> ReplyBody {
+        match self.app_named(app) {
+            Ok(app) => match self.dispatcher.steering_of_mut(app) {
+                Some(steering) => work(steering, app),
+                None => error("it has just gone"),
+            },
+            Err(why) => error(&why),
+        }
+    }
+
+    fn command(&mut self, app: AppId, command: Command, now: Nanos) -> ReplyBody {
+        let Some(steering) = self.dispatcher.steering_of_mut(app) else {
+            return error("it has just gone");
+        };
         match command {
             Command::Status => ReplyBody::Status(self.status(now)),
             Command::Stats => ReplyBody::Stats { threads: self.stats() },
-            Command::Flows { count } => ReplyBody::Flows { flows: self.flows(*count) },
-            Command::SteerShow => ReplyBody::Steer(self.steer_status()),
-            Command::SteerSet { policy } => self.steer_set(policy),
-            Command::SteerPin { target, worker } => self.pin(target, WorkerId(*worker)),
-            Command::SteerUnpin { target } => self.unpin(target),
-            Command::Workers { count } => self.workers(*count),
+            Command::Flows { count } => ReplyBody::Flows { flows: self.flows(app, count) },
+            Command::SteerShow => ReplyBody::Steer(steer_status(steering)),
+            Command::SteerSet { policy } => steer_set(steering, &policy, self.seed),
+            Command::SteerPin { target, worker } => self.pin(app, &target, WorkerId(worker)),
+            Command::SteerUnpin { target } => self.unpin(app, &target),
+            Command::Workers { count } if app == AppId::OWN => self.workers(count),
+            Command::Workers { .. } => {
+                error("an application has the workers that it has attached with")
+            }
+            Command::Apps => ReplyBody::Apps { apps: self.apps() },
+            Command::Explain => match self.explain(app) {
+                Some(app) => ReplyBody::Explain { app },
+                None => error("it has just gone"),
+            },
+            Command::Detach => {
+                self.see_out(app, DetachReason::Operator, now);
+                ReplyBody::Done
+            }
             Command::Stop => {
                 self.stopping = true;
                 ReplyBody::Done
             }
-            // The admin thread has turned this one into `Question::Load` or an export.
-            Command::SteerLoad { .. } | Command::SteerExport => error("not answered this way"),
-        }
-    }
-
-    fn steer_set(&mut self, name: &str) -> ReplyBody {
-        let groups = self.dispatcher.steering().table().len();
-        match steer::by_name(name, SteerConfig { groups, seed: self.seed }) {
-            Ok(steer) => {
-                self.dispatcher.steering_mut().control_mut().0.set_policy(steer);
-                ReplyBody::Done
-            }
-            Err(unknown) => error(&unknown.to_string()),
+            // The admin thread turns these into other questions.
+            Command::SteerLoad { .. }
+            | Command::SteerExport
+            | Command::Watch { .. }
+            | Command::Plan { .. }
+            | Command::Record { .. } => error("not answered this way"),
         }
     }
 
@@ -79,41 +117,41 @@ impl Host {
         ReplyBody::Done
     }
 
-    fn pin(&mut self, target: &Target, worker: WorkerId) -> ReplyBody {
-        match target {
-            Target::Group(group) => {
-                let groups = self.dispatcher.steering().table().groups();
-                if *group >= groups {
+    fn pin(&mut self, app: AppId, target: &Target, worker: WorkerId) -> ReplyBody {
+        let flow = match self.flow_of(target) {
+            Ok(flow) => flow,
+            Err(wrong) => return error(&wrong),
+        };
+        let Some(steering) = self.dispatcher.steering_of_mut(app) else {
+            return error("it has just gone");
+        };
+        match flow {
+            Aim::Flow(flow, hash) => done(steering.pin_flow(flow.id(), hash, worker)),
+            Aim::Group(group) => {
+                let groups = steering.table().groups();
+                if group.0 >= groups {
                     return error(&format!(
                         "there is no group {group}: there are 0 to {}",
                         groups - 1
                     ));
                 }
-                let (control, live) = self.dispatcher.steering_mut().control_mut();
-                done(control.pin(FlowGroup(*group), worker, live))
+                let (control, live) = steering.control_mut();
+                done(control.pin(group, worker, live))
             }
-            Target::Flow(text) => match text.parse::<FlowKey>() {
-                Ok(flow) => {
-                    let hash = self.dispatcher.hash(&flow);
-                    done(self.dispatcher.steering_mut().pin_flow(flow.id(), hash, worker))
-                }
-                Err(wrong) => error(&wrong.to_string()),
-            },
         }
     }
 
-    fn unpin(&mut self, target: &Target) -> ReplyBody {
-        let was_pinned = match target {
-            Target::Group(group) => {
-                self.dispatcher.steering_mut().control_mut().0.unpin(FlowGroup(*group))
-            }
-            Target::Flow(text) => match text.parse::<FlowKey>() {
-                Ok(flow) => {
-                    let hash = self.dispatcher.hash(&flow);
-                    self.dispatcher.steering_mut().unpin_flow(flow.id(), hash)
-                }
-                Err(wrong) => return error(&wrong.to_string()),
-            },
+    fn unpin(&mut self, app: AppId, target: &Target) -> ReplyBody {
+        let flow = match self.flow_of(target) {
+            Ok(flow) => flow,
+            Err(wrong) => return error(&wrong),
+        };
+        let Some(steering) = self.dispatcher.steering_of_mut(app) else {
+            return error("it has just gone");
+        };
+        let was_pinned = match flow {
+            Aim::Flow(flow, hash) => steering.unpin_flow(flow.id(), hash),
+            Aim::Group(group) => steering.control_mut().0.unpin(group),
         };
         if was_pinned {
             ReplyBody::Done
@@ -122,125 +160,31 @@ impl Host {
         }
     }
 
-    fn status(&self, now: Nanos) -> Status {
-        let pool = self.dispatcher.pool();
-        let lanes = self.config.ports.iter().zip(self.dispatcher.ports());
-        Status {
-            pid: std::process::id(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            uptime_s: now.since(self.started).as_secs_f64(),
-            arrangement: self.config.workers.arrangement.name().to_owned(),
-            job: self.staff.config().job.name().to_owned(),
-            listen: self.config.listen.clone(),
-            ports: lanes
-                .map(|(spec, lane)| port_status(spec, lane.port(), lane.trusts_link()))
-                .collect(),
-            workers: self.worker_status(),
-            policy: self.dispatcher.steering().control().policy().to_owned(),
-            groups: self.dispatcher.steering().table().groups(),
-            frames: pool.config().frames,
-            frames_free: pool.free_count() as u32,
-            numa_node: pool.config().numa_node,
-        }
-    }
-
-    fn worker_status(&self) -> Vec<WorkerStatus> {
-        let steering = self.dispatcher.steering();
-        let row = |(id, state, queued): (WorkerId, LaneState, usize)| WorkerStatus {
-            id: id.0,
-            state: match state {
-                LaneState::Active => "active",
-                LaneState::Leaving => "leaving",
-                LaneState::Retiring => "retiring",
+    fn flow_of(&self, target: &Target) -> Result<Aim, String> {
+        match target {
+            Target::Group(group) => Ok(Aim::Group(FlowGroup(*group))),
+            Target::Flow(text) => {
+                let flow = text.parse::<FlowKey>().map_err(|wrong| wrong.to_string())?;
+                Ok(Aim::Flow(flow, self.dispatcher.hash(&flow)))
             }
-            .to_owned(),
-            cpu: self.staff.config().cpu(id),
-            numa_node: self.staff.config().cpu(id).and_then(sys::numa::of_cpu),
-            groups: steering.control().owned(id),
-            queued: queued as u32,
-            packets: steering
-                .worker_counters(id)
-                .map_or(0, |counters| counters.get(WorkerEvent::Packets)),
-        };
-        steering.workers().map(row).collect()
-    }
-
-    fn stats(&self) -> Vec<ThreadCounters> {
-        let counter = |(name, help, value): (String, &str, u64)| Counter {
-            name,
-            help: help.to_owned(),
-            value,
-        };
-        let steering = self.dispatcher.steering();
-        let mut threads = vec![ThreadCounters {
-            thread: "dispatcher".to_owned(),
-            counters: self.dispatcher.counters().dispatch_events().map(counter).collect(),
-        }];
-        for (id, ..) in steering.workers() {
-            let Some(counters) = steering.worker_counters(id) else { continue };
-            threads.push(ThreadCounters {
-                thread: format!("worker {id}"),
-                counters: counters.worker_events().map(counter).collect(),
-            });
-        }
-        threads
-    }
-
-    fn flows(&self, count: u32) -> Vec<FlowRow> {
-        let table = self.dispatcher.steering().table();
-        let heaviest = self.dispatcher.sampler().heaviest(count.min(FLOWS_MAX) as usize);
-        let row = |flow: datapath::SampledFlow| FlowRow {
-            flow: flow.key.to_string(),
-            hash: flow.hash.0,
-            group: flow.group.0,
-            worker: table.entry(flow.group).owner().map(|worker| worker.0),
-            packets: flow.packets,
-            bytes: flow.bytes,
-        };
-        heaviest.into_iter().map(row).collect()
-    }
-
-    fn steer_status(&self) -> SteerStatus {
-        let steering = self.dispatcher.steering();
-        let control = steering.control();
-        let owned: Vec<(u16, u32)> =
-            steering.workers().map(|(id, ..)| (id.0, control.owned(id))).collect();
-        let owned_all: u32 = owned.iter().map(|(_, groups)| groups).sum();
-        let table = steering.table();
-        let names = steer::NAMES.iter();
-        SteerStatus {
-            policy: control.policy().to_owned(),
-            policies: names.map(|&(name, help)| (name.to_owned(), help.to_owned())).collect(),
-            groups: table.groups(),
-            unowned: (table.groups() + steering.pinned_flows() as u32).saturating_sub(owned_all),
-            epoch: steering.epoch().0,
-            settled: steering.is_settled(),
-            held: steering.held() as u32,
-            owned,
-            pins: control.pins().iter().map(|(group, worker)| (group.0, worker.0)).collect(),
-            pinned_flows: steering.pinned_flows() as u32,
         }
     }
 }
 
-fn port_status(spec: &str, port: &AnyPort, trust_link: bool) -> PortStatus {
-    let capabilities = port.capabilities();
-    let counters = port.counters();
-    PortStatus {
-        port: spec.to_owned(),
-        mode: capabilities.mode.clone(),
-        mtu: capabilities.mtu,
-        trust_link,
-        fault: port.fault().map(|fault| fault.to_string()),
-        counters: counters
-            .each()
-            .into_iter()
-            .map(|(name, value, help)| Counter {
-                name: name.to_owned(),
-                help: help.to_owned(),
-                value,
-            })
-            .collect(),
+/// What is pinned: a group, or a flow with its hash.
+enum Aim {
+    Group(FlowGroup),
+    Flow(FlowKey, FlowHash),
+}
+
+fn steer_set(steering: &mut Steering, name: &str, seed: u64) -> ReplyBody {
+    let groups = steering.table().len();
+    match steer::by_name(name, SteerConfig { groups, seed }) {
+        Ok(steer) => {
+            steering.control_mut().0.set_policy(steer);
+            ReplyBody::Done
+        }
+        Err(unknown) => error(&unknown.to_string()),
     }
 }
 

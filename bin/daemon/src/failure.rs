@@ -38,6 +38,7 @@ macro_rules! said {
 }
 
 said!(
+    crate::apps::RuleError,
     config::ConfigError,
     datapath::listeners::ListenerError,
     policy::GroupCountError,

@@ -1,14 +1,18 @@
 //! `calistod`: the daemon. Threads, clocks, signals and sockets around the data path.
 //!
 //! Read `setup.rs` for what is made at the start, `turn.rs` for the loop, `staff.rs` for the workers'
-//! threads, and `answer.rs` for what an operator can ask.
+//! threads, `apps.rs` and `tenancy.rs` for applications, and `answer.rs` for what an operator can ask.
 #![forbid(unsafe_code)]
 
 mod admin_socket;
 mod answer;
+mod app_status;
+mod apps;
 mod failure;
 mod setup;
 mod staff;
+mod status;
+mod tenancy;
 mod turn;
 mod wait;
 
@@ -19,6 +23,7 @@ use clap::Parser;
 use config::Config;
 
 use crate::failure::Failure;
+use crate::setup::House;
 
 /// Runs the data plane in the foreground until SIGINT, SIGTERM or `calisto down`.
 ///
@@ -57,7 +62,14 @@ fn read(arguments: &Arguments) -> Result<Config, Failure> {
 fn run(config: &Config) -> Result<(), Failure> {
     sys::signal::install_stop_handler()?;
     sys::memlock::raise();
-    let (mut host, asks) = setup::host(config)?;
+    let House { mut host, door, asks } = setup::house(config)?;
+    if let Some(door) = door {
+        let asks = asks.clone();
+        std::thread::Builder::new()
+            .name("door".to_owned())
+            .spawn(move || door.serve(&asks))
+            .map_err(|error| Failure::Said(format!("cannot start a thread: {error}")))?;
+    }
     let server = admin_socket::serve(&config.admin_socket, asks)?;
     println!("ready: {}", config.admin_socket);
     host.run();

@@ -1,8 +1,10 @@
 //! From a configuration to a host that is ready to turn.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
+use attach::{AttachListener, PortInfo};
 use base::{Nanos, PortId};
 use config::{Config, Job};
 use datapath::{
@@ -11,17 +13,17 @@ use datapath::{
 };
 use policy::steer::{self, SteerConfig};
 use policy::{Control, ControlConfig};
-use port::xdp::{Destination, Protocol};
-use port::{Opener, PortSpec};
+use port::xdp::{Destination, Protocol, XdpInterface};
+use port::{Opener, Port, PortSpec};
 use shm::{FlowState, FramePool, PoolConfig};
 use sys::eventfd::EventFd;
 use wire::Toeplitz;
 
 use crate::admin_socket::Asks;
+use crate::apps::{Door, Guests, Notices, Rules, Terms};
 use crate::failure::Failure;
 use crate::staff::{Alarm, Staff, StaffConfig};
 use crate::turn::Host;
-use crate::wait::Ladder;
 
 /// Messages in each ring between dispatcher and worker: a ring is never longer than the frames
 /// that could be in it, and 1024 packets are a millisecond at a million a second.
@@ -30,8 +32,16 @@ const RING_MESSAGES_MAX: u32 = 1024;
 /// Link address on ports that have none: locally administered, unicast.
 const MAC: [u8; 6] = [0x02, 0xca, 0x11, 0x50, 0x00, 0x01];
 
+/// Everything that the configuration names, opened.
+pub(crate) struct House {
+    pub(crate) host: Host,
+    /// Absent when no application may attach.
+    pub(crate) door: Option<Door>,
+    pub(crate) asks: Asks,
+}
+
 /// Opens everything that the configuration names.
-pub(crate) fn host(config: &Config) -> Result<(Host, Asks), Failure> {
+pub(crate) fn house(config: &Config) -> Result<House, Failure> {
     let listeners = config.listen.iter().map(|text| text.parse());
     let listeners: Vec<Listener> = listeners.collect::<Result<_, _>>()?;
     let frames = PoolConfig {
@@ -73,7 +83,7 @@ pub(crate) fn host(config: &Config) -> Result<(Host, Asks), Failure> {
         &dispatcher_config,
         ports,
         pool,
-        Listeners::new(listeners),
+        Listeners::new(listeners.clone()),
         |groups| {
             let steer = steer::by_name(&config.steer.policy, policy_config(groups));
             Control::new(control_config, steer.expect("the name was looked up above"), groups)
@@ -82,8 +92,56 @@ pub(crate) fn host(config: &Config) -> Result<(Host, Asks), Failure> {
     let alarm = Alarm::new(EventFd::new()?);
     let (asks, asked) = channel();
     let staff = staff(config, alarm.clone())?;
-    let host = Host::new(dispatcher, staff, asked, Ladder::new(&config.wait), seed, config);
-    Ok((host, Asks::new(asks, alarm)))
+    let mut guests = Guests::new()?;
+    let door = match config.apps.max {
+        0 => None,
+        _ => {
+            let interfaces = opener.interfaces().cloned().collect();
+            let own = listeners.iter().map(destination).collect();
+            let (door, notices) = door(config, &dispatcher, interfaces, own)?;
+            guests.tell(notices);
+            Some(door)
+        }
+    };
+    let host = Host::new(dispatcher, staff, guests, asked, seed, config);
+    Ok(House { host, door, asks: Asks::new(asks, alarm) })
+}
+
+/// Where applications attach, and what they get.
+fn door(
+    config: &Config,
+    dispatcher: &datapath::Dispatcher<port::AnyPort>,
+    interfaces: Vec<Arc<XdpInterface>>,
+    own: Vec<Destination>,
+) -> Result<(Door, Notices), Failure> {
+    let uid_of = |name: &str| sys::privileges::ids_of_user(name).map(|(uid, _)| uid);
+    let rules = Rules::parse(&config.apps.allow, uid_of)?;
+    let lanes = dispatcher.ports();
+    let macs = lanes.iter().map(PortLane::mac).collect();
+    let ports = config.ports.iter().zip(lanes).map(|(spec, lane)| PortInfo {
+        port: spec.clone(),
+        mac: Some(lane.mac()),
+        mtu: lane.port().capabilities().mtu,
+    });
+    let host = host_addresses(config)?;
+    let terms = Terms::new(config, steering(config), macs, host);
+    // Who may connect is decided by `apps.allow`, not by the file.
+    let listener = AttachListener::bind(&config.apps_socket(), 0o666)?;
+    let max = usize::from(config.apps.max);
+    Ok(Door::new(listener, rules, terms, ports.collect(), interfaces, max, own)?)
+}
+
+/// The addresses of the ports' interfaces: who listens on all of them may send from these.
+fn host_addresses(config: &Config) -> Result<Vec<IpAddr>, Failure> {
+    let mut addresses = Vec::new();
+    for text in &config.ports {
+        let spec: PortSpec = text.parse()?;
+        let index = spec.interface().and_then(sys::interface::index_of);
+        if let Some(index) = index {
+            addresses.extend(sys::interface::addresses(index)?);
+        }
+    }
+    Ok(addresses)
 }
 
 fn steering(config: &Config) -> SteeringConfig {
@@ -116,7 +174,7 @@ fn staff(config: &Config, alarm: Alarm) -> Result<Staff, Failure> {
     Ok(Staff::new(StaffConfig::new(config, job, state), alarm))
 }
 
-fn destination(listener: &Listener) -> Destination {
+pub(crate) fn destination(listener: &Listener) -> Destination {
     let address = listener.address.ip();
     Destination {
         protocol: match listener.protocol {

@@ -5,12 +5,13 @@ use std::sync::mpsc::Receiver;
 
 use base::{Nanos, WorkerId};
 use config::{Arrangement, Config};
-use datapath::{Dispatcher, LaneState};
+use datapath::{AppId, Dispatcher, LaneState};
 use policy::Entry;
 use port::{AnyPort, Port};
 use sys::poll::Waiter;
 
-use crate::admin_socket::Ask;
+use crate::admin_socket::{Ask, error};
+use crate::apps::Guests;
 use crate::staff::Staff;
 use crate::wait::{Ladder, Rung};
 
@@ -27,6 +28,7 @@ const EXPORT_PER_TURN: usize = 4096;
 pub(crate) struct Host {
     pub(crate) dispatcher: Dispatcher<AnyPort>,
     pub(crate) staff: Staff,
+    pub(crate) guests: Guests,
     pub(crate) asked: Receiver<Ask>,
     ladder: Ladder,
     pub(crate) seed: u64,
@@ -40,6 +42,7 @@ pub(crate) struct Host {
 
 /// A table on its way out, a part each turn.
 pub(crate) struct Export {
+    pub(crate) app: AppId,
     pub(crate) entries: Vec<Entry>,
     pub(crate) ask: Ask,
 }
@@ -48,14 +51,16 @@ impl Host {
     pub(crate) fn new(
         dispatcher: Dispatcher<AnyPort>,
         staff: Staff,
+        guests: Guests,
         asked: Receiver<Ask>,
-        ladder: Ladder,
         seed: u64,
         config: &Config,
     ) -> Self {
+        let ladder = Ladder::new(&config.wait);
         Self {
             dispatcher,
             staff,
+            guests,
             asked,
             ladder,
             seed,
@@ -78,6 +83,7 @@ impl Host {
         while !sys::signal::stop_requested() && !self.stopping {
             let now = sys::clock::now();
             self.adjust_staff(now);
+            self.evict(now);
             let busy = self.turn(now);
             self.answer_all(now);
             self.export();
@@ -114,16 +120,18 @@ impl Host {
     /// Sleeps until a port, a worker or an operator has something, or something is due.
     fn sleep(&mut self, now: Nanos) {
         self.staff.alarm.bell.arm();
+        self.dispatcher.arm_apps();
         let (ports, pool) = self.dispatcher.ports_and_pool();
         for lane in ports.iter_mut() {
             lane.port_mut().prepare_wait(pool);
         }
         // Once more, now that nobody can slip something in unheard.
         if !self.turn(now) && !self.dispatcher.has_work() && self.exports.is_empty() {
-            let timeout = self.dispatcher.next_deadline().since(now).min(SLEEP_MAX);
+            let due = self.dispatcher.next_deadline().min(self.guests.unmute(now));
+            let timeout = due.since(now).min(SLEEP_MAX);
             let mut waiter = Waiter::new();
             let eventfd = &self.staff.alarm.eventfd;
-            let mut all = waiter.add(eventfd.as_fd());
+            let mut all = waiter.add(eventfd.as_fd()) && waiter.add(self.guests.as_fd());
             for lane in self.dispatcher.ports() {
                 if let Some(fd) = lane.port().poll_fd() {
                     all &= waiter.add(fd);
@@ -132,7 +140,12 @@ impl Host {
             // With more descriptors than fit, the others are looked at after a millisecond.
             waiter.wait(if all { timeout } else { timeout.min(Nanos::from_millis(1)) });
             eventfd.drain();
+            let dispatcher = &self.dispatcher;
+            self.guests.heard(sys::clock::now(), |app| {
+                dispatcher.steering_of(app).is_some_and(datapath::Steering::has_messages)
+            });
         }
+        self.dispatcher.disarm_apps();
         self.staff.alarm.bell.disarm();
     }
 
@@ -185,13 +198,17 @@ impl Host {
 
     fn export(&mut self) {
         let Some(export) = self.exports.first_mut() else { return };
-        let table = self.dispatcher.steering().table();
+        let Some(steering) = self.dispatcher.steering_of(export.app) else {
+            let Export { ask, .. } = self.exports.remove(0);
+            return ask.reply(error("it has just gone"));
+        };
+        let table = steering.table();
         let groups = table.groups() as usize;
         let from = export.entries.len();
         let to = (from + EXPORT_PER_TURN).min(groups);
         export.entries.extend_from_slice(&table.entries()[from..to]);
         if to == groups {
-            let Export { entries, ask } = self.exports.remove(0);
+            let Export { entries, ask, .. } = self.exports.remove(0);
             ask.table(entries);
         }
     }
@@ -217,6 +234,7 @@ impl Host {
             std::thread::yield_now();
         }
         self.staff.stop();
+        self.close_house(began);
         self.dispatcher.transmit(sys::clock::now());
         self.dispatcher.close();
     }

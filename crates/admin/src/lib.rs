@@ -1,20 +1,30 @@
 //! Messages between the daemon and those who ask it: one JSON object a line, over a UNIX socket.
 //!
-//! A line from the client is a [`Request`], the daemon answers each with one line, a [`Reply`].
+//! A line from the client is a [`Request`], the daemon answers each with one line, a [`Reply`];
+//! only `watch` and `record` are answered with many. `docs/admin-protocol.md` tells all of it.
 //! `v` is the version of the protocol; a daemon refuses a version that it does not speak with a
 //! sentence, never by guessing. Fields are only ever added.
 #![forbid(unsafe_code)]
 
+mod app;
 mod line;
 mod reply;
 mod request;
+mod request_error;
+mod sample;
 
+#[cfg(test)]
+mod document;
+
+pub use app::{AppLimits, AppStatus, AppWorker, Reason};
 pub use line::{LINE_BYTES_MAX, LineError, decode, encode};
 pub use reply::{
     Counter, FlowRow, PortStatus, Reply, ReplyBody, Status, SteerStatus, ThreadCounters,
     WorkerStatus,
 };
-pub use request::{Command, Request, Target};
+pub use request::{APP_NAME_BYTES_MAX, Command, GroupMove, GroupPlace, Request, Target};
+pub use request_error::RequestError;
+pub use sample::{LoadRun, LoadSlice, Sample, WorkerLoad};
 
 /// The version of the protocol that this crate speaks.
 pub const VERSION: u32 = 1;

@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::app::AppStatus;
+use crate::sample::Sample;
+
 /// One line from the daemon.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reply {
@@ -44,6 +47,18 @@ pub enum ReplyBody {
     },
     /// To `steer_show`.
     Steer(SteerStatus),
+    /// To `watch`, again and again.
+    Sample(Sample),
+    /// To `apps`.
+    Apps {
+        /// Those that are there, then those that are gone, the latest first.
+        apps: Vec<AppStatus>,
+    },
+    /// To `explain`.
+    Explain {
+        /// With every counter.
+        app: AppStatus,
+    },
     /// To `steer_export`.
     Table {
         /// `groups N`, then runs `FIRST-LAST WORKER`.

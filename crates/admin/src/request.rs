@@ -1,23 +1,75 @@
 //! What a client may ask for.
 
+use std::ops::RangeInclusive;
+
 use serde::{Deserialize, Serialize};
+
+use crate::request_error::RequestError;
 
 /// One line from a client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     /// [`crate::VERSION`].
     pub v: u32,
+    /// The application that the command is about, by name; `None`: the daemon's own workers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub app: Option<String>,
     /// What is asked for.
     #[serde(flatten)]
     pub command: Command,
 }
 
 impl Request {
-    /// A request in the version that this crate speaks.
+    /// A request in the version that this crate speaks, about the daemon itself.
     pub fn new(command: Command) -> Self {
-        Self { v: crate::VERSION, command }
+        Self { v: crate::VERSION, app: None, command }
+    }
+
+    /// A request in the version that this crate speaks, about an application.
+    pub fn about(app: &str, command: Command) -> Self {
+        Self { v: crate::VERSION, app: Some(app.to_owned()), command }
+    }
+
+    /// Whether version, application and figures fit the command: for whoever answers requests.
+    ///
+    /// # Errors
+    /// What does not, and what to do.
+    pub fn check(&self) -> Result<(), RequestError> {
+        if self.v != crate::VERSION {
+            return Err(RequestError::Version(self.v));
+        }
+        let name = self.command.name();
+        match (self.command.about(), &self.app) {
+            (About::Daemon, Some(_)) => return Err(RequestError::NoApp(name)),
+            (About::App, None) => return Err(RequestError::AppMissing(name)),
+            (_, Some(app)) if app.is_empty() || app.len() > APP_NAME_BYTES_MAX => {
+                return Err(RequestError::AppName(app.len()));
+            }
+            _ => {}
+        }
+        let (figure, value, range) = match &self.command {
+            Command::Watch { every_us, .. } => ("every_us", u64::from(*every_us), EVERY_US),
+            Command::Record { seconds } => ("seconds", u64::from(*seconds), RECORD_SECONDS),
+            Command::Plan { moves, place, .. } => {
+                ("moves and places together", (moves.len() + place.len()) as u64, PROPOSALS)
+            }
+            _ => return Ok(()),
+        };
+        if range.contains(&value) {
+            return Ok(());
+        }
+        Err(RequestError::Range { figure, value, range })
     }
 }
+
+/// Bytes of an application's name, at most.
+pub const APP_NAME_BYTES_MAX: usize = 64;
+/// Microseconds between two samples: from once a control tick to once a minute.
+const EVERY_US: RangeInclusive<u64> = 50..=60_000_000;
+/// Seconds of a recording.
+const RECORD_SECONDS: RangeInclusive<u64> = 1..=3600;
+/// Moves and places that one plan may hold: as many as the control loop keeps.
+const PROPOSALS: RangeInclusive<u64> = 0..=4096;
 
 /// What is asked for: `{"v":1,"command":"steer_set","policy":"modulo"}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,6 +117,119 @@ pub enum Command {
     },
     /// The daemon ends, after everything under way has left.
     Stop,
+    /// What the control loop sees: one `sample` after another on this connection, until the client
+    /// closes it.
+    Watch {
+        /// Microseconds between two samples, 50 to 60 000 000.
+        every_us: u32,
+        /// With the load of the groups, slice by slice, and their owners.
+        #[serde(default, skip_serializing_if = "is_false")]
+        load: bool,
+    },
+    /// Groups are to move or to begin somewhere, by an outside controller's will. All of it is
+    /// accepted or none; then it is carried out at the next control ticks, as far as it is still
+    /// true by then.
+    Plan {
+        /// Groups with an owner. With `place` 4096, at most.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        moves: Vec<GroupMove>,
+        /// Groups that nobody owns.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        place: Vec<GroupPlace>,
+        /// For so long from now the policy moves nothing by what it observes; 0 gives the lease
+        /// back. Without it, a lease stays as it is. It ends with the connection, too.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        lease_ms: Option<u32>,
+    },
+    /// A recording of the control loop: its lines follow on this connection, and then it closes.
+    Record {
+        /// For how long, 1 to 3600.
+        seconds: u32,
+    },
+    /// Every application, also those that are gone.
+    Apps,
+    /// All that there is to say about one application.
+    Explain,
+    /// The application is thrown out.
+    Detach,
+}
+
+impl Command {
+    /// As it is written in `command`.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Status => "status",
+            Self::Stats => "stats",
+            Self::Flows { .. } => "flows",
+            Self::SteerShow => "steer_show",
+            Self::SteerSet { .. } => "steer_set",
+            Self::SteerExport => "steer_export",
+            Self::SteerLoad { .. } => "steer_load",
+            Self::SteerPin { .. } => "steer_pin",
+            Self::SteerUnpin { .. } => "steer_unpin",
+            Self::Workers { .. } => "workers",
+            Self::Stop => "stop",
+            Self::Watch { .. } => "watch",
+            Self::Plan { .. } => "plan",
+            Self::Record { .. } => "record",
+            Self::Apps => "apps",
+            Self::Explain => "explain",
+            Self::Detach => "detach",
+        }
+    }
+
+    fn about(&self) -> About {
+        match self {
+            Self::Status | Self::Stats | Self::Stop | Self::Apps => About::Daemon,
+            Self::Explain | Self::Detach => About::App,
+            Self::Flows { .. }
+            | Self::SteerShow
+            | Self::SteerSet { .. }
+            | Self::SteerExport
+            | Self::SteerLoad { .. }
+            | Self::SteerPin { .. }
+            | Self::SteerUnpin { .. }
+            | Self::Workers { .. }
+            | Self::Watch { .. }
+            | Self::Plan { .. }
+            | Self::Record { .. } => About::Either,
+        }
+    }
+}
+
+/// Whom a command may be about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum About {
+    Daemon,
+    Either,
+    App,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde asks for")]
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+/// A group is to change its owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GroupMove {
+    /// Which.
+    pub group: u32,
+    /// Who owns it now.
+    pub from: u16,
+    /// Who is to own it.
+    pub to: u16,
+}
+
+/// A group that nobody owns is to begin with a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GroupPlace {
+    /// Which.
+    pub group: u32,
+    /// Who is to own it.
+    pub worker: u16,
 }
 
 /// A group by number or a flow by its 5-tuple.
@@ -75,4 +240,62 @@ pub enum Target {
     Group(u32),
     /// A flow, written `udp 10.0.0.1:5000 -> 10.0.0.2:7`.
     Flow(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrong(request: &Request) -> String {
+        request.check().expect_err("it cannot be meant").to_string()
+    }
+
+    #[test]
+    fn the_app_stands_beside_the_command_and_old_lines_are_about_the_daemon() {
+        let old = r#"{"v":1,"command":"steer_set","policy":"modulo"}"#;
+        let old: Request = crate::decode(old).expect("version 1");
+        assert_eq!(old.app, None);
+        let request = Request::about("web", Command::SteerSet { policy: "modulo".to_owned() });
+        let line = crate::encode(&request).expect("plain data");
+        assert_eq!(line.trim(), r#"{"v":1,"app":"web","command":"steer_set","policy":"modulo"}"#);
+        assert_eq!(crate::decode(&line), Ok(request));
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused_with_what_can() {
+        let sentence = wrong(&Request::about("web", Command::Stop));
+        assert!(sentence.contains("`stop` is about the daemon"), "{sentence}");
+        let sentence = wrong(&Request::new(Command::Explain));
+        assert!(sentence.contains("name it in `app`"), "{sentence}");
+        let sentence = wrong(&Request::about("", Command::Explain));
+        assert!(sentence.contains("1 to 64 bytes, not 0"), "{sentence}");
+        let sentence = wrong(&Request::new(Command::Watch { every_us: 1, load: false }));
+        assert!(sentence.contains("`every_us` is 1: 50 to 60000000"), "{sentence}");
+        let sentence = wrong(&Request::new(Command::Record { seconds: 0 }));
+        assert!(sentence.contains("1 to 3600"), "{sentence}");
+        let moves = vec![GroupMove { group: 0, from: 0, to: 1 }; 4097];
+        let plan = Command::Plan { moves, place: Vec::new(), lease_ms: None };
+        let sentence = wrong(&Request::new(plan));
+        assert!(sentence.contains("is 4097: 0 to 4096"), "{sentence}");
+        let sentence = wrong(&Request { v: 2, app: None, command: Command::Status });
+        assert!(sentence.contains("this daemon speaks 1"), "{sentence}");
+        for right in [
+            Request::new(Command::Status),
+            Request::new(Command::SteerShow),
+            Request::about("web", Command::SteerShow),
+            Request::about("web", Command::Detach),
+        ] {
+            assert_eq!(right.check(), Ok(()));
+        }
+    }
+
+    #[test]
+    fn a_command_is_called_what_its_line_calls_it() {
+        let plan = Command::Plan { moves: Vec::new(), place: Vec::new(), lease_ms: Some(5) };
+        for command in [Command::SteerShow, Command::Apps, Command::Record { seconds: 2 }, plan] {
+            let line = crate::encode(&Request::new(command.clone())).expect("plain data");
+            let name = command.name();
+            assert!(line.contains(&format!(r#""command":"{name}""#)), "{line}");
+        }
+    }
 }

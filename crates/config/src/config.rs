@@ -34,6 +34,8 @@ pub struct Config {
     pub frames: Frames,
     /// `[wait]`
     pub wait: Wait,
+    /// `[apps]`
+    pub apps: Apps,
 }
 
 impl Config {
@@ -50,6 +52,12 @@ impl Config {
         toml::to_string(self).expect("a tree of named plain values can be written as TOML")
     }
 
+    /// Where applications attach.
+    pub fn apps_socket(&self) -> std::path::PathBuf {
+        let beside = std::path::Path::new(&self.admin_socket).with_file_name("apps.sock");
+        self.apps.socket.as_ref().map_or(beside, Into::into)
+    }
+
     /// Whether a daemon can run on it: the settings that have no default are there.
     ///
     /// # Errors
@@ -58,7 +66,7 @@ impl Config {
         if self.ports.is_empty() {
             return Err(ConfigError::missing("ports", r#"ports = ["xdp:eth1"]"#));
         }
-        if self.listen.is_empty() {
+        if self.listen.is_empty() && self.apps.max == 0 {
             let example = r#"listen = ["udp:10.0.0.2:7"]"#;
             return Err(ConfigError::missing("listen", example));
         }
@@ -78,6 +86,7 @@ impl Default for Config {
             handover: Handover::default(),
             frames: Frames::default(),
             wait: Wait::default(),
+            apps: Apps::default(),
         }
     }
 }
@@ -276,4 +285,40 @@ pub enum Idle {
     Yield,
     /// Not at all: it keeps polling.
     Spin,
+}
+
+/// `[apps]`: programs that attach and serve packets themselves.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Apps {
+    /// Where they attach; absent: `apps.sock` beside the admin socket. Default: absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub socket: Option<String>,
+    /// Applications at once, at most; 0: none may attach. Default: 64.
+    pub max: u16,
+    /// Who may attach and with what, one rule a text; the first whose user fits counts:
+    /// `USER [listen=PATTERN,...] [apps=N] [workers=N] [memory_mib=N] [packets_per_s=N] [wakes_per_s=N]`, with USER
+    /// `uid:1000`, `user:www-data` or `*`. Default: root may do everything.
+    pub allow: Vec<String>,
+    /// Packets that an application can have at once, unless it asks for another number.
+    /// Default: 512.
+    pub frames: u32,
+    /// Flow groups of each application's owner table, a power of two. Default: 4096.
+    pub groups: u32,
+    /// An application that leaves a packet in its ring for so many milliseconds is detached.
+    /// Default: 10 000.
+    pub stall_ms: u32,
+}
+
+impl Default for Apps {
+    fn default() -> Self {
+        Self {
+            socket: None,
+            max: 64,
+            allow: vec!["uid:0".to_owned()],
+            frames: 512,
+            groups: 4096,
+            stall_ms: 10_000,
+        }
+    }
 }

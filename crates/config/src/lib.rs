@@ -16,5 +16,7 @@ mod rule;
 mod tests;
 mod value;
 
-pub use config::{Arrangement, Config, Frames, Handover, Idle, Job, Spin, Steer, Wait, Workers};
+pub use config::{
+    Apps, Arrangement, Config, Frames, Handover, Idle, Job, Spin, Steer, Wait, Workers,
+};
 pub use error::ConfigError;

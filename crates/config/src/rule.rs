@@ -79,6 +79,12 @@ pub(crate) const RULES: &[Rule] = &[
     rule("frames", "bytes", Kind::PowerOfTwo(2048, 4096)),
     rule("wait", "spin_us", Kind::Range(-1, 1_000_000)),
     rule("wait", "idle", Kind::Word(&["sleep", "yield", "spin"])),
+    rule("apps", "socket", Kind::Text(SOCKET_PATH_BYTES_MAX)),
+    rule("apps", "max", Kind::Range(0, 1024)),
+    rule("apps", "allow", Kind::Texts(64)),
+    rule("apps", "frames", Kind::Range(16, 1 << 15)),
+    rule("apps", "groups", Kind::PowerOfTwo(128, 1 << 20)),
+    rule("apps", "stall_ms", Kind::Range(100, 86_400_000)),
 ];
 
 /// Each worker costs a ring in each direction, made when it comes.

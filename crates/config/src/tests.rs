@@ -212,11 +212,13 @@ fn a_refused_assignment_says_why_and_changes_nothing() {
 }
 
 #[test]
-fn a_configuration_without_ports_or_listeners_is_not_complete() {
+fn a_configuration_without_ports_or_anybody_to_listen_is_not_complete() {
     let mut config = Config::default();
     let error = config.check_complete().expect_err("no port").to_string();
     assert!(error.contains("`ports` is missing"), "{error}");
     config.set("ports=xdp:eth1").expect("a port");
+    assert_eq!(config.check_complete(), Ok(()), "applications bring listeners of their own");
+    config.set("apps.max=0").expect("none may");
     let error = config.check_complete().expect_err("no listener").to_string();
     assert!(error.contains("`listen` is missing"), "{error}");
     config.set("listen=udp:10.0.0.2:7").expect("a listener");
@@ -249,7 +251,7 @@ fn every_rule_allows_its_bounds_and_refuses_what_lies_beyond() {
 fn every_default_is_allowed_and_every_rule_has_its_field() {
     let text = Config::default().to_toml();
     assert_eq!(Config::parse(&text), Ok(Config::default()), "{text}");
-    let optional = ["dispatcher_cpu", "seed"];
+    let optional = ["dispatcher_cpu", "seed", "socket"];
     for rule in RULES.iter().filter(|rule| !optional.contains(&rule.key)) {
         assert!(text.contains(&format!("{} = ", rule.key)), "{}", rule.path());
     }
@@ -299,4 +301,14 @@ proptest! {
         }
         prop_assert_eq!(Config::parse(&config.to_toml()), Ok(config));
     }
+}
+
+#[test]
+fn applications_attach_beside_the_admin_socket_unless_told_otherwise() {
+    let mut config = Config::default();
+    assert_eq!(config.apps_socket(), std::path::Path::new("/run/calisto/apps.sock"));
+    config.set("admin_socket=/tmp/x/a.sock").expect("a path");
+    assert_eq!(config.apps_socket(), std::path::Path::new("/tmp/x/apps.sock"));
+    config.set("apps.socket=/run/y.sock").expect("a path");
+    assert_eq!(config.apps_socket(), std::path::Path::new("/run/y.sock"));
 }

@@ -45,9 +45,9 @@ impl AppId {
     /// The dispatcher's own workers.
     pub const OWN: Self = Self { index: 0, turn: 0 };
 
-    /// The id as one number, for people and logs.
-    pub const fn number(self) -> u64 {
-        (self.turn as u64) << 16 | self.index as u64
+    /// The id as one number, for people and logs: which attachment it was since the start.
+    pub const fn number(self) -> u32 {
+        self.turn
     }
 }
 
@@ -77,6 +77,8 @@ pub enum DetachReason {
     Died,
     /// It wrote into shared memory what no honest program writes.
     Lied(Lie),
+    /// It sent a message to the daemon that it must not send.
+    Protocol,
     /// It left its packets alone for too long: stopped, or stuck.
     Stalled,
     /// An operator has thrown it out.
@@ -92,21 +94,24 @@ impl DetachReason {
             Self::Left => "left",
             Self::Died => "died",
             Self::Lied(_) => "lied",
+            Self::Protocol => "protocol",
             Self::Stalled => "stalled",
             Self::Operator => "operator",
             Self::DaemonEnds => "daemon_ends",
         }
     }
 
-    /// The number that the application finds in its own memory; never zero.
+    /// The number that the application finds in its own memory (crate `attach` names it); never
+    /// zero.
     pub const fn code(self) -> u32 {
         match self {
-            Self::Left => 1,
-            Self::Died => 2,
-            Self::Lied(_) => 3,
-            Self::Stalled => 4,
-            Self::Operator => 5,
-            Self::DaemonEnds => 6,
+            Self::Stalled => 1,
+            Self::Lied(_) => 2,
+            Self::Protocol => 3,
+            Self::Operator => 4,
+            Self::DaemonEnds => 5,
+            // The dead do not read it.
+            Self::Left | Self::Died => 6,
         }
     }
 }
@@ -117,6 +122,7 @@ impl fmt::Display for DetachReason {
             Self::Left => f.write_str("it left"),
             Self::Died => f.write_str("its process ended"),
             Self::Lied(lie) => write!(f, "it broke the rules of the shared memory: {lie}"),
+            Self::Protocol => f.write_str("it sent a message that it must not send"),
             Self::Stalled => f.write_str("it left packets in its rings for too long"),
             Self::Operator => f.write_str("an operator detached it"),
             Self::DaemonEnds => f.write_str("the daemon ends"),

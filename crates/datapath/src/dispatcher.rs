@@ -67,6 +67,11 @@ impl<P: Port> PortLane<P> {
         self.trust_link
     }
 
+    /// The link address that packets of ours leave with.
+    pub fn mac(&self) -> [u8; 6] {
+        self.mac
+    }
+
     /// The port.
     pub fn port(&self) -> &P {
         &self.port

@@ -8,7 +8,7 @@ use shm::app::{AppLane, ToApp};
 use shm::{Consumer, Doorbell, Frame, Lie, Producer};
 
 use crate::app::{AppSide, Taken};
-use crate::counters::{CounterReader, CounterWriter, DispatchEvent};
+use crate::counters::{CounterReader, CounterWriter, DispatchEvent, WorkerEvent};
 use crate::ground::Ground;
 use crate::message::{FromWorker, Moving, ToWorker};
 
@@ -65,7 +65,8 @@ enum Ends {
         wake: Wake,
         /// It sleeps, and was to be woken when that was too often.
         wake_owed: bool,
-        /// Stays zero: what an application's worker counts is its own business.
+        /// What was seen of it from here.
+        counts: CounterWriter,
         counters: CounterReader,
     },
 }
@@ -79,8 +80,9 @@ impl Lane {
     }
 
     pub(crate) fn of_app(id: WorkerId, lane: AppLane, wake: Wake) -> Self {
-        let counters = CounterWriter::new().reader();
-        Self::over(id, Ends::App { lane, wake, wake_owed: false, counters })
+        let counts = CounterWriter::new();
+        let counters = counts.reader();
+        Self::over(id, Ends::App { lane, wake, wake_owed: false, counts, counters })
     }
 
     fn over(id: WorkerId, ends: Ends) -> Self {
@@ -97,6 +99,11 @@ impl Lane {
 
     pub(crate) fn id(&self) -> WorkerId {
         self.id
+    }
+
+    /// Whether it is a worker of an application that says that it sleeps.
+    pub(crate) fn is_asleep(&self) -> bool {
+        matches!(&self.ends, Ends::App { lane, .. } if lane.is_asleep())
     }
 
     pub(crate) fn counters(&self) -> &CounterReader {
@@ -123,10 +130,13 @@ impl Lane {
                 Err(ToWorker::Packet(frame)) => return Err((frame, DispatchEvent::RingFull)),
                 Err(_) => unreachable!("a ring returns what it was given"),
             },
-            Ends::App { lane, .. } => {
+            Ends::App { lane, counts, .. } => {
                 let Some(side) = side else { return Err((frame, DispatchEvent::AppFault)) };
                 match side.deliver(lane, &frame, ground.now) {
-                    Ok(()) => ground.pool.give(frame),
+                    Ok(()) => {
+                        counts.add(WorkerEvent::Packets, 1);
+                        ground.pool.give(frame);
+                    }
                     Err(why) => return Err((frame, why)),
                 }
             }

@@ -40,6 +40,7 @@ pub use job::{BuiltIn, Echo, Job, JobKind, Sink, Synthetic, SyntheticState, Verd
 pub use lane::{LaneEnds, LaneState, Wake};
 pub use listeners::{Listener, Listeners, Taken};
 pub use migrate::MigrateConfig;
+pub use rate_limit::RateLimit;
 pub use steering::{FlowId, PinError, Steering, SteeringConfig};
 pub use worker::{Remains, Worker, WorkerStep};
 

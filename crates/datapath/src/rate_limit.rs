@@ -4,7 +4,7 @@ use base::Nanos;
 
 /// A limit on a rate, with a burst.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct RateLimit {
+pub struct RateLimit {
     /// Time that one event stands for; zero: no limit.
     interval: Nanos,
     /// How far ahead of the clock the events may run.
@@ -15,7 +15,7 @@ pub(crate) struct RateLimit {
 
 impl RateLimit {
     /// `per_second` events (0: any number), up to `burst` of them at once.
-    pub(crate) fn new(per_second: u32, burst: u32) -> Self {
+    pub fn new(per_second: u32, burst: u32) -> Self {
         let interval = match per_second {
             0 => Nanos::ZERO,
             rate => Nanos(1_000_000_000 / u64::from(rate)),
@@ -26,13 +26,13 @@ impl RateLimit {
 
     /// Whether one more event is within the limit.
     #[inline]
-    pub(crate) fn allows(&self, now: Nanos) -> bool {
+    pub fn allows(&self, now: Nanos) -> bool {
         self.due.0 <= now.0.saturating_add(self.burst.0)
     }
 
     /// Counts an event; false, and not counted, when it is beyond the limit.
     #[inline]
-    pub(crate) fn take(&mut self, now: Nanos) -> bool {
+    pub fn take(&mut self, now: Nanos) -> bool {
         if !self.allows(now) {
             return false;
         }
@@ -41,7 +41,7 @@ impl RateLimit {
     }
 
     /// When the next event will be within the limit.
-    pub(crate) fn next(&self) -> Nanos {
+    pub fn next(&self) -> Nanos {
         Nanos(self.due.0.saturating_sub(self.burst.0))
     }
 }

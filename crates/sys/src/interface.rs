@@ -142,6 +142,46 @@ pub fn add_address(index: u32, address: IpAddr, prefix_bits: u8) -> Result<(), S
         })
 }
 
+/// The addresses of interface `index`, of both families.
+///
+/// # Errors
+/// Netlink is not available.
+pub fn addresses(index: u32) -> Result<Vec<IpAddr>, SysError> {
+    let mut addresses = Vec::new();
+    // struct ifaddrmsg of linux/if_addr.h; a zero family asks for all. The dump is of every
+    // interface: which one is looked at here.
+    Request::new(libc::RTM_GETADDR, NLM_F_DUMP, &[0; 8])
+        .send(|kind, body| {
+            if kind == libc::RTM_NEWADDR {
+                addresses.extend(parse_address(body).filter(|(at, _)| *at == index));
+            }
+        })
+        .map_err(|errno| {
+            SysError::new(format!("list the addresses of interface {index}"), errno, "")
+        })?;
+    Ok(addresses.into_iter().map(|(_, address)| address).collect())
+}
+
+/// Index of the interface, and its address: the local one where the link has two ends.
+fn parse_address(body: &[u8]) -> Option<(u32, IpAddr)> {
+    let (fixed, rest) = body.split_at_checked(8)?;
+    let index = u32::from_ne_bytes(fixed[4..].try_into().ok()?);
+    let address_of = |value: &[u8]| match value.len() {
+        4 => Some(IpAddr::from(<[u8; 4]>::try_from(value).ok()?)),
+        16 => Some(IpAddr::from(<[u8; 16]>::try_from(value).ok()?)),
+        _ => None,
+    };
+    let mut found = None;
+    for (kind, value) in attributes(rest) {
+        match kind {
+            libc::IFA_LOCAL => return Some((index, address_of(value)?)),
+            libc::IFA_ADDRESS => found = address_of(value),
+            _ => {}
+        }
+    }
+    found.map(|address| (index, address))
+}
+
 fn refused(doing: String, errno: Errno) -> SysError {
     let advice = match errno {
         Errno::PERM | Errno::ACCESS => "CAP_NET_ADMIN is needed: run as root",
@@ -222,6 +262,14 @@ mod tests {
         assert_eq!(index_of("lo"), Some(lo.index));
         let listed = list().expect("netlink is there");
         assert!(listed.iter().any(|interface| interface.index == lo.index), "{listed:?}");
+    }
+
+    #[test]
+    fn the_loopback_interface_has_its_address() {
+        let lo = by_name("lo").expect("every namespace has one");
+        let found = addresses(lo.index).expect("netlink is there");
+        assert_eq!(lo.up, found.contains(&IpAddr::from([127, 0, 0, 1])), "{found:?}");
+        assert_eq!(addresses(u32::MAX), Ok(Vec::new()), "nobody has that index");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use admin::{Command, FlowRow, ReplyBody};
 use clap::Args;
 
-use crate::args::Admin;
+use crate::args::{About, Admin};
 use crate::daemon::Daemon;
 use crate::failure::Failure;
 use crate::output;
@@ -19,11 +19,13 @@ pub(crate) struct Flows {
     count: u32,
     #[command(flatten)]
     admin: Admin,
+    #[command(flatten)]
+    about: About,
 }
 
 impl Flows {
     pub(crate) fn run(&self, json: bool) -> Result<(), Failure> {
-        let daemon = Daemon::at(&self.admin.socket);
+        let daemon = Daemon::at(&self.admin.socket).about(self.about.app.as_deref());
         match daemon.ask(Command::Flows { count: self.count })? {
             body @ ReplyBody::Flows { .. } if json => output::json(&body),
             ReplyBody::Flows { flows } => output::text(&render(&flows)),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use admin::{Command, LINE_BYTES_MAX, ReplyBody, SteerStatus, Target};
 use clap::{Args, Subcommand};
 
-use crate::args::Admin;
+use crate::args::{About, Admin};
 use crate::daemon::Daemon;
 use crate::failure::Failure;
 use crate::output;
@@ -19,10 +19,13 @@ use crate::table::{Cell, Table, grouped};
     calisto steer show\n  \
     calisto steer set balanced\n  \
     calisto steer export before.table && calisto steer load before.table\n  \
-    calisto steer pin --flow \"udp 10.0.0.1:5000 -> 10.0.0.2:7\" 2")]
+    calisto steer pin --flow \"udp 10.0.0.1:5000 -> 10.0.0.2:7\" 2\n  \
+    calisto steer set balanced --app dns")]
 pub(crate) struct Steer {
     #[command(flatten)]
     admin: Admin,
+    #[command(flatten)]
+    about: About,
     #[command(subcommand)]
     action: Action,
 }
@@ -98,7 +101,7 @@ impl What {
 
 impl Steer {
     pub(crate) fn run(&self, json: bool) -> Result<(), Failure> {
-        let daemon = Daemon::at(&self.admin.socket);
+        let daemon = Daemon::at(&self.admin.socket).about(self.about.app.as_deref());
         match &self.action {
             Action::Show => match daemon.ask(Command::SteerShow)? {
                 body @ ReplyBody::Steer(_) if json => output::json(&body),

@@ -18,6 +18,11 @@ impl Steering {
         self.lanes.iter().flatten().map(|lane| (lane.id(), lane.state, lane.queued()))
     }
 
+    /// Whether a worker of an application says that it sleeps.
+    pub fn is_asleep(&self, worker: WorkerId) -> bool {
+        self.lanes.get(worker.index()).and_then(Option::as_ref).is_some_and(Lane::is_asleep)
+    }
+
     /// The counters of a worker.
     pub fn worker_counters(&self, worker: WorkerId) -> Option<&crate::counters::CounterReader> {
         self.lanes.get(worker.index())?.as_ref().map(Lane::counters)
@@ -150,7 +155,7 @@ impl Steering {
     }
 
     /// Whether a worker has something to say.
-    pub(crate) fn has_messages(&self) -> bool {
+    pub fn has_messages(&self) -> bool {
         self.lanes.iter().flatten().any(Lane::has_messages)
     }
 

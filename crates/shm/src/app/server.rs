@@ -203,6 +203,12 @@ impl AppLane {
         doorbell::ring(unsafe { self.bell.as_ref() })
     }
 
+    /// Whether the worker says that it sleeps.
+    pub fn is_asleep(&self) -> bool {
+        // SAFETY: as for `ring`.
+        unsafe { self.bell.as_ref() }.load(Ordering::Relaxed) != 0
+    }
+
     /// Tells the worker how many of its messages were taken.
     #[inline]
     pub fn release(&mut self) {

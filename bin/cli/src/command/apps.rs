@@ -1,0 +1,117 @@
+//! `calisto apps`: which applications are attached, and which were.
+
+use admin::{AppStatus, Command, ReplyBody};
+use clap::{Args, Subcommand};
+
+use crate::args::Admin;
+use crate::daemon::Daemon;
+use crate::failure::Failure;
+use crate::output;
+use crate::table::{Cell, Table};
+
+/// Show the applications that are attached, and why others are gone.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  calisto apps\n  calisto apps detach dns\n  \
+    calisto explain dns                                   all about one")]
+pub(crate) struct Apps {
+    #[command(flatten)]
+    admin: Admin,
+    #[command(subcommand)]
+    action: Option<Action>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Throw an application out. Its packets are Linux's again.
+    #[command(after_help = "Example:\n  calisto apps detach dns")]
+    Detach {
+        /// Its name or number.
+        app: String,
+    },
+}
+
+impl Apps {
+    pub(crate) fn run(&self, json: bool) -> Result<(), Failure> {
+        let daemon = Daemon::at(&self.admin.socket);
+        match &self.action {
+            Some(Action::Detach { app }) => {
+                daemon.about(Some(app)).tell(Command::Detach)?;
+                output::done(&format!("{app} is detached"), json)
+            }
+            None => match daemon.ask(Command::Apps)? {
+                body @ ReplyBody::Apps { .. } if json => output::json(&body),
+                ReplyBody::Apps { apps } => output::text(&render(&apps)),
+                other => Err(daemon.unexpected(&other)),
+            },
+        }
+    }
+}
+
+fn render(apps: &[AppStatus]) -> String {
+    if apps.is_empty() {
+        return "no application is attached; README.md says how to write one\n".to_owned();
+    }
+    let mut table = Table::new([
+        "app",
+        "number",
+        "process",
+        "user",
+        "listens on",
+        "workers",
+        "packets",
+        "state",
+    ]);
+    for app in apps {
+        let packets: u64 = app.workers.iter().map(|worker| worker.packets).sum();
+        let state = match &app.reason {
+            Some(reason) => format!("{}: {}", app.state, reason.message),
+            None => app.state.clone(),
+        };
+        table.row([
+            app.name.as_str().into(),
+            Cell::Number(app.id.to_string()),
+            Cell::Number(app.pid.to_string()),
+            Cell::Number(app.uid.to_string()),
+            app.listen.join(" ").as_str().into(),
+            u64::from(app.workers.len() as u32).into(),
+            packets.into(),
+            state.as_str().into(),
+        ]);
+    }
+    table.render()
+}
+
+#[cfg(test)]
+mod tests {
+    use admin::{AppLimits, Reason};
+
+    use super::*;
+
+    pub(super) fn app() -> AppStatus {
+        AppStatus {
+            name: "dns".to_owned(),
+            id: 3,
+            pid: 4711,
+            uid: 1000,
+            state: "gone".to_owned(),
+            reason: Some(Reason {
+                name: "died".to_owned(),
+                message: "its process ended".to_owned(),
+            }),
+            listen: vec!["udp:10.0.0.2:53".to_owned()],
+            workers: Vec::new(),
+            region_bytes: 1 << 20,
+            frames: 512,
+            frames_with_app: 0,
+            limits: AppLimits::default(),
+            counters: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn who_is_gone_is_shown_with_the_reason() {
+        let text = render(&[app()]);
+        assert!(text.contains("gone: its process ended"), "{text}");
+        assert!(render(&[]).contains("no application"));
+    }
+}

@@ -1,0 +1,14 @@
+//! Applications: who comes in, with what memory, and who is here.
+//!
+//! `door.rs` is a thread that talks to applications and forwards no packets: what a hostile one does
+//! to its socket holds up nobody. `guests.rs` is the loop's list of who is here and who was.
+
+mod arrival;
+mod door;
+mod guests;
+mod rules;
+
+pub(crate) use arrival::{Arrival, Terms};
+pub(crate) use door::{Door, Notices};
+pub(crate) use guests::{Departed, Guest, Guests};
+pub(crate) use rules::{RuleError, Rules};

@@ -1,0 +1,215 @@
+//! What an application needs before the loop hears of it: memory, pipes, an eventfd, limits.
+//!
+//! Made on the door's thread, because filling the memory takes a millisecond.
+
+use std::fmt;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use attach::{AttachRequest, PeerCredentials};
+use base::Nanos;
+use config::Config;
+use datapath::{
+    AppLimits, Egress, HostAddress, Listener, MigrateConfig, NewApp, SteeringConfig, Wake,
+};
+use rustix::pipe::PipeFlags;
+use shm::app::{AppServer, AppSizes};
+use sys::eventfd::EventFd;
+
+use crate::apps::rules::Rule;
+
+/// Frames of its own that each worker has.
+const SEND_FRAMES: u32 = 64;
+/// Hand-overs of single groups that an application can have under way.
+const HANDOVERS: usize = 16;
+/// Packets that wait for an application's hand-overs, at most.
+const HOLD_PACKETS_MAX: u32 = 256;
+/// Flows of one application that can be pinned one by one.
+const OVERRIDES: u32 = 64;
+/// Time between two looks at the load of an application's groups.
+const LOAD_INTERVAL: Nanos = Nanos::from_millis(10);
+const RING_SLOTS_MIN: u32 = 64;
+const RING_SLOTS_MAX: u32 = 1024;
+
+/// What every application gets, from the configuration and the ports.
+#[derive(Clone, Debug)]
+pub(crate) struct Terms {
+    frames: u32,
+    steering: SteeringConfig,
+    stall: Nanos,
+    macs: Vec<[u8; 6]>,
+    host: Vec<HostAddress>,
+}
+
+/// An application that is about to come in.
+pub(crate) struct Arrival {
+    pub(crate) new: NewApp,
+    pub(crate) facts: Facts,
+    /// Rung by the application when the loop sleeps.
+    pub(crate) eventfd: Arc<EventFd>,
+}
+
+/// What is known of an application, for those who ask.
+#[derive(Clone, Debug)]
+pub(crate) struct Facts {
+    pub(crate) name: String,
+    pub(crate) who: PeerCredentials,
+    pub(crate) listen: Vec<String>,
+    pub(crate) sizes: AppSizes,
+    pub(crate) packets_per_s: u32,
+    pub(crate) wakes_per_s: u32,
+    pub(crate) memory_bytes_max: u64,
+}
+
+/// The descriptors that go to the application.
+pub(crate) struct Handout {
+    memory: OwnedFd,
+    eventfd: Arc<EventFd>,
+    bells: Vec<OwnedFd>,
+}
+
+impl Handout {
+    /// In the order of the attach protocol.
+    pub(crate) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        let first = [self.memory.as_fd(), self.eventfd.as_fd()];
+        first.into_iter().chain(self.bells.iter().map(AsFd::as_fd)).collect()
+    }
+}
+
+impl Terms {
+    pub(crate) fn new(
+        config: &Config,
+        steering: SteeringConfig,
+        macs: Vec<[u8; 6]>,
+        host: Vec<HostAddress>,
+    ) -> Self {
+        let hold = (config.handover.hold_packets / 8).clamp(1, HOLD_PACKETS_MAX);
+        let steering = SteeringConfig {
+            groups: config.apps.groups,
+            overrides: OVERRIDES,
+            load_interval: LOAD_INTERVAL,
+            migrate: MigrateConfig {
+                hold_packets: hold as usize,
+                slots: HANDOVERS,
+                ..steering.migrate
+            },
+            ..steering
+        };
+        let stall = Nanos::from_millis(u64::from(config.apps.stall_ms));
+        Self { frames: config.apps.frames, steering, stall, macs, host }
+    }
+
+    /// Makes everything for an application, or says why it gets nothing.
+    pub(crate) fn arrange(
+        &self,
+        request: &AttachRequest,
+        who: PeerCredentials,
+        rule: &Rule,
+    ) -> Result<(Arrival, Handout), Refusal> {
+        let listeners = listeners(request, rule)?;
+        if request.workers > rule.workers {
+            return Err(Refusal(format!(
+                "{} workers are more than the {} that user {} may have (`apps.allow`)",
+                request.workers, rule.workers, who.uid
+            )));
+        }
+        let sizes = self.sizes(request, rule, who)?;
+        let failed =
+            |error: &dyn fmt::Display| Refusal(format!("the daemon is out of means: {error}"));
+        let (server, lanes) = AppServer::create(sizes).map_err(|error| failed(&error))?;
+        let eventfd = Arc::new(EventFd::new().map_err(|error| failed(&error))?);
+        let mut workers = Vec::new();
+        let mut bells = Vec::new();
+        for lane in lanes {
+            let (bell, wake) = bell().map_err(|error| failed(&error))?;
+            bells.push(bell);
+            workers.push((lane, wake));
+        }
+        let memory = server.as_fd().try_clone_to_owned().map_err(|error| failed(&error))?;
+        let facts = Facts {
+            name: request.name.clone(),
+            who,
+            listen: listeners.iter().map(ToString::to_string).collect(),
+            sizes,
+            packets_per_s: rule.packets_per_s,
+            wakes_per_s: rule.wakes_per_s,
+            memory_bytes_max: u64::from(rule.memory_mib) << 20,
+        };
+        let new = NewApp {
+            server,
+            workers,
+            egress: Egress::new(listeners.clone(), self.macs.clone(), self.host.clone()),
+            listeners,
+            limits: AppLimits {
+                packets_per_s: rule.packets_per_s,
+                wakes_per_s: rule.wakes_per_s,
+                stall: self.stall,
+            },
+            steering: SteeringConfig { workers_max: sizes.workers as u16, ..self.steering },
+        };
+        let handout = Handout { memory, eventfd: Arc::clone(&eventfd), bells };
+        Ok((Arrival { new, facts, eventfd }, handout))
+    }
+
+    fn sizes(
+        &self,
+        request: &AttachRequest,
+        rule: &Rule,
+        who: PeerCredentials,
+    ) -> Result<AppSizes, Refusal> {
+        let frames = request.frames.unwrap_or(self.frames);
+        let sizes = AppSizes {
+            workers: request.workers,
+            ring_slots: frames.clamp(RING_SLOTS_MIN, RING_SLOTS_MAX).next_power_of_two(),
+            chunk_bytes: request.frame_bytes.unwrap_or(2048),
+            receive_chunks: frames,
+            send_chunks: SEND_FRAMES,
+            handovers: HANDOVERS as u32 + request.workers,
+        };
+        let sizes = sizes.checked().map_err(|error| Refusal(error.to_string()))?;
+        let (bytes, limit) = (sizes.region_bytes(), (rule.memory_mib as usize) << 20);
+        if bytes > limit {
+            return Err(Refusal(format!(
+                "that takes {bytes} bytes of memory and user {} may have {} MiB (`apps.allow`): ask \
+                 for fewer frames or workers",
+                who.uid, rule.memory_mib
+            )));
+        }
+        Ok(sizes)
+    }
+}
+
+fn listeners(request: &AttachRequest, rule: &Rule) -> Result<Vec<Listener>, Refusal> {
+    let parse = |text: &String| text.parse().map_err(|error| Refusal(format!("{error}")));
+    let listeners: Vec<Listener> =
+        request.listen.iter().map(parse).collect::<Result<_, Refusal>>()?;
+    if listeners.is_empty() {
+        return Err(Refusal("it listens on nothing: name an address and port".to_owned()));
+    }
+    match listeners.iter().find(|listener| !rule.may_listen(listener)) {
+        None => Ok(listeners),
+        Some(refused) => {
+            Err(Refusal(format!("this user may not listen on {refused} (`apps.allow`)")))
+        }
+    }
+}
+
+/// A pipe whose writing end only the daemon has: unlike an eventfd's, its flags are out of the
+/// application's reach, so writing never blocks. Full means woken already.
+fn bell() -> rustix::io::Result<(OwnedFd, Wake)> {
+    let (reader, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+    let wake: Wake = Arc::new(move || {
+        let _ = rustix::io::write(&writer, &[1]);
+    });
+    Ok((reader, wake))
+}
+
+/// Why an application gets nothing, in a sentence for its user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal(String);
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}

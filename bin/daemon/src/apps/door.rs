@@ -1,0 +1,320 @@
+//! The thread that talks to applications: lets them in, watches them, says why they are out.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use attach::{AttachListener, Attached, Detached, Peer, PortInfo, Received, ToApp, ToDaemon};
+use datapath::{AppId, DetachReason};
+use port::xdp::{Destination, XdpInterface};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use sys::eventfd::EventFd;
+use sys::pidfd::PidFd;
+
+use crate::admin_socket::Asks;
+use crate::apps::arrival::Terms;
+use crate::apps::rules::Rules;
+use crate::setup::destination;
+
+/// Connections that have not said what they want, at most, and how long they may wait with it.
+const STRANGERS_MAX: usize = 64;
+const STRANGER_PATIENCE: Duration = Duration::from_secs(5);
+
+/// The loop has detached an application.
+pub(crate) struct Notice {
+    pub(crate) app: AppId,
+    pub(crate) reason: DetachReason,
+}
+
+/// How the loop tells the door.
+#[derive(Clone)]
+pub(crate) struct Notices {
+    sender: Sender<Notice>,
+    eventfd: Arc<EventFd>,
+}
+
+impl Notices {
+    pub(crate) fn send(&self, notice: Notice) {
+        // Without a door nobody is attached.
+        let _ = self.sender.send(notice);
+        self.eventfd.ring();
+    }
+}
+
+/// What the door knows and holds.
+pub(crate) struct Door {
+    listener: AttachListener,
+    rules: Rules,
+    terms: Terms,
+    ports: Vec<PortInfo>,
+    interfaces: Vec<Arc<XdpInterface>>,
+    apps_max: usize,
+    /// Destinations in the XDP programs: two listeners can mean the same one.
+    taken: Vec<Destination>,
+    clients: Vec<Client>,
+    notices: Receiver<Notice>,
+    eventfd: Arc<EventFd>,
+}
+
+/// One connection.
+struct Client {
+    peer: Peer,
+    since: Instant,
+    app: Option<App>,
+}
+
+/// Its application, once it is in.
+struct App {
+    id: AppId,
+    process: Option<PidFd>,
+    destinations: Vec<Destination>,
+}
+
+impl Door {
+    pub(crate) fn new(
+        listener: AttachListener,
+        rules: Rules,
+        terms: Terms,
+        ports: Vec<PortInfo>,
+        interfaces: Vec<Arc<XdpInterface>>,
+        apps_max: usize,
+        own: Vec<Destination>,
+    ) -> Result<(Self, Notices), sys::SysError> {
+        let (sender, notices) = channel();
+        let eventfd = Arc::new(EventFd::new()?);
+        let to_door = Notices { sender, eventfd: Arc::clone(&eventfd) };
+        let door = Self {
+            listener,
+            rules,
+            terms,
+            ports,
+            interfaces,
+            apps_max,
+            taken: own,
+            clients: Vec::new(),
+            notices,
+            eventfd,
+        };
+        Ok((door, to_door))
+    }
+
+    /// Serves until the process ends.
+    pub(crate) fn serve(mut self, asks: &Asks) {
+        loop {
+            self.wait();
+            self.eventfd.drain();
+            self.hear_the_loop();
+            self.hear_clients(asks);
+            self.accept();
+        }
+    }
+
+    /// Until somebody has something to say, or a stranger's patience is over.
+    fn wait(&self) {
+        let mut fds = vec![PollFd::from_borrowed_fd(self.eventfd.as_fd(), PollFlags::IN)];
+        if self.strangers() < STRANGERS_MAX {
+            fds.push(PollFd::from_borrowed_fd(self.listener.as_fd(), PollFlags::IN));
+        }
+        for client in &self.clients {
+            fds.push(PollFd::from_borrowed_fd(client.peer.as_fd(), PollFlags::IN));
+            if let Some(process) = client.app.as_ref().and_then(|app| app.process.as_ref()) {
+                fds.push(PollFd::from_borrowed_fd(process.as_fd(), PollFlags::IN));
+            }
+        }
+        let second = Timespec { tv_sec: 1, tv_nsec: 0 };
+        let timeout = (self.strangers() > 0).then_some(&second);
+        // An interrupted wait is a wait that is over.
+        let _ = poll(&mut fds, timeout);
+    }
+
+    fn strangers(&self) -> usize {
+        self.clients.iter().filter(|client| client.app.is_none()).count()
+    }
+
+    fn accept(&mut self) {
+        while self.strangers() < STRANGERS_MAX {
+            match self.listener.accept() {
+                Ok(Some(peer)) => {
+                    self.clients.push(Client { peer, since: Instant::now(), app: None });
+                }
+                Ok(None) => return,
+                Err(error) => {
+                    eprintln!("calistod: {error}");
+                    // It stays readable: others may close their descriptors meanwhile.
+                    std::thread::sleep(Duration::from_millis(10));
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Applications that the loop has detached are told why.
+    fn hear_the_loop(&mut self) {
+        while let Ok(Notice { app, reason }) = self.notices.try_recv() {
+            let is_it = |client: &Client| client.app.as_ref().is_some_and(|is| is.id == app);
+            let Some(at) = self.clients.iter().position(is_it) else { continue };
+            let client = self.clients.swap_remove(at);
+            let told = Detached { reason: word(reason), message: reason.to_string() };
+            // One that does not read is told by the end of the connection.
+            let _ = client.peer.send(&ToApp::Detached(told), &[]);
+            self.forget(client);
+        }
+    }
+
+    fn hear_clients(&mut self, asks: &Asks) {
+        let mut at = 0;
+        while at < self.clients.len() {
+            let client = &mut self.clients[at];
+            let dead = client
+                .app
+                .as_ref()
+                .and_then(|app| app.process.as_ref())
+                .is_some_and(PidFd::is_dead);
+            let stays = match client.peer.receive() {
+                Ok(Received::Nothing) if dead => Err(DetachReason::Died),
+                Ok(Received::Nothing) => match &client.app {
+                    None if client.since.elapsed() > STRANGER_PATIENCE => {
+                        refuse(&client.peer, "it did not say what it wants within 5 seconds");
+                        Err(DetachReason::Protocol)
+                    }
+                    _ => Ok(()),
+                },
+                Ok(Received::Message(ToDaemon::Attach(request))) if client.app.is_none() => {
+                    self.attach(at, &request, asks)
+                }
+                Ok(Received::Message(_)) => Err(DetachReason::Protocol),
+                Ok(Received::Bad(why)) => {
+                    refuse(&client.peer, &why);
+                    Err(DetachReason::Protocol)
+                }
+                Ok(Received::Closed) | Err(_) => {
+                    Err(if dead { DetachReason::Died } else { DetachReason::Left })
+                }
+            };
+            match stays {
+                Ok(()) => at += 1,
+                Err(reason) => {
+                    let client = self.clients.swap_remove(at);
+                    if let Some(app) = &client.app {
+                        asks.leave(app.id, reason);
+                    }
+                    self.forget(client);
+                }
+            }
+        }
+    }
+
+    /// A request of the client at `at`: in, or out with a sentence.
+    fn attach(
+        &mut self,
+        at: usize,
+        request: &attach::AttachRequest,
+        asks: &Asks,
+    ) -> Result<(), DetachReason> {
+        match self.let_in(at, request, asks) {
+            Ok(()) => Ok(()),
+            Err(why) => {
+                refuse(&self.clients[at].peer, &why);
+                Err(DetachReason::Protocol)
+            }
+        }
+    }
+
+    fn let_in(
+        &mut self,
+        at: usize,
+        request: &attach::AttachRequest,
+        asks: &Asks,
+    ) -> Result<(), String> {
+        let who = self.clients[at].peer.credentials();
+        let rule = self.rules.of(who.uid).ok_or_else(|| {
+            format!("user {} may not attach: an operator can add a rule to `apps.allow`", who.uid)
+        })?;
+        let attached = self.clients.iter().filter(|client| client.app.is_some());
+        if attached.clone().count() >= self.apps_max {
+            return Err(format!(
+                "{} applications are attached already (`apps.max`)",
+                self.apps_max
+            ));
+        }
+        let same = attached.filter(|client| client.peer.credentials().uid == who.uid).count();
+        if same >= rule.apps as usize {
+            return Err(format!(
+                "user {} has {same} applications attached and may have no more (`apps.allow`)",
+                who.uid
+            ));
+        }
+        let (arrival, handout) =
+            self.terms.arrange(request, who, rule).map_err(|why| why.to_string())?;
+        let destinations: Vec<Destination> =
+            arrival.new.listeners.iter().map(destination).collect();
+        let id = asks.attach(arrival)?;
+        // From here on the application is forgotten by the way of all who leave.
+        let app = App { id, process: PidFd::open(who.pid).ok(), destinations: Vec::new() };
+        let app = self.clients[at].app.insert(app);
+        for destination in destinations {
+            if !self.taken.contains(&destination) {
+                for interface in &self.interfaces {
+                    interface.ours().add(destination).map_err(|error| error.to_string())?;
+                }
+            }
+            self.taken.push(destination);
+            app.destinations.push(destination);
+        }
+        let answer = ToApp::Attached(Attached {
+            id: id.number(),
+            workers: request.workers,
+            ports: self.ports.clone(),
+            features: 0,
+        });
+        match self.clients[at].peer.send(&answer, &handout.descriptors()) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err("it does not read its answers".to_owned()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// The connection ends; what it took from the kernel goes back to it.
+    fn forget(&mut self, client: Client) {
+        for destination in client.app.into_iter().flat_map(|app| app.destinations) {
+            if let Some(at) = self.taken.iter().position(|taken| *taken == destination) {
+                self.taken.swap_remove(at);
+            }
+            if !self.taken.contains(&destination) {
+                for interface in &self.interfaces {
+                    // An interface that is gone takes nothing any more.
+                    let _ = interface.ours().remove(destination);
+                }
+            }
+        }
+    }
+}
+
+fn refuse(peer: &Peer, why: &str) {
+    let _ = peer.send(&ToApp::Refused { message: why.to_owned() }, &[]);
+}
+
+/// A reason as the application reads it.
+fn word(reason: DetachReason) -> attach::DetachReason {
+    attach::DetachReason::from_number(reason.code()).unwrap_or(attach::DetachReason::Other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_has_the_same_name_in_memory_and_in_messages() {
+        for (reason, named) in [
+            (DetachReason::Left, attach::DetachReason::Left),
+            (DetachReason::Lied(shm::Lie::Buffer), attach::DetachReason::Lied),
+            (DetachReason::Protocol, attach::DetachReason::Protocol),
+            (DetachReason::Stalled, attach::DetachReason::Stalled),
+            (DetachReason::Operator, attach::DetachReason::Operator),
+            (DetachReason::DaemonEnds, attach::DetachReason::Stopping),
+        ] {
+            assert_eq!(word(reason), named);
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! The loop's list of applications: who is here, who was, and whose ringing counts.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use base::Nanos;
+use datapath::counters::CounterReader;
+use datapath::{AppId, DetachReason, RateLimit};
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use sys::eventfd::EventFd;
+
+use crate::apps::arrival::Facts;
+use crate::apps::door::{Notice, Notices};
+
+/// Applications that are gone and still spoken of.
+const DEPARTED_MAX: usize = 64;
+
+/// Wake-ups for nothing that an application may cause in a second. One costs a few microseconds
+/// of a loop that has nothing else to do.
+const NEEDLESS_PER_SECOND: u32 = 1000;
+const NEEDLESS_AT_ONCE: u32 = 100;
+
+/// Everybody who is or was here.
+pub(crate) struct Guests {
+    present: Vec<Guest>,
+    departed: VecDeque<Departed>,
+    /// All eventfds, edge by edge: each ringing is one event, and nothing is ever read from a
+    /// descriptor whose flags an application can change.
+    bells: OwnedFd,
+    notices: Option<Notices>,
+}
+
+/// An application that is here.
+pub(crate) struct Guest {
+    pub(crate) id: AppId,
+    pub(crate) facts: Facts,
+    eventfd: Arc<EventFd>,
+    needless: RateLimit,
+    /// It rang too often for nothing and is not listened to until then.
+    muted_until: Option<Nanos>,
+    /// Times that it was muted.
+    pub(crate) muted: u64,
+}
+
+/// An application that is gone.
+pub(crate) struct Departed {
+    pub(crate) guest: Guest,
+    pub(crate) reason: DetachReason,
+    pub(crate) counters: CounterReader,
+}
+
+impl Guests {
+    pub(crate) fn new() -> Result<Self, sys::SysError> {
+        let bells = epoll::create(CreateFlags::CLOEXEC).map_err(|errno| {
+            sys::SysError::new("make an epoll", errno, "raise the limit of open files (ulimit -n)")
+        })?;
+        Ok(Self { present: Vec::new(), departed: VecDeque::new(), bells, notices: None })
+    }
+
+    /// From now on the door is told who is detached.
+    pub(crate) fn tell(&mut self, notices: Notices) {
+        self.notices = Some(notices);
+    }
+
+    pub(crate) fn add(&mut self, id: AppId, facts: Facts, eventfd: Arc<EventFd>) {
+        let data = EventData::new_u64(u64::from(id.number()));
+        // Without it the application is heard when the loop wakes for other reasons.
+        let _ = epoll::add(&self.bells, &*eventfd, data, EventFlags::IN | EventFlags::ET);
+        self.present.push(Guest {
+            id,
+            facts,
+            eventfd,
+            needless: RateLimit::new(NEEDLESS_PER_SECOND, NEEDLESS_AT_ONCE),
+            muted_until: None,
+            muted: 0,
+        });
+    }
+
+    /// It is detached.
+    pub(crate) fn remove(&mut self, app: AppId, reason: DetachReason, counters: CounterReader) {
+        if let Some(notices) = &self.notices {
+            notices.send(Notice { app, reason });
+        }
+        let Some(at) = self.present.iter().position(|guest| guest.id == app) else { return };
+        let guest = self.present.swap_remove(at);
+        let _ = epoll::delete(&self.bells, &*guest.eventfd);
+        if self.departed.len() == DEPARTED_MAX {
+            self.departed.pop_front();
+        }
+        self.departed.push_back(Departed { guest, reason, counters });
+    }
+
+    pub(crate) fn present(&self) -> &[Guest] {
+        &self.present
+    }
+
+    /// Latest last.
+    pub(crate) fn departed(&self) -> impl DoubleEndedIterator<Item = &Departed> {
+        self.departed.iter()
+    }
+
+    /// By its number, or by its name when only one has it.
+    pub(crate) fn find(&self, text: &str) -> Result<&Guest, String> {
+        let by_number = text
+            .parse()
+            .ok()
+            .and_then(|number: u32| self.present.iter().find(|guest| guest.id.number() == number));
+        if let Some(guest) = by_number {
+            return Ok(guest);
+        }
+        let mut named = self.present.iter().filter(|guest| guest.facts.name == text);
+        match (named.next(), named.next()) {
+            (Some(guest), None) => Ok(guest),
+            (Some(_), Some(_)) => {
+                Err(format!("several applications are called \"{text}\": name it by its number"))
+            }
+            (None, _) => Err(format!("no application \"{text}\" is attached: see `calisto apps`")),
+        }
+    }
+
+    /// After a sleep: who rang, and whether it had anything to say.
+    pub(crate) fn heard(&mut self, now: Nanos, has_messages: impl Fn(AppId) -> bool) {
+        let mut events = [Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 64];
+        let no_wait = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+        let count = epoll::wait(&self.bells, &mut events[..], Some(&no_wait)).unwrap_or(0);
+        for event in &events[..count] {
+            let number = event.data.u64();
+            let is_it = |guest: &&mut Guest| u64::from(guest.id.number()) == number;
+            let Some(guest) = self.present.iter_mut().find(is_it) else { continue };
+            if !has_messages(guest.id) && !guest.needless.take(now) {
+                guest.muted_until = Some(guest.needless.next());
+                guest.muted += 1;
+                let _ = epoll::delete(&self.bells, &*guest.eventfd);
+            }
+        }
+    }
+
+    /// Listens again to those whose time has come; when the next one's does.
+    pub(crate) fn unmute(&mut self, now: Nanos) -> Nanos {
+        let mut next = Nanos::FAR_FUTURE;
+        for guest in &mut self.present {
+            match guest.muted_until {
+                Some(until) if until <= now => {
+                    guest.muted_until = None;
+                    let data = EventData::new_u64(u64::from(guest.id.number()));
+                    let flags = EventFlags::IN | EventFlags::ET;
+                    // What it rang meanwhile is an event at once.
+                    let _ = epoll::add(&self.bells, &*guest.eventfd, data, flags);
+                }
+                Some(until) => next = next.min(until),
+                None => {}
+            }
+        }
+        next
+    }
+}
+
+impl AsFd for Guests {
+    /// Readable when somebody rang.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.bells.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use attach::PeerCredentials;
+    use shm::app::AppSizes;
+    use sys::poll::wait_readable;
+
+    use super::*;
+
+    fn facts(name: &str) -> Facts {
+        Facts {
+            name: name.to_owned(),
+            who: PeerCredentials { pid: 1, uid: 0, gid: 0 },
+            listen: Vec::new(),
+            sizes: AppSizes {
+                workers: 1,
+                ring_slots: 2,
+                chunk_bytes: 2048,
+                receive_chunks: 1,
+                send_chunks: 0,
+                handovers: 1,
+            },
+            packets_per_s: 0,
+            wakes_per_s: 0,
+            memory_bytes_max: 0,
+        }
+    }
+
+    #[test]
+    fn who_rings_for_nothing_too_often_is_not_heard_for_a_while_and_then_again() {
+        let mut guests = Guests::new().expect("descriptors are left");
+        let bell = Arc::new(EventFd::new().expect("descriptors are left"));
+        guests.add(AppId::OWN, facts("loud"), Arc::clone(&bell));
+        let now = Nanos::from_secs(1);
+        let mut heard = 0;
+        for _ in 0..500 {
+            bell.ring();
+            if wait_readable(guests.as_fd(), Nanos::ZERO) {
+                heard += 1;
+            }
+            guests.heard(now, |_| false);
+        }
+        assert_eq!(heard, NEEDLESS_AT_ONCE + 1, "one more, which mutes it");
+        let until = guests.unmute(now);
+        assert!(until > now && until < now + Nanos::from_millis(10));
+        assert_eq!(guests.unmute(until), Nanos::FAR_FUTURE);
+        assert!(wait_readable(guests.as_fd(), Nanos::ZERO), "it rang meanwhile");
+    }
+
+    #[test]
+    fn who_has_something_to_say_is_heard_however_often() {
+        let mut guests = Guests::new().expect("descriptors are left");
+        let bell = Arc::new(EventFd::new().expect("descriptors are left"));
+        guests.add(AppId::OWN, facts("busy"), Arc::clone(&bell));
+        for _ in 0..500 {
+            bell.ring();
+            assert!(wait_readable(guests.as_fd(), Nanos::ZERO));
+            guests.heard(Nanos::ZERO, |_| true);
+            assert!(!wait_readable(guests.as_fd(), Nanos::ZERO), "each ringing is heard once");
+        }
+    }
+
+    #[test]
+    fn an_application_is_found_by_number_or_by_a_name_of_its_own() {
+        let mut guests = Guests::new().expect("descriptors are left");
+        let bell = Arc::new(EventFd::new().expect("descriptors are left"));
+        guests.add(AppId::OWN, facts("dns"), Arc::clone(&bell));
+        assert!(guests.find("dns").is_ok());
+        assert!(guests.find(&AppId::OWN.number().to_string()).is_ok());
+        assert!(guests.find("web").is_err_and(|why| why.contains("calisto apps")));
+        guests.add(AppId::OWN, facts("dns"), bell);
+        assert!(guests.find("dns").is_err_and(|why| why.contains("several")));
+    }
+}

@@ -1,0 +1,155 @@
+//! The daemon as it is, for those who ask: ports, workers, counters, flows, tables.
+
+use admin::{Counter, FlowRow, PortStatus, Status, SteerStatus, ThreadCounters, WorkerStatus};
+use base::{Nanos, WorkerId};
+use datapath::counters::WorkerEvent;
+use datapath::{AppId, LaneState, Steering};
+use policy::steer;
+use port::{AnyPort, Port};
+
+use crate::app_status::app_counters;
+use crate::turn::Host;
+
+/// Flows that one answer lists, at most.
+const FLOWS_MAX: u32 = 1024;
+
+impl Host {
+    pub(crate) fn status(&self, now: Nanos) -> Status {
+        let pool = self.dispatcher.pool();
+        let lanes = self.config.ports.iter().zip(self.dispatcher.ports());
+        Status {
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            uptime_s: now.since(self.started).as_secs_f64(),
+            arrangement: self.config.workers.arrangement.name().to_owned(),
+            job: self.staff.config().job.name().to_owned(),
+            listen: self.config.listen.clone(),
+            ports: lanes
+                .map(|(spec, lane)| port_status(spec, lane.port(), lane.trusts_link()))
+                .collect(),
+            workers: self.worker_status(),
+            policy: self.dispatcher.steering().control().policy().to_owned(),
+            groups: self.dispatcher.steering().table().groups(),
+            frames: pool.config().frames,
+            frames_free: pool.free_count() as u32,
+            numa_node: pool.config().numa_node,
+        }
+    }
+
+    fn worker_status(&self) -> Vec<WorkerStatus> {
+        let steering = self.dispatcher.steering();
+        let row = |(id, state, queued): (WorkerId, LaneState, usize)| WorkerStatus {
+            id: id.0,
+            state: match state {
+                LaneState::Active => "active",
+                LaneState::Leaving => "leaving",
+                LaneState::Retiring => "retiring",
+            }
+            .to_owned(),
+            cpu: self.staff.config().cpu(id),
+            numa_node: self.staff.config().cpu(id).and_then(sys::numa::of_cpu),
+            groups: steering.control().owned(id),
+            queued: queued as u32,
+            packets: steering
+                .worker_counters(id)
+                .map_or(0, |counters| counters.get(WorkerEvent::Packets)),
+        };
+        steering.workers().map(row).collect()
+    }
+
+    pub(crate) fn stats(&self) -> Vec<ThreadCounters> {
+        let steering = self.dispatcher.steering();
+        let mut threads = vec![ThreadCounters {
+            thread: "dispatcher".to_owned(),
+            counters: self.dispatcher.counters().dispatch_events().map(counter).collect(),
+        }];
+        for (id, ..) in steering.workers() {
+            let Some(counters) = steering.worker_counters(id) else { continue };
+            threads.push(ThreadCounters {
+                thread: format!("worker {id}"),
+                counters: counters.worker_events().map(counter).collect(),
+            });
+        }
+        for guest in self.guests.present() {
+            let Some(counters) = self.dispatcher.counters_of(guest.id) else { continue };
+            threads.push(ThreadCounters {
+                thread: format!("app {} ({})", guest.facts.name, guest.id),
+                counters: app_counters(&counters),
+            });
+        }
+        threads
+    }
+
+    pub(crate) fn flows(&self, app: AppId, count: u32) -> Vec<FlowRow> {
+        let Some(steering) = self.dispatcher.steering_of(app) else { return Vec::new() };
+        let (table, listeners) = (steering.table(), self.dispatcher.listeners());
+        let mut heaviest = self.dispatcher.sampler().heaviest(FLOWS_MAX as usize);
+        heaviest.retain(|flow| listeners.owner(&flow.key) == Some(app));
+        heaviest.truncate(count as usize);
+        let row = |flow: datapath::SampledFlow| FlowRow {
+            flow: flow.key.to_string(),
+            hash: flow.hash.0,
+            group: flow.group.0,
+            worker: table.entry(flow.group).owner().map(|worker| worker.0),
+            packets: flow.packets,
+            bytes: flow.bytes,
+        };
+        heaviest.into_iter().map(row).collect()
+    }
+}
+
+/// A table and its policy.
+pub(crate) fn steer_status(steering: &Steering) -> SteerStatus {
+    let control = steering.control();
+    let owned: Vec<(u16, u32)> =
+        steering.workers().map(|(id, ..)| (id.0, control.owned(id))).collect();
+    let owned_all: u32 = owned.iter().map(|(_, groups)| groups).sum();
+    let table = steering.table();
+    let names = steer::NAMES.iter();
+    SteerStatus {
+        policy: control.policy().to_owned(),
+        policies: names.map(|&(name, help)| (name.to_owned(), help.to_owned())).collect(),
+        groups: table.groups(),
+        unowned: (table.groups() + steering.pinned_flows() as u32).saturating_sub(owned_all),
+        epoch: steering.epoch().0,
+        settled: steering.is_settled(),
+        held: steering.held() as u32,
+        owned,
+        pins: control.pins().iter().map(|(group, worker)| (group.0, worker.0)).collect(),
+        pinned_flows: steering.pinned_flows() as u32,
+    }
+}
+
+/// A worker's state as a word.
+pub(crate) fn state_name(state: LaneState) -> &'static str {
+    match state {
+        LaneState::Active => "active",
+        LaneState::Leaving => "leaving",
+        LaneState::Retiring => "retiring",
+    }
+}
+
+pub(crate) fn counter((name, help, value): (String, &str, u64)) -> Counter {
+    Counter { name, help: help.to_owned(), value }
+}
+
+fn port_status(spec: &str, port: &AnyPort, trust_link: bool) -> PortStatus {
+    let capabilities = port.capabilities();
+    let counters = port.counters();
+    PortStatus {
+        port: spec.to_owned(),
+        mode: capabilities.mode.clone(),
+        mtu: capabilities.mtu,
+        trust_link,
+        fault: port.fault().map(|fault| fault.to_string()),
+        counters: counters
+            .each()
+            .into_iter()
+            .map(|(name, value, help)| Counter {
+                name: name.to_owned(),
+                help: help.to_owned(),
+                value,
+            })
+            .collect(),
+    }
+}

@@ -1,0 +1,133 @@
+//! One message of a SEQPACKET socket, with its descriptors, and how it can go wrong.
+
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use rustix::io::{Errno, IoSlice, IoSliceMut};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags,
+};
+
+use crate::{DESCRIPTORS_MAX, MESSAGE_BYTES_MAX};
+
+/// Room for the descriptors of a message.
+const CONTROL_BYTES: usize = rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX));
+
+/// What a socket had.
+#[derive(Debug)]
+pub(crate) enum Incoming {
+    /// Nothing yet.
+    Nothing,
+    /// A message and the descriptors beside it.
+    Message(Vec<u8>, Vec<OwnedFd>),
+    /// A message of more bytes than one may have; it is dropped.
+    TooLong,
+    /// A message with more descriptors than one may have, or than this process may open; it is
+    /// dropped and all of them are closed.
+    TooManyDescriptors,
+    /// The other side is gone, or has sent an empty message, which cannot be told apart.
+    Closed,
+}
+
+/// Whether the descriptors beside a message are wanted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Descriptors {
+    Keep,
+    /// The kernel is given no room for them, so they never become ours.
+    Refuse,
+}
+
+/// Takes the oldest message; never waits. Nothing is allocated unless there is one.
+pub(crate) fn receive(socket: BorrowedFd<'_>, descriptors: Descriptors) -> Result<Incoming, Errno> {
+    let len = match read(|| {
+        let flags = RecvFlags::PEEK | RecvFlags::TRUNC | RecvFlags::DONTWAIT;
+        Ok(rustix::net::recv(socket, &mut [0_u8; 0][..], flags)?.1)
+    })? {
+        Read::Nothing => return Ok(Incoming::Nothing),
+        Read::Closed | Read::Got(0) => return Ok(Incoming::Closed),
+        Read::Got(len) => len,
+    };
+    let mut text = vec![0; len.min(MESSAGE_BYTES_MAX)];
+    let mut room = [MaybeUninit::uninit(); CONTROL_BYTES];
+    let room = if descriptors == Descriptors::Keep { &mut room[..] } else { &mut [] };
+    let mut control = RecvAncillaryBuffer::new(room);
+    let got = read(|| {
+        let mut parts = [IoSliceMut::new(&mut text)];
+        let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+        rustix::net::recvmsg(socket, &mut parts, &mut control, flags)
+    })?;
+    let message = match got {
+        Read::Nothing => return Ok(Incoming::Nothing),
+        Read::Closed => return Ok(Incoming::Closed),
+        Read::Got(message) => message,
+    };
+    let mut fds = Vec::new();
+    for part in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(more) = part {
+            fds.extend(more);
+        }
+    }
+    if message.flags.contains(ReturnFlags::TRUNC) {
+        return Ok(Incoming::TooLong);
+    }
+    // The room is rounded up, so that one more may have come in whole.
+    let are_cut = message.flags.contains(ReturnFlags::CTRUNC) || fds.len() > DESCRIPTORS_MAX;
+    if descriptors == Descriptors::Keep && are_cut {
+        return Ok(Incoming::TooManyDescriptors);
+    }
+    text.truncate(message.bytes);
+    Ok(Incoming::Message(text, fds))
+}
+
+enum Read<T> {
+    Nothing,
+    Got(T),
+    Closed,
+}
+
+/// Calls that read, with the errors that are none.
+fn read<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<Read<T>, Errno> {
+    let mut resets = 0;
+    loop {
+        match call() {
+            Ok(got) => return Ok(Read::Got(got)),
+            Err(Errno::AGAIN) => return Ok(Read::Nothing),
+            Err(Errno::INTR) => {}
+            // The other side closed without reading all that we said. The kernel says this once,
+            // before what it has sent to us, which may tell why.
+            Err(Errno::CONNRESET) if resets == 0 => resets += 1,
+            Err(Errno::CONNRESET) => return Ok(Read::Closed),
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+/// Sends a message; false when the socket's buffer is full (a blocking socket waits until its
+/// timeout first).
+pub(crate) fn send(
+    socket: BorrowedFd<'_>,
+    text: &[u8],
+    descriptors: &[BorrowedFd<'_>],
+    flags: SendFlags,
+) -> Result<bool, Errno> {
+    let mut room = [MaybeUninit::uninit(); CONTROL_BYTES];
+    let mut control = SendAncillaryBuffer::new(&mut room);
+    if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
+        return Err(Errno::TOOBIG);
+    }
+    loop {
+        let parts = [IoSlice::new(text)];
+        match rustix::net::sendmsg(socket, &parts, &mut control, flags | SendFlags::NOSIGNAL) {
+            Ok(_) => return Ok(true),
+            Err(Errno::AGAIN) => return Ok(false),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+/// Whether an error of [`send`] says that the other side is gone.
+pub(crate) fn is_gone(errno: Errno) -> bool {
+    matches!(errno, Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN)
+}

@@ -1,0 +1,36 @@
+//! How an application and the daemon meet.
+//!
+//! A UNIX socket of kind `SOCK_SEQPACKET`. The application says once what it wants, the daemon
+//! answers with the shared memory and the means to wake each other, as descriptors beside the
+//! answer (`SCM_RIGHTS`). From then on packets pass through memory; the socket only says that the
+//! other side lives, or why it has let go. Neither side can make the other block, keep
+//! descriptors, or allocate beyond [`MESSAGE_BYTES_MAX`].
+#![forbid(unsafe_code)]
+
+mod channel;
+mod error;
+mod link;
+mod listener;
+mod message;
+mod peer;
+mod reason;
+mod text;
+
+pub use error::AttachError;
+pub use link::Link;
+pub use listener::AttachListener;
+pub use message::{AttachRequest, Attached, Detached, PortInfo, ToApp, ToDaemon};
+pub use peer::{Peer, PeerCredentials, Received};
+pub use reason::DetachReason;
+pub use text::{decode_to_app, decode_to_daemon};
+
+/// The protocol's version: the `v` of every message. Fields may be added to a version; a reader
+/// ignores those that it does not know.
+pub const VERSION: u32 = 1;
+
+/// Bytes of a message, at most.
+pub const MESSAGE_BYTES_MAX: usize = 64 << 10;
+
+/// Descriptors beside a message, at most: the region, the daemon's eventfd, and a pipe for each of
+/// 64 workers.
+pub const DESCRIPTORS_MAX: usize = 66;

@@ -1,0 +1,144 @@
+//! The messages.
+
+use serde::{Deserialize, Serialize};
+
+use crate::DESCRIPTORS_MAX;
+use crate::reason::DetachReason;
+
+/// Bytes of an application's name, at most.
+const NAME_BYTES_MAX: usize = 32;
+
+/// Addresses that an application listens on, at most.
+const LISTEN_MAX: usize = 64;
+
+/// Bytes of one of them, at most.
+const LISTEN_BYTES_MAX: usize = 128;
+
+/// Application to daemon.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToDaemon {
+    /// The first and only message.
+    Attach(AttachRequest),
+}
+
+/// What an application wants.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttachRequest {
+    /// What people call it: 1 to 32 letters, digits, `-`, `_` and `.`.
+    pub name: String,
+    /// Whose packets it wants, such as `udp:10.0.0.2:53`; the daemon knows the forms.
+    #[serde(default)]
+    pub listen: Vec<String>,
+    /// Workers: threads that each own a share of the flows; 1 to 64.
+    pub workers: u32,
+    /// Buffers for received packets, all workers together; the daemon's default if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frames: Option<u32>,
+    /// Bytes of a buffer, 2048 or 4096; the daemon's default if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frame_bytes: Option<u32>,
+    /// Bits of optional features that it asks for; none are defined.
+    #[serde(default)]
+    pub features: u64,
+}
+
+impl AttachRequest {
+    /// Looks whether name, addresses and workers keep their limits: what comes from outside is
+    /// printed and kept.
+    ///
+    /// # Errors
+    /// A sentence about the first that does not.
+    pub fn check(&self) -> Result<(), String> {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        if self.name.is_empty()
+            || self.name.len() > NAME_BYTES_MAX
+            || !self.name.bytes().all(is_plain)
+        {
+            return Err(format!(
+                "a name has 1 to {NAME_BYTES_MAX} letters, digits, '-', '_' and '.': choose another"
+            ));
+        }
+        if self.listen.len() > LISTEN_MAX {
+            return Err(format!("an application listens on {LISTEN_MAX} addresses at most"));
+        }
+        let is_address = |text: &String| {
+            text.len() <= LISTEN_BYTES_MAX && text.bytes().all(|byte| byte.is_ascii_graphic())
+        };
+        if !self.listen.iter().all(is_address) {
+            return Err(format!(
+                "an address to listen on has {LISTEN_BYTES_MAX} printable ASCII bytes at most, such \
+                 as udp:10.0.0.2:53"
+            ));
+        }
+        let workers_max = DESCRIPTORS_MAX as u32 - 2;
+        if !(1..=workers_max).contains(&self.workers) {
+            return Err(format!("{} workers cannot be: use 1 to {workers_max}", self.workers));
+        }
+        Ok(())
+    }
+}
+
+/// Daemon to application.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToApp {
+    /// Welcome. Beside it: the memfd of the region, an eventfd that wakes the daemon, and the read
+    /// end of a pipe for each worker, which has a byte in it when the daemon has woken that worker.
+    Attached(Attached),
+    /// No, and why; the daemon closes.
+    Refused {
+        /// What was wrong and what to do.
+        message: String,
+    },
+    /// The daemon has let go of the application and closes.
+    Detached(Detached),
+}
+
+/// What an application got.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attached {
+    /// The daemon's number for it.
+    pub id: u32,
+    /// Workers; as many as were asked for.
+    pub workers: u32,
+    /// The ports, by their number: the first is the one whose packets say port 0.
+    pub ports: Vec<PortInfo>,
+    /// Bits of the features that it got.
+    #[serde(default)]
+    pub features: u64,
+}
+
+/// A port through which packets come and go.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortInfo {
+    /// Its name, such as `xdp:eth1`.
+    pub port: String,
+    /// Its Ethernet address, as `02:00:00:00:00:01` in the message; a port may have none.
+    #[serde(default, with = "crate::text::mac")]
+    pub mac: Option<[u8; 6]>,
+    /// Bytes of the largest IP packet that it takes.
+    pub mtu: u32,
+}
+
+/// The end of an attachment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Detached {
+    /// Why, for programs.
+    pub reason: DetachReason,
+    /// Why, for people.
+    #[serde(default)]
+    pub message: String,
+}
+
+impl std::fmt::Display for Detached {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.message.is_empty() {
+            write!(f, "detached: {}", self.reason)
+        } else {
+            write!(f, "detached: {}", self.message)
+        }
+    }
+}
+
+impl std::error::Error for Detached {}

@@ -1,0 +1,108 @@
+//! The daemon's end of a connection: waits for nobody, keeps nothing.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::net::SendFlags;
+use sys::SysError;
+
+use crate::channel::{self, Descriptors, Incoming};
+use crate::message::{ToApp, ToDaemon};
+use crate::text;
+use crate::{DESCRIPTORS_MAX, MESSAGE_BYTES_MAX};
+
+/// One application, as the daemon sees it.
+///
+/// Nothing here waits for the application. One thing the kernel may wait for: when a hostile one
+/// passes the last descriptor of a TCP socket that lingers, the thread that reads that message (or
+/// drops the peer while it is unread) is the one that closes it. So keep peers on a thread that
+/// forwards no packets.
+#[derive(Debug)]
+pub struct Peer {
+    socket: OwnedFd,
+    credentials: PeerCredentials,
+}
+
+/// Who connected, as the kernel says (`SO_PEERCRED`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerCredentials {
+    /// Its process.
+    pub pid: u32,
+    /// Its user.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
+}
+
+/// What an application said.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Received {
+    /// Nothing.
+    Nothing,
+    /// A message that keeps every limit.
+    Message(ToDaemon),
+    /// Something that is none: a sentence that can be sent back.
+    Bad(String),
+    /// It is gone.
+    Closed,
+}
+
+impl Peer {
+    /// `socket` must not block.
+    pub(crate) fn new(socket: OwnedFd) -> Result<Self, SysError> {
+        let who = rustix::net::sockopt::socket_peercred(&socket)
+            .map_err(|errno| SysError::new("learn who connected", errno, ""))?;
+        let credentials = PeerCredentials {
+            pid: who.pid.as_raw_nonzero().get().unsigned_abs(),
+            uid: who.uid.as_raw(),
+            gid: who.gid.as_raw(),
+        };
+        Ok(Self { socket, credentials })
+    }
+
+    /// Who connected.
+    pub fn credentials(&self) -> PeerCredentials {
+        self.credentials
+    }
+
+    /// The next message, if there is one. Descriptors beside it never become ours.
+    ///
+    /// # Errors
+    /// The kernel failed; the connection is of no more use.
+    pub fn receive(&self) -> Result<Received, SysError> {
+        let incoming = channel::receive(self.socket.as_fd(), Descriptors::Refuse)
+            .map_err(|errno| SysError::new("read what an application sent", errno, ""))?;
+        Ok(match incoming {
+            Incoming::Nothing => Received::Nothing,
+            Incoming::Closed => Received::Closed,
+            Incoming::Message(text, _) => {
+                text::decode_to_daemon(&text).map_or_else(Received::Bad, Received::Message)
+            }
+            Incoming::TooLong => Received::Bad(too_long()),
+            Incoming::TooManyDescriptors => Received::Bad("a request needs no descriptors".into()),
+        })
+    }
+
+    /// Sends a message with descriptors beside it; false when the socket's buffer is full, because
+    /// the application does not read.
+    ///
+    /// # Errors
+    /// The application is gone, or the message is longer than one may be.
+    pub fn send(&self, message: &ToApp, descriptors: &[BorrowedFd<'_>]) -> Result<bool, SysError> {
+        let failed = |errno| SysError::new("answer an application", errno, "");
+        let text = text::encode(message).ok_or(failed(rustix::io::Errno::MSGSIZE))?;
+        if descriptors.len() > DESCRIPTORS_MAX {
+            return Err(failed(rustix::io::Errno::TOOBIG));
+        }
+        channel::send(self.socket.as_fd(), &text, descriptors, SendFlags::DONTWAIT).map_err(failed)
+    }
+}
+
+impl AsFd for Peer {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+pub(crate) fn too_long() -> String {
+    format!("a message of the attach protocol has {MESSAGE_BYTES_MAX} bytes at most")
+}

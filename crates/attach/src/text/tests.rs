@@ -1,0 +1,162 @@
+//! What is a message and what is not.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::message::{AttachRequest, Attached, Detached, PortInfo};
+use crate::reason::DetachReason;
+
+fn attach(fields: &str) -> Result<ToDaemon, String> {
+    decode_to_daemon(format!(r#"{{"v":1,"attach":{{{fields}}}}}"#).as_bytes())
+}
+
+#[test]
+fn the_messages_of_version_1_are_read() {
+    let request = AttachRequest {
+        name: "dns".into(),
+        listen: vec!["udp:10.0.0.2:53".into()],
+        workers: 2,
+        frames: Some(512),
+        frame_bytes: Some(2048),
+        features: 0,
+    };
+    let all = r#""name":"dns","listen":["udp:10.0.0.2:53"],"workers":2,"frames":512,"frame_bytes":2048,"features":0"#;
+    assert_eq!(attach(all), Ok(ToDaemon::Attach(request.clone())));
+    let few = attach(r#""name":"dns","listen":["udp:10.0.0.2:53"],"workers":2"#);
+    assert_eq!(
+        few,
+        Ok(ToDaemon::Attach(AttachRequest { frames: None, frame_bytes: None, ..request }))
+    );
+
+    let text = r#"{"v":1,"attached":{"id":3,"workers":2,"ports":[{"port":"xdp:eth1","mac":"02:00:00:0a:0B:ff","mtu":1500},{"port":"pcap","mac":null,"mtu":65535}],"features":0}}"#;
+    let port =
+        PortInfo { port: "xdp:eth1".into(), mac: Some([2, 0, 0, 0x0a, 0x0b, 0xff]), mtu: 1500 };
+    let capture = PortInfo { port: "pcap".into(), mac: None, mtu: 65535 };
+    let attached = Attached { id: 3, workers: 2, ports: vec![port, capture], features: 0 };
+    assert_eq!(decode_to_app(text.as_bytes()), Ok(ToApp::Attached(attached)));
+
+    let text = r#"{"v":1,"detached":{"reason":"stalled","message":"too slow"}}"#;
+    let detached = Detached { reason: DetachReason::Stalled, message: "too slow".into() };
+    assert_eq!(decode_to_app(text.as_bytes()), Ok(ToApp::Detached(detached)));
+    let text = r#"{"v":1,"refused":{"message":"no"}}"#;
+    assert_eq!(decode_to_app(text.as_bytes()), Ok(ToApp::Refused { message: "no".into() }));
+}
+
+#[test]
+fn what_a_later_release_adds_is_ignored() {
+    let text = r#"{"when":[1,{"a":null}],"v":1,"attach":{"name":"a","workers":1,"mood":"good"}}"#;
+    assert!(decode_to_daemon(text.as_bytes()).is_ok());
+    let text = r#"{"v":1,"detached":{"reason":"moon_phase","message":"full"}}"#;
+    let detached = Detached { reason: DetachReason::Other, message: "full".into() };
+    assert_eq!(decode_to_app(text.as_bytes()), Ok(ToApp::Detached(detached)));
+}
+
+#[test]
+fn another_version_is_refused_by_its_number_whatever_else_it_says() {
+    for text in [r#"{"v":2,"attach":7}"#, r#"{"hello":[],"v":2}"#] {
+        let error = decode_to_daemon(text.as_bytes()).expect_err("of another time");
+        assert!(error.contains("version 2") && error.contains("only 1"), "{error}");
+    }
+}
+
+#[test]
+fn what_is_no_message_is_refused_with_a_sentence() {
+    for text in ["", "{}", "[]", "{\"v\":1}", r#"{"v":1,"attached":{}}"#, r#"{"v":1,"attach":3}"#] {
+        let error = decode_to_daemon(text.as_bytes()).expect_err(text);
+        assert!(error.contains("no message"), "{text}: {error}");
+    }
+    let deep = "[".repeat(60_000);
+    assert!(decode_to_daemon(deep.as_bytes()).is_err());
+    let deep = format!(r#"{{"v":1,"x":{}"#, "[".repeat(60_000));
+    assert!(decode_to_daemon(deep.as_bytes()).is_err());
+}
+
+#[test]
+fn a_request_beyond_a_limit_is_refused_with_the_limit() {
+    let long = "a".repeat(33);
+    let cases = [
+        (r#""name":"","workers":1"#.to_owned(), "1 to 32"),
+        (format!(r#""name":"{long}","workers":1"#), "1 to 32"),
+        (r#""name":"a\u001b[2J","workers":1"#.to_owned(), "letters"),
+        (r#""name":"a","workers":0"#.to_owned(), "1 to 64"),
+        (r#""name":"a","workers":65"#.to_owned(), "1 to 64"),
+        (r#""name":"a","workers":1,"listen":["udp: 1"]"#.to_owned(), "printable"),
+        (format!(r#""name":"a","workers":1,"listen":["{}"]"#, "u".repeat(129)), "128 printable"),
+        (
+            format!(r#""name":"a","workers":1,"listen":[{}"u"]"#, r#""u","#.repeat(64)),
+            "64 addresses",
+        ),
+    ];
+    for (fields, limit) in cases {
+        let error = attach(&fields).expect_err(&fields);
+        assert!(error.contains(limit), "{fields}: {error}");
+    }
+}
+
+#[test]
+fn a_message_too_long_for_the_socket_is_not_encoded() {
+    let message = |bytes| ToApp::Refused { message: "x".repeat(bytes) };
+    let room = MESSAGE_BYTES_MAX - r#"{"v":1,"refused":{"message":""}}"#.len();
+    assert_eq!(encode(&message(room)).map(|text| text.len()), Some(MESSAGE_BYTES_MAX));
+    assert!(encode(&message(room + 1)).is_none());
+}
+
+fn requests() -> impl Strategy<Value = AttachRequest> {
+    let sizes = (1..=64_u32, any::<Option<u32>>(), any::<Option<u32>>(), any::<u64>());
+    let listen = proptest::collection::vec("[!-~]{0,128}", 0..=64);
+    ("[a-zA-Z0-9._-]{1,32}", listen, sizes).prop_map(|(name, listen, sizes)| {
+        let (workers, frames, frame_bytes, features) = sizes;
+        AttachRequest { name, listen, workers, frames, frame_bytes, features }
+    })
+}
+
+fn answers() -> impl Strategy<Value = ToApp> {
+    let port = (any::<String>(), any::<Option<[u8; 6]>>(), any::<u32>())
+        .prop_map(|(port, mac, mtu)| PortInfo { port, mac, mtu });
+    let attached =
+        (any::<u32>(), any::<u32>(), proptest::collection::vec(port, 0..5), any::<u64>()).prop_map(
+            |(id, workers, ports, features)| {
+                ToApp::Attached(Attached { id, workers, ports, features })
+            },
+        );
+    let detached = (1..9_u32, any::<String>()).prop_map(|(reason, message)| {
+        let reason = DetachReason::from_number(reason).expect("not zero");
+        ToApp::Detached(Detached { reason, message })
+    });
+    let refused = any::<String>().prop_map(|message| ToApp::Refused { message });
+    prop_oneof![attached, detached, refused]
+}
+
+proptest! {
+    #[test]
+    fn a_request_survives_its_text(request in requests()) {
+        let message = ToDaemon::Attach(request);
+        let text = encode(&message).expect("the limits keep it short");
+        prop_assert_eq!(decode_to_daemon(&text), Ok(message));
+    }
+
+    #[test]
+    fn an_answer_survives_its_text(message in answers()) {
+        let text = encode(&message).expect("short");
+        prop_assert_eq!(decode_to_app(&text), Ok(message));
+    }
+
+    #[test]
+    fn any_bytes_are_a_message_within_the_limits_or_a_sentence(bytes in any::<Vec<u8>>()) {
+        prop_assert!(decode_to_daemon(&bytes).is_err_and(|sentence| !sentence.is_empty()));
+        prop_assert!(decode_to_app(&bytes).is_err_and(|sentence| !sentence.is_empty()));
+    }
+
+    #[test]
+    fn a_damaged_message_is_a_message_within_the_limits_or_a_sentence(
+        request in requests(), at in any::<proptest::sample::Index>(), byte in any::<u8>(),
+    ) {
+        let mut text = encode(&ToDaemon::Attach(request)).expect("the limits keep it short");
+        let at = at.index(text.len());
+        text[at] = byte;
+        match decode_to_daemon(&text) {
+            Ok(ToDaemon::Attach(request)) => prop_assert_eq!(request.check(), Ok(())),
+            Err(sentence) => prop_assert!(!sentence.is_empty()),
+        }
+    }
+}

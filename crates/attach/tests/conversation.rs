@@ -1,0 +1,298 @@
+//! Daemon and application over one connection, honest and not, and no descriptor left behind.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use attach::{
+    AttachError, AttachListener, AttachRequest, Attached, DESCRIPTORS_MAX, DetachReason, Detached,
+    Link, MESSAGE_BYTES_MAX, Peer, Received, ToApp, ToDaemon,
+};
+use base::Nanos;
+use proptest::prelude::*;
+use rustix::net::{
+    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
+    SocketFlags, SocketType,
+};
+
+/// Descriptors are counted by process, so one test runs at a time.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+const SOON: Nanos = Nanos::from_secs(10);
+
+struct Stage {
+    listener: AttachListener,
+    folder: PathBuf,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Stage {
+    fn new() -> Self {
+        let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let folder = std::env::temp_dir().join(format!("calisto-talk-{}", std::process::id()));
+        let listener = AttachListener::bind(&folder.join("apps.sock"), 0o600)
+            .expect("the temporary folder can be written");
+        Self { listener, folder, _alone: alone }
+    }
+
+    fn accept(&self) -> Peer {
+        self.listener.accept().expect("descriptors are left").expect("one has connected")
+    }
+
+    fn both(&self) -> (Link, Peer) {
+        let link = Link::connect(self.listener.path()).expect("the listener is there");
+        (link, self.accept())
+    }
+
+    /// An application that writes what it likes.
+    fn hostile(&self) -> (OwnedFd, Peer) {
+        let kind = SocketType::SEQPACKET;
+        let socket =
+            rustix::net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)
+                .expect("descriptors are left");
+        let address = SocketAddrUnix::new(self.listener.path()).expect("a short path");
+        rustix::net::connect(&socket, &address).expect("the listener is there");
+        (socket, self.accept())
+    }
+
+    /// A daemon that writes what it likes.
+    fn hostile_daemon(&self) -> (Link, OwnedFd) {
+        let link = Link::connect(self.listener.path()).expect("the listener is there");
+        let socket = rustix::net::accept(&self.listener).expect("one has connected");
+        (link, socket)
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn open_descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").expect("proc is mounted").count()
+}
+
+fn request() -> ToDaemon {
+    ToDaemon::Attach(AttachRequest {
+        name: "test".into(),
+        listen: vec!["udp:10.0.0.2:53".into()],
+        workers: 2,
+        frames: None,
+        frame_bytes: None,
+        features: 0,
+    })
+}
+
+fn welcome() -> ToApp {
+    ToApp::Attached(Attached { id: 3, workers: 2, ports: Vec::new(), features: 0 })
+}
+
+fn detached() -> ToApp {
+    ToApp::Detached(Detached { reason: DetachReason::Operator, message: "bye".into() })
+}
+
+/// Sends any bytes with any number of copies of a descriptor; false when the buffer is full.
+fn send_raw(socket: &OwnedFd, bytes: &[u8], descriptors: usize) -> bool {
+    let copies = vec![socket.as_fd(); descriptors];
+    let mut room = vec![std::mem::MaybeUninit::uninit(); 2048];
+    let mut control = SendAncillaryBuffer::new(&mut room);
+    if descriptors > 0 {
+        assert!(control.push(SendAncillaryMessage::ScmRights(&copies)));
+    }
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    let parts = [rustix::io::IoSlice::new(bytes)];
+    rustix::net::sendmsg(socket, &parts, &mut control, flags).is_ok()
+}
+
+#[test]
+fn a_request_is_answered_with_descriptors_that_work() {
+    let stage = Stage::new();
+    let before = open_descriptors();
+    {
+        let (link, peer) = stage.both();
+        assert_eq!(peer.receive(), Ok(Received::Nothing));
+        let who = peer.credentials();
+        assert_eq!(who.pid, std::process::id());
+        assert_eq!(who.uid, rustix::process::getuid().as_raw());
+        assert_eq!(who.gid, rustix::process::getgid().as_raw());
+
+        link.send(&request()).expect("the peer is there");
+        assert_eq!(peer.receive(), Ok(Received::Message(request())));
+        let none = link.receive(Nanos::from_millis(1)).expect("the peer is there");
+        assert!(none.is_none(), "not answered yet");
+
+        let (bell, ringer) = rustix::pipe::pipe().expect("descriptors are left");
+        assert_eq!(peer.send(&welcome(), &[bell.as_fd()]), Ok(true));
+        let (message, descriptors) =
+            link.receive(SOON).expect("the peer is there").expect("it has answered");
+        assert_eq!(message, welcome());
+        drop(bell);
+        rustix::io::write(&ringer, b"!").expect("the application has the other end");
+        let mut byte = [0];
+        assert_eq!(rustix::io::read(&descriptors[0], &mut byte), Ok(1));
+        assert_eq!(descriptors.len(), 1);
+        let flags = rustix::io::fcntl_getfd(&descriptors[0]).expect("it is open");
+        assert!(flags.contains(rustix::io::FdFlags::CLOEXEC), "a child must not inherit it");
+    }
+    assert_eq!(open_descriptors(), before);
+}
+
+#[test]
+fn as_many_descriptors_as_there_may_be_arrive_and_one_more_is_not_sent() {
+    let stage = Stage::new();
+    let (link, peer) = stage.both();
+    let all = vec![peer.as_fd(); DESCRIPTORS_MAX + 1];
+    assert!(peer.send(&welcome(), &all).is_err());
+    assert_eq!(peer.send(&welcome(), &all[1..]), Ok(true));
+    let (_, descriptors) = link.receive(SOON).expect("the peer is there").expect("sent");
+    assert_eq!(descriptors.len(), DESCRIPTORS_MAX);
+}
+
+#[test]
+fn a_daemon_that_closes_is_noticed_after_its_last_words() {
+    let stage = Stage::new();
+    let (link, peer) = stage.both();
+    assert!(!link.is_closed());
+    // Unread by the daemon, so the kernel tells the application of a reset first.
+    link.send(&request()).expect("the peer is there");
+    assert_eq!(peer.send(&detached(), &[]), Ok(true));
+    drop(peer);
+    assert!(link.is_closed());
+    let (message, _) = link.receive(SOON).expect("the words are there").expect("they are");
+    assert_eq!(message, detached());
+    assert_eq!(link.receive(SOON).expect_err("closed"), AttachError::Closed);
+    assert_eq!(link.send(&request()).expect_err("closed"), AttachError::Closed);
+}
+
+#[test]
+fn an_application_that_leaves_is_noticed_and_answering_it_is_an_error_not_a_signal() {
+    sys::signal::ignore_broken_pipes(false).expect("constants are valid");
+    let stage = Stage::new();
+    let (link, peer) = stage.both();
+    drop(link);
+    assert_eq!(peer.receive(), Ok(Received::Closed));
+    assert!(peer.send(&detached(), &[]).is_err());
+    sys::signal::ignore_broken_pipes(true).expect("constants are valid");
+}
+
+#[test]
+fn an_application_that_does_not_read_is_not_waited_for() {
+    let stage = Stage::new();
+    let (link, peer) = stage.both();
+    let mut sent = 0;
+    while peer.send(&detached(), &[]).expect("the application is there") {
+        sent += 1;
+        assert!(sent < 1 << 20, "a socket's buffer ends somewhere");
+    }
+    assert!(sent > 0);
+    for _ in 0..sent {
+        let (message, _) = link.receive(SOON).expect("the peer is there").expect("sent");
+        assert_eq!(message, detached(), "what was sent is whole");
+    }
+    assert_eq!(peer.send(&detached(), &[]), Ok(true));
+}
+
+#[test]
+fn a_request_that_breaks_a_limit_is_not_sent() {
+    let stage = Stage::new();
+    let (link, peer) = stage.both();
+    let ToDaemon::Attach(mut wrong) = request();
+    wrong.workers = 65;
+    let error = link.send(&ToDaemon::Attach(wrong)).expect_err("too many");
+    assert!(error.to_string().contains("1 to 64"), "{error}");
+    assert_eq!(peer.receive(), Ok(Received::Nothing));
+}
+
+#[test]
+fn descriptors_from_an_application_never_become_the_daemons() {
+    let stage = Stage::new();
+    let (socket, peer) = stage.hostile();
+    let before = open_descriptors();
+    let text = br#"{"v":1,"attach":{"name":"a","workers":1}}"#;
+    for descriptors in [1, 66, 67, 250] {
+        assert!(send_raw(&socket, text, descriptors));
+        assert!(matches!(peer.receive(), Ok(Received::Message(_))), "the text is right");
+        assert!(send_raw(&socket, b"nonsense", descriptors));
+        assert!(matches!(peer.receive(), Ok(Received::Bad(_))));
+        assert_eq!(open_descriptors(), before);
+    }
+    assert!(send_raw(&socket, text, 250), "not read at all");
+    drop((socket, peer));
+    assert_eq!(open_descriptors(), before - 2);
+}
+
+#[test]
+fn messages_of_any_length_are_whole_or_refused() {
+    let stage = Stage::new();
+    let (socket, peer) = stage.hostile();
+    let (link, daemon) = stage.hostile_daemon();
+    for len in [1, MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX + 1, 3 * MESSAGE_BYTES_MAX] {
+        let bytes = vec![b' '; len];
+        assert!(send_raw(&socket, &bytes, 0) && send_raw(&daemon, &bytes, 0));
+        let Ok(Received::Bad(sentence)) = peer.receive() else { panic!("blanks are no message") };
+        let error = link.receive(SOON).expect_err("blanks are no message").to_string();
+        let is_long = len > MESSAGE_BYTES_MAX;
+        assert_eq!(sentence.contains("65536 bytes at most"), is_long, "{len}: {sentence}");
+        assert_eq!(error.contains("65536 bytes at most"), is_long, "{len}: {error}");
+    }
+    // The longest that is one.
+    let head = r#"{"v":1,"attach":{"name":"a","workers":1}"#;
+    let text = format!("{head}{}}}", " ".repeat(MESSAGE_BYTES_MAX - head.len() - 1));
+    assert!(send_raw(&socket, text.as_bytes(), 0));
+    assert!(matches!(peer.receive(), Ok(Received::Message(_))));
+    // An empty one is the end.
+    assert!(send_raw(&socket, b"", 0) && send_raw(&daemon, b"", 0));
+    assert_eq!(peer.receive(), Ok(Received::Closed));
+    assert_eq!(link.receive(SOON).expect_err("closed"), AttachError::Closed);
+}
+
+#[test]
+fn too_many_descriptors_from_a_daemon_are_all_closed() {
+    let stage = Stage::new();
+    let (link, daemon) = stage.hostile_daemon();
+    let before = open_descriptors();
+    for descriptors in [67, 250] {
+        assert!(send_raw(&daemon, br#"{"v":1,"refused":{"message":"no"}}"#, descriptors));
+        let error = link.receive(SOON).expect_err("too many");
+        assert!(error.to_string().contains("ulimit"), "{error}");
+        assert_eq!(open_descriptors(), before);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #[test]
+    fn any_bytes_with_any_descriptors_leave_nothing_behind(
+        messages in proptest::collection::vec((any::<Vec<u8>>(), 0..=253_usize), 1..6),
+    ) {
+        let stage = Stage::new();
+        let (socket, peer) = stage.hostile();
+        let (link, daemon) = stage.hostile_daemon();
+        let before = open_descriptors();
+        for (bytes, descriptors) in &messages {
+            prop_assert!(send_raw(&socket, bytes, *descriptors));
+            let received = peer.receive().expect("the kernel is well");
+            prop_assert_eq!(received == Received::Closed, bytes.is_empty());
+            prop_assert!(!matches!(received, Received::Message(_) | Received::Nothing));
+            prop_assert!(send_raw(&daemon, bytes, *descriptors));
+            prop_assert!(link.receive(SOON).is_err());
+            prop_assert_eq!(open_descriptors(), before);
+            // An empty message says the same as the end, and nothing is read behind it.
+            if bytes.is_empty() {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_borrowed_descriptor_is_sent_and_stays() {
+    let stage = Stage::new();
+    let (link, peer) = stage.both();
+    let own: BorrowedFd<'_> = peer.as_fd();
+    assert_eq!(peer.send(&welcome(), &[own]), Ok(true));
+    let (_, descriptors) = link.receive(SOON).expect("the peer is there").expect("sent");
+    drop(descriptors);
+    assert_eq!(peer.receive(), Ok(Received::Nothing), "the peer's own end is still open");
+}
