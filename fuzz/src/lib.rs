@@ -1,6 +1,9 @@
 //! What must hold for any packet, whoever made it: shared by the fuzz targets.
 #![forbid(unsafe_code)]
 
+/// An application against the daemon.
+pub mod hostile_app;
+
 use wire::{Flow, Outcome};
 
 /// The parts of a flow stand in order and within its frame.

@@ -200,7 +200,9 @@ mod tests {
         let failure = Up::default().run(false).expect_err("no port");
         assert_eq!(failure.exit_code(), 2);
         assert!(failure.to_string().ends_with("or use --port"), "{failure}");
-        let up = Up { ports: vec!["xdp:eth1".to_owned()], ..Up::default() };
+        // Without applications somebody must listen.
+        let set = vec!["apps.max=0".to_owned()];
+        let up = Up { ports: vec!["xdp:eth1".to_owned()], set, ..Up::default() };
         let failure = up.run(false).expect_err("no listener");
         assert!(failure.to_string().ends_with("or use --listen"), "{failure}");
     }

@@ -1,7 +1,7 @@
 //! Applications behind the real dispatcher: each gets its own, none can hurt another.
 
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -10,6 +10,7 @@ use policy::steer::{self, SteerConfig};
 use policy::{Control, ControlConfig};
 use port::Port;
 use port::memory::{MemoryPort, wire as memory_wire};
+use proptest::prelude::*;
 use shm::app::{AppEnd, AppMemory, AppServer, AppSizes, Next};
 use shm::{Batch, Frame, FramePool, Lie, Moving, PoolConfig};
 use wire::Toeplitz;
@@ -36,7 +37,9 @@ struct House {
 struct Tenant {
     id: AppId,
     ends: Vec<AppEnd>,
-    _memory: AppMemory,
+    memory: AppMemory,
+    /// Its region as a file, to write anywhere.
+    file: OwnedFd,
     wakes: Arc<AtomicUsize>,
 }
 
@@ -93,7 +96,8 @@ impl House {
         };
         let (server, lanes) = AppServer::create(sizes).expect("100 KiB fit");
         let file = server.as_fd().try_clone_to_owned().expect("descriptors are left");
-        let mut memory = AppMemory::open(file).expect("it has just been made");
+        let mapped = file.try_clone().expect("descriptors are left");
+        let mut memory = AppMemory::open(mapped).expect("it has just been made");
         let ends = (0..workers).map(|worker| memory.end(worker).expect("once each")).collect();
         let wakes = Arc::new(AtomicUsize::new(0));
         let wake: crate::Wake = {
@@ -112,7 +116,7 @@ impl House {
             steering: steering(),
         };
         let id = self.dispatcher.attach(new, control).map_err(|error| error.to_string())?;
-        Ok(Tenant { id, ends, _memory: memory, wakes })
+        Ok(Tenant { id, ends, memory, file, wakes })
     }
 
     /// One packet of a flow from the outside.
@@ -342,7 +346,7 @@ fn an_application_that_lies_is_found_out_and_its_port_is_free_at_once() {
     assert_eq!((who, why), (liar.id, DetachReason::Lied(Lie::Message)));
     assert!(house.try_attach(&["udp:10.0.0.2:53"], 1, 0, 0).is_err(), "still its own");
     assert!(house.dispatcher.detach(who, why, house.now).is_some());
-    assert_eq!(liar._memory.state(), why.code(), "it can read why");
+    assert_eq!(liar.memory.state(), why.code(), "it can read why");
     drop(frame);
     let mut next = house.attach(&["udp:10.0.0.2:53"], 1);
     assert_ne!(next.id, liar.id, "an id is never used again");
@@ -470,4 +474,42 @@ fn who_sends_what_it_may_not_is_looked_at_less_and_others_go_on() {
     let looked_at = house.count(hostile.id, DispatchEvent::Spoofed);
     assert!((900..1100).contains(&looked_at), "{looked_at}");
     assert!(house.replies().is_empty());
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_written_into_its_memory_its_neighbour_is_served_and_no_frame_is_lost(
+        writes in proptest::collection::vec(
+            // Half of them where the indexes are, the rest anywhere before the buffers.
+            (prop_oneof![(3..20_u64).prop_map(|line| line * 128), 0..10_000_u64], any::<u32>(), 0..3_u8),
+            1..40,
+        ),
+    ) {
+        let mut house = House::new();
+        let mut neighbour = house.attach(&["udp:10.0.0.2:7"], 1);
+        let mut hostile = house.attach(&["udp:10.0.0.2:8"], 2);
+        for (at, value, action) in writes {
+            // Small values are the ones that come near the truth.
+            let value = if action == 0 { value % 8 } else { value };
+            rustix::io::pwrite(&hostile.file, &value.to_ne_bytes(), at & !3).expect("it is ours");
+            house.send(1, "10.0.0.2:7", b"?");
+            house.send(2, "10.0.0.2:8", b"?");
+            house.turn();
+            neighbour.serve(0);
+            if action == 2 {
+                for end in &mut hostile.ends {
+                    let _ = end.receive();
+                    let _ = end.publish();
+                }
+            }
+            house.turn();
+            prop_assert_eq!(house.replies().len(), 1, "the neighbour's");
+            if let Some((who, why)) = house.dispatcher.next_fault() {
+                prop_assert_eq!(who, hostile.id, "{}", why);
+                house.dispatcher.detach(who, why, house.now);
+            }
+        }
+        house.dispatcher.detach(hostile.id, DetachReason::Left, house.now);
+        prop_assert!(house.is_clean());
+    }
 }
