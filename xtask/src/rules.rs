@@ -49,6 +49,7 @@ pub(crate) const CRATES: &[CrateRule] = &[
     row("port", &["base", "shm", "sys"], Worldly, Home),
     row("datapath", &["base", "wire", "policy", "shm", "port", "sys", "admin"], Worldly, Forbidden),
     row("testbed", &["base", "sys"], Worldly, Forbidden),
+    row("doctor", &["base", "sys", "config"], Worldly, Forbidden),
     row("load", &["base", "wire", "shm", "sys", "port"], Worldly, Forbidden),
     row(
         "bench",

@@ -4,11 +4,14 @@ pub(crate) mod apps;
 pub(crate) mod bench;
 pub(crate) mod completions;
 pub(crate) mod demo;
+pub(crate) mod doctor;
 pub(crate) mod down;
 pub(crate) mod explain;
 pub(crate) mod flows;
 pub(crate) mod load;
 pub(crate) mod man;
+pub(crate) mod record;
+pub(crate) mod replay_plans;
 pub(crate) mod stats;
 pub(crate) mod status;
 pub(crate) mod steer;
@@ -32,8 +35,11 @@ pub(crate) fn run(command: &Command, json: bool) -> Result<(), Failure> {
         Command::Apps(apps) => apps.run(json),
         Command::Explain(explain) => explain.run(json),
         Command::Wire(wire) => wire.run(json),
+        Command::Record(record) => record.run(json),
+        Command::ReplayPlans(replay) => replay.run(json),
         Command::Load(load) => load.run(json),
         Command::Bench(bench) => bench.run(json),
+        Command::Doctor(doctor) => doctor.run(json),
         Command::Demo(demo) => demo.run(json),
         Command::Completions(completions) => completions.run(),
         Command::Man(man) => man.run(json),

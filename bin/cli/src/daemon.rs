@@ -64,6 +64,45 @@ impl Daemon {
         }
     }
 
+    /// Asks for lines that go on, and copies them to `to` until there are no more or somebody
+    /// presses Ctrl-C; `seen` is told how many bytes there were. Whole lines only.
+    pub(crate) fn stream(
+        &self,
+        command: Command,
+        to: &mut impl Write,
+        mut seen: impl FnMut(u64),
+    ) -> Result<u64, Failure> {
+        let mut stream = UnixStream::connect(&self.socket).map_err(|e| self.unreachable(&e))?;
+        let broken = |error: io::Error| self.broken(&error);
+        stream.set_read_timeout(Some(PATIENCE)).map_err(broken)?;
+        let request = Request { app: self.app.clone(), ..Request::new(command) };
+        let line = admin::encode(&request).map_err(Failure::new)?;
+        stream.write_all(line.as_bytes()).map_err(broken)?;
+        let mut lines = BufReader::new(stream);
+        let (mut bytes, mut first) = (0, true);
+        let mut line = Vec::new();
+        while !sys::signal::stop_requested() {
+            line.clear();
+            let read = (&mut lines).take(LINE_BYTES_MAX as u64).read_until(b'\n', &mut line);
+            match read {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(self.broken(&error)),
+            }
+            if std::mem::take(&mut first)
+                && let Ok(text) = str::from_utf8(&line)
+                && let Ok(Reply { body: ReplyBody::Error { message }, .. }) = admin::decode(text)
+            {
+                return Err(Failure::new(message));
+            }
+            to.write_all(&line).map_err(|e| Failure::new(format!("cannot write: {e}")))?;
+            bytes += line.len() as u64;
+            seen(bytes);
+        }
+        Ok(bytes)
+    }
+
     /// Asks for something that has no answer but that it is done.
     pub(crate) fn tell(&self, command: Command) -> Result<(), Failure> {
         match self.ask(command)? {

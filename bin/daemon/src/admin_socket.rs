@@ -9,130 +9,19 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Sender, SyncSender, sync_channel};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use admin::{Command, LINE_BYTES_MAX, Reply, ReplyBody, Request};
-use base::WorkerId;
-use datapath::{AppId, DetachReason};
 use policy::{Entry, table_text};
 
-use crate::apps::Arrival;
+use crate::ask::{ANSWER_MAX, Asks, Question};
 use crate::failure::Failure;
-use crate::staff::Alarm;
+use crate::outside::{ClientId, Proposal};
+use crate::stream;
 
 /// Clients at once, at most.
 const CLIENTS_MAX: usize = 16;
-
-/// The loop answers within a turn; a client waits this long for a loop that is stuck.
-const ANSWER_MAX: Duration = Duration::from_secs(5);
-
-/// A question on its way to the loop.
-pub(crate) struct Ask {
-    pub(crate) question: Question,
-    answer: SyncSender<Answer>,
-}
-
-/// What the loop is asked.
-pub(crate) enum Question {
-    /// A request as it came, checked.
-    Request(Request),
-    /// Who is active among somebody's workers.
-    Workers(Option<String>),
-    /// A table that was read already, and whose it is to be.
-    Load(Option<String>, Vec<Entry>),
-    /// An application wants to come in.
-    Attach(Box<Arrival>),
-    /// An application has gone.
-    Leave(AppId, DetachReason),
-    /// Nothing any more: the answer is on its way.
-    Answered,
-}
-
-enum Answer {
-    Body(Box<ReplyBody>),
-    Table(Vec<Entry>),
-    Workers(Result<Vec<WorkerId>, String>),
-    Attached(Result<AppId, String>),
-    Left,
-}
-
-impl Ask {
-    /// Answers it.
-    pub(crate) fn reply(self, body: ReplyBody) {
-        // A client that has gone needs no answer.
-        let _ = self.answer.try_send(Answer::Body(Box::new(body)));
-    }
-
-    /// Answers it with a table, to be printed outside the loop.
-    pub(crate) fn table(self, entries: Vec<Entry>) {
-        let _ = self.answer.try_send(Answer::Table(entries));
-    }
-
-    /// Answers who is active.
-    pub(crate) fn workers(self, active: Result<Vec<WorkerId>, String>) {
-        let _ = self.answer.try_send(Answer::Workers(active));
-    }
-
-    /// Answers an application's wish to come in.
-    pub(crate) fn attached(self, attached: Result<AppId, String>) {
-        let _ = self.answer.try_send(Answer::Attached(attached));
-    }
-
-    /// Says that an application is gone.
-    pub(crate) fn left(self) {
-        let _ = self.answer.try_send(Answer::Left);
-    }
-}
-
-/// The way to the loop.
-#[derive(Clone)]
-pub(crate) struct Asks {
-    sender: Sender<Ask>,
-    alarm: Alarm,
-}
-
-impl Asks {
-    pub(crate) fn new(sender: Sender<Ask>, alarm: Alarm) -> Self {
-        Self { sender, alarm }
-    }
-
-    fn ask(&self, question: Question) -> ReplyBody {
-        match self.question(question) {
-            Ok(Answer::Body(body)) => *body,
-            Ok(Answer::Table(entries)) => ReplyBody::Table { table: table_text::export(&entries) },
-            Ok(Answer::Workers(_) | Answer::Attached(_) | Answer::Left) => {
-                error("not answered this way")
-            }
-            Err(why) => error(why),
-        }
-    }
-
-    /// Lets an application in.
-    pub(crate) fn attach(&self, arrival: Arrival) -> Result<AppId, String> {
-        match self.question(Question::Attach(Box::new(arrival))) {
-            Ok(Answer::Attached(attached)) => attached,
-            Ok(_) => Err("not answered this way".to_owned()),
-            Err(why) => Err(why.to_owned()),
-        }
-    }
-
-    /// Sees an application out. When this returns, its place is free.
-    pub(crate) fn leave(&self, app: AppId, reason: DetachReason) {
-        // One that the loop has detached itself meanwhile is gone all the same.
-        let _ = self.question(Question::Leave(app, reason));
-    }
-
-    fn question(&self, question: Question) -> Result<Answer, &'static str> {
-        let (answer, answered) = sync_channel(1);
-        if self.sender.send(Ask { question, answer }).is_err() {
-            return Err("the daemon is ending");
-        }
-        self.alarm.ring();
-        answered.recv_timeout(ANSWER_MAX).map_err(|_| "the daemon did not answer within 5 seconds")
-    }
-}
 
 /// The socket's file, removed when this drops.
 pub(crate) struct Server {
@@ -203,7 +92,17 @@ fn accept(listener: &UnixListener, asks: &Asks, clients: &Arc<AtomicUsize>) {
     }
 }
 
+/// Numbers connections.
+static CLIENTS: AtomicU64 = AtomicU64::new(0);
+
 fn converse(mut stream: UnixStream, asks: &Asks) -> std::io::Result<()> {
+    let client = ClientId(CLIENTS.fetch_add(1, Ordering::Relaxed));
+    let ended = answer_lines(&mut stream, asks, client);
+    asks.gone(client);
+    ended
+}
+
+fn answer_lines(stream: &mut UnixStream, asks: &Asks, client: ClientId) -> std::io::Result<()> {
     stream.set_write_timeout(Some(ANSWER_MAX))?;
     let mut lines = BufReader::new(stream.try_clone()?);
     loop {
@@ -214,48 +113,63 @@ fn converse(mut stream: UnixStream, asks: &Asks) -> std::io::Result<()> {
             Ok(_) if line.ends_with('\n') => {}
             Ok(_) => {
                 return respond(
-                    &mut stream,
+                    stream,
                     error("a line that long (or without an end) is no request"),
                 );
             }
-            Err(_) => return respond(&mut stream, error("a request is a line of UTF-8")),
+            Err(_) => return respond(stream, error("a request is a line of UTF-8")),
         }
-        respond(&mut stream, answer(&line, asks))?;
+        let request = match read_request(&line) {
+            Ok(request) => request,
+            Err(wrong) => {
+                respond(stream, error(&wrong))?;
+                continue;
+            }
+        };
+        match request.command {
+            Command::Watch { every_us, load } => {
+                return stream::watch(stream, asks, request.app, every_us, load);
+            }
+            Command::Record { seconds } => {
+                return stream::record(stream, asks, request.app, seconds);
+            }
+            _ => respond(stream, answer(request, asks, client))?,
+        }
     }
 }
 
-fn answer(line: &str, asks: &Asks) -> ReplyBody {
-    let request: Request = match admin::decode(line) {
-        Ok(request) => request,
-        Err(wrong) => return error(&wrong.to_string()),
-    };
-    if let Err(wrong) = request.check() {
-        return error(&wrong.to_string());
-    }
+fn read_request(line: &str) -> Result<Request, String> {
+    let request: Request = admin::decode(line).map_err(|wrong| wrong.to_string())?;
+    request.check().map_err(|wrong| wrong.to_string())?;
+    Ok(request)
+}
+
+fn answer(request: Request, asks: &Asks, client: ClientId) -> ReplyBody {
     match request.command {
         Command::SteerLoad { table } => match table_text::import(&table) {
             Ok(entries) => load(entries, request.app, asks),
             Err(wrong) => error(&wrong.to_string()),
         },
+        Command::Plan { moves, place, lease_ms } => {
+            let proposal = Proposal { moves, place, lease_ms };
+            asks.ask(Question::Propose(request.app, proposal, client))
+        }
         _ => asks.ask(Question::Request(request)),
     }
 }
 
 /// A table of a million owners is looked through here, not in the loop.
 fn load(owners: Vec<Entry>, app: Option<String>, asks: &Asks) -> ReplyBody {
-    let active = match asks.question(Question::Workers(app.clone())) {
-        Ok(Answer::Workers(Ok(active))) => active,
-        Ok(Answer::Workers(Err(why))) => return error(&why),
-        Ok(_) => return error("not answered this way"),
-        Err(why) => return error(why),
-    };
-    match policy::check_owners(&owners, &active) {
+    let checked = asks.workers(app.clone()).and_then(|active| {
+        policy::check_owners(&owners, &active).map_err(|refused| refused.to_string())
+    });
+    match checked {
         Ok(()) => asks.ask(Question::Load(app, owners)),
-        Err(refused) => error(&refused.to_string()),
+        Err(why) => error(&why),
     }
 }
 
-fn respond(stream: &mut UnixStream, body: ReplyBody) -> std::io::Result<()> {
+pub(crate) fn respond(stream: &mut UnixStream, body: ReplyBody) -> std::io::Result<()> {
     let line = admin::encode(&Reply::new(body)).map_err(std::io::Error::other)?;
     stream.write_all(line.as_bytes())
 }

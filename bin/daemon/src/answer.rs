@@ -3,31 +3,24 @@
 use admin::{Command, ReplyBody, Request, Target};
 use base::{FlowGroup, FlowHash, Nanos, WorkerId};
 use datapath::{AppId, DetachReason, Steering};
+use policy::Entry;
 use policy::steer::{self, SteerConfig};
 use wire::FlowKey;
 
-use crate::admin_socket::{Ask, Question, error};
+use crate::admin_socket::error;
+use crate::ask::{Answer, Ask, Question};
 use crate::status::steer_status;
 use crate::turn::{Export, Host};
+
+/// Between the question and the answer.
+const GONE: &str = "it has just gone";
 
 impl Host {
     pub(crate) fn answer(&mut self, mut ask: Ask, now: Nanos) {
         let body = match std::mem::replace(&mut ask.question, Question::Answered) {
-            Question::Load(app, owners) => self.with(app.as_deref(), |steering, _| {
-                let (control, live) = steering.control_mut();
-                done(control.load(owners, live))
-            }),
-            Question::Workers(app) => {
-                let id = self.app_named(app.as_deref());
-                let active = id.and_then(|id| {
-                    let steering = self.dispatcher.steering_of(id).ok_or("it has just gone")?;
-                    Ok(steering.control().workers().active().to_vec())
-                });
-                return ask.workers(active);
-            }
-            question @ (Question::Attach(_) | Question::Leave(..) | Question::Answered) => {
-                ask.question = question;
-                return self.app_asks(ask, now);
+            Question::Load(app, owners) => self.load(app.as_deref(), owners),
+            Question::Propose(app, proposal, client) => {
+                done(self.propose(app.as_deref(), &proposal, client, now))
             }
             Question::Request(Request { app, command: Command::SteerExport, .. }) => {
                 match self.app_named(app.as_deref()) {
@@ -44,33 +37,68 @@ impl Host {
                     Err(why) => self.departed(app.as_deref(), &command).unwrap_or(error(&why)),
                 }
             }
+            other => {
+                let answer = self.answer_within(other, now);
+                return ask.answer(answer);
+            }
         };
         ask.reply(body);
     }
 
     /// The application of that name or number; without one, the own workers.
-    fn app_named(&self, app: Option<&str>) -> Result<AppId, String> {
+    pub(crate) fn app_named(&self, app: Option<&str>) -> Result<AppId, String> {
         app.map_or(Ok(AppId::OWN), |text| self.guests.find(text).map(|guest| guest.id))
     }
 
-    /// Does something with the table and the flow hash of an application.
-    fn with(
-        &mut self,
-        app: Option<&str>,
-        work: impl FnOnce(&mut Steering, AppId) -> ReplyBody,
-    ) -> ReplyBody {
-        match self.app_named(app) {
-            Ok(app) => match self.dispatcher.steering_of_mut(app) {
-                Some(steering) => work(steering, app),
-                None => error("it has just gone"),
-            },
-            Err(why) => error(&why),
+    /// What other threads of the daemon ask for themselves.
+    fn answer_within(&mut self, question: Question, now: Nanos) -> Answer {
+        match question {
+            Question::Workers(app) => Answer::Workers(self.active_workers(app.as_deref())),
+            Question::Sample(app, since) => {
+                Answer::Sample(Box::new(self.sample(app.as_deref(), since, now)))
+            }
+            Question::TableLen(app) => Answer::TableLen(self.table_len(app.as_deref())),
+            Question::Record(app, recorder) => {
+                Answer::Recording(Box::new(self.begin_recording(app.as_deref(), recorder)))
+            }
+            Question::Recorded(app, empty) => {
+                Answer::Recorded(self.take_recorded(app.as_deref(), empty))
+            }
+            Question::RecordEnd(app) => Answer::RecordEnded(self.end_recording(app.as_deref())),
+            Question::Attach(arrival) => Answer::Attached(self.let_in(*arrival)),
+            Question::ClientGone(client) => {
+                self.client_gone(client);
+                Answer::Done
+            }
+            Question::Leave(app, reason) => {
+                self.see_out(app, reason, now);
+                Answer::Done
+            }
+            Question::Request(_)
+            | Question::Load(..)
+            | Question::Propose(..)
+            | Question::Answered => Answer::Done,
         }
+    }
+
+    fn active_workers(&self, app: Option<&str>) -> Result<Vec<WorkerId>, String> {
+        let steering = self.dispatcher.steering_of(self.app_named(app)?).ok_or(GONE)?;
+        Ok(steering.control().workers().active().to_vec())
+    }
+
+    fn load(&mut self, app: Option<&str>, owners: Vec<Entry>) -> ReplyBody {
+        let app = match self.app_named(app) {
+            Ok(app) => app,
+            Err(why) => return error(&why),
+        };
+        let Some(steering) = self.dispatcher.steering_of_mut(app) else { return error(GONE) };
+        let (control, live) = steering.control_mut();
+        done(control.load(owners, live))
     }
 
     fn command(&mut self, app: AppId, command: Command, now: Nanos) -> ReplyBody {
         let Some(steering) = self.dispatcher.steering_of_mut(app) else {
-            return error("it has just gone");
+            return error(GONE);
         };
         match command {
             Command::Status => ReplyBody::Status(self.status(now)),
@@ -87,7 +115,7 @@ impl Host {
             Command::Apps => ReplyBody::Apps { apps: self.apps() },
             Command::Explain => match self.explain(app) {
                 Some(app) => ReplyBody::Explain { app },
-                None => error("it has just gone"),
+                None => error(GONE),
             },
             Command::Detach => {
                 self.see_out(app, DetachReason::Operator, now);
@@ -123,7 +151,7 @@ impl Host {
             Err(wrong) => return error(&wrong),
         };
         let Some(steering) = self.dispatcher.steering_of_mut(app) else {
-            return error("it has just gone");
+            return error(GONE);
         };
         match flow {
             Aim::Flow(flow, hash) => done(steering.pin_flow(flow.id(), hash, worker)),
@@ -147,7 +175,7 @@ impl Host {
             Err(wrong) => return error(&wrong),
         };
         let Some(steering) = self.dispatcher.steering_of_mut(app) else {
-            return error("it has just gone");
+            return error(GONE);
         };
         let was_pinned = match flow {
             Aim::Flow(flow, hash) => steering.unpin_flow(flow.id(), hash),

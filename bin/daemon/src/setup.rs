@@ -19,8 +19,8 @@ use shm::{FlowState, FramePool, PoolConfig};
 use sys::eventfd::EventFd;
 use wire::Toeplitz;
 
-use crate::admin_socket::Asks;
 use crate::apps::{Door, Guests, Notices, Rules, Terms};
+use crate::ask::Asks;
 use crate::failure::Failure;
 use crate::staff::{Alarm, Staff, StaffConfig};
 use crate::turn::Host;

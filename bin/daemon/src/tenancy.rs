@@ -5,27 +5,12 @@ use datapath::{AppId, DetachReason};
 use policy::steer::{self, SteerConfig};
 use policy::{Control, ControlConfig};
 
-use crate::admin_socket::{Ask, Question};
 use crate::apps::Arrival;
 use crate::turn::Host;
 
 impl Host {
-    /// What the door asks for.
-    pub(crate) fn app_asks(&mut self, mut ask: Ask, now: Nanos) {
-        match std::mem::replace(&mut ask.question, Question::Answered) {
-            Question::Attach(arrival) => {
-                let attached = self.let_in(*arrival);
-                ask.attached(attached);
-            }
-            Question::Leave(app, reason) => {
-                self.see_out(app, reason, now);
-                ask.left();
-            }
-            _ => {}
-        }
-    }
-
-    fn let_in(&mut self, arrival: Arrival) -> Result<AppId, String> {
+    /// An application comes in.
+    pub(crate) fn let_in(&mut self, arrival: Arrival) -> Result<AppId, String> {
         let Arrival { new, facts, eventfd } = arrival;
         let seed = self.seed;
         let name = self.dispatcher.steering().control().policy();

@@ -10,8 +10,10 @@ use policy::Entry;
 use port::{AnyPort, Port};
 use sys::poll::Waiter;
 
-use crate::admin_socket::{Ask, error};
+use crate::admin_socket::error;
 use crate::apps::Guests;
+use crate::ask::{Answer, Ask};
+use crate::outside::Outside;
 use crate::staff::Staff;
 use crate::wait::{Ladder, Rung};
 
@@ -29,6 +31,7 @@ pub(crate) struct Host {
     pub(crate) dispatcher: Dispatcher<AnyPort>,
     pub(crate) staff: Staff,
     pub(crate) guests: Guests,
+    pub(crate) outside: Outside,
     pub(crate) asked: Receiver<Ask>,
     ladder: Ladder,
     pub(crate) seed: u64,
@@ -61,6 +64,7 @@ impl Host {
             dispatcher,
             staff,
             guests,
+            outside: Outside::default(),
             asked,
             ladder,
             seed,
@@ -86,6 +90,7 @@ impl Host {
             self.evict(now);
             let busy = self.turn(now);
             self.answer_all(now);
+            self.note_load(now);
             self.export();
             if busy {
                 self.ladder.busy();
@@ -209,7 +214,7 @@ impl Host {
         export.entries.extend_from_slice(&table.entries()[from..to]);
         if to == groups {
             let Export { entries, ask, .. } = self.exports.remove(0);
-            ask.table(entries);
+            ask.answer(Answer::Table(entries));
         }
     }
 

@@ -7,23 +7,23 @@
 #![forbid(unsafe_code)]
 
 mod app;
+mod check;
 mod line;
 mod reply;
 mod request;
-mod request_error;
 mod sample;
 
 #[cfg(test)]
 mod document;
 
 pub use app::{AppLimits, AppStatus, AppWorker, Reason};
+pub use check::{APP_NAME_BYTES_MAX, RequestError};
 pub use line::{LINE_BYTES_MAX, LineError, decode, encode};
 pub use reply::{
     Counter, FlowRow, PortStatus, Reply, ReplyBody, Status, SteerStatus, ThreadCounters,
     WorkerStatus,
 };
-pub use request::{APP_NAME_BYTES_MAX, Command, GroupMove, GroupPlace, Request, Target};
-pub use request_error::RequestError;
+pub use request::{Command, GroupMove, GroupPlace, Request, Target};
 pub use sample::{LoadRun, LoadSlice, Sample, WorkerLoad};
 
 /// The version of the protocol that this crate speaks.

@@ -1,10 +1,6 @@
 //! What a client may ask for.
 
-use std::ops::RangeInclusive;
-
 use serde::{Deserialize, Serialize};
-
-use crate::request_error::RequestError;
 
 /// One line from a client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,47 +25,7 @@ impl Request {
     pub fn about(app: &str, command: Command) -> Self {
         Self { v: crate::VERSION, app: Some(app.to_owned()), command }
     }
-
-    /// Whether version, application and figures fit the command: for whoever answers requests.
-    ///
-    /// # Errors
-    /// What does not, and what to do.
-    pub fn check(&self) -> Result<(), RequestError> {
-        if self.v != crate::VERSION {
-            return Err(RequestError::Version(self.v));
-        }
-        let name = self.command.name();
-        match (self.command.about(), &self.app) {
-            (About::Daemon, Some(_)) => return Err(RequestError::NoApp(name)),
-            (About::App, None) => return Err(RequestError::AppMissing(name)),
-            (_, Some(app)) if app.is_empty() || app.len() > APP_NAME_BYTES_MAX => {
-                return Err(RequestError::AppName(app.len()));
-            }
-            _ => {}
-        }
-        let (figure, value, range) = match &self.command {
-            Command::Watch { every_us, .. } => ("every_us", u64::from(*every_us), EVERY_US),
-            Command::Record { seconds } => ("seconds", u64::from(*seconds), RECORD_SECONDS),
-            Command::Plan { moves, place, .. } => {
-                ("moves and places together", (moves.len() + place.len()) as u64, PROPOSALS)
-            }
-            _ => return Ok(()),
-        };
-        if range.contains(&value) {
-            return Ok(());
-        }
-        Err(RequestError::Range { figure, value, range })
-    }
 }
-
-/// Bytes of an application's name, at most.
-pub const APP_NAME_BYTES_MAX: usize = 64;
-/// Microseconds between two samples: from once a control tick to once a minute.
-const EVERY_US: RangeInclusive<u64> = 50..=60_000_000;
-/// Seconds of a recording.
-const RECORD_SECONDS: RangeInclusive<u64> = 1..=3600;
-/// Moves and places that one plan may hold: as many as the control loop keeps.
-const PROPOSALS: RangeInclusive<u64> = 0..=4096;
 
 /// What is asked for: `{"v":1,"command":"steer_set","policy":"modulo"}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -177,32 +133,6 @@ impl Command {
             Self::Detach => "detach",
         }
     }
-
-    fn about(&self) -> About {
-        match self {
-            Self::Status | Self::Stats | Self::Stop | Self::Apps => About::Daemon,
-            Self::Explain | Self::Detach => About::App,
-            Self::Flows { .. }
-            | Self::SteerShow
-            | Self::SteerSet { .. }
-            | Self::SteerExport
-            | Self::SteerLoad { .. }
-            | Self::SteerPin { .. }
-            | Self::SteerUnpin { .. }
-            | Self::Workers { .. }
-            | Self::Watch { .. }
-            | Self::Plan { .. }
-            | Self::Record { .. } => About::Either,
-        }
-    }
-}
-
-/// Whom a command may be about.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum About {
-    Daemon,
-    Either,
-    App,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde asks for")]
@@ -246,10 +176,6 @@ pub enum Target {
 mod tests {
     use super::*;
 
-    fn wrong(request: &Request) -> String {
-        request.check().expect_err("it cannot be meant").to_string()
-    }
-
     #[test]
     fn the_app_stands_beside_the_command_and_old_lines_are_about_the_daemon() {
         let old = r#"{"v":1,"command":"steer_set","policy":"modulo"}"#;
@@ -259,34 +185,6 @@ mod tests {
         let line = crate::encode(&request).expect("plain data");
         assert_eq!(line.trim(), r#"{"v":1,"app":"web","command":"steer_set","policy":"modulo"}"#);
         assert_eq!(crate::decode(&line), Ok(request));
-    }
-
-    #[test]
-    fn what_cannot_be_meant_is_refused_with_what_can() {
-        let sentence = wrong(&Request::about("web", Command::Stop));
-        assert!(sentence.contains("`stop` is about the daemon"), "{sentence}");
-        let sentence = wrong(&Request::new(Command::Explain));
-        assert!(sentence.contains("name it in `app`"), "{sentence}");
-        let sentence = wrong(&Request::about("", Command::Explain));
-        assert!(sentence.contains("1 to 64 bytes, not 0"), "{sentence}");
-        let sentence = wrong(&Request::new(Command::Watch { every_us: 1, load: false }));
-        assert!(sentence.contains("`every_us` is 1: 50 to 60000000"), "{sentence}");
-        let sentence = wrong(&Request::new(Command::Record { seconds: 0 }));
-        assert!(sentence.contains("1 to 3600"), "{sentence}");
-        let moves = vec![GroupMove { group: 0, from: 0, to: 1 }; 4097];
-        let plan = Command::Plan { moves, place: Vec::new(), lease_ms: None };
-        let sentence = wrong(&Request::new(plan));
-        assert!(sentence.contains("is 4097: 0 to 4096"), "{sentence}");
-        let sentence = wrong(&Request { v: 2, app: None, command: Command::Status });
-        assert!(sentence.contains("this daemon speaks 1"), "{sentence}");
-        for right in [
-            Request::new(Command::Status),
-            Request::new(Command::SteerShow),
-            Request::about("web", Command::SteerShow),
-            Request::about("web", Command::Detach),
-        ] {
-            assert_eq!(right.check(), Ok(()));
-        }
     }
 
     #[test]

@@ -80,6 +80,8 @@ pub struct Steering {
     plan: Plan,
     core: CoreSample,
     load: LoadSample,
+    /// Load samples taken so far.
+    loads_taken: u64,
     next_tick: Nanos,
     next_load: Nanos,
     first_lane: usize,
@@ -143,6 +145,7 @@ impl Steering {
             plan: Plan::default(),
             core: CoreSample::default(),
             load: LoadSample::default(),
+            loads_taken: 0,
             next_tick: Nanos::ZERO,
             next_load: Nanos::ZERO,
             first_lane: 0,
@@ -163,6 +166,16 @@ impl Steering {
     /// The policy's loop with the table that its requests are checked against.
     pub fn control_mut(&mut self) -> (&mut Control, &OwnerTable) {
         (&mut self.control, &self.live)
+    }
+
+    /// Everything that the loop needs to be written down: itself, the table in force, the other.
+    pub fn control_and_tables(&mut self) -> (&mut Control, &OwnerTable, &OwnerTable) {
+        (&mut self.control, &self.live, &self.shadow)
+    }
+
+    /// What the policy has seen last: the workers, and a slice of the groups with its number.
+    pub fn samples(&self) -> (&CoreSample, &LoadSample, u64) {
+        (&self.core, &self.load, self.loads_taken)
     }
 
     /// The owner table in force.
@@ -268,7 +281,7 @@ impl Steering {
             let entry = self.live.entry(group);
             if entry.is_moving() {
                 // The flag of an evacuation that is over.
-                self.live.set(group, entry.with_moving(false));
+                self.control.write(group, entry.with_moving(false), &mut self.live);
             }
         }
         let entry = self.live.entry(group);
@@ -287,7 +300,11 @@ impl Steering {
             }
             Some(Placement::Now(worker)) => {
                 // Perhaps something older of this group waits there.
-                self.live.set(group, Entry::owned_by(worker).with_moving(true));
+                self.control.write(
+                    group,
+                    Entry::owned_by(worker).with_moving(true),
+                    &mut self.live,
+                );
                 self.evacuate(frame, ground);
             }
             Some(Placement::Move(asked)) => {
@@ -354,6 +371,7 @@ impl Steering {
         if due {
             self.next_load = ground.now + self.config.load_interval;
             self.loads.sample(ground.now, &mut self.load);
+            self.loads_taken += 1;
         }
         let load = due.then_some(&self.load);
         self.control.tick(&self.core, load, &mut self.live, &mut self.shadow, &mut self.plan);
@@ -383,7 +401,11 @@ impl Steering {
         let valid =
             entry.owner() == Some(asked.from) && !entry.is_moving() && self.evacuation.is_empty();
         if valid && self.migrate.begin_single(asked, ground.now).is_some() {
-            self.live.set(asked.group, Entry::owned_by(asked.from).with_moving(true));
+            self.control.write(
+                asked.group,
+                Entry::owned_by(asked.from).with_moving(true),
+                &mut self.live,
+            );
             ground.counters.add(DispatchEvent::MovesStarted, 1);
             trace::move_started(asked.group.0, asked.from.0, asked.to.0);
             return true;

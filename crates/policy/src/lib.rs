@@ -6,12 +6,15 @@
 
 /// The whole control loop: samples to plan.
 pub mod control;
+mod number;
 /// Exact-match exceptions to the groups: pinned flows.
 pub mod overrides;
 /// What the shell is asked to do.
 pub mod plan;
 /// How good a table is: moved flows, balance, sharing.
 pub mod quality;
+/// Every input of the loop and every answer, written down; and the loop run again from it.
+pub mod record;
 mod refused;
 mod rewrite;
 /// What the shell has measured.
@@ -23,7 +26,7 @@ pub mod table;
 /// The owner table as text.
 pub mod table_text;
 
-pub use control::{Control, ControlConfig, Placement};
+pub use control::{Control, ControlConfig, LeaseState, Place, Placement};
 pub use overrides::Overrides;
 pub use plan::{Move, Plan};
 pub use refused::{PINS_MAX, Refused, check_owners};

@@ -38,6 +38,21 @@ pub enum Refused {
     NoGroup(FlowGroup),
     /// Too many pins.
     Pins,
+    /// The group is pinned to another worker.
+    Pinned(FlowGroup, WorkerId),
+    /// The group has another owner than the proposal says, or none.
+    NotOwner(FlowGroup, WorkerId),
+    /// The group has an owner: it is to be moved, not placed.
+    Owned(FlowGroup, WorkerId),
+    /// The group is to move to the worker that has it.
+    Stays(FlowGroup, WorkerId),
+    /// More proposals than are kept.
+    Proposals {
+        /// In this proposal.
+        given: usize,
+        /// For how many more there is room now.
+        room: usize,
+    },
 }
 
 impl fmt::Display for Refused {
@@ -57,6 +72,25 @@ impl fmt::Display for Refused {
             Self::Pins => {
                 write!(f, "{PINS_MAX} pins are in force and no more are possible: unpin some")
             }
+            Self::Pinned(group, worker) => write!(
+                f,
+                "group {group} is pinned to worker {worker}: unpin it first, or leave it there"
+            ),
+            Self::NotOwner(group, worker) => write!(
+                f,
+                "worker {worker} does not own group {group}: propose again from a newer sample"
+            ),
+            Self::Owned(group, worker) => {
+                write!(f, "group {group} is worker {worker}'s: move it from there")
+            }
+            Self::Stays(group, worker) => {
+                write!(f, "group {group} is worker {worker}'s already: leave it out")
+            }
+            Self::Proposals { given, room } => write!(
+                f,
+                "{given} proposals at once are too many: there is room for {room}; wait until \
+                 what was proposed before is carried out, or propose less"
+            ),
         }
     }
 }

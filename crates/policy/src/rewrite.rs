@@ -4,6 +4,8 @@
 //! 500 short steps between which packets flow, on one core as on many. Counting starts over with
 //! each rewrite, so no error of bookkeeping outlives one.
 
+use std::sync::Arc;
+
 use base::{FlowGroup, WorkerId};
 
 use crate::sample::GROUPS_PER_STEP;
@@ -11,12 +13,12 @@ use crate::steer::{Census, GroupState, Workers};
 use crate::table::{Entry, OwnerTable};
 
 /// Where the new owners come from.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Source {
     /// The policy is asked for each group.
     Policy,
     /// A table was loaded from outside; the policy only fills what it leaves open.
-    Loaded(Vec<Entry>),
+    Loaded(Arc<Vec<Entry>>),
 }
 
 /// How far a rewrite has come.

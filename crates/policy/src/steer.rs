@@ -1,7 +1,7 @@
 //! The steering policies: who gets a new group, and what changes when the workers do.
 //!
-//! A policy is one file; a new one needs no other edit than its module and its line in [`NAMES`]
-//! and [`by_name`].
+//! A policy is one file; a new one needs no other edit than its module and its line in
+//! [`NAMES`](crate::steer::NAMES) and [`by_name`](crate::steer::by_name).
 
 mod balanced;
 mod calisto;
@@ -10,18 +10,24 @@ mod least_loaded;
 mod least_movement;
 mod modulo;
 mod prefilled;
+mod saved;
 mod shared;
 mod sticky;
 mod unknown;
+mod workers;
 
 use base::{FlowGroup, Nanos, WorkerId};
+use serde::{Deserialize, Serialize};
 
 use crate::plan::Move;
-use crate::sample::{CoreSample, LoadSample};
+use crate::sample::LoadSample;
 use crate::table::OwnerTable;
 
 pub use least_movement::{Census, LeastMovement};
+use saved::Saved;
+pub use saved::SavedSteer;
 pub use unknown::UnknownPolicy;
+pub use workers::Workers;
 
 /// Decides which worker owns each flow group. Asks for changes; never performs them.
 ///
@@ -76,6 +82,16 @@ pub trait Steer: Send {
         let _ = (load, table, workers, moves);
     }
 
+    /// An outside controller had the table for a while and has it no more: what was measured
+    /// before is about another table.
+    fn resume(&mut self) {}
+
+    /// All that it remembers, so that a recording can begin at any moment; `None`: it cannot be
+    /// recorded.
+    fn save(&self) -> Option<SavedSteer> {
+        None
+    }
+
     /// Any worker may take any packet: the shell then picks the shortest queue itself and reads
     /// no table.
     fn shares_queue(&self) -> bool {
@@ -117,79 +133,6 @@ pub enum Change {
     Adopted,
     /// Workers came, or came back.
     Grown,
-}
-
-/// The workers that may be given groups, as last measured.
-#[derive(Clone, Debug, Default)]
-pub struct Workers {
-    /// Ascending.
-    active: Vec<WorkerId>,
-    /// By worker id.
-    delay: Vec<Nanos>,
-    queued: Vec<u32>,
-    is_active: Vec<bool>,
-}
-
-impl Workers {
-    /// The active workers, ascending by id. Never empty while packets are placed.
-    #[inline]
-    pub fn active(&self) -> &[WorkerId] {
-        &self.active
-    }
-
-    /// Whether the worker may be given groups.
-    #[inline]
-    pub fn is_active(&self, worker: WorkerId) -> bool {
-        self.is_active.get(worker.index()).copied().unwrap_or(false)
-    }
-
-    /// How long the oldest packet in the worker's ring has waited; zero when nothing is known.
-    #[inline]
-    pub fn delay(&self, worker: WorkerId) -> Nanos {
-        self.delay.get(worker.index()).copied().unwrap_or(Nanos::ZERO)
-    }
-
-    /// Packets in its ring at the last sample.
-    #[inline]
-    pub fn queued(&self, worker: WorkerId) -> u32 {
-        self.queued.get(worker.index()).copied().unwrap_or(0)
-    }
-
-    /// A set of active workers.
-    pub fn of(active: &[WorkerId]) -> Self {
-        let mut workers = Self::default();
-        workers.set_active(active);
-        workers
-    }
-
-    pub(crate) fn set_active(&mut self, active: &[WorkerId]) {
-        self.active.clear();
-        self.active.extend_from_slice(active);
-        self.active.sort_unstable();
-        self.active.dedup();
-        self.is_active.fill(false);
-        let len = self.active.last().map_or(0, |last| last.index() + 1).max(self.is_active.len());
-        self.is_active.resize(len, false);
-        self.delay.resize(len, Nanos::ZERO);
-        self.queued.resize(len, 0);
-        for worker in &self.active {
-            self.is_active[worker.index()] = true;
-        }
-    }
-
-    pub(crate) fn sample(&mut self, core: &CoreSample) {
-        for worker in &core.workers {
-            if let Some(delay) = self.delay.get_mut(worker.id.index()) {
-                *delay = worker.delay;
-                self.queued[worker.id.index()] = worker.queued;
-            }
-        }
-    }
-
-    /// Ids are smaller than this.
-    pub(crate) fn limit(&self) -> usize {
-        self.is_active.len()
-    }
 }
 
 /// What a policy may be told at its making.
@@ -235,14 +178,14 @@ pub fn by_name(name: &str, config: SteerConfig) -> Result<Box<dyn Steer>, Unknow
 }
 
 /// Round robin over the active workers, without a reset that would use the first one more often.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Turn(usize);
 
 impl Turn {
     #[inline]
     fn next(&mut self, workers: &Workers) -> WorkerId {
         let active = workers.active();
-        self.0 = if self.0 + 1 < active.len() { self.0 + 1 } else { 0 };
+        self.0 = if self.0 < active.len().saturating_sub(1) { self.0 + 1 } else { 0 };
         active[self.0]
     }
 }

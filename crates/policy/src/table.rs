@@ -30,6 +30,16 @@ impl Entry {
         Self(worker.0 & WORKER_MASK)
     }
 
+    /// As it stands in memory, and in recordings.
+    pub(crate) const fn bits(self) -> u16 {
+        self.0
+    }
+
+    /// What [`Entry::bits`] gave; any bits are an entry.
+    pub(crate) const fn from_bits(bits: u16) -> Self {
+        Self(bits)
+    }
+
     /// The owner if a packet may simply go to it: owned, not moving, not idle.
     #[inline]
     pub const fn plain(self) -> Option<WorkerId> {

@@ -1,4 +1,4 @@
-//! Effective capabilities of this thread, as /proc tells them.
+//! Effective capabilities of this thread: capget(2).
 
 use std::fmt;
 
@@ -37,12 +37,10 @@ impl fmt::Display for Capability {
 }
 
 /// Whether the calling thread has `capability` now. CAP_SYS_ADMIN stands in for CAP_BPF, as in
-/// the kernel. False when /proc cannot be read: then nothing is promised.
+/// the kernel. False when the kernel does not tell: then nothing is promised.
 pub fn have(capability: Capability) -> bool {
-    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
-    let set = effective(&status).unwrap_or(0);
-    let has = |capability: Capability| set >> capability as u8 & 1 == 1;
-    has(capability) || (capability == Capability::Bpf && has(Capability::SysAdmin))
+    let set = rustix::thread::capabilities(None).map_or(0, |sets| sets.effective.bits());
+    holds(set, capability)
 }
 
 /// Those of `wanted` that the calling thread lacks.
@@ -50,9 +48,9 @@ pub fn missing(wanted: &[Capability]) -> Vec<Capability> {
     wanted.iter().copied().filter(|&capability| !have(capability)).collect()
 }
 
-fn effective(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
-    u64::from_str_radix(line.trim(), 16).ok()
+fn holds(set: u64, capability: Capability) -> bool {
+    let has = |capability: Capability| set >> capability as u8 & 1 == 1;
+    has(capability) || (capability == Capability::Bpf && has(Capability::SysAdmin))
 }
 
 #[cfg(test)]
@@ -60,12 +58,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_effective_set_is_read_from_its_line() {
-        let status = "Name:\tx\nCapPrm:\t0000000000000000\nCapEff:\t0000008000003000\nCapBnd:\t0\n";
-        let set = effective(status).expect("the line is there");
-        assert_eq!(set, 1 << 39 | 1 << 13 | 1 << 12);
-        assert_eq!(effective("CapPrm:\t0\n"), None);
-        assert_eq!(effective("CapEff:\tzz\n"), None);
+    fn each_capability_is_its_bit_and_the_administrator_may_use_bpf() {
+        assert!(holds(1 << 13, Capability::NetRaw));
+        assert!(!holds(1 << 13, Capability::NetAdmin));
+        assert!(holds(1 << 39, Capability::Bpf));
+        assert!(holds(1 << 21, Capability::Bpf));
+        assert!(!holds(1 << 13, Capability::Bpf));
+        assert!(!holds(1 << 21, Capability::NetRaw));
+    }
+
+    #[test]
+    fn what_the_kernel_tells_is_what_proc_shows() {
+        let status = std::fs::read_to_string("/proc/thread-self/status").expect("proc is mounted");
+        let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+        let shown = u64::from_str_radix(line.expect("it is listed").trim(), 16).expect("it is hex");
+        for capability in [Capability::NetRaw, Capability::IpcLock, Capability::Bpf] {
+            assert_eq!(have(capability), holds(shown, capability), "{capability}");
+        }
     }
 
     #[test]

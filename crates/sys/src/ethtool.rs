@@ -11,6 +11,20 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use crate::error::last_errno;
 use crate::{SysError, interface};
 
+mod coalescing;
+mod driver;
+mod flags;
+mod flow_hash;
+mod queues_max;
+mod rings;
+
+pub use coalescing::{Coalescing, coalescing};
+pub use driver::{Driver, driver};
+pub use flags::{Flags, flags};
+pub use flow_hash::{indirection_table, udp_hash_has_ports};
+pub use queues_max::queues_max;
+pub use rings::{Rings, rings};
+
 /// Something that a NIC or its driver can do for packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offload {

@@ -22,9 +22,13 @@ pub mod interface;
 pub mod memlock;
 /// Many UDP datagrams by one system call.
 pub mod mmsg;
+/// What a driver says of its XDP.
+pub mod netdev;
 mod netlink;
 /// Network namespaces, per thread.
 pub mod netns;
+/// How many packet filter rules there are.
+pub mod nftables;
 /// The NUMA node of an interface and of a CPU.
 pub mod numa;
 /// A process that cannot be mistaken for its successor.

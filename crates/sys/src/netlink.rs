@@ -1,10 +1,10 @@
-//! Just enough rtnetlink: one request, its replies, their attributes.
+//! Just enough netlink: one request, its replies, their attributes.
 //!
 //! Messages are built and read as bytes in the machine's order (linux/netlink.h), so that a reply
 //! of any length is only ever a bounds-checked slice.
 
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType};
 
 const HEADER_BYTES: usize = 16;
 const NLMSG_ERROR: u16 = 2;
@@ -43,17 +43,26 @@ impl Request {
         self
     }
 
-    /// Sends it to the kernel in the calling thread's namespace and passes each reply's type and
+    /// Sends it to rtnetlink in the calling thread's namespace and passes each reply's type and
     /// body to `each`, until the answer is complete.
-    pub(crate) fn send(mut self, mut each: impl FnMut(u16, &[u8])) -> Result<(), Errno> {
+    pub(crate) fn send(self, each: impl FnMut(u16, &[u8])) -> Result<(), Errno> {
+        // Protocol 0 is NETLINK_ROUTE.
+        self.send_to(None, each)
+    }
+
+    /// The same to another subsystem of the kernel.
+    pub(crate) fn send_to(
+        mut self,
+        subsystem: Option<Protocol>,
+        mut each: impl FnMut(u16, &[u8]),
+    ) -> Result<(), Errno> {
         let len = u32::try_from(self.bytes.len()).expect("requests are short");
         self.bytes[0..4].copy_from_slice(&len.to_ne_bytes());
         let socket = rustix::net::socket_with(
             AddressFamily::NETLINK,
             SocketType::RAW,
             SocketFlags::CLOEXEC,
-            // Protocol 0 is NETLINK_ROUTE.
-            None,
+            subsystem,
         )?;
         rustix::net::send(&socket, &self.bytes, SendFlags::empty())?;
         // The kernel cuts dumps into messages of at most 32 KiB.

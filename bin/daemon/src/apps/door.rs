@@ -12,9 +12,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sys::eventfd::EventFd;
 use sys::pidfd::PidFd;
 
-use crate::admin_socket::Asks;
 use crate::apps::arrival::Terms;
 use crate::apps::rules::Rules;
+use crate::ask::Asks;
 use crate::setup::destination;
 
 /// Connections that have not said what they want, at most, and how long they may wait with it.

@@ -80,7 +80,7 @@ impl Steering {
             }
             None => {
                 let entry = self.live.entry(group);
-                self.live.set(group, entry.with_moving(true));
+                self.control.write(group, entry.with_moving(true), &mut self.live);
                 self.migrate.hold.push_front(&mut self.evacuation, frame)
             }
         };
@@ -129,13 +129,13 @@ impl Steering {
         let mut entry = self.live.entry(group);
         if !entry.owner().is_some_and(|owner| there(self, owner)) {
             let moving = entry.is_moving();
-            self.live.set(group, entry.with_moving(false).with_idle(false));
+            self.control.write(group, entry.with_moving(false).with_idle(false), &mut self.live);
             if self.control.place(group, &mut self.live, &mut self.shadow, ground.now).is_none() {
                 // Nobody is there: the packet is dropped, and counted, by the caller.
                 return true;
             }
             entry = self.live.entry(group).with_moving(moving);
-            self.live.set(group, entry);
+            self.control.write(group, entry, &mut self.live);
         }
         let lane = entry.owner().and_then(|owner| self.lanes[owner.index()].as_ref());
         lane.is_none_or(|lane| lane.has_room(&self.side))

@@ -1,12 +1,15 @@
 //! The loop's promises under any order of events, with a shell that fails at random.
 
+mod outside;
+mod recording;
+
 use base::FlowHash;
 use proptest::prelude::*;
 
 use super::*;
 use crate::check_owners;
 use crate::quality::settle;
-use crate::sample::GroupLoad;
+use crate::sample::{GROUPS_PER_STEP, GroupLoad, WorkerSample};
 use crate::steer::{self, SteerConfig};
 
 const GROUPS: u32 = 256;
@@ -22,9 +25,21 @@ enum Event {
     Pin(u32, u16),
     Unpin(u32),
     Import(u16),
-    EndMove { abort: bool },
-    EndEpoch { keeps: u16 },
+    EndMove {
+        abort: bool,
+    },
+    EndEpoch {
+        keeps: u16,
+    },
     Age,
+    /// The rings are filled by this pattern from now on.
+    Queues(u32),
+    /// A worker dies.
+    Death(u16),
+    /// Moves of the first groups of a worker to another one, and places for groups without owner.
+    Propose(u16, u16),
+    Lease(u8),
+    LeaseEnd,
 }
 
 fn event() -> impl Strategy<Value = Event> {
@@ -40,6 +55,11 @@ fn event() -> impl Strategy<Value = Event> {
         6 => any::<bool>().prop_map(|abort| Event::EndMove { abort }),
         4 => (0..8_u16).prop_map(|keeps| Event::EndEpoch { keeps }),
         1 => Just(Event::Age),
+        1 => any::<u32>().prop_map(Event::Queues),
+        1 => (0..6_u16).prop_map(Event::Death),
+        2 => (0..6_u16, 0..6_u16).prop_map(|(from, to)| Event::Propose(from, to)),
+        1 => any::<u8>().prop_map(Event::Lease),
+        1 => Just(Event::LeaseEnd),
     ]
 }
 
@@ -52,6 +72,9 @@ struct Shell {
     published: bool,
     plan: Plan,
     now: Nanos,
+    queues: u32,
+    /// Plans that asked for something and placements, as text: what a recording is held against.
+    answers: Vec<String>,
 }
 
 impl Shell {
@@ -61,7 +84,9 @@ impl Shell {
         let mut control = Control::new(ControlConfig::default(), steer, live.len());
         control.set_workers(&[WorkerId(0), WorkerId(1)]);
         let (moves, plan) = (Vec::new(), Plan::default());
-        Self { control, shadow: live.clone(), live, moves, published: false, plan, now: Nanos(1) }
+        let (queues, answers) = (0, Vec::new());
+        let (shadow, published, now) = (live.clone(), false, Nanos(1));
+        Self { control, shadow, live, moves, published, plan, now, queues, answers }
     }
 
     fn policy(number: usize, groups: usize) -> Box<dyn Steer> {
@@ -75,7 +100,8 @@ impl Shell {
         assert_ne!(asked.from, asked.to);
         assert!(!entry.is_moving(), "one hand-over of a group at a time");
         assert!(!self.published, "no single moves while an epoch is under way");
-        self.live.set(asked.group, Entry::owned_by(asked.from).with_moving(true));
+        let moving = Entry::owned_by(asked.from).with_moving(true);
+        self.control.write(asked.group, moving, &mut self.live);
         self.moves.push(asked);
     }
 
@@ -89,14 +115,18 @@ impl Shell {
                 if entry.plain().is_some() || entry.is_moving() {
                     return;
                 }
-                match self.control.place(group, &mut self.live, &mut self.shadow, self.now) {
+                let Self { control, live, shadow, now, .. } = self;
+                let placed = control.place(group, live, shadow, *now);
+                self.answers.push(format!("{group} {placed:?}"));
+                match placed {
                     Some(Placement::Now(worker)) => {
                         let owner = entry.owner().unwrap_or(worker);
-                        assert_eq!(owner, worker, "an owner changes only by a hand-over");
+                        let dead = self.control.gone.contains(&owner);
+                        assert!(dead || owner == worker, "an owner changes only by a hand-over");
                         assert_eq!(self.live.entry(group).plain(), Some(worker));
                     }
                     Some(Placement::Move(asked)) => self.begin(asked),
-                    None => panic!("there are always workers here"),
+                    None => assert!(self.control.workers.active().is_empty()),
                 }
             }
             Event::Tick => self.tick(None),
@@ -134,6 +164,23 @@ impl Shell {
                 // Even an unchecked table, or one whose workers have left since, does no harm.
                 assert_eq!(self.control.load(owners, &self.live), Ok(()));
             }
+            Event::Queues(queues) => self.queues = queues,
+            Event::Death(worker) => {
+                let worker = WorkerId(worker);
+                // A dead worker's hand-overs count as passed.
+                for ended in self.moves.extract_if(.., |asked| asked.from == worker) {
+                    self.control.moved(ended, &mut self.live);
+                }
+                self.control.worker_gone(worker);
+                let others = self.control.workers.active().iter().copied();
+                let others: Vec<WorkerId> = others.filter(|&other| other != worker).collect();
+                self.control.set_workers(&others);
+            }
+            Event::Propose(from, to) => self.propose(WorkerId(from), WorkerId(to)),
+            Event::Lease(millis) => {
+                self.control.lease(self.now + Nanos::from_millis(u64::from(millis)));
+            }
+            Event::LeaseEnd => self.control.lease_ended(),
             Event::EndMove { abort } => {
                 let Some(ended) = self.moves.pop() else {
                     return;
@@ -168,9 +215,17 @@ impl Shell {
     }
 
     fn tick(&mut self, load: Option<LoadSample>) {
-        let core = CoreSample { now: self.now, workers: Vec::new() };
+        let active = self.control.workers.active().iter();
+        let workers = active.map(|&id| {
+            let queued = self.queues >> (4 * id.0) & 15;
+            WorkerSample { id, queued, delay: Nanos(u64::from(queued) * 100) }
+        });
+        let core = CoreSample { now: self.now, workers: workers.collect() };
         let Self { control, live, shadow, plan, .. } = self;
         control.tick(&core, load.as_ref(), live, shadow, plan);
+        if *plan != Plan::default() {
+            self.answers.push(serde_json::to_string(plan).expect("plain data"));
+        }
         for asked in std::mem::take(&mut self.plan.moves) {
             if self.live.entry(asked.group).is_moving() {
                 self.control.refused(asked, &mut self.live);
@@ -183,6 +238,20 @@ impl Shell {
             std::mem::swap(&mut self.live, &mut self.shadow);
             self.published = true;
         }
+    }
+
+    fn propose(&mut self, from: WorkerId, to: WorkerId) {
+        let live = &self.live;
+        let of = |owner| {
+            let is = move |group: &FlowGroup| live.entry(*group).owner() == owner;
+            (0..GROUPS).map(FlowGroup).filter(is).take(24)
+        };
+        let moves: Vec<Move> = of(Some(from)).map(|group| Move { group, from, to }).collect();
+        let places: Vec<Place> = of(None).map(|group| Place { group, worker: to }).collect();
+        let queued = self.control.lease_state().queued;
+        let proposed = self.control.propose(&moves, &places, &self.live);
+        let added = self.control.lease_state().queued - queued;
+        assert_eq!(added, if proposed.is_ok() { moves.len() + places.len() } else { 0 });
     }
 
     fn check(&self) {
@@ -200,6 +269,9 @@ impl Shell {
 
     /// No more requests: everything under way ends well.
     fn settle(&mut self) {
+        if self.control.workers.active().is_empty() {
+            self.control.set_workers(&[WorkerId(0), WorkerId(1)]);
+        }
         for ended in std::mem::take(&mut self.moves) {
             self.control.moved(ended, &mut self.live);
         }

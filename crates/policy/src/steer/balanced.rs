@@ -8,8 +8,9 @@
 //! same group back and forth.
 
 use base::{FlowGroup, Nanos, WorkerId};
+use serde::{Deserialize, Serialize};
 
-use super::{Census, Change, GroupState, LeastMovement, Steer, Turn, Workers};
+use super::{Census, Change, GroupState, LeastMovement, Saved, SavedSteer, Steer, Turn, Workers};
 use crate::plan::Move;
 use crate::sample::LoadSample;
 use crate::table::OwnerTable;
@@ -50,7 +51,58 @@ pub(super) struct Balanced {
     moves_left: usize,
 }
 
+/// What a recording keeps of it: everything but the quotas of a rewrite, which begins anew.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Figures {
+    turn: Turn,
+    load: Vec<u64>,
+    passes: u64,
+    next: u32,
+    excess: Vec<i64>,
+    moves_left: u32,
+}
+
+impl Figures {
+    /// Whether they can be true: no sum of these and of any load still to come overflows.
+    pub(super) fn are_possible(&self) -> bool {
+        const LOAD_MAX: u64 = 1 << 48;
+        self.passes < PASSES_MAX
+            && self.load.len() < usize::from(WorkerId::LIMIT)
+            && self.load.iter().all(|&load| load <= LOAD_MAX)
+            && (self.excess.is_empty() || self.excess.len() == self.load.len())
+            && self.excess.iter().all(|excess| excess.unsigned_abs() <= LOAD_MAX)
+    }
+}
+
+impl From<Figures> for Balanced {
+    fn from(figures: Figures) -> Self {
+        let Figures { turn, load, passes, next, excess, moves_left } = figures;
+        Self {
+            turn,
+            quotas: LeastMovement::default(),
+            load,
+            passes,
+            next: next as usize,
+            excess,
+            moves_left: moves_left as usize,
+        }
+    }
+}
+
 impl Balanced {
+    fn save_figures(&self) -> Figures {
+        let Self { turn, quotas: _, load, passes, next, excess, moves_left } = self;
+        Figures {
+            turn: turn.clone(),
+            load: load.clone(),
+            passes: *passes,
+            next: *next as u32,
+            excess: excess.clone(),
+            moves_left: *moves_left as u32,
+        }
+    }
+
     fn start_over(&mut self) {
         self.load.clear();
         self.excess.clear();
@@ -94,6 +146,10 @@ impl Steer for Balanced {
         "balanced"
     }
 
+    fn save(&self) -> Option<SavedSteer> {
+        Some(Saved::Balanced(self.save_figures()).into())
+    }
+
     fn place(&mut self, _: FlowGroup, workers: &Workers, _: Nanos) -> WorkerId {
         self.turn.next(workers)
     }
@@ -110,6 +166,10 @@ impl Steer for Balanced {
 
     fn reassign(&mut self, group: GroupState, workers: &Workers, _: Nanos) -> Option<WorkerId> {
         self.quotas.reassign(group, workers)
+    }
+
+    fn resume(&mut self) {
+        self.start_over();
     }
 
     fn observe(

@@ -5,7 +5,7 @@
 
 use base::{FlowGroup, Nanos, WorkerId};
 
-use super::{Change, Steer, Turn, Workers};
+use super::{Change, Saved, SavedSteer, Steer, Turn, Workers};
 
 /// Whose turn it is.
 #[derive(Debug, Default)]
@@ -13,9 +13,19 @@ pub(super) struct Calisto {
     turn: Turn,
 }
 
+impl From<Turn> for Calisto {
+    fn from(turn: Turn) -> Self {
+        Self { turn }
+    }
+}
+
 impl Steer for Calisto {
     fn name(&self) -> &'static str {
         "calisto"
+    }
+
+    fn save(&self) -> Option<SavedSteer> {
+        Some(Saved::Calisto(self.turn.clone()).into())
     }
 
     fn place(&mut self, _: FlowGroup, workers: &Workers, _: Nanos) -> WorkerId {

@@ -3,7 +3,9 @@
 
 use base::{FlowGroup, Nanos, WorkerId};
 
-use super::{Census, Change, GroupState, LeastMovement, Steer, Workers, modulo_owner};
+use super::{
+    Census, Change, GroupState, LeastMovement, Saved, SavedSteer, Steer, Workers, modulo_owner,
+};
 use crate::plan::Move;
 use crate::sample::LoadSample;
 use crate::table::OwnerTable;
@@ -20,6 +22,10 @@ pub(super) struct Hybrid {
 }
 
 impl Hybrid {
+    pub(super) fn restore(packets: Vec<u8>) -> Self {
+        Self { packets, quotas: LeastMovement::default() }
+    }
+
     pub(super) fn new(groups: usize) -> Self {
         Self { packets: vec![0; groups], quotas: LeastMovement::default() }
     }
@@ -28,6 +34,10 @@ impl Hybrid {
 impl Steer for Hybrid {
     fn name(&self) -> &'static str {
         "hybrid"
+    }
+
+    fn save(&self) -> Option<SavedSteer> {
+        Some(Saved::Hybrid(self.packets.clone()).into())
     }
 
     fn place(&mut self, group: FlowGroup, workers: &Workers, _: Nanos) -> WorkerId {

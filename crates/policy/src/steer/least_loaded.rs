@@ -3,7 +3,7 @@
 
 use base::{FlowGroup, Nanos, WorkerId};
 
-use super::{Change, Steer, Workers};
+use super::{Change, Saved, SavedSteer, Steer, Workers};
 
 /// The state of the lottery (xorshift64*; never zero).
 #[derive(Debug)]
@@ -12,6 +12,10 @@ pub(super) struct LeastLoaded {
 }
 
 impl LeastLoaded {
+    pub(super) fn restore(lots: u64) -> Self {
+        Self { lots }
+    }
+
     pub(super) fn new(seed: u64) -> Self {
         Self { lots: seed | 1 }
     }
@@ -29,6 +33,10 @@ impl LeastLoaded {
 impl Steer for LeastLoaded {
     fn name(&self) -> &'static str {
         "least_loaded"
+    }
+
+    fn save(&self) -> Option<SavedSteer> {
+        Some(Saved::LeastLoaded(self.lots).into())
     }
 
     fn place(&mut self, _: FlowGroup, workers: &Workers, _: Nanos) -> WorkerId {

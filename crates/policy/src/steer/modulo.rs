@@ -2,7 +2,7 @@
 
 use base::{FlowGroup, Nanos, WorkerId};
 
-use super::{Change, GroupState, Steer, Workers, modulo_owner};
+use super::{Change, GroupState, Saved, SavedSteer, Steer, Workers, modulo_owner};
 
 /// Has no state: the table is a function of the set of workers.
 #[derive(Debug)]
@@ -11,6 +11,10 @@ pub(super) struct Modulo;
 impl Steer for Modulo {
     fn name(&self) -> &'static str {
         "modulo"
+    }
+
+    fn save(&self) -> Option<SavedSteer> {
+        Some(Saved::Modulo.into())
     }
 
     fn place(&mut self, group: FlowGroup, workers: &Workers, _: Nanos) -> WorkerId {

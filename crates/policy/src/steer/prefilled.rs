@@ -4,7 +4,9 @@
 
 use base::{FlowGroup, Nanos, WorkerId};
 
-use super::{Census, Change, GroupState, LeastMovement, Steer, Workers, modulo_owner};
+use super::{
+    Census, Change, GroupState, LeastMovement, Saved, SavedSteer, Steer, Workers, modulo_owner,
+};
 
 /// The quotas of the rewrite under way.
 #[derive(Debug, Default)]
@@ -15,6 +17,10 @@ pub(super) struct Prefilled {
 impl Steer for Prefilled {
     fn name(&self) -> &'static str {
         "prefilled"
+    }
+
+    fn save(&self) -> Option<SavedSteer> {
+        Some(Saved::Prefilled.into())
     }
 
     fn place(&mut self, group: FlowGroup, workers: &Workers, _: Nanos) -> WorkerId {

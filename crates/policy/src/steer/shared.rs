@@ -3,7 +3,7 @@
 
 use base::{FlowGroup, Nanos, WorkerId};
 
-use super::{Change, Steer, Workers};
+use super::{Change, Saved, SavedSteer, Steer, Workers};
 
 /// The shell picks the shortest queue for each packet; the table stays as it was.
 #[derive(Debug)]
@@ -12,6 +12,10 @@ pub(super) struct Shared;
 impl Steer for Shared {
     fn name(&self) -> &'static str {
         "shared"
+    }
+
+    fn save(&self) -> Option<SavedSteer> {
+        Some(Saved::Shared.into())
     }
 
     fn place(&mut self, _: FlowGroup, workers: &Workers, _: Nanos) -> WorkerId {

@@ -3,7 +3,7 @@
 
 use base::{FlowGroup, Nanos, WorkerId};
 
-use super::{Census, Change, GroupState, LeastMovement, Steer, Turn, Workers};
+use super::{Census, Change, GroupState, LeastMovement, Saved, SavedSteer, Steer, Turn, Workers};
 
 /// Whose turn it is, and the quotas of the rewrite under way.
 #[derive(Debug, Default)]
@@ -12,9 +12,19 @@ pub(super) struct Sticky {
     quotas: LeastMovement,
 }
 
+impl From<Turn> for Sticky {
+    fn from(turn: Turn) -> Self {
+        Self { turn, quotas: LeastMovement::default() }
+    }
+}
+
 impl Steer for Sticky {
     fn name(&self) -> &'static str {
         "sticky"
+    }
+
+    fn save(&self) -> Option<SavedSteer> {
+        Some(Saved::Sticky(self.turn.clone()).into())
     }
 
     fn place(&mut self, _: FlowGroup, workers: &Workers, _: Nanos) -> WorkerId {

@@ -1,0 +1,191 @@
+//! Questions to the loop from other threads, and its answers.
+
+use std::sync::mpsc::{Sender, SyncSender, sync_channel};
+use std::time::Duration;
+
+use admin::{ReplyBody, Request, Sample};
+use base::WorkerId;
+use datapath::{AppId, DetachReason};
+use policy::record::{Event, Recorder, Snapshot};
+use policy::{Entry, table_text};
+
+use crate::admin_socket::error;
+use crate::apps::Arrival;
+use crate::outside::{ClientId, Proposal};
+use crate::staff::Alarm;
+
+/// The loop answers within a turn; a client waits this long for a loop that is stuck.
+pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(5);
+
+/// A question on its way to the loop.
+pub(crate) struct Ask {
+    pub(crate) question: Question,
+    answer: SyncSender<Answer>,
+}
+
+/// The application that a question is about, by name; `None`: the own workers.
+type App = Option<String>;
+
+/// What the loop is asked.
+pub(crate) enum Question {
+    /// A request as it came, checked.
+    Request(Request),
+    /// Who is active among somebody's workers.
+    Workers(App),
+    /// A table that was read already, and whose it is to be.
+    Load(App, Vec<Entry>),
+    /// An outside controller's will.
+    Propose(App, Proposal, ClientId),
+    /// A client of the admin socket has gone.
+    ClientGone(ClientId),
+    /// What the policy sees; with the number of the newest slice of load that is known already.
+    Sample(App, Option<u64>),
+    /// Groups of a table, virtual ones included.
+    TableLen(App),
+    /// Everything is to be written down from now on.
+    Record(App, Box<Recorder>),
+    /// What was written down since; with buffers to be used again.
+    Recorded(App, Vec<Vec<Event>>),
+    /// Nothing more is to be written down.
+    RecordEnd(App),
+    /// An application wants to come in.
+    Attach(Box<Arrival>),
+    /// An application has gone.
+    Leave(AppId, DetachReason),
+    /// Nothing any more: the answer is on its way.
+    Answered,
+}
+
+/// What the loop says.
+pub(crate) enum Answer {
+    /// To a request.
+    Body(Box<ReplyBody>),
+    /// A table, to be printed outside the loop.
+    Table(Vec<Entry>),
+    Workers(Result<Vec<WorkerId>, String>),
+    Sample(Box<Result<(Sample, u64), String>>),
+    TableLen(Result<usize, String>),
+    Recording(Box<Result<Snapshot, String>>),
+    Recorded(Result<(Vec<Vec<Event>>, u64), String>),
+    RecordEnded(Option<Box<Recorder>>),
+    Attached(Result<AppId, String>),
+    Done,
+}
+
+impl Ask {
+    /// Answers it. A client that has gone needs no answer.
+    pub(crate) fn answer(self, answer: Answer) {
+        let _ = self.answer.try_send(answer);
+    }
+
+    /// Answers a request.
+    pub(crate) fn reply(self, body: ReplyBody) {
+        self.answer(Answer::Body(Box::new(body)));
+    }
+}
+
+/// The way to the loop.
+#[derive(Clone)]
+pub(crate) struct Asks {
+    sender: Sender<Ask>,
+    alarm: Alarm,
+}
+
+/// The loop has answered another question than was asked, which it never does.
+const OTHER: &str = "not answered this way";
+
+impl Asks {
+    pub(crate) fn new(sender: Sender<Ask>, alarm: Alarm) -> Self {
+        Self { sender, alarm }
+    }
+
+    /// Asks what is answered as a request is.
+    pub(crate) fn ask(&self, question: Question) -> ReplyBody {
+        match self.question(question) {
+            Ok(Answer::Body(body)) => *body,
+            Ok(Answer::Table(entries)) => ReplyBody::Table { table: table_text::export(&entries) },
+            Ok(_) => error(OTHER),
+            Err(why) => error(why),
+        }
+    }
+
+    /// The active workers of an application.
+    pub(crate) fn workers(&self, app: App) -> Result<Vec<WorkerId>, String> {
+        match self.question(Question::Workers(app))? {
+            Answer::Workers(active) => active,
+            _ => Err(OTHER.to_owned()),
+        }
+    }
+
+    /// What the policy of an application sees.
+    pub(crate) fn sample(&self, app: App, since: Option<u64>) -> Result<(Sample, u64), String> {
+        match self.question(Question::Sample(app, since))? {
+            Answer::Sample(sample) => *sample,
+            _ => Err(OTHER.to_owned()),
+        }
+    }
+
+    /// Groups of an application's table.
+    pub(crate) fn table_len(&self, app: App) -> Result<usize, String> {
+        match self.question(Question::TableLen(app))? {
+            Answer::TableLen(len) => len,
+            _ => Err(OTHER.to_owned()),
+        }
+    }
+
+    /// Begins a recording.
+    pub(crate) fn record(&self, app: App, recorder: Box<Recorder>) -> Result<Snapshot, String> {
+        match self.question(Question::Record(app, recorder))? {
+            Answer::Recording(begun) => *begun,
+            _ => Err(OTHER.to_owned()),
+        }
+    }
+
+    /// Full buffers of a recording, and events lost so far.
+    pub(crate) fn recorded(
+        &self,
+        app: App,
+        empty: Vec<Vec<Event>>,
+    ) -> Result<(Vec<Vec<Event>>, u64), String> {
+        match self.question(Question::Recorded(app, empty))? {
+            Answer::Recorded(recorded) => recorded,
+            _ => Err(OTHER.to_owned()),
+        }
+    }
+
+    /// Ends a recording.
+    pub(crate) fn end_recording(&self, app: App) -> Option<Box<Recorder>> {
+        match self.question(Question::RecordEnd(app)) {
+            Ok(Answer::RecordEnded(rest)) => rest,
+            _ => None,
+        }
+    }
+
+    /// A client of the admin socket has gone.
+    pub(crate) fn gone(&self, client: ClientId) {
+        let _ = self.question(Question::ClientGone(client));
+    }
+
+    /// Lets an application in.
+    pub(crate) fn attach(&self, arrival: Arrival) -> Result<AppId, String> {
+        match self.question(Question::Attach(Box::new(arrival)))? {
+            Answer::Attached(attached) => attached,
+            _ => Err(OTHER.to_owned()),
+        }
+    }
+
+    /// Sees an application out. When this returns, its place is free.
+    pub(crate) fn leave(&self, app: AppId, reason: DetachReason) {
+        // One that the loop has detached itself meanwhile is gone all the same.
+        let _ = self.question(Question::Leave(app, reason));
+    }
+
+    fn question(&self, question: Question) -> Result<Answer, &'static str> {
+        let (answer, answered) = sync_channel(1);
+        if self.sender.send(Ask { question, answer }).is_err() {
+            return Err("the daemon is ending");
+        }
+        self.alarm.ring();
+        answered.recv_timeout(ANSWER_MAX).map_err(|_| "the daemon did not answer within 5 seconds")
+    }
+}
