@@ -46,6 +46,8 @@ pub(crate) const CRATES: &[CrateRule] = &[
     row("shm", &["base"], Worldly, Home),
     row("sys", &["base"], Worldly, Home),
     row("attach", &["base", "sys"], Worldly, Forbidden),
+    row("client", &["base", "shm", "wire", "sys", "attach"], Worldly, Forbidden),
+    row("capi", &["client"], Worldly, Home),
     row("port", &["base", "shm", "sys"], Worldly, Home),
     row("datapath", &["base", "wire", "policy", "shm", "port", "sys", "admin"], Worldly, Forbidden),
     row("testbed", &["base", "sys"], Worldly, Forbidden),

@@ -110,6 +110,12 @@ impl Link {
         }
     }
 
+    /// Ends the connection for both sides, although others may still hold this.
+    pub fn close(&self) {
+        // It fails only when the daemon has closed already.
+        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
+    }
+
     /// Whether the daemon has closed the connection; a last message may still be there.
     pub fn is_closed(&self) -> bool {
         let mut fds = [PollFd::new(&self.socket, PollFlags::RDHUP)];

@@ -22,13 +22,15 @@ pub enum DetachReason {
     Left,
     /// The daemon is gone without a word: it was killed or has crashed. Never sent.
     DaemonGone,
+    /// The application found its shared memory damaged, most likely by itself. Never sent.
+    Damaged,
     /// One that this version does not know.
     #[serde(other)]
     Other,
 }
 
 /// In the order of their numbers, which begin with 1: zero means attached.
-const ALL: [DetachReason; 8] = [
+const ALL: [DetachReason; 9] = [
     DetachReason::Stalled,
     DetachReason::Lied,
     DetachReason::Protocol,
@@ -36,6 +38,7 @@ const ALL: [DetachReason; 8] = [
     DetachReason::Stopping,
     DetachReason::Left,
     DetachReason::DaemonGone,
+    DetachReason::Damaged,
     DetachReason::Other,
 ];
 
@@ -61,6 +64,7 @@ impl DetachReason {
             Self::Stopping => "the daemon is ending",
             Self::Left => "the application has left",
             Self::DaemonGone => "the daemon is gone without a word; it may be back soon",
+            Self::Damaged => "the shared memory is damaged: attach anew",
             Self::Other => "the daemon gave a reason that this program does not know",
         }
     }

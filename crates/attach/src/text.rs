@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 use crate::message::{ToApp, ToDaemon};
 use crate::{MESSAGE_BYTES_MAX, VERSION};
 
+/// Of what a message said, so much is repeated in a sentence about it.
+const SENTENCE_CHARS_MAX: usize = 200;
+
 #[derive(Serialize, Deserialize)]
 struct Envelope<Body> {
     v: u32,
@@ -47,7 +50,7 @@ pub(crate) fn encode(body: &impl Serialize) -> Option<Vec<u8>> {
 
 fn decode<Body: DeserializeOwned>(text: &[u8]) -> Result<Body, String> {
     let head: VersionOnly = serde_json::from_slice(text)
-        .map_err(|error| format!("that is no message of the attach protocol: {error}"))?;
+        .map_err(|error| sentence("that is no message of the attach protocol", &error))?;
     if head.v != VERSION {
         return Err(format!(
             "version {} of the attach protocol is not spoken here, only {VERSION}: build the \
@@ -56,9 +59,16 @@ fn decode<Body: DeserializeOwned>(text: &[u8]) -> Result<Body, String> {
         ));
     }
     let envelope: Envelope<Body> = serde_json::from_slice(text).map_err(|error| {
-        format!("that is no message that version {VERSION} of the attach protocol knows: {error}")
+        sentence("version 1 of the attach protocol has no such message", &error)
     })?;
     Ok(envelope.body)
+}
+
+/// What is wrong, on one short line and safe to print, whatever the message said.
+fn sentence(what: &str, error: &serde_json::Error) -> String {
+    let why = error.to_string();
+    let why = why.chars().filter(|character| !character.is_control()).take(SENTENCE_CHARS_MAX);
+    format!("{what}: {}", why.collect::<String>())
 }
 
 /// Ethernet addresses as people write them.

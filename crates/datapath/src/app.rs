@@ -271,7 +271,10 @@ impl AppSide {
                         continue;
                     }
                     match self.admit(&packet, &mut frame, now) {
-                        Ok(()) => return Taken::Message(FromWorker::Packet(frame)),
+                        Ok(()) => {
+                            counters.add(DispatchEvent::AppSent, 1);
+                            return Taken::Message(FromWorker::Packet(frame));
+                        }
                         Err(event) => {
                             counters.add(event, 1);
                             pool.give(frame);

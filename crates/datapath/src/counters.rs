@@ -67,6 +67,7 @@ counters! {
         Spoofed "drop_spoofed" "Packets of the application dropped because they name a sender that it did not register.",
         AppNotAFlow "drop_app_not_a_flow" "Packets of the application dropped because they are no whole TCP or UDP packets to one host.",
         AppHeldBack "app_held_back" "Times that the application had to wait because it sent too much, or too much that it may not.",
+        AppSent "app_sent" "Packets of the application that were given to a port.",
         WakesDeferred "wakes_deferred" "Wake-ups of the application that came late because there were too many.",
     }
 }

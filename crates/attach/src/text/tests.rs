@@ -63,12 +63,26 @@ fn another_version_is_refused_by_its_number_whatever_else_it_says() {
 fn what_is_no_message_is_refused_with_a_sentence() {
     for text in ["", "{}", "[]", "{\"v\":1}", r#"{"v":1,"attached":{}}"#, r#"{"v":1,"attach":3}"#] {
         let error = decode_to_daemon(text.as_bytes()).expect_err(text);
-        assert!(error.contains("no message"), "{text}: {error}");
+        let is_said = error.contains("no message") || error.contains("no such message");
+        assert!(is_said, "{text}: {error}");
     }
     let deep = "[".repeat(60_000);
     assert!(decode_to_daemon(deep.as_bytes()).is_err());
     let deep = format!(r#"{{"v":1,"x":{}"#, "[".repeat(60_000));
     assert!(decode_to_daemon(deep.as_bytes()).is_err());
+}
+
+#[test]
+fn a_sentence_about_a_message_is_short_and_harmless_whatever_it_repeats() {
+    for text in [
+        format!(r#"{{"v":"{}"}}"#, "x".repeat(60_000)),
+        format!(r#"{{"v":1,"attach":"{}"}}"#, "\\u001b[2J\\n".repeat(5_000)),
+    ] {
+        let error = decode_to_daemon(text.as_bytes()).expect_err("no number");
+        assert!(error.len() < 1000, "{error}");
+        assert!(!error.contains(char::is_control), "{error:?}");
+        assert!(encode(&ToApp::Refused { message: error }).is_some());
+    }
 }
 
 #[test]
@@ -119,7 +133,7 @@ fn answers() -> impl Strategy<Value = ToApp> {
                 ToApp::Attached(Attached { id, workers, ports, features })
             },
         );
-    let detached = (1..9_u32, any::<String>()).prop_map(|(reason, message)| {
+    let detached = (1..10_u32, any::<String>()).prop_map(|(reason, message)| {
         let reason = DetachReason::from_number(reason).expect("not zero");
         ToApp::Detached(Detached { reason, message })
     });

@@ -1,0 +1,83 @@
+//! The header is what the crate says.
+
+use std::path::{Path, PathBuf};
+
+use cbindgen::{Builder, Config, DocumentationLength, Language, Style};
+
+const UPDATE: &str = "CALISTO_UPDATE_HEADER";
+
+fn config() -> Config {
+    let mut config = Config {
+        language: Language::C,
+        style: Style::Tag,
+        cpp_compat: true,
+        documentation_length: DocumentationLength::Full,
+        include_guard: Some("CALISTO_H".to_owned()),
+        no_includes: true,
+        sys_includes: vec!["stdint.h".to_owned()],
+        header: Some(HEAD.to_owned()),
+        line_length: 100,
+        ..Config::default()
+    };
+    for (rust, c) in [
+        ("CalistoApp", "calisto_app"),
+        ("CalistoOptions", "calisto_options"),
+        ("CalistoPacket", "calisto_packet"),
+        ("CalistoPort", "calisto_port"),
+        ("CalistoWorker", "calisto_worker"),
+    ] {
+        config.export.rename.insert(rust.to_owned(), c.to_owned());
+    }
+    config
+}
+
+const HEAD: &str = "\
+/* libcalisto: applications that take whole packets from the Calisto daemon and send packets.
+ *
+ *   calisto_attach, then for each worker a thread that repeats
+ *     calisto_receive, work, calisto_send or calisto_done, calisto_flush, and
+ *     calisto_wait when there was nothing
+ *   and at the end calisto_detach.
+ *
+ * Numbers: 0 or more is success, less than 0 is one of the errors below, and calisto_error says
+ * it in words.
+ *
+ * Threads: calisto_attach, calisto_worker, calisto_port and calisto_error may be called by any
+ * thread. A worker and its packets belong to one thread at a time; a second one gets
+ * CALISTO_BUSY. calisto_detach must be the last call. A process that forks goes on in one of the
+ * two only.
+ *
+ * When the daemon dies or lets go of the application, every call for a worker says CALISTO_DETACHED
+ * within a second; none waits longer. Detach then, and attach again.
+ *
+ * Generated from crates/capi: see there to change it.
+ */";
+
+fn generate() -> String {
+    let sources = ["failure", "packet", "app", "worker"];
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut builder = Builder::new().with_config(config());
+    for source in sources {
+        builder = builder.with_src(folder.join(source).with_extension("rs"));
+    }
+    let mut header = Vec::new();
+    builder.generate().expect("the crate compiles, so cbindgen reads it").write(&mut header);
+    let header = String::from_utf8(header).expect("a header is text");
+    // What Rust calls safety are the duties of the caller, which is all that C has.
+    header.replace(" * # Safety\n", " * The caller's part:\n")
+}
+
+#[test]
+fn the_header_is_what_the_crate_says() {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("include/calisto.h");
+    let header = generate();
+    if std::env::var_os(UPDATE).is_some() {
+        std::fs::write(&path, &header).expect("the repository can be written");
+    }
+    let found = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        found == header,
+        "include/calisto.h is out of date: run `{UPDATE}=1 cargo test -p capi --test header` and \
+         look at the difference"
+    );
+}

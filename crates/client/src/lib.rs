@@ -1,0 +1,39 @@
+//! Applications in packet mode: programs that take whole packets of their flows from the daemon
+//! through shared memory, and give packets back to be sent.
+//!
+//! [`App::attach`] gives an [`App`] and its [`Worker`]s. Each worker belongs to one thread and owns
+//! a share of the flows, which the daemon moves between them without reordering. The usual program:
+//!
+//! ```no_run
+//! use client::{App, AttachOptions, Nanos, reply};
+//!
+//! let options = AttachOptions::new("echo").listen("udp:10.0.0.2:7");
+//! let (_app, mut workers) = App::attach(&options)?;
+//! let mut worker = workers.remove(0);
+//! loop {
+//!     if worker.step(reply::echo)? == 0 {
+//!         worker.wait(Nanos::from_secs(1))?;
+//!     }
+//! }
+//! # #[expect(unreachable_code, reason = "the loop ends by `?`")]
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A daemon that ends, or that lets go of the application, shows as [`Detached`] in every call
+//! within a fraction of a second; nothing waits for a daemon that is not there. Attach again then.
+//! After attaching, receiving, sending and waiting allocate nothing.
+#![forbid(unsafe_code)]
+
+mod app;
+mod options;
+/// Answers to received UDP packets.
+pub mod reply;
+mod shared;
+mod worker;
+
+pub use app::App;
+pub use attach::{AttachError, DetachReason, Detached, PortInfo};
+pub use base::{ChecksumState, FlowGroup, FrameMeta, Nanos, PortId};
+pub use options::{AttachOptions, DEFAULT_SOCKET, SOCKET_VARIABLE};
+pub use shm::{Batch, Frame, Moving};
+pub use worker::{Counters, Handover, Verdict, Worker};

@@ -1,0 +1,457 @@
+//! One thread's share of an application.
+
+use std::fmt;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use attach::{DetachReason, Detached};
+use base::Nanos;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::time::{ClockId, clock_gettime};
+use shm::app::{AppEnd, Next};
+use shm::{Batch, Frame, Lie, Moving};
+use sys::{SysError, clock, thread};
+
+use crate::shared::{self, Shared};
+
+/// Calls that found nothing to do, after which the connection is looked at whatever the clock says.
+const IDLE_CALLS_MAX: u32 = 1 << 16;
+
+/// A dead daemon is noticed this soon by a worker that only polls.
+const LOOK_EVERY: Nanos = Nanos::from_millis(100);
+
+/// Answers that the ring had no room for are offered again this often.
+const UNSENT_RETRY: Nanos = Nanos::from_millis(1);
+
+/// Looks at the ring between two reads of the clock while spinning.
+const LOOKS_PER_YIELD: u32 = 64;
+
+/// Flows that come or go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handover {
+    /// This worker no longer owns these: every packet of theirs has been done. Give up what is kept
+    /// for them before the handler returns; another worker may own them right after.
+    Detach(Moving),
+    /// This worker owns these from now on.
+    Attach(Moving),
+}
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is sent by the port that it came from, or that was set in its meta data.
+    Send,
+    /// It is done with.
+    Done,
+}
+
+/// What a worker has done since it attached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Packets received.
+    pub received: u64,
+    /// Packets given to be sent.
+    pub sent: u64,
+    /// Packets given back without an answer.
+    pub done: u64,
+    /// Times that a sleeping daemon was woken.
+    pub wakes: u64,
+    /// Times that this worker slept.
+    pub sleeps: u64,
+    /// Times that [`Worker::receive`] found nothing.
+    pub empty_polls: u64,
+}
+
+/// One thread's share of an application: receives the packets of the flows that it owns.
+///
+/// A frame is given back by the worker that gave it, with `send`, `done` or `step`; keep none for
+/// long, since a hand-over waits until every received frame has gone back.
+pub struct Worker {
+    end: AppEnd,
+    pipe: OwnedFd,
+    shared: Arc<Shared>,
+    spin: Nanos,
+    handler: Option<Box<dyn FnMut(Handover) + Send>>,
+    counters: Counters,
+    /// Calls in a row that found nothing to do, and since when.
+    idle_calls: u32,
+    looked_at: Nanos,
+    /// A hand-over waits for frames, of which so many were out.
+    frames_out: Option<u32>,
+    is_retired: bool,
+    /// Of `step`: what the ring had no room for, in its order.
+    unsent: Batch,
+}
+
+impl Worker {
+    pub(crate) fn new(end: AppEnd, pipe: OwnedFd, shared: Arc<Shared>) -> Result<Self, SysError> {
+        use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+        fcntl_getfl(&pipe)
+            .and_then(|flags| fcntl_setfl(&pipe, flags | OFlags::NONBLOCK))
+            .map_err(|errno| SysError::new("use the daemon's pipe", errno, ""))?;
+        Ok(Self {
+            end,
+            pipe,
+            shared,
+            spin: Nanos::ZERO,
+            handler: None,
+            counters: Counters::default(),
+            idle_calls: 0,
+            looked_at: coarse_now(),
+            frames_out: None,
+            is_retired: false,
+            unsent: Batch::new(),
+        })
+    }
+
+    /// Adds received packets to `batch`, as many as it has room for and as there are; how many.
+    /// Never waits. Hand-overs that are due are carried out, and what was given back before is
+    /// shown to the daemon.
+    ///
+    /// # Errors
+    /// The attachment has ended.
+    #[inline]
+    pub fn receive(&mut self, batch: &mut Batch) -> Result<usize, Detached> {
+        self.receive_up_to(batch, usize::MAX)
+    }
+
+    /// The same, but `count` packets at most.
+    ///
+    /// # Errors
+    /// The attachment has ended.
+    #[inline]
+    pub fn receive_up_to(&mut self, batch: &mut Batch, count: usize) -> Result<usize, Detached> {
+        self.shared.glance()?;
+        self.frames_out = None;
+        let before = batch.len();
+        let end = before + count.min(batch.remaining_capacity());
+        while batch.len() < end {
+            match self.end.receive().map_err(|lie| self.damaged(lie))? {
+                Next::Packet(frame) => batch.push(frame),
+                Next::Empty => break,
+                Next::FramesOut => {
+                    self.frames_out = Some(self.end.received_out());
+                    break;
+                }
+                next => self.control(next),
+            }
+        }
+        let count = batch.len() - before;
+        self.counters.received += count as u64;
+        // What was read leaves the daemon room for more, and hand-overs are answered.
+        self.flush();
+        if count == 0 && end > before {
+            self.counters.empty_polls += 1;
+            self.idle()?;
+        } else {
+            self.idle_calls = 0;
+        }
+        Ok(count)
+    }
+
+    #[cold]
+    fn control(&mut self, next: Next) {
+        let handover = match next {
+            Next::Detach(moving) => Handover::Detach(moving),
+            Next::Attach(moving) => Handover::Attach(moving),
+            Next::Retired => {
+                self.is_retired = true;
+                return;
+            }
+            Next::Packet(_) | Next::FramesOut | Next::Empty => return,
+        };
+        if let Some(handler) = &mut self.handler {
+            handler(handover);
+        }
+    }
+
+    /// Has the packets of `batch` sent, from its front, as many as fit; how many. The rest stays: a
+    /// slow daemon, or frames of another worker. [`Self::flush`] shows them to the daemon.
+    ///
+    /// # Errors
+    /// The attachment has ended.
+    #[inline]
+    pub fn send(&mut self, batch: &mut Batch) -> Result<usize, Detached> {
+        self.give(batch, Verdict::Send)
+    }
+
+    /// Gives the frames of `batch` back unsent, as many as fit; how many. The rest stays, as with
+    /// [`Self::send`].
+    ///
+    /// # Errors
+    /// The attachment has ended.
+    #[inline]
+    pub fn done(&mut self, batch: &mut Batch) -> Result<usize, Detached> {
+        self.give(batch, Verdict::Done)
+    }
+
+    #[inline]
+    fn give(&mut self, batch: &mut Batch, verdict: Verdict) -> Result<usize, Detached> {
+        self.shared.glance()?;
+        // Own frames that are not sent need no room. Packets to be sent are not offered beyond it:
+        // room that comes meanwhile would let a later one overtake.
+        let fits = match verdict {
+            Verdict::Send => self.end.room().min(batch.len()),
+            Verdict::Done => batch.len(),
+        };
+        let mut kept = Batch::new();
+        for frame in batch.drain(..fits) {
+            if let Err(frame) = give_one(&mut self.end, frame, verdict) {
+                kept.push(frame);
+            }
+        }
+        let given = fits - kept.len();
+        match verdict {
+            Verdict::Send => self.counters.sent += given as u64,
+            Verdict::Done => self.counters.done += given as u64,
+        }
+        // They came out of this batch, so it has room for them.
+        batch.extend(kept);
+        if given == 0 {
+            self.flush();
+            self.idle()?;
+        }
+        Ok(given)
+    }
+
+    /// An empty frame for a packet that answers nothing; none while all are under way. Fill it, set
+    /// `meta_mut().port`, and send it.
+    pub fn take(&mut self) -> Option<Frame> {
+        // Damage shows in the next call that can say so.
+        self.end.take().unwrap_or(None)
+    }
+
+    /// Shows the daemon what was sent and given back, and wakes it if it sleeps.
+    #[inline]
+    pub fn flush(&mut self) {
+        if self.end.publish() {
+            self.counters.wakes += 1;
+            self.shared.daemon.ring();
+        }
+    }
+
+    /// Receives a batch, has `packet` decide each one, gives them back and shows that to the
+    /// daemon: one turn of the usual program. How many packets there were; zero too while the
+    /// daemon is slow to take answers.
+    ///
+    /// # Errors
+    /// The attachment has ended.
+    #[inline]
+    pub fn step(
+        &mut self,
+        mut packet: impl FnMut(&mut Frame) -> Verdict,
+    ) -> Result<usize, Detached> {
+        self.retry_unsent();
+        if !self.unsent.is_empty() {
+            self.shared.glance()?;
+            self.flush();
+            self.idle()?;
+            return Ok(0);
+        }
+        let mut inbox = Batch::new();
+        let received = self.receive(&mut inbox);
+        for mut frame in inbox.drain(..) {
+            let verdict = packet(&mut frame);
+            if let Err(frame) = self.give_counted(frame, verdict) {
+                self.unsent.push(frame);
+            }
+        }
+        if received.as_ref().is_ok_and(|&count| count > 0) {
+            self.flush();
+        }
+        received
+    }
+
+    fn give_counted(&mut self, frame: Frame, verdict: Verdict) -> Result<(), Frame> {
+        // Behind one that waits, all wait: answers keep their order.
+        if !self.unsent.is_empty() {
+            let mut frame = frame;
+            frame.meta_mut().transmit = verdict == Verdict::Send;
+            return Err(frame);
+        }
+        give_one(&mut self.end, frame, verdict)?;
+        match verdict {
+            Verdict::Send => self.counters.sent += 1,
+            Verdict::Done => self.counters.done += 1,
+        }
+        Ok(())
+    }
+
+    fn retry_unsent(&mut self) {
+        if self.unsent.is_empty() {
+            return;
+        }
+        let mut unsent = std::mem::take(&mut self.unsent);
+        for frame in unsent.drain(..) {
+            let verdict = if frame.meta().transmit { Verdict::Send } else { Verdict::Done };
+            if let Err(frame) = self.give_counted(frame, verdict) {
+                self.unsent.push(frame);
+            }
+        }
+    }
+
+    /// Waits until [`Self::receive`] would find something, at most `timeout`
+    /// ([`Nanos::FAR_FUTURE`]: without end); whether it would. A signal ends the wait early.
+    ///
+    /// # Errors
+    /// The attachment has ended.
+    pub fn wait(&mut self, timeout: Nanos) -> Result<bool, Detached> {
+        self.shared.glance()?;
+        self.retry_unsent();
+        self.flush();
+        // Nobody says when the ring to the daemon has room again.
+        let timeout = if self.unsent.is_empty() { timeout } else { timeout.min(UNSENT_RETRY) };
+        if self.has_next() || self.spin_for(self.spin.min(timeout)) {
+            return Ok(true);
+        }
+        if self.arm() {
+            self.disarm();
+            return Ok(true);
+        }
+        self.counters.sleeps += 1;
+        let timespec = (timeout != Nanos::FAR_FUTURE).then(|| Timespec {
+            tv_sec: i64::try_from(timeout.0 / 1_000_000_000).expect("2^64 ns are 584 years"),
+            tv_nsec: (timeout.0 % 1_000_000_000) as _,
+        });
+        let mut fds =
+            [PollFd::new(&self.pipe, PollFlags::IN), PollFd::new(&self.shared.link, PollFlags::IN)];
+        let is_woken =
+            rustix::event::poll(&mut fds, timespec.as_ref()).is_ok_and(|ready| ready > 0);
+        let is_ended =
+            is_woken && (!fds[1].revents().is_empty() || fds[0].revents().contains(PollFlags::HUP));
+        self.disarm();
+        if is_ended {
+            self.shared.look()?;
+        }
+        self.shared.glance()?;
+        Ok(self.has_next())
+    }
+
+    fn spin_for(&self, budget: Nanos) -> bool {
+        if budget == Nanos::ZERO {
+            return false;
+        }
+        let end = clock::now() + budget;
+        loop {
+            for _ in 0..LOOKS_PER_YIELD {
+                if self.has_next() {
+                    return true;
+                }
+                std::hint::spin_loop();
+            }
+            if clock::now() >= end {
+                return false;
+            }
+            // The thread that has work for us may share this CPU.
+            thread::sched_yield();
+        }
+    }
+
+    /// How long [`Self::wait`] looks at the ring before it sleeps: the price of a wake-up, if
+    /// packets come that often. Zero, the default, sleeps at once.
+    pub fn set_spin(&mut self, budget: Nanos) {
+        self.spin = budget;
+    }
+
+    /// For callers with a loop of their own: asks to be woken by [`Self::fd`]. True when there is
+    /// something already: do not sleep. [`Self::disarm`] after every sleep; poll
+    /// [`crate::App::closed_fd`] too.
+    #[must_use]
+    pub fn arm(&mut self) -> bool {
+        self.flush();
+        self.end.arm();
+        self.has_next()
+    }
+
+    /// The thread is awake: takes back what [`Self::arm`] asked for and empties the pipe.
+    pub fn disarm(&mut self) {
+        self.end.disarm();
+        let mut bytes = [0; 64];
+        // More than 64 wake-ups, or none: both are as good as one.
+        let _ = rustix::io::read(&self.pipe, &mut bytes);
+    }
+
+    /// Readable when the daemon has woken this worker, after [`Self::arm`]; hung up when the daemon
+    /// is gone.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.pipe.as_fd()
+    }
+
+    /// Has `handler` told of flows that come and go, in the middle of [`Self::receive`].
+    pub fn on_handover(&mut self, handler: Box<dyn FnMut(Handover) + Send>) {
+        self.handler = Some(handler);
+    }
+
+    /// What it has done so far.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// The daemon has said that nothing follows.
+    pub fn is_retired(&self) -> bool {
+        self.is_retired
+    }
+
+    /// So many frames can be out of this worker at once, received and its own.
+    pub fn frames_max(&self) -> usize {
+        let sizes = self.shared.memory.sizes();
+        (sizes.receive_chunks + sizes.send_chunks) as usize
+    }
+
+    fn has_next(&self) -> bool {
+        // A hand-over that waits for our own frames is not to be waited for.
+        let is_ours_to_end = self.frames_out.is_some_and(|out| out == self.end.received_out());
+        !is_ours_to_end && self.end.has_next()
+    }
+
+    /// A call found nothing to do: now and then, looks whether the daemon lives.
+    #[inline]
+    fn idle(&mut self) -> Result<(), Detached> {
+        self.idle_calls += 1;
+        let now = coarse_now();
+        if self.idle_calls < IDLE_CALLS_MAX && now.since(self.looked_at) < LOOK_EVERY {
+            return Ok(());
+        }
+        self.idle_calls = 0;
+        self.looked_at = now;
+        self.shared.look()
+    }
+
+    #[cold]
+    fn damaged(&self, lie: Lie) -> Detached {
+        let mut detached = shared::of(DetachReason::Damaged);
+        detached.message = format!("the shared memory is damaged ({}): attach anew", lie.name());
+        self.shared.end(detached)
+    }
+}
+
+#[inline]
+fn give_one(end: &mut AppEnd, frame: Frame, verdict: Verdict) -> Result<(), Frame> {
+    match verdict {
+        Verdict::Send => end.send(frame),
+        Verdict::Done => end.done(frame),
+    }
+}
+
+/// Some milliseconds old at most, and read without entering the kernel.
+#[inline]
+fn coarse_now() -> Nanos {
+    let time = clock_gettime(ClockId::MonotonicCoarse);
+    Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        for frame in self.unsent.drain(..) {
+            // A frame that does not go back keeps the memory mapped, which is all the harm.
+            let _ = self.end.done(frame);
+        }
+        self.flush();
+    }
+}
+
+impl fmt::Debug for Worker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Worker").field("counters", &self.counters).finish_non_exhaustive()
+    }
+}
