@@ -33,6 +33,7 @@ impl Host {
             frames: pool.config().frames,
             frames_free: pool.free_count() as u32,
             numa_node: pool.config().numa_node,
+            apps: self.guests.present().len() as u32,
         }
     }
 

@@ -95,6 +95,9 @@ pub struct Status {
     pub frames_free: u32,
     /// NUMA node of the frames, where known.
     pub numa_node: Option<u16>,
+    /// Applications that are attached: `apps` says more.
+    #[serde(default)]
+    pub apps: u32,
 }
 
 /// A port.

@@ -36,7 +36,8 @@ fn render(status: &DaemonStatus) -> String {
         "calisto {}, process {}, up {}\n\
          job {}, arrangement {}, policy {}, {} flow groups\n\
          listens on {}\n\
-         frames {} of {} free, NUMA node {node}\n",
+         frames {} of {} free, NUMA node {node}\n\
+         applications attached: {}{}\n",
         status.version,
         status.pid,
         uptime(status.uptime_s),
@@ -47,6 +48,8 @@ fn render(status: &DaemonStatus) -> String {
         if status.listen.is_empty() { "nothing".to_owned() } else { status.listen.join(", ") },
         grouped(u64::from(status.frames_free)),
         grouped(u64::from(status.frames)),
+        status.apps,
+        if status.apps > 0 { " (calisto apps)" } else { "" },
     );
     let mut ports = Table::new(["port", "mode", "MTU (bytes)", "received", "sent"]);
     for port in &status.ports {
@@ -137,6 +140,7 @@ mod tests {
             groups: 65_536,
             frames: 4096,
             frames_free: 1000,
+            apps: 2,
             numa_node: None,
         }
     }
