@@ -54,6 +54,12 @@ pub(crate) const CRATES: &[CrateRule] = &[
     row("doctor", &["base", "sys", "config"], Worldly, Forbidden),
     row("load", &["base", "wire", "shm", "sys", "port"], Worldly, Forbidden),
     row(
+        "replay",
+        &["base", "wire", "policy", "shm", "port", "datapath", "sys"],
+        Worldly,
+        Forbidden,
+    ),
+    row(
         "bench",
         &["base", "wire", "policy", "datapath", "shm", "sys", "port", "testbed", "load"],
         Worldly,

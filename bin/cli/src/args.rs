@@ -43,6 +43,7 @@ pub(crate) enum Command {
     Record(command::record::Record),
     ReplayPlans(command::replay_plans::ReplayPlans),
     Load(command::load::Load),
+    Replay(command::replay::Replay),
     Wire(command::wire::Wire),
     Bench(command::bench::Bench),
     Doctor(command::doctor::Doctor),

@@ -11,6 +11,7 @@ pub(crate) mod flows;
 pub(crate) mod load;
 pub(crate) mod man;
 pub(crate) mod record;
+pub(crate) mod replay;
 pub(crate) mod replay_plans;
 pub(crate) mod stats;
 pub(crate) mod status;
@@ -38,6 +39,7 @@ pub(crate) fn run(command: &Command, json: bool) -> Result<(), Failure> {
         Command::Record(record) => record.run(json),
         Command::ReplayPlans(replay) => replay.run(json),
         Command::Load(load) => load.run(json),
+        Command::Replay(replay) => replay.run(json),
         Command::Bench(bench) => bench.run(json),
         Command::Doctor(doctor) => doctor.run(json),
         Command::Demo(demo) => demo.run(json),

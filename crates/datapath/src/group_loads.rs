@@ -14,6 +14,8 @@ pub(crate) struct GroupLoads {
     groups: Vec<Seen>,
     /// The next group to look at.
     cursor: usize,
+    /// Packets since the last look.
+    noted: u32,
 }
 
 /// Four bytes, so that sixteen groups share a cache line: of all that a packet touches in the
@@ -27,21 +29,28 @@ struct Seen {
 
 impl GroupLoads {
     pub(crate) fn new(groups: usize) -> Self {
-        Self { groups: vec![Seen::default(); groups], cursor: 0 }
+        Self { groups: vec![Seen::default(); groups], cursor: 0, noted: 0 }
     }
 
     /// A packet of `group` has come.
     #[inline]
     pub(crate) fn note(&mut self, group: FlowGroup, now: Nanos) {
+        self.noted = self.noted.saturating_add(1);
         if let Some(seen) = self.groups.get_mut(group.index()) {
             seen.packets = seen.packets.saturating_add(1);
             seen.last = shorten(now);
         }
     }
 
+    /// Packets since the last look.
+    pub(crate) fn noted(&self) -> u32 {
+        self.noted
+    }
+
     /// The next slice of the table; its packet counts start over.
     pub(crate) fn sample(&mut self, now: Nanos, sample: &mut LoadSample) {
         let end = (self.cursor + GROUPS_PER_STEP).min(self.groups.len());
+        self.noted = 0;
         sample.now = now;
         sample.first = FlowGroup(self.cursor as u32);
         sample.groups.clear();

@@ -6,5 +6,5 @@ mod reader;
 mod writer;
 
 pub use port::{Pace, PcapOptions, PcapPort};
-pub use reader::{Damage, PcapReader, Record};
+pub use reader::{Damage, LinkedRecord, PcapReader, Record};
 pub use writer::PcapWriter;

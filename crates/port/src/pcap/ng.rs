@@ -5,7 +5,7 @@ use std::io::Read;
 use base::Nanos;
 
 use super::reader::{
-    Damage, LINKTYPE_ETHERNET, RECORD_BYTES_MAX, Record, packet, skip, whole, whole_or_end, word,
+    Damage, LinkedRecord, RECORD_BYTES_MAX, Record, packet, skip, whole, whole_or_end, word,
 };
 
 /// Interfaces of one section that are remembered; captures have a handful.
@@ -14,6 +14,9 @@ const INTERFACES_MAX: usize = 1024;
 const DESCRIPTION_BYTES_MAX: u32 = 64 << 10;
 
 const INTERFACE_DESCRIPTION: u32 = 1;
+/// Obsolete, and still in old files: an enhanced packet whose interface is a half word, with a
+/// count of drops behind it.
+const OLD_PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
 const ENHANCED_PACKET: u32 = 6;
 /// Type and length before a block's body, and the length again after it.
@@ -28,7 +31,7 @@ pub(super) struct Ng {
 
 #[derive(Clone, Copy, Debug)]
 struct Interface {
-    is_ethernet: bool,
+    link_type: u16,
     snaplen: u32,
     /// Units in a second.
     resolution: u64,
@@ -46,12 +49,12 @@ impl Ng {
         Ok(ng)
     }
 
-    /// The next packet of an Ethernet interface.
+    /// The next packet.
     pub(super) fn next(
         &mut self,
         input: &mut impl Read,
         buffer: &mut [u8],
-    ) -> Result<Option<Record>, Damage> {
+    ) -> Result<Option<LinkedRecord>, Damage> {
         loop {
             let mut kind = [0; 4];
             if !whole_or_end(input, &mut kind)? {
@@ -74,8 +77,8 @@ impl Ng {
                     self.interface(input, body)?;
                     None
                 }
-                ENHANCED_PACKET => self.enhanced(input, body, buffer)?,
-                SIMPLE_PACKET => self.simple(input, body, buffer)?,
+                ENHANCED_PACKET | OLD_PACKET => Some(self.enhanced(input, kind, body, buffer)?),
+                SIMPLE_PACKET => Some(self.simple(input, body, buffer)?),
                 _ => {
                     skip(input, u64::from(body))?;
                     None
@@ -112,9 +115,8 @@ impl Ng {
         }
         let mut bytes = vec![0; body as usize];
         whole(input, &mut bytes)?;
-        let link_type = self.half(&bytes, 0);
         let mut interface = Interface {
-            is_ethernet: link_type == LINKTYPE_ETHERNET,
+            link_type: self.half(&bytes, 0),
             snaplen: word(&bytes, 4, self.big_endian),
             resolution: 1_000_000,
             offset_seconds: 0,
@@ -154,12 +156,14 @@ impl Ng {
         Ok(())
     }
 
+    /// A packet that names its interface.
     fn enhanced(
         &self,
         input: &mut impl Read,
+        kind: u32,
         body: u32,
         buffer: &mut [u8],
-    ) -> Result<Option<Record>, Damage> {
+    ) -> Result<LinkedRecord, Damage> {
         let absurd = || Damage::Absurd { what: "packet block", bytes: body };
         let room = body.checked_sub(20).ok_or_else(absurd)?;
         let mut header = [0; 20];
@@ -169,15 +173,15 @@ impl Ng {
         if captured > room {
             return Err(Damage::Absurd { what: "packet", bytes: captured });
         }
-        let interface = self.interfaces.get(word(0) as usize);
-        let Some(interface) = interface.filter(|interface| interface.is_ethernet) else {
-            skip(input, u64::from(room))?;
-            return Ok(None);
-        };
+        let number =
+            if kind == OLD_PACKET { self.half(&header, 0).into() } else { word(0) as usize };
+        let interface = self.interfaces.get(number);
         let units = u64::from(word(4)) << 32 | u64::from(word(8));
+        let time = interface.map_or(Nanos::ZERO, |interface| interface.time(units));
         let len = packet(input, captured, buffer)?;
         skip(input, u64::from(room - captured))?;
-        Ok(Some(Record { time: interface.time(units), len, wire_bytes: word(16) }))
+        let record = Record { time, len, wire_bytes: word(16) };
+        Ok(LinkedRecord { record, link_type: interface.map(|interface| interface.link_type) })
     }
 
     /// A packet of the first interface, without a time.
@@ -186,24 +190,23 @@ impl Ng {
         input: &mut impl Read,
         body: u32,
         buffer: &mut [u8],
-    ) -> Result<Option<Record>, Damage> {
+    ) -> Result<LinkedRecord, Damage> {
         let absurd = || Damage::Absurd { what: "packet block", bytes: body };
         let room = body.checked_sub(4).ok_or_else(absurd)?;
         let mut header = [0; 4];
         whole(input, &mut header)?;
         let wire_bytes = word(&header, 0, self.big_endian);
-        let Some(interface) = self.interfaces.first().filter(|first| first.is_ethernet) else {
-            skip(input, u64::from(room))?;
-            return Ok(None);
-        };
-        let snaplen = if interface.snaplen == 0 { RECORD_BYTES_MAX } else { interface.snaplen };
+        let interface = self.interfaces.first();
+        let snaplen = interface.map_or(0, |interface| interface.snaplen);
+        let snaplen = if snaplen == 0 { RECORD_BYTES_MAX } else { snaplen };
         let captured = wire_bytes.min(snaplen);
         if captured > room {
             return Err(Damage::Absurd { what: "packet", bytes: captured });
         }
         let len = packet(input, captured, buffer)?;
         skip(input, u64::from(room - captured))?;
-        Ok(Some(Record { time: Nanos::ZERO, len, wire_bytes }))
+        let record = Record { time: Nanos::ZERO, len, wire_bytes };
+        Ok(LinkedRecord { record, link_type: interface.map(|interface| interface.link_type) })
     }
 
     fn half(&self, bytes: &[u8], at: usize) -> u16 {
@@ -214,6 +217,10 @@ impl Ng {
 
 impl Interface {
     fn time(&self, units: u64) -> Nanos {
+        // Microseconds and nanoseconds, which nearly every file has, need no wide division.
+        if self.offset_seconds == 0 && 1_000_000_000_u64.is_multiple_of(self.resolution.max(1)) {
+            return Nanos(units.saturating_mul(1_000_000_000 / self.resolution.max(1)));
+        }
         let nanos = u128::from(units) * 1_000_000_000 / u128::from(self.resolution.max(1));
         let nanos = i128::try_from(nanos).unwrap_or(i128::MAX);
         let total = nanos.saturating_add(i128::from(self.offset_seconds) * 1_000_000_000);

@@ -26,6 +26,16 @@ pub struct Record {
     pub wire_bytes: u32,
 }
 
+/// One packet of a file whose packets may be of any kind of link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkedRecord {
+    /// The packet, its link header first.
+    pub record: Record,
+    /// A number of the registry of link types (draft-ietf-opsawg-pcaplinktype); `None`: the file
+    /// describes no such interface.
+    pub link_type: Option<u16>,
+}
+
 /// Why a file cannot be read on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Damage {
@@ -76,16 +86,28 @@ pub struct PcapReader<R> {
 
 #[derive(Debug)]
 enum Format {
-    Classic { big_endian: bool, nanos_per_unit: u64 },
+    Classic { big_endian: bool, nanos_per_unit: u64, link_type: u16 },
     Ng(Ng),
 }
 
 impl<R: Read> PcapReader<R> {
-    /// Reads the file's header. `input` should be buffered.
+    /// Reads the header of a file of Ethernet packets. `input` should be buffered.
     ///
     /// # Errors
     /// It is no capture file, not of Ethernet, or too short for a header.
-    pub fn new(mut input: R) -> Result<Self, Damage> {
+    pub fn new(input: R) -> Result<Self, Damage> {
+        let reader = Self::of_any_link(input)?;
+        match reader.link_type() {
+            None | Some(LINKTYPE_ETHERNET) => Ok(reader),
+            Some(other) => Err(Damage::LinkType(other)),
+        }
+    }
+
+    /// The same for packets of any kind of link: [`Self::next_linked`] says which.
+    ///
+    /// # Errors
+    /// It is no capture file, or too short for a header.
+    pub fn of_any_link(mut input: R) -> Result<Self, Damage> {
         let mut magic = [0; 4];
         whole(&mut input, &mut magic)?;
         let (big_endian, nanos_per_unit) = match u32::from_le_bytes(magic) {
@@ -104,20 +126,43 @@ impl<R: Read> PcapReader<R> {
         whole(&mut input, &mut rest)?;
         // The upper bits of the last word are about frame check sequences.
         let link_type = word(&rest, 16, big_endian) as u16;
-        if link_type != LINKTYPE_ETHERNET {
-            return Err(Damage::LinkType(link_type));
-        }
-        Ok(Self { input, format: Format::Classic { big_endian, nanos_per_unit } })
+        Ok(Self { input, format: Format::Classic { big_endian, nanos_per_unit, link_type } })
     }
 
-    /// The next packet, put into `buffer`; `None` at the end.
+    /// The kind of link of every packet; `None` in a pcapng file, where each interface has its own.
+    pub fn link_type(&self) -> Option<u16> {
+        match self.format {
+            Format::Classic { link_type, .. } => Some(link_type),
+            Format::Ng(_) => None,
+        }
+    }
+
+    /// What is read, to ask how far it is.
+    pub fn input(&self) -> &R {
+        &self.input
+    }
+
+    /// The next packet of an Ethernet link, put into `buffer`; `None` at the end.
     ///
     /// # Errors
     /// The file is damaged here; nothing after it can be read.
     pub fn next(&mut self, buffer: &mut [u8]) -> Result<Option<Record>, Damage> {
+        while let Some(LinkedRecord { record, link_type }) = self.next_linked(buffer)? {
+            if link_type == Some(LINKTYPE_ETHERNET) {
+                return Ok(Some(record));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The next packet of any link, put into `buffer`; `None` at the end.
+    ///
+    /// # Errors
+    /// As [`Self::next`].
+    pub fn next_linked(&mut self, buffer: &mut [u8]) -> Result<Option<LinkedRecord>, Damage> {
         match &mut self.format {
             Format::Ng(ng) => ng.next(&mut self.input, buffer),
-            &mut Format::Classic { big_endian, nanos_per_unit } => {
+            &mut Format::Classic { big_endian, nanos_per_unit, link_type } => {
                 let mut header = [0; 16];
                 if !whole_or_end(&mut self.input, &mut header)? {
                     return Ok(None);
@@ -127,7 +172,8 @@ impl<R: Read> PcapReader<R> {
                     + u64::from(word(4)).saturating_mul(nanos_per_unit);
                 let (captured, wire_bytes) = (word(8), word(12));
                 let len = packet(&mut self.input, captured, buffer)?;
-                Ok(Some(Record { time: Nanos(time), len, wire_bytes }))
+                let record = Record { time: Nanos(time), len, wire_bytes };
+                Ok(Some(LinkedRecord { record, link_type: Some(link_type) }))
             }
         }
     }
@@ -172,6 +218,10 @@ pub(super) fn whole_or_end(input: &mut impl Read, bytes: &mut [u8]) -> Result<bo
 
 /// Steps over `bytes`.
 pub(super) fn skip(input: &mut impl Read, bytes: u64) -> Result<(), Damage> {
+    // What follows every block of pcapng: a length, and padding before it.
+    if let Some(few) = [0; 8].get_mut(..usize::try_from(bytes).unwrap_or(usize::MAX)) {
+        return whole(input, few);
+    }
     let skipped = io::copy(&mut input.take(bytes), &mut io::sink())
         .map_err(|error| Damage::Io(error.kind()))?;
     if skipped == bytes { Ok(()) } else { Err(Damage::Truncated) }

@@ -158,6 +158,43 @@ fn packets_of_another_link_or_an_unknown_interface_are_skipped() {
 }
 
 #[test]
+fn whoever_asks_for_any_link_gets_every_packet_and_its_link() {
+    let classic = classic(true, 0xa1b2_c3d4).bytes;
+    let cooked = [&classic[..22], &[0, 113]].concat();
+    let cooked = Bytes::new(true).raw(&cooked).word(1).word(0).word(2).word(9).raw(b"ab").bytes;
+    let mut reader = PcapReader::of_any_link(&cooked[..]).expect("a good header");
+    assert_eq!(reader.link_type(), Some(113));
+    let mut buffer = [0; 100];
+    let next = reader.next_linked(&mut buffer).expect("no damage").expect("a record");
+    assert_eq!((next.link_type, next.record.len, next.record.wire_bytes), (Some(113), Some(2), 9));
+    assert_eq!(reader.next_linked(&mut buffer), Ok(None));
+
+    for big_endian in [false, true] {
+        let old =
+            Bytes::new(big_endian).half(0).half(3).word(0).word(7).word(3).word(5).raw(b"old");
+        let file = ng(big_endian, &[], 113)
+            .block(6, enhanced(big_endian, 0, 1, b"cooked", 6))
+            .block(2, old)
+            .block(6, enhanced(big_endian, 9, 1, b"nobody", 6))
+            .block(3, Bytes::new(big_endian).word(3).raw(b"xyz"));
+        let mut reader = PcapReader::of_any_link(&file.bytes[..]).expect("a good header");
+        assert_eq!(reader.link_type(), None, "each interface has its own");
+        let mut all = Vec::new();
+        while let Some(next) = reader.next_linked(&mut buffer).expect("no damage") {
+            let len = next.record.len.expect("the buffer is long enough");
+            all.push((next.link_type, next.record.time.0, buffer[..len].to_vec()));
+        }
+        let expected = [
+            (Some(113), 1_000, b"cooked".to_vec()),
+            (Some(113), 7_000, b"old".to_vec()),
+            (None, 0, b"nobody".to_vec()),
+            (Some(113), 0, b"xyz".to_vec()),
+        ];
+        assert_eq!(all, expected);
+    }
+}
+
+#[test]
 fn a_packet_larger_than_the_buffer_is_skipped_and_reading_goes_on() {
     let file = classic(false, 0xa1b2_c3d4)
         .word(1)
