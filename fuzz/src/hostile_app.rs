@@ -8,7 +8,7 @@ use ::wire::Toeplitz;
 use ::wire::build::UdpPacket;
 use base::{FlowGroup, Nanos, WorkerId};
 use datapath::{
-    AppId, AppLimits, DetachReason, Dispatcher, DispatcherConfig, Egress, Listener, Listeners,
+    AppId, AppLimits, DetachReason, Dispatcher, DispatcherConfig, Egress, Guest, Listener, Listeners,
     MigrateConfig, NewApp, PortLane, SteeringConfig,
 };
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
@@ -120,7 +120,8 @@ impl House {
             },
             steering: steering(),
         };
-        let id = self.dispatcher.attach(new, control).expect("nobody listens there");
+        let guest = Box::new(Guest::new(new, control).expect("128 groups are possible"));
+        let Ok(id) = self.dispatcher.attach(guest) else { panic!("nobody listens there") };
         Tenant { id, memory, ends, _map: map }
     }
 

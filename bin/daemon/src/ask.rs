@@ -68,7 +68,8 @@ pub(crate) enum Answer {
     Recording(Box<Result<Snapshot, String>>),
     Recorded(Result<(Vec<Vec<Event>>, u64), String>),
     RecordEnded(Option<Box<Recorder>>),
-    Attached(Result<AppId, String>),
+    /// One that may not come in is dropped by whoever sent it.
+    Attached(Result<AppId, (String, Box<Arrival>)>),
     Done,
 }
 
@@ -169,7 +170,8 @@ impl Asks {
     /// Lets an application in.
     pub(crate) fn attach(&self, arrival: Arrival) -> Result<AppId, String> {
         match self.question(Question::Attach(Box::new(arrival)))? {
-            Answer::Attached(attached) => attached,
+            Answer::Attached(Ok(app)) => Ok(app),
+            Answer::Attached(Err((why, _))) => Err(why),
             _ => Err(OTHER.to_owned()),
         }
     }

@@ -73,10 +73,7 @@ pub(crate) fn house(config: &Config) -> Result<House, Failure> {
         hash_key: Toeplitz::key_from_seed(seed),
     };
     let policy_config = |groups| SteerConfig { groups, seed };
-    let control_config = ControlConfig {
-        idle_timeout: Nanos::from_millis(u64::from(config.steer.idle_timeout_ms)),
-        ..ControlConfig::default()
-    };
+    let control_config = control_config(config);
     // Said before the ports are given away, so that a wrong name leaves nothing half made.
     steer::by_name(&config.steer.policy, policy_config(0))?;
     let dispatcher = datapath::Dispatcher::new(
@@ -98,7 +95,7 @@ pub(crate) fn house(config: &Config) -> Result<House, Failure> {
         _ => {
             let interfaces = opener.interfaces().cloned().collect();
             let own = listeners.iter().map(destination).collect();
-            let (door, notices) = door(config, &dispatcher, interfaces, own)?;
+            let (door, notices) = door(config, &dispatcher, seed, interfaces, own)?;
             guests.tell(notices);
             Some(door)
         }
@@ -111,6 +108,7 @@ pub(crate) fn house(config: &Config) -> Result<House, Failure> {
 fn door(
     config: &Config,
     dispatcher: &datapath::Dispatcher<port::AnyPort>,
+    seed: u64,
     interfaces: Vec<Arc<XdpInterface>>,
     own: Vec<Destination>,
 ) -> Result<(Door, Notices), Failure> {
@@ -124,7 +122,7 @@ fn door(
         mtu: lane.port().capabilities().mtu,
     });
     let host = host_addresses(config)?;
-    let terms = Terms::new(config, steering(config), macs, host);
+    let terms = Terms::new(config, steering(config), seed, macs, host);
     // Who may connect is decided by `apps.allow`, not by the file.
     let listener = AttachListener::bind(&config.apps_socket(), 0o666)?;
     let max = usize::from(config.apps.max);
@@ -142,6 +140,13 @@ fn host_addresses(config: &Config) -> Result<Vec<IpAddr>, Failure> {
         }
     }
     Ok(addresses)
+}
+
+pub(crate) fn control_config(config: &Config) -> ControlConfig {
+    ControlConfig {
+        idle_timeout: Nanos::from_millis(u64::from(config.steer.idle_timeout_ms)),
+        ..ControlConfig::default()
+    }
 }
 
 fn steering(config: &Config) -> SteeringConfig {

@@ -14,8 +14,7 @@ use shm::app::{AppLane, AppServer, Delivery, FromApp, Packet};
 use shm::{Frame, FramePool, Lie};
 
 pub use egress::{Egress, HostAddress};
-pub(crate) use guest::Guest;
-pub use guest::NewApp;
+pub use guest::{Guest, NewApp};
 
 use crate::counters::{CounterWriter, DispatchEvent};
 use crate::message::FromWorker;

@@ -17,7 +17,7 @@ pub(crate) struct Apps {
     /// What the dispatcher counts, its own workers' packets included.
     pub(crate) counters: CounterWriter,
     /// By index less one.
-    guests: Vec<Option<Guest>>,
+    guests: Vec<Option<Box<Guest>>>,
     /// Indexes of the guests that are there: the loops go over these.
     present: Vec<u16>,
     /// Who is first in the next round.
@@ -47,7 +47,7 @@ impl Apps {
         Some(AppId { index: free as u16 + 1, turn: self.turns })
     }
 
-    pub(crate) fn insert(&mut self, guest: Guest) {
+    pub(crate) fn insert(&mut self, guest: Box<Guest>) {
         let position = usize::from(guest.id.index) - 1;
         if position == self.guests.len() {
             self.guests.push(None);
@@ -57,7 +57,7 @@ impl Apps {
         self.guests[position] = Some(guest);
     }
 
-    pub(crate) fn remove(&mut self, app: AppId) -> Option<Guest> {
+    pub(crate) fn remove(&mut self, app: AppId) -> Option<Box<Guest>> {
         self.guest(app)?;
         self.present.retain(|&index| index != app.index);
         self.guests[usize::from(app.index) - 1].take()
@@ -65,7 +65,7 @@ impl Apps {
 
     pub(crate) fn guest(&self, app: AppId) -> Option<&Guest> {
         let position = usize::from(app.index).checked_sub(1)?;
-        self.guests.get(position)?.as_ref().filter(|guest| guest.id == app)
+        self.guests.get(position)?.as_deref().filter(|guest| guest.id == app)
     }
 
     /// Whether there is no guest.
@@ -75,7 +75,7 @@ impl Apps {
 
     /// The guests that are there.
     pub(crate) fn guests(&self) -> impl Iterator<Item = &Guest> {
-        self.present.iter().filter_map(|&index| self.guests[usize::from(index) - 1].as_ref())
+        self.present.iter().filter_map(|&index| self.guests[usize::from(index) - 1].as_deref())
     }
 
     /// The first guest that must go, and why.
@@ -115,7 +115,7 @@ impl Apps {
         work(&mut self.own, &mut Ground { pool, counters: &mut self.counters, now });
         for &index in &self.present {
             if let Some(guest) = &mut self.guests[usize::from(index) - 1] {
-                let Guest { steering, counters, .. } = guest;
+                let Guest { steering, counters, .. } = &mut **guest;
                 work(steering, &mut Ground { pool, counters, now });
             }
         }

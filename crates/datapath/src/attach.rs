@@ -1,25 +1,22 @@
 //! Applications come and go: what the host tells the dispatcher and asks of it.
 
 use base::Nanos;
-use policy::Control;
 use port::Port;
 use shm::app::AppServer;
 
-use crate::app::{AppId, DetachReason, Guest, NewApp};
+use crate::app::{AppId, DetachReason, Guest};
 use crate::counters::CounterReader;
-use crate::dispatcher::{Dispatcher, flow_id};
+use crate::dispatcher::Dispatcher;
 use crate::listeners::{Listeners, Taken};
 use crate::steering::Steering;
 
 /// An application cannot be attached.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttachRefused {
     /// Somebody listens where it wants to.
     Taken(Taken),
     /// There are as many as can be.
     TooMany,
-    /// Its number of groups is not possible.
-    Groups(policy::GroupCountError),
 }
 
 impl std::fmt::Display for AttachRefused {
@@ -27,7 +24,6 @@ impl std::fmt::Display for AttachRefused {
         match self {
             Self::Taken(taken) => taken.fmt(f),
             Self::TooMany => f.write_str("as many applications as can be are attached"),
-            Self::Groups(error) => error.fmt(f),
         }
     }
 }
@@ -38,40 +34,25 @@ impl<P: Port> Dispatcher<P> {
     /// Takes an application up: from now on it gets what it listens for.
     ///
     /// # Errors
-    /// It cannot be; nothing has changed.
-    pub fn attach(
-        &mut self,
-        new: NewApp,
-        control: impl FnOnce(usize) -> Control,
-    ) -> Result<AppId, AttachRefused> {
-        let id = self.apps.next_id().ok_or(AttachRefused::TooMany)?;
-        let listeners = new.listeners.clone();
-        self.listeners.add(id, &listeners).map_err(AttachRefused::Taken)?;
-        match Guest::new(id, new, flow_id, control) {
-            Ok(guest) => {
-                self.apps.insert(guest);
-                Ok(id)
-            }
-            Err(error) => {
-                self.listeners.remove(id);
-                Err(AttachRefused::Groups(error))
-            }
+    /// It cannot be; it comes back, to be dropped elsewhere.
+    pub fn attach(&mut self, mut guest: Box<Guest>) -> Result<AppId, (AttachRefused, Box<Guest>)> {
+        let Some(id) = self.apps.next_id() else { return Err((AttachRefused::TooMany, guest)) };
+        if let Err(taken) = self.listeners.add(id, &guest.listeners) {
+            return Err((AttachRefused::Taken(taken), guest));
         }
+        guest.id = id;
+        self.apps.insert(guest);
+        Ok(id)
     }
 
     /// Ends an attachment: what it listened on is free, what was under way for it is dropped and
-    /// counted. Its last counters, or `None` when it was not there.
-    pub fn detach(
-        &mut self,
-        app: AppId,
-        reason: DetachReason,
-        now: Nanos,
-    ) -> Option<CounterReader> {
-        let guest = self.apps.remove(app)?;
+    /// counted. What is left of it comes back, to be dropped elsewhere; `None` when it was not
+    /// there.
+    pub fn detach(&mut self, app: AppId, reason: DetachReason, now: Nanos) -> Option<Box<Guest>> {
+        let mut guest = self.apps.remove(app)?;
         self.listeners.remove(app);
-        let counters = guest.counters.reader();
         guest.close(reason, &mut self.pool, now);
-        Some(counters)
+        Some(guest)
     }
 
     /// An application that must be detached, and why. To be asked after each step.

@@ -56,6 +56,9 @@ impl Default for SteeringConfig {
     }
 }
 
+/// Applications' hand-overs hold packets while at least this part of all frames is free.
+const HELD_FREE: usize = 8;
+
 /// Fewer packets than this since the last look at the groups' load, and the next look waits ...
 const FEW_PACKETS: u32 = 256;
 /// ... for so many intervals more.
@@ -335,7 +338,17 @@ impl Steering {
         }
     }
 
+    /// Whether one more packet may wait here. What applications leave waiting are the frames of
+    /// everybody: they stop when those run short.
+    fn may_hold(&self, ground: &Ground<'_>) -> bool {
+        let pool = &ground.pool;
+        self.side.is_none() || pool.free_count() >= pool.config().frames as usize / HELD_FREE
+    }
+
     fn hold(&mut self, frame: Frame, slot: usize, ground: &mut Ground<'_>) {
+        if !self.may_hold(ground) {
+            return ground.drop(frame, DispatchEvent::HoldOverflow);
+        }
         let (hold, list) = self.migrate.held(slot);
         match hold.push_back(list, frame) {
             Ok(()) => ground.counters.add(DispatchEvent::Held, 1),

@@ -1,6 +1,6 @@
 //! What an application needs before the loop hears of it: memory, pipes, an eventfd, limits.
 //!
-//! Made on the door's thread, because filling the memory takes a millisecond.
+//! Made on the door's thread, because filling memory and tables takes a millisecond.
 
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,13 +10,16 @@ use attach::{AttachRequest, PeerCredentials};
 use base::Nanos;
 use config::Config;
 use datapath::{
-    AppLimits, Egress, HostAddress, Listener, MigrateConfig, NewApp, SteeringConfig, Wake,
+    AppLimits, Egress, Guest, HostAddress, Listener, MigrateConfig, NewApp, SteeringConfig, Wake,
 };
+use policy::steer::{self, SteerConfig};
+use policy::{Control, ControlConfig};
 use rustix::pipe::PipeFlags;
 use shm::app::{AppServer, AppSizes};
 use sys::eventfd::EventFd;
 
 use crate::apps::rules::Rule;
+use crate::setup::control_config;
 
 /// Frames of its own that each worker has.
 const SEND_FRAMES: u32 = 64;
@@ -37,13 +40,16 @@ pub(crate) struct Terms {
     frames: u32,
     steering: SteeringConfig,
     stall: Nanos,
+    policy: String,
+    seed: u64,
+    control: ControlConfig,
     macs: Vec<[u8; 6]>,
     host: Vec<HostAddress>,
 }
 
 /// An application that is about to come in.
 pub(crate) struct Arrival {
-    pub(crate) new: NewApp,
+    pub(crate) guest: Box<Guest>,
     pub(crate) facts: Facts,
     /// Rung by the application when the loop sleeps.
     pub(crate) eventfd: Arc<EventFd>,
@@ -80,6 +86,7 @@ impl Terms {
     pub(crate) fn new(
         config: &Config,
         steering: SteeringConfig,
+        seed: u64,
         macs: Vec<[u8; 6]>,
         host: Vec<HostAddress>,
     ) -> Self {
@@ -96,7 +103,16 @@ impl Terms {
             ..steering
         };
         let stall = Nanos::from_millis(u64::from(config.apps.stall_ms));
-        Self { frames: config.apps.frames, steering, stall, macs, host }
+        Self {
+            frames: config.apps.frames,
+            steering,
+            stall,
+            policy: config.steer.policy.clone(),
+            seed,
+            control: control_config(config),
+            macs,
+            host,
+        }
     }
 
     /// Makes everything for an application, or says why it gets nothing.
@@ -147,8 +163,13 @@ impl Terms {
             },
             steering: SteeringConfig { workers_max: sizes.workers as u16, ..self.steering },
         };
+        let guest = Guest::new(new, |groups| {
+            let steer = steer::by_name(&self.policy, SteerConfig { groups, seed: self.seed });
+            Control::new(self.control, steer.expect("looked up when the daemon started"), groups)
+        });
+        let guest = Box::new(guest.map_err(|error| failed(&error))?);
         let handout = Handout { memory, eventfd: Arc::clone(&eventfd), bells };
-        Ok((Arrival { new, facts, eventfd }, handout))
+        Ok((Arrival { guest, facts, eventfd }, handout))
     }
 
     fn sizes(

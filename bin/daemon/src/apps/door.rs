@@ -1,12 +1,13 @@
 //! The thread that talks to applications: lets them in, watches them, says why they are out.
 
+use std::io::Write;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use attach::{AttachListener, Attached, Detached, Peer, PortInfo, Received, ToApp, ToDaemon};
-use datapath::{AppId, DetachReason};
+use datapath::{AppId, DetachReason, Guest};
 use port::xdp::{Destination, XdpInterface};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sys::eventfd::EventFd;
@@ -25,6 +26,8 @@ const STRANGER_PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) struct Notice {
     pub(crate) app: AppId,
     pub(crate) reason: DetachReason,
+    /// Its memory and tables, to be unmapped here.
+    pub(crate) remains: Box<Guest>,
 }
 
 /// How the loop tells the door.
@@ -151,7 +154,9 @@ impl Door {
 
     /// Applications that the loop has detached are told why.
     fn hear_the_loop(&mut self) {
-        while let Ok(Notice { app, reason }) = self.notices.try_recv() {
+        while let Ok(Notice { app, reason, remains }) = self.notices.try_recv() {
+            drop(remains);
+            say(format_args!("detached: {app}: {reason}"));
             let is_it = |client: &Client| client.app.as_ref().is_some_and(|is| is.id == app);
             let Some(at) = self.clients.iter().position(is_it) else { continue };
             let client = self.clients.swap_remove(at);
@@ -247,9 +252,12 @@ impl Door {
         }
         let (arrival, handout) =
             self.terms.arrange(request, who, rule).map_err(|why| why.to_string())?;
-        let destinations: Vec<Destination> =
-            arrival.new.listeners.iter().map(destination).collect();
+        let listeners = arrival.guest.listeners();
+        let destinations: Vec<Destination> = listeners.iter().map(destination).collect();
+        let listen = arrival.facts.listen.join(" ");
         let id = asks.attach(arrival)?;
+        let (name, pid, uid) = (&request.name, who.pid, who.uid);
+        say(format_args!("attached: {id} {name:?} of process {pid} (user {uid}) on {listen}"));
         // From here on the application is forgotten by the way of all who leave.
         let app = App { id, process: PidFd::open(who.pid).ok(), destinations: Vec::new() };
         let app = self.clients[at].app.insert(app);
@@ -289,6 +297,11 @@ impl Door {
             }
         }
     }
+}
+
+/// A line of the daemon's log; nobody may be there to read it any more.
+fn say(line: std::fmt::Arguments<'_>) {
+    let _ = writeln!(std::io::stdout(), "{line}");
 }
 
 fn refuse(peer: &Peer, why: &str) {

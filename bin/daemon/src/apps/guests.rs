@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use base::Nanos;
 use datapath::counters::CounterReader;
-use datapath::{AppId, DetachReason, RateLimit};
+use datapath::{AppId, DetachReason, Guest as Remains, RateLimit};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use sys::eventfd::EventFd;
 
@@ -78,9 +78,10 @@ impl Guests {
     }
 
     /// It is detached.
-    pub(crate) fn remove(&mut self, app: AppId, reason: DetachReason, counters: CounterReader) {
+    pub(crate) fn remove(&mut self, app: AppId, reason: DetachReason, remains: Box<Remains>) {
+        let counters = remains.counters();
         if let Some(notices) = &self.notices {
-            notices.send(Notice { app, reason });
+            notices.send(Notice { app, reason, remains });
         }
         let Some(at) = self.present.iter().position(|guest| guest.id == app) else { return };
         let guest = self.present.swap_remove(at);

@@ -1,16 +1,17 @@
 //! One attached application in the dispatcher: its own table, policy, workers and counters.
 
-use base::WorkerId;
+use base::{Nanos, WorkerId};
 use policy::Control;
 use shm::FramePool;
 use shm::app::{AppLane, AppServer};
 
 use crate::app::{AppId, AppLimits, AppSide, DetachReason, Egress};
-use crate::counters::CounterWriter;
+use crate::counters::{CounterReader, CounterWriter};
+use crate::dispatcher::flow_id;
 use crate::ground::Ground;
 use crate::lane::Wake;
 use crate::listeners::Listener;
-use crate::steering::{FlowId, Steering, SteeringConfig};
+use crate::steering::{Steering, SteeringConfig};
 
 /// Everything that an attachment needs, made before the dispatcher hears of it.
 pub struct NewApp {
@@ -28,32 +29,46 @@ pub struct NewApp {
     pub steering: SteeringConfig,
 }
 
-/// An attached application.
-pub(crate) struct Guest {
+/// An application with everything made, its tables included, so that taking it up costs the data
+/// loop next to nothing; and what is left of it when it is gone, to be dropped wherever that may take its time.
+pub struct Guest {
     pub(crate) id: AppId,
+    pub(crate) listeners: Vec<Listener>,
     pub(crate) steering: Steering,
     pub(crate) counters: CounterWriter,
 }
 
 impl Guest {
     /// A table of its own, steered by `control`, and a lane for each of its workers.
-    pub(crate) fn new(
-        id: AppId,
+    ///
+    /// # Errors
+    /// The number of groups is not possible.
+    pub fn new(
         new: NewApp,
-        flow_id: FlowId,
         control: impl FnOnce(usize) -> Control,
     ) -> Result<Self, policy::GroupCountError> {
-        let NewApp { server, workers, listeners: _, egress, limits, steering } = new;
+        let NewApp { server, workers, listeners, egress, limits, steering } = new;
         let side = AppSide::new(server, egress, &limits);
         let mut steering = Steering::for_app(steering, flow_id, control, side)?;
         for ((lane, wake), worker) in workers.into_iter().zip(0..) {
             steering.add_app_worker(WorkerId(worker), lane, wake);
         }
-        Ok(Self { id, steering, counters: CounterWriter::new() })
+        // The dispatcher gives it its id.
+        Ok(Self { id: AppId::OWN, listeners, steering, counters: CounterWriter::new() })
+    }
+
+    /// What it listens on.
+    pub fn listeners(&self) -> &[Listener] {
+        &self.listeners
+    }
+
+    /// What was counted for it, to read from any thread.
+    pub fn counters(&self) -> CounterReader {
+        self.counters.reader()
     }
 
     /// The end of the attachment: it is told, and what was held for it goes home.
-    pub(crate) fn close(mut self, reason: DetachReason, pool: &mut FramePool, now: base::Nanos) {
+    pub(crate) fn close(&mut self, reason: DetachReason, pool: &mut FramePool, now: Nanos) {
         if let Some(side) = self.steering.app() {
             side.server().detach(reason.code());
         }

@@ -214,6 +214,9 @@ impl Steering {
 
     /// Queues a packet until every old owner has passed.
     pub(super) fn fence(&mut self, frame: Frame, ground: &mut Ground<'_>) {
+        if !self.may_hold(ground) {
+            return ground.drop(frame, DispatchEvent::HoldOverflow);
+        }
         let Migrate { hold, transition, .. } = &mut self.migrate;
         let list = transition.as_mut().and_then(|transition| transition.fence.as_mut());
         let Some(list) = list else { return ground.drop(frame, DispatchEvent::HoldOverflow) };

@@ -18,8 +18,8 @@ use wire::build::UdpPacket;
 
 use crate::counters::DispatchEvent;
 use crate::{
-    AppId, AppLimits, DetachReason, Dispatcher, DispatcherConfig, Egress, Listener, Listeners,
-    MigrateConfig, NewApp, PortLane, SteeringConfig,
+    AppId, AppLimits, DetachReason, Dispatcher, DispatcherConfig, Egress, Guest, Listener,
+    Listeners, MigrateConfig, NewApp, PortLane, SteeringConfig,
 };
 
 const OUR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
@@ -115,7 +115,8 @@ impl House {
             limits: AppLimits { packets_per_s, wakes_per_s, stall: STALL },
             steering: steering(),
         };
-        let id = self.dispatcher.attach(new, control).map_err(|error| error.to_string())?;
+        let guest = Box::new(Guest::new(new, control).expect("128 groups are possible"));
+        let id = self.dispatcher.attach(guest).map_err(|(refused, _)| refused.to_string())?;
         Ok(Tenant { id, ends, memory, file, wakes })
     }
 
