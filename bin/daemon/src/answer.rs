@@ -65,7 +65,7 @@ impl Host {
                 Answer::Recorded(self.take_recorded(app.as_deref(), empty))
             }
             Question::RecordEnd(app) => Answer::RecordEnded(self.end_recording(app.as_deref())),
-            Question::Attach(arrival) => Answer::Attached(self.let_in(arrival)),
+            Question::Attach(arrival) => Answer::Attached(self.let_in(*arrival)),
             Question::ClientGone(client) => {
                 self.client_gone(client);
                 Answer::Done

@@ -69,7 +69,7 @@ pub(crate) enum Answer {
     Recorded(Result<(Vec<Vec<Event>>, u64), String>),
     RecordEnded(Option<Box<Recorder>>),
     /// One that may not come in is dropped by whoever sent it.
-    Attached(Result<AppId, (String, Box<Arrival>)>),
+    Attached(Result<AppId, Box<(String, Arrival)>>),
     Done,
 }
 
@@ -171,7 +171,7 @@ impl Asks {
     pub(crate) fn attach(&self, arrival: Arrival) -> Result<AppId, String> {
         match self.question(Question::Attach(Box::new(arrival)))? {
             Answer::Attached(Ok(app)) => Ok(app),
-            Answer::Attached(Err((why, _))) => Err(why),
+            Answer::Attached(Err(refused)) => Err(refused.0),
             _ => Err(OTHER.to_owned()),
         }
     }

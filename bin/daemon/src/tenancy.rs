@@ -10,18 +10,15 @@ use crate::turn::Host;
 
 impl Host {
     /// An application comes in, or comes back with the reason why not.
-    pub(crate) fn let_in(
-        &mut self,
-        arrival: Box<Arrival>,
-    ) -> Result<AppId, (String, Box<Arrival>)> {
-        let Arrival { guest, facts, eventfd } = *arrival;
+    pub(crate) fn let_in(&mut self, arrival: Arrival) -> Result<AppId, Box<(String, Arrival)>> {
+        let Arrival { guest, facts, eventfd } = arrival;
         match self.dispatcher.attach(guest) {
             Ok(app) => {
                 self.guests.add(app, facts, eventfd);
                 Ok(app)
             }
             Err((refused, guest)) => {
-                Err((refused.to_string(), Box::new(Arrival { guest, facts, eventfd })))
+                Err(Box::new((refused.to_string(), Arrival { guest, facts, eventfd })))
             }
         }
     }
