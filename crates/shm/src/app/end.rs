@@ -135,28 +135,30 @@ impl AppEnd {
             }
             self.passing = None;
         }
-        let Some(slot) = self.from_daemon.peek()? else { return Ok(Next::Empty) };
-        let next = match ToApp::decode(&slot)? {
-            ToApp::Packet(packet) => Next::Packet(self.frame(&packet)?),
-            ToApp::Mark { .. } if self.received > 0 => return Ok(Next::FramesOut),
-            ToApp::Mark { ticket, moving } => {
-                self.from_daemon.advance();
-                if !self.handovers.detach(ticket) {
-                    return self.receive();
+        loop {
+            let Some(slot) = self.from_daemon.peek()? else { return Ok(Next::Empty) };
+            let next = match ToApp::decode(&slot)? {
+                ToApp::Packet(packet) => Next::Packet(self.frame(&packet)?),
+                ToApp::Mark { .. } if self.received > 0 => return Ok(Next::FramesOut),
+                ToApp::Mark { ticket, moving } => {
+                    self.from_daemon.advance();
+                    if !self.handovers.detach(ticket) {
+                        continue;
+                    }
+                    self.passing = Some(ticket);
+                    return Ok(Next::Detach(moving));
                 }
-                self.passing = Some(ticket);
-                return Ok(Next::Detach(moving));
-            }
-            ToApp::Attach(moving) => Next::Attach(moving),
-            ToApp::Retire => {
-                if !self.to_daemon.stage(&FromApp::Retired.encode())? {
-                    return Ok(Next::Empty);
+                ToApp::Attach(moving) => Next::Attach(moving),
+                ToApp::Retire => {
+                    if !self.to_daemon.stage(&FromApp::Retired.encode())? {
+                        return Ok(Next::Empty);
+                    }
+                    Next::Retired
                 }
-                Next::Retired
-            }
-        };
-        self.from_daemon.advance();
-        Ok(next)
+            };
+            self.from_daemon.advance();
+            return Ok(next);
+        }
     }
 
     /// An empty frame of this worker's own, for a packet that answers nothing; `None` when all are
@@ -209,6 +211,22 @@ impl AppEnd {
             }
             _ => self.give(frame),
         }
+    }
+
+    /// Takes a frame back without telling the daemon, which is gone: the memory may be unmapped then.
+    /// It comes back when it is not this end's.
+    ///
+    /// # Errors
+    /// The frame, untouched.
+    pub fn discard(&mut self, frame: Frame) -> Result<(), Frame> {
+        let Some(chunk) = self.chunk_of(&frame) else { return Err(frame) };
+        self.held[chunk as usize] = false;
+        if chunk < self.map.sizes.receive_chunks {
+            self.received -= 1;
+        } else {
+            self.taken -= 1;
+        }
+        Ok(())
     }
 
     fn give(&mut self, frame: Frame) -> Result<(), Frame> {

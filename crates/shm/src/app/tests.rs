@@ -162,6 +162,43 @@ fn a_mark_waits_for_frames_that_are_out_and_is_passed_after_the_groups_are_given
 }
 
 #[test]
+fn a_ring_full_of_aborted_marks_needs_no_more_stack_than_one() {
+    let sizes = AppSizes { ring_slots: RING_SLOTS_MAX, ..SIZES }.checked().expect("possible");
+    let (server, mut lanes) = AppServer::create(sizes).expect("2 MiB a ring fit anywhere");
+    let fd = server.as_fd().try_clone_to_owned().expect("descriptors are left");
+    let mut memory = AppMemory::open(fd).expect("the daemon has just made it");
+    let handovers = server.handovers();
+    let moving = Moving::Epoch(Epoch(4));
+    for _ in 0..RING_SLOTS_MAX {
+        let ticket = handovers.open(0);
+        assert!(handovers.abort(ticket));
+        assert_eq!(lanes[0].control(ToApp::Mark { ticket, moving }), Ok(true));
+    }
+    lanes[0].publish();
+    let mut end = memory.end(0).expect("worker 0 is there");
+    let small = std::thread::Builder::new().stack_size(64 << 10);
+    let reader = small.spawn(move || matches!(end.receive(), Ok(Next::Empty)));
+    assert!(reader.expect("threads are left").join().expect("no assertion failed"));
+}
+
+#[test]
+fn a_discarded_frame_no_longer_keeps_the_memory_mapped() {
+    let (mut server, mut lanes, mut memory) = both();
+    let mut pool = pool();
+    let mut end = memory.end(0).expect("worker 0 is there");
+    let frame = packet(&mut pool, b"x");
+    assert_eq!(server.deliver(&mut lanes[0], &frame), Ok(Delivery::Staged));
+    lanes[0].publish();
+    let foreign = end.discard(frame).expect_err("it is the daemon's");
+    pool.give(foreign);
+    let Ok(Next::Packet(got)) = end.receive() else { panic!("it is there") };
+    let own = end.take().expect("honest").expect("two are free");
+    end.discard(got).expect("it is this end's");
+    end.discard(own).expect("it is this end's");
+    assert_eq!(end.received_out(), 0);
+}
+
+#[test]
 fn each_kind_of_lie_is_found_out_and_named() {
     let lie = |desc: &dyn Fn(&mut base::FrameDesc)| {
         let (mut server, mut lanes, mut memory) = both();
