@@ -4,7 +4,7 @@ use admin::{AppLimits, AppStatus, AppWorker, Command, Counter, Reason, ReplyBody
 use datapath::AppId;
 use datapath::counters::{CounterReader, WorkerEvent};
 
-use crate::apps::{Departed, Guest};
+use crate::apps::{Departed, Facts, Guest};
 use crate::status::{counter, state_name};
 use crate::turn::Host;
 
@@ -32,7 +32,7 @@ impl Host {
     pub(crate) fn departed(&self, app: Option<&str>, command: &Command) -> Option<ReplyBody> {
         let (app, Command::Explain) = (app?, command) else { return None };
         let is_it = |departed: &&Departed| {
-            departed.guest.facts.name == app || departed.guest.id.number().to_string() == app
+            departed.facts.name == app || departed.id.number().to_string() == app
         };
         let departed = self.guests.departed().rev().find(is_it)?;
         let counters = app_counters(&departed.counters);
@@ -57,7 +57,7 @@ impl Host {
         AppStatus {
             workers: workers.unwrap_or_default(),
             frames_with_app: held as u32,
-            ..facts(guest)
+            ..facts(guest.id, &guest.facts)
         }
     }
 }
@@ -69,17 +69,16 @@ fn gone(departed: &Departed) -> AppStatus {
             name: departed.reason.name().to_owned(),
             message: departed.reason.to_string(),
         }),
-        ..facts(&departed.guest)
+        ..facts(departed.id, &departed.facts)
     }
 }
 
 /// What does not change while it is here.
-fn facts(guest: &Guest) -> AppStatus {
-    let facts = &guest.facts;
+fn facts(id: AppId, facts: &Facts) -> AppStatus {
     let limit = |per_s: u32| (per_s > 0).then_some(u64::from(per_s));
     AppStatus {
         name: facts.name.clone(),
-        id: guest.id.number(),
+        id: id.number(),
         pid: facts.who.pid,
         uid: facts.who.uid,
         state: "attached".to_owned(),

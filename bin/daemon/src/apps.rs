@@ -8,7 +8,7 @@ mod door;
 mod guests;
 mod rules;
 
-pub(crate) use arrival::{Arrival, Terms};
+pub(crate) use arrival::{Arrival, Facts, Terms};
 pub(crate) use door::{Door, Notices};
 pub(crate) use guests::{Departed, Guest, Guests};
 pub(crate) use rules::{RuleError, Rules};

@@ -10,6 +10,7 @@ mod app_status;
 mod apps;
 mod ask;
 mod failure;
+mod log;
 mod outside;
 mod setup;
 mod staff;
@@ -65,16 +66,18 @@ fn read(arguments: &Arguments) -> Result<Config, Failure> {
 fn run(config: &Config) -> Result<(), Failure> {
     sys::signal::install_stop_handler()?;
     sys::memlock::raise();
+    let cannot = |error| Failure::Said(format!("cannot start a thread: {error}"));
     let House { mut host, door, asks } = setup::house(config)?;
+    log::start().map_err(cannot)?;
     if let Some(door) = door {
         let asks = asks.clone();
         std::thread::Builder::new()
             .name("door".to_owned())
             .spawn(move || door.serve(&asks))
-            .map_err(|error| Failure::Said(format!("cannot start a thread: {error}")))?;
+            .map_err(cannot)?;
     }
     let server = admin_socket::serve(&config.admin_socket, asks)?;
-    println!("ready: {}", config.admin_socket);
+    log::say(format!("ready: {}", config.admin_socket));
     host.run();
     drop(server);
     Ok(())

@@ -18,6 +18,7 @@ use port::AnyPort;
 use shm::Doorbell;
 use sys::eventfd::EventFd;
 
+use crate::log;
 use crate::wait::{Ladder, Rung};
 
 /// Wakes the dispatcher's loop from another thread.
@@ -193,12 +194,12 @@ impl Desk {
         if !self.cpus.is_empty() {
             let cpu = self.cpus[id.index() % self.cpus.len()];
             if let Err(error) = sys::thread::pin(usize::from(cpu)) {
-                eprintln!("calistod: worker {id} runs anywhere: {error}");
+                log::warn(format!("worker {id} runs anywhere: {error}"));
             }
         }
         let life = catch_unwind(AssertUnwindSafe(|| self.turns(&mut worker)));
         if life.is_err() {
-            eprintln!("calistod: worker {id} died; its packets go to others");
+            log::warn(format!("worker {id} died; its packets go to others"));
             let _ = self.death_notices.send((id, worker.into_remains()));
         }
         // The last message (or the notice) must not wait for a packet to be noticed.

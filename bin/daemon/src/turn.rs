@@ -13,6 +13,7 @@ use sys::poll::Waiter;
 use crate::admin_socket::error;
 use crate::apps::Guests;
 use crate::ask::{Answer, Ask};
+use crate::log;
 use crate::outside::Outside;
 use crate::staff::Staff;
 use crate::wait::{Ladder, Rung};
@@ -82,7 +83,7 @@ impl Host {
         if let Some(cpu) = self.config.workers.dispatcher_cpu
             && let Err(error) = sys::thread::pin(usize::from(cpu))
         {
-            eprintln!("calistod: the dispatcher runs anywhere: {error}");
+            log::warn(format!("the dispatcher runs anywhere: {error}"));
         }
         while !sys::signal::stop_requested() && !self.stopping {
             let now = sys::clock::now();
@@ -187,7 +188,7 @@ impl Host {
         }
         for _ in active.len()..wanted {
             if let Err(why) = self.staff.hire(&mut self.dispatcher) {
-                eprintln!("calistod: {why}; going on with fewer workers");
+                log::warn(format!("{why}; going on with fewer workers"));
                 self.workers_wanted = active.len().max(1) as u16;
                 break;
             }

@@ -9,6 +9,9 @@ use serde::de::DeserializeOwned;
 /// group is a run of its own: some 20 bytes each.
 pub const LINE_BYTES_MAX: usize = 24 << 20;
 
+/// Characters of a sentence about a line, at most.
+const SENTENCE_CHARS_MAX: usize = 300;
+
 /// A message as one line, with its newline.
 ///
 /// # Errors
@@ -24,7 +27,9 @@ pub fn encode<T: Serialize>(message: &T) -> Result<String, LineError> {
 /// # Errors
 /// What is wrong with the line, in a sentence for its writer.
 pub fn decode<T: DeserializeOwned>(line: &str) -> Result<T, LineError> {
-    serde_json::from_str(line.trim_end()).map_err(|error| LineError(error.to_string()))
+    // The error quotes the line, which is a stranger's.
+    serde_json::from_str(line.trim_end())
+        .map_err(|error| LineError(base::printable(&error.to_string(), SENTENCE_CHARS_MAX)))
 }
 
 /// A line is not a message of this protocol.
@@ -66,6 +71,13 @@ mod tests {
         let line = encode(&reply).expect("it can be written");
         assert_eq!(line, "{\"v\":1,\"reply\":\"error\",\"message\":\"no\"}\n");
         assert_eq!(decode::<Reply>(&line), Ok(reply));
+    }
+
+    #[test]
+    fn what_is_said_of_a_line_is_short_and_no_terminal_acts_on_it() {
+        let line = format!(r#"{{"v":1,"command":"\u001b[31m{}"}}"#, "x".repeat(1_000_000));
+        let error = decode::<Request>(&line).expect_err("no such command").to_string();
+        assert!(error.len() < 500 && !error.chars().any(char::is_control), "{error}");
     }
 
     #[test]

@@ -66,9 +66,7 @@ fn decode<Body: DeserializeOwned>(text: &[u8]) -> Result<Body, String> {
 
 /// What is wrong, on one short line and safe to print, whatever the message said.
 fn sentence(what: &str, error: &serde_json::Error) -> String {
-    let why = error.to_string();
-    let why = why.chars().filter(|character| !character.is_control()).take(SENTENCE_CHARS_MAX);
-    format!("{what}: {}", why.collect::<String>())
+    format!("{what}: {}", base::printable(&error.to_string(), SENTENCE_CHARS_MAX))
 }
 
 /// Ethernet addresses as people write them.

@@ -3,10 +3,12 @@
 
 mod frame;
 mod id;
+mod text;
 mod time;
 
 pub use frame::{ChecksumState, FrameDesc, FrameMeta, NO_FRAGMENT, TxChecksum};
 pub use id::{Epoch, FlowGroup, FlowHash, PortId, QueueId, WorkerId};
+pub use text::printable;
 pub use time::Nanos;
 
 /// Frames in a full batch: the unit of work of ports, dispatcher and workers.

@@ -34,10 +34,28 @@ impl PidFd {
         poll::wait_readable(self.fd.as_fd(), Nanos::ZERO)
     }
 
+    /// Whether it has ended or is on its way out: its descriptors close a moment before it is dead.
+    pub fn is_ending(&self) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid));
+        self.is_dead() || stat.is_ok_and(|stat| is_exiting(&stat))
+    }
+
     /// The pid it had when it was opened.
     pub fn pid(&self) -> u32 {
         self.pid
     }
+}
+
+/// Reads a line of /proc/PID/stat, proc_pid_stat(5): state is field 3, the kernel's flags field 9.
+fn is_exiting(stat: &str) -> bool {
+    /// Of linux/sched.h: getting shut down.
+    const PF_EXITING: u64 = 0x4;
+    // The name stands in brackets and may hold anything, brackets too.
+    let Some((_, fields)) = stat.rsplit_once(')') else { return false };
+    let mut fields = fields.split_whitespace();
+    let state = fields.next();
+    let flags = fields.nth(5).and_then(|flags| flags.parse::<u64>().ok());
+    matches!(state, Some("Z" | "X")) || flags.is_some_and(|flags| flags & PF_EXITING != 0)
 }
 
 impl AsFd for PidFd {
@@ -64,6 +82,17 @@ mod tests {
         assert!(watch.is_dead(), "a zombie counts as dead");
         child.wait().expect("it is our child");
         assert!(watch.is_dead());
+    }
+
+    #[test]
+    fn a_process_on_its_way_out_is_told_from_one_that_lives() {
+        let line = |state: &str, flags: u32| format!("7 (a) b)) {state} 1 7 7 0 -1 {flags} 99 0");
+        assert!(!is_exiting(&line("S", 0x40_0000)));
+        assert!(is_exiting(&line("R", 0x40_0004)));
+        assert!(is_exiting(&line("Z", 0)));
+        assert!(!is_exiting("") && !is_exiting("7 (cat)") && !is_exiting("7 (cat) S 1"));
+        let own = PidFd::open(std::process::id()).expect("we live");
+        assert!(!own.is_ending());
     }
 
     #[test]

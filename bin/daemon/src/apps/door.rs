@@ -1,6 +1,5 @@
 //! The thread that talks to applications: lets them in, watches them, says why they are out.
 
-use std::io::Write;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -16,6 +15,7 @@ use sys::pidfd::PidFd;
 use crate::apps::arrival::Terms;
 use crate::apps::rules::Rules;
 use crate::ask::Asks;
+use crate::log;
 use crate::setup::destination;
 
 /// Connections that have not said what they want, at most, and how long they may wait with it.
@@ -72,6 +72,16 @@ struct App {
     id: AppId,
     process: Option<PidFd>,
     destinations: Vec<Destination>,
+}
+
+impl Client {
+    /// Why the connection has ended: the descriptors of a dying process close before it is dead.
+    fn gone(&self) -> DetachReason {
+        match self.app.as_ref().and_then(|app| app.process.as_ref()) {
+            Some(process) if process.is_ending() => DetachReason::Died,
+            _ => DetachReason::Left,
+        }
+    }
 }
 
 impl Door {
@@ -143,7 +153,7 @@ impl Door {
                 }
                 Ok(None) => return,
                 Err(error) => {
-                    eprintln!("calistod: {error}");
+                    log::warn(error.to_string());
                     // It stays readable: others may close their descriptors meanwhile.
                     std::thread::sleep(Duration::from_millis(10));
                     return;
@@ -156,7 +166,7 @@ impl Door {
     fn hear_the_loop(&mut self) {
         while let Ok(Notice { app, reason, remains }) = self.notices.try_recv() {
             drop(remains);
-            say(format_args!("detached: {app}: {reason}"));
+            log::say(format!("detached: {app}: {reason}"));
             let is_it = |client: &Client| client.app.as_ref().is_some_and(|is| is.id == app);
             let Some(at) = self.clients.iter().position(is_it) else { continue };
             let client = self.clients.swap_remove(at);
@@ -193,9 +203,7 @@ impl Door {
                     refuse(&client.peer, &why);
                     Err(DetachReason::Protocol)
                 }
-                Ok(Received::Closed) | Err(_) => {
-                    Err(if dead { DetachReason::Died } else { DetachReason::Left })
-                }
+                Ok(Received::Closed) | Err(_) => Err(client.gone()),
             };
             match stays {
                 Ok(()) => at += 1,
@@ -257,7 +265,7 @@ impl Door {
         let listen = arrival.facts.listen.join(" ");
         let id = asks.attach(arrival)?;
         let (name, pid, uid) = (&request.name, who.pid, who.uid);
-        say(format_args!("attached: {id} {name:?} of process {pid} (user {uid}) on {listen}"));
+        log::say(format!("attached: {id} {name:?} of process {pid} (user {uid}) on {listen}"));
         // From here on the application is forgotten by the way of all who leave.
         let app = App { id, process: PidFd::open(who.pid).ok(), destinations: Vec::new() };
         let app = self.clients[at].app.insert(app);
@@ -297,11 +305,6 @@ impl Door {
             }
         }
     }
-}
-
-/// A line of the daemon's log; nobody may be there to read it any more.
-fn say(line: std::fmt::Arguments<'_>) {
-    let _ = writeln!(std::io::stdout(), "{line}");
 }
 
 fn refuse(peer: &Peer, why: &str) {

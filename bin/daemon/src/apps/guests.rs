@@ -45,7 +45,8 @@ pub(crate) struct Guest {
 
 /// An application that is gone.
 pub(crate) struct Departed {
-    pub(crate) guest: Guest,
+    pub(crate) id: AppId,
+    pub(crate) facts: Facts,
     pub(crate) reason: DetachReason,
     pub(crate) counters: CounterReader,
 }
@@ -89,7 +90,9 @@ impl Guests {
         if self.departed.len() == DEPARTED_MAX {
             self.departed.pop_front();
         }
-        self.departed.push_back(Departed { guest, reason, counters });
+        // Its eventfd is closed here.
+        let Guest { id, facts, .. } = guest;
+        self.departed.push_back(Departed { id, facts, reason, counters });
     }
 
     pub(crate) fn present(&self) -> &[Guest] {

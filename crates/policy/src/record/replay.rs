@@ -15,6 +15,9 @@ use crate::plan::Plan;
 use crate::sample::{CoreSample, LoadSample};
 use crate::table::{Entry, OwnerTable};
 
+/// Characters of a sentence about a line, at most.
+const SENTENCE_CHARS_MAX: usize = 300;
+
 /// Runs the recording of these lines again. It stops at the first answer that differs, which is a
 /// report and no error, and where the recording ends.
 ///
@@ -23,7 +26,11 @@ use crate::table::{Entry, OwnerTable};
 pub fn replay(mut lines: impl BufRead) -> Result<ReplayReport, ReplayError> {
     let mut line = Vec::new();
     let mut number = 1;
-    let damaged = |line, what: String| ReplayError { line, what };
+    // What is wrong quotes the line, which is a stranger's.
+    let damaged = |line, what: String| {
+        let what = base::printable(&what, SENTENCE_CHARS_MAX);
+        ReplayError { line, what }
+    };
     if !next_line(&mut lines, &mut line).map_err(|what| damaged(number, what))? {
         return Err(damaged(number, "the snapshot that a recording begins with is missing".into()));
     }
