@@ -28,9 +28,6 @@ const OFFENCES_AT_ONCE: u32 = 64;
 /// Wake-ups that pass at once.
 const WAKES_AT_ONCE: u32 = 64;
 
-/// Messages that one call takes at most before somebody else's turn.
-const MESSAGES_AT_ONCE: usize = 64;
-
 /// Names one attachment of one application; never used again for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AppId {
@@ -148,8 +145,8 @@ pub(crate) struct AppSide {
 /// What a look at a worker's ring gave.
 #[derive(Debug)]
 pub(crate) enum Taken {
-    /// A message for the steering or the ports.
-    Message(FromWorker),
+    /// A message for the steering or the ports, and how many were taken with it.
+    Message(FromWorker, usize),
     /// Messages that needed no more than that; how many.
     Handled(usize),
     /// Nothing.
@@ -225,16 +222,18 @@ impl AppSide {
         }
     }
 
-    /// Takes what a worker says, up to the first message that others must see.
+    /// Takes what a worker says, up to the first message that others must see, `budget` messages
+    /// at most.
     pub(crate) fn take(
         &mut self,
         lane: &mut AppLane,
         pool: &mut FramePool,
         counters: &mut CounterWriter,
+        budget: usize,
         now: Nanos,
     ) -> Taken {
         let mut handled = 0;
-        while handled < MESSAGES_AT_ONCE && self.fault.is_none() {
+        while handled < budget && self.fault.is_none() {
             if !self.offences.allows(now) || !self.sends.allows(now) {
                 counters.add(DispatchEvent::AppHeldBack, 1);
                 break;
@@ -256,11 +255,11 @@ impl AppSide {
             match message {
                 FromApp::Passed(ticket) => {
                     pool.give(frame);
-                    return Taken::Message(FromWorker::Passed(ticket));
+                    return Taken::Message(FromWorker::Passed(ticket), handled);
                 }
                 FromApp::Retired => {
                     pool.give(frame);
-                    return Taken::Message(FromWorker::Retired);
+                    return Taken::Message(FromWorker::Retired, handled);
                 }
                 FromApp::Packet(packet) => {
                     self.starved_since = None;
@@ -272,7 +271,7 @@ impl AppSide {
                     match self.admit(&packet, &mut frame, now) {
                         Ok(()) => {
                             counters.add(DispatchEvent::AppSent, 1);
-                            return Taken::Message(FromWorker::Packet(frame));
+                            return Taken::Message(FromWorker::Packet(frame), handled);
                         }
                         Err(event) => {
                             counters.add(event, 1);

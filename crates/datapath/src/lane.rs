@@ -235,16 +235,21 @@ impl Lane {
         std::iter::from_fn(|| inbox.pop()).collect()
     }
 
-    /// What the worker says next.
+    /// What the worker says next: `budget` messages at most, which is not zero.
     #[inline]
-    pub(crate) fn take(&mut self, side: &mut Side, ground: &mut Ground<'_>) -> Taken {
+    pub(crate) fn take(
+        &mut self,
+        side: &mut Side,
+        budget: usize,
+        ground: &mut Ground<'_>,
+    ) -> Taken {
         match &mut self.ends {
             Ends::Thread(ends) => match ends.from_worker.take() {
-                Some(message) => Taken::Message(message),
+                Some(message) => Taken::Message(message, 1),
                 None => Taken::Nothing,
             },
             Ends::App { lane, .. } => match side {
-                Some(side) => side.take(lane, ground.pool, ground.counters, ground.now),
+                Some(side) => side.take(lane, ground.pool, ground.counters, budget, ground.now),
                 None => Taken::Nothing,
             },
         }

@@ -117,15 +117,17 @@ impl Steering {
             let Some(lane) = &mut self.lanes[index] else {
                 return taken;
             };
-            let message = match lane.take(&mut self.side, ground) {
-                Taken::Message(message) => message,
+            let message = match lane.take(&mut self.side, budget - taken, ground) {
+                Taken::Message(message, messages) => {
+                    taken += messages;
+                    message
+                }
                 Taken::Handled(messages) => {
                     taken += messages;
                     continue;
                 }
                 Taken::Nothing => break,
             };
-            taken += 1;
             match message {
                 FromWorker::Passed(ticket) => self.passed(ticket, ground),
                 FromWorker::Retired if lane.state != LaneState::Retiring => {
