@@ -7,7 +7,7 @@ use crate::reply::Counter;
 /// An application that is attached, or was: the daemon remembers the last 64 that are gone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AppStatus {
-    /// As it calls itself; unique among those that are there.
+    /// As it calls itself; several may have the same.
     pub name: String,
     /// Its number, never used again.
     pub id: u32,
@@ -40,7 +40,7 @@ pub struct AppStatus {
 /// Why an application is gone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reason {
-    /// For programs: "closed", "died", "detached", "violation" and others to come.
+    /// For programs: "left", "died", "lied", "protocol", "stalled", "operator", "daemon_ends" and others to come.
     pub name: String,
     /// For people: what happened, and what to do if it should not.
     pub message: String,

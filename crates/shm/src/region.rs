@@ -56,7 +56,8 @@ const MAPPED_BYTES_MAX: u64 = 1 << 32;
 pub struct Region {
     base: NonNull<u8>,
     bytes: usize,
-    file: OwnedFd,
+    /// Kept by whoever made it, to show it to others; a mapping needs no descriptor.
+    file: Option<OwnedFd>,
 }
 
 // SAFETY: a `Region` is an address range; who may touch which bytes is decided by the types that
@@ -107,7 +108,7 @@ impl Region {
         }
         .map_err(failed("mmap"))?;
         let base = NonNull::new(base.cast::<u8>()).expect("mmap never returns page zero");
-        let region = Self { base, bytes, file };
+        let region = Self { base, bytes, file: Some(file) };
         let header = RegionHeader {
             magic: REGION_MAGIC,
             version: REGION_VERSION,
@@ -150,7 +151,7 @@ impl Region {
         }
         .map_err(MapError::System)?;
         let base = NonNull::new(base.cast::<u8>()).expect("mmap never returns page zero");
-        let region = Self { base, bytes, file };
+        let region = Self { base, bytes, file: None };
         // SAFETY: page aligned and long enough, as was checked; read as plain numbers, because the
         // kind need not be one that we know.
         let [magic, version_and_kind, features, ..] =
@@ -177,8 +178,12 @@ impl Region {
 }
 
 impl AsFd for Region {
+    /// The memfd.
+    ///
+    /// # Panics
+    /// For a region that was mapped, not made: whoever gave us the descriptor has it.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
+        self.file.as_ref().expect("only whoever made a region shows it to others").as_fd()
     }
 }
 
