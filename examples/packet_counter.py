@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# Counts packets by their source, over libcalisto, with nothing but Python's own ctypes.
 """Counts the packets that come to an address, by who sent them. Needs libcalisto.so only.
 
   examples/packet_counter.py udp:10.0.0.2:9 --seconds 10

@@ -79,7 +79,10 @@ fn serve<S: Service>(
         }
         match detached {
             None => return Ok(()),
-            Some(why) if options.keep => eprintln!("{program}: {why}; it attaches again"),
+            Some(why) if options.keep => {
+                eprintln!("{program}: {why}; it attaches again");
+                std::thread::sleep(RETRY_AFTER);
+            }
             Some(why) => return Err(why.to_string()),
         }
     }

@@ -40,6 +40,8 @@ impl AttachListener {
         let address = SocketAddrUnix::new(path).map_err(failed)?;
         remove_left_over(path, &address)?;
         let socket = socket(SocketFlags::NONBLOCK).map_err(failed)?;
+        // Connections inherit it. An older kernel that cannot has `Peer` throw them away.
+        let _ = sys::unix_socket::refuse_descriptors(socket.as_fd());
         rustix::net::bind(&socket, &address).map_err(failed)?;
         let metadata = std::fs::symlink_metadata(path).map_err(failed_io)?;
         let listener =

@@ -12,10 +12,10 @@ use crate::{DESCRIPTORS_MAX, MESSAGE_BYTES_MAX};
 
 /// One application, as the daemon sees it.
 ///
-/// Nothing here waits for the application. One thing the kernel may wait for: when a hostile one
-/// passes the last descriptor of a TCP socket that lingers, the thread that reads that message (or
-/// drops the peer while it is unread) is the one that closes it. So keep peers on a thread that
-/// forwards no packets.
+/// Nothing here waits for the application. One thing the kernel may wait for before Linux 6.16,
+/// which lets us refuse descriptors: when a hostile application passes the last descriptor of a TCP
+/// socket that lingers, the thread that reads that message (or drops the peer while it is unread)
+/// is the one that closes it. So keep peers on a thread that forwards no packets.
 #[derive(Debug)]
 pub struct Peer {
     socket: OwnedFd,
@@ -25,7 +25,7 @@ pub struct Peer {
 /// Who connected, as the kernel says (`SO_PEERCRED`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerCredentials {
-    /// Its process.
+    /// Its process; zero when that is in a PID namespace which the daemon does not see.
     pub pid: u32,
     /// Its user.
     pub uid: u32,
@@ -49,13 +49,8 @@ pub enum Received {
 impl Peer {
     /// `socket` must not block.
     pub(crate) fn new(socket: OwnedFd) -> Result<Self, SysError> {
-        let who = rustix::net::sockopt::socket_peercred(&socket)
-            .map_err(|errno| SysError::new("learn who connected", errno, ""))?;
-        let credentials = PeerCredentials {
-            pid: who.pid.as_raw_nonzero().get().unsigned_abs(),
-            uid: who.uid.as_raw(),
-            gid: who.gid.as_raw(),
-        };
+        let who = sys::unix_socket::peer_credentials(socket.as_fd())?;
+        let credentials = PeerCredentials { pid: who.pid, uid: who.uid, gid: who.gid };
         Ok(Self { socket, credentials })
     }
 

@@ -8,6 +8,7 @@ mod app;
 mod failure;
 mod packet;
 mod slots;
+mod waiting;
 mod worker;
 
 pub use app::{
@@ -21,7 +22,9 @@ pub use failure::{
 pub use packet::{
     CALISTO_CHECKSUM_PARTIAL, CALISTO_CHECKSUM_UNKNOWN, CALISTO_CHECKSUM_VERIFIED, CalistoPacket,
 };
+pub use waiting::{
+    CALISTO_FOREVER, calisto_arm, calisto_disarm, calisto_fd, calisto_flush, calisto_wait,
+};
 pub use worker::{
-    CALISTO_FOREVER, CalistoWorker, calisto_arm, calisto_disarm, calisto_done, calisto_fd,
-    calisto_flush, calisto_receive, calisto_reply, calisto_send, calisto_take, calisto_wait,
+    CalistoWorker, calisto_done, calisto_receive, calisto_reply, calisto_send, calisto_take,
 };

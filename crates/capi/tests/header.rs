@@ -54,7 +54,7 @@ const HEAD: &str = "\
  */";
 
 fn generate() -> String {
-    let sources = ["failure", "packet", "app", "worker"];
+    let sources = ["failure", "packet", "app", "worker", "waiting"];
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut builder = Builder::new().with_config(config());
     for source in sources {

@@ -1,30 +1,25 @@
 //! One thread's share of an application.
 
 use std::fmt;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use attach::{DetachReason, Detached};
 use base::Nanos;
-use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::time::{ClockId, clock_gettime};
 use shm::app::{AppEnd, Next};
 use shm::{Batch, Frame, Lie, Moving};
-use sys::{SysError, clock, thread};
+use sys::SysError;
 
 use crate::shared::{self, Shared};
+
+mod wait;
 
 /// Calls that found nothing to do, after which the connection is looked at whatever the clock says.
 const IDLE_CALLS_MAX: u32 = 1 << 16;
 
 /// A dead daemon is noticed this soon by a worker that only polls.
 const LOOK_EVERY: Nanos = Nanos::from_millis(100);
-
-/// Answers that the ring had no room for are offered again this often.
-const UNSENT_RETRY: Nanos = Nanos::from_millis(1);
-
-/// Looks at the ring between two reads of the clock while spinning.
-const LOOKS_PER_YIELD: u32 = 64;
 
 /// Flows that come or go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -290,93 +285,6 @@ impl Worker {
         }
     }
 
-    /// Waits until [`Self::receive`] would find something, at most `timeout`
-    /// ([`Nanos::FAR_FUTURE`]: without end); whether it would. A signal ends the wait early.
-    ///
-    /// # Errors
-    /// The attachment has ended.
-    pub fn wait(&mut self, timeout: Nanos) -> Result<bool, Detached> {
-        self.shared.glance()?;
-        self.retry_unsent();
-        self.flush();
-        // Nobody says when the ring to the daemon has room again.
-        let timeout = if self.unsent.is_empty() { timeout } else { timeout.min(UNSENT_RETRY) };
-        if self.has_next() || self.spin_for(self.spin.min(timeout)) {
-            return Ok(true);
-        }
-        if self.arm() {
-            self.disarm();
-            return Ok(true);
-        }
-        self.counters.sleeps += 1;
-        let timespec = (timeout != Nanos::FAR_FUTURE).then(|| Timespec {
-            tv_sec: i64::try_from(timeout.0 / 1_000_000_000).expect("2^64 ns are 584 years"),
-            tv_nsec: (timeout.0 % 1_000_000_000) as _,
-        });
-        let mut fds =
-            [PollFd::new(&self.pipe, PollFlags::IN), PollFd::new(&self.shared.link, PollFlags::IN)];
-        let is_woken =
-            rustix::event::poll(&mut fds, timespec.as_ref()).is_ok_and(|ready| ready > 0);
-        let is_ended =
-            is_woken && (!fds[1].revents().is_empty() || fds[0].revents().contains(PollFlags::HUP));
-        self.disarm();
-        if is_ended {
-            self.shared.look()?;
-        }
-        self.shared.glance()?;
-        Ok(self.has_next())
-    }
-
-    fn spin_for(&self, budget: Nanos) -> bool {
-        if budget == Nanos::ZERO {
-            return false;
-        }
-        let end = clock::now() + budget;
-        loop {
-            for _ in 0..LOOKS_PER_YIELD {
-                if self.has_next() {
-                    return true;
-                }
-                std::hint::spin_loop();
-            }
-            if clock::now() >= end {
-                return false;
-            }
-            // The thread that has work for us may share this CPU.
-            thread::sched_yield();
-        }
-    }
-
-    /// How long [`Self::wait`] looks at the ring before it sleeps: the price of a wake-up, if
-    /// packets come that often. Zero, the default, sleeps at once.
-    pub fn set_spin(&mut self, budget: Nanos) {
-        self.spin = budget;
-    }
-
-    /// For callers with a loop of their own: asks to be woken by [`Self::fd`]. True when there is
-    /// something already: do not sleep. [`Self::disarm`] after every sleep; poll
-    /// [`crate::App::closed_fd`] too.
-    #[must_use]
-    pub fn arm(&mut self) -> bool {
-        self.flush();
-        self.end.arm();
-        self.has_next()
-    }
-
-    /// The thread is awake: takes back what [`Self::arm`] asked for and empties the pipe.
-    pub fn disarm(&mut self) {
-        self.end.disarm();
-        let mut bytes = [0; 64];
-        // More than 64 wake-ups, or none: both are as good as one.
-        let _ = rustix::io::read(&self.pipe, &mut bytes);
-    }
-
-    /// Readable when the daemon has woken this worker, after [`Self::arm`]; hung up when the daemon
-    /// is gone.
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.pipe.as_fd()
-    }
-
     /// Has `handler` told of flows that come and go, in the middle of [`Self::receive`].
     pub fn on_handover(&mut self, handler: Box<dyn FnMut(Handover) + Send>) {
         self.handler = Some(handler);
@@ -443,8 +351,10 @@ fn coarse_now() -> Nanos {
 impl Drop for Worker {
     fn drop(&mut self) {
         for frame in self.unsent.drain(..) {
-            // A frame that does not go back keeps the memory mapped, which is all the harm.
-            let _ = self.end.done(frame);
+            // Into a full ring it cannot go: the daemon takes everything back with the attachment.
+            if let Err(frame) = self.end.done(frame) {
+                let _ = self.end.discard(frame);
+            }
         }
         self.flush();
     }

@@ -45,5 +45,7 @@ pub mod steal;
 pub mod thread;
 /// Static trace points.
 pub mod trace;
+/// UNIX sockets: who is at the other end, and what it may pass.
+pub mod unix_socket;
 
 pub use error::SysError;

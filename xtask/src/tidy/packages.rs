@@ -30,7 +30,8 @@ pub(super) fn check(package: &Package, files: &[SourceFile], findings: &mut Vec<
         }
         Place::Outside => None,
         Place::Nowhere => {
-            let message = "a package lives in crates/ or bin/, or is tests, fuzz or xtask: move it";
+            let message = "a package lives in crates/ or bin/, or is examples, tests, fuzz or xtask: \
+                           move it";
             findings.push(at_manifest(package, "layout", message.to_owned()));
             None
         }
@@ -52,7 +53,7 @@ pub(super) fn check(package: &Package, files: &[SourceFile], findings: &mut Vec<
 enum Place {
     /// `crates/NAME`: under the dependency table.
     Crates,
-    /// `bin/NAME`, `tests`, `fuzz`, `xtask`: may use anything.
+    /// `bin/NAME`, `examples`, `tests`, `fuzz`, `xtask`: may use anything.
     Outside,
     Nowhere,
 }
@@ -60,7 +61,7 @@ enum Place {
 fn place_of(package: &Package) -> Place {
     match package.dir.split('/').collect::<Vec<_>>().as_slice() {
         ["crates", _] => Place::Crates,
-        ["bin", _] | ["tests" | "fuzz" | "xtask"] => Place::Outside,
+        ["bin", _] | ["examples" | "tests" | "fuzz" | "xtask"] => Place::Outside,
         _ => Place::Nowhere,
     }
 }

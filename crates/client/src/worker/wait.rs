@@ -1,0 +1,147 @@
+//! Waiting: look, spin, arm, look once more, sleep.
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use attach::{DetachReason, Detached};
+use base::Nanos;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use sys::{clock, thread};
+
+use super::Worker;
+use crate::shared;
+
+/// Answers that the ring had no room for are offered again this often.
+const UNSENT_RETRY: Nanos = Nanos::from_millis(1);
+
+/// Looks at the ring between two reads of the clock while spinning.
+const LOOKS_PER_YIELD: u32 = 64;
+
+/// Why a sleep has ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Woken {
+    /// By its timeout or a signal.
+    Not,
+    /// Through the pipe.
+    ByDaemon,
+    /// Through the connection: there is a message, or it has ended.
+    ByLink,
+    /// The daemon's end of the pipe is closed.
+    ByHangUp,
+}
+
+impl Worker {
+    /// Waits until [`Self::receive`] would find something, at most `timeout`
+    /// ([`Nanos::FAR_FUTURE`]: without end); whether it would. A signal ends the wait early.
+    ///
+    /// # Errors
+    /// The attachment has ended.
+    pub fn wait(&mut self, timeout: Nanos) -> Result<bool, Detached> {
+        self.shared.glance()?;
+        self.retry_unsent();
+        self.flush();
+        if !self.unsent.is_empty() {
+            // Nobody says when the ring to the daemon has room again.
+            let woken = self.sleep(timeout.min(UNSENT_RETRY));
+            self.awake(woken)?;
+            return Ok(self.has_next());
+        }
+        if self.has_next() || self.spin_for(self.spin.min(timeout)) {
+            return Ok(true);
+        }
+        let deadline = clock::now() + timeout;
+        loop {
+            if self.arm() {
+                self.disarm();
+                return Ok(true);
+            }
+            self.counters.sleeps += 1;
+            let rest = deadline.since(clock::now());
+            let woken = self.sleep(if timeout == Nanos::FAR_FUTURE { timeout } else { rest });
+            self.awake(woken)?;
+            // What the daemon woke us for may be gone: a late byte for an earlier sleep.
+            if self.has_next() || woken == Woken::Not {
+                return Ok(self.has_next());
+            }
+        }
+    }
+
+    /// After a sleep: whether the attachment has ended.
+    fn awake(&mut self, woken: Woken) -> Result<(), Detached> {
+        self.disarm();
+        self.shared.glance()?;
+        match woken {
+            Woken::Not | Woken::ByDaemon => Ok(()),
+            Woken::ByLink => self.shared.look(),
+            Woken::ByHangUp => {
+                self.shared.look()?;
+                // The daemon says why before it closes anything: it has died.
+                Err(self.shared.end(shared::of(DetachReason::DaemonGone)))
+            }
+        }
+    }
+
+    fn sleep(&self, timeout: Nanos) -> Woken {
+        let timespec = (timeout != Nanos::FAR_FUTURE).then(|| Timespec {
+            tv_sec: i64::try_from(timeout.0 / 1_000_000_000).expect("2^64 ns are 584 years"),
+            tv_nsec: (timeout.0 % 1_000_000_000) as _,
+        });
+        let mut fds =
+            [PollFd::new(&self.pipe, PollFlags::IN), PollFd::new(&self.shared.link, PollFlags::IN)];
+        match rustix::event::poll(&mut fds, timespec.as_ref()) {
+            Ok(0) | Err(_) => Woken::Not,
+            Ok(_) if !fds[1].revents().is_empty() => Woken::ByLink,
+            Ok(_) if fds[0].revents().contains(PollFlags::HUP) => Woken::ByHangUp,
+            Ok(_) => Woken::ByDaemon,
+        }
+    }
+
+    fn spin_for(&self, budget: Nanos) -> bool {
+        if budget == Nanos::ZERO {
+            return false;
+        }
+        let end = clock::now() + budget;
+        loop {
+            for _ in 0..LOOKS_PER_YIELD {
+                if self.has_next() {
+                    return true;
+                }
+                std::hint::spin_loop();
+            }
+            if clock::now() >= end {
+                return false;
+            }
+            // The thread that has work for us may share this CPU.
+            thread::sched_yield();
+        }
+    }
+
+    /// How long [`Self::wait`] looks at the ring before it sleeps: the price of a wake-up, if
+    /// packets come that often. Zero, the default, sleeps at once.
+    pub fn set_spin(&mut self, budget: Nanos) {
+        self.spin = budget;
+    }
+
+    /// For callers with a loop of their own: asks to be woken by [`Self::fd`]. True when there is
+    /// something already: do not sleep. [`Self::disarm`] after every sleep; poll
+    /// [`crate::App::closed_fd`] too.
+    #[must_use]
+    pub fn arm(&mut self) -> bool {
+        self.flush();
+        self.end.arm();
+        self.has_next()
+    }
+
+    /// The thread is awake: takes back what [`Self::arm`] asked for and empties the pipe.
+    pub fn disarm(&mut self) {
+        self.end.disarm();
+        let mut bytes = [0; 64];
+        // More than 64 wake-ups, or none: both are as good as one.
+        let _ = rustix::io::read(&self.pipe, &mut bytes);
+    }
+
+    /// Readable when the daemon has woken this worker, after [`Self::arm`]; hung up when the daemon
+    /// is gone.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.pipe.as_fd()
+    }
+}
