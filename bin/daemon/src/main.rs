@@ -69,16 +69,20 @@ fn run(config: &Config) -> Result<(), Failure> {
     let cannot = |error| Failure::Said(format!("cannot start a thread: {error}"));
     let House { mut host, door, asks } = setup::house(config)?;
     log::start().map_err(cannot)?;
-    if let Some(door) = door {
+    let door = door.map(|door| {
         let asks = asks.clone();
-        std::thread::Builder::new()
-            .name("door".to_owned())
-            .spawn(move || door.serve(&asks))
-            .map_err(cannot)?;
-    }
+        std::thread::Builder::new().name("door".to_owned()).spawn(move || door.serve(&asks))
+    });
+    let door = door.transpose().map_err(cannot)?;
     let server = admin_socket::serve(&config.admin_socket, asks)?;
     log::say(format!("ready: {}", config.admin_socket));
     host.run();
+    host.guests.close_door();
+    // Questions that the door may wait with are answered by nobody from here on.
+    drop(host);
+    if let Some(door) = door {
+        let _ = door.join();
+    }
     drop(server);
     Ok(())
 }

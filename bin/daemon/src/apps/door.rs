@@ -22,12 +22,17 @@ use crate::setup::destination;
 const STRANGERS_MAX: usize = 64;
 const STRANGER_PATIENCE: Duration = Duration::from_secs(5);
 
-/// The loop has detached an application.
-pub(crate) struct Notice {
-    pub(crate) app: AppId,
-    pub(crate) reason: DetachReason,
-    /// Its memory and tables, to be unmapped here.
-    pub(crate) remains: Box<Guest>,
+/// What the loop tells the door.
+pub(crate) enum Notice {
+    /// It has detached an application.
+    Detached {
+        app: AppId,
+        reason: DetachReason,
+        /// Its memory and tables, to be unmapped here.
+        remains: Box<Guest>,
+    },
+    /// The daemon ends.
+    Close,
 }
 
 /// How the loop tells the door.
@@ -112,12 +117,14 @@ impl Door {
         Ok((door, to_door))
     }
 
-    /// Serves until the process ends.
+    /// Serves until the daemon ends; then the socket's file goes.
     pub(crate) fn serve(mut self, asks: &Asks) {
         loop {
             self.wait();
             self.eventfd.drain();
-            self.hear_the_loop();
+            if !self.hear_the_loop() {
+                return;
+            }
             self.hear_clients(asks);
             self.accept();
         }
@@ -162,9 +169,10 @@ impl Door {
         }
     }
 
-    /// Applications that the loop has detached are told why.
-    fn hear_the_loop(&mut self) {
-        while let Ok(Notice { app, reason, remains }) = self.notices.try_recv() {
+    /// Applications that the loop has detached are told why. False: that was all.
+    fn hear_the_loop(&mut self) -> bool {
+        while let Ok(notice) = self.notices.try_recv() {
+            let Notice::Detached { app, reason, remains } = notice else { return false };
             drop(remains);
             log::say(format!("detached: {app}: {reason}"));
             let is_it = |client: &Client| client.app.as_ref().is_some_and(|is| is.id == app);
@@ -175,6 +183,7 @@ impl Door {
             let _ = client.peer.send(&ToApp::Detached(told), &[]);
             self.forget(client);
         }
+        true
     }
 
     fn hear_clients(&mut self, asks: &Asks) {

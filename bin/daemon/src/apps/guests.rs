@@ -64,6 +64,13 @@ impl Guests {
         self.notices = Some(notices);
     }
 
+    /// The daemon ends: the door may close.
+    pub(crate) fn close_door(&self) {
+        if let Some(notices) = &self.notices {
+            notices.send(Notice::Close);
+        }
+    }
+
     pub(crate) fn add(&mut self, id: AppId, facts: Facts, eventfd: Arc<EventFd>) {
         let data = EventData::new_u64(u64::from(id.number()));
         // Without it the application is heard when the loop wakes for other reasons.
@@ -82,7 +89,7 @@ impl Guests {
     pub(crate) fn remove(&mut self, app: AppId, reason: DetachReason, remains: Box<Remains>) {
         let counters = remains.counters();
         if let Some(notices) = &self.notices {
-            notices.send(Notice { app, reason, remains });
+            notices.send(Notice::Detached { app, reason, remains });
         }
         let Some(at) = self.present.iter().position(|guest| guest.id == app) else { return };
         let guest = self.present.swap_remove(at);
