@@ -90,7 +90,7 @@ impl Host {
             self.adjust_staff(now);
             self.evict(now);
             let busy = self.turn(now);
-            self.answer_all(now);
+            self.answer_one(now);
             self.note_load(now);
             self.export();
             if busy {
@@ -131,8 +131,10 @@ impl Host {
         for lane in ports.iter_mut() {
             lane.port_mut().prepare_wait(pool);
         }
-        // Once more, now that nobody can slip something in unheard.
-        if !self.turn(now) && !self.dispatcher.has_work() && self.exports.is_empty() {
+        // Once more, now that nobody can slip something in unheard: a question that came just
+        // before the bell was armed has rung nothing.
+        let asked = self.answer_one(now);
+        if !self.turn(now) && !asked && !self.dispatcher.has_work() && self.exports.is_empty() {
             let due = self.dispatcher.next_deadline().min(self.guests.unmute(now));
             let timeout = due.since(now).min(SLEEP_MAX);
             let mut waiter = Waiter::new();
@@ -195,11 +197,15 @@ impl Host {
         }
     }
 
-    fn answer_all(&mut self, now: Nanos) {
-        // One a turn: an operator with a script must not hold up packets.
-        if let Ok(ask) = self.asked.try_recv() {
+    /// Answers a question, if there is one: one a turn, because an operator with a script must
+    /// not hold up packets. Whether there was.
+    fn answer_one(&mut self, now: Nanos) -> bool {
+        let asked = self.asked.try_recv();
+        let was_asked = asked.is_ok();
+        if let Ok(ask) = asked {
             self.answer(ask, now);
         }
+        was_asked
     }
 
     fn export(&mut self) {

@@ -22,6 +22,10 @@ use crate::setup::destination;
 const STRANGERS_MAX: usize = 64;
 const STRANGER_PATIENCE: Duration = Duration::from_secs(5);
 
+/// A user whose application has lied waits this long before its next one is let in: to make and
+/// remove an application's memory takes a CPU about a millisecond, and a liar is back at once.
+const PENALTY: Duration = Duration::from_millis(100);
+
 /// What the loop tells the door.
 pub(crate) enum Notice {
     /// It has detached an application.
@@ -63,6 +67,8 @@ pub(crate) struct Door {
     clients: Vec<Client>,
     notices: Receiver<Notice>,
     eventfd: Arc<EventFd>,
+    /// Users whose applications have lied lately, and until when they wait.
+    waiting: Vec<(u32, Instant)>,
 }
 
 /// One connection.
@@ -113,6 +119,7 @@ impl Door {
             clients: Vec::new(),
             notices,
             eventfd,
+            waiting: Vec::new(),
         };
         Ok((door, to_door))
     }
@@ -122,6 +129,8 @@ impl Door {
         loop {
             self.wait();
             self.eventfd.drain();
+            let now = Instant::now();
+            self.waiting.retain(|&(_, until)| until > now);
             if !self.hear_the_loop() {
                 return;
             }
@@ -136,16 +145,27 @@ impl Door {
         if self.strangers() < STRANGERS_MAX {
             fds.push(PollFd::from_borrowed_fd(self.listener.as_fd(), PollFlags::IN));
         }
-        for client in &self.clients {
+        for client in self.clients.iter().filter(|client| !self.must_wait(client)) {
             fds.push(PollFd::from_borrowed_fd(client.peer.as_fd(), PollFlags::IN));
             if let Some(process) = client.app.as_ref().and_then(|app| app.process.as_ref()) {
                 fds.push(PollFd::from_borrowed_fd(process.as_fd(), PollFlags::IN));
             }
         }
         let second = Timespec { tv_sec: 1, tv_nsec: 0 };
-        let timeout = (self.strangers() > 0).then_some(&second);
+        let penalty = Timespec { tv_sec: 0, tv_nsec: PENALTY.as_nanos() as i64 };
+        let timeout = match self.strangers() {
+            0 => None,
+            _ if self.waiting.is_empty() => Some(&second),
+            _ => Some(&penalty),
+        };
         // An interrupted wait is a wait that is over.
         let _ = poll(&mut fds, timeout);
+    }
+
+    /// Whether it is a stranger whose user's last application has lied just now.
+    fn must_wait(&self, client: &Client) -> bool {
+        let uid = client.peer.credentials().uid;
+        client.app.is_none() && self.waiting.iter().any(|&(user, _)| user == uid)
     }
 
     fn strangers(&self) -> usize {
@@ -178,6 +198,11 @@ impl Door {
             let is_it = |client: &Client| client.app.as_ref().is_some_and(|is| is.id == app);
             let Some(at) = self.clients.iter().position(is_it) else { continue };
             let client = self.clients.swap_remove(at);
+            let uid = client.peer.credentials().uid;
+            let waits = self.waiting.iter().any(|&(user, _)| user == uid);
+            if matches!(reason, DetachReason::Lied(_)) && !waits {
+                self.waiting.push((uid, Instant::now() + PENALTY));
+            }
             let told = Detached { reason: word(reason), message: reason.to_string() };
             // One that does not read is told by the end of the connection.
             let _ = client.peer.send(&ToApp::Detached(told), &[]);
@@ -189,6 +214,10 @@ impl Door {
     fn hear_clients(&mut self, asks: &Asks) {
         let mut at = 0;
         while at < self.clients.len() {
+            if self.must_wait(&self.clients[at]) {
+                at += 1;
+                continue;
+            }
             let client = &mut self.clients[at];
             let dead = client
                 .app
