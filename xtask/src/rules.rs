@@ -61,7 +61,10 @@ pub(crate) const CRATES: &[CrateRule] = &[
     ),
     row(
         "bench",
-        &["base", "wire", "policy", "datapath", "shm", "sys", "port", "testbed", "load"],
+        &[
+            "base", "wire", "policy", "attach", "client", "datapath", "shm", "sys", "port",
+            "testbed", "load",
+        ],
         Worldly,
         Forbidden,
     ),

@@ -32,6 +32,9 @@ impl SplitMix {
 /// Where the flows go.
 pub(crate) const SERVER: (Ipv4Addr, u16) = (Ipv4Addr::new(10, 77, 0, 2), 7);
 
+/// The link address of a port in memory, and so of whoever serves behind it.
+pub(crate) const SERVER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
+
 /// The key of the flow hash in every case.
 pub(crate) fn hash_key() -> [u8; 40] {
     Toeplitz::key_from_seed(SEED)
@@ -86,16 +89,21 @@ pub(crate) struct Packets {
 }
 
 impl Packets {
-    /// Packets of `count` random flows, each with `payload`; every checksum is right.
+    /// Packets of `count` random flows to [`SERVER`], each with `payload`; every checksum is right.
     pub(crate) fn new(count: usize, seed: u64, payload: &[u8]) -> Self {
+        Self::to(SERVER.into(), count, seed, payload)
+    }
+
+    /// The same to another destination.
+    pub(crate) fn to(destination: SocketAddr, count: usize, seed: u64, payload: &[u8]) -> Self {
         let mut random = SplitMix(seed);
         let mut bytes = [0; 2048];
         let mut write = |source| {
             let packet = UdpPacket {
                 source_mac: [2, 0, 0, 0, 0, 1],
-                destination_mac: [2, 0, 0, 0, 0, 2],
+                destination_mac: SERVER_MAC,
                 source,
-                destination: SERVER.into(),
+                destination,
                 payload,
                 vlan: None,
             };

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use base::{BURST, Nanos};
 use datapath::counters::DispatchEvent;
 use datapath::{
-    Dispatcher, DispatcherConfig, Job, MigrateConfig, PortLane, SteeringConfig, Worker,
+    Dispatcher, DispatcherConfig, Job, Listeners, MigrateConfig, PortLane, SteeringConfig, Worker,
 };
 use policy::steer::{self, SteerConfig};
 use policy::{Control, ControlConfig, Steer};
@@ -17,7 +17,7 @@ use port::memory::{MemoryPort, wire};
 use shm::{Batch, Doorbell, Frame, FramePool, PoolConfig};
 
 use crate::error::{Error, OrNeeds};
-use crate::flows::{SEED, hash_key, listeners};
+use crate::flows::{SEED, SERVER_MAC, hash_key, listeners};
 
 /// What differs between cases.
 #[derive(Clone, Copy, Debug)]
@@ -65,11 +65,12 @@ pub(crate) fn control(name: &str, groups: usize) -> Result<Control, Error> {
     Ok(Control::new(ControlConfig::default(), policy(name, groups)?, groups))
 }
 
-/// A dispatcher over one port.
+/// A dispatcher over one port whose own workers serve `listeners`.
 pub(crate) fn dispatcher<P: Port>(
     config: &RigConfig,
     port: P,
     pool: FramePool,
+    listeners: Listeners,
 ) -> Result<Dispatcher<P>, Error> {
     let RigConfig { groups, ring, hold_packets, .. } = *config;
     let migrate = MigrateConfig { hold_packets, ..MigrateConfig::default() };
@@ -77,8 +78,8 @@ pub(crate) fn dispatcher<P: Port>(
     // The policy is looked up before, where an error can still be returned.
     let steer = policy(config.policy, (groups + steering.overrides) as usize)?;
     let config = DispatcherConfig { steering, ring, hash_key: hash_key() };
-    let lanes = vec![PortLane::new(port, [2, 0, 0, 0, 0, 2])];
-    Dispatcher::new(&config, lanes, pool, listeners(), |groups| {
+    let lanes = vec![PortLane::new(port, SERVER_MAC)];
+    Dispatcher::new(&config, lanes, pool, listeners, |groups| {
         Control::new(ControlConfig::default(), steer, groups)
     })
     .or_needs("dispatcher")
@@ -94,12 +95,17 @@ pub(crate) fn hire<P: Port, J: Job>(
 }
 
 impl Rig {
-    /// A dispatcher without workers.
+    /// A dispatcher without workers, for packets to [`crate::flows::SERVER`].
     pub(crate) fn new(config: &RigConfig) -> Result<Self, Error> {
+        Self::serving(config, listeners())
+    }
+
+    /// The same for packets to others.
+    pub(crate) fn serving(config: &RigConfig, listeners: Listeners) -> Result<Self, Error> {
         let RigConfig { frames, chunk_bytes, .. } = *config;
         let pool = FramePool::new(PoolConfig { frames, chunk_bytes, numa_node: None });
         let (far, near) = wire(frames as usize);
-        let dispatcher = dispatcher(config, near, pool.or_needs("pool of frames")?)?;
+        let dispatcher = dispatcher(config, near, pool.or_needs("pool of frames")?, listeners)?;
         Ok(Self { dispatcher, far, outgoing: Batch::new() })
     }
 

@@ -16,11 +16,8 @@ mod testpmd;
 
 use std::io::Write;
 
-use clap::builder::{PossibleValue, PossibleValuesParser};
-
-use crate::error::{Error, unless_interrupted};
-use crate::place::Cpus;
-use crate::report::Report;
+use crate::cases::{self, Case, Plan, names};
+use crate::error::Error;
 
 pub use memory::steady_state_allocations;
 
@@ -28,7 +25,7 @@ pub use memory::steady_state_allocations;
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     /// Cases to run; all of them when none is named.
-    #[arg(long = "case", value_name = "NAME", num_args = 1.., value_parser = names())]
+    #[arg(long = "case", value_name = "NAME", num_args = 1.., value_parser = names(&CASES, &[RESIDENT]))]
     pub cases: Vec<String>,
 
     /// Rounds of every case: ours and the baseline take turns, figures are medians [default: 5,
@@ -41,29 +38,7 @@ pub struct Args {
     pub quick: bool,
 }
 
-/// How much of everything.
-#[derive(Clone, Copy, Debug)]
-struct Plan {
-    rounds: u32,
-    quick: bool,
-    cpus: Cpus,
-}
-
-impl Plan {
-    /// `full`, or `quick` in a quick run.
-    fn pick<T>(&self, full: T, quick: T) -> T {
-        if self.quick { quick } else { full }
-    }
-}
-
-/// One case.
-struct Case {
-    name: &'static str,
-    help: &'static str,
-    run: fn(&Plan, &mut Report<'_>) -> Result<(), Error>,
-}
-
-const CASES: [Case; 7] = [
+static CASES: [Case; 7] = [
     Case { name: "moves", help: "how many flows move when workers come", run: moves::run },
     Case { name: "cost", help: "owner table, rte_hash and hashbrown per packet", run: cost::run },
     Case { name: "state", help: "what a move makes cold", run: state::run },
@@ -75,11 +50,6 @@ const CASES: [Case; 7] = [
 
 /// The case that this program starts itself with, to be measured with nothing else in memory.
 const RESIDENT: &str = "resident";
-
-fn names() -> PossibleValuesParser {
-    let cases = CASES.iter().map(|case| PossibleValue::new(case.name).help(case.help));
-    PossibleValuesParser::new(cases.chain([PossibleValue::new(RESIDENT).hide(true)]))
-}
 
 /// Runs the cases and prints their figures: with `json` one object a line, else a table a case.
 ///
@@ -97,22 +67,8 @@ pub fn run_to(args: &Args, json: bool, out: &mut dyn Write) -> Result<(), Error>
     if args.cases.iter().any(|name| name == RESIDENT) {
         return memory::print_resident(out);
     }
-    let rounds = args.rounds.unwrap_or(if args.quick { 2 } else { 5 });
-    let plan = Plan { rounds, quick: args.quick, cpus: Cpus::choose() };
-    let mut report = Report::new("steer", json, out);
-    for case in &CASES {
-        if !args.cases.is_empty() && !args.cases.iter().any(|name| name == case.name) {
-            continue;
-        }
-        unless_interrupted()?;
-        match (case.run)(&plan, &mut report) {
-            Ok(()) => {}
-            Err(error @ (Error::Output(_) | Error::Interrupted)) => return Err(error),
-            Err(error) => report.not_measured(&error)?,
-        }
-        report.end()?;
-    }
-    Ok(())
+    let plan = Plan::new(args.rounds, args.quick);
+    cases::run("steer", &CASES, &args.cases, &plan, json, out)
 }
 
 #[cfg(test)]

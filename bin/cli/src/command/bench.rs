@@ -19,13 +19,22 @@ enum What {
         calisto bench steer --quick\n      whether it works here, in short\n  \
         calisto bench steer --case moves cost -j\n      two cases, one object a line")]
     Steer(bench::steer::Args),
+    /// What applications cost, how soon one is served, and what a hostile one can do.
+    #[command(after_help = "Examples:\n  \
+        calisto bench apps --quick\n      whether it works here, in short\n  \
+        calisto bench apps --case dispatch -j\n      one case, which needs no root, one object a line\n  \
+        calisto bench apps --case attach hostile\n      with a real calistod in namespaces (root), \
+        some 5 minutes")]
+    Apps(bench::apps::Args),
 }
 
 impl Bench {
     pub(crate) fn run(&self, json: bool) -> Result<(), Failure> {
         // Ctrl-C is noticed between two rounds, so that the namespaces of a round are removed.
         testbed::on_interrupt().map_err(Failure::new)?;
-        let What::Steer(args) = &self.what;
-        bench::steer::run(args, json).map_err(Failure::new)
+        match &self.what {
+            What::Steer(args) => bench::steer::run(args, json).map_err(Failure::new),
+            What::Apps(args) => bench::apps::run(args, json).map_err(Failure::new),
+        }
     }
 }

@@ -18,7 +18,7 @@ use testbed::{Side, Testbed, TestbedConfig};
 use super::Plan;
 use crate::error::{Error, OrNeeds};
 use crate::figure::{Figure, Target, median};
-use crate::flows::SERVER;
+use crate::flows::{SERVER, listeners};
 use crate::place::{Cpus, on_cpu};
 use crate::report::Report;
 use crate::rig::{RigConfig, dispatcher, hire};
@@ -247,7 +247,7 @@ fn serve(
         return Ok(());
     }
     let config = RigConfig { groups: 1 << 16, ..RigConfig::default() };
-    let mut dispatcher = dispatcher(&config, port, pool)?;
+    let mut dispatcher = dispatcher(&config, port, pool, listeners())?;
     let mut worker = hire(&mut dispatcher, Echo)?;
     ready.store(true, Ordering::Release);
     if server == Server::Fused {

@@ -4,6 +4,7 @@
 use serde_json::Value;
 
 use super::*;
+use crate::report::Report;
 
 fn figures(case: &str) -> Vec<Value> {
     let args = Args { cases: vec![case.to_owned()], rounds: Some(1), quick: true };

@@ -216,6 +216,37 @@ fn turn_around(frame: &mut Frame) -> bool {
 }
 
 #[test]
+fn a_worker_that_gives_many_buffers_back_at_once_gets_its_share_of_a_turn_and_no_more() {
+    let mut house = House::new();
+    let mut app = house.attach(&["udp:10.77.0.2:7"], 4);
+    // Whichever worker is looked at first, another one comes after it.
+    for round in 0..8 {
+        for _ in 0..32 {
+            house.send(round, "10.77.0.2:7", b"x");
+        }
+        house.turn();
+        let mut done = 0;
+        for end in &mut app.ends {
+            loop {
+                match end.receive().expect("an honest daemon") {
+                    Next::Packet(frame) => {
+                        end.done(frame).expect("there is room");
+                        done += 1;
+                    }
+                    Next::Detach(_) | Next::Attach(_) => {}
+                    Next::FramesOut | Next::Empty | Next::Retired => break,
+                }
+            }
+            let _ = end.publish();
+        }
+        assert_eq!(done, 32);
+        house.turn();
+        assert_eq!(house.count(app.id, DispatchEvent::Consumed), 32 * (u64::from(round) + 1));
+    }
+    assert!(house.is_clean());
+}
+
+#[test]
 fn a_web_server_and_a_cache_on_the_same_machine_each_get_only_theirs() {
     let mut house = House::new();
     let mut web = house.attach(&["udp:10.0.0.2:80"], 1);

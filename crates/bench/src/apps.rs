@@ -1,0 +1,81 @@
+//! `calisto bench apps`: what attached applications cost, how soon one is served, and what a
+//! hostile one can do to its neighbours.
+//!
+//! One file per case. `tenants.rs` is applications and dispatcher on one thread, `house.rs` a real
+//! daemon in a namespace, `guest.rs` a process that attaches to it.
+
+mod attach;
+mod dispatch;
+mod guest;
+mod hostile;
+mod house;
+mod neighbour;
+mod stream;
+mod tenants;
+
+use std::io::Write;
+
+use crate::cases::{self, Case, Plan, names};
+use crate::error::Error;
+use guest::GuestArgs;
+
+/// Settings of `calisto bench apps`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// Cases to run; all of them when none is named.
+    #[arg(long = "case", value_name = "NAME", num_args = 1.., value_parser = names(&CASES, &[]))]
+    pub cases: Vec<String>,
+
+    /// Rounds of every case: ours and the baseline take turns, figures are medians [default: 5,
+    /// or 2 with --quick].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=99))]
+    pub rounds: Option<u32>,
+
+    /// Small sizes and short rounds: whether it works, not how fast it is.
+    #[arg(long)]
+    pub quick: bool,
+
+    #[command(flatten)]
+    guest: GuestArgs,
+}
+
+static CASES: [Case; 3] = [
+    Case {
+        name: "dispatch",
+        help: "16 applications against one of as many workers",
+        run: dispatch::run,
+    },
+    Case {
+        name: "attach",
+        help: "how soon one is served, and what it leaves behind",
+        run: attach::run,
+    },
+    Case {
+        name: "hostile",
+        help: "an application with a hostile neighbour, and with a busy one",
+        run: hostile::run,
+    },
+];
+
+/// Runs the cases and prints their figures: with `json` one object a line, else a table a case.
+///
+/// # Errors
+/// The figures could not be printed.
+pub fn run(args: &Args, json: bool) -> Result<(), Error> {
+    run_to(args, json, &mut std::io::stdout().lock())
+}
+
+/// The same, printed to `out`.
+///
+/// # Errors
+/// The figures could not be printed.
+pub fn run_to(args: &Args, json: bool, out: &mut dyn Write) -> Result<(), Error> {
+    if let Some(kind) = args.guest.kind {
+        return guest::run(kind, &args.guest, out);
+    }
+    let plan = Plan::new(args.rounds, args.quick);
+    cases::run("apps", &CASES, &args.cases, &plan, json, out)
+}
+
+#[cfg(test)]
+mod tests;

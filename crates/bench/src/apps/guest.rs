@@ -1,0 +1,282 @@
+//! Applications that this program becomes when it starts itself: honest ones, and hostile ones that
+//! do one wrong thing at full speed until they are told to stop.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use attach::{AttachRequest, Link, ToApp, ToDaemon};
+use base::Nanos;
+use clap::ValueEnum;
+use shm::app::{AppEnd, AppMemory, Next};
+use sys::eventfd::EventFd;
+use wire::build::UdpPacket;
+
+use super::hostile::VICTIM_PORT;
+use crate::error::{Error, OrNeeds};
+use crate::flows::{SEED, SplitMix};
+
+/// Turns between two looks at whether it is to stop or is detached.
+const TURNS: usize = 1024;
+
+/// How long the daemon may take to answer, and to notice a lie.
+const PATIENCE: Nanos = Nanos::from_secs(5);
+
+/// What it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Kind {
+    /// Takes its packets, spinning.
+    Honest,
+    /// Attaches and sleeps until it is killed.
+    Mortal,
+    /// Sends packets in another application's name.
+    Spoof,
+    /// Rings a bell of its own: as many system calls as those who are hostile by them.
+    RingOwn,
+    /// Rings the daemon's bell without a reason.
+    Ring,
+    /// Says that it sleeps, always.
+    Sleep,
+    /// Writes garbage into its ring, is thrown out, comes back.
+    Garbage,
+}
+
+impl Kind {
+    /// The word that stands for it on a command line.
+    pub(super) fn word(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+}
+
+/// The hidden options that make this program one of them.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(super) struct GuestArgs {
+    #[arg(long = "guest", hide = true, requires_all = ["socket", "listen", "client"])]
+    pub(super) kind: Option<Kind>,
+    #[arg(id = "socket", long = "guest-socket", hide = true)]
+    pub(super) socket: Option<PathBuf>,
+    /// Where it listens.
+    #[arg(id = "listen", long = "guest-listen", hide = true)]
+    pub(super) listen: Option<SocketAddr>,
+    /// Where forged packets go.
+    #[arg(id = "client", long = "guest-client", hide = true)]
+    pub(super) client: Option<SocketAddr>,
+}
+
+/// An attachment, without the library that keeps applications honest.
+struct Seat {
+    link: Link,
+    memory: AppMemory,
+    end: AppEnd,
+    daemon: EventFd,
+    pipe: OwnedFd,
+    mac: [u8; 6],
+}
+
+impl Seat {
+    fn take(args: &GuestArgs) -> Result<Self, Error> {
+        let (Some(socket), Some(listen)) = (&args.socket, args.listen) else {
+            return Err("they are told by its parent").or_needs("options of a guest");
+        };
+        let link = Link::connect(socket).or_needs("attachment")?;
+        let request = AttachRequest {
+            name: "neighbour".to_owned(),
+            listen: vec![format!("udp:{listen}")],
+            workers: 1,
+            frames: None,
+            frame_bytes: None,
+            features: 0,
+        };
+        link.send(&ToDaemon::Attach(request)).or_needs("attachment")?;
+        let (answer, descriptors) = answer(&link)?;
+        let attached = match answer {
+            ToApp::Attached(attached) => attached,
+            other => return Err(format!("the daemon says {other:?}")).or_needs("attachment"),
+        };
+        let mac = attached.ports.first().and_then(|port| port.mac).unwrap_or_default();
+        let [region, daemon, pipe] = <[OwnedFd; 3]>::try_from(descriptors)
+            .map_err(|_| "not three descriptors")
+            .or_needs("attachment")?;
+        let mut memory = AppMemory::open(region).or_needs("attachment")?;
+        let end = memory.end(0).ok_or("no worker").or_needs("attachment")?;
+        let daemon = EventFd::from_fd(daemon).or_needs("attachment")?;
+        // The daemon's writing end is another open file: this changes nothing for it.
+        let flags = rustix::fs::fcntl_getfl(&pipe).or_needs("attachment")?;
+        rustix::fs::fcntl_setfl(&pipe, flags | rustix::fs::OFlags::NONBLOCK)
+            .or_needs("attachment")?;
+        Ok(Self { link, memory, end, daemon, pipe, mac })
+    }
+
+    /// Whether to go on as it is.
+    fn stays(&self) -> bool {
+        self.memory.state() == 0 && !self.link.is_closed() && !is_over()
+    }
+
+    /// Takes and gives back what was received; false when the rings are of no more use.
+    fn swallow(&mut self) -> bool {
+        loop {
+            match self.end.receive() {
+                Ok(Next::Packet(frame)) => {
+                    if self.end.done(frame).is_err() {
+                        return false;
+                    }
+                }
+                Ok(Next::Detach(_) | Next::Attach(_)) => {}
+                Ok(Next::Empty | Next::FramesOut | Next::Retired) => break,
+                Err(_) => return false,
+            }
+        }
+        if self.end.publish() {
+            self.daemon.ring();
+        }
+        true
+    }
+}
+
+/// The daemon's answer. Looks for it without sleeping: a CPU that halts between two attempts
+/// would be slow for whoever shares it, which is not what is measured.
+fn answer(link: &Link) -> Result<(ToApp, Vec<OwnedFd>), Error> {
+    let began = sys::clock::now();
+    while !is_over() && sys::clock::now().since(began) < PATIENCE {
+        if let Some(answer) = link.receive(Nanos::ZERO).or_needs("attachment")? {
+            return Ok(answer);
+        }
+    }
+    Err("no answer").or_needs("attachment")
+}
+
+/// Whether its parent wants no more of it, or is gone.
+fn is_over() -> bool {
+    let orphaned = rustix::process::getppid().is_none_or(|parent| parent.is_init());
+    orphaned || sys::signal::stop_requested()
+}
+
+/// Is a guest until it is told to stop; then prints what it did wrong, and how often.
+pub(super) fn run(kind: Kind, args: &GuestArgs, out: &mut dyn Write) -> Result<(), Error> {
+    let own = EventFd::new().or_needs("bell")?;
+    let (mut acts, mut greeted) = (0_u64, false);
+    while !is_over() {
+        let mut seat = match Seat::take(args) {
+            Ok(seat) => seat,
+            // What it held before is let go of in a moment.
+            Err(_) if greeted => continue,
+            Err(error) => return Err(error),
+        };
+        if !greeted {
+            writeln!(out, "attached").and_then(|()| out.flush()).map_err(Error::Output)?;
+            greeted = true;
+        }
+        let forged = forged(args, seat.mac)?;
+        while seat.stays() {
+            match kind {
+                Kind::Mortal => std::thread::sleep(Duration::from_millis(20)),
+                Kind::Honest => {
+                    for _ in 0..TURNS {
+                        seat.swallow();
+                    }
+                }
+                Kind::Spoof => acts += spoof(&mut seat, &forged),
+                Kind::RingOwn => (0..TURNS).for_each(|_| own.ring()),
+                Kind::Ring => {
+                    (0..TURNS).for_each(|_| seat.daemon.ring());
+                    acts += TURNS as u64;
+                }
+                Kind::Sleep => acts += pretend_to_sleep(&mut seat),
+                Kind::Garbage => acts += u64::from(write_garbage(&mut seat)),
+            }
+        }
+    }
+    writeln!(out, "acts {acts}").and_then(|()| out.flush()).map_err(Error::Output)
+}
+
+/// A packet from where somebody else listens.
+fn forged(args: &GuestArgs, mac: [u8; 6]) -> Result<Vec<u8>, Error> {
+    let (Some(listen), Some(client)) = (args.listen, args.client) else {
+        return Err("they are told by its parent").or_needs("options of a guest");
+    };
+    let victim = SocketAddr::new(listen.ip(), VICTIM_PORT);
+    let packet = UdpPacket {
+        source_mac: mac,
+        // It never leaves.
+        destination_mac: [2, 0, 0, 0, 0, 1],
+        source: victim,
+        destination: client,
+        payload: &[0; 18],
+        vlan: None,
+    };
+    let mut bytes = vec![0; packet.len()];
+    packet.write(&mut bytes).ok_or("it is as long as it says").or_needs("packet")?;
+    Ok(bytes)
+}
+
+/// As many forged packets as its ring takes, many times.
+fn spoof(seat: &mut Seat, packet: &[u8]) -> u64 {
+    let mut sent = 0;
+    for _ in 0..TURNS {
+        while let Ok(Some(mut frame)) = seat.end.take() {
+            if !frame.fill(packet) || seat.end.send(frame).is_err() {
+                return sent;
+            }
+            sent += 1;
+        }
+        if seat.end.publish() {
+            seat.daemon.ring();
+        }
+        if !seat.swallow() {
+            return sent;
+        }
+    }
+    sent
+}
+
+/// Asks to be woken for each packet, and never sleeps; how often it was woken.
+fn pretend_to_sleep(seat: &mut Seat) -> u64 {
+    let mut woken = 0;
+    for _ in 0..TURNS {
+        seat.end.arm();
+        if seat.end.has_next() && !seat.swallow() {
+            return woken;
+        }
+    }
+    let mut bytes = [0; 4096];
+    while let Ok(count @ 1..) = rustix::io::read(&seat.pipe, &mut bytes) {
+        woken += count as u64;
+    }
+    woken
+}
+
+/// Random words instead of messages, until it is thrown out; whether it was.
+fn write_garbage(seat: &mut Seat) -> bool {
+    let mut random = SplitMix(SEED ^ u64::from(std::process::id()));
+    let began = sys::clock::now();
+    while seat.memory.state() == 0 && sys::clock::now().since(began) < PATIENCE {
+        seat.end.forge(std::array::from_fn(|_| random.next()));
+        seat.daemon.ring();
+    }
+    seat.memory.state() != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_guest_has_a_word_that_its_command_line_reads() {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            guest: GuestArgs,
+        }
+        for kind in Kind::value_variants() {
+            let word = kind.word();
+            let options = ["--guest-socket", "/s", "--guest-client", "10.77.0.1:9"];
+            let line = ["bench", "--guest", &word, "--guest-listen", "10.77.0.2:8"];
+            let line = <Line as clap::Parser>::try_parse_from(line.into_iter().chain(options));
+            assert_eq!(line.expect("its parent writes it so").guest.kind, Some(*kind), "{word}");
+        }
+        let alone = <Line as clap::Parser>::try_parse_from(["bench", "--guest", "ring"]);
+        assert!(alone.is_err(), "a guest must know where it is one");
+    }
+}

@@ -1,0 +1,168 @@
+//! A real `calistod` in a namespace, with what the cases look at from outside.
+
+use std::fs::File;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use testbed::{Testbed, TestbedConfig};
+
+use crate::error::{Error, OrNeeds};
+use crate::place::{Cpus, ScratchDir, on_cpu};
+
+const PROGRAM: &str = "calistod";
+
+/// How long it may take to start.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A wire with a client's namespace at one end and the daemon at the other; everything is gone
+/// with this value.
+pub(super) struct House {
+    daemon: Child,
+    pub(super) bed: Testbed,
+    folder: ScratchDir,
+}
+
+/// What a process holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Holdings {
+    pub(super) descriptors: usize,
+    /// Mappings of memory that is shared with applications.
+    pub(super) regions: usize,
+    pub(super) resident_kib: u64,
+}
+
+impl House {
+    /// Starts the daemon, all of its threads on the server's CPU, and waits until traffic flows.
+    /// It serves nothing itself.
+    pub(super) fn start(cpus: Cpus) -> Result<Self, Error> {
+        let program = find()?;
+        let bed = Testbed::new(TestbedConfig::default()).or_needs("pair of namespaces")?;
+        let folder = ScratchDir::new("apps").or_needs("folder for sockets")?;
+        let admin = folder.path().join("admin.sock").display().to_string();
+        let port = format!("xdp:{}", bed.server().interface());
+        let text = format!("admin_socket = {admin:?}\nports = [{port:?}]\n");
+        let config = folder.path().join("calisto.toml");
+        std::fs::write(&config, text).or_needs("configuration file")?;
+        let log = folder.path().join("daemon.log");
+        let output = File::create(&log).or_needs("log of calistod")?;
+        let errors = output.try_clone().or_needs("log of calistod")?;
+        let mut command = bed.server().command(program);
+        command.arg("--config").arg(config).stdin(Stdio::null()).stdout(output).stderr(errors);
+        // A process inherits the CPU of the thread that starts it.
+        let daemon = on_cpu(cpus.server, || command.spawn().or_needs("running calistod"))?;
+        let mut house = Self { daemon, bed, folder };
+        let began = Instant::now();
+        loop {
+            let said = std::fs::read_to_string(&log).or_needs("log of calistod")?;
+            if said.lines().any(|line| line.starts_with("ready: ")) {
+                return Ok(house);
+            }
+            let ended = house.daemon.try_wait().or_needs("running calistod")?.is_some();
+            if ended || began.elapsed() > PATIENCE {
+                return Err(format!("it says: {said}")).or_needs("running calistod");
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Where applications attach.
+    pub(super) fn socket(&self) -> PathBuf {
+        self.folder.path().join("apps.sock")
+    }
+
+    /// The daemon's address, with a port.
+    pub(super) fn address(&self, port: u16) -> SocketAddr {
+        SocketAddr::from((self.bed.server().ipv4(), port))
+    }
+
+    /// The same as an application writes what it listens on.
+    pub(super) fn listener(&self, port: u16) -> String {
+        format!("udp:{}", self.address(port))
+    }
+
+    /// The client's address.
+    pub(super) fn client(&self) -> IpAddr {
+        self.bed.client().ipv4().into()
+    }
+
+    /// What the daemon holds now.
+    pub(super) fn holdings(&self) -> Result<Holdings, Error> {
+        holdings(self.daemon.id())
+    }
+}
+
+impl Drop for House {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.daemon.kill();
+        let _ = self.daemon.wait();
+    }
+}
+
+/// What a process holds now, from /proc.
+fn holdings(pid: u32) -> Result<Holdings, Error> {
+    let read = |name: &str| {
+        std::fs::read_to_string(format!("/proc/{pid}/{name}")).or_needs("look into /proc")
+    };
+    let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd")).or_needs("look into /proc")?;
+    let regions = read("maps")?.lines().filter(|line| line.contains("calisto-app")).count();
+    let status = read("status")?;
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let resident = resident.and_then(|rest| rest.split_ascii_whitespace().next()?.parse().ok());
+    Ok(Holdings {
+        descriptors: descriptors.count(),
+        regions,
+        resident_kib: resident.ok_or("there is no VmRSS").or_needs("look into /proc")?,
+    })
+}
+
+/// The daemon's program: beside this one, or where its tests' and examples' parents are, or on the
+/// PATH.
+fn find() -> Result<PathBuf, Error> {
+    let own = std::env::current_exe().or_needs("path of this program")?;
+    let above = own.ancestors().skip(1).take(2).map(Path::to_owned);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    above
+        .chain(std::env::split_paths(&path))
+        .map(|folder| folder.join(PROGRAM))
+        .find(|file| file.is_file())
+        .ok_or("build it beside this program with `cargo build --release`")
+        .or_needs("program calistod")
+}
+
+/// This program, to be started again as somebody else.
+pub(super) fn ourselves() -> Result<Command, Error> {
+    let program = std::env::current_exe().or_needs("path of this program")?;
+    let mut command = Command::new(program);
+    command.args(["bench", "apps"]).stdin(Stdio::null()).stdout(Stdio::piped());
+    Ok(command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mapped_region_and_an_open_descriptor_are_seen_and_gone_when_they_are() {
+        let ourselves = || holdings(std::process::id()).expect("we are there");
+        let sizes = shm::app::AppSizes {
+            workers: 1,
+            ring_slots: 64,
+            chunk_bytes: 2048,
+            receive_chunks: 8,
+            send_chunks: 8,
+            handovers: 1,
+        };
+        // Other tests of this process hold some of their own, but not so many.
+        let made: Vec<_> =
+            (0..200).map(|_| shm::app::AppServer::create(sizes).expect("100 KiB fit")).collect();
+        let with = ourselves();
+        drop(made);
+        let without = ourselves();
+        assert!(without.regions + 100 < with.regions, "{with:?} {without:?}");
+        assert!(without.descriptors + 100 < with.descriptors, "{with:?} {without:?}");
+        assert!(without.resident_kib > 0, "{without:?}");
+    }
+}

@@ -1,0 +1,42 @@
+//! Every case that needs neither root nor a daemon, in its smallest form: structure and direction,
+//! never times.
+
+use serde_json::Value;
+
+use super::*;
+
+fn figures(case: &str) -> Vec<Value> {
+    let args = Args {
+        cases: vec![case.to_owned()],
+        rounds: Some(1),
+        quick: true,
+        guest: GuestArgs::default(),
+    };
+    let mut out = Vec::new();
+    run_to(&args, true, &mut out).expect("memory takes every line");
+    let text = String::from_utf8(out).expect("JSON is text");
+    println!("{text}");
+    text.lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect()
+}
+
+fn find<'a>(figures: &'a [Value], metric: &str) -> &'a Value {
+    let found = figures.iter().find(|figure| figure["metric"] == metric);
+    found.unwrap_or_else(|| panic!("no figure is called {metric:?}"))
+}
+
+#[test]
+fn packets_of_sixteen_applications_all_arrive_and_every_step_has_its_cycles() {
+    let figures = figures("dispatch");
+    assert_eq!(find(&figures, "packets lost, all rounds")["value"], 0.0);
+    for who in ["16 apps x 4 workers", "1 app x 64 workers", "64 own workers"] {
+        for step in ["receive", "transmit", "control"] {
+            let figure = find(&figures, &format!("{who}: {step}, per packet"));
+            assert!(figure["value"].as_f64() > Some(0.0), "{figure}");
+        }
+    }
+    for who in ["16 apps x 4 workers", "16 apps x 4 workers, answered"] {
+        let figure = find(&figures, &format!("{who}: all of the dispatcher"));
+        assert!(figure["ratio"].as_f64() > Some(0.0), "{figure}");
+        assert_eq!(figure["target"], "ratio >= 0.8");
+    }
+}

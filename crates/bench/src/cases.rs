@@ -1,0 +1,70 @@
+//! The cases of a bench, and how much of each is measured.
+
+use std::io::Write;
+
+use clap::builder::{PossibleValue, PossibleValuesParser};
+
+use crate::error::{Error, unless_interrupted};
+use crate::place::Cpus;
+use crate::report::Report;
+
+/// How much of everything.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    pub(crate) rounds: u32,
+    pub(crate) quick: bool,
+    pub(crate) cpus: Cpus,
+}
+
+impl Plan {
+    /// Five rounds, or two of a quick run, unless `rounds` says how many.
+    pub(crate) fn new(rounds: Option<u32>, quick: bool) -> Self {
+        let rounds = rounds.unwrap_or(if quick { 2 } else { 5 });
+        Self { rounds, quick, cpus: Cpus::choose() }
+    }
+
+    /// `full`, or `quick` in a quick run.
+    pub(crate) fn pick<T>(&self, full: T, quick: T) -> T {
+        if self.quick { quick } else { full }
+    }
+}
+
+/// One case: gets a [`Plan`], gives figures.
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    pub(crate) help: &'static str,
+    pub(crate) run: fn(&Plan, &mut Report<'_>) -> Result<(), Error>,
+}
+
+/// Reads names of `cases`, and `hidden` ones that help does not show.
+pub(crate) fn names(cases: &'static [Case], hidden: &[&'static str]) -> PossibleValuesParser {
+    let shown = cases.iter().map(|case| PossibleValue::new(case.name).help(case.help));
+    let hidden = hidden.iter().map(|name| PossibleValue::new(*name).hide(true));
+    PossibleValuesParser::new(shown.chain(hidden))
+}
+
+/// Runs those of `cases` that are `wanted`, all when none is. A case that cannot be run here (no
+/// root, no DPDK) is a line of its own and ends nothing else.
+pub(crate) fn run(
+    bench: &'static str,
+    cases: &[Case],
+    wanted: &[String],
+    plan: &Plan,
+    json: bool,
+    out: &mut dyn Write,
+) -> Result<(), Error> {
+    let mut report = Report::new(bench, json, out);
+    for case in cases {
+        if !wanted.is_empty() && !wanted.iter().any(|name| name == case.name) {
+            continue;
+        }
+        unless_interrupted()?;
+        match (case.run)(plan, &mut report) {
+            Ok(()) => {}
+            Err(error @ (Error::Output(_) | Error::Interrupted)) => return Err(error),
+            Err(error) => report.not_measured(&error)?,
+        }
+        report.end()?;
+    }
+    Ok(())
+}
