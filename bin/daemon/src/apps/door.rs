@@ -20,6 +20,8 @@ use crate::setup::destination;
 
 /// Connections that have not said what they want, at most, and how long they may wait with it.
 const STRANGERS_MAX: usize = 64;
+/// The same of one user, so that nobody keeps the others out.
+const STRANGERS_OF_USER_MAX: usize = 8;
 const STRANGER_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A user whose application has lied waits this long before its next one is let in: to make and
@@ -172,9 +174,23 @@ impl Door {
         self.clients.iter().filter(|client| client.app.is_none()).count()
     }
 
+    fn has_too_many_strangers(&self, uid: u32) -> bool {
+        let strangers = self.clients.iter().filter(|client| client.app.is_none());
+        let same = strangers.filter(|client| client.peer.credentials().uid == uid);
+        same.count() >= STRANGERS_OF_USER_MAX
+    }
+
     fn accept(&mut self) {
-        while self.strangers() < STRANGERS_MAX {
+        // A bounded part of those who wait, so that whoever connects in a loop does not keep the
+        // door from hearing the others.
+        for _ in 0..STRANGERS_MAX {
+            if self.strangers() >= STRANGERS_MAX {
+                return;
+            }
             match self.listener.accept() {
+                Ok(Some(peer)) if self.has_too_many_strangers(peer.credentials().uid) => {
+                    refuse(&peer, "too many connections of this user have not said what they want");
+                }
                 Ok(Some(peer)) => {
                     self.clients.push(Client { peer, since: Instant::now(), app: None });
                 }
