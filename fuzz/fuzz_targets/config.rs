@@ -2,6 +2,7 @@
 #![no_main]
 
 use config::Config;
+use fuzz::is_one_sentence;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
@@ -21,9 +22,3 @@ fuzz_target!(|text: &str| {
         }
     }
 });
-
-/// Short, on one line, and safe to print on a terminal, whatever was in the text.
-fn is_one_sentence(sentence: &str) {
-    assert!(sentence.len() < 2000, "{sentence}");
-    assert!(!sentence.contains(char::is_control), "{sentence:?}");
-}

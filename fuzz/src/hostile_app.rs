@@ -4,12 +4,12 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use ::wire::Toeplitz;
 use ::wire::build::UdpPacket;
+use ::wire::{Outcome, Toeplitz};
 use base::{FlowGroup, Nanos, WorkerId};
 use datapath::{
-    AppId, AppLimits, DetachReason, Dispatcher, DispatcherConfig, Egress, Guest, Listener, Listeners,
-    MigrateConfig, NewApp, PortLane, SteeringConfig,
+    AppId, AppLimits, DetachReason, Dispatcher, DispatcherConfig, Egress, Guest, Listener,
+    Listeners, MigrateConfig, NewApp, PortLane, SteeringConfig,
 };
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use policy::steer::{self, SteerConfig};
@@ -30,6 +30,8 @@ const SIZES: AppSizes = AppSizes {
     handovers: 4,
 };
 const FRAMES: u32 = 48;
+/// Requests of the neighbour after everything.
+const ROUNDS: usize = 6;
 
 /// One thing that happens.
 #[derive(Arbitrary, Debug)]
@@ -153,7 +155,9 @@ impl House {
         self.client.rx(pool, &mut batch, self.now);
         let mut neighbours = 0;
         for frame in batch.drain(..) {
-            let flow = crate::flow(frame.bytes()).expect("only whole packets leave");
+            let Outcome::Flow(flow) = ::wire::classify(frame.bytes()) else {
+                panic!("only whole packets leave")
+            };
             let source = flow.key.source();
             assert_eq!(source.ip(), std::net::IpAddr::from([10, 0, 0, 2]), "in its own name");
             assert!(matches!(source.port(), 7 | 8), "from its own port");
@@ -174,6 +178,11 @@ impl Tenant {
         let end = &mut self.ends[worker];
         let mut served = 0;
         for _ in 0..16 {
+            // A frame that cannot be given back keeps its memory mapped for ever: take one only
+            // where it can, also behind the end of a hand-over.
+            if end.room() < 2 {
+                break;
+            }
             match end.receive() {
                 Ok(Next::Packet(mut frame)) => {
                     let meta = *frame.meta();
@@ -230,6 +239,9 @@ pub fn run(steps: &[Step]) {
             }
             Step::Turn { micros } => {
                 house.turn(u64::from(*micros));
+                // Whoever does not look at its rings for 50 ms would be thought to be stuck.
+                neighbour.serve(0);
+                neighbour.serve(1);
             }
             Step::Pin { group, worker } => {
                 if let Some(steering) = house.dispatcher.steering_of_mut(hostile.id) {
@@ -246,7 +258,7 @@ pub fn run(steps: &[Step]) {
     }
     // The neighbour is served as if nothing had happened: its first packets may wait for a table.
     let mut served = 0;
-    for _ in 0..20 {
+    for _ in 0..ROUNDS {
         house.arrive(7, 1, b"neighbour");
         house.turn(60);
         neighbour.serve(0);
@@ -257,7 +269,7 @@ pub fn run(steps: &[Step]) {
             house.dispatcher.detach(who, why, house.now);
         }
     }
-    assert!(served >= 19, "{served} of 20");
+    assert!(served >= ROUNDS - 1, "{served} of {ROUNDS}");
     for id in [hostile.id, neighbour.id] {
         house.dispatcher.detach(id, DetachReason::Left, house.now);
     }

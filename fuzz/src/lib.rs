@@ -1,8 +1,10 @@
-//! What must hold for any packet, whoever made it: shared by the fuzz targets.
+//! What must hold whoever made the input: shared by the fuzz targets.
 #![forbid(unsafe_code)]
 
 /// An application against the daemon.
 pub mod hostile_app;
+/// A recording to be damaged.
+pub mod recording;
 
 use wire::{Flow, Outcome};
 
@@ -32,4 +34,10 @@ pub fn flow(frame: &[u8]) -> Option<Flow> {
             None
         }
     }
+}
+
+/// Short, on one line, and safe to print on a terminal, whatever was in the input.
+pub fn is_one_sentence(sentence: &str) {
+    assert!(!sentence.is_empty() && sentence.len() < 2000, "{sentence}");
+    assert!(!sentence.contains(char::is_control), "{sentence:?}");
 }

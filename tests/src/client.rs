@@ -2,7 +2,12 @@
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+use testbed::Testbed;
 
 /// Connected sockets, each a flow, with the number of the next request and of the next reply.
 #[derive(Debug)]
@@ -123,6 +128,72 @@ impl Flows {
             (0, 0, *sent),
             "reordered, corrupt, received"
         );
+    }
+}
+
+/// A few flows from the client's end of `bed` to the server's `port`; every request must be
+/// answered, once and in order. How many were.
+///
+/// # Panics
+/// One was not.
+pub fn answered(bed: &Testbed, port: u16) -> u64 {
+    let server = SocketAddr::from((bed.server().ipv4(), port));
+    let flows = bed.client().enter(|| {
+        let mut flows = Flows::new(10, "0.0.0.0:0".parse().expect("an address"), server);
+        flows.run(10, 1);
+        flows
+    });
+    let flows = flows.expect("the client's namespace is there");
+    flows.assert_perfect();
+    flows.received
+}
+
+/// A kernel socket of the server's end on `port` that answers until it drops.
+///
+/// # Panics
+/// The port is taken.
+pub fn serve_with_the_kernel(bed: &Testbed, port: u16) -> KernelEcho {
+    let address = SocketAddr::from((bed.server().ipv4(), port));
+    let socket = bed.server().enter(|| UdpSocket::bind(address).expect("the port is free"));
+    let socket = socket.expect("the server's namespace is there");
+    socket.set_read_timeout(Some(Duration::from_millis(20))).expect("no zero");
+    let stop = Arc::new(AtomicBool::new(false));
+    let stops = Arc::clone(&stop);
+    let thread = std::thread::spawn(move || {
+        let (mut bytes, mut count) = ([0; 256], 0);
+        while !stops.load(Ordering::Relaxed) {
+            if let Ok((len, from)) = socket.recv_from(&mut bytes) {
+                count += 1;
+                let _ = socket.send_to(&bytes[..len], from);
+            }
+        }
+        count
+    });
+    KernelEcho { stop, thread: Some(thread) }
+}
+
+/// What [`serve_with_the_kernel`] gives.
+#[derive(Debug)]
+pub struct KernelEcho {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<u64>>,
+}
+
+impl KernelEcho {
+    /// Ends it; how many requests it got.
+    ///
+    /// # Panics
+    /// It has panicked.
+    pub fn end(mut self) -> u64 {
+        self.stop.store(true, Ordering::Relaxed);
+        let thread = self.thread.take().expect("it is ended once");
+        thread.join().expect("it does not panic")
+    }
+}
+
+impl Drop for KernelEcho {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
     }
 }
 

@@ -1,8 +1,22 @@
-//! What the whole-system tests share: a daemon under test and a client that checks every reply.
+//! What the whole-system tests share: a daemon under test, applications honest and not, and a
+//! client that checks every reply.
 #![forbid(unsafe_code)]
 
+mod application;
 mod client;
 mod daemon;
+mod heard;
+mod liar;
+mod operator;
+mod process;
+mod sniffer;
+mod traffic;
 
-pub use client::Flows;
-pub use daemon::{Daemon, binary, run};
+pub use application::{Application, Ended};
+pub use client::{Flows, answered, serve_with_the_kernel};
+pub use daemon::Daemon;
+pub use liar::{Liar, babble, request, stranger};
+pub use operator::Operator;
+pub use process::{PATIENCE, binary, run, wait_for};
+pub use sniffer::{Sniffer, write_capture};
+pub use traffic::Traffic;

@@ -34,23 +34,6 @@ fn under_load(bed: &Testbed, change: impl FnOnce() + Send) {
     flows.expect("the client's namespace is there").assert_perfect();
 }
 
-fn owners(daemon: &Daemon) -> Vec<Option<u16>> {
-    let ReplyBody::Table { table } = daemon.ask(Command::SteerExport) else {
-        panic!("the table is not exported")
-    };
-    let mut lines = table.lines();
-    let groups = lines.next().and_then(|line| line.strip_prefix("groups ")).expect("a header");
-    let mut owners = vec![None; groups.parse().expect("a number")];
-    for line in lines {
-        let (range, worker) = line.split_once(' ').expect("a run");
-        let (first, last) = range.split_once('-').expect("a range");
-        let (first, last): (usize, usize) =
-            (first.parse().expect("a number"), last.parse().expect("a number"));
-        owners[first..=last].fill(Some(worker.parse().expect("a number")));
-    }
-    owners
-}
-
 fn moved(before: &[Option<u16>], after: &[Option<u16>]) -> f64 {
     let owned = before.iter().zip(after).filter(|(before, _)| before.is_some());
     let all = owned.clone().count();
@@ -92,12 +75,12 @@ fn one_worker_more_moves_four_fifths_under_modulo_and_one_fifth_under_sticky() {
         let daemon = start(&bed, &more);
         under_load(&bed, || ());
         daemon.wait_until("rest", |steer| steer.owned.len() == 4);
-        let before = owners(&daemon);
+        let before = daemon.owners();
         daemon.must(Command::Workers { count: 5 });
         daemon.wait_until("five workers with groups", |steer| {
             steer.owned.len() == 5 && steer.owned.iter().all(|(_, groups)| *groups > 0)
         });
-        let share = moved(&before, &owners(&daemon));
+        let share = moved(&before, &daemon.owners());
         assert!((least..most).contains(&share), "{policy}: {share}");
     }
 }
@@ -132,12 +115,12 @@ fn a_table_is_exported_edited_loaded_and_pinned() {
         daemon.must(Command::SteerPin { target: Target::Group(5), worker: 0 });
         daemon.wait_until("the pin", |steer| steer.owned.contains(&(0, 1)));
     });
-    assert_eq!(owners(&daemon)[5], Some(0));
+    assert_eq!(daemon.owners()[5], Some(0));
     daemon.must(Command::SteerSet { policy: "modulo".to_owned() });
     daemon.wait_until("modulo", |steer| {
         steer.policy == "modulo" && steer.owned.iter().all(|o| o.1 > 1)
     });
-    assert_eq!(owners(&daemon)[5], Some(0), "a pin beats the policy");
+    assert_eq!(daemon.owners()[5], Some(0), "a pin beats the policy");
     for (table, sentence) in [
         ("groups 64\n", "power of two"),
         ("groups 256\n", "groups = 256"),

@@ -1,0 +1,59 @@
+//! Programs of this workspace: where they are, how they end, and how to wait for what they do.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+/// Long enough for any machine; a test that waits for this has failed.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A program of this workspace, built beside the tests.
+///
+/// # Panics
+/// It is not there: `cargo build --workspace --bins` makes it, as `cargo xtask ci` does.
+pub fn binary(name: &str) -> PathBuf {
+    let test = std::env::current_exe().expect("a test has a path");
+    let folder = test.parent().and_then(|deps| deps.parent()).expect("target/PROFILE/deps/TEST");
+    let path = folder.join(name);
+    assert!(path.exists(), "{} is missing: run cargo build --workspace --bins", path.display());
+    path
+}
+
+/// Waits until `look` has found what it is after; `Err` is what it sees instead.
+///
+/// # Panics
+/// It does not find it.
+pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Result<T, String>) -> T {
+    let began = Instant::now();
+    loop {
+        match look() {
+            Ok(found) => return found,
+            Err(instead) => {
+                assert!(began.elapsed() < PATIENCE, "{what} does not come true: {instead}");
+            }
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+pub(crate) fn wait_for_end(who: &str, child: &mut Child) -> ExitStatus {
+    wait_for(&format!("the end of {who}"), || {
+        child.try_wait().expect("it is our child").ok_or_else(|| "it runs".to_owned())
+    })
+}
+
+pub(crate) fn signal_to(child: &Child, signal: rustix::process::Signal) {
+    let pid = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw);
+    let pid = pid.expect("a child has a process id");
+    rustix::process::kill_process(pid, signal).expect("it is our child");
+}
+
+/// Runs a program of this workspace to its end.
+///
+/// # Panics
+/// It cannot be started.
+pub fn run(command: &mut Command) -> (ExitStatus, String, String) {
+    let output = command.output().expect("the program is there");
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    (output.status, text(output.stdout), text(output.stderr))
+}

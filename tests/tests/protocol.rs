@@ -1,0 +1,95 @@
+//! `docs/admin-protocol.md` against a real daemon: what it shows is what happens.
+
+use std::path::Path;
+
+use admin::{ReplyBody, Sample};
+use serde_json::Value;
+use testbed::{Testbed, TestbedConfig};
+use whole::{Application, Daemon};
+
+fn bed() -> Testbed {
+    Testbed::new(TestbedConfig::default()).expect("this test needs root and the ip command")
+}
+
+fn project() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests is in the project")
+}
+
+fn sample(body: ReplyBody) -> Sample {
+    match body {
+        ReplyBody::Sample(sample) => sample,
+        other => panic!("{other:?} is no sample"),
+    }
+}
+
+/// The request lines of the document.
+fn documented() -> Vec<String> {
+    let text =
+        std::fs::read_to_string(project().join("docs/admin-protocol.md")).expect("it is there");
+    let lines =
+        text.lines().filter(|line| line.starts_with("{\"v\":1,") && line.contains("\"command\":"));
+    lines.map(str::to_owned).collect()
+}
+
+/// Examples that are answered with `error`, and the words by which the document says so.
+const REFUSED: [(&str, &str); 1] = [(
+    r#"{"v":1,"app":"web","command":"workers","count":2}"#,
+    "An application has the workers that it has attached with",
+)];
+
+#[test]
+fn every_question_that_the_protocols_document_shows_is_answered_by_a_daemon_as_it_says() {
+    let bed = bed();
+    let mut daemon = Daemon::with_small_tables(bed.server(), "sticky");
+    let words = "udp-echo --listen udp:10.77.0.2:9 --name web --workers 2";
+    let web = Application::start(&daemon, words);
+    let text =
+        std::fs::read_to_string(project().join("docs/admin-protocol.md")).expect("it is there");
+    let lines = documented();
+    assert!(lines.len() > 25, "{}", lines.len());
+    let stop = lines.iter().position(|line| line.contains("\"stop\"")).expect("it has an example");
+    let mut lines = lines;
+    let stop = lines.remove(stop);
+    for line in &lines {
+        let command = serde_json::from_str::<Value>(line).expect(line)["command"].clone();
+        // Some questions are answered by "try again" while groups move.
+        daemon.wait_until("rest", |_| true);
+        let mut operator = daemon.connect();
+        operator.send(line);
+        match command.as_str().expect("a name") {
+            "watch" => {
+                // It goes on by itself.
+                sample(operator.answer());
+                if !line.contains("1000000") {
+                    sample(operator.answer());
+                }
+            }
+            "record" => {
+                let first = operator.text();
+                assert!(first.starts_with("{\"calisto_recording\":1,"), "{line}: {first}");
+            }
+            _ => {
+                let body = operator.answer();
+                let refused = REFUSED.iter().find(|(refused, _)| refused == line);
+                match (&body, refused) {
+                    (ReplyBody::Error { .. }, Some((_, sentence))) => {
+                        assert!(text.contains(sentence), "the document does not say: {sentence}");
+                    }
+                    (ReplyBody::Error { message }, None) => panic!("{line}: {message}"),
+                    (_, Some(_)) => panic!("{line} is not refused: {body:?}"),
+                    (_, None) => {}
+                }
+            }
+        }
+        if line.contains("steer_load") && !line.contains("web") {
+            // The plan that follows is about a table with a group that is nobody's.
+            let table = r#"{"v":1,"command":"steer_load","table":"groups 128\n0-126 0\n"}"#;
+            assert_eq!(daemon.line(table), ReplyBody::Done);
+            daemon.wait_until("the loaded table", |steer| steer.owned.contains(&(0, 127)));
+        }
+    }
+    assert_eq!(daemon.wait_until_gone("web").name, "operator", "the last example is `detach`");
+    drop(web);
+    assert_eq!(daemon.line(&stop), ReplyBody::Done);
+    assert!(daemon.wait().success());
+}
