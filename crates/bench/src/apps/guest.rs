@@ -53,8 +53,10 @@ impl Kind {
 /// The hidden options that make this program one of them.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(super) struct GuestArgs {
+    /// Which application this program is to be.
     #[arg(long = "guest", hide = true, requires_all = ["socket", "listen", "client"])]
     pub(super) kind: Option<Kind>,
+    /// Where the daemon lets applications attach.
     #[arg(id = "socket", long = "guest-socket", hide = true)]
     pub(super) socket: Option<PathBuf>,
     /// Where it listens.
