@@ -174,10 +174,18 @@ impl Door {
         self.clients.iter().filter(|client| client.app.is_none()).count()
     }
 
-    fn has_too_many_strangers(&self, uid: u32) -> bool {
-        let strangers = self.clients.iter().filter(|client| client.app.is_none());
-        let same = strangers.filter(|client| client.peer.credentials().uid == uid);
-        same.count() >= STRANGERS_OF_USER_MAX
+    /// When a user has too many strangers here, the one that has said nothing for the longest goes.
+    fn make_room_for(&mut self, uid: u32) {
+        let is_same =
+            |client: &Client| client.app.is_none() && client.peer.credentials().uid == uid;
+        let same = self.clients.iter().enumerate().filter(|(_, client)| is_same(client));
+        if same.clone().count() < STRANGERS_OF_USER_MAX {
+            return;
+        }
+        if let Some((at, _)) = same.min_by_key(|(_, client)| client.since) {
+            let client = self.clients.swap_remove(at);
+            refuse(&client.peer, "too many connections of this user have not said what they want");
+        }
     }
 
     fn accept(&mut self) {
@@ -188,10 +196,8 @@ impl Door {
                 return;
             }
             match self.listener.accept() {
-                Ok(Some(peer)) if self.has_too_many_strangers(peer.credentials().uid) => {
-                    refuse(&peer, "too many connections of this user have not said what they want");
-                }
                 Ok(Some(peer)) => {
+                    self.make_room_for(peer.credentials().uid);
                     self.clients.push(Client { peer, since: Instant::now(), app: None });
                 }
                 Ok(None) => return,
