@@ -1,4 +1,4 @@
-//! Pure decisions: samples in, plans out; which worker owns which flow group.
+//! Pure decisions: samples in, plans out; which worker owns which flow group, and which core.
 //!
 //! A policy asks, the shell acts. Nothing here reads a clock, draws unseeded randomness or
 //! performs a move, so the daemon, the simulator and a unit test get the same answers.
@@ -6,6 +6,8 @@
 
 /// The whole control loop: samples to plan.
 pub mod control;
+/// Which application gets which core, and when it gives it back.
+pub mod cores;
 mod number;
 /// Exact-match exceptions to the groups: pinned flows.
 pub mod overrides;
@@ -25,11 +27,13 @@ pub mod steer;
 pub mod table;
 /// The owner table as text.
 pub mod table_text;
+mod unknown;
 
 pub use control::{Control, ControlConfig, LeaseState, Place, Placement};
 pub use overrides::Overrides;
 pub use plan::{Move, Plan};
 pub use refused::{PINS_MAX, Refused, check_owners};
 pub use sample::{CoreSample, GroupLoad, LoadSample, WorkerSample};
-pub use steer::{Steer, SteerConfig, UnknownPolicy, Workers};
+pub use steer::{Steer, SteerConfig, Workers};
 pub use table::{Entry, GroupCountError, OwnerTable};
+pub use unknown::UnknownPolicy;

@@ -19,6 +19,7 @@
 //! A tick that can change nothing (nothing wanted, nothing measured anew) is only counted; all
 //! others are written one by one, and workers whose figures did not change are left out of them.
 
+mod buffers;
 mod event;
 mod line;
 mod recorder;
@@ -28,13 +29,16 @@ mod runs;
 mod snapshot;
 mod write;
 
+pub(crate) use buffers::Buffers;
 pub use event::Event;
 pub(crate) use event::What;
 pub use recorder::Recorder;
+pub(crate) use replay::next_line;
 pub use replay::replay;
 pub use report::{Difference, Ending, ReplayError, ReplayReport};
 pub use snapshot::{Snapshot, Unrecordable};
 pub use write::Writer;
+pub(crate) use write::line;
 
 /// The version of the form that this crate writes and reads.
 pub const VERSION: u32 = 1;

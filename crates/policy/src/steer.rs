@@ -13,7 +13,6 @@ mod prefilled;
 mod saved;
 mod shared;
 mod sticky;
-mod unknown;
 mod workers;
 
 use base::{FlowGroup, Nanos, WorkerId};
@@ -22,11 +21,11 @@ use serde::{Deserialize, Serialize};
 use crate::plan::Move;
 use crate::sample::LoadSample;
 use crate::table::OwnerTable;
+use crate::unknown::UnknownPolicy;
 
 pub use least_movement::{Census, LeastMovement};
 use saved::Saved;
 pub use saved::SavedSteer;
-pub use unknown::UnknownPolicy;
 pub use workers::Workers;
 
 /// Decides which worker owns each flow group. Asks for changes; never performs them.
@@ -173,7 +172,7 @@ pub fn by_name(name: &str, config: SteerConfig) -> Result<Box<dyn Steer>, Unknow
         "balanced" => Box::new(balanced::Balanced::default()),
         "least_loaded" => Box::new(least_loaded::LeastLoaded::new(config.seed)),
         "shared" => Box::new(shared::Shared),
-        unknown => return Err(UnknownPolicy(unknown.to_owned())),
+        unknown => return Err(UnknownPolicy::new("steering", unknown, &NAMES)),
     })
 }
 

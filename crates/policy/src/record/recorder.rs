@@ -1,9 +1,8 @@
 //! Buffers of events between the data loop and the thread that writes them.
 
-use std::collections::VecDeque;
-
 use base::Nanos;
 
+use super::buffers::Buffers;
 use super::event::{Event, What};
 use super::snapshot::Snapshot;
 
@@ -13,12 +12,7 @@ use super::snapshot::Snapshot;
 /// thread, which sends empty buffers back for [`Recorder::give_back`].
 #[derive(Debug)]
 pub struct Recorder {
-    current: Vec<Event>,
-    full: VecDeque<Vec<Event>>,
-    empty: Vec<Vec<Event>>,
-    /// Events that found no room. From the first one on nothing is kept: a replay could not pass
-    /// the hole.
-    lost: u64,
+    buffers: Buffers<Event>,
     room: Snapshot,
 }
 
@@ -27,48 +21,35 @@ impl Recorder {
     /// virtual ones included. A busy loop of four workers fills some 100,000 events a second, and
     /// every load sample adds up to 4096. Make it outside the data loop: here memory is touched.
     pub fn new(groups: usize, buffers: usize, events: usize) -> Self {
-        let buffers = buffers.max(2);
-        let mut empty: Vec<Vec<Event>> = (0..buffers).map(|_| touched(events.max(1))).collect();
-        Self {
-            current: empty.pop().unwrap_or_default(),
-            full: VecDeque::with_capacity(buffers),
-            empty,
-            lost: 0,
-            room: Snapshot::with_room(groups),
-        }
+        let buffers = Buffers::new(buffers, events, &Event(What::EpochFinished));
+        Self { buffers, room: Snapshot::with_room(groups) }
     }
 
     /// A buffer that is full, the oldest first.
     pub fn take_full(&mut self) -> Option<Vec<Event>> {
-        self.full.pop_front()
+        self.buffers.take_full()
     }
 
     /// A buffer that was taken, to be filled again.
-    pub fn give_back(&mut self, mut buffer: Vec<Event>) {
-        buffer.clear();
-        // A stranger's buffer without room would be full at once, for ever.
-        if buffer.capacity() > 0 && self.empty.len() < self.empty.capacity() {
-            self.empty.push(buffer);
-        }
+    pub fn give_back(&mut self, buffer: Vec<Event>) {
+        self.buffers.give_back(buffer);
     }
 
     /// Makes a buffer that is not full yet ready to be taken, so that what is seen outside is no
     /// older than the last call. Nothing happens when there is no event or no other buffer.
     pub fn flush(&mut self) {
-        if !self.current.is_empty() {
-            self.rotate();
-        }
+        self.buffers.flush();
     }
 
     /// Events that found no room since the recording began. When there are any, the recording is
     /// at its end: take what is there and stop.
     pub fn lost(&self) -> u64 {
-        self.lost
+        self.buffers.lost()
     }
 
     /// The buffers that are left when the recording has ended, oldest first.
     pub fn into_rest(self) -> impl Iterator<Item = Vec<Event>> {
-        self.full.into_iter().chain((!self.current.is_empty()).then_some(self.current))
+        self.buffers.into_rest()
     }
 
     pub(crate) fn take_room(&mut self) -> Snapshot {
@@ -76,18 +57,15 @@ impl Recorder {
     }
 
     pub(crate) fn push(&mut self, what: What) {
-        let hole = self.lost > 0 || matches!(what, What::Unknown);
-        if hole || (self.current.len() == self.current.capacity() && !self.rotate()) {
-            self.lost += 1;
-            return;
+        if matches!(what, What::Unknown) {
+            return self.buffers.lose();
         }
-        self.current.push(Event(what));
+        self.buffers.push(Event(what));
     }
 
     /// A tick that could change nothing and did not: counted with those right before it.
     pub(crate) fn push_idle(&mut self, now: Nanos) {
-        if self.lost == 0
-            && let Some(Event(What::Idle { ticks, last })) = self.current.last_mut()
+        if let Some(Event(What::Idle { ticks, last })) = self.buffers.last_mut()
             && *ticks < u32::MAX
         {
             (*ticks, *last) = (*ticks + 1, now);
@@ -95,19 +73,6 @@ impl Recorder {
         }
         self.push(What::Idle { ticks: 1, last: now });
     }
-
-    fn rotate(&mut self) -> bool {
-        let Some(empty) = self.empty.pop() else { return false };
-        self.full.push_back(std::mem::replace(&mut self.current, empty));
-        true
-    }
-}
-
-/// A buffer whose pages are there: the data loop is to meet no page fault.
-fn touched(events: usize) -> Vec<Event> {
-    let mut buffer = vec![Event(What::EpochFinished); events];
-    buffer.clear();
-    buffer
 }
 
 #[cfg(test)]

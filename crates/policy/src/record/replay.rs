@@ -63,7 +63,7 @@ pub fn replay(mut lines: impl BufRead) -> Result<ReplayReport, ReplayError> {
 }
 
 /// False at the end, and at a last line without an end of its own: it was cut off.
-fn next_line(lines: &mut impl BufRead, line: &mut Vec<u8>) -> Result<bool, String> {
+pub(crate) fn next_line(lines: &mut impl BufRead, line: &mut Vec<u8>) -> Result<bool, String> {
     line.clear();
     let mut bounded = lines.take(LINE_BYTES_MAX as u64);
     bounded.read_until(b'\n', line).map_err(|error| format!("it cannot be read: {error}"))?;

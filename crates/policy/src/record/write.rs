@@ -55,7 +55,8 @@ impl<W: Write> Writer<W> {
     }
 }
 
-fn line(to: &mut impl Write, what: &impl serde::Serialize) -> io::Result<()> {
+/// Writes one line.
+pub(crate) fn line(to: &mut impl Write, what: &impl serde::Serialize) -> io::Result<()> {
     serde_json::to_writer(&mut *to, what)?;
     to.write_all(b"\n")
 }

@@ -2,16 +2,27 @@
 
 use std::fmt;
 
-use super::NAMES;
-
 /// No policy has that name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownPolicy(pub(super) String);
+pub struct UnknownPolicy {
+    /// What the policies decide.
+    kind: &'static str,
+    given: String,
+    names: &'static [(&'static str, &'static str)],
+}
 
 impl UnknownPolicy {
+    pub(crate) fn new(
+        kind: &'static str,
+        given: &str,
+        names: &'static [(&'static str, &'static str)],
+    ) -> Self {
+        Self { kind, given: given.to_owned(), names }
+    }
+
     /// The policy that was probably meant.
     pub fn suggestion(&self) -> Option<&'static str> {
-        let near = NAMES.iter().map(|&(name, _)| (edits(&self.0, name), name));
+        let near = self.names.iter().map(|&(name, _)| (edits(&self.given, name), name));
         // Up to a third of the letters wrong is a slip; more is another word.
         near.filter(|&(edits, name)| edits * 3 <= name.len()).min().map(|(_, name)| name)
     }
@@ -19,11 +30,12 @@ impl UnknownPolicy {
 
 impl fmt::Display for UnknownPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no steering policy is called \"{}\"; ", self.0)?;
+        let Self { kind, given, names } = self;
+        write!(f, "no {kind} policy is called \"{given}\"; ")?;
         if let Some(name) = self.suggestion() {
             write!(f, "did you mean \"{name}\"? ")?;
         }
-        let names: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
+        let names: Vec<&str> = names.iter().map(|(name, _)| *name).collect();
         write!(f, "there are {}", names.join(", "))
     }
 }
