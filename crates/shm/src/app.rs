@@ -5,6 +5,11 @@
 //! sides do not trust each other alike: the application believes the daemon, the daemon believes
 //! nothing that it reads here. It keeps every index, length and owner to itself and checks what
 //! the application says against them; what cannot be is a [`crate::Lie`].
+//!
+//! [`AppServer`]: crate::app::AppServer
+//! [`AppLane`]: crate::app::AppLane
+//! [`AppMemory`]: crate::app::AppMemory
+//! [`AppEnd`]: crate::app::AppEnd
 
 mod end;
 mod layout;

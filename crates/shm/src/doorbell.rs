@@ -9,6 +9,7 @@ use crate::sync::{AtomicU32, Ordering, OwnLine, fence};
 
 /// Whether the consumer of some queues sleeps.
 #[derive(Debug, Default)]
+#[repr(transparent)]
 pub struct Doorbell {
     sleeping: OwnLine<AtomicU32>,
 }
@@ -27,6 +28,12 @@ impl Doorbell {
     /// The consumer is awake.
     pub fn disarm(&self) {
         disarm(&self.sleeping.0);
+    }
+
+    /// The word itself, not zero while the consumer sleeps: for a futex.
+    #[cfg(not(loom))]
+    pub fn word(&self) -> &AtomicU32 {
+        &self.sleeping.0
     }
 
     /// Work was published: whether the caller must wake the consumer. True once per sleep.

@@ -34,11 +34,13 @@ impl Ticket {
     }
 
     /// The ticket as a number, for a message.
+    #[cfg(not(loom))]
     pub(crate) const fn to_bits(self) -> u64 {
         (self.slot as u64) << 32 | self.turn as u64
     }
 
     /// The ticket that [`Ticket::to_bits`] gave; any other number is a ticket that nobody has.
+    #[cfg(not(loom))]
     pub(crate) const fn from_bits(bits: u64) -> Self {
         Self { slot: (bits >> 32) as u16, turn: bits as u32 }
     }

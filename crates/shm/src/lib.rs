@@ -1,8 +1,11 @@
-//! Memory that several threads or processes share: regions, frames, rings, hand-over, doorbells.
+//! Memory that several threads or processes share: regions, frames, rings, hand-over, doorbells,
+//! ready sets.
 //!
 //! One of the crates that may use `unsafe`. What it exports is safe: a [`Frame`] or a ring end is
 //! a token that only its holder can use, so the crates above stay free of `unsafe`.
 
+/// The order in which claimed queues are served.
+pub mod agenda;
 /// Memory shared with one application.
 #[cfg(not(loom))]
 pub mod app;
@@ -16,6 +19,10 @@ pub mod frame;
 pub mod handover;
 /// The frames of one region, lent out and taken back.
 pub mod pool;
+/// Queues that several consumers share.
+pub mod ready_queues;
+/// Which of many queues have something.
+pub mod ready_set;
 /// A sealed memfd, mapped, with the header that makes its layout negotiable.
 pub mod region;
 #[cfg(not(loom))]
@@ -25,12 +32,18 @@ mod slot_ring;
 /// Single-producer single-consumer ring.
 pub mod spsc;
 mod sync;
+/// Waiting: look, pause, sleep.
+pub mod wait;
 
+pub use agenda::Agenda;
 pub use doorbell::Doorbell;
 pub use flow_state::{FlowState, StateMiss};
 pub use frame::{Batch, Frame};
 pub use handover::{Handovers, Moving, Ticket};
 pub use pool::{FramePool, PoolConfig};
+pub use ready_queues::{Claim, ReadyQueues};
+pub use ready_set::{Ready, ReadySet};
 pub use region::{MapError, Region, RegionError};
 pub use slot_ring::Lie;
 pub use spsc::{Consumer, Producer, ring};
+pub use wait::{Wait, Waited};

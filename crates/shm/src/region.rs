@@ -46,6 +46,8 @@ pub enum RegionKind {
     FlowState = 2,
     /// The rings and buffers of one application ([`crate::app`]).
     App = 3,
+    /// The bits and gates of a ready set ([`crate::ready_set`]).
+    ReadySet = 4,
 }
 
 /// Bytes of a region that another process made, at most: beyond it the sizes are nonsense.

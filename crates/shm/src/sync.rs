@@ -38,5 +38,5 @@ impl<T> UnsafeCell<T> {
 
 /// A value on cache lines of its own: two, because the adjacent-line prefetcher pulls pairs.
 #[derive(Debug, Default)]
-#[repr(align(128))]
+#[repr(C, align(128))]
 pub(crate) struct OwnLine<T>(pub(crate) T);

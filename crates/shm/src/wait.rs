@@ -1,0 +1,121 @@
+//! How a consumer waits: look directly, pause for as long as experience says it pays, then sleep.
+//!
+//! A spin costs CPU and a sleep costs the wake-up: tens of microseconds on a halted CPU. Which one is
+//! cheaper hangs on when the next item comes, and the best guess at that is when the last ones came:
+//! [`SpinBudget`] learns it, [`Ladder`] turns it into the next step, [`CpuWait`] is the best way to
+//! pause that this CPU has. [`Wait`] puts them together over any means of sleeping (futex, eventfd,
+//! epoll over sockets and eventfds): that is the caller's, since it knows what else it waits for.
+//!
+//! [`SpinBudget`]: crate::wait::SpinBudget
+//! [`Ladder`]: crate::wait::Ladder
+//! [`CpuWait`]: crate::wait::CpuWait
+//! [`Wait`]: crate::Wait
+
+mod budget;
+mod cpu;
+mod ladder;
+
+use base::Nanos;
+
+use crate::doorbell::Doorbell;
+use crate::sync::AtomicU64;
+
+pub use budget::{SpinBudget, WaitConfig};
+pub use cpu::CpuWait;
+pub use ladder::{Ladder, Step};
+
+/// One consumer's way of waiting, with what it has learned.
+#[derive(Clone, Debug)]
+pub struct Wait {
+    ladder: Ladder,
+    cpu: CpuWait,
+}
+
+/// How a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waited {
+    /// Something is ready.
+    Ready,
+    /// The deadline has passed.
+    TimedOut,
+}
+
+/// What a wait asks of its caller, who alone may look at clocks and make system calls.
+pub trait Surroundings {
+    /// Whether there is anything to do: a ready set that is not quiet, a ring that is not empty.
+    fn is_ready(&mut self) -> bool;
+
+    /// The time.
+    fn now(&mut self) -> Nanos;
+
+    /// Whether somebody on this very CPU owes us something that it can only do when we yield.
+    fn is_owed(&mut self) -> bool {
+        false
+    }
+
+    /// Lets others on this CPU run: sched_yield(2).
+    fn yield_cpu(&mut self);
+
+    /// Sleeps until the bell was rung or anything else comes that is waited for, for at most so long
+    /// ([`Nanos::FAR_FUTURE`]: without an end).
+    /// The bell is armed and nothing was ready after that. Returning early does no harm.
+    fn sleep(&mut self, bell: &Doorbell, most: Nanos);
+}
+
+impl Wait {
+    /// With what this CPU has to offer, found out now.
+    pub fn new(config: WaitConfig) -> Self {
+        Self { ladder: Ladder::new(config), cpu: CpuWait::probe() }
+    }
+
+    /// Waits until something is ready, at most until `deadline` ([`Nanos::FAR_FUTURE`]: for ever).
+    /// `bell` is the consumer's own, and `word` one that changes when something becomes ready
+    /// ([`crate::ReadySet::summary`]).
+    pub fn until_ready(
+        &mut self,
+        bell: &Doorbell,
+        word: &AtomicU64,
+        deadline: Nanos,
+        surroundings: &mut impl Surroundings,
+    ) -> Waited {
+        loop {
+            if surroundings.is_ready() {
+                self.ladder.found(surroundings.now());
+                return Waited::Ready;
+            }
+            let now = surroundings.now();
+            if now >= deadline {
+                return Waited::TimedOut;
+            }
+            match self.ladder.nothing(now, surroundings.is_owed()) {
+                Step::Pause => self.cpu.pause(word),
+                Step::Yield => surroundings.yield_cpu(),
+                Step::Sleep => {
+                    bell.arm();
+                    if !surroundings.is_ready() {
+                        let most = match deadline {
+                            Nanos::FAR_FUTURE => deadline,
+                            deadline => deadline.since(now),
+                        };
+                        surroundings.sleep(bell, most);
+                    }
+                    bell.disarm();
+                }
+            }
+        }
+    }
+
+    /// How it pauses.
+    pub fn cpu(&self) -> CpuWait {
+        self.cpu
+    }
+
+    /// The steps and what they have learned.
+    pub fn ladder(&mut self) -> &mut Ladder {
+        &mut self.ladder
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests;
