@@ -62,7 +62,7 @@ const HELD_FREE: usize = 8;
 /// Fewer packets than this since the last look at the groups' load, and the next look waits ...
 const FEW_PACKETS: u32 = 256;
 /// ... for so many intervals more.
-const QUIET_INTERVALS: u64 = 15;
+const QUIET_INTERVALS: u64 = 63;
 
 /// Finds the id of a packet's flow in its bytes; `None`: it has none.
 pub type FlowId = fn(&Frame) -> Option<u64>;
