@@ -43,6 +43,7 @@ pub(crate) const CRATES: &[CrateRule] = &[
     row("policy", &["base"], Pure, Forbidden),
     row("admin", &["base"], Pure, Forbidden),
     row("config", &["base"], Pure, Forbidden),
+    row("tcp", &["base", "wire"], Pure, Forbidden),
     row("shm", &["base"], Worldly, Home),
     row("sys", &["base"], Worldly, Home),
     row("attach", &["base", "sys"], Worldly, Forbidden),

@@ -1,0 +1,260 @@
+//! What an acknowledgement does to the sender (RFC 9293 section 3.10.7.4, RFC 5681, RFC 6675).
+
+use base::Nanos;
+use wire::tcp;
+
+use crate::Seq;
+use crate::cold::Cold;
+use crate::congestion::Report;
+use crate::emit;
+use crate::flow::{Flags, Flow};
+use crate::options::Parsed;
+use crate::reassembly::Blocks;
+use crate::recovery::Phase;
+use crate::scoreboard::{DUPLICATES, Delivery};
+use crate::shared::Shared;
+
+/// Whether an acknowledgement number can be believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It is new, or says again what the last one said.
+    Good,
+    /// Overtaken by a later one.
+    Old,
+    /// Of something never sent, or far too old (RFC 5961 section 5).
+    Impossible,
+}
+
+/// Judges `ack`.
+#[inline]
+pub(crate) fn judge(flow: &Flow, cold: &Cold, ack: Seq) -> Verdict {
+    if ack.is_after(flow.snd_nxt) {
+        return Verdict::Impossible;
+    }
+    if ack.is_before(flow.snd_una) {
+        let is_far = flow.snd_una.since(ack) > cold.snd_wnd_max.max(1);
+        return if is_far { Verdict::Impossible } else { Verdict::Old };
+    }
+    Verdict::Good
+}
+
+/// Takes the peer's window from a segment, unless it was overtaken. Whether the window changed.
+#[inline]
+pub(crate) fn update_window(
+    flow: &mut Flow,
+    cold: &mut Cold,
+    sequence: Seq,
+    ack: Seq,
+    window: u16,
+) -> bool {
+    let is_newer = flow.snd_wl1.is_before(sequence)
+        || (flow.snd_wl1 == sequence && !ack.is_before(flow.snd_wl2));
+    if !is_newer {
+        return false;
+    }
+    (flow.snd_wl1, flow.snd_wl2) = (sequence, ack);
+    let window = u32::from(window) << flow.snd_shift();
+    let has_changed = window != flow.snd_wnd;
+    flow.snd_wnd = window;
+    cold.snd_wnd_max = cold.snd_wnd_max.max(window);
+    has_changed
+}
+
+/// Takes what `ack` covers off the list, and the round trip from it.
+#[inline]
+pub(crate) fn settle(
+    flow: &mut Flow,
+    cold: &mut Cold,
+    shared: &mut Shared,
+    ack: Seq,
+    echo: Option<u32>,
+    now: Nanos,
+    delivery: &mut Delivery,
+) {
+    cold.probes = 0;
+    if !ack.is_after(flow.snd_una) {
+        return;
+    }
+    flow.snd_una = ack;
+    let shortest = cold.rtt.shortest();
+    cold.board.acknowledge(&mut shared.sent, &mut flow.sent, ack, now, shortest, delivery);
+    let by_stamp = |again_at: Nanos| {
+        let echo = echo.filter(|echo| *echo != 0)?;
+        let is_of_last_copy = echo.wrapping_sub(emit::stamp(flow, again_at)).cast_signed() >= 0;
+        let millis = emit::stamp(flow, now).wrapping_sub(echo);
+        let is_sane = is_of_last_copy && millis.cast_signed() >= 0;
+        is_sane.then(|| Nanos::from_millis(u64::from(millis)))
+    };
+    // Of what was sent again only a timestamp tells which copy is acknowledged (RFC 6298 section 3,
+    // RFC 7323 section 4).
+    let round_trip = match delivery.again_at {
+        None => delivery.round_trip,
+        Some(again_at) => by_stamp(again_at),
+    };
+    if let Some(round_trip) = round_trip {
+        cold.rtt.sample(round_trip, now);
+    }
+    (cold.rtt.backoff, cold.retries) = (0, 0);
+    cold.progress_at = now;
+    cold.rearm = true;
+    cold.timers.retransmit = Nanos::FAR_FUTURE;
+}
+
+/// Lets the window grow, if it was what held the sender back.
+#[inline]
+pub(crate) fn grow(flow: &mut Flow, cold: &mut Cold, acked: u32, now: Nanos) {
+    if acked == 0 || !flow.flags.has(Flags::WINDOW_LIMITED) {
+        return;
+    }
+    let round_trip = cold.rtt.smoothed().unwrap_or_default();
+    cold.congestion.acknowledged(&mut flow.window, &Report { now, acked, round_trip });
+}
+
+/// Those blocks of a SACK option that can be true; and whether the first reports a duplicate.
+fn believable(flow: &Flow, ack: Seq, options: &Parsed) -> (Blocks, bool) {
+    let mut blocks = Blocks::default();
+    let mut is_duplicate = false;
+    for (number, (start, end)) in options.sack().iter().enumerate() {
+        if !start.is_before(*end) || end.is_after(flow.snd_nxt) {
+            continue;
+        }
+        // RFC 2883 section 4: below the acknowledgement, or inside the next block.
+        let is_inside_next = options.sack().get(1).is_some_and(|(outer_start, outer_end)| {
+            !start.is_before(*outer_start) && !end.is_after(*outer_end)
+        });
+        if number == 0 && (!end.is_after(ack) || is_inside_next) {
+            is_duplicate = true;
+        } else if start.is_after(ack) {
+            blocks.push((*start, *end));
+        }
+    }
+    (blocks, is_duplicate)
+}
+
+/// What the slow path knows of the segment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Facts<'a> {
+    pub(crate) ack: Seq,
+    pub(crate) flags: u8,
+    pub(crate) options: &'a Parsed,
+    /// It carries nothing and takes no number.
+    pub(crate) is_empty: bool,
+    /// It has changed the peer's window.
+    pub(crate) has_new_window: bool,
+}
+
+/// Does everything that a believable acknowledgement entails.
+pub(crate) fn process(
+    flow: &mut Flow,
+    cold: &mut Cold,
+    shared: &mut Shared,
+    facts: &Facts<'_>,
+    now: Nanos,
+) {
+    let Facts { ack, flags, options, is_empty, has_new_window } = *facts;
+    let has_sack = flow.flags.has(Flags::SACK);
+    let mut delivery = Delivery::default();
+    let is_advance = ack.is_after(flow.snd_una);
+    let is_repeated = !is_advance && is_empty && !has_new_window && !flow.sent.is_empty();
+    let shortest = cold.rtt.shortest();
+    let ack = ack.later(flow.snd_una);
+    if has_sack {
+        let (blocks, is_duplicate) = believable(flow, ack, options);
+        delivery.duplicate = is_duplicate;
+        let blocks = blocks.as_slice();
+        cold.board.report(&mut shared.sent, &flow.sent, blocks, now, shortest, &mut delivery);
+        if is_duplicate {
+            cold.board.grow_patient();
+        }
+    }
+    let echo = options.timestamps.map(|stamps| stamps.echo);
+    settle(flow, cold, shared, ack, echo, now, &mut delivery);
+    if !has_sack {
+        if is_advance {
+            cold.board.discount_duplicates(&flow.sent, delivery.acked);
+        } else if is_repeated {
+            cold.board.count_duplicate(&flow.sent, &mut delivery);
+        }
+    }
+    let is_marked = flow.flags.has(Flags::ECN) && flags & tcp::ECE != 0;
+    cold.congestion.observe(delivery.delivered, is_marked, flow.snd_una, flow.snd_nxt);
+    if let Some(echo) = echo
+        && flow.flags.has(Flags::TIMESTAMPS)
+        && is_advance
+        && cold.recovery.undo(&mut flow.window, echo)
+    {
+        cold.board.clear_lost(&mut shared.sent, &flow.sent);
+        shared.counters.undone += 1;
+    }
+    if is_marked && cold.recovery.mark(&mut cold.congestion, &mut flow.window, flow.snd_nxt) {
+        flow.flags.set(Flags::CWR_OWED);
+        shared.counters.marks_heeded += 1;
+    }
+    answer_probe(flow, cold, &delivery, is_advance, is_repeated);
+    cold.recovery.advance(&mut flow.window, flow.snd_una, has_sack);
+    let newly_lost = detect(flow, cold, shared, has_sack, is_advance, now);
+    if cold.board.lost > 0 && !matches!(cold.recovery.phase, Phase::Recovery | Phase::Timeout) {
+        cold.recovery.lose(&mut cold.congestion, &mut flow.window, flow.snd_nxt);
+        shared.counters.recoveries += 1;
+    }
+    if cold.recovery.is_reducing() {
+        let in_flight = cold.board.in_flight(&flow.sent);
+        cold.recovery.reduce(&mut flow.window, in_flight, &delivery, newly_lost);
+    } else {
+        grow(flow, cold, delivery.acked, now);
+    }
+}
+
+/// Finds losses: by RACK, or without SACK by counting. Returns how many are new.
+pub(crate) fn detect(
+    flow: &mut Flow,
+    cold: &mut Cold,
+    shared: &mut Shared,
+    has_sack: bool,
+    is_advance: bool,
+    now: Nanos,
+) -> u32 {
+    let is_recovering = matches!(cold.recovery.phase, Phase::Recovery | Phase::Timeout);
+    cold.reorder_wait = None;
+    if !has_sack {
+        // RFC 6582 section 3.2: the third duplicate, and every partial acknowledgement after it.
+        let is_lost = match cold.recovery.phase {
+            Phase::Recovery => is_advance && flow.snd_una.is_before(cold.recovery.end),
+            Phase::Timeout => false,
+            Phase::Open | Phase::Marked => cold.board.sacked >= DUPLICATES,
+        };
+        let is_new = is_lost && cold.board.mark_first_lost(&mut shared.sent, &flow.sent);
+        return u32::from(is_new);
+    }
+    if cold.board.sacked == 0 && !is_recovering {
+        return 0;
+    }
+    let window =
+        cold.board.reordering_window(is_recovering, cold.rtt.shortest(), cold.rtt.smoothed());
+    let (newly_lost, wait) = cold.board.detect(&mut shared.sent, &flow.sent, window, now);
+    cold.reorder_wait = wait;
+    cold.rearm |= wait.is_some();
+    newly_lost
+}
+
+/// RFC 8985 section 7.4: what the answer to a tail loss probe says.
+fn answer_probe(
+    flow: &mut Flow,
+    cold: &mut Cold,
+    delivery: &Delivery,
+    is_advance: bool,
+    is_repeated: bool,
+) {
+    let Some(end) = cold.recovery.probe else { return };
+    if flow.snd_una.is_before(end) {
+        return;
+    }
+    let has_arrived_twice = delivery.duplicate || (!is_advance && is_repeated);
+    if !cold.recovery.probe_was_again || has_arrived_twice {
+        cold.recovery.probe = None;
+    } else if flow.snd_una.is_after(end) {
+        // Nothing came twice, so the probe has mended a loss, and the window has to fall for it.
+        cold.recovery.lose(&mut cold.congestion, &mut flow.window, flow.snd_una);
+        cold.recovery.probe = None;
+    }
+}

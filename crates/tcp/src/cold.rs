@@ -1,0 +1,143 @@
+//! The rest of a flow's state: what matters when something but the next expected segment happens.
+
+use base::Nanos;
+
+use crate::congestion::Congestion;
+use crate::reassembly::Reassembly;
+use crate::recovery::Recovery;
+use crate::rtt::Rtt;
+use crate::scoreboard::Scoreboard;
+use crate::{CloseReason, FlowOptions, ListenerId, Seq};
+
+/// What the retransmission timer is for at the moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Send again what is not acknowledged (RFC 6298).
+    #[default]
+    Retransmit,
+    /// Send something to learn whether the last segments were lost (RFC 8985 section 7).
+    TailProbe,
+    /// Give late segments up (RFC 8985 section 6.3).
+    Reorder,
+    /// Ask whether a closed window has opened (RFC 9293 section 3.8.6.1).
+    Persist,
+}
+
+/// When something has to happen; [`Nanos::FAR_FUTURE`]: never.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timers {
+    pub(crate) retransmit: Nanos,
+    pub(crate) purpose: Purpose,
+    /// An acknowledgement has waited long enough.
+    pub(crate) ack: Nanos,
+    /// Keep-alive, and the end of FIN-WAIT-2 and TIME-WAIT.
+    pub(crate) life: Nanos,
+}
+
+impl Timers {
+    /// The first of them.
+    #[inline]
+    pub(crate) fn first(&self) -> Nanos {
+        self.retransmit.min(self.ack).min(self.life)
+    }
+}
+
+/// A flow's cold state.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cold {
+    pub(crate) rtt: Rtt,
+    pub(crate) timers: Timers,
+    pub(crate) congestion: Congestion,
+    pub(crate) board: Scoreboard,
+    pub(crate) recovery: Recovery,
+    pub(crate) reassembly: Reassembly,
+    /// A range that came twice, to be told to the peer (RFC 2883).
+    pub(crate) duplicate: Option<(Seq, Seq)>,
+    /// The number of the peer's FIN, once it has come.
+    pub(crate) fin: Option<Seq>,
+    pub(crate) options: FlowOptions,
+    pub(crate) listener: Option<ListenerId>,
+    /// Our first number.
+    pub(crate) iss: Seq,
+    /// How long late segments may still take; none: RACK waits for none.
+    pub(crate) reorder_wait: Option<Nanos>,
+    /// When something last came from the peer.
+    pub(crate) heard_at: Nanos,
+    /// When the peer last took something, or data was sent while nothing was on its way.
+    pub(crate) progress_at: Nanos,
+    /// Before that no other challenge is sent.
+    pub(crate) challenge_at: Nanos,
+    /// The largest window the peer has announced.
+    pub(crate) snd_wnd_max: u32,
+    /// The largest payload that came.
+    pub(crate) rcv_mss: u16,
+    /// Segments that are acknowledged at once, so that a peer in slow start is not slowed down.
+    pub(crate) quick: u8,
+    /// Timeouts in a row without progress.
+    pub(crate) retries: u8,
+    /// Questions in a row without an answer.
+    pub(crate) probes: u8,
+    /// The retransmission timer starts anew.
+    pub(crate) rearm: bool,
+    /// The application knows of the flow, so that it has to hear of its end.
+    pub(crate) is_announced: bool,
+    /// Why it is to be reset, if it is.
+    pub(crate) reason: CloseReason,
+}
+
+const _: () = assert!(
+    size_of::<Cold>() + size_of::<crate::flow::Flow>() <= 512 - 32,
+    "an idle flow, its places in wheel and table included, costs at most 512 bytes"
+);
+
+impl Cold {
+    pub(crate) fn new(
+        options: FlowOptions,
+        listener: Option<ListenerId>,
+        iss: Seq,
+        now: Nanos,
+    ) -> Self {
+        Self {
+            rtt: Rtt::default(),
+            timers: Timers {
+                retransmit: Nanos::FAR_FUTURE,
+                purpose: Purpose::Retransmit,
+                ack: Nanos::FAR_FUTURE,
+                life: Nanos::FAR_FUTURE,
+            },
+            congestion: Congestion::new(options.congestion),
+            board: Scoreboard::new(iss),
+            recovery: Recovery::default(),
+            reassembly: Reassembly::EMPTY,
+            duplicate: None,
+            fin: None,
+            options,
+            listener,
+            iss,
+            reorder_wait: None,
+            heard_at: now,
+            progress_at: now,
+            challenge_at: Nanos::ZERO,
+            snd_wnd_max: 0,
+            rcv_mss: crate::options::DEFAULT_MSS_V4,
+            quick: 16,
+            retries: 0,
+            probes: 0,
+            rearm: false,
+            is_announced: false,
+            reason: CloseReason::Aborted,
+        }
+    }
+
+    /// Bytes of the receive ring.
+    #[inline]
+    pub(crate) const fn receive_ring(&self) -> u32 {
+        1 << self.options.receive_ring_log2
+    }
+
+    /// Bytes of the send ring.
+    #[inline]
+    pub(crate) const fn send_ring(&self) -> u32 {
+        1 << self.options.send_ring_log2
+    }
+}

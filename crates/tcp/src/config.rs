@@ -1,0 +1,135 @@
+//! Settings of an engine and of one flow, with Linux's values as defaults.
+
+use base::Nanos;
+
+/// Settings of an engine. All flows share them.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Flows at once, those in TIME-WAIT included. Memory for them is reserved at the start and
+    /// touched when it is first used.
+    pub flows_max: u32,
+    /// Segments on their way, of all flows together: the memory of retransmission.
+    pub sent_max: u32,
+    /// Out-of-order ranges, of all flows together.
+    pub ranges_max: u32,
+    /// Out-of-order ranges of one flow; a segment that would make one more is dropped.
+    pub ranges_per_flow_max: u32,
+    /// Bytes of an IP packet on the way out: 576 to 9216. Segments are cut to it.
+    pub mtu: u16,
+    /// Whether to offer and accept window scaling (RFC 7323 section 2).
+    pub window_scaling: bool,
+    /// Whether to offer and accept timestamps (RFC 7323 section 3).
+    pub timestamps: bool,
+    /// Whether to offer and accept selective acknowledgements (RFC 2018).
+    pub sack: bool,
+    /// Shortest retransmission timeout.
+    pub rto_min: Nanos,
+    /// Longest retransmission timeout.
+    pub rto_max: Nanos,
+    /// Retransmission timeout before the first round trip was measured (RFC 6298 section 2.1).
+    pub rto_initial: Nanos,
+    /// How long an acknowledgement may wait for data to ride on (RFC 9293 section 3.8.6.3).
+    pub ack_delay: Nanos,
+    /// How often a SYN is sent again.
+    pub syn_retries: u8,
+    /// How often a SYN-ACK is sent again.
+    pub syn_ack_retries: u8,
+    /// Timeouts in a row after which the peer counts as gone.
+    pub retries: u8,
+    /// How long a closed connection's name stays taken (RFC 9293 section 3.6.1: two segment
+    /// lifetimes), and how long a wholly closed one waits for the peer's FIN.
+    pub time_wait: Nanos,
+    /// Segments of the first flight (RFC 6928).
+    pub initial_window: u32,
+    /// Least time between two acknowledgements of the same flow to segments that no honest peer
+    /// sends (RFC 5961 section 7).
+    pub challenge_interval: Nanos,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            flows_max: 65_536,
+            sent_max: 1 << 18,
+            ranges_max: 1 << 16,
+            ranges_per_flow_max: 256,
+            mtu: 1500,
+            window_scaling: true,
+            timestamps: true,
+            sack: true,
+            rto_min: Nanos::from_millis(200),
+            rto_max: Nanos::from_secs(120),
+            rto_initial: Nanos::from_secs(1),
+            ack_delay: Nanos::from_millis(40),
+            syn_retries: 6,
+            syn_ack_retries: 5,
+            retries: 15,
+            time_wait: Nanos::from_secs(60),
+            initial_window: 10,
+            challenge_interval: Nanos::from_millis(500),
+        }
+    }
+}
+
+/// Which congestion control a flow runs under.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Algorithm {
+    /// RFC 5681 and RFC 6582.
+    NewReno,
+    /// RFC 9438.
+    #[default]
+    Cubic,
+    /// RFC 8257; asks for ECN.
+    Dctcp,
+}
+
+/// When a silent peer is asked whether it is there (RFC 9293 section 3.8.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeepAlive {
+    /// Silence before the first question, in seconds.
+    pub idle_s: u32,
+    /// Time between questions, in seconds.
+    pub interval_s: u16,
+    /// Questions without an answer after which the peer counts as gone.
+    pub probes: u8,
+}
+
+impl Default for KeepAlive {
+    fn default() -> Self {
+        Self { idle_s: 7200, interval_s: 75, probes: 9 }
+    }
+}
+
+/// Settings of one flow; a listener's go to every flow that it accepts.
+#[derive(Clone, Copy, Debug)]
+pub struct FlowOptions {
+    /// Base-2 logarithm of the bytes in its receive ring: 8 to 30.
+    pub receive_ring_log2: u8,
+    /// Base-2 logarithm of the bytes in its send ring: 8 to 30.
+    pub send_ring_log2: u8,
+    /// Its congestion control.
+    pub congestion: Algorithm,
+    /// Whether to ask for ECN when connecting (RFC 3168); it is always accepted when asked for.
+    pub ecn: bool,
+    /// Whether small segments leave at once instead of waiting for acknowledgements (Nagle).
+    pub no_delay: bool,
+    /// Whether to ask a silent peer.
+    pub keep_alive: Option<KeepAlive>,
+    /// How long sent data may stay unacknowledged before the peer counts as gone (RFC 5482);
+    /// without it [`Config::retries`] decides.
+    pub user_timeout: Option<Nanos>,
+}
+
+impl Default for FlowOptions {
+    fn default() -> Self {
+        Self {
+            receive_ring_log2: 16,
+            send_ring_log2: 16,
+            congestion: Algorithm::default(),
+            ecn: false,
+            no_delay: false,
+            keep_alive: None,
+            user_timeout: None,
+        }
+    }
+}

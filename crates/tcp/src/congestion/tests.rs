@@ -1,0 +1,157 @@
+//! Windows over virtual time, against the RFCs' formulas.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// One round trip of `rtt` in which the whole window is acknowledged.
+fn round(control: &mut Congestion, window: &mut Window, now: &mut Nanos, rtt: Nanos) {
+    *now += rtt;
+    control.acknowledged(window, &Report { now: *now, acked: window.segments, round_trip: rtt });
+}
+
+#[test]
+fn slow_start_doubles_every_round_trip_until_the_threshold() {
+    for algorithm in [Algorithm::NewReno, Algorithm::Cubic, Algorithm::Dctcp] {
+        let mut control = Congestion::new(algorithm);
+        let mut window = Window { threshold: 60, ..Window::default() };
+        let mut now = Nanos::ZERO;
+        let rtt = Nanos::from_millis(10);
+        round(&mut control, &mut window, &mut now, rtt);
+        assert_eq!(window.segments, 20);
+        round(&mut control, &mut window, &mut now, rtt);
+        assert_eq!(window.segments, 40);
+        round(&mut control, &mut window, &mut now, rtt);
+        assert!((60..=62).contains(&window.segments), "{algorithm:?}: {}", window.segments);
+    }
+}
+
+#[test]
+fn new_reno_grows_by_one_a_round_trip_and_halves() {
+    let mut control = Congestion::new(Algorithm::NewReno);
+    let mut window = Window { segments: 20, threshold: 20, count: 0 };
+    let mut now = Nanos::ZERO;
+    for expected in 21..40 {
+        round(&mut control, &mut window, &mut now, Nanos::from_millis(10));
+        assert_eq!(window.segments, expected);
+    }
+    assert_eq!(control.reduce(&window, Cause::Loss), 19);
+}
+
+#[test]
+fn cubic_falls_to_seven_tenths_and_is_back_at_its_height_after_k() {
+    let mut control = Congestion::new(Algorithm::Cubic);
+    let mut window = Window { segments: 1000, threshold: 1000, count: 0 };
+    let fallen = control.reduce(&window, Cause::Loss);
+    assert_eq!(fallen, 700);
+    (window.segments, window.threshold) = (fallen, fallen);
+    let (mut now, rtt) = (Nanos::ZERO, Nanos::from_millis(100));
+    // RFC 9438 figure 2: K is the cube root of (1000 - 700) / 0.4 = 9.086 s.
+    while now < Nanos::from_millis(8_500) {
+        round(&mut control, &mut window, &mut now, rtt);
+    }
+    assert!((975..=1002).contains(&window.segments), "{}", window.segments);
+    while now < Nanos::from_millis(9_700) {
+        round(&mut control, &mut window, &mut now, rtt);
+    }
+    assert!((995..1010).contains(&window.segments), "{}", window.segments);
+    while now < Nanos::from_millis(14_000) {
+        round(&mut control, &mut window, &mut now, rtt);
+    }
+    // 0.4 * 4.9^3 = 47 above.
+    assert!((1040..1055).contains(&window.segments), "{}", window.segments);
+}
+
+#[test]
+fn cubic_on_a_short_path_is_not_slower_than_reno() {
+    let mut control = Congestion::new(Algorithm::Cubic);
+    let mut window = Window { segments: 20, threshold: 20, count: 0 };
+    let fallen = control.reduce(&window, Cause::Loss);
+    (window.segments, window.threshold) = (fallen, fallen);
+    let mut now = Nanos::ZERO;
+    for _ in 0..40 {
+        round(&mut control, &mut window, &mut now, Nanos::from_micros(100));
+    }
+    // 14, then 9/17 a round trip to 20 in 12 of them, then one a round trip.
+    assert!((44..=50).contains(&window.segments), "{}", window.segments);
+}
+
+#[test]
+fn idle_time_does_not_count_on_the_cubic_curve() {
+    let run = |idle: Nanos| {
+        let mut control = Congestion::new(Algorithm::Cubic);
+        let mut window = Window { segments: 100, threshold: 100, count: 0 };
+        window.segments = control.reduce(&window, Cause::Loss);
+        window.threshold = window.segments;
+        let mut now = Nanos::ZERO;
+        round(&mut control, &mut window, &mut now, Nanos::from_millis(20));
+        now += idle;
+        control.idled(idle);
+        for _ in 0..50 {
+            round(&mut control, &mut window, &mut now, Nanos::from_millis(20));
+        }
+        window.segments
+    };
+    assert_eq!(run(Nanos::ZERO), run(Nanos::from_secs(60)));
+}
+
+#[test]
+fn dctcp_falls_by_half_the_share_of_marked_segments() {
+    let mut control = Dctcp::default();
+    let mut una = Seq(0);
+    // One segment in four is marked, for many round trips.
+    for _ in 0..200 {
+        for segment in 0..20 {
+            una += 1;
+            control.observe(1, segment % 4 == 0, una, una + 20);
+        }
+    }
+    let share = control.alpha();
+    assert!((200..=300).contains(&share), "{share}/1024 is about a quarter");
+    let window = Window { segments: 100, threshold: 100, count: 0 };
+    let fallen = control.reduce(&window, Cause::Mark);
+    assert!((85..=91).contains(&fallen), "{fallen}");
+    assert_eq!(control.reduce(&window, Cause::Loss), 50);
+    for _ in 0..400 {
+        una += 20;
+        control.observe(20, false, una, una + 20);
+    }
+    assert_eq!(control.alpha(), 0);
+}
+
+proptest! {
+    #[test]
+    fn the_cube_root_is_the_largest_that_fits(value: u64) {
+        let root = u128::from(cubic::cube_root_for_tests(value));
+        prop_assert!(root.pow(3) <= u128::from(value));
+        prop_assert!((root + 1).pow(3) > u128::from(value));
+    }
+
+    #[test]
+    fn no_window_overflows_or_falls_below_two(
+        algorithm in prop_oneof![
+            Just(Algorithm::NewReno), Just(Algorithm::Cubic), Just(Algorithm::Dctcp)
+        ],
+        steps in prop::collection::vec((any::<u64>(), any::<u32>(), 0_u8..6), 0..100),
+    ) {
+        let mut control = Congestion::new(algorithm);
+        let mut window = Window::default();
+        let mut now = Nanos::ZERO;
+        for (time, acked, kind) in steps {
+            now += Nanos(time >> 20);
+            match kind {
+                0 => window.threshold = control.reduce(&window, Cause::Loss),
+                1 => window.threshold = control.reduce(&window, Cause::Mark),
+                2 => window.segments = window.threshold.min(1 << 22),
+                3 => control.observe(acked, time % 2 == 0, Seq(acked), Seq(acked)),
+                4 => control.idled(Nanos(time)),
+                _ => control.acknowledged(
+                    &mut window,
+                    &Report { now, acked, round_trip: Nanos(time >> 30) },
+                ),
+            }
+            prop_assert!(window.threshold >= 2);
+            prop_assert!((1..=SEGMENTS_MAX).contains(&window.segments));
+        }
+    }
+}

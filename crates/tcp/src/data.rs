@@ -1,0 +1,159 @@
+//! Payload and FIN of a segment whose numbers lie in the window (RFC 9293 section 3.10.7.4).
+
+use base::Nanos;
+
+use crate::Seq;
+use crate::cold::Cold;
+use crate::flow::{Flags, Flow};
+use crate::io::{Buffers, Event, FlowId, Output};
+use crate::reassembly::Range;
+use crate::shared::Turn;
+
+/// Copies `bytes` to where their numbers say; false when the ring is not what it was said to be.
+#[inline]
+#[must_use]
+pub(crate) fn place(ring: &mut [u8], ring_bytes: u32, at: Seq, bytes: &[u8]) -> bool {
+    if ring.len() != ring_bytes as usize || bytes.len() > ring.len() {
+        return false;
+    }
+    let at = (at.0 & (ring_bytes - 1)) as usize;
+    let (wrapped, ahead) = ring.split_at_mut(at);
+    let (first, second) = bytes.split_at(bytes.len().min(ahead.len()));
+    ahead[..first.len()].copy_from_slice(first);
+    wrapped[..second.len()].copy_from_slice(second);
+    true
+}
+
+/// Tells the application once that there is more.
+#[inline]
+pub(crate) fn tell_readable<B, O: Output>(turn: &mut Turn<'_, B, O>, id: FlowId, flow: &mut Flow) {
+    if !flow.flags.has(Flags::READABLE_TOLD) {
+        flow.flags.set(Flags::READABLE_TOLD);
+        turn.out.event(Event::Readable { flow: id });
+    }
+}
+
+/// Decides when the bytes that have come in order are acknowledged (RFC 9293 section 3.8.6.3): the
+/// second full segment at once, else with an answer or when the delay is over.
+#[inline]
+pub(crate) fn owe_ack(flow: &mut Flow, cold: &mut Cold, bytes: usize, delay: Nanos, now: Nanos) {
+    let bytes = u16::try_from(bytes).unwrap_or(u16::MAX);
+    cold.rcv_mss = cold.rcv_mss.max(bytes);
+    if flow.rcv_nxt.since(flow.rcv_acked) >= 2 * u32::from(cold.rcv_mss) {
+        flow.flags.set(Flags::ACK_NOW);
+    } else if cold.quick > 0 && !flow.flags.has(Flags::PING_PONG) {
+        cold.quick -= 1;
+        flow.flags.set(Flags::ACK_NOW);
+    } else {
+        cold.timers.ack = cold.timers.ack.min(now + delay);
+    }
+}
+
+/// Takes payload and FIN in. `sequence` is that of the first byte. True: the peer's FIN, and all
+/// before it, have come.
+pub(crate) fn receive<B: Buffers, O: Output>(
+    turn: &mut Turn<'_, B, O>,
+    id: FlowId,
+    flow: &mut Flow,
+    cold: &mut Cold,
+    sequence: Seq,
+    payload: &[u8],
+    has_fin: bool,
+) -> bool {
+    let end = sequence + payload.len() as u32;
+    if has_fin && !end.is_after(flow.rcv_adv) && !end.is_before(flow.rcv_nxt) {
+        // A second FIN elsewhere contradicts the first, which counts.
+        cold.fin.get_or_insert(end);
+    }
+    let start = sequence.later(flow.rcv_nxt);
+    let limit = cold.fin.map_or(flow.rcv_adv, |fin| fin.earlier(flow.rcv_adv));
+    let new = Range { start, end: end.earlier(limit) };
+    note_duplicate(turn, flow, cold, Range { start: sequence, end });
+    if new.start.is_before(new.end) {
+        let skipped = start.since(sequence) as usize;
+        let bytes = &payload[skipped..skipped + new.end.since(new.start) as usize];
+        take(turn, id, flow, cold, new, bytes);
+    }
+    if cold.fin == Some(flow.rcv_nxt) {
+        flow.rcv_nxt += 1;
+        flow.flags.set(Flags::ACK_NOW);
+        return true;
+    }
+    if has_fin || new.end != end {
+        flow.flags.set(Flags::ACK_NOW);
+    }
+    false
+}
+
+/// Numbers that had come before are reported as such (RFC 2883 section 4), and acknowledged at once.
+fn note_duplicate<B, O>(turn: &mut Turn<'_, B, O>, flow: &mut Flow, cold: &mut Cold, range: Range) {
+    let Range { start, end } = range;
+    if start == end {
+        return;
+    }
+    let duplicate = if start.is_before(flow.rcv_nxt) {
+        Range { start, end: end.earlier(flow.rcv_nxt) }
+    } else if cold.reassembly.holds(&turn.shared.ranges, range) {
+        range
+    } else {
+        return;
+    };
+    let bytes = duplicate.end.since(duplicate.start);
+    turn.shared.counters.duplicate_bytes += u64::from(bytes);
+    cold.duplicate = Some((duplicate.start, duplicate.end));
+    cold.quick = 16;
+    flow.flags.set(Flags::ACK_NOW);
+}
+
+/// Puts new bytes into the ring, whether it is their turn or not.
+fn take<B: Buffers, O: Output>(
+    turn: &mut Turn<'_, B, O>,
+    id: FlowId,
+    flow: &mut Flow,
+    cold: &mut Cold,
+    new: Range,
+    bytes: &[u8],
+) {
+    let ring_bytes = cold.receive_ring();
+    let ring = turn.buffers.receive_ring(id);
+    let mut is_placed = true;
+    let is_in_order = new.start == flow.rcv_nxt;
+    if is_in_order {
+        let had_gap = !cold.reassembly.is_empty();
+        // Part of it may be there already, and what came first stays: only the gaps are filled.
+        let ranges = &mut turn.shared.ranges;
+        while is_placed && flow.rcv_nxt.is_before(new.end) {
+            let stop =
+                cold.reassembly.first_start(ranges).map_or(new.end, |at| at.earlier(new.end));
+            let from = flow.rcv_nxt.since(new.start) as usize;
+            let part = &bytes[from..stop.since(new.start) as usize];
+            is_placed = place(ring, ring_bytes, flow.rcv_nxt, part);
+            flow.rcv_nxt = cold.reassembly.advance(ranges, stop);
+        }
+        owe_ack(flow, cold, bytes.len(), turn.shared.config.ack_delay, turn.now);
+        if had_gap {
+            // RFC 5681 section 4.2: a segment that fills a gap is acknowledged at once.
+            flow.flags.set(Flags::ACK_NOW);
+        }
+    } else {
+        turn.shared.counters.out_of_order += 1;
+        let limit = turn.shared.config.ranges_per_flow_max;
+        let is_taken = cold.reassembly.insert(&mut turn.shared.ranges, new, limit, |part| {
+            let at = part.start.since(new.start) as usize;
+            let part_bytes = &bytes[at..at + part.end.since(part.start) as usize];
+            is_placed &= place(ring, ring_bytes, part.start, part_bytes);
+        });
+        if !is_taken {
+            turn.shared.counters.ranges_full += 1;
+        }
+        cold.quick = 16;
+        flow.flags.set(Flags::ACK_NOW);
+    }
+    if !is_placed {
+        turn.shared.counters.bad_ring += 1;
+        flow.flags.set(Flags::ABORT);
+    }
+    if is_in_order && is_placed {
+        tell_readable(turn, id, flow);
+    }
+}

@@ -1,0 +1,145 @@
+//! One segment of a flow: its header and options, offered to the caller, and what changes once it
+//! is taken.
+
+use base::Nanos;
+use wire::tcp;
+
+use crate::cold::Cold;
+use crate::flow::{Flags, Flow, timestamp_clock};
+use crate::io::{Buffers, ECT, FlowId, Output, Segment};
+use crate::options::Timestamps;
+use crate::reassembly::Blocks;
+use crate::shared::{Shared, Turn};
+use crate::{OptionBytes, Seq, window};
+
+/// What a segment of a synchronized flow is to be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    pub(crate) sequence: Seq,
+    /// Beside ACK.
+    pub(crate) flags: u8,
+    /// Of the send ring, from `sequence` on.
+    pub(crate) bytes: u32,
+    /// New data, which routers may mark.
+    pub(crate) is_new: bool,
+}
+
+/// Whether there is anything for a SACK option to say.
+#[inline]
+pub(crate) const fn has_report(cold: &Cold) -> bool {
+    cold.duplicate.is_some() || !cold.reassembly.is_empty()
+}
+
+/// The ranges to be told to the peer.
+pub(crate) fn sack_blocks(flow: &Flow, cold: &Cold, shared: &Shared) -> Blocks {
+    let mut blocks = Blocks::default();
+    if flow.flags.has(Flags::SACK) && has_report(cold) {
+        if let Some(duplicate) = cold.duplicate {
+            blocks.push(duplicate);
+        }
+        cold.reassembly.report(&shared.ranges, &mut blocks);
+    }
+    blocks
+}
+
+/// The timestamp that a segment leaving now carries.
+#[inline]
+pub(crate) fn stamp(flow: &Flow, now: Nanos) -> u32 {
+    timestamp_clock(now).wrapping_add(flow.ts_offset)
+}
+
+/// The options of a segment that is no SYN.
+#[inline]
+pub(crate) fn options(flow: &Flow, cold: &Cold, shared: &Shared, now: Nanos) -> OptionBytes {
+    let mut options = OptionBytes::NONE;
+    if flow.flags.has(Flags::TIMESTAMPS) {
+        options.timestamps(Timestamps { value: stamp(flow, now), echo: flow.ts_recent });
+    }
+    if has_report(cold) {
+        options.sack(sack_blocks(flow, cold, shared).as_slice());
+    }
+    options
+}
+
+/// The bytes of the send ring from `sequence` on, in two pieces; nothing when the ring is not what
+/// it was said to be.
+#[inline]
+fn payload(ring: &[u8], ring_bytes: u32, sequence: Seq, bytes: u32) -> Option<[&[u8]; 2]> {
+    if bytes == 0 {
+        return Some([&[], &[]]);
+    }
+    if ring.len() != ring_bytes as usize {
+        return None;
+    }
+    let (at, bytes) = ((sequence.0 & (ring_bytes - 1)) as usize, bytes as usize);
+    let first = bytes.min(ring.len() - at);
+    Some([ring.get(at..at + first)?, ring.get(..bytes - first)?])
+}
+
+/// Offers a segment. False: the caller had no room, nothing has changed.
+#[inline]
+pub(crate) fn emit<B: Buffers, O: Output>(
+    turn: &mut Turn<'_, B, O>,
+    id: FlowId,
+    flow: &mut Flow,
+    cold: &mut Cold,
+    plan: Plan,
+) -> bool {
+    let announcement = window::announce(flow, cold);
+    let ring: &[u8] = if plan.bytes == 0 { &[] } else { turn.buffers.send_ring(id) };
+    let Some(payload) = payload(ring, cold.send_ring(), plan.sequence, plan.bytes) else {
+        // What it should send is gone, so the peer must not wait for it.
+        turn.shared.counters.bad_ring += 1;
+        flow.flags.set(Flags::ABORT);
+        return false;
+    };
+    let mut flags = tcp::ACK | plan.flags;
+    let is_ecn = flow.flags.has(Flags::ECN);
+    let mut ecn = 0;
+    if is_ecn {
+        if flow.flags.has(Flags::ECHO_CONGESTION) {
+            flags |= tcp::ECE;
+        }
+        if plan.is_new && plan.bytes > 0 {
+            ecn = ECT;
+            if flow.flags.has(Flags::CWR_OWED) {
+                flags |= tcp::CWR;
+            }
+        }
+    }
+    let segment = Segment {
+        key: flow.key.reversed(),
+        sequence: plan.sequence,
+        acknowledgement: flow.rcv_nxt,
+        flags,
+        window: announcement.field,
+        options: options(flow, cold, turn.shared, turn.now),
+        payload,
+        ecn,
+    };
+    if !turn.out.segment(&segment) {
+        return false;
+    }
+    turn.shared.counters.transmitted += 1;
+    flow.rcv_adv = announcement.edge;
+    flow.rcv_acked = flow.rcv_nxt;
+    flow.flags.clear(Flags::ACK_NOW);
+    if flags & tcp::CWR != 0 {
+        flow.flags.clear(Flags::CWR_OWED);
+    }
+    cold.timers.ack = Nanos::FAR_FUTURE;
+    cold.duplicate = None;
+    true
+}
+
+/// Offers an acknowledgement and nothing else.
+#[inline]
+pub(crate) fn emit_ack<B: Buffers, O: Output>(
+    turn: &mut Turn<'_, B, O>,
+    id: FlowId,
+    flow: &mut Flow,
+    cold: &mut Cold,
+) -> bool {
+    let sequence = flow.snd_nxt;
+    emit(turn, id, flow, cold, Plan { sequence, flags: 0, bytes: 0, is_new: false })
+}

@@ -1,0 +1,343 @@
+//! All flows of a worker, and the way in and out.
+//!
+//! One round of the caller's loop is: [`Engine::receive`] the segments that came,
+//! [`Engine::expire`] what is due, let applications act on the events, [`Engine::transmit`], and sleep
+//! until [`Engine::next_deadline`]. Applications act between `receive` and `transmit`, so that an
+//! acknowledgement rides on the answer to what it acknowledges.
+
+mod calls;
+mod listeners;
+mod visit;
+
+use base::Nanos;
+use wire::tcp;
+
+use crate::cold::Cold;
+use crate::flow::{Flags, Flow};
+use crate::io::{Buffers, CloseReason, Event, FlowId, Incoming, Output, pseudo_header};
+use crate::options::Parsed;
+use crate::pool::Pool;
+use crate::reset::{Unwanted, refuse};
+use crate::secret::Secret;
+use crate::shared::{Shared, Turn};
+use crate::slow::{Arrived, Fate};
+use crate::table::Table;
+use crate::wheel::Wheel;
+use crate::{Config, Counters, Seq, State, expire, fast, slow};
+pub use calls::{CallError, ConnectError, Span};
+pub use listeners::ListenError;
+use listeners::Listeners;
+
+/// The engine.
+#[derive(Debug)]
+pub struct Engine {
+    shared: Shared,
+    table: Table,
+    flows: Vec<Flow>,
+    cold: Vec<Cold>,
+    /// Places that were used before.
+    free: Vec<u32>,
+    wheel: Wheel,
+    /// Flows to look at in the next [`Self::transmit`]; a flow is in it at most once.
+    queue: Vec<u32>,
+    /// The queue's other half, so that flows can be queued while it is gone through.
+    spare: Vec<u32>,
+    listeners: Listeners,
+    /// Counts connects, so that their ports differ.
+    connects: u64,
+}
+
+impl Engine {
+    /// An engine without flows. `key` is the secret behind sequence numbers, cookies and the flow
+    /// table: 16 bytes from the system's source of randomness, never the same twice.
+    ///
+    /// All memory is reserved here. What a bound of `config` makes impossible is mended: an MTU
+    /// outside 576 to 9216 becomes the nearer of the two.
+    pub fn new(config: Config, key: [u8; 16], now: Nanos) -> Self {
+        let mtu = config.mtu.clamp(576, 9216);
+        let config = Config { mtu, flows_max: config.flows_max.min(u32::MAX / 2 - 1), ..config };
+        let secret = Secret::new(key);
+        let flows_max = config.flows_max as usize;
+        Self {
+            table: Table::new(config.flows_max, secret.table_key()),
+            flows: Vec::with_capacity(flows_max),
+            cold: Vec::with_capacity(flows_max),
+            free: Vec::with_capacity(flows_max),
+            wheel: Wheel::new(config.flows_max, now),
+            queue: Vec::with_capacity(flows_max),
+            spare: Vec::with_capacity(flows_max),
+            listeners: Listeners::default(),
+            connects: 0,
+            shared: Shared {
+                sent: Pool::new(config.sent_max),
+                ranges: Pool::new(config.ranges_max),
+                counters: Counters::default(),
+                secret,
+                config,
+            },
+        }
+    }
+
+    /// What has happened so far.
+    pub const fn counters(&self) -> &Counters {
+        &self.shared.counters
+    }
+
+    /// Flows that hold memory, those in TIME-WAIT included.
+    pub fn flows_in_use(&self) -> usize {
+        self.flows.len() - self.free.len()
+    }
+
+    /// Segments on their way and out-of-order ranges of all flows together.
+    pub fn records_in_use(&self) -> (u32, u32) {
+        (self.shared.sent.used(), self.shared.ranges.used())
+    }
+
+    /// When [`Self::expire`] and then [`Self::transmit`] have to be called next; the present or the
+    /// past when something waits to be sent now. Nothing: nothing is outstanding.
+    pub fn next_deadline(&self) -> Option<Nanos> {
+        if self.queue.is_empty() { self.wheel.next() } else { Some(Nanos::ZERO) }
+    }
+
+    /// Takes segments in. Answers leave with the next [`Self::transmit`], except those that belong
+    /// to no flow.
+    pub fn receive<B: Buffers, O: Output>(
+        &mut self,
+        now: Nanos,
+        batch: &[Incoming<'_>],
+        buffers: &mut B,
+        out: &mut O,
+    ) {
+        for incoming in batch {
+            self.receive_one(now, incoming, buffers, out);
+        }
+    }
+
+    #[inline]
+    fn receive_one<B: Buffers, O: Output>(
+        &mut self,
+        now: Nanos,
+        incoming: &Incoming<'_>,
+        buffers: &mut B,
+        out: &mut O,
+    ) {
+        let Incoming { key, segment, ecn, is_verified } = *incoming;
+        let counters = &mut self.shared.counters;
+        counters.received += 1;
+        let (Ok(header), Ok(bytes)) = (tcp::Header::parse(segment), u16::try_from(segment.len()))
+        else {
+            counters.malformed += 1;
+            return;
+        };
+        if !is_verified && pseudo_header(&key, bytes).bytes(segment).fold() != 0xffff {
+            counters.bad_checksum += 1;
+            return;
+        }
+        let flows = &self.flows;
+        let found = self.table.find(&key, |index| flows[index as usize].key == key);
+        if let Some(index) = found {
+            let (flow, cold) = (&mut self.flows[index as usize], &mut self.cold[index as usize]);
+            let id = FlowId { index, generation: flow.generation };
+            let mut turn = Turn { now, shared: &mut self.shared, buffers, out };
+            let is_marked = ecn & crate::io::CE == crate::io::CE;
+            match fast::receive(&mut turn, id, flow, cold, &header, segment, is_marked) {
+                Ok(()) => {
+                    self.enqueue(index);
+                    return;
+                }
+                Err(punt) => punt.count(&mut self.shared.counters),
+            }
+        }
+        let options = Parsed::read(header.options(segment));
+        self.shared.counters.bad_options += u64::from(options.is_broken);
+        let payload = segment.get(usize::from(header.header_bytes)..).unwrap_or_default();
+        let arrived = Arrived { header, options, payload, ecn };
+        let Some(index) = found else {
+            self.receive_for_nobody(now, key, &arrived, None, buffers, out);
+            return;
+        };
+        let fate = self.receive_slowly(now, index, &arrived, buffers, out);
+        if fate == Fate::Reuse {
+            let floor = self.flows[index as usize].snd_nxt + 0xffff;
+            self.shared.counters.time_wait_reused += 1;
+            self.finish(index, CloseReason::Finished, out);
+            self.receive_for_nobody(now, key, &arrived, Some(floor), buffers, out);
+        } else {
+            self.settle(index, fate, out);
+        }
+    }
+
+    fn receive_slowly<B: Buffers, O: Output>(
+        &mut self,
+        now: Nanos,
+        index: u32,
+        arrived: &Arrived<'_>,
+        buffers: &mut B,
+        out: &mut O,
+    ) -> Fate {
+        let (flow, cold) = (&mut self.flows[index as usize], &mut self.cold[index as usize]);
+        let id = FlowId { index, generation: flow.generation };
+        let was_half_open = flow.state == State::SynReceived;
+        let mut turn = Turn { now, shared: &mut self.shared, buffers, out };
+        let fate = slow::receive(&mut turn, id, flow, cold, arrived);
+        if was_half_open && flow.state != State::SynReceived {
+            self.listeners.half_open_ended(cold.listener);
+        }
+        fate
+    }
+
+    /// Does what is due. Segments leave with the next [`Self::transmit`].
+    pub fn expire<O: Output>(&mut self, now: Nanos, out: &mut O) {
+        while let Some(index) = self.wheel.pop(now) {
+            let (flow, cold) = (&mut self.flows[index as usize], &mut self.cold[index as usize]);
+            if !flow.flags.has(Flags::LIVE) {
+                continue;
+            }
+            if cold.timers.first() > now {
+                // Its deadline has moved away since the wheel was told.
+                if cold.timers.first() != Nanos::FAR_FUTURE {
+                    self.wheel.arm(index, cold.timers.first());
+                }
+                continue;
+            }
+            let fate = expire::run(flow, cold, &mut self.shared, now);
+            self.settle(index, fate, out);
+        }
+    }
+
+    /// Does with a flow what its file has decided.
+    fn settle<O: Output>(&mut self, index: u32, fate: Fate, out: &mut O) {
+        let (flow, cold) = (&mut self.flows[index as usize], &mut self.cold[index as usize]);
+        match fate {
+            Fate::Keep => self.enqueue(index),
+            Fate::Abort(reason) => {
+                cold.reason = reason;
+                flow.flags.set(Flags::ABORT);
+                flow.flags.set(Flags::SLOW);
+                self.enqueue(index);
+            }
+            Fate::TimeWait => {
+                if flow.flags.has(Flags::ORPHAN) {
+                    self.say_closed(index, CloseReason::Finished, out);
+                }
+                self.enqueue(index);
+            }
+            Fate::Over(CloseReason::Finished)
+                if cold.is_announced && !flow.flags.has(Flags::ORPHAN) =>
+            {
+                // The application may still have to read; its close is the end.
+                flow.state = State::Closed;
+                cold.timers.retransmit = Nanos::FAR_FUTURE;
+                cold.timers.ack = Nanos::FAR_FUTURE;
+                self.forget_name(index);
+            }
+            Fate::Over(reason) => self.finish(index, reason, out),
+            // Only a segment can ask for it, and `receive_one` has seen to that.
+            Fate::Reuse => {}
+        }
+    }
+
+    /// Tells the application, once, that its flow is over; its number is void from now on.
+    fn say_closed<O: Output>(&mut self, index: u32, reason: CloseReason, out: &mut O) {
+        let (flow, cold) = (&mut self.flows[index as usize], &mut self.cold[index as usize]);
+        if cold.is_announced {
+            cold.is_announced = false;
+            let flow_id = FlowId { index, generation: flow.generation };
+            flow.generation = flow.generation.wrapping_add(1);
+            out.event(Event::Closed { flow: flow_id, reason });
+        }
+    }
+
+    fn forget_name(&mut self, index: u32) {
+        let key = self.flows[index as usize].key;
+        self.table.remove(&key, |other| other == index);
+    }
+
+    /// Ends a flow and gives its memory back.
+    fn finish<O: Output>(&mut self, index: u32, reason: CloseReason, out: &mut O) {
+        self.say_closed(index, reason, out);
+        self.forget_name(index);
+        self.wheel.disarm(index);
+        let (flow, cold) = (&mut self.flows[index as usize], &mut self.cold[index as usize]);
+        if flow.state == State::SynReceived {
+            self.listeners.half_open_ended(cold.listener);
+        }
+        self.shared.sent.clear(&mut flow.sent);
+        cold.reassembly.clear(&mut self.shared.ranges);
+        flow.generation = flow.generation.wrapping_add(1);
+        // A place may be in the queue when it is given away; it must not get in twice.
+        let is_queued = flow.flags.has(Flags::QUEUED);
+        flow.flags = Flags::default();
+        flow.flags.put(Flags::QUEUED, is_queued);
+        self.free.push(index);
+    }
+
+    /// Puts a flow in, and into the queue; nothing when all places are taken.
+    fn add(&mut self, mut flow: Flow, cold: Cold) -> Option<u32> {
+        flow.flags.set(Flags::LIVE);
+        let key = flow.key;
+        let index = match self.free.pop() {
+            Some(index) => {
+                let old = self.flows[index as usize];
+                flow.generation = old.generation;
+                flow.flags.put(Flags::QUEUED, old.flags.has(Flags::QUEUED));
+                (self.flows[index as usize], self.cold[index as usize]) = (flow, cold);
+                index
+            }
+            None if self.flows.len() < self.shared.config.flows_max as usize => {
+                self.flows.push(flow);
+                self.cold.push(cold);
+                u32::try_from(self.flows.len() - 1).ok()?
+            }
+            None => {
+                self.shared.counters.flows_full += 1;
+                return None;
+            }
+        };
+        self.wheel.grow(index);
+        self.table.insert(&key, index);
+        self.enqueue(index);
+        Some(index)
+    }
+
+    #[inline]
+    fn enqueue(&mut self, index: u32) {
+        let flow = &mut self.flows[index as usize];
+        if !flow.flags.has(Flags::QUEUED) {
+            flow.flags.set(Flags::QUEUED);
+            self.queue.push(index);
+        }
+    }
+
+    fn refuse<B: Buffers, O: Output>(
+        &mut self,
+        now: Nanos,
+        key: wire::FlowKey,
+        arrived: &Arrived<'_>,
+        buffers: &mut B,
+        out: &mut O,
+    ) {
+        let payload_bytes = arrived.payload.len() as u32;
+        let unwanted = Unwanted { key, header: arrived.header, payload_bytes };
+        self.shared.counters.no_flow += 1;
+        refuse(&mut Turn { now, shared: &mut self.shared, buffers, out }, &unwanted);
+    }
+
+    /// The place of a flow, if its number is good.
+    #[inline]
+    fn place(&self, id: FlowId) -> Option<usize> {
+        let flow = self.flows.get(id.index())?;
+        let is_it = flow.flags.has(Flags::LIVE)
+            && flow.generation == id.generation
+            && self.cold[id.index()].is_announced;
+        is_it.then_some(id.index())
+    }
+}
+
+/// The first number of a connection that takes a name over: behind all that the old one used.
+fn above(isn: Seq, floor: Option<Seq>) -> Seq {
+    match floor {
+        Some(floor) if isn.is_before(floor) => floor,
+        _ => isn,
+    }
+}

@@ -1,0 +1,292 @@
+//! What applications ask for. Nothing here sends: segments leave with the next transmit.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use base::Nanos;
+use wire::{FlowKey, Protocol};
+
+use super::Engine;
+use crate::flow::{Flags, State};
+use crate::io::{CloseReason, FlowId, Output};
+use crate::secret::Purpose;
+use crate::{FlowOptions, close, fast, handshake};
+
+/// Bytes in a ring: they begin at `at` and may wrap around its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Index of the first byte.
+    pub at: usize,
+    /// How many.
+    pub bytes: u32,
+}
+
+/// Why a connection could not be begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConnectError {
+    /// One address is IPv4 and the other IPv6: a connection has one version.
+    MixedVersions,
+    /// There is such a connection, or its name is not free yet: use another local port.
+    InUse,
+    /// The remote port is zero.
+    NoPort,
+    /// All flows are in use: raise `Config::flows_max`, or close some.
+    Full,
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::MixedVersions => {
+                "one address is IPv4 and the other IPv6: a connection has one version"
+            }
+            Self::InUse => {
+                "this connection exists, or its name is not free yet: use another local port"
+            }
+            Self::NoPort => "the remote port is zero: name one",
+            Self::Full => "all flows are in use: raise `flows_max`, or close some",
+        })
+    }
+}
+
+impl std::error::Error for ConnectError {}
+
+/// Why a call did nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallError {
+    /// The flow is over, or never was.
+    Gone,
+    /// The application had closed its side before.
+    Closed,
+    /// More bytes than there are, or than there is room for.
+    TooMany,
+}
+
+impl fmt::Display for CallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Gone => "the flow is over: its last event told why",
+            Self::Closed => "the flow was closed for sending before",
+            Self::TooMany => "more bytes than the ring holds: ask for the span first",
+        })
+    }
+}
+
+impl std::error::Error for CallError {}
+
+/// Ports that are chosen for connects (Linux's ip_local_port_range).
+const PORTS: std::ops::Range<u16> = 32_768..61_000;
+
+impl FlowOptions {
+    /// With ring sizes that can be: what is outside 8 to 30 becomes the nearer of the two.
+    pub(crate) fn mended(self) -> Self {
+        Self {
+            receive_ring_log2: self.receive_ring_log2.clamp(8, 30),
+            send_ring_log2: self.send_ring_log2.clamp(8, 30),
+            ..self
+        }
+    }
+}
+
+impl Engine {
+    /// Opens a connection. With a local port of zero one is chosen that nobody can guess (RFC 6056
+    /// section 3.3.3).
+    pub fn connect(
+        &mut self,
+        now: Nanos,
+        local: SocketAddr,
+        remote: SocketAddr,
+        options: FlowOptions,
+    ) -> Result<FlowId, ConnectError> {
+        if remote.port() == 0 {
+            return Err(ConnectError::NoPort);
+        }
+        let key = FlowKey::new(Protocol::Tcp, remote, local).ok_or(ConnectError::MixedVersions)?;
+        let key = if local.port() == 0 { self.choose_port(key, local, remote)? } else { key };
+        if self.is_taken(&key) {
+            return Err(ConnectError::InUse);
+        }
+        let iss = self.shared.secret.first_number(&key, now);
+        let (mut flow, mut cold) = handshake::new_flow(
+            &self.shared,
+            key,
+            State::SynSent,
+            options.mended(),
+            None,
+            iss,
+            now,
+        );
+        flow.flags.set(Flags::ACTIVE);
+        flow.flags.set(Flags::SYN_OWED);
+        cold.is_announced = true;
+        let index = self.add(flow, cold).ok_or(ConnectError::Full)?;
+        Ok(FlowId { index, generation: self.flows[index as usize].generation })
+    }
+
+    fn is_taken(&self, key: &FlowKey) -> bool {
+        self.table.find(key, |index| self.flows[index as usize].key == *key).is_some()
+    }
+
+    fn choose_port(
+        &mut self,
+        key: FlowKey,
+        local: SocketAddr,
+        remote: SocketAddr,
+    ) -> Result<FlowKey, ConnectError> {
+        let count = u64::from(PORTS.end - PORTS.start);
+        let start = self.shared.secret.hash(Purpose::Port, Some(&key), 0);
+        for _ in 0..count {
+            self.connects = self.connects.wrapping_add(1);
+            let offset = start.wrapping_add(self.connects) % count;
+            let port = PORTS.start + offset as u16;
+            let local = SocketAddr::new(local.ip(), port);
+            if let Some(key) = FlowKey::new(Protocol::Tcp, remote, local)
+                && !self.is_taken(&key)
+            {
+                return Ok(key);
+            }
+        }
+        Err(ConnectError::InUse)
+    }
+
+    /// The state of a flow; nothing when it is over.
+    pub fn state(&self, id: FlowId) -> Option<State> {
+        self.place(id).map(|at| self.flows[at].state)
+    }
+
+    /// The name of a flow, as segments that come in have it: the peer is the source.
+    pub fn key(&self, id: FlowId) -> Option<FlowKey> {
+        self.place(id).map(|at| self.flows[at].key)
+    }
+
+    /// Bytes in the receive ring that [`Self::consume`] has not been told of. Empty when the flow
+    /// is over.
+    pub fn readable(&self, id: FlowId) -> Span {
+        let Some(at) = self.place(id) else { return Span { at: 0, bytes: 0 } };
+        let (flow, cold) = (&self.flows[at], &self.cold[at]);
+        // The peer's FIN has a number too, but no byte.
+        let end = cold.fin.map_or(flow.rcv_nxt, |fin| fin.earlier(flow.rcv_nxt));
+        let at = (flow.rcv_read.0 & (cold.receive_ring() - 1)) as usize;
+        Span { at, bytes: end.since(flow.rcv_read) }
+    }
+
+    /// Whether the peer has closed its side and everything before that was consumed.
+    pub fn is_at_end(&self, id: FlowId) -> bool {
+        let is_closed = self.place(id).is_some_and(|at| {
+            self.cold[at].fin.is_some_and(|fin| fin.is_before(self.flows[at].rcv_nxt))
+        });
+        is_closed && self.readable(id).bytes == 0
+    }
+
+    /// The application has read `bytes` of [`Self::readable`]: their place is free for others.
+    pub fn consume(&mut self, id: FlowId, bytes: u32) -> Result<(), CallError> {
+        let at = self.place(id).ok_or(CallError::Gone)?;
+        if bytes > self.readable(id).bytes {
+            return Err(CallError::TooMany);
+        }
+        self.flows[at].rcv_read += bytes;
+        // The window may have opened so far that the peer has to hear of it.
+        self.enqueue(id.index);
+        Ok(())
+    }
+
+    /// Free room in the send ring. When there is none, [`crate::Event::Writable`] will come.
+    pub fn room(&mut self, id: FlowId) -> Span {
+        let Some(at) = self.place(id) else { return Span { at: 0, bytes: 0 } };
+        let (flow, cold) = (&mut self.flows[at], &self.cold[at]);
+        // Before the connection stands the SYN's number is still in between.
+        let first = if flow.snd_una == cold.iss { flow.snd_una + 1 } else { flow.snd_una };
+        let queued = if first.is_after(flow.snd_end) { 0 } else { flow.snd_end.since(first) };
+        let bytes = cold.send_ring() - queued;
+        flow.flags.put(Flags::WANTS_ROOM, bytes == 0);
+        Span { at: (flow.snd_end.0 & (cold.send_ring() - 1)) as usize, bytes }
+    }
+
+    /// The application has written `bytes` into [`Self::room`]: they are to be sent. Before the
+    /// connection stands they wait for it.
+    pub fn send(&mut self, id: FlowId, bytes: u32) -> Result<(), CallError> {
+        let at = self.place(id).ok_or(CallError::Gone)?;
+        if self.flows[at].flags.has(Flags::FIN_QUEUED) {
+            return Err(CallError::Closed);
+        }
+        if bytes > self.room(id).bytes {
+            return Err(CallError::TooMany);
+        }
+        self.flows[at].snd_end += bytes;
+        self.enqueue(id.index);
+        Ok(())
+    }
+
+    /// Sends no more: a FIN follows the last byte. What the peer sends can still be read.
+    pub fn shutdown(&mut self, id: FlowId) -> Result<(), CallError> {
+        let at = self.place(id).ok_or(CallError::Gone)?;
+        if !close::finish_sending(&mut self.flows[at]) {
+            return Err(CallError::Closed);
+        }
+        self.enqueue(id.index);
+        Ok(())
+    }
+
+    /// Closes both directions: nothing more is sent or read. [`crate::Event::Closed`] comes when the
+    /// peer has everything. With bytes unread the peer gets a reset instead (RFC 9293 section
+    /// 3.10.4, RFC 2525 section 2.17).
+    pub fn close<O: Output>(&mut self, id: FlowId, out: &mut O) -> Result<(), CallError> {
+        let at = self.place(id).ok_or(CallError::Gone)?;
+        let has_unread = self.readable(id).bytes > 0;
+        let (flow, cold) = (&mut self.flows[at], &mut self.cold[at]);
+        if flow.flags.has(Flags::ORPHAN) {
+            return Err(CallError::Closed);
+        }
+        match flow.state {
+            State::Closed => {
+                self.finish(id.index, CloseReason::Finished, out);
+                return Ok(());
+            }
+            State::TimeWait => {
+                flow.flags.set(Flags::ORPHAN);
+                self.say_closed(id.index, CloseReason::Finished, out);
+                return Ok(());
+            }
+            State::SynSent => return self.abort(id),
+            _ if has_unread => return self.abort(id),
+            _ => {}
+        }
+        flow.flags.set(Flags::ORPHAN);
+        close::finish_sending(flow);
+        if flow.state == State::FinWait2 {
+            // From now on nobody waits for the peer's FIN but us.
+            cold.timers.life = cold.timers.life.min(cold.heard_at + self.shared.config.time_wait);
+        }
+        let is_slow = fast::is_slow(flow, cold);
+        flow.flags.put(Flags::SLOW, is_slow);
+        self.enqueue(id.index);
+        Ok(())
+    }
+
+    /// Ends a flow at once with a reset (what closing with a linger time of zero does).
+    pub fn abort(&mut self, id: FlowId) -> Result<(), CallError> {
+        let at = self.place(id).ok_or(CallError::Gone)?;
+        let (flow, cold) = (&mut self.flows[at], &mut self.cold[at]);
+        cold.reason = CloseReason::Aborted;
+        flow.flags.set(Flags::ABORT);
+        flow.flags.set(Flags::SLOW);
+        self.enqueue(id.index);
+        Ok(())
+    }
+
+    /// Whether small segments leave at once (TCP_NODELAY).
+    pub fn set_no_delay(&mut self, id: FlowId, on: bool) -> Result<(), CallError> {
+        let at = self.place(id).ok_or(CallError::Gone)?;
+        self.flows[at].flags.put(Flags::NO_DELAY, on);
+        self.enqueue(id.index);
+        Ok(())
+    }
+
+    /// Whether partial segments wait for more, at most for one retransmission timeout (TCP_CORK).
+    pub fn set_cork(&mut self, id: FlowId, on: bool) -> Result<(), CallError> {
+        let at = self.place(id).ok_or(CallError::Gone)?;
+        self.flows[at].flags.put(Flags::CORK, on);
+        self.enqueue(id.index);
+        Ok(())
+    }
+}

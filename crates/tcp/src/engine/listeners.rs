@@ -1,0 +1,287 @@
+//! Listeners: who may connect, and how many at once may have connected only half.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+
+use base::Nanos;
+use wire::{FlowKey, tcp};
+
+use super::{Engine, above};
+use crate::flow::{Flags, State};
+use crate::io::{Buffers, ListenerId, Output, Segment};
+use crate::options::{DEFAULT_MSS_V4, DEFAULT_MSS_V6, OptionBytes, Timestamps};
+use crate::slow::{Arrived, Fate};
+use crate::{FlowOptions, Seq, cookie, handshake, window};
+
+/// A listener.
+#[derive(Debug)]
+struct Listener {
+    options: FlowOptions,
+    backlog: u32,
+    half_open: u32,
+    /// When a cookie was last sent; only for a while after that one can come back.
+    cookies_until: Nanos,
+    is_open: bool,
+}
+
+/// Cookies live for two of their periods; a little longer does no harm.
+const COOKIES_COME_BACK_FOR: Nanos = Nanos::from_secs(180);
+
+/// All listeners. Places are never used again, so that a stale number finds nothing.
+#[derive(Debug, Default)]
+pub(super) struct Listeners {
+    listeners: Vec<Listener>,
+    /// By port and address; no address: any.
+    names: BTreeMap<(u16, Option<IpAddr>), u32>,
+}
+
+impl Listeners {
+    fn find(&self, local: SocketAddr) -> Option<u32> {
+        let exact = self.names.get(&(local.port(), Some(local.ip())));
+        exact.or_else(|| self.names.get(&(local.port(), None))).copied()
+    }
+
+    /// One half-open connection of it less.
+    pub(super) fn half_open_ended(&mut self, listener: Option<ListenerId>) {
+        if let Some(listener) = listener.and_then(|id| self.listeners.get_mut(id.0 as usize)) {
+            listener.half_open = listener.half_open.saturating_sub(1);
+        }
+    }
+}
+
+/// Why a listener could not be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListenError {
+    /// Another one listens there: close it, or choose another port.
+    InUse,
+    /// The port is zero: name one.
+    NoPort,
+}
+
+impl fmt::Display for ListenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::InUse => "another listener has this address: close it, or choose another port",
+            Self::NoPort => "a listener needs a port: zero is none",
+        })
+    }
+}
+
+impl std::error::Error for ListenError {}
+
+impl Engine {
+    /// Accepts connections to `local`; to an unspecified address: to any, of both IP versions.
+    /// When `backlog` of them are half open, others are answered with cookies.
+    pub fn listen(
+        &mut self,
+        local: SocketAddr,
+        backlog: u32,
+        options: FlowOptions,
+    ) -> Result<ListenerId, ListenError> {
+        if local.port() == 0 {
+            return Err(ListenError::NoPort);
+        }
+        let address = (!local.ip().is_unspecified()).then_some(local.ip());
+        let name = (local.port(), address);
+        if self.listeners.names.contains_key(&name) {
+            return Err(ListenError::InUse);
+        }
+        let number =
+            u32::try_from(self.listeners.listeners.len()).map_err(|_| ListenError::InUse)?;
+        self.listeners.listeners.push(Listener {
+            options: options.mended(),
+            backlog,
+            half_open: 0,
+            cookies_until: Nanos::ZERO,
+            is_open: true,
+        });
+        self.listeners.names.insert(name, number);
+        Ok(ListenerId(number))
+    }
+
+    /// Accepts no more. What was accepted goes on; what was half open is reset when it completes.
+    pub fn unlisten(&mut self, id: ListenerId) {
+        self.listeners.names.retain(|_, number| *number != id.0);
+        if let Some(listener) = self.listeners.listeners.get_mut(id.0 as usize) {
+            listener.is_open = false;
+        }
+    }
+
+    /// A segment that belongs to no flow (RFC 9293 section 3.10.7.1 and 3.10.7.2).
+    pub(super) fn receive_for_nobody<B: Buffers, O: Output>(
+        &mut self,
+        now: Nanos,
+        key: FlowKey,
+        arrived: &Arrived<'_>,
+        floor: Option<Seq>,
+        buffers: &mut B,
+        out: &mut O,
+    ) {
+        let flags = arrived.header.flags;
+        let has = |flag| flags & flag != 0;
+        if has(tcp::RST) || !is_possible(&key) {
+            self.shared.counters.no_flow += 1;
+            return;
+        }
+        let listener = self.listeners.find(key.destination());
+        match listener {
+            // Nobody has a reason to send both: some do to get past filters.
+            Some(_) if has(tcp::SYN) && has(tcp::FIN) => self.shared.counters.no_flow += 1,
+            Some(number) if has(tcp::SYN) && !has(tcp::ACK) => {
+                self.accept_syn(now, key, arrived, number, floor, out);
+            }
+            Some(number) if has(tcp::ACK) && !has(tcp::SYN) => {
+                if !self.accept_cookie(now, key, arrived, number, buffers, out) {
+                    self.refuse(now, key, arrived, buffers, out);
+                }
+            }
+            Some(_) if !has(tcp::ACK) => self.shared.counters.no_flow += 1,
+            _ => self.refuse(now, key, arrived, buffers, out),
+        }
+    }
+
+    fn accept_syn<O: Output>(
+        &mut self,
+        now: Nanos,
+        key: FlowKey,
+        arrived: &Arrived<'_>,
+        number: u32,
+        floor: Option<Seq>,
+        out: &mut O,
+    ) {
+        let asked = tcp::ECE | tcp::CWR;
+        let has_ecn = arrived.header.flags & asked == asked;
+        let listener = &mut self.listeners.listeners[number as usize];
+        let has_room = self.flows.len() - self.free.len() < self.shared.config.flows_max as usize;
+        if listener.half_open >= listener.backlog || !has_room {
+            listener.cookies_until = now + COOKIES_COME_BACK_FOR;
+            let options = listener.options;
+            self.send_cookie(now, key, arrived, &options, has_ecn, out);
+            return;
+        }
+        let iss = above(self.shared.secret.first_number(&key, now), floor);
+        let (id, state) = (Some(ListenerId(number)), State::SynReceived);
+        let (mut flow, mut cold) =
+            handshake::new_flow(&self.shared, key, state, listener.options, id, iss, now);
+        let (header, options) = (&arrived.header, &arrived.options);
+        handshake::learn(&mut flow, &mut cold, &self.shared.config, header, options, has_ecn);
+        flow.flags.set(Flags::SYN_OWED);
+        listener.half_open += 1;
+        if self.add(flow, cold).is_none() {
+            self.listeners.half_open_ended(id);
+        }
+    }
+
+    /// Answers a SYN without keeping anything.
+    fn send_cookie<O: Output>(
+        &mut self,
+        now: Nanos,
+        key: FlowKey,
+        arrived: &Arrived<'_>,
+        listener: &FlowOptions,
+        has_ecn: bool,
+        out: &mut O,
+    ) {
+        let (config, secret) = (&self.shared.config, &self.shared.secret);
+        let offered = &arrived.options;
+        let default = if key.is_ipv6() { DEFAULT_MSS_V6 } else { DEFAULT_MSS_V4 };
+        let irs = Seq(arrived.header.sequence);
+        let mut options = OptionBytes::NONE;
+        options.mss(handshake::own_mss(config, &key));
+        let stamps = offered.timestamps.filter(|_| config.timestamps);
+        // Only a timestamp can remember the rest, so without one nothing else is agreed on.
+        if let Some(stamps) = stamps {
+            if offered.sack_permitted && config.sack {
+                options.sack_permitted();
+            }
+            let clock = crate::flow::timestamp_clock(now);
+            let clock = clock.wrapping_add(secret.timestamp_offset(&key));
+            let value = cookie::stamp(clock, offered, has_ecn);
+            options.timestamps(Timestamps { value, echo: stamps.value });
+            if offered.shift.is_some() && config.window_scaling {
+                options.window_scale(window::shift_for(1 << listener.receive_ring_log2));
+            }
+        }
+        let ring_bytes = 1_u32 << listener.receive_ring_log2;
+        let ecn = if has_ecn && stamps.is_some() { tcp::ECE } else { 0 };
+        let answer = Segment {
+            key: key.reversed(),
+            sequence: cookie::make(secret, &key, irs, offered.mss.unwrap_or(default), now),
+            acknowledgement: irs + 1,
+            flags: tcp::SYN | tcp::ACK | ecn,
+            window: u16::try_from(ring_bytes).unwrap_or(u16::MAX),
+            options,
+            payload: [&[], &[]],
+            ecn: 0,
+        };
+        if out.segment(&answer) {
+            self.shared.counters.cookies_sent += 1;
+            self.shared.counters.transmitted += 1;
+        }
+    }
+
+    /// Makes a connection from the acknowledgement of a cookie; false when it is none.
+    fn accept_cookie<B: Buffers, O: Output>(
+        &mut self,
+        now: Nanos,
+        key: FlowKey,
+        arrived: &Arrived<'_>,
+        number: u32,
+        buffers: &mut B,
+        out: &mut O,
+    ) -> bool {
+        let listener = &self.listeners.listeners[number as usize];
+        if now > listener.cookies_until {
+            return false;
+        }
+        let (header, offered) = (&arrived.header, &arrived.options);
+        let Some(remembered) = cookie::open(&self.shared.secret, &key, header, offered, now) else {
+            self.shared.counters.cookies_rejected += 1;
+            return false;
+        };
+        let id = Some(ListenerId(number));
+        let iss = Seq(header.acknowledgement) - 1;
+        let state = State::SynReceived;
+        let (mut flow, mut cold) =
+            handshake::new_flow(&self.shared, key, state, listener.options, id, iss, now);
+        // The SYN as it must have been.
+        let syn = tcp::Header { sequence: header.sequence.wrapping_sub(1), ..*header };
+        let mut options = *offered;
+        options.mss = Some(remembered.mss);
+        options.shift = remembered.shift;
+        options.sack_permitted = remembered.has_sack;
+        handshake::learn(
+            &mut flow,
+            &mut cold,
+            &self.shared.config,
+            &syn,
+            &options,
+            remembered.has_ecn,
+        );
+        flow.snd_nxt = iss + 1;
+        flow.rcv_acked = flow.rcv_nxt;
+        flow.rcv_adv = flow.rcv_nxt + u32::from(window::syn_field(&cold));
+        // No round trip was measured, which `establish` must not take for one.
+        cold.retries = 1;
+        let Some(index) = self.add(flow, cold) else { return true };
+        self.listeners.listeners[number as usize].half_open += 1;
+        self.shared.counters.cookies_accepted += 1;
+        let fate = self.receive_slowly(now, index, arrived, buffers, out);
+        let initial = self.shared.config.initial_window.max(1);
+        self.flows[index as usize].window.segments = initial;
+        self.settle(index, if fate == Fate::Reuse { Fate::Keep } else { fate }, out);
+        true
+    }
+}
+
+/// Whether a connection between these two can be (RFC 9293 section 3.9.2.3): between two hosts, and
+/// not of an end with itself.
+fn is_possible(key: &FlowKey) -> bool {
+    let is_host = |address: IpAddr| match address {
+        IpAddr::V4(v4) => !v4.is_multicast() && !v4.is_broadcast() && !v4.is_unspecified(),
+        IpAddr::V6(v6) => !v6.is_multicast() && !v6.is_unspecified(),
+    };
+    let (source, destination) = (key.source(), key.destination());
+    is_host(source.ip()) && is_host(destination.ip()) && source != destination
+}

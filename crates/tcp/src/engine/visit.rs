@@ -1,0 +1,77 @@
+//! The second half of a round: every flow that something happened to is looked at once.
+
+use base::Nanos;
+
+use super::Engine;
+use crate::flow::{Flags, State};
+use crate::io::{Buffers, FlowId, Output};
+use crate::reset::reset;
+use crate::shared::Turn;
+use crate::transmit::{self, Progress};
+use crate::{expire, handshake};
+
+impl Engine {
+    /// Sends what may be sent. Flows that the caller had no room for stay queued, as do those with
+    /// very much to send, so that others get their turn.
+    pub fn transmit<B: Buffers, O: Output>(&mut self, now: Nanos, buffers: &mut B, out: &mut O) {
+        let mut work = std::mem::take(&mut self.queue);
+        std::mem::swap(&mut self.queue, &mut self.spare);
+        for index in work.drain(..) {
+            self.flows[index as usize].flags.clear(Flags::QUEUED);
+            if self.flows[index as usize].flags.has(Flags::LIVE)
+                && self.visit(now, index, buffers, out) == Progress::More
+            {
+                self.enqueue(index);
+            }
+        }
+        self.spare = work;
+    }
+
+    fn visit<B: Buffers, O: Output>(
+        &mut self,
+        now: Nanos,
+        index: u32,
+        buffers: &mut B,
+        out: &mut O,
+    ) -> Progress {
+        let (flow, cold) = (&mut self.flows[index as usize], &mut self.cold[index as usize]);
+        let id = FlowId { index, generation: flow.generation };
+        flow.flags.clear(Flags::READABLE_TOLD);
+        let mut turn = Turn { now, shared: &mut self.shared, buffers, out };
+        if flow.flags.has(Flags::ABORT) {
+            // A peer that has heard nothing of us needs no reset.
+            let needs_reset =
+                !matches!(flow.state, State::SynSent | State::Closed | State::TimeWait);
+            if needs_reset && !reset(&mut turn, flow, cold) {
+                return Progress::More;
+            }
+            let reason = cold.reason;
+            self.finish(index, reason, out);
+            return Progress::Done;
+        }
+        let progress = if flow.flags.has(Flags::SYN_OWED) {
+            match handshake::emit_syn(&mut turn, flow, cold) {
+                true => Progress::Done,
+                false => Progress::More,
+            }
+        } else if flow.state.is_synchronized() && flow.state != State::Closed {
+            transmit::run(&mut turn, id, flow, cold)
+        } else {
+            Progress::Done
+        };
+        if progress == Progress::Done {
+            expire::arm(flow, cold, &self.shared, now);
+        }
+        if crate::fast::is_slow(flow, cold) {
+            flow.flags.set(Flags::SLOW);
+        }
+        let deadline = cold.timers.first();
+        // An entry that fires too early finds that out and moves on: cheaper than moving it now.
+        if deadline != Nanos::FAR_FUTURE
+            && self.wheel.armed(index).is_none_or(|armed| armed > deadline)
+        {
+            self.wheel.arm(index, deadline);
+        }
+        progress
+    }
+}

@@ -1,0 +1,217 @@
+//! What happens when a flow's time has come, and when that will be next.
+
+use base::Nanos;
+
+use crate::acknowledge::detect;
+use crate::cold::{Cold, Purpose};
+use crate::flow::{Flags, Flow, State};
+use crate::recovery::Phase;
+use crate::shared::Shared;
+use crate::slow::Fate;
+use crate::{CloseReason, fast};
+
+/// Does what is due at `now`; segments leave with the next look at the flow.
+pub(crate) fn run(flow: &mut Flow, cold: &mut Cold, shared: &mut Shared, now: Nanos) -> Fate {
+    if cold.timers.life <= now {
+        cold.timers.life = Nanos::FAR_FUTURE;
+        let fate = life(flow, cold, shared, now);
+        if fate != Fate::Keep {
+            return fate;
+        }
+    }
+    if cold.timers.retransmit <= now {
+        cold.timers.retransmit = Nanos::FAR_FUTURE;
+        cold.rearm = true;
+        let fate = retransmit(flow, cold, shared, now);
+        if fate != Fate::Keep {
+            return fate;
+        }
+    }
+    let is_slow = fast::is_slow(flow, cold);
+    flow.flags.put(Flags::SLOW, is_slow);
+    // The time of a delayed acknowledgement needs nothing: `transmit.rs` sees that it has come.
+    Fate::Keep
+}
+
+/// Keep-alive, and states that do not last (RFC 9293 sections 3.8.4 and 3.6.1).
+fn life(flow: &mut Flow, cold: &mut Cold, shared: &mut Shared, now: Nanos) -> Fate {
+    match flow.state {
+        State::TimeWait => return Fate::Over(CloseReason::Finished),
+        State::FinWait2 if flow.flags.has(Flags::ORPHAN) => {
+            return Fate::Over(CloseReason::TimedOut);
+        }
+        _ => {}
+    }
+    let Some(keep_alive) = cold.options.keep_alive else { return Fate::Keep };
+    let idle = Nanos::from_secs(u64::from(keep_alive.idle_s));
+    let quiet = now.since(cold.heard_at);
+    if quiet < idle || !flow.sent.is_empty() {
+        // It was not quiet, or retransmission is asking already.
+        cold.timers.life = (cold.heard_at + idle).max(now + Nanos::from_secs(1));
+        return Fate::Keep;
+    }
+    let is_gone = match cold.options.user_timeout {
+        Some(limit) => quiet >= limit && cold.probes > 0,
+        None => cold.probes >= keep_alive.probes,
+    };
+    if is_gone {
+        return Fate::Abort(CloseReason::TimedOut);
+    }
+    cold.probes = cold.probes.saturating_add(1);
+    shared.counters.keep_alives += 1;
+    flow.flags.set(Flags::ASK);
+    cold.timers.life = now + Nanos::from_secs(u64::from(keep_alive.interval_s.max(1)));
+    Fate::Keep
+}
+
+/// Whether the peer has not moved for so long that it counts as gone.
+fn is_given_up(flow: &Flow, cold: &Cold, shared: &Shared, now: Nanos) -> bool {
+    let config = &shared.config;
+    if let Some(limit) = cold.options.user_timeout {
+        return now.since(cold.progress_at) >= limit;
+    }
+    match flow.state {
+        State::SynSent => cold.retries >= config.syn_retries,
+        State::SynReceived => cold.retries >= config.syn_ack_retries,
+        _ => cold.retries >= config.retries,
+    }
+}
+
+fn retransmit(flow: &mut Flow, cold: &mut Cold, shared: &mut Shared, now: Nanos) -> Fate {
+    match cold.timers.purpose {
+        Purpose::Reorder => {
+            let has_sack = flow.flags.has(Flags::SACK);
+            detect(flow, cold, shared, has_sack, false, now);
+            if cold.board.lost > 0
+                && !matches!(cold.recovery.phase, Phase::Recovery | Phase::Timeout)
+            {
+                cold.recovery.lose(&mut cold.congestion, &mut flow.window, flow.snd_nxt);
+                shared.counters.recoveries += 1;
+                // As RFC 6937 has it for the acknowledgement that begins a recovery.
+                let in_flight = cold.board.in_flight(&flow.sent);
+                flow.window.segments = flow.window.segments.min(in_flight + 1);
+            }
+            cold.timers.purpose = Purpose::Retransmit;
+            Fate::Keep
+        }
+        Purpose::TailProbe => {
+            flow.flags.set(Flags::TAIL_PROBE);
+            cold.timers.purpose = Purpose::Retransmit;
+            Fate::Keep
+        }
+        Purpose::Persist => {
+            if cold.probes > 0 && is_given_up_asking(cold, shared, now) {
+                return Fate::Abort(CloseReason::TimedOut);
+            }
+            cold.rtt.backoff = cold.rtt.backoff.saturating_add(1);
+            if flow.usable() > 0 {
+                flow.flags.set(Flags::FORCE);
+            } else {
+                cold.probes = cold.probes.saturating_add(1);
+                shared.counters.window_probes += 1;
+                flow.flags.set(Flags::PROBE);
+            }
+            Fate::Keep
+        }
+        Purpose::Retransmit => {
+            if is_given_up(flow, cold, shared, now) {
+                return if flow.state.is_synchronized() {
+                    Fate::Abort(CloseReason::TimedOut)
+                } else {
+                    Fate::Over(CloseReason::TimedOut)
+                };
+            }
+            let is_first = cold.retries == 0;
+            cold.retries = cold.retries.saturating_add(1);
+            cold.rtt.backoff = cold.rtt.backoff.saturating_add(1);
+            shared.counters.timeouts += 1;
+            if !flow.state.is_synchronized() {
+                flow.flags.set(Flags::SYN_OWED);
+                return Fate::Keep;
+            }
+            let has_sack = flow.flags.has(Flags::SACK);
+            let (control, window) = (&mut cold.congestion, &mut flow.window);
+            cold.recovery.time_out(control, window, flow.snd_nxt, is_first);
+            cold.board.mark_all_lost(&mut shared.sent, &flow.sent, has_sack);
+            Fate::Keep
+        }
+    }
+}
+
+/// A closed window may stay closed for ever, as long as the peer says so (RFC 9293 section
+/// 3.8.6.1): only silence counts.
+fn is_given_up_asking(cold: &Cold, shared: &Shared, now: Nanos) -> bool {
+    match cold.options.user_timeout {
+        Some(limit) => now.since(cold.heard_at) >= limit,
+        None => cold.probes >= shared.config.retries,
+    }
+}
+
+/// Sets the retransmission timer after everything that could leave has left.
+pub(crate) fn arm(flow: &Flow, cold: &mut Cold, shared: &Shared, now: Nanos) {
+    if !flow.state.is_synchronized() || flow.state == State::TimeWait {
+        return;
+    }
+    let config = &shared.config;
+    let timers = &mut cold.timers;
+    if flow.sent.is_empty() {
+        // Data that a window, CORK or an empty pool holds back: something has to bring it on.
+        let is_waiting = (flow.unsent() > 0 || flow.fin_owed()) && flow.state.may_send();
+        if !is_waiting {
+            timers.retransmit = Nanos::FAR_FUTURE;
+        } else if timers.purpose != Purpose::Persist || timers.retransmit == Nanos::FAR_FUTURE {
+            timers.purpose = Purpose::Persist;
+            timers.retransmit = now + cold.rtt.rto_backed_off(config);
+        }
+        cold.rearm = false;
+        return;
+    }
+    if !cold.rearm && timers.retransmit != Nanos::FAR_FUTURE && timers.purpose != Purpose::Persist {
+        return;
+    }
+    cold.rearm = false;
+    let mut timeout = now + cold.rtt.rto_backed_off(config);
+    if let Some(limit) = cold.options.user_timeout {
+        timeout = timeout.min((cold.progress_at + limit).max(now + Nanos(1)));
+    }
+    if let Some(wait) = cold.reorder_wait.take() {
+        let due = now + wait;
+        if due < timeout {
+            timers.purpose = Purpose::Reorder;
+            timers.retransmit = due;
+            return;
+        }
+    }
+    if let Some(wait) = probe_wait(flow, cold, shared)
+        && now + wait < timeout
+    {
+        cold.timers.purpose = Purpose::TailProbe;
+        cold.timers.retransmit = now + wait;
+        return;
+    }
+    let timers = &mut cold.timers;
+    // A timer that runs is not started anew because something more was sent (RFC 6298 section 5).
+    if timers.purpose == Purpose::Retransmit && timers.retransmit != Nanos::FAR_FUTURE {
+        timers.retransmit = timers.retransmit.min(timeout);
+        return;
+    }
+    timers.purpose = Purpose::Retransmit;
+    timers.retransmit = timeout;
+}
+
+/// After how long the end of a flight is probed (RFC 8985 section 7.2); nothing when it is not.
+fn probe_wait(flow: &Flow, cold: &Cold, shared: &Shared) -> Option<Nanos> {
+    let is_calm = flow.flags.has(Flags::SACK)
+        && cold.recovery.phase == Phase::Open
+        && cold.recovery.probe.is_none()
+        && !flow.flags.has(Flags::TAIL_PROBE)
+        && cold.board.is_clean()
+        && cold.retries == 0;
+    if !is_calm {
+        return None;
+    }
+    let round_trip = cold.rtt.smoothed()?;
+    // A single segment's acknowledgement may be delayed; as long as Linux allows for.
+    let delay = if flow.sent.len() == 1 { shared.config.rto_min } else { Nanos::from_millis(2) };
+    Some(round_trip + round_trip + delay)
+}

@@ -1,0 +1,201 @@
+//! What goes in and out of the engine: segments, rings, events. All memory is the caller's.
+
+use wire::checksum::Sum;
+use wire::{FlowKey, tcp};
+
+use crate::{OptionBytes, Seq};
+
+/// A flow, as long as it lives; the same place used again has another generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FlowId {
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+}
+
+impl FlowId {
+    /// A small number that is no other living flow's: an index for what the caller keeps.
+    pub const fn index(self) -> usize {
+        self.index as usize
+    }
+}
+
+/// A listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ListenerId(pub(crate) u32);
+
+/// A segment that came in.
+#[derive(Clone, Copy, Debug)]
+pub struct Incoming<'a> {
+    /// Whose it is: the peer is the source.
+    pub key: FlowKey,
+    /// Header, options and payload, without what a link has padded.
+    pub segment: &'a [u8],
+    /// Both ECN bits of the IP header (RFC 3168 section 5).
+    pub ecn: u8,
+    /// Whether somebody has found the checksum right; otherwise the engine looks.
+    pub is_verified: bool,
+}
+
+/// ECN bits: the segment may be marked instead of dropped.
+pub const ECT: u8 = 0b10;
+/// ECN bits: a router has marked it.
+pub const CE: u8 = 0b11;
+
+/// A segment to be sent. Its payload still lies in the send ring.
+#[derive(Clone, Copy, Debug)]
+pub struct Segment<'a> {
+    /// Whose it is: the peer is the destination.
+    pub key: FlowKey,
+    /// Number of the first byte of payload, or of the SYN.
+    pub sequence: Seq,
+    /// The next number expected, if [`tcp::ACK`] is set.
+    pub acknowledgement: Seq,
+    /// [`tcp::FIN`] to [`tcp::CWR`].
+    pub flags: u8,
+    /// Receive window as it stands in the header.
+    pub window: u16,
+    /// Options, padded.
+    pub options: OptionBytes,
+    /// Payload: two pieces when it wraps around the end of the ring.
+    pub payload: [&'a [u8]; 2],
+    /// ECN bits for the IP header: zero or [`ECT`].
+    pub ecn: u8,
+}
+
+impl Segment<'_> {
+    /// Bytes of payload.
+    #[inline]
+    pub fn payload_bytes(&self) -> usize {
+        self.payload[0].len() + self.payload[1].len()
+    }
+
+    /// Bytes that [`Self::write`] needs.
+    #[inline]
+    #[expect(clippy::len_without_is_empty, reason = "a segment has a header and is never empty")]
+    pub fn len(&self) -> usize {
+        usize::from(tcp::MIN_HEADER_BYTES) + self.options.as_slice().len() + self.payload_bytes()
+    }
+
+    /// Writes header, options and payload, with the checksum that IP's addresses belong to, to the
+    /// start of `out`, and returns the length; nothing when it does not fit.
+    #[inline]
+    pub fn write(&self, out: &mut [u8]) -> Option<usize> {
+        let bytes = self.len();
+        let out = out.get_mut(..bytes)?;
+        let segment_bytes = u16::try_from(bytes).ok()?;
+        let options = self.options.as_slice();
+        let header_bytes = usize::from(tcp::MIN_HEADER_BYTES) + options.len();
+        let (source, destination) = (self.key.source(), self.key.destination());
+        let (header, rest) = out.split_first_chunk_mut::<20>()?;
+        header[0..2].copy_from_slice(&source.port().to_be_bytes());
+        header[2..4].copy_from_slice(&destination.port().to_be_bytes());
+        header[4..8].copy_from_slice(&self.sequence.0.to_be_bytes());
+        header[8..12].copy_from_slice(&self.acknowledgement.0.to_be_bytes());
+        header[12] = ((header_bytes / 4) << 4) as u8;
+        header[13] = self.flags;
+        header[14..16].copy_from_slice(&self.window.to_be_bytes());
+        header[16..20].fill(0);
+        let mut rest = rest;
+        for piece in [options, self.payload[0], self.payload[1]] {
+            let (place, behind) = rest.split_at_mut_checked(piece.len())?;
+            place.copy_from_slice(piece);
+            rest = behind;
+        }
+        let sum = pseudo_header(&self.key, segment_bytes).bytes(out);
+        out.get_mut(16..18)?.copy_from_slice(&sum.checksum().to_be_bytes());
+        Some(bytes)
+    }
+}
+
+/// The sum of what RFC 9293 section 3.1 puts before a segment.
+#[inline]
+pub(crate) fn pseudo_header(key: &FlowKey, segment_bytes: u16) -> Sum {
+    use std::net::IpAddr::{V4, V6};
+    let protocol = key.protocol().number();
+    match (key.source().ip(), key.destination().ip()) {
+        (V4(from), V4(to)) => {
+            Sum::ZERO.pseudo_ipv4(from.octets(), to.octets(), protocol, segment_bytes)
+        }
+        (V6(from), V6(to)) => {
+            Sum::ZERO.pseudo_ipv6(from.octets(), to.octets(), protocol, segment_bytes)
+        }
+        // A key has one version; this sum is right for nothing.
+        _ => Sum::ZERO,
+    }
+}
+
+/// Rings of bytes, the caller's own, two for each flow.
+///
+/// A byte's place is its sequence number modulo the length, a power of two that
+/// [`crate::FlowOptions`] names; [`crate::Engine::readable`] and [`crate::Engine::room`] say where
+/// to read and write. The first call for a flow may allocate, and after [`Event::Closed`] none comes.
+/// A ring of another length than was named is not used: what it should hold is dropped.
+pub trait Buffers {
+    /// Where bytes that came in go.
+    fn receive_ring(&mut self, flow: FlowId) -> &mut [u8];
+
+    /// Where bytes to be sent lie.
+    fn send_ring(&self, flow: FlowId) -> &[u8];
+}
+
+/// Takes what the engine has to say.
+pub trait Output {
+    /// Takes a segment. False: there is no room; nothing has happened, and the engine offers it
+    /// again at the next [`crate::Engine::transmit`], if it still has to.
+    fn segment(&mut self, segment: &Segment<'_>) -> bool;
+
+    /// Takes an event.
+    fn event(&mut self, event: Event);
+}
+
+/// What an application has to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The connection stands.
+    Connected {
+        /// Which.
+        flow: FlowId,
+        /// Who accepted it; none: we have opened it.
+        listener: Option<ListenerId>,
+    },
+    /// There is more to read; at most once between two calls of [`crate::Engine::transmit`].
+    Readable {
+        /// Where.
+        flow: FlowId,
+    },
+    /// There is room again after [`crate::Engine::room`] has found none.
+    Writable {
+        /// Where.
+        flow: FlowId,
+    },
+    /// The peer has closed its side: nothing comes after what can be read now.
+    PeerClosed {
+        /// Whose.
+        flow: FlowId,
+    },
+    /// The flow is over and its number void. The last event of every flow that was announced by
+    /// [`Self::Connected`] or made by [`crate::Engine::connect`].
+    Closed {
+        /// Which.
+        flow: FlowId,
+        /// Why.
+        reason: CloseReason,
+    },
+}
+
+/// Why a flow is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CloseReason {
+    /// Both sides have closed, and all was acknowledged.
+    Finished,
+    /// The peer has reset it.
+    Reset,
+    /// The peer has refused it.
+    Refused,
+    /// The peer has not answered for too long.
+    TimedOut,
+    /// The application has aborted it, or closed it with bytes unread (RFC 9293 section 3.10.4).
+    Aborted,
+    /// The application had closed it, and the peer went on sending.
+    DataAfterClose,
+}

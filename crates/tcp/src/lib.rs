@@ -1,0 +1,46 @@
+//! The TCP engine without I/O: segments, calls and a time in; segments, events and a deadline out.
+//!
+//! [`Engine`] is the whole of it; read `engine.rs` first, then `fast.rs` for the common case and
+//! `slow.rs` for the way of every other segment. It reads no clock, does no input or output and
+//! allocates nothing after the start, so the daemon, an application's worker, a simulator and a test
+//! run the same code. Payload lies in rings of the caller ([`Buffers`]).
+#![forbid(unsafe_code)]
+
+mod acknowledge;
+mod close;
+mod cold;
+mod config;
+mod congestion;
+mod cookie;
+mod counters;
+mod data;
+mod emit;
+mod engine;
+mod expire;
+mod fast;
+mod flow;
+mod handshake;
+mod io;
+mod options;
+mod pool;
+mod reassembly;
+mod recovery;
+mod reset;
+mod rtt;
+mod scoreboard;
+mod secret;
+mod seq;
+mod shared;
+mod slow;
+mod table;
+mod transmit;
+mod wheel;
+mod window;
+
+pub use config::{Algorithm, Config, FlowOptions, KeepAlive};
+pub use counters::Counters;
+pub use engine::{CallError, ConnectError, Engine, ListenError, Span};
+pub use flow::State;
+pub use io::{Buffers, CE, CloseReason, ECT, Event, FlowId, Incoming, ListenerId, Output, Segment};
+pub use options::OptionBytes;
+pub use seq::Seq;

@@ -1,0 +1,86 @@
+//! Resets, and the acknowledgements that ask a doubtful peer to prove itself (RFC 5961).
+
+use base::Nanos;
+use wire::{FlowKey, tcp};
+
+use crate::cold::Cold;
+use crate::emit;
+use crate::flow::{Flags, Flow};
+use crate::io::{Buffers, Output, Segment};
+use crate::shared::{Shared, Turn};
+use crate::{OptionBytes, Seq};
+
+/// Owes an acknowledgement to a segment that no honest peer sends, or one that comes late; held
+/// back when the last one was too short a time ago. The limit is the flow's own, so that it tells
+/// nobody anything about other flows (CVE-2016-5696).
+pub(crate) fn challenge(flow: &mut Flow, cold: &mut Cold, shared: &mut Shared, now: Nanos) {
+    if now < cold.challenge_at {
+        shared.counters.challenges_limited += 1;
+        return;
+    }
+    cold.challenge_at = now + shared.config.challenge_interval;
+    flow.flags.set(Flags::ACK_NOW);
+}
+
+/// What a segment for nobody was.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unwanted {
+    /// As it came in.
+    pub(crate) key: FlowKey,
+    pub(crate) header: tcp::Header,
+    pub(crate) payload_bytes: u32,
+}
+
+/// Answers a segment that belongs to nothing with a reset that its sender believes (RFC 9293
+/// section 3.10.7.1). A reset is never answered.
+pub(crate) fn refuse<B, O: Output>(turn: &mut Turn<'_, B, O>, unwanted: &Unwanted) {
+    let Unwanted { key, header, payload_bytes } = unwanted;
+    if header.flags & tcp::RST != 0 {
+        return;
+    }
+    let numbers = payload_bytes
+        + u32::from(header.flags & tcp::SYN != 0)
+        + u32::from(header.flags & tcp::FIN != 0);
+    let (sequence, acknowledgement, flags) = if header.flags & tcp::ACK != 0 {
+        (Seq(header.acknowledgement), Seq(0), tcp::RST)
+    } else {
+        (Seq(0), Seq(header.sequence) + numbers, tcp::RST | tcp::ACK)
+    };
+    let reset = Segment {
+        key: key.reversed(),
+        sequence,
+        acknowledgement,
+        flags,
+        window: 0,
+        options: OptionBytes::NONE,
+        payload: [&[], &[]],
+        ecn: 0,
+    };
+    send(turn, &reset);
+}
+
+/// Resets a flow of ours. False: the caller has no room.
+pub(crate) fn reset<B: Buffers, O: Output>(
+    turn: &mut Turn<'_, B, O>,
+    flow: &Flow,
+    cold: &Cold,
+) -> bool {
+    let reset = Segment {
+        key: flow.key.reversed(),
+        sequence: flow.snd_nxt,
+        acknowledgement: flow.rcv_nxt,
+        flags: tcp::RST | tcp::ACK,
+        window: 0,
+        options: emit::options(flow, cold, turn.shared, turn.now),
+        payload: [&[], &[]],
+        ecn: 0,
+    };
+    send(turn, &reset)
+}
+
+fn send<B, O: Output>(turn: &mut Turn<'_, B, O>, reset: &Segment<'_>) -> bool {
+    let is_sent = turn.out.segment(reset);
+    turn.shared.counters.resets_sent += u64::from(is_sent);
+    turn.shared.counters.transmitted += u64::from(is_sent);
+    is_sent
+}

@@ -1,0 +1,133 @@
+//! From a flow's name to its place: open addressing, eight bytes a slot, one cache line a look-up.
+//!
+//! The hash is keyed, so that nobody outside can choose names that all fall on one slot.
+
+use wire::{FlowKey, Toeplitz};
+
+/// Finds flows. It holds no names: whoever asks compares the candidates' own.
+pub(crate) struct Table {
+    hasher: Toeplitz,
+    /// Hash in the high half, index plus one in the low half; zero: empty.
+    slots: Vec<u64>,
+}
+
+impl Table {
+    /// A table for at most `limit` flows; it is never more than half full.
+    pub(crate) fn new(limit: u32, key: [u8; 40]) -> Self {
+        let slots = (2 * limit.max(8) as usize).next_power_of_two();
+        Self { hasher: Toeplitz::new(key), slots: vec![0; slots] }
+    }
+
+    #[inline]
+    fn home(&self, hash: u32) -> usize {
+        hash as usize & (self.slots.len() - 1)
+    }
+
+    #[inline]
+    fn hash(&self, key: &FlowKey) -> u32 {
+        self.hasher.hash(key).0
+    }
+
+    /// The slot and the index of the flow of that name.
+    #[inline]
+    fn position(&self, key: &FlowKey, is_it: impl Fn(u32) -> bool) -> Option<(usize, u32)> {
+        let hash = self.hash(key);
+        let mut at = self.home(hash);
+        // Half of the slots are empty, so that this ends.
+        while self.slots[at] != 0 {
+            let slot = self.slots[at];
+            let index = (slot as u32).wrapping_sub(1);
+            if (slot >> 32) as u32 == hash && is_it(index) {
+                return Some((at, index));
+            }
+            at = (at + 1) & (self.slots.len() - 1);
+        }
+        None
+    }
+
+    /// The index under which `key` was entered; `is_it` compares the name of a candidate.
+    #[inline]
+    pub(crate) fn find(&self, key: &FlowKey, is_it: impl Fn(u32) -> bool) -> Option<u32> {
+        self.position(key, is_it).map(|(_, index)| index)
+    }
+
+    /// Enters a name that is not there yet.
+    pub(crate) fn insert(&mut self, key: &FlowKey, index: u32) {
+        let hash = self.hash(key);
+        let mut at = self.home(hash);
+        while self.slots[at] != 0 {
+            at = (at + 1) & (self.slots.len() - 1);
+        }
+        self.slots[at] = (u64::from(hash) << 32) | u64::from(index + 1);
+    }
+
+    /// Takes a name out, and moves those behind it up, so that no search stops too early.
+    pub(crate) fn remove(&mut self, key: &FlowKey, is_it: impl Fn(u32) -> bool) {
+        let Some((mut hole, _)) = self.position(key, is_it) else { return };
+        let mask = self.slots.len() - 1;
+        let mut at = hole;
+        loop {
+            at = (at + 1) & mask;
+            let slot = self.slots[at];
+            if slot == 0 {
+                break;
+            }
+            let home = self.home((slot >> 32) as u32);
+            // It may move up unless that would put it before its home.
+            if at.wrapping_sub(home) & mask >= at.wrapping_sub(hole) & mask {
+                self.slots[hole] = slot;
+                hole = at;
+            }
+        }
+        self.slots[hole] = 0;
+    }
+}
+
+impl std::fmt::Debug for Table {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Table").field("slots", &self.slots.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+    use wire::Protocol;
+
+    use super::*;
+
+    fn key(port: u16) -> FlowKey {
+        let source = ([10, 0, 0, 1], port).into();
+        FlowKey::new(Protocol::Tcp, source, ([10, 0, 0, 2], 80).into()).unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn it_finds_what_a_map_finds(
+            secret: [u8; 16],
+            steps in prop::collection::vec((0_u16..40, any::<bool>()), 1..400),
+        ) {
+            let mut bytes = [0; 40];
+            bytes[..16].copy_from_slice(&secret);
+            // Sixteen flows at most in 32 slots: collisions are the rule.
+            let mut table = Table::new(16, bytes);
+            let mut oracle = BTreeMap::new();
+            for (port, is_insert) in steps {
+                let is_it = |index| index == u32::from(port);
+                if is_insert && oracle.len() < 16 && !oracle.contains_key(&port) {
+                    table.insert(&key(port), port.into());
+                    oracle.insert(port, ());
+                } else if !is_insert {
+                    table.remove(&key(port), is_it);
+                    oracle.remove(&port);
+                }
+                for port in 0..40 {
+                    let expected = oracle.contains_key(&port).then_some(u32::from(port));
+                    prop_assert_eq!(table.find(&key(port), |at| at == u32::from(port)), expected);
+                }
+            }
+        }
+    }
+}

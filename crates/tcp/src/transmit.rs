@@ -1,0 +1,288 @@
+//! What a flow may send now, in segments cut straight from its ring.
+//!
+//! Lost segments go first, then new data as far as both windows reach, then, if nothing that left
+//! carried it, the acknowledgement that is owed.
+
+use base::Nanos;
+use wire::tcp;
+
+use crate::cold::Cold;
+use crate::congestion::Window;
+use crate::emit::{self, Plan, emit, emit_ack};
+use crate::flow::{Flags, Flow, State};
+use crate::io::{Buffers, FlowId, Output};
+use crate::scoreboard::Sent;
+use crate::shared::Turn;
+use crate::{Config, window};
+
+/// How far a flow got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// Everything that may leave has left.
+    Done,
+    /// There is more, but others wait too, or the caller has no room.
+    More,
+}
+
+/// Segments of one flow before others get their turn.
+const SEGMENTS_A_TURN: u32 = 64;
+
+/// What became of one attempt.
+enum Step {
+    Sent,
+    /// Nothing to send, or not yet.
+    Nothing,
+    /// The congestion window is full.
+    Limited,
+    /// The caller has no room.
+    Full,
+}
+
+/// Sends what a synchronized flow may send.
+pub(crate) fn run<B: Buffers, O: Output>(
+    turn: &mut Turn<'_, B, O>,
+    id: FlowId,
+    flow: &mut Flow,
+    cold: &mut Cold,
+) -> Progress {
+    let mut limited = false;
+    if flow.state.may_send() {
+        let mut sent = 0;
+        if flow.flags.has(Flags::TAIL_PROBE) && !tail_probe(turn, id, flow, cold) {
+            return Progress::More;
+        }
+        loop {
+            if sent == SEGMENTS_A_TURN {
+                return Progress::More;
+            }
+            match step(turn, id, flow, cold) {
+                Step::Sent => sent += 1,
+                Step::Nothing => break,
+                Step::Limited => {
+                    limited = true;
+                    break;
+                }
+                Step::Full => return Progress::More,
+            }
+        }
+        // In slow start a window that was half used may grow too (RFC 7661, as Linux does).
+        let is_used = flow.window.is_in_slow_start()
+            && flow.window.segments < flow.sent.len().saturating_mul(2);
+        if sent > 0 || limited {
+            flow.flags.put(Flags::WINDOW_LIMITED, limited || is_used);
+        }
+        flow.flags.clear(Flags::FORCE);
+    }
+    if flow.flags.has(Flags::PROBE) || flow.flags.has(Flags::ASK) {
+        // One number before what is expected: the peer has to answer (RFC 9293 section 3.8.4).
+        let plan = Plan { sequence: flow.snd_una - 1, flags: 0, bytes: 0, is_new: false };
+        if !emit(turn, id, flow, cold, plan) {
+            return Progress::More;
+        }
+        flow.flags.clear(Flags::PROBE);
+        flow.flags.clear(Flags::ASK);
+    }
+    let is_due = cold.timers.ack <= turn.now || window::is_update_due(flow, cold);
+    let is_owed = flow.flags.has(Flags::ACK_NOW) || (is_due && flow.state.may_receive());
+    if is_owed && !emit_ack(turn, id, flow, cold) {
+        return Progress::More;
+    }
+    Progress::Done
+}
+
+/// Bytes of payload beside the options that the next segment carries.
+#[inline]
+fn payload_max<B, O>(turn: &Turn<'_, B, O>, flow: &Flow, cold: &Cold) -> u32 {
+    let bytes = u32::from(flow.mss);
+    if !emit::has_report(cold) {
+        return bytes;
+    }
+    let ranges = emit::sack_blocks(flow, cold, turn.shared).as_slice().len();
+    let ranges = ranges.min(if flow.flags.has(Flags::TIMESTAMPS) { 3 } else { 4 });
+    let option_bytes = if ranges == 0 { 0 } else { 4 + 8 * ranges as u32 };
+    bytes.saturating_sub(option_bytes).max(1)
+}
+
+#[inline]
+fn step<B: Buffers, O: Output>(
+    turn: &mut Turn<'_, B, O>,
+    id: FlowId,
+    flow: &mut Flow,
+    cold: &mut Cold,
+) -> Step {
+    let has_lost = cold.board.lost > cold.board.again;
+    if !has_lost && flow.unsent() == 0 && !flow.fin_owed() {
+        return Step::Nothing;
+    }
+    let is_free = cold.board.in_flight(&flow.sent) < flow.window.segments;
+    if has_lost {
+        return if is_free { send_again(turn, id, flow, cold) } else { Step::Limited };
+    }
+    let payload_max = payload_max(turn, flow, cold);
+    let usable = flow.usable();
+    let bytes = flow.unsent().min(usable).min(payload_max);
+    let is_last = bytes == flow.unsent();
+    let with_fin = is_last && flow.fin_owed() && usable > bytes;
+    if bytes == 0 && !with_fin {
+        return Step::Nothing;
+    }
+    if bytes < payload_max && !may_leave_small(flow, cold, bytes, is_last) {
+        return Step::Nothing;
+    }
+    if !is_free {
+        return Step::Limited;
+    }
+    if !turn.shared.sent.has_room() {
+        turn.shared.counters.sent_full += 1;
+        return Step::Nothing;
+    }
+    let is_first = flow.sent.is_empty();
+    if is_first {
+        wake_up(turn.now, flow, cold, &turn.shared.config);
+    }
+    let start = flow.snd_nxt;
+    let push = if is_last && bytes > 0 { tcp::PSH } else { 0 };
+    let flags = push | if with_fin { tcp::FIN } else { 0 };
+    if !emit(turn, id, flow, cold, Plan { sequence: start, flags, bytes, is_new: true }) {
+        return Step::Full;
+    }
+    flow.snd_nxt = start + bytes + u32::from(with_fin);
+    if bytes < payload_max {
+        flow.snd_small = flow.snd_nxt;
+    }
+    let record = Sent::new(start, flow.snd_nxt, turn.now);
+    let is_recorded = turn.shared.sent.push_back(&mut flow.sent, record);
+    debug_assert!(is_recorded, "the pool had room above");
+    cold.recovery.note_sent(false, 0);
+    cold.rearm = true;
+    flow.flags.set(Flags::PING_PONG);
+    Step::Sent
+}
+
+/// Whether a segment that is not full may leave: sender's side of silly windows, CORK, and Nagle as
+/// Minshall refined it (RFC 9293 section 3.8.6.2.1 and 3.7.4).
+#[inline]
+fn may_leave_small(flow: &Flow, cold: &Cold, bytes: u32, is_last: bool) -> bool {
+    if flow.flags.has(Flags::FORCE) {
+        return true;
+    }
+    if !is_last {
+        // The window ends here. Half of the largest one is worth a segment.
+        return bytes >= cold.snd_wnd_max / 2;
+    }
+    if flow.flags.has(Flags::FIN_QUEUED) {
+        return true;
+    }
+    if flow.flags.has(Flags::CORK) {
+        return false;
+    }
+    flow.flags.has(Flags::NO_DELAY)
+        || flow.sent.is_empty()
+        || !flow.snd_small.is_after(flow.snd_una)
+}
+
+/// The first segment after a pause: the path is no longer known so well (RFC 5681 section 4.1, and
+/// half the window for each timeout's length of silence, as in Linux).
+#[inline]
+fn wake_up(now: Nanos, flow: &mut Flow, cold: &mut Cold, config: &Config) {
+    let idle = now.since(cold.progress_at);
+    cold.progress_at = now;
+    cold.congestion.idled(idle);
+    // No timeout is shorter, so this is all for whoever was not silent for long.
+    if idle < config.rto_min {
+        return;
+    }
+    let Window { segments, threshold, .. } = flow.window;
+    let halvings = (idle.0 / cold.rtt.rto(config).0.max(1)).min(31);
+    if halvings > 0 && segments > config.initial_window {
+        flow.window.threshold = threshold.max(segments - segments / 4);
+        flow.window.segments = (segments >> halvings).max(config.initial_window);
+    }
+}
+
+/// Sends the oldest segment again that counts as lost.
+fn send_again<B: Buffers, O: Output>(
+    turn: &mut Turn<'_, B, O>,
+    id: FlowId,
+    flow: &mut Flow,
+    cold: &mut Cold,
+) -> Step {
+    let pool = &turn.shared.sent;
+    let mut at = flow.sent.first();
+    while let Some(index) = at {
+        if pool.get(index).is_due() {
+            return match again(turn, id, flow, cold, index) {
+                true => Step::Sent,
+                false => Step::Full,
+            };
+        }
+        at = pool.next(index);
+    }
+    Step::Nothing
+}
+
+/// Sends the segment at `index` of the list again, cut if it has become too long.
+fn again<B: Buffers, O: Output>(
+    turn: &mut Turn<'_, B, O>,
+    id: FlowId,
+    flow: &mut Flow,
+    cold: &mut Cold,
+    index: u32,
+) -> bool {
+    let payload_max = payload_max(turn, flow, cold);
+    let mut segment = *turn.shared.sent.get(index);
+    let cut = segment.start + payload_max;
+    if segment.end.earlier(flow.snd_end).is_after(cut)
+        && cold.board.split(&mut turn.shared.sent, &mut flow.sent, index, cut)
+    {
+        segment.end = cut;
+    }
+    let with_fin = segment.end.is_after(flow.snd_end);
+    // Uncut because the pool is empty: what fits now, and the rest with the next timeout.
+    let bytes = segment.end.since(segment.start) - u32::from(with_fin);
+    let sends_fin = with_fin && bytes <= payload_max;
+    let bytes = bytes.min(payload_max);
+    let flags = tcp::PSH | if sends_fin { tcp::FIN } else { 0 };
+    let plan = Plan { sequence: segment.start, flags, bytes, is_new: false };
+    if !emit(turn, id, flow, cold, plan) {
+        return false;
+    }
+    turn.shared.counters.retransmitted += 1;
+    cold.board.sent_again(&mut turn.shared.sent, index, turn.now);
+    cold.recovery.note_sent(true, emit::stamp(flow, turn.now));
+    cold.rearm = true;
+    true
+}
+
+/// RFC 8985 section 7.3: new data if there is some and the window takes it, else the last segment
+/// again. False: the caller has no room.
+fn tail_probe<B: Buffers, O: Output>(
+    turn: &mut Turn<'_, B, O>,
+    id: FlowId,
+    flow: &mut Flow,
+    cold: &mut Cold,
+) -> bool {
+    let has_new = flow.unsent() > 0 && flow.usable() > 0 && turn.shared.sent.has_room();
+    if has_new {
+        // One segment beyond the congestion window.
+        let segments = flow.window.segments;
+        flow.window.segments = cold.board.in_flight(&flow.sent) + 1;
+        flow.flags.set(Flags::FORCE);
+        let step = step(turn, id, flow, cold);
+        flow.window.segments = segments;
+        flow.flags.clear(Flags::FORCE);
+        if matches!(step, Step::Full) {
+            return false;
+        }
+    } else if let Some(last) = flow.sent.last()
+        && !again(turn, id, flow, cold, last)
+    {
+        return false;
+    }
+    flow.flags.clear(Flags::TAIL_PROBE);
+    turn.shared.counters.tail_probes += 1;
+    cold.recovery.probe = Some(flow.snd_nxt);
+    cold.recovery.probe_was_again = !has_new;
+    debug_assert!(flow.state != State::TimeWait, "nothing is on its way in TIME-WAIT");
+    true
+}

@@ -1,0 +1,761 @@
+//! One script for each rule: what the peer sends, what has to come back.
+
+mod support;
+
+use base::Nanos;
+use support::script::Script;
+use tcp::{Algorithm, CloseReason, Config, Event, FlowOptions, KeepAlive, State};
+
+fn plain() -> Config {
+    Config { timestamps: false, window_scaling: false, ..Config::default() }
+}
+
+fn new_reno() -> FlowOptions {
+    FlowOptions { congestion: Algorithm::NewReno, ..FlowOptions::default() }
+}
+
+fn accepted() -> Script {
+    Script::accepted(plain(), new_reno())
+}
+
+/// A connection whose client has agreed to timestamps (value 1 at its SYN) and nothing else.
+fn with_timestamps() -> Script {
+    let config = Config { window_scaling: false, sack: false, ..Config::default() };
+    let mut script = Script::new(config, new_reno());
+    script.listen(8);
+    script.inject("S 0:0 win 65535 <mss 1000,TS 1 0>");
+    script.expect(&["S. 0:0 ack 1 win 65535 <mss 1460,TS 100 1>"]);
+    script.inject(". 1:1 ack 1 win 65535 <TS 2 100>");
+    script.expect(&[]);
+    script
+}
+
+fn closed(script: &mut Script) -> Option<CloseReason> {
+    script.events().into_iter().find_map(|event| match event {
+        Event::Closed { reason, .. } => Some(reason),
+        _ => None,
+    })
+}
+
+// Opening.
+
+#[test]
+fn a_syn_is_answered_with_what_was_offered_and_no_more() {
+    // RFC 7323 sections 2.2 and 3.2, RFC 2018 section 2.
+    let mut script = Script::new(Config::default(), new_reno());
+    script.listen(8);
+    script.inject("S 0:0 win 65535 <mss 1460,sackOK,TS 7 0,nop,wscale 6>");
+    script.expect(&["S. 0:0 ack 1 win 65535 <mss 1460,sackOK,TS 100 7,wscale 1>"]);
+    let mut bare = Script::new(Config::default(), new_reno());
+    bare.listen(8);
+    bare.inject("S 0:0 win 65535");
+    bare.expect(&["S. 0:0 ack 1 win 65535 <mss 1460>"]);
+}
+
+#[test]
+fn a_syn_is_repeated_with_doubled_pauses_until_it_is_given_up() {
+    // RFC 6298 section 5.5, RFC 9293 section 3.8.3.
+    let config = Config { syn_retries: 2, ..plain() };
+    let mut script = Script::new(config, new_reno());
+    script.connect();
+    let syn = "S 0:0 win 65535 <mss 1460,sackOK>";
+    script.expect(&[syn]);
+    for pause_ms in [1000, 2000] {
+        script.wait_ms(pause_ms - 10);
+        script.expect(&[]);
+        script.wait_ms(11);
+        script.expect(&[syn]);
+    }
+    script.wait_ms(4001);
+    script.expect(&[]);
+    assert_eq!(closed(&mut script), Some(CloseReason::TimedOut));
+}
+
+#[test]
+fn a_reset_refuses_a_syn_only_if_it_acknowledges_it() {
+    // RFC 9293 section 3.10.7.3.
+    let mut script = Script::new(plain(), new_reno());
+    script.connect();
+    script.expect(&["S 0:0 win 65535 <mss 1460,sackOK>"]);
+    script.inject("R 0:0 win 0");
+    script.inject("R. 0:0 ack 77 win 0");
+    script.expect(&[]);
+    script.expect_state(State::SynSent);
+    script.inject("R. 0:0 ack 1 win 0");
+    assert_eq!(closed(&mut script), Some(CloseReason::Refused));
+}
+
+#[test]
+fn both_sides_may_open_at_once() {
+    // RFC 9293 figure 8.
+    let mut script = Script::new(plain(), new_reno());
+    script.connect();
+    script.expect(&["S 0:0 win 65535 <mss 1460,sackOK>"]);
+    script.inject("S 0:0 win 1000 <mss 1000>");
+    script.expect(&["S. 0:0 ack 1 win 65535 <mss 1460>"]);
+    script.expect_state(State::SynReceived);
+    script.inject("S. 0:0 ack 1 win 1000 <mss 1000>");
+    script.expect_state(State::Established);
+    script.inject("P. 1:11 ack 1 win 1000");
+    script.expect(&[". 1:1 ack 11 win 65525"]);
+    script.read(1, 10);
+}
+
+#[test]
+fn a_full_backlog_answers_with_cookies_that_make_a_connection_with_all_options() {
+    // RFC 4987 section 3.6.
+    let mut script = Script::new(Config::default(), new_reno());
+    script.listen(0);
+    script.inject("S 0:0 win 65535 <mss 1400,sackOK,TS 7 0,nop,wscale 6>");
+    let packets = script.take_packets();
+    assert_eq!(script.host.engine.flows_in_use(), 0, "nothing is kept");
+    let answer = script.print(&packets[0]);
+    assert!(answer.contains("mss 1460,sackOK,TS 100 7,wscale 1"), "{answer}");
+    script.inject(". 1:1 ack 1 win 1000 <TS 8 100>");
+    script.expect_state(State::Established);
+    assert_eq!(script.host.engine.counters().cookies_accepted, 1);
+    script.write(3000);
+    let packets = script.take_packets();
+    // 1380 is the size below 1400 that a cookie can say, less the timestamps.
+    let first = script.print(&packets[0]);
+    assert!(first.starts_with(". 1:1369 ack 1"), "{first}");
+}
+
+#[test]
+fn an_acknowledgement_out_of_nowhere_is_reset_even_while_cookies_are_about() {
+    let mut script = Script::new(plain(), new_reno());
+    script.listen(0);
+    script.inject("S 0:0 win 65535");
+    script.take_packets();
+    script.inject(". 1:1 ack 12345 win 1000");
+    let packets = script.take_packets();
+    assert_eq!(script.print(&packets[0]).split(' ').next(), Some("R"));
+    assert_eq!(script.host.engine.counters().cookies_rejected, 1);
+    assert_eq!(script.host.engine.flows_in_use(), 0);
+}
+
+#[test]
+fn what_belongs_to_nobody_is_reset_and_a_reset_is_not_answered() {
+    // RFC 9293 section 3.10.7.1.
+    let mut script = Script::new(plain(), new_reno());
+    script.inject("S 0:0 win 100");
+    script.expect(&["R. 0:0 ack 1"]);
+    script.inject("F. 5:10 ack 17 win 100");
+    script.expect(&["R 17:17"]);
+    script.inject("R 5:5 win 100");
+    script.expect(&[]);
+}
+
+// Receiving.
+
+#[test]
+fn the_second_full_segment_is_acknowledged_at_once_and_a_single_one_later() {
+    // RFC 9293 section 3.8.6.3. The first flights are acknowledged at once, as in Linux, until data
+    // has gone the other way.
+    let mut script = accepted();
+    script.write(10);
+    script.expect(&["P. 1:11 ack 1 win 65535"]);
+    script.inject(". 1:1001 ack 11 win 65535");
+    script.expect(&[]);
+    script.inject(". 1001:2001 ack 11 win 65535");
+    script.expect(&[". 11:11 ack 2001 win 63535"]);
+    script.inject("P. 2001:3001 ack 11 win 65535");
+    script.wait_ms(38);
+    script.expect(&[]);
+    script.wait_ms(3);
+    script.expect(&[". 11:11 ack 3001 win 62535"]);
+    script.read(1, 3000);
+}
+
+#[test]
+fn an_acknowledgement_rides_on_the_answer() {
+    let mut script = accepted();
+    for round in 0..20 {
+        let start = 1 + 100 * round;
+        script.inject(&format!("P. {start}:{} ack {start} win 65535", start + 100));
+        script.read(start, 100);
+        script.write(100);
+        let sent = script.take_packets();
+        assert_eq!(sent.len(), 1, "one packet out for one packet in");
+        let answer = script.print(&sent[0]);
+        let expected = format!("P. {start}:{} ack {} ", start + 100, start + 100);
+        assert!(answer.starts_with(&expected), "{answer}");
+    }
+    assert_eq!(script.host.engine.counters().fast, 20, "all on the fast path");
+}
+
+#[test]
+fn what_comes_out_of_order_is_reported_and_kept() {
+    // RFC 2018 sections 3 and 4, RFC 5681 section 4.2.
+    let mut script = accepted();
+    script.inject(". 1001:2001 ack 1 win 65535");
+    script.expect(&[". 1:1 ack 1 win 65535 <sack 1001:2001>"]);
+    script.inject(". 3001:4001 ack 1 win 65535");
+    script.expect(&[". 1:1 ack 1 win 65535 <sack 3001:4001 1001:2001>"]);
+    script.inject(". 1:1001 ack 1 win 65535");
+    script.expect(&[". 1:1 ack 2001 win 63535 <sack 3001:4001>"]);
+    script.inject(". 2001:3001 ack 1 win 65535");
+    script.expect(&[". 1:1 ack 4001 win 61535"]);
+    script.read(1, 4000);
+}
+
+#[test]
+fn what_comes_twice_is_reported_as_such() {
+    // RFC 2883 section 4.
+    let mut script = accepted();
+    script.inject(". 1:1001 ack 1 win 65535");
+    script.expect(&[". 1:1 ack 1001 win 64535"]);
+    script.inject(". 1:1001 ack 1 win 65535");
+    script.expect(&[". 1:1 ack 1001 win 64535 <sack 1:1001>"]);
+    script.inject(". 501:1501 ack 1 win 65535");
+    script.expect(&[". 1:1 ack 1501 win 64035 <sack 501:1001>"]);
+    script.read(1, 1500);
+}
+
+#[test]
+fn a_window_that_was_closed_is_announced_when_it_opens() {
+    // RFC 9293 section 3.8.6.2.2: not before it is worth it.
+    let options = FlowOptions { receive_ring_log2: 12, ..new_reno() };
+    let mut script = Script::new(plain(), options);
+    script.listen(8);
+    script.inject("S 0:0 win 65535 <mss 1000>");
+    script.expect(&["S. 0:0 ack 1 win 4096 <mss 1460>"]);
+    script.inject(". 1:1 ack 1 win 65535");
+    script.inject(". 1:2049 ack 1 win 65535");
+    script.inject(". 2049:4097 ack 1 win 65535");
+    script.expect(&[". 1:1 ack 4097 win 0"]);
+    script.read(1, 100);
+    script.expect(&[]);
+    script.read(101, 3996);
+    script.expect(&[". 1:1 ack 4097 win 4096"]);
+    // A question in between is answered.
+    script.wait_ms(1000);
+    script.inject(". 4096:4096 ack 1 win 65535");
+    script.expect(&[". 1:1 ack 4097 win 4096"]);
+}
+
+// Hostile or late.
+
+#[test]
+fn a_reset_counts_only_at_the_very_edge_of_the_window() {
+    // RFC 5961 section 3.2.
+    let mut script = accepted();
+    script.inject("R 2:2 win 0");
+    script.expect(&[". 1:1 ack 1 win 65535"]);
+    script.inject("R 70000:70000 win 0");
+    script.expect(&[]);
+    script.expect_state(State::Established);
+    script.inject("R 1:1 win 0");
+    assert_eq!(closed(&mut script), Some(CloseReason::Reset));
+    assert_eq!(script.host.engine.flows_in_use(), 0);
+}
+
+#[test]
+fn a_syn_on_a_standing_connection_is_challenged_and_challenges_are_limited() {
+    // RFC 5961 sections 4.2 and 7.
+    let mut script = accepted();
+    script.inject("S 5:5 win 100");
+    script.expect(&[". 1:1 ack 1 win 65535"]);
+    script.inject("S 6:6 win 100");
+    script.expect(&[]);
+    assert_eq!(script.host.engine.counters().challenges_limited, 1);
+    script.wait_ms(501);
+    script.inject("S 7:7 win 100");
+    script.expect(&[". 1:1 ack 1 win 65535"]);
+    script.expect_state(State::Established);
+}
+
+#[test]
+fn an_acknowledgement_of_what_was_never_sent_is_challenged_and_its_data_dropped() {
+    // RFC 5961 section 5.2.
+    let mut script = accepted();
+    script.inject("P. 1:101 ack 2 win 65535");
+    script.expect(&[". 1:1 ack 1 win 65535"]);
+    assert_eq!(script.host.engine.readable(script.flow()).bytes, 0);
+    script.inject("P. 1:101 ack 1 win 65535");
+    script.read(1, 100);
+}
+
+#[test]
+fn an_old_timestamp_is_acknowledged_and_dropped() {
+    // RFC 7323 section 5.3.
+    let mut script = with_timestamps();
+    script.inject("P. 1:101 ack 1 win 65535 <TS 50 100>");
+    script.expect(&[". 1:1 ack 101 win 65435 <TS 100 50>"]);
+    script.inject("P. 101:201 ack 1 win 65535 <TS 49 100>");
+    script.expect(&[". 1:1 ack 101 win 65435 <TS 100 50>"]);
+    assert_eq!(script.host.engine.counters().old_timestamp, 1);
+    script.inject("P. 101:201 ack 1 win 65535 <TS 50 100>");
+    script.read(1, 200);
+}
+
+#[test]
+fn after_24_days_of_silence_any_timestamp_is_new() {
+    // RFC 7323 section 5.5.
+    let mut script = with_timestamps();
+    script.inject("P. 1:101 ack 1 win 65535 <TS 50 100>");
+    script.take_packets();
+    script.wait(Nanos::from_secs(25 * 86_400));
+    script.inject("P. 101:201 ack 1 win 65535 <TS 40 100>");
+    script.inject("P. 201:301 ack 1 win 65535 <TS 41 100>");
+    script.read(1, 300);
+}
+
+#[test]
+fn what_the_caller_has_no_room_for_is_offered_again() {
+    let mut script = accepted();
+    script.host.sink.room = 1;
+    script.write(3000);
+    for start in [1, 1001, 2001] {
+        let sent = script.take_packets();
+        assert_eq!(sent.len(), 1);
+        assert!(script.print(&sent[0]).contains(&format!(" {start}:{} ", start + 1000)));
+    }
+    script.expect(&[]);
+    assert_eq!(script.host.engine.counters().retransmitted, 0);
+}
+
+#[test]
+fn an_option_of_length_zero_ends_the_options_and_nothing_else() {
+    let mut script = accepted();
+    script.inject("P. 1:101 ack 1 win 65535 <bytes 5 0 1 1>");
+    script.expect(&[". 1:1 ack 101 win 65435"]);
+    assert_eq!(script.host.engine.counters().bad_options, 1);
+    script.read(1, 100);
+}
+
+// Sending.
+
+#[test]
+fn the_first_flight_is_ten_segments_and_each_acknowledged_one_brings_two() {
+    // RFC 6928, RFC 5681 section 3.1.
+    let mut script = accepted();
+    script.write(20_000);
+    let sent = script.take_packets();
+    assert_eq!(sent.len(), 10);
+    script.wait_ms(10);
+    script.inject(". 1:1 ack 2001 win 65535");
+    script.expect(&[
+        ". 10001:11001 ack 1 win 65535",
+        ". 11001:12001 ack 1 win 65535",
+        ". 12001:13001 ack 1 win 65535",
+        ". 13001:14001 ack 1 win 65535",
+    ]);
+}
+
+#[test]
+fn a_second_small_segment_waits_for_the_acknowledgement_of_the_first() {
+    // RFC 9293 section 3.7.4.
+    let mut script = accepted();
+    script.write(10);
+    script.expect(&["P. 1:11 ack 1 win 65535"]);
+    script.write(20);
+    script.expect(&[]);
+    script.inject(". 1:1 ack 11 win 65535");
+    script.expect(&["P. 11:31 ack 1 win 65535"]);
+    let flow = script.flow();
+    script.host.engine.set_no_delay(flow, true).unwrap();
+    script.write(5);
+    script.expect(&["P. 31:36 ack 1 win 65535"]);
+}
+
+#[test]
+fn a_corked_segment_leaves_when_it_is_full_or_uncorked_or_has_waited() {
+    let mut script = accepted();
+    let flow = script.flow();
+    script.host.engine.set_cork(flow, true).unwrap();
+    script.write(600);
+    script.expect(&[]);
+    script.write(600);
+    script.expect(&[". 1:1001 ack 1 win 65535"]);
+    script.host.engine.set_cork(flow, false).unwrap();
+    script.expect(&["P. 1001:1201 ack 1 win 65535"]);
+    script.inject(". 1:1 ack 1201 win 65535");
+    script.host.engine.set_cork(flow, true).unwrap();
+    script.write(7);
+    script.expect(&[]);
+    script.wait_ms(300);
+    script.expect(&["P. 1201:1208 ack 1 win 65535"]);
+}
+
+#[test]
+fn three_reports_of_later_segments_bring_the_lost_one_again() {
+    // RFC 8985 section 6.2, RFC 6937.
+    let mut script = accepted();
+    script.write(10_000);
+    assert_eq!(script.take_packets().len(), 10);
+    script.wait_ms(10);
+    script.inject(". 1:1 ack 1 win 65535 <nop,nop,sack 1001:2001>");
+    script.expect(&[]);
+    script.inject(". 1:1 ack 1 win 65535 <nop,nop,sack 1001:3001>");
+    script.expect(&[]);
+    script.inject(". 1:1 ack 1 win 65535 <nop,nop,sack 1001:4001>");
+    script.expect(&["P. 1:1001 ack 1 win 65535"]);
+    script.wait_ms(10);
+    script.inject(". 1:1 ack 10001 win 65535");
+    script.expect(&[]);
+    // Half of ten.
+    script.write(20_000);
+    assert_eq!(script.take_packets().len(), 5);
+    assert_eq!(script.host.engine.counters().recoveries, 1);
+}
+
+#[test]
+fn without_sack_three_duplicates_bring_it_again_and_a_partial_acknowledgement_the_next() {
+    // RFC 6582 section 3.2.
+    let config = Config { sack: false, ..plain() };
+    let mut script = Script::new(config, new_reno());
+    script.listen(8);
+    script.inject("S 0:0 win 65535 <mss 1000>");
+    script.expect(&["S. 0:0 ack 1 win 65535 <mss 1460>"]);
+    script.wait_ms(10);
+    script.inject(". 1:1 ack 1 win 65535");
+    script.write(10_000);
+    assert_eq!(script.take_packets().len(), 10);
+    script.wait_ms(10);
+    for _ in 0..2 {
+        script.inject(". 1:1 ack 1 win 65535");
+        script.expect(&[]);
+    }
+    script.inject(". 1:1 ack 1 win 65535");
+    script.expect(&["P. 1:1001 ack 1 win 65535"]);
+    script.wait_ms(10);
+    script.inject(". 1:1 ack 5001 win 65535");
+    script.expect(&["P. 5001:6001 ack 1 win 65535"]);
+}
+
+#[test]
+fn a_lost_tail_is_probed_before_the_timeout() {
+    // RFC 8985 section 7.
+    let mut script = accepted();
+    script.write(3000);
+    assert_eq!(script.take_packets().len(), 3);
+    script.wait_ms(19);
+    script.expect(&[]);
+    // Twice the round trip of 10 ms, and a little.
+    script.wait_ms(4);
+    script.expect(&["P. 2001:3001 ack 1 win 65535"]);
+    script.inject(". 1:1 ack 3001 win 65535 <nop,nop,sack 2001:3001>");
+    script.expect(&[]);
+    assert_eq!(script.host.engine.counters().timeouts, 0);
+    assert_eq!(script.host.engine.counters().recoveries, 0, "it came twice: nothing was lost");
+}
+
+#[test]
+fn timeouts_double_and_end_the_connection() {
+    // RFC 6298 section 5, RFC 9293 section 3.8.3.
+    let config = Config { sack: false, retries: 3, ..plain() };
+    let mut script = Script::new(config, new_reno());
+    script.listen(8);
+    script.inject("S 0:0 win 65535 <mss 1000>");
+    script.expect(&["S. 0:0 ack 1 win 65535 <mss 1460>"]);
+    script.wait_ms(10);
+    script.inject(". 1:1 ack 1 win 65535");
+    script.write(500);
+    script.expect(&["P. 1:501 ack 1 win 65535"]);
+    // A round trip of 10 ms, and at least 200 ms for its deviation.
+    for pause_ms in [210, 420, 840] {
+        script.wait_ms(pause_ms - 5);
+        script.expect(&[]);
+        script.wait_ms(6);
+        script.expect(&["P. 1:501 ack 1 win 65535"]);
+    }
+    script.wait_ms(1700);
+    script.expect(&["R. 501:501 ack 1"]);
+    assert_eq!(closed(&mut script), Some(CloseReason::TimedOut));
+}
+
+#[test]
+fn a_spurious_timeout_is_taken_back() {
+    // RFC 3522: the acknowledgement echoes a timestamp from before anything was sent again.
+    let mut script = with_timestamps();
+    script.write(9000);
+    assert_eq!(script.take_packets().len(), 10);
+    script.wait_ms(300);
+    assert_eq!(script.take_packets().len(), 1, "the timeout");
+    script.inject(". 1:1 ack 989 win 65535 <TS 3 100>");
+    script.expect(&[]);
+    assert_eq!(script.host.engine.counters().undone, 1);
+    script.write(20_000);
+    assert!(script.take_packets().len() > 1, "the window is back");
+}
+
+#[test]
+fn a_closed_window_is_asked_about_with_doubled_pauses_for_as_long_as_it_is_answered() {
+    // RFC 9293 section 3.8.6.1.
+    let config = Config { retries: 3, ..plain() };
+    let mut script = Script::accepted(config, new_reno());
+    script.inject(". 1:1 ack 1 win 0");
+    script.write(100);
+    script.expect(&[]);
+    for round in 0..8_u32 {
+        script.wait_ms((210 << round) - 20);
+        script.expect(&[]);
+        script.wait_ms(21);
+        script.expect(&[". 0:0 ack 1 win 65535"]);
+        script.inject(". 1:1 ack 1 win 0");
+    }
+    script.inject(". 1:1 ack 1 win 1000");
+    script.expect(&["P. 1:101 ack 1 win 65535"]);
+}
+
+#[test]
+fn a_silent_peer_is_asked_and_then_given_up() {
+    // RFC 9293 section 3.8.4.
+    let keep_alive = Some(KeepAlive { idle_s: 10, interval_s: 2, probes: 2 });
+    let options = FlowOptions { keep_alive, ..new_reno() };
+    let mut script = Script::accepted(plain(), options);
+    script.wait_ms(10_001);
+    script.expect(&[". 0:0 ack 1 win 65535"]);
+    script.inject(". 1:1 ack 1 win 65535");
+    script.wait_ms(9_900);
+    script.expect(&[]);
+    script.wait_ms(200);
+    script.expect(&[". 0:0 ack 1 win 65535"]);
+    script.wait_ms(2_001);
+    script.expect(&[". 0:0 ack 1 win 65535"]);
+    script.wait_ms(2_001);
+    script.expect(&["R. 1:1 ack 1"]);
+    assert_eq!(closed(&mut script), Some(CloseReason::TimedOut));
+}
+
+#[test]
+fn the_user_timeout_ends_a_connection_that_makes_no_progress() {
+    // RFC 5482.
+    let user_timeout = Some(Nanos::from_secs(2));
+    let options = FlowOptions { user_timeout, ..new_reno() };
+    let mut script = Script::accepted(plain(), options);
+    script.write(100);
+    script.wait_ms(1_990);
+    script.take_packets();
+    assert_eq!(closed(&mut script), None);
+    script.wait_ms(20);
+    assert_eq!(closed(&mut script), Some(CloseReason::TimedOut));
+}
+
+// Congestion marks.
+
+#[test]
+fn a_mark_is_echoed_until_the_peer_says_that_it_has_slowed_down() {
+    // RFC 3168 section 6.1.
+    let mut script = Script::new(plain(), new_reno());
+    script.listen(8);
+    script.inject("SEW 0:0 win 65535 <mss 1000>");
+    script.expect(&["S.E 0:0 ack 1 win 65535 <mss 1460>"]);
+    script.inject(". 1:1 ack 1 win 65535");
+    script.inject(". 1:1001 ack 1 win 65535 ce");
+    script.expect(&[".E 1:1 ack 1001 win 64535"]);
+    script.inject(". 1001:2001 ack 1 win 65535");
+    script.expect(&[".E 1:1 ack 2001 win 63535"]);
+    script.inject(".W 2001:3001 ack 1 win 65535");
+    script.expect(&[". 1:1 ack 3001 win 62535"]);
+    // And the other way: one fall a round trip, told once.
+    script.write(1000);
+    script.expect(&["P. 1:1001 ack 3001 win 62535 ect"]);
+    script.inject(".E 3001:3001 ack 1001 win 65535");
+    script.write(1000);
+    script.expect(&["P.W 1001:2001 ack 3001 win 62535 ect"]);
+    assert_eq!(script.host.engine.counters().marks_heeded, 1);
+}
+
+// Closing.
+
+#[test]
+fn the_side_that_closes_first_waits_and_answers_a_repeated_fin() {
+    // RFC 9293 section 3.6, figure 12.
+    let mut script = accepted();
+    script.write(100);
+    let flow = script.flow();
+    script.host.engine.shutdown(flow).unwrap();
+    script.expect(&["FP. 1:101 ack 1 win 65535"]);
+    script.inject(". 1:1 ack 102 win 65535");
+    script.expect_state(State::FinWait2);
+    script.inject("P. 1:51 ack 102 win 65535");
+    script.inject("F. 51:51 ack 102 win 65535");
+    script.expect(&[". 102:102 ack 52 win 65484"]);
+    script.expect_state(State::TimeWait);
+    script.read(1, 50);
+    script.host.engine.close(flow, &mut script.host.sink).unwrap();
+    assert_eq!(closed(&mut script), Some(CloseReason::Finished));
+    script.wait_ms(30_000);
+    script.inject("F. 51:51 ack 102 win 65535");
+    let answer = script.take_packets();
+    assert!(script.print(&answer[0]).starts_with(". 102:102 ack 52"));
+    script.wait_ms(59_000);
+    assert_eq!(script.host.engine.flows_in_use(), 1);
+    script.wait_ms(1_100);
+    assert_eq!(script.host.engine.flows_in_use(), 0);
+}
+
+#[test]
+fn both_sides_may_close_at_once() {
+    // RFC 9293 figure 13.
+    let mut script = accepted();
+    let flow = script.flow();
+    script.host.engine.close(flow, &mut script.host.sink).unwrap();
+    script.expect(&["F. 1:1 ack 1 win 65535"]);
+    script.inject("F. 1:1 ack 1 win 65535");
+    script.expect_state(State::Closing);
+    script.expect(&[". 2:2 ack 2 win 65534"]);
+    script.inject(". 2:2 ack 2 win 65535");
+    script.expect(&[]);
+    assert_eq!(closed(&mut script), Some(CloseReason::Finished));
+    assert_eq!(script.host.engine.flows_in_use(), 1, "TIME-WAIT");
+}
+
+#[test]
+fn the_peer_may_close_first() {
+    let mut script = accepted();
+    script.inject("FP. 1:11 ack 1 win 65535");
+    script.expect(&[". 1:1 ack 12 win 65524"]);
+    script.expect_state(State::CloseWait);
+    let flow = script.flow();
+    assert!(!script.host.engine.is_at_end(flow));
+    script.read(1, 10);
+    assert!(script.host.engine.is_at_end(flow));
+    script.write(5);
+    script.expect(&["P. 1:6 ack 12 win 65524"]);
+    script.host.engine.close(flow, &mut script.host.sink).unwrap();
+    script.expect(&["F. 6:6 ack 12 win 65524"]);
+    script.inject(". 12:12 ack 7 win 65535");
+    assert_eq!(closed(&mut script), Some(CloseReason::Finished));
+    assert_eq!(script.host.engine.flows_in_use(), 0);
+}
+
+#[test]
+fn closing_with_bytes_unread_resets() {
+    // RFC 2525 section 2.17, RFC 9293 section 3.10.4.
+    let mut script = accepted();
+    script.inject("P. 1:11 ack 1 win 65535");
+    script.take_packets();
+    let flow = script.flow();
+    script.host.engine.close(flow, &mut script.host.sink).unwrap();
+    script.expect(&["R. 1:1 ack 11"]);
+    assert_eq!(closed(&mut script), Some(CloseReason::Aborted));
+}
+
+#[test]
+fn data_for_an_application_that_is_gone_is_reset() {
+    let mut script = accepted();
+    let flow = script.flow();
+    script.host.engine.close(flow, &mut script.host.sink).unwrap();
+    script.expect(&["F. 1:1 ack 1 win 65535"]);
+    script.inject("P. 1:11 ack 2 win 65535");
+    script.expect(&["R. 2:2 ack 1"]);
+    assert_eq!(closed(&mut script), Some(CloseReason::DataAfterClose));
+}
+
+#[test]
+fn a_new_syn_may_have_a_name_in_time_wait_and_an_old_one_may_not() {
+    // RFC 9293 section 3.10.7.4, RFC 6191.
+    let mut script = accepted();
+    let flow = script.flow();
+    script.host.engine.close(flow, &mut script.host.sink).unwrap();
+    script.expect(&["F. 1:1 ack 1 win 65535"]);
+    script.inject("F. 1:1 ack 2 win 65535");
+    script.expect(&[". 2:2 ack 2 win 65534"]);
+    // RFC 1337: no reset ends it, and none is answered.
+    script.inject("R 2:2 win 0");
+    script.inject("R 77:77 win 0");
+    script.expect(&[]);
+    script.inject("S 0:0 win 65535 <mss 1000>");
+    script.expect(&[". 2:2 ack 2 win 65534"]);
+    script.inject("S 1000000:1000000 win 65535 <mss 1000>");
+    script.expect(&["S. 0:0 ack 1000001 win 65535 <mss 1460>"]);
+    assert_eq!(script.host.engine.counters().time_wait_reused, 1);
+}
+
+#[test]
+fn seventy_thousand_connections_stand_at_once_and_each_has_its_own_bytes() {
+    use std::collections::BTreeMap;
+    use tcp::{Buffers, Engine, FlowId, Incoming, Output, Segment};
+    use wire::FlowKey;
+
+    /// Both hosts' rings are 256 bytes; a segment is carried over at once.
+    #[derive(Default)]
+    struct Memory {
+        rings: BTreeMap<FlowId, [Vec<u8>; 2]>,
+    }
+    impl Memory {
+        fn of(&mut self, flow: FlowId) -> &mut [Vec<u8>; 2] {
+            self.rings.entry(flow).or_insert_with(|| [vec![0; 256], vec![0; 256]])
+        }
+    }
+    #[derive(Default)]
+    struct Out {
+        sent: Vec<(FlowKey, Vec<u8>)>,
+        connected: Vec<FlowId>,
+    }
+    impl Buffers for Memory {
+        fn receive_ring(&mut self, flow: FlowId) -> &mut [u8] {
+            &mut self.of(flow)[0]
+        }
+        fn send_ring(&self, flow: FlowId) -> &[u8] {
+            self.rings.get(&flow).map_or(&[], |rings| &rings[1])
+        }
+    }
+    impl Output for Out {
+        fn segment(&mut self, segment: &Segment<'_>) -> bool {
+            let mut bytes = vec![0; segment.len()];
+            segment.write(&mut bytes).expect("it is long enough");
+            self.sent.push((segment.key, bytes));
+            true
+        }
+        fn event(&mut self, event: Event) {
+            if let Event::Connected { flow, .. } = event {
+                self.connected.push(flow);
+            }
+        }
+    }
+    const FLOWS: u32 = 70_000;
+    let now = Nanos::from_secs(1);
+    let config = Config { flows_max: FLOWS, ..Config::default() };
+    let options = FlowOptions { receive_ring_log2: 8, send_ring_log2: 8, ..new_reno() };
+    let mut hosts = [1, 2].map(|key| {
+        (Engine::new(config.clone(), [key; 16], now), Memory::default(), Out::default())
+    });
+    hosts[1].0.listen("10.0.0.2:7".parse().unwrap(), u32::MAX, options).unwrap();
+    for number in 0..FLOWS {
+        let [_, _, high, low] = number.to_be_bytes();
+        let local = ([10, 1, number.to_be_bytes()[1], high], 1024 + u16::from(low)).into();
+        let remote = "10.0.0.2:7".parse().unwrap();
+        hosts[0].0.connect(now, local, remote, options).expect("there is room");
+    }
+    let exchange = |hosts: &mut [(Engine, Memory, Out); 2]| {
+        for _ in 0..3 {
+            for from in 0..2 {
+                let (engine, memory, out) = &mut hosts[from];
+                engine.transmit(now, memory, out);
+                let sent = std::mem::take(&mut out.sent);
+                let (engine, memory, out) = &mut hosts[1 - from];
+                for (key, segment) in &sent {
+                    let incoming = Incoming { key: *key, segment, ecn: 0, is_verified: false };
+                    engine.receive(now, &[incoming], memory, out);
+                }
+            }
+        }
+    };
+    exchange(&mut hosts);
+    assert_eq!(hosts.each_ref().map(|host| host.2.connected.len()), [FLOWS as usize; 2]);
+    let (engine, memory, out) = &mut hosts[0];
+    for flow in &out.connected {
+        let text = engine.key(*flow).expect("it stands").to_string();
+        let room = engine.room(*flow);
+        let ring = &mut memory.of(*flow)[1];
+        for (offset, byte) in text.bytes().enumerate() {
+            ring[(room.at + offset) % 256] = byte;
+        }
+        engine.send(*flow, text.len() as u32).expect("there is room");
+    }
+    exchange(&mut hosts);
+    let (engine, memory, out) = &mut hosts[1];
+    for flow in &out.connected {
+        let span = engine.readable(*flow);
+        let ring = &memory.of(*flow)[0];
+        let text: Vec<u8> =
+            (0..span.bytes as usize).map(|offset| ring[(span.at + offset) % 256]).collect();
+        // The client's name for it is the server's, turned around.
+        let key: FlowKey = String::from_utf8(text).expect("it is text").parse().expect("a name");
+        assert_eq!(engine.key(*flow), Some(key.reversed()));
+    }
+}
