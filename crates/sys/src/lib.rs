@@ -39,6 +39,8 @@ pub mod poll;
 pub mod privileges;
 /// SIGINT and SIGTERM as a flag.
 pub mod signal;
+/// The means by which a consumer sleeps.
+pub mod sleep;
 /// Time that the hypervisor took from our CPUs.
 pub mod steal;
 /// Threads: where they run and what they are called.
