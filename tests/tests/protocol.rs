@@ -50,10 +50,20 @@ fn every_question_that_the_protocols_document_shows_is_answered_by_a_daemon_as_i
     let stop = lines.iter().position(|line| line.contains("\"stop\"")).expect("it has an example");
     let mut lines = lines;
     let stop = lines.remove(stop);
+    // It places a group that is nobody's, so it comes before the tables that give them all away.
+    let plan = lines.iter().position(|line| line.contains("\"place\"")).expect("it has one");
+    let plan = lines.remove(plan);
+    let workers = lines.iter().position(|line| line.contains("\"workers\"")).expect("it has one");
+    lines.insert(workers + 1, plan);
     for line in &lines {
         let command = serde_json::from_str::<Value>(line).expect(line)["command"].clone();
         // Some questions are answered by "try again" while groups move.
         daemon.wait_until("rest", |_| true);
+        if line.contains("\"place\"") {
+            let table = r#"{"v":1,"command":"steer_load","table":"groups 128\n0-126 0\n"}"#;
+            assert_eq!(daemon.line(table), ReplyBody::Done);
+            daemon.wait_until("the loaded table", |steer| steer.owned.contains(&(0, 127)));
+        }
         let mut operator = daemon.connect();
         operator.send(line);
         match command.as_str().expect("a name") {
@@ -81,11 +91,11 @@ fn every_question_that_the_protocols_document_shows_is_answered_by_a_daemon_as_i
                 }
             }
         }
-        if line.contains("steer_load") && !line.contains("web") {
-            // The plan that follows is about a table with a group that is nobody's.
-            let table = r#"{"v":1,"command":"steer_load","table":"groups 128\n0-126 0\n"}"#;
-            assert_eq!(daemon.line(table), ReplyBody::Done);
-            daemon.wait_until("the loaded table", |steer| steer.owned.contains(&(0, 127)));
+        if command == "workers" && !line.contains("web") {
+            // They are hired a moment after the answer, and then the table changes.
+            let request: Value = serde_json::from_str(line).expect(line);
+            let count = request["count"].as_u64().expect("a number") as usize;
+            daemon.wait_until("as many workers", |steer| steer.owned.len() == count);
         }
     }
     assert_eq!(daemon.wait_until_gone("web").name, "operator", "the last example is `detach`");
