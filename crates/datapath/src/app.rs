@@ -13,14 +13,14 @@ use base::{FrameMeta, NO_FRAGMENT, Nanos};
 use shm::app::{AppLane, AppServer, Delivery, FromApp, Packet};
 use shm::{Frame, FramePool, Lie};
 
-pub use egress::{Egress, HostAddress};
+pub use egress::Egress;
 pub use guest::{Guest, NewApp};
 
 use crate::counters::{CounterWriter, DispatchEvent};
 use crate::message::FromWorker;
 use crate::rate_limit::RateLimit;
 
-/// Packets that it may not send, at most so many a second: each costs the dispatcher some 100 ns,
+/// Packets that it may not send, and answers that nobody waits for, at most so many a second: each costs the dispatcher some 100 ns,
 /// and beyond this it waits for its next turn.
 const OFFENCES_PER_SECOND: u32 = 16_000;
 const OFFENCES_AT_ONCE: u32 = 64;
@@ -315,7 +315,7 @@ impl AppSide {
                 Ok(())
             }
             Err(event) => {
-                self.offences.take(now);
+                self.offended(now);
                 Err(event)
             }
         }
@@ -331,6 +331,11 @@ impl AppSide {
     /// When a wake-up that waits for its time, or messages that were left, are due.
     pub(crate) fn next_deadline(&self) -> Nanos {
         if self.wake_owed { self.wakes.next() } else { Nanos::FAR_FUTURE }
+    }
+
+    /// It has made work that it had no right to make.
+    pub(crate) fn offended(&mut self, now: Nanos) {
+        self.offences.take(now);
     }
 
     /// A worker has left its oldest packet alone for `delay`.

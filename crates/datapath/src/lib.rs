@@ -31,7 +31,7 @@ mod steering;
 mod transmit;
 mod worker;
 
-pub use app::{AppId, AppLimits, DetachReason, Egress, Guest, HostAddress, NewApp};
+pub use app::{AppId, AppLimits, DetachReason, Egress, Guest, NewApp};
 pub use apps::APPS_MAX;
 pub use attach::AttachRefused;
 pub use dispatcher::{Dispatcher, DispatcherConfig, NewWorker, PortLane, Progress};

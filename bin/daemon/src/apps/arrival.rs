@@ -3,15 +3,14 @@
 //! Made on the door's thread, because filling memory and tables takes a millisecond.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use attach::{AttachRequest, PeerCredentials};
 use base::Nanos;
 use config::Config;
-use datapath::{
-    AppLimits, Egress, Guest, HostAddress, Listener, MigrateConfig, NewApp, SteeringConfig, Wake,
-};
+use datapath::{AppLimits, Egress, Guest, Listener, MigrateConfig, NewApp, SteeringConfig, Wake};
 use policy::steer::{self, SteerConfig};
 use policy::{Control, ControlConfig};
 use rustix::pipe::PipeFlags;
@@ -44,7 +43,7 @@ pub(crate) struct Terms {
     seed: u64,
     control: ControlConfig,
     macs: Vec<[u8; 6]>,
-    host: Vec<HostAddress>,
+    host: Vec<IpAddr>,
 }
 
 /// An application that is about to come in.
@@ -88,7 +87,7 @@ impl Terms {
         steering: SteeringConfig,
         seed: u64,
         macs: Vec<[u8; 6]>,
-        host: Vec<HostAddress>,
+        host: Vec<IpAddr>,
     ) -> Self {
         let hold = (config.handover.hold_packets / 8).clamp(1, HOLD_PACKETS_MAX);
         let steering = SteeringConfig {

@@ -11,9 +11,6 @@ use wire::{Outcome, Protocol, ethernet, vlan};
 use crate::counters::DispatchEvent;
 use crate::listeners::Listener;
 
-/// An address of the host, for applications that listen on all of them.
-pub type HostAddress = IpAddr;
-
 /// Bits of a tag that name the VLAN (IEEE 802.1Q).
 const VLAN_ID: u16 = 0x0fff;
 
@@ -23,16 +20,17 @@ pub struct Egress {
     listeners: Vec<Listener>,
     /// By port: the source link address.
     macs: Vec<[u8; 6]>,
-    /// What "every address" stands for; empty: nobody knows, so any.
-    host: Vec<HostAddress>,
+    /// What "every address" stands for.
+    host: Vec<IpAddr>,
     /// Bit n: packets of VLAN n were delivered to it.
     vlans: [u64; 64],
 }
 
 impl Egress {
-    /// What follows from what it registered: `macs` by port, `host` what an unspecified address
-    /// of a listener stands for (empty: any).
-    pub fn new(listeners: Vec<Listener>, macs: Vec<[u8; 6]>, host: Vec<HostAddress>) -> Self {
+    /// What follows from what it registered: `macs` by port, `host` what an unspecified address of
+    /// a listener stands for. Without any, who listens on every address may send from none: an
+    /// address that nobody vouches for would be somebody else's.
+    pub fn new(listeners: Vec<Listener>, macs: Vec<[u8; 6]>, host: Vec<IpAddr>) -> Self {
         Self { listeners, macs, host, vlans: [0; 64] }
     }
 
@@ -81,7 +79,7 @@ impl Egress {
             let port = listener.address.port();
             let anywhere = address.is_unspecified()
                 && address.is_ipv4() == source.is_ipv4()
-                && (self.host.is_empty() || self.host.contains(&source.ip()));
+                && self.host.contains(&source.ip());
             listener.protocol == protocol
                 && (port == source.port() || port == 0)
                 && (address == source.ip() || anywhere)

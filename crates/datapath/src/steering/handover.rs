@@ -19,6 +19,9 @@ impl Steering {
     pub(super) fn passed(&mut self, ticket: Ticket, ground: &mut Ground<'_>) {
         let Some(slot) = self.migrate.passed(ticket) else {
             ground.counters.add(DispatchEvent::StaleMessages, 1);
+            if let Some(side) = &mut self.side {
+                side.offended(ground.now);
+            }
             return;
         };
         self.announce(slot);

@@ -508,6 +508,22 @@ fn who_sends_what_it_may_not_is_looked_at_less_and_others_go_on() {
     assert!(house.replies().is_empty());
 }
 
+#[test]
+fn answers_that_nobody_waits_for_are_looked_at_as_seldom_as_spoofed_packets() {
+    let mut house = House::new();
+    let mut hostile = house.attach(&["udp:10.0.0.2:54"], 1);
+    for _ in 0..1000 {
+        // Passed, of a hand-over that nobody has begun.
+        for _ in 0..16 {
+            hostile.ends[0].forge([5, 0, 0, 0, 0, 0, 0, 0]);
+        }
+        house.turn();
+    }
+    // 60 ms at 16,000 a second and a burst.
+    let looked_at = house.count(hostile.id, DispatchEvent::StaleMessages);
+    assert!((900..1100).contains(&looked_at), "{looked_at}");
+}
+
 proptest! {
     #[test]
     fn whatever_is_written_into_its_memory_its_neighbour_is_served_and_no_frame_is_lost(

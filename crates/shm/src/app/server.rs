@@ -143,13 +143,15 @@ impl AppServer {
         let message = FromApp::decode(&slot)?;
         if let FromApp::Packet(Packet(desc)) = &message {
             let chunk = self.map.chunk_of(desc.offset, desc.len).ok_or(Lie::Buffer)?;
-            // Its own buffers are its own business.
-            if let Some(held) = self.held.get_mut(chunk as usize) {
-                if !*held {
-                    return Err(Lie::NotHeld);
+            match self.held.get_mut(chunk as usize) {
+                Some(held) if *held => {
+                    *held = false;
+                    self.home.push(chunk);
                 }
-                *held = false;
-                self.home.push(chunk);
+                Some(_) => return Err(Lie::NotHeld),
+                // Its own buffers are its own business, and there is nothing to give back.
+                None if !desc.meta.transmit => return Err(Lie::NotHeld),
+                None => {}
             }
         }
         lane.from_app.advance();

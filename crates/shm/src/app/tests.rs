@@ -220,6 +220,11 @@ fn each_kind_of_lie_is_found_out_and_named() {
     assert_eq!(lie(&|desc| desc.len = 4096), Err(Lie::Buffer));
     assert_eq!(lie(&|desc| desc.len = u32::MAX), Err(Lie::Buffer));
     assert_eq!(lie(&|desc| desc.offset += 2048), Err(Lie::NotHeld));
+    // To send a buffer of its own is its right; to give one back is work for nothing.
+    let own = SIZES.receive_chunks * SIZES.chunk_bytes;
+    assert_eq!(lie(&|desc| desc.offset += own), Err(Lie::NotHeld));
+    let sent = lie(&|desc| (desc.offset, desc.meta.transmit) = (desc.offset + own, true));
+    assert!(matches!(sent, Ok(Some(_))), "{sent:?}");
 }
 
 #[test]

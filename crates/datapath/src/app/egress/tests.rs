@@ -70,6 +70,8 @@ fn who_listens_everywhere_may_be_every_address_of_the_host_and_no_other() {
     assert_eq!(from("10.1.0.2:53"), Ok(()));
     assert_eq!(from("10.1.0.3:53"), SPOOFED);
     assert_eq!(from("[fd00::2]:53"), SPOOFED, "it listens on IPv4 only");
+    let nobody_knows = self::rules(&["udp:0.0.0.0:53"], &[]);
+    assert_eq!(verdict(&nobody_knows, "192.0.2.1:53", |_, _| ()), SPOOFED);
 }
 
 #[test]
