@@ -16,8 +16,9 @@ use crate::turn::{Export, Host};
 const GONE: &str = "it has just gone";
 
 impl Host {
-    pub(crate) fn answer(&mut self, mut ask: Ask, now: Nanos) {
-        let body = match std::mem::replace(&mut ask.question, Question::Answered) {
+    pub(crate) fn answer(&mut self, ask: Ask, now: Nanos) {
+        let Ask { question, asker } = ask;
+        let body = match question {
             Question::Load(app, owners) => self.load(app.as_deref(), owners),
             Question::Propose(app, proposal, client) => {
                 done(self.propose(app.as_deref(), &proposal, client, now))
@@ -25,7 +26,7 @@ impl Host {
             Question::Request(Request { app, command: Command::SteerExport, .. }) => {
                 match self.app_named(app.as_deref()) {
                     Ok(app) => {
-                        self.exports.push(Export { app, entries: Vec::new(), ask });
+                        self.exports.push(Export { app, entries: Vec::new(), asker });
                         return;
                     }
                     Err(why) => error(&why),
@@ -39,10 +40,10 @@ impl Host {
             }
             other => {
                 let answer = self.answer_within(other, now);
-                return ask.answer(answer);
+                return asker.answer(answer);
             }
         };
-        ask.reply(body);
+        asker.reply(body);
     }
 
     /// The application of that name or number; without one, the own workers.
@@ -74,10 +75,7 @@ impl Host {
                 self.see_out(app, reason, now);
                 Answer::Done
             }
-            Question::Request(_)
-            | Question::Load(..)
-            | Question::Propose(..)
-            | Question::Answered => Answer::Done,
+            Question::Request(_) | Question::Load(..) | Question::Propose(..) => Answer::Done,
         }
     }
 

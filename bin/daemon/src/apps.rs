@@ -4,11 +4,14 @@
 //! to its socket holds up nobody. `guests.rs` is the loop's list of who is here and who was.
 
 mod arrival;
+mod claims;
+mod client;
 mod door;
 mod guests;
 mod rules;
 
 pub(crate) use arrival::{Arrival, Facts, Terms};
+pub(crate) use claims::Claims;
 pub(crate) use door::{Door, Notices};
 pub(crate) use guests::{Departed, Guest, Guests};
 pub(crate) use rules::{RuleError, Rules};

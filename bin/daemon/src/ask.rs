@@ -20,8 +20,11 @@ pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(5);
 /// A question on its way to the loop.
 pub(crate) struct Ask {
     pub(crate) question: Question,
-    answer: SyncSender<Answer>,
+    pub(crate) asker: Asker,
 }
+
+/// Whoever waits for the answer.
+pub(crate) struct Asker(SyncSender<Answer>);
 
 /// The application that a question is about, by name; `None`: the own workers.
 type App = Option<String>;
@@ -52,8 +55,6 @@ pub(crate) enum Question {
     Attach(Box<Arrival>),
     /// An application has gone.
     Leave(AppId, DetachReason),
-    /// Nothing any more: the answer is on its way.
-    Answered,
 }
 
 /// What the loop says.
@@ -73,10 +74,10 @@ pub(crate) enum Answer {
     Done,
 }
 
-impl Ask {
-    /// Answers it. A client that has gone needs no answer.
+impl Asker {
+    /// Tells it. A client that has gone needs no answer.
     pub(crate) fn answer(self, answer: Answer) {
-        let _ = self.answer.try_send(answer);
+        let _ = self.0.try_send(answer);
     }
 
     /// Answers a request.
@@ -184,7 +185,7 @@ impl Asks {
 
     fn question(&self, question: Question) -> Result<Answer, &'static str> {
         let (answer, answered) = sync_channel(1);
-        if self.sender.send(Ask { question, answer }).is_err() {
+        if self.sender.send(Ask { question, asker: Asker(answer) }).is_err() {
             return Err("the daemon is ending");
         }
         self.alarm.ring();

@@ -13,13 +13,13 @@ use datapath::{
 };
 use policy::steer::{self, SteerConfig};
 use policy::{Control, ControlConfig};
-use port::xdp::{Destination, Protocol, XdpInterface};
+use port::xdp::{Destination, Protocol};
 use port::{Opener, Port, PortSpec};
 use shm::{FlowState, FramePool, PoolConfig};
 use sys::eventfd::EventFd;
 use wire::Toeplitz;
 
-use crate::apps::{Door, Guests, Notices, Rules, Terms};
+use crate::apps::{Claims, Door, Guests, Notices, Rules, Terms};
 use crate::ask::Asks;
 use crate::failure::Failure;
 use crate::staff::{Alarm, Staff, StaffConfig};
@@ -95,7 +95,8 @@ pub(crate) fn house(config: &Config) -> Result<House, Failure> {
         _ => {
             let interfaces = opener.interfaces().cloned().collect();
             let own = listeners.iter().map(destination).collect();
-            let (door, notices) = door(config, &dispatcher, seed, interfaces, own)?;
+            let claims = Claims::new(interfaces, own);
+            let (door, notices) = door(config, &dispatcher, seed, claims)?;
             guests.tell(notices);
             Some(door)
         }
@@ -109,8 +110,7 @@ fn door(
     config: &Config,
     dispatcher: &datapath::Dispatcher<port::AnyPort>,
     seed: u64,
-    interfaces: Vec<Arc<XdpInterface>>,
-    own: Vec<Destination>,
+    claims: Claims,
 ) -> Result<(Door, Notices), Failure> {
     let uid_of = |name: &str| sys::privileges::ids_of_user(name).map(|(uid, _)| uid);
     let rules = Rules::parse(&config.apps.allow, uid_of)?;
@@ -126,7 +126,7 @@ fn door(
     // Who may connect is decided by `apps.allow`, not by the file.
     let listener = AttachListener::bind(&config.apps_socket(), 0o666)?;
     let max = usize::from(config.apps.max);
-    Ok(Door::new(listener, rules, terms, ports.collect(), interfaces, max, own)?)
+    Ok(Door::new(listener, rules, terms, ports.collect(), claims, max)?)
 }
 
 /// The addresses of the ports' interfaces: who listens on all of them may send from these.

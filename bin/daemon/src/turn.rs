@@ -12,7 +12,7 @@ use sys::poll::Waiter;
 
 use crate::admin_socket::error;
 use crate::apps::Guests;
-use crate::ask::{Answer, Ask};
+use crate::ask::{Answer, Ask, Asker};
 use crate::log;
 use crate::outside::Outside;
 use crate::staff::Staff;
@@ -48,7 +48,7 @@ pub(crate) struct Host {
 pub(crate) struct Export {
     pub(crate) app: AppId,
     pub(crate) entries: Vec<Entry>,
-    pub(crate) ask: Ask,
+    pub(crate) asker: Asker,
 }
 
 impl Host {
@@ -211,8 +211,8 @@ impl Host {
     fn export(&mut self) {
         let Some(export) = self.exports.first_mut() else { return };
         let Some(steering) = self.dispatcher.steering_of(export.app) else {
-            let Export { ask, .. } = self.exports.remove(0);
-            return ask.reply(error("it has just gone"));
+            let Export { asker, .. } = self.exports.remove(0);
+            return asker.reply(error("it has just gone"));
         };
         let table = steering.table();
         let groups = table.groups() as usize;
@@ -220,8 +220,8 @@ impl Host {
         let to = (from + EXPORT_PER_TURN).min(groups);
         export.entries.extend_from_slice(&table.entries()[from..to]);
         if to == groups {
-            let Export { entries, ask, .. } = self.exports.remove(0);
-            ask.answer(Answer::Table(entries));
+            let Export { entries, asker, .. } = self.exports.remove(0);
+            asker.answer(Answer::Table(entries));
         }
     }
 

@@ -5,14 +5,16 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use attach::{AttachListener, Attached, Detached, Peer, PortInfo, Received, ToApp, ToDaemon};
+use attach::{AttachListener, Attached, PortInfo, Received, ToApp, ToDaemon};
 use datapath::{AppId, DetachReason, Guest};
-use port::xdp::{Destination, XdpInterface};
+use port::xdp::Destination;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sys::eventfd::EventFd;
 use sys::pidfd::PidFd;
 
 use crate::apps::arrival::Terms;
+use crate::apps::claims::Claims;
+use crate::apps::client::{App, Client};
 use crate::apps::rules::Rules;
 use crate::ask::Asks;
 use crate::log;
@@ -62,39 +64,13 @@ pub(crate) struct Door {
     rules: Rules,
     terms: Terms,
     ports: Vec<PortInfo>,
-    interfaces: Vec<Arc<XdpInterface>>,
+    claims: Claims,
     apps_max: usize,
-    /// Destinations in the XDP programs: two listeners can mean the same one.
-    taken: Vec<Destination>,
     clients: Vec<Client>,
     notices: Receiver<Notice>,
     eventfd: Arc<EventFd>,
     /// Users whose applications have lied lately, and until when they wait.
     waiting: Vec<(u32, Instant)>,
-}
-
-/// One connection.
-struct Client {
-    peer: Peer,
-    since: Instant,
-    app: Option<App>,
-}
-
-/// Its application, once it is in.
-struct App {
-    id: AppId,
-    process: Option<PidFd>,
-    destinations: Vec<Destination>,
-}
-
-impl Client {
-    /// Why the connection has ended: the descriptors of a dying process close before it is dead.
-    fn gone(&self) -> DetachReason {
-        match self.app.as_ref().and_then(|app| app.process.as_ref()) {
-            Some(process) if process.is_ending() => DetachReason::Died,
-            _ => DetachReason::Left,
-        }
-    }
 }
 
 impl Door {
@@ -103,9 +79,8 @@ impl Door {
         rules: Rules,
         terms: Terms,
         ports: Vec<PortInfo>,
-        interfaces: Vec<Arc<XdpInterface>>,
+        claims: Claims,
         apps_max: usize,
-        own: Vec<Destination>,
     ) -> Result<(Self, Notices), sys::SysError> {
         let (sender, notices) = channel();
         let eventfd = Arc::new(EventFd::new()?);
@@ -115,9 +90,8 @@ impl Door {
             rules,
             terms,
             ports,
-            interfaces,
+            claims,
             apps_max,
-            taken: own,
             clients: Vec::new(),
             notices,
             eventfd,
@@ -149,7 +123,7 @@ impl Door {
         }
         for client in self.clients.iter().filter(|client| !self.must_wait(client)) {
             fds.push(PollFd::from_borrowed_fd(client.peer.as_fd(), PollFlags::IN));
-            if let Some(process) = client.app.as_ref().and_then(|app| app.process.as_ref()) {
+            if let Some(process) = client.process() {
                 fds.push(PollFd::from_borrowed_fd(process.as_fd(), PollFlags::IN));
             }
         }
@@ -184,7 +158,7 @@ impl Door {
         }
         if let Some((at, _)) = same.min_by_key(|(_, client)| client.since) {
             let client = self.clients.swap_remove(at);
-            refuse(&client.peer, "too many connections of this user have not said what they want");
+            client.refuse("too many connections of this user have not said what they want");
         }
     }
 
@@ -198,7 +172,7 @@ impl Door {
             match self.listener.accept() {
                 Ok(Some(peer)) => {
                     self.make_room_for(peer.credentials().uid);
-                    self.clients.push(Client { peer, since: Instant::now(), app: None });
+                    self.clients.push(Client::new(peer));
                 }
                 Ok(None) => return,
                 Err(error) => {
@@ -225,9 +199,7 @@ impl Door {
             if matches!(reason, DetachReason::Lied(_)) && !waits {
                 self.waiting.push((uid, Instant::now() + PENALTY));
             }
-            let told = Detached { reason: word(reason), message: reason.to_string() };
-            // One that does not read is told by the end of the connection.
-            let _ = client.peer.send(&ToApp::Detached(told), &[]);
+            client.dismiss(reason);
             self.forget(client);
         }
         true
@@ -241,16 +213,12 @@ impl Door {
                 continue;
             }
             let client = &mut self.clients[at];
-            let dead = client
-                .app
-                .as_ref()
-                .and_then(|app| app.process.as_ref())
-                .is_some_and(PidFd::is_dead);
+            let dead = client.process().is_some_and(PidFd::is_dead);
             let stays = match client.peer.receive() {
                 Ok(Received::Nothing) if dead => Err(DetachReason::Died),
                 Ok(Received::Nothing) => match &client.app {
                     None if client.since.elapsed() > STRANGER_PATIENCE => {
-                        refuse(&client.peer, "it did not say what it wants within 5 seconds");
+                        client.refuse("it did not say what it wants within 5 seconds");
                         Err(DetachReason::Protocol)
                     }
                     _ => Ok(()),
@@ -260,7 +228,7 @@ impl Door {
                 }
                 Ok(Received::Message(_)) => Err(DetachReason::Protocol),
                 Ok(Received::Bad(why)) => {
-                    refuse(&client.peer, &why);
+                    client.refuse(&why);
                     Err(DetachReason::Protocol)
                 }
                 Ok(Received::Closed) | Err(_) => Err(client.gone()),
@@ -288,7 +256,7 @@ impl Door {
         match self.let_in(at, request, asks) {
             Ok(()) => Ok(()),
             Err(why) => {
-                refuse(&self.clients[at].peer, &why);
+                self.clients[at].refuse(&why);
                 Err(DetachReason::Protocol)
             }
         }
@@ -330,12 +298,7 @@ impl Door {
         let app = App { id, process: PidFd::open(who.pid).ok(), destinations: Vec::new() };
         let app = self.clients[at].app.insert(app);
         for destination in destinations {
-            if !self.taken.contains(&destination) {
-                for interface in &self.interfaces {
-                    interface.ours().add(destination).map_err(|error| error.to_string())?;
-                }
-            }
-            self.taken.push(destination);
+            self.claims.add(destination).map_err(|error| error.to_string())?;
             app.destinations.push(destination);
         }
         let answer = ToApp::Attached(Attached {
@@ -354,43 +317,7 @@ impl Door {
     /// The connection ends; what it took from the kernel goes back to it.
     fn forget(&mut self, client: Client) {
         for destination in client.app.into_iter().flat_map(|app| app.destinations) {
-            if let Some(at) = self.taken.iter().position(|taken| *taken == destination) {
-                self.taken.swap_remove(at);
-            }
-            if !self.taken.contains(&destination) {
-                for interface in &self.interfaces {
-                    // An interface that is gone takes nothing any more.
-                    let _ = interface.ours().remove(destination);
-                }
-            }
-        }
-    }
-}
-
-fn refuse(peer: &Peer, why: &str) {
-    let _ = peer.send(&ToApp::Refused { message: why.to_owned() }, &[]);
-}
-
-/// A reason as the application reads it.
-fn word(reason: DetachReason) -> attach::DetachReason {
-    attach::DetachReason::from_number(reason.code()).unwrap_or(attach::DetachReason::Other)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_reason_has_the_same_name_in_memory_and_in_messages() {
-        for (reason, named) in [
-            (DetachReason::Left, attach::DetachReason::Left),
-            (DetachReason::Lied(shm::Lie::Buffer), attach::DetachReason::Lied),
-            (DetachReason::Protocol, attach::DetachReason::Protocol),
-            (DetachReason::Stalled, attach::DetachReason::Stalled),
-            (DetachReason::Operator, attach::DetachReason::Operator),
-            (DetachReason::DaemonEnds, attach::DetachReason::Stopping),
-        ] {
-            assert_eq!(word(reason), named);
+            self.claims.remove(destination);
         }
     }
 }

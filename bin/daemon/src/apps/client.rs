@@ -1,0 +1,77 @@
+//! One connection at the door: a stranger, or the application that it has become.
+
+use std::time::Instant;
+
+use attach::{Detached, Peer, ToApp};
+use datapath::{AppId, DetachReason};
+use port::xdp::Destination;
+use sys::pidfd::PidFd;
+
+/// One connection.
+pub(super) struct Client {
+    pub(super) peer: Peer,
+    pub(super) since: Instant,
+    /// Its application, once it is in.
+    pub(super) app: Option<App>,
+}
+
+/// The application of a connection.
+pub(super) struct App {
+    pub(super) id: AppId,
+    pub(super) process: Option<PidFd>,
+    pub(super) destinations: Vec<Destination>,
+}
+
+impl Client {
+    pub(super) fn new(peer: Peer) -> Self {
+        Self { peer, since: Instant::now(), app: None }
+    }
+
+    /// The process of its application.
+    pub(super) fn process(&self) -> Option<&PidFd> {
+        self.app.as_ref()?.process.as_ref()
+    }
+
+    /// Why the connection has ended: the descriptors of a dying process close before it is dead.
+    pub(super) fn gone(&self) -> DetachReason {
+        match self.process() {
+            Some(process) if process.is_ending() => DetachReason::Died,
+            _ => DetachReason::Left,
+        }
+    }
+
+    /// Says why it is not let in.
+    pub(super) fn refuse(&self, why: &str) {
+        let _ = self.peer.send(&ToApp::Refused { message: why.to_owned() }, &[]);
+    }
+
+    /// Says why it is out. One that does not read learns it from the end of the connection.
+    pub(super) fn dismiss(&self, reason: DetachReason) {
+        let told = Detached { reason: word(reason), message: reason.to_string() };
+        let _ = self.peer.send(&ToApp::Detached(told), &[]);
+    }
+}
+
+/// A reason as the application reads it.
+fn word(reason: DetachReason) -> attach::DetachReason {
+    attach::DetachReason::from_number(reason.code()).unwrap_or(attach::DetachReason::Other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_has_the_same_name_in_memory_and_in_messages() {
+        for (reason, named) in [
+            (DetachReason::Left, attach::DetachReason::Left),
+            (DetachReason::Lied(shm::Lie::Buffer), attach::DetachReason::Lied),
+            (DetachReason::Protocol, attach::DetachReason::Protocol),
+            (DetachReason::Stalled, attach::DetachReason::Stalled),
+            (DetachReason::Operator, attach::DetachReason::Operator),
+            (DetachReason::DaemonEnds, attach::DetachReason::Stopping),
+        ] {
+            assert_eq!(word(reason), named);
+        }
+    }
+}
