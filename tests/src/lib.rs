@@ -5,6 +5,7 @@
 mod application;
 mod client;
 mod daemon;
+mod ground;
 mod heard;
 mod liar;
 mod operator;
@@ -15,6 +16,7 @@ mod traffic;
 pub use application::{Application, Ended};
 pub use client::{Flows, answered, serve_with_the_kernel};
 pub use daemon::Daemon;
+pub use ground::{bed, project};
 pub use liar::{Liar, babble, request, stranger};
 pub use operator::Operator;
 pub use process::{PATIENCE, binary, run, wait_for};

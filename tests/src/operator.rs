@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use admin::{Reply, ReplyBody, Request};
+use admin::{Reply, ReplyBody, Request, Sample};
 
 use crate::process::PATIENCE;
 
@@ -45,6 +45,17 @@ impl Operator {
     /// The daemon does not read.
     pub fn send(&mut self, line: &str) {
         writeln!(self.stream.get_mut(), "{line}").expect("the daemon reads");
+    }
+
+    /// The next answer, which is a sample.
+    ///
+    /// # Panics
+    /// It is something else.
+    pub fn sample(&mut self) -> Sample {
+        match self.answer() {
+            ReplyBody::Sample(sample) => sample,
+            other => panic!("{other:?} is no sample"),
+        }
     }
 
     /// The next answer.

@@ -4,15 +4,11 @@ use std::net::SocketAddr;
 
 use admin::{AppStatus, Command, ReplyBody};
 use rustix::process::Signal;
-use testbed::{Testbed, TestbedConfig};
+use testbed::Testbed;
 use whole::{
-    Application, Daemon, Flows, Liar, Sniffer, answered, binary, run, serve_with_the_kernel,
+    Application, Daemon, Flows, Liar, Sniffer, answered, bed, binary, run, serve_with_the_kernel,
     wait_for,
 };
-
-fn bed() -> Testbed {
-    Testbed::new(TestbedConfig::default()).expect("this test needs root and the ip command")
-}
 
 /// A daemon whose own job answers on port 7.
 fn start(bed: &Testbed, more: &str) -> Daemon {

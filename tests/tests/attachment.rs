@@ -6,12 +6,10 @@ use std::time::{Duration, Instant};
 
 use client::{App, AttachOptions, Nanos};
 use rustix::process::Signal;
-use testbed::{Testbed, TestbedConfig};
-use whole::{Application, Daemon, Liar, answered, babble, binary, request, stranger, wait_for};
-
-fn bed() -> Testbed {
-    Testbed::new(TestbedConfig::default()).expect("this test needs root and the ip command")
-}
+use testbed::Testbed;
+use whole::{
+    Application, Daemon, Liar, answered, babble, bed, binary, request, stranger, wait_for,
+};
 
 fn start(bed: &Testbed, more: &str) -> Daemon {
     let config = format!("ports = [\"xdp:veth0\"]\nlisten = [\"udp:10.77.0.2:7\"]\n{more}");

@@ -5,11 +5,7 @@ use std::os::unix::net::UnixStream;
 
 use admin::ReplyBody;
 use testbed::{Testbed, TestbedConfig};
-use whole::{Daemon, run};
-
-fn bed() -> Testbed {
-    Testbed::new(TestbedConfig::default()).expect("this test needs root and the ip command")
-}
+use whole::{Daemon, bed, run};
 
 const GOOD: &str = "ports = [\"xdp:veth0\"]\nlisten = [\"udp:10.77.0.2:7\"]\n";
 

@@ -5,12 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use testbed::{Testbed, TestbedConfig};
-use whole::{binary, run};
-
-fn bed() -> Testbed {
-    Testbed::new(TestbedConfig::default()).expect("this test needs root and the ip command")
-}
+use whole::{bed, binary, run};
 
 fn folder(name: &str) -> std::path::PathBuf {
     let path = std::env::temp_dir().join(format!("calisto-{name}-{}", std::process::id()));

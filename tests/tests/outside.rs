@@ -1,26 +1,9 @@
 //! Whoever steers or watches from outside: the controller, its plans, its lease.
 
-use std::path::Path;
 use std::process::Command;
 
 use admin::{ReplyBody, Sample};
-use testbed::{Testbed, TestbedConfig};
-use whole::{Application, Daemon, Operator, Traffic, run, wait_for};
-
-fn bed() -> Testbed {
-    Testbed::new(TestbedConfig::default()).expect("this test needs root and the ip command")
-}
-
-fn project() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests is in the project")
-}
-
-fn sample(body: ReplyBody) -> Sample {
-    match body {
-        ReplyBody::Sample(sample) => sample,
-        other => panic!("{other:?} is no sample"),
-    }
-}
+use whole::{Application, Daemon, Operator, Traffic, bed, project, run, wait_for};
 
 fn controller(daemon: &Daemon, words: &str) -> Command {
     let mut python = Command::new("python3");
@@ -60,9 +43,8 @@ fn the_example_controller_spreads_load_that_lies_on_one_worker_and_gives_the_tab
         assert!(moved > 0, "{out}");
         traffic.end();
         let mut operator = daemon.connect();
-        let after = sample(
-            operator.line(&format!("{{\"v\":1,{app}\"command\":\"watch\",\"every_us\":1000}}")),
-        );
+        operator.send(&format!("{{\"v\":1,{app}\"command\":\"watch\",\"every_us\":1000}}"));
+        let after = operator.sample();
         assert_eq!(after.lease_left_ms, None, "it has given its lease back");
     }
 }
@@ -104,29 +86,27 @@ fn while_a_lease_lasts_the_policy_moves_nothing_and_when_it_is_over_it_goes_on()
     // `balanced` would have moved long before it has seen the table so often.
     let mut seen = 0;
     while seen < 400 {
-        let now = sample(watch.answer());
+        let now = watch.sample();
         seen += now.load.len();
         let left = now.lease_left_ms.expect("it is renewed in time");
         assert_eq!(on_1(&now), 0, "moved with {left} ms left");
         assert_eq!(plan(&mut steer, r#""lease_ms":5000"#), ReplyBody::Done);
     }
     assert_eq!(plan(&mut steer, r#""lease_ms":100"#), ReplyBody::Done);
-    wait_for("the end of the lease", || match sample(watch.answer()).lease_left_ms {
+    wait_for("the end of the lease", || match watch.sample().lease_left_ms {
         None => Ok(()),
         Some(left) => Err(format!("{left} ms")),
     });
-    wait_for("the policy's own moves", || match on_1(&sample(watch.answer())) {
+    wait_for("the policy's own moves", || match on_1(&watch.sample()) {
         0 => Err("none".to_owned()),
         _ => Ok(()),
     });
     // A lease ends with its connection, however long it was.
     assert_eq!(plan(&mut steer, r#""lease_ms":60000"#), ReplyBody::Done);
     drop(steer);
-    wait_for("the end of the dead controller's lease", || {
-        match sample(watch.answer()).lease_left_ms {
-            None => Ok(()),
-            Some(left) => Err(format!("{left} ms")),
-        }
+    wait_for("the end of the dead controller's lease", || match watch.sample().lease_left_ms {
+        None => Ok(()),
+        Some(left) => Err(format!("{left} ms")),
     });
     traffic.end();
 }
@@ -172,7 +152,7 @@ fn who_watches_sees_traffic_and_load_as_they_go_on() {
     watch.send(r#"{"v":1,"command":"watch","every_us":10000,"load":true}"#);
     let (mut last, mut load, mut all) = (0, 0, Vec::new());
     for _ in 0..50 {
-        let now = sample(watch.answer());
+        let now = watch.sample();
         assert!(now.now_ns > last, "time goes on");
         last = now.now_ns;
         let runs = now.load.iter().flat_map(|slice| &slice.runs);

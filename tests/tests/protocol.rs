@@ -1,26 +1,8 @@
 //! `docs/admin-protocol.md` against a real daemon: what it shows is what happens.
 
-use std::path::Path;
-
 use admin::{ReplyBody, Sample};
 use serde_json::Value;
-use testbed::{Testbed, TestbedConfig};
-use whole::{Application, Daemon};
-
-fn bed() -> Testbed {
-    Testbed::new(TestbedConfig::default()).expect("this test needs root and the ip command")
-}
-
-fn project() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests is in the project")
-}
-
-fn sample(body: ReplyBody) -> Sample {
-    match body {
-        ReplyBody::Sample(sample) => sample,
-        other => panic!("{other:?} is no sample"),
-    }
-}
+use whole::{Application, Daemon, bed, project};
 
 /// The request lines of the document.
 fn documented() -> Vec<String> {
@@ -69,9 +51,9 @@ fn every_question_that_the_protocols_document_shows_is_answered_by_a_daemon_as_i
         match command.as_str().expect("a name") {
             "watch" => {
                 // It goes on by itself.
-                sample(operator.answer());
+                operator.sample();
                 if !line.contains("1000000") {
-                    sample(operator.answer());
+                    operator.sample();
                 }
             }
             "record" => {

@@ -5,14 +5,9 @@ use std::process::{Command, Stdio};
 
 use admin::Command as Ask;
 use serde_json::Value;
-use testbed::{Testbed, TestbedConfig};
 use whole::{
-    Application, Daemon, Sniffer, Traffic, answered, binary, run, wait_for, write_capture,
+    Application, Daemon, Sniffer, Traffic, answered, bed, binary, run, wait_for, write_capture,
 };
-
-fn bed() -> Testbed {
-    Testbed::new(TestbedConfig::default()).expect("this test needs root and the ip command")
-}
 
 /// `calisto replay-plans FILE -j`: its exit code, what it found, and what it complained of.
 fn replay_plans(daemon: &Daemon, file: &Path) -> (Option<i32>, Value, String) {

@@ -1,18 +1,14 @@
 //! Workers, policies and tables change under load: no reply is lost, reordered or harmed.
 
 use admin::{Command, ReplyBody, Target};
-use testbed::{Testbed, TestbedConfig};
-use whole::{Daemon, Flows};
+use testbed::Testbed;
+use whole::{Daemon, Flows, bed};
 
 const FLOWS: usize = 300;
 
 fn start(bed: &Testbed, more: &str) -> Daemon {
     let config = format!("ports = [\"xdp:veth0\"]\nlisten = [\"udp:10.77.0.2:7\"]\n{more}");
     Daemon::start(bed.server(), &config)
-}
-
-fn bed() -> Testbed {
-    Testbed::new(TestbedConfig::default()).expect("this test needs root and the ip command")
 }
 
 /// Traffic while `change` is carried out from outside; every reply must come, in order.

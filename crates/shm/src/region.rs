@@ -96,20 +96,7 @@ impl Region {
         rustix::fs::ftruncate(&file, bytes as u64).map_err(failed("ftruncate"))?;
         rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)
             .map_err(failed("F_ADD_SEALS"))?;
-        // SAFETY: a fresh mapping at an address of the kernel's choice aliases nothing of ours,
-        // and the sealed size keeps every page of it backed for as long as it is mapped.
-        let base = unsafe {
-            rustix::mm::mmap(
-                std::ptr::null_mut(),
-                bytes,
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::SHARED | MapFlags::POPULATE,
-                &file,
-                0,
-            )
-        }
-        .map_err(failed("mmap"))?;
-        let base = NonNull::new(base.cast::<u8>()).expect("mmap never returns page zero");
+        let base = map_whole(&file, bytes).map_err(failed("mmap"))?;
         let region = Self { base, bytes, file: Some(file) };
         let header = RegionHeader {
             magic: REGION_MAGIC,
@@ -139,20 +126,7 @@ impl Region {
             return Err(MapError::Sizes);
         }
         let bytes = bytes as usize;
-        // SAFETY: a fresh mapping at an address of the kernel's choice; the seal keeps every page
-        // of it backed.
-        let base = unsafe {
-            rustix::mm::mmap(
-                std::ptr::null_mut(),
-                bytes,
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::SHARED | MapFlags::POPULATE,
-                &file,
-                0,
-            )
-        }
-        .map_err(MapError::System)?;
-        let base = NonNull::new(base.cast::<u8>()).expect("mmap never returns page zero");
+        let base = map_whole(&file, bytes).map_err(MapError::System)?;
         let region = Self { base, bytes, file: None };
         // SAFETY: page aligned and long enough, as was checked; read as plain numbers, because the
         // kind need not be one that we know.
@@ -177,6 +151,23 @@ impl Region {
     pub fn len_bytes(&self) -> usize {
         self.bytes
     }
+}
+
+/// Maps a file whose size is sealed, all of it, every page present.
+fn map_whole(file: &OwnedFd, bytes: usize) -> Result<NonNull<u8>, rustix::io::Errno> {
+    // SAFETY: a fresh mapping at an address of the kernel's choice aliases nothing of ours, and
+    // the sealed size keeps every page of it backed for as long as it is mapped.
+    let base = unsafe {
+        rustix::mm::mmap(
+            std::ptr::null_mut(),
+            bytes,
+            ProtFlags::READ | ProtFlags::WRITE,
+            MapFlags::SHARED | MapFlags::POPULATE,
+            file,
+            0,
+        )
+    }?;
+    Ok(NonNull::new(base.cast()).expect("mmap never returns page zero"))
 }
 
 impl AsFd for Region {

@@ -82,12 +82,13 @@ fn render(apps: &[AppStatus]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use admin::{AppLimits, Reason};
 
     use super::*;
 
-    pub(super) fn app() -> AppStatus {
+    /// An application that is gone.
+    pub(in crate::command) fn app() -> AppStatus {
         AppStatus {
             name: "dns".to_owned(),
             id: 3,

@@ -83,23 +83,13 @@ fn render(app: &AppStatus) -> String {
 
 #[cfg(test)]
 mod tests {
-    use admin::{AppLimits, AppWorker, Counter, Reason};
+    use admin::{AppLimits, AppWorker, Counter};
 
     use super::*;
 
     #[test]
     fn everything_that_happened_to_it_is_said() {
         let app = AppStatus {
-            name: "dns".to_owned(),
-            id: 3,
-            pid: 4711,
-            uid: 1000,
-            state: "gone".to_owned(),
-            reason: Some(Reason {
-                name: "stalled".to_owned(),
-                message: "it left packets in its rings for too long".to_owned(),
-            }),
-            listen: vec!["udp:10.0.0.2:53".to_owned()],
             workers: vec![AppWorker {
                 id: 0,
                 state: "active".to_owned(),
@@ -108,18 +98,17 @@ mod tests {
                 packets: 12_345,
                 asleep: true,
             }],
-            region_bytes: 1 << 20,
-            frames: 512,
             frames_with_app: 7,
             limits: AppLimits { wakes_per_s: Some(50_000), ..AppLimits::default() },
             counters: vec![
                 Counter { name: "drop_spoofed".into(), help: "Why.".into(), value: 9 },
                 Counter { name: "held_packets".into(), help: "What.".into(), value: 0 },
             ],
+            ..crate::command::apps::tests::app()
         };
         let text = render(&app);
         for part in [
-            "because it left packets in its rings",
+            "because its process ended",
             "7 of them with the application",
             "any number packets a second and be woken 50'000 times",
             "12'345",
