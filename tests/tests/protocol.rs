@@ -1,6 +1,6 @@
 //! `docs/admin-protocol.md` against a real daemon: what it shows is what happens.
 
-use admin::{ReplyBody, Sample};
+use admin::ReplyBody;
 use serde_json::Value;
 use whole::{Application, Daemon, bed, project};
 
