@@ -47,6 +47,14 @@ impl Operator {
         writeln!(self.stream.get_mut(), "{line}").expect("the daemon reads");
     }
 
+    /// Says that nothing more will be asked, and reads on.
+    ///
+    /// # Panics
+    /// The connection is gone.
+    pub fn finish(&mut self) {
+        self.stream.get_mut().shutdown(std::net::Shutdown::Write).expect("it is connected");
+    }
+
     /// The next answer, which is a sample.
     ///
     /// # Panics

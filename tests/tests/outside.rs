@@ -50,6 +50,17 @@ fn the_example_controller_spreads_load_that_lies_on_one_worker_and_gives_the_tab
 }
 
 #[test]
+fn who_has_asked_all_may_go_on_watching() {
+    let bed = bed();
+    let daemon = Daemon::with_small_tables(bed.server(), "sticky");
+    let mut watch = daemon.connect();
+    watch.send(r#"{"v":1,"command":"watch","every_us":1000}"#);
+    watch.finish();
+    let first = watch.sample().now_ns;
+    assert!((0..5).all(|_| watch.sample().now_ns > first), "time passes");
+}
+
+#[test]
 fn a_controller_without_a_daemon_says_which_one_it_misses() {
     let bed = bed();
     let mut daemon = Daemon::with_small_tables(bed.server(), "sticky");

@@ -1,12 +1,11 @@
 //! Answers that go on: samples for a controller that watches, the lines of a recording.
 
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use admin::ReplyBody;
-use base::Nanos;
 use policy::record::{Recorder, Writer};
 
 use crate::admin_socket::{error, respond};
@@ -19,6 +18,33 @@ const EVENTS: usize = 1 << 14;
 /// Time between two looks at a recorder.
 const TAKE_EVERY: Duration = Duration::from_millis(20);
 
+/// Whether the client of a stream still listens.
+struct Listening<'a> {
+    stream: &'a UnixStream,
+    /// It has closed its sending side, as `echo ... | socat` does, and may read on.
+    has_said_all: bool,
+}
+
+impl<'a> Listening<'a> {
+    fn new(stream: &'a UnixStream) -> Self {
+        Self { stream, has_said_all: false }
+    }
+
+    /// Waits for so long; false when the client has said something more, which ends the stream.
+    /// That it is gone shows when something is written.
+    fn wait(&mut self, length: Duration) -> bool {
+        if self.has_said_all {
+            std::thread::sleep(length);
+            return true;
+        }
+        if !sys::poll::wait_readable(self.stream.as_fd(), length.into()) {
+            return true;
+        }
+        self.has_said_all = matches!((&mut &*self.stream).read(&mut [0]), Ok(0));
+        self.has_said_all
+    }
+}
+
 /// One sample after another, until the client says anything or goes.
 pub(crate) fn watch(
     stream: &mut UnixStream,
@@ -27,7 +53,9 @@ pub(crate) fn watch(
     every_us: u32,
     load: bool,
 ) -> io::Result<()> {
-    let every = Nanos::from_micros(u64::from(every_us));
+    let every = Duration::from_micros(u64::from(every_us));
+    let reader = stream.try_clone()?;
+    let mut client = Listening::new(&reader);
     let mut seen = 0;
     loop {
         match asks.sample(app.clone(), load.then_some(seen)) {
@@ -37,8 +65,7 @@ pub(crate) fn watch(
             }
             Err(why) => return respond(stream, error(&why)),
         }
-        // Nothing is asked on this connection any more: readable means closed.
-        if sys::poll::wait_readable(stream.as_fd(), every) {
+        if !client.wait(every) {
             return Ok(());
         }
     }
@@ -60,9 +87,9 @@ pub(crate) fn record(
         Err(why) => return respond(stream, error(&why)),
     };
     let end = Instant::now() + Duration::from_secs(u64::from(seconds));
-    let gone = stream.try_clone()?;
+    let reader = stream.try_clone()?;
     let written = Writer::begin(BufWriter::new(&mut *stream), &snapshot)
-        .and_then(|writer| go_on(writer, asks, &app, end, &gone));
+        .and_then(|writer| go_on(writer, asks, &app, end, Listening::new(&reader)));
     let rest = asks.end_recording(app);
     let mut writer = written?;
     let mut lost = 0;
@@ -74,18 +101,18 @@ pub(crate) fn record(
     Ok(())
 }
 
-/// Until `end`, a loss, or the client has gone.
+/// Until `end`, a loss, or the client says more; one that is gone is an error of `writer`.
 fn go_on<W: Write>(
     mut writer: Writer<W>,
     asks: &Asks,
     app: &Option<String>,
     end: Instant,
-    gone: &UnixStream,
+    mut client: Listening<'_>,
 ) -> io::Result<Writer<W>> {
     let mut empty = Vec::new();
     while Instant::now() < end {
         let left = end.saturating_duration_since(Instant::now()).min(TAKE_EVERY);
-        if sys::poll::wait_readable(gone.as_fd(), Nanos::from(left)) {
+        if !client.wait(left) {
             break;
         }
         let Ok((buffers, lost)) = asks.recorded(app.clone(), std::mem::take(&mut empty)) else {

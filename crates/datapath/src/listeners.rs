@@ -68,12 +68,6 @@ impl Listeners {
         self.listeners.iter().map(|entry| &entry.listener)
     }
 
-    /// The listeners of one application.
-    pub fn of(&self, app: AppId) -> impl Iterator<Item = &Listener> {
-        let entries = self.listeners.iter();
-        entries.filter(move |entry| entry.app == app).map(|entry| &entry.listener)
-    }
-
     /// Adds what an application listens on: all of it or nothing.
     ///
     /// # Errors
@@ -145,12 +139,6 @@ impl Listeners {
             index = entry.next;
         }
         None
-    }
-
-    /// Whether a packet of this flow is for somebody here.
-    #[inline]
-    pub fn serves(&self, key: &FlowKey) -> bool {
-        self.owner(key).is_some()
     }
 
     /// Turns a question for the link address of one of ours into its answer; false when it is none.
@@ -303,7 +291,8 @@ mod tests {
             (Protocol::Udp, "[fd00::2]:53", false),
             (Protocol::Udp, "10.0.0.9:4242", true),
         ] {
-            assert_eq!(listeners.serves(&key(protocol, destination)), served, "{destination}");
+            let owner = listeners.owner(&key(protocol, destination));
+            assert_eq!(owner.is_some(), served, "{destination}");
         }
     }
 
@@ -331,7 +320,7 @@ mod tests {
         assert_eq!(owner(&listeners, Protocol::Tcp, "10.0.0.2:80"), None);
         assert_eq!(owner(&listeners, Protocol::Tcp, "10.0.0.2:6379"), Some(cache));
         listeners.add(cache, &[parse("tcp:0.0.0.0:80")]).expect("free again");
-        assert_eq!(listeners.of(cache).count(), 2);
+        assert_eq!(owner(&listeners, Protocol::Tcp, "10.0.0.2:80"), Some(cache));
     }
 
     #[test]
