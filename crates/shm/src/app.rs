@@ -21,7 +21,7 @@ pub use layout::{AppSizes, CHUNK_HEADROOM_BYTES, RING_SLOTS_MAX, SizeError, WORK
 pub use message::{FromApp, Packet, ToApp};
 pub use server::{AppLane, AppServer, Delivery};
 
-pub(crate) use layout::HandoverWords;
+pub(crate) use layout::{HandoverWords, SharedSeat};
 
 #[cfg(test)]
 mod tests;

@@ -25,6 +25,8 @@ pub mod ready_queues;
 pub mod ready_set;
 /// A sealed memfd, mapped, with the header that makes its layout negotiable.
 pub mod region;
+/// Who may use a core: grant, revoke, park.
+pub mod seat;
 #[cfg(not(loom))]
 mod shared_bytes;
 #[cfg_attr(loom, expect(dead_code, reason = "its users map real memory, which loom cannot model"))]
@@ -44,6 +46,7 @@ pub use pool::{FramePool, PoolConfig};
 pub use ready_queues::{Claim, ReadyQueues};
 pub use ready_set::{Ready, ReadySet};
 pub use region::{MapError, Region, RegionError};
+pub use seat::{Said, Seat, SeatControl, Told};
 pub use slot_ring::Lie;
 pub use spsc::{Consumer, Producer, ring};
 pub use wait::{Wait, Waited};

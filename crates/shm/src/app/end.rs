@@ -10,12 +10,13 @@ use std::ptr::NonNull;
 
 use base::FrameMeta;
 
-use crate::app::layout::{self, AppSizes, CHUNK_HEADROOM_BYTES, HandoverWords, Map};
+use crate::app::layout::{self, AppSizes, CHUNK_HEADROOM_BYTES, HandoverWords, Map, SharedSeat};
 use crate::app::message::{FromApp, Packet, ToApp};
 use crate::doorbell;
 use crate::frame::Frame;
 use crate::handover::{Handovers, Moving, Ticket};
 use crate::region::{MapError, Region, RegionKind};
+use crate::seat::Seat;
 use crate::slot_ring::{Lie, SlotConsumer, SlotProducer};
 use crate::sync::{Arc, AtomicU32, Ordering};
 
@@ -67,6 +68,7 @@ impl AppMemory {
             to_daemon: unsafe { SlotProducer::new(self.map.ring_from(worker)) },
             handovers: Handovers::shared(HandoverWords::new(self.map.clone())),
             bell: self.map.worker_bell(worker),
+            seat: Seat::shared(SharedSeat::new(self.map.clone(), worker)),
             held: vec![false; self.map.sizes.chunks() as usize],
             received: 0,
             taken: 0,
@@ -86,6 +88,7 @@ pub struct AppEnd {
     to_daemon: SlotProducer,
     handovers: Handovers,
     bell: NonNull<AtomicU32>,
+    seat: Seat,
     /// By buffer: a frame of it is out of this end.
     held: Vec<bool>,
     /// Frames out that were received, and that were taken to send something new.
@@ -266,6 +269,19 @@ impl AppEnd {
     pub fn disarm(&self) {
         // SAFETY: as for `arm`.
         doorbell::disarm(unsafe { self.bell.as_ref() });
+    }
+
+    /// Its word with the core control.
+    #[inline]
+    pub fn seat(&mut self) -> &mut Seat {
+        &mut self.seat
+    }
+
+    /// Wakes the daemon's bell though nothing was published; true when the daemon sleeps and must be
+    /// woken.
+    #[must_use]
+    pub fn ring(&self) -> bool {
+        doorbell::ring(self.map.daemon_bell())
     }
 
     /// Whether the daemon has said something that [`Self::receive`] would give.

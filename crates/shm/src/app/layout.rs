@@ -7,7 +7,8 @@
 //! 256     the daemon's bell: not 0 while it sleeps
 //! 384     hand-over words, one per 128 bytes
 //! ...     for each worker, each on 128 bytes: head and tail of the ring to it, head and tail of the ring
-//!         from it, its bell; then the slots of both rings, 64 bytes each
+//!         from it, its bell, its seat's word from the daemon and its words back; then the slots of
+//!         both rings, 64 bytes each
 //! page    buffers: first those that the daemon fills, then each worker's own
 //! ```
 
@@ -15,6 +16,7 @@ use std::fmt;
 use std::ptr::NonNull;
 
 use crate::region::Region;
+use crate::seat::SeatWords;
 use crate::slot_ring::RingMemory;
 use crate::sync::{Arc, AtomicU32, OwnLine};
 
@@ -39,8 +41,8 @@ const SIZES_AT: usize = 64;
 const STATE_AT: usize = LINE;
 const BELL_AT: usize = 2 * LINE;
 const HANDOVERS_AT: usize = 3 * LINE;
-/// Index words and bell of a worker.
-const WORKER_LINES: usize = 5;
+/// Index words, bell and seat of a worker.
+const WORKER_LINES: usize = 7;
 
 /// What a region is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -235,6 +237,29 @@ pub(super) fn read_sizes(region: &Region) -> Option<AppSizes> {
     }
     // SAFETY: inside the mapping and aligned; any bytes are a valid `AppSizes`.
     Some(unsafe { region.base().add(SIZES_AT).cast::<AppSizes>().read_volatile() })
+}
+
+/// A seat that lies in a region.
+#[derive(Clone, Debug)]
+pub(crate) struct SharedSeat {
+    map: Map,
+    worker: u32,
+}
+
+impl SharedSeat {
+    pub(super) fn new(map: Map, worker: u32) -> Self {
+        debug_assert!(worker < map.sizes.workers);
+        Self { map, worker }
+    }
+
+    #[inline]
+    pub(crate) fn get(&self) -> &SeatWords {
+        const { assert!(size_of::<SeatWords>() == 2 * LINE, "a seat has two lines") };
+        let words = self.map.word(self.map.worker_at(self.worker) + 5 * LINE).cast();
+        // SAFETY: two lines of the worker lie there, aligned to 128 bytes and mapped as long as the
+        // map lives; they are atomics, so both processes may write them.
+        unsafe { words.as_ref() }
+    }
 }
 
 /// Hand-over words that lie in a region.

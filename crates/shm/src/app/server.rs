@@ -3,12 +3,13 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::NonNull;
 
-use crate::app::layout::{AppSizes, CHUNK_HEADROOM_BYTES, HandoverWords, Map};
+use crate::app::layout::{AppSizes, CHUNK_HEADROOM_BYTES, HandoverWords, Map, SharedSeat};
 use crate::app::message::{FromApp, Packet, ToApp};
 use crate::doorbell;
 use crate::frame::Frame;
 use crate::handover::Handovers;
 use crate::region::{Region, RegionError, RegionKind};
+use crate::seat::SeatControl;
 use crate::shared_bytes;
 use crate::slot_ring::{Lie, SlotConsumer, SlotProducer};
 use crate::sync::{Arc, AtomicU32, Ordering};
@@ -83,6 +84,12 @@ impl AppServer {
     /// The words of the application's hand-overs.
     pub fn handovers(&self) -> Handovers {
         Handovers::shared(HandoverWords::new(self.map.clone()))
+    }
+
+    /// The control's side of a worker's seat: to be made once for each.
+    pub fn seat(&self, worker: u32) -> Option<SeatControl> {
+        let is_there = worker < self.map.sizes.workers;
+        is_there.then(|| SeatControl::shared(SharedSeat::new(self.map.clone(), worker)))
     }
 
     /// Receive buffers that the application has.

@@ -1,0 +1,266 @@
+//! Who may use a core: a word from the core control to a worker, and a word back.
+//!
+//! The control *grants* a core, *revokes* it (park soon), or *withdraws* it (it is gone). The worker says that it
+//! runs, that it has *parked*, or that it is parked and *wants* a core. Each word is written by one
+//! side only. Every grant has a generation, and an answer counts for its own generation only: a
+//! park that comes late, or is made up, ends no later grant.
+//!
+//! Neither word wakes anybody. Whoever parks sleeps by its own means, and a grant is followed by a
+//! wake-up that is remembered (a byte in a pipe, an unpark token), so a park and a grant may cross.
+
+use crate::sync::{Arc, AtomicU32, AtomicU64, Ordering, OwnLine};
+
+/// The words of one seat, on two pairs of cache lines: one for each writer. All zero is a parked
+/// worker without a core.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(crate) struct SeatWords {
+    /// Control to worker: generation << 32 | [`REVOKED`] | core + 1.
+    told: OwnLine<AtomicU64>,
+    said: OwnLine<SaidWords>,
+}
+
+/// What the worker writes.
+#[derive(Debug, Default)]
+#[repr(C)]
+struct SaidWords {
+    /// Generation << 32 | one of the constants below.
+    answer: AtomicU64,
+    /// Tasks ever made ready << 32 | tasks ever taken.
+    tasks: AtomicU64,
+    /// Nanoseconds for which the oldest task waits.
+    oldest_task_ns: AtomicU64,
+    /// Nanoseconds for which the worker has had nothing to do, all its life.
+    idle_ns: AtomicU64,
+    /// Its thread, by the kernel's number.
+    thread: AtomicU32,
+}
+
+const REVOKED: u64 = 1 << 31;
+const CORE_MASK: u64 = 0xffff;
+
+const PARKED: u32 = 0;
+const RUNNING: u32 = 1;
+const WANTS: u32 = 2;
+
+/// What a worker was told last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// It has no core: park.
+    Nothing,
+    /// This core is its own.
+    Run(u16),
+    /// This core is asked back: park at the next poll boundary.
+    Park(u16),
+}
+
+/// What a worker says to its last grant, or to the last withdrawal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// Nothing yet.
+    Nothing,
+    /// It runs.
+    Running,
+    /// It sleeps, or is about to, until it is granted a core.
+    Parked,
+    /// The same, and it has something to do.
+    Wants,
+}
+
+/// What a worker says about its work. Input: it may be anything.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SeatTasks {
+    /// Tasks ever made ready, modulo 2^32.
+    pub put: u32,
+    /// Tasks ever taken, modulo 2^32.
+    pub taken: u32,
+    /// Nanoseconds for which the oldest one waits.
+    pub oldest_ns: u64,
+    /// Nanoseconds without work, all its life.
+    pub idle_ns: u64,
+}
+
+/// A seat for a thread of this process, both sides of it.
+pub fn seat() -> (SeatControl, Seat) {
+    let words = Arc::new(SeatWords::default());
+    (SeatControl::over(Words::Own(Arc::clone(&words))), Seat::over(Words::Own(words)))
+}
+
+/// Where the words are.
+#[derive(Clone, Debug)]
+enum Words {
+    Own(Arc<SeatWords>),
+    /// In a region that an application maps too. It can make the control believe of this worker what
+    /// it likes, and of no other.
+    #[cfg(not(loom))]
+    Shared(crate::app::SharedSeat),
+}
+
+impl Words {
+    #[inline]
+    fn get(&self) -> &SeatWords {
+        match self {
+            Self::Own(words) => words,
+            #[cfg(not(loom))]
+            Self::Shared(words) => words.get(),
+        }
+    }
+}
+
+/// The control's side.
+#[derive(Debug)]
+pub struct SeatControl {
+    words: Words,
+    generation: u32,
+    core: Option<u16>,
+}
+
+impl SeatControl {
+    fn over(words: Words) -> Self {
+        Self { words, generation: 0, core: None }
+    }
+
+    #[cfg(not(loom))]
+    pub(crate) fn shared(words: crate::app::SharedSeat) -> Self {
+        Self::over(Words::Shared(words))
+    }
+
+    /// The worker may run, on this core. Wake it after this.
+    pub fn grant(&mut self, core: u16) {
+        self.generation = self.generation.wrapping_add(1);
+        self.core = Some(core);
+        self.tell(0);
+    }
+
+    /// The worker is to park soon. Nothing when it has no core.
+    pub fn revoke(&mut self) {
+        if self.core.is_some() {
+            self.tell(REVOKED);
+        }
+    }
+
+    /// The core is no longer the worker's, whatever it does.
+    pub fn withdraw(&mut self) {
+        self.generation = self.generation.wrapping_add(1);
+        self.core = None;
+        self.tell(0);
+    }
+
+    fn tell(&self, flags: u64) {
+        let core = self.core.map_or(0, |core| u64::from(core) + 1);
+        let told = u64::from(self.generation) << 32 | flags | core;
+        // Release: what was done on the core before is seen by whoever runs on it next. Pairs with
+        // the load in `Seat::look`.
+        self.words.get().told.0.store(told, Ordering::Release);
+    }
+
+    /// The core that the worker was granted and that was not withdrawn.
+    pub fn core(&self) -> Option<u16> {
+        self.core
+    }
+
+    /// What the worker says.
+    #[inline]
+    pub fn said(&self) -> Said {
+        // Acquire: pairs with the store in `Seat::say`, so that all it did on the core is done.
+        let answer = self.words.get().said.0.answer.load(Ordering::Acquire);
+        if (answer >> 32) as u32 != self.generation {
+            return Said::Nothing;
+        }
+        match answer as u32 {
+            PARKED => Said::Parked,
+            WANTS => Said::Wants,
+            // Nonsense is no parked worker.
+            _ => Said::Running,
+        }
+    }
+
+    /// What the worker says about its work.
+    #[inline]
+    pub fn tasks(&self) -> SeatTasks {
+        let said = &self.words.get().said.0;
+        let tasks = said.tasks.load(Ordering::Relaxed);
+        SeatTasks {
+            put: (tasks >> 32) as u32,
+            taken: tasks as u32,
+            oldest_ns: said.oldest_task_ns.load(Ordering::Relaxed),
+            idle_ns: said.idle_ns.load(Ordering::Relaxed),
+        }
+    }
+
+    /// The thread that the worker says it is; zero until it has said so.
+    pub fn thread(&self) -> u32 {
+        self.words.get().said.0.thread.load(Ordering::Relaxed)
+    }
+}
+
+/// The worker's side.
+#[derive(Debug)]
+pub struct Seat {
+    words: Words,
+    /// The generation that the last look has seen.
+    seen: u32,
+}
+
+impl Seat {
+    fn over(words: Words) -> Self {
+        Self { words, seen: 0 }
+    }
+
+    #[cfg(not(loom))]
+    pub(crate) fn shared(words: crate::app::SharedSeat) -> Self {
+        Self::over(Words::Shared(words))
+    }
+
+    /// What it is told. The answer that it gives next is one to this.
+    #[inline]
+    pub fn look(&mut self) -> Told {
+        // Acquire: pairs with the store in `SeatControl::tell`.
+        let told = self.words.get().told.0.load(Ordering::Acquire);
+        self.seen = (told >> 32) as u32;
+        match (told & CORE_MASK).checked_sub(1) {
+            None => Told::Nothing,
+            Some(core) if told & REVOKED != 0 => Told::Park(core as u16),
+            Some(core) => Told::Run(core as u16),
+        }
+    }
+
+    /// It runs.
+    pub fn run(&self) {
+        self.say(RUNNING);
+    }
+
+    /// It does nothing any more until it is granted a core.
+    pub fn park(&self) {
+        self.say(PARKED);
+    }
+
+    /// The same, and it has something to do.
+    pub fn want(&self) {
+        self.say(WANTS);
+    }
+
+    fn say(&self, what: u32) {
+        let answer = u64::from(self.seen) << 32 | u64::from(what);
+        // Release: pairs with the load in `SeatControl::said`.
+        self.words.get().said.0.answer.store(answer, Ordering::Release);
+    }
+
+    /// Tells about its work.
+    #[inline]
+    pub fn note(&self, tasks: SeatTasks) {
+        let SeatTasks { put, taken, oldest_ns, idle_ns } = tasks;
+        let said = &self.words.get().said.0;
+        said.tasks.store(u64::from(put) << 32 | u64::from(taken), Ordering::Relaxed);
+        said.oldest_task_ns.store(oldest_ns, Ordering::Relaxed);
+        said.idle_ns.store(idle_ns, Ordering::Relaxed);
+    }
+
+    /// Tells which thread it is.
+    pub fn note_thread(&self, thread: u32) {
+        self.words.get().said.0.thread.store(thread, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests;
