@@ -145,6 +145,13 @@ impl CoresControl {
         self.note_tick(sample, plan);
     }
 
+    /// The parked worker has work that only it can do. Its application asks by the next sample; of
+    /// its workers this is the first to run then.
+    pub fn prefer(&mut self, worker: WorkerId) {
+        self.table.prefer(worker);
+        self.note(|| What::Prefer(worker));
+    }
+
     /// The worker has given its core back. False: it had none.
     pub fn parked(&mut self, worker: WorkerId, now: Nanos, plan: &mut CoresPlan) -> bool {
         plan.clear();

@@ -59,6 +59,8 @@ pub struct App {
     pub(super) active: Vec<WorkerId>,
     /// The latest last.
     pub(super) parked: Vec<WorkerId>,
+    /// The last of these has work that only it can do.
+    pub(super) wanted: bool,
     /// Workers whose core is still somebody else's.
     pub(super) coming: u16,
     /// The tick of its last grant or revocation in its favour.
@@ -202,6 +204,7 @@ impl Table {
             active: Vec::with_capacity(workers.len()),
             // The first named is the first to run.
             parked: workers.iter().rev().copied().collect(),
+            wanted: false,
             coming: 0,
             served_at: 0,
             burst_place: None,

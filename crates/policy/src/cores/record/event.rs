@@ -37,6 +37,7 @@ pub(in crate::cores) enum What {
     RemoveApp(AppId, Nanos),
     WorkerParked(WorkerId, Nanos),
     WorkerGone(WorkerId, Nanos),
+    Prefer(WorkerId),
     SetPolicy(Box<SavedAllocate>),
 }
 

@@ -46,6 +46,10 @@ pub(super) enum Line {
         #[serde(default, skip_serializing_if = "CoresPlan::is_empty")]
         plan: CoresPlan,
     },
+    Prefer {
+        #[serde(with = "number::worker")]
+        worker: WorkerId,
+    },
     SetPolicy(SavedAllocate),
     /// The last line: how many events found no room after the line before.
     End {
@@ -106,6 +110,7 @@ impl Assembly {
             &What::WorkerGone(worker, now) => {
                 Line::WorkerGone { worker, now: now.0, plan: take(plan) }
             }
+            &What::Prefer(worker) => Line::Prefer { worker },
             What::SetPolicy(saved) => Line::SetPolicy(SavedAllocate::clone(saved)),
         })
     }

@@ -144,6 +144,10 @@ impl World {
                 control.add_app(terms, &workers).map_err(|refused| refused.to_string())?;
                 return Ok(Ok(()));
             }
+            Line::Prefer { worker } => {
+                control.prefer(worker);
+                return Ok(Ok(()));
+            }
             Line::SetPolicy(saved) => {
                 control.set_policy(saved.restore()?);
                 return Ok(Ok(()));

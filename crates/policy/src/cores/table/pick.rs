@@ -11,13 +11,15 @@ use crate::cores::{AppId, Class};
 const WARM_LOOK: usize = 8;
 
 impl Table {
-    /// The worker to wake next on an idle core: one that ran on it, if there is one, else the latest
-    /// one on the core that has been idle for longest.
+    /// The worker to wake next on an idle core: the one that has work, else one that ran on it, if
+    /// there is one, else the latest one. It gets its own core if that is idle, else the one that has been
+    /// idle for longest.
     pub(in crate::cores) fn pick_idle(&self, app: &App) -> Option<(WorkerId, usize)> {
         let oldest = self.idle.oldest()?;
         let recent = app.parked.iter().rev();
         let latest = *recent.clone().next()?;
-        let warm = recent.take(WARM_LOOK).find_map(|&worker| {
+        let look = if app.wanted { 1 } else { WARM_LOOK };
+        let warm = recent.take(look).find_map(|&worker| {
             let last = usize::from(self.worker(worker)?.last?);
             let own = self.cores[last].last == Some(worker);
             (own && self.idle.contains(last)).then_some((worker, last))

@@ -38,6 +38,8 @@ struct SavedApp {
     /// Worker and place.
     active: Vec<(u16, u16)>,
     parked: Vec<u16>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    wanted: bool,
     /// Worker and the place that it waits for.
     coming: Vec<(u16, u16)>,
     /// Worker, place and deadline.
@@ -68,6 +70,7 @@ impl Table {
             terms: app.terms,
             active: Vec::new(),
             parked: app.parked.iter().map(|worker| worker.0).collect(),
+            wanted: app.wanted,
             coming: Vec::new(),
             leaving: Vec::new(),
             last: Vec::new(),
@@ -117,7 +120,7 @@ impl Table {
     }
 
     fn restore_app(&mut self, saved: &SavedApp) -> Result<(), String> {
-        let SavedApp { terms, active, parked, coming, leaving, last, served_at } = saved;
+        let SavedApp { terms, active, parked, wanted, coming, leaving, last, served_at } = saved;
         let holders = active.iter().copied();
         let holders: Vec<(u16, u16)> =
             holders.chain(leaving.iter().map(|&(worker, place, _)| (worker, place))).collect();
@@ -159,6 +162,7 @@ impl Table {
             app.active.extend(active.iter().map(|&(worker, _)| WorkerId(worker)));
             app.parked.clear();
             app.parked.extend(parked.iter().copied().map(WorkerId));
+            app.wanted = *wanted && !parked.is_empty();
             app.served_at = *served_at;
         }
         Ok(())

@@ -12,6 +12,7 @@ impl Table {
         let app = self.set_state(worker, State::Active(place as u16));
         if let Some(app) = app.and_then(|app| self.app_mut(app)) {
             remove(&mut app.parked, worker);
+            app.wanted = false;
             app.active.push(worker);
         }
         self.hold(worker, place, now)
@@ -26,8 +27,21 @@ impl Table {
             && let Some(app) = self.app_mut(id)
         {
             remove(&mut app.parked, worker);
+            app.wanted = false;
             app.coming += 1;
             self.weigh(id);
+        }
+    }
+
+    /// The parked worker has work that only it can do: of its application's, it is the next to run.
+    pub(in crate::cores) fn prefer(&mut self, worker: WorkerId) {
+        let Some(&Worker { app: id, state: State::Parked, .. }) = self.worker(worker) else {
+            return;
+        };
+        if let Some(app) = self.app_mut(id) {
+            remove(&mut app.parked, worker);
+            app.parked.push(worker);
+            app.wanted = true;
         }
     }
 
@@ -73,6 +87,7 @@ impl Table {
             remove(&mut app.active, worker);
         }
         app.parked.push(worker);
+        app.wanted = false;
         self.weigh(id);
         let place = usize::from(place);
         let core = &mut self.cores[place];
@@ -104,6 +119,7 @@ impl Table {
         }
         if let Some(app) = self.app_mut(id) {
             remove(&mut app.parked, worker);
+            app.wanted = false;
             app.coming -= u16::from(matches!(state, State::Coming(_)));
             self.weigh(id);
         }

@@ -14,6 +14,7 @@ enum Event {
     Tick(u64, Vec<u16>),
     Quiet,
     Park(u16),
+    Prefer(u16),
     ParkTold,
     Die(u16),
     AddApp(u16, u16, u16, bool, u8),
@@ -28,6 +29,7 @@ fn event() -> impl Strategy<Value = Event> {
         2 => Just(Event::Quiet),
         6 => (0..48_u16).prop_map(Event::Park),
         4 => Just(Event::ParkTold),
+        4 => (0..48_u16).prop_map(Event::Prefer),
         1 => (0..48_u16).prop_map(Event::Die),
         3 => (0..6_u16, 0..4_u16, 0..8_u16, any::<bool>(), any::<u8>()).prop_map(
             |(id, guaranteed, burst, batch, delay)| Event::AddApp(id, guaranteed, burst, batch, delay)
@@ -89,6 +91,10 @@ impl Shell {
                 let holds = self.held.iter().any(|hold| hold.worker.0 == worker);
                 assert_eq!(control.parked(WorkerId(worker), now, plan), holds);
                 self.gone(WorkerId(worker));
+            }
+            Event::Prefer(worker) => {
+                control.prefer(WorkerId(worker));
+                return;
             }
             Event::ParkTold => {
                 let Some(&Hold { worker, .. }) = self.told.first() else { return };

@@ -62,6 +62,21 @@ fn a_worker_that_comes_back_is_not_judged_by_what_was_before_it_slept() {
 }
 
 #[test]
+fn the_worker_that_has_work_runs_before_the_one_whose_core_is_warm() {
+    let mut world = World::new("queue_delay", 4);
+    world.app(terms(0, 1, 4), 0, 4);
+    world.start(0, 3);
+    for worker in [0, 1, 2] {
+        world.park(worker);
+    }
+    world.control.prefer(WorkerId(0));
+    assert_eq!(world.tick(&[], &[0]).grants, [hold(0, 0)], "on its own core");
+    assert_eq!(world.tick(&[], &[0]).grants, [hold(2, 2)], "then the latest again");
+    world.control.prefer(WorkerId(2));
+    assert_eq!(world.tick(&[], &[0]).grants, [hold(1, 1)], "a running worker is not preferred");
+}
+
+#[test]
 fn many_congested_workers_of_an_application_bring_it_one_core_a_tick() {
     let mut world = World::new("queue_delay", 8);
     world.app(terms(0, 2, 8), 0, 8);
