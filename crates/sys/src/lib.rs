@@ -9,6 +9,8 @@ pub mod capability;
 pub mod clock;
 /// Counting allocator, to prove that the steady state allocates nothing.
 pub mod counting_alloc;
+/// A set of CPUs.
+pub mod cpu_set;
 mod error;
 /// Offloads and channels of an interface.
 pub mod ethtool;
@@ -31,13 +33,17 @@ pub mod netns;
 pub mod nftables;
 /// The NUMA node of an interface and of a CPU.
 pub mod numa;
+/// A thread, of whatever process, that cannot be mistaken for its successor.
+pub mod other_thread;
 /// A process that cannot be mistaken for its successor.
 pub mod pidfd;
 /// Wait for one of several descriptors.
 pub mod poll;
 /// Give up root for good.
 pub mod privileges;
-/// SIGINT and SIGTERM as a flag.
+/// SCHED_IDLE, for work that anything may displace.
+pub mod scheduling;
+/// SIGINT and SIGTERM as a flag, and the signal that nudges a thread.
 pub mod signal;
 /// The means by which a consumer sleeps.
 pub mod sleep;
