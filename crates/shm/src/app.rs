@@ -19,7 +19,7 @@ mod server;
 pub use end::{AppEnd, AppMemory, Next};
 pub use layout::{AppSizes, CHUNK_HEADROOM_BYTES, RING_SLOTS_MAX, SizeError, WORKERS_MAX};
 pub use message::{FromApp, Packet, ToApp};
-pub use server::{AppLane, AppServer, Delivery};
+pub use server::{AppLane, AppServer, Delivery, SeatBits};
 
 pub(crate) use layout::{HandoverWords, SharedSeat};
 

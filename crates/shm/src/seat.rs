@@ -15,7 +15,7 @@ use crate::sync::{Arc, AtomicU32, AtomicU64, Ordering, OwnLine};
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct SeatWords {
-    /// Control to worker: generation << 32 | [`REVOKED`] | core + 1.
+    /// Control to worker: generation << 32 | [`REVOKED`] | [`DRAIN`] | core + 1.
     told: OwnLine<AtomicU64>,
     said: OwnLine<SaidWords>,
 }
@@ -37,6 +37,7 @@ struct SaidWords {
 }
 
 const REVOKED: u64 = 1 << 31;
+const DRAIN: u64 = 1 << 30;
 const CORE_MASK: u64 = 0xffff;
 
 const PARKED: u32 = 0;
@@ -52,6 +53,9 @@ pub enum Told {
     Run(u16),
     /// This core is asked back: park at the next poll boundary.
     Park(u16),
+    /// It has no core, and is to do what is in its ring, wherever it is, and park again: there are
+    /// hand-overs that nobody else can do.
+    Drain,
 }
 
 /// What a worker says to its last grant, or to the last withdrawal.
@@ -139,6 +143,19 @@ impl SeatControl {
         }
     }
 
+    /// What it said is believed: it has parked, and its core is free.
+    pub fn accept_park(&mut self) {
+        // Nothing is told, so that what it says next still answers the same word.
+        self.core = None;
+    }
+
+    /// A worker without a core is to do what is in its ring. Wake it after this.
+    pub fn drain(&mut self) {
+        self.generation = self.generation.wrapping_add(1);
+        self.core = None;
+        self.tell(DRAIN);
+    }
+
     /// The core is no longer the worker's, whatever it does.
     pub fn withdraw(&mut self) {
         self.generation = self.generation.wrapping_add(1);
@@ -200,11 +217,13 @@ pub struct Seat {
     words: Words,
     /// The generation that the last look has seen.
     seen: u32,
+    /// The one that it has given up.
+    left: Option<u32>,
 }
 
 impl Seat {
     fn over(words: Words) -> Self {
-        Self { words, seen: 0 }
+        Self { words, seen: 0, left: None }
     }
 
     #[cfg(not(loom))]
@@ -219,6 +238,8 @@ impl Seat {
         let told = self.words.get().told.0.load(Ordering::Acquire);
         self.seen = (told >> 32) as u32;
         match (told & CORE_MASK).checked_sub(1) {
+            _ if self.left == Some(self.seen) => Told::Nothing,
+            None if told & DRAIN != 0 => Told::Drain,
             None => Told::Nothing,
             Some(core) if told & REVOKED != 0 => Told::Park(core as u16),
             Some(core) => Told::Run(core as u16),
@@ -231,12 +252,14 @@ impl Seat {
     }
 
     /// It does nothing any more until it is granted a core.
-    pub fn park(&self) {
+    pub fn park(&mut self) {
+        self.left = Some(self.seen);
         self.say(PARKED);
     }
 
     /// The same, and it has something to do.
-    pub fn want(&self) {
+    pub fn want(&mut self) {
+        self.left = Some(self.seen);
         self.say(WANTS);
     }
 

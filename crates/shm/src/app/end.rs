@@ -76,6 +76,7 @@ impl AppMemory {
             sent: VecDeque::with_capacity(count as usize),
             first_send_chunk: first,
             passing: None,
+            worker,
             map: self.map.clone(),
         })
     }
@@ -101,6 +102,7 @@ pub struct AppEnd {
     first_send_chunk: u32,
     /// A hand-over whose groups the application was told to give up in the last call.
     passing: Option<Ticket>,
+    worker: u32,
     map: Map,
 }
 
@@ -277,10 +279,11 @@ impl AppEnd {
         &mut self.seat
     }
 
-    /// Wakes the daemon's bell though nothing was published; true when the daemon sleeps and must be
-    /// woken.
+    /// It has said something at its seat; true when the daemon sleeps and must be woken.
     #[must_use]
-    pub fn ring(&self) -> bool {
+    pub fn seat_spoke(&self) -> bool {
+        // Release: whoever finds the bit finds what was said.
+        self.map.seat_bits().fetch_or(1 << self.worker, Ordering::Release);
         doorbell::ring(self.map.daemon_bell())
     }
 

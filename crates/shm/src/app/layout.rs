@@ -5,6 +5,7 @@
 //! 64      sizes: six u32, written once by the daemon
 //! 128     state: 0 while attached, then the reason's number (the daemon writes)
 //! 256     the daemon's bell: not 0 while it sleeps
+//! 320     a bit for each worker that has said something at its seat
 //! 384     hand-over words, one per 128 bytes
 //! ...     for each worker, each on 128 bytes: head and tail of the ring to it, head and tail of the ring
 //!         from it, its bell, its seat's word from the daemon and its words back; then the slots of
@@ -18,7 +19,7 @@ use std::ptr::NonNull;
 use crate::region::Region;
 use crate::seat::SeatWords;
 use crate::slot_ring::RingMemory;
-use crate::sync::{Arc, AtomicU32, OwnLine};
+use crate::sync::{Arc, AtomicU32, AtomicU64, OwnLine};
 
 /// Workers of one application, at most.
 pub const WORKERS_MAX: u32 = 64;
@@ -40,6 +41,7 @@ const PAGE: usize = 4096;
 const SIZES_AT: usize = 64;
 const STATE_AT: usize = LINE;
 const BELL_AT: usize = 2 * LINE;
+const SEATS_AT: usize = BELL_AT + 64;
 const HANDOVERS_AT: usize = 3 * LINE;
 /// Index words, bell and seat of a worker.
 const WORKER_LINES: usize = 7;
@@ -157,7 +159,7 @@ impl Map {
     fn word(&self, at: usize) -> NonNull<AtomicU32> {
         debug_assert!(at + 4 <= self.sizes.chunks_at());
         // SAFETY: every offset of the layout lies before the buffers, inside the mapping, and is
-        // a multiple of 128.
+        // a multiple of 64.
         unsafe { self.region.base().add(at) }.cast()
     }
 
@@ -171,6 +173,12 @@ impl Map {
     pub(super) fn daemon_bell(&self) -> &AtomicU32 {
         // SAFETY: as for `state`.
         unsafe { self.word(BELL_AT).as_ref() }
+    }
+
+    /// A bit for each worker that has said something at its seat.
+    pub(super) fn seat_bits(&self) -> &AtomicU64 {
+        // SAFETY: as for `state`.
+        unsafe { self.word(SEATS_AT).cast().as_ref() }
     }
 
     fn worker_at(&self, worker: u32) -> usize {

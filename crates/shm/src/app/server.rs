@@ -92,6 +92,11 @@ impl AppServer {
         is_there.then(|| SeatControl::shared(SharedSeat::new(self.map.clone(), worker)))
     }
 
+    /// Where its workers say that they have said something at their seats.
+    pub fn seat_bits(&self) -> SeatBits {
+        SeatBits { map: self.map.clone() }
+    }
+
     /// Receive buffers that the application has.
     pub fn held(&self) -> usize {
         self.held.len() - self.home.len()
@@ -179,6 +184,27 @@ impl AppServer {
             shared_bytes::copy_out(from, frame.bytes_mut());
         }
         true
+    }
+}
+
+/// Which workers of an application have said something at their seats. A hint: the application may
+/// write anything here.
+#[derive(Clone, Debug)]
+pub struct SeatBits {
+    map: Map,
+}
+
+impl SeatBits {
+    /// Whether there is any.
+    #[inline]
+    pub fn is_quiet(&self) -> bool {
+        self.map.seat_bits().load(Ordering::Relaxed) == 0
+    }
+
+    /// A bit for each worker that has spoken since the last call.
+    pub fn take(&self) -> u64 {
+        // Acquire: pairs with the Release in `AppEnd::seat_spoke`.
+        self.map.seat_bits().swap(0, Ordering::Acquire)
     }
 }
 

@@ -46,6 +46,29 @@ mod rules {
     }
 
     #[test]
+    fn who_has_parked_needs_another_grant_though_its_core_was_not_taken() {
+        let (mut control, mut seat) = seat();
+        control.grant(1);
+        assert_eq!(seat.look(), Told::Run(1));
+        seat.park();
+        assert_eq!(seat.look(), Told::Nothing);
+        control.accept_park();
+        seat.want();
+        assert_eq!((control.said(), control.core()), (Said::Wants, None));
+        control.grant(1);
+        assert_eq!(seat.look(), Told::Run(1));
+    }
+
+    #[test]
+    fn a_worker_without_a_core_drains_its_ring_once_when_it_is_told_to() {
+        let (mut control, mut seat) = seat();
+        control.drain();
+        assert_eq!((seat.look(), control.core()), (Told::Drain, None));
+        seat.park();
+        assert_eq!((seat.look(), control.said()), (Told::Nothing, Said::Parked));
+    }
+
+    #[test]
     fn who_has_no_core_cannot_be_asked_for_one() {
         let (mut control, mut seat) = seat();
         control.revoke();
