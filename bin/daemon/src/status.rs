@@ -41,12 +41,7 @@ impl Host {
         let steering = self.dispatcher.steering();
         let row = |(id, state, queued): (WorkerId, LaneState, usize)| WorkerStatus {
             id: id.0,
-            state: match state {
-                LaneState::Active => "active",
-                LaneState::Leaving => "leaving",
-                LaneState::Retiring => "retiring",
-            }
-            .to_owned(),
+            state: state_name(state).to_owned(),
             cpu: self.staff.config().cpu(id),
             numa_node: self.staff.config().cpu(id).and_then(sys::numa::of_cpu),
             groups: steering.control().owned(id),
@@ -125,6 +120,7 @@ pub(crate) fn steer_status(steering: &Steering) -> SteerStatus {
 pub(crate) fn state_name(state: LaneState) -> &'static str {
     match state {
         LaneState::Active => "active",
+        LaneState::Resting => "resting",
         LaneState::Leaving => "leaving",
         LaneState::Retiring => "retiring",
     }

@@ -174,7 +174,7 @@ impl Host {
         let mut leaving: Vec<WorkerId> = Vec::new();
         for (id, state, _) in workers {
             match state {
-                LaneState::Active => active.push(id),
+                LaneState::Active | LaneState::Resting => active.push(id),
                 LaneState::Leaving => leaving.push(id),
                 LaneState::Retiring => {}
             }

@@ -51,7 +51,7 @@ pub struct Reason {
 pub struct AppWorker {
     /// Its id.
     pub id: u16,
-    /// "active", "leaving" or "retiring".
+    /// "active", "resting" (parked for long: its groups are with others), "leaving" or "retiring".
     pub state: String,
     /// Packets in its ring.
     pub queued: u32,

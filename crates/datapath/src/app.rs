@@ -140,6 +140,8 @@ pub(crate) struct AppSide {
     starved_since: Option<Nanos>,
     /// A wake-up that was too many waits for its time.
     pub(crate) wake_owed: bool,
+    /// No worker of it has a core: what waits is not its fault.
+    pub(crate) is_excused: bool,
 }
 
 /// What a look at a worker's ring gave.
@@ -166,6 +168,7 @@ impl AppSide {
             fault: None,
             starved_since: None,
             wake_owed: false,
+            is_excused: false,
         }
     }
 
@@ -209,7 +212,7 @@ impl AppSide {
             Ok(Delivery::RingFull) => Err(DispatchEvent::RingFull),
             Ok(Delivery::NoBuffer) => {
                 let since = *self.starved_since.get_or_insert(now);
-                if now.since(since) >= self.stall {
+                if now.since(since) >= self.stall && !self.is_excused {
                     self.fault.get_or_insert(DetachReason::Stalled);
                 }
                 Err(DispatchEvent::AppNoBuffer)
@@ -340,7 +343,7 @@ impl AppSide {
 
     /// A worker has left its oldest packet alone for `delay`.
     pub(crate) fn waited(&mut self, delay: Nanos) {
-        if delay >= self.stall {
+        if delay >= self.stall && !self.is_excused {
             self.fault.get_or_insert(DetachReason::Stalled);
         }
     }

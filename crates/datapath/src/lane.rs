@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use base::{Epoch, Nanos, WorkerId};
 use policy::WorkerSample;
+use policy::cores::Progress;
 use shm::app::{AppLane, ToApp};
 use shm::{Consumer, Doorbell, Frame, Lie, Producer};
 
@@ -34,6 +35,8 @@ pub struct LaneEnds {
 pub enum LaneState {
     /// It may be given groups.
     Active,
+    /// It is parked for long, or is to be: its groups go to those who run, until it does again.
+    Resting,
     /// It was asked to leave and still owns groups.
     Leaving,
     /// It owns nothing and has been told to end.
@@ -46,6 +49,8 @@ pub(crate) struct Lane {
     pub(crate) state: LaneState,
     ends: Ends,
     staged: bool,
+    /// It has no core: that it leaves its queue alone is not its fault.
+    pub(crate) is_excused: bool,
     /// An old owner has passed the mark of this epoch, and the worker has not been told yet: it
     /// must be, before the first packet that may belong to a group that it gained.
     owes_attach: Option<Epoch>,
@@ -91,6 +96,7 @@ impl Lane {
             state: LaneState::Active,
             ends,
             staged: false,
+            is_excused: false,
             owes_attach: None,
             mark: 0,
             marked_at: Nanos::ZERO,
@@ -255,6 +261,21 @@ impl Lane {
         }
     }
 
+    /// How far its queue has come.
+    #[inline]
+    pub(crate) fn progress(&self) -> Progress {
+        match &self.ends {
+            Ends::Thread(ends) => {
+                let put = ends.to_worker.produced() as u32;
+                Progress { put, taken: put.wrapping_sub(ends.to_worker.len() as u32) }
+            }
+            Ends::App { lane, .. } => {
+                let put = lane.produced();
+                Progress { put, taken: put.wrapping_sub(lane.queued_now()) }
+            }
+        }
+    }
+
     pub(crate) fn release_messages(&mut self) {
         match &mut self.ends {
             Ends::Thread(ends) => ends.from_worker.release(),
@@ -294,7 +315,9 @@ impl Lane {
             self.marked_at = now;
         }
         let delay = if queued == 0 { Nanos::ZERO } else { now.since(self.marked_at) };
-        if let Some(side) = side {
+        if let Some(side) = side
+            && !self.is_excused
+        {
             side.waited(delay);
         }
         WorkerSample { id: self.id, queued: queued as u32, delay }

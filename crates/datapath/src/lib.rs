@@ -9,6 +9,8 @@ mod app;
 mod apps;
 mod attach;
 mod classify;
+/// Cores on demand, carried out.
+pub mod cores;
 /// Events with names, one writer each.
 pub mod counters;
 mod dispatch;

@@ -159,6 +159,15 @@ impl SlotProducer {
         self.published
     }
 
+    /// Published messages that the peer has not taken, by what it says now: what cannot be counts as
+    /// none taken.
+    #[inline]
+    pub(crate) fn len_now(&self) -> u32 {
+        let head = self.memory.head().load(Ordering::Relaxed);
+        let waiting = self.published.wrapping_sub(head);
+        waiting.min(self.published.wrapping_sub(self.head_seen))
+    }
+
     /// Messages staged and not yet published.
     pub(crate) fn staged(&self) -> u32 {
         self.tail.wrapping_sub(self.published)

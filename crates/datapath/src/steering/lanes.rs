@@ -1,6 +1,7 @@
 //! The workers of one steering: who is there, what they are shown, what they say.
 
 use base::{Nanos, WorkerId};
+use policy::cores::Progress;
 use shm::Lie;
 use shm::app::AppLane;
 use sys::trace;
@@ -55,11 +56,56 @@ impl Steering {
     /// The worker is to leave: its groups move first. False when it is not there or leaving.
     pub fn remove_worker(&mut self, worker: WorkerId) -> bool {
         match self.lanes.get_mut(worker.index()) {
-            Some(Some(lane)) if lane.state == LaneState::Active => lane.state = LaneState::Leaving,
+            Some(Some(lane)) if matches!(lane.state, LaneState::Active | LaneState::Resting) => {
+                lane.state = LaneState::Leaving;
+            }
             _ => return false,
         }
         self.workers_changed();
         true
+    }
+
+    /// The worker is parked for long, or is to be: its groups go to those who run. False when there
+    /// is no other, or it is not there.
+    pub fn rest(&mut self, worker: WorkerId) -> bool {
+        let is_active = |lane: &&Lane| lane.state == LaneState::Active && lane.id() != worker;
+        if !self.lanes.iter().flatten().any(|lane| is_active(&lane)) {
+            return false;
+        }
+        match self.lanes.get_mut(worker.index()) {
+            Some(Some(lane)) if lane.state == LaneState::Active => lane.state = LaneState::Resting,
+            _ => return false,
+        }
+        self.workers_changed();
+        true
+    }
+
+    /// A resting worker runs again, and gets its groups back.
+    pub fn rouse(&mut self, worker: WorkerId) {
+        if let Some(Some(lane)) = self.lanes.get_mut(worker.index())
+            && lane.state == LaneState::Resting
+        {
+            lane.state = LaneState::Active;
+            self.workers_changed();
+        }
+    }
+
+    /// Whether a worker has no core, and so cannot be blamed for leaving its queue alone.
+    pub(crate) fn excuse(&mut self, worker: WorkerId, excused: bool) {
+        if let Some(Some(lane)) = self.lanes.get_mut(worker.index()) {
+            lane.is_excused = excused;
+        }
+        let all = self.lanes.iter().flatten().all(|lane| lane.is_excused);
+        if let Some(side) = &mut self.side {
+            side.is_excused = all;
+        }
+    }
+
+    /// How far a worker's queue has come, as its own word says: what an application's says is input.
+    #[inline]
+    pub fn progress_of(&self, worker: WorkerId) -> Progress {
+        let lane = self.lanes.get(worker.index()).and_then(Option::as_ref);
+        lane.map(Lane::progress).unwrap_or_default()
     }
 
     /// A leaving worker that still owns groups may stay after all. False when it may not.

@@ -101,6 +101,11 @@ impl CoresControl {
         self.interval.current()
     }
 
+    /// A worker that was told to park keeps its core for so long at most.
+    pub fn yield_bound(&self) -> Nanos {
+        self.config.yield_bound
+    }
+
     /// An application comes with these workers, all parked.
     ///
     /// # Errors

@@ -269,6 +269,12 @@ impl AppLane {
         self.to_app.len_seen() as usize
     }
 
+    /// Messages that it was shown and has not taken, by what its ring says at this moment.
+    #[inline]
+    pub fn queued_now(&self) -> u32 {
+        self.to_app.len_now()
+    }
+
     /// Messages ever shown to the worker, modulo 2^32.
     pub fn produced(&self) -> u32 {
         self.to_app.produced()

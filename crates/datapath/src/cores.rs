@@ -1,0 +1,331 @@
+//! Cores on demand, carried out: gathers what the core control wants to know, and does what it plans.
+//!
+//! Each kept worker has a slot with its seat. Most of the time nothing here costs anything: a look
+//! at one word says that no sleeper is wanted, one at a clock value that no tick is due. A tick
+//! looks at the slots that hold a core and at no others. What must hold: a core is granted to the
+//! next worker only after its holder has parked, or was moved off it; a parked worker that has
+//! something to do is in `waiting` until it is granted a core.
+//!
+//! `docs` of [`shm::seat`] tell the protocol with the worker, [`policy::cores`] who gets what. Read
+//! [`CoreKeeper::step`] first.
+
+mod carry;
+mod counts;
+mod gather;
+mod hands;
+mod slot;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use base::{Nanos, WorkerId};
+use policy::cores::{AppTerms, Class, CoresControl, CoresPlan, CoresRefused, CoresSample, Table};
+use port::Port;
+use shm::ReadySet;
+use shm::app::SeatBits;
+
+use crate::app::AppId;
+use crate::dispatcher::Dispatcher;
+
+pub use counts::{CoreCounts, CoreEvent};
+pub use hands::{Hands, Strayed};
+pub use slot::{Call, Seated, SlotId};
+use slot::{Slot, Standing};
+
+/// Workers that are kept at once, at most: all applications together.
+pub const SLOTS_MAX: u16 = 4096;
+
+/// What an application asks of the core control.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CoreTerms {
+    /// So many cores it gets whenever it asks.
+    pub guaranteed: u16,
+    /// So many it may have while nobody with a better right asks.
+    pub burst: u16,
+    /// Whom it gives way to.
+    pub class: Class,
+    /// It is congested when an item waits for longer; zero: for longer than a tick.
+    pub queue_delay: Nanos,
+}
+
+/// Grants cores to workers and takes them back, as the core control says.
+pub struct CoreKeeper {
+    control: CoresControl,
+    /// By the worker's number in the core control.
+    slots: Vec<Option<Slot>>,
+    kept: Vec<Kept>,
+    /// A mark for each slot whose sleeping worker was to be woken.
+    wanted: Arc<ReadySet>,
+    wanted_cursor: u32,
+    /// Slots that hold a core.
+    held: Vec<SlotId>,
+    /// Slots without a core that have something to do.
+    waiting: Vec<SlotId>,
+    /// Parked slots whose groups move when they have rested for long enough, the earliest first.
+    resting: VecDeque<(Nanos, SlotId)>,
+    rest_after: Nanos,
+    /// Of applications that named a thread that is not theirs, or whose thread has ended.
+    strays: Vec<AppId>,
+    sample: CoresSample,
+    plan: CoresPlan,
+    /// What came of a core that somebody gave back.
+    freed: CoresPlan,
+    next_tick: Nanos,
+    cost: Nanos,
+    counts: CoreCounts,
+}
+
+/// An application whose workers are kept.
+struct Kept {
+    app: AppId,
+    slots: Vec<SlotId>,
+    bits: Option<SeatBits>,
+    counts: CoreCounts,
+}
+
+/// An application's number in the core control: its place in the dispatcher's table.
+pub(crate) fn cores_id(app: AppId) -> policy::cores::AppId {
+    policy::cores::AppId(app.index)
+}
+
+impl CoreKeeper {
+    /// Keeps nobody yet. The groups of a worker that has been parked for `rest_after` move to its
+    /// application's other workers, if one of these runs.
+    pub fn new(control: CoresControl, rest_after: Nanos) -> Self {
+        let cores = control.table().cores().len();
+        Self {
+            control,
+            slots: Vec::new(),
+            kept: Vec::new(),
+            wanted: Arc::new(ReadySet::new(u32::from(SLOTS_MAX))),
+            wanted_cursor: 0,
+            held: Vec::with_capacity(cores),
+            waiting: Vec::new(),
+            resting: VecDeque::new(),
+            rest_after,
+            strays: Vec::new(),
+            sample: CoresSample::default(),
+            plan: CoresPlan::with_room(cores),
+            freed: CoresPlan::with_room(cores),
+            next_tick: Nanos::ZERO,
+            cost: Nanos::ZERO,
+            counts: CoreCounts::default(),
+        }
+    }
+
+    /// A handle by which a worker that is going to be kept is called: see [`Call`].
+    pub fn call(&self) -> Call {
+        Call::new(Arc::clone(&self.wanted))
+    }
+
+    /// Keeps an application's workers, all of which are parked. Their slots, in their order.
+    ///
+    /// # Errors
+    /// The terms cannot be kept.
+    pub fn add<P: Port>(
+        &mut self,
+        app: AppId,
+        terms: CoreTerms,
+        workers: Vec<Seated>,
+        bits: Option<SeatBits>,
+        dispatcher: &mut Dispatcher<P>,
+    ) -> Result<Vec<SlotId>, CoresRefused> {
+        let free = |slot: &usize| self.slots.get(*slot).is_none_or(Option::is_none);
+        let slots = (0..usize::from(SLOTS_MAX)).filter(free).take(workers.len());
+        let slots: Vec<SlotId> = slots.map(|slot| SlotId(slot as u16)).collect();
+        if slots.len() < workers.len() {
+            return Err(CoresRefused::Worker(WorkerId(SLOTS_MAX)));
+        }
+        let CoreTerms { guaranteed, burst, class, queue_delay } = terms;
+        let terms = AppTerms { id: cores_id(app), guaranteed, burst, class, queue_delay };
+        let ids: Vec<WorkerId> = slots.iter().map(|slot| slot.worker()).collect();
+        self.control.add_app(terms, &ids)?;
+        for ((seated, worker), &slot) in workers.into_iter().zip(0..).zip(&slots) {
+            self.slots.resize_with(self.slots.len().max(slot.index() + 1), || None);
+            seated.call.direct(slot);
+            self.slots[slot.index()] = Some(Slot::new(app, WorkerId(worker), class, seated));
+            if let Some(steering) = dispatcher.steering_of_mut(app) {
+                steering.excuse(WorkerId(worker), true);
+            }
+            // A batch job always has something to do.
+            if class == Class::Batch {
+                self.wait_for_core(slot);
+            }
+        }
+        for list in [&mut self.waiting, &mut self.held] {
+            list.reserve(self.slots.len());
+        }
+        self.resting.reserve(2 * self.slots.len());
+        self.sample.busy.reserve(self.slots.len());
+        self.kept.push(Kept { app, slots: slots.clone(), bits, counts: CoreCounts::default() });
+        self.sample.waiting.reserve(self.slots.len());
+        self.next_tick = Nanos::ZERO;
+        Ok(slots)
+    }
+
+    /// The application is gone: its cores go to others. Its seats, for workers that come again.
+    pub fn remove<P: Port>(
+        &mut self,
+        app: AppId,
+        now: Nanos,
+        dispatcher: &mut Dispatcher<P>,
+        hands: &mut impl Hands,
+    ) -> Vec<Seated> {
+        let Some(at) = self.kept.iter().position(|kept| kept.app == app) else { return Vec::new() };
+        let Kept { slots, .. } = self.kept.swap_remove(at);
+        let is_gone = |slot: &SlotId| slots.contains(slot);
+        self.held.retain(|slot| !is_gone(slot));
+        self.waiting.retain(|slot| !is_gone(slot));
+        self.resting.retain(|(_, slot)| !is_gone(slot));
+        let mut seats = Vec::with_capacity(slots.len());
+        for slot in &slots {
+            if let Some(mut gone) = self.slots[slot.index()].take() {
+                gone.call.undirect();
+                gone.seat.withdraw();
+                hands.release(*slot);
+                seats.push(Seated { seat: gone.seat, wake: gone.wake, call: gone.call });
+            }
+        }
+        self.control.remove_app(cores_id(app), now, &mut self.freed);
+        self.carry_out_freed(now, dispatcher, hands);
+        seats
+    }
+
+    /// Hears who is wanted and who has parked, and ticks when a tick is due. Whether it did
+    /// anything; then [`Self::note_cost`] is told what that took.
+    pub fn step<P: Port>(
+        &mut self,
+        now: Nanos,
+        dispatcher: &mut Dispatcher<P>,
+        hands: &mut impl Hands,
+    ) -> bool {
+        let is_due = now >= self.next_tick && self.is_active();
+        if self.wanted.is_quiet() && !is_due {
+            return false;
+        }
+        self.hear_calls(dispatcher);
+        if now >= self.next_tick {
+            self.hear_seats(now, dispatcher, hands);
+        }
+        self.gather(now, dispatcher, hands);
+        self.control.tick(&self.sample, &mut self.plan);
+        self.next_tick = now + self.control.interval();
+        self.counts.add(CoreEvent::Ticks);
+        self.carry_out(now, dispatcher, hands);
+        self.rest_parked(now, dispatcher);
+        true
+    }
+
+    /// What the last step took.
+    pub fn note_cost(&mut self, cost: Nanos) {
+        self.cost = cost;
+    }
+
+    /// Whether a tick has anything to look at.
+    fn is_active(&self) -> bool {
+        !self.held.is_empty() || !self.waiting.is_empty() || self.has_spoken()
+    }
+
+    fn has_spoken(&self) -> bool {
+        self.kept.iter().any(|kept| kept.bits.as_ref().is_some_and(|bits| !bits.is_quiet()))
+    }
+
+    /// Whether somebody has called or spoken since the last step: do not sleep.
+    pub fn has_work(&self) -> bool {
+        !self.wanted.is_quiet() || self.has_spoken()
+    }
+
+    /// When the next step is due though nobody calls.
+    pub fn next_deadline<P: Port>(&self, dispatcher: &Dispatcher<P>) -> Nanos {
+        let has_queue = |slot: &&SlotId| {
+            let slot = self.slots[slot.index()].as_ref();
+            slot.is_some_and(|slot| slot.class == Class::Latency && slot.queued(dispatcher) > 0)
+        };
+        let leaves = |slot: &&SlotId| {
+            let slot = self.slots[slot.index()].as_ref();
+            slot.is_some_and(|slot| matches!(slot.standing, Standing::Revoked { .. }))
+        };
+        let watched = self.held.iter().any(|slot| has_queue(&slot) || leaves(&slot));
+        let rest = self.resting.front().map_or(Nanos::FAR_FUTURE, |&(due, _)| due);
+        if watched { self.next_tick.min(rest) } else { rest }
+    }
+
+    /// An application that has to go because its threads are not what it says.
+    pub fn next_stray(&mut self) -> Option<AppId> {
+        self.strays.pop()
+    }
+
+    /// Who holds which core.
+    pub fn table(&self) -> &Table {
+        self.control.table()
+    }
+
+    /// The core control, to be instructed and asked.
+    pub fn control(&mut self) -> &mut CoresControl {
+        &mut self.control
+    }
+
+    /// The policy in force, the time from tick to tick, and what the last one took.
+    pub fn pace(&self) -> (&'static str, Nanos, Nanos) {
+        (self.control.policy(), self.control.interval(), self.cost)
+    }
+
+    /// What has happened, to all and to one application.
+    pub fn counts(&self, app: Option<AppId>) -> CoreCounts {
+        match app {
+            None => self.counts,
+            Some(app) => {
+                let kept = self.kept.iter().find(|kept| kept.app == app);
+                kept.map_or_else(CoreCounts::default, |kept| kept.counts)
+            }
+        }
+    }
+
+    /// The applications that are kept.
+    pub fn kept(&self) -> impl Iterator<Item = AppId> {
+        self.kept.iter().map(|kept| kept.app)
+    }
+
+    /// Whose slot it is.
+    pub fn owner(&self, slot: SlotId) -> Option<(AppId, WorkerId)> {
+        let slot = self.slots.get(slot.index())?.as_ref()?;
+        Some((slot.app, slot.worker))
+    }
+
+    /// Workers that are parked, or should be: who of these uses CPU time is no honest worker. The
+    /// next one after `cursor`, with its thread.
+    pub fn next_parked(&self, cursor: &mut usize) -> Option<(SlotId, u32)> {
+        for _ in 0..self.slots.len() {
+            *cursor = (*cursor + 1) % self.slots.len();
+            if let Some(slot) = &self.slots[*cursor]
+                && matches!(slot.standing, Standing::Parked { .. })
+                && slot.class == Class::Latency
+                && slot.seat.thread() != 0
+            {
+                return Some((SlotId(*cursor as u16), slot.seat.thread()));
+            }
+        }
+        None
+    }
+
+    /// The slot's worker said that it parked, and ran on: what it is worth is counted.
+    pub fn note_false_park(&mut self, slot: SlotId) {
+        self.count(slot, CoreEvent::RanWhileParked);
+    }
+
+    fn count(&mut self, slot: SlotId, event: CoreEvent) {
+        self.counts.add(event);
+        let Some(Some(of)) = self.slots.get(slot.index()) else { return };
+        if let Some(kept) = self.kept.iter_mut().find(|kept| kept.app == of.app) {
+            kept.counts.add(event);
+        }
+    }
+
+    fn wait_for_core(&mut self, slot: SlotId) {
+        let Some(Some(of)) = self.slots.get_mut(slot.index()) else { return };
+        if !of.waits && !of.standing.holds() {
+            of.waits = true;
+            self.waiting.push(slot);
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! The second half of a step: grants, revocations and takings are carried out.
+
+use base::Nanos;
+use policy::cores::{Class, Hold};
+use port::Port;
+use shm::Said;
+
+use super::slot::{SlotId, Standing};
+use super::{CoreEvent, CoreKeeper, Hands, Strayed, cores_id};
+use crate::dispatcher::Dispatcher;
+
+impl CoreKeeper {
+    /// What the tick has planned. Grants first: somebody waits for them.
+    pub(super) fn carry_out<P: Port>(
+        &mut self,
+        now: Nanos,
+        dispatcher: &mut Dispatcher<P>,
+        hands: &mut impl Hands,
+    ) {
+        for at in 0..self.plan.grants.len() {
+            self.grant(self.plan.grants[at], dispatcher, hands);
+        }
+        for at in 0..self.plan.revokes.len() {
+            self.revoke(self.plan.revokes[at], now, dispatcher, hands);
+        }
+        for at in 0..self.plan.parks.len() {
+            self.revoke(self.plan.parks[at], now, dispatcher, hands);
+        }
+        for at in 0..self.plan.takes.len() {
+            self.take(self.plan.takes[at], now, dispatcher, hands);
+        }
+    }
+
+    /// What came of a core that was given back: grants, and nothing else.
+    pub(super) fn carry_out_freed<P: Port>(
+        &mut self,
+        _now: Nanos,
+        dispatcher: &mut Dispatcher<P>,
+        hands: &mut impl Hands,
+    ) {
+        for at in 0..self.freed.grants.len() {
+            self.grant(self.freed.grants[at], dispatcher, hands);
+        }
+    }
+
+    fn grant<P: Port>(
+        &mut self,
+        hold: Hold,
+        dispatcher: &mut Dispatcher<P>,
+        hands: &mut impl Hands,
+    ) {
+        let slot = SlotId::of(hold.worker);
+        let Some(Some(of)) = self.slots.get_mut(slot.index()) else { return };
+        of.seat.grant(hold.core.0);
+        of.standing = Standing::Held;
+        of.placed = false;
+        of.waits = false;
+        if of.class == Class::Latency && of.seat.thread() != 0 {
+            self.place(slot, hands);
+        }
+        let Some(Some(of)) = self.slots.get_mut(slot.index()) else { return };
+        (of.wake)();
+        let rested = std::mem::take(&mut of.rests);
+        if let Some(steering) = dispatcher.steering_of_mut(of.app) {
+            steering.excuse(of.worker, false);
+            if rested {
+                steering.rouse(of.worker);
+            }
+        }
+        self.held.push(slot);
+        self.waiting.retain(|&waiting| waiting != slot);
+        self.count(slot, CoreEvent::Grants);
+    }
+
+    /// Puts the worker's thread on the core that it holds.
+    pub(super) fn place(&mut self, slot: SlotId, hands: &mut impl Hands) {
+        let Some(Some(of)) = self.slots.get_mut(slot.index()) else { return };
+        let Some(core) = of.seat.core() else { return };
+        of.placed = true;
+        let placed = hands.place(slot, of.seat.thread(), core);
+        self.note_stray(slot, placed);
+    }
+
+    pub(super) fn note_stray(&mut self, slot: SlotId, done: Result<(), Strayed>) {
+        if done.is_ok() {
+            return;
+        }
+        self.count(slot, CoreEvent::StrayThreads);
+        if let Some(Some(of)) = self.slots.get(slot.index())
+            && !self.strays.contains(&of.app)
+        {
+            self.strays.push(of.app);
+        }
+    }
+
+    fn revoke<P: Port>(
+        &mut self,
+        hold: Hold,
+        now: Nanos,
+        dispatcher: &mut Dispatcher<P>,
+        hands: &mut impl Hands,
+    ) {
+        let slot = SlotId::of(hold.worker);
+        self.count(slot, CoreEvent::Revokes);
+        let Some(Some(of)) = self.slots.get_mut(slot.index()) else { return };
+        if of.class == Class::Batch {
+            // Whoever gets the core runs before it at once, because it is of the idle class: there
+            // is nothing to wait for.
+            of.seat.withdraw();
+            self.give_back(slot, Said::Wants, now, dispatcher, hands);
+            if let Some(Some(of)) = self.slots.get(slot.index()) {
+                (of.wake)();
+            }
+            return;
+        }
+        of.seat.revoke();
+        of.standing = Standing::Revoked { told: now, nudged: false };
+        (of.wake)();
+        self.rest(slot, dispatcher);
+    }
+
+    /// The worker was told long ago and runs on.
+    fn take<P: Port>(
+        &mut self,
+        hold: Hold,
+        now: Nanos,
+        dispatcher: &mut Dispatcher<P>,
+        hands: &mut impl Hands,
+    ) {
+        let slot = SlotId::of(hold.worker);
+        let Some(Some(of)) = self.slots.get_mut(slot.index()) else { return };
+        of.seat.withdraw();
+        let thread = of.seat.thread();
+        if thread != 0 {
+            let banished = hands.banish(slot, thread);
+            self.note_stray(slot, banished);
+        }
+        self.count(slot, CoreEvent::Takes);
+        self.give_back(slot, Said::Nothing, now, dispatcher, hands);
+        if let Some(Some(of)) = self.slots.get_mut(slot.index()) {
+            of.standing = Standing::Taken;
+        }
+        self.waits_if_queued(slot, dispatcher);
+    }
+
+    /// The worker says that it has parked.
+    pub(super) fn parked<P: Port>(
+        &mut self,
+        slot: SlotId,
+        said: Said,
+        now: Nanos,
+        dispatcher: &mut Dispatcher<P>,
+        hands: &mut impl Hands,
+    ) {
+        if let Some(Some(of)) = self.slots.get_mut(slot.index()) {
+            of.seat.accept_park();
+        }
+        self.count(slot, CoreEvent::Parks);
+        self.give_back(slot, said, now, dispatcher, hands);
+        self.waits_if_queued(slot, dispatcher);
+    }
+
+    /// The worker's core goes to whoever is next.
+    fn give_back<P: Port>(
+        &mut self,
+        slot: SlotId,
+        said: Said,
+        now: Nanos,
+        dispatcher: &mut Dispatcher<P>,
+        hands: &mut impl Hands,
+    ) {
+        self.held.retain(|&held| held != slot);
+        if let Some(Some(of)) = self.slots.get_mut(slot.index()) {
+            of.standing = Standing::Parked { since: now };
+            if of.class == Class::Latency && !of.rests {
+                self.resting.push_back((now + self.rest_after, slot));
+            }
+            if let Some(steering) = dispatcher.steering_of_mut(of.app) {
+                steering.excuse(of.worker, true);
+            }
+        }
+        if said == Said::Wants {
+            self.wait_for_core(slot);
+        }
+        self.control.parked(slot.worker(), now, &mut self.freed);
+        self.carry_out_freed(now, dispatcher, hands);
+    }
+
+    /// A packet may have crossed the park.
+    fn waits_if_queued<P: Port>(&mut self, slot: SlotId, dispatcher: &Dispatcher<P>) {
+        let of = self.slots.get(slot.index()).and_then(Option::as_ref);
+        if of.is_some_and(|of| of.queued(dispatcher) > 0) {
+            self.wait_for_core(slot);
+        }
+    }
+
+    /// Those who have been parked for long give their groups to those who run.
+    pub(super) fn rest_parked<P: Port>(&mut self, now: Nanos, dispatcher: &mut Dispatcher<P>) {
+        while let Some(&(due, slot)) = self.resting.front() {
+            if due > now {
+                return;
+            }
+            self.resting.pop_front();
+            let Some(Some(of)) = self.slots.get(slot.index()) else { continue };
+            let Standing::Parked { since } = of.standing else { continue };
+            // Parked again since: there is a later entry for that.
+            if since + self.rest_after <= now {
+                self.rest(slot, dispatcher);
+            }
+        }
+    }
+
+    /// The worker's groups move, if another worker of its application runs.
+    fn rest<P: Port>(&mut self, slot: SlotId, dispatcher: &mut Dispatcher<P>) {
+        let Some(Some(of)) = self.slots.get_mut(slot.index()) else { return };
+        let active = self.control.table().app(cores_id(of.app)).map_or(&[][..], |app| app.active());
+        let others = active.iter().any(|&worker| worker != slot.worker());
+        if of.rests || !others {
+            return;
+        }
+        if let Some(steering) = dispatcher.steering_of_mut(of.app) {
+            of.rests = steering.rest(of.worker);
+        }
+        if of.rests {
+            self.count(slot, CoreEvent::Rests);
+        }
+    }
+}

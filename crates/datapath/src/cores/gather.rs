@@ -1,0 +1,197 @@
+//! The first half of a step: who was called, who has parked, and how the holders' queues stand.
+
+use base::Nanos;
+use policy::cores::{BusyWorker, Class, Progress};
+use port::Port;
+use shm::Said;
+
+use super::slot::{SlotId, Standing};
+use super::{CoreEvent, CoreKeeper, Hands, cores_id};
+use crate::dispatcher::Dispatcher;
+
+/// Marks that one step takes: the rest is for the next one.
+const CALLS_MAX: u32 = 64;
+
+impl CoreKeeper {
+    /// Workers that slept when something came for them.
+    pub(super) fn hear_calls<P: Port>(&mut self, dispatcher: &Dispatcher<P>) {
+        if self.wanted.is_quiet() {
+            return;
+        }
+        let mut called = [None; CALLS_MAX as usize];
+        let mut count = 0;
+        let wanted = std::sync::Arc::clone(&self.wanted);
+        wanted.claim(&mut self.wanted_cursor, CALLS_MAX, |ready| {
+            let slot = SlotId(ready.queue() as u16);
+            // Armed again before it is looked at, so a call that comes now is heard in the next step.
+            if let Err(ready) = wanted.rearm(ready) {
+                wanted.put_back(ready);
+            }
+            if let Some(place) = called.get_mut(count) {
+                *place = Some(slot);
+                count += 1;
+            }
+        });
+        for slot in called.into_iter().flatten() {
+            self.called(slot, dispatcher);
+        }
+    }
+
+    fn called<P: Port>(&mut self, slot: SlotId, dispatcher: &Dispatcher<P>) {
+        let Some(Some(of)) = self.slots.get_mut(slot.index()) else { return };
+        match of.standing {
+            // Between its last look and its park, or in a wait of its own: it has its core.
+            Standing::Held | Standing::Revoked { .. } => (of.wake)(),
+            Standing::Parked { .. } if of.rests => {
+                of.seat.drain();
+                of.standing = Standing::Draining;
+                (of.wake)();
+                self.count(slot, CoreEvent::Drains);
+            }
+            Standing::Draining => {
+                of.seat.drain();
+                (of.wake)();
+            }
+            Standing::Parked { .. } | Standing::Taken => {
+                // A worker of this process is called for what it says as well.
+                if of.queued(dispatcher) > 0 || of.seat.said() == Said::Wants {
+                    self.wait_for_core(slot);
+                }
+            }
+        }
+    }
+
+    /// Workers that have said something at their seats.
+    pub(super) fn hear_seats<P: Port>(
+        &mut self,
+        now: Nanos,
+        dispatcher: &mut Dispatcher<P>,
+        hands: &mut impl Hands,
+    ) {
+        for at in 0..self.kept.len() {
+            let Some(bits) = &self.kept[at].bits else { continue };
+            if bits.is_quiet() {
+                continue;
+            }
+            let mut spoken = bits.take();
+            while spoken != 0 {
+                let worker = spoken.trailing_zeros() as usize;
+                spoken &= spoken - 1;
+                if let Some(&slot) = self.kept[at].slots.get(worker) {
+                    self.spoke(slot, now, dispatcher, hands);
+                }
+            }
+        }
+    }
+
+    fn spoke<P: Port>(
+        &mut self,
+        slot: SlotId,
+        now: Nanos,
+        dispatcher: &mut Dispatcher<P>,
+        hands: &mut impl Hands,
+    ) {
+        let Some(Some(of)) = self.slots.get_mut(slot.index()) else { return };
+        let said = of.seat.said();
+        match of.standing {
+            Standing::Held | Standing::Revoked { .. } => {
+                if matches!(said, Said::Parked | Said::Wants) {
+                    self.parked(slot, said, now, dispatcher, hands);
+                }
+                return;
+            }
+            Standing::Taken | Standing::Draining if matches!(said, Said::Parked | Said::Wants) => {
+                of.standing = Standing::Parked { since: now };
+            }
+            Standing::Taken | Standing::Draining | Standing::Parked { .. } => {}
+        }
+        // An answer to an earlier word, from one who has no core, can only mean that it wants one.
+        let of_late = said == Said::Nothing && !of.rests;
+        if said == Said::Wants || of_late || of.queued(dispatcher) > 0 {
+            self.wait_for_core(slot);
+        }
+    }
+
+    /// Fills the sample: holders and how far their queues have come, and who waits.
+    pub(super) fn gather<P: Port>(
+        &mut self,
+        now: Nanos,
+        dispatcher: &mut Dispatcher<P>,
+        hands: &mut impl Hands,
+    ) {
+        self.sample.now = now;
+        self.sample.cost = self.cost;
+        self.sample.busy.clear();
+        self.sample.waiting.clear();
+        let nudge_after = Nanos(self.control.yield_bound().0 / 2);
+        let mut at = 0;
+        while at < self.held.len() {
+            let slot = self.held[at];
+            let Some(Some(of)) = self.slots.get_mut(slot.index()) else {
+                self.held.swap_remove(at);
+                continue;
+            };
+            let said = of.seat.said();
+            if matches!(said, Said::Parked | Said::Wants) {
+                // Takes it off the list, and may put others on it.
+                self.parked(slot, said, now, dispatcher, hands);
+                continue;
+            }
+            at += 1;
+            if let Standing::Revoked { told, nudged: false } = of.standing
+                && now.since(told) >= nudge_after
+            {
+                of.standing = Standing::Revoked { told, nudged: true };
+                let nudged = hands.nudge(slot, of.seat.thread());
+                self.count(slot, CoreEvent::Nudges);
+                self.note_stray(slot, nudged);
+                continue;
+            }
+            if of.class == Class::Batch {
+                continue;
+            }
+            if !of.placed && of.seat.thread() != 0 {
+                self.place(slot, hands);
+            }
+            self.look(slot, now, dispatcher);
+        }
+        self.gather_waiting(dispatcher);
+    }
+
+    #[inline]
+    fn look<P: Port>(&mut self, slot: SlotId, now: Nanos, dispatcher: &Dispatcher<P>) {
+        let Some(Some(of)) = self.slots.get_mut(slot.index()) else { return };
+        let steering = dispatcher.steering_of(of.app);
+        let packets = steering.map(|of_app| of_app.progress_of(of.worker)).unwrap_or_default();
+        let tasks = of.seat.tasks();
+        self.sample.busy.push(BusyWorker {
+            id: slot.worker(),
+            packets,
+            tasks: Progress { put: tasks.put, taken: tasks.taken },
+            oldest: of.age(packets, now).max(Nanos(tasks.oldest_ns)),
+            idle: Nanos(tasks.idle_ns),
+        });
+    }
+
+    /// Those who wait ask once more; who has nothing to do any more is let go.
+    fn gather_waiting<P: Port>(&mut self, dispatcher: &Dispatcher<P>) {
+        for at in (0..self.waiting.len()).rev() {
+            let slot = self.waiting[at];
+            let Some(Some(of)) = self.slots.get_mut(slot.index()) else {
+                self.waiting.swap_remove(at);
+                continue;
+            };
+            let still = of.class == Class::Batch
+                || matches!(of.seat.said(), Said::Wants | Said::Nothing)
+                || of.queued(dispatcher) > 0;
+            if !still {
+                of.waits = false;
+                self.waiting.swap_remove(at);
+                continue;
+            }
+            let app = cores_id(of.app);
+            self.control.prefer(slot.worker());
+            self.sample.waiting.push(app);
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! One kept worker: its seat, how it is woken, and where it stands.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use base::{Nanos, WorkerId};
+use policy::cores::{Class, Progress};
+use port::Port;
+use shm::{ReadySet, SeatControl};
+
+use crate::app::AppId;
+use crate::dispatcher::Dispatcher;
+use crate::lane::Wake;
+
+/// A kept worker's number: the one that the core control knows it by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SlotId(pub(crate) u16);
+
+impl SlotId {
+    /// As an index.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    pub(super) const fn worker(self) -> WorkerId {
+        WorkerId(self.0)
+    }
+
+    pub(super) const fn of(worker: WorkerId) -> Self {
+        Self(worker.0)
+    }
+}
+
+/// What the dispatcher calls when a sleeping worker has something to do. While the worker is kept,
+/// that is a mark for the keeper, who decides whether and where it runs; else it is woken.
+#[derive(Clone)]
+pub struct Call {
+    /// The slot and one more; zero while the worker is not kept.
+    slot: Arc<AtomicU32>,
+    wanted: Arc<ReadySet>,
+}
+
+impl Call {
+    pub(super) fn new(wanted: Arc<ReadySet>) -> Self {
+        Self { slot: Arc::new(AtomicU32::new(0)), wanted }
+    }
+
+    /// What the worker's lane is given as its wake-up.
+    pub fn over(&self, wake: &Wake) -> Wake {
+        let (Self { slot, wanted }, wake) = (self.clone(), Arc::clone(wake));
+        Arc::new(move || match slot.load(Ordering::Acquire).checked_sub(1) {
+            // Who sleeps in the keeper's loop is awake now: it is called from there.
+            Some(slot) => {
+                wanted.mark(slot);
+            }
+            None => wake(),
+        })
+    }
+
+    /// A worker of this process has said something at its seat. Whoever sleeps in the keeper's loop
+    /// is woken by the caller.
+    pub fn spoke(&self) {
+        if let Some(slot) = self.slot.load(Ordering::Acquire).checked_sub(1) {
+            self.wanted.mark(slot);
+        }
+    }
+
+    pub(super) fn direct(&self, slot: SlotId) {
+        self.slot.store(u32::from(slot.0) + 1, Ordering::Release);
+    }
+
+    pub(super) fn undirect(&self) {
+        self.slot.store(0, Ordering::Release);
+    }
+}
+
+/// A worker that is to be kept.
+pub struct Seated {
+    /// The control's side of its seat.
+    pub seat: SeatControl,
+    /// Wakes its thread; remembered when the thread is awake.
+    pub wake: Wake,
+    /// What its lane calls.
+    pub call: Call,
+}
+
+/// Where a worker stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// It has no core, and says that it needs none or that it wants one.
+    Parked {
+        /// Since when.
+        since: Nanos,
+    },
+    /// It holds a core.
+    Held,
+    /// It holds a core that it was told to give back.
+    Revoked {
+        /// When it was told.
+        told: Nanos,
+        /// It was interrupted because it did not listen.
+        nudged: bool,
+    },
+    /// Its core was taken, and it has not parked since: it runs on what is left over.
+    Taken,
+    /// It has no core and does what its hand-overs need.
+    Draining,
+}
+
+impl Standing {
+    pub(super) fn holds(self) -> bool {
+        matches!(self, Self::Held | Self::Revoked { .. })
+    }
+}
+
+/// One kept worker.
+pub(super) struct Slot {
+    pub(super) app: AppId,
+    pub(super) worker: WorkerId,
+    pub(super) class: Class,
+    pub(super) seat: SeatControl,
+    pub(super) wake: Wake,
+    pub(super) call: Call,
+    pub(super) standing: Standing,
+    /// It is in the list of those who wait for a core.
+    pub(super) waits: bool,
+    /// Its groups were given to others while it is parked.
+    pub(super) rests: bool,
+    /// Its thread is where its core is.
+    pub(super) placed: bool,
+    /// Position in its ring at `marked_at`: once that is consumed, a newer one is taken.
+    mark: u32,
+    marked_at: Nanos,
+}
+
+impl Slot {
+    pub(super) fn new(app: AppId, worker: WorkerId, class: Class, seated: Seated) -> Self {
+        let Seated { seat, wake, call } = seated;
+        Self {
+            app,
+            worker,
+            class,
+            seat,
+            wake,
+            call,
+            standing: Standing::Parked { since: Nanos::ZERO },
+            waits: false,
+            rests: false,
+            placed: false,
+            mark: 0,
+            marked_at: Nanos::ZERO,
+        }
+    }
+
+    /// Packets and messages that it has not completed.
+    pub(super) fn queued<P: Port>(&self, dispatcher: &Dispatcher<P>) -> u32 {
+        let progress = dispatcher.steering_of(self.app).map(|of| of.progress_of(self.worker));
+        let Progress { put, taken } = progress.unwrap_or_default();
+        put.wrapping_sub(taken)
+    }
+
+    /// How long the oldest thing in its ring has waited, at least: since the first look that has
+    /// found its position there.
+    pub(super) fn age(&mut self, packets: Progress, now: Nanos) -> Nanos {
+        let is_empty = packets.put == packets.taken;
+        if is_empty || packets.taken.wrapping_sub(self.mark) as i32 >= 0 {
+            self.mark = packets.put;
+            self.marked_at = now;
+        }
+        if is_empty { Nanos::ZERO } else { now.since(self.marked_at) }
+    }
+}
