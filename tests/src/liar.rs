@@ -32,6 +32,7 @@ pub fn request(name: &str, listen: &str) -> AttachRequest {
         workers: 1,
         frames: Some(16),
         frame_bytes: None,
+        cores: None,
         features: 0,
     }
 }

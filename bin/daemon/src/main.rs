@@ -9,6 +9,7 @@ mod answer;
 mod app_status;
 mod apps;
 mod ask;
+mod cores;
 mod failure;
 mod log;
 mod outside;

@@ -7,6 +7,7 @@ use std::sync::mpsc::channel;
 use attach::{AttachListener, PortInfo};
 use base::{Nanos, PortId};
 use config::{Config, Job};
+use datapath::cores::Call;
 use datapath::{
     DispatcherConfig, JobKind, Listener, Listeners, MigrateConfig, PortLane, SteeringConfig,
     SyntheticState,
@@ -21,6 +22,7 @@ use wire::Toeplitz;
 
 use crate::apps::{Claims, Door, Guests, Notices, Rules, Terms};
 use crate::ask::Asks;
+use crate::cores::{Cores, keeps_own};
 use crate::failure::Failure;
 use crate::staff::{Alarm, Staff, StaffConfig};
 use crate::turn::Host;
@@ -88,7 +90,10 @@ pub(crate) fn house(config: &Config) -> Result<House, Failure> {
     )?;
     let alarm = Alarm::new(EventFd::new()?);
     let (asks, asked) = channel();
-    let staff = staff(config, alarm.clone())?;
+    let cores = Cores::new(config)?;
+    let call = cores.as_ref().map(Cores::call);
+    let own_call = call.clone().filter(|_| keeps_own(config));
+    let staff = staff(config, alarm.clone(), own_call)?;
     let mut guests = Guests::new()?;
     let door = match config.apps.max {
         0 => None,
@@ -96,12 +101,12 @@ pub(crate) fn house(config: &Config) -> Result<House, Failure> {
             let interfaces = opener.interfaces().cloned().collect();
             let own = listeners.iter().map(destination).collect();
             let claims = Claims::new(interfaces, own);
-            let (door, notices) = door(config, &dispatcher, seed, claims)?;
+            let (door, notices) = door(config, &dispatcher, seed, claims, call)?;
             guests.tell(notices);
             Some(door)
         }
     };
-    let host = Host::new(dispatcher, staff, guests, asked, seed, config);
+    let host = Host::new(dispatcher, staff, guests, cores, asked, seed, config);
     Ok(House { host, door, asks: Asks::new(asks, alarm) })
 }
 
@@ -111,6 +116,7 @@ fn door(
     dispatcher: &datapath::Dispatcher<port::AnyPort>,
     seed: u64,
     claims: Claims,
+    call: Option<Call>,
 ) -> Result<(Door, Notices), Failure> {
     let uid_of = |name: &str| sys::privileges::ids_of_user(name).map(|(uid, _)| uid);
     let rules = Rules::parse(&config.apps.allow, uid_of)?;
@@ -122,7 +128,7 @@ fn door(
         mtu: lane.port().capabilities().mtu,
     });
     let host = host_addresses(config)?;
-    let terms = Terms::new(config, steering(config), seed, macs, host);
+    let terms = Terms::new(config, steering(config), seed, macs, host, call);
     // Who may connect is decided by `apps.allow`, not by the file.
     let listener = AttachListener::bind(&config.apps_socket(), 0o666)?;
     let max = usize::from(config.apps.max);
@@ -164,7 +170,7 @@ fn steering(config: &Config) -> SteeringConfig {
     }
 }
 
-fn staff(config: &Config, alarm: Alarm) -> Result<Staff, Failure> {
+fn staff(config: &Config, alarm: Alarm, call: Option<Call>) -> Result<Staff, Failure> {
     let job = match config.workers.job {
         Job::Echo => JobKind::Echo,
         Job::Sink => JobKind::Sink,
@@ -176,7 +182,7 @@ fn staff(config: &Config, alarm: Alarm) -> Result<Staff, Failure> {
         }
         _ => None,
     };
-    Ok(Staff::new(StaffConfig::new(config, job, state), alarm))
+    Ok(Staff::new(StaffConfig::new(config, job, state), alarm, call))
 }
 
 pub(crate) fn destination(listener: &Listener) -> Destination {

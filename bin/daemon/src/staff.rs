@@ -11,11 +11,12 @@ use std::time::Duration;
 
 use base::WorkerId;
 use config::{Arrangement, Config};
+use datapath::cores::{Call, Seated};
 use datapath::{
     BuiltIn, Dispatcher, Echo, JobKind, Remains, Sink, Synthetic, SyntheticState, Wake, Worker,
 };
 use port::AnyPort;
-use shm::Doorbell;
+use shm::{Doorbell, Seat, Told};
 use sys::eventfd::EventFd;
 
 use crate::log;
@@ -88,12 +89,18 @@ pub(crate) struct Staff {
     pub(crate) fused: Vec<(WorkerId, Worker<BuiltIn>)>,
     threads: Vec<(WorkerId, JoinHandle<()>)>,
     stop: Arc<AtomicBool>,
+    /// To make calls from, when the workers run on granted cores.
+    call: Option<Call>,
+    /// Workers that are not kept yet.
+    seated: Vec<Seated>,
+    /// Threads have come or gone.
+    has_changed: bool,
     deaths: Receiver<(WorkerId, Remains)>,
     death_notices: Sender<(WorkerId, Remains)>,
 }
 
 impl Staff {
-    pub(crate) fn new(config: StaffConfig, alarm: Alarm) -> Self {
+    pub(crate) fn new(config: StaffConfig, alarm: Alarm, call: Option<Call>) -> Self {
         let (death_notices, deaths) = channel();
         Self {
             config,
@@ -101,6 +108,9 @@ impl Staff {
             fused: Vec::new(),
             threads: Vec::new(),
             stop: Arc::new(AtomicBool::new(false)),
+            call,
+            seated: Vec::new(),
+            has_changed: false,
             deaths,
             death_notices,
         }
@@ -125,13 +135,16 @@ impl Staff {
         // The thread is started before the dispatcher knows it, so that it can be woken from the
         // first packet on; it waits for its worker at the end of a channel.
         let (employ, employed) = channel::<(WorkerId, Worker<BuiltIn>)>();
+        let (control, seat) = shm::seat::seat();
+        let call = self.call.as_ref().map(Call::another);
         let desk = Desk {
             bell: Arc::clone(&bell),
             alarm: self.alarm.clone(),
             stop: Arc::clone(&self.stop),
             ladder: self.config.ladder,
             death_notices: self.death_notices.clone(),
-            cpus: self.config.cpus.clone(),
+            cpus: if call.is_some() { Vec::new() } else { self.config.cpus.clone() },
+            seating: call.clone().map(|call| Seating { seat, call }),
         };
         let thread = std::thread::Builder::new()
             .spawn(move || {
@@ -142,12 +155,27 @@ impl Staff {
             .map_err(|error| format!("cannot start a worker thread: {error}"))?;
         let sleeper = thread.thread().clone();
         let wake: Wake = Arc::new(move || sleeper.unpark());
-        let new = dispatcher.add_worker(bell, wake).ok_or("every worker id is in use")?;
+        let called = call.as_ref().map_or_else(|| Arc::clone(&wake), |call| call.over(&wake));
+        let new = dispatcher.add_worker(bell, called).ok_or("every worker id is in use")?;
         let id = new.id;
+        if let Some(call) = call {
+            self.seated.push(Seated { worker: id, seat: control, wake, call });
+        }
         let sent = employ.send((id, new.employ(self.config.job())));
         debug_assert!(sent.is_ok(), "the thread waits for just this");
         self.threads.push((id, thread));
+        self.has_changed = true;
         Ok(())
+    }
+
+    /// When workers have come or gone since the last call: those that came and are to be kept.
+    pub(crate) fn take_change(&mut self) -> Option<Vec<Seated>> {
+        std::mem::take(&mut self.has_changed).then(|| std::mem::take(&mut self.seated))
+    }
+
+    /// Whether the worker has a thread.
+    pub(crate) fn has_thread(&self, worker: WorkerId) -> bool {
+        self.threads.iter().any(|(id, _)| *id == worker)
     }
 
     /// Workers that ended without being asked to.
@@ -162,6 +190,7 @@ impl Staff {
         self.fused.retain(|(id, _)| *id != worker);
         if let Some(at) = self.threads.iter().position(|(id, _)| *id == worker) {
             let (_, thread) = self.threads.swap_remove(at);
+            self.has_changed = true;
             // It has said its last word already, so this does not wait for work.
             let _ = thread.join();
         }
@@ -186,6 +215,8 @@ struct Desk {
     ladder: Ladder,
     death_notices: Sender<(WorkerId, Remains)>,
     cpus: Vec<u16>,
+    /// Of a worker that runs on granted cores.
+    seating: Option<Seating>,
 }
 
 impl Desk {
@@ -207,7 +238,18 @@ impl Desk {
     }
 
     fn turns(&mut self, worker: &mut Worker<BuiltIn>) {
+        if let Some(seating) = &mut self.seating {
+            seating.seat.note_thread(sys::thread::tid());
+        }
         loop {
+            if self.seating.as_mut().is_some_and(Seating::must_park) {
+                self.bell.arm();
+                self.park();
+                if self.stop.load(Ordering::Acquire) {
+                    return;
+                }
+                continue;
+            }
             let now = sys::clock::now();
             let step = worker.step(now);
             if step.messages > 0 {
@@ -223,16 +265,57 @@ impl Desk {
                 Rung::Yield => std::thread::yield_now(),
                 Rung::Sleep => {
                     self.bell.arm();
-                    if !worker.has_work() && !self.stop.load(Ordering::Acquire) {
-                        // Bounded, so that a stop that came in between is noticed.
-                        std::thread::park_timeout(Duration::from_millis(100));
+                    if worker.has_work() || self.stop.load(Ordering::Acquire) {
+                        self.bell.disarm();
+                    } else {
+                        self.park();
                     }
-                    self.bell.disarm();
                 }
             }
             if self.stop.load(Ordering::Acquire) {
                 return;
             }
         }
+    }
+
+    /// Sleeps, its bell armed; a worker on granted cores gives its core back first.
+    fn park(&mut self) {
+        if let Some(seating) = &mut self.seating
+            && seating.say_parked()
+        {
+            self.alarm.ring();
+        }
+        // Bounded, so that a stop that came in between is noticed.
+        std::thread::park_timeout(Duration::from_millis(100));
+        self.bell.disarm();
+    }
+}
+
+/// A worker's side of the core control.
+struct Seating {
+    seat: Seat,
+    call: Call,
+}
+
+impl Seating {
+    fn must_park(&mut self) -> bool {
+        match self.seat.look() {
+            Told::Run(_) => {
+                self.seat.run();
+                false
+            }
+            Told::Drain => false,
+            Told::Park(_) | Told::Nothing => true,
+        }
+    }
+
+    /// Whether that is news.
+    fn say_parked(&mut self) -> bool {
+        if self.seat.has_left() {
+            return false;
+        }
+        self.seat.park();
+        self.call.spoke();
+        true
     }
 }

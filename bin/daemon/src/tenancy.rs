@@ -11,20 +11,34 @@ use crate::turn::Host;
 impl Host {
     /// An application comes in, or comes back with the reason why not.
     pub(crate) fn let_in(&mut self, arrival: Arrival) -> Result<AppId, Box<(String, Arrival)>> {
-        let Arrival { guest, facts, eventfd } = arrival;
-        match self.dispatcher.attach(guest) {
-            Ok(app) => {
-                self.guests.add(app, facts, eventfd);
-                Ok(app)
-            }
-            Err((refused, guest)) => {
-                Err(Box::new((refused.to_string(), Arrival { guest, facts, eventfd })))
+        let Arrival { guest, facts, eventfd, keeping } = arrival;
+        let refuse = |why: String, guest, facts, eventfd| {
+            // Its seats are of no use to anybody.
+            Err(Box::new((why, Arrival { guest, facts, eventfd, keeping: None })))
+        };
+        let app = match self.dispatcher.attach(guest) {
+            Ok(app) => app,
+            Err((refused, guest)) => return refuse(refused.to_string(), guest, facts, eventfd),
+        };
+        let kept = match (&mut self.cores, keeping) {
+            (Some(cores), Some(keeping)) => cores.add(app, keeping, &mut self.dispatcher),
+            _ => Ok(()),
+        };
+        if let Err(refused) = kept {
+            let now = sys::clock::now();
+            if let Some(guest) = self.dispatcher.detach(app, DetachReason::Operator, now) {
+                return refuse(refused.to_string(), guest, facts, eventfd);
             }
         }
+        self.guests.add(app, facts, eventfd);
+        Ok(app)
     }
 
     /// Detaches an application; nothing when it is gone already.
     pub(crate) fn see_out(&mut self, app: AppId, reason: DetachReason, now: Nanos) {
+        if let Some(cores) = &mut self.cores {
+            cores.remove(app, now, &mut self.dispatcher);
+        }
         if let Some(guest) = self.dispatcher.detach(app, reason, now) {
             self.guests.remove(app, reason, guest);
         }

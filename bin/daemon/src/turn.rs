@@ -13,6 +13,7 @@ use sys::poll::Waiter;
 use crate::admin_socket::error;
 use crate::apps::Guests;
 use crate::ask::{Answer, Ask, Asker};
+use crate::cores::Cores;
 use crate::log;
 use crate::outside::Outside;
 use crate::staff::Staff;
@@ -32,6 +33,8 @@ pub(crate) struct Host {
     pub(crate) dispatcher: Dispatcher<AnyPort>,
     pub(crate) staff: Staff,
     pub(crate) guests: Guests,
+    /// Absent when no core is managed.
+    pub(crate) cores: Option<Cores>,
     pub(crate) outside: Outside,
     pub(crate) asked: Receiver<Ask>,
     ladder: Ladder,
@@ -56,6 +59,7 @@ impl Host {
         dispatcher: Dispatcher<AnyPort>,
         staff: Staff,
         guests: Guests,
+        cores: Option<Cores>,
         asked: Receiver<Ask>,
         seed: u64,
         config: &Config,
@@ -65,6 +69,7 @@ impl Host {
             dispatcher,
             staff,
             guests,
+            cores,
             outside: Outside::default(),
             asked,
             ladder,
@@ -89,7 +94,7 @@ impl Host {
             let now = sys::clock::now();
             self.adjust_staff(now);
             self.evict(now);
-            let busy = self.turn(now);
+            let busy = self.turn(now) | self.keep_cores(now);
             self.answer_one(now);
             self.note_load(now);
             self.export();
@@ -134,8 +139,12 @@ impl Host {
         // Once more, now that nobody can slip something in unheard: a question that came just
         // before the bell was armed has rung nothing.
         let asked = self.answer_one(now);
-        if !self.turn(now) && !asked && !self.dispatcher.has_work() && self.exports.is_empty() {
-            let due = self.dispatcher.next_deadline().min(self.guests.unmute(now));
+        let has_cores_work = self.cores.as_ref().is_some_and(|cores| cores.keeper.has_work());
+        let busy = self.turn(now) || asked || has_cores_work || self.dispatcher.has_work();
+        if !busy && self.exports.is_empty() {
+            let keeper = self.cores.as_ref().map(|cores| &cores.keeper);
+            let cores = keeper.map_or(Nanos::FAR_FUTURE, |of| of.next_deadline(&self.dispatcher));
+            let due = self.dispatcher.next_deadline().min(self.guests.unmute(now)).min(cores);
             let timeout = due.since(now).min(SLEEP_MAX);
             let mut waiter = Waiter::new();
             let eventfd = &self.staff.alarm.eventfd;
@@ -148,9 +157,11 @@ impl Host {
             // With more descriptors than fit, the others are looked at after a millisecond.
             waiter.wait(if all { timeout } else { timeout.min(Nanos::from_millis(1)) });
             eventfd.drain();
-            let dispatcher = &self.dispatcher;
+            let (dispatcher, cores) = (&self.dispatcher, &self.cores);
+            let has_spoken = |app| cores.as_ref().is_some_and(|of| of.keeper.has_spoken(app));
             self.guests.heard(sys::clock::now(), |app| {
-                dispatcher.steering_of(app).is_some_and(datapath::Steering::has_messages)
+                let has_messages = datapath::Steering::has_messages;
+                dispatcher.steering_of(app).is_some_and(has_messages) || has_spoken(app)
             });
         }
         self.dispatcher.disarm_apps();
@@ -159,6 +170,23 @@ impl Host {
 
     /// Hires and lets go until there are as many workers as there are to be.
     fn adjust_staff(&mut self, now: Nanos) {
+        self.count_staff(now);
+        self.seat_staff(now);
+    }
+
+    /// The own workers that came are kept from now on, and those that went no more.
+    fn seat_staff(&mut self, now: Nanos) {
+        let Some(cores) = &mut self.cores else { return };
+        let Some(new) = self.staff.take_change() else { return };
+        let staff = &self.staff;
+        let renewed =
+            cores.renew_own(new, |worker| staff.has_thread(worker), now, &mut self.dispatcher);
+        if let Err(refused) = renewed {
+            log::warn(format!("the own workers get no cores: {refused}"));
+        }
+    }
+
+    fn count_staff(&mut self, now: Nanos) {
         for worker in self.dispatcher.steering_mut().take_retired() {
             self.staff.dismiss(worker);
         }

@@ -19,7 +19,9 @@ mod text;
 pub use error::AttachError;
 pub use link::Link;
 pub use listener::AttachListener;
-pub use message::{AttachRequest, Attached, Detached, PortInfo, ToApp, ToDaemon};
+pub use message::{
+    AttachRequest, Attached, CoresClass, CoresRequest, Detached, PortInfo, ToApp, ToDaemon,
+};
 pub use peer::{Peer, PeerCredentials, Received};
 pub use reason::DetachReason;
 pub use text::{decode_to_app, decode_to_daemon};

@@ -38,9 +38,44 @@ pub struct AttachRequest {
     /// Bytes of a buffer, 2048 or 4096; the daemon's default if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frame_bytes: Option<u32>,
+    /// The cores that it wants to run on, given and taken as load moves; absent: it runs wherever
+    /// Linux lets it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cores: Option<CoresRequest>,
     /// Bits of optional features that it asks for; none are defined.
     #[serde(default)]
     pub features: u64,
+}
+
+/// The cores that an application wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CoresRequest {
+    /// So many it gets whenever it has something to do.
+    #[serde(default)]
+    pub guaranteed: u16,
+    /// So many it may have while nobody with a better right asks; as many as it has workers if
+    /// absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burst: Option<u16>,
+    /// Whom it gives way to.
+    #[serde(default)]
+    pub class: CoresClass,
+    /// Microseconds: it gets another core when a packet or task waits for longer. Zero: when one waits
+    /// from one look to the next.
+    #[serde(default)]
+    pub queue_delay_us: u32,
+}
+
+/// Who gives way to whom.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CoresClass {
+    /// Its cores beyond the guarantee go back only to somebody's guarantee.
+    #[default]
+    Latency,
+    /// It gets what is left, listens on nothing, and loses a core to whoever else asks. Its threads
+    /// are of the class SCHED_IDLE.
+    Batch,
 }
 
 impl AttachRequest {
@@ -104,6 +139,10 @@ pub struct Attached {
     pub workers: u32,
     /// The ports, by their number: the first is the one whose packets say port 0.
     pub ports: Vec<PortInfo>,
+    /// Its workers run only on cores that they are granted: each has a word about that in the shared
+    /// memory.
+    #[serde(default)]
+    pub on_granted_cores: bool,
     /// Bits of the features that it got.
     #[serde(default)]
     pub features: u64,

@@ -20,6 +20,8 @@ pub enum DetachReason {
     Stopping,
     /// The application has left by itself.
     Left,
+    /// A worker on granted cores named a thread that is not its process's, or has lost its thread.
+    StrayThread,
     /// The daemon is gone without a word: it was killed or has crashed. Never sent.
     DaemonGone,
     /// The application found its shared memory damaged, most likely by itself. Never sent.
@@ -30,13 +32,14 @@ pub enum DetachReason {
 }
 
 /// In the order of their numbers, which begin with 1: zero means attached.
-const ALL: [DetachReason; 9] = [
+const ALL: [DetachReason; 10] = [
     DetachReason::Stalled,
     DetachReason::Lied,
     DetachReason::Protocol,
     DetachReason::Operator,
     DetachReason::Stopping,
     DetachReason::Left,
+    DetachReason::StrayThread,
     DetachReason::DaemonGone,
     DetachReason::Damaged,
     DetachReason::Other,
@@ -63,6 +66,9 @@ impl DetachReason {
             Self::Operator => "an operator has detached the application",
             Self::Stopping => "the daemon is ending",
             Self::Left => "the application has left",
+            Self::StrayThread => {
+                "a worker named a thread that is not its own, or has lost its thread"
+            }
             Self::DaemonGone => "the daemon is gone without a word; it may be back soon",
             Self::Damaged => "the shared memory is damaged: attach anew",
             Self::Other => "the daemon gave a reason that this program does not know",

@@ -80,12 +80,19 @@ fn request() -> ToDaemon {
         workers: 2,
         frames: None,
         frame_bytes: None,
+        cores: None,
         features: 0,
     })
 }
 
 fn welcome() -> ToApp {
-    ToApp::Attached(Attached { id: 3, workers: 2, ports: Vec::new(), features: 0 })
+    ToApp::Attached(Attached {
+        id: 3,
+        workers: 2,
+        ports: Vec::new(),
+        on_granted_cores: false,
+        features: 0,
+    })
 }
 
 fn detached() -> ToApp {

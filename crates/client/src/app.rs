@@ -88,12 +88,19 @@ impl App {
         if memory.sizes().workers != attached.workers {
             return Err(wrong("its memory is for another number of workers"));
         }
+        if attached.on_granted_cores {
+            // A worker that must give its core back may be in a system call of its own.
+            sys::signal::install_nudge_handler()
+                .map_err(|error| AttachError::Protocol(error.to_string()))?;
+        }
         let ends: Vec<_> = (0..attached.workers).filter_map(|worker| memory.end(worker)).collect();
         let shared = Arc::new(Shared::new(link, memory, EventFd::from_fd(daemon)?));
         let workers = ends
             .into_iter()
             .zip(descriptors)
-            .map(|(end, pipe)| Worker::new(end, pipe, Arc::clone(&shared)))
+            .map(|(end, pipe)| {
+                Worker::new(end, pipe, Arc::clone(&shared), attached.on_granted_cores)
+            })
             .collect::<Result<_, _>>()?;
         Ok((Self { shared, attached }, workers))
     }

@@ -32,7 +32,7 @@ mod shared;
 mod worker;
 
 pub use app::App;
-pub use attach::{AttachError, DetachReason, Detached, PortInfo};
+pub use attach::{AttachError, CoresClass, CoresRequest, DetachReason, Detached, PortInfo};
 pub use base::{ChecksumState, FlowGroup, FrameMeta, Nanos, PortId};
 pub use options::{AttachOptions, DEFAULT_SOCKET, SOCKET_VARIABLE};
 pub use shm::{Batch, Frame, Moving};

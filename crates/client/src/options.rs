@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use attach::AttachRequest;
+use attach::{AttachRequest, CoresRequest};
 
 /// The environment variable that names the daemon's socket for applications.
 pub const SOCKET_VARIABLE: &str = "CALISTO_APPS";
@@ -28,6 +28,7 @@ impl AttachOptions {
             workers: 1,
             frames: None,
             frame_bytes: None,
+            cores: None,
             features: 0,
         };
         Self { socket: None, wait: Duration::ZERO, request }
@@ -67,6 +68,14 @@ impl AttachOptions {
     #[must_use]
     pub fn frame_bytes(mut self, bytes: u32) -> Self {
         self.request.frame_bytes = Some(bytes);
+        self
+    }
+
+    /// Its workers run on cores that the daemon grants and takes back as load moves: see
+    /// [`crate::Worker::wait`]. Needs a daemon that has cores to give (`cores.set`).
+    #[must_use]
+    pub fn cores(mut self, cores: CoresRequest) -> Self {
+        self.request.cores = Some(cores);
         self
     }
 

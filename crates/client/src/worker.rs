@@ -13,7 +13,10 @@ use sys::SysError;
 
 use crate::shared::{self, Shared};
 
+mod seated;
 mod wait;
+
+use seated::Seating;
 
 /// Calls that found nothing to do, after which the connection is looked at whatever the clock says.
 const IDLE_CALLS_MAX: u32 = 1 << 16;
@@ -53,6 +56,8 @@ pub struct Counters {
     pub wakes: u64,
     /// Times that this worker slept.
     pub sleeps: u64,
+    /// Times that it gave its core back, because it had nothing to do or was asked to.
+    pub parks: u64,
     /// Times that [`Worker::receive`] found nothing.
     pub empty_polls: u64,
 }
@@ -74,12 +79,19 @@ pub struct Worker {
     /// A hand-over waits for frames, of which so many were out.
     frames_out: Option<u32>,
     is_retired: bool,
+    /// Its dealings with the core control; none when it runs wherever Linux lets it.
+    seating: Option<Seating>,
     /// Of `step`: what the ring had no room for, in its order.
     unsent: Batch,
 }
 
 impl Worker {
-    pub(crate) fn new(end: AppEnd, pipe: OwnedFd, shared: Arc<Shared>) -> Result<Self, SysError> {
+    pub(crate) fn new(
+        end: AppEnd,
+        pipe: OwnedFd,
+        shared: Arc<Shared>,
+        is_seated: bool,
+    ) -> Result<Self, SysError> {
         use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
         fcntl_getfl(&pipe)
             .and_then(|flags| fcntl_setfl(&pipe, flags | OFlags::NONBLOCK))
@@ -95,6 +107,7 @@ impl Worker {
             looked_at: coarse_now(),
             frames_out: None,
             is_retired: false,
+            seating: is_seated.then(Seating::default),
             unsent: Batch::new(),
         })
     }
@@ -117,6 +130,12 @@ impl Worker {
     #[inline]
     pub fn receive_up_to(&mut self, batch: &mut Batch, count: usize) -> Result<usize, Detached> {
         self.shared.glance()?;
+        if self.must_park() {
+            // What waits in the ring is done when it is granted a core again.
+            self.flush();
+            self.idle()?;
+            return Ok(0);
+        }
         self.frames_out = None;
         let before = batch.len();
         let end = before + count.min(batch.remaining_capacity());

@@ -435,8 +435,15 @@ fn answered(
 
 #[test]
 fn an_answer_that_cannot_be_used_is_refused_with_a_sentence() {
-    let welcome =
-        |workers| Message::Attached(Attached { id: 1, workers, ports: Vec::new(), features: 0 });
+    let welcome = |workers| {
+        Message::Attached(Attached {
+            id: 1,
+            workers,
+            ports: Vec::new(),
+            on_granted_cores: false,
+            features: 0,
+        })
+    };
     let error = answered(&Message::Refused { message: "port 53 is taken".into() }, |_| Vec::new());
     assert_eq!(error, "the daemon refused: port 53 is taken");
     let error = answered(&welcome(1), |_| Vec::new());

@@ -36,6 +36,8 @@ pub struct Config {
     pub wait: Wait,
     /// `[apps]`
     pub apps: Apps,
+    /// `[cores]`
+    pub cores: Cores,
 }
 
 impl Config {
@@ -87,6 +89,7 @@ impl Default for Config {
             frames: Frames::default(),
             wait: Wait::default(),
             apps: Apps::default(),
+            cores: Cores::default(),
         }
     }
 }
@@ -297,7 +300,8 @@ pub struct Apps {
     /// Applications at once, at most; 0: none may attach. Default: 64.
     pub max: u16,
     /// Who may attach and with what, one rule a text; the first whose user fits counts:
-    /// `USER [listen=PATTERN,...] [apps=N] [workers=N] [memory_mib=N] [packets_per_s=N] [wakes_per_s=N]`, with USER
+    /// `USER [listen=PATTERN,...] [apps=N] [workers=N] [memory_mib=N] [packets_per_s=N] [wakes_per_s=N]
+    /// [cores=N] [guaranteed=N]`, with USER
     /// `uid:1000`, `user:www-data` or `*`. Default: root may do everything.
     pub allow: Vec<String>,
     /// Packets that an application can have at once, unless it asks for another number.
@@ -319,6 +323,44 @@ impl Default for Apps {
             frames: 512,
             groups: 4096,
             stall_ms: 10_000,
+        }
+    }
+}
+
+/// `[cores]`: CPUs that are granted to workers and taken back as load moves.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Cores {
+    /// The CPUs; empty: none is managed, and workers run where Linux lets them. Default: empty.
+    pub set: Vec<u16>,
+    /// Who gets a core: queue_delay, utilisation or static_set. Default: queue_delay.
+    pub policy: String,
+    /// Microseconds between two looks, 1 to 10 000; more when a look takes more than a tenth of it.
+    /// Default: 5.
+    pub interval_us: u32,
+    /// A worker that was asked for its core and has not parked after so many microseconds is moved off
+    /// it. Default: 100.
+    pub yield_bound_us: u32,
+    /// The groups of a worker that has been parked for so many milliseconds move to others that run.
+    /// Default: 10.
+    pub rest_ms: u32,
+    /// Cores that the daemon's own workers get whenever they have work. Default: 0.
+    pub guaranteed: u16,
+    /// The daemon's own workers get another core when something waits for more than so many
+    /// microseconds; 0: from one look to the next. Default: 0.
+    pub queue_delay_us: u32,
+}
+
+impl Default for Cores {
+    fn default() -> Self {
+        Self {
+            set: Vec::new(),
+            policy: "queue_delay".to_owned(),
+            interval_us: 5,
+            yield_bound_us: 100,
+            rest_ms: 10,
+            guaranteed: 0,
+            queue_delay_us: 0,
         }
     }
 }

@@ -17,6 +17,6 @@ mod tests;
 mod value;
 
 pub use config::{
-    Apps, Arrangement, Config, Frames, Handover, Idle, Job, Spin, Steer, Wait, Workers,
+    Apps, Arrangement, Config, Cores, Frames, Handover, Idle, Job, Spin, Steer, Wait, Workers,
 };
 pub use error::ConfigError;

@@ -85,6 +85,13 @@ pub(crate) const RULES: &[Rule] = &[
     rule("apps", "frames", Kind::Range(16, 1 << 15)),
     rule("apps", "groups", Kind::PowerOfTwo(128, 1 << 20)),
     rule("apps", "stall_ms", Kind::Range(100, 86_400_000)),
+    rule("cores", "set", Kind::Cpus(1024)),
+    rule("cores", "policy", Kind::Text(64)),
+    rule("cores", "interval_us", Kind::Range(1, 10_000)),
+    rule("cores", "yield_bound_us", Kind::Range(10, 1_000_000)),
+    rule("cores", "rest_ms", Kind::Range(0, 60_000)),
+    rule("cores", "guaranteed", Kind::Range(0, WORKERS_MAX)),
+    rule("cores", "queue_delay_us", Kind::Range(0, 1_000_000)),
 ];
 
 /// Each worker costs a ring in each direction, made when it comes.

@@ -77,6 +77,8 @@ pub enum DetachReason {
     Protocol,
     /// It left its packets alone for too long: stopped, or stuck.
     Stalled,
+    /// A worker of it named a thread that is not its process's, or its thread has ended.
+    StrayThread,
     /// An operator has thrown it out.
     Operator,
     /// The daemon ends.
@@ -92,6 +94,7 @@ impl DetachReason {
             Self::Lied(_) => "lied",
             Self::Protocol => "protocol",
             Self::Stalled => "stalled",
+            Self::StrayThread => "stray_thread",
             Self::Operator => "operator",
             Self::DaemonEnds => "daemon_ends",
         }
@@ -108,6 +111,7 @@ impl DetachReason {
             Self::DaemonEnds => 5,
             // The dead do not read it.
             Self::Left | Self::Died => 6,
+            Self::StrayThread => 7,
         }
     }
 }
@@ -120,6 +124,9 @@ impl fmt::Display for DetachReason {
             Self::Lied(lie) => write!(f, "it broke the rules of the shared memory: {lie}"),
             Self::Protocol => f.write_str("it sent a message that it must not send"),
             Self::Stalled => f.write_str("it left packets in its rings for too long"),
+            Self::StrayThread => {
+                f.write_str("a worker named a thread that is not its own, or has lost its thread")
+            }
             Self::Operator => f.write_str("an operator detached it"),
             Self::DaemonEnds => f.write_str("the daemon ends"),
         }

@@ -83,6 +83,23 @@ struct Kept {
     counts: CoreCounts,
 }
 
+impl Kept {
+    fn has_spoken(&self) -> bool {
+        self.bits.as_ref().is_some_and(|bits| !bits.is_quiet())
+    }
+}
+
+/// A worker whose thread is worth a look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Suspect {
+    /// Its slot.
+    pub slot: SlotId,
+    /// The thread that it says it is.
+    pub thread: u32,
+    /// Since when it says that it is parked; none: it holds a core.
+    pub parked_since: Option<Nanos>,
+}
+
 /// An application's number in the core control: its place in the dispatcher's table.
 pub(crate) fn cores_id(app: AppId) -> policy::cores::AppId {
     policy::cores::AppId(app.index)
@@ -140,13 +157,13 @@ impl CoreKeeper {
         let terms = AppTerms { id: cores_id(app), guaranteed, burst, class, queue_delay };
         let ids: Vec<WorkerId> = slots.iter().map(|slot| slot.worker()).collect();
         self.control.add_app(terms, &ids)?;
-        for ((seated, worker), &slot) in workers.into_iter().zip(0..).zip(&slots) {
+        for (seated, &slot) in workers.into_iter().zip(&slots) {
             self.slots.resize_with(self.slots.len().max(slot.index() + 1), || None);
             seated.call.direct(slot);
-            self.slots[slot.index()] = Some(Slot::new(app, WorkerId(worker), class, seated));
             if let Some(steering) = dispatcher.steering_of_mut(app) {
-                steering.excuse(WorkerId(worker), true);
+                steering.excuse(seated.worker, true);
             }
+            self.slots[slot.index()] = Some(Slot::new(app, class, seated));
             // A batch job always has something to do.
             if class == Class::Batch {
                 self.wait_for_core(slot);
@@ -183,7 +200,12 @@ impl CoreKeeper {
                 gone.call.undirect();
                 gone.seat.withdraw();
                 hands.release(*slot);
-                seats.push(Seated { seat: gone.seat, wake: gone.wake, call: gone.call });
+                let Slot { worker, seat, wake, call, .. } = gone;
+                if let Some(steering) = dispatcher.steering_of_mut(app) {
+                    steering.excuse(worker, false);
+                    steering.rouse(worker);
+                }
+                seats.push(Seated { worker, seat, wake, call });
             }
         }
         self.control.remove_app(cores_id(app), now, &mut self.freed);
@@ -199,11 +221,10 @@ impl CoreKeeper {
         dispatcher: &mut Dispatcher<P>,
         hands: &mut impl Hands,
     ) -> bool {
-        let is_due = now >= self.next_tick && self.is_active();
-        if self.wanted.is_quiet() && !is_due {
+        if !self.is_due(now) {
             return false;
         }
-        self.hear_calls(dispatcher);
+        self.hear_calls(now, dispatcher, hands);
         if now >= self.next_tick {
             self.hear_seats(now, dispatcher, hands);
         }
@@ -216,6 +237,14 @@ impl CoreKeeper {
         true
     }
 
+    /// Whether a step would do anything.
+    #[inline]
+    pub fn is_due(&self, now: Nanos) -> bool {
+        !self.wanted.is_quiet()
+            || now >= self.next_tick && self.is_active()
+            || self.resting.front().is_some_and(|&(due, _)| due <= now)
+    }
+
     /// What the last step took.
     pub fn note_cost(&mut self, cost: Nanos) {
         self.cost = cost;
@@ -223,16 +252,21 @@ impl CoreKeeper {
 
     /// Whether a tick has anything to look at.
     fn is_active(&self) -> bool {
-        !self.held.is_empty() || !self.waiting.is_empty() || self.has_spoken()
+        !self.held.is_empty() || !self.waiting.is_empty() || self.anybody_spoke()
     }
 
-    fn has_spoken(&self) -> bool {
-        self.kept.iter().any(|kept| kept.bits.as_ref().is_some_and(|bits| !bits.is_quiet()))
+    fn anybody_spoke(&self) -> bool {
+        self.kept.iter().any(Kept::has_spoken)
+    }
+
+    /// Whether a worker of the application has said something at its seat since the last step.
+    pub fn has_spoken(&self, app: AppId) -> bool {
+        self.kept.iter().any(|kept| kept.app == app && kept.has_spoken())
     }
 
     /// Whether somebody has called or spoken since the last step: do not sleep.
     pub fn has_work(&self) -> bool {
-        !self.wanted.is_quiet() || self.has_spoken()
+        !self.wanted.is_quiet() || self.anybody_spoke()
     }
 
     /// When the next step is due though nobody calls.
@@ -292,25 +326,36 @@ impl CoreKeeper {
         Some((slot.app, slot.worker))
     }
 
-    /// Workers that are parked, or should be: who of these uses CPU time is no honest worker. The
-    /// next one after `cursor`, with its thread.
-    pub fn next_parked(&self, cursor: &mut usize) -> Option<(SlotId, u32)> {
+    /// The next worker after `cursor` whose thread is worth a look: one that says that it is parked
+    /// must not use CPU time, and one that holds a core must be alive.
+    pub fn next_suspect(&self, cursor: &mut usize) -> Option<Suspect> {
         for _ in 0..self.slots.len() {
             *cursor = (*cursor + 1) % self.slots.len();
-            if let Some(slot) = &self.slots[*cursor]
-                && matches!(slot.standing, Standing::Parked { .. })
-                && slot.class == Class::Latency
-                && slot.seat.thread() != 0
-            {
-                return Some((SlotId(*cursor as u16), slot.seat.thread()));
+            let Some(of) = &self.slots[*cursor] else { continue };
+            let thread = of.seat.thread();
+            let parked_since = match of.standing {
+                Standing::Parked { since } if !of.rests => Some(since),
+                Standing::Held | Standing::Revoked { .. } => None,
+                _ => continue,
+            };
+            if of.class == Class::Latency && thread != 0 {
+                return Some(Suspect { slot: SlotId(*cursor as u16), thread, parked_since });
             }
         }
         None
     }
 
-    /// The slot's worker said that it parked, and ran on: what it is worth is counted.
-    pub fn note_false_park(&mut self, slot: SlotId) {
+    /// The suspect said that it is parked, and runs.
+    pub fn convict(&mut self, slot: SlotId, hands: &mut impl Hands) {
         self.count(slot, CoreEvent::RanWhileParked);
+        let Some(Some(of)) = self.slots.get_mut(slot.index()) else { return };
+        let banished = hands.banish(slot, of.seat.thread());
+        self.note_stray(slot, banished);
+    }
+
+    /// The suspect's thread has ended.
+    pub fn mourn(&mut self, slot: SlotId) {
+        self.note_stray(slot, Err(Strayed));
     }
 
     fn count(&mut self, slot: SlotId, event: CoreEvent) {

@@ -263,6 +263,11 @@ impl Seat {
         self.say(WANTS);
     }
 
+    /// Whether it has parked since it was told what it was told last.
+    pub fn has_left(&self) -> bool {
+        self.left == Some(self.seen)
+    }
+
     fn say(&self, what: u32) {
         let answer = u64::from(self.seen) << 32 | u64::from(what);
         // Release: pairs with the load in `SeatControl::said`.

@@ -7,17 +7,21 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use attach::{AttachRequest, PeerCredentials};
-use base::Nanos;
+use attach::{AttachRequest, CoresClass, CoresRequest, PeerCredentials};
+use base::{Nanos, WorkerId};
 use config::Config;
+use datapath::cores::{Call, CoreTerms, Seated};
 use datapath::{AppLimits, Egress, Guest, Listener, MigrateConfig, NewApp, SteeringConfig, Wake};
+use policy::cores::Class;
 use policy::steer::{self, SteerConfig};
 use policy::{Control, ControlConfig};
 use rustix::pipe::PipeFlags;
 use shm::app::{AppServer, AppSizes};
 use sys::eventfd::EventFd;
+use sys::pidfd::PidFd;
 
 use crate::apps::rules::Rule;
+use crate::cores::Keeping;
 use crate::setup::control_config;
 
 /// Frames of its own that each worker has.
@@ -44,6 +48,8 @@ pub(crate) struct Terms {
     control: ControlConfig,
     macs: Vec<[u8; 6]>,
     host: Vec<IpAddr>,
+    /// To make calls from; absent when no core is managed.
+    call: Option<Call>,
 }
 
 /// An application that is about to come in.
@@ -52,6 +58,8 @@ pub(crate) struct Arrival {
     pub(crate) facts: Facts,
     /// Rung by the application when the loop sleeps.
     pub(crate) eventfd: Arc<EventFd>,
+    /// Of one that runs on granted cores.
+    pub(crate) keeping: Option<Keeping>,
 }
 
 /// What is known of an application, for those who ask.
@@ -88,6 +96,7 @@ impl Terms {
         seed: u64,
         macs: Vec<[u8; 6]>,
         host: Vec<IpAddr>,
+        call: Option<Call>,
     ) -> Self {
         let hold = (config.handover.hold_packets / 8).clamp(1, HOLD_PACKETS_MAX);
         let steering = SteeringConfig {
@@ -111,6 +120,7 @@ impl Terms {
             control: control_config(config),
             macs,
             host,
+            call,
         }
     }
 
@@ -122,6 +132,7 @@ impl Terms {
         rule: &Rule,
     ) -> Result<(Arrival, Handout), Refusal> {
         let listeners = listeners(request, rule)?;
+        let cores = self.core_terms(request, who, rule)?;
         if request.workers > rule.workers {
             return Err(Refusal(format!(
                 "{} workers are more than the {} that user {} may have (`apps.allow`)",
@@ -135,11 +146,28 @@ impl Terms {
         let eventfd = Arc::new(EventFd::new().map_err(|error| failed(&error))?);
         let mut workers = Vec::new();
         let mut bells = Vec::new();
-        for lane in lanes {
+        let mut seated = Vec::new();
+        for (lane, worker) in lanes.into_iter().zip(0..) {
             let (bell, wake) = bell().map_err(|error| failed(&error))?;
             bells.push(bell);
-            workers.push((lane, wake));
+            let seat = server.seat(worker).filter(|_| cores.is_some());
+            let call = self.call.as_ref().zip(seat).map(|(call, seat)| (call.another(), seat));
+            workers.push(match call {
+                None => (lane, wake),
+                Some((call, seat)) => {
+                    let called = call.over(&wake);
+                    seated.push(Seated { worker: WorkerId(worker as u16), seat, wake, call });
+                    (lane, called)
+                }
+            });
         }
+        let keeping = match cores {
+            None => None,
+            Some(terms) => {
+                let process = PidFd::open(who.pid).map_err(|error| failed(&error))?;
+                Some(Keeping { terms, workers: seated, bits: server.seat_bits(), process })
+            }
+        };
         let memory = server.as_fd().try_clone_to_owned().map_err(|error| failed(&error))?;
         let facts = Facts {
             name: request.name.clone(),
@@ -168,7 +196,49 @@ impl Terms {
         });
         let guest = Box::new(guest.map_err(|error| failed(&error))?);
         let handout = Handout { memory, eventfd: Arc::clone(&eventfd), bells };
-        Ok((Arrival { guest, facts, eventfd }, handout))
+        Ok((Arrival { guest, facts, eventfd, keeping }, handout))
+    }
+
+    /// On which terms it gets cores; none: it runs wherever Linux lets it.
+    fn core_terms(
+        &self,
+        request: &AttachRequest,
+        who: PeerCredentials,
+        rule: &Rule,
+    ) -> Result<Option<CoreTerms>, Refusal> {
+        let Some(CoresRequest { guaranteed, burst, class, queue_delay_us }) = request.cores else {
+            return Ok(None);
+        };
+        if self.call.is_none() {
+            return Err(Refusal(
+                "this daemon gives out no cores: start it with some (`cores.set`), or attach \
+                 without asking for any"
+                    .to_owned(),
+            ));
+        }
+        let burst = burst.unwrap_or(request.workers as u16).max(guaranteed);
+        if u32::from(guaranteed) > rule.guaranteed || u32::from(burst) > rule.cores {
+            return Err(Refusal(format!(
+                "user {} may have {} cores, {} of them guaranteed (`apps.allow`)",
+                who.uid, rule.cores, rule.guaranteed
+            )));
+        }
+        if !shares_process_ids(who.pid) {
+            return Err(Refusal(
+                "it has process numbers of its own (a container), so its threads cannot be told \
+                 from others: attach without asking for cores"
+                    .to_owned(),
+            ));
+        }
+        Ok(Some(CoreTerms {
+            guaranteed,
+            burst,
+            class: match class {
+                CoresClass::Latency => Class::Latency,
+                CoresClass::Batch => Class::Batch,
+            },
+            queue_delay: Nanos::from_micros(u64::from(queue_delay_us)),
+        }))
     }
 
     fn sizes(
@@ -203,7 +273,11 @@ fn listeners(request: &AttachRequest, rule: &Rule) -> Result<Vec<Listener>, Refu
     let parse = |text: &String| text.parse().map_err(|error| Refusal(format!("{error}")));
     let listeners: Vec<Listener> =
         request.listen.iter().map(parse).collect::<Result<_, Refusal>>()?;
-    if listeners.is_empty() {
+    let is_batch = request.cores.is_some_and(|cores| cores.class == CoresClass::Batch);
+    if is_batch && !listeners.is_empty() {
+        return Err(Refusal("a batch job listens on nothing".to_owned()));
+    }
+    if listeners.is_empty() && !is_batch {
         return Err(Refusal("it listens on nothing: name an address and port".to_owned()));
     }
     match listeners.iter().find(|listener| !rule.may_listen(listener)) {
@@ -212,6 +286,13 @@ fn listeners(request: &AttachRequest, rule: &Rule) -> Result<Vec<Listener>, Refu
             Err(Refusal(format!("this user may not listen on {refused} (`apps.allow`)")))
         }
     }
+}
+
+/// Whether a process has the same numbers for processes and threads as we have.
+fn shares_process_ids(pid: u32) -> bool {
+    let namespace = |of: &str| std::fs::read_link(format!("/proc/{of}/ns/pid")).ok();
+    let theirs = namespace(&pid.to_string());
+    theirs.is_some() && theirs == namespace("self")
 }
 
 /// A pipe whose writing end only the daemon has: unlike an eventfd's, its flags are out of the

@@ -305,6 +305,7 @@ impl Door {
             id: id.number(),
             workers: request.workers,
             ports: self.ports.clone(),
+            on_granted_cores: request.cores.is_some(),
             features: 0,
         });
         match self.clients[at].peer.send(&answer, &handout.descriptors()) {

@@ -27,6 +27,10 @@ pub(crate) struct Rule {
     pub(crate) packets_per_s: u32,
     /// Wake-ups of its workers in a second; 0: any number.
     pub(crate) wakes_per_s: u32,
+    /// Cores that an application may have at once.
+    pub(crate) cores: u32,
+    /// Of these: cores that it may be guaranteed.
+    pub(crate) guaranteed: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,6 +112,9 @@ fn parse_rule(text: &str, uid_of: &impl Fn(&str) -> Option<u32>) -> Result<Rule,
         memory_mib: 64,
         packets_per_s: 0,
         wakes_per_s: 50_000,
+        cores: 64,
+        // Whoever is guaranteed a core can take it from everybody else.
+        guaranteed: if user == User::Uid(0) { 64 } else { 0 },
     };
     for word in words {
         let (key, value) =
@@ -126,10 +133,12 @@ fn parse_rule(text: &str, uid_of: &impl Fn(&str) -> Option<u32>) -> Result<Rule,
             "memory_mib" => rule.memory_mib = number()?,
             "packets_per_s" => rule.packets_per_s = number()?,
             "wakes_per_s" => rule.wakes_per_s = number()?,
+            "cores" => rule.cores = number()?,
+            "guaranteed" => rule.guaranteed = number()?,
             _ => {
                 return Err(format!(
                     "there is no \"{key}\"; there are listen, apps, workers, memory_mib, \
-                     packets_per_s and wakes_per_s"
+                     packets_per_s, wakes_per_s, cores and guaranteed"
                 ));
             }
         }
@@ -220,7 +229,7 @@ mod tests {
             ("user:nobody-here", "no user"),
             ("* workers", "KEY=VALUE"),
             ("* workers=many", "no number"),
-            ("* cores=2", "memory_mib"),
+            ("* cpus=2", "memory_mib"),
             ("* listen=udp:53", "no pattern"),
         ] {
             let error = rules(&[text]).expect_err(text).to_string();

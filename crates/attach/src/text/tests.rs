@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::message::{AttachRequest, Attached, Detached, PortInfo};
+use crate::message::{AttachRequest, Attached, CoresClass, CoresRequest, Detached, PortInfo};
 use crate::reason::DetachReason;
 
 fn attach(fields: &str) -> Result<ToDaemon, String> {
@@ -18,21 +18,38 @@ fn the_messages_of_version_1_are_read() {
         workers: 2,
         frames: Some(512),
         frame_bytes: Some(2048),
+        cores: Some(CoresRequest {
+            guaranteed: 1,
+            burst: Some(2),
+            class: CoresClass::Latency,
+            queue_delay_us: 20,
+        }),
         features: 0,
     };
-    let all = r#""name":"dns","listen":["udp:10.0.0.2:53"],"workers":2,"frames":512,"frame_bytes":2048,"features":0"#;
+    let all = r#""name":"dns","listen":["udp:10.0.0.2:53"],"workers":2,"frames":512,"frame_bytes":2048,"cores":{"guaranteed":1,"burst":2,"class":"latency","queue_delay_us":20},"features":0"#;
     assert_eq!(attach(all), Ok(ToDaemon::Attach(request.clone())));
     let few = attach(r#""name":"dns","listen":["udp:10.0.0.2:53"],"workers":2"#);
     assert_eq!(
         few,
-        Ok(ToDaemon::Attach(AttachRequest { frames: None, frame_bytes: None, ..request }))
+        Ok(ToDaemon::Attach(AttachRequest {
+            frames: None,
+            frame_bytes: None,
+            cores: None,
+            ..request
+        }))
     );
 
-    let text = r#"{"v":1,"attached":{"id":3,"workers":2,"ports":[{"port":"xdp:eth1","mac":"02:00:00:0a:0B:ff","mtu":1500},{"port":"pcap","mac":null,"mtu":65535}],"features":0}}"#;
+    let text = r#"{"v":1,"attached":{"id":3,"workers":2,"ports":[{"port":"xdp:eth1","mac":"02:00:00:0a:0B:ff","mtu":1500},{"port":"pcap","mac":null,"mtu":65535}],"on_granted_cores":true,"features":0}}"#;
     let port =
         PortInfo { port: "xdp:eth1".into(), mac: Some([2, 0, 0, 0x0a, 0x0b, 0xff]), mtu: 1500 };
     let capture = PortInfo { port: "pcap".into(), mac: None, mtu: 65535 };
-    let attached = Attached { id: 3, workers: 2, ports: vec![port, capture], features: 0 };
+    let attached = Attached {
+        id: 3,
+        workers: 2,
+        ports: vec![port, capture],
+        on_granted_cores: true,
+        features: 0,
+    };
     assert_eq!(decode_to_app(text.as_bytes()), Ok(ToApp::Attached(attached)));
 
     let text = r#"{"v":1,"detached":{"reason":"stalled","message":"too slow"}}"#;
@@ -120,7 +137,13 @@ fn requests() -> impl Strategy<Value = AttachRequest> {
     let listen = proptest::collection::vec("[!-~]{0,128}", 0..=64);
     ("[a-zA-Z0-9._-]{1,32}", listen, sizes).prop_map(|(name, listen, sizes)| {
         let (workers, frames, frame_bytes, features) = sizes;
-        AttachRequest { name, listen, workers, frames, frame_bytes, features }
+        let cores = (features % 3 != 0).then(|| CoresRequest {
+            guaranteed: features as u16,
+            burst: frames.map(|frames| frames as u16),
+            class: if workers < 9 { CoresClass::Batch } else { CoresClass::Latency },
+            queue_delay_us: workers,
+        });
+        AttachRequest { name, listen, workers, frames, frame_bytes, cores, features }
     })
 }
 
@@ -130,7 +153,8 @@ fn answers() -> impl Strategy<Value = ToApp> {
     let attached =
         (any::<u32>(), any::<u32>(), proptest::collection::vec(port, 0..5), any::<u64>()).prop_map(
             |(id, workers, ports, features)| {
-                ToApp::Attached(Attached { id, workers, ports, features })
+                let on_granted_cores = id % 2 == 0;
+                ToApp::Attached(Attached { id, workers, ports, on_granted_cores, features })
             },
         );
     let detached = (1..10_u32, any::<String>()).prop_map(|(reason, message)| {

@@ -89,6 +89,7 @@ impl Seat {
             workers: 1,
             frames: None,
             frame_bytes: None,
+            cores: None,
             features: 0,
         };
         link.send(&ToDaemon::Attach(request)).or_needs("attachment")?;

@@ -11,14 +11,14 @@ use super::Worker;
 use crate::shared;
 
 /// Answers that the ring had no room for are offered again this often.
-const UNSENT_RETRY: Nanos = Nanos::from_millis(1);
+pub(super) const UNSENT_RETRY: Nanos = Nanos::from_millis(1);
 
 /// Looks at the ring between two reads of the clock while spinning.
 const LOOKS_PER_YIELD: u32 = 64;
 
 /// Why a sleep has ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Woken {
+pub(super) enum Woken {
     /// By its timeout or a signal.
     Not,
     /// Through the pipe.
@@ -33,12 +33,19 @@ impl Worker {
     /// Waits until [`Self::receive`] would find something, at most `timeout`
     /// ([`Nanos::FAR_FUTURE`]: without end); whether it would. A signal ends the wait early.
     ///
+    /// A worker on granted cores gives its core back here when it has nothing to do or was asked to,
+    /// and goes on when it is granted one: for a packet, or because `timeout` has passed, which then
+    /// is the least that it waits.
+    ///
     /// # Errors
     /// The attachment has ended.
     pub fn wait(&mut self, timeout: Nanos) -> Result<bool, Detached> {
         self.shared.glance()?;
         self.retry_unsent();
         self.flush();
+        if self.seating.is_some() {
+            return self.wait_seated(timeout);
+        }
         if !self.unsent.is_empty() {
             // Nobody says when the ring to the daemon has room again.
             let woken = self.sleep(timeout.min(UNSENT_RETRY));
@@ -66,7 +73,7 @@ impl Worker {
     }
 
     /// After a sleep: whether the attachment has ended.
-    fn awake(&mut self, woken: Woken) -> Result<(), Detached> {
+    pub(super) fn awake(&mut self, woken: Woken) -> Result<(), Detached> {
         self.disarm();
         self.shared.glance()?;
         match woken {
@@ -80,7 +87,7 @@ impl Worker {
         }
     }
 
-    fn sleep(&self, timeout: Nanos) -> Woken {
+    pub(super) fn sleep(&self, timeout: Nanos) -> Woken {
         let timespec = (timeout != Nanos::FAR_FUTURE).then(|| Timespec {
             tv_sec: i64::try_from(timeout.0 / 1_000_000_000).expect("2^64 ns are 584 years"),
             tv_nsec: (timeout.0 % 1_000_000_000) as _,
@@ -95,7 +102,7 @@ impl Worker {
         }
     }
 
-    fn spin_for(&self, budget: Nanos) -> bool {
+    pub(super) fn spin_for(&self, budget: Nanos) -> bool {
         if budget == Nanos::ZERO {
             return false;
         }

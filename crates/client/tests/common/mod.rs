@@ -90,7 +90,8 @@ impl Served {
         descriptors.extend(ears.iter().map(AsFd::as_fd));
         let port = PortInfo { port: "test".into(), mac: Some(MAC), mtu: 1500 };
         let workers = request.workers;
-        let attached = Attached { id: 7, workers, ports: vec![port], features: 0 };
+        let attached =
+            Attached { id: 7, workers, ports: vec![port], on_granted_cores: false, features: 0 };
         let sent = peer.send(&ToApp::Attached(attached), &descriptors);
         assert_eq!(sent, Ok(true));
         let pool = FramePool::new(PoolConfig { frames: 8, chunk_bytes: 4096, numa_node: None });

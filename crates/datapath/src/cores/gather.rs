@@ -13,8 +13,14 @@ use crate::dispatcher::Dispatcher;
 const CALLS_MAX: u32 = 64;
 
 impl CoreKeeper {
-    /// Workers that slept when something came for them.
-    pub(super) fn hear_calls<P: Port>(&mut self, dispatcher: &Dispatcher<P>) {
+    /// Workers that slept when something came for them, and workers of this process that have said
+    /// something.
+    pub(super) fn hear_calls<P: Port>(
+        &mut self,
+        now: Nanos,
+        dispatcher: &mut Dispatcher<P>,
+        hands: &mut impl Hands,
+    ) {
         if self.wanted.is_quiet() {
             return;
         }
@@ -33,32 +39,43 @@ impl CoreKeeper {
             }
         });
         for slot in called.into_iter().flatten() {
-            self.called(slot, dispatcher);
+            self.called(slot, now, dispatcher, hands);
         }
     }
 
-    fn called<P: Port>(&mut self, slot: SlotId, dispatcher: &Dispatcher<P>) {
+    fn called<P: Port>(
+        &mut self,
+        slot: SlotId,
+        now: Nanos,
+        dispatcher: &mut Dispatcher<P>,
+        hands: &mut impl Hands,
+    ) {
         let Some(Some(of)) = self.slots.get_mut(slot.index()) else { return };
+        let said = of.seat.said();
+        let is_parked = matches!(said, Said::Parked | Said::Wants);
         match of.standing {
+            _ if is_parked && of.standing.holds() => {
+                return self.parked(slot, said, now, dispatcher, hands);
+            }
             // Between its last look and its park, or in a wait of its own: it has its core.
-            Standing::Held | Standing::Revoked { .. } => (of.wake)(),
-            Standing::Parked { .. } if of.rests => {
-                of.seat.drain();
-                of.standing = Standing::Draining;
-                (of.wake)();
-                self.count(slot, CoreEvent::Drains);
+            Standing::Held | Standing::Revoked { .. } => return (of.wake)(),
+            Standing::Taken | Standing::Draining if is_parked => {
+                of.standing = Standing::Parked { since: now };
             }
-            Standing::Draining => {
-                of.seat.drain();
-                (of.wake)();
-            }
-            Standing::Parked { .. } | Standing::Taken => {
-                // A worker of this process is called for what it says as well.
-                if of.queued(dispatcher) > 0 || of.seat.said() == Said::Wants {
-                    self.wait_for_core(slot);
-                }
-            }
+            // It is awake, or will be: what it was told stands.
+            Standing::Draining => return (of.wake)(),
+            Standing::Taken | Standing::Parked { .. } => {}
         }
+        if of.queued(dispatcher) == 0 && said != Said::Wants {
+            return;
+        }
+        if of.rests && matches!(of.standing, Standing::Parked { .. }) {
+            of.seat.drain();
+            of.standing = Standing::Draining;
+            (of.wake)();
+            return self.count(slot, CoreEvent::Drains);
+        }
+        self.wait_for_core(slot);
     }
 
     /// Workers that have said something at their seats.

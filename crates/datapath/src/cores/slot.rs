@@ -33,7 +33,7 @@ impl SlotId {
 
 /// What the dispatcher calls when a sleeping worker has something to do. While the worker is kept,
 /// that is a mark for the keeper, who decides whether and where it runs; else it is woken.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Call {
     /// The slot and one more; zero while the worker is not kept.
     slot: Arc<AtomicU32>,
@@ -43,6 +43,12 @@ pub struct Call {
 impl Call {
     pub(super) fn new(wanted: Arc<ReadySet>) -> Self {
         Self { slot: Arc::new(AtomicU32::new(0)), wanted }
+    }
+
+    /// Another one, for another worker of the same keeper.
+    #[must_use]
+    pub fn another(&self) -> Self {
+        Self::new(Arc::clone(&self.wanted))
     }
 
     /// What the worker's lane is given as its wake-up.
@@ -76,6 +82,8 @@ impl Call {
 
 /// A worker that is to be kept.
 pub struct Seated {
+    /// Its id among its application's.
+    pub worker: WorkerId,
     /// The control's side of its seat.
     pub seat: SeatControl,
     /// Wakes its thread; remembered when the thread is awake.
@@ -134,8 +142,8 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    pub(super) fn new(app: AppId, worker: WorkerId, class: Class, seated: Seated) -> Self {
-        let Seated { seat, wake, call } = seated;
+    pub(super) fn new(app: AppId, class: Class, seated: Seated) -> Self {
+        let Seated { worker, seat, wake, call } = seated;
         Self {
             app,
             worker,

@@ -1,0 +1,159 @@
+//! Cores in the loop: who is kept, whose thread goes where, and who is found out.
+
+mod hands;
+
+use base::{Nanos, WorkerId};
+use config::{Arrangement, Config};
+use datapath::cores::{Call, CoreKeeper, CoreTerms, Seated, SlotId};
+use datapath::{AppId, DetachReason, Dispatcher};
+use policy::cores::{Class, CoreId, CoresConfig, CoresControl, CoresRefused};
+use port::AnyPort;
+use shm::app::SeatBits;
+use sys::pidfd::PidFd;
+
+use crate::failure::Failure;
+use crate::turn::Host;
+use hands::{CoreHands, Verdict};
+
+/// Between two looks at a thread that could be somewhere else than its worker says: 3 us each.
+const LOOK_EVERY: Nanos = Nanos::from_millis(10);
+
+/// What an application needs to be kept.
+pub(crate) struct Keeping {
+    pub(crate) terms: CoreTerms,
+    pub(crate) workers: Vec<Seated>,
+    pub(crate) bits: SeatBits,
+    pub(crate) process: PidFd,
+}
+
+/// The keeper of the configured cores, and its hands.
+pub(crate) struct Cores {
+    pub(crate) keeper: CoreKeeper,
+    hands: CoreHands,
+    own: CoreTerms,
+    cursor: usize,
+    next_look: Nanos,
+}
+
+impl Cores {
+    /// `None`: no core is to be managed.
+    pub(crate) fn new(config: &Config) -> Result<Option<Self>, Failure> {
+        let cores = &config.cores;
+        if cores.set.is_empty() {
+            return Ok(None);
+        }
+        let policy = policy::cores::by_name(&cores.policy)?;
+        let settings = CoresConfig {
+            interval: Nanos::from_micros(u64::from(cores.interval_us)),
+            yield_bound: Nanos::from_micros(u64::from(cores.yield_bound_us)),
+        };
+        let set: Vec<CoreId> = cores.set.iter().copied().map(CoreId).collect();
+        let control = CoresControl::new(settings, policy, &set)
+            .map_err(|refused| Failure::Said(format!("cores.set: {refused}")))?;
+        let keeper = CoreKeeper::new(control, Nanos::from_millis(u64::from(cores.rest_ms)));
+        let own = CoreTerms {
+            guaranteed: cores.guaranteed,
+            burst: cores.set.len().min(usize::from(u16::MAX)) as u16,
+            class: Class::Latency,
+            queue_delay: Nanos::from_micros(u64::from(cores.queue_delay_us)),
+        };
+        let hands = CoreHands::new(&cores.set)?;
+        Ok(Some(Self { keeper, hands, own, cursor: 0, next_look: Nanos::ZERO }))
+    }
+
+    /// A handle to make others from, for workers to come.
+    pub(crate) fn call(&self) -> Call {
+        self.keeper.call()
+    }
+
+    /// An application's workers are kept from now on.
+    pub(crate) fn add(
+        &mut self,
+        app: AppId,
+        keeping: Keeping,
+        dispatcher: &mut Dispatcher<AnyPort>,
+    ) -> Result<(), CoresRefused> {
+        let Keeping { terms, workers, bits, process } = keeping;
+        let slots = self.keeper.add(app, terms, workers, Some(bits), dispatcher)?;
+        self.hands.employ(&slots, Some(process));
+        Ok(())
+    }
+
+    pub(crate) fn remove(
+        &mut self,
+        app: AppId,
+        now: Nanos,
+        dispatcher: &mut Dispatcher<AnyPort>,
+    ) -> Vec<Seated> {
+        self.keeper.remove(app, now, dispatcher, &mut self.hands)
+    }
+
+    /// The own workers have changed: these have come, and those that are not `present` have gone.
+    pub(crate) fn renew_own(
+        &mut self,
+        new: Vec<Seated>,
+        present: impl Fn(WorkerId) -> bool,
+        now: Nanos,
+        dispatcher: &mut Dispatcher<AnyPort>,
+    ) -> Result<(), CoresRefused> {
+        let mut workers = self.remove(AppId::OWN, now, dispatcher);
+        workers.extend(new);
+        workers.retain(|seated| present(seated.worker));
+        if workers.is_empty() {
+            return Ok(());
+        }
+        let guaranteed = self.own.guaranteed.min(workers.len() as u16);
+        let terms = CoreTerms { guaranteed, ..self.own };
+        let slots: Vec<SlotId> = self.keeper.add(AppId::OWN, terms, workers, None, dispatcher)?;
+        self.hands.employ(&slots, None);
+        Ok(())
+    }
+
+    /// One step of the keeper, when there is something to do.
+    #[inline]
+    fn step(&mut self, now: Nanos, dispatcher: &mut Dispatcher<AnyPort>) -> bool {
+        if !self.keeper.is_due(now) {
+            return false;
+        }
+        let began = sys::clock::now();
+        let stepped = self.keeper.step(began, dispatcher, &mut self.hands);
+        self.keeper.note_cost(sys::clock::now().since(began));
+        stepped
+    }
+
+    /// Looks at one thread now and then: a parked worker that uses CPU time is moved to where it
+    /// disturbs nobody, and a dead one's application has to go.
+    fn look(&mut self, now: Nanos) {
+        if now < self.next_look {
+            return;
+        }
+        self.next_look = now + LOOK_EVERY;
+        let Some(suspect) = self.keeper.next_suspect(&mut self.cursor) else { return };
+        match self.hands.examine(suspect, now) {
+            Verdict::Honest => {}
+            Verdict::RunsParked => self.keeper.convict(suspect.slot, &mut self.hands),
+            Verdict::Dead => self.keeper.mourn(suspect.slot),
+        }
+    }
+}
+
+/// Whether the own workers are threads that can be given cores.
+pub(crate) fn keeps_own(config: &Config) -> bool {
+    !config.cores.set.is_empty() && config.workers.arrangement == Arrangement::Threads
+}
+
+impl Host {
+    /// Cores are granted and taken, when that is due.
+    #[inline]
+    pub(crate) fn keep_cores(&mut self, now: Nanos) -> bool {
+        let Some(cores) = &mut self.cores else { return false };
+        let stepped = cores.step(now, &mut self.dispatcher);
+        cores.look(now);
+        while let Some(app) = self.cores.as_mut().and_then(|cores| cores.keeper.next_stray()) {
+            if app != AppId::OWN {
+                self.see_out(app, DetachReason::StrayThread, now);
+            }
+        }
+        stepped
+    }
+}

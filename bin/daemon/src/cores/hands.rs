@@ -1,0 +1,201 @@
+//! The threads of kept workers: proven, placed, banished, and let go.
+
+use std::rc::Rc;
+
+use base::Nanos;
+use datapath::cores::{Hands, SlotId, Strayed, Suspect};
+use sys::cpu_set::CpuSet;
+use sys::other_thread::{OtherThread, Unchanged};
+use sys::pidfd::PidFd;
+
+use crate::failure::Failure;
+use crate::log;
+
+/// A parked worker may use this share of its time: it wakes for hand-overs and late bells.
+const PARKED_SHARE_MAX: u64 = 4;
+/// Shorter spans say nothing: the kernel counts CPU time of others by ticks.
+const SPAN_MIN: Nanos = Nanos::from_millis(50);
+
+/// Moves threads by sched_setaffinity(2) and sched_setscheduler(2).
+pub(crate) struct CoreHands {
+    /// CPUs that are nobody's: where a worker goes whose core was taken.
+    left_over: CpuSet,
+    /// By slot.
+    staff: Vec<Option<Employed>>,
+    /// A refusal of the kernel was told.
+    has_warned: bool,
+}
+
+/// What is known of a slot's worker.
+struct Employed {
+    /// None: a thread of our own.
+    process: Option<Rc<PidFd>>,
+    placed: Option<Placed>,
+    /// The last look at it: when, since when it was parked then, and what it had used.
+    looked: Option<(Nanos, Nanos, Nanos)>,
+}
+
+/// A thread that was proven to be its worker's.
+struct Placed {
+    thread: OtherThread,
+    /// Where it could run before.
+    before: Option<CpuSet>,
+    core: Option<u16>,
+    is_banished: bool,
+}
+
+/// What a look at a suspect has found.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Honest,
+    /// It uses CPU time, and says that it is parked.
+    RunsParked,
+    /// Its thread has ended.
+    Dead,
+}
+
+impl CoreHands {
+    pub(crate) fn new(cores: &[u16]) -> Result<Self, Failure> {
+        let allowed = CpuSet::attainable()?;
+        for &core in cores {
+            if !allowed.contains(usize::from(core)) {
+                return Err(Failure::Said(format!(
+                    "cores.set: CPU {core} is not among those that this process may use ({allowed})"
+                )));
+            }
+        }
+        let mut left_over = CpuSet::new();
+        let others =
+            allowed.iter().filter(|&cpu| !cores.iter().any(|&core| usize::from(core) == cpu));
+        for cpu in others {
+            left_over.insert(cpu);
+        }
+        // With every CPU managed, a banished thread gets what its scheduling class leaves it.
+        let left_over = if left_over.is_empty() { allowed } else { left_over };
+        Ok(Self { left_over, staff: Vec::new(), has_warned: false })
+    }
+
+    /// The slots' workers are threads of this process; none: of our own.
+    pub(crate) fn employ(&mut self, slots: &[SlotId], process: Option<PidFd>) {
+        let process = process.map(Rc::new);
+        for slot in slots {
+            self.staff.resize_with(self.staff.len().max(slot.index() + 1), || None);
+            let process = process.clone();
+            self.staff[slot.index()] = Some(Employed { process, placed: None, looked: None });
+        }
+    }
+
+    /// The slot's thread, proven to be one of its process.
+    fn thread(&mut self, slot: SlotId, tid: u32) -> Result<&mut Placed, Strayed> {
+        let employed = self.staff.get_mut(slot.index()).and_then(Option::as_mut).ok_or(Strayed)?;
+        let known = employed.placed.take().filter(|placed| placed.thread.tid() == tid);
+        let placed = match known {
+            Some(placed) => placed,
+            None => {
+                let thread = match &employed.process {
+                    Some(process) => OtherThread::find(process, tid),
+                    None => OtherThread::of_ours(tid),
+                };
+                let thread = thread.map_err(|_| Strayed)?;
+                let before = thread.affinity().ok();
+                Placed { thread, before, core: None, is_banished: false }
+            }
+        };
+        Ok(employed.placed.insert(placed))
+    }
+
+    fn heed(&mut self, changed: Result<(), Unchanged>) -> Result<(), Strayed> {
+        match changed {
+            Ok(()) => Ok(()),
+            Err(Unchanged::Gone) => Err(Strayed),
+            Err(Unchanged::Refused(why)) => {
+                if !std::mem::replace(&mut self.has_warned, true) {
+                    log::warn(format!("a worker stays where it is: {why}"));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    pub(crate) fn examine(&mut self, suspect: Suspect, now: Nanos) -> Verdict {
+        let Suspect { slot, thread, parked_since } = suspect;
+        let Ok(placed) = self.thread(slot, thread) else { return Verdict::Dead };
+        let Some(since) = parked_since else {
+            return if placed.thread.is_gone() { Verdict::Dead } else { Verdict::Honest };
+        };
+        if placed.is_banished {
+            return Verdict::Honest;
+        }
+        let Ok(used) = placed.thread.cpu_time() else { return Verdict::Dead };
+        let Some(Some(employed)) = self.staff.get_mut(slot.index()) else { return Verdict::Honest };
+        match employed.looked {
+            Some((at, parked, before)) if parked == since => {
+                let (span, used) = (now.since(at), used.since(before));
+                if span < SPAN_MIN {
+                    return Verdict::Honest;
+                }
+                employed.looked = None;
+                if used.0 > span.0 / PARKED_SHARE_MAX {
+                    Verdict::RunsParked
+                } else {
+                    Verdict::Honest
+                }
+            }
+            _ => {
+                employed.looked = Some((now, since, used));
+                Verdict::Honest
+            }
+        }
+    }
+}
+
+impl Hands for CoreHands {
+    fn place(&mut self, slot: SlotId, thread: u32, core: u16) -> Result<(), Strayed> {
+        let placed = self.thread(slot, thread)?;
+        let mut changed = Ok(());
+        if placed.is_banished {
+            changed = placed.thread.idle_class(false);
+            placed.is_banished = false;
+            placed.core = None;
+        }
+        // A thread that is there already costs no system call.
+        if placed.core != Some(core) && changed.is_ok() {
+            changed = placed.thread.pin(usize::from(core));
+            placed.core = Some(core);
+        }
+        self.heed(changed)
+    }
+
+    fn banish(&mut self, slot: SlotId, thread: u32) -> Result<(), Strayed> {
+        let left_over = self.left_over;
+        let placed = self.thread(slot, thread)?;
+        placed.is_banished = true;
+        placed.core = None;
+        let changed = placed.thread.idle_class(true);
+        let changed = changed.and_then(|()| placed.thread.set_affinity(&left_over));
+        self.heed(changed)
+    }
+
+    fn nudge(&mut self, slot: SlotId, thread: u32) -> Result<(), Strayed> {
+        if thread == 0 {
+            return Ok(());
+        }
+        let nudged = self.thread(slot, thread)?.thread.nudge();
+        self.heed(nudged)
+    }
+
+    fn release(&mut self, slot: SlotId) {
+        let employed = self.staff.get_mut(slot.index()).and_then(Option::take);
+        let Some(Placed { thread, before, is_banished, .. }) = employed.and_then(|of| of.placed)
+        else {
+            return;
+        };
+        if is_banished {
+            let _ = thread.idle_class(false);
+        }
+        // A thread that has ended needs nothing.
+        if let Some(before) = before {
+            let _ = thread.set_affinity(&before);
+        }
+    }
+}

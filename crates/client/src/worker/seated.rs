@@ -1,0 +1,184 @@
+//! A worker on granted cores: runs when it is granted one, parks when it has nothing to do or is asked
+//! to.
+//!
+//! The order in which it parks leaves no gap: it arms its bell, looks once more, says that it parked,
+//! and sleeps. What comes before the bell is seen; what comes after rings, and the daemon
+//! sees a parked worker with something in its ring.
+
+use std::thread::ThreadId;
+
+use attach::Detached;
+use base::Nanos;
+use shm::Told;
+use shm::seat::SeatTasks;
+use sys::clock;
+
+use super::Worker;
+use super::wait::{UNSENT_RETRY, Woken};
+
+/// Where it stands with the core control.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Seating {
+    /// The core that it has said it runs on.
+    core: Option<u16>,
+    /// It has said that it parked, and has not been granted a core since.
+    is_parked: bool,
+    /// The thread that it has told the daemon of.
+    thread: Option<ThreadId>,
+}
+
+impl Worker {
+    /// The core that it holds: by its number, the only one that this thread runs on. None: it is
+    /// parked, or runs wherever Linux lets it.
+    pub fn core(&self) -> Option<u16> {
+        self.seating.as_ref().and_then(|seating| seating.core)
+    }
+
+    /// Whether to call [`Self::wait`] soon, since the core is asked back or gone: a program that does much
+    /// between two calls of [`Self::receive`] asks now and then. One load.
+    #[inline]
+    pub fn must_park(&mut self) -> bool {
+        let Some(seating) = &mut self.seating else { return false };
+        match self.end.seat().look() {
+            Told::Run(core) => {
+                if seating.core != Some(core) || seating.is_parked {
+                    seating.core = Some(core);
+                    seating.is_parked = false;
+                    self.end.seat().run();
+                }
+                false
+            }
+            Told::Drain => false,
+            Told::Park(_) | Told::Nothing => true,
+        }
+    }
+
+    /// Tells the core control about tasks that wait for this worker beside its packets: how many were
+    /// ever made ready and ever taken, modulo 2^32, and for how long the oldest one waits. Worth
+    /// calling once a turn by who has a queue of tasks.
+    #[inline]
+    pub fn note_tasks(&mut self, put: u32, taken: u32, oldest: Nanos, idle: Nanos) {
+        if self.seating.is_some() {
+            let tasks = SeatTasks { put, taken, oldest_ns: oldest.0, idle_ns: idle.0 };
+            self.end.seat().note(tasks);
+        }
+    }
+
+    /// For who has no packets to wait for, but a job to place: looks what it is told, and answers. The
+    /// core that it holds now. Poll [`Self::fd`] for changes.
+    ///
+    /// # Errors
+    /// The attachment has ended.
+    pub fn look_at_core(&mut self) -> Result<Option<u16>, Detached> {
+        self.shared.glance()?;
+        self.disarm();
+        if self.must_park() {
+            self.say_parked();
+        }
+        Ok(self.core())
+    }
+
+    /// As [`Self::wait`], with a core or until there is one.
+    pub(super) fn wait_seated(&mut self, timeout: Nanos) -> Result<bool, Detached> {
+        self.tell_thread();
+        let deadline = match timeout {
+            Nanos::FAR_FUTURE => timeout,
+            timeout => clock::now() + timeout,
+        };
+        loop {
+            let told = self.end.seat().look();
+            match told {
+                Told::Run(_) | Told::Drain => {
+                    self.must_park();
+                    if !self.unsent.is_empty() {
+                        let woken = self.sleep(UNSENT_RETRY.min(deadline.since(clock::now())));
+                        self.awake(woken)?;
+                        return Ok(self.has_next());
+                    }
+                    if self.has_next() || self.spin_for(self.spin) {
+                        return Ok(true);
+                    }
+                    if told != Told::Drain && deadline <= clock::now() {
+                        return Ok(false);
+                    }
+                }
+                Told::Park(_) | Told::Nothing => {}
+            }
+            if self.arm() && matches!(told, Told::Run(_) | Told::Drain) {
+                self.disarm();
+                continue;
+            }
+            self.say_parked();
+            let woken = self.sleep_parked(deadline);
+            self.awake(woken)?;
+            if woken == Woken::Not {
+                // A signal, with a core or without.
+                return Ok(self.has_next());
+            }
+        }
+    }
+
+    /// It gives its core back, once.
+    fn say_parked(&mut self) {
+        let Some(seating) = &mut self.seating else { return };
+        if self.end.seat().has_left() {
+            return;
+        }
+        seating.is_parked = true;
+        seating.core = None;
+        self.counters.parks += 1;
+        self.end.seat().park();
+        self.spoke();
+    }
+
+    /// Something is due, and it has no core.
+    fn say_wants(&mut self) {
+        self.end.seat().want();
+        self.spoke();
+    }
+
+    fn spoke(&mut self) {
+        if self.end.seat_spoke() {
+            self.counters.wakes += 1;
+            self.shared.daemon.ring();
+        }
+    }
+
+    /// Sleeps until it is granted a core. When something is due before, or came in the meantime, it
+    /// asks for one first.
+    fn sleep_parked(&mut self, deadline: Nanos) -> Woken {
+        self.counters.sleeps += 1;
+        // A revoked worker may have left its ring full; one that was woken late may find something.
+        let mut wants = self.has_next();
+        loop {
+            if wants {
+                self.say_wants();
+            }
+            let rest = match deadline {
+                Nanos::FAR_FUTURE => deadline,
+                _ if wants => Nanos::FAR_FUTURE,
+                deadline => deadline.since(clock::now()),
+            };
+            let woken = self.sleep(rest);
+            let is_due = woken == Woken::Not && deadline != Nanos::FAR_FUTURE;
+            if wants || !is_due || !matches!(self.end.seat().look(), Told::Nothing) {
+                return woken;
+            }
+            wants = deadline <= clock::now();
+            if !wants {
+                // A signal.
+                return woken;
+            }
+        }
+    }
+
+    /// Tells the daemon which thread it is, when that has changed.
+    fn tell_thread(&mut self) {
+        let Some(seating) = &mut self.seating else { return };
+        let this = std::thread::current().id();
+        if seating.thread != Some(this) {
+            seating.thread = Some(this);
+            self.end.seat().note_thread(sys::thread::tid());
+        }
+    }
+}
