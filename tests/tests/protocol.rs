@@ -14,10 +14,16 @@ fn documented() -> Vec<String> {
 }
 
 /// Examples that are answered with `error`, and the words by which the document says so.
-const REFUSED: [(&str, &str); 1] = [(
-    r#"{"v":1,"app":"web","command":"workers","count":2}"#,
-    "An application has the workers that it has attached with",
-)];
+const REFUSED: [(&str, &str); 2] = [
+    (
+        r#"{"v":1,"app":"web","command":"workers","count":2}"#,
+        "An application has the workers that it has attached with",
+    ),
+    (
+        r#"{"v":1,"command":"cores_set","policy":"static_set"}"#,
+        "While no cores are given out, this is answered by `error`",
+    ),
+];
 
 #[test]
 fn every_question_that_the_protocols_document_shows_is_answered_by_a_daemon_as_it_says() {

@@ -123,6 +123,7 @@ impl Daemon {
             ReplyBody::Sample(_) => "sample",
             ReplyBody::Apps { .. } => "apps",
             ReplyBody::Explain { .. } => "explain",
+            ReplyBody::Cores(_) => "cores",
             ReplyBody::Table { .. } => "table",
         };
         self.bad_answer(format!("it answered another question (with {kind:?})"))

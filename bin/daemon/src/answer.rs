@@ -1,6 +1,6 @@
 //! What an operator can ask, and how the loop answers.
 
-use admin::{Command, ReplyBody, Request, Target};
+use admin::{Command, CoresStatus, ReplyBody, Request, Target};
 use base::{FlowGroup, FlowHash, Nanos, WorkerId};
 use datapath::{AppId, DetachReason, Steering};
 use policy::Entry;
@@ -119,6 +119,12 @@ impl Host {
                 self.see_out(app, DetachReason::Operator, now);
                 ReplyBody::Done
             }
+            // Nothing is managed yet.
+            Command::Cores => ReplyBody::Cores(CoresStatus::default()),
+            Command::CoresSet { .. } => error(
+                "no cores are given out: name some in `cores.set` of the configuration and start \
+                 the daemon again",
+            ),
             Command::Stop => {
                 self.stopping = true;
                 ReplyBody::Done

@@ -50,7 +50,12 @@ impl Request {
 impl Command {
     fn about(&self) -> About {
         match self {
-            Self::Status | Self::Stats | Self::Stop | Self::Apps => About::Daemon,
+            Self::Status
+            | Self::Stats
+            | Self::Stop
+            | Self::Apps
+            | Self::Cores
+            | Self::CoresSet { .. } => About::Daemon,
             Self::Explain | Self::Detach => About::App,
             Self::Flows { .. }
             | Self::SteerShow

@@ -8,6 +8,7 @@
 
 mod app;
 mod check;
+mod cores;
 mod line;
 mod reply;
 mod request;
@@ -18,6 +19,7 @@ mod document;
 
 pub use app::{AppLimits, AppStatus, AppWorker, Reason};
 pub use check::{APP_NAME_BYTES_MAX, RequestError};
+pub use cores::{CoreApp, CoreRow, CoresStatus};
 pub use line::{LINE_BYTES_MAX, LineError, decode, encode};
 pub use reply::{
     Counter, FlowRow, PortStatus, Reply, ReplyBody, Status, SteerStatus, ThreadCounters,

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::app::AppStatus;
+use crate::cores::CoresStatus;
 use crate::sample::Sample;
 
 /// One line from the daemon.
@@ -59,6 +60,8 @@ pub enum ReplyBody {
         /// With every counter.
         app: AppStatus,
     },
+    /// To `cores`.
+    Cores(CoresStatus),
     /// To `steer_export`.
     Table {
         /// `groups N`, then runs `FIRST-LAST WORKER`.

@@ -108,6 +108,13 @@ pub enum Command {
     Explain,
     /// The application is thrown out.
     Detach,
+    /// The cores that are given out: who holds which, and how often they change hands.
+    Cores,
+    /// Another policy decides from now on who gets cores.
+    CoresSet {
+        /// Its name.
+        policy: String,
+    },
 }
 
 impl Command {
@@ -131,6 +138,8 @@ impl Command {
             Self::Apps => "apps",
             Self::Explain => "explain",
             Self::Detach => "detach",
+            Self::Cores => "cores",
+            Self::CoresSet { .. } => "cores_set",
         }
     }
 }
@@ -190,7 +199,10 @@ mod tests {
     #[test]
     fn a_command_is_called_what_its_line_calls_it() {
         let plan = Command::Plan { moves: Vec::new(), place: Vec::new(), lease_ms: Some(5) };
-        for command in [Command::SteerShow, Command::Apps, Command::Record { seconds: 2 }, plan] {
+        let set = Command::CoresSet { policy: "static_set".to_owned() };
+        for command in
+            [Command::SteerShow, Command::Apps, Command::Record { seconds: 2 }, plan, set]
+        {
             let line = crate::encode(&Request::new(command.clone())).expect("plain data");
             let name = command.name();
             assert!(line.contains(&format!(r#""command":"{name}""#)), "{line}");
