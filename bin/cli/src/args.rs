@@ -40,6 +40,7 @@ pub(crate) enum Command {
     Workers(command::workers::Workers),
     Apps(command::apps::Apps),
     Explain(command::explain::Explain),
+    Cores(command::cores::Cores),
     Record(command::record::Record),
     ReplayPlans(command::replay_plans::ReplayPlans),
     Load(command::load::Load),

@@ -3,6 +3,7 @@
 pub(crate) mod apps;
 pub(crate) mod bench;
 pub(crate) mod completions;
+pub(crate) mod cores;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod down;
@@ -35,6 +36,7 @@ pub(crate) fn run(command: &Command, json: bool) -> Result<(), Failure> {
         Command::Workers(workers) => workers.run(json),
         Command::Apps(apps) => apps.run(json),
         Command::Explain(explain) => explain.run(json),
+        Command::Cores(cores) => cores.run(json),
         Command::Wire(wire) => wire.run(json),
         Command::Record(record) => record.run(json),
         Command::ReplayPlans(replay) => replay.run(json),

@@ -56,6 +56,8 @@ fn commands_are_read_as_people_write_them() {
         "steer pin --group 7 2",
         "steer unpin --group 7",
         "workers 5",
+        "cores",
+        "cores set utilisation",
         "completions zsh",
         "man /tmp/x",
     ] {
