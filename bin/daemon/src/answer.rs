@@ -1,6 +1,6 @@
 //! What an operator can ask, and how the loop answers.
 
-use admin::{Command, CoresStatus, ReplyBody, Request, Target};
+use admin::{Command, ReplyBody, Request, Target};
 use base::{FlowGroup, FlowHash, Nanos, WorkerId};
 use datapath::{AppId, DetachReason, Steering};
 use policy::Entry;
@@ -119,12 +119,8 @@ impl Host {
                 self.see_out(app, DetachReason::Operator, now);
                 ReplyBody::Done
             }
-            // Nothing is managed yet.
-            Command::Cores => ReplyBody::Cores(CoresStatus::default()),
-            Command::CoresSet { .. } => error(
-                "no cores are given out: name some in `cores.set` of the configuration and start \
-                 the daemon again",
-            ),
+            Command::Cores => ReplyBody::Cores(self.cores_status(now)),
+            Command::CoresSet { policy } => self.cores_set(&policy),
             Command::Stop => {
                 self.stopping = true;
                 ReplyBody::Done
@@ -135,6 +131,22 @@ impl Host {
             | Command::Watch { .. }
             | Command::Plan { .. }
             | Command::Record { .. } => error("not answered this way"),
+        }
+    }
+
+    fn cores_set(&mut self, policy: &str) -> ReplyBody {
+        let Some(cores) = &mut self.cores else {
+            return error(
+                "no cores are given out: name some in `cores.set` of the configuration and start \
+                 the daemon again",
+            );
+        };
+        match policy::cores::by_name(policy) {
+            Ok(policy) => {
+                cores.keeper.control().set_policy(policy);
+                ReplyBody::Done
+            }
+            Err(unknown) => error(&unknown.to_string()),
         }
     }
 

@@ -10,6 +10,7 @@ mod app_status;
 mod apps;
 mod ask;
 mod cores;
+mod cores_status;
 mod failure;
 mod log;
 mod outside;

@@ -232,6 +232,7 @@ impl CoreKeeper {
         self.control.tick(&self.sample, &mut self.plan);
         self.next_tick = now + self.control.interval();
         self.counts.add(CoreEvent::Ticks);
+        self.note_asks();
         self.carry_out(now, dispatcher, hands);
         self.rest_parked(now, dispatcher);
         true
@@ -304,6 +305,11 @@ impl CoreKeeper {
         (self.control.policy(), self.control.interval(), self.cost)
     }
 
+    /// How long a worker may keep a core that is asked back.
+    pub fn yield_bound(&self) -> Nanos {
+        self.control.yield_bound()
+    }
+
     /// What has happened, to all and to one application.
     pub fn counts(&self, app: Option<AppId>) -> CoreCounts {
         match app {
@@ -315,14 +321,20 @@ impl CoreKeeper {
         }
     }
 
-    /// The applications that are kept.
-    pub fn kept(&self) -> impl Iterator<Item = AppId> {
-        self.kept.iter().map(|kept| kept.app)
+    /// The applications that are kept, with what each may have, how many cores it has, and how long its
+    /// oldest item had waited at the last look.
+    pub fn kept(&self) -> impl Iterator<Item = (AppId, &policy::cores::App, Nanos)> {
+        self.kept.iter().filter_map(|kept| {
+            let slots = kept.slots.iter().filter_map(|slot| self.slots[slot.index()].as_ref());
+            let oldest = slots.filter(|of| of.standing.holds()).map(|of| of.oldest).max();
+            let app = self.control.table().app(cores_id(kept.app))?;
+            Some((kept.app, app, oldest.unwrap_or(Nanos::ZERO)))
+        })
     }
 
-    /// Whose slot it is.
-    pub fn owner(&self, slot: SlotId) -> Option<(AppId, WorkerId)> {
-        let slot = self.slots.get(slot.index())?.as_ref()?;
+    /// Whose worker it is that the core control knows by this number, and which.
+    pub fn owner(&self, worker: WorkerId) -> Option<(AppId, WorkerId)> {
+        let slot = self.slots.get(worker.index())?.as_ref()?;
         Some((slot.app, slot.worker))
     }
 
@@ -363,6 +375,15 @@ impl CoreKeeper {
         let Some(Some(of)) = self.slots.get(slot.index()) else { return };
         if let Some(kept) = self.kept.iter_mut().find(|kept| kept.app == of.app) {
             kept.counts.add(event);
+        }
+    }
+
+    fn note_asks(&mut self) {
+        for &asked in self.control.asked() {
+            self.counts.add(CoreEvent::Asks);
+            if let Some(kept) = self.kept.iter_mut().find(|kept| cores_id(kept.app) == asked) {
+                kept.counts.add(CoreEvent::Asks);
+            }
         }
     }
 

@@ -6,6 +6,8 @@
 pub enum CoreEvent {
     /// Looks of the control.
     Ticks,
+    /// Ticks in which an application asked for a core more.
+    Asks,
     /// Cores granted.
     Grants,
     /// Cores given back by workers with nothing to do.
@@ -28,8 +30,9 @@ pub enum CoreEvent {
 
 impl CoreEvent {
     /// All, in the order of their numbers.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Ticks,
+        Self::Asks,
         Self::Grants,
         Self::Parks,
         Self::Revokes,
@@ -45,6 +48,7 @@ impl CoreEvent {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ticks => "ticks",
+            Self::Asks => "asks",
             Self::Grants => "grants",
             Self::Parks => "parks",
             Self::Revokes => "revokes",
@@ -61,6 +65,7 @@ impl CoreEvent {
     pub const fn help(self) -> &'static str {
         match self {
             Self::Ticks => "looks of the core control",
+            Self::Asks => "looks in which an application asked for a core more",
             Self::Grants => "cores granted",
             Self::Parks => "cores given back by workers with nothing to do",
             Self::Revokes => "cores asked back because somebody else needs them",

@@ -181,11 +181,12 @@ impl CoreKeeper {
         let steering = dispatcher.steering_of(of.app);
         let packets = steering.map(|of_app| of_app.progress_of(of.worker)).unwrap_or_default();
         let tasks = of.seat.tasks();
+        of.oldest = of.age(packets, now).max(Nanos(tasks.oldest_ns));
         self.sample.busy.push(BusyWorker {
             id: slot.worker(),
             packets,
             tasks: Progress { put: tasks.put, taken: tasks.taken },
-            oldest: of.age(packets, now).max(Nanos(tasks.oldest_ns)),
+            oldest: of.oldest,
             idle: Nanos(tasks.idle_ns),
         });
     }

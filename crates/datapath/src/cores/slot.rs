@@ -136,6 +136,8 @@ pub(super) struct Slot {
     pub(super) rests: bool,
     /// Its thread is where its core is.
     pub(super) placed: bool,
+    /// How long its oldest item had waited at the last look.
+    pub(super) oldest: Nanos,
     /// Position in its ring at `marked_at`: once that is consumed, a newer one is taken.
     mark: u32,
     marked_at: Nanos,
@@ -155,6 +157,7 @@ impl Slot {
             waits: false,
             rests: false,
             placed: false,
+            oldest: Nanos::ZERO,
             mark: 0,
             marked_at: Nanos::ZERO,
         }

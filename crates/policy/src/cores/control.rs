@@ -86,6 +86,11 @@ impl CoresControl {
         })
     }
 
+    /// The applications that asked for a core in the last tick.
+    pub fn asked(&self) -> &[AppId] {
+        &self.asks.more
+    }
+
     /// Who holds what.
     pub fn table(&self) -> &Table {
         &self.table

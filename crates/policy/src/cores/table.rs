@@ -80,6 +80,11 @@ impl App {
         &self.active
     }
 
+    /// Workers without a core.
+    pub fn parked(&self) -> &[WorkerId] {
+        &self.parked
+    }
+
     /// Whether it has less than is guaranteed to it.
     pub fn is_below_guarantee(&self) -> bool {
         self.cores() < usize::from(self.terms.guaranteed)

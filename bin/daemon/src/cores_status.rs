@@ -1,0 +1,110 @@
+//! Who holds which core, for those who ask.
+
+use admin::{CoreApp, CoreRow, CoresStatus, Counter};
+use base::{Nanos, WorkerId};
+use datapath::AppId;
+use datapath::cores::{CoreEvent, CoreKeeper};
+use policy::cores::{Class, Core};
+
+use crate::turn::Host;
+
+/// The daemon's own workers, as people read it.
+const OWN_NAME: &str = "calistod";
+
+impl Host {
+    pub(crate) fn cores_status(&self, now: Nanos) -> CoresStatus {
+        let Some(cores) = &self.cores else { return CoresStatus::default() };
+        let keeper = &cores.keeper;
+        let (policy, interval, cost) = keeper.pace();
+        let counts = keeper.counts(None);
+        let mut rows: Vec<CoreRow> =
+            keeper.table().cores().iter().map(|core| self.core_row(core, keeper, now)).collect();
+        rows.sort_unstable_by_key(|row| row.core);
+        let faults = [
+            CoreEvent::Nudges,
+            CoreEvent::Drains,
+            CoreEvent::Rests,
+            CoreEvent::RanWhileParked,
+            CoreEvent::StrayThreads,
+        ];
+        let counter = |event: CoreEvent| Counter {
+            name: event.name().to_owned(),
+            help: event.help().to_owned(),
+            value: counts.get(event),
+        };
+        CoresStatus {
+            enabled: true,
+            policy: policy.to_owned(),
+            interval_ns: interval.0,
+            tick_cost_ns: cost.0,
+            yield_bound_us: keeper.yield_bound().0 / 1000,
+            cores: rows,
+            apps: self.core_apps(keeper),
+            grants: counts.get(CoreEvent::Grants),
+            parks: counts.get(CoreEvent::Parks),
+            revokes: counts.get(CoreEvent::Revokes),
+            takes: counts.get(CoreEvent::Takes),
+            ticks: counts.get(CoreEvent::Ticks),
+            counters: faults.map(counter).into(),
+        }
+    }
+
+    fn core_row(&self, core: &Core, keeper: &CoreKeeper, now: Nanos) -> CoreRow {
+        let owner = |worker: WorkerId| keeper.owner(worker);
+        let holder = core.holder.and_then(owner);
+        let leaves = core.holder.is_some_and(|worker| keeper.table().running(worker).is_none());
+        let state = match (holder, leaves) {
+            (None, _) => "idle",
+            (Some(_), true) => "leaving",
+            (Some(_), false) => "held",
+        };
+        CoreRow {
+            core: core.id.0,
+            state: state.to_owned(),
+            app: holder.map(|(app, _)| app.number()),
+            app_name: holder.map(|(app, _)| self.app_name(app)),
+            worker: holder.map(|(_, worker)| worker.0),
+            next_app: core.next.and_then(owner).map(|(app, _)| app.number()),
+            since_ms: now.since(core.since).0 as f64 / 1e6,
+        }
+    }
+
+    fn core_apps(&self, keeper: &CoreKeeper) -> Vec<CoreApp> {
+        let mut apps: Vec<CoreApp> = keeper
+            .kept()
+            .map(|(id, app, oldest)| {
+                let counts = keeper.counts(Some(id));
+                CoreApp {
+                    app: id.number(),
+                    name: self.app_name(id),
+                    class: match app.terms.class {
+                        Class::Latency => "latency",
+                        Class::Batch => "batch",
+                    }
+                    .to_owned(),
+                    guaranteed: app.terms.guaranteed,
+                    burst: app.terms.burst,
+                    held: app.active().len() as u16,
+                    parked: app.parked().len() as u16,
+                    queue_delay_us: app.terms.queue_delay.0 / 1000,
+                    oldest_us: oldest.0 as f64 / 1e3,
+                    grants: counts.get(CoreEvent::Grants),
+                    parks: counts.get(CoreEvent::Parks),
+                    revokes: counts.get(CoreEvent::Revokes),
+                    takes: counts.get(CoreEvent::Takes),
+                    asked: counts.get(CoreEvent::Asks),
+                }
+            })
+            .collect();
+        apps.sort_unstable_by_key(|app| app.app);
+        apps
+    }
+
+    fn app_name(&self, app: AppId) -> String {
+        if app == AppId::OWN {
+            return OWN_NAME.to_owned();
+        }
+        let guest = self.guests.present().iter().find(|guest| guest.id == app);
+        guest.map_or_else(|| app.to_string(), |guest| guest.facts.name.clone())
+    }
+}
