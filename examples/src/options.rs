@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use client::AttachOptions;
+use client::{AttachOptions, CoresClass, CoresRequest};
 
 use crate::cpus::Cpus;
 
@@ -19,6 +19,14 @@ pub struct Options {
     /// CPUs to run on: worker n on the n-th of the list, such as 0,2-3.
     #[arg(long, value_name = "LIST")]
     pub cpus: Option<Cpus>,
+    /// Run on cores that the daemon grants and takes back: so many whenever there is work, and more
+    /// when there is more.
+    #[arg(long, value_name = "GUARANTEED", conflicts_with = "cpus")]
+    pub cores: Option<u16>,
+    /// With --cores: ask for another core when a packet waits for so many microseconds; 0: from one
+    /// look of the daemon to the next.
+    #[arg(long, value_name = "US", default_value_t = 0, requires = "cores")]
+    pub queue_delay: u32,
     /// What the daemon's operator sees it called; the program's own name if not given.
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
@@ -38,6 +46,13 @@ impl Options {
     pub(crate) fn request(&self, program: &str) -> AttachOptions {
         let name = self.name.clone().unwrap_or_else(|| program.to_owned());
         let request = AttachOptions::new(name).socket(&self.socket).workers(self.workers);
+        let cores = self.cores.map(|guaranteed| CoresRequest {
+            guaranteed,
+            burst: None,
+            class: CoresClass::Latency,
+            queue_delay_us: self.queue_delay,
+        });
+        let request = cores.into_iter().fold(request, AttachOptions::cores);
         self.listen.iter().fold(request, AttachOptions::listen)
     }
 }

@@ -78,42 +78,64 @@ impl Worker {
         Ok(self.core())
     }
 
-    /// As [`Self::wait`], with a core or until there is one.
+    /// Asks for a core, for work that no packet has brought, such as a timer that is due; sleeps until
+    /// it is granted, at most `timeout` ([`Nanos::FAR_FUTURE`]: without end). Whether it has one; a
+    /// worker that is not on granted cores always has. A signal ends the wait early.
+    ///
+    /// # Errors
+    /// The attachment has ended.
+    pub fn claim_core(&mut self, timeout: Nanos) -> Result<bool, Detached> {
+        self.shared.glance()?;
+        if !self.must_park() {
+            return Ok(true);
+        }
+        self.tell_thread();
+        let deadline = deadline(timeout);
+        self.say_parked();
+        self.say_wants();
+        loop {
+            let woken = self.sleep(rest(deadline));
+            self.awake(woken)?;
+            if !self.must_park() {
+                return Ok(true);
+            }
+            if woken == Woken::Not {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// [`Self::wait`] of a worker on granted cores.
     pub(super) fn wait_seated(&mut self, timeout: Nanos) -> Result<bool, Detached> {
         self.tell_thread();
-        let deadline = match timeout {
-            Nanos::FAR_FUTURE => timeout,
-            timeout => clock::now() + timeout,
-        };
+        let deadline = deadline(timeout);
         loop {
-            let told = self.end.seat().look();
-            match told {
-                Told::Run(_) | Told::Drain => {
-                    self.must_park();
-                    if !self.unsent.is_empty() {
-                        let woken = self.sleep(UNSENT_RETRY.min(deadline.since(clock::now())));
-                        self.awake(woken)?;
-                        return Ok(self.has_next());
-                    }
-                    if self.has_next() || self.spin_for(self.spin) {
-                        return Ok(true);
-                    }
-                    if told != Told::Drain && deadline <= clock::now() {
-                        return Ok(false);
-                    }
+            let may_run = !self.must_park();
+            if may_run {
+                if !self.unsent.is_empty() {
+                    let woken = self.sleep(UNSENT_RETRY.min(rest(deadline)));
+                    self.awake(woken)?;
+                    return Ok(self.has_next());
                 }
-                Told::Park(_) | Told::Nothing => {}
+                if self.has_next() || self.spin_for(self.spin.min(rest(deadline))) {
+                    return Ok(true);
+                }
             }
-            if self.arm() && matches!(told, Told::Run(_) | Told::Drain) {
+            let has_next = self.arm();
+            if has_next && may_run {
                 self.disarm();
-                continue;
+                return Ok(true);
             }
             self.say_parked();
-            let woken = self.sleep_parked(deadline);
+            if has_next {
+                // It was asked for its core, or woken by a byte that came late.
+                self.say_wants();
+            }
+            self.counters.sleeps += 1;
+            let woken = self.sleep(rest(deadline));
             self.awake(woken)?;
             if woken == Woken::Not {
-                // A signal, with a core or without.
-                return Ok(self.has_next());
+                return Ok(false);
             }
         }
     }
@@ -144,34 +166,6 @@ impl Worker {
         }
     }
 
-    /// Sleeps until it is granted a core. When something is due before, or came in the meantime, it
-    /// asks for one first.
-    fn sleep_parked(&mut self, deadline: Nanos) -> Woken {
-        self.counters.sleeps += 1;
-        // A revoked worker may have left its ring full; one that was woken late may find something.
-        let mut wants = self.has_next();
-        loop {
-            if wants {
-                self.say_wants();
-            }
-            let rest = match deadline {
-                Nanos::FAR_FUTURE => deadline,
-                _ if wants => Nanos::FAR_FUTURE,
-                deadline => deadline.since(clock::now()),
-            };
-            let woken = self.sleep(rest);
-            let is_due = woken == Woken::Not && deadline != Nanos::FAR_FUTURE;
-            if wants || !is_due || !matches!(self.end.seat().look(), Told::Nothing) {
-                return woken;
-            }
-            wants = deadline <= clock::now();
-            if !wants {
-                // A signal.
-                return woken;
-            }
-        }
-    }
-
     /// Tells the daemon which thread it is, when that has changed.
     fn tell_thread(&mut self) {
         let Some(seating) = &mut self.seating else { return };
@@ -180,5 +174,19 @@ impl Worker {
             seating.thread = Some(this);
             self.end.seat().note_thread(sys::thread::tid());
         }
+    }
+}
+
+fn deadline(timeout: Nanos) -> Nanos {
+    match timeout {
+        Nanos::FAR_FUTURE => timeout,
+        timeout => clock::now() + timeout,
+    }
+}
+
+fn rest(deadline: Nanos) -> Nanos {
+    match deadline {
+        Nanos::FAR_FUTURE => deadline,
+        deadline => deadline.since(clock::now()),
     }
 }

@@ -34,8 +34,8 @@ impl Worker {
     /// ([`Nanos::FAR_FUTURE`]: without end); whether it would. A signal ends the wait early.
     ///
     /// A worker on granted cores gives its core back here when it has nothing to do or was asked to,
-    /// and goes on when it is granted one: for a packet, or because `timeout` has passed, which then
-    /// is the least that it waits.
+    /// and goes on when it is granted one. False after `timeout`: it has no core then, and
+    /// [`Self::claim_core`] asks for one.
     ///
     /// # Errors
     /// The attachment has ended.
