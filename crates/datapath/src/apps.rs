@@ -104,6 +104,16 @@ impl Apps {
         }
     }
 
+    /// Does something with each steering, the own workers' first.
+    pub(crate) fn each_steering(&mut self, mut work: impl FnMut(&mut Steering)) {
+        work(&mut self.own);
+        for &index in &self.present {
+            if let Some(guest) = &mut self.guests[usize::from(index) - 1] {
+                work(&mut guest.steering);
+            }
+        }
+    }
+
     /// Does something with each, the own workers first.
     #[inline]
     pub(crate) fn each(

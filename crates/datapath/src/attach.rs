@@ -93,14 +93,12 @@ impl<P: Port> Dispatcher<P> {
         &self.listeners
     }
 
-    /// The host is about to sleep: every application is to ring when it says something. Look at
-    /// [`Dispatcher::has_work`] once more after this.
-    pub fn arm_apps(&self) {
-        for guest in self.apps.guests() {
-            if let Some(side) = guest.steering.app() {
-                side.server().arm();
-            }
-        }
+    /// The host is about to sleep: every worker is to say when it has something, and every
+    /// application to ring. Look at [`Dispatcher::has_work`] once more after this.
+    pub fn arm_apps(&mut self) {
+        self.apps.each_steering(Steering::arm);
+        let sides = self.apps.guests().filter_map(|guest| guest.steering.app());
+        AppServer::arm_all(sides.map(|side| side.server()));
     }
 
     /// The host is awake.

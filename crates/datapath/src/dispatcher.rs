@@ -18,7 +18,7 @@ use crate::job::Job;
 use crate::lane::{LaneEnds, Wake};
 use crate::listeners::Listeners;
 use crate::message::{FromWorker, ToWorker};
-use crate::steering::{Steering, SteeringConfig};
+use crate::steering::{Caller, Steering, SteeringConfig};
 use crate::worker::{Remains, Worker};
 
 /// Settings of a dispatcher.
@@ -124,13 +124,14 @@ pub struct NewWorker {
     inbox: Consumer<ToWorker>,
     outbox: Producer<FromWorker>,
     handovers: Handovers,
+    caller: Caller,
     counters: CounterWriter,
 }
 
 impl NewWorker {
     /// The worker, with its job.
     pub fn employ<J: Job>(self, job: J) -> Worker<J> {
-        Worker::new(job, self.inbox, self.outbox, self.handovers, self.counters)
+        Worker::new(job, self.inbox, self.outbox, self.handovers, self.caller, self.counters)
     }
 }
 
@@ -218,7 +219,8 @@ impl<P: Port> Dispatcher<P> {
         self.apps
             .own
             .add_worker(id, LaneEnds { to_worker, from_worker, bell, wake, counters: reader });
-        Some(NewWorker { id, inbox, outbox, handovers, counters })
+        let caller = self.apps.own.caller(id);
+        Some(NewWorker { id, inbox, outbox, handovers, caller, counters })
     }
 
     /// A worker has ended without being asked to. Everything that it said is heard first.
@@ -234,8 +236,8 @@ impl<P: Port> Dispatcher<P> {
     /// Whether anything waits that a step would move at once.
     pub fn has_work(&self) -> bool {
         let guests = self.apps.guests();
-        self.apps.own.has_messages()
-            || guests.into_iter().any(|guest| guest.steering.has_messages())
+        !self.apps.own.is_quiet()
+            || guests.into_iter().any(|guest| !guest.steering.is_quiet())
             || self.ports.iter().any(|lane| !lane.backlog.is_empty())
     }
 

@@ -67,9 +67,10 @@ enum Ends {
     /// A worker of an application: packets are copied to and fro.
     App {
         lane: AppLane,
-        wake: Wake,
-        /// It sleeps, and was to be woken when that was too often.
-        wake_owed: bool,
+        /// How each worker of the application is woken: one thread may wait for several.
+        wakes: Arc<[Wake]>,
+        /// Who sleeps, and was to be woken when that was too often.
+        wake_owed: Option<u32>,
         /// What was seen of it from here.
         counts: CounterWriter,
         counters: CounterReader,
@@ -84,10 +85,10 @@ impl Lane {
         Self::over(id, Ends::Thread(ends))
     }
 
-    pub(crate) fn of_app(id: WorkerId, lane: AppLane, wake: Wake) -> Self {
+    pub(crate) fn of_app(id: WorkerId, lane: AppLane, wakes: Arc<[Wake]>) -> Self {
         let counts = CounterWriter::new();
         let counters = counts.reader();
-        Self::over(id, Ends::App { lane, wake, wake_owed: false, counts, counters })
+        Self::over(id, Ends::App { lane, wakes, wake_owed: None, counts, counters })
     }
 
     fn over(id: WorkerId, ends: Ends) -> Self {
@@ -199,13 +200,11 @@ impl Lane {
                     (ends.wake)();
                 }
             }
-            Ends::App { lane, wake, wake_owed, .. } => {
+            Ends::App { lane, wakes, wake_owed, .. } => {
                 lane.publish();
-                if lane.ring() {
-                    *wake_owed = !side.as_mut().is_some_and(|side| side.may_wake(now));
-                    if !*wake_owed {
-                        wake();
-                    }
+                if let Some(sleeper) = lane.ring() {
+                    *wake_owed = Some(sleeper);
+                    pay_wake(wakes, wake_owed, side, now);
                 }
             }
         }
@@ -213,12 +212,9 @@ impl Lane {
 
     /// Wakes the worker now if that was put off; true when it has to wait still.
     pub(crate) fn pay_wake(&mut self, side: &mut Side, now: Nanos) -> bool {
-        let Ends::App { wake, wake_owed, .. } = &mut self.ends else { return false };
-        if *wake_owed && side.as_mut().is_some_and(|side| side.may_wake(now)) {
-            *wake_owed = false;
-            wake();
-        }
-        *wake_owed
+        let Ends::App { wakes, wake_owed, .. } = &mut self.ends else { return false };
+        pay_wake(wakes, wake_owed, side, now);
+        wake_owed.is_some()
     }
 
     /// Whether one more packet can be sent for certain.
@@ -304,6 +300,8 @@ impl Lane {
     pub(crate) fn sample(&mut self, side: &mut Side, now: Nanos) -> WorkerSample {
         let (queued, produced) = match &mut self.ends {
             Ends::Thread(ends) => (ends.to_worker.len(), ends.to_worker.produced() as u32),
+            // A worker that has taken everything is not asked again: a cache line each for nothing.
+            Ends::App { lane, .. } if lane.queued_seen() == 0 => (0, lane.produced()),
             Ends::App { lane, .. } => {
                 let queued = believed(lane.queued(), side).unwrap_or(0);
                 (queued, lane.produced())
@@ -321,6 +319,15 @@ impl Lane {
             side.waited(delay);
         }
         WorkerSample { id: self.id, queued: queued as u32, delay }
+    }
+}
+
+/// Wakes whoever is to be woken, if that is within the limit now.
+fn pay_wake(wakes: &[Wake], owed: &mut Option<u32>, side: &mut Side, now: Nanos) {
+    let Some(wake) = owed.and_then(|sleeper| wakes.get(sleeper as usize)) else { return };
+    if side.as_mut().is_some_and(|side| side.may_wake(now)) {
+        *owed = None;
+        wake();
     }
 }
 

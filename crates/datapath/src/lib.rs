@@ -43,7 +43,7 @@ pub use lane::{LaneEnds, LaneState, Wake};
 pub use listeners::{Listener, Listeners, Taken};
 pub use migrate::MigrateConfig;
 pub use rate_limit::RateLimit;
-pub use steering::{FlowId, PinError, Steering, SteeringConfig};
+pub use steering::{Caller, FlowId, PinError, Steering, SteeringConfig};
 pub use worker::{Remains, Worker, WorkerStep};
 
 #[cfg(test)]

@@ -6,8 +6,10 @@
 
 mod death;
 mod handover;
+mod lane_set;
 mod lanes;
 mod pins;
+mod ready_lanes;
 
 use base::{FlowGroup, FlowHash, Nanos, WorkerId};
 use policy::{
@@ -25,6 +27,10 @@ use crate::lane::{Lane, LaneState, Side};
 use crate::migrate::{Admission, Migrate, MigrateConfig};
 
 pub use pins::PinError;
+pub use ready_lanes::Caller;
+
+use lane_set::LaneSet;
+use ready_lanes::ReadyLanes;
 
 /// Settings of the steering.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +82,10 @@ pub struct Steering {
     migrate: Migrate,
     /// By worker id.
     lanes: Vec<Option<Lane>>,
+    /// Those of them that have something to say.
+    ready: ReadyLanes,
+    /// Those of them that something was put into and that were not shown it.
+    staged: LaneSet,
     /// The application whose workers these are; `None`: the dispatcher's own.
     side: Side,
     loads: GroupLoads,
@@ -92,7 +102,6 @@ pub struct Steering {
     loads_taken: u64,
     next_tick: Nanos,
     next_load: Nanos,
-    first_lane: usize,
     retired: Vec<WorkerId>,
 }
 
@@ -143,6 +152,11 @@ impl Steering {
             control: control(live.len()),
             migrate,
             lanes: (0..workers_max).map(|_| None).collect(),
+            ready: match &side {
+                Some(side) => ReadyLanes::of_app(side.server().ready()),
+                None => ReadyLanes::own(u32::from(config.workers_max)),
+            },
+            staged: LaneSet::new(workers_max),
             side,
             loads: GroupLoads::new(live.len()),
             live,
@@ -156,7 +170,6 @@ impl Steering {
             loads_taken: 0,
             next_tick: Nanos::ZERO,
             next_load: Nanos::ZERO,
-            first_lane: 0,
             retired: Vec::new(),
         })
     }
@@ -248,6 +261,7 @@ impl Steering {
             && let Some(Some(lane)) = self.lanes.get_mut(worker.index())
             && !self.control.shares_queue()
         {
+            self.staged.insert(worker.index());
             match lane.send(frame, &mut self.side, ground) {
                 Ok(()) => ground.counters.add(DispatchEvent::Dispatched, 1),
                 Err((frame, why)) => ground.drop(frame, why),
@@ -277,6 +291,7 @@ impl Steering {
         let Some(lane) = active.min_by_key(|lane| lane.queued()) else {
             return ground.drop(frame, DispatchEvent::NoWorker);
         };
+        self.staged.insert(lane.id().index());
         match lane.send(frame, &mut self.side, ground) {
             Ok(()) => ground.counters.add(DispatchEvent::Dispatched, 1),
             Err((frame, why)) => ground.drop(frame, why),
@@ -328,6 +343,7 @@ impl Steering {
     }
 
     fn send_or_drop(&mut self, frame: Frame, worker: WorkerId, ground: &mut Ground<'_>) {
+        self.staged.insert(worker.index());
         let sent = match &mut self.lanes[worker.index()] {
             Some(lane) => lane.send(frame, &mut self.side, ground),
             None => return ground.drop(frame, DispatchEvent::NoWorker),
@@ -360,6 +376,7 @@ impl Steering {
     /// groups is not: without packets there is none.
     pub(crate) fn next_deadline(&self) -> Nanos {
         let wake = self.side.as_ref().map_or(Nanos::FAR_FUTURE, AppSide::next_deadline);
+        let wake = wake.min(self.ready.next_deadline());
         if self.is_settled() {
             wake
         } else {
@@ -396,6 +413,7 @@ impl Steering {
         self.carry_out(ground);
         self.finish_unpinning();
         self.retire_drained(ground.now);
+        self.ready.look_at_all(&self.lanes, ground.now);
     }
 
     /// A look at a slice of groups costs 10 to 30 us: with few packets there is little to see, and

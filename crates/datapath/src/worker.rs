@@ -13,6 +13,7 @@ use shm::{Consumer, Handovers, Producer, Ticket};
 use crate::counters::{CounterWriter, WorkerEvent};
 use crate::job::{Job, Refusal, Verdict};
 use crate::message::{FromWorker, Moving, ToWorker};
+use crate::steering::Caller;
 
 /// The worker's side of one worker.
 pub struct Worker<J> {
@@ -23,6 +24,7 @@ pub struct Worker<J> {
     /// Hand-overs won and not yet completely given up, oldest first. Usually empty: most jobs
     /// give everything up at once.
     detaching: VecDeque<(Ticket, Moving)>,
+    caller: Caller,
     counters: CounterWriter,
     retired: bool,
 }
@@ -43,16 +45,17 @@ pub struct Remains {
 }
 
 impl<J: Job> Worker<J> {
-    /// A worker over its ends of the rings.
+    /// A worker over its ends of the rings; `caller` is [`crate::Steering::caller`]'s.
     pub fn new(
         job: J,
         inbox: Consumer<ToWorker>,
         outbox: Producer<FromWorker>,
         handovers: Handovers,
+        caller: Caller,
         counters: CounterWriter,
     ) -> Self {
         let detaching = VecDeque::with_capacity(handovers.slots());
-        Self { job, inbox, outbox, handovers, detaching, counters, retired: false }
+        Self { job, inbox, outbox, handovers, detaching, caller, counters, retired: false }
     }
 
     /// Takes up to [`BURST`] messages. Bounded work, never waits: with a full outgoing ring it
@@ -80,7 +83,9 @@ impl<J: Job> Worker<J> {
             messages += 1;
         }
         self.inbox.release();
-        self.outbox.publish();
+        if self.outbox.publish() {
+            self.caller.call();
+        }
         verdicts.add_to(&mut self.counters);
         self.counters.add(WorkerEvent::Steps, 1);
         if messages == 0 {
@@ -96,8 +101,7 @@ impl<J: Job> Worker<J> {
 
     /// Ends the worker, in the middle of its work or after it.
     pub fn into_remains(self) -> Remains {
-        let Self { job: _, inbox, mut outbox, handovers: _, detaching: _, counters: _, retired: _ } =
-            self;
+        let Self { inbox, mut outbox, .. } = self;
         // What it answered counts as answered.
         outbox.publish();
         Remains { inbox }

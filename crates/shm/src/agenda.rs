@@ -20,6 +20,7 @@ pub struct Agenda {
     /// By queue.
     lines: Vec<Line>,
     linger: u16,
+    waiting: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -60,6 +61,7 @@ impl Agenda {
             turns: std::array::from_fn(|_| VecDeque::with_capacity(queues as usize)),
             lines: vec![line; queues as usize],
             linger,
+            waiting: 0,
         }
     }
 
@@ -80,13 +82,18 @@ impl Agenda {
         {
             line.is_waiting = true;
             line.misses = 0;
+            self.waiting += 1;
             self.turns[usize::from(line.class)].push_back(queue);
         }
     }
 
     /// Whose turn it is; [`Self::served`] follows.
     pub fn next_turn(&mut self) -> Option<Turn> {
+        if self.waiting == 0 {
+            return None;
+        }
         let queue = self.turns.iter_mut().find_map(VecDeque::pop_front)?;
+        self.waiting -= 1;
         let line = &mut self.lines[queue as usize];
         line.is_waiting = false;
         line.credit = line.credit.saturating_add(line.quantum);
@@ -107,13 +114,19 @@ impl Agenda {
             }
         }
         line.is_waiting = true;
+        self.waiting += 1;
         self.turns[usize::from(line.class)].push_back(turn.queue);
         After::Waits
     }
 
     /// Whether no queue waits for a turn.
     pub fn is_empty(&self) -> bool {
-        self.turns.iter().all(VecDeque::is_empty)
+        self.waiting == 0
+    }
+
+    /// Queues that wait for a turn.
+    pub fn waiting(&self) -> usize {
+        self.waiting
     }
 }
 

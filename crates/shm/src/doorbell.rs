@@ -62,6 +62,13 @@ pub(crate) fn disarm(sleeping: &AtomicU32) {
 pub(crate) fn ring(sleeping: &AtomicU32) -> bool {
     // Pairs with the fence in `arm`.
     fence(Ordering::SeqCst);
+    take(sleeping)
+}
+
+/// The second half of [`ring`], for a caller that has made the fence.
+#[inline]
+#[must_use]
+pub(crate) fn take(sleeping: &AtomicU32) -> bool {
     sleeping.load(Ordering::Relaxed) != 0 && sleeping.swap(0, Ordering::Relaxed) != 0
 }
 

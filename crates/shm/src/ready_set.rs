@@ -168,6 +168,22 @@ impl ReadySet {
         Ok(Self { memory: Memory::create(queues)? })
     }
 
+    /// A set inside a region that holds other things too: words and gates from `words_at` on, as
+    /// many bytes as [`Self::bytes_within`] says, and a bell at `bell_at`. Both are whole lines.
+    pub(crate) fn within(
+        region: crate::sync::Arc<crate::Region>,
+        bell_at: usize,
+        words_at: usize,
+        queues: u32,
+    ) -> Self {
+        Self { memory: Memory::within(region, bell_at, words_at, queues) }
+    }
+
+    /// What the words and gates of a set take inside another region.
+    pub(crate) fn bytes_within(queues: u32) -> usize {
+        memory::bytes_within(queues)
+    }
+
     /// Maps a set that another process made.
     ///
     /// # Errors

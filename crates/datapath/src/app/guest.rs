@@ -1,5 +1,7 @@
 //! One attached application in the dispatcher: its own table, policy, workers and counters.
 
+use std::sync::Arc;
+
 use base::{Nanos, WorkerId};
 use policy::Control;
 use shm::FramePool;
@@ -50,8 +52,10 @@ impl Guest {
         let NewApp { server, workers, listeners, egress, limits, steering } = new;
         let side = AppSide::new(server, egress, &limits);
         let mut steering = Steering::for_app(steering, flow_id, control, side)?;
-        for ((lane, wake), worker) in workers.into_iter().zip(0..) {
-            steering.add_app_worker(WorkerId(worker), lane, wake);
+        let (lanes, wakes): (Vec<_>, Vec<_>) = workers.into_iter().unzip();
+        let wakes: Arc<[Wake]> = wakes.into();
+        for (lane, worker) in lanes.into_iter().zip(0..) {
+            steering.add_app_worker(WorkerId(worker), lane, Arc::clone(&wakes));
         }
         // The dispatcher gives it its id.
         Ok(Self { id: AppId::OWN, listeners, steering, counters: CounterWriter::new() })

@@ -1,12 +1,14 @@
 //! The workers of one steering: who is there, what they are shown, what they say.
 
+use std::sync::Arc;
+
 use base::{Nanos, WorkerId};
 use policy::cores::Progress;
 use shm::Lie;
 use shm::app::AppLane;
 use sys::trace;
 
-use super::Steering;
+use super::{Caller, Steering};
 use crate::app::{AppSide, Taken};
 use crate::counters::DispatchEvent;
 use crate::ground::Ground;
@@ -34,14 +36,19 @@ impl Steering {
         self.lanes.iter().position(Option::is_none).map(|index| WorkerId(index as u16))
     }
 
+    /// What a worker of this process says with that it has published something.
+    pub fn caller(&self, worker: WorkerId) -> Caller {
+        self.ready.caller(worker)
+    }
+
     /// A worker has come. Its id must be free.
     pub fn add_worker(&mut self, worker: WorkerId, ends: LaneEnds) {
         self.admit_lane(Lane::new(worker, ends));
     }
 
     /// A worker of the application has come. Its id must be free.
-    pub(crate) fn add_app_worker(&mut self, worker: WorkerId, lane: AppLane, wake: Wake) {
-        self.admit_lane(Lane::of_app(worker, lane, wake));
+    pub(crate) fn add_app_worker(&mut self, worker: WorkerId, lane: AppLane, wakes: Arc<[Wake]>) {
+        self.admit_lane(Lane::of_app(worker, lane, wakes));
     }
 
     fn admit_lane(&mut self, new: Lane) {
@@ -128,13 +135,17 @@ impl Steering {
     /// Shows the workers what was sent, and wakes sleepers.
     #[inline]
     pub(crate) fn publish(&mut self, now: Nanos) {
-        for lane in self.lanes.iter_mut().flatten() {
-            lane.publish(&mut self.side, now);
-        }
+        let Self { lanes, staged, side, .. } = self;
+        staged.drain(|index| {
+            if let Some(Some(lane)) = lanes.get_mut(index) {
+                lane.publish(side, now);
+            }
+        });
     }
 
-    /// Takes up to `budget` messages of the workers and gives packets to `frames`. Starts with
-    /// another worker each time, so that none is always last. Returns how many it took.
+    /// Takes up to `budget` messages of the workers that have any and gives packets to `frames`.
+    /// They take turns, so that none is always last. Returns how many it took.
+    #[inline]
     pub(crate) fn drain(
         &mut self,
         ground: &mut Ground<'_>,
@@ -142,10 +153,15 @@ impl Steering {
         mut frames: impl FnMut(FromWorker, &mut Ground<'_>),
     ) -> usize {
         let mut taken = 0;
-        self.first_lane = (self.first_lane + 1) % self.lanes.len();
-        for turn in 0..self.lanes.len() {
-            let index = (self.first_lane + turn) % self.lanes.len();
-            taken += self.drain_lane(index, ground, budget - taken, &mut frames);
+        for _ in 0..self.ready.gather(ground.now) {
+            if taken >= budget {
+                break;
+            }
+            let Some(turn) = self.ready.next_turn() else { break };
+            let (index, credit) = (turn.queue as usize, turn.credit as usize);
+            let used = self.drain_lane(index, ground, credit.min(budget - taken), &mut frames);
+            taken += used;
+            self.ready.served(turn, used, self.lanes[index].as_ref(), ground.now);
         }
         taken
     }
@@ -202,7 +218,18 @@ impl Steering {
         std::mem::take(&mut self.retired)
     }
 
-    /// Whether a worker has something to say.
+    /// Whether no worker says that it has something to say.
+    #[inline]
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.ready.is_quiet()
+    }
+
+    /// The host is about to sleep: every worker is to say when it has something.
+    pub(crate) fn arm(&mut self) {
+        self.ready.arm_all(&self.lanes);
+    }
+
+    /// Whether a worker has something to say: looks at each.
     pub fn has_messages(&self) -> bool {
         self.lanes.iter().flatten().any(Lane::has_messages)
     }
@@ -214,7 +241,10 @@ impl Steering {
 
     /// Tells every worker what it gained, if that is still to be told; false when a ring is full.
     pub(super) fn attaches_paid(&mut self) -> bool {
-        self.lanes.iter_mut().flatten().all(|lane| lane.pay_attach(&mut self.side))
+        self.lanes.iter_mut().flatten().all(|lane| {
+            self.staged.insert(lane.id().index());
+            lane.pay_attach(&mut self.side)
+        })
     }
 
     /// Wakes workers whose wake-up was put off, as far as that is within the limit now.

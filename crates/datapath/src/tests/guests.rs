@@ -22,6 +22,8 @@ use crate::{
     Listeners, MigrateConfig, NewApp, PortLane, SteeringConfig,
 };
 
+mod ready;
+
 const OUR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
 const PEER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const STALL: Nanos = Nanos::from_millis(100);

@@ -126,7 +126,14 @@ impl Crew {
         self.steering.add_worker(id, ends);
         let dies = Arc::new(AtomicBool::new(false));
         let job = Recorder { ledger: Arc::clone(&self.ledger), dies: Arc::clone(&dies) };
-        let mut worker = Worker::new(job, inbox, outbox, self.steering.handovers(), counters);
+        let mut worker = Worker::new(
+            job,
+            inbox,
+            outbox,
+            self.steering.handovers(),
+            self.steering.caller(id),
+            counters,
+        );
         let (stop, notices) = (Arc::clone(&self.stop), self.notices.clone());
         let thread = std::thread::spawn(move || {
             let life = catch_unwind(AssertUnwindSafe(|| {

@@ -207,7 +207,14 @@ impl World {
         let dies_after = Rc::new(RefCell::new(None));
         let ledger = Rc::clone(&self.ledger);
         let job = Recorder { id, ledger, dies_after: Rc::clone(&dies_after), dawdle };
-        let worker = Worker::new(job, inbox, outbox, self.steering.handovers(), counters);
+        let worker = Worker::new(
+            job,
+            inbox,
+            outbox,
+            self.steering.handovers(),
+            self.steering.caller(id),
+            counters,
+        );
         self.staff[id.index()] = Some(Staff { worker, dies_after, stopped_for: 0 });
         true
     }

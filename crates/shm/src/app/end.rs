@@ -10,15 +10,18 @@ use std::ptr::NonNull;
 
 use base::FrameMeta;
 
-use crate::app::layout::{self, AppSizes, CHUNK_HEADROOM_BYTES, HandoverWords, Map, SharedSeat};
+use crate::app::layout::{
+    self, AppSizes, CHUNK_HEADROOM_BYTES, HandoverWords, Map, SharedSeat, Towards,
+};
 use crate::app::message::{FromApp, Packet, ToApp};
 use crate::doorbell;
 use crate::frame::Frame;
 use crate::handover::{Handovers, Moving, Ticket};
+use crate::ready_set::ReadySet;
 use crate::region::{MapError, Region, RegionKind};
 use crate::seat::Seat;
 use crate::slot_ring::{Lie, SlotConsumer, SlotProducer};
-use crate::sync::{Arc, AtomicU32, Ordering};
+use crate::sync::{Arc, AtomicU32, Ordering, fence};
 
 /// The mapped region of this application.
 #[derive(Debug)]
@@ -52,6 +55,18 @@ impl AppMemory {
         self.map.state().load(Ordering::Acquire)
     }
 
+    /// Which workers have something to say to the daemon. Each end marks its own worker; for those
+    /// who test what the daemon makes of forged marks.
+    pub fn ready_to_daemon(&self) -> ReadySet {
+        self.map.ready(Towards::Daemon)
+    }
+
+    /// Which of the workers that are watched ([`AppEnd::watch`]) have something to receive: of one
+    /// thread that waits for all of them.
+    pub fn ready_to_app(&self) -> ReadySet {
+        self.map.ready(Towards::App)
+    }
+
     /// A worker's end, once.
     pub fn end(&mut self, worker: u32) -> Option<AppEnd> {
         let taken = self.taken.get_mut(worker as usize)?;
@@ -69,6 +84,9 @@ impl AppMemory {
             handovers: Handovers::shared(HandoverWords::new(self.map.clone())),
             bell: self.map.worker_bell(worker),
             seat: Seat::shared(SharedSeat::new(self.map.clone(), worker)),
+            watch: self.map.worker_watch(worker),
+            ready: self.map.ready(Towards::Daemon),
+            worker,
             held: vec![false; self.map.sizes.chunks() as usize],
             received: 0,
             taken: 0,
@@ -76,7 +94,6 @@ impl AppMemory {
             sent: VecDeque::with_capacity(count as usize),
             first_send_chunk: first,
             passing: None,
-            worker,
             map: self.map.clone(),
         })
     }
@@ -90,6 +107,10 @@ pub struct AppEnd {
     handovers: Handovers,
     bell: NonNull<AtomicU32>,
     seat: Seat,
+    watch: NonNull<AtomicU32>,
+    /// The workers that have something to say.
+    ready: ReadySet,
+    worker: u32,
     /// By buffer: a frame of it is out of this end.
     held: Vec<bool>,
     /// Frames out that were received, and that were taken to send something new.
@@ -102,11 +123,10 @@ pub struct AppEnd {
     first_send_chunk: u32,
     /// A hand-over whose groups the application was told to give up in the last call.
     passing: Option<Ticket>,
-    worker: u32,
     map: Map,
 }
 
-// SAFETY: the bell is an atomic in the mapping that `map` keeps.
+// SAFETY: bell and watch are atomics in the mapping that `map` keeps.
 unsafe impl Send for AppEnd {}
 
 /// What the daemon says next.
@@ -258,7 +278,27 @@ impl AppEnd {
     #[must_use]
     pub fn publish(&mut self) -> bool {
         self.from_daemon.release();
-        self.to_daemon.publish() && doorbell::ring(self.map.daemon_bell())
+        if !self.to_daemon.publish() {
+            return false;
+        }
+        self.ready.mark(self.worker);
+        doorbell::ring(self.map.daemon_bell())
+    }
+
+    /// From now on the daemon marks this worker in [`AppMemory::ready_to_app`] when it says
+    /// something, and rings the bell of worker `leader`, whose thread waits for both; `None`: it
+    /// rings this worker's own bell again. What it said before is not marked: look once after this.
+    pub fn watch(&self, leader: Option<u32>) {
+        // SAFETY: an aligned word of the mapping that `map` keeps.
+        let watch = unsafe { self.watch.as_ref() };
+        watch.store(leader.map_or(0, |leader| leader + 1), Ordering::Relaxed);
+        // Pairs with the fence of the ringer: it sees the word, or our next look what it has said.
+        fence(Ordering::SeqCst);
+    }
+
+    /// Which worker of the application this is the end of.
+    pub fn worker(&self) -> u32 {
+        self.worker
     }
 
     /// The worker is about to sleep: look once more whether [`Self::has_next`].
@@ -307,6 +347,7 @@ impl AppEnd {
     pub fn forge(&mut self, words: [u64; 8]) {
         if self.to_daemon.stage(&words) == Ok(true) {
             self.to_daemon.publish();
+            self.ready.mark(self.worker);
         }
     }
 

@@ -8,14 +8,17 @@
 //! 320     a bit for each worker that has said something at its seat
 //! 384     hand-over words, one per 128 bytes
 //! ...     for each worker, each on 128 bytes: head and tail of the ring to it, head and tail of the ring
-//!         from it, its bell, its seat's word from the daemon and its words back; then the slots of
-//!         both rings, 64 bytes each
+//!         from it, its bell (with the number of the worker that waits for it, plus one; 0: none), its
+//!         seat's word from the daemon and its words back; then the slots of both rings, 64 bytes each
+//! ...     which workers have something to say: a ready set, with a bell that is not used
+//! ...     which workers are to look: the same
 //! page    buffers: first those that the daemon fills, then each worker's own
 //! ```
 
 use std::fmt;
 use std::ptr::NonNull;
 
+use crate::ready_set::ReadySet;
 use crate::region::Region;
 use crate::seat::SeatWords;
 use crate::slot_ring::RingMemory;
@@ -105,8 +108,20 @@ impl AppSizes {
 
     /// Where the buffers begin.
     pub(super) fn chunks_at(&self) -> usize {
-        let workers = self.workers as usize * self.worker_bytes();
-        (self.workers_at() + workers).next_multiple_of(PAGE)
+        (self.ready_at(Towards::App) + self.ready_bytes()).next_multiple_of(PAGE)
+    }
+
+    /// Where the ready sets of the workers begin.
+    fn ready_at(&self, towards: Towards) -> usize {
+        let first = self.workers_at() + self.workers as usize * self.worker_bytes();
+        match towards {
+            Towards::Daemon => first,
+            Towards::App => first + self.ready_bytes(),
+        }
+    }
+
+    fn ready_bytes(&self) -> usize {
+        LINE + ReadySet::bytes_within(self.workers)
     }
 
     fn workers_at(&self) -> usize {
@@ -121,6 +136,13 @@ impl AppSizes {
     pub(super) fn first_send_chunk(&self, worker: u32) -> u32 {
         self.receive_chunks + worker * self.send_chunks
     }
+}
+
+/// Who is to look at a worker's rings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Towards {
+    Daemon,
+    App,
 }
 
 /// A size that is out of range.
@@ -159,7 +181,7 @@ impl Map {
     fn word(&self, at: usize) -> NonNull<AtomicU32> {
         debug_assert!(at + 4 <= self.sizes.chunks_at());
         // SAFETY: every offset of the layout lies before the buffers, inside the mapping, and is
-        // a multiple of 64.
+        // a multiple of 4.
         unsafe { self.region.base().add(at) }.cast()
     }
 
@@ -188,6 +210,18 @@ impl Map {
     /// Not zero while the worker sleeps.
     pub(super) fn worker_bell(&self, worker: u32) -> NonNull<AtomicU32> {
         self.word(self.worker_at(worker) + 4 * LINE)
+    }
+
+    /// The number, plus one, of the worker whose thread waits for this one as well; on the line of
+    /// its bell, since who rings looks at both.
+    pub(super) fn worker_watch(&self, worker: u32) -> NonNull<AtomicU32> {
+        self.word(self.worker_at(worker) + 4 * LINE + 4)
+    }
+
+    /// The workers whose rings are to be looked at.
+    pub(super) fn ready(&self, towards: Towards) -> ReadySet {
+        let at = self.sizes.ready_at(towards);
+        ReadySet::within(Arc::clone(&self.region), at, at + LINE, self.sizes.workers)
     }
 
     /// The ring from the daemon to a worker.

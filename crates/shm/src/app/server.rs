@@ -3,16 +3,17 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::NonNull;
 
-use crate::app::layout::{AppSizes, CHUNK_HEADROOM_BYTES, HandoverWords, Map, SharedSeat};
+use crate::app::layout::{AppSizes, CHUNK_HEADROOM_BYTES, HandoverWords, Map, SharedSeat, Towards};
 use crate::app::message::{FromApp, Packet, ToApp};
 use crate::doorbell;
 use crate::frame::Frame;
 use crate::handover::Handovers;
+use crate::ready_set::ReadySet;
 use crate::region::{Region, RegionError, RegionKind};
 use crate::seat::SeatControl;
 use crate::shared_bytes;
 use crate::slot_ring::{Lie, SlotConsumer, SlotProducer};
-use crate::sync::{Arc, AtomicU32, Ordering};
+use crate::sync::{Arc, AtomicU32, Ordering, fence};
 
 /// Which buffers the daemon may fill, and which the application has.
 #[derive(Debug)]
@@ -30,11 +31,15 @@ pub struct AppLane {
     to_app: SlotProducer,
     from_app: SlotConsumer,
     bell: NonNull<AtomicU32>,
+    watch: NonNull<AtomicU32>,
+    /// Which workers are to look, for those that are watched.
+    ready: ReadySet,
+    worker: u32,
     /// Keeps the rings mapped.
-    _map: Map,
+    map: Map,
 }
 
-// SAFETY: the bell is an atomic in a mapping that `_map` keeps.
+// SAFETY: bell and watch are atomics in a mapping that `map` keeps.
 unsafe impl Send for AppLane {}
 
 /// What became of a packet for an application.
@@ -63,12 +68,15 @@ impl AppServer {
         let map = Map::new(Arc::new(region), sizes);
         map.write_sizes();
         let lane = |worker| AppLane {
-            // SAFETY: the fresh region is zero, the layout aligns the words, `_map` keeps it.
+            // SAFETY: the fresh region is zero, the layout aligns the words, `map` keeps it.
             to_app: unsafe { SlotProducer::new(map.ring_to(worker)) },
             // SAFETY: as for the other ring.
             from_app: unsafe { SlotConsumer::new(map.ring_from(worker)) },
             bell: map.worker_bell(worker),
-            _map: map.clone(),
+            watch: map.worker_watch(worker),
+            ready: map.ready(Towards::App),
+            worker,
+            map: map.clone(),
         };
         let lanes = (0..sizes.workers).map(lane).collect();
         let home = (0..sizes.receive_chunks).rev().collect();
@@ -97,6 +105,12 @@ impl AppServer {
         SeatBits { map: self.map.clone() }
     }
 
+    /// Which of the application's workers say that they have something to say. A mark that it
+    /// forges is a look at an empty ring, one that it leaves out keeps its own messages waiting.
+    pub fn ready(&self) -> ReadySet {
+        self.map.ready(Towards::Daemon)
+    }
+
     /// Receive buffers that the application has.
     pub fn held(&self) -> usize {
         self.held.len() - self.home.len()
@@ -110,7 +124,16 @@ impl AppServer {
 
     /// The daemon is about to sleep: look at every lane once more after this.
     pub fn arm(&self) {
-        doorbell::arm(self.map.daemon_bell());
+        Self::arm_all([self]);
+    }
+
+    /// The same for many applications at the price of one.
+    pub fn arm_all<'a>(servers: impl IntoIterator<Item = &'a Self>) {
+        for server in servers {
+            server.map.daemon_bell().store(1, Ordering::Relaxed);
+        }
+        // One for all of them; see `doorbell::arm`.
+        fence(Ordering::SeqCst);
     }
 
     /// The daemon is awake.
@@ -230,12 +253,30 @@ impl AppLane {
         self.to_app.publish()
     }
 
-    /// Whether the worker sleeps and must be woken; it is asked once per sleep.
+    /// After [`Self::publish`]: which worker's thread sleeps and must be woken, if one does; it is
+    /// asked once per sleep. It is this lane's own, or the one that says to wait for it as well.
     #[inline]
     #[must_use]
-    pub fn ring(&self) -> bool {
-        // SAFETY: an aligned word of the mapping that `_map` keeps.
-        doorbell::ring(unsafe { self.bell.as_ref() })
+    pub fn ring(&self) -> Option<u32> {
+        // Pairs with the fences of whoever arms the bell or begins to watch, and looks after that.
+        fence(Ordering::SeqCst);
+        // SAFETY: an aligned word of the mapping that `map` keeps.
+        match unsafe { self.watch.as_ref() }.load(Ordering::Relaxed).checked_sub(1) {
+            // SAFETY: as for `watch`.
+            None => doorbell::take(unsafe { self.bell.as_ref() }).then_some(self.worker),
+            Some(leader) => self.ring_leader(leader),
+        }
+    }
+
+    fn ring_leader(&self, leader: u32) -> Option<u32> {
+        // The word is the application's: it may name any worker.
+        if leader >= self.map.sizes.workers {
+            return None;
+        }
+        self.ready.mark(self.worker);
+        let bell = self.map.worker_bell(leader);
+        // SAFETY: as for `watch`.
+        doorbell::ring(unsafe { bell.as_ref() }).then_some(leader)
     }
 
     /// Whether the worker says that it sleeps.

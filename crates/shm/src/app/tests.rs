@@ -62,8 +62,8 @@ fn a_packet_goes_to_the_application_and_its_answer_comes_back() {
     assert!(server.copy_out(&answer, &mut copy));
     assert_eq!(copy.bytes(), b"replyion");
     assert_eq!((server.held(), server.collect(&mut lanes[1])), (0, Ok(None)));
-    assert!(lanes[1].ring(), "the worker sleeps");
-    assert!(!lanes[1].ring(), "and is woken once");
+    assert_eq!(lanes[1].ring(), Some(1), "the worker sleeps");
+    assert_eq!(lanes[1].ring(), None, "and is woken once");
     pool.give(frame);
     pool.give(copy);
 }
@@ -240,4 +240,48 @@ fn sizes_that_cannot_be_are_refused_with_what_can() {
         let error = sizes.checked().expect_err(part).to_string();
         assert!(error.contains(part), "{error}");
     }
+}
+
+#[test]
+fn one_thread_waits_for_many_workers_and_is_rung_for_those_that_it_watches_only() {
+    let (mut server, mut lanes, mut memory) = both();
+    let mut pool = pool();
+    let (leader, other) = (memory.end(0).expect("there"), memory.end(1).expect("there"));
+    let frame = packet(&mut pool, b"x");
+    let mut say = |lanes: &mut [AppLane]| {
+        assert_eq!(server.deliver(&mut lanes[1], &frame), Ok(Delivery::Staged));
+        assert!(lanes[1].publish());
+        lanes[1].ring()
+    };
+    leader.arm();
+    assert_eq!(say(&mut lanes), None, "nobody watches it");
+    other.watch(Some(0));
+    assert!(other.has_next(), "what came before is found by a look");
+    assert_eq!(say(&mut lanes), Some(0));
+    assert_eq!(say(&mut lanes), None, "once a sleep");
+    let mut ready = Vec::new();
+    memory.ready_to_app().claim(&mut 0, 64, |claimed| ready.push(claimed.queue()));
+    assert_eq!(ready, [1]);
+    leader.arm();
+    other.watch(Some(99));
+    assert_eq!(say(&mut lanes), None, "there is no such worker");
+    other.watch(None);
+    other.arm();
+    assert_eq!(say(&mut lanes), Some(1));
+    pool.give(frame);
+}
+
+#[test]
+fn a_worker_that_says_something_is_marked_for_the_daemon() {
+    let (server, _lanes, mut memory) = both();
+    let mut end = memory.end(1).expect("worker 1 is there");
+    assert!(!end.publish(), "nothing to say");
+    assert!(server.ready().is_quiet());
+    let frame = end.take().expect("honest").expect("two are free");
+    end.send(frame).expect("there is room");
+    server.arm();
+    assert!(end.publish(), "the daemon sleeps");
+    let mut ready = Vec::new();
+    server.ready().claim(&mut 0, 64, |claimed| ready.push(claimed.queue()));
+    assert_eq!(ready, [1]);
 }

@@ -67,14 +67,22 @@ impl Shape {
     }
 
     #[cfg(not(loom))]
-    fn gates_at(&self) -> usize {
-        WORDS_AT + self.word_count() * size_of::<OwnLine<AtomicU64>>()
+    fn words_bytes(&self) -> usize {
+        self.word_count() * size_of::<OwnLine<AtomicU64>>()
     }
 
     #[cfg(not(loom))]
     fn bytes(&self) -> usize {
-        self.gates_at() + self.queues as usize * size_of::<Gate>()
+        WORDS_AT + bytes_within(self.queues)
     }
+}
+
+/// What the words and gates of a set take, in whole lines.
+#[cfg(not(loom))]
+pub(super) fn bytes_within(queues: u32) -> usize {
+    let gates = queues as usize * size_of::<Gate>();
+    let line = align_of::<OwnLine<AtomicU64>>();
+    (Shape::new(queues).words_bytes() + gates).next_multiple_of(line)
 }
 
 /// The memory of one set.
@@ -212,16 +220,32 @@ impl Memory {
 
     /// The region must be as long as the shape needs.
     fn over(region: Region, shape: Shape) -> Self {
-        assert!(region.len_bytes() >= shape.bytes(), "the caller has compared them");
+        Self::within(Arc::new(region), BELL_AT, WORDS_AT, shape.queues)
+    }
+
+    /// A set whose words, and the gates behind them, begin at one offset of a region and whose bell
+    /// is at another: both multiples of 128. There must be [`bytes_within`] from `words_at` on.
+    pub(super) fn within(
+        region: Arc<Region>,
+        bell_at: usize,
+        words_at: usize,
+        queues: u32,
+    ) -> Self {
+        let shape = Shape::new(queues);
+        let fits = words_at + bytes_within(queues) <= region.len_bytes()
+            && bell_at + size_of::<Doorbell>() <= region.len_bytes();
+        assert!(fits, "the caller has compared them");
+        let line = align_of::<OwnLine<AtomicU64>>();
+        assert!(words_at.is_multiple_of(line) && bell_at.is_multiple_of(line), "whole lines");
         // SAFETY: each offset lies inside the mapping; each is a multiple of what is aligned there
         // (128 for words and bell, 64 for gates), and so is the mapping's start.
         let at = |offset| unsafe { region.base().add(offset) };
         Self {
             shape,
-            words: at(WORDS_AT).cast(),
-            gates: at(shape.gates_at()).cast(),
-            bell: at(BELL_AT).cast(),
-            keep: Keep::Shared(Arc::new(region)),
+            words: at(words_at).cast(),
+            gates: at(words_at + shape.words_bytes()).cast(),
+            bell: at(bell_at).cast(),
+            keep: Keep::Shared(region),
         }
     }
 }
