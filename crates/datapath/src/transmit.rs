@@ -23,16 +23,17 @@ impl<P: Port> Dispatcher<P> {
         let mut left = room;
         let mut share = if alone { room } else { (room / 4).max(1) };
         for _ in 0..2 {
+            let mut was_cut_short = false;
             apps.each_in_turn(pool, now, |steering, ground| {
                 let budget = share.min(left);
-                left -= steering
-                    .drain(ground, budget, |message, ground| {
-                        take(ports, message, ground);
-                    })
-                    .min(left);
+                let taken = steering.drain(ground, budget, |message, ground| {
+                    take(ports, message, ground);
+                });
+                was_cut_short |= taken >= budget;
+                left -= taken.min(left);
                 left > 0
             });
-            if alone || left == 0 {
+            if alone || left == 0 || !was_cut_short {
                 break;
             }
             share = left;
