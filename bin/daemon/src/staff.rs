@@ -141,7 +141,7 @@ impl Staff {
             bell: Arc::clone(&bell),
             alarm: self.alarm.clone(),
             stop: Arc::clone(&self.stop),
-            ladder: self.config.ladder,
+            ladder: self.config.ladder.clone(),
             death_notices: self.death_notices.clone(),
             cpus: if call.is_some() { Vec::new() } else { self.config.cpus.clone() },
             seating: call.clone().map(|call| Seating { seat, call }),
@@ -253,7 +253,7 @@ impl Desk {
             let now = sys::clock::now();
             let step = worker.step(now);
             if step.messages > 0 {
-                self.ladder.busy();
+                self.ladder.busy(now);
                 self.alarm.ring();
                 if step.retired {
                     return;

@@ -99,7 +99,7 @@ impl Host {
             self.note_load(now);
             self.export();
             if busy {
-                self.ladder.busy();
+                self.ladder.busy(now);
                 continue;
             }
             match self.ladder.idle(now) {

@@ -247,7 +247,8 @@ impl Default for Frames {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Wait {
-    /// Microseconds that it polls before it idles; 0: none, -1: for ever. Default: 50.
+    /// Microseconds that it polls before it idles, at most: as long as the gaps of the recent past say that
+    /// it pays; 0: none, -1: for ever. Default: 50.
     pub spin_us: i64,
     /// How it idles. Default: sleep.
     pub idle: Idle,
