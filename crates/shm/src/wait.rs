@@ -78,9 +78,13 @@ impl Wait {
         deadline: Nanos,
         surroundings: &mut impl Surroundings,
     ) -> Waited {
+        let mut asleep_since = None;
         loop {
             if surroundings.is_ready() {
-                self.ladder.found(surroundings.now());
+                let now = surroundings.now();
+                // What ended a sleep came before the wake-up that it cost.
+                let woken = Nanos(now.0.saturating_sub(self.ladder.budget().wake_cost().0));
+                self.ladder.found(asleep_since.map_or(now, |since| woken.max(since)));
                 return Waited::Ready;
             }
             let now = surroundings.now();
@@ -93,6 +97,7 @@ impl Wait {
                 Step::Sleep => {
                     bell.arm();
                     if !surroundings.is_ready() {
+                        asleep_since.get_or_insert(now);
                         let most = match deadline {
                             Nanos::FAR_FUTURE => deadline,
                             deadline => deadline.since(now),

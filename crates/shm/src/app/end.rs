@@ -286,8 +286,8 @@ impl AppEnd {
     }
 
     /// From now on the daemon marks this worker in [`AppMemory::ready_to_app`] when it says
-    /// something, and rings the bell of worker `leader`, whose thread waits for both; `None`: it
-    /// rings this worker's own bell again. What it said before is not marked: look once after this.
+    /// something, rings the bell there and wakes worker `leader`, whose thread waits for both; `None`:
+    /// it rings this worker's own bell again. What it said before is not marked: look once after this.
     pub fn watch(&self, leader: Option<u32>) {
         // SAFETY: an aligned word of the mapping that `map` keeps.
         let watch = unsafe { self.watch.as_ref() };

@@ -11,7 +11,7 @@
 //!         from it, its bell (with the number of the worker that waits for it, plus one; 0: none), its
 //!         seat's word from the daemon and its words back; then the slots of both rings, 64 bytes each
 //! ...     which workers have something to say: a ready set, with a bell that is not used
-//! ...     which workers are to look: the same
+//! ...     which workers of those that one thread waits for are to look: another, with its bell
 //! page    buffers: first those that the daemon fills, then each worker's own
 //! ```
 

@@ -274,9 +274,7 @@ impl AppLane {
             return None;
         }
         self.ready.mark(self.worker);
-        let bell = self.map.worker_bell(leader);
-        // SAFETY: as for `watch`.
-        doorbell::ring(unsafe { bell.as_ref() }).then_some(leader)
+        self.ready.bell().ring().then_some(leader)
     }
 
     /// Whether the worker says that it sleeps.

@@ -246,23 +246,24 @@ fn sizes_that_cannot_be_are_refused_with_what_can() {
 fn one_thread_waits_for_many_workers_and_is_rung_for_those_that_it_watches_only() {
     let (mut server, mut lanes, mut memory) = both();
     let mut pool = pool();
-    let (leader, other) = (memory.end(0).expect("there"), memory.end(1).expect("there"));
+    let other = memory.end(1).expect("there");
+    let set = memory.ready_to_app();
     let frame = packet(&mut pool, b"x");
     let mut say = |lanes: &mut [AppLane]| {
         assert_eq!(server.deliver(&mut lanes[1], &frame), Ok(Delivery::Staged));
         assert!(lanes[1].publish());
         lanes[1].ring()
     };
-    leader.arm();
+    set.bell().arm();
     assert_eq!(say(&mut lanes), None, "nobody watches it");
     other.watch(Some(0));
     assert!(other.has_next(), "what came before is found by a look");
     assert_eq!(say(&mut lanes), Some(0));
     assert_eq!(say(&mut lanes), None, "once a sleep");
     let mut ready = Vec::new();
-    memory.ready_to_app().claim(&mut 0, 64, |claimed| ready.push(claimed.queue()));
+    set.claim(&mut 0, 64, |claimed| ready.push(claimed.queue()));
     assert_eq!(ready, [1]);
-    leader.arm();
+    set.bell().arm();
     other.watch(Some(99));
     assert_eq!(say(&mut lanes), None, "there is no such worker");
     other.watch(None);

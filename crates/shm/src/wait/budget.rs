@@ -119,6 +119,11 @@ impl SpinBudget {
         self.wake_cost = Nanos(believed - believed / 8 + cost / 8);
     }
 
+    /// What a wake-up costs, as far as is known.
+    pub fn wake_cost(&self) -> Nanos {
+        self.wake_cost
+    }
+
     fn choose(&mut self) {
         let all = |which: fn(&(u64, u64)) -> u64| self.gaps.iter().map(which).sum::<u64>();
         let (weight, total) = (all(|gap| gap.0), all(|gap| gap.1));
