@@ -26,6 +26,7 @@
 
 mod app;
 mod options;
+mod ready;
 /// Answers to received UDP packets.
 pub mod reply;
 mod shared;
@@ -35,5 +36,6 @@ pub use app::App;
 pub use attach::{AttachError, CoresClass, CoresRequest, DetachReason, Detached, PortInfo};
 pub use base::{ChecksumState, FlowGroup, FrameMeta, Nanos, PortId};
 pub use options::{AttachOptions, DEFAULT_SOCKET, SOCKET_VARIABLE};
+pub use ready::ReadyWorkers;
 pub use shm::{Batch, Frame, Moving};
 pub use worker::{Counters, Handover, Verdict, Worker};

@@ -1,5 +1,6 @@
 //! What all workers of an application look at: whether the daemon is still there.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use attach::{AttachError, DetachReason, Detached, Link, ToApp};
@@ -15,6 +16,8 @@ pub(crate) struct Shared {
     pub(crate) memory: AppMemory,
     /// Wakes the daemon.
     pub(crate) daemon: EventFd,
+    /// Some workers wait together in one thread.
+    pub(crate) is_grouped: AtomicBool,
     /// Once set, for ever.
     detached: OnceLock<Detached>,
     /// Held by the one who reads the link, so that the daemon's last words reach all.
@@ -23,7 +26,14 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn new(link: Link, memory: AppMemory, daemon: EventFd) -> Self {
-        Self { link, memory, daemon, detached: OnceLock::new(), reading: Mutex::new(()) }
+        Self {
+            link,
+            memory,
+            daemon,
+            is_grouped: AtomicBool::new(false),
+            detached: OnceLock::new(),
+            reading: Mutex::new(()),
+        }
     }
 
     /// What can be seen without a system call: an earlier finding, and the word in shared memory.

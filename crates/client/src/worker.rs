@@ -16,6 +16,8 @@ use crate::shared::{self, Shared};
 mod seated;
 mod wait;
 
+pub(crate) use wait::UNSENT_RETRY;
+
 use seated::Seating;
 
 /// Calls that found nothing to do, after which the connection is looked at whatever the clock says.
@@ -325,7 +327,32 @@ impl Worker {
         (sizes.receive_chunks + sizes.send_chunks) as usize
     }
 
-    fn has_next(&self) -> bool {
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    pub(crate) fn is_of(&self, shared: &Shared) -> bool {
+        std::ptr::eq(&*self.shared, shared)
+    }
+
+    pub(crate) fn is_seated(&self) -> bool {
+        self.seating.is_some()
+    }
+
+    /// Its number in its application.
+    pub(crate) fn number(&self) -> u32 {
+        self.end.worker()
+    }
+
+    pub(crate) fn watch(&self, leader: Option<u32>) {
+        self.end.watch(leader);
+    }
+
+    pub(crate) fn has_unsent(&self) -> bool {
+        !self.unsent.is_empty()
+    }
+
+    pub(crate) fn has_next(&self) -> bool {
         // A hand-over that waits for our own frames is not to be waited for.
         let is_ours_to_end = self.frames_out.is_some_and(|out| out == self.end.received_out());
         !is_ours_to_end && self.end.has_next()

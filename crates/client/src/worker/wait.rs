@@ -11,7 +11,7 @@ use super::Worker;
 use crate::shared;
 
 /// Answers that the ring had no room for are offered again this often.
-pub(super) const UNSENT_RETRY: Nanos = Nanos::from_millis(1);
+pub(crate) const UNSENT_RETRY: Nanos = Nanos::from_millis(1);
 
 /// Looks at the ring between two reads of the clock while spinning.
 const LOOKS_PER_YIELD: u32 = 64;
@@ -120,6 +120,19 @@ impl Worker {
             // The thread that has work for us may share this CPU.
             thread::sched_yield();
         }
+    }
+
+    /// Sleeps for its whole group, whose bell is armed.
+    pub(crate) fn sleep_for_all(&mut self, most: Nanos) -> Result<(), Detached> {
+        self.counters.sleeps += 1;
+        let woken = self.sleep(most);
+        self.awake(woken)
+    }
+
+    /// Offers again what the ring had no room for, and shows the daemon what was given back.
+    pub(crate) fn offer(&mut self) {
+        self.retry_unsent();
+        self.flush();
     }
 
     /// How long [`Self::wait`] looks at the ring before it sleeps: the price of a wake-up, if

@@ -122,8 +122,10 @@ impl Served {
 
     pub(crate) fn publish(&mut self, worker: usize) {
         let lane = &mut self.lanes[worker];
-        if lane.publish() && lane.ring() {
-            let _ = rustix::io::write(&self.bells[worker], &[1]);
+        if lane.publish()
+            && let Some(sleeper) = lane.ring()
+        {
+            let _ = rustix::io::write(&self.bells[sleeper as usize], &[1]);
         }
     }
 
