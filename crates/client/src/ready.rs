@@ -9,11 +9,11 @@ use std::sync::atomic::Ordering;
 use attach::Detached;
 use base::Nanos;
 use shm::agenda::{After, Turn};
-use shm::wait::{Surroundings, Wait, WaitConfig};
+use shm::wait::{Surroundings, Wait};
 use shm::{Agenda, Doorbell, Ready, ReadySet, Waited};
 use sys::{clock, thread};
 
-use crate::worker::{UNSENT_RETRY, Worker};
+use crate::worker::{UNSENT_RETRY, Worker, spinning};
 
 /// Packets that a worker may take in its turn before another one is due.
 const QUANTUM: u32 = base::BURST as u32;
@@ -135,10 +135,6 @@ impl ReadyWorkers {
     pub fn workers_mut(&mut self) -> &mut [Worker] {
         &mut self.group.workers
     }
-}
-
-fn spinning(most: Nanos) -> WaitConfig {
-    WaitConfig { spin_share_max: 1000, spin_max: most, ..WaitConfig::default() }
 }
 
 impl Group {

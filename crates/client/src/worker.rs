@@ -8,6 +8,7 @@ use attach::{DetachReason, Detached};
 use base::Nanos;
 use rustix::time::{ClockId, clock_gettime};
 use shm::app::{AppEnd, Next};
+use shm::wait::SpinBudget;
 use shm::{Batch, Frame, Lie, Moving};
 use sys::SysError;
 
@@ -16,7 +17,7 @@ use crate::shared::{self, Shared};
 mod seated;
 mod wait;
 
-pub(crate) use wait::UNSENT_RETRY;
+pub(crate) use wait::{UNSENT_RETRY, spinning};
 
 use seated::Seating;
 
@@ -73,6 +74,8 @@ pub struct Worker {
     pipe: OwnedFd,
     shared: Arc<Shared>,
     spin: Nanos,
+    /// What of that has paid lately.
+    learned: SpinBudget,
     handler: Option<Box<dyn FnMut(Handover) + Send>>,
     counters: Counters,
     /// Calls in a row that found nothing to do, and since when.
@@ -103,6 +106,7 @@ impl Worker {
             pipe,
             shared,
             spin: Nanos::ZERO,
+            learned: SpinBudget::new(wait::spinning(Nanos::ZERO)),
             handler: None,
             counters: Counters::default(),
             idle_calls: 0,

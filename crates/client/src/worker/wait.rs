@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use attach::{DetachReason, Detached};
 use base::Nanos;
 use rustix::event::{PollFd, PollFlags, Timespec};
+use shm::wait::{SpinBudget, WaitConfig};
 use sys::{clock, thread};
 
 use super::Worker;
@@ -15,6 +16,11 @@ pub(crate) const UNSENT_RETRY: Nanos = Nanos::from_millis(1);
 
 /// Looks at the ring between two reads of the clock while spinning.
 const LOOKS_PER_YIELD: u32 = 64;
+
+/// Spins for as long as it pays, but no longer than `most`.
+pub(crate) fn spinning(most: Nanos) -> WaitConfig {
+    WaitConfig { spin_share_max: 1000, spin_max: most, ..WaitConfig::default() }
+}
 
 /// Why a sleep has ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -52,10 +58,15 @@ impl Worker {
             self.awake(woken)?;
             return Ok(self.has_next());
         }
-        if self.has_next() || self.spin_for(self.spin.min(timeout)) {
+        if self.has_next() {
             return Ok(true);
         }
-        let deadline = clock::now() + timeout;
+        let dry_since = clock::now();
+        if self.spin_for(self.learned.budget().min(timeout)) {
+            self.learned.learn(clock::now().since(dry_since));
+            return Ok(true);
+        }
+        let deadline = dry_since + timeout;
         loop {
             if self.arm() {
                 self.disarm();
@@ -65,9 +76,15 @@ impl Worker {
             let rest = deadline.since(clock::now());
             let woken = self.sleep(if timeout == Nanos::FAR_FUTURE { timeout } else { rest });
             self.awake(woken)?;
+            if self.has_next() {
+                // It came before the wake-up that it cost.
+                let gap = clock::now().since(dry_since);
+                self.learned.learn(gap.since(self.learned.wake_cost()));
+                return Ok(true);
+            }
             // What the daemon woke us for may be gone: a late byte for an earlier sleep.
-            if self.has_next() || woken == Woken::Not {
-                return Ok(self.has_next());
+            if woken == Woken::Not {
+                return Ok(false);
             }
         }
     }
@@ -135,10 +152,11 @@ impl Worker {
         self.flush();
     }
 
-    /// How long [`Self::wait`] looks at the ring before it sleeps: the price of a wake-up, if
-    /// packets come that often. Zero, the default, sleeps at once.
-    pub fn set_spin(&mut self, budget: Nanos) {
-        self.spin = budget;
+    /// How long [`Self::wait`] looks at the ring before it sleeps, at most: as long as the gaps
+    /// between packets say that it pays. Zero, the default, sleeps at once.
+    pub fn set_spin(&mut self, most: Nanos) {
+        self.spin = most;
+        self.learned = SpinBudget::new(spinning(most));
     }
 
     /// For callers with a loop of their own: asks to be woken by [`Self::fd`]. True when there is
