@@ -61,6 +61,10 @@ pub(crate) struct Lane {
 }
 
 /// How to reach the worker.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "lanes are few, and each packet would pay for one more pointer"
+)]
 enum Ends {
     /// A thread of this process: frames change hands.
     Thread(LaneEnds),
