@@ -41,6 +41,7 @@ pub(crate) enum Command {
     Apps(command::apps::Apps),
     Explain(command::explain::Explain),
     Cores(command::cores::Cores),
+    Top(command::top::Top),
     Record(command::record::Record),
     ReplayPlans(command::replay_plans::ReplayPlans),
     Load(command::load::Load),

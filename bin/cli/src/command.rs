@@ -17,6 +17,7 @@ pub(crate) mod replay_plans;
 pub(crate) mod stats;
 pub(crate) mod status;
 pub(crate) mod steer;
+pub(crate) mod top;
 pub(crate) mod up;
 pub(crate) mod wire;
 pub(crate) mod workers;
@@ -37,6 +38,7 @@ pub(crate) fn run(command: &Command, json: bool) -> Result<(), Failure> {
         Command::Apps(apps) => apps.run(json),
         Command::Explain(explain) => explain.run(json),
         Command::Cores(cores) => cores.run(json),
+        Command::Top(top) => top.run(json),
         Command::Wire(wire) => wire.run(json),
         Command::Record(record) => record.run(json),
         Command::ReplayPlans(replay) => replay.run(json),

@@ -92,7 +92,7 @@ fn render(status: &DaemonStatus) -> String {
 }
 
 /// Seconds as days, hours, minutes and seconds, from the first that is not zero.
-fn uptime(seconds: f64) -> String {
+pub(super) fn uptime(seconds: f64) -> String {
     let whole = seconds.max(0.0) as u64;
     let (days, hours, minutes) = (whole / 86_400, whole / 3600 % 24, whole / 60 % 60);
     let seconds = whole % 60;

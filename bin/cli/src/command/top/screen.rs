@@ -1,0 +1,139 @@
+//! The terminal: takes it over, draws on it, hears its keys, and gives it back as it was.
+
+use std::io;
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
+
+use base::printable;
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event};
+
+use super::draw::draw;
+use super::look::{Answer, Look};
+use super::manner::{Manner, Press};
+use super::model::Model;
+use super::view::View;
+use crate::failure::Failure;
+
+/// A look, a resize or a signal is noticed within this time; a key at once.
+const NAP: Duration = Duration::from_millis(50);
+/// A daemon that is silent for this long besides the interval is said to be.
+const SILENCE: Duration = Duration::from_secs(2);
+/// Letters of a sentence about what is wrong, at most.
+const TROUBLE_CHARS_MAX: usize = 300;
+
+/// Shows one view after another until somebody leaves, or until there were `count`.
+pub(super) fn show(
+    first: Look,
+    looks: &Receiver<Answer>,
+    every: Duration,
+    count: Option<u64>,
+) -> Result<(), Failure> {
+    // The terminal is given back when this drops, and by its hook before a panic is told.
+    let mut screen = Screen::take().map_err(|error| cannot("take over", &error))?;
+    let shown = watch(&mut screen, first, looks, every, count);
+    drop(screen);
+    shown.map_err(|error| cannot("draw on", &error))
+}
+
+fn cannot(what: &str, error: &io::Error) -> Failure {
+    Failure::new(format!(
+        "cannot {what} the terminal: {error}; --once and -j need none (see `calisto top --help`)"
+    ))
+}
+
+/// The terminal while it is ours.
+struct Screen {
+    terminal: DefaultTerminal,
+}
+
+impl Screen {
+    fn take() -> io::Result<Self> {
+        match ratatui::try_init() {
+            Ok(terminal) => Ok(Self { terminal }),
+            Err(error) => {
+                // It may be half taken.
+                let _ = ratatui::try_restore();
+                Err(error)
+            }
+        }
+    }
+
+    fn draw(&mut self, view: &View, manner: &Manner) -> io::Result<()> {
+        self.terminal.draw(|frame| draw(view, manner, frame.area(), frame.buffer_mut()))?;
+        Ok(())
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        // A terminal that has gone needs nothing any more.
+        let _ = self.terminal.show_cursor();
+        let _ = ratatui::try_restore();
+    }
+}
+
+fn watch(
+    screen: &mut Screen,
+    first: Look,
+    looks: &Receiver<Answer>,
+    every: Duration,
+    count: Option<u64>,
+) -> io::Result<()> {
+    let (mut model, mut manner) = (Model::default(), Manner::default());
+    let mut view = model.take(first);
+    let (mut heard, mut views) = (Instant::now(), 0);
+    let mut stale = true;
+    while !sys::signal::stop_requested() {
+        while let Ok(answer) = looks.try_recv() {
+            heard = Instant::now();
+            match answer {
+                Ok(look) => {
+                    let latest = model.take(look);
+                    manner.trouble = None;
+                    if !manner.paused {
+                        (view, stale) = (latest, true);
+                        views += 1;
+                    }
+                }
+                Err(failure) => {
+                    let sentence = format!("lost, trying again: {failure}");
+                    stale |= is_new(&mut manner, sentence);
+                }
+            }
+        }
+        if heard.elapsed() > every + SILENCE {
+            let seconds = heard.elapsed().as_secs();
+            let sentence = format!("the daemon has not answered for {seconds} s, still waiting");
+            stale |= is_new(&mut manner, sentence);
+        }
+        if std::mem::take(&mut stale) {
+            screen.draw(&view, &manner)?;
+        }
+        if count.is_some_and(|count| views >= count) {
+            return Ok(());
+        }
+        if event::poll(NAP)? {
+            match event::read()? {
+                Event::Key(key) => match manner.press(key) {
+                    Press::Quit => return Ok(()),
+                    Press::Changed => stale = true,
+                    Press::Ignored => {}
+                },
+                Event::Resize(..) => stale = true,
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Says what is wrong; whether it was something else before.
+fn is_new(manner: &mut Manner, sentence: String) -> bool {
+    let sentence = printable(&sentence, TROUBLE_CHARS_MAX);
+    if manner.trouble.as_ref() == Some(&sentence) {
+        return false;
+    }
+    manner.trouble = Some(sentence);
+    true
+}
