@@ -119,7 +119,7 @@ fn has_all(screen: &str, parts: &[&str]) -> bool {
 }
 
 #[test]
-fn it_shows_the_daemon_follows_a_resize_answers_keys_and_leaves() {
+fn it_shows_the_daemon_and_its_packets_in_every_size_and_leaves() {
     let bed = bed();
     let daemon = Daemon::with_small_tables(bed.server(), "sticky");
     let terminal = Terminal::start(&daemon, (80, 24), "exec $calisto top --interval 100ms");
@@ -138,12 +138,23 @@ fn it_shows_the_daemon_follows_a_resize_answers_keys_and_leaves() {
     });
 
     terminal.resize(150, 40);
+    terminal.wait_until_full(40, &[&process, "sent/s", "worker 1"]);
+    terminal.press("q");
+    terminal.wait_until_it_has_ended();
+}
+
+#[test]
+fn a_resize_and_a_key_are_answered_at_once_not_with_the_next_look() {
+    let bed = bed();
+    let daemon = Daemon::with_small_tables(bed.server(), "sticky");
+    let terminal = Terminal::start(&daemon, (80, 24), "exec $calisto top --interval 60s");
+    terminal.wait_until_full(24, &["steering sticky"]);
+    terminal.resize(150, 40);
     terminal.wait_until_full(40, &["sent/s", "worker 1"]);
     terminal.resize(30, 8);
     terminal.wait_until_it_shows(&["needs 40 x 10,", "has 30 x 8"]);
     terminal.resize(80, 24);
-    terminal.wait_until_full(24, &[&process]);
-
+    terminal.wait_until_full(24, &["steering sticky"]);
     terminal.press("?");
     terminal.wait_until_it_shows(&["any key takes this away"]);
     terminal.press("q");
@@ -161,6 +172,8 @@ fn the_keys_sort_pause_and_explain() {
     terminal.press("p");
     terminal.wait_until_it_shows(&["PAUSED", "p go on"]);
     daemon.must(admin::Command::SteerSet { policy: "modulo".to_owned() });
+    // Another one looks twice meanwhile, with a longer time between.
+    assert!(daemon.calisto("top --once --interval 500ms").contains("steering modulo"));
     // A key is answered, and still the view is the old one.
     terminal.press("s");
     terminal.wait_until_it_shows(&["sorted by cores", "steering sticky"]);
@@ -184,7 +197,7 @@ fn it_outlives_the_daemon_and_gives_the_terminal_back_when_it_is_told_to_end() {
     assert_eq!(terminal.fact("alternate_on"), "1");
 
     daemon.signal(Signal::STOP);
-    terminal.wait_until_it_shows(&["has not answered for"]);
+    terminal.wait_until_it_shows(&["has not answered for", "still waiting"]);
     terminal.press("?");
     terminal.wait_until_it_shows(&["any key takes this away"]);
     terminal.press("x");
