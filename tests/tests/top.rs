@@ -219,6 +219,22 @@ fn it_outlives_the_daemon_and_gives_the_terminal_back_when_it_is_told_to_end() {
 }
 
 #[test]
+fn a_terminal_that_is_hung_up_ends_it_even_if_it_was_told_to_ignore_that() {
+    let bed = bed();
+    let daemon = Daemon::with_small_tables(bed.server(), "sticky");
+    let script = "trap '' HUP; exec $calisto top --interval 60s";
+    let terminal = Terminal::start(&daemon, (80, 24), script);
+    terminal.wait_until_full(24, &["steering sticky"]);
+    let stat = format!("/proc/{}/stat", terminal.fact("pane_pid"));
+    drop(terminal);
+    wait_for("its end", || match std::fs::read_to_string(&stat) {
+        // Nobody may have waited for it yet.
+        Ok(stat) if !stat.contains(") Z ") => Err(stat),
+        _ => Ok(()),
+    });
+}
+
+#[test]
 fn without_a_terminal_it_prints_a_screen_or_lines() {
     let bed = bed();
     let daemon = Daemon::with_small_tables(bed.server(), "sticky");

@@ -1,12 +1,15 @@
 //! The terminal: takes it over, draws on it, hears its keys, and gives it back as it was.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, IsTerminal};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-use base::printable;
+use base::{Nanos, printable};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event};
+use ratatui::crossterm::terminal::window_size;
 
 use super::draw::draw;
 use super::look::{Answer, Look};
@@ -15,8 +18,8 @@ use super::model::Model;
 use super::view::View;
 use crate::failure::Failure;
 
-/// A look, a resize or a signal is noticed within this time; a key at once.
-const NAP: Duration = Duration::from_millis(50);
+/// A look is noticed within this time; a key, a resize or a signal at once.
+const NAP: Nanos = Nanos::from_millis(50);
 /// A daemon that is silent for this long besides the interval is said to be.
 const SILENCE: Duration = Duration::from_secs(2);
 /// Letters of a sentence about what is wrong, at most.
@@ -45,22 +48,43 @@ fn cannot(what: &str, error: &io::Error) -> Failure {
 /// The terminal while it is ours.
 struct Screen {
     terminal: DefaultTerminal,
+    /// Readable when a key was pressed.
+    keys: OwnedFd,
 }
 
 impl Screen {
     fn take() -> io::Result<Self> {
-        match ratatui::try_init() {
-            Ok(terminal) => Ok(Self { terminal }),
-            Err(error) => {
-                // It may be half taken.
-                let _ = ratatui::try_restore();
-                Err(error)
-            }
+        // Where ratatui reads them, too.
+        let stdin = io::stdin();
+        let keys = match stdin.is_terminal() {
+            true => stdin.as_fd().try_clone_to_owned()?,
+            false => File::open("/dev/tty")?.into(),
+        };
+        // The first poll begins to listen for resizes: before the first look at the size, so that
+        // none is missed.
+        let taken = ratatui::try_init().and_then(|terminal| {
+            event::poll(Duration::ZERO)?;
+            Ok(Self { terminal, keys })
+        });
+        if taken.is_err() {
+            // It may be half taken.
+            let _ = ratatui::try_restore();
         }
+        taken
     }
 
     fn draw(&mut self, view: &View, manner: &Manner) -> io::Result<()> {
         self.terminal.draw(|frame| draw(view, manner, frame.area(), frame.buffer_mut()))?;
+        Ok(())
+    }
+
+    /// Sleeps until a key, a signal or the end of the nap.
+    fn nap(&self) -> io::Result<()> {
+        if sys::poll::wait_readable(self.keys.as_fd(), NAP) {
+            // A terminal that was hung up is readable for ever, and whoever tries to get a key of it
+            // never returns.
+            window_size()?;
+        }
         Ok(())
     }
 }
@@ -113,7 +137,8 @@ fn watch(
         if count.is_some_and(|count| views >= count) {
             return Ok(());
         }
-        if event::poll(NAP)? {
+        screen.nap()?;
+        while event::poll(Duration::ZERO)? && !sys::signal::stop_requested() {
             match event::read()? {
                 Event::Key(key) => match manner.press(key) {
                     Press::Quit => return Ok(()),
