@@ -218,6 +218,18 @@ fn it_outlives_the_daemon_and_gives_the_terminal_back_when_it_is_told_to_end() {
     assert_eq!(terminal.fact("cursor_flag"), "1", "the cursor is shown");
 }
 
+/// A process that nobody ends if it does not end by itself.
+struct Orphan(Pid);
+
+impl Drop for Orphan {
+    fn drop(&mut self) {
+        // Otherwise it has ended, and its number may be another's.
+        if std::thread::panicking() {
+            let _ = kill_process(self.0, Signal::KILL);
+        }
+    }
+}
+
 #[test]
 fn a_terminal_that_is_hung_up_ends_it_even_if_it_was_told_to_ignore_that() {
     let bed = bed();
@@ -225,7 +237,9 @@ fn a_terminal_that_is_hung_up_ends_it_even_if_it_was_told_to_ignore_that() {
     let script = "trap '' HUP; exec $calisto top --interval 60s";
     let terminal = Terminal::start(&daemon, (80, 24), script);
     terminal.wait_until_full(24, &["steering sticky"]);
-    let stat = format!("/proc/{}/stat", terminal.fact("pane_pid"));
+    let pid = terminal.fact("pane_pid");
+    let stat = format!("/proc/{pid}/stat");
+    let _orphan = Orphan(pid.parse().ok().and_then(Pid::from_raw).expect("a process has a number"));
     drop(terminal);
     wait_for("its end", || match std::fs::read_to_string(&stat) {
         // Nobody may have waited for it yet.
@@ -248,6 +262,7 @@ fn without_a_terminal_it_prints_a_screen_or_lines() {
     assert!(!screen.contains('\u{1b}') && !screen.contains("q leave"), "{screen}");
     let lines = daemon.calisto("top -j --count 2 --interval 100ms");
     assert_eq!(lines.lines().count(), 2, "{lines}");
+    assert_eq!(daemon.calisto("top -j --once --interval 100ms").lines().count(), 1);
     for line in lines.lines() {
         let view: serde_json::Value = serde_json::from_str(line).expect(line);
         assert_eq!((&view["schema_version"], &view["policy"]), (&1.into(), &"sticky".into()));

@@ -68,14 +68,13 @@ fn interval(text: &str) -> Result<Nanos, String> {
 
 impl Top {
     pub(crate) fn run(&self, json: bool) -> Result<(), Failure> {
-        sys::signal::install_stop_handler().map_err(Failure::new)?;
         let daemon = Daemon::at(&self.admin.socket);
         let every = Duration::from_nanos(self.interval.0);
-        if json {
-            return self.print_lines(&daemon);
-        }
-        if self.once {
-            return self.print_once(&daemon);
+        match (json, self.once) {
+            (true, true) => return print_lines(&daemon, every, Some(1)),
+            (true, false) => return print_lines(&daemon, every, self.count),
+            (false, true) => return print_once(&daemon, every),
+            (false, false) => {}
         }
         if !std::io::stdout().is_terminal() {
             return Err(Failure::usage(
@@ -86,50 +85,36 @@ impl Top {
         let began = Instant::now();
         // Without a daemon to begin with there is nothing to show.
         let first = look(&daemon, began)?;
+        sys::signal::install_stop_handler().map_err(Failure::new)?;
         screen::show(first, &look::looks(daemon, began, every), every, self.count)
     }
+}
 
-    /// A line of JSON for each interval.
-    fn print_lines(&self, daemon: &Daemon) -> Result<(), Failure> {
-        let (began, mut model) = (Instant::now(), Model::default());
-        model.take(look(daemon, began)?);
-        let mut printed = 0;
-        while self.count.is_none_or(|count| printed < count) && self.rest() {
-            // The rates of this one are known.
-            output::json(&model.take(look(daemon, began)?))?;
-            printed += 1;
-        }
-        Ok(())
+/// A line of JSON for each interval, until there were `count` or somebody ends it.
+fn print_lines(daemon: &Daemon, every: Duration, count: Option<u64>) -> Result<(), Failure> {
+    let (began, mut model) = (Instant::now(), Model::default());
+    model.take(look(daemon, began)?);
+    let mut printed = 0;
+    while count.is_none_or(|count| printed < count) {
+        std::thread::sleep(every);
+        // The rates of this one are known.
+        output::json(&model.take(look(daemon, began)?))?;
+        printed += 1;
     }
+    Ok(())
+}
 
-    /// A screen as text.
-    fn print_once(&self, daemon: &Daemon) -> Result<(), Failure> {
-        let (began, mut model) = (Instant::now(), Model::default());
-        model.take(look(daemon, began)?);
-        if !self.rest() {
-            return Ok(());
-        }
-        let view = model.take(look(daemon, began)?);
-        let width = match ratatui::crossterm::terminal::size() {
-            Ok((width, _)) if std::io::stdout().is_terminal() => width,
-            _ => PRINTED_WIDTH,
-        };
-        output::text(&printed(&view, width))
-    }
-
-    /// Sleeps for the interval; false when somebody wants to end it.
-    fn rest(&self) -> bool {
-        let until = Instant::now() + Duration::from_nanos(self.interval.0);
-        while !sys::signal::stop_requested() {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return true;
-            }
-            // A signal wakes it.
-            sys::poll::Waiter::new().wait(Nanos(left.as_nanos() as u64));
-        }
-        false
-    }
+/// A screen as text.
+fn print_once(daemon: &Daemon, every: Duration) -> Result<(), Failure> {
+    let (began, mut model) = (Instant::now(), Model::default());
+    model.take(look(daemon, began)?);
+    std::thread::sleep(every);
+    let view = model.take(look(daemon, began)?);
+    let width = match ratatui::crossterm::terminal::size() {
+        Ok((width, _)) if std::io::stdout().is_terminal() => width,
+        _ => PRINTED_WIDTH,
+    };
+    output::text(&printed(&view, width))
 }
 
 /// A screen of the view that cuts nothing off at its end.

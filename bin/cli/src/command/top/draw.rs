@@ -102,7 +102,7 @@ fn draw_body(view: &View, manner: &Manner, area: Rect, buffer: &mut Buffer) {
         draw_parts(&parts, view, manner, area, buffer);
         return;
     }
-    let left = area.width * 3 / 5;
+    let left = area.width / 5 * 3;
     let (one, other) = parts.split_at(2);
     draw_parts(one, view, manner, Rect { width: left, ..area }, buffer);
     let right = Rect { x: area.x + left + 2, width: area.width - left - 2, ..area };
@@ -127,7 +127,11 @@ fn draw_parts(parts: &[Part], view: &View, manner: &Manner, area: Rect, buffer: 
     let wish = |part: &Part| {
         let Wish { least, most } = part.wish(view, area);
         // Who shows nothing needs no line of distance either.
-        if most == 0 { Wish { least, most } } else { Wish { least: least + gap, most: most + gap } }
+        if most == 0 {
+            Wish { least, most }
+        } else {
+            Wish { least: least + gap, most: most.saturating_add(gap) }
+        }
     };
     let wishes: Vec<Wish> = parts.iter().map(wish).collect();
     let mut lines = Lines { area };

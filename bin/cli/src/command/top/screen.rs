@@ -91,9 +91,12 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // A terminal that has gone needs nothing any more.
-        let _ = self.terminal.show_cursor();
-        let _ = ratatui::try_restore();
+        // The hook has done it before a panic was told: a second time, what was told is written over.
+        if !std::thread::panicking() {
+            // A terminal that has gone needs nothing any more.
+            let _ = self.terminal.show_cursor();
+            let _ = ratatui::try_restore();
+        }
     }
 }
 

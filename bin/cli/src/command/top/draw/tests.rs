@@ -227,6 +227,17 @@ fn no_size_of_the_terminal_is_too_odd_to_draw_on() {
             }
         }
     }
+    drawn(&many, &manner, 30_000, 20);
+    drawn(&many, &manner, 80, 10_000);
+}
+
+#[test]
+fn lists_longer_than_any_screen_are_cut() {
+    let mut long = view();
+    long.losses = vec![loss("dispatcher", "drop_ring_full", 1.0, 1); 70_000];
+    long.threads = vec![thread("worker", 1.0, None, "sleeps"); 70_000];
+    let screen = drawn(&long, &Manner::default(), 80, 40);
+    assert!(screen.contains("… 699"), "{screen}");
 }
 
 #[test]
