@@ -5,6 +5,8 @@
 
 /// Effective capabilities of this thread.
 pub mod capability;
+/// What a program that we start is to begin with.
+pub mod child;
 /// CLOCK_MONOTONIC and the time-stamp counter.
 pub mod clock;
 /// Counting allocator, to prove that the steady state allocates nothing.
@@ -16,6 +18,8 @@ mod error;
 pub mod ethtool;
 /// A counter that a sleeping thread can poll.
 pub mod eventfd;
+/// Stop a tree of processes, and let it go on.
+pub mod freezer;
 /// Sleep until a word changes.
 pub mod futex;
 /// What the kernel knows of its network interfaces, and how to change it.
@@ -41,10 +45,14 @@ pub mod pidfd;
 pub mod poll;
 /// Give up root for good.
 pub mod privileges;
+/// All processes and threads below one.
+pub mod process_tree;
 /// SCHED_IDLE, for work that anything may displace.
 pub mod scheduling;
 /// SIGINT and SIGTERM as a flag, and the signal that nudges a thread.
 pub mod signal;
+/// Signals as something to read.
+pub mod signal_fd;
 /// The means by which a consumer sleeps.
 pub mod sleep;
 /// Time that the hypervisor took from our CPUs.
