@@ -6,6 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use base::Nanos;
+use rustix::process::Signal;
 
 use crate::cpu_set::CpuSet;
 use crate::scheduling;
@@ -18,9 +19,9 @@ pub struct Start {
     pub idle: bool,
     /// The CPUs that it may run on.
     pub cpus: Option<CpuSet>,
-    /// It is killed when the thread that started it ends. Does not hold for its own children, nor for
-    /// programs with a set-user-id bit.
-    pub dies_with_parent: bool,
+    /// The signal that it gets when the thread that started it ends. Does not hold for its own
+    /// children, nor for programs with a set-user-id bit.
+    pub parent_death: Option<Signal>,
     /// Which signals it holds back, if not those of the thread that starts it.
     pub mask: Option<SignalMask>,
     /// A cgroup to enter ([`crate::freezer::Freezer::door`]).
@@ -38,9 +39,9 @@ pub fn prepare(command: &mut Command, start: Start) {
 impl Start {
     /// Runs in the child; only what is safe after a fork.
     fn begin(&self, parent: u32) -> io::Result<()> {
-        let Self { idle, cpus, dies_with_parent, mask, group } = self;
-        if *dies_with_parent {
-            rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+        let Self { idle, cpus, parent_death, mask, group } = self;
+        if let Some(signal) = *parent_death {
+            rustix::process::set_parent_process_death_signal(Some(signal))?;
             let now = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get());
             if now != Some(parent.cast_signed()) {
                 // It has died already, and nobody will tell.
@@ -61,6 +62,17 @@ impl Start {
             _ => Ok(()),
         }
     }
+}
+
+/// Leaves standard input and output to the programs that were started: whoever is at the other end
+/// sees them closed as soon as those close them.
+///
+/// # Errors
+/// There is no /dev/null.
+pub fn leave_streams() -> io::Result<()> {
+    let null = File::options().read(true).write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&null)?;
+    Ok(rustix::stdio::dup2_stdout(&null)?)
 }
 
 /// CPU time that our children, and theirs, have used; only those that have ended and were waited for.
@@ -104,10 +116,10 @@ mod tests {
     #[test]
     fn a_program_gets_the_signals_that_its_starter_holds_back() {
         std::thread::spawn(|| {
-            let signals = SignalFd::new(&[libc::SIGTERM]).expect("it is a signal");
+            let signals = SignalFd::new(&[Signal::TERM]).expect("it is a signal");
             let script = "kill -TERM $$; echo still here";
             assert_eq!(output(Start::default(), script), "still here", "masks are inherited");
-            let mask = Some(signals.mask_before());
+            let mask = Some(signals.mask_without());
             assert_eq!(output(Start { mask, ..Start::default() }, script), "");
         })
         .join()
@@ -118,7 +130,7 @@ mod tests {
     fn a_program_ends_with_the_thread_that_started_it() {
         let started = std::thread::spawn(|| {
             let mut command = Command::new("sleep");
-            let start = Start { dies_with_parent: true, ..Start::default() };
+            let start = Start { parent_death: Some(Signal::KILL), ..Start::default() };
             prepare(command.arg("1000"), start);
             command.spawn().expect("sleep is everywhere")
         });

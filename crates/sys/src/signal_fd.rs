@@ -7,6 +7,8 @@
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
+use rustix::process::Signal;
+
 use crate::SysError;
 
 /// Holds signals back from the calling thread and every thread that it starts from now on, and gives
@@ -14,6 +16,7 @@ use crate::SysError;
 #[derive(Debug)]
 pub struct SignalFd {
     fd: OwnedFd,
+    signals: SignalMask,
     before: SignalMask,
     /// Masks belong to threads.
     not_send: PhantomData<*const ()>,
@@ -32,8 +35,8 @@ impl std::fmt::Debug for SignalMask {
 /// A signal that has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
-    /// Its number.
-    pub signal: i32,
+    /// Which.
+    pub signal: Signal,
     /// Whether a process sent it to us, by kill(2); false: the kernel did, for a key or a closed terminal.
     pub by_process: bool,
 }
@@ -42,14 +45,14 @@ impl SignalFd {
     /// For these signals.
     ///
     /// # Errors
-    /// One of the numbers is none, or too many descriptors are open.
-    pub fn new(signals: &[i32]) -> Result<Self, SysError> {
+    /// Too many descriptors are open, or the C library keeps one of the signals to itself.
+    pub fn new(signals: &[Signal]) -> Result<Self, SysError> {
         let failed = |doing: &'static str| SysError::last(doing, "");
         // SAFETY: all-zero bytes are a valid `sigset_t`.
         let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
         for &signal in signals {
-            // SAFETY: `set` is valid; a number that is no signal is refused.
-            if unsafe { libc::sigaddset(&raw mut set, signal) } != 0 {
+            // SAFETY: `set` is valid; the C library refuses what it keeps to itself.
+            if unsafe { libc::sigaddset(&raw mut set, signal.as_raw()) } != 0 {
                 return Err(failed("wait for signals"));
             }
         }
@@ -68,7 +71,7 @@ impl SignalFd {
         if blocked != 0 {
             return Err(failed("hold signals back"));
         }
-        Ok(Self { fd, before, not_send: PhantomData })
+        Ok(Self { fd, signals: SignalMask(set), before, not_send: PhantomData })
     }
 
     /// The next one that has come, if any; never waits.
@@ -82,14 +85,27 @@ impl SignalFd {
             return None;
         }
         // SI_USER is 0, SI_QUEUE and SI_TKILL are below; what the kernel sends is above.
-        Some(Received { signal: info.ssi_signo.cast_signed(), by_process: info.ssi_code <= 0 })
+        let signal = Signal::from_named_raw(info.ssi_signo.cast_signed())?;
+        Some(Received { signal, by_process: info.ssi_code <= 0 })
     }
 
-    /// What the thread held back before, for programs that it starts ([`crate::child::prepare`]).
-    pub fn mask_before(&self) -> SignalMask {
-        self.before
+    /// For programs that this thread starts ([`crate::child::Start`]): what it held back before, but
+    /// none of these signals.
+    pub fn mask_without(&self) -> SignalMask {
+        let mut mask = self.before;
+        for signal in 1..=SIGNAL_MAX {
+            // SAFETY: the set is valid, and so is the number.
+            if unsafe { libc::sigismember(&raw const self.signals.0, signal) } == 1 {
+                // SAFETY: as above.
+                unsafe { libc::sigdelset(&raw mut mask.0, signal) };
+            }
+        }
+        mask
     }
 }
+
+/// Linux has signals 1 to 64.
+const SIGNAL_MAX: i32 = 64;
 
 impl SignalMask {
     /// Makes it the calling thread's. Safe between fork and exec.
@@ -126,11 +142,11 @@ mod tests {
     fn a_signal_is_read_and_does_nothing_else() {
         // A mask belongs to one thread, and so does a signal that is raised.
         std::thread::spawn(|| {
-            let signals = SignalFd::new(&[libc::SIGHUP, libc::SIGUSR1]).expect("they are signals");
+            let signals = SignalFd::new(&[Signal::HUP, Signal::USR1]).expect("they are signals");
             assert_eq!(signals.take(), None);
-            for signal in [libc::SIGUSR1, libc::SIGHUP] {
+            for signal in [Signal::USR1, Signal::HUP] {
                 // SAFETY: the signal is held back, so that this only marks it as come.
-                assert_eq!(unsafe { libc::raise(signal) }, 0);
+                assert_eq!(unsafe { libc::raise(signal.as_raw()) }, 0);
                 assert!(poll::wait_readable(signals.as_fd(), Nanos::from_secs(10)));
                 assert_eq!(signals.take(), Some(Received { signal, by_process: true }));
             }
@@ -138,10 +154,5 @@ mod tests {
         })
         .join()
         .expect("no assertion failed");
-    }
-
-    #[test]
-    fn what_is_no_signal_is_refused() {
-        assert!(SignalFd::new(&[0]).is_err() && SignalFd::new(&[10_000]).is_err());
     }
 }
