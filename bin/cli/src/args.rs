@@ -38,6 +38,7 @@ pub(crate) enum Command {
     Flows(command::flows::Flows),
     Steer(command::steer::Steer),
     Workers(command::workers::Workers),
+    Run(command::run::Run),
     Apps(command::apps::Apps),
     Explain(command::explain::Explain),
     Cores(command::cores::Cores),

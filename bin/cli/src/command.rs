@@ -14,6 +14,7 @@ pub(crate) mod man;
 pub(crate) mod record;
 pub(crate) mod replay;
 pub(crate) mod replay_plans;
+pub(crate) mod run;
 pub(crate) mod stats;
 pub(crate) mod status;
 pub(crate) mod steer;
@@ -35,6 +36,7 @@ pub(crate) fn run(command: &Command, json: bool) -> Result<(), Failure> {
         Command::Flows(flows) => flows.run(json),
         Command::Steer(steer) => steer.run(json),
         Command::Workers(workers) => workers.run(json),
+        Command::Run(run) => run.run(json),
         Command::Apps(apps) => apps.run(json),
         Command::Explain(explain) => explain.run(json),
         Command::Cores(cores) => cores.run(json),
