@@ -82,7 +82,7 @@ fn signals_stop_every_process_of_the_tree_and_dropping_lets_it_go_on() {
     drop(freezer);
     drop(outer.stdin.take());
     // They read the end of their input only if they run.
-    outer.wait().expect("it is our child");
+    until("they end", || outer.try_wait().expect("it is our child").is_some());
 }
 
 #[test]

@@ -18,6 +18,13 @@ fn until(what: &str, mut there: impl FnMut() -> bool) {
 
 /// A thread of ours that does `work` over and over until the test has ended; the handle to it.
 fn with_thread(work: impl Fn() + Send + Sync, test: impl FnOnce(&OtherThread)) {
+    /// Ends the thread, of a test that has failed too.
+    struct Stop<'a>(&'a AtomicBool);
+    impl Drop for Stop<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Release);
+        }
+    }
     let (tid, stop) = (AtomicU32::new(0), AtomicBool::new(false));
     let (tid, stop, work) = (&tid, &stop, &work);
     std::thread::scope(|scope| {
@@ -27,10 +34,10 @@ fn with_thread(work: impl Fn() + Send + Sync, test: impl FnOnce(&OtherThread)) {
                 work();
             }
         });
+        let _stop = Stop(stop);
         until("the thread says its id", || tid.load(Ordering::Acquire) != 0);
         let other = OtherThread::of_ours(tid.load(Ordering::Acquire));
         test(&other.expect("it runs until we say so"));
-        stop.store(true, Ordering::Release);
     });
 }
 
@@ -122,7 +129,11 @@ fn a_thread_of_another_process_is_found_stopped_and_gone() {
 
     child.kill().expect("it is our child");
     until("it is gone", || other.is_gone());
-    // A zombie still has its number; it is gone all the same, and nobody may be touched.
+    // A zombie still has its number; it is gone all the same, and whoever has it is left alone.
+    assert_eq!(other.idle_class(true), Err(Unchanged::Gone));
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).expect("a zombie");
+    let policy = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(38));
+    assert_eq!(policy, Some("0"), "SCHED_OTHER as before");
     assert_eq!(other.pin(cpu), Err(Unchanged::Gone));
     assert_eq!(OtherThread::find(&process, child.id()).err(), Some(NotThere));
     child.wait().expect("it is our child");
