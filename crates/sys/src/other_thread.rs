@@ -61,7 +61,7 @@ pub enum ThreadState {
 }
 
 impl OtherThread {
-    /// The thread `tid` of `process`. Five system calls, about 10 us: once for each thread.
+    /// The thread `tid` of `process`. Five system calls, 12 us: once for each thread.
     ///
     /// # Errors
     /// `process` has no such thread, or has ended, or is hidden from us.
@@ -101,7 +101,7 @@ impl OtherThread {
         self.tid
     }
 
-    /// Whether it has ended. One system call, 0.4 us (before Linux 6.9: three, 3 us).
+    /// Whether it has ended. One system call, 0.3 us (before Linux 6.9: three, 7 us).
     pub fn is_gone(&self) -> bool {
         match &self.pidfd {
             Some(pidfd) => poll::wait_readable(pidfd.as_fd(), Nanos::ZERO),
@@ -109,8 +109,8 @@ impl OtherThread {
         }
     }
 
-    /// Lets it run on CPU `cpu` only. 2 us if it need not move; moving one that is running stops
-    /// it, which costs this side some 10 us.
+    /// Lets it run on CPU `cpu` only. 2 us if it sleeps or need not move, 6 us to move one that
+    /// runs.
     ///
     /// # Errors
     /// It has ended, or the kernel refuses.
@@ -129,7 +129,7 @@ impl OtherThread {
         })
     }
 
-    /// The CPUs that it may run on. 1.5 us.
+    /// The CPUs that it may run on. 0.6 us.
     ///
     /// # Errors
     /// It has ended.
@@ -139,7 +139,7 @@ impl OtherThread {
         if self.is_gone() { Err(Gone) } else { Ok(CpuSet::from(mask)) }
     }
 
-    /// Makes it SCHED_IDLE (true) or SCHED_OTHER (false). 2 us.
+    /// Makes it SCHED_IDLE (true) or SCHED_OTHER (false). 1 us.
     ///
     /// # Errors
     /// As [`Self::pin`]; from SCHED_IDLE back needs CAP_SYS_NICE or a generous RLIMIT_NICE.
@@ -149,8 +149,8 @@ impl OtherThread {
         })
     }
 
-    /// Interrupts it by [`signal::NUDGE`]. 1 us if it runs or is not asleep; waking a sleeper on a
-    /// halted CPU costs this side some 10 us.
+    /// Interrupts it by [`signal::NUDGE`]. 0.7 us; waking a sleeper on a halted CPU costs this side
+    /// some 10 us.
     ///
     /// # Errors
     /// As [`Self::pin`].
@@ -170,7 +170,7 @@ impl OtherThread {
     }
 
     /// CPU time that it has used so far. While it runs this may be behind by a scheduler tick (1
-    /// to 10 ms). Three system calls, 3 us.
+    /// to 10 ms). Three system calls, 4 us.
     ///
     /// # Errors
     /// It has ended, or the kernel keeps no such figures (CONFIG_SCHED_INFO).
@@ -185,7 +185,7 @@ impl OtherThread {
             .ok_or(Gone)
     }
 
-    /// What it is doing. Three system calls, 3 us.
+    /// What it is doing. Three system calls, 7 us.
     ///
     /// # Errors
     /// It has ended.
