@@ -29,6 +29,9 @@ mod options;
 mod ready;
 /// Answers to received UDP packets.
 pub mod reply;
+/// Applications as `async fn`: tasks, timers and UDP sockets on the workers of an attachment.
+#[cfg(feature = "rt")]
+pub mod rt;
 mod shared;
 mod worker;
 

@@ -11,6 +11,7 @@ use shm::app::{AppEnd, Next};
 use shm::wait::SpinBudget;
 use shm::{Batch, Frame, Lie, Moving};
 use sys::SysError;
+use sys::eventfd::EventFd;
 
 use crate::shared::{self, Shared};
 
@@ -86,6 +87,8 @@ pub struct Worker {
     is_retired: bool,
     /// Its dealings with the core control; none when it runs wherever Linux lets it.
     seating: Option<Seating>,
+    /// Ends its sleep, for other threads of this process.
+    alarm: Option<Arc<EventFd>>,
     /// Of `step`: what the ring had no room for, in its order.
     unsent: Batch,
 }
@@ -114,6 +117,7 @@ impl Worker {
             frames_out: None,
             is_retired: false,
             seating: is_seated.then(Seating::default),
+            alarm: None,
             unsent: Batch::new(),
         })
     }
@@ -323,6 +327,18 @@ impl Worker {
     /// The daemon has said that nothing follows.
     pub fn is_retired(&self) -> bool {
         self.is_retired
+    }
+
+    /// From now on, ringing `alarm` ends a wait.
+    #[cfg(feature = "rt")]
+    pub(crate) fn set_alarm(&mut self, alarm: Arc<EventFd>) {
+        self.alarm = Some(alarm);
+    }
+
+    /// Whether the daemon has taken everything that was shown to it.
+    #[cfg(feature = "rt")]
+    pub(crate) fn is_all_taken(&mut self) -> bool {
+        self.end.room() == self.shared.memory.sizes().ring_slots as usize
     }
 
     /// So many frames can be out of this worker at once, received and its own.

@@ -33,6 +33,8 @@ pub(super) enum Woken {
     ByLink,
     /// The daemon's end of the pipe is closed.
     ByHangUp,
+    /// By another thread of this process.
+    ByAlarm,
 }
 
 impl Worker {
@@ -83,7 +85,7 @@ impl Worker {
                 return Ok(true);
             }
             // What the daemon woke us for may be gone: a late byte for an earlier sleep.
-            if woken == Woken::Not {
+            if matches!(woken, Woken::Not | Woken::ByAlarm) {
                 return Ok(false);
             }
         }
@@ -94,7 +96,7 @@ impl Worker {
         self.disarm();
         self.shared.glance()?;
         match woken {
-            Woken::Not | Woken::ByDaemon => Ok(()),
+            Woken::Not | Woken::ByDaemon | Woken::ByAlarm => Ok(()),
             Woken::ByLink => self.shared.look(),
             Woken::ByHangUp => {
                 self.shared.look()?;
@@ -109,13 +111,19 @@ impl Worker {
             tv_sec: i64::try_from(timeout.0 / 1_000_000_000).expect("2^64 ns are 584 years"),
             tv_nsec: (timeout.0 % 1_000_000_000) as _,
         });
-        let mut fds =
-            [PollFd::new(&self.pipe, PollFlags::IN), PollFd::new(&self.shared.link, PollFlags::IN)];
-        match rustix::event::poll(&mut fds, timespec.as_ref()) {
+        let [pipe, link] = [self.pipe.as_fd(), self.shared.link.as_fd()];
+        let alarm = self.alarm.as_deref();
+        let fds = [pipe, link, alarm.map_or(link, AsFd::as_fd)];
+        let mut fds = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        let count = if alarm.is_some() { 3 } else { 2 };
+        match rustix::event::poll(&mut fds[..count], timespec.as_ref()) {
             Ok(0) | Err(_) => Woken::Not,
             Ok(_) if !fds[1].revents().is_empty() => Woken::ByLink,
             Ok(_) if fds[0].revents().contains(PollFlags::HUP) => Woken::ByHangUp,
-            Ok(_) => Woken::ByDaemon,
+            Ok(_) => match alarm {
+                Some(alarm) if alarm.drain() > 0 => Woken::ByAlarm,
+                _ => Woken::ByDaemon,
+            },
         }
     }
 

@@ -1,0 +1,273 @@
+//! One worker's loop: packets in, timers, tasks, packets out; then what others have too much of; then
+//! sleep.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use attach::Detached;
+use base::Nanos;
+use sys::{clock, thread};
+
+use crate::rt::grip::Grip;
+use crate::rt::local::Local;
+use crate::rt::mailbox::lock;
+use crate::worker::Worker;
+
+/// Polls of tasks of each kind in a round; then packets are looked at again.
+const POLLS_PER_ROUND: u32 = 64;
+
+/// Answers that the ring had no room for are offered again this often.
+const UNSENT_RETRY: Nanos = Nanos::from_millis(1);
+
+/// A class that was stolen goes back when the daemon has taken the answers; it is looked at so often.
+const LINGERING_LOOK: Nanos = Nanos::from_micros(50);
+
+/// The loop and what it remembers from round to round.
+pub(crate) struct Executor<'main> {
+    local: Rc<Local>,
+    /// Whether the main task has ended.
+    is_main_done: &'main dyn Fn() -> bool,
+    has_noted_main: bool,
+    /// Since when there was nothing to do.
+    idle_since: Option<Nanos>,
+    /// When the main task is dropped; known once a stop was asked for.
+    grace_ends: Option<Nanos>,
+}
+
+impl<'main> Executor<'main> {
+    pub(crate) fn new(local: &Rc<Local>, is_main_done: &'main dyn Fn() -> bool) -> Self {
+        local.packets.with_worker(|worker| worker.set_alarm(Arc::clone(&local.mailbox().alarm)));
+        Self {
+            local: Rc::clone(local),
+            is_main_done,
+            has_noted_main: false,
+            idle_since: None,
+            grace_ends: None,
+        }
+    }
+
+    /// Runs until the crew has ended.
+    ///
+    /// # Errors
+    /// The attachment has ended.
+    pub(crate) fn run(&mut self) -> Result<(), Detached> {
+        self.local.crew.watchdog.arm();
+        // The main task first: what it binds is there for the first packet.
+        self.run_tasks();
+        while !self.local.crew.is_over() {
+            let worked = self.round()?;
+            self.look_at_end();
+            if worked {
+                self.idle_since = None;
+                if self.local.packets.with_worker(core_asked_back) {
+                    self.sleep()?;
+                }
+            } else if !self.steal() && !self.is_spinning() {
+                self.sleep()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Everything that is there to do, once; whether there was anything.
+    fn round(&self) -> Result<bool, Detached> {
+        let local = &self.local;
+        let (crew, mailbox) = (&local.crew, local.mailbox());
+        let now = clock::now();
+        local.set_now(now);
+        let received = local.packets.receive(crew, local.index, now)?;
+        let fired = self.fire_timers(now);
+        self.take_back_frames();
+        self.wake_readers();
+        let polls = self.run_tasks();
+        let sent = local.packets.flush()?;
+        mailbox.counters.sent.add(sent as u64);
+        local.let_go_lingering();
+        let now = local.now();
+        if crew.is_late(local.index, now) {
+            crew.call_thief(local.index);
+        }
+        let (put, taken, oldest) = mailbox.run_queue(now);
+        local.packets.with_worker(|worker| note_tasks(worker, put, taken, oldest));
+        Ok(received > 0 || fired > 0 || polls > 0)
+    }
+
+    fn fire_timers(&self, now: Nanos) -> u32 {
+        let timers = &self.local.mailbox().timers;
+        let mut fired = 0;
+        loop {
+            // A statement of its own: the lock is not held while the waker works.
+            let due = lock(timers).pop_due(now);
+            let Some(waker) = due else { return fired };
+            fired += 1;
+            waker.wake();
+        }
+    }
+
+    fn take_back_frames(&self) {
+        if self.local.mailbox().has_returned() {
+            let frames = self.local.mailbox().take_returned();
+            frames.into_iter().for_each(|frame| self.local.packets.finish(frame));
+        }
+    }
+
+    /// One socket for each listener with packets; it wakes the next one if there are more.
+    fn wake_readers(&self) {
+        let local = &self.local;
+        for (number, listener) in local.crew.listeners.iter().enumerate() {
+            if !listener.inboxes[local.index].is_quiet() {
+                local.readers.wake_one(number);
+            }
+        }
+    }
+
+    fn run_tasks(&self) -> u32 {
+        let (local, mailbox) = (&self.local, self.local.mailbox());
+        let mut polls = 0;
+        for _ in 0..POLLS_PER_ROUND {
+            let before = polls;
+            if let Some(task) = mailbox.next_bound() {
+                local.bound.run(task, local);
+                polls += 1;
+            }
+            if let Some(task) = mailbox.next_task() {
+                task.run(local);
+                polls += 1;
+            }
+            if polls == before || local.packets.with_worker(core_asked_back) || local.crew.is_over()
+            {
+                break;
+            }
+        }
+        polls
+    }
+
+    /// Takes over what another worker does not get to: tasks first, then a class of flows whose oldest
+    /// packet has waited too long. Whether there was anything.
+    fn steal(&self) -> bool {
+        let local = &self.local;
+        let (crew, count) = (&local.crew, local.crew.mailboxes.len());
+        let victims = || (1..count).map(|offset| (local.index + offset) % count);
+        for victim in victims() {
+            let stolen = local.mailbox().steal_from(&crew.mailboxes[victim]);
+            if stolen > 0 {
+                local.mailbox().counters.tasks_stolen.add(stolen as u64);
+                return true;
+            }
+        }
+        let listeners = 0..crew.listeners.len();
+        listeners
+            .filter(|&listener| local.readers.is_waited(listener))
+            .any(|listener| victims().any(|victim| self.steal_class(listener, victim)))
+    }
+
+    fn steal_class(&self, listener: usize, victim: usize) -> bool {
+        let local = &self.local;
+        let inbox = &local.crew.listeners[listener].inboxes[victim];
+        let Some(claim) = inbox.claim_old(clock::now(), local.crew.settings.steal_after) else {
+            return false;
+        };
+        // Dropped, the grip lets the class go and says so to its owner: when it is the wrong one, and
+        // when nobody waits here any more.
+        let counters = &local.mailbox().counters;
+        match claim {
+            Err(ready) => {
+                drop(Grip::new(local, listener, victim, ready));
+                false
+            }
+            Ok(ready) => {
+                let is_often = inbox.note_steal(&ready);
+                let given = local.readers.give(listener, Grip::new(local, listener, victim, ready));
+                counters.group_steals.add(u64::from(given));
+                counters.groups_stolen.add(u64::from(is_often));
+                given
+            }
+        }
+    }
+
+    /// Nothing to do: whether to go on looking for a while.
+    fn is_spinning(&mut self) -> bool {
+        let spin = self.local.crew.settings.spin;
+        let now = self.local.now();
+        let since = *self.idle_since.get_or_insert(now);
+        let goes_on = now.since(since) < spin && !self.local.packets.with_worker(core_asked_back);
+        if goes_on {
+            // Whoever has work for us may share this CPU.
+            thread::sched_yield();
+        }
+        goes_on
+    }
+
+    /// Sleeps until a packet, a timer, a waker or a call, and without a core if that was asked back.
+    fn sleep(&mut self) -> Result<(), Detached> {
+        let local = &self.local;
+        let (crew, mailbox) = (&local.crew, local.mailbox());
+        let is_asked_back = local.packets.with_worker(core_asked_back);
+        mailbox.arm();
+        crew.note_asleep(local.index);
+        let has_work = mailbox.waiting() > 0
+            || mailbox.has_returned()
+            || crew.is_over()
+            || crew.is_stopping() && self.grace_ends.is_none();
+        let result = if has_work && !is_asked_back {
+            Ok(false)
+        } else {
+            mailbox.counters.parks.add(1);
+            let timeout = if has_work { Nanos::ZERO } else { self.timeout() };
+            local.packets.with_worker(|worker| worker.wait(timeout))
+        };
+        mailbox.disarm();
+        self.idle_since = None;
+        if crew.note_awake(local.index) {
+            if self.steal() {
+                // There may be more of it for others.
+                crew.end_search();
+                crew.call_thief(local.index);
+            } else {
+                crew.end_search();
+            }
+        }
+        result.map(|_| ())
+    }
+
+    fn timeout(&self) -> Nanos {
+        let local = &self.local;
+        let now = clock::now();
+        let deadlines = [lock(&local.mailbox().timers).next(), self.grace_ends];
+        let deadline = deadlines.into_iter().flatten().min();
+        let mut timeout = deadline.map_or(Nanos::FAR_FUTURE, |deadline| deadline.since(now));
+        if local.packets.has_unsent() {
+            timeout = timeout.min(UNSENT_RETRY);
+        }
+        if local.is_lingering() {
+            timeout = timeout.min(LINGERING_LOOK);
+        }
+        timeout
+    }
+
+    /// The main task has ended, or is to, or has not in time.
+    fn look_at_end(&mut self) {
+        let crew = &self.local.crew;
+        if self.has_noted_main {
+            return;
+        }
+        if crew.is_stopping() && self.grace_ends.is_none() {
+            self.grace_ends = Some(clock::now() + crew.settings.grace);
+            self.local.readers.wake_all();
+        }
+        let is_too_late = self.grace_ends.is_some_and(|ends| clock::now() >= ends);
+        if (self.is_main_done)() || is_too_late {
+            self.has_noted_main = true;
+            self.grace_ends = self.grace_ends.map(|_| Nanos::FAR_FUTURE);
+            crew.main_ended();
+        }
+    }
+}
+
+/// Whether the daemon wants the core back on which this worker runs.
+fn core_asked_back(_worker: &mut Worker) -> bool {
+    false
+}
+
+/// Shows the daemon the run queue, from which it learns whether the application wants more cores.
+fn note_tasks(_worker: &mut Worker, _put: u32, _taken: u32, _oldest: Nanos) {}

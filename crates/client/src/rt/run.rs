@@ -1,0 +1,172 @@
+//! A runtime from its attachment to its end.
+
+use std::fmt;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use attach::{AttachError, Detached};
+use sys::{SysError, thread};
+
+use crate::app::App;
+use crate::options::AttachOptions;
+use crate::rt::crew::Crew;
+use crate::rt::executor::Executor;
+use crate::rt::join::{JoinError, JoinHandle};
+use crate::rt::listener::{self, Listener};
+use crate::rt::local::Local;
+use crate::rt::mailbox::Mailbox;
+use crate::rt::runtime::Runtime;
+use crate::rt::settings::Settings;
+use crate::rt::stats::Stats;
+use crate::rt::watch::{LongPoll, Site};
+use crate::rt::watchdog::Watchdog;
+use crate::worker::Worker;
+
+/// What a runtime has done that has come to its end.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Ended<T> {
+    /// By worker: what its main task gave; or that it has panicked, or was dropped after the grace of
+    /// a stop.
+    pub results: Vec<Result<T, JoinError>>,
+    /// All workers together.
+    pub stats: Stats,
+    /// Whose polls took too long.
+    pub long_polls: Vec<LongPoll>,
+}
+
+/// Why a runtime could not begin, or had to end.
+#[derive(Debug)]
+pub enum RunError {
+    /// No daemon, or it refused.
+    Attach(AttachError),
+    /// The daemon has ended, or has let go of the application.
+    Detached(Detached),
+    /// The kernel refused a descriptor.
+    System(SysError),
+}
+
+/// Attaches and runs `main` once on each worker, on a thread of its own, until all of these tasks have
+/// ended; then what they spawned is dropped. With the default [`Settings`].
+///
+/// # Errors
+/// It could not attach, or the attachment has ended. Attach again then, if that is wanted.
+#[track_caller]
+pub fn run<M, F>(options: AttachOptions, main: M) -> Result<Ended<F::Output>, RunError>
+where
+    M: Fn(Runtime) -> F + Sync,
+    F: Future + 'static,
+    F::Output: Send,
+{
+    run_with(options, Settings::default(), main)
+}
+
+/// The same with other settings.
+///
+/// # Errors
+/// As [`run`].
+#[track_caller]
+pub fn run_with<M, F>(
+    options: AttachOptions,
+    settings: Settings,
+    main: M,
+) -> Result<Ended<F::Output>, RunError>
+where
+    M: Fn(Runtime) -> F + Sync,
+    F: Future + 'static,
+    F::Output: Send,
+{
+    let site = Site { name: Some("main"), location: Location::caller() };
+    let (app, workers) = App::attach(&options).map_err(RunError::Attach)?;
+    let crew = Arc::new(crew(&app, &options, settings, workers.len()).map_err(RunError::System)?);
+    let results = std::thread::scope(|scope| {
+        let watchdog = scope.spawn(|| {
+            thread::set_name("rt-watchdog");
+            crew.watchdog.watch(&crew);
+        });
+        let start = |(index, worker)| {
+            let (crew, main) = (Arc::clone(&crew), &main);
+            scope.spawn(move || work(crew, index, worker, site, main))
+        };
+        let threads: Vec<_> = workers.into_iter().enumerate().map(start).collect();
+        let results = threads.into_iter().map(|thread| thread.join());
+        // A worker's thread runs nothing of the program outside of what catches its panics.
+        let results = results.map(|result| result.unwrap_or(Err(JoinError::Cancelled)));
+        let results: Vec<_> = results.collect();
+        crew.end();
+        let _ = watchdog.join();
+        results
+    });
+    crew.close();
+    if let Some(detached) = crew.detached() {
+        return Err(RunError::Detached(detached));
+    }
+    Ok(Ended { results, stats: crew.stats(), long_polls: crew.long_polls() })
+}
+
+fn crew(
+    app: &App,
+    options: &AttachOptions,
+    settings: Settings,
+    workers: usize,
+) -> Result<Crew, SysError> {
+    let mailboxes = (0..workers).map(|_| Mailbox::new()).collect::<Result<_, _>>()?;
+    let addresses = options.request.listen.iter().filter_map(|text| listener::parse(text));
+    let listeners =
+        addresses.map(|address| Listener::new(address, workers, settings.queue_packets)).collect();
+    let watchdog = Watchdog::new(settings.long_poll)?;
+    Ok(Crew::new(app, settings, mailboxes, listeners, watchdog))
+}
+
+/// A worker's thread.
+fn work<M, F>(
+    crew: Arc<Crew>,
+    index: usize,
+    worker: Worker,
+    site: Site,
+    main: &M,
+) -> Result<F::Output, JoinError>
+where
+    M: Fn(Runtime) -> F,
+    F: Future + 'static,
+{
+    thread::set_name(&format!("rt-{index}"));
+    let local = Local::new(Arc::clone(&crew), index, worker);
+    Local::enter(Some(Rc::clone(&local)));
+    let main = catch_unwind(AssertUnwindSafe(|| main(Runtime::new(Arc::clone(&crew)))));
+    let main = main.map(|main| local.bound.spawn(&local, site, main));
+    // One that has panicked before it was a task has ended too.
+    let is_main_done = || main.as_ref().map_or(true, JoinHandle::is_finished);
+    if let Err(detached) = Executor::new(&local, &is_main_done).run() {
+        crew.detach(detached);
+    }
+    // Everything of this thread's is dropped here, where it belongs.
+    local.bound.clear();
+    let result = match main {
+        Ok(main) => main.fetch(),
+        Err(payload) => {
+            local.mailbox().counters.panics.add(1);
+            Err(JoinError::panicked(payload.as_ref()))
+        }
+    };
+    local.let_go_now();
+    // What was sent last leaves, if there is still a daemon and room.
+    let sent = local.packets.flush().unwrap_or(0);
+    local.mailbox().counters.sent.add(sent as u64);
+    Local::enter(None);
+    result
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Attach(error) => error.fmt(f),
+            Self::Detached(detached) => detached.fmt(f),
+            Self::System(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for RunError {}
