@@ -207,6 +207,7 @@ impl<'main> Executor<'main> {
         crew.note_asleep(local.index);
         let has_work = mailbox.waiting() > 0
             || mailbox.has_returned()
+            || self.has_packets()
             || crew.is_over()
             || crew.is_stopping() && self.grace_ends.is_none();
         let result = if has_work && !is_asked_back {
@@ -230,10 +231,20 @@ impl<'main> Executor<'main> {
         result.map(|_| ())
     }
 
+    /// Whether a socket waits for packets that are there: another worker has let them go just now.
+    fn has_packets(&self) -> bool {
+        let local = &self.local;
+        let mut listeners = local.crew.listeners.iter().enumerate();
+        listeners.any(|(number, listener)| {
+            !listener.inboxes[local.index].is_quiet() && local.readers.is_waited(number)
+        })
+    }
+
     fn timeout(&self) -> Nanos {
         let local = &self.local;
         let now = clock::now();
-        let deadlines = [lock(&local.mailbox().timers).next(), self.grace_ends];
+        let grace_ends = self.grace_ends.filter(|_| !self.has_noted_main);
+        let deadlines = [lock(&local.mailbox().timers).next(), grace_ends];
         let deadline = deadlines.into_iter().flatten().min();
         let mut timeout = deadline.map_or(Nanos::FAR_FUTURE, |deadline| deadline.since(now));
         if local.packets.has_unsent() {
@@ -248,17 +259,16 @@ impl<'main> Executor<'main> {
     /// The main task has ended, or is to, or has not in time.
     fn look_at_end(&mut self) {
         let crew = &self.local.crew;
-        if self.has_noted_main {
-            return;
-        }
         if crew.is_stopping() && self.grace_ends.is_none() {
             self.grace_ends = Some(clock::now() + crew.settings.grace);
             self.local.readers.wake_all();
         }
+        if self.has_noted_main {
+            return;
+        }
         let is_too_late = self.grace_ends.is_some_and(|ends| clock::now() >= ends);
         if (self.is_main_done)() || is_too_late {
             self.has_noted_main = true;
-            self.grace_ends = self.grace_ends.map(|_| Nanos::FAR_FUTURE);
             crew.main_ended();
         }
     }

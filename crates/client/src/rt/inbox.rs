@@ -7,7 +7,7 @@
 //! the packets of a flow are still worked on one after the other.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use base::{FlowGroup, Nanos};
@@ -38,6 +38,8 @@ struct Class<P> {
     packets: Mutex<VecDeque<(Nanos, P)>>,
     /// Since when the first of them waits. Written under the lock; a thief's hint.
     oldest: AtomicU64,
+    /// Somebody has claimed it. A hint as well.
+    is_held: AtomicBool,
     steals: AtomicU32,
 }
 
@@ -62,6 +64,7 @@ impl<P> Inbox<P> {
         let class = |_| Class {
             packets: Mutex::new(VecDeque::new()),
             oldest: AtomicU64::new(NOTHING),
+            is_held: AtomicBool::new(false),
             steals: AtomicU32::new(0),
         };
         Self {
@@ -98,6 +101,9 @@ impl<P> Inbox<P> {
     pub(crate) fn claim(&self, cursor: &mut u32) -> Option<Ready> {
         let mut claimed = None;
         self.ready.claim(cursor, 1, |ready| claimed = Some(ready));
+        if let Some(ready) = &claimed {
+            self.classes[ready.queue() as usize].is_held.store(true, Ordering::Relaxed);
+        }
         claimed
     }
 
@@ -108,7 +114,7 @@ impl<P> Inbox<P> {
         let ready = self.claim(&mut number.clone())?;
         // Another one may have been quicker, and this be the next class.
         let class = &self.classes[ready.queue() as usize];
-        Some(if is_old(class, now, age) { Ok(ready) } else { Err(ready) })
+        Some(if age_of(class, now) > age { Ok(ready) } else { Err(ready) })
     }
 
     /// A stolen class: whether it is stolen once too often.
@@ -126,7 +132,10 @@ impl<P> Inbox<P> {
         if self.is_quiet() {
             return None;
         }
-        (0..CLASSES).find(|&number| is_old(&self.classes[number as usize], now, age))
+        (0..CLASSES).find(|&number| {
+            let class = &self.classes[number as usize];
+            !class.is_held.load(Ordering::Relaxed) && age_of(class, now) > age
+        })
     }
 
     /// Whether no class can be claimed.
@@ -149,6 +158,7 @@ impl<P> Inbox<P> {
 
     /// Everything taken of a claimed class is done.
     pub(crate) fn release(&self, mut ready: Ready) -> Released {
+        self.classes[ready.queue() as usize].is_held.store(false, Ordering::Relaxed);
         loop {
             if !self.classes[ready.queue() as usize].lock().is_empty() {
                 self.ready.put_back(ready);
@@ -170,11 +180,9 @@ impl<P> Inbox<P> {
     }
 }
 
-fn is_old<P>(class: &Class<P>, now: Nanos, age: Nanos) -> bool {
-    match class.oldest.load(Ordering::Relaxed) {
-        NOTHING => false,
-        since => now.since(Nanos(since)) > age,
-    }
+/// How long the oldest packet of a class has waited; nothing waits: not at all.
+fn age_of<P>(class: &Class<P>, now: Nanos) -> Nanos {
+    now.since(Nanos(class.oldest.load(Ordering::Relaxed)))
 }
 
 #[cfg(test)]

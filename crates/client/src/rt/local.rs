@@ -144,6 +144,15 @@ impl Local {
     }
 }
 
+impl Local {
+    /// At the worker's end: the frames of packets that nobody works on any more.
+    pub(crate) fn give_everything_back(&self) {
+        let inboxes = self.crew.listeners.iter().map(|listener| &listener.inboxes[self.index]);
+        let waiting = inboxes.flat_map(|inbox| inbox.drain()).map(|packet| packet.frame);
+        waiting.chain(self.mailbox().take_returned()).for_each(|frame| self.packets.finish(frame));
+    }
+}
+
 impl fmt::Debug for Local {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Local").field("index", &self.index).finish_non_exhaustive()

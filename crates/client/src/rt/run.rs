@@ -5,8 +5,10 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::thread::{Builder, Scope, ScopedJoinHandle};
 
 use attach::{AttachError, Detached};
+use rustix::io::Errno;
 use sys::{SysError, thread};
 
 use crate::app::App;
@@ -82,28 +84,56 @@ where
     let (app, workers) = App::attach(&options).map_err(RunError::Attach)?;
     let crew = Arc::new(crew(&app, &options, settings, workers.len()).map_err(RunError::System)?);
     let results = std::thread::scope(|scope| {
-        let watchdog = scope.spawn(|| {
-            thread::set_name("rt-watchdog");
-            crew.watchdog.watch(&crew);
-        });
-        let start = |(index, worker)| {
-            let (crew, main) = (Arc::clone(&crew), &main);
-            scope.spawn(move || work(crew, index, worker, site, main))
-        };
-        let threads: Vec<_> = workers.into_iter().enumerate().map(start).collect();
-        let results = threads.into_iter().map(|thread| thread.join());
-        // A worker's thread runs nothing of the program outside of what catches its panics.
-        let results = results.map(|result| result.unwrap_or(Err(JoinError::Cancelled)));
-        let results: Vec<_> = results.collect();
-        crew.end();
-        let _ = watchdog.join();
-        results
+        let begun = begin(scope, &crew, workers, site, &main);
+        if begun.is_err() {
+            crew.end();
+        }
+        begun.map(|threads| {
+            // A worker's thread runs nothing of the program outside of what catches its panics.
+            let join = |thread: Thread<'_, F>| thread.join().unwrap_or(Err(JoinError::Cancelled));
+            let results: Vec<_> = threads.into_iter().map(join).collect();
+            crew.end();
+            results
+        })
     });
     crew.close();
     if let Some(detached) = crew.detached() {
         return Err(RunError::Detached(detached));
     }
+    let results = results.map_err(RunError::System)?;
     Ok(Ended { results, stats: crew.stats(), long_polls: crew.long_polls() })
+}
+
+/// The thread of a worker; it gives what the main task gave.
+type Thread<'scope, F> = ScopedJoinHandle<'scope, Result<<F as Future>::Output, JoinError>>;
+
+/// Starts the threads: one for each worker and the watchdog's.
+fn begin<'scope, 'env, M, F>(
+    scope: &'scope Scope<'scope, 'env>,
+    crew: &'env Arc<Crew>,
+    workers: Vec<Worker>,
+    site: Site,
+    main: &'env M,
+) -> Result<Vec<Thread<'scope, F>>, SysError>
+where
+    M: Fn(Runtime) -> F + Sync,
+    F: Future + 'static,
+    F::Output: Send,
+{
+    let refused = |error: std::io::Error| {
+        let errno = Errno::from_io_error(&error).unwrap_or(Errno::AGAIN);
+        SysError::new("start a thread", errno, "raise the limit of threads (ulimit -u)")
+    };
+    let watch = || {
+        thread::set_name("rt-watchdog");
+        crew.watchdog.watch(crew);
+    };
+    Builder::new().spawn_scoped(scope, watch).map_err(refused)?;
+    let start = |(index, worker)| {
+        let start = move || work(Arc::clone(crew), index, worker, site, main);
+        Builder::new().spawn_scoped(scope, start).map_err(refused)
+    };
+    workers.into_iter().enumerate().map(start).collect()
 }
 
 fn crew(
@@ -133,6 +163,7 @@ where
     F: Future + 'static,
 {
     thread::set_name(&format!("rt-{index}"));
+    let _guard = EndAtPanic(Arc::clone(&crew));
     let local = Local::new(Arc::clone(&crew), index, worker);
     Local::enter(Some(Rc::clone(&local)));
     let main = catch_unwind(AssertUnwindSafe(|| main(Runtime::new(Arc::clone(&crew)))));
@@ -152,11 +183,24 @@ where
         }
     };
     local.let_go_now();
+    local.give_everything_back();
     // What was sent last leaves, if there is still a daemon and room.
     let sent = local.packets.flush().unwrap_or(0);
     local.mailbox().counters.sent.add(sent as u64);
     Local::enter(None);
     result
+}
+
+/// A worker that panics outside of any task, which would be a mistake of this crate, takes the others
+/// along: nobody is to wait for it.
+struct EndAtPanic(Arc<Crew>);
+
+impl Drop for EndAtPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.end();
+        }
+    }
 }
 
 impl fmt::Display for RunError {
