@@ -35,7 +35,7 @@ pub(crate) struct Crew {
     /// Workers that were woken to steal and still look: one at a time is enough.
     searching: AtomicU32,
     /// The daemon gives cores out; then a worker without one is not for us to wake.
-    pub(crate) is_managed: AtomicBool,
+    is_managed: AtomicBool,
     /// A stop was asked for: main tasks are to end.
     is_stopping: AtomicBool,
     /// Every worker is to leave its loop.
@@ -105,6 +105,11 @@ impl Crew {
             Some(local) if Arc::ptr_eq(&local.crew, self) => local.index,
             _ => self.next.fetch_add(1, Ordering::Relaxed) % self.mailboxes.len(),
         }
+    }
+
+    /// The daemon gives cores out: it wakes workers, we do not.
+    pub(crate) fn note_managed(&self) {
+        self.is_managed.store(true, Ordering::Relaxed);
     }
 
     /// Worker `index` is about to sleep, its bell being armed.

@@ -19,6 +19,9 @@ const POLLS_PER_ROUND: u32 = 64;
 /// Answers that the ring had no room for are offered again this often.
 const UNSENT_RETRY: Nanos = Nanos::from_millis(1);
 
+/// A claim to a core is looked at so often, since the runtime may end meanwhile.
+const CLAIM_MAX: Nanos = Nanos::from_millis(100);
+
 /// A class that was stolen goes back when the daemon has taken the answers; it is looked at so often.
 const LINGERING_LOOK: Nanos = Nanos::from_micros(50);
 
@@ -30,18 +33,27 @@ pub(crate) struct Executor<'main> {
     has_noted_main: bool,
     /// Since when there was nothing to do.
     idle_since: Option<Nanos>,
+    /// How long there was nothing to do while it was awake, all its life.
+    idle: Nanos,
     /// When the main task is dropped; known once a stop was asked for.
     grace_ends: Option<Nanos>,
 }
 
 impl<'main> Executor<'main> {
     pub(crate) fn new(local: &Rc<Local>, is_main_done: &'main dyn Fn() -> bool) -> Self {
-        local.packets.with_worker(|worker| worker.set_alarm(Arc::clone(&local.mailbox().alarm)));
+        let is_seated = local.packets.with_worker(|worker| {
+            worker.set_alarm(Arc::clone(&local.mailbox().alarm));
+            worker.is_seated()
+        });
+        if is_seated {
+            local.crew.note_managed();
+        }
         Self {
             local: Rc::clone(local),
             is_main_done,
             has_noted_main: false,
             idle_since: None,
+            idle: Nanos::ZERO,
             grace_ends: None,
         }
     }
@@ -52,17 +64,26 @@ impl<'main> Executor<'main> {
     /// The attachment has ended.
     pub(crate) fn run(&mut self) -> Result<(), Detached> {
         self.local.crew.watchdog.arm();
+        while self.local.packets.with_worker(Worker::must_park) && !self.local.crew.is_over() {
+            self.sleep()?;
+        }
         // The main task first: what it binds is there for the first packet.
         self.run_tasks();
         while !self.local.crew.is_over() {
-            let worked = self.round()?;
+            if self.local.packets.with_worker(Worker::must_park) {
+                self.sleep()?;
+                continue;
+            }
+            let begun = clock::now();
+            let worked = self.round(begun)?;
             self.look_at_end();
-            if worked {
+            if worked || self.steal() {
                 self.idle_since = None;
-                if self.local.packets.with_worker(core_asked_back) {
-                    self.sleep()?;
-                }
-            } else if !self.steal() && !self.is_spinning() {
+                continue;
+            }
+            let goes_on = self.is_spinning();
+            self.idle += clock::now().since(begun);
+            if !goes_on {
                 self.sleep()?;
             }
         }
@@ -70,10 +91,9 @@ impl<'main> Executor<'main> {
     }
 
     /// Everything that is there to do, once; whether there was anything.
-    fn round(&self) -> Result<bool, Detached> {
+    fn round(&self, now: Nanos) -> Result<bool, Detached> {
         let local = &self.local;
         let (crew, mailbox) = (&local.crew, local.mailbox());
-        let now = clock::now();
         local.set_now(now);
         let received = local.packets.receive(crew, local.index, now)?;
         let fired = self.fire_timers(now);
@@ -88,7 +108,7 @@ impl<'main> Executor<'main> {
             crew.call_thief(local.index);
         }
         let (put, taken, oldest) = mailbox.run_queue(now);
-        local.packets.with_worker(|worker| note_tasks(worker, put, taken, oldest));
+        local.packets.with_worker(|worker| worker.note_tasks(put, taken, oldest, self.idle));
         Ok(received > 0 || fired > 0 || polls > 0)
     }
 
@@ -134,7 +154,9 @@ impl<'main> Executor<'main> {
                 task.run(local);
                 polls += 1;
             }
-            if polls == before || local.packets.with_worker(core_asked_back) || local.crew.is_over()
+            if polls == before
+                || local.packets.with_worker(Worker::must_park)
+                || local.crew.is_over()
             {
                 break;
             }
@@ -190,7 +212,7 @@ impl<'main> Executor<'main> {
         let spin = self.local.crew.settings.spin;
         let now = self.local.now();
         let since = *self.idle_since.get_or_insert(now);
-        let goes_on = now.since(since) < spin && !self.local.packets.with_worker(core_asked_back);
+        let goes_on = now.since(since) < spin && !self.local.packets.with_worker(Worker::must_park);
         if goes_on {
             // Whoever has work for us may share this CPU.
             thread::sched_yield();
@@ -202,20 +224,24 @@ impl<'main> Executor<'main> {
     fn sleep(&mut self) -> Result<(), Detached> {
         let local = &self.local;
         let (crew, mailbox) = (&local.crew, local.mailbox());
-        let is_asked_back = local.packets.with_worker(core_asked_back);
+        let is_asked_back = local.packets.with_worker(Worker::must_park);
         mailbox.arm();
         crew.note_asleep(local.index);
+        let timeout = self.timeout();
         let has_work = mailbox.waiting() > 0
             || mailbox.has_returned()
             || self.has_packets()
-            || crew.is_over()
-            || crew.is_stopping() && self.grace_ends.is_none();
-        let result = if has_work && !is_asked_back {
+            || crew.is_stopping() && self.grace_ends.is_none()
+            || timeout == Nanos::ZERO;
+        // Without a core, too, it leaves when everything ends.
+        let result = if crew.is_over() || has_work && !is_asked_back {
             Ok(false)
         } else {
             mailbox.counters.parks.add(1);
-            let timeout = if has_work { Nanos::ZERO } else { self.timeout() };
-            local.packets.with_worker(|worker| worker.wait(timeout))
+            local.packets.with_worker(|worker| match has_work {
+                true => worker.claim_core(CLAIM_MAX),
+                false => worker.wait(timeout),
+            })
         };
         mailbox.disarm();
         self.idle_since = None;
@@ -273,11 +299,3 @@ impl<'main> Executor<'main> {
         }
     }
 }
-
-/// Whether the daemon wants the core back on which this worker runs.
-fn core_asked_back(_worker: &mut Worker) -> bool {
-    false
-}
-
-/// Shows the daemon the run queue, from which it learns whether the application wants more cores.
-fn note_tasks(_worker: &mut Worker, _put: u32, _taken: u32, _oldest: Nanos) {}

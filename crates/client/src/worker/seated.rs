@@ -99,7 +99,7 @@ impl Worker {
             if !self.must_park() {
                 return Ok(true);
             }
-            if woken == Woken::Not {
+            if matches!(woken, Woken::Not | Woken::ByAlarm) {
                 return Ok(false);
             }
         }
@@ -134,8 +134,10 @@ impl Worker {
             self.counters.sleeps += 1;
             let woken = self.sleep(rest(deadline));
             self.awake(woken)?;
-            if woken == Woken::Not {
-                return Ok(false);
+            // Who can be called by other threads may have more to do with a core than its own packets.
+            let is_called = woken == Woken::ByAlarm || self.alarm.is_some() && !self.must_park();
+            if woken == Woken::Not || is_called {
+                return Ok(self.has_next());
             }
         }
     }
