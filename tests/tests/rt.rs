@@ -185,7 +185,7 @@ fn flows_that_move_from_worker_to_worker_stay_in_order() {
     let program = Program::start(&daemon, 2, echo);
     let traffic = Traffic::start(&bed, PORT, 40);
     for policy in ["modulo", "sticky", "calisto", "modulo"] {
-        daemon.calisto(&format!("steer set --app async --policy {policy}"));
+        daemon.calisto(&format!("steer set {policy} --app async"));
         std::thread::sleep(Duration::from_millis(200));
     }
     traffic.end();
