@@ -7,8 +7,9 @@ use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use admin::{Command, ReplyBody};
 use client::rt::{self, Ended, JoinError, RunError, Runtime, Settings, UdpSocket};
-use client::{AttachOptions, Nanos};
+use client::{AttachOptions, CoresClass, CoresRequest, Nanos};
 use testbed::Testbed;
 use whole::{Application, Daemon, Flows, Traffic, answered, bed, wait_for};
 
@@ -30,11 +31,18 @@ impl Program {
     where
         F: Future<Output = ()> + 'static,
     {
-        let options = AttachOptions::new("async").socket(daemon.apps_socket()).listen(LISTEN);
+        Self::start_with(daemon, AttachOptions::new("async").workers(workers), main)
+    }
+
+    fn start_with<F>(daemon: &Daemon, options: AttachOptions, main: fn(Runtime) -> F) -> Self
+    where
+        F: Future<Output = ()> + 'static,
+    {
+        let options = options.socket(daemon.apps_socket()).listen(LISTEN);
         let (tell, told) = channel();
         let thread = std::thread::spawn(move || {
             let tell = std::sync::Mutex::new(tell);
-            rt::run_with(options.workers(workers), Settings::default(), |rt| {
+            rt::run_with(options, Settings::default(), |rt| {
                 let _ = tell.lock().expect("nobody panics with it").send(rt.clone());
                 main(rt)
             })
@@ -213,6 +221,43 @@ fn an_operators_detach_ends_the_run_and_tasks_that_waited_are_cancelled() {
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     let result = std::pin::pin!(waits).poll(&mut context);
     assert_eq!(result, std::task::Poll::Ready(Err(JoinError::Cancelled)));
+}
+
+#[test]
+fn on_granted_cores_packets_timers_and_wakers_bring_a_core_and_silence_gives_it_back() {
+    async fn main(rt: Runtime) {
+        for _ in 0..5 {
+            rt::sleep(Nanos::from_millis(5)).await;
+        }
+        echo(rt).await;
+    }
+    let bed = bed();
+    let daemon = start(&bed, "[cores]\nset = [1]\n");
+    let terms =
+        CoresRequest { guaranteed: 1, burst: None, class: CoresClass::Latency, queue_delay_us: 0 };
+    let options = AttachOptions::new("async").workers(2).cores(terms);
+    let program = Program::start_with(&daemon, options, main);
+    let is_idle = || {
+        wait_for("an idle core", || match daemon.ask(Command::Cores) {
+            ReplyBody::Cores(cores) if cores.cores.iter().all(|core| core.state == "idle") => {
+                Ok(())
+            }
+            other => Err(format!("{other:?}")),
+        });
+    };
+    is_idle();
+    for _ in 0..3 {
+        assert_eq!(answered(&bed, PORT), 100);
+        is_idle();
+    }
+    for number in 0..20 {
+        let task = program.rt.spawn(async move { number });
+        wait_for("its end", || if task.is_finished() { Ok(()) } else { Err("it runs".into()) });
+    }
+    is_idle();
+    assert!(program.rt.stats().timers >= 10, "five of each worker");
+    let ended = program.stop();
+    assert_eq!(ended.results, [Ok(()), Ok(())]);
 }
 
 #[test]

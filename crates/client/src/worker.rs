@@ -335,12 +335,6 @@ impl Worker {
         self.alarm = Some(alarm);
     }
 
-    /// Whether it runs on cores that the daemon gives out.
-    #[cfg(feature = "rt")]
-    pub(crate) fn is_seated(&self) -> bool {
-        self.seating.is_some()
-    }
-
     /// Whether the daemon has taken everything that was shown to it.
     #[cfg(feature = "rt")]
     pub(crate) fn is_all_taken(&mut self) -> bool {
