@@ -224,6 +224,8 @@ impl<'main> Executor<'main> {
     fn sleep(&mut self) -> Result<(), Detached> {
         let local = &self.local;
         let (crew, mailbox) = (&local.crew, local.mailbox());
+        // Without a core there are no rounds, and this must not wait for one.
+        local.let_go_lingering();
         let is_asked_back = local.packets.with_worker(Worker::must_park);
         mailbox.arm();
         crew.note_asleep(local.index);

@@ -101,11 +101,11 @@ impl Mailbox {
 
     /// Moves the older half of another worker's tasks here, those bound to it left alone; how many.
     pub(crate) fn steal_from(&self, victim: &Self) -> usize {
-        let mut stolen = {
+        // Two locks one after the other: another thief may come the opposite way.
+        let mut stolen: Queue<Task> = {
             let mut tasks = lock(&victim.tasks);
             let half = tasks.len().div_ceil(2);
-            let rest = tasks.split_off(half);
-            std::mem::replace(&mut *tasks, rest)
+            tasks.drain(..half).collect()
         };
         let count = stolen.len();
         if count > 0 {
