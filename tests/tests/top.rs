@@ -4,7 +4,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process};
-use whole::{Daemon, answered, bed, binary, run, wait_for};
+use whole::{Application, Daemon, answered, bed, binary, run, wait_for};
 
 /// A tmux server of our own with one window; ended when it drops.
 struct Terminal {
@@ -124,7 +124,7 @@ fn it_shows_the_daemon_and_its_packets_in_every_size_and_leaves() {
     let daemon = Daemon::with_small_tables(bed.server(), "sticky");
     let terminal = Terminal::start(&daemon, (80, 24), "exec $calisto top --interval 100ms");
     let process = format!("process {}", daemon.pid());
-    terminal.wait_until_full(24, &[&process, "steering sticky", "echo (own)", "dispatcher"]);
+    terminal.wait_until_full(24, &[&process, "steering sticky", "calistod", "dispatcher"]);
     wait_for("packets on the screen", || {
         answered(&bed, 7);
         let screen = terminal.screen();
@@ -268,6 +268,33 @@ fn without_a_terminal_it_prints_a_screen_or_lines() {
         assert_eq!((&view["schema_version"], &view["policy"]), (&1.into(), &"sticky".into()));
         assert!(view["received_per_s"].is_number(), "the first line has rates already: {line}");
     }
+}
+
+#[test]
+fn it_shows_the_core_that_is_given_out_and_who_may_have_it() {
+    let bed = bed();
+    let config = "ports = [\"xdp:veth0\"]\nlisten = [\"udp:10.77.0.2:7\"]\n[cores]\nset = [1]\n";
+    let daemon = Daemon::start(bed.server(), config);
+    let words = "udp-echo --listen udp:10.77.0.2:9 --name nine --cores 1 --workers 2";
+    let _nine = Application::start(&daemon, words);
+    let terminal = Terminal::start(&daemon, (80, 24), "exec $calisto top --interval 100ms");
+    terminal.wait_until_full(24, &["cores queue_delay every", "cores in use", "of   1", "nine"]);
+    terminal.wait_until_it_shows(&["  1 idle"]);
+    wait_for("a grant on the screen", || {
+        answered(&bed, 9);
+        let screen = terminal.screen();
+        let moves = screen.lines().find(|line| line.starts_with("grants/s")).unwrap_or_default();
+        if moves.is_empty() || moves.starts_with("grants/s 0 ") || moves.starts_with("grants/s - ")
+        {
+            return Err(screen);
+        }
+        Ok(())
+    });
+    let table = daemon.calisto("cores");
+    assert!(table.contains("policy queue_delay") && table.contains("nine"), "{table}");
+    daemon.calisto("cores set static_set");
+    assert!(daemon.calisto("cores").contains("policy static_set"));
+    terminal.wait_until_it_shows(&["cores static_set every"]);
 }
 
 #[test]

@@ -31,7 +31,7 @@ pub struct CoresStatus {
     pub takes: u64,
     /// Ticks of the core control so far.
     pub ticks: u64,
-    /// What went wrong, by name.
+    /// What else is counted, by name: also what went wrong.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counters: Vec<Counter>,
 }

@@ -84,10 +84,11 @@ fn render(status: &CoresStatus) -> String {
         cores(&status.cores, &status.apps),
         apps(&status.apps),
     );
-    let faults: Vec<&Counter> = status.counters.iter().filter(|fault| fault.value > 0).collect();
-    if !faults.is_empty() {
-        let mut table = Table::new(["fault", "times", "what it is"]);
-        for Counter { name, help, value } in faults {
+    let counters: Vec<&Counter> =
+        status.counters.iter().filter(|counter| counter.value > 0).collect();
+    if !counters.is_empty() {
+        let mut table = Table::new(["counter", "value", "what it counts"]);
+        for Counter { name, help, value } in counters {
             table.row([
                 self::name(name).as_str().into(),
                 (*value).into(),
@@ -221,7 +222,7 @@ pub(super) mod tests {
             takes: 2,
             ticks: 2_000_000,
             counters: vec![Counter {
-                name: "parked_but_ran".to_owned(),
+                name: "ran_while_parked".to_owned(),
                 help: "What it is.".to_owned(),
                 value: 1,
             }],
@@ -237,7 +238,7 @@ pub(super) mod tests {
             "   1  held     web           0  -       12.500",
             "   2  leaving  matrix        1  web     12.500",
             "   3  idle     -             -  -       12.500",
-            "parked_but_ran      1  What it is.",
+            "ran_while_parked      1  What it is.",
         ] {
             assert!(text.lines().any(|given| given == line), "{line}\nis not in\n{text}");
         }

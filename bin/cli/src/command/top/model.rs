@@ -30,6 +30,12 @@ const PORT_LOSSES: [&str; 9] = [
     "tx_invalid",
 ];
 
+/// Counters of cores on demand that say that something went wrong.
+const CORE_LOSSES: [&str; 3] = ["nudges", "ran_while_parked", "stray_threads"];
+
+/// The daemon with its own workers among applications, as its answer about cores has it.
+const OWN_NAME: &str = "calistod";
+
 /// The last look, and what is remembered of those before.
 #[derive(Debug, Default)]
 pub(super) struct Model {
@@ -142,7 +148,7 @@ impl Since<'_> {
         let cores = self.app_cores(0);
         let mut apps = vec![App {
             number: 0,
-            name: format!("{} (own)", name(&own.job)),
+            name: OWN_NAME.to_owned(),
             state: state("attached", false, cores.as_ref()),
             packets_per_s: self.total(|look| sum(look.status.workers.iter().map(|w| w.packets))),
             queued: sum(own.workers.iter().map(|worker| worker.queued.into())),
@@ -248,7 +254,8 @@ impl Since<'_> {
                 add(&port.port, counter, old.and_then(|old| value(&old.counters, &counter.name)));
             }
         }
-        for counter in &self.now.cores.counters {
+        let is_loss = |counter: &&Counter| CORE_LOSSES.contains(&counter.name.as_str());
+        for counter in self.now.cores.counters.iter().filter(is_loss) {
             let before = self.last.and_then(|last| value(&last.cores.counters, &counter.name));
             add("cores", counter, before);
         }

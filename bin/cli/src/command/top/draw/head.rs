@@ -38,7 +38,7 @@ pub(super) fn draw_title(area: Rect, buffer: &mut Buffer, view: &View, manner: &
         buffer.set_stringn(area.x, area.y, trouble, width, style);
         return;
     }
-    let mut what = format!("steering {}", view.policy);
+    let mut what = format!("steering {}, job {}", view.policy, view.job);
     if let Some(cores) = &view.cores {
         what += &format!(
             ", cores {} every {} us (a tick takes {} us)",

@@ -93,7 +93,7 @@ fn view() -> View {
             takes_per_s: Some(0.0),
         }),
         apps: vec![
-            app(0, "echo (own)", "parked", 0.0, Some(app_cores("latency", 0, 1, 2, 0.0))),
+            app(0, "calistod", "parked", 0.0, Some(app_cores("latency", 0, 1, 2, 0.0))),
             app(3, "web", "wants more", 900_000.0, Some(app_cores("latency", 2, 1, 4, 14.5))),
             app(7, "an-application-of-a-long-name", "runs", 300_000.0, {
                 Some(app_cores("latency", 1, 1, 1, 120.0))
@@ -110,7 +110,7 @@ fn view() -> View {
             loss("app web (3)", "drop_app_no_buffer", 1500.0, 98_765),
             loss("dispatcher", "not_ours_arp", 2.0, 120),
             loss("xdp:veth0", "rx_fill_empty", 0.5, 3),
-            loss("cores", "parked_but_ran", 0.25, 1),
+            loss("cores", "ran_while_parked", 0.25, 1),
         ],
         received_history,
         cores_history,
@@ -243,10 +243,10 @@ fn lists_longer_than_any_screen_are_cut() {
 #[test]
 fn applications_stand_in_the_order_that_was_asked_for() {
     for (order, names) in [
-        (Order::Packets, ["web", "an-applica", "dns", "echo (own)", "matrix"]),
-        (Order::Delay, ["an-applica", "web", "echo (own)", "matrix", "dns"]),
-        (Order::Cores, ["web", "matrix", "an-applica", "echo (own)", "dns"]),
-        (Order::Name, ["an-applica", "dns", "echo (own)", "matrix", "web"]),
+        (Order::Packets, ["web", "an-applica", "dns", "calistod", "matrix"]),
+        (Order::Delay, ["an-applica", "web", "calistod", "matrix", "dns"]),
+        (Order::Cores, ["web", "matrix", "an-applica", "calistod", "dns"]),
+        (Order::Name, ["an-applica", "calistod", "dns", "matrix", "web"]),
     ] {
         let manner = Manner { order, ..Manner::default() };
         let screen = drawn(&view(), &manner, 200, 50);
@@ -274,7 +274,7 @@ fn a_printed_screen_has_room_for_everything_and_no_keys() {
     let cores = many.cores.as_mut().expect("it has some");
     cores.rows = (0..200).map(|number| core(number, "idle", None, None)).collect();
     let text = crate::command::top::printed(&many, 120);
-    for part in ["199 idle", "worker 1", "parked_but_ran", "matrix"] {
+    for part in ["199 idle", "worker 1", "ran_while_parked", "matrix"] {
         assert!(text.contains(part), "{part} is not in\n{text}");
     }
     assert!(!text.contains("help") && !text.contains("… "), "{text}");

@@ -168,7 +168,7 @@ fn losses_are_those_of_the_last_interval_the_most_first_with_whose_they_are() {
     lossy.status.ports[0].counters[1].value = 4;
     // `stats` leaves an application's zeros out, so this one has just begun.
     lossy.threads[1].counters = vec![counter("drop_spoofed", 90), counter("app_sent", 9)];
-    lossy.cores.counters = vec![counter("parked_but_ran", 1), counter("quiet", 0)];
+    lossy.cores.counters = vec![counter("ran_while_parked", 1), counter("drains", 5)];
     let view = taken([look(), lossy]);
     let losses: Vec<_> = view
         .losses
@@ -181,7 +181,7 @@ fn losses_are_those_of_the_last_interval_the_most_first_with_whose_they_are() {
             ("app web (3)", "drop_spoofed", 45.0, 90),
             ("dispatcher", "drop_ring_full", 10.0, 25),
             ("xdp:eth1", "rx_invalid", 0.5, 4),
-            ("cores", "parked_but_ran", 0.5, 1),
+            ("cores", "ran_while_parked", 0.5, 1),
         ]
     );
 }
@@ -236,7 +236,7 @@ fn who_is_gone_is_not_shown() {
     after.apps.push(guest(2, "earlier", 1));
     let view = taken([look(), after]);
     let names: Vec<&str> = view.apps.iter().map(|app| app.name.as_str()).collect();
-    assert_eq!(names, ["echo (own)", "earlier"]);
+    assert_eq!(names, ["calistod", "earlier"]);
     assert_eq!(view.apps[1].packets_per_s, Some(1.0), "it has come since the last look");
 }
 
