@@ -8,7 +8,7 @@ mod attach;
 mod dispatch;
 mod guest;
 mod hostile;
-mod house;
+pub(crate) mod house;
 mod neighbour;
 mod stream;
 mod tenants;

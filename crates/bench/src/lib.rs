@@ -17,5 +17,7 @@ mod report;
 mod rig;
 /// `calisto bench steer`: what steering costs, and what a flow's move costs.
 pub mod steer;
+/// `calisto bench wait`: what waiting for many queues costs.
+pub mod wait;
 
 pub use error::Error;

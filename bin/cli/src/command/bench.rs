@@ -26,6 +26,12 @@ enum What {
         calisto bench apps --case attach hostile\n      with a real calistod in namespaces (root), \
         some 5 minutes")]
     Apps(bench::apps::Args),
+    /// What waiting for many queues costs, and what it leaves of a CPU to others.
+    #[command(after_help = "Examples:\n  \
+        calisto bench wait --quick\n      whether it works here, in short\n  \
+        calisto bench wait --case latency throughput -j\n      two cases, which need no root, one object a line\n  \
+        calisto bench wait --case idle\n      with a real calistod in namespaces (root)")]
+    Wait(bench::wait::Args),
 }
 
 impl Bench {
@@ -35,6 +41,7 @@ impl Bench {
         match &self.what {
             What::Steer(args) => bench::steer::run(args, json).map_err(Failure::new),
             What::Apps(args) => bench::apps::run(args, json).map_err(Failure::new),
+            What::Wait(args) => bench::wait::run(args, json).map_err(Failure::new),
         }
     }
 }

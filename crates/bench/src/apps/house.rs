@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use base::Nanos;
 use testbed::{Testbed, TestbedConfig};
 
 use crate::error::{Error, OrNeeds};
@@ -18,9 +19,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A wire with a client's namespace at one end and the daemon at the other; everything is gone
 /// with this value.
-pub(super) struct House {
+pub(crate) struct House {
     daemon: Child,
-    pub(super) bed: Testbed,
+    pub(crate) bed: Testbed,
     folder: ScratchDir,
 }
 
@@ -37,12 +38,17 @@ impl House {
     /// Starts the daemon, all of its threads on the server's CPU, and waits until traffic flows.
     /// It serves nothing itself.
     pub(super) fn start(cpus: Cpus) -> Result<Self, Error> {
+        Self::start_with(cpus, "")
+    }
+
+    /// The same with more of a configuration: whole sections.
+    pub(crate) fn start_with(cpus: Cpus, sections: &str) -> Result<Self, Error> {
         let program = find()?;
         let bed = Testbed::new(TestbedConfig::default()).or_needs("pair of namespaces")?;
         let folder = ScratchDir::new("apps").or_needs("folder for sockets")?;
         let admin = folder.path().join("admin.sock").display().to_string();
         let port = format!("xdp:{}", bed.server().interface());
-        let text = format!("admin_socket = {admin:?}\nports = [{port:?}]\n");
+        let text = format!("admin_socket = {admin:?}\nports = [{port:?}]\n{sections}");
         let config = folder.path().join("calisto.toml");
         std::fs::write(&config, text).or_needs("configuration file")?;
         let log = folder.path().join("daemon.log");
@@ -68,23 +74,37 @@ impl House {
     }
 
     /// Where applications attach.
-    pub(super) fn socket(&self) -> PathBuf {
+    pub(crate) fn socket(&self) -> PathBuf {
         self.folder.path().join("apps.sock")
     }
 
     /// The daemon's address, with a port.
-    pub(super) fn address(&self, port: u16) -> SocketAddr {
+    pub(crate) fn address(&self, port: u16) -> SocketAddr {
         SocketAddr::from((self.bed.server().ipv4(), port))
     }
 
     /// The same as an application writes what it listens on.
-    pub(super) fn listener(&self, port: u16) -> String {
+    pub(crate) fn listener(&self, port: u16) -> String {
         format!("udp:{}", self.address(port))
     }
 
     /// The client's address.
     pub(super) fn client(&self) -> IpAddr {
         self.bed.client().ipv4().into()
+    }
+
+    /// CPU time of the daemon's loop so far.
+    pub(crate) fn dispatcher_cpu_time(&self) -> Result<Nanos, Error> {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.daemon.id()));
+        for task in tasks.or_needs("look into /proc")?.flatten() {
+            let read = |name: &str| std::fs::read_to_string(task.path().join(name));
+            if read("comm").is_ok_and(|comm| comm.trim() == "dispatcher") {
+                let stat = read("schedstat").or_needs("look into /proc")?;
+                let run = stat.split_ascii_whitespace().next().and_then(|ns| ns.parse().ok());
+                return run.map(Nanos).ok_or("no schedstat").or_needs("look into /proc");
+            }
+        }
+        Err("it has no thread of that name").or_needs("dispatcher of calistod")
     }
 
     /// What the daemon holds now.

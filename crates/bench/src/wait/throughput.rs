@@ -1,0 +1,154 @@
+//! Items a second when the consumer never waits: every queue busy, or one among many.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use base::Nanos;
+use sys::clock::now;
+
+use super::latency::joined;
+use super::queues::{Asking, Feed, Polling, TURN, Taker};
+use crate::cases::Plan;
+use crate::error::{Error, OrNeeds, unless_interrupted};
+use crate::figure::{Figure, Target};
+use crate::flows::{SEED, SplitMix};
+use crate::place::Cpus;
+use crate::report::Report;
+
+/// Up to here plain polling is hard to beat.
+const FEW: usize = 1024;
+
+/// The first part of a round is not counted.
+const WARM_UP: Nanos = Nanos::from_millis(3);
+
+/// Which queues the items go to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pattern {
+    /// All in turn.
+    Balanced,
+    /// One, and now and then another by lot.
+    OneHot,
+}
+
+impl Pattern {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Balanced => "all busy",
+            Self::OneHot => "one hot",
+        }
+    }
+}
+
+pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
+    let Cpus { client, server } = plan.cpus;
+    let length = plan.pick(Nanos::from_millis(40), Nanos::from_millis(8));
+    let sizes: &[usize] = plan.pick(&[1, 8, 64, 256, 1024, 4096], &[1, 64, 4096]);
+    report.begin(
+        "throughput",
+        &format!(
+            "a producer on CPU {client} fills N rings with bursts of {TURN} items, one publication each, as \
+             fast as they have room, a consumer on CPU {server} takes up to {TURN} of a ring at a look; {length} a \
+             round. All busy: the rings in turn. One hot: 1023 of 1024 bursts into one ring, the \
+             others by lot. Linger: a ring that ran empty is looked at 16 more times before it is armed."
+        ),
+    )?;
+    if !plan.cpus.are_two() {
+        return Err("there is one").or_needs("second CPU");
+    }
+    for pattern in [Pattern::Balanced, Pattern::OneHot] {
+        let mut asking: Vec<Vec<f64>> = vec![Vec::new(); sizes.len()];
+        let mut polling = asking.clone();
+        for round in 0..plan.rounds {
+            let of = plan.rounds;
+            report.progress(format_args!("{}, round {} of {of}", pattern.name(), round + 1));
+            for (at, &queues) in sizes.iter().enumerate() {
+                unless_interrupted()?;
+                let seed = SEED ^ u64::from(round);
+                let run = (pattern, queues, length, seed);
+                // Who is first changes.
+                if round % 2 == 0 {
+                    asking[at].push(items_per_second::<Asking>(plan.cpus, run)?);
+                    polling[at].push(items_per_second::<Polling>(plan.cpus, run)?);
+                } else {
+                    polling[at].push(items_per_second::<Polling>(plan.cpus, run)?);
+                    asking[at].push(items_per_second::<Asking>(plan.cpus, run)?);
+                }
+            }
+        }
+        for (at, &queues) in sizes.iter().enumerate() {
+            let metric = format!("{}, {queues} queues: ready set", pattern.name());
+            let figure = Figure::new(metric, "M items/s", &asking[at]);
+            let figure = figure.against(Polling::NAME, &asking[at], &polling[at]);
+            let least = if queues <= FEW { 0.9 } else { 1.0 };
+            report.figure(figure.target(Target::RatioAtLeast(least)))?;
+        }
+    }
+    Ok(())
+}
+
+/// One round, in millions.
+fn items_per_second<T: Taker>(
+    cpus: Cpus,
+    (pattern, queues, length, seed): (Pattern, usize, Nanos, u64),
+) -> Result<f64, Error> {
+    let (feed, mut taker) = T::new(queues);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let producer = scope.spawn(|| {
+            sys::thread::pin(cpus.client).or_needs("place on that CPU")?;
+            produce(feed, pattern, seed, &stop);
+            Ok(())
+        });
+        let consumer = scope.spawn(|| {
+            let placed = sys::thread::pin(cpus.server).or_needs("place on that CPU");
+            let mut rate = 0.0;
+            if placed.is_ok() {
+                take_for(&mut taker, WARM_UP);
+                let began = now();
+                let taken = take_for(&mut taker, length);
+                rate = taken as f64 / now().since(began).as_secs_f64().max(1e-9) / 1e6;
+            }
+            // The producer must end whatever has happened.
+            stop.store(true, Ordering::Relaxed);
+            placed.map(|()| rate)
+        });
+        let rate = joined(consumer);
+        joined(producer)?;
+        rate
+    })
+}
+
+#[inline]
+fn take_for<T: Taker>(taker: &mut T, length: Nanos) -> u64 {
+    let end = now() + length;
+    let (mut taken, mut sum) = (0, 0);
+    while now() < end {
+        for _ in 0..1024 {
+            taken += taker.take(|item| sum += item) as u64;
+        }
+    }
+    std::hint::black_box(sum);
+    taken
+}
+
+fn produce(mut feed: Feed, pattern: Pattern, seed: u64, stop: &AtomicBool) {
+    let queues = feed.queues();
+    let mut random = SplitMix(seed);
+    let hot = queues / 2;
+    let mut next = 0;
+    while !stop.load(Ordering::Relaxed) {
+        for burst in 0..1024 {
+            let queue = match pattern {
+                Pattern::Balanced => {
+                    next = if next + 1 == queues { 0 } else { next + 1 };
+                    next
+                }
+                Pattern::OneHot if burst > 0 => hot,
+                Pattern::OneHot => ((random.next() >> 32) * queues as u64 >> 32) as usize,
+            };
+            // A full ring has its next chance in the next round.
+            if feed.put_many(queue, TURN as usize) == 0 {
+                std::hint::spin_loop();
+            }
+        }
+    }
+}
