@@ -20,6 +20,7 @@
 //! [`ReadySet::rearm`]: crate::ReadySet::rearm
 
 mod bits;
+mod lines;
 mod memory;
 
 use crate::doorbell::Doorbell;
@@ -74,6 +75,15 @@ impl ReadySet {
         self.memory.queues()
     }
 
+    /// Something is going to be published in the queue: brings its gate here while that is being
+    /// written.
+    #[inline]
+    pub fn prepare(&self, queue: u32) {
+        if let Some(gate) = self.memory.gate(queue) {
+            lines::fetch_to_write(gate);
+        }
+    }
+
     /// Something was published in the queue. True: the consumer had armed it and the bit was set, so
     /// a sleeping consumer is to be rung ([`Self::bell`]). A number that no queue has is ignored.
     #[inline]
@@ -89,6 +99,7 @@ impl ReadySet {
 
     #[cold]
     fn take_edge(&self, queue: u32, gate: &AtomicU64) -> bool {
+        self.fetch_words(queue);
         // Of several producers only one takes the edge.
         if gate.fetch_or(CLOSED, Ordering::AcqRel) & CLOSED != 0 {
             return false;
@@ -99,18 +110,24 @@ impl ReadySet {
 
     /// Claims up to `most` ready queues, beginning at number `cursor` and then around, and moves the
     /// cursor behind the last one. Returns how many. Looks at as many words as there are ready
-    /// queues, and at most at `most` others.
+    /// queues, and at most at `most` others. Who is ready to take all of them gets them by number, at
+    /// a lower price.
     #[inline]
     pub fn claim(&self, cursor: &mut u32, most: u32, mut each: impl FnMut(Ready)) -> u32 {
         let mut claimed = 0;
         let start = *cursor;
         let mut left = most;
-        self.take(start, &mut left, &mut |queue| {
+        let mut claim = |queue| {
             let Some(gate) = self.memory.gate(queue) else { return };
             claimed += 1;
             *cursor = queue + 1;
             each(Ready { queue, seen: gate.load(Ordering::Acquire) });
-        });
+        };
+        if most >= self.queues() {
+            self.take_all(&mut claim);
+        } else {
+            self.take(start, &mut left, &mut claim);
+        }
         claimed
     }
 

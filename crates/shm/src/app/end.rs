@@ -278,6 +278,9 @@ impl AppEnd {
     #[must_use]
     pub fn publish(&mut self) -> bool {
         self.from_daemon.release();
+        if self.to_daemon.staged() > 0 {
+            self.ready.prepare(self.worker);
+        }
         if !self.to_daemon.publish() {
             return false;
         }

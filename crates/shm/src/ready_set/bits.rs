@@ -1,12 +1,14 @@
 //! The levels of bits: set one, take some.
 //!
 //! What must hold: when a bit of a word is set, the word's own bit on the level above is set or will
-//! be by whoever set the first bit. Whoever empties a word clears the bit above first and then looks
-//! at the word once more. A bit above an empty word does no harm.
+//! be by whoever set the first bit. Whoever empties a word clears the bit above and then looks
+//! at the word once more, or clears the bit above before taking all of the word. A bit above an empty word
+//! does no harm.
 
 use std::ops::Range;
 
 use super::ReadySet;
+use super::lines::fetch_to_write;
 use super::memory::{FAN, FAN_LOG2};
 use crate::sync::{AtomicU64, Ordering};
 
@@ -28,6 +30,43 @@ impl ReadySet {
             // comes after the clearing of the bit above.
             was_empty = word.fetch_or(bit, Ordering::AcqRel) == 0;
         }
+    }
+
+    /// Brings the words here in which the queue has its bits, all at once.
+    #[inline]
+    pub(super) fn fetch_words(&self, queue: u32) {
+        let mut index = queue as usize;
+        for level in 0..self.memory.levels() {
+            index >>= FAN_LOG2;
+            if let Some(word) = self.memory.word(level, index) {
+                fetch_to_write(word);
+            }
+        }
+    }
+
+    /// Takes every set bit, the lowest first.
+    ///
+    /// Each word is emptied after its bit above was taken, so there is nothing to clear behind it: a
+    /// bit that is set in it before is taken, one that is set later finds the word empty, or the bit
+    /// above missing, and sets that one.
+    #[inline]
+    pub(super) fn take_all(&self, each: &mut impl FnMut(u32)) {
+        let top = self.memory.levels() - 1;
+        self.take_all_of(top, 0, each);
+    }
+
+    fn take_all_of(&self, level: usize, index: usize, each: &mut impl FnMut(u32)) {
+        let Some(word) = self.memory.word(level, index) else { return };
+        // AcqRel: what was done with these queues before is seen; and who sets a bit in a word below after
+        // that was emptied sees this one without its own.
+        in_turn(word.swap(0, Ordering::AcqRel), |bit| {
+            let child = index * FAN + bit;
+            match level {
+                0 => each(child as u32),
+                _ => self.take_all_of(level - 1, child, each),
+            }
+            true
+        });
     }
 
     /// Takes set bits from `start` on and around, as long as `left` is not zero. A word without any

@@ -255,20 +255,21 @@ mod oracle {
 mod models {
     use super::*;
 
-    /// Takes everything that is ready; how many items.
-    fn pass(set: &ReadySet, consumers: &mut [crate::Consumer<u8>]) -> u8 {
+    /// Takes everything that is ready, up to `most` queues by one claim; how many items.
+    fn pass(set: &ReadySet, most: u32, consumers: &mut [crate::Consumer<u8>]) -> u8 {
         let mut count = 0;
-        let mut held = None;
-        while set.claim(&mut 0, 1, |ready| held = Some(ready)) == 1 {
-            let mut ready = held.take().expect("one was claimed");
-            loop {
-                let queue = ready.queue() as usize;
-                while consumers[queue].pop().is_some() {
-                    count += 1;
-                }
-                match set.rearm(ready) {
-                    Ok(()) => break,
-                    Err(again) => ready = again,
+        let mut held = Vec::new();
+        while set.claim(&mut 0, most, |ready| held.push(ready)) > 0 {
+            for mut ready in held.drain(..) {
+                loop {
+                    let queue = ready.queue() as usize;
+                    while consumers[queue].pop().is_some() {
+                        count += 1;
+                    }
+                    match set.rearm(ready) {
+                        Ok(()) => break,
+                        Err(again) => ready = again,
+                    }
                 }
             }
         }
@@ -288,16 +289,25 @@ mod models {
                     let _ = marker.mark(0);
                 }
             });
-            let before = pass(&set, &mut consumers);
+            let before = pass(&set, 1, &mut consumers);
             writer.join().expect("it only pushes");
-            assert_eq!(before + pass(&set, &mut consumers), 2);
+            assert_eq!(before + pass(&set, 1, &mut consumers), 2);
             assert!(set.is_quiet());
         });
     }
 
     #[test]
     fn loom_two_producers_of_one_word_are_both_found_at_every_level() {
-        loom::model(|| {
+        two_producers_of_one_word(1);
+    }
+
+    #[test]
+    fn loom_two_producers_of_one_word_are_both_found_by_who_takes_all() {
+        two_producers_of_one_word(5);
+    }
+
+    fn two_producers_of_one_word(most: u32) {
+        loom::model(move || {
             let set = ReadySet::new(5);
             let (mut one, first) = ring(2);
             let (mut other, second) = ring(2);
@@ -312,10 +322,10 @@ mod models {
                 assert!(other.push(1).is_ok());
                 let _ = marker.mark(1);
             });
-            let before = pass(&set, &mut consumers);
+            let before = pass(&set, most, &mut consumers);
             writer.join().expect("it only pushes");
             other_writer.join().expect("it only pushes");
-            assert_eq!(before + pass(&set, &mut consumers), 2);
+            assert_eq!(before + pass(&set, most, &mut consumers), 2);
         });
     }
 
@@ -366,12 +376,12 @@ mod models {
                 }
                 rung
             });
-            let mut count = pass(&set, &mut consumers);
+            let mut count = pass(&set, 1, &mut consumers);
             set.bell().arm();
             let sleeps = set.is_quiet();
             let rung = writer.join().expect("it only pushes");
             if !sleeps || rung {
-                count += pass(&set, &mut consumers);
+                count += pass(&set, 1, &mut consumers);
             }
             assert_eq!(count, 2, "it would sleep for ever on what is there");
         });
