@@ -17,6 +17,9 @@ use crate::figure::{Figure, Target};
 use crate::place::Cpus;
 use crate::report::Report;
 
+/// Items that a queue holds.
+const SLOTS: usize = 64;
+
 const QUEUES: usize = 1024;
 
 /// Rows and columns: three of them fit into a second-level cache.
@@ -70,7 +73,7 @@ fn products(cpus: Cpus, beside: Beside, length: Nanos) -> Result<f64, Error> {
         let other = match beside {
             Beside::Nobody => None,
             Beside::Waiter => {
-                let (feed, taker) = Asking::new(QUEUES);
+                let (feed, taker) = Asking::new(QUEUES, SLOTS);
                 let set = taker.set();
                 scope.spawn(move || {
                     // On any CPU it is the same load.
@@ -80,7 +83,7 @@ fn products(cpus: Cpus, beside: Beside, length: Nanos) -> Result<f64, Error> {
                 Some(scope.spawn(move || pinned().map(|()| wait(taker, stop))))
             }
             Beside::Spinner => {
-                let (_feed, mut taker) = Polling::new(QUEUES);
+                let (_feed, mut taker) = Polling::new(QUEUES, SLOTS);
                 Some(scope.spawn(move || {
                     pinned()?;
                     while !stop.load(Ordering::Relaxed) {

@@ -11,12 +11,19 @@ use crate::flows::{SEED, SplitMix};
 use crate::place::Cpus;
 use crate::report::Report;
 
+/// Items that a queue holds: a cache line of them.
+const SLOTS: usize = 8;
+
 /// From here on a ready set must be much better.
 const MANY: usize = 512;
 
 /// Between two items: 2 to 8 us, so that the queues are nearly always empty.
 const GAP_MIN_NS: u64 = 2_000;
 const GAP_SPREAD_NS: u64 = 6_000;
+
+/// One sweep over the most queues takes some 20 us; an item that waited for longer than this waited for
+/// a CPU.
+const TAKEN_AWAY_NS: f64 = 200_000.0;
 
 /// No round takes longer.
 const PATIENCE: Nanos = Nanos::from_secs(5);
@@ -31,7 +38,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
             "a producer on CPU {client} puts an item each 2 to 8 us into one of N rings by lot, a consumer on \
              CPU {server}, which does nothing else, takes it; {items} items a round; from before the \
              put to after the take, by the time-stamp counter. Both ways spin; plain polling looks at \
-             one ring after the other."
+             one ring after the other. What took over 200 us is left out: a CPU was taken away."
         ),
     )?;
     if !plan.cpus.are_two() {
@@ -41,13 +48,16 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     let mut asking: Vec<Vec<f64>> = vec![Vec::new(); sizes.len()];
     let mut polling = asking.clone();
     let mut tails = asking.clone();
+    let mut left_out = Vec::new();
     for round in 0..plan.rounds {
         report.progress(format_args!("round {} of {}", round + 1, plan.rounds));
         for (at, &queues) in sizes.iter().enumerate() {
             unless_interrupted()?;
             let seed = SEED ^ u64::from(round) << 16 ^ queues as u64;
-            let ours = latencies::<Asking>(plan.cpus, queues, items, rate, seed)?;
-            let plain = latencies::<Polling>(plan.cpus, queues, items, rate, seed)?;
+            let (ours, away) = latencies::<Asking>(plan.cpus, queues, items, rate, seed)?;
+            left_out.push(away);
+            let (plain, away) = latencies::<Polling>(plan.cpus, queues, items, rate, seed)?;
+            left_out.push(away);
             asking[at].push(quantile(&ours, 0.5));
             tails[at].push(quantile(&ours, 0.95));
             polling[at].push(quantile(&plain, 0.5));
@@ -72,6 +82,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     for (at, &queues) in sizes.iter().enumerate() {
         report.figure(Figure::new(format!("{queues} queues: p95, ready set"), "ns", &tails[at]))?;
     }
+    report.figure(Figure::new("items left out", "%", &left_out))?;
     let best = median(&polling[0]).zip(median(&asking[0]));
     if let Some((plain, ours)) = best {
         let note = "what one queue pays for not being looked at while it is idle";
@@ -81,15 +92,15 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// One round: nanoseconds of each item, sorted.
+/// One round: nanoseconds of each item, sorted; and how many were left out, in percent.
 fn latencies<T: Taker>(
     cpus: Cpus,
     queues: usize,
     items: usize,
     rate: TscRate,
     seed: u64,
-) -> Result<Vec<f64>, Error> {
-    let (feed, mut taker) = T::new(queues);
+) -> Result<(Vec<f64>, f64), Error> {
+    let (feed, mut taker) = T::new(queues, SLOTS);
     let end = now() + PATIENCE;
     let mut ticks = Vec::with_capacity(items);
     std::thread::scope(|scope| {
@@ -115,8 +126,11 @@ fn latencies<T: Taker>(
     })?;
     let mut latencies: Vec<f64> =
         ticks.iter().map(|&ticks| ticks as f64 * 1e9 / rate.ticks_per_second()).collect();
+    let all = latencies.len().max(1);
+    latencies.retain(|&ns| ns < TAKEN_AWAY_NS);
     latencies.sort_by(f64::total_cmp);
-    Ok(latencies)
+    let left_out = 100.0 * (all - latencies.len()) as f64 / all as f64;
+    Ok((latencies, left_out))
 }
 
 fn produce(mut feed: Feed, items: usize, rate: TscRate, seed: u64, end: Nanos) {

@@ -8,9 +8,6 @@ use shm::{Agenda, Consumer, Doorbell, Producer, Ready, ReadySet, ring};
 use sys::clock;
 use sys::sleep::Sleeper;
 
-/// Items that a queue holds.
-const SLOTS: usize = 64;
-
 /// Items that are taken from a queue in its turn.
 pub(super) const TURN: u32 = 16;
 
@@ -32,12 +29,14 @@ impl Feed {
     /// Puts one item into a queue and shows it; false when the queue is full.
     #[inline]
     pub(super) fn put(&mut self, queue: usize, item: u64) -> bool {
+        self.prepare(queue);
         self.rings[queue].stage(item).is_ok() && self.show(queue)
     }
 
     /// Puts up to `most` items into a queue and shows them at once; how many.
     #[inline]
     pub(super) fn put_many(&mut self, queue: usize, most: usize) -> usize {
+        self.prepare(queue);
         let mut put = 0;
         while put < most && self.rings[queue].stage(put as u64).is_ok() {
             put += 1;
@@ -46,6 +45,13 @@ impl Feed {
             self.show(queue);
         }
         put
+    }
+
+    #[inline]
+    fn prepare(&self, queue: usize) {
+        if let Some(set) = &self.set {
+            set.prepare(queue as u32);
+        }
     }
 
     #[inline]
@@ -63,8 +69,8 @@ pub(super) trait Taker: Send {
     /// The name, for people.
     const NAME: &'static str;
 
-    /// Queues of this kind with their producer.
-    fn new(queues: usize) -> (Feed, Self);
+    /// Queues of this kind for `slots` items each, with their producer.
+    fn new(queues: usize, slots: usize) -> (Feed, Self);
 
     /// One look: takes up to [`TURN`] items of one queue; how many.
     fn take(&mut self, each: impl FnMut(u64)) -> usize;
@@ -79,8 +85,8 @@ pub(super) struct Polling {
 impl Taker for Polling {
     const NAME: &'static str = "plain polling";
 
-    fn new(queues: usize) -> (Feed, Self) {
-        let (producers, rings) = (0..queues).map(|_| ring(SLOTS)).unzip();
+    fn new(queues: usize, slots: usize) -> (Feed, Self) {
+        let (producers, rings) = (0..queues).map(|_| ring(slots)).unzip();
         (Feed { rings: producers, set: None }, Self { rings, next: 0 })
     }
 
@@ -106,8 +112,8 @@ pub(super) struct Asking {
 impl Taker for Asking {
     const NAME: &'static str = "ready set";
 
-    fn new(queues: usize) -> (Feed, Self) {
-        let (producers, rings) = (0..queues).map(|_| ring(SLOTS)).unzip();
+    fn new(queues: usize, slots: usize) -> (Feed, Self) {
+        let (producers, rings) = (0..queues).map(|_| ring(slots)).unzip();
         let set = ReadySet::new(queues as u32);
         let asking = Self {
             rings,
@@ -214,7 +220,7 @@ mod tests {
     use super::*;
 
     fn each_item_comes_out_once<T: Taker>() {
-        let (mut feed, mut taker) = T::new(130);
+        let (mut feed, mut taker) = T::new(130, 64);
         let mut sent = Vec::new();
         for item in 0..1000_u64 {
             let queue = (item * 37 % 130) as usize;

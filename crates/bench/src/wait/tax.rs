@@ -19,6 +19,9 @@ use crate::flows::{SEED, SplitMix};
 use crate::place::{Cpus, cpu_time};
 use crate::report::Report;
 
+/// Items that a queue holds.
+const SLOTS: usize = 64;
+
 const QUEUES: [usize; 3] = [1, 4, 8];
 const LOADS: [u32; 6] = [0, 10, 25, 50, 75, 100];
 
@@ -129,7 +132,7 @@ impl Stage {
     }
 
     fn polling(&self) -> Result<Spent, Error> {
-        let (feed, mut taker) = Polling::new(self.queues);
+        let (feed, mut taker) = Polling::new(self.queues, SLOTS);
         self.consume(feed, None, |work, _end| {
             let items = taker.take(work) as u64;
             (items, u64::from(items == 0))
@@ -137,7 +140,7 @@ impl Stage {
     }
 
     fn asking(&self) -> Result<Spent, Error> {
-        let (feed, mut taker) = Asking::new(self.queues);
+        let (feed, mut taker) = Asking::new(self.queues, SLOTS);
         let set = taker.set();
         let mut wait = Wait::new(WaitConfig::default());
         let mut sleeper = Sleeper::Futex(Scope::Private);
