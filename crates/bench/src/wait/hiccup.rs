@@ -18,7 +18,10 @@ use crate::report::Report;
 const WORKERS: usize = 2;
 const FLOWS: usize = 64;
 const SLOTS: usize = 1024;
-const LOADS: [u32; 7] = [20, 40, 60, 70, 80, 90, 120];
+const LOADS: [u32; 7] = [10, 20, 40, 60, 70, 80, 120];
+
+/// An item that took longer, at a load that can be done, waited for a CPU.
+const TAKEN_AWAY_US: f64 = 500.0;
 
 /// Items that arrive are put into their queues so many at once, at most.
 const GENERATED_AT_ONCE: usize = 8;
@@ -44,8 +47,8 @@ impl Service {
 
 /// The papers' hiccup, and one that stands out of what the hypervisor does to this machine.
 const SERVICES: [Service; 2] = [
-    Service { usual: Nanos(500), hiccup: Nanos::from_micros(1) },
-    Service { usual: Nanos(500), hiccup: Nanos::from_micros(20) },
+    Service { usual: Nanos::from_micros(2), hiccup: Nanos::from_micros(1) },
+    Service { usual: Nanos::from_micros(2), hiccup: Nanos::from_micros(20) },
 ];
 
 /// Something to be done.
@@ -90,6 +93,8 @@ impl Source<'_> {
 struct Outcome {
     p50_us: f64,
     p99_us: f64,
+    /// In percent.
+    left_out: f64,
     /// Millions a second, done within the time.
     rate: f64,
 }
@@ -98,6 +103,7 @@ struct Outcome {
 struct Samples {
     p50: Vec<f64>,
     p99: Vec<f64>,
+    left_out: Vec<f64>,
     rate: Vec<f64>,
 }
 
@@ -105,6 +111,7 @@ impl Samples {
     fn push(&mut self, outcome: Outcome) {
         self.p50.push(outcome.p50_us);
         self.p99.push(outcome.p99_us);
+        self.left_out.push(outcome.left_out);
         self.rate.push(outcome.rate);
     }
 }
@@ -119,7 +126,8 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
              (Poisson), load is their work's share of both CPUs; {length} a round, from the time at which an item is due \
              until it is done. Own queues (scale-out): a flow's items go to one worker's ring. Shared \
              queues (scale-up): a ring a flow, any worker claims any ready one, {CLAIMED_AT_ONCE} items at most. \
-             Whichever worker comes by puts what is due into the rings."
+             Whichever worker comes by puts what is due into the rings. What took over {TAKEN_AWAY_US} us is \
+             left out: a CPU was taken away."
         ),
     )?;
     if !plan.cpus.are_two() {
@@ -173,10 +181,15 @@ fn print(
             crossing = Some((first, load));
         }
     }
+    let feasible = LOADS.iter().zip(shared.iter().zip(own)).filter(|(load, _)| **load <= 100);
+    let left_out: Vec<f64> = feasible
+        .flat_map(|(_, (ours, other))| ours.left_out.iter().chain(&other.left_out).copied())
+        .collect();
+    report.figure(Figure::new(format!("{what}: items left out"), "%", &left_out))?;
     let metric = format!("{what}: shared queues have the lower p99");
     report.figure(match crossing {
         Some((first, last)) => Figure::new(metric, "% load, at first", &[f64::from(first)])
-            .note(format!("and up to {last} % of the loads above")),
+            .note(format!("at {last} % for the last time")),
         None => Figure::missing(metric, "at no load"),
     })
 }
@@ -306,9 +319,14 @@ fn two_workers(
     let mut us: Vec<f64> =
         took.iter().flatten().map(|&ticks| ticks as f64 * 1e6 / rate.ticks_per_second()).collect();
     us.sort_by(f64::total_cmp);
+    let all = us.len();
+    let kept = us.partition_point(|&took| took < TAKEN_AWAY_US);
+    let rate = all as f64 / length.as_secs_f64() / 1e6;
+    us.truncate(kept);
     Ok(Outcome {
+        left_out: 100.0 * (all - kept) as f64 / all.max(1) as f64,
         p50_us: quantile(&us, 0.5),
         p99_us: quantile(&us, 0.99),
-        rate: us.len() as f64 / length.as_secs_f64() / 1e6,
+        rate,
     })
 }

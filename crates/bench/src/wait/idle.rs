@@ -31,6 +31,9 @@ const SINK_PORT: u16 = 9;
 /// Between two packets.
 const GAP: Nanos = Nanos::from_micros(10);
 
+/// Times that every worker looks at its ring before anything is measured.
+const SETTLING: u32 = 150;
+
 /// What is still under way after the last one gets this long.
 const GRACE: Nanos = Nanos::from_millis(20);
 
@@ -74,6 +77,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
         let house = House::start_with(plan.cpus, &format!("[wait]\nspin_us = {spin_us}\n"))?;
         report.progress(format_args!("spin_us = {spin_us}, attaching"));
         let mut tenants = attach(&house)?;
+        settle(&mut tenants)?;
         let sink = sink(&house)?;
         let name = format!("spin_us = {spin_us}");
         let (mut idle, mut ours, mut bare) = (Vec::new(), Vec::new(), Vec::new());
@@ -127,6 +131,21 @@ fn attach(house: &House) -> Result<Vec<Tenant>, Error> {
             Ok(Tenant { _app: app, workers, mac, address: house.address(port) })
         })
         .collect()
+}
+
+/// Every worker does its part of its application's first table, for as long as that takes.
+fn settle(tenants: &mut [Tenant]) -> Result<(), Error> {
+    let mut batch = Batch::new();
+    for _ in 0..SETTLING {
+        unless_interrupted()?;
+        for worker in tenants.iter_mut().flat_map(|tenant| &mut tenant.workers) {
+            worker.receive(&mut batch).or_needs("attachment")?;
+            worker.done(&mut batch).or_needs("attachment")?;
+            worker.flush();
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    Ok(())
 }
 
 /// A socket of the client that gets what the applications send.
