@@ -139,7 +139,7 @@ fn produce(mut feed: Feed, items: usize, rate: TscRate, seed: u64, end: Nanos) {
     let mut due = tsc() + ticks(1_000_000);
     for item in 0..items {
         let bits = random.next();
-        let queue = ((bits >> 32) * feed.queues() as u64 >> 32) as usize;
+        let queue = (((bits >> 32) * feed.queues() as u64) >> 32) as usize;
         while (tsc().wrapping_sub(due) as i64) < 0 {
             std::hint::spin_loop();
         }

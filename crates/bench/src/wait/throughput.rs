@@ -166,7 +166,7 @@ fn produce(mut feed: Feed, pattern: Pattern, seed: u64, stop: &AtomicBool) {
                     next
                 }
                 Pattern::OneHot if burst > 0 => hot,
-                Pattern::OneHot => ((random.next() >> 32) * queues as u64 >> 32) as usize,
+                Pattern::OneHot => (((random.next() >> 32) * queues as u64) >> 32) as usize,
             };
             // A full ring has its next chance in the next round.
             if feed.put_many(queue, TURN as usize) == 0 {
