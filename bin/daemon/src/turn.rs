@@ -139,9 +139,10 @@ impl Host {
         // Once more, now that nobody can slip something in unheard: a question that came just
         // before the bell was armed has rung nothing.
         let asked = self.answer_one(now);
-        let has_cores_work = self.cores.as_ref().is_some_and(|cores| cores.keeper.has_work());
-        let busy = self.turn(now) || asked || has_cores_work || self.dispatcher.has_work();
-        if !busy && self.exports.is_empty() {
+        let busy = self.turn(now) || asked || self.dispatcher.has_work();
+        // The turn may have called a worker that must be granted a core.
+        let is_called = self.cores.as_ref().is_some_and(|cores| cores.keeper.has_work());
+        if !busy && !is_called && self.exports.is_empty() {
             let keeper = self.cores.as_ref().map(|cores| &cores.keeper);
             let cores = keeper.map_or(Nanos::FAR_FUTURE, |of| of.next_deadline(&self.dispatcher));
             let due = self.dispatcher.next_deadline().min(self.guests.unmute(now)).min(cores);

@@ -274,7 +274,7 @@ impl CoreKeeper {
     pub fn next_deadline<P: Port>(&self, dispatcher: &Dispatcher<P>) -> Nanos {
         let has_queue = |slot: &&SlotId| {
             let slot = self.slots[slot.index()].as_ref();
-            slot.is_some_and(|slot| slot.class == Class::Latency && slot.queued(dispatcher) > 0)
+            slot.is_some_and(|slot| slot.class == Class::Latency && slot.has_queue(dispatcher))
         };
         let leaves = |slot: &&SlotId| {
             let slot = self.slots[slot.index()].as_ref();

@@ -23,6 +23,8 @@ pub(super) struct Seating {
     core: Option<u16>,
     /// It has said that it parked, and has not been granted a core since.
     is_parked: bool,
+    /// Tasks waited for it when it told last.
+    has_backlog: bool,
     /// The thread that it has told the daemon of.
     thread: Option<ThreadId>,
 }
@@ -58,9 +60,15 @@ impl Worker {
     /// calling once a turn by who has a queue of tasks.
     #[inline]
     pub fn note_tasks(&mut self, put: u32, taken: u32, oldest: Nanos, idle: Nanos) {
-        if self.seating.is_some() {
-            let tasks = SeatTasks { put, taken, oldest_ns: oldest.0, idle_ns: idle.0 };
-            self.end.seat().note(tasks);
+        let Some(seating) = &mut self.seating else { return };
+        let tasks = SeatTasks { put, taken, oldest_ns: oldest.0, idle_ns: idle.0 };
+        self.end.seat().note(tasks);
+        // A daemon that sleeps would not see that they wait.
+        let has_backlog = put != taken;
+        if has_backlog && !std::mem::replace(&mut seating.has_backlog, has_backlog) {
+            self.spoke();
+        } else if let Some(seating) = &mut self.seating {
+            seating.has_backlog = has_backlog;
         }
     }
 

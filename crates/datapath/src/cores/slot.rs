@@ -170,6 +170,12 @@ impl Slot {
         put.wrapping_sub(taken)
     }
 
+    /// Whether something waits for it, packet or task: then it may become congested.
+    pub(super) fn has_queue<P: Port>(&self, dispatcher: &Dispatcher<P>) -> bool {
+        let tasks = self.seat.tasks();
+        tasks.put != tasks.taken || self.queued(dispatcher) > 0
+    }
+
     /// How long the oldest thing in its ring has waited, at least: since the first look that has
     /// found its position there.
     pub(super) fn age(&mut self, packets: Progress, now: Nanos) -> Nanos {
