@@ -90,7 +90,9 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
             let spent = house.dispatcher_cpu_time()?.since(before);
             idle.push(100.0 * spent.as_secs_f64() / now().since(began).as_secs_f64());
             let seed = SEED ^ u64::from(round);
-            ours.push(on_cpu(client, || send(&house, &mut tenants, &sink, packets, seed))?);
+            let sent = on_cpu(client, || send(&house, &mut tenants, &sink, packets, seed));
+            // Ctrl-C ends the daemon too.
+            ours.push(sent.or_else(|error| unless_interrupted().and(Err(error)))?);
             bare.push(eventfd_and_epoll(plan.cpus, packets)?);
         }
         let of = |rounds: &[Round], which: fn(&Round) -> f64| -> Vec<f64> {

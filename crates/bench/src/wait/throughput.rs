@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use base::Nanos;
 use sys::clock::now;
 
-use super::latency::joined;
+use super::latency::{joined, undisturbed};
 use super::queues::{Asking, Feed, Polling, TURN, Taker};
 use crate::cases::Plan;
 use crate::error::{Error, OrNeeds, unless_interrupted};
@@ -75,11 +75,11 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
                 let run = (pattern, queues, length, seed);
                 // Who is first changes.
                 if round % 2 == 0 {
-                    asking[at].push(items_per_second::<Asking>(plan.cpus, run)?);
-                    polling[at].push(items_per_second::<Polling>(plan.cpus, run)?);
+                    asking[at].push(undisturbed(|| items_per_second::<Asking>(plan.cpus, run))?);
+                    polling[at].push(undisturbed(|| items_per_second::<Polling>(plan.cpus, run))?);
                 } else {
-                    polling[at].push(items_per_second::<Polling>(plan.cpus, run)?);
-                    asking[at].push(items_per_second::<Asking>(plan.cpus, run)?);
+                    polling[at].push(undisturbed(|| items_per_second::<Polling>(plan.cpus, run))?);
+                    asking[at].push(undisturbed(|| items_per_second::<Asking>(plan.cpus, run))?);
                 }
             }
         }
@@ -94,11 +94,11 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// One round, in millions.
+/// One round, in millions; nothing when no window counts.
 fn items_per_second<T: Taker>(
     cpus: Cpus,
     (pattern, queues, length, seed): (Pattern, usize, Nanos, u64),
-) -> Result<f64, Error> {
+) -> Result<Option<f64>, Error> {
     let (feed, mut taker) = T::new(queues, SLOTS);
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -109,7 +109,7 @@ fn items_per_second<T: Taker>(
         });
         let consumer = scope.spawn(|| {
             let placed = sys::thread::pin(cpus.server).or_needs("place on that CPU");
-            let mut rate = 0.0;
+            let mut rate = None;
             if placed.is_ok() {
                 take_for(&mut taker, WARM_UP);
                 rate = rate_over(&mut taker, length);
@@ -125,7 +125,7 @@ fn items_per_second<T: Taker>(
 }
 
 /// Millions a second over all windows that count.
-fn rate_over<T: Taker>(taker: &mut T, length: Nanos) -> f64 {
+fn rate_over<T: Taker>(taker: &mut T, length: Nanos) -> Option<f64> {
     let end = now() + length;
     let (mut taken, mut seconds) = (0, 0.0);
     while now() < end {
@@ -137,7 +137,7 @@ fn rate_over<T: Taker>(taker: &mut T, length: Nanos) -> f64 {
             seconds += took.as_secs_f64();
         }
     }
-    taken as f64 / f64::max(seconds, 1e-9) / 1e6
+    (seconds > 0.0).then(|| taken as f64 / seconds / 1e6)
 }
 
 #[inline]
