@@ -2,13 +2,15 @@
 //!
 //! What must hold: a figure and its baseline are measured in the same run, in turns; a figure is a
 //! median with its range; what was missed is printed as missed, and what could not be measured
-//! says why. Read `report.rs` for what a figure is, and `steer.rs` and `apps.rs` for the lists of
-//! cases.
+//! says why. Read `report.rs` for what a figure is, and `steer.rs`, `apps.rs` and `cores.rs` for the
+//! lists of cases.
 #![forbid(unsafe_code)]
 
 /// `calisto bench apps`: what attached applications cost, and what a hostile one can do.
 pub mod apps;
 mod cases;
+/// `calisto bench cores`: what granting and taking cores costs.
+pub mod cores;
 mod error;
 mod figure;
 mod flows;

@@ -5,7 +5,7 @@
 
 mod cost;
 mod durations;
-mod echo;
+pub(crate) mod echo;
 mod memory;
 mod moves;
 mod rate;

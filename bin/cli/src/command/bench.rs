@@ -32,6 +32,12 @@ enum What {
         calisto bench wait --case latency throughput -j\n      two cases, which need no root, one object a line\n  \
         calisto bench wait --case idle\n      with a real calistod in namespaces (root)")]
     Wait(bench::wait::Args),
+    /// What granting and taking cores costs, and what is left for a batch job.
+    #[command(after_help = "Examples:\n  \
+        calisto bench cores --quick\n      whether it works here, in short\n  \
+        calisto bench cores --case tick grant reclaim -j\n      three cases, which need no root, one object a line\n  \
+        calisto bench cores --case batch\n      with a real calistod in namespaces (root), some 2 minutes")]
+    Cores(bench::cores::Args),
 }
 
 impl Bench {
@@ -42,6 +48,7 @@ impl Bench {
             What::Steer(args) => bench::steer::run(args, json).map_err(Failure::new),
             What::Apps(args) => bench::apps::run(args, json).map_err(Failure::new),
             What::Wait(args) => bench::wait::run(args, json).map_err(Failure::new),
+            What::Cores(args) => bench::cores::run(args, json).map_err(Failure::new),
         }
     }
 }

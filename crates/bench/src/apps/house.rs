@@ -88,6 +88,11 @@ impl House {
         format!("udp:{}", self.address(port))
     }
 
+    /// The daemon's process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.daemon.id()
+    }
+
     /// The client's address.
     pub(super) fn client(&self) -> IpAddr {
         self.bed.client().ipv4().into()

@@ -46,9 +46,9 @@ const SERVERS: [(Server, &str); 3] = [
 ];
 
 /// What one run of the client gives.
-struct Answers {
-    per_second: f64,
-    p50_us: f64,
+pub(crate) struct Answers {
+    pub(crate) per_second: f64,
+    pub(crate) p50_us: f64,
     resent: u64,
 }
 
@@ -154,7 +154,7 @@ fn measure(
     })
 }
 
-fn socket(client: &Side) -> Result<UdpSocket, Error> {
+pub(crate) fn socket(client: &Side) -> Result<UdpSocket, Error> {
     let address = client.ipv4();
     let socket = client.enter(|| {
         let socket = UdpSocket::bind((address, 0))?;
@@ -166,7 +166,7 @@ fn socket(client: &Side) -> Result<UdpSocket, Error> {
 }
 
 /// Keeps `outstanding` requests under way for `length`.
-fn ask(socket: &UdpSocket, outstanding: usize, length: Nanos) -> Result<Answers, Error> {
+pub(crate) fn ask(socket: &UdpSocket, outstanding: usize, length: Nanos) -> Result<Answers, Error> {
     let mut sent_at = vec![Nanos::ZERO; outstanding];
     let mut number = vec![0_u32; outstanding];
     let mut request = [0; PAYLOAD_BYTES];

@@ -1,0 +1,75 @@
+//! `calisto bench cores`: what granting and taking cores costs, and what is left for a batch job.
+//!
+//! One file per case. `realm.rs` is a dispatcher with its core keeper and the applications that it
+//! keeps, all in this process, `doorstep.rs` attaches a real client to it, `hands.rs` moves threads as
+//! the daemon does.
+
+mod batch;
+mod doorstep;
+mod grant;
+mod guest;
+mod hands;
+mod process;
+mod realm;
+mod reclaim;
+mod roles;
+mod sleeper;
+mod tick;
+mod waiter;
+
+use std::io::Write;
+
+use crate::cases::{self, Case, Plan, names};
+use crate::error::Error;
+use guest::GuestArgs;
+
+/// Settings of `calisto bench cores`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// Cases to run; all of them when none is named.
+    #[arg(long = "case", value_name = "NAME", num_args = 1.., value_parser = names(&CASES, &[]))]
+    pub cases: Vec<String>,
+
+    /// Rounds of every case: ours and the baseline take turns, figures are medians [default: 5,
+    /// or 2 with --quick].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=99))]
+    pub rounds: Option<u32>,
+
+    /// Small sizes and short rounds: whether it works, not how fast it is.
+    #[arg(long)]
+    pub quick: bool,
+
+    #[command(flatten)]
+    guest: GuestArgs,
+}
+
+static CASES: [Case; 5] = [
+    Case { name: "tick", help: "what a look of the core control costs", run: tick::run },
+    Case { name: "grant", help: "from a grant to the worker's first instruction", run: grant::run },
+    Case { name: "reclaim", help: "the same when a batch job has the core", run: reclaim::run },
+    Case { name: "batch", help: "a latency-critical server beside a batch job", run: batch::run },
+    Case { name: "roles", help: "the dispatcher's roles as threads and as tasks", run: roles::run },
+];
+
+/// Runs the cases and prints their figures: with `json` one object a line, else a table a case.
+///
+/// # Errors
+/// The figures could not be printed.
+pub fn run(args: &Args, json: bool) -> Result<(), Error> {
+    run_to(args, json, &mut std::io::stdout().lock())
+}
+
+/// The same, printed to `out`.
+///
+/// # Errors
+/// The figures could not be printed.
+pub fn run_to(args: &Args, json: bool, out: &mut dyn Write) -> Result<(), Error> {
+    if let Some(kind) = args.guest.kind {
+        return guest::run(kind, &args.guest);
+    }
+    let plan = Plan::new(args.rounds, args.quick);
+    cases::run("cores", &CASES, &args.cases, &plan, json, out)
+}
+
+#[cfg(test)]
+mod tests;

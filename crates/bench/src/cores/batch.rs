@@ -1,0 +1,338 @@
+//! What a latency-critical server notices of a batch job on its CPU, and what the job gets.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use base::Nanos;
+use load::transport::kernel::{KernelConfig, KernelUdp};
+use load::{Arrival, Options, Pace};
+use std::net::SocketAddr;
+use testbed::{Testbed, TestbedConfig};
+
+use super::guest::Kind;
+use super::process::{Process, as_guest, cpu_time, idle_time, ourselves};
+use crate::apps::house::House;
+use crate::cases::Plan;
+use crate::error::{Error, OrNeeds, unless_interrupted};
+use crate::figure::{Figure, Target};
+use crate::place::{Cpus, ScratchDir, on_cpu};
+use crate::report::Report;
+
+const PORT: u16 = 7;
+
+/// Flows of the client.
+const FLOWS: u32 = 16;
+
+/// Of the requests a second that are answered when 16 are always under way.
+const LOAD: f64 = 0.25;
+
+/// A way to share a CPU.
+struct Way {
+    name: &'static str,
+    /// Lines of the daemon's configuration about cores; none: there is no daemon.
+    cores: Option<&'static str>,
+    /// What the latency-critical server's p95 may become, and what the job must get of what is left.
+    targets: [Option<Target>; 2],
+}
+
+static WAYS: [Way; 4] = [
+    Way {
+        name: "queue_delay",
+        cores: Some("policy = \"queue_delay\"\n"),
+        targets: [Some(Target::RatioAtMost(1.3)), Some(Target::RatioAtLeast(0.8))],
+    },
+    Way {
+        name: "queue_delay every 10 ms",
+        cores: Some("policy = \"queue_delay\"\ninterval_us = 10000\n"),
+        targets: [None; 2],
+    },
+    Way { name: "static_set", cores: Some("policy = \"static_set\"\n"), targets: [None; 2] },
+    Way { name: "Linux, nice 19", cores: None, targets: [None; 2] },
+];
+
+/// What was seen in one span of time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    p50_us: f64,
+    p95_us: f64,
+    lost: f64,
+    /// Shares of the CPU: the server's (with the daemon), the job's, and that of everybody else.
+    server: f64,
+    job: f64,
+    others: f64,
+    /// Products that the job made a second.
+    speed: f64,
+}
+
+/// A way's samples, one a round.
+#[derive(Default)]
+struct Samples {
+    alone: Vec<Seen>,
+    beside: Vec<Seen>,
+}
+
+pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
+    let Cpus { client, server } = plan.cpus;
+    if !plan.cpus.are_two() {
+        return Err("only one may be used").or_needs("second CPU");
+    }
+    let rate = capacity(plan)? * LOAD;
+    report.begin(
+        "batch",
+        &format!(
+            "UDP echo for a kernel client (open loop, {rate:.0} requests/s: {LOAD} of what a closed loop with \
+             {FLOWS} gets; {FLOWS} flows) on CPU {client}, over a veth. On CPU {server}: calistod over AF_XDP \
+             with cores.set = [{server}], an echo server of the client library with a guaranteed core, \
+             and a batch job, {job}. queue_delay, static_set: the job under `calisto run --batch`. Linux: a \
+             blocking server over a kernel socket without XDP, the job at nice 19, both pinned. Each alone \
+             first, then beside the job. Left over: what daemon and server do not use when alone, less what \
+             processes that are not ours use of the CPU. Latency from the intended time.",
+            job = "which multiplies matrices of 128 x 128"
+        ),
+    )?;
+    let mut samples: [Samples; WAYS.len()] = Default::default();
+    let mut speeds = Vec::new();
+    for round in 0..plan.rounds {
+        report.progress(format_args!("round {} of {}", round + 1, plan.rounds));
+        speeds.push(speed_alone(plan)?);
+        for turn in 0..WAYS.len() {
+            unless_interrupted()?;
+            // There and back, so that nobody always comes first.
+            let way = if round % 2 == 0 { turn } else { WAYS.len() - 1 - turn };
+            let (alone, beside) = measure(plan, &WAYS[way], rate)?;
+            samples[way].alone.push(alone);
+            samples[way].beside.push(beside);
+        }
+    }
+    for (way, samples) in WAYS.iter().zip(&samples) {
+        print(way, samples, &speeds, report)?;
+    }
+    Ok(())
+}
+
+fn print(
+    way: &Way,
+    samples: &Samples,
+    speeds: &[f64],
+    report: &mut Report<'_>,
+) -> Result<(), Error> {
+    let Way { name, targets: [latency, share], .. } = way;
+    let column = |seen: &[Seen], of: fn(&Seen) -> f64| seen.iter().map(of).collect::<Vec<f64>>();
+    let targeted = |figure: Figure, target: &Option<Target>| match target {
+        Some(target) => figure.target(*target),
+        None => figure,
+    };
+    let Samples { alone, beside } = samples;
+    for (what, of, target) in [
+        ("p50", (|seen| seen.p50_us) as fn(&Seen) -> f64, &None),
+        ("p95", |seen| seen.p95_us, latency),
+    ] {
+        let (own, baseline) = (column(beside, of), column(alone, of));
+        let figure = Figure::new(format!("{name}: {what} beside the job"), "us", &own);
+        report.figure(targeted(figure.against("alone", &own, &baseline), target))?;
+    }
+    let job = column(beside, |seen| 100.0 * seen.job);
+    let left: Vec<f64> = alone
+        .iter()
+        .zip(beside)
+        .map(|(alone, beside)| 100.0 * (1.0 - alone.server - beside.others).max(0.0))
+        .collect();
+    let figure = Figure::new(format!("{name}: the job's CPU time"), "%", &job);
+    report.figure(targeted(figure.against("left over", &job, &left), share))?;
+    let speed = column(beside, |seen| seen.speed);
+    let figure = Figure::new(format!("{name}: the job's work"), "products/s", &speed);
+    report.figure(figure.against("alone on the CPU", &speed, speeds))?;
+    let (own, baseline) =
+        (column(beside, |seen| 100.0 * seen.server), column(alone, |seen| 100.0 * seen.server));
+    let figure = Figure::new(format!("{name}: the server's CPU time"), "%", &own);
+    report.figure(figure.against("alone", &own, &baseline))?;
+    let others: Vec<f64> = alone.iter().chain(beside).map(|seen| 100.0 * seen.others).collect();
+    report.figure(Figure::new(format!("{name}: CPU time of strangers"), "%", &others))?;
+    let lost: f64 = alone.iter().chain(beside).map(|seen| seen.lost).sum();
+    report.figure(Figure::new(format!("{name}: requests without an answer"), "", &[lost]))
+}
+
+/// Where requests go, and who answers them.
+struct Server {
+    /// First, because it is the daemon's guest.
+    process: Process,
+    place: Place,
+}
+
+enum Place {
+    House(House),
+    Bed(Testbed),
+}
+
+impl Server {
+    fn start(cpus: Cpus, cores: Option<&str>) -> Result<Self, Error> {
+        let program = ourselves()?;
+        match cores {
+            Some(cores) => {
+                let house =
+                    House::start_with(cpus, &format!("[cores]\nset = [{}]\n{cores}", cpus.server))?;
+                let mut command = Command::new(program);
+                command.args(as_guest(Kind::Echo)).arg("--guest-socket").arg(house.socket());
+                command.arg("--guest-listen").arg(house.address(PORT).to_string());
+                let process = Process::start(command, cpus.server)?;
+                Ok(Self { process, place: Place::House(house) })
+            }
+            None => {
+                let bed = Testbed::new(TestbedConfig::default()).or_needs("pair of namespaces")?;
+                let mut command = bed.server().command(program);
+                let address = SocketAddr::from((bed.server().ipv4(), PORT));
+                command.args(as_guest(Kind::KernelEcho));
+                command.arg("--guest-listen").arg(address.to_string());
+                let process = Process::start(command, cpus.server)?;
+                Ok(Self { process, place: Place::Bed(bed) })
+            }
+        }
+    }
+
+    fn bed(&self) -> &Testbed {
+        match &self.place {
+            Place::House(house) => &house.bed,
+            Place::Bed(bed) => bed,
+        }
+    }
+
+    /// CPU time of everybody who serves.
+    fn cpu_time(&self) -> Result<Nanos, Error> {
+        let daemon = match &self.place {
+            Place::House(house) => cpu_time(house.pid())?,
+            Place::Bed(_) => Nanos::ZERO,
+        };
+        Ok(daemon + cpu_time(self.process.pid)?)
+    }
+
+    fn load(&self, plan: &Plan, pace: Pace, length: Nanos) -> Result<load::Report, Error> {
+        let wanted = load::Plan {
+            pace,
+            flows: FLOWS,
+            warmup: Nanos::from_millis(plan.pick(200, 100)),
+            length,
+            grace: Nanos::from_millis(100),
+            ..load::Plan::default()
+        };
+        // Its CPU is its own: it never halts, so that no wake-up of the client is measured.
+        let options = Options {
+            cpus: vec![plan.cpus.client],
+            spin: Nanos::from_secs(1),
+            ..Options::default()
+        };
+        let open = |plan: &load::Plan, _| {
+            let config = KernelConfig {
+                target: SocketAddr::from((self.bed().server().ipv4(), PORT)),
+                sources: None,
+                flows: plan.flows,
+                payload_bytes: plan.payload_bytes,
+                first_port: load::transport::sources::FIRST_PORT,
+            };
+            let opened = self.bed().client().enter(|| KernelUdp::open(&config));
+            opened.map_err(|error| load::Error::Failed(error.to_string()))?
+        };
+        load::run(&wanted, &options, open, None).or_needs("load")
+    }
+}
+
+/// A batch job, and how far it has come.
+struct Job {
+    process: Process,
+    progress: PathBuf,
+    _folder: ScratchDir,
+}
+
+impl Job {
+    /// Under `calisto run --batch` where there is a daemon, else at nice 19 on the server's CPU.
+    fn start(cpus: Cpus, house: Option<&House>) -> Result<Self, Error> {
+        let folder = ScratchDir::new("batch").or_needs("folder for the progress")?;
+        let progress = folder.path().join("progress");
+        let program = ourselves()?;
+        let mut command = Command::new(&program);
+        let (kind, cpu) = match house {
+            Some(house) => {
+                command.args(["run", "--batch", "--cores", "1", "--socket"]).arg(house.socket());
+                command.arg("--").arg(program);
+                // The runner is on nobody's core.
+                (Kind::Multiply, cpus.client)
+            }
+            None => (Kind::NiceMultiply, cpus.server),
+        };
+        command.args(as_guest(kind)).arg("--guest-progress").arg(&progress);
+        let process = Process::start(command, cpu)?;
+        Ok(Self { process, progress, _folder: folder })
+    }
+
+    /// Products that it has made.
+    fn products(&self) -> Result<u64, Error> {
+        let bytes = std::fs::read(&self.progress).or_needs("progress of the job")?;
+        Ok(bytes.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes)))
+    }
+}
+
+/// Requests a second that a closed loop gets.
+fn capacity(plan: &Plan) -> Result<f64, Error> {
+    let server = Server::start(plan.cpus, WAYS[0].cores)?;
+    let length = Nanos::from_millis(plan.pick(500, 200));
+    let report = server.load(plan, Pace::Closed { outstanding: FLOWS }, length)?;
+    Ok(report.achieved_rate)
+}
+
+/// Products a second of a job that has the CPU for itself.
+fn speed_alone(plan: &Plan) -> Result<f64, Error> {
+    let job = Job::start(plan.cpus, None)?;
+    let length = std::time::Duration::from_millis(plan.pick(500, 200));
+    let (began, before) = (sys::clock::now(), job.products()?);
+    std::thread::sleep(length);
+    let products = job.products()? - before;
+    Ok(products as f64 / sys::clock::now().since(began).as_secs_f64())
+}
+
+/// One way, alone and beside the job.
+fn measure(plan: &Plan, way: &Way, rate: f64) -> Result<(Seen, Seen), Error> {
+    let server = Server::start(plan.cpus, way.cores)?;
+    let alone = watch(plan, &server, None, rate)?;
+    let house = match &server.place {
+        Place::House(house) => Some(house),
+        Place::Bed(_) => None,
+    };
+    let beside = match job(plan, house, way)? {
+        Some(job) => watch(plan, &server, Some(&job), rate)?,
+        None => watch(plan, &server, None, rate)?,
+    };
+    Ok((alone, beside))
+}
+
+/// The job; none where it is never given a core, and so never begins.
+fn job(plan: &Plan, house: Option<&House>, way: &Way) -> Result<Option<Job>, Error> {
+    if way.name == "static_set" {
+        return Ok(None);
+    }
+    Job::start(plan.cpus, house).map(Some)
+}
+
+/// Some time of load.
+fn watch(plan: &Plan, server: &Server, job: Option<&Job>, rate: f64) -> Result<Seen, Error> {
+    let cpu = plan.cpus.server;
+    let pace = Pace::Open { arrival: Arrival::Poisson, rate };
+    let length = Nanos::from_millis(plan.pick(1200, 300));
+    let times = || {
+        let job_time = job.map_or(Ok(Nanos::ZERO), |job| cpu_time(job.process.pid))?;
+        Ok([sys::clock::now(), server.cpu_time()?, job_time, idle_time(cpu)?])
+    };
+    let products = || job.map_or(Ok(0), Job::products);
+    let (before, made) = (times()?, products()?);
+    let report = on_cpu(plan.cpus.client, || server.load(plan, pace, length))?;
+    let (after, made) = (times()?, products()? - made);
+    let [span, server, job, idle] =
+        std::array::from_fn(|at| after[at].since(before[at]).as_secs_f64());
+    Ok(Seen {
+        p50_us: report.latency.p50_us,
+        p95_us: report.latency.p95_us,
+        lost: report.lost as f64,
+        server: server / span,
+        job: job / span,
+        others: ((span - idle - server - job) / span).max(0.0),
+        speed: made as f64 / span,
+    })
+}

@@ -1,0 +1,78 @@
+//! Hands that do nothing, and hands that move threads of this process as the daemon's do.
+
+use datapath::cores::{Hands, SlotId, Strayed};
+use sys::other_thread::{OtherThread, Unchanged};
+
+/// Nobody is moved.
+pub(super) struct IdleHands;
+
+impl Hands for IdleHands {
+    fn place(&mut self, _: SlotId, _: u32, _: u16) -> Result<(), Strayed> {
+        Ok(())
+    }
+
+    fn banish(&mut self, _: SlotId, _: u32) -> Result<(), Strayed> {
+        Ok(())
+    }
+
+    fn nudge(&mut self, _: SlotId, _: u32) -> Result<(), Strayed> {
+        Ok(())
+    }
+
+    fn release(&mut self, _: SlotId) {}
+}
+
+/// Proves a thread once and pins it when its core changes.
+#[derive(Default)]
+pub(super) struct PinningHands {
+    placed: Vec<(SlotId, OtherThread, Option<u16>)>,
+    /// Threads that were taken off their cores: none is, when everybody parks in time.
+    pub(super) banished: u64,
+}
+
+impl PinningHands {
+    fn thread(&mut self, slot: SlotId, tid: u32) -> Result<usize, Strayed> {
+        let known = |(of, thread, _): &(SlotId, OtherThread, _)| *of == slot && thread.tid() == tid;
+        if let Some(at) = self.placed.iter().position(known) {
+            return Ok(at);
+        }
+        let thread = OtherThread::of_ours(tid).map_err(|_| Strayed)?;
+        self.placed.retain(|(of, ..)| *of != slot);
+        self.placed.push((slot, thread, None));
+        Ok(self.placed.len() - 1)
+    }
+}
+
+fn heed(changed: Result<(), Unchanged>) -> Result<(), Strayed> {
+    match changed {
+        Err(Unchanged::Gone) => Err(Strayed),
+        // The thread stays where it is, and what is measured shows it.
+        Ok(()) | Err(Unchanged::Refused(_)) => Ok(()),
+    }
+}
+
+impl Hands for PinningHands {
+    fn place(&mut self, slot: SlotId, thread: u32, core: u16) -> Result<(), Strayed> {
+        let at = self.thread(slot, thread)?;
+        let (_, thread, on) = &mut self.placed[at];
+        if *on == Some(core) {
+            return Ok(());
+        }
+        *on = Some(core);
+        heed(thread.pin(usize::from(core)))
+    }
+
+    fn banish(&mut self, _: SlotId, _: u32) -> Result<(), Strayed> {
+        self.banished += 1;
+        Ok(())
+    }
+
+    fn nudge(&mut self, slot: SlotId, thread: u32) -> Result<(), Strayed> {
+        let at = self.thread(slot, thread)?;
+        heed(self.placed[at].1.nudge())
+    }
+
+    fn release(&mut self, slot: SlotId) {
+        self.placed.retain(|(of, ..)| *of != slot);
+    }
+}

@@ -1,0 +1,289 @@
+//! The dispatcher's roles as threads of one CPU, and as tasks of one thread.
+//!
+//! The roles are receive (with classify and dispatch), worker, transmit and control. A thread is
+//! switched by the kernel, a task by returning to a loop: it is an `async` block that gives way after
+//! each turn.
+
+use std::cell::RefCell;
+use std::future::Future;
+use std::net::IpAddr;
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use base::{Nanos, PortId, QueueId};
+use datapath::{Dispatcher, Echo, Worker};
+use port::xdp::{AttachMode, Destination, Protocol, Take, Umem, XdpInterface, XdpOptions, XdpPort};
+use shm::{FramePool, PoolConfig};
+use sys::clock::now;
+use sys::thread::sched_yield;
+use testbed::{Testbed, TestbedConfig};
+
+use crate::cases::Plan;
+use crate::error::{Error, OrNeeds, unless_interrupted};
+use crate::figure::Figure;
+use crate::flows::{SERVER, listeners};
+use crate::place::{Cpus, on_cpu};
+use crate::report::Report;
+use crate::rig::{RigConfig, dispatcher, hire};
+use crate::steer::echo::{Answers, ask, socket};
+
+/// How the roles are carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Roles {
+    /// One loop calls them in turn.
+    Fused,
+    /// A task for the dispatcher and one for the worker.
+    TwoTasks,
+    /// A task for each of the four.
+    FourTasks,
+    /// A thread for the dispatcher and one for the worker.
+    TwoThreads,
+    /// A thread for each of the four; three of them share the dispatcher under a lock.
+    FourThreads,
+}
+
+const ROLES: [(Roles, &str); 5] = [
+    (Roles::Fused, "one loop"),
+    (Roles::TwoTasks, "2 tasks on one thread"),
+    (Roles::FourTasks, "4 tasks on one thread"),
+    (Roles::TwoThreads, "2 threads on one CPU"),
+    (Roles::FourThreads, "4 threads on one CPU"),
+];
+
+pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
+    let Cpus { client, server } = plan.cpus;
+    report.begin(
+        "roles",
+        &format!(
+            "UDP echo over veth; client: one kernel socket, closed loop with 1 or 16 outstanding, spinning, on \
+             CPU {client}; server: dispatcher and a worker over AF_XDP (native, copy), everything on CPU {server} \
+             and never asleep. Roles: receive with classify and dispatch, worker, transmit, control. 2: \
+             dispatcher and worker apart. Threads give way by sched_yield when they have done a turn with \
+             nothing to do, tasks after each turn, by returning to a loop that polls them."
+        ),
+    )?;
+    let bed = Testbed::new(TestbedConfig::default()).or_needs("pair of namespaces")?;
+    let interface = bed
+        .server()
+        .enter(|| XdpInterface::attach(bed.server().interface(), AttachMode::Probe, Take::Ours))
+        .or_needs("thread in a namespace")?
+        .or_needs("XDP program on the veth")?;
+    let (address, port) = (IpAddr::V4(SERVER.0), SERVER.1);
+    let echo = Destination { protocol: Protocol::Udp, address: Some(address), port: Some(port) };
+    interface.ours().add(echo).or_needs("entry in the map of what is ours")?;
+    let interface = Arc::new(interface);
+    let length = plan.pick(Nanos::from_millis(400), Nanos::from_millis(100));
+    for outstanding in [1, 16] {
+        let mut answers: [Vec<Answers>; ROLES.len()] = Default::default();
+        for round in 0..plan.rounds {
+            report.progress(format_args!(
+                "{outstanding} outstanding, round {} of {}",
+                round + 1,
+                plan.rounds
+            ));
+            for ((roles, _), answers) in ROLES.into_iter().zip(&mut answers) {
+                unless_interrupted()?;
+                answers.push(measure(plan, &bed, &interface, roles, outstanding, length)?);
+            }
+        }
+        print(outstanding, &answers, report)?;
+    }
+    Ok(())
+}
+
+fn print(
+    outstanding: usize,
+    answers: &[Vec<Answers>; ROLES.len()],
+    report: &mut Report<'_>,
+) -> Result<(), Error> {
+    let of = |index: usize, value: fn(&Answers) -> f64| {
+        answers[index].iter().map(value).collect::<Vec<f64>>()
+    };
+    let (loop_rate, loop_p50) = (of(0, |run| run.per_second), of(0, |run| run.p50_us));
+    for (index, (_, name)) in ROLES.into_iter().enumerate() {
+        let (rate, p50) = (of(index, |run| run.per_second), of(index, |run| run.p50_us));
+        let name = format!("{name}, {outstanding} outstanding");
+        let mut rates = Figure::new(&name, "requests/s", &rate);
+        let mut delays = Figure::new(format!("{name}, p50"), "us", &p50);
+        if index > 0 {
+            rates = rates.against(ROLES[0].1, &rate, &loop_rate);
+            delays = delays.against(ROLES[0].1, &p50, &loop_p50);
+        }
+        report.figure(rates)?;
+        report.figure(delays)?;
+    }
+    Ok(())
+}
+
+/// One arrangement, one client, for `length`.
+fn measure(
+    plan: &Plan,
+    bed: &Testbed,
+    interface: &Arc<XdpInterface>,
+    roles: Roles,
+    outstanding: usize,
+    length: Nanos,
+) -> Result<Answers, Error> {
+    let (stop, ready) = (AtomicBool::new(false), AtomicBool::new(false));
+    let (stop, ready) = (&stop, &ready);
+    let cpus = plan.cpus;
+    std::thread::scope(|scope| {
+        let serving = scope.spawn(move || {
+            on_cpu(cpus.server, || {
+                let result = serve(roles, interface, stop, ready);
+                ready.store(true, Ordering::Release);
+                result
+            })
+        });
+        while !ready.load(Ordering::Acquire) {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        let asking = on_cpu(cpus.client, || {
+            let socket = socket(bed.client())?;
+            // What comes first finds everything cold.
+            ask(&socket, outstanding, Nanos(length.0 / 5))?;
+            ask(&socket, outstanding, length)
+        });
+        stop.store(true, Ordering::Relaxed);
+        serving.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        asking
+    })
+}
+
+/// Answers until it is told to stop. `ready` is set once the port is open.
+fn serve(
+    roles: Roles,
+    interface: &Arc<XdpInterface>,
+    stop: &AtomicBool,
+    ready: &AtomicBool,
+) -> Result<(), Error> {
+    let pool = FramePool::new(PoolConfig { frames: 4096, chunk_bytes: 2048, numa_node: None });
+    let mut pool = pool.or_needs("pool of frames")?;
+    let umem = Umem::new(&pool);
+    let options = XdpOptions::default();
+    let opened = XdpPort::open(interface, PortId(0), QueueId(0), &umem, &mut pool, &options);
+    let port = opened.or_needs("AF_XDP socket")?;
+    let config = RigConfig { groups: 1 << 16, ..RigConfig::default() };
+    let mut dispatcher = dispatcher(&config, port, pool, listeners())?;
+    let mut worker = hire(&mut dispatcher, Echo)?;
+    ready.store(true, Ordering::Release);
+    let mut dispatcher = match roles {
+        Roles::Fused => {
+            while !stop.load(Ordering::Relaxed) {
+                let time = now();
+                dispatcher.receive(time);
+                worker.step(time);
+                dispatcher.transmit(time);
+                dispatcher.control(time);
+            }
+            dispatcher
+        }
+        Roles::TwoTasks | Roles::FourTasks => as_tasks(roles, dispatcher, worker, stop),
+        Roles::TwoThreads | Roles::FourThreads => as_threads(roles, dispatcher, worker, stop),
+    };
+    dispatcher.close();
+    Ok(())
+}
+
+/// Gives way to the other tasks, once.
+async fn give_way() {
+    let mut has_given = false;
+    std::future::poll_fn(move |_| match std::mem::replace(&mut has_given, true) {
+        true => Poll::Ready(()),
+        false => Poll::Pending,
+    })
+    .await;
+}
+
+/// A role as a task: a turn, and it gives way.
+async fn role(stop: &AtomicBool, mut turn: impl FnMut(Nanos)) {
+    while !stop.load(Ordering::Relaxed) {
+        turn(now());
+        give_way().await;
+    }
+}
+
+/// Polls each task in turn until all have ended.
+fn run_tasks(tasks: &mut [Pin<&mut dyn Future<Output = ()>>]) {
+    let mut context = Context::from_waker(Waker::noop());
+    loop {
+        let mut left = 0;
+        for task in tasks.iter_mut() {
+            left += usize::from(task.as_mut().poll(&mut context).is_pending());
+        }
+        // All are told to stop at once, so none is polled after its end but in the last round.
+        if left < tasks.len() {
+            return;
+        }
+    }
+}
+
+fn as_tasks(
+    roles: Roles,
+    dispatcher: Dispatcher<XdpPort>,
+    mut worker: Worker<Echo>,
+    stop: &AtomicBool,
+) -> Dispatcher<XdpPort> {
+    let shared = RefCell::new(dispatcher);
+    let working = pin!(role(stop, |time| {
+        worker.step(time);
+    }));
+    if roles == Roles::TwoTasks {
+        let dispatching = pin!(role(stop, |time| {
+            shared.borrow_mut().step(time);
+        }));
+        run_tasks(&mut [dispatching, working]);
+    } else {
+        let receiving = pin!(role(stop, |time| {
+            shared.borrow_mut().receive(time);
+        }));
+        let transmitting = pin!(role(stop, |time| {
+            shared.borrow_mut().transmit(time);
+        }));
+        let controlling = pin!(role(stop, |time| shared.borrow_mut().control(time)));
+        run_tasks(&mut [receiving, working, transmitting, controlling]);
+    }
+    shared.into_inner()
+}
+
+/// A role as a thread: a turn; when that found nothing, another thread's.
+fn turns(stop: &AtomicBool, mut turn: impl FnMut(Nanos) -> usize) {
+    while !stop.load(Ordering::Relaxed) {
+        if turn(now()) == 0 {
+            sched_yield();
+        }
+    }
+}
+
+fn as_threads(
+    roles: Roles,
+    dispatcher: Dispatcher<XdpPort>,
+    mut worker: Worker<Echo>,
+    stop: &AtomicBool,
+) -> Dispatcher<XdpPort> {
+    let shared = Mutex::new(dispatcher);
+    // Threads inherit the CPU. A role that panicked has ended the bench already.
+    let lock = || shared.lock().unwrap_or_else(PoisonError::into_inner);
+    std::thread::scope(|scope| {
+        scope.spawn(|| turns(stop, |time| worker.step(time).messages));
+        if roles == Roles::TwoThreads {
+            let mut dispatcher = lock();
+            turns(stop, |time| usize::from(!dispatcher.step(time).is_idle()));
+        } else {
+            scope.spawn(|| turns(stop, |time| lock().receive(time)));
+            scope.spawn(|| {
+                turns(stop, |time| {
+                    let (messages, sent) = lock().transmit(time);
+                    messages + sent
+                });
+            });
+            turns(stop, |time| {
+                lock().control(time);
+                0
+            });
+        }
+    });
+    shared.into_inner().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,62 @@
+//! Every case that needs neither root nor a daemon, in its smallest form: structure and direction,
+//! never times.
+
+use serde_json::Value;
+
+use super::*;
+
+fn figures(case: &str) -> Vec<Value> {
+    let args = Args {
+        cases: vec![case.to_owned()],
+        rounds: Some(1),
+        quick: true,
+        guest: GuestArgs::default(),
+    };
+    let mut out = Vec::new();
+    run_to(&args, true, &mut out).expect("memory takes every line");
+    let text = String::from_utf8(out).expect("JSON is text");
+    println!("{text}");
+    text.lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect()
+}
+
+fn find<'a>(figures: &'a [Value], metric: &str) -> &'a Value {
+    let found = figures.iter().find(|figure| figure["metric"] == metric);
+    found.unwrap_or_else(|| panic!("no figure is called {metric:?}"))
+}
+
+/// On a machine with one CPU these cases say that they need another.
+fn has_two_cpus() -> bool {
+    crate::place::Cpus::choose().are_two()
+}
+
+#[test]
+fn a_look_at_more_workers_takes_longer_and_its_parts_are_no_longer_than_the_whole() {
+    let figures = figures("tick");
+    if !has_two_cpus() {
+        assert!(find(&figures, "not measured")["note"].as_str().is_some());
+        return;
+    }
+    let value = |metric: &str| find(&figures, metric)["value"].as_f64().expect(metric);
+    assert!(value("2 active workers") < value("256 active workers"));
+    for workers in [2, 64, 256] {
+        let whole = value(&format!("{workers} active workers"));
+        assert!(value(&format!("{workers} active workers: gather")) <= whole);
+        let interval = format!("{workers} active workers: interval in force");
+        assert_eq!(find(&figures, &interval)["target"], "ratio >= 10");
+    }
+}
+
+#[test]
+fn granted_and_reclaimed_cores_are_held_against_bare_system_calls_of_the_same_round() {
+    if !has_two_cpus() {
+        return;
+    }
+    let granted = figures("grant");
+    let halted = find(&granted, "halted CPU, p50");
+    assert_eq!(halted["baseline"]["name"], "bare futex wake");
+    assert!(halted["ratio"].as_f64() > Some(0.0), "{halted}");
+    assert!(find(&granted, "worker still spinning, p50")["value"].as_f64() > Some(0.0));
+    let reclaimed = figures("reclaim");
+    let idle = find(&reclaimed, "from a SCHED_IDLE job, p50");
+    assert!(idle["ratio"].as_f64() > Some(0.0), "{idle}");
+}
