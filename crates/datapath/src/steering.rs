@@ -101,6 +101,9 @@ pub struct Steering {
     /// Load samples taken so far.
     loads_taken: u64,
     next_tick: Nanos,
+    next_quiet_tick: Nanos,
+    /// Something was sent to a worker, or was still in its ring, at the last look or since.
+    has_undone: bool,
     next_load: Nanos,
     retired: Vec<WorkerId>,
 }
@@ -169,6 +172,8 @@ impl Steering {
             load: LoadSample::default(),
             loads_taken: 0,
             next_tick: Nanos::ZERO,
+            next_quiet_tick: Nanos::ZERO,
+            has_undone: true,
             next_load: Nanos::ZERO,
             retired: Vec::new(),
         })
@@ -393,15 +398,18 @@ impl Steering {
     pub(crate) fn tick(&mut self, ground: &mut Ground<'_>) {
         self.progress(ground);
         self.pay_wakes(ground);
-        if ground.now < self.next_tick {
+        let is_early = ground.now < self.next_tick;
+        if is_early || (ground.now < self.next_quiet_tick && self.is_idle()) {
             return;
         }
         self.next_tick = ground.now + self.config.tick;
+        self.next_quiet_tick = ground.now + Nanos(self.config.tick.0 * QUIET_INTERVALS);
         self.core.now = ground.now;
         self.core.workers.clear();
         for lane in self.lanes.iter_mut().flatten().filter(|lane| lane.state == LaneState::Active) {
             self.core.workers.push(lane.sample(&mut self.side, ground.now));
         }
+        self.has_undone = self.core.workers.iter().any(|worker| worker.queued > 0);
         let due = self.is_load_due(ground.now);
         if due {
             self.next_load = ground.now + self.config.load_interval;
@@ -414,6 +422,12 @@ impl Steering {
         self.finish_unpinning();
         self.retire_drained(ground.now);
         self.ready.look_at_all(&self.lanes, ground.now);
+    }
+
+    /// Whether a look at the workers would show what the last one has shown: nothing in any ring. Who
+    /// has a thousand workers does not look at them for nothing.
+    fn is_idle(&self) -> bool {
+        !self.has_undone && self.is_settled()
     }
 
     /// A look at a slice of groups costs 10 to 30 us: with few packets there is little to see, and

@@ -130,13 +130,15 @@ impl Steering {
         let active = lanes.filter(|lane| lane.state == LaneState::Active);
         let active: Vec<WorkerId> = active.map(Lane::id).collect();
         self.control.set_workers(&active);
+        self.has_undone = true;
     }
 
     /// Shows the workers what was sent, and wakes sleepers.
     #[inline]
     pub(crate) fn publish(&mut self, now: Nanos) {
-        let Self { lanes, staged, side, .. } = self;
+        let Self { lanes, staged, side, has_undone, .. } = self;
         staged.drain(|index| {
+            *has_undone = true;
             if let Some(Some(lane)) = lanes.get_mut(index) {
                 lane.publish(side, now);
             }
