@@ -71,10 +71,11 @@ impl Cores {
         &mut self,
         app: AppId,
         keeping: Keeping,
+        now: Nanos,
         dispatcher: &mut Dispatcher<AnyPort>,
     ) -> Result<(), CoresRefused> {
         let Keeping { terms, workers, bits, process } = keeping;
-        let slots = self.keeper.add(app, terms, workers, Some(bits), dispatcher)?;
+        let slots = self.keeper.add(app, terms, workers, Some(bits), now, dispatcher)?;
         self.hands.employ(&slots, Some(process));
         Ok(())
     }
@@ -102,9 +103,14 @@ impl Cores {
         if workers.is_empty() {
             return Ok(());
         }
-        let guaranteed = self.own.guaranteed.min(workers.len() as u16);
+        // With more workers than before there may be no more cores to guarantee. They do with less
+        // then: without terms they would never run again.
+        let promised = self.keeper.kept().map(|(_, app, _)| usize::from(app.terms.guaranteed));
+        let left = self.keeper.table().cores().len().saturating_sub(promised.sum());
+        let guaranteed = self.own.guaranteed.min(workers.len().min(left) as u16);
         let terms = CoreTerms { guaranteed, ..self.own };
-        let slots: Vec<SlotId> = self.keeper.add(AppId::OWN, terms, workers, None, dispatcher)?;
+        let slots: Vec<SlotId> =
+            self.keeper.add(AppId::OWN, terms, workers, None, now, dispatcher)?;
         self.hands.employ(&slots, None);
         Ok(())
     }

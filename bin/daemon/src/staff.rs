@@ -244,7 +244,8 @@ impl Desk {
         loop {
             if self.seating.as_mut().is_some_and(Seating::must_park) {
                 self.bell.arm();
-                self.park();
+                // What came before the bell was armed has called nobody.
+                self.park(worker.has_work());
                 if self.stop.load(Ordering::Acquire) {
                     return;
                 }
@@ -269,7 +270,7 @@ impl Desk {
                     if worker.has_work() || self.stop.load(Ordering::Acquire) {
                         self.bell.disarm();
                     } else {
-                        self.park();
+                        self.park(false);
                     }
                 }
             }
@@ -279,10 +280,11 @@ impl Desk {
         }
     }
 
-    /// Sleeps, its bell armed; a worker on granted cores gives its core back first.
-    fn park(&mut self) {
+    /// Sleeps, its bell armed; a worker on granted cores gives its core back first, and says so when
+    /// it has something to do all the same.
+    fn park(&mut self, has_work: bool) {
         if let Some(seating) = &mut self.seating
-            && seating.say_parked()
+            && seating.say_parked(has_work)
         {
             self.alarm.ring();
         }
@@ -311,11 +313,14 @@ impl Seating {
     }
 
     /// Whether that is news.
-    fn say_parked(&mut self) -> bool {
-        if self.seat.has_left() {
+    fn say_parked(&mut self, has_work: bool) -> bool {
+        if has_work {
+            self.seat.want();
+        } else if self.seat.has_left() {
             return false;
+        } else {
+            self.seat.park();
         }
-        self.seat.park();
         self.call.spoke();
         true
     }

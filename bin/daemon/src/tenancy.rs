@@ -21,7 +21,9 @@ impl Host {
             Err((refused, guest)) => return refuse(refused.to_string(), guest, facts, eventfd),
         };
         let kept = match (&mut self.cores, keeping) {
-            (Some(cores), Some(keeping)) => cores.add(app, keeping, &mut self.dispatcher),
+            (Some(cores), Some(keeping)) => {
+                cores.add(app, keeping, sys::clock::now(), &mut self.dispatcher)
+            }
             _ => Ok(()),
         };
         if let Err(refused) = kept {

@@ -148,7 +148,7 @@ pub(crate) struct AppSide {
     /// A wake-up that was too many waits for its time.
     pub(crate) wake_owed: bool,
     /// No worker of it has a core: what waits is not its fault.
-    pub(crate) is_excused: bool,
+    is_excused: bool,
 }
 
 /// What a look at a worker's ring gave.
@@ -346,6 +346,13 @@ impl AppSide {
     /// It has made work that it had no right to make.
     pub(crate) fn offended(&mut self, now: Nanos) {
         self.offences.take(now);
+    }
+
+    /// Whether no worker of it has a core. When one has again, its time begins anew.
+    pub(crate) fn excuse(&mut self, excused: bool) {
+        if std::mem::replace(&mut self.is_excused, excused) && !excused {
+            self.starved_since = None;
+        }
     }
 
     /// A worker has left its oldest packet alone for `delay`.

@@ -11,8 +11,10 @@
 
 mod carry;
 mod counts;
+mod due;
 mod gather;
 mod hands;
+mod rest;
 mod slot;
 
 use std::collections::VecDeque;
@@ -26,6 +28,7 @@ use shm::app::SeatBits;
 
 use crate::app::AppId;
 use crate::dispatcher::Dispatcher;
+use crate::rate_limit::RateLimit;
 
 pub use counts::{CoreCounts, CoreEvent};
 pub use hands::{Hands, Strayed};
@@ -34,6 +37,11 @@ use slot::{Slot, Standing};
 
 /// Workers that are kept at once, at most: all applications together.
 pub const SLOTS_MAX: u16 = 4096;
+
+/// Looks in vain at an application's seats, a second: honest ones cause next to none.
+const VAIN_PER_SECOND: u32 = 1000;
+/// The same, at once.
+const VAIN_AT_ONCE: u32 = 64;
 
 /// What an application asks of the core control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +69,8 @@ pub struct CoreKeeper {
     held: Vec<SlotId>,
     /// Slots without a core that have something to do.
     waiting: Vec<SlotId>,
-    /// Parked slots whose groups move when they have rested for long enough, the earliest first.
+    /// Slots whose groups move when they have been without a core for long enough, the earliest first,
+    /// each once.
     resting: VecDeque<(Nanos, SlotId)>,
     rest_after: Nanos,
     /// Of applications that named a thread that is not theirs, or whose thread has ended.
@@ -71,6 +80,8 @@ pub struct CoreKeeper {
     /// What came of a core that somebody gave back.
     freed: CoresPlan,
     next_tick: Nanos,
+    /// Cores or waiting slots have changed since those who wait were looked at.
+    is_unsettled: bool,
     cost: Nanos,
     counts: CoreCounts,
 }
@@ -80,12 +91,19 @@ struct Kept {
     app: AppId,
     slots: Vec<SlotId>,
     bits: Option<SeatBits>,
+    /// Looks at its seats that found nothing new.
+    vain: RateLimit,
     counts: CoreCounts,
 }
 
 impl Kept {
     fn has_spoken(&self) -> bool {
         self.bits.as_ref().is_some_and(|bits| !bits.is_quiet())
+    }
+
+    /// The same, and it is to be heard now.
+    fn is_heard(&self, now: Nanos) -> bool {
+        self.has_spoken() && self.vain.allows(now)
     }
 }
 
@@ -125,6 +143,7 @@ impl CoreKeeper {
             plan: CoresPlan::with_room(cores),
             freed: CoresPlan::with_room(cores),
             next_tick: Nanos::ZERO,
+            is_unsettled: false,
             cost: Nanos::ZERO,
             counts: CoreCounts::default(),
         }
@@ -135,7 +154,8 @@ impl CoreKeeper {
         Call::new(Arc::clone(&self.wanted))
     }
 
-    /// Keeps an application's workers, all of which are parked. Their slots, in their order.
+    /// Keeps an application's workers, all of which are parked; what is in their rings already is
+    /// waited for. Their slots, in their order.
     ///
     /// # Errors
     /// The terms cannot be kept.
@@ -145,6 +165,7 @@ impl CoreKeeper {
         terms: CoreTerms,
         workers: Vec<Seated>,
         bits: Option<SeatBits>,
+        now: Nanos,
         dispatcher: &mut Dispatcher<P>,
     ) -> Result<Vec<SlotId>, CoresRefused> {
         let free = |slot: &usize| self.slots.get(*slot).is_none_or(Option::is_none);
@@ -161,23 +182,34 @@ impl CoreKeeper {
             self.slots.resize_with(self.slots.len().max(slot.index() + 1), || None);
             seated.call.direct(slot);
             if let Some(steering) = dispatcher.steering_of_mut(app) {
-                steering.excuse(seated.worker, true);
+                steering.excuse(seated.worker, true, now);
             }
             self.slots[slot.index()] = Some(Slot::new(app, class, seated));
+        }
+        self.make_room();
+        for &slot in &slots {
             // A batch job always has something to do.
             if class == Class::Batch {
-                self.wait_for_core(slot);
+                self.wait_for_core(slot, now);
             }
+            self.waits_if_queued(slot, now, dispatcher);
         }
-        for list in [&mut self.waiting, &mut self.held] {
-            list.reserve(self.slots.len());
-        }
-        self.resting.reserve(2 * self.slots.len());
-        self.sample.busy.reserve(self.slots.len());
-        self.kept.push(Kept { app, slots: slots.clone(), bits, counts: CoreCounts::default() });
-        self.sample.waiting.reserve(self.slots.len());
+        let vain = RateLimit::new(VAIN_PER_SECOND, VAIN_AT_ONCE);
+        let counts = CoreCounts::default();
+        self.kept.push(Kept { app, slots: slots.clone(), bits, vain, counts });
         self.next_tick = Nanos::ZERO;
         Ok(slots)
+    }
+
+    /// So that no step allocates.
+    fn make_room(&mut self) {
+        let slots = self.slots.len();
+        for list in [&mut self.waiting, &mut self.held] {
+            list.reserve(slots.saturating_sub(list.len()));
+        }
+        self.resting.reserve(slots.saturating_sub(self.resting.len()));
+        self.sample.busy.reserve(slots);
+        self.sample.waiting.reserve(slots);
     }
 
     /// The application is gone: its cores go to others. Its seats, for workers that come again.
@@ -202,7 +234,7 @@ impl CoreKeeper {
                 hands.release(*slot);
                 let Slot { worker, seat, wake, call, .. } = gone;
                 if let Some(steering) = dispatcher.steering_of_mut(app) {
-                    steering.excuse(worker, false);
+                    steering.excuse(worker, false, now);
                     steering.rouse(worker);
                 }
                 seats.push(Seated { worker, seat, wake, call });
@@ -224,13 +256,18 @@ impl CoreKeeper {
         if !self.is_due(now) {
             return false;
         }
+        // A step that a call brings about between two ticks serves those who wait. How far the queues
+        // of holders have come is for the policy to compare from tick to tick.
+        let is_tick = now >= self.next_tick;
         self.hear_calls(now, dispatcher, hands);
-        if now >= self.next_tick {
+        if is_tick {
             self.hear_seats(now, dispatcher, hands);
         }
-        self.gather(now, dispatcher, hands);
+        self.gather(is_tick, now, dispatcher, hands);
         self.control.tick(&self.sample, &mut self.plan);
-        self.next_tick = now + self.control.interval();
+        if is_tick {
+            self.next_tick = now + self.control.interval();
+        }
         self.counts.add(CoreEvent::Ticks);
         self.note_asks();
         self.carry_out(now, dispatcher, hands);
@@ -238,51 +275,9 @@ impl CoreKeeper {
         true
     }
 
-    /// Whether a step would do anything.
-    #[inline]
-    pub fn is_due(&self, now: Nanos) -> bool {
-        !self.wanted.is_quiet()
-            || now >= self.next_tick && self.is_active()
-            || self.resting.front().is_some_and(|&(due, _)| due <= now)
-    }
-
     /// What the last step took.
     pub fn note_cost(&mut self, cost: Nanos) {
         self.cost = cost;
-    }
-
-    /// Whether a tick has anything to look at.
-    fn is_active(&self) -> bool {
-        !self.held.is_empty() || !self.waiting.is_empty() || self.anybody_spoke()
-    }
-
-    fn anybody_spoke(&self) -> bool {
-        self.kept.iter().any(Kept::has_spoken)
-    }
-
-    /// Whether a worker of the application has said something at its seat since the last step.
-    pub fn has_spoken(&self, app: AppId) -> bool {
-        self.kept.iter().any(|kept| kept.app == app && kept.has_spoken())
-    }
-
-    /// Whether somebody has called or spoken since the last step: do not sleep.
-    pub fn has_work(&self) -> bool {
-        !self.wanted.is_quiet() || self.anybody_spoke()
-    }
-
-    /// When the next step is due though nobody calls.
-    pub fn next_deadline<P: Port>(&self, dispatcher: &Dispatcher<P>) -> Nanos {
-        let has_queue = |slot: &&SlotId| {
-            let slot = self.slots[slot.index()].as_ref();
-            slot.is_some_and(|slot| slot.class == Class::Latency && slot.has_queue(dispatcher))
-        };
-        let leaves = |slot: &&SlotId| {
-            let slot = self.slots[slot.index()].as_ref();
-            slot.is_some_and(|slot| matches!(slot.standing, Standing::Revoked { .. }))
-        };
-        let watched = self.held.iter().any(|slot| has_queue(&slot) || leaves(&slot));
-        let rest = self.resting.front().map_or(Nanos::FAR_FUTURE, |&(due, _)| due);
-        if watched { self.next_tick.min(rest) } else { rest }
     }
 
     /// An application that has to go because its threads are not what it says.
@@ -297,6 +292,8 @@ impl CoreKeeper {
 
     /// The core control, to be instructed and asked.
     pub fn control(&mut self) -> &mut CoresControl {
+        // What it is told may let somebody have a core who waits in vain now.
+        self.is_unsettled = true;
         &mut self.control
     }
 
@@ -346,7 +343,7 @@ impl CoreKeeper {
             let Some(of) = &self.slots[*cursor] else { continue };
             let thread = of.seat.thread();
             let parked_since = match of.standing {
-                Standing::Parked { since } if !of.rests => Some(since),
+                Standing::Parked { since } => Some(since),
                 Standing::Held | Standing::Revoked { .. } => None,
                 _ => continue,
             };
@@ -387,11 +384,17 @@ impl CoreKeeper {
         }
     }
 
-    fn wait_for_core(&mut self, slot: SlotId) {
-        let Some(Some(of)) = self.slots.get_mut(slot.index()) else { return };
-        if !of.waits && !of.standing.holds() {
-            of.waits = true;
-            self.waiting.push(slot);
+    /// Whether that is news.
+    fn wait_for_core(&mut self, slot: SlotId, now: Nanos) -> bool {
+        let Some(Some(of)) = self.slots.get_mut(slot.index()) else { return false };
+        if of.waits || of.standing.holds() {
+            return false;
         }
+        of.waits = true;
+        of.owes_bit = true;
+        self.waiting.push(slot);
+        self.is_unsettled = true;
+        self.watch_rest(slot, now);
+        true
     }
 }

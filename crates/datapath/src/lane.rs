@@ -50,7 +50,9 @@ pub(crate) struct Lane {
     ends: Ends,
     staged: bool,
     /// It has no core: that it leaves its queue alone is not its fault.
-    pub(crate) is_excused: bool,
+    is_excused: bool,
+    /// When it was given a core: it is not to blame for what waited before.
+    blamed_from: Nanos,
     /// An old owner has passed the mark of this epoch, and the worker has not been told yet: it
     /// must be, before the first packet that may belong to a group that it gained.
     owes_attach: Option<Epoch>,
@@ -102,6 +104,7 @@ impl Lane {
             ends,
             staged: false,
             is_excused: false,
+            blamed_from: Nanos::ZERO,
             owes_attach: None,
             mark: 0,
             marked_at: Nanos::ZERO,
@@ -115,6 +118,17 @@ impl Lane {
     /// Whether it is a worker of an application that says that it sleeps.
     pub(crate) fn is_asleep(&self) -> bool {
         matches!(&self.ends, Ends::App { lane, .. } if lane.is_asleep())
+    }
+
+    pub(crate) fn is_excused(&self) -> bool {
+        self.is_excused
+    }
+
+    /// Whether it can be blamed for leaving its queue alone, from now on.
+    pub(crate) fn excuse(&mut self, excused: bool, now: Nanos) {
+        if std::mem::replace(&mut self.is_excused, excused) && !excused {
+            self.blamed_from = now;
+        }
     }
 
     pub(crate) fn counters(&self) -> &CounterReader {
@@ -320,7 +334,7 @@ impl Lane {
         if let Some(side) = side
             && !self.is_excused
         {
-            side.waited(delay);
+            side.waited(delay.min(now.since(self.blamed_from)));
         }
         WorkerSample { id: self.id, queued: queued as u32, delay }
     }

@@ -44,6 +44,20 @@ struct Placed {
     is_banished: bool,
 }
 
+impl Placed {
+    /// It may run where it could before, as it could before.
+    fn restore(self) {
+        let Self { thread, before, core: _, is_banished } = self;
+        // A thread that has ended needs nothing.
+        if is_banished {
+            let _ = thread.idle_class(false);
+        }
+        if let Some(before) = before {
+            let _ = thread.set_affinity(&before);
+        }
+    }
+}
+
 /// What a look at a suspect has found.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
@@ -88,19 +102,26 @@ impl CoreHands {
     /// The slot's thread, proven to be one of its process.
     fn thread(&mut self, slot: SlotId, tid: u32) -> Result<&mut Placed, Strayed> {
         let employed = self.staff.get_mut(slot.index()).and_then(Option::as_mut).ok_or(Strayed)?;
-        let known = employed.placed.take().filter(|placed| placed.thread.tid() == tid);
-        let placed = match known {
-            Some(placed) => placed,
-            None => {
+        let placed = match employed.placed.take() {
+            Some(placed) if placed.thread.tid() == tid => placed,
+            another => {
                 let thread = match &employed.process {
                     Some(process) => OtherThread::find(process, tid),
                     None => OtherThread::of_ours(tid),
                 };
+                // The worker has gone to another thread: the one that it was is nobody's now.
+                if let Some(another) = another {
+                    another.restore();
+                }
                 let thread = thread.map_err(|_| Strayed)?;
-                let before = thread.affinity().ok();
+                // Where a thread of several workers could run is known from the first of them.
+                let mut known = self.staff.iter().flatten().filter_map(|of| of.placed.as_ref());
+                let known = known.rfind(|placed| placed.thread.tid() == tid);
+                let before = known.map_or_else(|| thread.affinity().ok(), |placed| placed.before);
                 Placed { thread, before, core: None, is_banished: false }
             }
         };
+        let employed = self.staff.get_mut(slot.index()).and_then(Option::as_mut).ok_or(Strayed)?;
         Ok(employed.placed.insert(placed))
     }
 
@@ -186,16 +207,8 @@ impl Hands for CoreHands {
 
     fn release(&mut self, slot: SlotId) {
         let employed = self.staff.get_mut(slot.index()).and_then(Option::take);
-        let Some(Placed { thread, before, is_banished, .. }) = employed.and_then(|of| of.placed)
-        else {
-            return;
-        };
-        if is_banished {
-            let _ = thread.idle_class(false);
-        }
-        // A thread that has ended needs nothing.
-        if let Some(before) = before {
-            let _ = thread.set_affinity(&before);
+        if let Some(placed) = employed.and_then(|of| of.placed) {
+            placed.restore();
         }
     }
 }

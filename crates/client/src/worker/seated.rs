@@ -135,8 +135,9 @@ impl Worker {
                 return Ok(true);
             }
             self.say_parked();
-            if has_next {
-                // It was asked for its core, or woken by a byte that came late.
+            if has_next || !self.unsent.is_empty() {
+                // It was asked for its core, or woken by a byte that came late. What the ring
+                // had no room for it can only offer again with a core.
                 self.say_wants();
             }
             self.counters.sleeps += 1;

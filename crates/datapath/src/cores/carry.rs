@@ -6,7 +6,7 @@ use port::Port;
 use shm::Said;
 
 use super::slot::{SlotId, Standing};
-use super::{CoreEvent, CoreKeeper, Hands, Strayed, cores_id};
+use super::{CoreEvent, CoreKeeper, Hands, Strayed};
 use crate::dispatcher::Dispatcher;
 
 impl CoreKeeper {
@@ -18,7 +18,7 @@ impl CoreKeeper {
         hands: &mut impl Hands,
     ) {
         for at in 0..self.plan.grants.len() {
-            self.grant(self.plan.grants[at], dispatcher, hands);
+            self.grant(self.plan.grants[at], now, dispatcher, hands);
         }
         for at in 0..self.plan.revokes.len() {
             self.revoke(self.plan.revokes[at], now, dispatcher, hands);
@@ -34,18 +34,19 @@ impl CoreKeeper {
     /// What came of a core that was given back: grants, and nothing else.
     pub(super) fn carry_out_freed<P: Port>(
         &mut self,
-        _now: Nanos,
+        now: Nanos,
         dispatcher: &mut Dispatcher<P>,
         hands: &mut impl Hands,
     ) {
         for at in 0..self.freed.grants.len() {
-            self.grant(self.freed.grants[at], dispatcher, hands);
+            self.grant(self.freed.grants[at], now, dispatcher, hands);
         }
     }
 
     fn grant<P: Port>(
         &mut self,
         hold: Hold,
+        now: Nanos,
         dispatcher: &mut Dispatcher<P>,
         hands: &mut impl Hands,
     ) {
@@ -62,7 +63,7 @@ impl CoreKeeper {
         (of.wake)();
         let rested = std::mem::take(&mut of.rests);
         if let Some(steering) = dispatcher.steering_of_mut(of.app) {
-            steering.excuse(of.worker, false);
+            steering.excuse(of.worker, false, now);
             if rested {
                 steering.rouse(of.worker);
             }
@@ -140,7 +141,7 @@ impl CoreKeeper {
         if let Some(Some(of)) = self.slots.get_mut(slot.index()) {
             of.standing = Standing::Taken;
         }
-        self.waits_if_queued(slot, dispatcher);
+        self.waits_if_queued(slot, now, dispatcher);
     }
 
     /// The worker says that it has parked.
@@ -154,10 +155,11 @@ impl CoreKeeper {
     ) {
         if let Some(Some(of)) = self.slots.get_mut(slot.index()) {
             of.seat.accept_park();
+            of.owes_bit = true;
         }
         self.count(slot, CoreEvent::Parks);
         self.give_back(slot, said, now, dispatcher, hands);
-        self.waits_if_queued(slot, dispatcher);
+        self.waits_if_queued(slot, now, dispatcher);
     }
 
     /// The worker's core goes to whoever is next.
@@ -172,57 +174,29 @@ impl CoreKeeper {
         self.held.retain(|&held| held != slot);
         if let Some(Some(of)) = self.slots.get_mut(slot.index()) {
             of.standing = Standing::Parked { since: now };
-            if of.class == Class::Latency && !of.rests {
-                self.resting.push_back((now + self.rest_after, slot));
-            }
             if let Some(steering) = dispatcher.steering_of_mut(of.app) {
-                steering.excuse(of.worker, true);
+                steering.excuse(of.worker, true, now);
             }
         }
+        self.is_unsettled = true;
+        self.watch_rest(slot, now);
         if said == Said::Wants {
-            self.wait_for_core(slot);
+            self.wait_for_core(slot, now);
         }
         self.control.parked(slot.worker(), now, &mut self.freed);
         self.carry_out_freed(now, dispatcher, hands);
     }
 
     /// A packet may have crossed the park.
-    fn waits_if_queued<P: Port>(&mut self, slot: SlotId, dispatcher: &Dispatcher<P>) {
+    pub(super) fn waits_if_queued<P: Port>(
+        &mut self,
+        slot: SlotId,
+        now: Nanos,
+        dispatcher: &Dispatcher<P>,
+    ) {
         let of = self.slots.get(slot.index()).and_then(Option::as_ref);
         if of.is_some_and(|of| of.queued(dispatcher) > 0) {
-            self.wait_for_core(slot);
-        }
-    }
-
-    /// Those who have been parked for long give their groups to those who run.
-    pub(super) fn rest_parked<P: Port>(&mut self, now: Nanos, dispatcher: &mut Dispatcher<P>) {
-        while let Some(&(due, slot)) = self.resting.front() {
-            if due > now {
-                return;
-            }
-            self.resting.pop_front();
-            let Some(Some(of)) = self.slots.get(slot.index()) else { continue };
-            let Standing::Parked { since } = of.standing else { continue };
-            // Parked again since: there is a later entry for that.
-            if since + self.rest_after <= now {
-                self.rest(slot, dispatcher);
-            }
-        }
-    }
-
-    /// The worker's groups move, if another worker of its application runs.
-    fn rest<P: Port>(&mut self, slot: SlotId, dispatcher: &mut Dispatcher<P>) {
-        let Some(Some(of)) = self.slots.get_mut(slot.index()) else { return };
-        let active = self.control.table().app(cores_id(of.app)).map_or(&[][..], |app| app.active());
-        let others = active.iter().any(|&worker| worker != slot.worker());
-        if of.rests || !others {
-            return;
-        }
-        if let Some(steering) = dispatcher.steering_of_mut(of.app) {
-            of.rests = steering.rest(of.worker);
-        }
-        if of.rests {
-            self.count(slot, CoreEvent::Rests);
+            self.wait_for_core(slot, now);
         }
     }
 }

@@ -61,21 +61,26 @@ impl CoreKeeper {
             Standing::Held | Standing::Revoked { .. } => return (of.wake)(),
             Standing::Taken | Standing::Draining if is_parked => {
                 of.standing = Standing::Parked { since: now };
+                self.watch_rest(slot, now);
             }
             // It is awake, or will be: what it was told stands.
             Standing::Draining => return (of.wake)(),
             Standing::Taken | Standing::Parked { .. } => {}
         }
+        let Some(Some(of)) = self.slots.get_mut(slot.index()) else { return };
         if of.queued(dispatcher) == 0 && said != Said::Wants {
             return;
         }
+        // When the others have left, its groups are its own again though it has not run since.
+        of.rests &=
+            dispatcher.steering_of(of.app).is_some_and(|of_app| of_app.is_resting(of.worker));
         if of.rests && matches!(of.standing, Standing::Parked { .. }) {
             of.seat.drain();
             of.standing = Standing::Draining;
             (of.wake)();
             return self.count(slot, CoreEvent::Drains);
         }
-        self.wait_for_core(slot);
+        self.wait_for_core(slot, now);
     }
 
     /// Workers that have said something at their seats.
@@ -87,51 +92,64 @@ impl CoreKeeper {
     ) {
         for at in 0..self.kept.len() {
             let Some(bits) = &self.kept[at].bits else { continue };
-            if bits.is_quiet() {
+            if !self.kept[at].is_heard(now) {
                 continue;
             }
             let mut spoken = bits.take();
+            let mut is_vain = true;
             while spoken != 0 {
                 let worker = spoken.trailing_zeros() as usize;
                 spoken &= spoken - 1;
                 if let Some(&slot) = self.kept[at].slots.get(worker) {
-                    self.spoke(slot, now, dispatcher, hands);
+                    is_vain &= !self.spoke(slot, now, dispatcher, hands);
                 }
+            }
+            if is_vain {
+                self.kept[at].vain.take(now);
             }
         }
     }
 
+    /// Whether that was news.
     fn spoke<P: Port>(
         &mut self,
         slot: SlotId,
         now: Nanos,
         dispatcher: &mut Dispatcher<P>,
         hands: &mut impl Hands,
-    ) {
-        let Some(Some(of)) = self.slots.get_mut(slot.index()) else { return };
+    ) -> bool {
+        let Some(Some(of)) = self.slots.get_mut(slot.index()) else { return false };
         let said = of.seat.said();
+        let mut is_news = std::mem::take(&mut of.owes_bit);
         match of.standing {
             Standing::Held | Standing::Revoked { .. } => {
                 if matches!(said, Said::Parked | Said::Wants) {
                     self.parked(slot, said, now, dispatcher, hands);
+                    return true;
                 }
-                return;
+                return is_news;
             }
             Standing::Taken | Standing::Draining if matches!(said, Said::Parked | Said::Wants) => {
                 of.standing = Standing::Parked { since: now };
+                self.watch_rest(slot, now);
+                is_news = true;
             }
             Standing::Taken | Standing::Draining | Standing::Parked { .. } => {}
         }
         // An answer to an earlier word, from one who has no core, can only mean that it wants one.
+        let Some(Some(of)) = self.slots.get_mut(slot.index()) else { return is_news };
         let of_late = said == Said::Nothing && !of.rests;
         if said == Said::Wants || of_late || of.queued(dispatcher) > 0 {
-            self.wait_for_core(slot);
+            is_news |= self.wait_for_core(slot, now);
         }
+        is_news
     }
 
-    /// Fills the sample: holders and how far their queues have come, and who waits.
+    /// Fills the sample: who waits, and, when this is a tick, the holders and how far their queues
+    /// have come.
     pub(super) fn gather<P: Port>(
         &mut self,
+        is_tick: bool,
         now: Nanos,
         dispatcher: &mut Dispatcher<P>,
         hands: &mut impl Hands,
@@ -170,9 +188,12 @@ impl CoreKeeper {
             if !of.placed && of.seat.thread() != 0 {
                 self.place(slot, hands);
             }
-            self.look(slot, now, dispatcher);
+            if is_tick {
+                self.look(slot, now, dispatcher);
+            }
         }
         self.gather_waiting(dispatcher);
+        self.is_unsettled = false;
     }
 
     #[inline]

@@ -134,6 +134,10 @@ pub(super) struct Slot {
     pub(super) waits: bool,
     /// Its groups were given to others while it is parked.
     pub(super) rests: bool,
+    /// It is in the list of those whose groups may move soon.
+    pub(super) is_timed: bool,
+    /// A bit at its seat may still come for what was seen there already.
+    pub(super) owes_bit: bool,
     /// Its thread is where its core is.
     pub(super) placed: bool,
     /// How long its oldest item had waited at the last look.
@@ -156,6 +160,8 @@ impl Slot {
             standing: Standing::Parked { since: Nanos::ZERO },
             waits: false,
             rests: false,
+            is_timed: false,
+            owes_bit: false,
             placed: false,
             oldest: Nanos::ZERO,
             mark: 0,
@@ -170,10 +176,10 @@ impl Slot {
         put.wrapping_sub(taken)
     }
 
-    /// Whether something waits for it, packet or task: then it may become congested.
-    pub(super) fn has_queue<P: Port>(&self, dispatcher: &Dispatcher<P>) -> bool {
+    /// Whether it says that it has tasks beside its packets.
+    pub(super) fn has_tasks(&self) -> bool {
         let tasks = self.seat.tasks();
-        tasks.put != tasks.taken || self.queued(dispatcher) > 0
+        tasks.put != tasks.taken
     }
 
     /// How long the oldest thing in its ring has waited, at least: since the first look that has

@@ -97,14 +97,21 @@ impl Steering {
         }
     }
 
-    /// Whether a worker has no core, and so cannot be blamed for leaving its queue alone.
-    pub(crate) fn excuse(&mut self, worker: WorkerId, excused: bool) {
+    /// Whether a worker rests: it may have been made active meanwhile, because no other one was left.
+    pub(crate) fn is_resting(&self, worker: WorkerId) -> bool {
+        let lane = self.lanes.get(worker.index()).and_then(Option::as_ref);
+        lane.is_some_and(|lane| lane.state == LaneState::Resting)
+    }
+
+    /// Whether a worker has no core, and so cannot be blamed for leaving its queue alone. What waited
+    /// while it had none is not held against it later.
+    pub(crate) fn excuse(&mut self, worker: WorkerId, excused: bool, now: Nanos) {
         if let Some(Some(lane)) = self.lanes.get_mut(worker.index()) {
-            lane.is_excused = excused;
+            lane.excuse(excused, now);
         }
-        let all = self.lanes.iter().flatten().all(|lane| lane.is_excused);
+        let all = self.lanes.iter().flatten().all(Lane::is_excused);
         if let Some(side) = &mut self.side {
-            side.is_excused = all;
+            side.excuse(all);
         }
     }
 
@@ -126,6 +133,14 @@ impl Steering {
     }
 
     pub(super) fn workers_changed(&mut self) {
+        // Somebody must own the groups: when nobody else is left, those who rest do.
+        if !self.lanes.iter().flatten().any(|lane| lane.state == LaneState::Active) {
+            for lane in self.lanes.iter_mut().flatten() {
+                if lane.state == LaneState::Resting {
+                    lane.state = LaneState::Active;
+                }
+            }
+        }
         let lanes = self.lanes.iter().flatten();
         let active = lanes.filter(|lane| lane.state == LaneState::Active);
         let active: Vec<WorkerId> = active.map(Lane::id).collect();

@@ -1,0 +1,65 @@
+//! Workers without a core give their groups to those who have one.
+//!
+//! It costs a hand-over there and one back, so it is done only when a worker has had no core for long:
+//! it has been parked, or waits for a core in vain because its application has all that it may.
+
+use base::Nanos;
+use policy::cores::Class;
+use port::Port;
+
+use super::slot::{SlotId, Standing};
+use super::{CoreEvent, CoreKeeper, cores_id};
+use crate::dispatcher::Dispatcher;
+
+impl CoreKeeper {
+    /// From now on it is without a core, or waits for one: its time runs, if it does not yet.
+    pub(super) fn watch_rest(&mut self, slot: SlotId, now: Nanos) {
+        let Some(Some(of)) = self.slots.get_mut(slot.index()) else { return };
+        if of.class == Class::Latency && !of.rests && !of.is_timed {
+            of.is_timed = true;
+            self.resting.push_back((now + self.rest_after, slot));
+        }
+    }
+
+    /// Those who have been without a core for long give their groups to those who run.
+    pub(super) fn rest_parked<P: Port>(&mut self, now: Nanos, dispatcher: &mut Dispatcher<P>) {
+        while let Some(&(due, slot)) = self.resting.front() {
+            if due > now {
+                return;
+            }
+            self.resting.pop_front();
+            let Some(Some(of)) = self.slots.get_mut(slot.index()) else { continue };
+            of.is_timed = false;
+            let Standing::Parked { since } = of.standing else { continue };
+            let waits = of.waits;
+            if since + self.rest_after > now {
+                // It has run and parked again since.
+                of.is_timed = true;
+                let due = since + self.rest_after;
+                let latest = self.resting.back().map_or(due, |&(latest, _)| latest.max(due));
+                self.resting.push_back((latest, slot));
+            } else if !self.rest(slot, dispatcher) && waits {
+                // Nobody runs to whom they could go. That may change while it waits.
+                self.watch_rest(slot, now);
+            }
+        }
+    }
+
+    /// The worker's groups move, if another worker of its application runs. Whether they do.
+    pub(super) fn rest<P: Port>(&mut self, slot: SlotId, dispatcher: &mut Dispatcher<P>) -> bool {
+        let Some(Some(of)) = self.slots.get_mut(slot.index()) else { return false };
+        let active = self.control.table().app(cores_id(of.app)).map_or(&[][..], |app| app.active());
+        let others = active.iter().any(|&worker| worker != slot.worker());
+        if of.rests || !others {
+            return of.rests;
+        }
+        if let Some(steering) = dispatcher.steering_of_mut(of.app) {
+            of.rests = steering.rest(of.worker);
+        }
+        let rests = of.rests;
+        if rests {
+            self.count(slot, CoreEvent::Rests);
+        }
+        rests
+    }
+}
