@@ -1,37 +1,48 @@
-//! `calisto demo`: shows what keeping flows on their cores is worth; no NIC, no configuration.
+//! `calisto demo`: two acts, about flows that stay and cores that come and go; no NIC, no
+//! configuration.
 
 mod act;
+mod batch_job;
+mod cores_act;
 mod load_process;
 mod ownership;
 mod placement;
+mod report;
 mod server;
+mod service;
+mod stage;
 
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use clap::Args;
-use serde::Serialize;
+use clap::{Args, ValueEnum};
 use testbed::{Testbed, TestbedConfig};
 
-use self::act::Act;
+use self::load_process::LoadPlan;
 use self::placement::Placement;
-use self::server::Server;
+use self::server::{Server, UDP_PORT};
+use self::stage::Stage;
 use crate::failure::Failure;
 use crate::output;
-use crate::table::{Cell, Table, grouped};
 
-/// Show what keeping flows on their cores is worth; needs root, but no NIC and no configuration.
+/// Show flows that stay on their cores, and cores that come and go; needs root, but no NIC and no
+/// configuration.
 ///
 /// Two network namespaces are joined by a veth. In the one the daemon serves on AF_XDP, in the
-/// other the Linux kernel sends open-loop requests of thousands of flows. Meanwhile a worker comes
-/// and goes, first under the policy `modulo`, then, switched live, under `sticky`. Nothing is left
-/// behind.
+/// other the Linux kernel sends open-loop requests. First act, `steer`: a worker comes and goes
+/// under thousands of flows, first with the policy `modulo`, then, switched live, with `sticky`.
+/// Second act, `cores`: an application is given a core whenever it has requests, the load goes up
+/// and down, and a batch job (`calisto run --batch`) gets what is left. Nothing is left behind.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:\n  \
     calisto demo\n  \
     calisto demo --policies modulo,calisto,sticky --workers 8 --flows 10000\n  \
+    calisto demo --acts cores --steps 500,20000,500\n  \
     calisto demo --port af_packet -j")]
 pub(crate) struct Demo {
+    /// What to show.
+    #[arg(long, value_delimiter = ',', default_value = "steer,cores", value_name = "NAMES")]
+    acts: Vec<ActName>,
     /// Requests a second.
     #[arg(long, default_value_t = 20_000)]
     #[arg(value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
@@ -59,6 +70,29 @@ pub(crate) struct Demo {
     #[arg(long, default_value = "auto")]
     #[arg(value_parser = ["auto", "xdp", "af_packet"])]
     port: String,
+    /// Second act: requests a second of each step, one after the other, beside the batch job. The
+    /// highest is sent once before, without it.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "1000,4000,10000,1000",
+        value_name = "RATES"
+    )]
+    #[arg(value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
+    steps: Vec<u32>,
+    /// Second act: seconds of each step.
+    #[arg(long, default_value_t = 2, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=600))]
+    step_seconds: u32,
+}
+
+/// Something to show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ActName {
+    /// Workers come and go, and flows stay, or do not.
+    Steer,
+    /// Load goes up and down, and cores come and go.
+    Cores,
 }
 
 impl Demo {
@@ -70,11 +104,22 @@ impl Demo {
         }
         testbed::on_interrupt().map_err(Failure::new)?;
         let tell = Progress::new();
+        for act in &self.acts {
+            match act {
+                ActName::Steer => self.run_steer(&tell, json)?,
+                ActName::Cores => self.run_cores(&tell, json)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn run_steer(&self, tell: &Progress, json: bool) -> Result<(), Failure> {
         let placement = Placement::of(&sys::thread::allowed_cpus());
         tell.say("making two namespaces and a wire between them");
         let bed = Testbed::new(TestbedConfig::default()).map_err(Failure::new)?;
         check_stop()?;
-        let mut server = Server::start(self, &bed, &placement, &tell)?;
+        let settings = self.settings(&bed, &placement);
+        let mut server = Server::start(&self.port, &settings, &bed, tell)?;
         tell.say(&format!(
             "the daemon serves on {}, {} workers, {}",
             server.port(),
@@ -83,71 +128,44 @@ impl Demo {
         ));
         let mut acts = Vec::new();
         for policy in &self.policies {
-            acts.push(act::play(self, policy, &bed, &mut server, &placement, &tell)?);
+            acts.push(act::play(self, policy, &bed, &mut server, &placement, tell)?);
         }
         let port = server.stop()?;
         drop(bed);
         if json {
-            acts.iter().try_for_each(|act| output::json(&Row { port: &port, act }))
+            report::steer_rows(&acts, &port)
         } else {
-            output::text(&self.report(&acts, &port, &placement))
+            output::text(&report::steer(self, &acts, &port, &placement))
         }
     }
 
-    fn report(&self, acts: &[Act], port: &str, placement: &Placement) -> String {
-        let Self { workers, rate, .. } = self;
-        let more = workers + 1;
-        let moved = |from: u16, to: u16| format!("moved {from} -> {to}");
-        let (up, down) = (moved(*workers, more), moved(more, *workers));
-        let mut table = Table::new([
-            "policy",
-            &up,
-            &down,
-            "reordered",
-            "lost",
-            "max/mean load",
-            "p50 (us)",
-            "p95 (us)",
-        ]);
-        for act in acts {
-            table.row([
-                act.policy.as_str().into(),
-                Cell::decimal(100.0 * act.moved_up, 1, " %"),
-                Cell::decimal(100.0 * act.moved_down, 1, " %"),
-                act.load.reordered.into(),
-                act.load.lost.into(),
-                Cell::decimal(act.max_to_mean, 2, ""),
-                Cell::decimal(act.load.p50_us, 0, ""),
-                Cell::decimal(act.load.p95_us, 0, ""),
-            ]);
-        }
-        let sampled = acts.iter().map(|act| act.flows_sampled).min().unwrap_or(0);
-        let sent = acts.iter().map(|act| act.load.sent).min().unwrap_or(0);
-        format!(
-            "\n{}\n\
-             moved: share of flows whose worker changed, of at least {} flows that the daemon sampled\n\
-             reordered, lost: replies, as the load generator counted them; at least {} requests each\n\
-             load: packets of each worker, the worst of the three spans between changes\n\
-             latency: from the intended send time; open loop, Poisson, {} requests/s of {} flows, \
-             Linux UDP sockets\n\
-             port {port}, job synthetic, arrangement {}, {}\n",
-            table.render(),
-            grouped(sampled as u64),
-            grouped(sent),
-            grouped(u64::from(*rate)),
-            grouped(u64::from(self.flows)),
-            self.arrangement,
-            placement.sentence(),
-        )
+    fn run_cores(&self, tell: &Progress, json: bool) -> Result<(), Failure> {
+        check_stop()?;
+        let stage = Stage::of(&sys::thread::allowed_cpus());
+        let act = cores_act::play(self, &stage, tell)?;
+        if json { report::cores_rows(&act) } else { output::text(&report::cores(&act, &stage)) }
     }
-}
 
-/// One policy, for a script.
-#[derive(Serialize)]
-struct Row<'a> {
-    port: &'a str,
-    #[serde(flatten)]
-    act: &'a Act,
+    /// The daemon's settings in the first act, without its port.
+    fn settings(&self, bed: &Testbed, placement: &Placement) -> Vec<String> {
+        let mut settings = vec![
+            format!("listen=[\"udp:{}:{UDP_PORT}\"]", bed.server().ipv4()),
+            format!("workers.count={}", self.workers),
+            "workers.job=synthetic".to_owned(),
+            format!("workers.arrangement={}", self.arrangement),
+            format!("workers.cpus={:?}", placement.workers),
+        ];
+        settings.extend(self.policies.first().map(|policy| format!("steer.policy={policy}")));
+        settings.extend(placement.dispatcher.map(|cpu| format!("workers.dispatcher_cpu={cpu}")));
+        settings
+    }
+
+    /// The load of the first act.
+    fn load(&self, placement: &Placement) -> LoadPlan {
+        let Self { rate, flows, seconds, .. } = *self;
+        let warm_up = Duration::from_millis(500);
+        LoadPlan { rate, flows, seconds, warm_up, iterations: 100, cpu: placement.client }
+    }
 }
 
 /// Says what is going on, on standard error: the table alone is the result.
@@ -192,7 +210,6 @@ fn pause(length: Duration) -> Result<(), Failure> {
 mod tests {
     use clap::Parser;
 
-    use super::load_process::LoadFigures;
     use super::*;
     use crate::args::{Cli, Command};
 
@@ -202,55 +219,6 @@ mod tests {
             Command::Demo(demo) => Ok(demo),
             other => panic!("{other:?}"),
         }
-    }
-
-    fn act(policy: &str) -> Act {
-        Act {
-            policy: policy.to_owned(),
-            moved_up: 0.8,
-            moved_down: f64::NAN,
-            flows_sampled: 1024,
-            max_to_mean: 1.025,
-            load: LoadFigures {
-                sent: 160_000,
-                lost: 0,
-                reordered: 1234,
-                p50_us: 61.4,
-                p95_us: 140.0,
-            },
-        }
-    }
-
-    #[test]
-    fn the_table_has_a_line_for_each_policy_and_says_what_it_is_made_of() {
-        let demo = parse("").expect("no option is needed");
-        let text =
-            demo.report(&[act("modulo"), act("sticky")], "xdp:veth0", &Placement::of(&[0, 1]));
-        let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(
-            lines[1],
-            "policy  moved 4 -> 5  moved 5 -> 4  reordered  lost  max/mean load  p50 (us)  p95 (us)"
-        );
-        assert_eq!(
-            lines[2],
-            "modulo        80.0 %             -      1'234     0           1.02        61       140"
-        );
-        for part in [
-            "at least 1'024 flows",
-            "at least 160'000 requests",
-            "20'000 requests/s of 4'000 flows",
-            "port xdp:veth0, job synthetic, arrangement threads, client on CPU 0",
-        ] {
-            assert!(text.contains(part), "{part} is not in\n{text}");
-        }
-    }
-
-    #[test]
-    fn a_row_for_a_script_has_every_figure_at_the_top() {
-        let act = act("modulo");
-        let row = serde_json::to_value(Row { port: "xdp:veth0", act: &act }).expect("plain values");
-        assert_eq!((&row["policy"], &row["reordered"]), (&"modulo".into(), &1234.into()));
-        assert_eq!((&row["moved_up"], &row["port"]), (&0.8.into(), &"xdp:veth0".into()));
     }
 
     #[test]
@@ -264,5 +232,16 @@ mod tests {
         assert!(failure.to_string().contains("modula"), "{failure}");
         let demo = parse("--policies sticky,calisto").expect("policies are a list");
         assert_eq!(demo.policies, ["sticky", "calisto"]);
+    }
+
+    #[test]
+    fn both_acts_are_shown_unless_one_is_named() {
+        let demo = parse("").expect("no option is needed");
+        assert_eq!(demo.acts, [ActName::Steer, ActName::Cores]);
+        let demo = parse("--acts cores --steps 500,7000 --step-seconds 1").expect("they are named");
+        assert_eq!((demo.acts, demo.steps), (vec![ActName::Cores], vec![500, 7000]));
+        for line in ["--acts third", "--steps 99", "--step-seconds 0"] {
+            assert_eq!(parse(line).expect_err(line).exit_code(), 2, "{line}");
+        }
     }
 }

@@ -55,7 +55,7 @@ pub(super) fn play(
         "{policy}: {} requests/s of {} flows for {} s",
         demo.rate, demo.flows, demo.seconds
     ));
-    let mut load = LoadProcess::start(demo, bed, placement)?;
+    let mut load = LoadProcess::start(&demo.load(placement), bed)?;
     // Starting takes the generator a moment; then three spans of which each is long enough for
     // every flow to be heard several times.
     let span = Duration::from_secs(u64::from(demo.seconds)).mul_f64(0.28);

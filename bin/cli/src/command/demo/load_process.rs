@@ -8,19 +8,29 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use testbed::Testbed;
 
-use super::placement::Placement;
+use super::check_stop;
 use super::server::UDP_PORT;
-use super::{Demo, check_stop};
 use crate::failure::Failure;
 
 /// Beyond its time, for making sockets before and waiting for the last replies after.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Iterations of fake work that each request asks for: about a microsecond.
-const ITERATIONS: u32 = 100;
-
-/// Sent before anything is measured: sockets, caches and neighbours are then warm.
-const WARM_UP_SECONDS: f64 = 0.5;
+/// The load that is wanted.
+#[derive(Clone, Debug)]
+pub(super) struct LoadPlan {
+    /// Requests a second.
+    pub(super) rate: u32,
+    /// Flows that send them.
+    pub(super) flows: u32,
+    /// Seconds for which they are measured.
+    pub(super) seconds: u32,
+    /// Sent before anything is measured: sockets, caches and neighbours are then warm.
+    pub(super) warm_up: Duration,
+    /// Iterations of fake work that each request asks for; 100 take about a microsecond.
+    pub(super) iterations: u64,
+    /// Where the generator runs; none: wherever the kernel puts it.
+    pub(super) cpu: Option<usize>,
+}
 
 /// A running load generator; dropped, it is ended.
 pub(super) struct LoadProcess {
@@ -59,24 +69,21 @@ struct Percentiles {
 }
 
 impl LoadProcess {
-    /// Starts it in the client's namespace, on the client's CPU.
-    pub(super) fn start(
-        demo: &Demo,
-        bed: &Testbed,
-        placement: &Placement,
-    ) -> Result<Self, Failure> {
+    /// Starts it in the client's namespace.
+    pub(super) fn start(plan: &LoadPlan, bed: &Testbed) -> Result<Self, Failure> {
         let own = std::env::current_exe()
             .map_err(|error| Failure::new(format!("cannot find this program: {error}")))?;
         let target = format!("{}:{UDP_PORT}", bed.server().ipv4());
         let mut command = bed.client().command(own);
-        command.args(["--json", "load", "udp", &target]).args(words(demo, placement));
+        command.args(["--json", "load", "udp", &target]).args(words(plan));
         // A group of its own: Ctrl-C is ours to handle.
         command.process_group(0).stdin(Stdio::null());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let process = command
             .spawn()
             .map_err(|error| Failure::new(format!("cannot start the load generator: {error}")))?;
-        let deadline = Instant::now() + Duration::from_secs(demo.seconds.into()) + PATIENCE;
+        let length = plan.warm_up + Duration::from_secs(plan.seconds.into());
+        let deadline = Instant::now() + length + PATIENCE;
         Ok(Self { process, deadline })
     }
 
@@ -131,17 +138,17 @@ impl Drop for LoadProcess {
     }
 }
 
-/// The options of `calisto load udp` for this demo.
-fn words(demo: &Demo, placement: &Placement) -> Vec<String> {
+/// The options of `calisto load udp` for this plan.
+fn words(plan: &LoadPlan) -> Vec<String> {
     let mut options = vec![
-        ("--rate", demo.rate.to_string()),
-        ("--flows", demo.flows.to_string()),
-        ("--warmup", WARM_UP_SECONDS.to_string()),
-        ("--seconds", demo.seconds.to_string()),
+        ("--rate", plan.rate.to_string()),
+        ("--flows", plan.flows.to_string()),
+        ("--warmup", plan.warm_up.as_secs_f64().to_string()),
+        ("--seconds", plan.seconds.to_string()),
         ("--arrival", "poisson".to_owned()),
-        ("--iterations", ITERATIONS.to_string()),
+        ("--iterations", plan.iterations.to_string()),
     ];
-    options.extend(placement.client.map(|cpu| ("--cpu", cpu.to_string())));
+    options.extend(plan.cpu.map(|cpu| ("--cpu", cpu.to_string())));
     options.into_iter().flat_map(|(option, value)| [option.to_owned(), value]).collect()
 }
 
@@ -160,6 +167,7 @@ fn figures(text: &str) -> Result<LoadFigures, Failure> {
 mod tests {
     use clap::Parser;
 
+    use super::super::placement::Placement;
     use super::*;
     use crate::args::{Cli, Command};
 
@@ -167,7 +175,7 @@ mod tests {
     fn the_options_are_those_of_calisto_load_udp() {
         let cli = Cli::try_parse_from(["calisto", "demo"]).expect("no option is needed");
         let Command::Demo(demo) = cli.command else { panic!("{:?}", cli.command) };
-        let words = words(&demo, &Placement::of(&[0, 1]));
+        let words = words(&demo.load(&Placement::of(&[0, 1])));
         let start = ["calisto", "--json", "load", "udp", "10.77.0.2:7"].map(str::to_owned);
         Cli::try_parse_from(start.into_iter().chain(words)).expect("they are read back");
     }

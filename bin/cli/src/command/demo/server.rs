@@ -12,8 +12,7 @@ use base::Nanos;
 use config::Config;
 use testbed::{Side, Testbed};
 
-use super::placement::Placement;
-use super::{Demo, Progress, check_stop};
+use super::{Progress, check_stop};
 use crate::daemon::Daemon;
 use crate::failure::Failure;
 use crate::program::{self, ConfigFile};
@@ -33,19 +32,20 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Starts it on AF_XDP, or on a packet socket where that is refused.
+    /// Starts it with `settings` (KEY=VALUE) on a port of this kind: `xdp`, `af_packet`, or `auto`:
+    /// AF_XDP, or a packet socket where that is refused.
     pub(super) fn start(
-        demo: &Demo,
+        kind: &str,
+        settings: &[String],
         bed: &Testbed,
-        placement: &Placement,
         tell: &Progress,
     ) -> Result<Self, Failure> {
         let side = bed.server();
         let xdp = format!("xdp:{}", side.interface());
-        if demo.port != "af_packet" {
-            match Self::on(&xdp, demo, side, placement) {
+        if kind != "af_packet" {
+            match Self::on(&xdp, settings, side) {
                 Ok(server) => return Ok(server),
-                Err(failure) if demo.port == "xdp" => return Err(failure),
+                Err(failure) if kind == "xdp" => return Err(failure),
                 Err(failure) => {
                     check_stop()?;
                     tell.say(&format!(
@@ -60,12 +60,12 @@ impl Server {
         let address = format!("{}/{}", side.ipv4(), Side::IPV4_PREFIX);
         let remove = ["address", "delete", &address, "dev", side.interface()];
         run(side.command("ip").args(remove))?;
-        Self::on(&format!("af_packet:{}", side.interface()), demo, side, placement)
+        Self::on(&format!("af_packet:{}", side.interface()), settings, side)
     }
 
-    fn on(port: &str, demo: &Demo, side: &Side, placement: &Placement) -> Result<Self, Failure> {
+    fn on(port: &str, settings: &[String], side: &Side) -> Result<Self, Failure> {
         let folder = Folder::new()?;
-        let config = configuration(port, demo, side, placement, &folder)?;
+        let config = configuration(port, settings, &folder)?;
         let file = ConfigFile::new(&config)?;
         let mut command = side.command(program::find()?);
         command.arg("--config").arg(file.path());
@@ -110,6 +110,16 @@ impl Server {
     /// How to ask it.
     pub(super) fn daemon(&self) -> Daemon {
         Daemon::at(self.folder.socket())
+    }
+
+    /// Where applications attach to it.
+    pub(super) fn apps_socket(&self) -> PathBuf {
+        self.folder.path.join("apps.sock")
+    }
+
+    /// Its process id.
+    pub(super) fn pid(&self) -> u32 {
+        self.process.id()
     }
 
     /// The port it serves on, as its configuration has it.
@@ -171,32 +181,17 @@ fn run(command: &mut Command) -> Result<(), Failure> {
     }
 }
 
-fn configuration(
-    port: &str,
-    demo: &Demo,
-    side: &Side,
-    placement: &Placement,
-    folder: &Folder,
-) -> Result<Config, Failure> {
+fn configuration(port: &str, settings: &[String], folder: &Folder) -> Result<Config, Failure> {
     let mut config = Config {
         ports: vec![port.to_owned()],
-        listen: vec![format!("udp:{}:{UDP_PORT}", side.ipv4())],
         admin_socket: folder.socket().to_string_lossy().into_owned(),
         ..Config::default()
     };
-    let mut settings = vec![
-        format!("workers.count={}", demo.workers),
-        "workers.job=synthetic".to_owned(),
-        format!("workers.arrangement={}", demo.arrangement),
-        format!("workers.cpus={:?}", placement.workers),
-    ];
-    settings.extend(demo.policies.first().map(|policy| format!("steer.policy={policy}")));
-    settings.extend(placement.dispatcher.map(|cpu| format!("workers.dispatcher_cpu={cpu}")));
     config.set_all(settings.iter().map(String::as_str)).map_err(Failure::usage)?;
     Ok(config)
 }
 
-/// A folder for the admin socket, removed with the value.
+/// A folder for the sockets, removed with the value.
 struct Folder {
     path: PathBuf,
 }
