@@ -63,11 +63,34 @@ fn a_day_in_the_life_up_ask_steer_load_down() {
 
 #[test]
 fn the_demo_shows_least_movement_and_leaves_nothing_behind() {
-    let mut demo = Command::new(binary("calisto"));
-    demo.args(["demo", "--seconds", "4", "--rate", "2000", "--flows", "500", "-j"]);
-    let (status, out, said) = run(&mut demo);
-    assert!(status.success(), "{said}");
+    let out = demo("--acts steer --seconds 4 --rate 2000 --flows 500");
     assert!(out.contains("modulo") && out.contains("sticky"), "{out}");
+}
+
+#[test]
+fn the_demo_gives_a_core_to_and_fro_and_leaves_nothing_behind() {
+    let out = demo("--acts cores --steps 200,1000 --step-seconds 1");
+    let rows: Vec<serde_json::Value> =
+        out.lines().map(|line| serde_json::from_str(line).expect("JSON lines")).collect();
+    let [steps @ .., idle] = &rows[..] else { panic!("{out}") };
+    let told: Vec<_> =
+        steps.iter().map(|row| (row["rate"].clone(), row["batch"].clone())).collect();
+    let meant = [(1000, false), (200, true), (1000, true)];
+    assert_eq!(told, meant.map(|(rate, batch)| (rate.into(), batch.into())));
+    // How much of each is the machine's affair; that there is some is ours.
+    for row in steps {
+        let some = |figure: &str| row[figure].as_f64().is_some_and(|figure| figure > 0.0);
+        assert!(some("replies_per_s") && some("app_cpu") && some("p95_us"), "{row}");
+    }
+    assert!(steps.iter().any(|row| row["grants_per_s"].as_f64() > Some(0.0)), "{out}");
+    assert_eq!((&idle["act"], &idle["cores_idle"]), (&"idle".into(), &idle["cores"]), "{out}");
+}
+
+/// What `calisto demo -j` prints with these words; it must leave no namespace and no process.
+fn demo(words: &str) -> String {
+    let mut demo = Command::new(binary("calisto"));
+    let (status, out, said) = run(demo.arg("demo").args(words.split(' ')).arg("-j"));
+    assert!(status.success(), "{said}");
     let (_, left, _) = run(Command::new("ip").args(["netns", "list"]));
     let own = format!("calisto-{}", std::process::id());
     let strangers =
@@ -77,6 +100,7 @@ fn the_demo_shows_least_movement_and_leaves_nothing_behind() {
         !std::path::Path::new("/proc").join(pid).exists()
     });
     assert_eq!(alive.count(), 0, "namespaces of a process that has ended: {left}");
+    out
 }
 
 #[test]

@@ -137,8 +137,8 @@ impl Host {
     fn cores_set(&mut self, policy: &str) -> ReplyBody {
         let Some(cores) = &mut self.cores else {
             return error(
-                "no cores are given out: name some in `cores.set` of the configuration and start \
-                 the daemon again",
+                "no cores are given out: start the daemon again with `calisto up --cores LIST`, or \
+                 name some in `cores.set` of its configuration",
             );
         };
         match policy::cores::by_name(policy) {

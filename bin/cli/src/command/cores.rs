@@ -65,7 +65,8 @@ impl Cores {
 
 fn render(status: &CoresStatus) -> String {
     if !status.enabled {
-        return "no cores are given out: the daemon's configuration names none in `cores.set`\n"
+        return "no cores are given out: start the daemon with `calisto up --cores LIST`, or name some \
+             in `cores.set` of its configuration\n"
             .to_owned();
     }
     let mut text = format!(

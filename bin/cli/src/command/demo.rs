@@ -4,6 +4,7 @@
 mod act;
 mod batch_job;
 mod cores_act;
+mod cpu_use;
 mod load_process;
 mod ownership;
 mod placement;
@@ -75,7 +76,7 @@ pub(crate) struct Demo {
     #[arg(
         long,
         value_delimiter = ',',
-        default_value = "1000,4000,10000,1000",
+        default_value = "1000,4000,8000,1000",
         value_name = "RATES"
     )]
     #[arg(value_parser = clap::value_parser!(u32).range(100..=1_000_000))]

@@ -20,8 +20,8 @@ use crate::failure::Failure;
 
 /// Run a program on the cores that no latency-critical application holds now.
 ///
-/// The program gets idle cores of those that the daemon gives out (`cores.set` of its
-/// configuration), and loses one the moment somebody with a deadline wants it: it is SCHED_IDLE, so
+/// The program gets idle cores of those that the daemon gives out (`calisto up
+/// --cores LIST`), and loses one the moment somebody with a deadline wants it: it is SCHED_IDLE, so
 /// it is preempted at once, and is moved off right after. With no core left it stands still until
 /// there is one again.
 ///

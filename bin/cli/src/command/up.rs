@@ -6,6 +6,7 @@ use std::process::Command;
 
 use clap::Args;
 use config::Config;
+use sys::cpu_set::CpuSet;
 
 use crate::failure::Failure;
 use crate::{output, program, units};
@@ -20,6 +21,8 @@ use crate::{output, program, units};
         echo UDP on a queue of eth1; everything else stays with Linux\n  \
     calisto up --port af_packet:eth1 --listen udp:10.0.0.2:7 --workers 4 --arrangement threads\n      \
         without BPF, four worker threads\n  \
+    calisto up --port xdp:eth1 --cores 2-5\n      \
+        applications attach, and get CPUs 2 to 5 as they need them\n  \
     calisto up --config calisto.toml --set steer.groups=1048576 --print-config\n      \
         what the settings amount to, as TOML")]
 pub(crate) struct Up {
@@ -48,6 +51,11 @@ pub(crate) struct Up {
     /// fused: one loop does everything; threads: dispatcher and workers have one each.
     #[arg(long)]
     arrangement: Option<String>,
+    /// CPUs that the daemon gives out, such as 2-5,8: to applications that ask for cores, to its
+    /// own workers (arrangement threads), and what is left to `calisto run --batch`. They replace
+    /// `cores.set`; --set cores.policy=NAME and its neighbours say how they are given.
+    #[arg(long, value_name = "LIST")]
+    cores: Option<CpuSet>,
     /// Socket on which the daemon takes commands.
     #[arg(long, value_name = "PATH", env = "CALISTO_ADMIN")]
     admin: Option<PathBuf>,
@@ -116,6 +124,8 @@ impl Up {
         add("workers.job", self.job.as_deref().map(quoted));
         add("workers.state_bytes", self.state.map(|bytes| bytes.to_string()));
         add("workers.arrangement", self.arrangement.as_deref().map(quoted));
+        let cores = self.cores.as_ref().map(|set| set.iter().collect::<Vec<_>>());
+        add("cores.set", cores.map(|set| format!("{set:?}")));
         assignments.extend(self.set.iter().cloned());
         Ok(assignments)
     }
@@ -153,6 +163,7 @@ mod tests {
             policy: Some("modulo".to_owned()),
             workers: Some(100),
             state: Some(256),
+            cores: Some("2-4,7".parse().expect("a list")),
             admin: Some("/tmp/a \"b\".sock".into()),
             set: vec!["workers.max=200".to_owned(), "steer.policy=sticky".to_owned()],
             ..Up::default()
@@ -165,6 +176,7 @@ mod tests {
         assert_eq!((config.workers.count, config.workers.max), (100, 200));
         assert_eq!(config.workers.job, config::Job::Sink);
         assert_eq!(config.workers.state_bytes, 256);
+        assert_eq!(config.cores.set, [2, 3, 4, 7]);
         assert_eq!((config.steer.policy.as_str(), config.steer.groups), ("sticky", 128));
     }
 

@@ -211,8 +211,8 @@ impl Terms {
         };
         if self.call.is_none() {
             return Err(Refusal(
-                "this daemon gives out no cores: start it with some (`cores.set`), or attach \
-                 without asking for any"
+                "this daemon gives out no cores: start it with some (`calisto up --cores \
+                 LIST`, or `cores.set` of its configuration), or attach without asking for any"
                     .to_owned(),
             ));
         }

@@ -11,6 +11,7 @@ use sys::process_tree;
 use testbed::{Testbed, TestbedConfig};
 
 use super::batch_job::BatchJob;
+use super::cpu_use;
 use super::load_process::{LoadFigures, LoadPlan, LoadProcess};
 use super::server::{Server, UDP_PORT};
 use super::service::{self, Service};
@@ -60,6 +61,9 @@ pub(super) struct Step {
     pub(super) batch_cpu: f64,
     /// The batch job's CPU time over what the application left of the cores.
     pub(super) batch_of_rest: f64,
+    /// What everybody else (other programs, the kernel, the hypervisor) used of the cores, over the
+    /// time. They go before a batch job. None when the kernel does not tell.
+    pub(super) others_cpu: Option<f64>,
 }
 
 /// What is left when the load has gone.
@@ -144,6 +148,8 @@ struct Reading {
     parks: u64,
     app: Nanos,
     batch: Nanos,
+    /// Anybody's, on the cores that are given out.
+    all: Option<Nanos>,
 }
 
 impl Theatre<'_> {
@@ -176,6 +182,8 @@ impl Theatre<'_> {
         let passed = after.at.duration_since(before.at).as_secs_f64();
         let share = |before: Nanos, after: Nanos| after.since(before).as_secs_f64() / passed;
         let (app_cpu, batch_cpu) = (share(before.app, after.app), share(before.batch, after.batch));
+        let others = |all: f64| (all - app_cpu - batch_cpu).max(0.0);
+        let all = before.all.zip(after.all).map(|(before, after)| share(before, after));
         let step = Step {
             rate,
             batch: batch.is_some(),
@@ -187,6 +195,7 @@ impl Theatre<'_> {
             app_cpu,
             batch_cpu,
             batch_of_rest: batch_cpu / (self.stage.cores.len() as f64 - app_cpu),
+            others_cpu: all.map(others),
         };
         self.tell.say(&step.sentence());
         Ok(step)
@@ -212,8 +221,9 @@ impl Theatre<'_> {
         let cores = self.cores()?;
         let CoreApp { grants, parks, .. } = self.app(&cores)?;
         let batch = batch.map_or(Ok(Nanos::ZERO), BatchJob::cpu_time)?;
-        let at = Instant::now();
-        Ok(Reading { at, grants: *grants, parks: *parks, app: self.service.cpu_time(), batch })
+        let (at, app) = (Instant::now(), self.service.cpu_time());
+        let all = cpu_use::busy(&self.stage.cores);
+        Ok(Reading { at, grants: *grants, parks: *parks, app, batch, all })
     }
 
     fn cores(&self) -> Result<CoresStatus, Failure> {

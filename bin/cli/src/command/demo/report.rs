@@ -111,6 +111,7 @@ pub(super) fn cores(CoresAct { steps, idle, port }: &CoresAct, stage: &Stage) ->
         "app CPU",
         "batch CPU",
         "of the rest",
+        "others",
     ]);
     for step in steps {
         let share = |share: f64| Cell::decimal(100.0 * share, 1, " %");
@@ -127,6 +128,7 @@ pub(super) fn cores(CoresAct { steps, idle, port }: &CoresAct, stage: &Stage) ->
             share(step.app_cpu),
             of_batch(step.batch_cpu),
             of_batch(step.batch_of_rest),
+            share(step.others_cpu.unwrap_or(f64::NAN)),
         ]);
     }
     let lost: u64 = steps.iter().map(|step| step.load.lost).sum();
@@ -135,6 +137,8 @@ pub(super) fn cores(CoresAct { steps, idle, port }: &CoresAct, stage: &Stage) ->
          {}\n\
          cores held, grants, parks: the application's, as the daemon says; held: mean of 20 looks a second\n\
          CPU: CPU time over time; of the rest: the batch job's, of what the application left of the cores\n\
+         others: who else ran on those cores (other programs, the kernel, the hypervisor); the batch job \
+         is SCHED_IDLE, so they go first\n\
          latency: from the intended send time; open loop, Poisson, Linux UDP sockets, some 20 us of work \
          a request; {} lost\n\
          port {port}, {}; the batch job is `calisto run --batch`\n",
@@ -220,6 +224,7 @@ mod tests {
             app_cpu: 0.25,
             batch_cpu: if batch { 0.6 } else { 0.0 },
             batch_of_rest: if batch { 0.8 } else { 0.0 },
+            others_cpu: Some(0.05),
         }
     }
 
@@ -232,8 +237,8 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         let words = |line: usize| lines[line].split_whitespace().collect::<Vec<_>>();
         assert_eq!(words(2)[1..3], ["none", "9988"]);
-        assert_eq!(words(2)[words(2).len() - 2..], ["-", "-"], "there was no batch job");
-        assert!(lines[3].ends_with("25.0 %     60.0 %       80.0 %"), "{text}");
+        assert_eq!(words(2)[8..], ["25.0", "%", "-", "-", "5.0", "%"], "there was no batch job");
+        assert_eq!(words(3)[10..], ["60.0", "%", "80.0", "%", "5.0", "%"]);
         for part in [
             "1 of 1 cores held by nobody; the daemon used 0.42 % of a CPU",
             "client and daemon share CPU 0; given out: CPU 1",

@@ -51,7 +51,7 @@ impl Attached {
         let (app, seats) = App::attach(&options).map_err(|error| {
             Failure::new(format!(
                 "{error}. A batch job needs a daemon with cores to give, as in \
-                 `calisto up --set cores.set=[2,3]`"
+                 `calisto up --cores 2,3`"
             ))
         })?;
         Ok(Self { app, seats })
