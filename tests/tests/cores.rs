@@ -181,7 +181,8 @@ fn a_worker_that_names_a_thread_of_another_process_is_detached_and_the_thread_le
 fn a_worker_whose_thread_ends_on_its_core_leaves_it_to_others() {
     let bed = bed();
     let daemon = start(&bed, "");
-    let _hog = hog(&daemon, 1, "loses-its-thread");
+    let words = "core-hog --listen udp:10.77.0.2:10 --name hog --cores 1 --loses-its-thread";
+    let _hog = Application::start(&daemon, words);
     assert_eq!(daemon.wait_until_gone("hog").name, "stray_thread");
     wait_until_idle(&daemon);
     others_are_served(&bed, &daemon);
