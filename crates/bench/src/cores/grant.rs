@@ -24,7 +24,7 @@ struct Samples {
     futex: Vec<f64>,
     pipe: Vec<f64>,
     spinning: Vec<f64>,
-    step: Vec<f64>,
+    decided: Vec<f64>,
 }
 
 pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
@@ -55,13 +55,13 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
             spinning(times, server, rate, &mut samples)
         })?;
     }
-    let Samples { granted, futex, pipe, spinning, step } = samples;
+    let Samples { granted, futex, pipe, spinning, decided } = samples;
     let figure = Figure::new("halted CPU, p50", "us", &granted);
     let figure = figure.against("bare futex wake", &granted, &futex);
     report.figure(figure.target(Target::RatioAtMost(1.2)))?;
     let figure = Figure::new("halted CPU, p50, to a byte in a pipe", "us", &granted);
     report.figure(figure.against("byte in a pipe", &granted, &pipe))?;
-    report.figure(Figure::new("of that, the keeper's step", "us", &step))?;
+    report.figure(Figure::new("of that, to the wake-up's system call, p50", "us", &decided))?;
     let figure = Figure::new("worker still spinning, p50", "us", &spinning);
     report.figure(figure.target(Target::AtMost(1.0)))
 }
@@ -97,19 +97,18 @@ fn halted(
     let mut hands = PinningHands::default();
     let waiter = Waiter::start(&mut realm, Manner::Sleeps)?;
     let sleepers = [Sleeper::start(cpu, By::Futex)?, Sleeper::start(cpu, By::Pipe)?];
-    let [mut granted, mut futex, mut pipe, mut step] = [const { Vec::new() }; 4];
+    let [mut granted, mut futex, mut pipe, mut decided] = [const { Vec::new() }; 4];
     for time in 0..=times {
         waiter.until_parked(&mut realm, &mut hands)?;
         rest(random);
         waiter.ask(&mut realm)?;
         let from = tsc();
         realm.step(now(), &mut hands);
-        let stepped = tsc();
         let ran_at = waiter.ran_at(time + 1)?;
         // The first one is put on its core.
         if time > 0 {
             granted.push(span(from, ran_at));
-            step.push(span(from, stepped));
+            decided.push(span(from, realm.rung_at()));
         }
         waiter.until_parked(&mut realm, &mut hands)?;
         for (sleeper, samples) in sleepers.iter().zip([&mut futex, &mut pipe]) {
@@ -120,7 +119,7 @@ fn halted(
         }
     }
     samples.granted.push(micros(&granted, rate));
-    samples.step.push(micros(&step, rate));
+    samples.decided.push(micros(&decided, rate));
     samples.futex.push(micros(&futex, rate));
     samples.pipe.push(micros(&pipe, rate));
     Ok(())

@@ -3,6 +3,7 @@
 //! Before each look every worker's thread, on the other CPU, has taken a packet and told about its
 //! tasks, so that the two cache lines that the look reads of it are in the other CPU's cache.
 
+use std::io::PipeReader;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use base::{BURST, Nanos, WorkerId};
@@ -84,6 +85,8 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
 struct Crowd {
     realm: Realm,
     ends: Vec<AppEnd>,
+    /// Kept open: a pipe that nobody can read is an error to write to.
+    bells: Vec<PipeReader>,
     /// By worker: the packets of its application, and which of them are its own.
     flows: Vec<(usize, usize)>,
     packets: Vec<Packets>,
@@ -96,6 +99,7 @@ impl Crowd {
         let mut crowd = Self {
             realm: Realm::new(&cores)?,
             ends: Vec::new(),
+            bells: Vec::new(),
             flows: Vec::new(),
             packets: Vec::new(),
         };
@@ -107,7 +111,8 @@ impl Crowd {
         Ok(crowd)
     }
 
-    fn take_up(&mut self, subject: Subject) -> Result<(), Error> {
+    fn take_up(&mut self, mut subject: Subject) -> Result<(), Error> {
+        self.bells.append(&mut subject.bells);
         let mut memory = AppMemory::open(subject.region).or_needs("second mapping")?;
         let address = subject.destination.ok_or("a batch job").or_needs("destination")?;
         let seed = SEED + self.packets.len() as u64;
@@ -170,7 +175,8 @@ impl Crowd {
             });
             realm.rig.dispatcher.receive(time);
         }
-        realm.rig.dispatcher.transmit(now());
+        // What the workers gave back: at most a burst each time.
+        while realm.rig.dispatcher.transmit(now()).0 > 0 {}
     }
 }
 
