@@ -35,11 +35,16 @@ struct Way {
     targets: [Option<Target>; 2],
 }
 
-static WAYS: [Way; 4] = [
+static WAYS: [Way; 5] = [
     Way {
         name: "queue_delay",
         cores: Some("policy = \"queue_delay\"\n"),
         targets: [Some(Target::RatioAtMost(1.3)), Some(Target::RatioAtLeast(0.8))],
+    },
+    Way {
+        name: "queue_delay, wait.spin_us = 0",
+        cores: Some("policy = \"queue_delay\"\n[wait]\nspin_us = 0\n"),
+        targets: [None; 2],
     },
     Way {
         name: "queue_delay every 10 ms",
