@@ -1,12 +1,12 @@
 //! What a latency-critical server notices of a batch job on its CPU, and what the job gets.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::Command;
 
 use base::Nanos;
 use load::transport::kernel::{KernelConfig, KernelUdp};
 use load::{Arrival, Options, Pace};
-use std::net::SocketAddr;
 use testbed::{Testbed, TestbedConfig};
 
 use super::guest::Kind;
@@ -278,9 +278,14 @@ impl Job {
 /// Requests a second that a closed loop gets.
 fn capacity(plan: &Plan) -> Result<f64, Error> {
     let server = Server::start(plan.cpus, WAYS[0].cores)?;
-    let length = Nanos::from_millis(plan.pick(500, 200));
-    let report = server.load(plan, Pace::Closed { outstanding: FLOWS }, length)?;
-    Ok(report.achieved_rate)
+    let length = Nanos::from_millis(plan.pick(300, 200));
+    let mut best = 0.0_f64;
+    // What somebody else had of the CPU is not the server's fault.
+    for _ in 0..plan.pick(5, 2) {
+        let report = server.load(plan, Pace::Closed { outstanding: FLOWS }, length)?;
+        best = best.max(report.achieved_rate);
+    }
+    Ok(best)
 }
 
 /// Products a second of a job that has the CPU for itself.
