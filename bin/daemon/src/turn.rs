@@ -105,6 +105,7 @@ impl Host {
             }
             match self.ladder.idle(now) {
                 Rung::Spin => std::hint::spin_loop(),
+                Rung::Yield if self.is_beside_a_job() => self.sleep(now),
                 Rung::Yield => std::thread::yield_now(),
                 Rung::Nap(length) => {
                     Waiter::new().wait(length);
@@ -113,6 +114,12 @@ impl Host {
             }
         }
         self.drain();
+    }
+
+    /// Whether whoever is given the CPU by a yield may be a batch job.
+    fn is_beside_a_job(&self) -> bool {
+        let cores = self.cores.as_ref();
+        cores.is_some_and(|cores| cores.keeper.is_shared_with_a_job(sys::thread::current_cpu()))
     }
 
     /// One turn of dispatcher and fused workers; whether there was anything to do.

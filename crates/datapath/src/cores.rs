@@ -73,6 +73,10 @@ pub struct CoreKeeper {
     /// each once.
     resting: VecDeque<(Nanos, SlotId)>,
     rest_after: Nanos,
+    /// Batch jobs that lost their core and have not been told, the earliest first.
+    losses: VecDeque<(Nanos, SlotId)>,
+    /// Workers of batch jobs.
+    jobs: usize,
     /// Of applications that named a thread that is not theirs, or whose thread has ended.
     strays: Vec<AppId>,
     sample: CoresSample,
@@ -138,6 +142,8 @@ impl CoreKeeper {
             waiting: Vec::new(),
             resting: VecDeque::new(),
             rest_after,
+            losses: VecDeque::new(),
+            jobs: 0,
             strays: Vec::new(),
             sample: CoresSample::default(),
             plan: CoresPlan::with_room(cores),
@@ -190,6 +196,7 @@ impl CoreKeeper {
         for &slot in &slots {
             // A batch job always has something to do.
             if class == Class::Batch {
+                self.jobs += 1;
                 self.wait_for_core(slot, now);
             }
             self.waits_if_queued(slot, now, dispatcher);
@@ -208,6 +215,7 @@ impl CoreKeeper {
             list.reserve(slots.saturating_sub(list.len()));
         }
         self.resting.reserve(slots.saturating_sub(self.resting.len()));
+        self.losses.reserve(slots.saturating_sub(self.losses.len()));
         self.sample.busy.reserve(slots);
         self.sample.waiting.reserve(slots);
     }
@@ -226,11 +234,13 @@ impl CoreKeeper {
         self.held.retain(|slot| !is_gone(slot));
         self.waiting.retain(|slot| !is_gone(slot));
         self.resting.retain(|(_, slot)| !is_gone(slot));
+        self.losses.retain(|(_, slot)| !is_gone(slot));
         let mut seats = Vec::with_capacity(slots.len());
         for slot in &slots {
             if let Some(mut gone) = self.slots[slot.index()].take() {
                 gone.call.undirect();
                 gone.seat.withdraw();
+                self.jobs -= usize::from(gone.class == Class::Batch);
                 hands.release(*slot);
                 let Slot { worker, seat, wake, call, .. } = gone;
                 if let Some(steering) = dispatcher.steering_of_mut(app) {
@@ -272,6 +282,7 @@ impl CoreKeeper {
         self.note_asks();
         self.carry_out(now, dispatcher, hands);
         self.rest_parked(now, dispatcher);
+        self.tell_losses(now);
         true
     }
 

@@ -134,7 +134,7 @@ impl Realm {
         let guaranteed = if class == Class::Latency { workers } else { 0 };
         let terms = CoreTerms { guaranteed, burst: workers, class, queue_delay: Nanos::ZERO };
         let dispatcher = &mut self.rig.dispatcher;
-        let slots = self.keeper.add(id, terms, seated, Some(bits), dispatcher);
+        let slots = self.keeper.add(id, terms, seated, Some(bits), sys::clock::now(), dispatcher);
         let slots = slots.or_needs("cores for an application")?;
         Ok(Subject { id, slots, destination, region, bells })
     }

@@ -9,6 +9,11 @@ use super::slot::{SlotId, Standing};
 use super::{CoreEvent, CoreKeeper, Hands, Strayed};
 use crate::dispatcher::Dispatcher;
 
+/// A job whose core is taken for less than this is not told: it stays where it is and is preempted, and
+/// a server that works for some microseconds at a time does not pay for waking the job's runner twice
+/// each time.
+pub(super) const TELL_AFTER: Nanos = Nanos::from_micros(500);
+
 impl CoreKeeper {
     /// What the tick has planned. Grants first: somebody waits for them.
     pub(super) fn carry_out<P: Port>(
@@ -60,7 +65,11 @@ impl CoreKeeper {
             self.place(slot, hands);
         }
         let Some(Some(of)) = self.slots.get_mut(slot.index()) else { return };
-        (of.wake)();
+        // A job that was not told yet of its core's loss is still there.
+        if of.class == Class::Latency || of.told != Some(hold.core) {
+            of.told = Some(hold.core);
+            (of.wake)();
+        }
         let rested = std::mem::take(&mut of.rests);
         if let Some(steering) = dispatcher.steering_of_mut(of.app) {
             steering.excuse(of.worker, false, now);
@@ -108,11 +117,10 @@ impl CoreKeeper {
             // Whoever gets the core runs before it at once, because it is of the idle class: there
             // is nothing to wait for.
             of.seat.withdraw();
-            self.give_back(slot, Said::Wants, now, dispatcher, hands);
-            if let Some(Some(of)) = self.slots.get(slot.index()) {
-                (of.wake)();
+            if !std::mem::replace(&mut of.is_to_be_told, true) {
+                self.losses.push_back((now + TELL_AFTER, slot));
             }
-            return;
+            return self.give_back(slot, Said::Wants, now, dispatcher, hands);
         }
         of.seat.revoke();
         of.standing = Standing::Revoked { told: now, nudged: false };
@@ -197,6 +205,17 @@ impl CoreKeeper {
         let of = self.slots.get(slot.index()).and_then(Option::as_ref);
         if of.is_some_and(|of| of.queued(dispatcher) > 0) {
             self.wait_for_core(slot, now);
+        }
+    }
+
+    /// Jobs that have not got their cores back soon are told.
+    pub(super) fn tell_losses(&mut self, now: Nanos) {
+        while let Some((_, slot)) = self.losses.pop_front_if(|&mut (due, _)| due <= now) {
+            let Some(Some(of)) = self.slots.get_mut(slot.index()) else { continue };
+            of.is_to_be_told = false;
+            if !of.standing.holds() && of.told.take().is_some() {
+                (of.wake)();
+            }
         }
     }
 }

@@ -20,6 +20,7 @@ impl CoreKeeper {
         !self.wanted.is_quiet()
             || now >= self.next_tick && self.is_active(now)
             || self.resting.front().is_some_and(|&(due, _)| due <= now)
+            || self.losses.front().is_some_and(|&(due, _)| due <= now)
     }
 
     /// Whether a tick has anything to look at.
@@ -40,6 +41,14 @@ impl CoreKeeper {
         !self.wanted.is_quiet()
     }
 
+    /// Whether a batch job may be on this CPU: a thread there that has nothing to do should sleep. By
+    /// yielding it would give the job the CPU for a whole slice, since a thread that is runnable
+    /// already is not woken and so preempts nobody.
+    pub fn is_shared_with_a_job(&self, cpu: usize) -> bool {
+        let cores = self.control.table().cores();
+        self.jobs > 0 && cores.iter().any(|core| usize::from(core.id.0) == cpu)
+    }
+
     /// When the next step is due though nobody calls.
     pub fn next_deadline<P: Port>(&self, dispatcher: &Dispatcher<P>) -> Nanos {
         let watched = self.is_unsettled && !self.waiting.is_empty()
@@ -49,7 +58,8 @@ impl CoreKeeper {
         let spoken = self.kept.iter().filter(|kept| kept.has_spoken());
         let heard = spoken.map(|kept: &Kept| kept.vain.next().max(self.next_tick)).min();
         let rest = self.resting.front().map(|&(due, _)| due);
-        [heard, rest].into_iter().flatten().fold(tick, Nanos::min)
+        let loss = self.losses.front().map(|&(due, _)| due);
+        [heard, rest, loss].into_iter().flatten().fold(tick, Nanos::min)
     }
 
     /// Whether the holder of a core needs a look at every tick.

@@ -1,7 +1,7 @@
 //! The first half of a step: who was called, who has parked, and how the holders' queues stand.
 
 use base::Nanos;
-use policy::cores::{BusyWorker, Class, Progress};
+use policy::cores::{BusyWorker, Class, CoreId, Progress};
 use port::Port;
 use shm::Said;
 
@@ -121,6 +121,11 @@ impl CoreKeeper {
         let Some(Some(of)) = self.slots.get_mut(slot.index()) else { return false };
         let said = of.seat.said();
         let mut is_news = std::mem::take(&mut of.owes_bit);
+        // It has looked, so it knows what it had at that moment, which may have changed again.
+        if of.class == Class::Batch && of.told.take().is_some() && of.standing.holds() {
+            of.told = of.seat.core().map(CoreId);
+            (of.wake)();
+        }
         match of.standing {
             Standing::Held | Standing::Revoked { .. } => {
                 if matches!(said, Said::Parked | Said::Wants) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use base::{Nanos, WorkerId};
-use policy::cores::{Class, Progress};
+use policy::cores::{Class, CoreId, Progress};
 use port::Port;
 use shm::{ReadySet, SeatControl};
 
@@ -140,6 +140,10 @@ pub(super) struct Slot {
     pub(super) owes_bit: bool,
     /// Its thread is where its core is.
     pub(super) placed: bool,
+    /// Of a batch job: the core that it was woken for last, unless it has been told since that it lost it.
+    pub(super) told: Option<CoreId>,
+    /// It is in the list of jobs that are to be told so.
+    pub(super) is_to_be_told: bool,
     /// How long its oldest item had waited at the last look.
     pub(super) oldest: Nanos,
     /// Position in its ring at `marked_at`: once that is consumed, a newer one is taken.
@@ -163,6 +167,8 @@ impl Slot {
             is_timed: false,
             owes_bit: false,
             placed: false,
+            told: None,
+            is_to_be_told: false,
             oldest: Nanos::ZERO,
             mark: 0,
             marked_at: Nanos::ZERO,
