@@ -81,6 +81,8 @@ pub(crate) struct Cold {
     pub(crate) rearm: bool,
     /// The application knows of the flow, so that it has to hear of its end.
     pub(crate) is_announced: bool,
+    /// Its place among the flows that are over but not closed by their application.
+    pub(crate) ended_at: u32,
     /// Why it is to be reset, if it is.
     pub(crate) reason: CloseReason,
 }
@@ -125,6 +127,7 @@ impl Cold {
             probes: 0,
             rearm: false,
             is_announced: false,
+            ended_at: u32::MAX,
             reason: CloseReason::Aborted,
         }
     }

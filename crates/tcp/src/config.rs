@@ -8,6 +8,9 @@ pub struct Config {
     /// Flows at once, those in TIME-WAIT included. Memory for them is reserved at the start and
     /// touched when it is first used.
     pub flows_max: u32,
+    /// Key of the Toeplitz hash that flow groups are cut from: the dispatcher's, where flows move
+    /// between engines by group. None: the engine's own, which nobody outside knows.
+    pub hash_key: Option<[u8; 40]>,
     /// Segments on their way, of all flows together: the memory of retransmission.
     pub sent_max: u32,
     /// Out-of-order ranges, of all flows together.
@@ -50,6 +53,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             flows_max: 65_536,
+            hash_key: None,
             sent_max: 1 << 18,
             ranges_max: 1 << 16,
             ranges_per_flow_max: 256,

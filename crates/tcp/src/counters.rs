@@ -72,6 +72,12 @@ counters! {
     flows_full,
     /// Nothing sent for now: all records of segments on their way are in use.
     sent_full,
+    /// Flows given to another engine.
+    detached,
+    /// Flows taken over from another engine.
+    attached,
+    /// Half-open flows that were not taken over: nobody listens here where they were accepted.
+    homeless,
     /// SYNs answered with a cookie (RFC 4987).
     cookies_sent,
     /// Connections made from a cookie.

@@ -6,6 +6,7 @@
 //! acknowledgement rides on the answer to what it acknowledges.
 
 mod calls;
+mod handover;
 mod listeners;
 mod visit;
 
@@ -25,6 +26,7 @@ use crate::table::Table;
 use crate::wheel::Wheel;
 use crate::{Config, Counters, Seq, State, expire, fast, slow};
 pub use calls::{CallError, ConnectError, Span};
+pub use handover::{AttachError, Detached};
 pub use listeners::ListenError;
 use listeners::Listeners;
 
@@ -43,6 +45,9 @@ pub struct Engine {
     /// The queue's other half, so that flows can be queued while it is gone through.
     spare: Vec<u32>,
     listeners: Listeners,
+    /// Flows that are over but not closed by their application. Their names are free, so the table
+    /// has them no longer.
+    ended: Vec<u32>,
     /// Counts connects, so that their ports differ.
     connects: u64,
 }
@@ -59,7 +64,10 @@ impl Engine {
         let secret = Secret::new(key);
         let flows_max = config.flows_max as usize;
         Self {
-            table: Table::new(config.flows_max, secret.table_key()),
+            table: Table::new(
+                config.flows_max,
+                config.hash_key.unwrap_or_else(|| secret.table_key()),
+            ),
             flows: Vec::with_capacity(flows_max),
             cold: Vec::with_capacity(flows_max),
             free: Vec::with_capacity(flows_max),
@@ -67,6 +75,7 @@ impl Engine {
             queue: Vec::with_capacity(flows_max),
             spare: Vec::with_capacity(flows_max),
             listeners: Listeners::default(),
+            ended: Vec::new(),
             connects: 0,
             shared: Shared {
                 sent: Pool::new(config.sent_max),
@@ -229,6 +238,7 @@ impl Engine {
                 flow.state = State::Closed;
                 cold.timers.retransmit = Nanos::FAR_FUTURE;
                 cold.timers.ack = Nanos::FAR_FUTURE;
+                self.note_ended(index);
                 self.forget_name(index);
             }
             Fate::Over(reason) => self.finish(index, reason, out),
@@ -253,9 +263,30 @@ impl Engine {
         self.table.remove(&key, |other| other == index);
     }
 
+    fn note_ended(&mut self, index: u32) {
+        self.cold[index as usize].ended_at = self.ended.len() as u32;
+        self.ended.push(index);
+    }
+
+    fn forget_ended(&mut self, index: u32) {
+        let at = std::mem::replace(&mut self.cold[index as usize].ended_at, u32::MAX) as usize;
+        if at < self.ended.len() {
+            self.ended.swap_remove(at);
+            if let Some(moved) = self.ended.get(at) {
+                self.cold[*moved as usize].ended_at = at as u32;
+            }
+        }
+    }
+
     /// Ends a flow and gives its memory back.
     fn finish<O: Output>(&mut self, index: u32, reason: CloseReason, out: &mut O) {
         self.say_closed(index, reason, out);
+        self.release(index);
+    }
+
+    /// Gives a flow's memory back.
+    fn release(&mut self, index: u32) {
+        self.forget_ended(index);
         self.forget_name(index);
         self.wheel.disarm(index);
         let (flow, cold) = (&mut self.flows[index as usize], &mut self.cold[index as usize]);

@@ -39,7 +39,7 @@ mod window;
 
 pub use config::{Algorithm, Config, FlowOptions, KeepAlive};
 pub use counters::Counters;
-pub use engine::{CallError, ConnectError, Engine, ListenError, Span};
+pub use engine::{AttachError, CallError, ConnectError, Detached, Engine, ListenError, Span};
 pub use flow::State;
 pub use io::{Buffers, CE, CloseReason, ECT, Event, FlowId, Incoming, ListenerId, Output, Segment};
 pub use options::OptionBytes;

@@ -69,6 +69,11 @@ impl<T: Copy> Pool<T> {
         self.used
     }
 
+    /// Nodes that can still be had.
+    pub(crate) const fn room(&self) -> u32 {
+        self.limit - self.used
+    }
+
     /// Whether another node can be had.
     #[inline]
     pub(crate) const fn has_room(&self) -> bool {

@@ -155,6 +155,29 @@ impl Reassembly {
             .any(|held| !range.start.is_before(held.start) && !range.end.is_after(held.end))
     }
 
+    /// Takes its ranges out, to be put into another engine's pool.
+    pub(crate) fn drain(&mut self, pool: &mut Pool<Range>, out: &mut Vec<Range>) -> u32 {
+        let count = self.ranges.len();
+        while let Some(range) = pool.pop_front(&mut self.ranges) {
+            out.push(range);
+        }
+        count
+    }
+
+    /// Puts in what [`Self::drain`] took out of another pool; false when this one is too small.
+    #[must_use]
+    pub(crate) fn restore(
+        &mut self,
+        pool: &mut Pool<Range>,
+        ranges: impl Iterator<Item = Range>,
+    ) -> bool {
+        let mut is_whole = true;
+        for range in ranges {
+            is_whole &= pool.push_back(&mut self.ranges, range);
+        }
+        is_whole
+    }
+
     /// Gives all its memory back.
     pub(crate) fn clear(&mut self, pool: &mut Pool<Range>) {
         pool.clear(&mut self.ranges);

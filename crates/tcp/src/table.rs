@@ -61,6 +61,29 @@ impl Table {
         self.slots[at] = (u64::from(hash) << 32) | u64::from(index + 1);
     }
 
+    /// Calls `visit` with the index of every flow whose hash ends like `group`; `groups` is a power
+    /// of two. It looks only where such flows can be, however many others there are.
+    pub(crate) fn each_of_group(&self, group: u32, groups: u32, mut visit: impl FnMut(u32)) {
+        let mask = self.slots.len() - 1;
+        let stride = (groups as usize).min(self.slots.len());
+        for home in (group as usize & (stride - 1)..self.slots.len()).step_by(stride) {
+            let mut at = home;
+            while self.slots[at] != 0 {
+                let slot = self.slots[at];
+                let hash = (slot >> 32) as u32;
+                if self.home(hash) == home && hash & (groups - 1) == group {
+                    visit((slot as u32).wrapping_sub(1));
+                }
+                at = (at + 1) & mask;
+            }
+        }
+    }
+
+    /// The group of `key` among `groups`, a power of two.
+    pub(crate) fn group_of(&self, key: &FlowKey, groups: u32) -> u32 {
+        self.hash(key) & (groups - 1)
+    }
+
     /// Takes a name out, and moves those behind it up, so that no search stops too early.
     pub(crate) fn remove(&mut self, key: &FlowKey, is_it: impl Fn(u32) -> bool) {
         let Some((mut hole, _)) = self.position(key, is_it) else { return };
@@ -122,6 +145,17 @@ mod tests {
                 } else if !is_insert {
                     table.remove(&key(port), is_it);
                     oracle.remove(&port);
+                }
+                for groups in [1, 4, 64] {
+                    let mut found = Vec::new();
+                    for group in 0..groups {
+                        table.each_of_group(group, groups, |port| {
+                            assert_eq!(table.group_of(&key(port as u16), groups), group);
+                            found.push(port as u16);
+                        });
+                    }
+                    found.sort_unstable();
+                    prop_assert!(found.iter().eq(oracle.keys()), "each is in one group");
                 }
                 for port in 0..40 {
                     let expected = oracle.contains_key(&port).then_some(u32::from(port));

@@ -7,10 +7,10 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use base::Nanos;
+use base::{FlowGroup, Nanos};
 use proptest::prelude::*;
 use support::{Host, Packet};
-use tcp::{Algorithm, CloseReason, Config, Event, FlowId, FlowOptions};
+use tcp::{Algorithm, CloseReason, Config, Detached, Engine, Event, FlowId, FlowOptions};
 
 /// A generator that is the same everywhere (SplitMix64).
 struct Random(u64);
@@ -75,11 +75,15 @@ struct Plan {
     is_v6: bool,
     /// Segments that a host takes from its engine at a time.
     room: usize,
+    /// How often, in thousandths of all rounds, a side's flows go to its other engine.
+    moved: u32,
 }
 
 /// One side of the transfer.
 struct Side {
     host: Host,
+    /// Where the flows go when they are moved.
+    other: Engine,
     flow: Option<FlowId>,
     to_send: Vec<u8>,
     sent: usize,
@@ -107,10 +111,12 @@ impl Side {
             mtu: plan.mtu,
             ..Config::default()
         };
+        let other = Engine::new(config.clone(), [number as u8; 16], Nanos::ZERO);
         let mut host = Host::new(config, &plan.options, number as u8, Nanos::ZERO);
         host.sink.room = plan.room;
         Self {
             host,
+            other,
             flow: None,
             to_send: content(plan.seed ^ number as u64, plan.bytes[number]),
             sent: 0,
@@ -119,6 +125,38 @@ impl Side {
             has_closed: false,
             is_peer_done: false,
             ended: None,
+        }
+    }
+
+    /// Moves all flows to the other engine, a group after the other.
+    fn hand_over(&mut self, now: Nanos) {
+        std::mem::swap(&mut self.host.engine, &mut self.other);
+        let (new, old) = (&mut self.host.engine, &mut self.other);
+        let (mut detached, mut names) = (Detached::default(), BTreeMap::new());
+        for group in 0..4 {
+            old.detach_group(FlowGroup(group), 4, &mut detached);
+            let attached = new.attach_group(now, &mut detached, |old, new| {
+                names.insert(old, new);
+            });
+            assert_eq!(attached, Ok(()));
+        }
+        assert_eq!((old.flows_in_use(), old.records_in_use()), (0, (0, 0)), "nothing stays");
+        let packets = self.host.sink.packets.len();
+        old.transmit(now, &mut self.host.rings, &mut self.host.sink);
+        assert_eq!(self.host.sink.packets.len(), packets, "nothing is sent from where they were");
+        assert_eq!(old.next_deadline(), None, "no timer stays");
+        for rings in [&mut self.host.rings.receive, &mut self.host.rings.send] {
+            let moved = std::mem::take(rings).into_iter();
+            *rings = moved.filter_map(|(id, ring)| Some((*names.get(&id)?, ring))).collect();
+        }
+        self.flow = self.flow.map(|flow| names.get(&flow).copied().unwrap_or(flow));
+        for event in &mut self.host.sink.events {
+            let (Event::Connected { flow, .. }
+            | Event::Readable { flow }
+            | Event::Writable { flow }
+            | Event::PeerClosed { flow }
+            | Event::Closed { flow, .. }) = event;
+            *flow = names.get(flow).copied().unwrap_or(*flow);
         }
     }
 
@@ -171,9 +209,12 @@ fn run(plan: &Plan) -> ([Side; 2], Nanos) {
         [["10.0.0.1:40000", "10.0.0.2:7"], ["[fd00::1]:40000", "[fd00::2]:7"]];
     let [client_end, server_end] = ENDS[usize::from(plan.is_v6)].map(|end| end.parse().unwrap());
     let mut sides = [Side::new(plan, 0), Side::new(plan, 1)];
+    let server = &mut sides[1];
     let mut random = Random(plan.seed);
     let mut now = Nanos::ZERO;
-    sides[1].host.engine.listen(server_end, plan.backlog, plan.options).unwrap();
+    for engine in [&mut server.host.engine, &mut server.other] {
+        engine.listen(server_end, plan.backlog, plan.options).unwrap();
+    }
     let connected =
         sides[0].host.engine.connect(now, client_end, server_end, plan.options).unwrap();
     sides[0].flow = Some(connected);
@@ -188,6 +229,9 @@ fn run(plan: &Plan) -> ([Side; 2], Nanos) {
             next_read = now + plan.nap;
         }
         for (number, side) in sides.iter_mut().enumerate() {
+            if random.chance(plan.moved) {
+                side.hand_over(now);
+            }
             side.host.turn(now);
             side.act(plan, may_read || plan.nap == Nanos::ZERO);
             side.host.turn(now);
@@ -304,6 +348,7 @@ fn plan(bytes: [usize; 2], weather: Weather) -> Plan {
         backlog: 8,
         is_v6: false,
         room: usize::MAX,
+        moved: 0,
     }
 }
 
@@ -400,15 +445,30 @@ prop_compose! {
         backlog in prop_oneof![Just(8_u32), Just(0)],
         is_v6: bool,
         room in prop_oneof![3 => Just(usize::MAX), 1 => 1_usize..5],
+        moved in prop_oneof![2 => Just(0), 1 => 1_u32..300],
     ) -> Plan {
         // Byte by byte over a bad link takes for ever, even in virtual time.
         let chunk = chunk.max(bytes[0].max(bytes[1]) / 500).max(1);
         // A cookie is opened by the first acknowledgement; what overtakes it is refused.
         let is_orderly = weather.jitter == Nanos::ZERO && weather.lost + weather.corrupted == 0;
-        let backlog = if is_orderly { backlog } else { 8 };
+        let backlog = if is_orderly && moved == 0 { backlog } else { 8 };
         Plan {
             seed, weather, bytes, chunk, nap: Nanos::from_millis(nap), options,
-            sack, timestamps, scaling, mtu, backlog, is_v6, room,
+            sack, timestamps, scaling, mtu, backlog, is_v6, room, moved,
+        }
+    }
+}
+
+#[test]
+fn a_transfer_whose_flows_move_in_every_third_round_loses_nothing_and_sends_nothing_twice() {
+    let plan = Plan { moved: 333, ..plan([300_000, 200_000], FAIR) };
+    let (sides, _) = check(&plan);
+    for side in &sides {
+        let counters = [side.host.engine.counters(), side.other.counters()];
+        assert!(counters.iter().all(|counters| counters.attached > 3), "{counters:?}");
+        for counters in counters {
+            let twice = (counters.retransmitted, counters.timeouts, counters.duplicate_bytes);
+            assert_eq!(twice, (0, 0, 0));
         }
     }
 }

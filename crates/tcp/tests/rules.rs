@@ -2,9 +2,12 @@
 
 mod support;
 
-use base::Nanos;
+use base::{FlowGroup, Nanos};
 use support::script::Script;
-use tcp::{Algorithm, CloseReason, Config, Event, FlowOptions, KeepAlive, State};
+use tcp::{
+    Algorithm, AttachError, CloseReason, Config, Detached, Engine, Event, FlowOptions, KeepAlive,
+    State,
+};
 
 fn plain() -> Config {
     Config { timestamps: false, window_scaling: false, ..Config::default() }
@@ -758,4 +761,61 @@ fn seventy_thousand_connections_stand_at_once_and_each_has_its_own_bytes() {
         let key: FlowKey = String::from_utf8(text).expect("it is text").parse().expect("a name");
         assert_eq!(engine.key(*flow), Some(key.reversed()));
     }
+}
+
+// Moving between engines.
+
+#[test]
+fn flows_that_an_engine_has_no_room_for_can_go_back_to_where_they_came_from() {
+    let mut script = accepted();
+    script.write(3000);
+    script.expect(&[
+        ". 1:1001 ack 1 win 65535",
+        ". 1001:2001 ack 1 win 65535",
+        "P. 2001:3001 ack 1 win 65535",
+    ]);
+    let mut small = Engine::new(Config { sent_max: 2, ..plain() }, [7; 16], script.now);
+    let mut detached = Detached::default();
+    script.host.engine.detach_flow(&script.key, &mut detached);
+    assert_eq!(script.host.engine.records_in_use(), (0, 0));
+    let refused = small.attach_group(script.now, &mut detached, |_, _| panic!("none is taken"));
+    assert_eq!(refused, Err(AttachError::Full));
+    let mut names = Vec::new();
+    let engine = &mut script.host.engine;
+    engine.attach_group(script.now, &mut detached, |old, new| names.push((old, new))).unwrap();
+    assert_eq!((detached.len(), engine.records_in_use()), (0, (3, 0)));
+    let again = engine.attach_group(script.now, &mut detached, |_, _| panic!("there is none"));
+    assert_eq!(again, Ok(()));
+    let (old, new) = names[0];
+    assert_ne!(old, new, "the old number is void");
+    let ring = script.host.rings.send.remove(&old).expect("it was written to");
+    script.host.rings.send.insert(new, ring);
+    script.flow = Some(new);
+    // Its timers have come along: the tail is probed after two round trips.
+    script.wait_ms(30);
+    script.expect(&["P. 2001:3001 ack 1 win 65535"]);
+}
+
+#[test]
+fn a_flow_that_waits_for_its_applications_close_moves_with_its_group() {
+    let mut script = accepted();
+    let flow = script.flow();
+    script.inject("P. 1:11 ack 1 win 65535");
+    script.inject("F. 11:11 ack 1 win 65535");
+    script.host.engine.shutdown(flow).unwrap();
+    script.take_packets();
+    script.inject(". 12:12 ack 2 win 65535");
+    script.expect_state(State::Closed);
+    let mut other = Engine::new(plain(), [7; 16], script.now);
+    let mut detached = Detached::default();
+    for group in 0..8 {
+        script.host.engine.detach_group(FlowGroup(group), 8, &mut detached);
+    }
+    assert_eq!(script.host.engine.flows_in_use(), 0);
+    let mut name = None;
+    other.attach_group(script.now, &mut detached, |_, new| name = Some(new)).unwrap();
+    let flow = name.expect("it moved");
+    assert_eq!((other.state(flow), other.readable(flow).bytes), (Some(State::Closed), 10));
+    other.close(flow, &mut script.host.sink).unwrap();
+    assert_eq!(other.flows_in_use(), 0);
 }

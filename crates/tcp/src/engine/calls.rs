@@ -123,7 +123,7 @@ impl Engine {
         Ok(FlowId { index, generation: self.flows[index as usize].generation })
     }
 
-    fn is_taken(&self, key: &FlowKey) -> bool {
+    pub(super) fn is_taken(&self, key: &FlowKey) -> bool {
         self.table.find(key, |index| self.flows[index as usize].key == *key).is_some()
     }
 

@@ -42,6 +42,18 @@ impl Listeners {
         exact.or_else(|| self.names.get(&(local.port(), None))).copied()
     }
 
+    /// The listener of that address, if one is open.
+    pub(super) fn at(&self, local: SocketAddr) -> Option<ListenerId> {
+        self.find(local).map(ListenerId)
+    }
+
+    /// One half-open connection of it more.
+    pub(super) fn half_open_began(&mut self, listener: ListenerId) {
+        if let Some(listener) = self.listeners.get_mut(listener.0 as usize) {
+            listener.half_open += 1;
+        }
+    }
+
     /// One half-open connection of it less.
     pub(super) fn half_open_ended(&mut self, listener: Option<ListenerId>) {
         if let Some(listener) = listener.and_then(|id| self.listeners.get_mut(id.0 as usize)) {
