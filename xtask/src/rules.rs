@@ -44,6 +44,7 @@ pub(crate) const CRATES: &[CrateRule] = &[
     row("admin", &["base"], Pure, Forbidden),
     row("config", &["base"], Pure, Forbidden),
     row("tcp", &["base", "wire"], Pure, Forbidden),
+    row("packetdrill", &["base", "wire", "tcp"], Pure, Forbidden),
     row("shm", &["base"], Worldly, Home),
     row("sys", &["base"], Worldly, Home),
     row("attach", &["base", "sys"], Worldly, Forbidden),

@@ -76,6 +76,7 @@ pub(crate) fn settle(
         return;
     }
     flow.snd_una = ack;
+    flow.flags.clear(Flags::HELD);
     let shortest = cold.rtt.shortest();
     cold.board.acknowledge(&mut shared.sent, &mut flow.sent, ack, now, shortest, delivery);
     let by_stamp = |again_at: Nanos| {
@@ -215,7 +216,7 @@ pub(crate) fn detect(
     now: Nanos,
 ) -> u32 {
     let is_recovering = matches!(cold.recovery.phase, Phase::Recovery | Phase::Timeout);
-    cold.reorder_wait = None;
+    cold.reorder_wait = Nanos::ZERO;
     if !has_sack {
         // RFC 6582 section 3.2: the third duplicate, and every partial acknowledgement after it.
         let is_lost = match cold.recovery.phase {
@@ -232,8 +233,10 @@ pub(crate) fn detect(
     let window =
         cold.board.reordering_window(is_recovering, cold.rtt.shortest(), cold.rtt.smoothed());
     let (newly_lost, wait) = cold.board.detect(&mut shared.sent, &flow.sent, window, now);
-    cold.reorder_wait = wait;
-    cold.rearm |= wait.is_some();
+    if let Some(wait) = wait {
+        cold.reorder_wait = wait.max(Nanos(1));
+        cold.rearm = true;
+    }
     newly_lost
 }
 

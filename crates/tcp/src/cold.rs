@@ -53,14 +53,22 @@ pub(crate) struct Cold {
     pub(crate) reassembly: Reassembly,
     /// A range that came twice, to be told to the peer (RFC 2883).
     pub(crate) duplicate: Option<(Seq, Seq)>,
+    /// Behind the last urgent byte to send, while [`Flags::URGENT`](crate::flow::Flags::URGENT).
+    pub(crate) snd_up: Seq,
+    /// Number of the peer's urgent byte, once [`Flags::URGENT_HEARD`](crate::flow::Flags::URGENT_HEARD).
+    pub(crate) rcv_up: Seq,
+    /// Before that nothing new leaves, if the flow is paced.
+    pub(crate) pace_at: Nanos,
     /// The number of the peer's FIN, once it has come.
     pub(crate) fin: Option<Seq>,
     pub(crate) options: FlowOptions,
     pub(crate) listener: Option<ListenerId>,
     /// Our first number.
     pub(crate) iss: Seq,
-    /// How long late segments may still take; none: RACK waits for none.
-    pub(crate) reorder_wait: Option<Nanos>,
+    /// How long late segments may still take; zero: RACK waits for none.
+    pub(crate) reorder_wait: Nanos,
+    /// When payload last came; before any: when the connection came to stand.
+    pub(crate) data_at: Nanos,
     /// When something last came from the peer.
     pub(crate) heard_at: Nanos,
     /// When the peer last took something, or data was sent while nothing was on its way.
@@ -112,11 +120,15 @@ impl Cold {
             recovery: Recovery::default(),
             reassembly: Reassembly::EMPTY,
             duplicate: None,
+            snd_up: iss,
+            rcv_up: Seq(0),
+            pace_at: Nanos::ZERO,
             fin: None,
             options,
             listener,
             iss,
-            reorder_wait: None,
+            reorder_wait: Nanos::ZERO,
+            data_at: now,
             heard_at: now,
             progress_at: now,
             challenge_at: Nanos::ZERO,
@@ -132,10 +144,21 @@ impl Cold {
         }
     }
 
+    /// How long sent data may stay unacknowledged, if the application has said so.
+    pub(crate) fn user_timeout(&self) -> Option<Nanos> {
+        self.options.user_timeout_ms.map(|ms| Nanos::from_millis(u64::from(ms)))
+    }
+
     /// Bytes of the receive ring.
     #[inline]
     pub(crate) const fn receive_ring(&self) -> u32 {
         1 << self.options.receive_ring_log2
+    }
+
+    /// Bytes that the receive ring may grow to.
+    #[inline]
+    pub(crate) const fn receive_limit(&self) -> u32 {
+        1 << self.options.receive_limit_log2
     }
 
     /// Bytes of the send ring.

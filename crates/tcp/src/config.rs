@@ -33,6 +33,10 @@ pub struct Config {
     pub rto_initial: Nanos,
     /// How long an acknowledgement may wait for data to ride on (RFC 9293 section 3.8.6.3).
     pub ack_delay: Nanos,
+    /// Whether a window that was not used for a while shrinks (RFC 5681 section 4.1).
+    pub slow_start_after_idle: bool,
+    /// Whether the end of a flight is probed (RFC 8985 section 7).
+    pub tail_probe: bool,
     /// How often a SYN is sent again.
     pub syn_retries: u8,
     /// How often a SYN-ACK is sent again.
@@ -65,6 +69,8 @@ impl Default for Config {
             rto_max: Nanos::from_secs(120),
             rto_initial: Nanos::from_secs(1),
             ack_delay: Nanos::from_millis(40),
+            slow_start_after_idle: true,
+            tail_probe: true,
             syn_retries: 6,
             syn_ack_retries: 5,
             retries: 15,
@@ -109,8 +115,13 @@ impl Default for KeepAlive {
 pub struct FlowOptions {
     /// Base-2 logarithm of the bytes in its receive ring: 8 to 30.
     pub receive_ring_log2: u8,
+    /// Base-2 logarithm of the bytes that its receive ring may grow to: what windows can say is
+    /// settled by the SYN. At least what the ring has from the start.
+    pub receive_limit_log2: u8,
     /// Base-2 logarithm of the bytes in its send ring: 8 to 30.
     pub send_ring_log2: u8,
+    /// Largest payload of a segment, either way (TCP_MAXSEG); without it the MTU decides.
+    pub mss_max: Option<u16>,
     /// Its congestion control.
     pub congestion: Algorithm,
     /// Whether to ask for ECN when connecting (RFC 3168); it is always accepted when asked for.
@@ -119,21 +130,26 @@ pub struct FlowOptions {
     pub no_delay: bool,
     /// Whether to ask a silent peer.
     pub keep_alive: Option<KeepAlive>,
-    /// How long sent data may stay unacknowledged before the peer counts as gone (RFC 5482);
+    /// Milliseconds that sent data may stay unacknowledged before the peer counts as gone (RFC 5482);
     /// without it [`Config::retries`] decides.
-    pub user_timeout: Option<Nanos>,
+    pub user_timeout_ms: Option<u32>,
+    /// Whether a flight is spread over its round trip instead of leaving at once.
+    pub pacing: bool,
 }
 
 impl Default for FlowOptions {
     fn default() -> Self {
         Self {
             receive_ring_log2: 16,
+            receive_limit_log2: 16,
             send_ring_log2: 16,
+            mss_max: None,
             congestion: Algorithm::default(),
             ecn: false,
             no_delay: false,
             keep_alive: None,
-            user_timeout: None,
+            user_timeout_ms: None,
+            pacing: false,
         }
     }
 }

@@ -100,6 +100,10 @@ counters! {
     window_probes,
     /// Keep-alive questions.
     keep_alives,
+    /// Paths that carry less than was thought: segments were cut anew.
+    paths_narrowed,
+    /// ICMP errors for no flow, about nothing that was on its way, or of no consequence.
+    icmp_ignored,
     /// Windows that fell for an echoed congestion mark.
     marks_heeded,
     /// Segments that came with a congestion mark.

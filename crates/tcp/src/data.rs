@@ -70,6 +70,7 @@ pub(crate) fn receive<B: Buffers, O: Output>(
     let new = Range { start, end: end.earlier(limit) };
     note_duplicate(turn, flow, cold, Range { start: sequence, end });
     if new.start.is_before(new.end) {
+        cold.data_at = turn.now;
         let skipped = start.since(sequence) as usize;
         let bytes = &payload[skipped..skipped + new.end.since(new.start) as usize];
         take(turn, id, flow, cold, new, bytes);

@@ -10,7 +10,7 @@ use crate::io::{Buffers, ECT, FlowId, Output, Segment};
 use crate::options::Timestamps;
 use crate::reassembly::Blocks;
 use crate::shared::{Shared, Turn};
-use crate::{OptionBytes, Seq, window};
+use crate::{OptionBytes, Seq, urgent, window};
 
 /// What a segment of a synchronized flow is to be.
 #[derive(Clone, Copy, Debug)]
@@ -107,12 +107,20 @@ pub(crate) fn emit<B: Buffers, O: Output>(
             }
         }
     }
+    let urgent = match flow.flags.has(Flags::URGENT) {
+        true => urgent::pointer(flow, cold, plan.sequence),
+        false => None,
+    };
+    if urgent.is_some() {
+        flags |= tcp::URG;
+    }
     let segment = Segment {
         key: flow.key.reversed(),
         sequence: plan.sequence,
         acknowledgement: flow.rcv_nxt,
         flags,
         window: announcement.field,
+        urgent: urgent.unwrap_or(0),
         options: options(flow, cold, turn.shared, turn.now),
         payload,
         ecn,

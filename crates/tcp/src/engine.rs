@@ -8,6 +8,7 @@
 mod calls;
 mod handover;
 mod listeners;
+mod settings;
 mod visit;
 
 use base::Nanos;

@@ -50,7 +50,7 @@ fn life(flow: &mut Flow, cold: &mut Cold, shared: &mut Shared, now: Nanos) -> Fa
         cold.timers.life = (cold.heard_at + idle).max(now + Nanos::from_secs(1));
         return Fate::Keep;
     }
-    let is_gone = match cold.options.user_timeout {
+    let is_gone = match cold.user_timeout() {
         Some(limit) => quiet >= limit && cold.probes > 0,
         None => cold.probes >= keep_alive.probes,
     };
@@ -67,7 +67,7 @@ fn life(flow: &mut Flow, cold: &mut Cold, shared: &mut Shared, now: Nanos) -> Fa
 /// Whether the peer has not moved for so long that it counts as gone.
 fn is_given_up(flow: &Flow, cold: &Cold, shared: &Shared, now: Nanos) -> bool {
     let config = &shared.config;
-    if let Some(limit) = cold.options.user_timeout {
+    if let Some(limit) = cold.user_timeout() {
         return now.since(cold.progress_at) >= limit;
     }
     match flow.state {
@@ -105,7 +105,9 @@ fn retransmit(flow: &mut Flow, cold: &mut Cold, shared: &mut Shared, now: Nanos)
             }
             cold.rtt.backoff = cold.rtt.backoff.saturating_add(1);
             if flow.usable() > 0 {
+                // It has waited long enough for more.
                 flow.flags.set(Flags::FORCE);
+                flow.flags.clear(Flags::MORE);
             } else {
                 cold.probes = cold.probes.saturating_add(1);
                 shared.counters.window_probes += 1;
@@ -141,7 +143,7 @@ fn retransmit(flow: &mut Flow, cold: &mut Cold, shared: &mut Shared, now: Nanos)
 /// A closed window may stay closed for ever, as long as the peer says so (RFC 9293 section
 /// 3.8.6.1): only silence counts.
 fn is_given_up_asking(cold: &Cold, shared: &Shared, now: Nanos) -> bool {
-    match cold.options.user_timeout {
+    match cold.user_timeout() {
         Some(limit) => now.since(cold.heard_at) >= limit,
         None => cold.probes >= shared.config.retries,
     }
@@ -153,6 +155,7 @@ pub(crate) fn arm(flow: &Flow, cold: &mut Cold, shared: &Shared, now: Nanos) {
         return;
     }
     let config = &shared.config;
+    let user_timeout = cold.user_timeout();
     let timers = &mut cold.timers;
     if flow.sent.is_empty() {
         // Data that a window, CORK or an empty pool holds back: something has to bring it on.
@@ -171,10 +174,11 @@ pub(crate) fn arm(flow: &Flow, cold: &mut Cold, shared: &Shared, now: Nanos) {
     }
     cold.rearm = false;
     let mut timeout = now + cold.rtt.rto_backed_off(config);
-    if let Some(limit) = cold.options.user_timeout {
+    if let Some(limit) = user_timeout {
         timeout = timeout.min((cold.progress_at + limit).max(now + Nanos(1)));
     }
-    if let Some(wait) = cold.reorder_wait.take() {
+    let wait = std::mem::take(&mut cold.reorder_wait);
+    if wait > Nanos::ZERO {
         let due = now + wait;
         if due < timeout {
             timers.purpose = Purpose::Reorder;
@@ -201,7 +205,8 @@ pub(crate) fn arm(flow: &Flow, cold: &mut Cold, shared: &Shared, now: Nanos) {
 
 /// After how long the end of a flight is probed (RFC 8985 section 7.2); nothing when it is not.
 fn probe_wait(flow: &Flow, cold: &Cold, shared: &Shared) -> Option<Nanos> {
-    let is_calm = flow.flags.has(Flags::SACK)
+    let is_calm = shared.config.tail_probe
+        && flow.flags.has(Flags::SACK)
         && cold.recovery.phase == Phase::Open
         && cold.recovery.probe.is_none()
         && !flow.flags.has(Flags::TAIL_PROBE)

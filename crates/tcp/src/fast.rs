@@ -127,6 +127,7 @@ pub(crate) fn receive<B: Buffers, O: Output>(
         cold.probes = 0;
     }
     if !payload.is_empty() {
+        cold.data_at = turn.now;
         owe_ack(flow, cold, payload.len(), turn.shared.config.ack_delay, turn.now);
         tell_readable(turn, id, flow);
     }

@@ -108,6 +108,8 @@ flags! {
     WINDOW_LIMITED = 17;
     /// DCTCP: the last segment bore a congestion mark.
     LAST_MARKED = 18;
+    /// The application will write more: what is there is no end of a message.
+    MORE = 19;
     /// Data has gone out since the last came in: acknowledgements ride on answers.
     PING_PONG = 20;
     /// A SYN or SYN-ACK has to go out.
@@ -118,12 +120,20 @@ flags! {
     ASK = 23;
     /// It is to be reset.
     ABORT = 24;
-    /// The network carries DCTCP's marks: every one is echoed as it comes (RFC 8257 section 3.2).
-    EXACT_ECHO = 25;
+    /// The application has read: the window may have opened so far that the peer should hear of it.
+    READ = 25;
     /// Window scaling was agreed on.
     SCALING = 26;
     /// Its place is in use.
     LIVE = 27;
+    /// A partial segment waits for more until something is acknowledged.
+    HELD = 28;
+    /// Urgent data is on its way or waits to be sent.
+    URGENT = 29;
+    /// The peer has sent urgent data that was not read past.
+    URGENT_HEARD = 30;
+    /// New segments leave at a pace.
+    PACED = 31;
 }
 
 impl Flags {

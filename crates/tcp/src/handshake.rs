@@ -13,11 +13,13 @@ use crate::options::{
 use crate::shared::{Shared, Turn};
 use crate::{Algorithm, Config, FlowOptions, ListenerId, Seq, window};
 
-/// The largest payload that we take: what our MTU leaves beside both headers.
-pub(crate) fn own_mss(config: &Config, key: &FlowKey) -> u16 {
+/// The largest payload that we take: what our MTU leaves beside both headers, or less if the
+/// application wants it so.
+pub(crate) fn own_mss(config: &Config, key: &FlowKey, options: &FlowOptions) -> u16 {
     let ip_bytes =
         if key.is_ipv6() { wire::ipv6::HEADER_BYTES } else { wire::ipv4::MIN_HEADER_BYTES };
-    config.mtu.saturating_sub(ip_bytes + tcp::MIN_HEADER_BYTES)
+    let mss = config.mtu.saturating_sub(ip_bytes + tcp::MIN_HEADER_BYTES);
+    options.mss_max.map_or(mss, |limit| limit.min(mss))
 }
 
 /// A flow that has sent or received nothing yet.
@@ -34,7 +36,7 @@ pub(crate) fn new_flow(
     flow.ts_offset = shared.secret.timestamp_offset(&key);
     flow.window.segments = shared.config.initial_window.max(1);
     flow.flags.put(Flags::NO_DELAY, options.no_delay);
-    flow.flags.put(Flags::EXACT_ECHO, options.congestion == Algorithm::Dctcp);
+    flow.flags.put(Flags::PACED, options.pacing);
     flow.flags.set(Flags::SLOW);
     (flow, Cold::new(options, listener, iss, now))
 }
@@ -55,7 +57,7 @@ pub(crate) fn learn(
     flow.rcv_adv = flow.rcv_nxt;
     // No window scaling: none of the two sides scales (RFC 7323 section 2.2).
     let shifts = options.shift.filter(|_| config.window_scaling);
-    let own = window::shift_for(cold.receive_ring());
+    let own = window::shift_for(cold.receive_limit());
     flow.flags.put(Flags::SCALING, shifts.is_some());
     match shifts {
         Some(peer) => flow.set_shifts(peer, own),
@@ -70,13 +72,13 @@ pub(crate) fn learn(
     flow.ts_recent = stamps.map_or(0, |stamps| stamps.value);
     flow.flags.put(Flags::SACK, options.sack_permitted && config.sack);
     flow.flags.put(Flags::ECN, has_ecn);
-    set_mss(flow, config, options.mss);
+    set_mss(flow, cold, config, options.mss);
 }
 
 /// The payload of a full segment, from what the peer takes.
-pub(crate) fn set_mss(flow: &mut Flow, config: &Config, peer: Option<u16>) {
+fn set_mss(flow: &mut Flow, cold: &Cold, config: &Config, peer: Option<u16>) {
     let default = if flow.key.is_ipv6() { DEFAULT_MSS_V6 } else { DEFAULT_MSS_V4 };
-    let mss = peer.unwrap_or(default).min(own_mss(config, &flow.key));
+    let mss = peer.unwrap_or(default).min(own_mss(config, &flow.key, &cold.options));
     let options = if flow.flags.has(Flags::TIMESTAMPS) { TIMESTAMPS_BYTES } else { 0 };
     // A peer that announces next to nothing cannot make us send next to nothing a packet: below 48
     // headers only (Linux's tcp_min_snd_mss, CVE-2019-11479).
@@ -84,7 +86,7 @@ pub(crate) fn set_mss(flow: &mut Flow, config: &Config, peer: Option<u16>) {
 }
 
 /// The smallest MSS that is honoured.
-const MSS_MIN: u16 = 48;
+pub(crate) const MSS_MIN: u16 = 48;
 
 /// Offers the SYN or SYN-ACK that is owed. False: the caller has no room.
 pub(crate) fn emit_syn<B: Buffers, O: Output>(
@@ -95,19 +97,17 @@ pub(crate) fn emit_syn<B: Buffers, O: Output>(
     let config = &turn.shared.config;
     let is_answer = flow.state == State::SynReceived;
     let mut options = OptionBytes::NONE;
-    options.mss(own_mss(config, &flow.key));
+    options.mss(own_mss(config, &flow.key, &cold.options));
     // An answer agrees to what was offered; an offer names all.
     let flags = flow.flags;
-    if if is_answer { flags.has(Flags::SACK) } else { config.sack } {
-        options.sack_permitted();
-    }
-    if if is_answer { flags.has(Flags::TIMESTAMPS) } else { config.timestamps } {
-        let value = stamp(flow, turn.now);
-        options.timestamps(Timestamps { value, echo: flow.ts_recent });
-    }
+    let has_sack = if is_answer { flags.has(Flags::SACK) } else { config.sack };
+    let has_stamps = if is_answer { flags.has(Flags::TIMESTAMPS) } else { config.timestamps };
+    let value = stamp(flow, turn.now);
+    let stamps = has_stamps.then_some(Timestamps { value, echo: flow.ts_recent });
+    options.syn_options(has_sack, stamps);
     let is_scaling = if is_answer { flags.has(Flags::SCALING) } else { config.window_scaling };
     if is_scaling {
-        options.window_scale(window::shift_for(cold.receive_ring()));
+        options.window_scale(window::shift_for(cold.receive_limit()));
     }
     let ecn = match (is_answer, flags.has(Flags::ECN)) {
         // RFC 3168 section 6.1.1. Asked again, a SYN asks for less: something may drop it for that.
@@ -122,6 +122,7 @@ pub(crate) fn emit_syn<B: Buffers, O: Output>(
         acknowledgement: if is_answer { flow.rcv_nxt } else { Seq(0) },
         flags: tcp::SYN | ecn | if is_answer { tcp::ACK } else { 0 },
         window: field,
+        urgent: 0,
         options,
         payload: [&[], &[]],
         ecn: 0,
@@ -164,7 +165,7 @@ pub(crate) fn establish(flow: &mut Flow, cold: &mut Cold, shared: &mut Shared, n
     }
     (cold.retries, cold.rtt.backoff, cold.probes) = (0, 0, 0);
     cold.timers.retransmit = Nanos::FAR_FUTURE;
-    cold.progress_at = now;
+    (cold.progress_at, cold.data_at) = (now, now);
     shared.counters.connected += 1;
     if let Some(keep_alive) = cold.options.keep_alive {
         cold.timers.life = now + Nanos::from_secs(u64::from(keep_alive.idle_s));

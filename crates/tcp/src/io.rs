@@ -54,6 +54,8 @@ pub struct Segment<'a> {
     pub flags: u8,
     /// Receive window as it stands in the header.
     pub window: u16,
+    /// The urgent pointer, if [`tcp::URG`] is set: behind the last urgent byte.
+    pub urgent: u16,
     /// Options, padded.
     pub options: OptionBytes,
     /// Payload: two pieces when it wraps around the end of the ring.
@@ -94,7 +96,8 @@ impl Segment<'_> {
         header[12] = ((header_bytes / 4) << 4) as u8;
         header[13] = self.flags;
         header[14..16].copy_from_slice(&self.window.to_be_bytes());
-        header[16..20].fill(0);
+        header[16..18].fill(0);
+        header[18..20].copy_from_slice(&self.urgent.to_be_bytes());
         let mut rest = rest;
         for piece in [options, self.payload[0], self.payload[1]] {
             let (place, behind) = rest.split_at_mut_checked(piece.len())?;
@@ -165,6 +168,11 @@ pub enum Event {
     },
     /// There is room again after [`crate::Engine::room`] has found none.
     Writable {
+        /// Where.
+        flow: FlowId,
+    },
+    /// The peer has announced urgent data: see [`crate::Engine::urgent`].
+    Urgent {
         /// Where.
         flow: FlowId,
     },

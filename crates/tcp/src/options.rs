@@ -108,9 +108,18 @@ impl OptionBytes {
         self.put([1, 3, 3, shift]);
     }
 
-    #[inline]
-    pub(crate) fn sack_permitted(&mut self) {
-        self.put([1, 1, 4, 2]);
+    /// SACK and timestamps of a SYN: with both, the one is the other's padding, as in Linux.
+    pub(crate) fn syn_options(&mut self, has_sack: bool, stamps: Option<Timestamps>) {
+        match (has_sack, stamps) {
+            (true, Some(stamps)) => {
+                self.put([4, 2, 8, 10]);
+                self.put(stamps.value.to_be_bytes());
+                self.put(stamps.echo.to_be_bytes());
+            }
+            (true, None) => drop(self.put([1, 1, 4, 2])),
+            (false, Some(stamps)) => self.timestamps(stamps),
+            (false, None) => {}
+        }
     }
 
     #[inline]
@@ -146,10 +155,9 @@ mod tests {
     fn everything_written_is_read_back() {
         let mut options = OptionBytes::NONE;
         options.mss(1460);
-        options.sack_permitted();
-        options.timestamps(Timestamps { value: 7, echo: u32::MAX });
+        options.syn_options(true, Some(Timestamps { value: 7, echo: u32::MAX }));
         options.window_scale(9);
-        assert_eq!(options.as_slice().len(), 24, "as long as Linux's");
+        assert_eq!(options.as_slice().len(), 20, "as long as Linux's");
         let parsed = Parsed::read(Options::new(options.as_slice()));
         let expected = Parsed {
             mss: Some(1460),

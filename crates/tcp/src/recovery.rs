@@ -97,6 +97,16 @@ impl Recovery {
         (window.segments, window.count) = (1, 0);
     }
 
+    /// The path carries less than was thought: what was too long is sent again in pieces. The
+    /// window counts segments, so that it has fallen with them already.
+    pub(crate) fn recut(&mut self, window: &mut Window, nxt: Seq) {
+        if self.phase != Phase::Timeout {
+            window.threshold = window.threshold.min(window.segments.max(2));
+            (self.undo, self.stamp) = (None, None);
+            self.begin(Phase::Timeout, window, nxt);
+        }
+    }
+
     /// A segment was sent, perhaps again; `stamp` is its timestamp.
     #[inline]
     pub(crate) fn note_sent(&mut self, is_again: bool, stamp: u32) {

@@ -28,14 +28,21 @@ const LOST: u8 = 2;
 const AGAIN: u8 = 4;
 /// It was sent more than once.
 const EVER_AGAIN: u8 = 8;
+/// It ends what the application had written.
+const PUSHED: u8 = 16;
 
 impl Sent {
-    pub(crate) const fn new(start: Seq, end: Seq, at: Nanos) -> Self {
-        Self { start, end, at, marks: 0 }
+    pub(crate) const fn new(start: Seq, end: Seq, at: Nanos, is_pushed: bool) -> Self {
+        Self { start, end, at, marks: if is_pushed { PUSHED } else { 0 } }
     }
 
     const fn has(&self, mark: u8) -> bool {
         self.marks & mark != 0
+    }
+
+    /// Whether it bears PSH.
+    pub(crate) const fn is_pushed(&self) -> bool {
+        self.has(PUSHED)
     }
 
     /// Whether it waits to be sent again.
@@ -92,6 +99,11 @@ impl Scoreboard {
     #[inline]
     pub(crate) fn in_flight(&self, sent: &List) -> u32 {
         (sent.len() + self.again).saturating_sub(self.sacked + self.lost)
+    }
+
+    /// Segments by which a late one was overtaken at most, three at least.
+    pub(crate) const fn reordering(&self) -> u32 {
+        DUPLICATES
     }
 
     /// Whether nothing but the expected is going on.
@@ -273,6 +285,28 @@ impl Scoreboard {
         true
     }
 
+    /// Marks as lost what is longer than `bytes`: the path cannot carry it. How many.
+    pub(crate) fn mark_longer_lost(
+        &mut self,
+        pool: &mut Pool<Sent>,
+        sent: &List,
+        bytes: u32,
+    ) -> u32 {
+        let mut count = 0;
+        let mut at = sent.first();
+        while let Some(index) = at {
+            let segment = pool.get_mut(index);
+            if segment.end.since(segment.start) > bytes && !segment.has(SACKED) {
+                self.mark_lost(segment);
+                count += 1;
+            }
+            at = pool.next(index);
+        }
+        // Without SACK the duplicates stood for segments of which too little is known now.
+        self.sacked = self.sacked.min(sent.len() - self.lost);
+        count
+    }
+
     /// A timeout: everything that the peer has not reported is lost. A peer that reported the
     /// oldest segment and never acknowledged it has thrown away what it had (RFC 2018 section 8).
     pub(crate) fn mark_all_lost(&mut self, pool: &mut Pool<Sent>, sent: &List, has_sack: bool) {
@@ -331,7 +365,9 @@ impl Scoreboard {
         self.sacked += u32::from(rest.has(SACKED));
         self.lost += u32::from(rest.has(LOST));
         self.again += u32::from(rest.has(AGAIN));
-        pool.get_mut(index).end = end;
+        let first = pool.get_mut(index);
+        first.end = end;
+        first.marks &= !PUSHED;
         true
     }
 }

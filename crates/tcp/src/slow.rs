@@ -11,7 +11,7 @@ use crate::io::{Buffers, CE, Event, FlowId, Output};
 use crate::options::Parsed;
 use crate::reset::{Unwanted, challenge, refuse};
 use crate::shared::Turn;
-use crate::{CloseReason, Seq, close, data, fast, handshake};
+use crate::{Algorithm, CloseReason, Seq, close, data, fast, handshake, urgent};
 
 /// What becomes of the flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -320,7 +320,7 @@ fn take_payload<B: Buffers, O: Output>(
     cold: &mut Cold,
     arrived: &Arrived<'_>,
 ) -> Fate {
-    note_mark(turn, flow, arrived);
+    note_mark(turn, flow, cold, arrived);
     let has_fin = arrived.has(tcp::FIN);
     if arrived.payload.is_empty() && !has_fin {
         return Fate::Keep;
@@ -333,7 +333,11 @@ fn take_payload<B: Buffers, O: Output>(
     let is_new = arrived.end().is_after(flow.rcv_nxt + u32::from(has_fin));
     if flow.flags.has(Flags::ORPHAN) && is_new {
         // RFC 9293 section 3.10.4: what nobody will read must not seem delivered.
-        return Fate::Abort(CloseReason::DataAfterClose);
+        refuse(turn, &arrived.unwanted(flow));
+        return Fate::Over(CloseReason::DataAfterClose);
+    }
+    if arrived.has(tcp::URG) {
+        urgent::note(turn, id, flow, cold, arrived.sequence(), arrived.header.urgent);
     }
     let sequence = arrived.sequence() + u32::from(arrived.has(tcp::SYN));
     if !data::receive(turn, id, flow, cold, sequence, arrived.payload, has_fin) {
@@ -348,13 +352,18 @@ fn take_payload<B: Buffers, O: Output>(
 
 /// Congestion marks on what comes in (RFC 3168 section 6.1.3), or exactly as they come (RFC 8257
 /// section 3.2).
-fn note_mark<B, O>(turn: &mut Turn<'_, B, O>, flow: &mut Flow, arrived: &Arrived<'_>) {
+fn note_mark<B, O>(
+    turn: &mut Turn<'_, B, O>,
+    flow: &mut Flow,
+    cold: &Cold,
+    arrived: &Arrived<'_>,
+) {
     if !flow.flags.has(Flags::ECN) {
         return;
     }
     let is_marked = arrived.ecn & CE == CE;
     turn.shared.counters.marked += u64::from(is_marked);
-    if flow.flags.has(Flags::EXACT_ECHO) {
+    if cold.options.congestion == Algorithm::Dctcp {
         if !arrived.payload.is_empty() && flow.flags.has(Flags::LAST_MARKED) != is_marked {
             flow.flags.put(Flags::LAST_MARKED, is_marked);
             flow.flags.put(Flags::ECHO_CONGESTION, is_marked);

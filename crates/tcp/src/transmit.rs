@@ -82,7 +82,9 @@ pub(crate) fn run<B: Buffers, O: Output>(
         flow.flags.clear(Flags::PROBE);
         flow.flags.clear(Flags::ASK);
     }
-    let is_due = cold.timers.ack <= turn.now || window::is_update_due(flow, cold);
+    let opens = flow.flags.has(Flags::READ) && window::is_update_due(flow, cold);
+    flow.flags.clear(Flags::READ);
+    let is_due = cold.timers.ack <= turn.now || opens;
     let is_owed = flow.flags.has(Flags::ACK_NOW) || (is_due && flow.state.may_receive());
     if is_owed && !emit_ack(turn, id, flow, cold) {
         return Progress::More;
@@ -141,7 +143,9 @@ fn step<B: Buffers, O: Output>(
         wake_up(turn.now, flow, cold, &turn.shared.config);
     }
     let start = flow.snd_nxt;
-    let push = if is_last && bytes > 0 { tcp::PSH } else { 0 };
+    // The end of what the application has written so far is the end of a message, unless it has
+    // said that more follows.
+    let push = if is_last && bytes > 0 && !flow.flags.has(Flags::MORE) { tcp::PSH } else { 0 };
     let flags = push | if with_fin { tcp::FIN } else { 0 };
     if !emit(turn, id, flow, cold, Plan { sequence: start, flags, bytes, is_new: true }) {
         return Step::Full;
@@ -150,7 +154,7 @@ fn step<B: Buffers, O: Output>(
     if bytes < payload_max {
         flow.snd_small = flow.snd_nxt;
     }
-    let record = Sent::new(start, flow.snd_nxt, turn.now);
+    let record = Sent::new(start, flow.snd_nxt, turn.now, push != 0);
     let is_recorded = turn.shared.sent.push_back(&mut flow.sent, record);
     debug_assert!(is_recorded, "the pool had room above");
     cold.recovery.note_sent(false, 0);
@@ -173,7 +177,7 @@ fn may_leave_small(flow: &Flow, cold: &Cold, bytes: u32, is_last: bool) -> bool 
     if flow.flags.has(Flags::FIN_QUEUED) {
         return true;
     }
-    if flow.flags.has(Flags::CORK) {
+    if flow.flags.has(Flags::CORK) || flow.flags.has(Flags::HELD) {
         return false;
     }
     flow.flags.has(Flags::NO_DELAY)
@@ -189,7 +193,7 @@ fn wake_up(now: Nanos, flow: &mut Flow, cold: &mut Cold, config: &Config) {
     cold.progress_at = now;
     cold.congestion.idled(idle);
     // No timeout is shorter, so this is all for whoever was not silent for long.
-    if idle < config.rto_min {
+    if idle < config.rto_min || !config.slow_start_after_idle {
         return;
     }
     let Window { segments, threshold, .. } = flow.window;
@@ -242,7 +246,8 @@ fn again<B: Buffers, O: Output>(
     let bytes = segment.end.since(segment.start) - u32::from(with_fin);
     let sends_fin = with_fin && bytes <= payload_max;
     let bytes = bytes.min(payload_max);
-    let flags = tcp::PSH | if sends_fin { tcp::FIN } else { 0 };
+    let push = if segment.is_pushed() { tcp::PSH } else { 0 };
+    let flags = push | if sends_fin { tcp::FIN } else { 0 };
     let plan = Plan { sequence: segment.start, flags, bytes, is_new: false };
     if !emit(turn, id, flow, cold, plan) {
         return false;

@@ -14,9 +14,10 @@ pub(crate) struct Announcement {
     pub(crate) edge: Seq,
 }
 
-/// The smallest shift with which a ring of so many bytes can be announced whole.
+/// The smallest shift with which a ring of so many bytes can be announced, but for one unit: a
+/// finer scale is worth more than the last 1/65536.
 pub(crate) fn shift_for(ring_bytes: u32) -> u8 {
-    (0..=SHIFT_MAX).find(|shift| ring_bytes >> shift <= 0xffff).unwrap_or(SHIFT_MAX)
+    (0..=SHIFT_MAX).find(|shift| ring_bytes >> shift <= 0x1_0000).unwrap_or(SHIFT_MAX)
 }
 
 /// Growth of the edge that is worth announcing (RFC 9293 section 3.8.6.2.2).
@@ -90,7 +91,8 @@ mod tests {
     #[test]
     fn a_shift_is_as_small_as_can_be() {
         assert_eq!(shift_for(1 << 15), 0);
-        assert_eq!(shift_for(1 << 16), 1);
+        assert_eq!(shift_for(1 << 16), 0);
+        assert_eq!(shift_for(1 << 24), 8);
         assert_eq!(shift_for(1 << 30), 14);
         assert_eq!(shift_for(u32::MAX), 14);
     }

@@ -7,8 +7,8 @@ use super::{Cause, Control, Report, Window};
 /// State since the window last fell.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cubic {
-    /// When growth began after the last fall; none before the next acknowledgement.
-    epoch: Option<Nanos>,
+    /// When growth began after the last fall; zero before the next acknowledgement.
+    epoch: Nanos,
     /// Window at which the last fall came, less if it came earlier than the one before.
     w_max: u32,
     /// Window before the last fall.
@@ -16,18 +16,18 @@ pub(crate) struct Cubic {
     /// Window at the curve's turning point.
     origin: u32,
     /// Time from the epoch to the turning point.
-    k_ms: u64,
+    k_ms: u32,
     /// What Reno would have by now.
     reno: u32,
     /// Acknowledged segments that have not made `reno` grow yet, times [`RENO_DENOMINATOR`].
-    reno_credit: u64,
+    reno_credit: u32,
 }
 
 /// The window falls to 7/10.
 const BETA: (u32, u32) = (7, 10);
 /// Reno's growth that is as strong as CUBIC's with this beta: 3 (1 - 0.7) / (1 + 0.7) = 9/17.
-const RENO_NUMERATOR: u64 = 9;
-const RENO_DENOMINATOR: u64 = 17;
+const RENO_NUMERATOR: u32 = 9;
+const RENO_DENOMINATOR: u32 = 17;
 /// C is 0.4 segments per second cubed, so a segment is (ms)^3 * 2 / 5e9.
 const CUBE_MS_PER_TWO: u64 = 5_000_000_000;
 /// Beyond it the cube of the distance to the turning point would not fit.
@@ -41,12 +41,14 @@ impl Cubic {
     }
 
     fn begin(&mut self, window: &Window, now: Nanos) {
-        self.epoch = Some(now);
+        // Zero stands for none.
+        self.epoch = now.max(Nanos(1));
         self.reno = window.segments;
         self.reno_credit = 0;
         if window.segments < self.w_max {
             let below = u64::from(self.w_max - window.segments);
-            self.k_ms = cube_root(below * (CUBE_MS_PER_TWO / 2));
+            // The root of a number of 64 bits has 22.
+            self.k_ms = cube_root(below * (CUBE_MS_PER_TWO / 2)) as u32;
             self.origin = self.w_max;
         } else {
             self.k_ms = 0;
@@ -56,15 +58,15 @@ impl Cubic {
 
     /// RFC 9438 section 4.2: where the curve will be one round trip from now.
     fn target(&mut self, window: &Window, report: &Report) -> u32 {
-        if self.epoch.is_none() {
+        if self.epoch == Nanos::ZERO {
             self.begin(window, report.now);
         }
-        let since = report.now.since(self.epoch.unwrap_or(report.now)) + report.round_trip;
-        let ms = since.0 / 1_000_000;
-        let target = if ms < self.k_ms {
-            self.origin.saturating_sub(Self::height(self.k_ms - ms))
+        let since = report.now.since(self.epoch) + report.round_trip;
+        let (ms, k_ms) = (since.0 / 1_000_000, u64::from(self.k_ms));
+        let target = if ms < k_ms {
+            self.origin.saturating_sub(Self::height(k_ms - ms))
         } else {
-            self.origin.saturating_add(Self::height(ms - self.k_ms))
+            self.origin.saturating_add(Self::height(ms - k_ms))
         };
         target.min(window.segments.saturating_add(window.segments / 2))
     }
@@ -73,11 +75,12 @@ impl Cubic {
     fn reno(&mut self, window: &Window, acked: u32) -> u32 {
         // Once Reno is back where the window fell, it grows like Reno itself.
         let slope = if self.reno < self.prior { RENO_NUMERATOR } else { RENO_DENOMINATOR };
-        self.reno_credit += u64::from(acked) * slope;
-        let price = RENO_DENOMINATOR * u64::from(window.segments.max(1));
+        self.reno_credit = self.reno_credit.saturating_add(acked.saturating_mul(slope));
+        // A window has at most 2^22 segments.
+        let price = RENO_DENOMINATOR * window.segments.max(1);
         let steps = self.reno_credit / price;
         self.reno_credit -= steps * price;
-        self.reno = self.reno.saturating_add(u32::try_from(steps).unwrap_or(u32::MAX));
+        self.reno = self.reno.saturating_add(steps);
         self.reno
     }
 }
@@ -95,7 +98,7 @@ impl Control for Cubic {
             segments
         };
         self.prior = segments;
-        self.epoch = None;
+        self.epoch = Nanos::ZERO;
         (u64::from(segments) * u64::from(numerator) / u64::from(denominator)) as u32
     }
 
@@ -124,7 +127,9 @@ impl Control for Cubic {
     }
 
     fn idled(&mut self, length: Nanos) {
-        self.epoch = self.epoch.map(|epoch| epoch + length);
+        if self.epoch > Nanos::ZERO {
+            self.epoch += length;
+        }
     }
 }
 

@@ -10,7 +10,8 @@ use super::Engine;
 use crate::flow::{Flags, State};
 use crate::io::{CloseReason, FlowId, Output};
 use crate::secret::Purpose;
-use crate::{FlowOptions, close, fast, handshake};
+use crate::handshake::MSS_MIN;
+use crate::{FlowInfo, FlowOptions, close, fast, handshake, info};
 
 /// Bytes in a ring: they begin at `at` and may wrap around its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +83,10 @@ impl FlowOptions {
     pub(crate) fn mended(self) -> Self {
         Self {
             receive_ring_log2: self.receive_ring_log2.clamp(8, 30),
+            receive_limit_log2: self
+                .receive_limit_log2
+                .clamp(self.receive_ring_log2.clamp(8, 30), 30),
+            mss_max: self.mss_max.map(|mss| mss.max(MSS_MIN)),
             send_ring_log2: self.send_ring_log2.clamp(8, 30),
             ..self
         }
@@ -154,6 +159,12 @@ impl Engine {
         self.place(id).map(|at| self.flows[at].state)
     }
 
+    /// What can be told about a flow; nothing when it is over.
+    pub fn info(&self, id: FlowId) -> Option<FlowInfo> {
+        let at = self.place(id)?;
+        Some(info::describe(&self.flows[at], &self.cold[at], &self.shared.config))
+    }
+
     /// The name of a flow, as segments that come in have it: the peer is the source.
     pub fn key(&self, id: FlowId) -> Option<FlowKey> {
         self.place(id).map(|at| self.flows[at].key)
@@ -185,7 +196,7 @@ impl Engine {
             return Err(CallError::TooMany);
         }
         self.flows[at].rcv_read += bytes;
-        // The window may have opened so far that the peer has to hear of it.
+        self.flows[at].flags.set(Flags::READ);
         self.enqueue(id.index);
         Ok(())
     }
@@ -270,22 +281,6 @@ impl Engine {
         cold.reason = CloseReason::Aborted;
         flow.flags.set(Flags::ABORT);
         flow.flags.set(Flags::SLOW);
-        self.enqueue(id.index);
-        Ok(())
-    }
-
-    /// Whether small segments leave at once (TCP_NODELAY).
-    pub fn set_no_delay(&mut self, id: FlowId, on: bool) -> Result<(), CallError> {
-        let at = self.place(id).ok_or(CallError::Gone)?;
-        self.flows[at].flags.put(Flags::NO_DELAY, on);
-        self.enqueue(id.index);
-        Ok(())
-    }
-
-    /// Whether partial segments wait for more, at most for one retransmission timeout (TCP_CORK).
-    pub fn set_cork(&mut self, id: FlowId, on: bool) -> Result<(), CallError> {
-        let at = self.place(id).ok_or(CallError::Gone)?;
-        self.flows[at].flags.put(Flags::CORK, on);
         self.enqueue(id.index);
         Ok(())
     }

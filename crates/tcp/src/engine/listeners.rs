@@ -120,6 +120,13 @@ impl Engine {
         }
     }
 
+    /// Settings for the flows that `id` accepts from now on.
+    pub fn set_listener_options(&mut self, id: ListenerId, options: FlowOptions) {
+        if let Some(listener) = self.listeners.listeners.get_mut(id.0 as usize) {
+            listener.options = options.mended();
+        }
+    }
+
     /// A segment that belongs to no flow (RFC 9293 section 3.10.7.1 and 3.10.7.2).
     pub(super) fn receive_for_nobody<B: Buffers, O: Output>(
         &mut self,
@@ -200,19 +207,17 @@ impl Engine {
         let default = if key.is_ipv6() { DEFAULT_MSS_V6 } else { DEFAULT_MSS_V4 };
         let irs = Seq(arrived.header.sequence);
         let mut options = OptionBytes::NONE;
-        options.mss(handshake::own_mss(config, &key));
+        options.mss(handshake::own_mss(config, &key, listener));
         let stamps = offered.timestamps.filter(|_| config.timestamps);
         // Only a timestamp can remember the rest, so without one nothing else is agreed on.
         if let Some(stamps) = stamps {
-            if offered.sack_permitted && config.sack {
-                options.sack_permitted();
-            }
             let clock = crate::flow::timestamp_clock(now);
             let clock = clock.wrapping_add(secret.timestamp_offset(&key));
             let value = cookie::stamp(clock, offered, has_ecn);
-            options.timestamps(Timestamps { value, echo: stamps.value });
+            let has_sack = offered.sack_permitted && config.sack;
+            options.syn_options(has_sack, Some(Timestamps { value, echo: stamps.value }));
             if offered.shift.is_some() && config.window_scaling {
-                options.window_scale(window::shift_for(1 << listener.receive_ring_log2));
+                options.window_scale(window::shift_for(1 << listener.receive_limit_log2));
             }
         }
         let ring_bytes = 1_u32 << listener.receive_ring_log2;
@@ -223,6 +228,7 @@ impl Engine {
             acknowledgement: irs + 1,
             flags: tcp::SYN | tcp::ACK | ecn,
             window: u16::try_from(ring_bytes).unwrap_or(u16::MAX),
+            urgent: 0,
             options,
             payload: [&[], &[]],
             ecn: 0,

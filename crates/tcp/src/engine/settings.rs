@@ -1,0 +1,106 @@
+//! What an application may change while a flow lives, and what comes from outside TCP.
+
+use base::Nanos;
+use wire::FlowKey;
+
+use super::{CallError, Engine};
+use crate::flow::Flags;
+use crate::{FlowId, KeepAlive, Seq, pmtu};
+
+impl Engine {
+    /// Whether small segments leave at once (TCP_NODELAY). Switched on, it sends what waits, even
+    /// what is corked, as in Linux.
+    pub fn set_no_delay(&mut self, id: FlowId, on: bool) -> Result<(), CallError> {
+        let at = self.place(id).ok_or(CallError::Gone)?;
+        let flow = &mut self.flows[at];
+        flow.flags.put(Flags::NO_DELAY, on);
+        if on {
+            flow.flags.clear(Flags::HELD);
+            flow.flags.put(Flags::FORCE, flow.unsent() > 0);
+        }
+        self.enqueue(id.index);
+        Ok(())
+    }
+
+    /// Whether partial segments wait for more, at most for one retransmission timeout (TCP_CORK).
+    pub fn set_cork(&mut self, id: FlowId, on: bool) -> Result<(), CallError> {
+        let at = self.place(id).ok_or(CallError::Gone)?;
+        self.flows[at].flags.put(Flags::CORK, on);
+        self.enqueue(id.index);
+        Ok(())
+    }
+
+    /// Whether more will be written to the message that the next bytes belong to (MSG_MORE): its
+    /// partial segment waits until that has come, something is acknowledged, or a retransmission
+    /// timeout has passed.
+    pub fn set_more(&mut self, id: FlowId, on: bool) -> Result<(), CallError> {
+        let at = self.place(id).ok_or(CallError::Gone)?;
+        self.flows[at].flags.put(Flags::MORE, on);
+        self.flows[at].flags.put(Flags::HELD, on);
+        Ok(())
+    }
+
+    /// How long sent data may stay unacknowledged (RFC 5482); none: the timeouts decide.
+    pub fn set_user_timeout(&mut self, id: FlowId, millis: Option<u32>) -> Result<(), CallError> {
+        let at = self.place(id).ok_or(CallError::Gone)?;
+        self.cold[at].options.user_timeout_ms = millis;
+        Ok(())
+    }
+
+    /// Whether a silent peer is asked, from now on.
+    pub fn set_keep_alive(
+        &mut self,
+        now: Nanos,
+        id: FlowId,
+        keep_alive: Option<KeepAlive>,
+    ) -> Result<(), CallError> {
+        let at = self.place(id).ok_or(CallError::Gone)?;
+        let (flow, cold) = (&self.flows[at], &mut self.cold[at]);
+        cold.options.keep_alive = keep_alive;
+        if flow.state.is_synchronized()
+            && let Some(keep_alive) = keep_alive
+        {
+            let first = cold.heard_at + Nanos::from_secs(u64::from(keep_alive.idle_s));
+            // Sooner than the end of a state that does not last it may not be moved.
+            cold.timers.life = cold.timers.life.min(first.max(now));
+        }
+        self.enqueue(id.index);
+        Ok(())
+    }
+
+    /// The last byte that was sent is urgent (MSG_OOB).
+    pub fn mark_urgent(&mut self, id: FlowId) -> Result<(), CallError> {
+        let at = self.place(id).ok_or(CallError::Gone)?;
+        self.cold[at].snd_up = self.flows[at].snd_end;
+        self.flows[at].flags.set(Flags::URGENT);
+        self.enqueue(id.index);
+        Ok(())
+    }
+
+    /// How many bytes of what can be read, or will be, come before the peer's urgent byte; nothing
+    /// when there is none, or it was read.
+    pub fn urgent(&self, id: FlowId) -> Option<u32> {
+        let at = self.place(id)?;
+        let (flow, mark) = (&self.flows[at], self.cold[at].rcv_up);
+        let is_ahead = flow.flags.has(Flags::URGENT_HEARD) && !mark.is_before(flow.rcv_read);
+        is_ahead.then(|| mark.since(flow.rcv_read))
+    }
+
+    /// A router could not forward a segment of the flow `key` (the peer is its source): it began at
+    /// `sequence`, and the router carries `mtu` bytes (ICMP fragmentation needed, ICMPv6 packet too
+    /// big). What is too long is sent again in pieces, with the next transmit.
+    pub fn too_big(&mut self, key: &FlowKey, sequence: Seq, mtu: u32) {
+        let found = self.table.find(key, |index| self.flows[index as usize].key == *key);
+        let Some(index) = found else {
+            self.shared.counters.icmp_ignored += 1;
+            return;
+        };
+        let (flow, cold) = (&mut self.flows[index as usize], &mut self.cold[index as usize]);
+        if pmtu::too_big(flow, cold, &mut self.shared, sequence, mtu) {
+            self.shared.counters.paths_narrowed += 1;
+            self.enqueue(index);
+        } else {
+            self.shared.counters.icmp_ignored += 1;
+        }
+    }
+}
