@@ -37,9 +37,9 @@ pub enum Ending {
     Strict,
 }
 
-/// Plays `script`.
-pub fn run(script: &Script, ending: Ending) -> Result<(), Failure> {
-    let mut settings = Settings::default();
+/// Plays `script`. Times may be off by `tolerance`, unless the script says by how much.
+pub fn run(script: &Script, ending: Ending, tolerance: Nanos) -> Result<(), Failure> {
+    let mut settings = Settings { tolerance, ..Settings::default() };
     for (name, value) in &script.options {
         settings.option(name, value);
     }
@@ -191,7 +191,8 @@ impl Stage {
                 },
                 Some(before) => {
                     let (before, next) = (outbound::print(&before), outbound::print(&packet));
-                    return Err(format!("`{before}` is not continued by `{next}`"));
+                    let at = frames.last().map_or(START, |frame| frame.at).since(START).0 / 1000;
+                    return Err(format!("`{before}` is not continued by `{next}` at {at} us"));
                 }
             };
             if whole.bytes < expected.bytes
@@ -219,8 +220,11 @@ impl Stage {
         // As packetdrill has it: a hundredth of the time waited for may be off too.
         let tolerance = self.world.settings.tolerance.max(Nanos(end.since(base).0 / 100));
         let slack = self.world.settings.tolerance.max(Nanos(end.since(START).0 / 100));
+        let slack = self.world.settings.has_stamps.then_some(slack);
+        let is_full = self.calls.full_segment(&self.world) == Some(actual.bytes);
         let (count, numbers) = (frames.len(), &mut self.world.numbers);
-        if let Some(what) = outbound::difference(expected, actual, count, numbers, slack) {
+        let what = outbound::difference(expected, actual, count, is_full, numbers, slack);
+        if let Some(what) = what {
             let (expected, actual) = (outbound::print(expected), outbound::print(actual));
             return Err(format!("{what} differ: expected `{expected}`, sent was `{actual}`"));
         }

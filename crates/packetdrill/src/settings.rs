@@ -14,6 +14,8 @@ pub(crate) struct Settings {
     pub(crate) not_sent_low: u32,
     /// How far a time may be off.
     pub(crate) tolerance: Nanos,
+    /// Timestamps are compared.
+    pub(crate) has_stamps: bool,
     /// Frames are compared one by one, not merged.
     pub(crate) strict_segments: bool,
 }
@@ -40,6 +42,7 @@ impl Default for Settings {
             send_buffer: 262_144,
             not_sent_low: u32::MAX,
             tolerance: Nanos::from_millis(4),
+            has_stamps: false,
             strict_segments: false,
         }
     }
@@ -49,7 +52,10 @@ impl Settings {
     /// Takes an option of the script in.
     pub(crate) fn option(&mut self, name: &str, value: &str) {
         match (name, value.parse()) {
-            ("tolerance_usecs", Ok(us)) => self.tolerance = Nanos::from_micros(us),
+            ("tolerance_usecs", Ok(us)) => {
+                self.tolerance = self.tolerance.max(Nanos::from_micros(us));
+            }
+            ("tcp_ts_tick_usecs", Ok(us)) => self.has_stamps = us > 0,
             ("strict_segments", _) => self.strict_segments = true,
             _ => {}
         }

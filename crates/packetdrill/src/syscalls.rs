@@ -144,6 +144,12 @@ impl Calls {
         }
     }
 
+    /// Payload of a full segment of the connection made last.
+    pub(crate) fn full_segment(&self, world: &World) -> Option<u32> {
+        let Descriptor::Socket(socket) = self.descriptors.get(&self.latest?)? else { return None };
+        Some(world.engine.info(socket.flow?)?.snd_mss.into())
+    }
+
     fn attempt(
         &mut self,
         world: &mut World,

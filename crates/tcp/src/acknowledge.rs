@@ -5,7 +5,7 @@ use wire::tcp;
 
 use crate::Seq;
 use crate::cold::Cold;
-use crate::congestion::Report;
+use crate::congestion::{Report, Sample};
 use crate::emit;
 use crate::flow::{Flags, Flow};
 use crate::options::Parsed;
@@ -94,6 +94,8 @@ pub(crate) fn settle(
     };
     if let Some(round_trip) = round_trip {
         cold.rtt.sample(round_trip, now);
+        let (una, nxt) = (flow.snd_una, flow.snd_nxt);
+        cold.congestion.measured(&mut flow.window, &Sample { now, round_trip, una, nxt });
     }
     (cold.rtt.backoff, cold.retries) = (0, 0);
     cold.progress_at = now;
@@ -104,7 +106,10 @@ pub(crate) fn settle(
 /// Lets the window grow, if it was what held the sender back.
 #[inline]
 pub(crate) fn grow(flow: &mut Flow, cold: &mut Cold, acked: u32, now: Nanos) {
-    if acked == 0 || !flow.flags.has(Flags::WINDOW_LIMITED) {
+    // In slow start a window that was half used may grow too (RFC 7661, as Linux does).
+    let is_used = flow.flags.has(Flags::WINDOW_LIMITED)
+        || (flow.window.is_in_slow_start() && flow.window.segments < cold.used.saturating_mul(2));
+    if acked == 0 || !is_used {
         return;
     }
     let round_trip = cold.rtt.smoothed().unwrap_or_default();
@@ -159,6 +164,10 @@ pub(crate) fn process(
     let is_repeated = !is_advance && is_empty && !has_new_window && !flow.sent.is_empty();
     let shortest = cold.rtt.shortest();
     let ack = ack.later(flow.snd_una);
+    // What is acknowledged comes before what is reported: the reports of this acknowledgement do
+    // not make it late.
+    let echo = options.timestamps.map(|stamps| stamps.echo);
+    settle(flow, cold, shared, ack, echo, now, &mut delivery);
     if has_sack {
         let (blocks, is_duplicate) = believable(flow, ack, options);
         delivery.duplicate = is_duplicate;
@@ -168,10 +177,10 @@ pub(crate) fn process(
             cold.board.grow_patient();
         }
     }
-    let echo = options.timestamps.map(|stamps| stamps.echo);
-    settle(flow, cold, shared, ack, echo, now, &mut delivery);
     if !has_sack {
         if is_advance {
+            // Of what is acknowledged now, so many have made themselves known by duplicates.
+            delivery.delivered = delivery.acked.saturating_sub(cold.board.sacked).max(1);
             cold.board.discount_duplicates(&flow.sent, delivery.acked);
         } else if is_repeated {
             cold.board.count_duplicate(&flow.sent, &mut delivery);
@@ -201,8 +210,9 @@ pub(crate) fn process(
     if cold.recovery.is_reducing() {
         let in_flight = cold.board.in_flight(&flow.sent);
         cold.recovery.reduce(&mut flow.window, in_flight, &delivery, newly_lost);
-    } else {
-        grow(flow, cold, delivery.acked, now);
+    } else if delivery.acked > 0 {
+        // What was reported before it was acknowledged does not count twice.
+        grow(flow, cold, delivery.delivered, now);
     }
 }
 
@@ -248,16 +258,16 @@ fn answer_probe(
     is_advance: bool,
     is_repeated: bool,
 ) {
-    let Some(end) = cold.recovery.probe else { return };
+    let Some(end) = cold.recovery.probe() else { return };
     if flow.snd_una.is_before(end) {
         return;
     }
     let has_arrived_twice = delivery.duplicate || (!is_advance && is_repeated);
     if !cold.recovery.probe_was_again || has_arrived_twice {
-        cold.recovery.probe = None;
+        cold.recovery.set_probe(None);
     } else if flow.snd_una.is_after(end) {
         // Nothing came twice, so the probe has mended a loss, and the window has to fall for it.
         cold.recovery.lose(&mut cold.congestion, &mut flow.window, flow.snd_una);
-        cold.recovery.probe = None;
+        cold.recovery.set_probe(None);
     }
 }

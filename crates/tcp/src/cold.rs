@@ -51,8 +51,12 @@ pub(crate) struct Cold {
     pub(crate) board: Scoreboard,
     pub(crate) recovery: Recovery,
     pub(crate) reassembly: Reassembly,
-    /// A range that came twice, to be told to the peer (RFC 2883).
-    pub(crate) duplicate: Option<(Seq, Seq)>,
+    /// A range that came twice, to be told to the peer (RFC 2883); an empty one: none did.
+    pub(crate) duplicate: (Seq, Seq),
+    /// Most segments that were on their way since the window was full last, and the number with
+    /// which that time ends: a window that is not used does not grow.
+    pub(crate) used: u32,
+    pub(crate) used_until: Seq,
     /// Behind the last urgent byte to send, while [`Flags::URGENT`](crate::flow::Flags::URGENT).
     pub(crate) snd_up: Seq,
     /// Number of the peer's urgent byte, once [`Flags::URGENT_HEARD`](crate::flow::Flags::URGENT_HEARD).
@@ -119,7 +123,9 @@ impl Cold {
             board: Scoreboard::new(iss),
             recovery: Recovery::default(),
             reassembly: Reassembly::EMPTY,
-            duplicate: None,
+            duplicate: (Seq(0), Seq(0)),
+            used: 0,
+            used_until: iss,
             snd_up: iss,
             rcv_up: Seq(0),
             pace_at: Nanos::ZERO,

@@ -6,6 +6,7 @@
 
 mod cubic;
 mod dctcp;
+mod hystart;
 mod new_reno;
 
 use base::Nanos;
@@ -84,6 +85,16 @@ pub(crate) struct Report {
     pub(crate) round_trip: Nanos,
 }
 
+/// A measured round trip.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sample {
+    pub(crate) now: Nanos,
+    pub(crate) round_trip: Nanos,
+    /// What is acknowledged now, and what was sent.
+    pub(crate) una: Seq,
+    pub(crate) nxt: Seq,
+}
+
 /// A congestion control.
 pub(crate) trait Control {
     /// What the window has to fall to.
@@ -95,6 +106,13 @@ pub(crate) trait Control {
     /// Hears of every acknowledgement whether the peer echoed a mark with it.
     #[inline]
     fn observe(&mut self, _delivered: u32, _is_marked: bool, _snd_una: Seq, _snd_nxt: Seq) {}
+
+    /// A round trip was measured.
+    #[inline]
+    fn measured(&mut self, _window: &mut Window, _sample: &Sample) {}
+
+    /// A timeout has ended what was known of the path.
+    fn timed_out(&mut self) {}
 
     /// The sender had nothing to send for so long: that time is none in which the path was probed.
     #[inline]
@@ -145,6 +163,23 @@ impl Congestion {
             Self::NewReno(control) => control.observe(delivered, is_marked, una, nxt),
             Self::Cubic(control) => control.observe(delivered, is_marked, una, nxt),
             Self::Dctcp(control) => control.observe(delivered, is_marked, una, nxt),
+        }
+    }
+
+    /// See [`Control::measured`].
+    #[inline]
+    pub(crate) fn measured(&mut self, window: &mut Window, sample: &Sample) {
+        if let Self::Cubic(control) = self {
+            control.measured(window, sample);
+        }
+    }
+
+    /// See [`Control::timed_out`].
+    pub(crate) fn timed_out(&mut self) {
+        match self {
+            Self::NewReno(control) => control.timed_out(),
+            Self::Cubic(control) => control.timed_out(),
+            Self::Dctcp(control) => control.timed_out(),
         }
     }
 

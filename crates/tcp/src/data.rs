@@ -101,7 +101,7 @@ fn note_duplicate<B, O>(turn: &mut Turn<'_, B, O>, flow: &mut Flow, cold: &mut C
     };
     let bytes = duplicate.end.since(duplicate.start);
     turn.shared.counters.duplicate_bytes += u64::from(bytes);
-    cold.duplicate = Some((duplicate.start, duplicate.end));
+    cold.duplicate = (duplicate.start, duplicate.end);
     cold.quick = 16;
     flow.flags.set(Flags::ACK_NOW);
 }

@@ -27,15 +27,15 @@ pub(crate) struct Plan {
 /// Whether there is anything for a SACK option to say.
 #[inline]
 pub(crate) const fn has_report(cold: &Cold) -> bool {
-    cold.duplicate.is_some() || !cold.reassembly.is_empty()
+    cold.duplicate.0.0 != cold.duplicate.1.0 || !cold.reassembly.is_empty()
 }
 
 /// The ranges to be told to the peer.
 pub(crate) fn sack_blocks(flow: &Flow, cold: &Cold, shared: &Shared) -> Blocks {
     let mut blocks = Blocks::default();
     if flow.flags.has(Flags::SACK) && has_report(cold) {
-        if let Some(duplicate) = cold.duplicate {
-            blocks.push(duplicate);
+        if cold.duplicate.0 != cold.duplicate.1 {
+            blocks.push(cold.duplicate);
         }
         cold.reassembly.report(&shared.ranges, &mut blocks);
     }
@@ -136,7 +136,7 @@ pub(crate) fn emit<B: Buffers, O: Output>(
         flow.flags.clear(Flags::CWR_OWED);
     }
     cold.timers.ack = Nanos::FAR_FUTURE;
-    cold.duplicate = None;
+    cold.duplicate = (Seq(0), Seq(0));
     true
 }
 

@@ -186,11 +186,10 @@ pub(crate) fn arm(flow: &Flow, cold: &mut Cold, shared: &Shared, now: Nanos) {
             return;
         }
     }
-    if let Some(wait) = probe_wait(flow, cold, shared)
-        && now + wait < timeout
-    {
+    if let Some(wait) = probe_wait(flow, cold, shared) {
+        // Where the timeout would come first, the probe takes its place (RFC 8985 section 7.2).
         cold.timers.purpose = Purpose::TailProbe;
-        cold.timers.retransmit = now + wait;
+        cold.timers.retransmit = timeout.min(now + wait);
         return;
     }
     let timers = &mut cold.timers;
@@ -208,7 +207,7 @@ fn probe_wait(flow: &Flow, cold: &Cold, shared: &Shared) -> Option<Nanos> {
     let is_calm = shared.config.tail_probe
         && flow.flags.has(Flags::SACK)
         && cold.recovery.phase == Phase::Open
-        && cold.recovery.probe.is_none()
+        && cold.recovery.probe().is_none()
         && !flow.flags.has(Flags::TAIL_PROBE)
         && cold.board.is_clean()
         && cold.retries == 0;

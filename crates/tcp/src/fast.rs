@@ -139,7 +139,7 @@ pub(crate) fn receive<B: Buffers, O: Output>(
 pub(crate) fn is_slow(flow: &Flow, cold: &Cold) -> bool {
     flow.state != crate::State::Established
         || cold.recovery.phase != crate::recovery::Phase::Open
-        || cold.recovery.probe.is_some()
+        || cold.recovery.probe().is_some()
         || !cold.board.is_clean()
         || !cold.reassembly.is_empty()
         || cold.fin.is_some()

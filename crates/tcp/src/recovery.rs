@@ -30,23 +30,37 @@ pub(crate) struct Recovery {
     prior: u32,
     delivered: u32,
     sent: u32,
-    /// What to return to when nothing was lost: window and threshold.
-    undo: Option<(u32, u32)>,
-    /// Timestamp of the first segment sent again; none before.
-    stamp: Option<u32>,
+    /// What to return to when nothing was lost: window and threshold; a window of zero: nothing.
+    undo: (u32, u32),
+    /// Timestamp of the first segment sent again, if one was.
+    stamp: u32,
+    has_stamp: bool,
+    is_probing: bool,
     /// Number at which a tail loss probe was sent (RFC 8985 section 7.3).
-    pub(crate) probe: Option<Seq>,
+    probe_end: Seq,
     /// The probe was a segment sent before, not new data.
     pub(crate) probe_was_again: bool,
 }
 
 impl Recovery {
+    /// The number at which a tail loss probe was sent that is not answered yet.
+    #[inline]
+    pub(crate) fn probe(&self) -> Option<Seq> {
+        self.is_probing.then_some(self.probe_end)
+    }
+
+    /// A tail loss probe was sent, or answered.
+    pub(crate) fn set_probe(&mut self, end: Option<Seq>) {
+        self.is_probing = end.is_some();
+        self.probe_end = end.unwrap_or(self.probe_end);
+    }
+
     fn begin(&mut self, phase: Phase, window: &Window, nxt: Seq) {
         self.phase = phase;
         self.end = nxt;
         self.prior = window.segments.max(1);
         (self.delivered, self.sent) = (0, 0);
-        self.probe = None;
+        self.is_probing = false;
     }
 
     /// A congestion mark was echoed; at most one fall a round trip. Whether this is one.
@@ -56,7 +70,7 @@ impl Recovery {
         }
         let threshold = control.reduce(window, Cause::Mark);
         self.begin(Phase::Marked, window, nxt);
-        self.undo = None;
+        self.undo = (0, 0);
         window.threshold = threshold;
         true
     }
@@ -71,7 +85,7 @@ impl Recovery {
                 let before = (window.segments, window.threshold);
                 let threshold = control.reduce(window, Cause::Loss);
                 self.begin(Phase::Recovery, window, nxt);
-                (self.undo, self.stamp) = (Some(before), None);
+                (self.undo, self.has_stamp) = (before, false);
                 window.threshold = threshold;
             }
         }
@@ -89,9 +103,10 @@ impl Recovery {
             let before = (window.segments, window.threshold);
             if self.phase == Phase::Open {
                 window.threshold = control.reduce(window, Cause::Loss);
-                self.undo = Some(before);
+                self.undo = before;
             }
-            self.stamp = None;
+            self.has_stamp = false;
+            control.timed_out();
         }
         self.begin(Phase::Timeout, window, nxt);
         (window.segments, window.count) = (1, 0);
@@ -102,7 +117,7 @@ impl Recovery {
     pub(crate) fn recut(&mut self, window: &mut Window, nxt: Seq) {
         if self.phase != Phase::Timeout {
             window.threshold = window.threshold.min(window.segments.max(2));
-            (self.undo, self.stamp) = (None, None);
+            (self.undo, self.has_stamp) = ((0, 0), false);
             self.begin(Phase::Timeout, window, nxt);
         }
     }
@@ -114,21 +129,23 @@ impl Recovery {
             return;
         }
         self.sent = self.sent.saturating_add(1);
-        if is_again {
-            self.stamp.get_or_insert(stamp);
+        if is_again && !self.has_stamp {
+            (self.stamp, self.has_stamp) = (stamp, true);
         }
     }
 
     /// The peer echoes a timestamp from before anything was sent again, for data that arrived: the
     /// first copies were only late. Returns to the window of before (RFC 3522 section 3.2).
     pub(crate) fn undo(&mut self, window: &mut Window, echo: u32) -> bool {
-        let is_late_only =
-            self.stamp.is_some_and(|stamp| echo.wrapping_sub(stamp).cast_signed() < 0);
-        let (true, Some((segments, threshold))) = (is_late_only, self.undo) else { return false };
+        let is_late_only = self.has_stamp && echo.wrapping_sub(self.stamp).cast_signed() < 0;
+        let (segments, threshold) = self.undo;
+        if !is_late_only || segments == 0 {
+            return false;
+        }
         window.segments = window.segments.max(segments);
         window.threshold = threshold;
         self.phase = Phase::Open;
-        (self.undo, self.stamp) = (None, None);
+        (self.undo, self.has_stamp) = ((0, 0), false);
         true
     }
 
@@ -147,7 +164,7 @@ impl Recovery {
             window.count = 0;
         }
         self.phase = Phase::Open;
-        (self.undo, self.stamp) = (None, None);
+        (self.undo, self.has_stamp) = ((0, 0), false);
         true
     }
 

@@ -64,8 +64,8 @@ pub(crate) struct Scoreboard {
     newest_at: Nanos,
     newest_end: Seq,
     round_trip: Nanos,
-    /// Segments have come out of order without being lost.
-    reordered: bool,
+    /// Segments by which one that was not lost was overtaken at most; zero: none was.
+    reordering: u8,
     /// Quarters of the shortest round trip that reordering is given (RFC 8985 section 6.2 step 4).
     patience: u8,
 }
@@ -102,8 +102,8 @@ impl Scoreboard {
     }
 
     /// Segments by which a late one was overtaken at most, three at least.
-    pub(crate) const fn reordering(&self) -> u32 {
-        DUPLICATES
+    pub(crate) fn reordering(&self) -> u32 {
+        u32::from(self.reordering).max(DUPLICATES)
     }
 
     /// Whether nothing but the expected is going on.
@@ -195,11 +195,14 @@ impl Scoreboard {
                 return;
             }
         } else if segment.end.is_before(self.highest) {
-            self.reordered = true;
+            let bytes = segment.end.since(segment.start).max(1);
+            let segments = self.highest.since(segment.start).div_ceil(bytes);
+            self.reordering = self.reordering.max(u8::try_from(segments).unwrap_or(u8::MAX));
         }
+        // Of what is delivered at once, the last one's counts, as in Linux.
+        self.round_trip = round_trip;
         if is_later((segment.at, segment.end), (self.newest_at, self.newest_end)) {
             (self.newest_at, self.newest_end) = (segment.at, segment.end);
-            self.round_trip = round_trip;
         }
     }
 
@@ -259,7 +262,7 @@ impl Scoreboard {
         shortest: Option<Nanos>,
         smoothed: Option<Nanos>,
     ) -> Nanos {
-        if !self.reordered && (is_recovering || self.sacked >= DUPLICATES) {
+        if self.reordering == 0 && (is_recovering || self.sacked >= DUPLICATES) {
             return Nanos::ZERO;
         }
         let quarter = Nanos(shortest.unwrap_or_default().0 / 4);

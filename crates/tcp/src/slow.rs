@@ -193,6 +193,11 @@ fn synchronized<B: Buffers, O: Output>(
         }
         connect(turn, id, flow, cold);
     }
+    if acknowledge::judge(flow, cold, ack) == Verdict::Impossible {
+        turn.shared.counters.bad_ack += 1;
+        challenge(flow, cold, turn.shared, turn.now);
+        return Fate::Keep;
+    }
     note_timestamp(flow, arrived);
     cold.heard_at = now;
     cold.probes = 0;
@@ -258,7 +263,7 @@ fn answer_stray<B, O>(
     let end = arrived.sequence() + arrived.payload.len() as u32;
     if !arrived.payload.is_empty() && !end.is_after(flow.rcv_nxt) {
         turn.shared.counters.duplicate_bytes += arrived.payload.len() as u64;
-        cold.duplicate = Some((arrived.sequence(), end));
+        cold.duplicate = (arrived.sequence(), end);
     }
 }
 
@@ -282,14 +287,9 @@ fn take_ack<B, O: Output>(
     arrived: &Arrived<'_>,
 ) -> Option<Fate> {
     let ack = arrived.ack();
-    match acknowledge::judge(flow, cold, ack) {
-        Verdict::Impossible => {
-            turn.shared.counters.bad_ack += 1;
-            challenge(flow, cold, turn.shared, turn.now);
-            return Some(Fate::Keep);
-        }
-        Verdict::Old if arrived.options.sack().is_empty() => return None,
-        Verdict::Old | Verdict::Good => {}
+    let is_old = acknowledge::judge(flow, cold, ack) == Verdict::Old;
+    if is_old && arrived.options.sack().is_empty() {
+        return None;
     }
     let una = flow.snd_una;
     let window = arrived.header.window;

@@ -65,11 +65,8 @@ pub(crate) fn run<B: Buffers, O: Output>(
                 Step::Full => return Progress::More,
             }
         }
-        // In slow start a window that was half used may grow too (RFC 7661, as Linux does).
-        let is_used = flow.window.is_in_slow_start()
-            && flow.window.segments < flow.sent.len().saturating_mul(2);
         if sent > 0 || limited {
-            flow.flags.put(Flags::WINDOW_LIMITED, limited || is_used);
+            note_use(flow, cold, limited);
         }
         flow.flags.clear(Flags::FORCE);
     }
@@ -90,6 +87,17 @@ pub(crate) fn run<B: Buffers, O: Output>(
         return Progress::More;
     }
     Progress::Done
+}
+
+/// Notes how far the window was used: the strongest sign of a round trip counts for all of it.
+#[inline]
+fn note_use(flow: &mut Flow, cold: &mut Cold, limited: bool) {
+    let is_over = !flow.snd_una.is_before(cold.used_until);
+    let was_limited = flow.flags.has(Flags::WINDOW_LIMITED);
+    if is_over || limited || (!was_limited && flow.sent.len() > cold.used) {
+        flow.flags.put(Flags::WINDOW_LIMITED, limited);
+        (cold.used, cold.used_until) = (flow.sent.len(), flow.snd_nxt);
+    }
 }
 
 /// Bytes of payload beside the options that the next segment carries.
@@ -143,6 +151,7 @@ fn step<B: Buffers, O: Output>(
         wake_up(turn.now, flow, cold, &turn.shared.config);
     }
     let start = flow.snd_nxt;
+    let is_answer = flow.rcv_acked != flow.rcv_nxt;
     // The end of what the application has written so far is the end of a message, unless it has
     // said that more follows.
     let push = if is_last && bytes > 0 && !flow.flags.has(Flags::MORE) { tcp::PSH } else { 0 };
@@ -159,7 +168,9 @@ fn step<B: Buffers, O: Output>(
     debug_assert!(is_recorded, "the pool had room above");
     cold.recovery.note_sent(false, 0);
     cold.rearm = true;
-    flow.flags.set(Flags::PING_PONG);
+    if is_answer {
+        flow.flags.set(Flags::PING_PONG);
+    }
     Step::Sent
 }
 
@@ -286,7 +297,7 @@ fn tail_probe<B: Buffers, O: Output>(
     }
     flow.flags.clear(Flags::TAIL_PROBE);
     turn.shared.counters.tail_probes += 1;
-    cold.recovery.probe = Some(flow.snd_nxt);
+    cold.recovery.set_probe(Some(flow.snd_nxt));
     cold.recovery.probe_was_again = !has_new;
     debug_assert!(flow.state != State::TimeWait, "nothing is on its way in TIME-WAIT");
     true

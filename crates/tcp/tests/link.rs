@@ -155,6 +155,7 @@ impl Side {
             | Event::Readable { flow }
             | Event::Writable { flow }
             | Event::PeerClosed { flow }
+            | Event::Urgent { flow }
             | Event::Closed { flow, .. }) = event;
             *flow = names.get(flow).copied().unwrap_or(*flow);
         }
@@ -177,7 +178,7 @@ impl Side {
                     assert!(self.ended.is_none(), "a flow ends once");
                     self.ended = Some(reason);
                 }
-                Event::Readable { .. } | Event::Writable { .. } => {}
+                Event::Readable { .. } | Event::Writable { .. } | Event::Urgent { .. } => {}
             }
         }
         let Some(flow) = self.flow else { return };

@@ -525,8 +525,8 @@ fn a_silent_peer_is_asked_and_then_given_up() {
 #[test]
 fn the_user_timeout_ends_a_connection_that_makes_no_progress() {
     // RFC 5482.
-    let user_timeout = Some(Nanos::from_secs(2));
-    let options = FlowOptions { user_timeout, ..new_reno() };
+    let user_timeout_ms = Some(2000);
+    let options = FlowOptions { user_timeout_ms, ..new_reno() };
     let mut script = Script::accepted(plain(), options);
     script.write(100);
     script.wait_ms(1_990);

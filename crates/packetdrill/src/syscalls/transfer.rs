@@ -52,6 +52,10 @@ impl Calls {
         if !socket.is_connected {
             return Ok(if socket.is_nonblocking { Fails("EAGAIN") } else { Blocks });
         }
+        if socket.wants_room && !socket.is_nonblocking && *moved > 0 {
+            // Linux sleeps until a good part of the buffer is free.
+            return Ok(Blocks);
+        }
         let (more, urgent) = (has("MSG_MORE"), has("MSG_OOB"));
         let rest = u32::try_from(bytes - *moved).unwrap_or(0);
         // An error: the flow is over, and the next call will say so.

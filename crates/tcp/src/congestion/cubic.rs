@@ -2,17 +2,39 @@
 
 use base::Nanos;
 
-use super::{Cause, Control, Report, Window};
+use super::hystart::HyStart;
+use super::{Cause, Control, Report, Sample, Window};
 
 /// State since the window last fell.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cubic {
-    /// When growth began after the last fall; zero before the next acknowledgement.
-    epoch: Nanos,
-    /// Window at which the last fall came, less if it came earlier than the one before.
+    /// Window at which the last fall came, less if it came earlier than the one before; zero: none
+    /// has come, or a timeout has made it forgotten, as in Linux.
     w_max: u32,
     /// Window before the last fall.
     prior: u32,
+    stage: Stage,
+}
+
+/// Slow start and the curve follow each other, so that they share memory.
+#[derive(Clone, Copy, Debug)]
+enum Stage {
+    SlowStart(HyStart),
+    Avoidance(Curve),
+}
+
+impl Default for Stage {
+    fn default() -> Self {
+        Self::SlowStart(HyStart::default())
+    }
+}
+
+/// The curve, and Reno's line that it must not be below.
+#[derive(Clone, Copy, Debug, Default)]
+struct Curve {
+    /// When growth began after the last fall, in milliseconds; zero before the next
+    /// acknowledgement.
+    epoch_ms: u32,
     /// Window at the curve's turning point.
     origin: u32,
     /// Time from the epoch to the turning point.
@@ -21,6 +43,10 @@ pub(crate) struct Cubic {
     reno: u32,
     /// Acknowledged segments that have not made `reno` grow yet, times [`RENO_DENOMINATOR`].
     reno_credit: u32,
+    /// Acknowledged segments that a step costs, when that was found out, and for which window.
+    price: u32,
+    priced_ms: u32,
+    priced_at: u32,
 }
 
 /// The window falls to 7/10.
@@ -33,55 +59,99 @@ const CUBE_MS_PER_TWO: u64 = 5_000_000_000;
 /// Beyond it the cube of the distance to the turning point would not fit.
 const DISTANCE_MS_MAX: u64 = 1_500_000;
 
-impl Cubic {
+/// A price is good for so long, or a round trip, as long as the window is the same (Linux's HZ/32).
+const PRICE_GOOD_FOR_MS: u32 = 31;
+/// Before anything was lost a step costs no more than that: nothing says where the path ends.
+const FIRST_PRICE_MAX: u32 = 20;
+
+/// Milliseconds since the start; never zero, which stands for no time at all.
+fn clock_ms(now: Nanos) -> u32 {
+    ((now.0 / 1_000_000) as u32).max(1)
+}
+
+impl Curve {
     /// Segments that the curve is away from its turning point after so long a time.
     fn height(distance_ms: u64) -> u32 {
         let distance = distance_ms.min(DISTANCE_MS_MAX);
         u32::try_from(distance * distance * distance / (CUBE_MS_PER_TWO / 2)).unwrap_or(u32::MAX)
     }
 
-    fn begin(&mut self, window: &Window, now: Nanos) {
-        // Zero stands for none.
-        self.epoch = now.max(Nanos(1));
-        self.reno = window.segments;
-        self.reno_credit = 0;
-        if window.segments < self.w_max {
-            let below = u64::from(self.w_max - window.segments);
+    fn begin(&mut self, w_max: u32, segments: u32, now_ms: u32) {
+        *self = Self { epoch_ms: now_ms, reno: segments, origin: segments, ..Self::default() };
+        if segments < w_max {
+            let below = u64::from(w_max - segments);
             // The root of a number of 64 bits has 22.
             self.k_ms = cube_root(below * (CUBE_MS_PER_TWO / 2)) as u32;
-            self.origin = self.w_max;
-        } else {
-            self.k_ms = 0;
-            self.origin = window.segments;
+            self.origin = w_max;
         }
     }
 
     /// RFC 9438 section 4.2: where the curve will be one round trip from now.
-    fn target(&mut self, window: &Window, report: &Report) -> u32 {
-        if self.epoch == Nanos::ZERO {
-            self.begin(window, report.now);
-        }
-        let since = report.now.since(self.epoch) + report.round_trip;
-        let (ms, k_ms) = (since.0 / 1_000_000, u64::from(self.k_ms));
+    fn target(&self, segments: u32, now_ms: u32, round_trip: Nanos) -> u32 {
+        let since = u64::from(now_ms.wrapping_sub(self.epoch_ms));
+        let (ms, k_ms) = (since + round_trip.0 / 1_000_000, u64::from(self.k_ms));
         let target = if ms < k_ms {
             self.origin.saturating_sub(Self::height(k_ms - ms))
         } else {
             self.origin.saturating_add(Self::height(ms - k_ms))
         };
-        target.min(window.segments.saturating_add(window.segments / 2))
+        target.min(segments.saturating_add(segments / 2))
     }
 
-    /// RFC 9438 section 4.3: what Reno would have.
-    fn reno(&mut self, window: &Window, acked: u32) -> u32 {
+    /// RFC 9438 section 4.3: lets what Reno would have grow.
+    fn grow_reno(&mut self, prior: u32, segments: u32, acked: u32) {
         // Once Reno is back where the window fell, it grows like Reno itself.
-        let slope = if self.reno < self.prior { RENO_NUMERATOR } else { RENO_DENOMINATOR };
+        let was_there = prior > 0 && self.reno >= prior;
+        let slope = if was_there { RENO_DENOMINATOR } else { RENO_NUMERATOR };
         self.reno_credit = self.reno_credit.saturating_add(acked.saturating_mul(slope));
         // A window has at most 2^22 segments.
-        let price = RENO_DENOMINATOR * window.segments.max(1);
+        let price = RENO_DENOMINATOR * segments.max(1);
         let steps = self.reno_credit / price;
         self.reno_credit -= steps * price;
         self.reno = self.reno.saturating_add(steps);
-        self.reno
+    }
+}
+
+impl Cubic {
+    /// Acknowledged segments that the next step of the window costs.
+    fn price(&mut self, segments: u32, acked: u32, report: &Report) -> u32 {
+        let (w_max, prior) = (self.w_max, self.prior);
+        let now_ms = clock_ms(report.now);
+        let curve = self.curve();
+        if curve.epoch_ms == 0 {
+            curve.begin(w_max, segments, now_ms);
+        }
+        curve.grow_reno(prior, segments, acked);
+        let good_for = u64::from(PRICE_GOOD_FOR_MS).min(report.round_trip.0 / 1_000_000);
+        let is_good = curve.priced_at == segments
+            && u64::from(now_ms.wrapping_sub(curve.priced_ms)) <= good_for;
+        if is_good && good_for > 0 {
+            return curve.price;
+        }
+        let target = curve.target(segments, now_ms, report.round_trip);
+        // Flat parts of the curve still grow by a hundredth, so that it never sticks.
+        let mut price = if target > segments {
+            segments / (target - segments)
+        } else {
+            segments.saturating_mul(100)
+        };
+        if w_max == 0 {
+            price = price.min(FIRST_PRICE_MAX);
+        }
+        if curve.reno > segments {
+            price = price.min(segments / (curve.reno - segments));
+        }
+        (curve.price, curve.priced_ms, curve.priced_at) = (price.max(2), now_ms, segments);
+        curve.price
+    }
+
+    fn curve(&mut self) -> &mut Curve {
+        loop {
+            match self.stage {
+                Stage::Avoidance(ref mut curve) => return curve,
+                Stage::SlowStart(_) => self.stage = Stage::Avoidance(Curve::default()),
+            }
+        }
     }
 }
 
@@ -98,7 +168,7 @@ impl Control for Cubic {
             segments
         };
         self.prior = segments;
-        self.epoch = Nanos::ZERO;
+        self.stage = Stage::Avoidance(Curve::default());
         (u64::from(segments) * u64::from(numerator) / u64::from(denominator)) as u32
     }
 
@@ -111,24 +181,26 @@ impl Control for Cubic {
                 return;
             }
         }
-        let target = self.target(window, report);
-        let segments = window.segments;
-        // Flat parts of the curve still grow by a hundredth, so that it never sticks.
-        let mut per_segment = if target > segments {
-            segments / (target - segments)
-        } else {
-            segments.saturating_mul(100)
-        };
-        let reno = self.reno(window, acked);
-        if reno > segments {
-            per_segment = per_segment.min(segments / (reno - segments));
+        let price = self.price(window.segments, acked, report);
+        window.grow(acked, price);
+    }
+
+    #[inline]
+    fn measured(&mut self, window: &mut Window, sample: &Sample) {
+        if let Stage::SlowStart(hystart) = &mut self.stage {
+            hystart.measured(window, sample);
         }
-        window.grow(acked, per_segment.max(2));
+    }
+
+    fn timed_out(&mut self) {
+        *self = Self::default();
     }
 
     fn idled(&mut self, length: Nanos) {
-        if self.epoch > Nanos::ZERO {
-            self.epoch += length;
+        if let Stage::Avoidance(curve) = &mut self.stage
+            && curve.epoch_ms > 0
+        {
+            curve.epoch_ms = curve.epoch_ms.wrapping_add((length.0 / 1_000_000) as u32);
         }
     }
 }
