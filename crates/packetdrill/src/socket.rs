@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use tcp::{CloseReason, FlowId, FlowOptions, ListenerId};
+use tcp::{CloseReason, FlowId, FlowOptions, KeepAlive, ListenerId};
 
 use crate::world::World;
 
@@ -35,6 +35,8 @@ pub(crate) struct Socket {
     pub(crate) tail: u32,
     pub(crate) written: u32,
     pub(crate) read: u32,
+    /// How a silent peer is asked, once SO_KEEPALIVE says that it is.
+    pub(crate) keep_alive: KeepAlive,
     /// Whether TCP_CORK holds small segments back.
     pub(crate) corked: bool,
     /// What the script has set and may ask for again.
@@ -61,6 +63,7 @@ impl Socket {
             tail: 0,
             written: 0,
             read: 0,
+            keep_alive: KeepAlive::default(),
             corked: false,
             values: BTreeMap::new(),
             edges: 0,

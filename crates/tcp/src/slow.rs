@@ -229,6 +229,15 @@ fn check_age_and_window<B, O>(
     }
     // From what was acknowledged last, not from what came last: a repetition of what is not yet
     // acknowledged may bear a new acknowledgement (as in Linux).
+    let is_same_syn = flow.state == State::SynReceived
+        && arrived.has(tcp::SYN)
+        && !arrived.has(tcp::ACK)
+        && arrived.sequence() + 1 == flow.rcv_nxt;
+    if is_same_syn {
+        // Our answer was lost.
+        flow.flags.set(Flags::SYN_OWED);
+        return Some(Fate::Keep);
+    }
     let is_inside =
         !arrived.end().is_before(flow.rcv_acked) && !arrived.sequence().is_after(flow.rcv_adv);
     if is_inside {
@@ -236,11 +245,6 @@ fn check_age_and_window<B, O>(
     }
     turn.shared.counters.out_of_window += 1;
     if arrived.has(tcp::RST) {
-        return Some(Fate::Keep);
-    }
-    if flow.state == State::SynReceived && arrived.has(tcp::SYN) {
-        // Our answer was lost.
-        flow.flags.set(Flags::SYN_OWED);
         return Some(Fate::Keep);
     }
     answer_stray(turn, flow, cold, arrived);

@@ -1,6 +1,6 @@
 //! Socket options, fcntl and ioctl.
 
-use tcp::{FlowOptions, KeepAlive};
+use tcp::FlowOptions;
 
 use super::{Calls, Fails, Outcome, Returns};
 use crate::script::{Call, Value};
@@ -93,15 +93,14 @@ impl Calls {
                 let seconds = value.field("linger").and_then(Value::number).unwrap_or(0);
                 socket.values.insert(name, if is_on { seconds } else { -1 });
             }
-            "SO_KEEPALIVE" => options.keep_alive = (number != 0).then(KeepAlive::default),
+            "SO_KEEPALIVE" => options.keep_alive = (number != 0).then_some(socket.keep_alive),
             "TCP_KEEPIDLE" | "TCP_KEEPINTVL" | "TCP_KEEPCNT" => {
-                let mut keep_alive = options.keep_alive.unwrap_or_default();
+                let keep_alive = &mut socket.keep_alive;
                 match name.as_str() {
                     "TCP_KEEPIDLE" => keep_alive.idle_s = u32::from(small),
                     "TCP_KEEPINTVL" => keep_alive.interval_s = u16::from(small),
                     _ => keep_alive.probes = small,
                 }
-                options.keep_alive = Some(keep_alive);
             }
             "SO_REUSEADDR" | "SO_ZEROCOPY" | "TCP_INQ" | "IP_TOS" | "IP_MTU_DISCOVER"
             | "SO_RCVBUF" | "SO_OOBINLINE" | "TCP_QUICKACK" => {}
