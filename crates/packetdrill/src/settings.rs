@@ -84,8 +84,7 @@ impl Settings {
         for pair in words.windows(2) {
             let number = pair[1].parse::<u16>();
             match (pair[0], number) {
-                ("advmss", Ok(mss)) => self.flow.mss_max = Some(mss),
-                ("lock", Ok(mtu)) => self.config.mtu = mtu,
+                ("lock", Ok(mtu)) => self.config.path_mtu = mtu,
                 ("initcwnd", Ok(segments)) => self.config.initial_window = segments.into(),
                 _ => {}
             }
@@ -120,6 +119,12 @@ impl Settings {
                 if let Some(bytes) = numbers.get(1).and_then(|bytes| u32::try_from(*bytes).ok()) {
                     self.send_buffer = bytes;
                 }
+            }
+            ("mtu_probing", _, Some(number)) => self.config.mtu_probing = number == 2,
+            ("base_mss", Some(mss), _) => {
+                // With the headers of IPv4 and TCP.
+                let mtu = u16::try_from(mss.saturating_add(40));
+                self.config.mtu_floor = mtu.unwrap_or(u16::MAX);
             }
             ("congestion_control", _, _) => {
                 if let Some(algorithm) = algorithm(value) {

@@ -7,6 +7,7 @@ use crate::Seq;
 use crate::cold::Cold;
 use crate::congestion::{Report, Sample};
 use crate::emit;
+use crate::pmtu;
 use crate::flow::{Flags, Flow};
 use crate::options::Parsed;
 use crate::reassembly::Blocks;
@@ -203,7 +204,13 @@ pub(crate) fn process(
     answer_probe(flow, cold, &delivery, is_advance, is_repeated);
     cold.recovery.advance(&mut flow.window, flow.snd_una, has_sack);
     let newly_lost = detect(flow, cold, shared, has_sack, is_advance, now);
-    if cold.board.lost > 0 && !matches!(cold.recovery.phase, Phase::Recovery | Phase::Timeout) {
+    // RFC 4821 section 7.6.1: a probe that is lost alone says that it was too long, not that the
+    // network is full.
+    let is_probe = cold.search.is_probing() && cold.board.lost == 1 && pmtu::is_lost(flow, cold, shared);
+    if cold.board.lost > 0
+        && !is_probe
+        && !matches!(cold.recovery.phase, Phase::Recovery | Phase::Timeout)
+    {
         cold.recovery.lose(&mut cold.congestion, &mut flow.window, flow.snd_nxt);
         shared.counters.recoveries += 1;
     }

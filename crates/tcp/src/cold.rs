@@ -3,6 +3,7 @@
 use base::Nanos;
 
 use crate::congestion::Congestion;
+use crate::pmtu::Search;
 use crate::reassembly::Reassembly;
 use crate::recovery::Recovery;
 use crate::rtt::Rtt;
@@ -63,6 +64,8 @@ pub(crate) struct Cold {
     pub(crate) rcv_up: Seq,
     /// Before that nothing new leaves, if the flow is paced.
     pub(crate) pace_at: Nanos,
+    /// What is known of the path's MTU.
+    pub(crate) search: Search,
     /// The number of the peer's FIN, once it has come.
     pub(crate) fin: Option<Seq>,
     pub(crate) options: FlowOptions,
@@ -100,7 +103,7 @@ pub(crate) struct Cold {
 }
 
 const _: () = assert!(
-    size_of::<Cold>() + size_of::<crate::flow::Flow>() <= 512 - 32,
+    size_of::<Cold>() + size_of::<crate::flow::Flow>() + crate::wheel::ENTRY_BYTES + 16 <= 512,
     "an idle flow, its places in wheel and table included, costs at most 512 bytes"
 );
 
@@ -129,6 +132,7 @@ impl Cold {
             snd_up: iss,
             rcv_up: Seq(0),
             pace_at: Nanos::ZERO,
+            search: Search::default(),
             fin: None,
             options,
             listener,

@@ -19,6 +19,12 @@ pub struct Config {
     pub ranges_per_flow_max: u32,
     /// Bytes of an IP packet on the way out: 576 to 9216. Segments are cut to it.
     pub mtu: u16,
+    /// Bytes of a packet that a path is taken to carry until more is known: at most `mtu`.
+    pub path_mtu: u16,
+    /// Whether to find out by longer segments what a path carries (RFC 4821).
+    pub mtu_probing: bool,
+    /// What every path carries: the search begins between this and `mtu`.
+    pub mtu_floor: u16,
     /// Whether to offer and accept window scaling (RFC 7323 section 2).
     pub window_scaling: bool,
     /// Whether to offer and accept timestamps (RFC 7323 section 3).
@@ -62,6 +68,9 @@ impl Default for Config {
             ranges_max: 1 << 16,
             ranges_per_flow_max: 256,
             mtu: 1500,
+            path_mtu: u16::MAX,
+            mtu_probing: false,
+            mtu_floor: 1064,
             window_scaling: true,
             timestamps: true,
             sack: true,

@@ -102,6 +102,10 @@ counters! {
     keep_alives,
     /// Paths that carry less than was thought: segments were cut anew.
     paths_narrowed,
+    /// Segments sent to find out whether a path carries more, and answers that it does.
+    path_probes,
+    /// Paths that were found to carry more.
+    paths_widened,
     /// ICMP errors for no flow, about nothing that was on its way, or of no consequence.
     icmp_ignored,
     /// Windows that fell for an echoed congestion mark.

@@ -11,14 +11,15 @@ use crate::options::{
     DEFAULT_MSS_V4, DEFAULT_MSS_V6, OptionBytes, Parsed, TIMESTAMPS_BYTES, Timestamps,
 };
 use crate::shared::{Shared, Turn};
-use crate::{Algorithm, Config, FlowOptions, ListenerId, Seq, window};
+use crate::{Algorithm, Config, FlowOptions, ListenerId, Seq, pmtu, window};
 
 /// The largest payload that we take: what our MTU leaves beside both headers, or less if the
 /// application wants it so.
 pub(crate) fn own_mss(config: &Config, key: &FlowKey, options: &FlowOptions) -> u16 {
     let ip_bytes =
         if key.is_ipv6() { wire::ipv6::HEADER_BYTES } else { wire::ipv4::MIN_HEADER_BYTES };
-    let mss = config.mtu.saturating_sub(ip_bytes + tcp::MIN_HEADER_BYTES);
+    let mtu = config.mtu.min(config.path_mtu.max(576));
+    let mss = mtu.saturating_sub(ip_bytes + tcp::MIN_HEADER_BYTES);
     options.mss_max.map_or(mss, |limit| limit.min(mss))
 }
 
@@ -76,13 +77,14 @@ pub(crate) fn learn(
 }
 
 /// The payload of a full segment, from what the peer takes.
-fn set_mss(flow: &mut Flow, cold: &Cold, config: &Config, peer: Option<u16>) {
+fn set_mss(flow: &mut Flow, cold: &mut Cold, config: &Config, peer: Option<u16>) {
     let default = if flow.key.is_ipv6() { DEFAULT_MSS_V6 } else { DEFAULT_MSS_V4 };
     let mss = peer.unwrap_or(default).min(own_mss(config, &flow.key, &cold.options));
     let options = if flow.flags.has(Flags::TIMESTAMPS) { TIMESTAMPS_BYTES } else { 0 };
     // A peer that announces next to nothing cannot make us send next to nothing a packet: below 48
     // headers only (Linux's tcp_min_snd_mss, CVE-2019-11479).
     flow.mss = mss.max(MSS_MIN).saturating_sub(options).max(1);
+    cold.search = pmtu::Search::new(flow, config, peer.unwrap_or(default));
 }
 
 /// The smallest MSS that is honoured.

@@ -1,5 +1,7 @@
 //! What goes in and out of the engine: segments, rings, events. All memory is the caller's.
 
+use std::num::NonZeroU32;
+
 use wire::checksum::Sum;
 use wire::{FlowKey, tcp};
 
@@ -21,7 +23,18 @@ impl FlowId {
 
 /// A listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ListenerId(pub(crate) u32);
+pub struct ListenerId(NonZeroU32);
+
+impl ListenerId {
+    /// The listener of that number; nothing when there cannot be so many.
+    pub(crate) fn new(number: u32) -> Option<Self> {
+        number.checked_add(1).and_then(NonZeroU32::new).map(Self)
+    }
+
+    pub(crate) const fn number(self) -> u32 {
+        self.0.get() - 1
+    }
+}
 
 /// A segment that came in.
 #[derive(Clone, Copy, Debug)]

@@ -1,4 +1,5 @@
-//! The path's MTU: what routers say about it (RFC 1191, RFC 8201), as far as they can be believed.
+//! The path's MTU: what routers say about it (RFC 1191, RFC 8201), as far as they can be believed,
+//! and what longer segments find out (RFC 4821).
 
 use wire::tcp;
 
@@ -6,7 +7,8 @@ use crate::cold::Cold;
 use crate::flow::{Flags, Flow};
 use crate::options::TIMESTAMPS_BYTES;
 use crate::shared::Shared;
-use crate::{Seq, fast};
+use crate::recovery::Phase;
+use crate::{Config, Seq, fast};
 
 /// Whoever says that an IPv4 path carries less is not believed (Linux's min_pmtu): a liar could
 /// make us send next to nothing a packet.
@@ -24,17 +26,16 @@ pub(crate) fn too_big(
     mtu: u32,
 ) -> bool {
     let is_ours = !sequence.is_before(flow.snd_una) && sequence.is_before(flow.snd_nxt);
-    let (ip_bytes, mtu_min) = match flow.key.is_ipv6() {
-        true => (wire::ipv6::HEADER_BYTES, MTU_MIN_V6),
-        false => (wire::ipv4::MIN_HEADER_BYTES, MTU_MIN_V4),
-    };
-    let stamps = if flow.flags.has(Flags::TIMESTAMPS) { TIMESTAMPS_BYTES } else { 0 };
-    let headers = u32::from(ip_bytes + tcp::MIN_HEADER_BYTES + stamps);
+    let mtu_min = if flow.key.is_ipv6() { MTU_MIN_V6 } else { MTU_MIN_V4 };
+    let headers = u32::from(header_bytes(flow));
     let Ok(mss) = u16::try_from(mtu.max(mtu_min) - headers) else { return false };
     if !is_ours || !flow.state.is_synchronized() || mss >= flow.mss {
         return false;
     }
     flow.mss = mss;
+    cold.search.high = cold.search.high.min(mss + header_bytes(flow));
+    cold.search.low = cold.search.low.min(cold.search.high);
+    cold.search.bytes = 0;
     let board = &mut cold.board;
     if board.mark_longer_lost(&mut shared.sent, &flow.sent, u32::from(mss)) > 0 {
         cold.recovery.recut(&mut flow.window, flow.snd_nxt);
@@ -42,4 +43,97 @@ pub(crate) fn too_big(
     let is_slow = fast::is_slow(flow, cold);
     flow.flags.put(Flags::SLOW, is_slow);
     true
+}
+
+/// The search for what a path carries, in bytes of a packet: at least `low`, at most `high`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Search {
+    low: u16,
+    high: u16,
+    /// Payload of the probe that is on its way; zero: none is.
+    bytes: u16,
+    /// Its first number.
+    start: Seq,
+}
+
+/// A difference that is not worth a probe.
+const DIFFERENCE_MIN: u16 = 8;
+/// A smaller window says that the path is too slow to care.
+const WINDOW_MIN: u32 = 11;
+/// Segments behind a probe, so that its loss shows (RFC 4821 section 7.4).
+const BEHIND: u32 = 4;
+
+/// Bytes of IP and TCP headers with their options.
+fn header_bytes(flow: &Flow) -> u16 {
+    let ip_bytes = match flow.key.is_ipv6() {
+        true => wire::ipv6::HEADER_BYTES,
+        false => wire::ipv4::MIN_HEADER_BYTES,
+    };
+    let stamps = if flow.flags.has(Flags::TIMESTAMPS) { TIMESTAMPS_BYTES } else { 0 };
+    ip_bytes + tcp::MIN_HEADER_BYTES + stamps
+}
+
+impl Search {
+    /// What is to be found out about the path to a peer that takes `peer_mss` bytes.
+    pub(crate) fn new(flow: &Flow, config: &Config, peer_mss: u16) -> Self {
+        let headers = header_bytes(flow);
+        let high = config.mtu.min(peer_mss.saturating_add(headers));
+        let low = if config.mtu_probing { config.mtu_floor.min(high) } else { high };
+        Self { low, high, bytes: 0, start: Seq(0) }
+    }
+
+    /// Whether there is something left to find out, and no probe is on its way.
+    #[inline]
+    pub(crate) const fn is_open(&self) -> bool {
+        self.high - self.low > DIFFERENCE_MIN && self.bytes == 0
+    }
+
+    /// Whether a probe is on its way.
+    #[inline]
+    pub(crate) const fn is_probing(&self) -> bool {
+        self.bytes > 0
+    }
+
+    /// A segment of `bytes` has left at `start` that is longer than what the path is known to carry.
+    pub(crate) fn note_probe(&mut self, start: Seq, bytes: u32) {
+        self.bytes = u16::try_from(bytes).unwrap_or(u16::MAX);
+        self.start = start;
+    }
+}
+
+/// Payload of the next segment if that is to be a probe.
+pub(crate) fn probe_bytes(flow: &Flow, cold: &Cold) -> Option<u32> {
+    let search = &cold.search;
+    let mtu = search.low + (search.high - search.low) / 2;
+    let bytes = u32::from(mtu.saturating_sub(header_bytes(flow)));
+    let needed = bytes + BEHIND * u32::from(flow.mss);
+    let is_calm = cold.recovery.phase == Phase::Open && cold.board.is_clean();
+    let has_room = flow.window.segments >= WINDOW_MIN
+        && cold.board.in_flight(&flow.sent) + 2 <= flow.window.segments
+        && flow.unsent() >= needed
+        && flow.usable() >= needed;
+    (bytes > u32::from(flow.mss) && is_calm && has_room).then_some(bytes)
+}
+
+/// Whether the probe that is on its way counts as lost.
+pub(crate) fn is_lost(flow: &Flow, cold: &Cold, shared: &Shared) -> bool {
+    let mut segments = shared.sent.iter(&flow.sent);
+    segments.any(|segment| segment.start == cold.search.start && segment.is_due())
+}
+
+/// Draws the conclusion once the probe has arrived or is lost.
+pub(crate) fn settle(flow: &mut Flow, cold: &mut Cold, shared: &mut Shared) {
+    let Search { bytes, start, .. } = cold.search;
+    if !flow.snd_una.is_before(start + u32::from(bytes)) {
+        // The window counts segments: as many bytes as before.
+        let scaled = u64::from(flow.window.segments) * u64::from(flow.mss) / u64::from(bytes);
+        flow.window.segments = u32::try_from(scaled).unwrap_or(u32::MAX).max(1);
+        cold.search.low = bytes + header_bytes(flow);
+        cold.search.bytes = 0;
+        flow.mss = bytes;
+        shared.counters.paths_widened += 1;
+    } else if is_lost(flow, cold, shared) {
+        cold.search.high = bytes + header_bytes(flow) - 1;
+        cold.search.bytes = 0;
+    }
 }

@@ -13,7 +13,7 @@ use crate::flow::{Flags, Flow, State};
 use crate::io::{Buffers, FlowId, Output};
 use crate::scoreboard::Sent;
 use crate::shared::Turn;
-use crate::{Config, window};
+use crate::{Config, pmtu, window};
 
 /// How far a flow got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +46,9 @@ pub(crate) fn run<B: Buffers, O: Output>(
     cold: &mut Cold,
 ) -> Progress {
     let mut limited = false;
+    if cold.search.is_probing() {
+        pmtu::settle(flow, cold, turn.shared);
+    }
     if flow.state.may_send() {
         let mut sent = 0;
         if flow.flags.has(Flags::TAIL_PROBE) && !tail_probe(turn, id, flow, cold) {
@@ -128,7 +131,12 @@ fn step<B: Buffers, O: Output>(
     if has_lost {
         return if is_free { send_again(turn, id, flow, cold) } else { Step::Limited };
     }
-    let payload_max = payload_max(turn, flow, cold);
+    let mut payload_max = payload_max(turn, flow, cold);
+    if cold.search.is_open()
+        && let Some(bytes) = pmtu::probe_bytes(flow, cold)
+    {
+        payload_max = bytes;
+    }
     let usable = flow.usable();
     let bytes = flow.unsent().min(usable).min(payload_max);
     let is_last = bytes == flow.unsent();
@@ -160,6 +168,9 @@ fn step<B: Buffers, O: Output>(
         return Step::Full;
     }
     flow.snd_nxt = start + bytes + u32::from(with_fin);
+    if bytes > u32::from(flow.mss) {
+        cold.search.note_probe(start, bytes);
+    }
     if bytes < payload_max {
         flow.snd_small = flow.snd_nxt;
     }

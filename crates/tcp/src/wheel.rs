@@ -1,7 +1,7 @@
 //! Deadlines of all flows: a hierarchical timer wheel (Varghese and Lauck, 1987), one entry a flow.
 //!
-//! Arming, moving and disarming are constant time. A deadline may fire up to a tick late, never
-//! early. The engine leaves an entry where it is when a flow's deadline moves away, and looks at
+//! Arming, moving and disarming are constant time. A deadline may fire up to a tick late, and never
+//! early, unless it is days away. The engine leaves an entry where it is when a flow's deadline moves away, and looks at
 //! the flow when the entry fires: most acknowledgements then cost the wheel nothing.
 
 use base::Nanos;
@@ -13,16 +13,22 @@ const SLOTS: usize = 1 << SLOT_SHIFT;
 /// Levels of 64 slots that together count all the ticks in 64 bits of nanoseconds.
 const LEVELS: usize = 8;
 const NONE: u32 = u32::MAX;
+/// A deadline farther away, some 39 hours, fires then, and its thing is armed again.
+const TICKS_AHEAD_MAX: u64 = 1 << 31;
 const OFF: u16 = u16::MAX;
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    tick: u64,
+    /// The low half of its tick; the high half is the present one's, or one more.
+    tick: u32,
     previous: u32,
     next: u32,
     /// Level times 64 plus slot, or [`OFF`].
     place: u16,
 }
+
+/// What a thing costs.
+pub(crate) const ENTRY_BYTES: usize = size_of::<Entry>();
 
 /// Deadlines of numbered things.
 #[derive(Debug)]
@@ -56,7 +62,7 @@ impl Wheel {
     #[inline]
     pub(crate) fn armed(&self, index: u32) -> Option<Nanos> {
         let entry = &self.entries[index as usize];
-        (entry.place != OFF).then_some(Nanos(entry.tick << TICK_SHIFT))
+        (entry.place != OFF).then(|| Nanos(self.whole(entry.tick) << TICK_SHIFT))
     }
 
     /// Arms thing `index`, whether it was armed or not. What is due already fires at the next tick.
@@ -65,7 +71,14 @@ impl Wheel {
         self.disarm(index);
         let whole = deadline.0 >> TICK_SHIFT;
         let tick = whole + u64::from(whole << TICK_SHIFT != deadline.0);
-        self.insert(index, tick.clamp(self.tick + 1, u64::MAX >> TICK_SHIFT));
+        let last = (self.tick + TICKS_AHEAD_MAX).min(u64::MAX >> TICK_SHIFT);
+        self.insert(index, tick.clamp(self.tick + 1, last.max(self.tick + 1)));
+    }
+
+    /// The tick whose low half is `low`; none that is in the wheel lies before the present one.
+    #[inline]
+    const fn whole(&self, low: u32) -> u64 {
+        self.tick + low.wrapping_sub(self.tick as u32) as u64
     }
 
     fn insert(&mut self, index: u32, tick: u64) {
@@ -75,7 +88,7 @@ impl Wheel {
         let slot = (tick >> (SLOT_SHIFT as usize * level)) as usize % SLOTS;
         let head = self.heads[level][slot];
         self.entries[index as usize] =
-            Entry { tick, previous: NONE, next: head, place: (level * SLOTS + slot) as u16 };
+            Entry { tick: tick as u32, previous: NONE, next: head, place: (level * SLOTS + slot) as u16 };
         if head != NONE {
             self.entries[head as usize].previous = index;
         }
@@ -140,7 +153,7 @@ impl Wheel {
             };
             self.tick = self.tick.max(tick);
             let index = self.heads[level][slot];
-            let tick = self.entries[index as usize].tick;
+            let tick = self.whole(self.entries[index as usize].tick);
             self.disarm(index);
             if level == 0 {
                 return Some(index);
@@ -176,7 +189,8 @@ mod tests {
                         oracle[index as usize] = None;
                     }
                     1..5 => {
-                        let deadline = now + Nanos(random >> (64 - bits).min(63));
+                        // Forty bits of nanoseconds are eighteen minutes.
+                        let deadline = now + Nanos(random >> (64 - bits.min(40)).min(63));
                         wheel.arm(index, deadline);
                         oracle[index as usize] = Some(deadline);
                     }

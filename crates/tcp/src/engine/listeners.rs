@@ -44,19 +44,19 @@ impl Listeners {
 
     /// The listener of that address, if one is open.
     pub(super) fn at(&self, local: SocketAddr) -> Option<ListenerId> {
-        self.find(local).map(ListenerId)
+        self.find(local).and_then(ListenerId::new)
     }
 
     /// One half-open connection of it more.
     pub(super) fn half_open_began(&mut self, listener: ListenerId) {
-        if let Some(listener) = self.listeners.get_mut(listener.0 as usize) {
+        if let Some(listener) = self.listeners.get_mut(listener.number() as usize) {
             listener.half_open += 1;
         }
     }
 
     /// One half-open connection of it less.
     pub(super) fn half_open_ended(&mut self, listener: Option<ListenerId>) {
-        if let Some(listener) = listener.and_then(|id| self.listeners.get_mut(id.0 as usize)) {
+        if let Some(listener) = listener.and_then(|id| self.listeners.get_mut(id.number() as usize)) {
             listener.half_open = listener.half_open.saturating_sub(1);
         }
     }
@@ -109,20 +109,20 @@ impl Engine {
             is_open: true,
         });
         self.listeners.names.insert(name, number);
-        Ok(ListenerId(number))
+        ListenerId::new(number).ok_or(ListenError::InUse)
     }
 
     /// Accepts no more. What was accepted goes on; what was half open is reset when it completes.
     pub fn unlisten(&mut self, id: ListenerId) {
-        self.listeners.names.retain(|_, number| *number != id.0);
-        if let Some(listener) = self.listeners.listeners.get_mut(id.0 as usize) {
+        self.listeners.names.retain(|_, number| *number != id.number());
+        if let Some(listener) = self.listeners.listeners.get_mut(id.number() as usize) {
             listener.is_open = false;
         }
     }
 
     /// Settings for the flows that `id` accepts from now on.
     pub fn set_listener_options(&mut self, id: ListenerId, options: FlowOptions) {
-        if let Some(listener) = self.listeners.listeners.get_mut(id.0 as usize) {
+        if let Some(listener) = self.listeners.listeners.get_mut(id.number() as usize) {
             listener.options = options.mended();
         }
     }
@@ -180,7 +180,7 @@ impl Engine {
             return;
         }
         let iss = above(self.shared.secret.first_number(&key, now), floor);
-        let (id, state) = (Some(ListenerId(number)), State::SynReceived);
+        let (id, state) = (ListenerId::new(number), State::SynReceived);
         let (mut flow, mut cold) =
             handshake::new_flow(&self.shared, key, state, listener.options, id, iss, now);
         let (header, options) = (&arrived.header, &arrived.options);
@@ -258,7 +258,7 @@ impl Engine {
             self.shared.counters.cookies_rejected += 1;
             return false;
         };
-        let id = Some(ListenerId(number));
+        let id = ListenerId::new(number);
         let iss = Seq(header.acknowledgement) - 1;
         let state = State::SynReceived;
         let (mut flow, mut cold) =
