@@ -21,7 +21,8 @@ fn main() -> ExitCode {
             }
         };
         let tolerance = Nanos::from_millis(4);
-        let result = Script::parse(&text).and_then(|script| run(&script, Ending::Strict, tolerance));
+        let result =
+            Script::parse(&text).and_then(|script| run(&script, Ending::Strict, tolerance));
         match result {
             Ok(()) => println!("{name} passes"),
             Err(failure) => {

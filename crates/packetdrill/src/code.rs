@@ -147,8 +147,14 @@ mod tests {
     #[test]
     fn what_holds_holds_and_what_does_not_is_named() {
         assert_eq!(check("assert tcpi_snd_cwnd == 10, tcpi_snd_cwnd"), Ok(()));
-        assert_eq!(check("TEN = 5 * 2; assert TEN == tcpi_snd_cwnd and 1 <= TEN < 11 # yes"), Ok(()));
-        assert_eq!(check("\nassert 9 <= tcpi_snd_cwnd <= 11, 'cwnd=%d' % tcpi_snd_cwnd;\\\n"), Ok(()));
+        assert_eq!(
+            check("TEN = 5 * 2; assert TEN == tcpi_snd_cwnd and 1 <= TEN < 11 # yes"),
+            Ok(())
+        );
+        assert_eq!(
+            check("\nassert 9 <= tcpi_snd_cwnd <= 11, 'cwnd=%d' % tcpi_snd_cwnd;\\\n"),
+            Ok(())
+        );
         let error = check("assert tcpi_snd_cwnd == 7 + 2, tcpi_snd_cwnd").unwrap_err();
         assert_eq!(error, "`tcpi_snd_cwnd == 7 + 2` does not hold: tcpi_snd_cwnd = 10");
         assert!(check("assert nobody == 1").is_err());

@@ -231,11 +231,7 @@ impl Stage {
         let is_in_time = sent_at + tolerance >= start && sent_at <= end + tolerance;
         if !is_in_time && !when.is_any {
             let off = |at: Nanos| at.since(START).0 / 1000;
-            return Err(format!(
-                "expected at {} us, sent at {} us",
-                off(start),
-                off(sent_at)
-            ));
+            return Err(format!("expected at {} us, sent at {} us", off(start), off(sent_at)));
         }
         Ok(())
     }

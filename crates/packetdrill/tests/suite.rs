@@ -40,7 +40,9 @@ fn every_script_of_ours_passes_and_nothing_is_sent_that_it_does_not_mention() {
     let failures: Vec<String> = scripts
         .iter()
         .filter_map(|(name, path)| {
-            play(path, Ending::Strict, Nanos::from_millis(2)).err().map(|failure| format!("{name}: {failure}"))
+            play(path, Ending::Strict, Nanos::from_millis(2))
+                .err()
+                .map(|failure| format!("{name}: {failure}"))
         })
         .collect();
     assert!(failures.is_empty(), "{}", failures.join("\n"));
@@ -78,7 +80,9 @@ fn of_packetdrills_scripts_that_linux_passes_all_but_the_listed_ones_pass() {
         let is_listed = LINUX_PASSES.contains(&name.as_str());
         match result {
             Ok(()) if !is_listed => eprintln!("beside the listed ones passes {name}"),
-            Err(failure) if !is_listed => eprintln!("beside the listed ones fails {name}: {failure}"),
+            Err(failure) if !is_listed => {
+                eprintln!("beside the listed ones fails {name}: {failure}")
+            }
             _ => {}
         }
     }

@@ -7,9 +7,9 @@ use crate::Seq;
 use crate::cold::Cold;
 use crate::congestion::{Report, Sample};
 use crate::emit;
-use crate::pmtu;
 use crate::flow::{Flags, Flow};
 use crate::options::Parsed;
+use crate::pmtu;
 use crate::reassembly::Blocks;
 use crate::recovery::Phase;
 use crate::scoreboard::{DUPLICATES, Delivery};
@@ -206,7 +206,8 @@ pub(crate) fn process(
     let newly_lost = detect(flow, cold, shared, has_sack, is_advance, now);
     // RFC 4821 section 7.6.1: a probe that is lost alone says that it was too long, not that the
     // network is full.
-    let is_probe = cold.search.is_probing() && cold.board.lost == 1 && pmtu::is_lost(flow, cold, shared);
+    let is_probe =
+        cold.search.is_probing() && cold.board.lost == 1 && pmtu::is_lost(flow, cold, shared);
     if cold.board.lost > 0
         && !is_probe
         && !matches!(cold.recovery.phase, Phase::Recovery | Phase::Timeout)

@@ -92,6 +92,7 @@ pub(crate) fn enter_time_wait(flow: &mut Flow, cold: &mut Cold, shared: &Shared,
     cold.timers.retransmit = Nanos::FAR_FUTURE;
     cold.timers.purpose = Purpose::Retransmit;
     cold.timers.ack = Nanos::FAR_FUTURE;
+    cold.timers.pace = Nanos::FAR_FUTURE;
     cold.timers.life = now + shared.config.time_wait;
 }
 

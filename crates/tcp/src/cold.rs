@@ -31,6 +31,8 @@ pub(crate) struct Timers {
     pub(crate) purpose: Purpose,
     /// An acknowledgement has waited long enough.
     pub(crate) ack: Nanos,
+    /// Before that nothing new leaves, if the flow is paced; far in the future: it may leave now.
+    pub(crate) pace: Nanos,
     /// Keep-alive, and the end of FIN-WAIT-2 and TIME-WAIT.
     pub(crate) life: Nanos,
 }
@@ -39,7 +41,7 @@ impl Timers {
     /// The first of them.
     #[inline]
     pub(crate) fn first(&self) -> Nanos {
-        self.retransmit.min(self.ack).min(self.life)
+        self.retransmit.min(self.ack).min(self.life).min(self.pace)
     }
 }
 
@@ -62,8 +64,6 @@ pub(crate) struct Cold {
     pub(crate) snd_up: Seq,
     /// Number of the peer's urgent byte, once [`Flags::URGENT_HEARD`](crate::flow::Flags::URGENT_HEARD).
     pub(crate) rcv_up: Seq,
-    /// Before that nothing new leaves, if the flow is paced.
-    pub(crate) pace_at: Nanos,
     /// What is known of the path's MTU.
     pub(crate) search: Search,
     /// The number of the peer's FIN, once it has come.
@@ -120,6 +120,7 @@ impl Cold {
                 retransmit: Nanos::FAR_FUTURE,
                 purpose: Purpose::Retransmit,
                 ack: Nanos::FAR_FUTURE,
+                pace: Nanos::FAR_FUTURE,
                 life: Nanos::FAR_FUTURE,
             },
             congestion: Congestion::new(options.congestion),
@@ -131,7 +132,6 @@ impl Cold {
             used_until: iss,
             snd_up: iss,
             rcv_up: Seq(0),
-            pace_at: Nanos::ZERO,
             search: Search::default(),
             fin: None,
             options,

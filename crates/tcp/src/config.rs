@@ -100,6 +100,9 @@ pub enum Algorithm {
     Cubic,
     /// RFC 8257; asks for ECN.
     Dctcp,
+    /// By the gradient of round trips (Mittal et al., 2015): for data centres, where a queue is
+    /// tens of microseconds. It sets a rate, so that its flows are always paced.
+    Timely,
 }
 
 /// When a silent peer is asked whether it is there (RFC 9293 section 3.8.4).

@@ -8,6 +8,7 @@ mod cubic;
 mod dctcp;
 mod hystart;
 mod new_reno;
+mod timely;
 
 use base::Nanos;
 
@@ -15,6 +16,7 @@ use crate::{Algorithm, Seq};
 pub(crate) use cubic::Cubic;
 pub(crate) use dctcp::Dctcp;
 pub(crate) use new_reno::NewReno;
+pub(crate) use timely::Timely;
 
 /// A congestion window.
 #[derive(Clone, Copy, Debug)]
@@ -125,6 +127,7 @@ pub(crate) enum Congestion {
     NewReno(NewReno),
     Cubic(Cubic),
     Dctcp(Dctcp),
+    Timely(Timely),
 }
 
 impl Congestion {
@@ -133,6 +136,7 @@ impl Congestion {
             Algorithm::NewReno => Self::NewReno(NewReno),
             Algorithm::Cubic => Self::Cubic(Cubic::default()),
             Algorithm::Dctcp => Self::Dctcp(Dctcp::default()),
+            Algorithm::Timely => Self::Timely(Timely::default()),
         }
     }
 
@@ -142,6 +146,7 @@ impl Congestion {
             Self::NewReno(control) => control.reduce(window, cause),
             Self::Cubic(control) => control.reduce(window, cause),
             Self::Dctcp(control) => control.reduce(window, cause),
+            Self::Timely(control) => control.reduce(window, cause),
         };
         segments.max(2)
     }
@@ -153,6 +158,7 @@ impl Congestion {
             Self::NewReno(control) => control.acknowledged(window, report),
             Self::Cubic(control) => control.acknowledged(window, report),
             Self::Dctcp(control) => control.acknowledged(window, report),
+            Self::Timely(control) => control.acknowledged(window, report),
         }
     }
 
@@ -163,14 +169,26 @@ impl Congestion {
             Self::NewReno(control) => control.observe(delivered, is_marked, una, nxt),
             Self::Cubic(control) => control.observe(delivered, is_marked, una, nxt),
             Self::Dctcp(control) => control.observe(delivered, is_marked, una, nxt),
+            Self::Timely(control) => control.observe(delivered, is_marked, una, nxt),
         }
     }
 
     /// See [`Control::measured`].
     #[inline]
     pub(crate) fn measured(&mut self, window: &mut Window, sample: &Sample) {
-        if let Self::Cubic(control) = self {
-            control.measured(window, sample);
+        match self {
+            Self::Cubic(control) => control.measured(window, sample),
+            Self::Timely(control) => control.measured(window, sample),
+            Self::NewReno(_) | Self::Dctcp(_) => {}
+        }
+    }
+
+    /// Time between two segments, if the control sets a rate and not only a window.
+    #[inline]
+    pub(crate) fn interval(&self) -> Option<Nanos> {
+        match self {
+            Self::Timely(control) => Some(control.interval()),
+            _ => None,
         }
     }
 
@@ -180,6 +198,7 @@ impl Congestion {
             Self::NewReno(control) => control.timed_out(),
             Self::Cubic(control) => control.timed_out(),
             Self::Dctcp(control) => control.timed_out(),
+            Self::Timely(control) => control.timed_out(),
         }
     }
 
@@ -190,6 +209,7 @@ impl Congestion {
             Self::NewReno(control) => control.idled(length),
             Self::Cubic(control) => control.idled(length),
             Self::Dctcp(control) => control.idled(length),
+            Self::Timely(control) => control.idled(length),
         }
     }
 }

@@ -239,6 +239,7 @@ impl Engine {
                 flow.state = State::Closed;
                 cold.timers.retransmit = Nanos::FAR_FUTURE;
                 cold.timers.ack = Nanos::FAR_FUTURE;
+                cold.timers.pace = Nanos::FAR_FUTURE;
                 self.note_ended(index);
                 self.forget_name(index);
             }

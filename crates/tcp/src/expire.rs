@@ -27,6 +27,10 @@ pub(crate) fn run(flow: &mut Flow, cold: &mut Cold, shared: &mut Shared, now: Na
             return fate;
         }
     }
+    if cold.timers.pace <= now {
+        // What waited for it leaves with the next look at the flow.
+        cold.timers.pace = Nanos::FAR_FUTURE;
+    }
     let is_slow = fast::is_slow(flow, cold);
     flow.flags.put(Flags::SLOW, is_slow);
     // The time of a delayed acknowledgement needs nothing: `transmit.rs` sees that it has come.

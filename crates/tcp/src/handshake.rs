@@ -37,7 +37,7 @@ pub(crate) fn new_flow(
     flow.ts_offset = shared.secret.timestamp_offset(&key);
     flow.window.segments = shared.config.initial_window.max(1);
     flow.flags.put(Flags::NO_DELAY, options.no_delay);
-    flow.flags.put(Flags::PACED, options.pacing);
+    flow.flags.put(Flags::PACED, options.pacing || options.congestion == Algorithm::Timely);
     flow.flags.set(Flags::SLOW);
     (flow, Cold::new(options, listener, iss, now))
 }

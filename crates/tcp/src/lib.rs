@@ -23,6 +23,7 @@ mod handshake;
 mod info;
 mod io;
 mod options;
+mod pacing;
 mod pmtu;
 mod pool;
 mod reassembly;

@@ -6,8 +6,8 @@ use wire::tcp;
 use crate::cold::Cold;
 use crate::flow::{Flags, Flow};
 use crate::options::TIMESTAMPS_BYTES;
-use crate::shared::Shared;
 use crate::recovery::Phase;
+use crate::shared::Shared;
 use crate::{Config, Seq, fast};
 
 /// Whoever says that an IPv4 path carries less is not believed (Linux's min_pmtu): a liar could

@@ -356,12 +356,7 @@ fn take_payload<B: Buffers, O: Output>(
 
 /// Congestion marks on what comes in (RFC 3168 section 6.1.3), or exactly as they come (RFC 8257
 /// section 3.2).
-fn note_mark<B, O>(
-    turn: &mut Turn<'_, B, O>,
-    flow: &mut Flow,
-    cold: &Cold,
-    arrived: &Arrived<'_>,
-) {
+fn note_mark<B, O>(turn: &mut Turn<'_, B, O>, flow: &mut Flow, cold: &Cold, arrived: &Arrived<'_>) {
     if !flow.flags.has(Flags::ECN) {
         return;
     }

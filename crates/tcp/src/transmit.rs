@@ -13,7 +13,7 @@ use crate::flow::{Flags, Flow, State};
 use crate::io::{Buffers, FlowId, Output};
 use crate::scoreboard::Sent;
 use crate::shared::Turn;
-use crate::{Config, pmtu, window};
+use crate::{Config, pacing, pmtu, window};
 
 /// How far a flow got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,6 +154,9 @@ fn step<B: Buffers, O: Output>(
         turn.shared.counters.sent_full += 1;
         return Step::Nothing;
     }
+    if flow.flags.has(Flags::PACED) && pacing::is_early(cold, turn.now) {
+        return Step::Nothing;
+    }
     let is_first = flow.sent.is_empty();
     if is_first {
         wake_up(turn.now, flow, cold, &turn.shared.config);
@@ -177,6 +180,9 @@ fn step<B: Buffers, O: Output>(
     let record = Sent::new(start, flow.snd_nxt, turn.now, push != 0);
     let is_recorded = turn.shared.sent.push_back(&mut flow.sent, record);
     debug_assert!(is_recorded, "the pool had room above");
+    if flow.flags.has(Flags::PACED) {
+        pacing::note_sent(flow, cold, turn.now);
+    }
     cold.recovery.note_sent(false, 0);
     cold.rearm = true;
     if is_answer {

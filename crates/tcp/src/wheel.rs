@@ -87,8 +87,12 @@ impl Wheel {
         let level = ((63 - difference.leading_zeros()) / SLOT_SHIFT) as usize;
         let slot = (tick >> (SLOT_SHIFT as usize * level)) as usize % SLOTS;
         let head = self.heads[level][slot];
-        self.entries[index as usize] =
-            Entry { tick: tick as u32, previous: NONE, next: head, place: (level * SLOTS + slot) as u16 };
+        self.entries[index as usize] = Entry {
+            tick: tick as u32,
+            previous: NONE,
+            next: head,
+            place: (level * SLOTS + slot) as u16,
+        };
         if head != NONE {
             self.entries[head as usize].previous = index;
         }

@@ -71,6 +71,8 @@ struct Plan {
     timestamps: bool,
     scaling: bool,
     mtu: u16,
+    /// Whether to find out what the path carries.
+    probing: bool,
     backlog: u32,
     is_v6: bool,
     /// Segments that a host takes from its engine at a time.
@@ -109,6 +111,9 @@ impl Side {
             timestamps: plan.timestamps,
             window_scaling: plan.scaling,
             mtu: plan.mtu,
+            mtu_probing: plan.probing,
+            mtu_floor: 576,
+            path_mtu: if plan.probing { 576 } else { u16::MAX },
             ..Config::default()
         };
         let other = Engine::new(config.clone(), [number as u8; 16], Nanos::ZERO);
@@ -346,6 +351,7 @@ fn plan(bytes: [usize; 2], weather: Weather) -> Plan {
         timestamps: true,
         scaling: true,
         mtu: 1500,
+        probing: false,
         backlog: 8,
         is_v6: false,
         room: usize::MAX,
@@ -393,6 +399,26 @@ fn a_bulk_transfer_fills_a_bottleneck_whatever_its_congestion_control() {
 }
 
 #[test]
+fn timely_fills_the_path_of_a_data_centre_without_a_loss() {
+    let options = FlowOptions {
+        receive_ring_log2: 21,
+        send_ring_log2: 21,
+        congestion: Algorithm::Timely,
+        ..FlowOptions::default()
+    };
+    let delay = Nanos::from_micros(50);
+    // The queue takes 2 ms; the controls above would fill it.
+    let weather = Weather { delay, megabits: 1000, queue: Nanos::from_millis(2), ..FAIR };
+    let bytes = 20_000_000;
+    let plan = Plan { options, chunk: 1 << 21, ..plan([bytes, 0], weather) };
+    let (sides, took) = check(&plan);
+    let took = took - Config::default().time_wait;
+    let megabits = bytes as u64 * 8 * 1000 / took.0;
+    assert!(megabits >= 700, "{megabits} Mb/s of 1000");
+    assert_eq!(sides[0].host.engine.counters().retransmitted, 0);
+}
+
+#[test]
 fn random_loss_costs_no_more_than_the_formula_of_mathis_says() {
     for congestion in [Algorithm::NewReno, Algorithm::Cubic] {
         // 1.22 * MSS / (RTT * sqrt(loss)), for one in a hundred: 7 Mb/s.
@@ -419,15 +445,20 @@ fn weather() -> impl Strategy<Value = Weather> {
 }
 
 fn options() -> impl Strategy<Value = FlowOptions> {
-    let algorithm =
-        prop_oneof![Just(Algorithm::NewReno), Just(Algorithm::Cubic), Just(Algorithm::Dctcp)];
-    (8_u8..19, 8_u8..19, algorithm, any::<bool>(), any::<bool>()).prop_map(
-        |(receive_ring_log2, send_ring_log2, congestion, ecn, no_delay)| FlowOptions {
+    let algorithm = prop_oneof![
+        Just(Algorithm::NewReno),
+        Just(Algorithm::Cubic),
+        Just(Algorithm::Dctcp),
+        Just(Algorithm::Timely),
+    ];
+    (8_u8..19, 8_u8..19, algorithm, any::<[bool; 3]>()).prop_map(
+        |(receive_ring_log2, send_ring_log2, congestion, [ecn, no_delay, pacing])| FlowOptions {
             receive_ring_log2,
             send_ring_log2,
             congestion,
             ecn,
             no_delay,
+            pacing,
             ..FlowOptions::default()
         },
     )
@@ -442,7 +473,7 @@ prop_compose! {
         chunk in prop_oneof![1_usize..100, 1000_usize..100_000],
         nap in prop_oneof![3 => Just(0), 1 => 1_u64..200],
         (sack, timestamps, scaling) in any::<(bool, bool, bool)>(),
-        mtu in prop_oneof![Just(1500_u16), 576_u16..9000],
+        (mtu, probing) in (prop_oneof![Just(1500_u16), 576_u16..9000], any::<bool>()),
         backlog in prop_oneof![Just(8_u32), Just(0)],
         is_v6: bool,
         room in prop_oneof![3 => Just(usize::MAX), 1 => 1_usize..5],
@@ -455,7 +486,7 @@ prop_compose! {
         let backlog = if is_orderly && moved == 0 { backlog } else { 8 };
         Plan {
             seed, weather, bytes, chunk, nap: Nanos::from_millis(nap), options,
-            sack, timestamps, scaling, mtu, backlog, is_v6, room, moved,
+            sack, timestamps, scaling, mtu, probing, backlog, is_v6, room, moved,
         }
     }
 }

@@ -59,4 +59,18 @@ pub(crate) const LINUX_PASSES: &[&str] = &[
 
 /// Those of them that do not pass here, each with its reason.
 pub(crate) const DIFFERENT: &[(&str, &str)] = &[
+    ("eor/no-coalesce-retrans", EOR),
+    ("eor/no-coalesce-small", EOR),
+    ("eor/no-coalesce-subsequent", EOR),
+    ("tcp_info/tcp-info-rwnd-limited", TIMES),
+    ("user_timeout/user-timeout-probe", LOCAL_LOSS),
 ];
+
+/// MSG_EOR is Linux's alone: a sender keeps the boundaries of its messages in its segments. A
+/// receiver cannot rely on it, and it would cost every flow memory.
+const EOR: &str = "the engine keeps no boundaries of messages (MSG_EOR)";
+/// Linux adds up for how long the receiver, the buffer or the window has held a sender back.
+const TIMES: &str = "the engine does not measure what holds a sender back for how long";
+/// Linux's queue below TCP may refuse a packet, and it then tries again every 500 ms. The engine's
+/// caller says that it has no room, and is asked again with the next transmit.
+const LOCAL_LOSS: &str = "a packet that is refused locally is not lost here, but offered again";

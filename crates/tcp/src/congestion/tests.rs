@@ -155,3 +155,64 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn timely_goes_up_while_round_trips_are_short_and_down_while_they_grow() {
+    let mut control = Timely::default();
+    let mut window = Window::default();
+    let mut now = Nanos::ZERO;
+    let mut round = |control: &mut Timely, micros: u64| {
+        let round_trip = Nanos::from_micros(micros);
+        now += round_trip;
+        // Each sample acknowledges the round before.
+        let (una, nxt) = (Seq(now.0 as u32), Seq(now.0 as u32));
+        control.measured(&mut window, &Sample { now, round_trip, una, nxt });
+        control.interval()
+    };
+    let mut last = round(&mut control, 40);
+    for _ in 0..20 {
+        let next = round(&mut control, 40);
+        assert!(next <= last, "nothing queues: faster");
+        last = next;
+    }
+    for micros in (100..400).step_by(20) {
+        let next = round(&mut control, micros);
+        assert!(next > last, "the queue grows: slower at {micros} us");
+        last = next;
+    }
+    for micros in (100..400).rev().step_by(20) {
+        last = round(&mut control, micros);
+    }
+    assert!(round(&mut control, 100) < last, "it shrinks: faster");
+    let before = control.interval();
+    assert!(round(&mut control, 5_000) > before, "far too long a queue: slower");
+}
+
+#[test]
+fn slow_start_ends_when_round_trips_grow_by_an_eighth() {
+    let mut control = Congestion::new(Algorithm::Cubic);
+    let mut window = Window { segments: 100, ..Window::default() };
+    let mut now = Nanos::from_secs(1);
+    let mut next = 0;
+    let mut sample = |control: &mut Congestion, window: &mut Window, millis: u64| {
+        // Too far apart for a train.
+        now += Nanos::from_millis(5);
+        next += 1;
+        let (una, nxt) = (Seq(next), Seq(next + 20));
+        let round_trip = Nanos::from_millis(millis);
+        control.measured(window, &Sample { now, round_trip, una, nxt });
+    };
+    for _ in 0..30 {
+        sample(&mut control, &mut window, 100);
+    }
+    assert!(window.is_in_slow_start(), "steady");
+    for _ in 0..45 {
+        sample(&mut control, &mut window, 111);
+    }
+    assert!(window.is_in_slow_start(), "a little longer is no sign");
+    for _ in 0..45 {
+        sample(&mut control, &mut window, 114);
+    }
+    assert!(!window.is_in_slow_start());
+    assert_eq!(window.threshold, 100);
+}

@@ -8,9 +8,9 @@ use wire::{FlowKey, Protocol};
 
 use super::Engine;
 use crate::flow::{Flags, State};
+use crate::handshake::MSS_MIN;
 use crate::io::{CloseReason, FlowId, Output};
 use crate::secret::Purpose;
-use crate::handshake::MSS_MIN;
 use crate::{FlowInfo, FlowOptions, close, fast, handshake, info};
 
 /// Bytes in a ring: they begin at `at` and may wrap around its end.

@@ -56,7 +56,8 @@ impl Listeners {
 
     /// One half-open connection of it less.
     pub(super) fn half_open_ended(&mut self, listener: Option<ListenerId>) {
-        if let Some(listener) = listener.and_then(|id| self.listeners.get_mut(id.number() as usize)) {
+        if let Some(listener) = listener.and_then(|id| self.listeners.get_mut(id.number() as usize))
+        {
             listener.half_open = listener.half_open.saturating_sub(1);
         }
     }

@@ -1,0 +1,48 @@
+//! A flight spread over its round trip: new segments leave one by one, as fast as the window
+//! says, or as the congestion control's own rate.
+//!
+//! A burst of a whole window queues in the first slow router on its way; the same window, paced,
+//! does not. What is sent again is not paced: there is little of it, and it is urgent.
+
+use base::Nanos;
+
+use crate::cold::Cold;
+use crate::flow::Flow;
+
+/// In slow start the window doubles while it is sent, so that it leaves twice as fast; afterwards a
+/// fifth faster than it is acknowledged, so that pacing is not what holds the sender back. Linux's
+/// tcp_pacing_ss_ratio and tcp_pacing_ca_ratio, in percent.
+const SLOW_START_PERCENT: u64 = 200;
+const AVOIDANCE_PERCENT: u64 = 120;
+
+/// Whether new segments have to wait.
+#[inline]
+pub(crate) fn is_early(cold: &Cold, now: Nanos) -> bool {
+    cold.timers.pace > now && cold.timers.pace != Nanos::FAR_FUTURE
+}
+
+/// Time between two segments; nothing before the first round trip was measured.
+fn interval(flow: &Flow, cold: &Cold) -> Option<Nanos> {
+    if let Some(interval) = cold.congestion.interval() {
+        return Some(interval);
+    }
+    let is_slow_start = flow.window.is_in_slow_start();
+    let percent = if is_slow_start { SLOW_START_PERCENT } else { AVOIDANCE_PERCENT };
+    let segments = u64::from(flow.window.segments.max(1));
+    let round_trip = cold.rtt.smoothed()?;
+    Some(Nanos(round_trip.0.saturating_mul(100) / (segments * percent)))
+}
+
+/// A new segment has left.
+pub(crate) fn note_sent(flow: &Flow, cold: &mut Cold, now: Nanos) {
+    // The first flight is small enough to leave at once, as Linux's fq lets it.
+    let is_first_flight = flow.snd_una == cold.iss + 1;
+    let Some(interval) = interval(flow, cold).filter(|_| !is_first_flight) else { return };
+    // Two at a time: half as many wake-ups, and a receiver acknowledges every second one anyway.
+    let behind = Nanos(now.0.saturating_sub(interval.0));
+    let pace = match cold.timers.pace {
+        Nanos::FAR_FUTURE => behind,
+        pace => pace.max(behind),
+    };
+    cold.timers.pace = pace + interval;
+}
