@@ -1,4 +1,5 @@
 //! The scripts beside this file, one behaviour each, and packetdrill's own suite if it is at hand.
+#![expect(clippy::disallowed_methods, reason = "the crate is pure, who brings it scripts is not")]
 
 mod listed;
 
