@@ -11,9 +11,7 @@ use std::collections::VecDeque;
 use std::hint::black_box;
 
 use base::Nanos;
-use tcp::{
-    Buffers, Config, Engine, Event, FlowId, FlowOptions, Incoming, Output, Segment,
-};
+use tcp::{Buffers, Config, Engine, Event, FlowId, FlowOptions, Incoming, Output, Segment};
 use wire::FlowKey;
 
 const RING_LOG2: u8 = 12;
@@ -101,7 +99,8 @@ fn server_answer(server: &mut Host, flow: FlowId) {
         let byte = server.rings.receive[(unread.at + offset) % RING];
         server.rings.send[(room.at + offset) % RING] = byte;
     }
-    let is_done = server.engine.consume(flow, bytes).is_ok() && server.engine.send(flow, bytes).is_ok();
+    let is_done =
+        server.engine.consume(flow, bytes).is_ok() && server.engine.send(flow, bytes).is_ok();
     black_box(is_done);
 }
 

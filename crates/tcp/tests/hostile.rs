@@ -6,7 +6,8 @@ mod support;
 use proptest::prelude::*;
 use support::Packet;
 use support::script::{PEER_START, Script, content};
-use tcp::{Algorithm, Config, FlowOptions, KeepAlive};
+use tcp::Algorithm::{self, Cubic, Dctcp, NewReno, Timely};
+use tcp::{Config, FlowOptions, KeepAlive, Seq};
 
 /// What the attacker, the peer and the application do.
 #[derive(Clone, Debug)]
@@ -34,6 +35,17 @@ enum Step {
     Read {
         count: u16,
     },
+    /// A router, or somebody who would like to be taken for one.
+    Icmp {
+        sequence: i16,
+        mtu: u16,
+    },
+    /// What was written last is urgent, or goes on.
+    Mark {
+        more: bool,
+    },
+    /// The receive ring grows.
+    Grow,
     Shutdown,
     Close,
     Abort,
@@ -65,6 +77,9 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (0_u16..3000).prop_map(|millis| Step::Wait { millis }),
         3 => (0_u16..2000).prop_map(|count| Step::Write { count }),
         2 => (0_u16..2000).prop_map(|count| Step::Read { count }),
+        1 => (-3_i16..300, any::<u16>()).prop_map(|(sequence, mtu)| Step::Icmp { sequence, mtu }),
+        1 => any::<bool>().prop_map(|more| Step::Mark { more }),
+        1 => Just(Step::Grow),
         1 => Just(Step::Shutdown),
         1 => Just(Step::Close),
         1 => Just(Step::Abort),
@@ -76,14 +91,23 @@ fn options() -> FlowOptions {
     FlowOptions {
         receive_ring_log2: 10,
         send_ring_log2: 10,
-        congestion: Algorithm::Dctcp,
+        receive_limit_log2: 11,
+        pacing: true,
         keep_alive,
         ..FlowOptions::default()
     }
 }
 
 fn config() -> Config {
-    Config { flows_max: 4, sent_max: 8, ranges_max: 8, ..Config::default() }
+    Config {
+        flows_max: 4,
+        sent_max: 8,
+        mtu_probing: true,
+        mtu_floor: 576,
+        path_mtu: 600,
+        ranges_max: 8,
+        ..Config::default()
+    }
 }
 
 /// A segment whose payload at each number is what the honest peer would send there.
@@ -102,6 +126,7 @@ fn near(script: &Script, step: &Step, next: (u32, u32)) -> Option<Packet> {
     bytes[12] = (((20 + options.len()) / 4) << 4) as u8;
     bytes[13] = *flags;
     bytes[14..16].copy_from_slice(&window.to_be_bytes());
+    bytes[18..20].copy_from_slice(&window.to_le_bytes());
     bytes.extend(options);
     bytes.extend((0..u32::from(*len)).map(|at| content(first.wrapping_add(at))));
     Some(Packet { key: script.key, bytes, ecn: *window as u8 & 3 })
@@ -119,8 +144,8 @@ fn numbers(packets: &[Packet], known: (u32, u32)) -> (u32, u32) {
     })
 }
 
-fn run(is_client: bool, is_accepted: bool, steps: &[Step]) {
-    let mut script = Script::new(config(), options());
+fn run(is_client: bool, is_accepted: bool, congestion: Algorithm, steps: &[Step]) {
+    let mut script = Script::new(config(), FlowOptions { congestion, ..options() });
     if is_client {
         script.connect();
     } else {
@@ -169,6 +194,28 @@ fn run(is_client: bool, is_accepted: bool, steps: &[Step]) {
                     script.host.read(flow, usize::from(*count));
                 }
             }
+            Step::Icmp { sequence, mtu } => {
+                // Around what may be on its way.
+                let first = known.1.wrapping_sub(300).wrapping_add_signed(i32::from(*sequence));
+                script.host.engine.too_big(&script.key, Seq(first), u32::from(*mtu));
+            }
+            Step::Mark { more } => {
+                if let Some(flow) = flow {
+                    // Errors: the flow is over.
+                    let _ = script.host.engine.mark_urgent(flow);
+                    let _ = script.host.engine.set_more(flow, *more);
+                }
+            }
+            Step::Grow => {
+                if let Some(flow) = flow
+                    && let Some(ring) = script.host.rings.receive.get(&flow)
+                    && let Some(regrow) = script.host.engine.grow_receive_ring(flow, 11)
+                {
+                    let mut larger = vec![0; 1 << 11];
+                    assert!(regrow.copy(ring, &mut larger));
+                    script.host.rings.receive.insert(flow, larger);
+                }
+            }
             Step::Shutdown => drop(flow.map(|flow| script.host.engine.shutdown(flow))),
             Step::Close => drop(flow.map(|flow| {
                 let host = &mut script.host;
@@ -201,9 +248,10 @@ proptest! {
     fn no_segment_in_no_state_panics_loops_or_leaks(
         is_client: bool,
         is_accepted in prop::bool::weighted(0.8),
+        congestion in prop::sample::select(vec![Dctcp, Timely, Cubic, NewReno]),
         steps in prop::collection::vec(step(), 0..60),
     ) {
-        run(is_client, is_accepted, &steps);
+        run(is_client, is_accepted, congestion, &steps);
     }
 
     #[test]

@@ -764,6 +764,52 @@ fn seventy_thousand_connections_stand_at_once_and_each_has_its_own_bytes() {
     }
 }
 
+// Rings.
+
+#[test]
+fn rings_grow_under_a_flow_that_has_bytes_in_them() {
+    let options = FlowOptions {
+        receive_ring_log2: 12,
+        receive_limit_log2: 14,
+        send_ring_log2: 12,
+        ..new_reno()
+    };
+    let mut script = Script::new(plain(), options);
+    script.listen(8);
+    script.inject("S 0:0 win 65535 <mss 1000,sackOK>");
+    script.expect(&["S. 0:0 ack 1 win 4096 <mss 1460,sackOK>"]);
+    script.inject(". 1:1 ack 1 win 65535");
+    script.inject(". 1:1001 ack 1 win 65535");
+    script.inject(". 2001:3001 ack 1 win 65535");
+    script.take_packets();
+    let flow = script.flow();
+    let engine = &mut script.host.engine;
+    assert_eq!(engine.grow_receive_ring(flow, 15), None, "the SYN has said how large it may be");
+    let regrow = engine.grow_receive_ring(flow, 14).expect("it may");
+    let mut ring = vec![0; 1 << 14];
+    assert!(regrow.copy(&script.host.rings.receive[&flow], &mut ring));
+    script.host.rings.receive.insert(flow, ring);
+    script.expect(&[". 1:1 ack 1001 win 15384 <sack 2001:3001>"]);
+    script.inject(". 1001:2001 ack 1 win 65535");
+    script.read(1, 3000);
+
+    script.write(4000);
+    assert_eq!(script.take_packets().len(), 4);
+    let regrow = script.host.engine.grow_send_ring(flow, 13).expect("it may");
+    let mut ring = vec![0; 1 << 13];
+    assert!(regrow.copy(&script.host.rings.send[&flow], &mut ring));
+    script.host.rings.send.insert(flow, ring);
+    script.host.rings.send_bytes = 1 << 13;
+    script.inject(". 3001:3001 ack 1001 win 65535 <nop,nop,sack 2001:4001>");
+    script.write(5000);
+    script.wait_ms(10);
+    // What is sent again comes from the new ring; the script checks each byte.
+    let packets = script.take_packets();
+    let sent: Vec<String> = packets.iter().map(|packet| script.print(packet)).collect();
+    assert!(sent.iter().any(|text| text.starts_with(". 1001:2001 ")), "{sent:?}");
+    assert!(sent.iter().any(|text| text.starts_with(". 4001:5001 ")), "{sent:?}");
+}
+
 // Moving between engines.
 
 #[test]

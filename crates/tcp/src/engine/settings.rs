@@ -5,7 +5,7 @@ use wire::FlowKey;
 
 use super::{CallError, Engine};
 use crate::flow::Flags;
-use crate::{FlowId, KeepAlive, Seq, pmtu};
+use crate::{FlowId, KeepAlive, Regrow, Seq, pmtu, regrow};
 
 impl Engine {
     /// Whether small segments leave at once (TCP_NODELAY). Switched on, it sends what waits, even
@@ -66,6 +66,23 @@ impl Engine {
         }
         self.enqueue(id.index);
         Ok(())
+    }
+
+    /// Lets the receive ring grow to `1 << log2` bytes, at most [`crate::FlowOptions`]'s limit. The
+    /// caller copies what the result says before anything else is asked of the engine, and shows the
+    /// new ring from then on. Nothing: the ring stays as it is.
+    pub fn grow_receive_ring(&mut self, id: FlowId, log2: u8) -> Option<Regrow> {
+        let at = self.place(id)?;
+        let regrow = regrow::receive(&self.flows[at], &mut self.cold[at], log2)?;
+        self.flows[at].flags.set(Flags::READ);
+        self.enqueue(id.index);
+        Some(regrow)
+    }
+
+    /// The same for the send ring, of up to `1 << 30` bytes.
+    pub fn grow_send_ring(&mut self, id: FlowId, log2: u8) -> Option<Regrow> {
+        let at = self.place(id)?;
+        regrow::send(&self.flows[at], &mut self.cold[at], log2)
     }
 
     /// The last byte that was sent is urgent (MSG_OOB).
