@@ -78,8 +78,8 @@ pub(crate) fn settle(
     }
     flow.snd_una = ack;
     flow.flags.clear(Flags::HELD);
-    let shortest = cold.rtt.shortest();
-    cold.board.acknowledge(&mut shared.sent, &mut flow.sent, ack, now, shortest, delivery);
+    let (board, rtt) = (&mut cold.board, &cold.rtt);
+    board.acknowledge(&mut shared.sent, &mut flow.sent, ack, now, rtt, delivery);
     let by_stamp = |again_at: Nanos| {
         let echo = echo.filter(|echo| *echo != 0)?;
         let is_of_last_copy = echo.wrapping_sub(emit::stamp(flow, again_at)).cast_signed() >= 0;
@@ -163,7 +163,6 @@ pub(crate) fn process(
     let mut delivery = Delivery::default();
     let is_advance = ack.is_after(flow.snd_una);
     let is_repeated = !is_advance && is_empty && !has_new_window && !flow.sent.is_empty();
-    let shortest = cold.rtt.shortest();
     let ack = ack.later(flow.snd_una);
     // What is acknowledged comes before what is reported: the reports of this acknowledgement do
     // not make it late.
@@ -173,7 +172,8 @@ pub(crate) fn process(
         let (blocks, is_duplicate) = believable(flow, ack, options);
         delivery.duplicate = is_duplicate;
         let blocks = blocks.as_slice();
-        cold.board.report(&mut shared.sent, &flow.sent, blocks, now, shortest, &mut delivery);
+        let (board, rtt) = (&mut cold.board, &cold.rtt);
+        board.report(&mut shared.sent, &flow.sent, blocks, now, rtt, &mut delivery);
         if is_duplicate {
             cold.board.grow_patient();
         }

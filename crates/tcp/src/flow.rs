@@ -137,6 +137,22 @@ flags! {
 }
 
 impl Flags {
+    /// Whatever keeps a flow from sending what was written as it is.
+    pub(crate) const UNUSUAL: Self = Self(
+        Self::SLOW.0
+            | Self::FIN_QUEUED.0
+            | Self::CORK.0
+            | Self::MORE.0
+            | Self::HELD.0
+            | Self::FORCE.0
+            | Self::PROBE.0
+            | Self::TAIL_PROBE.0
+            | Self::ASK.0
+            | Self::SYN_OWED.0
+            | Self::ABORT.0
+            | Self::PACED.0,
+    );
+
     #[inline]
     pub(crate) const fn has(self, other: Self) -> bool {
         self.0 & other.0 != 0

@@ -111,11 +111,17 @@ impl Segment<'_> {
         header[14..16].copy_from_slice(&self.window.to_be_bytes());
         header[16..18].fill(0);
         header[18..20].copy_from_slice(&self.urgent.to_be_bytes());
-        let mut rest = rest;
-        for piece in [options, self.payload[0], self.payload[1]] {
-            let (place, behind) = rest.split_at_mut_checked(piece.len())?;
-            place.copy_from_slice(piece);
-            rest = behind;
+        let (place, rest) = rest.split_at_mut_checked(options.len())?;
+        match (place.first_chunk_mut::<12>(), options.first_chunk::<12>()) {
+            // Timestamps alone, as nearly always: of a length that is known here.
+            (Some(place), Some(stamps)) if options.len() == 12 => *place = *stamps,
+            _ => place.copy_from_slice(options),
+        }
+        let [first, second] = self.payload;
+        let (place, rest) = rest.split_at_mut_checked(first.len())?;
+        place.copy_from_slice(first);
+        if !second.is_empty() {
+            rest.get_mut(..second.len())?.copy_from_slice(second);
         }
         let sum = pseudo_header(&self.key, segment_bytes).bytes(out);
         out.get_mut(16..18)?.copy_from_slice(&sum.checksum().to_be_bytes());

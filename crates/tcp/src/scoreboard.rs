@@ -8,6 +8,7 @@ use base::Nanos;
 
 use crate::Seq;
 use crate::pool::{List, Pool};
+use crate::rtt::Rtt;
 
 /// A segment on its way.
 #[derive(Clone, Copy, Debug)]
@@ -120,7 +121,7 @@ impl Scoreboard {
         sent: &mut List,
         ack: Seq,
         now: Nanos,
-        shortest: Option<Nanos>,
+        rtt: &Rtt,
         delivery: &mut Delivery,
     ) {
         while let Some(index) = sent.first() {
@@ -138,7 +139,7 @@ impl Scoreboard {
                 self.sacked -= 1;
             } else {
                 delivery.delivered += 1;
-                self.note_delivered(&segment, now, shortest);
+                self.note_delivered(&segment, now, rtt);
             }
             self.lost -= u32::from(segment.has(LOST));
             self.again -= u32::from(segment.has(AGAIN));
@@ -158,7 +159,7 @@ impl Scoreboard {
         sent: &List,
         blocks: &[(Seq, Seq)],
         now: Nanos,
-        shortest: Option<Nanos>,
+        rtt: &Rtt,
         delivery: &mut Delivery,
     ) {
         let Some(highest) = blocks.iter().map(|(_, end)| *end).reduce(Seq::later) else { return };
@@ -178,7 +179,7 @@ impl Scoreboard {
                 self.again -= u32::from(before.has(AGAIN));
                 self.sacked += 1;
                 delivery.delivered += 1;
-                self.note_delivered(&before, now, shortest);
+                self.note_delivered(&before, now, rtt);
             }
             at = pool.next(index);
         }
@@ -187,11 +188,11 @@ impl Scoreboard {
 
     /// RFC 8985 section 6.2 steps 2 and 3.
     #[inline]
-    fn note_delivered(&mut self, segment: &Sent, now: Nanos, shortest: Option<Nanos>) {
+    fn note_delivered(&mut self, segment: &Sent, now: Nanos, rtt: &Rtt) {
         let round_trip = now.since(segment.at);
         if segment.has(EVER_AGAIN) {
             // Sooner than any round trip: that was the first copy, not the one sent again.
-            if shortest.is_some_and(|shortest| round_trip < shortest) {
+            if rtt.shortest().is_some_and(|shortest| round_trip < shortest) {
                 return;
             }
         } else if segment.end.is_before(self.highest) {

@@ -38,6 +38,80 @@ enum Step {
     Full,
 }
 
+/// The common case: what the application has written fits into one segment, which may leave now.
+/// All checks come before all writes; whatever fails one is for [`run`]. False: the caller has no
+/// room.
+#[inline]
+pub(crate) fn answer<B: Buffers, O: Output>(
+    turn: &mut Turn<'_, B, O>,
+    id: FlowId,
+    flow: &mut Flow,
+    cold: &mut Cold,
+) -> Option<bool> {
+    let bytes = flow.unsent();
+    let mss = u32::from(flow.mss);
+    let may_leave = !flow.flags.has(Flags::UNUSUAL)
+        && bytes > 0
+        && bytes <= mss
+        && bytes <= flow.usable()
+        && flow.sent.len() < flow.window.segments
+        && !emit::has_report(cold)
+        && !cold.search.is_open()
+        && !cold.search.is_probing()
+        && turn.shared.sent.has_room();
+    if !may_leave || (bytes < mss && is_nagled(flow)) {
+        return None;
+    }
+    let is_sent = send_new(turn, id, flow, cold, tcp::PSH, bytes, bytes < mss);
+    if is_sent {
+        note_use(flow, cold, false);
+        flow.flags.clear(Flags::READ);
+    }
+    Some(is_sent)
+}
+
+/// Sends new data, and a FIN if `flags` has one. False: the caller has no room.
+#[inline]
+fn send_new<B: Buffers, O: Output>(
+    turn: &mut Turn<'_, B, O>,
+    id: FlowId,
+    flow: &mut Flow,
+    cold: &mut Cold,
+    flags: u8,
+    bytes: u32,
+    is_small: bool,
+) -> bool {
+    if flow.sent.is_empty() {
+        wake_up(turn.now, flow, cold, &turn.shared.config);
+    }
+    let start = flow.snd_nxt;
+    let is_answer = flow.rcv_acked != flow.rcv_nxt;
+    if !emit(turn, id, flow, cold, Plan { sequence: start, flags, bytes, is_new: true }) {
+        return false;
+    }
+    flow.snd_nxt = start + bytes + u32::from(flags & tcp::FIN);
+    if is_small {
+        flow.snd_small = flow.snd_nxt;
+    }
+    let record = Sent::new(start, flow.snd_nxt, turn.now, flags & tcp::PSH != 0);
+    let is_recorded = turn.shared.sent.push_back(&mut flow.sent, record);
+    debug_assert!(is_recorded, "whoever sends has looked for room");
+    cold.rearm = true;
+    if is_answer {
+        flow.flags.set(Flags::PING_PONG);
+    }
+    true
+}
+
+/// Whether Nagle's algorithm, as Minshall refined it, holds a small segment (RFC 9293 section
+/// 3.7.4).
+#[inline]
+fn is_nagled(flow: &Flow) -> bool {
+    !flow.flags.has(Flags::NO_DELAY)
+        && !flow.sent.is_empty()
+        && flow.snd_small.is_after(flow.snd_una)
+}
+
 /// Sends what a synchronized flow may send.
 pub(crate) fn run<B: Buffers, O: Output>(
     turn: &mut Turn<'_, B, O>,
@@ -157,42 +231,26 @@ fn step<B: Buffers, O: Output>(
     if flow.flags.has(Flags::PACED) && pacing::is_early(cold, turn.now) {
         return Step::Nothing;
     }
-    let is_first = flow.sent.is_empty();
-    if is_first {
-        wake_up(turn.now, flow, cold, &turn.shared.config);
-    }
     let start = flow.snd_nxt;
-    let is_answer = flow.rcv_acked != flow.rcv_nxt;
     // The end of what the application has written so far is the end of a message, unless it has
     // said that more follows.
     let push = if is_last && bytes > 0 && !flow.flags.has(Flags::MORE) { tcp::PSH } else { 0 };
     let flags = push | if with_fin { tcp::FIN } else { 0 };
-    if !emit(turn, id, flow, cold, Plan { sequence: start, flags, bytes, is_new: true }) {
+    if !send_new(turn, id, flow, cold, flags, bytes, bytes < payload_max) {
         return Step::Full;
     }
-    flow.snd_nxt = start + bytes + u32::from(with_fin);
     if bytes > u32::from(flow.mss) {
         cold.search.note_probe(start, bytes);
     }
-    if bytes < payload_max {
-        flow.snd_small = flow.snd_nxt;
-    }
-    let record = Sent::new(start, flow.snd_nxt, turn.now, push != 0);
-    let is_recorded = turn.shared.sent.push_back(&mut flow.sent, record);
-    debug_assert!(is_recorded, "the pool had room above");
     if flow.flags.has(Flags::PACED) {
         pacing::note_sent(flow, cold, turn.now);
     }
     cold.recovery.note_sent(false, 0);
-    cold.rearm = true;
-    if is_answer {
-        flow.flags.set(Flags::PING_PONG);
-    }
     Step::Sent
 }
 
-/// Whether a segment that is not full may leave: sender's side of silly windows, CORK, and Nagle as
-/// Minshall refined it (RFC 9293 section 3.8.6.2.1 and 3.7.4).
+/// Whether a segment that is not full may leave: sender's side of silly windows, CORK, and Nagle
+/// (RFC 9293 section 3.8.6.2.1 and 3.7.4).
 #[inline]
 fn may_leave_small(flow: &Flow, cold: &Cold, bytes: u32, is_last: bool) -> bool {
     if flow.flags.has(Flags::FORCE) {
@@ -208,9 +266,7 @@ fn may_leave_small(flow: &Flow, cold: &Cold, bytes: u32, is_last: bool) -> bool 
     if flow.flags.has(Flags::CORK) || flow.flags.has(Flags::HELD) {
         return false;
     }
-    flow.flags.has(Flags::NO_DELAY)
-        || flow.sent.is_empty()
-        || !flow.snd_small.is_after(flow.snd_una)
+    !is_nagled(flow)
 }
 
 /// The first segment after a pause: the path is no longer known so well (RFC 5681 section 4.1, and

@@ -35,11 +35,14 @@ impl HyStart {
     /// Takes a round trip in, and ends slow start if the path is full.
     #[inline]
     pub(crate) fn measured(&mut self, window: &mut Window, sample: &Sample) {
+        if self.is_done {
+            return;
+        }
         let round_trip_us = u32::try_from(sample.round_trip.0 / 1000).unwrap_or(u32::MAX).max(1);
         if self.shortest_us == 0 || round_trip_us < self.shortest_us {
             self.shortest_us = round_trip_us;
         }
-        if self.is_done || !window.is_in_slow_start() || window.segments < WINDOW_MIN {
+        if window.segments < WINDOW_MIN || !window.is_in_slow_start() {
             return;
         }
         // It wraps after 71 minutes; only differences of less count.

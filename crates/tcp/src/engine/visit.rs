@@ -38,6 +38,14 @@ impl Engine {
         let id = FlowId { index, generation: flow.generation };
         flow.flags.clear(Flags::READABLE_TOLD);
         let mut turn = Turn { now, shared: &mut self.shared, buffers, out };
+        if let Some(is_sent) = transmit::answer(&mut turn, id, flow, cold) {
+            if !is_sent {
+                return Progress::More;
+            }
+            expire::arm(flow, cold, &self.shared, now);
+            self.arm(index);
+            return Progress::Done;
+        }
         if flow.flags.has(Flags::ABORT) {
             // A peer that has heard nothing of us needs no reset.
             let needs_reset =
@@ -65,13 +73,18 @@ impl Engine {
         if crate::fast::is_slow(flow, cold) {
             flow.flags.set(Flags::SLOW);
         }
-        let deadline = cold.timers.first();
+        self.arm(index);
+        progress
+    }
+
+    #[inline]
+    fn arm(&mut self, index: u32) {
+        let deadline = self.cold[index as usize].timers.first();
         // An entry that fires too early finds that out and moves on: cheaper than moving it now.
         if deadline != Nanos::FAR_FUTURE
             && self.wheel.armed(index).is_none_or(|armed| armed > deadline)
         {
             self.wheel.arm(index, deadline);
         }
-        progress
     }
 }
