@@ -16,6 +16,8 @@ pub(crate) struct Settings {
     pub(crate) tolerance: Nanos,
     /// Timestamps are compared.
     pub(crate) has_stamps: bool,
+    /// The addresses are IPv6.
+    pub(crate) is_v6: bool,
     /// Frames are compared one by one, not merged.
     pub(crate) strict_segments: bool,
 }
@@ -43,6 +45,7 @@ impl Default for Settings {
             not_sent_low: u32::MAX,
             tolerance: Nanos::from_millis(4),
             has_stamps: false,
+            is_v6: false,
             strict_segments: false,
         }
     }
@@ -57,6 +60,7 @@ impl Settings {
             }
             ("tcp_ts_tick_usecs", Ok(us)) => self.has_stamps = us > 0,
             ("strict_segments", _) => self.strict_segments = true,
+            ("ip_version", _) => self.is_v6 = value == "ipv6",
             _ => {}
         }
     }

@@ -1,7 +1,7 @@
 //! The host under test: the engine, memory for its rings, the clock, and what it has sent.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use base::Nanos;
 use tcp::{Buffers, Engine, Event, FlowId, Incoming, Output, Segment, Seq};
@@ -112,14 +112,22 @@ pub(crate) struct World {
     sink: Sink,
 }
 
-const LOCAL: ([u8; 4], u16) = ([192, 168, 0, 1], 8080);
-const REMOTE: ([u8; 4], u16) = ([192, 0, 2, 1], 34_567);
+/// The host, and its peer.
+const ENDS_V4: [(IpAddr, u16); 2] = [
+    (IpAddr::V4(Ipv4Addr::new(192, 168, 0, 1)), 8080),
+    (IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 34_567),
+];
+const ENDS_V6: [(IpAddr, u16); 2] = [
+    (IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1)), 8080),
+    (IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1)), 34_567),
+];
 /// When scripts begin: late enough for every clock to have something before it.
 pub(crate) const START: Nanos = Nanos::from_secs(1000);
 
 impl World {
     pub(crate) fn new(settings: Settings) -> Option<Self> {
-        let (local, remote): (SocketAddr, SocketAddr) = (LOCAL.into(), REMOTE.into());
+        let ends = if settings.is_v6 { ENDS_V6 } else { ENDS_V4 };
+        let [local, remote] = ends.map(|(address, port)| SocketAddr::new(address, port));
         Some(Self {
             now: START,
             engine: Engine::new(settings.config.clone(), *b"packetdrill key!", START),

@@ -221,7 +221,8 @@ fn step<B: Buffers, O: Output>(
     if bytes < payload_max && !may_leave_small(flow, cold, bytes, is_last) {
         return Step::Nothing;
     }
-    if !is_free {
+    // A FIN alone is no load, and whoever closes should not wait for a full window (as in Linux).
+    if !is_free && bytes > 0 {
         return Step::Limited;
     }
     if !turn.shared.sent.has_room() {
@@ -351,7 +352,8 @@ fn tail_probe<B: Buffers, O: Output>(
     flow: &mut Flow,
     cold: &mut Cold,
 ) -> bool {
-    let has_new = flow.unsent() > 0 && flow.usable() > 0 && turn.shared.sent.has_room();
+    let has_new =
+        (flow.unsent() > 0 || flow.fin_owed()) && flow.usable() > 0 && turn.shared.sent.has_room();
     if has_new {
         // One segment beyond the congestion window.
         let segments = flow.window.segments;
