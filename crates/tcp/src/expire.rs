@@ -5,6 +5,7 @@ use base::Nanos;
 use crate::acknowledge::detect;
 use crate::cold::{Cold, Purpose};
 use crate::flow::{Flags, Flow, State};
+use crate::pacing;
 use crate::recovery::Phase;
 use crate::shared::Shared;
 use crate::slow::Fate;
@@ -28,8 +29,7 @@ pub(crate) fn run(flow: &mut Flow, cold: &mut Cold, shared: &mut Shared, now: Na
         }
     }
     if cold.timers.pace <= now {
-        // What waited for it leaves with the next look at the flow.
-        cold.timers.pace = Nanos::FAR_FUTURE;
+        pacing::elapse(cold);
     }
     let is_slow = fast::is_slow(flow, cold);
     flow.flags.put(Flags::SLOW, is_slow);

@@ -15,10 +15,29 @@ use crate::flow::Flow;
 const SLOW_START_PERCENT: u64 = 200;
 const AVOIDANCE_PERCENT: u64 = 120;
 
+/// Marks a time of `Timers::pace` that has come: as a deadline it is far away, and the schedule goes
+/// on from it.
+const ELAPSED: u64 = 1 << 63;
+
+/// A sender that was looked at late catches up by this much, or by a segment if that is more: timers
+/// have their grain.
+const CATCH_UP: Nanos = Nanos::from_micros(200);
+
 /// Whether new segments have to wait.
 #[inline]
 pub(crate) fn is_early(cold: &Cold, now: Nanos) -> bool {
-    cold.timers.pace > now && cold.timers.pace != Nanos::FAR_FUTURE
+    cold.timers.pace > now && cold.timers.pace.0 < ELAPSED
+}
+
+/// The time has come: what waited for it leaves with the next look at the flow.
+pub(crate) fn elapse(cold: &mut Cold) {
+    cold.timers.pace.0 |= ELAPSED;
+}
+
+/// When the next segment was to leave; nothing after a pause.
+fn due(cold: &Cold) -> Option<Nanos> {
+    let pace = cold.timers.pace;
+    (pace != Nanos::FAR_FUTURE).then_some(Nanos(pace.0 & !ELAPSED))
 }
 
 /// Time between two segments; nothing before the first round trip was measured.
@@ -38,11 +57,11 @@ pub(crate) fn note_sent(flow: &Flow, cold: &mut Cold, now: Nanos) {
     // The first flight is small enough to leave at once, as Linux's fq lets it.
     let is_first_flight = flow.snd_una == cold.iss + 1;
     let Some(interval) = interval(flow, cold).filter(|_| !is_first_flight) else { return };
-    // Two at a time: half as many wake-ups, and a receiver acknowledges every second one anyway.
-    let behind = Nanos(now.0.saturating_sub(interval.0));
-    let pace = match cold.timers.pace {
-        Nanos::FAR_FUTURE => behind,
-        pace => pace.max(behind),
+    // After a pause two leave at once: a receiver acknowledges every second one.
+    let behind = |by: Nanos| Nanos(now.0.saturating_sub(by.0));
+    let from = match due(cold) {
+        None => behind(interval),
+        Some(due) => due.max(behind(interval.max(CATCH_UP))),
     };
-    cold.timers.pace = pace + interval;
+    cold.timers.pace = from + interval;
 }
