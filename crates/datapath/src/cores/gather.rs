@@ -68,17 +68,8 @@ impl CoreKeeper {
             Standing::Taken | Standing::Parked { .. } => {}
         }
         let Some(Some(of)) = self.slots.get_mut(slot.index()) else { return };
-        if of.queued(dispatcher) == 0 && said != Said::Wants {
+        if of.queued(dispatcher) == 0 && said != Said::Wants || self.drain(slot, dispatcher) {
             return;
-        }
-        // When the others have left, its groups are its own again though it has not run since.
-        of.rests &=
-            dispatcher.steering_of(of.app).is_some_and(|of_app| of_app.is_resting(of.worker));
-        if of.rests && matches!(of.standing, Standing::Parked { .. }) {
-            of.seat.drain();
-            of.standing = Standing::Draining;
-            (of.wake)();
-            return self.count(slot, CoreEvent::Drains);
         }
         self.wait_for_core(slot, now);
     }
@@ -144,6 +135,10 @@ impl CoreKeeper {
         // An answer to an earlier word, from one who has no core, can only mean that it wants one.
         let Some(Some(of)) = self.slots.get_mut(slot.index()) else { return is_news };
         let of_late = said == Said::Nothing && !of.rests;
+        if self.drain(slot, dispatcher) {
+            return true;
+        }
+        let Some(Some(of)) = self.slots.get_mut(slot.index()) else { return is_news };
         if said == Said::Wants || of_late || of.queued(dispatcher) > 0 {
             is_news |= self.wait_for_core(slot, now);
         }

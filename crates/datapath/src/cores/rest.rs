@@ -38,11 +38,32 @@ impl CoreKeeper {
                 let due = since + self.rest_after;
                 let latest = self.resting.back().map_or(due, |&(latest, _)| latest.max(due));
                 self.resting.push_back((latest, slot));
-            } else if !self.rest(slot, dispatcher) && waits {
+            } else if self.rest(slot, dispatcher) {
+                // Its bell has rung for what is in its ring, so nobody calls it for the marks.
+                self.drain(slot, dispatcher);
+            } else if waits {
                 // Nobody runs to whom they could go. That may change while it waits.
                 self.watch_rest(slot, now);
             }
         }
+    }
+
+    /// A worker without a core, whose groups are on their way to others, does what is in its ring all
+    /// the same: nobody else can. Whether that is what it is told now.
+    pub(super) fn drain<P: Port>(&mut self, slot: SlotId, dispatcher: &Dispatcher<P>) -> bool {
+        let Some(Some(of)) = self.slots.get_mut(slot.index()) else { return false };
+        // When the others have left, its groups are its own again though it has not run since.
+        of.rests &=
+            dispatcher.steering_of(of.app).is_some_and(|of_app| of_app.is_resting(of.worker));
+        let is_parked = matches!(of.standing, Standing::Parked { .. });
+        if !of.rests || !is_parked || of.queued(dispatcher) == 0 {
+            return false;
+        }
+        of.seat.drain();
+        of.standing = Standing::Draining;
+        (of.wake)();
+        self.count(slot, CoreEvent::Drains);
+        true
     }
 
     /// The worker's groups move, if another worker of its application runs. Whether they do.

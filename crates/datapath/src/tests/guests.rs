@@ -11,8 +11,8 @@ use policy::{Control, ControlConfig};
 use port::Port;
 use port::memory::{MemoryPort, wire as memory_wire};
 use proptest::prelude::*;
-use shm::app::{AppEnd, AppMemory, AppServer, AppSizes, Next};
-use shm::{Batch, Frame, FramePool, Lie, Moving, PoolConfig};
+use shm::app::{AppEnd, AppMemory, AppServer, AppSizes, Next, SeatBits};
+use shm::{Batch, Frame, FramePool, Lie, Moving, PoolConfig, SeatControl};
 use wire::Toeplitz;
 use wire::build::UdpPacket;
 
@@ -26,13 +26,23 @@ mod ready;
 
 const OUR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
 const PEER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
-const STALL: Nanos = Nanos::from_millis(100);
+pub(super) const STALL: Nanos = Nanos::from_millis(100);
 
 /// A dispatcher whose packets all go to applications.
-struct House {
+pub(super) struct House {
     client: MemoryPort,
-    dispatcher: Dispatcher<MemoryPort>,
-    now: Nanos,
+    pub(super) dispatcher: Dispatcher<MemoryPort>,
+    pub(super) now: Nanos,
+}
+
+/// What is made for an application: the daemon's part of its seats, and all of its own.
+pub(super) struct Premises {
+    pub(super) id: AppId,
+    pub(super) ends: Vec<AppEnd>,
+    memory: AppMemory,
+    pub(super) file: OwnedFd,
+    pub(super) seats: Vec<SeatControl>,
+    pub(super) bits: SeatBits,
 }
 
 /// An application: its id, its workers' ends, and how often they were woken.
@@ -65,7 +75,7 @@ fn control(groups: usize) -> Control {
 }
 
 impl House {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let pool = FramePool::new(PoolConfig { frames: 512, chunk_bytes: 2048, numa_node: None })
             .expect("a MiB fits");
         let (client, server) = memory_wire(128);
@@ -88,6 +98,27 @@ impl House {
         packets_per_s: u32,
         wakes_per_s: u32,
     ) -> Result<Tenant, String> {
+        let wakes = Arc::new(AtomicUsize::new(0));
+        let wake: crate::Wake = {
+            let wakes = Arc::clone(&wakes);
+            Arc::new(move || {
+                wakes.fetch_add(1, Ordering::Relaxed);
+            })
+        };
+        let limits = AppLimits { packets_per_s, wakes_per_s, stall: STALL };
+        let all = (0..workers).map(|_| Arc::clone(&wake)).collect();
+        let Premises { id, ends, memory, file, .. } = self.admit(listen, limits, all)?;
+        Ok(Tenant { id, ends, memory, file, wakes })
+    }
+
+    /// An application with a worker for each wake-up.
+    pub(super) fn admit(
+        &mut self,
+        listen: &[&str],
+        limits: AppLimits,
+        wakes: Vec<crate::Wake>,
+    ) -> Result<Premises, String> {
+        let workers = wakes.len() as u32;
         let sizes = AppSizes {
             workers,
             ring_slots: 64,
@@ -101,29 +132,24 @@ impl House {
         let mapped = file.try_clone().expect("descriptors are left");
         let mut memory = AppMemory::open(mapped).expect("it has just been made");
         let ends = (0..workers).map(|worker| memory.end(worker).expect("once each")).collect();
-        let wakes = Arc::new(AtomicUsize::new(0));
-        let wake: crate::Wake = {
-            let wakes = Arc::clone(&wakes);
-            Arc::new(move || {
-                wakes.fetch_add(1, Ordering::Relaxed);
-            })
-        };
+        let seats = (0..workers).map(|worker| server.seat(worker).expect("it is there")).collect();
+        let bits = server.seat_bits();
         let listeners: Vec<Listener> = listen.iter().map(|text| listener(text)).collect();
         let new = NewApp {
             server,
-            workers: lanes.into_iter().map(|lane| (lane, Arc::clone(&wake))).collect(),
+            workers: lanes.into_iter().zip(wakes).collect(),
             egress: Egress::new(listeners.clone(), vec![OUR_MAC], Vec::new()),
             listeners,
-            limits: AppLimits { packets_per_s, wakes_per_s, stall: STALL },
+            limits,
             steering: steering(),
         };
         let guest = Box::new(Guest::new(new, control).expect("128 groups are possible"));
         let id = self.dispatcher.attach(guest).map_err(|(refused, _)| refused.to_string())?;
-        Ok(Tenant { id, ends, memory, file, wakes })
+        Ok(Premises { id, ends, memory, file, seats, bits })
     }
 
     /// One packet of a flow from the outside.
-    fn send(&mut self, flow: u16, to: &str, payload: &[u8]) {
+    pub(super) fn send(&mut self, flow: u16, to: &str, payload: &[u8]) {
         let source = SocketAddr::from(([10, 0, 0, 1], 1000 + flow));
         let packet = udp(PEER_MAC, OUR_MAC, source, to.parse().expect("an address"), payload);
         let (_, pool) = self.dispatcher.ports_and_pool();
@@ -140,7 +166,7 @@ impl House {
     }
 
     /// What has come out, payloads only.
-    fn replies(&mut self) -> Vec<Vec<u8>> {
+    pub(super) fn replies(&mut self) -> Vec<Vec<u8>> {
         let (_, pool) = self.dispatcher.ports_and_pool();
         let mut batch = Batch::new();
         self.client.rx(pool, &mut batch, self.now);
@@ -149,12 +175,12 @@ impl House {
         bytes
     }
 
-    fn count(&self, app: AppId, event: DispatchEvent) -> u64 {
+    pub(super) fn count(&self, app: AppId, event: DispatchEvent) -> u64 {
         self.dispatcher.counters_of(app).expect("it is attached").get(event)
     }
 
     /// Nothing is lost: every frame is at home or in the wire.
-    fn is_clean(&self) -> bool {
+    pub(super) fn is_clean(&self) -> bool {
         self.dispatcher.pool().outstanding() == 0
     }
 }
@@ -213,7 +239,7 @@ impl Tenant {
     }
 }
 
-fn turn_around(frame: &mut Frame) -> bool {
+pub(super) fn turn_around(frame: &mut Frame) -> bool {
     crate::job::Job::packet(&mut crate::Echo, frame, Nanos::ZERO) == crate::Verdict::Transmit
 }
 

@@ -1,0 +1,420 @@
+//! A loop with a core keeper, and workers that play by the protocol of the seats, in virtual time.
+//!
+//! One call of [`Floor::turn`] is what the daemon's loop does, its sleep included: while it sleeps it
+//! does nothing unless a packet comes, a worker rings, or what it has to do falls due. A worker does
+//! one small step a call, so that whatever can come between two of them does.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use base::Nanos;
+use policy::cores::{Class, CoreId, CoresConfig, CoresControl, by_name};
+use shm::Told;
+use shm::app::{AppEnd, Next};
+
+use crate::app::AppId;
+use crate::cores::{CoreCounts, CoreEvent, CoreKeeper, CoreTerms, Hands, Seated, SlotId, Strayed};
+use crate::tests::guests::{House, Premises, STALL, turn_around};
+use crate::{AppLimits, DetachReason};
+
+/// What was done to threads, and those that are nobody's.
+#[derive(Default)]
+pub(super) struct Crew {
+    pub(super) placed: Vec<(SlotId, u16)>,
+    /// Where each thread was put last.
+    at: BTreeMap<SlotId, u16>,
+    pub(super) banished: Vec<SlotId>,
+    pub(super) nudged: Vec<SlotId>,
+    pub(super) released: Vec<SlotId>,
+    /// Threads that are not the application's.
+    pub(super) strange: Vec<u32>,
+}
+
+impl Crew {
+    fn check(&self, thread: u32) -> Result<(), Strayed> {
+        if self.strange.contains(&thread) { Err(Strayed) } else { Ok(()) }
+    }
+}
+
+impl Hands for Crew {
+    fn place(&mut self, slot: SlotId, thread: u32, core: u16) -> Result<(), Strayed> {
+        self.check(thread)?;
+        self.banished.retain(|&banished| banished != slot);
+        self.placed.push((slot, core));
+        self.at.insert(slot, core);
+        Ok(())
+    }
+
+    fn banish(&mut self, slot: SlotId, thread: u32) -> Result<(), Strayed> {
+        self.check(thread)?;
+        self.banished.push(slot);
+        Ok(())
+    }
+
+    fn nudge(&mut self, slot: SlotId, thread: u32) -> Result<(), Strayed> {
+        self.check(thread)?;
+        self.nudged.push(slot);
+        Ok(())
+    }
+
+    fn release(&mut self, slot: SlotId) {
+        self.banished.retain(|&banished| banished != slot);
+        self.released.push(slot);
+    }
+}
+
+/// Where a worker is in its wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Awake,
+    /// Its bell is armed.
+    Armed,
+    /// It has looked once more, and found something or not.
+    Looked(bool),
+    Asleep,
+}
+
+/// A worker of an application, as the client library plays it.
+pub(super) struct Player {
+    pub(super) end: AppEnd,
+    pub(super) slot: SlotId,
+    class: Class,
+    woken: Arc<AtomicBool>,
+    step: Step,
+    /// The core that it believes to hold, from its last look to its park.
+    pub(super) core: Option<u16>,
+    pub(super) served: Vec<Vec<u8>>,
+}
+
+impl Player {
+    pub(super) fn is_asleep(&self) -> bool {
+        self.step == Step::Asleep
+    }
+
+    /// A wake-up lies in its pipe.
+    pub(super) fn is_woken(&self) -> bool {
+        self.woken.load(Ordering::Relaxed)
+    }
+
+    /// One step of `receive` and `wait`; whether it rang the daemon.
+    pub(super) fn act(&mut self) -> bool {
+        match self.step {
+            Step::Asleep => {
+                if self.woken.swap(false, Ordering::Relaxed) {
+                    self.end.disarm();
+                    self.step = Step::Awake;
+                }
+                false
+            }
+            // A batch job is somewhere else: its runner answers, and waits for the next change.
+            Step::Awake if self.class == Class::Batch => {
+                self.step = Step::Asleep;
+                matches!(self.look(), Told::Park(_) | Told::Nothing) && self.say(false)
+            }
+            Step::Awake => match self.look() {
+                Told::Run(_) | Told::Drain => self.serve(4),
+                Told::Park(_) | Told::Nothing => self.arm(),
+            },
+            Step::Armed => {
+                self.step = Step::Looked(self.end.has_next());
+                false
+            }
+            Step::Looked(has_next) => {
+                if has_next && matches!(self.look(), Told::Run(_) | Told::Drain) {
+                    self.end.disarm();
+                    self.step = Step::Awake;
+                    return false;
+                }
+                self.step = Step::Asleep;
+                self.say(has_next)
+            }
+        }
+    }
+
+    pub(super) fn look(&mut self) -> Told {
+        let told = self.end.seat().look();
+        match told {
+            Told::Run(core) => {
+                self.end.seat().run();
+                self.core = Some(core);
+            }
+            Told::Park(core) => self.core = Some(core),
+            Told::Nothing | Told::Drain => self.core = None,
+        }
+        told
+    }
+
+    fn arm(&mut self) -> bool {
+        self.end.arm();
+        self.step = Step::Armed;
+        false
+    }
+
+    /// It parks, once, and says whether it has something to do.
+    pub(super) fn say(&mut self, wants: bool) -> bool {
+        let mut rang = false;
+        if !self.end.seat().has_left() {
+            self.end.seat().park();
+            rang = self.end.seat_spoke();
+        }
+        self.core = None;
+        if wants {
+            self.end.seat().want();
+            rang |= self.end.seat_spoke();
+        }
+        rang
+    }
+
+    /// Some of its packets, or the first step of a wait when there are none.
+    pub(super) fn serve(&mut self, most: usize) -> bool {
+        for _ in 0..most {
+            match self.end.receive().expect("an honest daemon") {
+                Next::Packet(mut frame) => {
+                    self.served.push(frame.bytes()[42..].to_vec());
+                    assert!(turn_around(&mut frame));
+                    self.end.send(frame).expect("there is room");
+                }
+                Next::Detach(_) | Next::Attach(_) => {}
+                Next::FramesOut | Next::Empty | Next::Retired => {
+                    self.arm();
+                    break;
+                }
+            }
+        }
+        self.end.publish()
+    }
+}
+
+/// An application whose workers run on granted cores.
+pub(super) struct Troupe {
+    pub(super) id: AppId,
+    pub(super) to: String,
+    pub(super) class: Class,
+    pub(super) players: Vec<Player>,
+}
+
+/// The loop, its keeper, and everybody on it.
+pub(super) struct Floor {
+    pub(super) house: House,
+    pub(super) keeper: CoreKeeper,
+    pub(super) crew: Crew,
+    pub(super) troupes: Vec<Troupe>,
+    pub(super) sent: BTreeMap<u16, u16>,
+    /// Why applications had to go.
+    pub(super) faults: Vec<(AppId, DetachReason)>,
+    asleep_until: Option<Nanos>,
+    is_rung: bool,
+    pub(super) steps: u64,
+}
+
+pub(super) const REST: Nanos = Nanos::from_millis(1);
+pub(super) const INTERVAL: Nanos = Nanos::from_micros(5);
+pub(super) const BOUND: Nanos = Nanos::from_micros(100);
+
+pub(super) fn terms(guaranteed: u16, burst: u16) -> CoreTerms {
+    CoreTerms { guaranteed, burst, class: Class::Latency, queue_delay: Nanos::ZERO }
+}
+
+pub(super) fn batch(burst: u16) -> CoreTerms {
+    CoreTerms { class: Class::Batch, ..terms(0, burst) }
+}
+
+impl Floor {
+    pub(super) fn new(cores: u16) -> Self {
+        let cores: Vec<CoreId> = (1..=cores).map(CoreId).collect();
+        let config = CoresConfig { interval: INTERVAL, yield_bound: BOUND };
+        let control = CoresControl::new(config, by_name("queue_delay").expect("a policy"), &cores);
+        Self {
+            house: House::new(),
+            keeper: CoreKeeper::new(control.expect("each core once"), REST),
+            crew: Crew::default(),
+            troupes: Vec::new(),
+            sent: BTreeMap::new(),
+            faults: Vec::new(),
+            asleep_until: None,
+            is_rung: false,
+            steps: 0,
+        }
+    }
+
+    /// An application on port `8000 + index`; its index.
+    pub(super) fn hire(&mut self, workers: usize, terms: CoreTerms) -> usize {
+        let index = self.troupes.len();
+        let port = 8000 + index;
+        let limits = AppLimits { packets_per_s: 0, wakes_per_s: 0, stall: STALL };
+        let woken: Vec<Arc<AtomicBool>> = (0..workers).map(|_| Arc::default()).collect();
+        let wakes: Vec<crate::Wake> = woken
+            .iter()
+            .map(|woken| {
+                let woken = Arc::clone(woken);
+                Arc::new(move || woken.store(true, Ordering::Relaxed)) as crate::Wake
+            })
+            .collect();
+        let calls: Vec<_> = wakes.iter().map(|_| self.keeper.call()).collect();
+        let called = calls.iter().zip(&wakes).map(|(call, wake)| call.over(wake)).collect();
+        let listen = [format!("udp:10.0.0.2:{port}")];
+        let listen: &[&str] = if terms.class == Class::Batch { &[] } else { &[&listen[0]] };
+        let Premises { id, ends, seats, bits, .. } =
+            self.house.admit(listen, limits, called).expect("nobody listens there");
+        let seated = seats.into_iter().zip(wakes).zip(calls).zip(0..);
+        let seated = seated.map(|(((seat, wake), call), worker)| Seated {
+            worker: base::WorkerId(worker),
+            seat,
+            wake,
+            call,
+        });
+        let House { dispatcher, now, .. } = &mut self.house;
+        let slots = self.keeper.add(id, terms, seated.collect(), Some(bits), *now, dispatcher);
+        let slots = slots.expect("the terms can be kept");
+        let players = ends.into_iter().zip(slots).zip(woken).map(|((mut end, slot), woken)| {
+            end.seat().note_thread(1000 + slot.index() as u32);
+            let step = Step::Awake;
+            Player { end, slot, class: terms.class, woken, step, core: None, served: Vec::new() }
+        });
+        let (players, to) = (players.collect(), format!("10.0.0.2:{port}"));
+        self.troupes.push(Troupe { id, to, class: terms.class, players });
+        self.is_rung = true;
+        index
+    }
+
+    /// A packet with its number, of a flow, for an application.
+    pub(super) fn send(&mut self, troupe: usize, flow: u16) {
+        let flow = flow + 100 * troupe as u16;
+        let number = self.sent.entry(flow).or_default();
+        let payload = [flow.to_be_bytes(), number.to_be_bytes()].concat();
+        *number += 1;
+        self.house.send(flow, &self.troupes[troupe].to, &payload);
+        self.is_rung = true;
+    }
+
+    /// A worker does its next step.
+    pub(super) fn act(&mut self, troupe: usize, player: usize) {
+        self.is_rung |= self.troupes[troupe].players[player].act();
+    }
+
+    pub(super) fn ring(&mut self) {
+        self.is_rung = true;
+    }
+
+    /// Time passes and the daemon's loop turns, unless it sleeps and nothing wakes it.
+    pub(super) fn turn(&mut self, passes: Nanos) {
+        self.house.now += passes;
+        let now = self.house.now;
+        if self.asleep_until.is_some_and(|due| now < due) && !self.is_rung {
+            return;
+        }
+        self.asleep_until = None;
+        self.is_rung = false;
+        self.house.dispatcher.disarm_apps();
+        let mut busy = !self.house.dispatcher.step(now).is_idle();
+        if self.keeper.is_due(now) {
+            busy |= self.keeper.step(now, &mut self.house.dispatcher, &mut self.crew);
+            self.steps += 1;
+        }
+        while let Some(id) = self.keeper.next_stray() {
+            self.dismiss(id, DetachReason::StrayThread);
+        }
+        while let Some((id, why)) = self.house.dispatcher.next_fault() {
+            self.dismiss(id, why);
+        }
+        self.house.replies();
+        if busy {
+            return;
+        }
+        self.house.dispatcher.arm_apps();
+        let is_idle = self.house.dispatcher.step(now).is_idle();
+        if is_idle && !self.keeper.has_work() && !self.house.dispatcher.has_work() {
+            let due = self.keeper.next_deadline(&self.house.dispatcher);
+            self.asleep_until = Some(due.min(self.house.dispatcher.next_deadline()));
+        }
+    }
+
+    pub(super) fn sleeps(&self) -> bool {
+        self.asleep_until.is_some() && !self.is_rung
+    }
+
+    /// The application goes, with its memory as it is.
+    pub(super) fn dismiss(&mut self, id: AppId, why: DetachReason) {
+        let now = self.house.now;
+        self.keeper.remove(id, now, &mut self.house.dispatcher, &mut self.crew);
+        self.house.dispatcher.detach(id, why, now);
+        self.faults.push((id, why));
+        self.is_rung = true;
+    }
+
+    pub(super) fn is_there(&self, troupe: usize) -> bool {
+        self.house.dispatcher.steering_of(self.troupes[troupe].id).is_some()
+    }
+
+    /// Everybody honest does what there is to do for so long, in small steps.
+    pub(super) fn run(&mut self, for_long: Nanos) {
+        let end = self.house.now + for_long;
+        while self.house.now < end {
+            for troupe in 0..self.troupes.len() {
+                for player in 0..self.troupes[troupe].players.len() {
+                    self.act(troupe, player);
+                }
+            }
+            // A tick's time, or straight to what is due when nobody has anything to do.
+            let is_still = self.sleeps() && self.troupes.iter().all(Troupe::is_still);
+            let due = self.asleep_until.map_or(end, |due| due.min(end));
+            let passes = if is_still { due.since(self.house.now) } else { Nanos::from_micros(1) };
+            self.turn(passes.max(Nanos(1)));
+        }
+    }
+
+    pub(super) fn served(&self, troupe: usize) -> usize {
+        self.troupes[troupe].players.iter().map(|player| player.served.len()).sum()
+    }
+
+    pub(super) fn holder(&self, core: u16) -> Option<SlotId> {
+        let cores = self.keeper.table().cores();
+        let core = cores.iter().find(|of| of.id == CoreId(core)).expect("it is managed");
+        core.holder.map(|worker| SlotId(worker.0))
+    }
+
+    pub(super) fn count(&self, event: CoreEvent) -> u64 {
+        self.keeper.counts(None).get(event)
+    }
+
+    pub(super) fn counts_of(&self, troupe: usize) -> CoreCounts {
+        self.keeper.counts(Some(self.troupes[troupe].id))
+    }
+
+    /// No two workers believe that they hold the same core, but for those that were moved off it.
+    pub(super) fn check_cores(&self) {
+        let mut holders = BTreeMap::new();
+        let all = self.troupes.iter().enumerate().filter(|(at, _)| self.is_there(*at));
+        for (_, troupe) in all.filter(|(_, troupe)| troupe.class == Class::Latency) {
+            for player in &troupe.players {
+                let Some(core) = player.core else { continue };
+                let is_there = self.crew.at.get(&player.slot) == Some(&core);
+                if !is_there || self.crew.banished.contains(&player.slot) {
+                    continue;
+                }
+                let other = holders.insert(core, player.slot);
+                assert!(other.is_none(), "core {core}: {other:?} and {:?}", player.slot);
+            }
+        }
+        // What each has got is with it, or was given back, asked back or taken.
+        for (at, troupe) in self.troupes.iter().enumerate().filter(|(at, _)| self.is_there(*at)) {
+            let counts = self.counts_of(at);
+            let cores = self.keeper.table().cores().iter();
+            let held = cores.filter_map(|core| self.keeper.owner(core.holder?));
+            let held = held.filter(|(app, _)| *app == troupe.id).count() as u64;
+            let mut returned = counts.get(CoreEvent::Parks) + counts.get(CoreEvent::Takes);
+            if troupe.class == Class::Batch {
+                returned += counts.get(CoreEvent::Revokes);
+            }
+            assert_eq!(counts.get(CoreEvent::Grants), returned + held, "of application {at}");
+        }
+    }
+}
+
+impl Troupe {
+    /// Nobody has anything to do before somebody wakes them.
+    fn is_still(&self) -> bool {
+        self.players.iter().all(|player| player.is_asleep() && !player.is_woken())
+    }
+}
