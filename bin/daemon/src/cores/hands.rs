@@ -116,7 +116,7 @@ impl CoreHands {
                 let thread = thread.map_err(|_| Strayed)?;
                 // Where a thread of several workers could run is known from the first of them.
                 let mut known = self.staff.iter().flatten().filter_map(|of| of.placed.as_ref());
-                let known = known.rfind(|placed| placed.thread.tid() == tid);
+                let known = known.find(|placed| placed.thread.tid() == tid);
                 let before = known.map_or_else(|| thread.affinity().ok(), |placed| placed.before);
                 Placed { thread, before, core: None, is_banished: false }
             }

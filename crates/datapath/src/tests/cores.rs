@@ -168,6 +168,28 @@ fn a_resting_worker_does_its_part_of_a_hand_over_without_a_core_and_owns_nothing
 }
 
 #[test]
+fn when_the_one_that_runs_leaves_the_one_that_rests_owns_the_groups_again() {
+    let (mut floor, busy) = one_of_two_rests();
+    floor.run(SHORT);
+    let (app, resting) = (floor.troupes[0].id, 1 - busy);
+    let leaves = base::WorkerId(busy as u16);
+    let steering = floor.house.dispatcher.steering_of_mut(app).expect("it is there");
+    assert!(steering.remove_worker(leaves));
+    floor.ring();
+    floor.run(Nanos::from_millis(4));
+    let before = floor.troupes[0].players[resting].served.len();
+    for flow in 0..16 {
+        floor.send(0, flow);
+    }
+    floor.run(SHORT);
+    assert_eq!(floor.troupes[0].players[resting].served.len(), before + 16);
+    let drains = floor.count(CoreEvent::Drains);
+    floor.send(0, 1);
+    floor.run(SHORT);
+    assert_eq!(floor.count(CoreEvent::Drains), drains, "with a core of its own");
+}
+
+#[test]
 fn who_waits_in_vain_because_a_colleague_is_busy_gives_its_groups_to_it() {
     // Both parked for long, so nobody was there to take the groups then.
     let mut floor = settled(1, &[(2, terms(0, 1))]);
