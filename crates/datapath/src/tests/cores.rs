@@ -41,6 +41,7 @@ fn who_begins_to_wait_after_the_last_look_is_offered_the_idle_core_before_the_lo
     // A batch job comes, and nobody calls: the loop may not sleep over it.
     let mut floor = Floor::new(1);
     floor.hire(1, batch(1));
+    assert!(floor.keeper.next_deadline(&floor.house.dispatcher) <= floor.house.now);
     floor.run(SHORT);
     assert!(floor.holder(1).is_some());
     // Its core is taken from a worker that has something queued, and nobody wants it.
@@ -84,11 +85,55 @@ fn a_core_goes_to_the_next_only_when_its_holder_has_parked() {
 }
 
 #[test]
+fn who_is_told_to_park_does_so_with_its_queue_full_and_goes_on_later() {
+    let mut floor = settled(1, &[(1, terms(0, 1)), (1, terms(1, 1))]);
+    for _ in 0..12 {
+        floor.send(0, 1);
+    }
+    floor.turn(INTERVAL);
+    floor.act(0, 0);
+    floor.act(0, 0);
+    floor.send(1, 1);
+    floor.turn(INTERVAL);
+    for _ in 0..3 {
+        floor.act(0, 0);
+    }
+    floor.turn(INTERVAL);
+    assert_eq!(floor.holder(1), Some(floor.troupes[1].players[0].slot));
+    assert_eq!(floor.served(0), 4);
+    assert_eq!((floor.count(CoreEvent::Parks), floor.count(CoreEvent::Nudges)), (1, 0));
+    floor.run(SHORT);
+    assert_eq!((floor.served(0), floor.served(1)), (12, 1));
+    floor.check_cores();
+}
+
+#[test]
+fn a_call_between_two_ticks_is_heard_at_once_and_hurries_no_judgement_of_queues() {
+    let mut floor = settled(3, &[(2, terms(0, 2)), (1, terms(0, 1))]);
+    floor.send(0, 1);
+    floor.turn(INTERVAL);
+    floor.turn(INTERVAL);
+    assert_eq!(floor.counts_of(0).get(CoreEvent::Grants), 1);
+    floor.send(1, 1);
+    floor.turn(Nanos::from_micros(1));
+    assert_eq!(floor.counts_of(1).get(CoreEvent::Grants), 1);
+    assert_eq!(floor.counts_of(0).get(CoreEvent::Grants), 1, "its tick has not come");
+    floor.turn(INTERVAL);
+    assert_eq!(floor.counts_of(0).get(CoreEvent::Grants), 2, "now it has stood for a tick");
+}
+
+#[test]
 fn who_does_not_listen_is_interrupted_at_half_of_the_bound_and_moved_off_at_its_end() {
     let mut floor = settled(1, &[(1, terms(0, 1)), (1, terms(1, 1))]);
     floor.send(0, 1);
     floor.turn(INTERVAL);
     let (deaf, next) = (floor.troupes[0].players[0].slot, floor.troupes[1].players[0].slot);
+    // It has nothing queued: only that it was told is a reason to look at it.
+    floor.troupes[0].players[0].look();
+    floor.troupes[0].players[0].serve(1);
+    for _ in 0..4 {
+        floor.turn(INTERVAL);
+    }
     floor.send(1, 1);
     floor.turn(INTERVAL);
     assert_eq!(floor.count(CoreEvent::Revokes), 1);
@@ -153,7 +198,7 @@ fn one_of_two_rests() -> (Floor, usize) {
 }
 
 #[test]
-fn a_resting_worker_does_its_part_of_a_hand_over_without_a_core_and_owns_nothing_then() {
+fn a_resting_worker_does_its_part_of_a_hand_over_without_a_core_and_gets_its_groups_back() {
     let (mut floor, worker) = one_of_two_rests();
     assert!(floor.count(CoreEvent::Drains) > 0);
     let served = floor.troupes[0].players[1 - worker].served.len();
@@ -164,6 +209,15 @@ fn a_resting_worker_does_its_part_of_a_hand_over_without_a_core_and_owns_nothing
     assert_eq!(floor.troupes[0].players[1 - worker].served.len(), served, "its groups are away");
     let total: u16 = floor.sent.values().sum();
     assert_eq!(floor.served(0), usize::from(total), "and nothing was lost");
+    // It wants a core for something of its own, and gets one.
+    floor.troupes[0].players[1 - worker].say(true);
+    floor.ring();
+    floor.run(SHORT);
+    for flow in 0..16 {
+        floor.send(0, flow);
+    }
+    floor.run(SHORT);
+    assert!(floor.troupes[0].players[1 - worker].served.len() > served, "they are back");
     floor.check_cores();
 }
 
@@ -224,9 +278,11 @@ fn who_waits_in_vain_because_a_colleague_is_busy_gives_its_groups_to_it() {
 #[test]
 fn who_waits_for_a_core_is_not_stalled_and_has_all_its_time_when_it_has_one() {
     let mut floor = settled(1, &[(1, terms(1, 1)), (1, terms(0, 1))]);
+    floor.send(1, 1);
+    floor.run(SHORT);
     floor.send(0, 1);
     floor.turn(INTERVAL);
-    assert!(floor.holder(1).is_some());
+    assert_eq!((floor.served(1), floor.holder(1).is_some()), (1, true));
     floor.send(1, 1);
     // The holder goes on for longer than anybody may leave a packet alone.
     let until = floor.house.now + Nanos(2 * crate::tests::guests::STALL.0);
@@ -237,7 +293,7 @@ fn who_waits_for_a_core_is_not_stalled_and_has_all_its_time_when_it_has_one() {
         floor.turn(Nanos::from_micros(60));
     }
     assert!(floor.faults.is_empty(), "{:?}", floor.faults);
-    assert_eq!(floor.served(1), 0);
+    assert_eq!(floor.served(1), 1);
     // It gets its core, and its load is sampled before it has run.
     let player = &mut floor.troupes[0].players[0];
     player.serve(64);
