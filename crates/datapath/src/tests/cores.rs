@@ -133,7 +133,7 @@ fn who_does_not_listen_is_interrupted_at_half_of_the_bound_and_moved_off_at_its_
     let (deaf, next) = (floor.troupes[0].players[0].slot, floor.troupes[1].players[0].slot);
     // It has nothing queued: only that it was told is a reason to look at it.
     floor.troupes[0].players[0].look();
-    floor.troupes[0].players[0].serve(1);
+    floor.troupes[0].players[0].serve(4);
     for _ in 0..4 {
         floor.turn(INTERVAL);
     }
