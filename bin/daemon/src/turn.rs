@@ -210,6 +210,11 @@ impl Host {
             return;
         }
         let workers = self.dispatcher.steering().workers();
+        let here = |state: LaneState| matches!(state, LaneState::Active | LaneState::Resting);
+        if workers.filter(|&(_, state, _)| here(state)).count() == wanted {
+            return;
+        }
+        let workers = self.dispatcher.steering().workers();
         let mut active: Vec<WorkerId> = Vec::new();
         let mut leaving: Vec<WorkerId> = Vec::new();
         for (id, state, _) in workers {
