@@ -1,6 +1,7 @@
 //! Hands that do nothing, and hands that move threads of this process as the daemon's do.
 
 use datapath::cores::{Hands, SlotId, Strayed};
+use sys::clock::tsc;
 use sys::other_thread::{OtherThread, Unchanged};
 
 /// Nobody is moved.
@@ -26,8 +27,9 @@ impl Hands for IdleHands {
 #[derive(Default)]
 pub(super) struct PinningHands {
     placed: Vec<(SlotId, OtherThread, Option<u16>)>,
-    /// Threads that were taken off their cores: none is, when everybody parks in time.
-    pub(super) banished: u64,
+    /// When a thread was to be placed last, by the time-stamp counter: the core is decided on and
+    /// written into the worker's seat.
+    pub(super) decided_at: u64,
 }
 
 impl PinningHands {
@@ -53,6 +55,7 @@ fn heed(changed: Result<(), Unchanged>) -> Result<(), Strayed> {
 
 impl Hands for PinningHands {
     fn place(&mut self, slot: SlotId, thread: u32, core: u16) -> Result<(), Strayed> {
+        self.decided_at = tsc();
         let at = self.thread(slot, thread)?;
         let (_, thread, on) = &mut self.placed[at];
         if *on == Some(core) {
@@ -63,7 +66,7 @@ impl Hands for PinningHands {
     }
 
     fn banish(&mut self, _: SlotId, _: u32) -> Result<(), Strayed> {
-        self.banished += 1;
+        // Everybody here parks in time.
         Ok(())
     }
 

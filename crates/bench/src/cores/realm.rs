@@ -4,7 +4,6 @@ use std::io::{PipeReader, Write};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::{Nanos, WorkerId};
 use datapath::cores::{CoreKeeper, CoreTerms, Hands, Seated, SlotId};
@@ -16,7 +15,6 @@ use policy::cores::{Class, CoreId, CoresConfig, CoresControl};
 use policy::{Control, ControlConfig};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use shm::app::{AppServer, AppSizes};
-use sys::clock::tsc;
 use wire::Protocol;
 
 use crate::error::{Error, OrNeeds};
@@ -35,13 +33,11 @@ const STALL: Nanos = Nanos::from_secs(1000);
 const REST_AFTER: Nanos = Nanos::from_secs(1000);
 
 /// What a worker is woken with, as the daemon does it: a byte in a pipe that is never waited for.
-/// `rung_at` is when, by the time-stamp counter.
-fn bell(rung_at: Arc<AtomicU64>) -> Result<(PipeReader, Wake), Error> {
+fn bell() -> Result<(PipeReader, Wake), Error> {
     let (reader, writer) = std::io::pipe().or_needs("pipe")?;
     let flags = fcntl_getfl(&writer).or_needs("pipe")?;
     fcntl_setfl(&writer, flags | OFlags::NONBLOCK).or_needs("pipe")?;
     let wake: Wake = Arc::new(move || {
-        rung_at.store(tsc(), Ordering::Relaxed);
         // A full one has woken its reader already.
         let _ = (&writer).write(&[1]);
     });
@@ -59,8 +55,6 @@ pub(super) fn control(cores: &[u16]) -> Result<CoresControl, Error> {
 pub(super) struct Realm {
     pub(super) rig: Rig,
     pub(super) keeper: CoreKeeper,
-    /// When a worker was woken last, by the time-stamp counter.
-    rung_at: Arc<AtomicU64>,
     apps: u16,
 }
 
@@ -80,7 +74,7 @@ impl Realm {
         let config = RigConfig { groups: GROUPS, ..RigConfig::default() };
         let rig = Rig::serving(&config, Listeners::new(Vec::new()))?;
         let keeper = CoreKeeper::new(control(cores)?, REST_AFTER);
-        Ok(Self { rig, keeper, rung_at: Arc::default(), apps: 0 })
+        Ok(Self { rig, keeper, apps: 0 })
     }
 
     /// Takes an application up that may have as many cores as it has workers; those of a
@@ -100,7 +94,7 @@ impl Realm {
         let bits = server.seat_bits();
         let (mut seated, mut called, mut bells) = (Vec::new(), Vec::new(), Vec::new());
         for (lane, worker) in lanes.into_iter().zip(0..workers) {
-            let (bell, wake) = bell(Arc::clone(&self.rung_at))?;
+            let (bell, wake) = bell()?;
             let seat = server.seat(u32::from(worker)).ok_or("it has none").or_needs("seat")?;
             let call = self.keeper.call();
             called.push((lane, call.over(&wake)));
@@ -137,11 +131,6 @@ impl Realm {
         let slots = self.keeper.add(id, terms, seated, Some(bits), sys::clock::now(), dispatcher);
         let slots = slots.or_needs("cores for an application")?;
         Ok(Subject { id, slots, destination, region, bells })
-    }
-
-    /// When a worker was woken last, by the time-stamp counter.
-    pub(super) fn rung_at(&self) -> u64 {
-        self.rung_at.load(Ordering::Relaxed)
     }
 
     /// A step of the keeper, if one is due.

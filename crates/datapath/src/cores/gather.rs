@@ -158,6 +158,7 @@ impl CoreKeeper {
         self.sample.cost = self.cost;
         self.sample.busy.clear();
         self.sample.waiting.clear();
+        self.warm(dispatcher);
         let nudge_after = Nanos(self.control.yield_bound().0 / 2);
         let mut at = 0;
         while at < self.held.len() {
@@ -194,6 +195,20 @@ impl CoreKeeper {
         }
         self.gather_waiting(dispatcher);
         self.is_unsettled = false;
+    }
+
+    /// Reads once what the loop over the holders is going to read. Each holder's seat and ring are in
+    /// its own CPU's cache; here nothing depends on what is read, so that the machine fetches many
+    /// of these lines at a time, and the loop proper finds them.
+    fn warm<P: Port>(&self, dispatcher: &Dispatcher<P>) {
+        let mut sum = 0;
+        for slot in &self.held {
+            let Some(Some(of)) = self.slots.get(slot.index()) else { continue };
+            let steering = dispatcher.steering_of(of.app);
+            let taken = steering.map_or(0, |of_app| of_app.progress_of(of.worker).taken);
+            sum = u64::from(taken) ^ of.seat.tasks().idle_ns ^ sum;
+        }
+        std::hint::black_box(sum);
     }
 
     #[inline]
