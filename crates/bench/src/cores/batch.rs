@@ -26,6 +26,11 @@ const FLOWS: u32 = 16;
 /// Of the requests a second that are answered when 16 are always under way.
 const LOAD: f64 = 0.25;
 
+/// A span of time in which processes that are not ours had more of the CPU than this is measured again, so
+/// often at most; the quietest counts.
+const STRANGERS_MAX: f64 = 0.1;
+const TRIES: u32 = 3;
+
 /// A way to share a CPU.
 struct Way {
     name: &'static str,
@@ -35,16 +40,11 @@ struct Way {
     targets: [Option<Target>; 2],
 }
 
-static WAYS: [Way; 5] = [
+static WAYS: [Way; 4] = [
     Way {
         name: "queue_delay",
         cores: Some("policy = \"queue_delay\"\n"),
         targets: [Some(Target::RatioAtMost(1.3)), Some(Target::RatioAtLeast(0.8))],
-    },
-    Way {
-        name: "queue_delay, wait.spin_us = 0",
-        cores: Some("policy = \"queue_delay\"\n[wait]\nspin_us = 0\n"),
-        targets: [None; 2],
     },
     Way {
         name: "queue_delay every 10 ms",
@@ -91,7 +91,8 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
              and a batch job, {job}. queue_delay, static_set: the job under `calisto run --batch`. Linux: a \
              blocking server over a kernel socket without XDP, the job at nice 19, both pinned. Each alone \
              first, then beside the job. Left over: what daemon and server do not use when alone, less what \
-             processes that are not ours use of the CPU. Latency from the intended time.",
+             processes that are not ours use of the CPU; where that is over a tenth of it, the span is \
+             measured again, up to {TRIES} times, and the quietest counts. Latency from the intended time.",
             job = "which multiplies matrices of 128 x 128"
         ),
     )?;
@@ -282,6 +283,7 @@ fn capacity(plan: &Plan) -> Result<f64, Error> {
     let mut best = 0.0_f64;
     // What somebody else had of the CPU is not the server's fault.
     for _ in 0..plan.pick(5, 2) {
+        unless_interrupted()?;
         let report = server.load(plan, Pace::Closed { outstanding: FLOWS }, length)?;
         best = best.max(report.achieved_rate);
     }
@@ -321,11 +323,27 @@ fn job(plan: &Plan, house: Option<&House>, way: &Way) -> Result<Option<Job>, Err
     Job::start(plan.cpus, house).map(Some)
 }
 
-/// Some time of load.
+/// Some time of load, as quiet as can be had.
 fn watch(plan: &Plan, server: &Server, job: Option<&Job>, rate: f64) -> Result<Seen, Error> {
+    let mut quietest = span_of_load(plan, server, job, rate)?;
+    for _ in 1..TRIES {
+        if quietest.others <= STRANGERS_MAX {
+            break;
+        }
+        unless_interrupted()?;
+        let again = span_of_load(plan, server, job, rate)?;
+        if again.others < quietest.others {
+            quietest = again;
+        }
+    }
+    Ok(quietest)
+}
+
+/// Some time of load.
+fn span_of_load(plan: &Plan, server: &Server, job: Option<&Job>, rate: f64) -> Result<Seen, Error> {
     let cpu = plan.cpus.server;
     let pace = Pace::Open { arrival: Arrival::Poisson, rate };
-    let length = Nanos::from_millis(plan.pick(1200, 300));
+    let length = Nanos::from_millis(plan.pick(800, 300));
     let times = || {
         let job_time = job.map_or(Ok(Nanos::ZERO), |job| cpu_time(job.process.pid))?;
         Ok([sys::clock::now(), server.cpu_time()?, job_time, idle_time(cpu)?])
