@@ -206,7 +206,7 @@ impl CoreKeeper {
             let Some(Some(of)) = self.slots.get(slot.index()) else { continue };
             let steering = dispatcher.steering_of(of.app);
             let taken = steering.map_or(0, |of_app| of_app.progress_of(of.worker).taken);
-            sum = u64::from(taken) ^ of.seat.tasks().idle_ns ^ sum;
+            sum ^= u64::from(taken) ^ of.seat.tasks().idle_ns;
         }
         std::hint::black_box(sum);
     }
