@@ -115,7 +115,7 @@ impl Waiter {
             }
         }
         let began = now();
-        while !realm.keeper.has_work() {
+        while !realm.keeper.has_work() && !realm.keeper.has_spoken(self.app) {
             std::hint::spin_loop();
             if now().since(began) > PATIENCE {
                 return Err("it is silent").or_needs("worker that asks for a core");
