@@ -264,8 +264,7 @@ impl Desk {
             match self.ladder.idle(now) {
                 Rung::Spin => std::hint::spin_loop(),
                 Rung::Yield => std::thread::yield_now(),
-                // Its packets ring for it once a batch, whatever their gaps.
-                Rung::Nap(_) | Rung::Sleep => {
+                Rung::Sleep => {
                     self.bell.arm();
                     if worker.has_work() || self.stop.load(Ordering::Acquire) {
                         self.bell.disarm();

@@ -85,7 +85,6 @@ impl Host {
     /// Turns until a stop is asked for, then lets everything under way leave.
     pub(crate) fn run(&mut self) {
         sys::thread::set_name("dispatcher");
-        sys::thread::sleep_exactly();
         if let Some(cpu) = self.config.workers.dispatcher_cpu
             && let Err(error) = sys::thread::pin(usize::from(cpu))
         {
@@ -107,9 +106,6 @@ impl Host {
                 Rung::Spin => std::hint::spin_loop(),
                 Rung::Yield if self.is_beside_a_job() => self.sleep(now),
                 Rung::Yield => std::thread::yield_now(),
-                Rung::Nap(length) => {
-                    Waiter::new().wait(length);
-                }
                 Rung::Sleep => self.sleep(now),
             }
         }

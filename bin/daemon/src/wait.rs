@@ -11,9 +11,6 @@ const WAKE_COST: Nanos = Nanos::from_micros(60);
 /// What came during a sleep came so long before it was seen.
 const WAKE_LATENCY: Nanos = Nanos::from_micros(40);
 
-/// A longer gap counts as this long.
-const SLEPT_GAP_MAX: Nanos = Nanos::from_micros(500);
-
 /// What a loop without work does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rung {
@@ -21,8 +18,6 @@ pub(crate) enum Rung {
     Yield,
     /// Look again at once.
     Spin,
-    /// Sleep for so long, whatever comes.
-    Nap(Nanos),
     /// Arm the bell and sleep.
     Sleep,
 }
@@ -34,11 +29,6 @@ pub(crate) struct Ladder {
     is_endless: bool,
     learned: shm::wait::Ladder,
     asleep_since: Option<Nanos>,
-    /// Zero: it does not nap.
-    nap: Nanos,
-    has_napped: bool,
-    /// What the recent gaps were, those that were slept through: a mean.
-    slept_gap: Nanos,
 }
 
 impl Ladder {
@@ -54,30 +44,16 @@ impl Ladder {
             ..WaitConfig::default()
         };
         let learned = shm::wait::Ladder::new(config);
-        Self {
-            idle: wait.idle,
-            is_endless,
-            learned,
-            asleep_since: None,
-            nap: Nanos::from_micros(u64::from(wait.nap_us)),
-            has_napped: false,
-            slept_gap: SLEPT_GAP_MAX,
-        }
+        Self { idle: wait.idle, is_endless, learned, asleep_since: None }
     }
 
     /// There was work: start at the bottom again.
     #[inline]
     pub(crate) fn busy(&mut self, now: Nanos) {
         let came = match self.asleep_since.take() {
-            Some(since) => {
-                let came = since.max(Nanos(now.0.saturating_sub(WAKE_LATENCY.0)));
-                let gap = came.since(since).min(SLEPT_GAP_MAX);
-                self.slept_gap = Nanos((self.slept_gap.0 * 7 + gap.0) / 8);
-                came
-            }
+            Some(since) => since.max(Nanos(now.0.saturating_sub(WAKE_LATENCY.0))),
             None => now,
         };
-        self.has_napped = false;
         self.learned.found(came);
     }
 
@@ -93,10 +69,6 @@ impl Ladder {
                 Step::Pause | Step::Yield => Rung::Yield,
                 Step::Sleep => {
                     self.asleep_since.get_or_insert(now);
-                    if self.slept_gap < self.nap && !self.has_napped {
-                        self.has_napped = true;
-                        return Rung::Nap(self.nap);
-                    }
                     Rung::Sleep
                 }
             },
@@ -133,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_loop_polls_for_its_budget_then_sleeps_and_work_starts_it_over() {
-        let wait = Wait { spin_us: 50, ..Wait::default() };
+        let wait = Wait { spin_us: 50, idle: Idle::Sleep };
         let mut ladder = Ladder::new(&wait);
         assert_eq!(ladder.idle(us(1000)), Rung::Yield);
         assert_eq!(ladder.idle(us(1049)), Rung::Yield);
@@ -144,7 +116,7 @@ mod tests {
 
     #[test]
     fn gaps_that_are_always_long_are_slept_at_once_and_short_ones_polled_through_again() {
-        let mut ladder = Ladder::new(&Wait { spin_us: 50, ..Wait::default() });
+        let mut ladder = Ladder::new(&Wait { spin_us: 50, idle: Idle::Sleep });
         let mut now = us(1000);
         gaps(&mut ladder, &mut now, 1000, 64);
         assert_eq!(ladder.idle(now), Rung::Sleep, "no microsecond is burned");
@@ -155,31 +127,9 @@ mod tests {
 
     #[test]
     fn a_budget_of_zero_sleeps_at_once_and_an_endless_one_never() {
-        let rung = |spin_us, idle| {
-            Ladder::new(&Wait { spin_us, idle, nap_us: 0 }).idle(Nanos::from_secs(9))
-        };
+        let rung = |spin_us, idle| Ladder::new(&Wait { spin_us, idle }).idle(Nanos::from_secs(9));
         assert_eq!(rung(0, Idle::Sleep), Rung::Sleep);
         assert_eq!(rung(-1, Idle::Sleep), Rung::Yield);
         assert_eq!(rung(0, Idle::Spin), Rung::Spin);
-    }
-
-    #[test]
-    fn who_is_woken_again_and_again_after_short_gaps_naps_and_stops_when_nothing_came() {
-        let mut ladder = Ladder::new(&Wait { spin_us: 0, nap_us: 30, idle: Idle::Sleep });
-        let mut now = us(1000);
-        assert_eq!(ladder.idle(now), Rung::Sleep, "nothing is known yet");
-        for _ in 0..64 {
-            ladder.idle(now);
-            now += us(10);
-            ladder.busy(now + WAKE_LATENCY);
-        }
-        assert_eq!(ladder.idle(now), Rung::Nap(us(30)));
-        assert_eq!(ladder.idle(now + us(30)), Rung::Sleep, "nothing came in a whole nap");
-        for _ in 0..64 {
-            ladder.idle(now);
-            now += us(1000);
-            ladder.busy(now);
-        }
-        assert_eq!(ladder.idle(now), Rung::Sleep);
     }
 }

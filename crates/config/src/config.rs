@@ -250,10 +250,6 @@ pub struct Wait {
     /// Microseconds that it polls before it idles, at most: as long as the gaps of the recent past say that
     /// it pays; 0: none, -1: for ever. Default: 50.
     pub spin_us: i64,
-    /// Microseconds that the dispatcher sleeps without being woken when packets come in gaps that are
-    /// shorter, and polling does not pay or is not wanted: a wake-up for several packets instead of one for
-    /// each. 0: it does not. Default: 0.
-    pub nap_us: u32,
     /// How it idles. Default: sleep.
     pub idle: Idle,
 }
@@ -270,7 +266,7 @@ impl Wait {
 
 impl Default for Wait {
     fn default() -> Self {
-        Self { spin_us: 50, nap_us: 0, idle: Idle::Sleep }
+        Self { spin_us: 50, idle: Idle::Sleep }
     }
 }
 

@@ -78,7 +78,6 @@ pub(crate) const RULES: &[Rule] = &[
     // The chunk sizes that an aligned AF_XDP memory area may have: at least 2048, at most a page.
     rule("frames", "bytes", Kind::PowerOfTwo(2048, 4096)),
     rule("wait", "spin_us", Kind::Range(-1, 1_000_000)),
-    rule("wait", "nap_us", Kind::Range(0, 1000)),
     rule("wait", "idle", Kind::Word(&["sleep", "yield", "spin"])),
     rule("apps", "socket", Kind::Text(SOCKET_PATH_BYTES_MAX)),
     rule("apps", "max", Kind::Range(0, 1024)),

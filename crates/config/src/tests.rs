@@ -84,7 +84,7 @@ fn a_refusal_names_line_key_and_what_is_allowed() {
         ("[steer]\nlisten = []", 2, &["`steer.listen`", "did you mean `listen`?"]),
         ("\n\npolicy = 'x'", 3, &["`policy`", "did you mean `steer.policy`?"]),
         ("[workers]\njobb = 'echo'", 2, &["did you mean `workers.job`?"]),
-        ("[wait]\nbanana = 1", 2, &["`wait.banana`", "keys there are spin_us, nap_us, idle"]),
+        ("[wait]\nbanana = 1", 2, &["`wait.banana`", "keys there are spin_us, idle"]),
         ("[worker]\ncount = 1", 1, &["`[worker]`", "did you mean `[workers]`?"]),
         ("[banana]\n", 1, &["`[banana]`", "sections are workers, steer, handover, frames, wait"]),
         ("workers = 3", 1, &["`workers` is a section", "[workers]"]),

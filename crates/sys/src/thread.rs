@@ -14,12 +14,6 @@ pub fn pin(cpu: usize) -> Result<(), SysError> {
     pin_to(None, &[cpu])
 }
 
-/// Lets the calling thread's timed sleeps end on time: Linux lengthens them by up to 50 us else.
-pub fn sleep_exactly() {
-    // Later than asked for does no harm.
-    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1000));
-}
-
 /// Lets the calling thread run on any of `cpus`.
 ///
 /// # Errors

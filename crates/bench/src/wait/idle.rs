@@ -67,20 +67,19 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
              kernel socket in the other namespace gets it (polled by the same thread), {packets} packets a round; \
              from before the send to after the receive. Bare: eventfd written for each item, the \
              consumer on CPU {server} in epoll_wait, items through a ring. [wait] spin_us = 0 sleeps at \
-             once, and with nap_us for so long at least while gaps are short; 50 and 0 are the defaults."
+             once; 50 is the default."
         ),
     )?;
     if !plan.cpus.are_two() {
         return Err("there is one").or_needs("second CPU");
     }
-    for (spin_us, nap_us, has_targets) in [(0, 40, true), (0, 0, false), (50, 0, false)] {
-        let wait = format!("[wait]\nspin_us = {spin_us}\nnap_us = {nap_us}\n");
-        let house = House::start_with(plan.cpus, &wait)?;
-        report.progress(format_args!("spin_us = {spin_us}, nap_us = {nap_us}, attaching"));
+    for (spin_us, has_targets) in [(0, true), (50, false)] {
+        let house = House::start_with(plan.cpus, &format!("[wait]\nspin_us = {spin_us}\n"))?;
+        report.progress(format_args!("spin_us = {spin_us}, attaching"));
         let mut tenants = attach(&house)?;
         settle(&mut tenants)?;
         let sink = sink(&house)?;
-        let name = format!("spin_us = {spin_us}, nap_us = {nap_us}");
+        let name = format!("spin_us = {spin_us}");
         let (mut idle, mut ours, mut bare) = (Vec::new(), Vec::new(), Vec::new());
         for round in 0..plan.rounds {
             unless_interrupted()?;
