@@ -217,7 +217,7 @@ impl Calls {
         let socket = self.socket(number)?;
         let outcome = match (socket.flow, socket.error()) {
             (None, _) => {
-                let flow = world.engine.connect(world.now, local, remote, socket.options);
+                let flow = world.engine.connect(world.now, local, remote, socket.options, 0);
                 let Ok(flow) = flow else { return Ok(Fails("EADDRNOTAVAIL")) };
                 socket.flow = Some(flow);
                 if socket.is_nonblocking { Fails("EINPROGRESS") } else { Blocks }

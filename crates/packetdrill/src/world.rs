@@ -146,7 +146,8 @@ impl World {
     /// Brings a segment to the engine.
     pub(crate) fn inject(&mut self, bytes: &[u8], ecn: u8) {
         self.sink.now = self.now;
-        let incoming = Incoming { key: self.key, segment: bytes, ecn, is_verified: false };
+        let (key, hash) = (self.key, self.engine.hash_of(&self.key));
+        let incoming = Incoming { key, hash, segment: bytes, ecn, is_verified: false, route: 0 };
         self.engine.receive(self.now, &[incoming], &mut self.rings, &mut self.sink);
     }
 

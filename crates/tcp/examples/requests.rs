@@ -10,9 +10,9 @@
 use std::collections::VecDeque;
 use std::hint::black_box;
 
-use base::Nanos;
+use base::{FlowHash, Nanos};
 use tcp::{Buffers, Config, Engine, Event, FlowId, FlowOptions, Incoming, Output, Segment};
-use wire::FlowKey;
+use wire::{FlowKey, Toeplitz};
 
 const RING_LOG2: u8 = 12;
 const RING: usize = 1 << RING_LOG2;
@@ -34,10 +34,19 @@ impl Buffers for Rings {
     }
 }
 
+/// A segment on the wire.
+struct Frame {
+    bytes: [u8; 256],
+    len: usize,
+    key: FlowKey,
+    /// Computed by whoever spreads packets over workers: no part of the engine's work.
+    hash: FlowHash,
+}
+
 /// Segments as bytes, in frames that are used again and again.
 #[derive(Default)]
 struct Sink {
-    frames: Vec<([u8; 256], usize, FlowKey)>,
+    frames: Vec<Frame>,
     flow: Option<FlowId>,
     events: VecDeque<Event>,
 }
@@ -45,9 +54,9 @@ struct Sink {
 impl Output for Sink {
     #[inline(never)]
     fn segment(&mut self, segment: &Segment<'_>) -> bool {
-        let mut frame = [0; 256];
-        let Some(bytes) = segment.write(&mut frame) else { return false };
-        self.frames.push((frame, bytes, segment.key));
+        let mut bytes = [0; 256];
+        let Some(len) = segment.write(&mut bytes) else { return false };
+        self.frames.push(Frame { bytes, len, key: segment.key, hash: FlowHash(0) });
         true
     }
 
@@ -75,17 +84,17 @@ impl Host {
         }
     }
 
-    fn take(&mut self, now: Nanos, frames: &mut Vec<([u8; 256], usize, FlowKey)>) {
-        for (frame, bytes, key) in frames.drain(..) {
-            let segment = &frame[..bytes];
-            let incoming = Incoming { key, segment, ecn: 0, is_verified: false };
+    fn take(&mut self, now: Nanos, frames: &mut Vec<Frame>) {
+        for Frame { bytes, len, key, hash } in frames.drain(..) {
+            let segment = &bytes[..len];
+            let incoming = Incoming { key, hash, segment, ecn: 0, is_verified: false, route: 0 };
             self.engine.receive(now, &[incoming], &mut self.rings, &mut self.sink);
         }
     }
 }
 
 #[inline(never)]
-fn server_receive(server: &mut Host, now: Nanos, frames: &mut Vec<([u8; 256], usize, FlowKey)>) {
+fn server_receive(server: &mut Host, now: Nanos, frames: &mut Vec<Frame>) {
     server.take(now, frames);
 }
 
@@ -123,9 +132,13 @@ fn main() {
     let server_end = ([10, 0, 0, 2], 7).into();
     let mut now = Nanos::from_secs(1);
     server.engine.listen(server_end, 8, options).expect("nobody listens yet");
-    let flow = client.engine.connect(now, client_end, server_end, options);
+    let flow = client.engine.connect(now, client_end, server_end, options, 0);
     let client_flow = flow.expect("there is no such flow yet");
     let mut wire = Vec::new();
+    let toeplitz = Toeplitz::new(Config::default().hash_key);
+    let hash = |frames: &mut Vec<Frame>| {
+        frames.iter_mut().for_each(|frame| frame.hash = toeplitz.hash(&frame.key));
+    };
     let mut responses = 0_u64;
     for _ in 0..rounds + 4 {
         now += Nanos::from_micros(20);
@@ -140,6 +153,7 @@ fn main() {
         }
         client.engine.transmit(now, &mut client.rings, &mut client.sink);
         std::mem::swap(&mut wire, &mut client.sink.frames);
+        hash(&mut wire);
         now += Nanos::from_micros(20);
         server.engine.expire(now, &mut server.sink);
         server_receive(&mut server, now, &mut wire);
@@ -148,6 +162,7 @@ fn main() {
         }
         server_transmit(&mut server, now);
         std::mem::swap(&mut wire, &mut server.sink.frames);
+        hash(&mut wire);
         client.sink.events.clear();
         server.sink.events.clear();
     }

@@ -49,11 +49,11 @@ pub(crate) fn update_window(
     window: u16,
 ) -> bool {
     let is_newer = flow.snd_wl1.is_before(sequence)
-        || (flow.snd_wl1 == sequence && !ack.is_before(flow.snd_wl2));
+        || (flow.snd_wl1 == sequence && !ack.is_before(flow.snd_una));
     if !is_newer {
         return false;
     }
-    (flow.snd_wl1, flow.snd_wl2) = (sequence, ack);
+    flow.snd_wl1 = sequence;
     let window = u32::from(window) << flow.snd_shift();
     let has_changed = window != flow.snd_wnd;
     flow.snd_wnd = window;

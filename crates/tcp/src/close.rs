@@ -90,7 +90,7 @@ pub(crate) fn on_fin(
 pub(crate) fn enter_time_wait(flow: &mut Flow, cold: &mut Cold, shared: &Shared, now: Nanos) {
     flow.state = State::TimeWait;
     cold.timers.retransmit = Nanos::FAR_FUTURE;
-    cold.timers.purpose = Purpose::Retransmit;
+    cold.purpose = Purpose::Retransmit;
     cold.timers.ack = Nanos::FAR_FUTURE;
     cold.timers.pace = Nanos::FAR_FUTURE;
     cold.timers.life = now + shared.config.time_wait;

@@ -1,6 +1,6 @@
 //! The rest of a flow's state: what matters when something but the next expected segment happens.
 
-use base::Nanos;
+use base::{FlowHash, Nanos};
 
 use crate::congestion::Congestion;
 use crate::pmtu::Search;
@@ -28,7 +28,6 @@ pub(crate) enum Purpose {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timers {
     pub(crate) retransmit: Nanos,
-    pub(crate) purpose: Purpose,
     /// An acknowledgement has waited long enough.
     pub(crate) ack: Nanos,
     /// Before that nothing new leaves, if the flow is paced; far in the future: it may leave now.
@@ -50,6 +49,8 @@ impl Timers {
 pub(crate) struct Cold {
     pub(crate) rtt: Rtt,
     pub(crate) timers: Timers,
+    /// Of `timers.retransmit`.
+    pub(crate) purpose: Purpose,
     pub(crate) congestion: Congestion,
     pub(crate) board: Scoreboard,
     pub(crate) recovery: Recovery,
@@ -72,6 +73,8 @@ pub(crate) struct Cold {
     pub(crate) listener: Option<ListenerId>,
     /// Our first number.
     pub(crate) iss: Seq,
+    /// The hash under which the table has it.
+    pub(crate) hash: FlowHash,
     /// How long late segments may still take; zero: RACK waits for none.
     pub(crate) reorder_wait: Nanos,
     /// When payload last came; before any: when the connection came to stand.
@@ -118,11 +121,11 @@ impl Cold {
             rtt: Rtt::default(),
             timers: Timers {
                 retransmit: Nanos::FAR_FUTURE,
-                purpose: Purpose::Retransmit,
                 ack: Nanos::FAR_FUTURE,
                 pace: Nanos::FAR_FUTURE,
                 life: Nanos::FAR_FUTURE,
             },
+            purpose: Purpose::Retransmit,
             congestion: Congestion::new(options.congestion),
             board: Scoreboard::new(iss),
             recovery: Recovery::default(),
@@ -137,6 +140,7 @@ impl Cold {
             options,
             listener,
             iss,
+            hash: FlowHash(0),
             reorder_wait: Nanos::ZERO,
             data_at: now,
             heard_at: now,

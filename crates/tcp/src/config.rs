@@ -1,6 +1,7 @@
 //! Settings of an engine and of one flow, with Linux's values as defaults.
 
 use base::Nanos;
+use wire::Toeplitz;
 
 /// Settings of an engine. All flows share them.
 #[derive(Clone, Debug)]
@@ -8,9 +9,10 @@ pub struct Config {
     /// Flows at once, those in TIME-WAIT included. Memory for them is reserved at the start and
     /// touched when it is first used.
     pub flows_max: u32,
-    /// Key of the Toeplitz hash that flow groups are cut from: the dispatcher's, where flows move
-    /// between engines by group. None: the engine's own, which nobody outside knows.
-    pub hash_key: Option<[u8; 40]>,
+    /// Key of the Toeplitz hash by which flows are found and flow groups are cut: the same as that
+    /// of whoever computes [`crate::Incoming::hash`]. It should be a secret, so that nobody outside
+    /// can choose names that all fall on one place; the default is known to everybody.
+    pub hash_key: [u8; 40],
     /// Segments on their way, of all flows together: the memory of retransmission.
     pub sent_max: u32,
     /// Out-of-order ranges, of all flows together.
@@ -63,7 +65,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             flows_max: 65_536,
-            hash_key: None,
+            hash_key: Toeplitz::MICROSOFT_KEY,
             sent_max: 1 << 18,
             ranges_max: 1 << 16,
             ranges_per_flow_max: 256,

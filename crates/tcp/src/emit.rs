@@ -124,6 +124,7 @@ pub(crate) fn emit<B: Buffers, O: Output>(
         options: options(flow, cold, turn.shared, turn.now),
         payload,
         ecn,
+        route: flow.route,
     };
     if !turn.out.segment(&segment) {
         return false;

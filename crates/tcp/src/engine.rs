@@ -11,8 +11,8 @@ mod listeners;
 mod settings;
 mod visit;
 
-use base::Nanos;
-use wire::tcp;
+use base::{FlowHash, Nanos};
+use wire::{FlowKey, tcp};
 
 use crate::cold::Cold;
 use crate::flow::{Flags, Flow};
@@ -54,8 +54,8 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine without flows. `key` is the secret behind sequence numbers, cookies and the flow
-    /// table: 16 bytes from the system's source of randomness, never the same twice.
+    /// An engine without flows. `key` is the secret behind sequence numbers, ports and cookies: 16
+    /// bytes from the system's source of randomness, never the same twice.
     ///
     /// All memory is reserved here. What a bound of `config` makes impossible is mended: an MTU
     /// outside 576 to 9216 becomes the nearer of the two.
@@ -65,10 +65,7 @@ impl Engine {
         let secret = Secret::new(key);
         let flows_max = config.flows_max as usize;
         Self {
-            table: Table::new(
-                config.flows_max,
-                config.hash_key.unwrap_or_else(|| secret.table_key()),
-            ),
+            table: Table::new(config.flows_max, config.hash_key),
             flows: Vec::with_capacity(flows_max),
             cold: Vec::with_capacity(flows_max),
             free: Vec::with_capacity(flows_max),
@@ -109,6 +106,11 @@ impl Engine {
         if self.queue.is_empty() { self.wheel.next() } else { Some(Nanos::ZERO) }
     }
 
+    /// The hash of `key` under [`Config::hash_key`], for whoever has none from elsewhere.
+    pub fn hash_of(&self, key: &FlowKey) -> FlowHash {
+        self.table.hash(key)
+    }
+
     /// Takes segments in. Answers leave with the next [`Self::transmit`], except those that belong
     /// to no flow.
     pub fn receive<B: Buffers, O: Output>(
@@ -131,7 +133,7 @@ impl Engine {
         buffers: &mut B,
         out: &mut O,
     ) {
-        let Incoming { key, segment, ecn, is_verified } = *incoming;
+        let Incoming { key, hash, segment, ecn, is_verified, route } = *incoming;
         let counters = &mut self.shared.counters;
         counters.received += 1;
         let (Ok(header), Ok(bytes)) = (tcp::Header::parse(segment), u16::try_from(segment.len()))
@@ -144,13 +146,12 @@ impl Engine {
             return;
         }
         let flows = &self.flows;
-        let found = self.table.find(&key, |index| flows[index as usize].key == key);
+        let found = self.table.find(hash, |index| flows[index as usize].key == key);
         if let Some(index) = found {
             let (flow, cold) = (&mut self.flows[index as usize], &mut self.cold[index as usize]);
             let id = FlowId { index, generation: flow.generation };
             let mut turn = Turn { now, shared: &mut self.shared, buffers, out };
-            let is_marked = ecn & crate::io::CE == crate::io::CE;
-            match fast::receive(&mut turn, id, flow, cold, &header, segment, is_marked) {
+            match fast::receive(&mut turn, id, flow, cold, &header, incoming) {
                 Ok(()) => {
                     self.enqueue(index);
                     return;
@@ -161,7 +162,7 @@ impl Engine {
         let options = Parsed::read(header.options(segment));
         self.shared.counters.bad_options += u64::from(options.is_broken);
         let payload = segment.get(usize::from(header.header_bytes)..).unwrap_or_default();
-        let arrived = Arrived { header, options, payload, ecn };
+        let arrived = Arrived { header, options, payload, ecn, hash, route };
         let Some(index) = found else {
             self.receive_for_nobody(now, key, &arrived, None, buffers, out);
             return;
@@ -261,8 +262,7 @@ impl Engine {
     }
 
     fn forget_name(&mut self, index: u32) {
-        let key = self.flows[index as usize].key;
-        self.table.remove(&key, |other| other == index);
+        self.table.remove(self.cold[index as usize].hash, |other| other == index);
     }
 
     fn note_ended(&mut self, index: u32) {
@@ -308,7 +308,7 @@ impl Engine {
     /// Puts a flow in, and into the queue; nothing when all places are taken.
     fn add(&mut self, mut flow: Flow, cold: Cold) -> Option<u32> {
         flow.flags.set(Flags::LIVE);
-        let key = flow.key;
+        let hash = cold.hash;
         let index = match self.free.pop() {
             Some(index) => {
                 let old = self.flows[index as usize];
@@ -328,7 +328,7 @@ impl Engine {
             }
         };
         self.wheel.grow(index);
-        self.table.insert(&key, index);
+        self.table.insert(hash, index);
         self.enqueue(index);
         Some(index)
     }
@@ -345,15 +345,21 @@ impl Engine {
     fn refuse<B: Buffers, O: Output>(
         &mut self,
         now: Nanos,
-        key: wire::FlowKey,
+        key: FlowKey,
         arrived: &Arrived<'_>,
         buffers: &mut B,
         out: &mut O,
     ) {
         let payload_bytes = arrived.payload.len() as u32;
-        let unwanted = Unwanted { key, header: arrived.header, payload_bytes };
+        let route = arrived.route;
+        let unwanted = Unwanted { key, header: arrived.header, payload_bytes, route };
         self.shared.counters.no_flow += 1;
         refuse(&mut Turn { now, shared: &mut self.shared, buffers, out }, &unwanted);
+    }
+
+    /// The index of the flow of that name.
+    fn find(&self, key: &FlowKey) -> Option<u32> {
+        self.table.find(self.table.hash(key), |index| self.flows[index as usize].key == *key)
     }
 
     /// The place of a flow, if its number is good.

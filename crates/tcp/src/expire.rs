@@ -82,7 +82,7 @@ fn is_given_up(flow: &Flow, cold: &Cold, shared: &Shared, now: Nanos) -> bool {
 }
 
 fn retransmit(flow: &mut Flow, cold: &mut Cold, shared: &mut Shared, now: Nanos) -> Fate {
-    match cold.timers.purpose {
+    match cold.purpose {
         Purpose::Reorder => {
             let has_sack = flow.flags.has(Flags::SACK);
             detect(flow, cold, shared, has_sack, false, now);
@@ -95,12 +95,12 @@ fn retransmit(flow: &mut Flow, cold: &mut Cold, shared: &mut Shared, now: Nanos)
                 let in_flight = cold.board.in_flight(&flow.sent);
                 flow.window.segments = flow.window.segments.min(in_flight + 1);
             }
-            cold.timers.purpose = Purpose::Retransmit;
+            cold.purpose = Purpose::Retransmit;
             Fate::Keep
         }
         Purpose::TailProbe => {
             flow.flags.set(Flags::TAIL_PROBE);
-            cold.timers.purpose = Purpose::Retransmit;
+            cold.purpose = Purpose::Retransmit;
             Fate::Keep
         }
         Purpose::Persist => {
@@ -166,14 +166,14 @@ pub(crate) fn arm(flow: &Flow, cold: &mut Cold, shared: &Shared, now: Nanos) {
         let is_waiting = (flow.unsent() > 0 || flow.fin_owed()) && flow.state.may_send();
         if !is_waiting {
             timers.retransmit = Nanos::FAR_FUTURE;
-        } else if timers.purpose != Purpose::Persist || timers.retransmit == Nanos::FAR_FUTURE {
-            timers.purpose = Purpose::Persist;
+        } else if cold.purpose != Purpose::Persist || timers.retransmit == Nanos::FAR_FUTURE {
+            cold.purpose = Purpose::Persist;
             timers.retransmit = now + cold.rtt.rto_backed_off(config);
         }
         cold.rearm = false;
         return;
     }
-    if !cold.rearm && timers.retransmit != Nanos::FAR_FUTURE && timers.purpose != Purpose::Persist {
+    if !cold.rearm && timers.retransmit != Nanos::FAR_FUTURE && cold.purpose != Purpose::Persist {
         return;
     }
     cold.rearm = false;
@@ -185,24 +185,24 @@ pub(crate) fn arm(flow: &Flow, cold: &mut Cold, shared: &Shared, now: Nanos) {
     if wait > Nanos::ZERO {
         let due = now + wait;
         if due < timeout {
-            timers.purpose = Purpose::Reorder;
+            cold.purpose = Purpose::Reorder;
             timers.retransmit = due;
             return;
         }
     }
     if let Some(wait) = probe_wait(flow, cold, shared) {
         // Where the timeout would come first, the probe takes its place (RFC 8985 section 7.2).
-        cold.timers.purpose = Purpose::TailProbe;
+        cold.purpose = Purpose::TailProbe;
         cold.timers.retransmit = timeout.min(now + wait);
         return;
     }
     let timers = &mut cold.timers;
     // A timer that runs is not started anew because something more was sent (RFC 6298 section 5).
-    if timers.purpose == Purpose::Retransmit && timers.retransmit != Nanos::FAR_FUTURE {
+    if cold.purpose == Purpose::Retransmit && timers.retransmit != Nanos::FAR_FUTURE {
         timers.retransmit = timers.retransmit.min(timeout);
         return;
     }
-    timers.purpose = Purpose::Retransmit;
+    cold.purpose = Purpose::Retransmit;
     timers.retransmit = timeout;
 }
 

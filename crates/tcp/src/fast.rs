@@ -9,7 +9,7 @@ use crate::acknowledge::{grow, settle};
 use crate::cold::Cold;
 use crate::data::{owe_ack, place, tell_readable};
 use crate::flow::{Flags, Flow};
-use crate::io::{Buffers, Event, FlowId, Output};
+use crate::io::{Buffers, CE, Event, FlowId, Incoming, Output};
 use crate::options::{TIMESTAMPS_BYTES, TIMESTAMPS_START, Timestamps};
 use crate::scoreboard::Delivery;
 use crate::shared::Turn;
@@ -58,13 +58,12 @@ pub(crate) fn receive<B: Buffers, O: Output>(
     flow: &mut Flow,
     cold: &mut Cold,
     header: &tcp::Header,
-    segment: &[u8],
-    is_marked: bool,
+    incoming: &Incoming<'_>,
 ) -> Result<(), Punt> {
     if flow.flags.has(Flags::SLOW) {
         return Err(Punt::State);
     }
-    if header.flags & !tcp::PSH != tcp::ACK || is_marked {
+    if header.flags & !tcp::PSH != tcp::ACK || incoming.ecn & CE == CE {
         return Err(Punt::Flags);
     }
     let has_stamps = flow.flags.has(Flags::TIMESTAMPS);
@@ -74,7 +73,7 @@ pub(crate) fn receive<B: Buffers, O: Output>(
     }
     let mut stamps = None;
     if has_stamps {
-        stamps = segment.get(20..).and_then(timestamps);
+        stamps = incoming.segment.get(20..).and_then(timestamps);
         // RFC 7323 section 5.3: an older clock is for the slow path to drop.
         let is_old =
             |stamps: Timestamps| stamps.value.wrapping_sub(flow.ts_recent).cast_signed() < 0;
@@ -86,7 +85,7 @@ pub(crate) fn receive<B: Buffers, O: Output>(
     if sequence != flow.rcv_nxt {
         return Err(Punt::Order);
     }
-    let payload = segment.get(usize::from(header.header_bytes)..).unwrap_or_default();
+    let payload = incoming.segment.get(usize::from(header.header_bytes)..).unwrap_or_default();
     if payload.len() > flow.rcv_wnd() as usize {
         return Err(Punt::Window);
     }
@@ -102,6 +101,7 @@ pub(crate) fn receive<B: Buffers, O: Output>(
         return Err(Punt::Window);
     }
 
+    flow.route = incoming.route;
     flow.rcv_nxt += payload.len() as u32;
     if let Some(stamps) = stamps
         // RFC 7323 section 4.3 (2): of what covers the last acknowledged number.
@@ -111,7 +111,7 @@ pub(crate) fn receive<B: Buffers, O: Output>(
     }
     flow.snd_wnd = u32::from(header.window) << flow.snd_shift();
     cold.snd_wnd_max = cold.snd_wnd_max.max(flow.snd_wnd);
-    (flow.snd_wl1, flow.snd_wl2) = (sequence, ack);
+    flow.snd_wl1 = sequence;
     cold.heard_at = turn.now;
     if acked > 0 {
         let mut delivery = Delivery::default();

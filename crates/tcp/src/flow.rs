@@ -198,10 +198,9 @@ pub(crate) struct Flow {
     pub(crate) snd_small: Seq,
     /// The peer's window, scaled.
     pub(crate) snd_wnd: u32,
-    /// Sequence number of the segment that `snd_wnd` came from.
+    /// Sequence number of the segment that `snd_wnd` came from. What RFC 9293 keeps beside it,
+    /// SND.WL2, is never ahead of `snd_una`, which stands for it.
     pub(crate) snd_wl1: Seq,
-    /// Its acknowledgement number.
-    pub(crate) snd_wl2: Seq,
     /// Congestion window.
     pub(crate) window: Window,
     /// Segments on their way, oldest first, in the engine's pool.
@@ -218,6 +217,8 @@ pub(crate) struct Flow {
     pub(crate) ts_offset: u32,
     /// Tells this flow from those that had its place before.
     pub(crate) generation: u32,
+    /// How the last segment that was accepted came, in the caller's terms; so answers leave.
+    pub(crate) route: u32,
 }
 
 const _: () = assert!(size_of::<Flow>() == 128, "a hot flow is two cache lines");
@@ -237,7 +238,6 @@ impl Flow {
             snd_small: iss,
             snd_wnd: 0,
             snd_wl1: Seq(0),
-            snd_wl2: iss,
             window: Window::default(),
             sent: List::EMPTY,
             ts_recent: 0,
@@ -247,6 +247,7 @@ impl Flow {
             flags: Flags::default(),
             ts_offset: 0,
             generation: 0,
+            route: 0,
         }
     }
 

@@ -67,7 +67,6 @@ pub(crate) fn learn(
     flow.snd_wnd = u32::from(header.window);
     cold.snd_wnd_max = flow.snd_wnd;
     flow.snd_wl1 = irs;
-    flow.snd_wl2 = flow.snd_una;
     let stamps = options.timestamps.filter(|_| config.timestamps);
     flow.flags.put(Flags::TIMESTAMPS, stamps.is_some());
     flow.ts_recent = stamps.map_or(0, |stamps| stamps.value);
@@ -128,6 +127,7 @@ pub(crate) fn emit_syn<B: Buffers, O: Output>(
         options,
         payload: [&[], &[]],
         ecn: 0,
+        route: flow.route,
     };
     if !turn.out.segment(&segment) {
         return false;
@@ -144,7 +144,7 @@ pub(crate) fn emit_syn<B: Buffers, O: Output>(
         // The time of the first SYN: its answer is the first round trip.
         cold.progress_at = turn.now;
     }
-    cold.timers.purpose = Purpose::Retransmit;
+    cold.purpose = Purpose::Retransmit;
     cold.timers.retransmit = turn.now + cold.rtt.rto_backed_off(&turn.shared.config);
     true
 }

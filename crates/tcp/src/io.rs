@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU32;
 
+use base::FlowHash;
 use wire::checksum::Sum;
 use wire::{FlowKey, tcp};
 
@@ -41,12 +42,18 @@ impl ListenerId {
 pub struct Incoming<'a> {
     /// Whose it is: the peer is the source.
     pub key: FlowKey,
+    /// The hash of `key` under [`crate::Config::hash_key`]: whoever spreads packets over workers
+    /// has it. With any other the flow is not found.
+    pub hash: FlowHash,
     /// Header, options and payload, without what a link has padded.
     pub segment: &'a [u8],
     /// Both ECN bits of the IP header (RFC 3168 section 5).
     pub ecn: u8,
     /// Whether somebody has found the checksum right; otherwise the engine looks.
     pub is_verified: bool,
+    /// Whatever the caller wants back with every segment of this flow: how this one came, and so
+    /// how answers leave.
+    pub route: u32,
 }
 
 /// ECN bits: the segment may be marked instead of dropped.
@@ -75,6 +82,9 @@ pub struct Segment<'a> {
     pub payload: [&'a [u8]; 2],
     /// ECN bits for the IP header: zero or [`ECT`].
     pub ecn: u8,
+    /// [`Incoming::route`] of the last segment that was accepted for the flow; of what belongs to no
+    /// flow, that of the segment it answers.
+    pub route: u32,
 }
 
 impl Segment<'_> {
@@ -95,6 +105,25 @@ impl Segment<'_> {
     /// start of `out`, and returns the length; nothing when it does not fit.
     #[inline]
     pub fn write(&self, out: &mut [u8]) -> Option<usize> {
+        let (out, pseudo) = self.lay_out(out)?;
+        let checksum = pseudo.bytes(out).checksum();
+        out.get_mut(16..18)?.copy_from_slice(&checksum.to_be_bytes());
+        Some(out.len())
+    }
+
+    /// [`Self::write`] for whoever has the checksum finished by others: in its place stands the sum
+    /// of the pseudo header alone, folded and not complemented (what Linux calls CHECKSUM_PARTIAL).
+    #[inline]
+    pub fn write_partial(&self, out: &mut [u8]) -> Option<usize> {
+        let (out, pseudo) = self.lay_out(out)?;
+        out.get_mut(16..18)?.copy_from_slice(&pseudo.fold().to_be_bytes());
+        Some(out.len())
+    }
+
+    /// Writes everything but the checksum, whose place is zero. Returns what was written and the sum
+    /// of the pseudo header.
+    #[inline]
+    fn lay_out<'out>(&self, out: &'out mut [u8]) -> Option<(&'out mut [u8], Sum)> {
         let bytes = self.len();
         let out = out.get_mut(..bytes)?;
         let segment_bytes = u16::try_from(bytes).ok()?;
@@ -123,9 +152,7 @@ impl Segment<'_> {
         if !second.is_empty() {
             rest.get_mut(..second.len())?.copy_from_slice(second);
         }
-        let sum = pseudo_header(&self.key, segment_bytes).bytes(out);
-        out.get_mut(16..18)?.copy_from_slice(&sum.checksum().to_be_bytes());
-        Some(bytes)
+        Some((out, pseudo_header(&self.key, segment_bytes)))
     }
 }
 

@@ -29,12 +29,13 @@ pub(crate) struct Unwanted {
     pub(crate) key: FlowKey,
     pub(crate) header: tcp::Header,
     pub(crate) payload_bytes: u32,
+    pub(crate) route: u32,
 }
 
 /// Answers a segment that belongs to nothing with a reset that its sender believes (RFC 9293
 /// section 3.10.7.1). A reset is never answered.
 pub(crate) fn refuse<B, O: Output>(turn: &mut Turn<'_, B, O>, unwanted: &Unwanted) {
-    let Unwanted { key, header, payload_bytes } = unwanted;
+    let Unwanted { key, header, payload_bytes, route } = unwanted;
     if header.flags & tcp::RST != 0 {
         return;
     }
@@ -56,6 +57,7 @@ pub(crate) fn refuse<B, O: Output>(turn: &mut Turn<'_, B, O>, unwanted: &Unwante
         options: OptionBytes::NONE,
         payload: [&[], &[]],
         ecn: 0,
+        route: *route,
     };
     send(turn, &reset);
 }
@@ -76,6 +78,7 @@ pub(crate) fn reset<B: Buffers, O: Output>(
         options: emit::options(flow, cold, turn.shared, turn.now),
         payload: [&[], &[]],
         ecn: 0,
+        route: flow.route,
     };
     send(turn, &reset)
 }

@@ -1,4 +1,4 @@
-//! What only we can compute: first sequence numbers, timestamp offsets, cookies, the table's hash.
+//! What only we can compute: first sequence numbers, timestamp offsets, cookies.
 //!
 //! One key of 128 bits, given at the start, and SipHash-2-4 of whatever is to be hidden.
 
@@ -21,7 +21,6 @@ pub(crate) enum Purpose {
     FirstNumber,
     TimestampOffset,
     Cookie,
-    Table,
     Port,
 }
 
@@ -49,16 +48,6 @@ impl Secret {
     /// What is added to the flow's timestamps (RFC 7323 section 5.4).
     pub(crate) fn timestamp_offset(&self, flow: &FlowKey) -> u32 {
         self.hash(Purpose::TimestampOffset, Some(flow), 0) as u32
-    }
-
-    /// The key of the flow table's hash.
-    pub(crate) fn table_key(&self) -> [u8; 40] {
-        let mut key = [0; 40];
-        for (number, bytes) in key.chunks_mut(8).enumerate() {
-            let word = self.hash(Purpose::Table, None, number as u64);
-            bytes.copy_from_slice(&word.to_be_bytes());
-        }
-        key
     }
 }
 

@@ -1,7 +1,7 @@
 //! Every segment that is not the expected one, in the order of RFC 9293 section 3.10.7. This file
 //! only routes: what is to be done is in the file of each matter.
 
-use base::Nanos;
+use base::{FlowHash, Nanos};
 use wire::tcp;
 
 use crate::acknowledge::{self, Facts, Verdict};
@@ -35,6 +35,8 @@ pub(crate) struct Arrived<'a> {
     pub(crate) options: Parsed,
     pub(crate) payload: &'a [u8],
     pub(crate) ecn: u8,
+    pub(crate) hash: FlowHash,
+    pub(crate) route: u32,
 }
 
 impl Arrived<'_> {
@@ -60,7 +62,7 @@ impl Arrived<'_> {
 
     fn unwanted(&self, flow: &Flow) -> Unwanted {
         let payload_bytes = self.payload.len() as u32;
-        Unwanted { key: flow.key, header: self.header, payload_bytes }
+        Unwanted { key: flow.key, header: self.header, payload_bytes, route: self.route }
     }
 }
 
@@ -119,6 +121,7 @@ fn in_syn_sent<B: Buffers, O: Output>(
     let has_ecn = wants_ecn && ecn_bits == if has_ack { agreed } else { offered };
     let (header, options) = (&arrived.header, &arrived.options);
     handshake::learn(flow, cold, &turn.shared.config, header, options, has_ecn);
+    flow.route = arrived.route;
     cold.heard_at = turn.now;
     if !has_ack {
         // Both have opened at once (RFC 9293 figure 8).
@@ -156,6 +159,7 @@ fn synchronized<B: Buffers, O: Output>(
     if let Some(fate) = check_age_and_window(turn, flow, cold, arrived) {
         return fate;
     }
+    flow.route = arrived.route;
     if arrived.has(tcp::RST) {
         if sequence == flow.rcv_nxt {
             return Fate::Over(match flow.state {
@@ -235,6 +239,7 @@ fn check_age_and_window<B, O>(
         && arrived.sequence() + 1 == flow.rcv_nxt;
     if is_same_syn {
         // Our answer was lost.
+        flow.route = arrived.route;
         flow.flags.set(Flags::SYN_OWED);
         return Some(Fate::Keep);
     }

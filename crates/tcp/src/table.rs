@@ -2,6 +2,7 @@
 //!
 //! The hash is keyed, so that nobody outside can choose names that all fall on one slot.
 
+use base::FlowHash;
 use wire::{FlowKey, Toeplitz};
 
 /// Finds flows. It holds no names: whoever asks compares the candidates' own.
@@ -23,15 +24,16 @@ impl Table {
         hash as usize & (self.slots.len() - 1)
     }
 
+    /// The hash of a name.
     #[inline]
-    fn hash(&self, key: &FlowKey) -> u32 {
-        self.hasher.hash(key).0
+    pub(crate) fn hash(&self, key: &FlowKey) -> FlowHash {
+        self.hasher.hash(key)
     }
 
-    /// The slot and the index of the flow of that name.
+    /// The slot and the index of the flow whose name `is_it` knows.
     #[inline]
-    fn position(&self, key: &FlowKey, is_it: impl Fn(u32) -> bool) -> Option<(usize, u32)> {
-        let hash = self.hash(key);
+    fn position(&self, hash: FlowHash, is_it: impl Fn(u32) -> bool) -> Option<(usize, u32)> {
+        let FlowHash(hash) = hash;
         let mut at = self.home(hash);
         // Half of the slots are empty, so that this ends.
         while self.slots[at] != 0 {
@@ -45,15 +47,15 @@ impl Table {
         None
     }
 
-    /// The index under which `key` was entered; `is_it` compares the name of a candidate.
+    /// The index that was entered under `hash`; `is_it` compares the name of a candidate.
     #[inline]
-    pub(crate) fn find(&self, key: &FlowKey, is_it: impl Fn(u32) -> bool) -> Option<u32> {
-        self.position(key, is_it).map(|(_, index)| index)
+    pub(crate) fn find(&self, hash: FlowHash, is_it: impl Fn(u32) -> bool) -> Option<u32> {
+        self.position(hash, is_it).map(|(_, index)| index)
     }
 
-    /// Enters a name that is not there yet.
-    pub(crate) fn insert(&mut self, key: &FlowKey, index: u32) {
-        let hash = self.hash(key);
+    /// Enters a flow that is not there yet.
+    pub(crate) fn insert(&mut self, hash: FlowHash, index: u32) {
+        let FlowHash(hash) = hash;
         let mut at = self.home(hash);
         while self.slots[at] != 0 {
             at = (at + 1) & (self.slots.len() - 1);
@@ -79,14 +81,9 @@ impl Table {
         }
     }
 
-    /// The group of `key` among `groups`, a power of two.
-    pub(crate) fn group_of(&self, key: &FlowKey, groups: u32) -> u32 {
-        self.hash(key) & (groups - 1)
-    }
-
-    /// Takes a name out, and moves those behind it up, so that no search stops too early.
-    pub(crate) fn remove(&mut self, key: &FlowKey, is_it: impl Fn(u32) -> bool) {
-        let Some((mut hole, _)) = self.position(key, is_it) else { return };
+    /// Takes a flow out, and moves those behind it up, so that no search stops too early.
+    pub(crate) fn remove(&mut self, hash: FlowHash, is_it: impl Fn(u32) -> bool) {
+        let Some((mut hole, _)) = self.position(hash, is_it) else { return };
         let mask = self.slots.len() - 1;
         let mut at = hole;
         loop {
@@ -140,17 +137,18 @@ mod tests {
             for (port, is_insert) in steps {
                 let is_it = |index| index == u32::from(port);
                 if is_insert && oracle.len() < 16 && !oracle.contains_key(&port) {
-                    table.insert(&key(port), port.into());
+                    table.insert(table.hash(&key(port)), port.into());
                     oracle.insert(port, ());
                 } else if !is_insert {
-                    table.remove(&key(port), is_it);
+                    table.remove(table.hash(&key(port)), is_it);
                     oracle.remove(&port);
                 }
                 for groups in [1, 4, 64] {
                     let mut found = Vec::new();
                     for group in 0..groups {
                         table.each_of_group(group, groups, |port| {
-                            assert_eq!(table.group_of(&key(port as u16), groups), group);
+                            let FlowHash(hash) = table.hash(&key(port as u16));
+                            assert_eq!(hash & (groups - 1), group);
                             found.push(port as u16);
                         });
                     }
@@ -159,7 +157,7 @@ mod tests {
                 }
                 for port in 0..40 {
                     let expected = oracle.contains_key(&port).then_some(u32::from(port));
-                    prop_assert_eq!(table.find(&key(port), |at| at == u32::from(port)), expected);
+                    prop_assert_eq!(table.find(table.hash(&key(port)), |at| at == u32::from(port)), expected);
                 }
             }
         }

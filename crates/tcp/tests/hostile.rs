@@ -129,7 +129,7 @@ fn near(script: &Script, step: &Step, next: (u32, u32)) -> Option<Packet> {
     bytes[18..20].copy_from_slice(&window.to_le_bytes());
     bytes.extend(options);
     bytes.extend((0..u32::from(*len)).map(|at| content(first.wrapping_add(at))));
-    Some(Packet { key: script.key, bytes, ecn: *window as u8 & 3 })
+    Some(Packet { key: script.key, bytes, ecn: *window as u8 & 3, route: 0 })
 }
 
 /// The last numbers that the engine has named: the next it expects, and the next it will send.
@@ -165,16 +165,20 @@ fn run(is_client: bool, is_accepted: bool, congestion: Algorithm, steps: &[Step]
                 let packet = near(&script, step, known).expect("it is near");
                 let incoming = tcp::Incoming {
                     key: packet.key,
+                    hash: script.host.engine.hash_of(&packet.key),
                     segment: &packet.bytes,
                     ecn: packet.ecn,
                     is_verified: true,
+                    route: 1,
                 };
                 let host = &mut script.host;
                 host.engine.receive(script.now, &[incoming], &mut host.rings, &mut host.sink);
             }
             Step::Bytes { bytes, is_verified } => {
                 let (key, is_verified) = (script.key, *is_verified);
-                let incoming = tcp::Incoming { key, segment: bytes, ecn: 0, is_verified };
+                let hash = script.host.engine.hash_of(&key);
+                let incoming =
+                    tcp::Incoming { key, hash, segment: bytes, ecn: 0, is_verified, route: 2 };
                 let host = &mut script.host;
                 host.engine.receive(script.now, &[incoming], &mut host.rings, &mut host.sink);
             }

@@ -222,7 +222,7 @@ fn run(plan: &Plan) -> ([Side; 2], Nanos) {
         engine.listen(server_end, plan.backlog, plan.options).unwrap();
     }
     let connected =
-        sides[0].host.engine.connect(now, client_end, server_end, plan.options).unwrap();
+        sides[0].host.engine.connect(now, client_end, server_end, plan.options, 0).unwrap();
     sides[0].flow = Some(connected);
     // By time of arrival, then in the order in which they were sent.
     let mut link: BTreeMap<(Nanos, u64), (usize, Packet)> = BTreeMap::new();

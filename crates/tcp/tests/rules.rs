@@ -723,7 +723,7 @@ fn seventy_thousand_connections_stand_at_once_and_each_has_its_own_bytes() {
         let [_, _, high, low] = number.to_be_bytes();
         let local = ([10, 1, number.to_be_bytes()[1], high], 1024 + u16::from(low)).into();
         let remote = "10.0.0.2:7".parse().unwrap();
-        hosts[0].0.connect(now, local, remote, options).expect("there is room");
+        hosts[0].0.connect(now, local, remote, options, 0).expect("there is room");
     }
     let exchange = |hosts: &mut [(Engine, Memory, Out); 2]| {
         for _ in 0..3 {
@@ -733,7 +733,9 @@ fn seventy_thousand_connections_stand_at_once_and_each_has_its_own_bytes() {
                 let sent = std::mem::take(&mut out.sent);
                 let (engine, memory, out) = &mut hosts[1 - from];
                 for (key, segment) in &sent {
-                    let incoming = Incoming { key: *key, segment, ecn: 0, is_verified: false };
+                    let (key, hash) = (*key, engine.hash_of(key));
+                    let incoming =
+                        Incoming { key, hash, segment, ecn: 0, is_verified: false, route: 0 };
                     engine.receive(now, &[incoming], memory, out);
                 }
             }

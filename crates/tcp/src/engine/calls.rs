@@ -95,13 +95,14 @@ impl FlowOptions {
 
 impl Engine {
     /// Opens a connection. With a local port of zero one is chosen that nobody can guess (RFC 6056
-    /// section 3.3.3).
+    /// section 3.3.3). Segments leave by `route` until the peer has answered by another.
     pub fn connect(
         &mut self,
         now: Nanos,
         local: SocketAddr,
         remote: SocketAddr,
         options: FlowOptions,
+        route: u32,
     ) -> Result<FlowId, ConnectError> {
         if remote.port() == 0 {
             return Err(ConnectError::NoPort);
@@ -123,13 +124,15 @@ impl Engine {
         );
         flow.flags.set(Flags::ACTIVE);
         flow.flags.set(Flags::SYN_OWED);
+        flow.route = route;
         cold.is_announced = true;
+        cold.hash = self.table.hash(&key);
         let index = self.add(flow, cold).ok_or(ConnectError::Full)?;
         Ok(FlowId { index, generation: self.flows[index as usize].generation })
     }
 
     pub(super) fn is_taken(&self, key: &FlowKey) -> bool {
-        self.table.find(key, |index| self.flows[index as usize].key == *key).is_some()
+        self.find(key).is_some()
     }
 
     fn choose_port(

@@ -81,8 +81,7 @@ impl Engine {
         let groups = groups.max(1).next_power_of_two();
         let mut members = Vec::new();
         self.table.each_of_group(group.0, groups, |index| members.push(index));
-        let is_member =
-            |index: &u32| self.table.group_of(&self.flows[*index as usize].key, groups) == group.0;
+        let is_member = |index: &u32| self.cold[*index as usize].hash.0 & (groups - 1) == group.0;
         members.extend(self.ended.iter().copied().filter(is_member));
         for index in members {
             self.detach(index, out);
@@ -92,8 +91,7 @@ impl Engine {
     /// Takes the flow of that name out, if there is one: for flows that are pinned one by one. `key`
     /// has the peer as its source.
     pub fn detach_flow(&mut self, key: &FlowKey, out: &mut Detached) {
-        let found = self.table.find(key, |index| self.flows[index as usize].key == *key);
-        if let Some(index) = found {
+        if let Some(index) = self.find(key) {
             self.detach(index, out);
         }
     }
@@ -115,8 +113,8 @@ impl Engine {
     /// number, in this order. A half-open flow whose address has no listener here is dropped: its
     /// peer asks again and is told.
     ///
-    /// Engines that exchange flows must have been made with the same key, or cookies that one has
-    /// sent mean nothing to another.
+    /// Engines that exchange flows must have been made with the same keys: with another hash key
+    /// flows are not found, with another secret cookies that one has sent mean nothing to another.
     pub fn attach_group(
         &mut self,
         now: Nanos,

@@ -186,6 +186,7 @@ impl Engine {
             handshake::new_flow(&self.shared, key, state, listener.options, id, iss, now);
         let (header, options) = (&arrived.header, &arrived.options);
         handshake::learn(&mut flow, &mut cold, &self.shared.config, header, options, has_ecn);
+        (flow.route, cold.hash) = (arrived.route, arrived.hash);
         flow.flags.set(Flags::SYN_OWED);
         listener.half_open += 1;
         if self.add(flow, cold).is_none() {
@@ -233,6 +234,7 @@ impl Engine {
             options,
             payload: [&[], &[]],
             ecn: 0,
+            route: arrived.route,
         };
         if out.segment(&answer) {
             self.shared.counters.cookies_sent += 1;
@@ -264,6 +266,7 @@ impl Engine {
         let state = State::SynReceived;
         let (mut flow, mut cold) =
             handshake::new_flow(&self.shared, key, state, listener.options, id, iss, now);
+        (flow.route, cold.hash) = (arrived.route, arrived.hash);
         // The SYN as it must have been.
         let syn = tcp::Header { sequence: header.sequence.wrapping_sub(1), ..*header };
         let mut options = *offered;

@@ -40,6 +40,13 @@ impl Engine {
         Ok(())
     }
 
+    /// How segments leave from now on, until one comes by another route.
+    pub fn set_route(&mut self, id: FlowId, route: u32) -> Result<(), CallError> {
+        let at = self.place(id).ok_or(CallError::Gone)?;
+        self.flows[at].route = route;
+        Ok(())
+    }
+
     /// How long sent data may stay unacknowledged (RFC 5482); none: the timeouts decide.
     pub fn set_user_timeout(&mut self, id: FlowId, millis: Option<u32>) -> Result<(), CallError> {
         let at = self.place(id).ok_or(CallError::Gone)?;
@@ -107,8 +114,7 @@ impl Engine {
     /// `sequence`, and the router carries `mtu` bytes (ICMP fragmentation needed, ICMPv6 packet too
     /// big). What is too long is sent again in pieces, with the next transmit.
     pub fn too_big(&mut self, key: &FlowKey, sequence: Seq, mtu: u32) {
-        let found = self.table.find(key, |index| self.flows[index as usize].key == *key);
-        let Some(index) = found else {
+        let Some(index) = self.find(key) else {
             self.shared.counters.icmp_ignored += 1;
             return;
         };

@@ -15,6 +15,8 @@ pub(crate) struct Packet {
     pub(crate) key: FlowKey,
     pub(crate) bytes: Vec<u8>,
     pub(crate) ecn: u8,
+    /// By which it was sent, or comes.
+    pub(crate) route: u32,
 }
 
 #[derive(Debug)]
@@ -42,6 +44,8 @@ pub(crate) struct Sink {
     pub(crate) packets: VecDeque<Packet>,
     pub(crate) events: VecDeque<Event>,
     pub(crate) room: usize,
+    /// Somebody else finishes the checksums.
+    pub(crate) is_partial: bool,
 }
 
 impl Output for Sink {
@@ -50,8 +54,17 @@ impl Output for Sink {
             return false;
         }
         let mut bytes = vec![0; segment.len()];
-        assert_eq!(segment.write(&mut bytes), Some(segment.len()));
-        self.packets.push_back(Packet { key: segment.key, bytes, ecn: segment.ecn });
+        let written = match self.is_partial {
+            true => segment.write_partial(&mut bytes),
+            false => segment.write(&mut bytes),
+        };
+        assert_eq!(written, Some(segment.len()));
+        self.packets.push_back(Packet {
+            key: segment.key,
+            bytes,
+            ecn: segment.ecn,
+            route: segment.route,
+        });
         true
     }
 
@@ -78,16 +91,23 @@ impl Host {
                 receive_bytes: 1 << options.receive_ring_log2,
                 send_bytes: 1 << options.send_ring_log2,
             },
-            sink: Sink { packets: VecDeque::new(), events: VecDeque::new(), room: usize::MAX },
+            sink: Sink {
+                packets: VecDeque::new(),
+                events: VecDeque::new(),
+                room: usize::MAX,
+                is_partial: false,
+            },
         }
     }
 
     pub(crate) fn receive(&mut self, now: Nanos, packet: &Packet) {
         let incoming = Incoming {
             key: packet.key,
+            hash: self.engine.hash_of(&packet.key),
             segment: &packet.bytes,
             ecn: packet.ecn,
             is_verified: false,
+            route: packet.route,
         };
         self.engine.receive(now, &[incoming], &mut self.rings, &mut self.sink);
     }

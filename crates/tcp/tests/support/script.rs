@@ -26,6 +26,8 @@ pub(crate) struct Script {
     /// Our first number, once we have sent a SYN.
     our_start: u32,
     pub(crate) key: FlowKey,
+    /// By which the peer's segments come.
+    pub(crate) route: u32,
     options: FlowOptions,
     /// Timestamps are printed and given relative to this.
     stamp_start: Option<u32>,
@@ -42,6 +44,7 @@ impl Script {
             flow: None,
             our_start: 0,
             key: FlowKey::new(Protocol::Tcp, peer, local).expect("both are IPv4"),
+            route: 0,
             options,
             stamp_start: None,
         }
@@ -67,7 +70,7 @@ impl Script {
 
     pub(crate) fn connect(&mut self) {
         let (peer, local) = (self.key.source(), self.key.destination());
-        let flow = self.host.engine.connect(self.now, local, peer, self.options);
+        let flow = self.host.engine.connect(self.now, local, peer, self.options, 0);
         self.flow = Some(flow.expect("the name is free"));
     }
 
@@ -102,7 +105,7 @@ impl Script {
         self.take_events();
     }
 
-    fn parse(&mut self, text: &str, change: impl Fn(u8) -> u8) -> Packet {
+    pub(crate) fn parse(&mut self, text: &str, change: impl Fn(u8) -> u8) -> Packet {
         let (plain, options) = text.split_once('<').map_or((text, ""), |(plain, rest)| {
             (plain, rest.strip_suffix('>').expect("options end with >"))
         });
@@ -144,7 +147,7 @@ impl Script {
             .pseudo_ipv4([192, 0, 2, 1], [192, 168, 0, 1], 6, bytes.len() as u16)
             .bytes(&bytes);
         bytes[16..18].copy_from_slice(&sum.checksum().to_be_bytes());
-        Packet { key: self.key, bytes, ecn }
+        Packet { key: self.key, bytes, ecn, route: self.route }
     }
 
     fn write_option(&self, option: &str, out: &mut Vec<u8>) {
