@@ -47,6 +47,8 @@ pub mod poll;
 pub mod privileges;
 /// All processes and threads below one.
 pub mod process_tree;
+/// Bytes that nobody can guess.
+pub mod random;
 /// SCHED_IDLE, for work that anything may displace.
 pub mod scheduling;
 /// SIGINT and SIGTERM as a flag, and the signal that nudges a thread.

@@ -1,11 +1,11 @@
 //! What happened, counted: every drop and every way off the fast path has a name.
 
 macro_rules! counters {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
+    ($($(#[doc = $doc:literal])+ $name:ident,)*) => {
         /// Events since the engine was made. They wrap after 2^64.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Counters {
-            $($(#[$doc])* pub $name: u64,)*
+            $($(#[doc = $doc])+ pub $name: u64,)*
         }
 
         impl Counters {
@@ -13,6 +13,10 @@ macro_rules! counters {
             pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
                 [$((stringify!($name), self.$name),)*].into_iter()
             }
+
+            /// Every name with what it counts, in the order of [`Self::iter`].
+            pub const HELP: &[(&'static str, &'static str)] =
+                &[$((stringify!($name), concat!($($doc),+).trim_ascii()),)*];
         }
     };
 }

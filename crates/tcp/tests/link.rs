@@ -139,7 +139,7 @@ impl Side {
         let (new, old) = (&mut self.host.engine, &mut self.other);
         let (mut detached, mut names) = (Detached::default(), BTreeMap::new());
         for group in 0..4 {
-            old.detach_group(FlowGroup(group), 4, &mut detached);
+            old.detach_group(FlowGroup(group), 4, |_| true, &mut detached);
             let attached = new.attach_group(now, &mut detached, |old, new| {
                 names.insert(old, new);
             });

@@ -825,7 +825,11 @@ fn flows_that_an_engine_has_no_room_for_can_go_back_to_where_they_came_from() {
     ]);
     let mut small = Engine::new(Config { sent_max: 2, ..plain() }, [7; 16], script.now);
     let mut detached = Detached::default();
-    script.host.engine.detach_flow(&script.key, &mut detached);
+    let (key, engine) = (script.key, &mut script.host.engine);
+    let group = FlowGroup(engine.hash_of(&key).0 & 7);
+    engine.detach_group(group, 8, |other| *other != key, &mut detached);
+    assert!(detached.is_empty(), "a flow that is not wanted stays");
+    engine.detach_group(group, 8, |other| *other == key, &mut detached);
     assert_eq!(script.host.engine.records_in_use(), (0, 0));
     let refused = small.attach_group(script.now, &mut detached, |_, _| panic!("none is taken"));
     assert_eq!(refused, Err(AttachError::Full));
@@ -858,7 +862,7 @@ fn a_flow_that_waits_for_its_applications_close_moves_with_its_group() {
     let mut other = Engine::new(plain(), [7; 16], script.now);
     let mut detached = Detached::default();
     for group in 0..8 {
-        script.host.engine.detach_group(FlowGroup(group), 8, &mut detached);
+        script.host.engine.detach_group(FlowGroup(group), 8, |_| true, &mut detached);
     }
     assert_eq!(script.host.engine.flows_in_use(), 0);
     let mut name = None;

@@ -131,6 +131,21 @@ impl FlowKey {
         SocketAddr::new(self.address(self.destination), u16::from_be_bytes([high, low]))
     }
 
+    /// Source and destination address, if they are IPv4.
+    #[inline]
+    pub fn ipv4(&self) -> Option<([u8; 4], [u8; 4])> {
+        let address = |[_, low]: [u64; 2]| (low as u32).to_be_bytes();
+        (!self.is_ipv6()).then(|| (address(self.source), address(self.destination)))
+    }
+
+    /// Source and destination address, if they are IPv6.
+    #[inline]
+    pub fn ipv6(&self) -> Option<([u8; 16], [u8; 16])> {
+        let address =
+            |[high, low]: [u64; 2]| ((u128::from(high) << 64) | u128::from(low)).to_be_bytes();
+        self.is_ipv6().then(|| (address(self.source), address(self.destination)))
+    }
+
     /// The flow of the answers.
     #[inline]
     #[must_use]

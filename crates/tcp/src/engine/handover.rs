@@ -51,6 +51,13 @@ impl Detached {
     pub fn ids(&self) -> impl Iterator<Item = FlowId> {
         self.flows.iter().map(|parcel| parcel.id)
     }
+
+    /// Writes every flow's route anew: for callers whose routes mean something else elsewhere.
+    pub fn map_routes(&mut self, mut anew: impl FnMut(u32) -> u32) {
+        for parcel in &mut self.flows {
+            parcel.flow.route = anew(parcel.flow.route);
+        }
+    }
 }
 
 /// Why an engine took none of the flows: they stay in [`Detached`] and can go back.
@@ -74,24 +81,24 @@ impl fmt::Display for AttachError {
 impl std::error::Error for AttachError {}
 
 impl Engine {
-    /// Takes every flow of `group` out, those in TIME-WAIT and those that wait for their
-    /// application's close included, and adds them to `out`. Their numbers are void here. `groups`
-    /// is how many there are, a power of two; the hash is [`crate::Config::hash_key`]'s.
-    pub fn detach_group(&mut self, group: FlowGroup, groups: u32, out: &mut Detached) {
+    /// Takes those flows of `group` out that `is_wanted` names (their keys have the peer as the
+    /// source), those in TIME-WAIT and those that wait for their application's close included, and adds
+    /// them to `out`. Their numbers are void here. `groups` is how many there are, a power of two; the
+    /// hash is [`crate::Config::hash_key`]'s.
+    pub fn detach_group(
+        &mut self,
+        group: FlowGroup,
+        groups: u32,
+        mut is_wanted: impl FnMut(&FlowKey) -> bool,
+        out: &mut Detached,
+    ) {
         let groups = groups.max(1).next_power_of_two();
         let mut members = Vec::new();
         self.table.each_of_group(group.0, groups, |index| members.push(index));
         let is_member = |index: &u32| self.cold[*index as usize].hash.0 & (groups - 1) == group.0;
         members.extend(self.ended.iter().copied().filter(is_member));
+        members.retain(|index| is_wanted(&self.flows[*index as usize].key));
         for index in members {
-            self.detach(index, out);
-        }
-    }
-
-    /// Takes the flow of that name out, if there is one: for flows that are pinned one by one. `key`
-    /// has the peer as its source.
-    pub fn detach_flow(&mut self, key: &FlowKey, out: &mut Detached) {
-        if let Some(index) = self.find(key) {
             self.detach(index, out);
         }
     }

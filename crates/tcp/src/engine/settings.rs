@@ -40,6 +40,12 @@ impl Engine {
         Ok(())
     }
 
+    /// Calls `visit` with the route of every flow: what is not named is in use no more.
+    pub fn each_route(&self, visit: &mut dyn FnMut(u32)) {
+        let live = self.flows.iter().filter(|flow| flow.flags.has(Flags::LIVE));
+        live.for_each(|flow| visit(flow.route));
+    }
+
     /// How segments leave from now on, until one comes by another route.
     pub fn set_route(&mut self, id: FlowId, route: u32) -> Result<(), CallError> {
         let at = self.place(id).ok_or(CallError::Gone)?;
