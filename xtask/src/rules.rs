@@ -51,7 +51,12 @@ pub(crate) const CRATES: &[CrateRule] = &[
     row("client", &["base", "shm", "wire", "sys", "attach"], Worldly, Forbidden),
     row("capi", &["client"], Worldly, Home),
     row("port", &["base", "shm", "sys"], Worldly, Home),
-    row("datapath", &["base", "wire", "policy", "shm", "port", "sys", "admin"], Worldly, Forbidden),
+    row(
+        "datapath",
+        &["base", "wire", "policy", "tcp", "shm", "port", "sys", "admin"],
+        Worldly,
+        Forbidden,
+    ),
     row("testbed", &["base", "sys"], Worldly, Forbidden),
     row("doctor", &["base", "sys", "config"], Worldly, Forbidden),
     row("load", &["base", "wire", "shm", "sys", "port"], Worldly, Forbidden),

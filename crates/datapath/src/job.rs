@@ -4,17 +4,15 @@ mod echo;
 mod sink;
 mod synthetic;
 
-use std::fmt;
-use std::str::FromStr;
-
-use base::Nanos;
-use shm::Frame;
+use base::{BURST, Nanos};
+use shm::{Frame, Producer};
 
 pub use echo::Echo;
 pub use sink::Sink;
 pub use synthetic::{ITERATIONS_MAX, REQUEST_BYTES, Synthetic, SyntheticState, work};
 
-use crate::message::Moving;
+use crate::message::{FromWorker, Moving};
+use crate::stream::Stream;
 
 /// What becomes of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +21,8 @@ pub enum Verdict {
     Transmit,
     /// Done with it.
     Consume,
+    /// The job keeps the frame: it gets it by [`Job::keep`].
+    Keep,
     /// Refused, and counted by reason.
     Refuse(Refusal),
 }
@@ -48,6 +48,38 @@ pub trait Job {
     /// One packet of an owned group. `frame.meta()` names group, hash and header offsets.
     fn packet(&mut self, frame: &mut Frame, now: Nanos) -> Verdict;
 
+    /// Gets a frame that [`Verdict::Keep`] asked for.
+    fn keep(&mut self, frame: Frame) {
+        debug_assert!(false, "only a job that keeps frames gets them");
+        drop(frame);
+    }
+
+    /// Gets an empty frame that [`Outlet::want`] asked for.
+    fn spare(&mut self, frame: Frame) {
+        debug_assert!(false, "only a job that wants frames gets them");
+        drop(frame);
+    }
+
+    /// Finishes what it has kept, and sends what it has to say as far as `outlet` has room. Comes
+    /// after a step's packets, and before a mark, an attach or the end takes effect. Returns whether it has
+    /// done anything. A job that answers each packet at once has nothing to do here.
+    fn turn(&mut self, _now: Nanos, _outlet: &mut Outlet<'_>) -> bool {
+        false
+    }
+
+    /// When [`Self::turn`] is due although nothing arrives.
+    fn next_deadline(&self) -> Nanos {
+        Nanos::FAR_FUTURE
+    }
+
+    /// Says good-bye to everybody, with the next turns: no more packets come.
+    fn close(&mut self) {}
+
+    /// The worker ends: one of the frames that the job still has.
+    fn surrender(&mut self) -> Option<Frame> {
+        None
+    }
+
     /// Gives up everything held for what moves: timers, commands, pending output. Returns true
     /// when all is given up; false asks to be called again (a bounded part was done), and
     /// packets of groups that stay are processed in between.
@@ -57,60 +89,61 @@ pub trait Job {
     fn attach(&mut self, moving: Moving, now: Nanos);
 }
 
-/// The jobs that workers of the daemon itself can do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum JobKind {
-    /// Send every UDP packet back.
-    Echo,
-    /// Swallow every packet.
-    Sink,
-    /// Do the work that the request asks for and answer it.
-    Synthetic,
+/// Where a job leaves frames to be sent, and asks for empty ones.
+pub struct Outlet<'a> {
+    outbox: &'a mut Producer<FromWorker>,
+    /// Messages that the job may still leave.
+    room: usize,
+    sent: usize,
 }
 
-impl JobKind {
-    /// All kinds, with a sentence of help each.
-    pub const ALL: [(Self, &'static str, &'static str); 3] = [
-        (Self::Echo, "echo", "send every UDP packet back to its sender"),
-        (Self::Sink, "sink", "count every packet and swallow it"),
-        (
-            Self::Synthetic,
-            "synthetic",
-            "16-byte requests {iterations, index}, both u64 big endian: do that many iterations of \
-             square roots, touch the flow's state, answer",
-        ),
-    ];
+impl<'a> Outlet<'a> {
+    pub(crate) fn new(outbox: &'a mut Producer<FromWorker>) -> Self {
+        // One message is the worker's own, for a hand-over that ends.
+        let room = outbox.room().saturating_sub(1);
+        Self { outbox, room, sent: 0 }
+    }
 
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Echo => "echo",
-            Self::Sink => "sink",
-            Self::Synthetic => "synthetic",
-        }
+    /// Frames that can be left now, at most; never more than a batch at a time is of use.
+    #[inline]
+    pub fn room(&self) -> usize {
+        self.room
+    }
+
+    /// Sends a frame by the port in its meta. Look for room before.
+    #[inline]
+    pub fn send(&mut self, mut frame: Frame) {
+        frame.meta_mut().transmit = true;
+        self.sent += 1;
+        self.post(FromWorker::Packet(frame));
+    }
+
+    /// Frames sent so far.
+    #[inline]
+    pub fn sent(&self) -> usize {
+        self.sent
+    }
+
+    /// Gives a frame back that is not needed.
+    #[inline]
+    pub fn give_back(&mut self, mut frame: Frame) {
+        frame.meta_mut().transmit = false;
+        self.post(FromWorker::Packet(frame));
+    }
+
+    /// Asks for so many empty frames, at most a batch; they come by [`Job::keep`], when there are any.
+    #[inline]
+    pub fn want(&mut self, frames: usize) {
+        self.post(FromWorker::Wants(frames.min(BURST) as u16));
+    }
+
+    #[inline]
+    fn post(&mut self, message: FromWorker) {
+        let posted = self.outbox.stage(message);
+        debug_assert!(posted.is_ok() && self.room > 0, "whoever posts has looked for room");
+        self.room = self.room.saturating_sub(1);
     }
 }
-
-impl FromStr for JobKind {
-    type Err = UnknownJob;
-
-    fn from_str(name: &str) -> Result<Self, UnknownJob> {
-        let known = Self::ALL.iter().find(|(_, known, _)| *known == name);
-        known.map(|(kind, _, _)| *kind).ok_or_else(|| UnknownJob(name.to_owned()))
-    }
-}
-
-/// No job has that name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownJob(String);
-
-impl fmt::Display for UnknownJob {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no worker job is called \"{}\"; there are echo, sink and synthetic", self.0)
-    }
-}
-
-impl std::error::Error for UnknownJob {}
 
 /// A built-in job chosen at start: one match per packet, no pointer.
 #[derive(Debug)]
@@ -121,31 +154,60 @@ pub enum BuiltIn {
     Sink(Sink),
     /// See [`Synthetic`].
     Synthetic(Synthetic),
+    /// See [`Stream`].
+    Stream(Box<Stream>),
+}
+
+/// The same call for whichever job it is.
+macro_rules! each {
+    ($job:expr, $name:ident $(, $argument:expr)*) => {
+        match $job {
+            BuiltIn::Echo(job) => job.$name($($argument),*),
+            BuiltIn::Sink(job) => job.$name($($argument),*),
+            BuiltIn::Synthetic(job) => job.$name($($argument),*),
+            BuiltIn::Stream(job) => job.$name($($argument),*),
+        }
+    };
 }
 
 impl Job for BuiltIn {
     #[inline]
     fn packet(&mut self, frame: &mut Frame, now: Nanos) -> Verdict {
-        match self {
-            Self::Echo(job) => job.packet(frame, now),
-            Self::Sink(job) => job.packet(frame, now),
-            Self::Synthetic(job) => job.packet(frame, now),
-        }
+        each!(self, packet, frame, now)
+    }
+
+    #[inline]
+    fn keep(&mut self, frame: Frame) {
+        each!(self, keep, frame);
+    }
+
+    fn spare(&mut self, frame: Frame) {
+        each!(self, spare, frame);
+    }
+
+    #[inline]
+    fn turn(&mut self, now: Nanos, outlet: &mut Outlet<'_>) -> bool {
+        each!(self, turn, now, outlet)
+    }
+
+    #[inline]
+    fn next_deadline(&self) -> Nanos {
+        each!(self, next_deadline)
+    }
+
+    fn close(&mut self) {
+        each!(self, close);
+    }
+
+    fn surrender(&mut self) -> Option<Frame> {
+        each!(self, surrender)
     }
 
     fn detach(&mut self, moving: Moving, now: Nanos) -> bool {
-        match self {
-            Self::Echo(job) => job.detach(moving, now),
-            Self::Sink(job) => job.detach(moving, now),
-            Self::Synthetic(job) => job.detach(moving, now),
-        }
+        each!(self, detach, moving, now)
     }
 
     fn attach(&mut self, moving: Moving, now: Nanos) {
-        match self {
-            Self::Echo(job) => job.attach(moving, now),
-            Self::Sink(job) => job.attach(moving, now),
-            Self::Synthetic(job) => job.attach(moving, now),
-        }
+        each!(self, attach, moving, now);
     }
 }

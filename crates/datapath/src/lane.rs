@@ -13,6 +13,9 @@ use crate::counters::{CounterReader, CounterWriter, DispatchEvent, WorkerEvent};
 use crate::ground::Ground;
 use crate::message::{FromWorker, Moving, ToWorker};
 
+/// This part of all frames is kept for what is received: workers that only send get none of it.
+const RECEIVE_RESERVE: usize = 8;
+
 /// How a sleeping worker is woken: called only when it sleeps.
 pub type Wake = Arc<dyn Fn() + Send + Sync>;
 
@@ -60,6 +63,8 @@ pub(crate) struct Lane {
     /// taken.
     mark: u32,
     marked_at: Nanos,
+    /// Empty frames that it has asked for and not been given.
+    owed_frames: usize,
 }
 
 /// How to reach the worker.
@@ -108,6 +113,7 @@ impl Lane {
             owes_attach: None,
             mark: 0,
             marked_at: Nanos::ZERO,
+            owed_frames: 0,
         }
     }
 
@@ -179,7 +185,9 @@ impl Lane {
                     ToWorker::Mark { ticket, moving } => ToApp::Mark { ticket, moving },
                     ToWorker::Attach(moving) => ToApp::Attach(moving),
                     ToWorker::Retire => ToApp::Retire,
-                    ToWorker::Packet(_) => unreachable!("packets go by `send`"),
+                    ToWorker::Packet(_) => {
+                        unreachable!("frames go by `send` and `pay_frames`")
+                    }
                 };
                 believed(lane.control(message), side).unwrap_or(false)
             }
@@ -202,6 +210,35 @@ impl Lane {
         }
         self.owes_attach = None;
         true
+    }
+
+    /// The worker asks for so many empty frames.
+    pub(crate) fn owe_frames(&mut self, frames: u16) {
+        // A worker asks again only when it has what it asked for, so this stays small.
+        self.owed_frames += usize::from(frames);
+    }
+
+    /// Gives the worker the empty frames that it has asked for, as far as they can be spared; true
+    /// when some are still owed.
+    pub(crate) fn pay_frames(&mut self, ground: &mut Ground<'_>) -> bool {
+        let Ends::Thread(ends) = &mut self.ends else { return false };
+        let reserve = ground.pool.config().frames as usize / RECEIVE_RESERVE;
+        while self.owed_frames > 0 && ground.pool.free_count() > reserve {
+            let Some(mut frame) = ground.pool.take() else { break };
+            let is_emptied = frame.set_len(0);
+            debug_assert!(is_emptied, "every frame can be empty");
+            match ends.to_worker.stage(ToWorker::Packet(frame)) {
+                Ok(()) => {}
+                Err(ToWorker::Packet(frame)) => {
+                    ground.pool.give(frame);
+                    break;
+                }
+                Err(_) => unreachable!("a ring returns what it was given"),
+            }
+            self.owed_frames -= 1;
+            self.staged = true;
+        }
+        self.owed_frames > 0
     }
 
     /// Shows the worker what was staged, and wakes it if it sleeps.

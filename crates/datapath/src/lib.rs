@@ -27,9 +27,13 @@ pub mod listeners;
 /// What travels between dispatcher and workers.
 pub mod message;
 mod migrate;
+/// The owner table as workers see it.
+pub mod owners;
 mod rate_limit;
 mod receive;
 mod steering;
+/// TCP inside the data path.
+pub mod stream;
 mod transmit;
 mod worker;
 
@@ -38,7 +42,7 @@ pub use apps::APPS_MAX;
 pub use attach::AttachRefused;
 pub use dispatcher::{Dispatcher, DispatcherConfig, NewWorker, PortLane, Progress};
 pub use flow_sampler::{FlowSampler, SampledFlow};
-pub use job::{BuiltIn, Echo, Job, JobKind, Sink, Synthetic, SyntheticState, Verdict};
+pub use job::{BuiltIn, Echo, Job, Outlet, Sink, Synthetic, SyntheticState, Verdict};
 pub use lane::{LaneEnds, LaneState, Wake};
 pub use listeners::{Listener, Listeners, Taken};
 pub use migrate::MigrateConfig;

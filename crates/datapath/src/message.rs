@@ -6,7 +6,8 @@ use shm::{Frame, Ticket};
 /// Dispatcher to worker, in the order in which it must take effect.
 #[derive(Debug)]
 pub enum ToWorker {
-    /// A packet of a group that the worker owns.
+    /// A packet of a group that the worker owns; or, without a byte in it, an empty frame, as asked for
+    /// by [`FromWorker::Wants`] (a variant of its own would make every message longer than a line).
     Packet(Frame),
     /// Everything before this belongs to the old order: complete it, then give up what `moving`
     /// names, unless the hand-over was aborted meanwhile.
@@ -30,6 +31,8 @@ pub enum FromWorker {
     /// The worker has detached what the ticket's hand-over moves, and everything that it still
     /// had to send for it stands before this message.
     Passed(Ticket),
+    /// The worker has more to send than it has received: it asks for so many empty frames.
+    Wants(u16),
     /// The worker has met [`ToWorker::Retire`]: this is its last message.
     Retired,
 }

@@ -25,6 +25,7 @@ use crate::group_loads::GroupLoads;
 use crate::hold::HoldList;
 use crate::lane::{Lane, LaneState, Side};
 use crate::migrate::{Admission, Migrate, MigrateConfig};
+use crate::owners::{Mirror, Owners};
 
 pub use pins::PinError;
 pub use ready_lanes::Caller;
@@ -106,6 +107,10 @@ pub struct Steering {
     has_undone: bool,
     next_load: Nanos,
     retired: Vec<WorkerId>,
+    /// Some worker has asked for empty frames and not got all of them.
+    owes_frames: bool,
+    /// The table as workers see it, if any of them has to.
+    owners: Option<Mirror>,
 }
 
 impl Steering {
@@ -176,7 +181,17 @@ impl Steering {
             has_undone: true,
             next_load: Nanos::ZERO,
             retired: Vec::new(),
+            owes_frames: false,
+            owners: None,
         })
+    }
+
+    /// The owner table as workers may read it when they are told that it has changed, for those whose
+    /// flows need care without packets: timers.
+    pub fn share_owners(&mut self) -> Owners {
+        let (groups, virtual_groups) = (self.live.groups(), self.overrides.slots());
+        let mirror = self.owners.get_or_insert_with(|| Mirror::new(groups, virtual_groups));
+        mirror.owners()
     }
 
     /// The words that decide between detach and abort, for a new worker.
@@ -382,7 +397,7 @@ impl Steering {
     pub(crate) fn next_deadline(&self) -> Nanos {
         let wake = self.side.as_ref().map_or(Nanos::FAR_FUTURE, AppSide::next_deadline);
         let wake = wake.min(self.ready.next_deadline());
-        if self.is_settled() {
+        if self.is_settled() && !self.owes_frames {
             wake
         } else {
             wake.min(self.next_tick).min(self.migrate.next_deadline())
@@ -398,6 +413,7 @@ impl Steering {
     pub(crate) fn tick(&mut self, ground: &mut Ground<'_>) {
         self.progress(ground);
         self.pay_wakes(ground);
+        self.pay_frames(ground);
         let is_early = ground.now < self.next_tick;
         if is_early || (ground.now < self.next_quiet_tick && self.is_idle()) {
             return;
@@ -449,6 +465,9 @@ impl Steering {
             let lanes = self.lanes.iter().flatten();
             let owners = lanes.filter(|lane| lane.state != LaneState::Retiring).map(Lane::id);
             self.migrate.begin_epoch(owners, self.plan.fence, ground.now);
+            if let Some(mirror) = &mut self.owners {
+                mirror.begin();
+            }
             trace::epoch_published(self.migrate.epoch().0);
             self.progress(ground);
         }

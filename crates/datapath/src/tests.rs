@@ -1,5 +1,6 @@
 //! The whole of steering and hand-over: random schedules, real threads, whole packets.
 
+mod connections;
 mod cores;
 mod guests;
 mod packets;

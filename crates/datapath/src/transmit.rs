@@ -82,8 +82,8 @@ fn take<P>(ports: &mut [PortLane<P>], message: FromWorker, ground: &mut Ground<'
     match message {
         FromWorker::Packet(frame) if frame.meta().transmit => enqueue(ports, frame, ground),
         FromWorker::Packet(frame) => ground.drop(frame, DispatchEvent::Consumed),
-        FromWorker::Passed(_) | FromWorker::Retired => {
-            unreachable!("the steering keeps hand-over messages to itself")
+        FromWorker::Passed(_) | FromWorker::Wants(_) | FromWorker::Retired => {
+            unreachable!("the steering keeps these messages to itself")
         }
     }
 }

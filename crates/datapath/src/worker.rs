@@ -11,7 +11,7 @@ use base::{BURST, Nanos};
 use shm::{Consumer, Handovers, Producer, Ticket};
 
 use crate::counters::{CounterWriter, WorkerEvent};
-use crate::job::{Job, Refusal, Verdict};
+use crate::job::{Job, Outlet, Refusal, Verdict};
 use crate::message::{FromWorker, Moving, ToWorker};
 use crate::steering::Caller;
 
@@ -34,6 +34,8 @@ pub struct Worker<J> {
 pub struct WorkerStep {
     /// Messages taken.
     pub messages: usize,
+    /// The job has done something of its own accord.
+    pub has_acted: bool,
     /// The worker has met its end: this step was the last.
     pub retired: bool,
 }
@@ -68,35 +70,65 @@ impl<J: Job> Worker<J> {
             self.finish_detaching(now);
         }
         // One message of answer per message taken, and one for a hand-over that ends.
-        let room = self.outbox.room().saturating_sub(1);
-        let turns = room.min(BURST);
-        while messages < turns {
+        let mut room = self.outbox.room().saturating_sub(1);
+        while messages < BURST && room > 0 {
             match self.inbox.peek() {
                 None => break,
+                Some(ToWorker::Packet(frame)) if frame.is_empty() => self.take_spare(),
                 Some(ToWorker::Packet(frame)) => {
                     let verdict = self.job.packet(frame, now);
                     verdicts.count(verdict);
-                    self.answer(verdict);
+                    room -= self.answer(verdict);
                 }
-                Some(_) => self.control_message(now),
+                Some(_) => {
+                    self.turn(now);
+                    room = self.outbox.room().saturating_sub(1);
+                    if room == 0 || !self.control_message(now) {
+                        break;
+                    }
+                    room -= 1;
+                }
             }
             messages += 1;
         }
         self.inbox.release();
+        let has_acted = !self.retired && self.turn(now);
         if self.outbox.publish() {
             self.caller.call();
         }
         verdicts.add_to(&mut self.counters);
         self.counters.add(WorkerEvent::Steps, 1);
-        if messages == 0 {
+        if messages == 0 && !has_acted {
             self.counters.add(WorkerEvent::IdleSteps, 1);
         }
-        WorkerStep { messages, retired: self.retired }
+        WorkerStep { messages, has_acted, retired: self.retired }
     }
 
-    /// Whether messages wait to be taken, or a detaching to be finished.
-    pub fn has_work(&self) -> bool {
-        !self.inbox.is_empty() || !self.detaching.is_empty()
+    /// The job finishes what it has kept and sends what it has to say.
+    #[inline]
+    fn turn(&mut self, now: Nanos) -> bool {
+        let mut outlet = Outlet::new(&mut self.outbox);
+        let has_acted = self.job.turn(now, &mut outlet);
+        let sent = outlet.sent();
+        if sent > 0 {
+            self.counters.add(WorkerEvent::Transmitted, sent as u64);
+        }
+        has_acted
+    }
+
+    /// Whether messages wait to be taken, a detaching to be finished, or the job is due.
+    pub fn has_work(&self, now: Nanos) -> bool {
+        !self.inbox.is_empty() || !self.detaching.is_empty() || self.next_deadline() <= now
+    }
+
+    /// When the next step is due although nothing arrives.
+    pub fn next_deadline(&self) -> Nanos {
+        self.job.next_deadline()
+    }
+
+    /// No more packets come: the job says good-bye with the next steps.
+    pub fn close(&mut self) {
+        self.job.close();
     }
 
     /// Ends the worker, in the middle of its work or after it.
@@ -107,13 +139,26 @@ impl<J: Job> Worker<J> {
         Remains { inbox }
     }
 
+    /// Returns how many messages it took.
     #[inline]
-    fn answer(&mut self, verdict: Verdict) {
+    fn answer(&mut self, verdict: Verdict) -> usize {
         let Some(ToWorker::Packet(mut frame)) = self.inbox.take() else {
             unreachable!("the caller has just looked at a packet there");
         };
+        if verdict == Verdict::Keep {
+            self.job.keep(frame);
+            return 0;
+        }
         frame.meta_mut().transmit = verdict == Verdict::Transmit;
         self.post(FromWorker::Packet(frame));
+        1
+    }
+
+    #[cold]
+    fn take_spare(&mut self) {
+        if let Some(ToWorker::Packet(frame)) = self.inbox.take() {
+            self.job.spare(frame);
+        }
     }
 
     /// Room was made sure of before the message was taken.
@@ -126,8 +171,12 @@ impl<J: Job> Worker<J> {
         );
     }
 
+    /// Whether the message was done; else there was no room, and it is still the next one.
     #[cold]
-    fn control_message(&mut self, now: Nanos) {
+    fn control_message(&mut self, now: Nanos) -> bool {
+        if matches!(self.inbox.peek(), Some(ToWorker::Retire)) && !self.surrender() {
+            return false;
+        }
         match self.inbox.take() {
             Some(ToWorker::Mark { ticket, moving }) => {
                 if self.handovers.detach(ticket) {
@@ -150,6 +199,22 @@ impl<J: Job> Worker<J> {
                 unreachable!("the caller has just looked at a control message there");
             }
         }
+        true
+    }
+
+    /// Gives every frame back that the job has; false when there is no room for all of them and the
+    /// last message now.
+    fn surrender(&mut self) -> bool {
+        while self.outbox.room() > 1 {
+            match self.job.surrender() {
+                Some(mut frame) => {
+                    frame.meta_mut().transmit = false;
+                    self.post(FromWorker::Packet(frame));
+                }
+                None => return true,
+            }
+        }
+        false
     }
 
     /// Goes on giving up what hand-overs move, oldest first, and tells the dispatcher of each end.
@@ -177,7 +242,7 @@ impl Verdicts {
     fn count(&mut self, verdict: Verdict) {
         match verdict {
             Verdict::Transmit => self.transmitted += 1,
-            Verdict::Consume => self.consumed += 1,
+            Verdict::Consume | Verdict::Keep => self.consumed += 1,
             Verdict::Refuse(Refusal::NotUdp) => self.refused[0] += 1,
             Verdict::Refuse(Refusal::BadRequest) => self.refused[1] += 1,
             Verdict::Refuse(Refusal::StateFull) => self.refused[2] += 1,

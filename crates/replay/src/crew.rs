@@ -76,7 +76,7 @@ impl Crew {
         for (index, place) in self.workers.iter_mut().enumerate() {
             if takes_part(index)
                 && let Some(worker) = place
-                && worker.has_work()
+                && worker.has_work(now)
                 && worker.step(now).retired
             {
                 *place = None;

@@ -40,6 +40,10 @@ impl Steering {
         }
         for message in undone.into_iter().rev() {
             let ToWorker::Packet(mut frame) = message else { continue };
+            if frame.is_empty() {
+                ground.pool.give(frame);
+                continue;
+            }
             self.group_anew(&mut frame);
             ground.counters.add(DispatchEvent::Redispatched, 1);
             self.put_first(frame, worker, ground);

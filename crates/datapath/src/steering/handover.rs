@@ -47,6 +47,12 @@ impl Steering {
         if self.migrate.is_quiet() {
             return;
         }
+        // Who is told of a new table must be able to read it.
+        if let Some(mirror) = &mut self.owners
+            && !mirror.copy_step(&self.live)
+        {
+            return;
+        }
         for slot in self.migrate.slots_in_use() {
             match self.migrate.slot(slot).phase {
                 Phase::Closed | Phase::Kept => continue,

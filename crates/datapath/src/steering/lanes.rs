@@ -209,6 +209,10 @@ impl Steering {
             };
             match message {
                 FromWorker::Passed(ticket) => self.passed(ticket, ground),
+                FromWorker::Wants(frames) => {
+                    lane.owe_frames(frames);
+                    self.owes_frames = true;
+                }
                 FromWorker::Retired if lane.state != LaneState::Retiring => {
                     // Only an application says what it was not asked.
                     if let Some(side) = &mut self.side {
@@ -262,6 +266,17 @@ impl Steering {
             self.staged.insert(lane.id().index());
             lane.pay_attach(&mut self.side)
         })
+    }
+
+    /// Gives workers the empty frames that they have asked for, as far as there are enough.
+    pub(super) fn pay_frames(&mut self, ground: &mut Ground<'_>) {
+        if !std::mem::take(&mut self.owes_frames) {
+            return;
+        }
+        for lane in self.lanes.iter_mut().flatten() {
+            self.owes_frames |= lane.pay_frames(ground);
+            lane.publish(&mut self.side, ground.now);
+        }
     }
 
     /// Wakes workers whose wake-up was put off, as far as that is within the limit now.

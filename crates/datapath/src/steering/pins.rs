@@ -34,6 +34,9 @@ impl Steering {
             return Err(PinError::Refused(refused));
         }
         self.unpinning.retain(|&(leaving, _)| leaving != flow);
+        if let Some(mirror) = &self.owners {
+            mirror.pin(flow, hash, group);
+        }
         if self.live.entry(group).owner().is_none()
             && let Some(owner) = self.live.entry(self.live.group_of(hash)).owner()
         {
@@ -95,6 +98,9 @@ impl Steering {
         self.control.unpin(group);
         self.control.disown(group, &mut self.live);
         self.overrides.remove(flow);
+        if let Some(mirror) = &self.owners {
+            mirror.unpin(flow);
+        }
     }
 }
 

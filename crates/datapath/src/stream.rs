@@ -1,0 +1,297 @@
+//! TCP inside the data path: an engine, the rings of its flows, and a service on top.
+//!
+//! A job like any other, on the flows of the groups that its worker owns. A turn is one round of the
+//! engine: the segments of a batch in, what is due, the service's part, segments out. Frames that came
+//! in are used for what goes out; for more, the dispatcher is asked. Flows move with their groups
+//! by way of the [`Exchange`]. What must hold: between two turns nothing is kept but empty frames, so a mark
+//! is met with everything before it done.
+
+mod counts;
+mod exchange;
+mod frames;
+mod moving;
+mod rings;
+mod routes;
+mod service;
+
+use arrayvec::ArrayVec;
+use base::{BURST, Nanos, WorkerId};
+use shm::Frame;
+use tcp::{Config, Engine, Event, FlowId, FlowOptions, Incoming, ListenError};
+
+use crate::job::{Job, Outlet, Refusal, Verdict};
+use crate::message::Moving;
+use crate::owners::Owners;
+pub use counts::{StreamCounts, StreamEvent};
+pub use exchange::Exchange;
+use frames::{Arrival, Press, arrival};
+use moving::Leaving;
+pub use rings::RingLimits;
+use rings::Rings;
+use routes::Routes;
+pub use service::ServiceKind;
+use service::{Desk, Service};
+
+/// Empty frames that a worker keeps for what it will have to say: two batches, so that one can be
+/// filled while the other is on its way.
+const SPARES: usize = 2 * BURST;
+
+/// Time between two publications of the engine's counts.
+const COUNTS_EVERY: Nanos = Nanos::from_millis(1);
+
+/// Least time between two looks for routes without a flow: such a look goes through all flows.
+const SWEEP_EVERY: Nanos = Nanos::from_secs(1);
+
+/// What the workers of one data path have in common.
+#[derive(Clone, Debug)]
+pub struct StreamConfig {
+    /// The engine of each worker. `hash_key` is the dispatcher's.
+    pub engine: Config,
+    /// The secret of their sequence numbers and cookies: the same for all, 16 random bytes.
+    pub secret: [u8; 16],
+    /// What is served.
+    pub service: ServiceKind,
+    /// Where.
+    pub listeners: Vec<std::net::SocketAddr>,
+    /// Connections that may be half open at each listener before cookies take their place.
+    pub backlog: u32,
+    /// Settings of every accepted flow.
+    pub flow: FlowOptions,
+    /// How large rings may become.
+    pub rings: RingLimits,
+}
+
+/// An engine with everything around it.
+#[derive(Debug)]
+pub struct Stream {
+    me: WorkerId,
+    engine: Engine,
+    desk: Desk,
+    service: Service,
+    routes: Routes,
+    /// Frames of the segments that came since the last turn.
+    kept: ArrayVec<Frame, BURST>,
+    /// Empty frames.
+    spares: Vec<Frame>,
+    /// Empty frames that were asked for and have not come.
+    wanted: usize,
+    events: Vec<Event>,
+    exchange: Exchange,
+    owners: Owners,
+    leaving: Option<Leaving>,
+    counts: StreamCounts,
+    counts_at: Nanos,
+    /// When routes may be swept next.
+    sweep_at: Nanos,
+    is_closing: bool,
+}
+
+impl Stream {
+    /// The job of worker `me`.
+    ///
+    /// # Errors
+    /// Two listeners have one address, or one has no port.
+    pub fn new(
+        me: WorkerId,
+        config: &StreamConfig,
+        exchange: Exchange,
+        owners: Owners,
+        counts: StreamCounts,
+        now: Nanos,
+    ) -> Result<Self, ListenError> {
+        let mut engine = Engine::new(config.engine.clone(), config.secret, now);
+        for &address in &config.listeners {
+            engine.listen(address, config.backlog, config.flow)?;
+        }
+        Ok(Self {
+            me,
+            engine,
+            desk: Desk::new(Rings::new(config.rings, &config.flow)),
+            service: Service::new(config.service),
+            routes: Routes::new(),
+            kept: ArrayVec::new(),
+            spares: Vec::with_capacity(SPARES + BURST),
+            wanted: 0,
+            events: Vec::with_capacity(4 * BURST),
+            exchange,
+            owners,
+            leaving: None,
+            counts,
+            counts_at: Nanos::ZERO,
+            sweep_at: Nanos::ZERO,
+            is_closing: false,
+        })
+    }
+
+    /// Takes the segments of the kept frames in, and the frames as empty ones.
+    fn receive(&mut self, now: Nanos, outlet: &mut Outlet<'_>) {
+        if self.exchange.has_any() {
+            self.claim_arrived(now);
+        }
+        let Self { engine, desk, routes, kept, spares, events, counts, .. } = self;
+        let mut incoming = ArrayVec::<Incoming<'_>, BURST>::new();
+        let mut is_full = false;
+        for frame in kept.iter() {
+            match arrival(frame, routes) {
+                Arrival::Segment(segment) => incoming.push(segment),
+                Arrival::NoRoute => {
+                    counts.add(StreamEvent::RoutesFull, 1);
+                    is_full = true;
+                }
+                Arrival::NotTcp => {}
+            }
+        }
+        let mut press = Press { routes, spares, outlet, events, counts };
+        engine.receive(now, &incoming, &mut desk.rings, &mut press);
+        drop(incoming);
+        for frame in kept.drain(..) {
+            if spares.len() < SPARES || outlet.room() == 0 {
+                spares.push(frame);
+            } else {
+                outlet.give_back(frame);
+            }
+        }
+        if is_full && now >= self.sweep_at {
+            self.sweep_at = now + SWEEP_EVERY;
+            let engine = &self.engine;
+            self.routes.sweep(|mark| engine.each_route(mark));
+        }
+    }
+
+    /// The service's part: what it does may lead to more events.
+    fn serve(&mut self, now: Nanos, outlet: &mut Outlet<'_>) {
+        let Self { engine, desk, service, routes, spares, events, counts, is_closing, .. } = self;
+        // What a service does to one flow says nothing new about another, so this ends.
+        for at in 0.. {
+            let Some(&event) = events.get(at) else { break };
+            match event {
+                Event::Closed { flow, .. } => {
+                    desk.forget(flow);
+                    service.forget(flow);
+                    continue;
+                }
+                Event::Connected { flow, .. } => desk.remember(flow),
+                Event::Readable { .. }
+                | Event::Writable { .. }
+                | Event::Urgent { .. }
+                | Event::PeerClosed { .. } => {}
+            }
+            let (Event::Connected { flow, .. }
+            | Event::Readable { flow }
+            | Event::Writable { flow }
+            | Event::Urgent { flow }
+            | Event::PeerClosed { flow }
+            | Event::Closed { flow, .. }) = event;
+            if *is_closing {
+                // The flow is gone already when this fails.
+                let _ = engine.abort(flow);
+                continue;
+            }
+            if service.advance(engine, desk, flow, now) {
+                let mut press = Press { routes, spares, outlet, events, counts };
+                let _ = engine.close(flow, &mut press);
+            }
+        }
+        events.clear();
+    }
+
+    fn transmit(&mut self, now: Nanos, outlet: &mut Outlet<'_>) {
+        let Self { engine, desk, routes, spares, events, counts, wanted, .. } = self;
+        let mut press = Press { routes, spares, outlet, events, counts };
+        engine.transmit(now, &mut desk.rings, &mut press);
+        let has_more = engine.next_deadline().is_some_and(|due| due <= now);
+        if has_more && *wanted == 0 && spares.len() < BURST && outlet.room() > 0 {
+            outlet.want(BURST);
+            *wanted = BURST;
+        }
+    }
+
+    fn publish_counts(&mut self, now: Nanos) {
+        self.counts_at = now;
+        self.counts.publish(self.engine.counters());
+        self.counts.set(StreamEvent::Flows, self.engine.flows_in_use() as u64);
+        self.counts.set(StreamEvent::RingBytes, self.desk.rings.bytes());
+    }
+}
+
+impl Job for Stream {
+    #[inline]
+    fn packet(&mut self, frame: &mut Frame, _: Nanos) -> Verdict {
+        match frame.bytes().get(usize::from(frame.meta().l4_offset)..) {
+            Some(_) if !self.kept.is_full() => Verdict::Keep,
+            _ => Verdict::Refuse(Refusal::BadRequest),
+        }
+    }
+
+    #[inline]
+    fn keep(&mut self, frame: Frame) {
+        self.kept.push(frame);
+    }
+
+    fn spare(&mut self, frame: Frame) {
+        self.wanted = self.wanted.saturating_sub(1);
+        self.spares.push(frame);
+    }
+
+    #[inline]
+    fn turn(&mut self, now: Nanos, outlet: &mut Outlet<'_>) -> bool {
+        let is_due = self.engine.next_deadline().is_some_and(|due| due <= now);
+        if self.kept.is_empty() && !is_due && self.events.is_empty() {
+            if self.counts.is_stale() && now.since(self.counts_at) >= COUNTS_EVERY {
+                self.publish_counts(now);
+            }
+            return false;
+        }
+        let sent = outlet.sent();
+        let received = self.kept.len();
+        if received > 0 {
+            self.receive(now, outlet);
+        }
+        if is_due {
+            let Self { engine, routes, spares, events, counts, .. } = self;
+            engine.expire(now, &mut Press { routes, spares, outlet, events, counts });
+        }
+        let told = self.events.len();
+        self.serve(now, outlet);
+        self.transmit(now, outlet);
+        // Aborted flows say that they are over when their reset has left.
+        self.serve(now, outlet);
+        self.counts.touch();
+        if now.since(self.counts_at) >= COUNTS_EVERY {
+            self.publish_counts(now);
+        }
+        received + told > 0 || outlet.sent() > sent
+    }
+
+    fn next_deadline(&self) -> Nanos {
+        let due = self.engine.next_deadline().unwrap_or(Nanos::FAR_FUTURE);
+        // What waits for empty frames is woken by them.
+        let is_waiting = due == Nanos::ZERO && self.spares.is_empty() && self.wanted > 0;
+        let counts = self.counts.is_stale().then(|| self.counts_at + COUNTS_EVERY);
+        let due = if is_waiting { Nanos::FAR_FUTURE } else { due };
+        due.min(counts.unwrap_or(Nanos::FAR_FUTURE))
+    }
+
+    fn close(&mut self) {
+        self.is_closing = true;
+        let live: Vec<FlowId> = self.desk.live().collect();
+        for flow in live {
+            let _ = self.engine.abort(flow);
+        }
+    }
+
+    fn surrender(&mut self) -> Option<Frame> {
+        if self.counts.is_stale() {
+            self.publish_counts(self.counts_at);
+        }
+        self.spares.pop()
+    }
+
+    fn detach(&mut self, moving: Moving, now: Nanos) -> bool {
+        self.detach_moving(moving, now)
+    }
+
+    fn attach(&mut self, moving: Moving, now: Nanos) {
+        self.attach_moving(moving, now);
+    }
+}

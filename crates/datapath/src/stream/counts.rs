@@ -1,0 +1,112 @@
+//! What a worker's engine counts, for others to read.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tcp::Counters;
+
+/// What is counted or measured around the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum StreamEvent {
+    /// Flows that hold memory now.
+    Flows,
+    /// Bytes of all rings now.
+    RingBytes,
+    /// Segments dropped because there were too many link addresses to answer to.
+    RoutesFull,
+    /// Segments dropped because their flow waits for room in this worker's engine.
+    FlowsWaiting,
+    /// Flows that could not be served for lack of ring memory.
+    RingsFull,
+}
+
+impl StreamEvent {
+    const ALL: [(Self, &'static str, &'static str); 5] = [
+        (Self::Flows, "flows", "Flows that hold memory now."),
+        (Self::RingBytes, "ring_bytes", "Bytes of all rings now."),
+        (Self::RoutesFull, "routes_full", "Dropped: too many link addresses to answer to."),
+        (Self::FlowsWaiting, "flows_waiting", "Dropped: the flow waits for room in this engine."),
+        (Self::RingsFull, "rings_full", "Flows aborted for lack of ring memory."),
+    ];
+}
+
+/// Room for the engine's counters, behind the events above.
+const VALUES: usize = 96;
+const ENGINE_AT: usize = 8;
+
+/// Counts of one worker: it writes them, anybody reads them, a moment old.
+#[derive(Clone, Debug)]
+pub struct StreamCounts {
+    values: Arc<[AtomicU64; VALUES]>,
+    is_stale: bool,
+}
+
+impl StreamCounts {
+    /// All zero.
+    pub fn new() -> Self {
+        Self { values: Arc::new(std::array::from_fn(|_| AtomicU64::new(0))), is_stale: false }
+    }
+
+    /// Everything: name, help, value.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
+        let value =
+            |at: usize| self.values.get(at).map_or(0, |value| value.load(Ordering::Relaxed));
+        let own = StreamEvent::ALL.into_iter();
+        let own = own.map(move |(event, name, help)| (name, help, value(event as usize)));
+        let engine = Counters::HELP.iter().enumerate();
+        own.chain(engine.map(move |(at, &(name, help))| (name, help, value(ENGINE_AT + at))))
+    }
+
+    /// Counts `n` events.
+    #[inline]
+    pub(super) fn add(&self, event: StreamEvent, n: u64) {
+        let value = &self.values[event as usize];
+        value.store(value.load(Ordering::Relaxed) + n, Ordering::Relaxed);
+    }
+
+    pub(super) fn set(&self, event: StreamEvent, value: u64) {
+        self.values[event as usize].store(value, Ordering::Relaxed);
+    }
+
+    /// Something has happened since [`Self::publish`].
+    #[inline]
+    pub(super) fn touch(&mut self) {
+        self.is_stale = true;
+    }
+
+    pub(super) fn is_stale(&self) -> bool {
+        self.is_stale
+    }
+
+    /// Shows what the engine has counted.
+    pub(super) fn publish(&mut self, counters: &Counters) {
+        self.is_stale = false;
+        for ((_, count), value) in counters.iter().zip(&self.values[ENGINE_AT..]) {
+            value.store(count, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Default for StreamCounts {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_count_of_the_engine_has_a_place() {
+        assert!(Counters::default().iter().count() <= VALUES - ENGINE_AT);
+        let mut counts = StreamCounts::new();
+        let counters = Counters { received: 7, ..Counters::default() };
+        counts.publish(&counters);
+        counts.add(StreamEvent::RoutesFull, 2);
+        let read = counts.iter().map(|(name, _, value)| (name, value));
+        let read: std::collections::BTreeMap<_, _> = read.collect();
+        assert_eq!((read["received"], read["routes_full"], read["fast"]), (7, 2, 0));
+    }
+}

@@ -1,0 +1,91 @@
+//! Where flows wait on their way from one worker to another.
+//!
+//! A worker that gives a group up leaves its flows here, with rings and routes; whoever is told to
+//! attach the group, or gets its first packet, takes them. Only hand-overs come here: the lock is
+//! never on a packet's way, and a worker that has none to expect looks at one word a batch.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use base::FlowGroup;
+use tcp::Detached;
+
+use super::rings::Pair;
+use super::routes::Route;
+
+/// The flows of one group, between two engines.
+#[derive(Debug, Default)]
+pub(super) struct Parcel {
+    pub(super) flows: Detached,
+    /// In the order of `flows`.
+    pub(super) belongings: Vec<Belongings>,
+    /// What the flows' route numbers mean.
+    pub(super) routes: Vec<Route>,
+}
+
+/// What a flow takes along besides what the engine knows.
+#[derive(Debug)]
+pub(super) struct Belongings {
+    /// Its number where it came from.
+    pub(super) id: tcp::FlowId,
+    pub(super) rings: Pair,
+    /// Whether the service knows it.
+    pub(super) is_live: bool,
+    /// Where the service is in what it sends.
+    pub(super) position: u32,
+}
+
+/// The parcels of all groups under way; clones are the same exchange.
+#[derive(Clone, Debug, Default)]
+pub struct Exchange {
+    shared: Arc<Shared>,
+}
+
+/// By group; several, when one did not fit where it was to go and others came after it.
+type Parcels = BTreeMap<FlowGroup, Vec<Parcel>>;
+
+#[derive(Debug, Default)]
+struct Shared {
+    parcels: Mutex<Parcels>,
+    /// How many groups have any.
+    count: AtomicUsize,
+}
+
+impl Exchange {
+    /// An empty one: all workers of a data path share it.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn parcels(&self) -> MutexGuard<'_, Parcels> {
+        // A worker that died with the lock has left whole parcels or none.
+        self.shared.parcels.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether anything waits here. A worker that was told of its groups by a message sees theirs.
+    #[inline]
+    pub(super) fn has_any(&self) -> bool {
+        self.shared.count.load(Ordering::Acquire) > 0
+    }
+
+    /// Leaves the flows of a group here.
+    pub(super) fn put(&self, group: FlowGroup, parcel: Parcel) {
+        let mut parcels = self.parcels();
+        parcels.entry(group).or_default().push(parcel);
+        self.shared.count.store(parcels.len(), Ordering::Release);
+    }
+
+    /// Takes the flows of a group.
+    pub(super) fn take(&self, group: FlowGroup) -> Vec<Parcel> {
+        let mut parcels = self.parcels();
+        let taken = parcels.remove(&group).unwrap_or_default();
+        self.shared.count.store(parcels.len(), Ordering::Release);
+        taken
+    }
+
+    /// The groups whose flows wait.
+    pub(super) fn groups(&self) -> Vec<FlowGroup> {
+        self.parcels().keys().copied().collect()
+    }
+}

@@ -1,0 +1,155 @@
+//! Groups that leave a worker with their flows, and groups that come.
+
+use base::{FlowGroup, Nanos};
+use tcp::Detached;
+
+use super::Stream;
+use super::counts::StreamEvent;
+use super::exchange::{Belongings, Parcel};
+use crate::message::Moving;
+
+/// Groups looked at in one step of giving a table's part up: in between, packets go on.
+const GROUPS_PER_STEP: u32 = 2048;
+
+/// How far a worker has come with what it gives up.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Leaving {
+    moving: Moving,
+    next: FlowGroup,
+}
+
+impl Stream {
+    /// Goes on giving up what moves; true when all is given up.
+    pub(super) fn detach_moving(&mut self, moving: Moving, now: Nanos) -> bool {
+        match moving {
+            Moving::Group(group) => {
+                self.detach_group(group, now);
+                true
+            }
+            Moving::Epoch(_) => {
+                let next = match self.leaving {
+                    Some(leaving) if leaving.moving == moving => leaving.next,
+                    _ => FlowGroup(0),
+                };
+                let all = self.owners.groups();
+                let end = all.min(next.0 + GROUPS_PER_STEP);
+                for group in (next.0..end).map(FlowGroup) {
+                    // Nobody's: it has no flows, or got its owner after the table was published.
+                    if self.owners.owner(group).is_some_and(|owner| owner != self.me) {
+                        self.detach_group(group, now);
+                    }
+                }
+                self.leaving = (end < all).then_some(Leaving { moving, next: FlowGroup(end) });
+                end == all
+            }
+        }
+    }
+
+    fn detach_group(&mut self, group: FlowGroup, now: Nanos) {
+        // What came for this group and was not taken yet goes on with it.
+        if self.exchange.has_any() {
+            self.claim(group, now);
+        }
+        let Self { engine, owners, desk, service, routes, .. } = self;
+        let hashed = owners.hashed();
+        let mut flows = Detached::default();
+        if group.0 < hashed {
+            engine.detach_group(group, hashed, |key| !owners.is_pinned(key.id()), &mut flows);
+        } else if let Some((pinned, hash)) = owners.pinned_to(group) {
+            let home = FlowGroup(hash.0 & (hashed - 1));
+            engine.detach_group(home, hashed, |key| key.id() == pinned, &mut flows);
+        }
+        if flows.is_empty() {
+            return;
+        }
+        let belongings = flows.ids().map(|id| {
+            let (rings, is_live) = desk.take(id);
+            let position = service.position(id);
+            service.forget(id);
+            Belongings { id, rings, is_live, position }
+        });
+        let belongings = belongings.collect();
+        let mut ways = Vec::new();
+        flows.map_routes(|number| {
+            let Some(route) = routes.get(number) else { return u32::MAX };
+            let known = ways.iter().position(|way| way == route);
+            known.unwrap_or_else(|| {
+                ways.push(*route);
+                ways.len() - 1
+            }) as u32
+        });
+        self.counts.touch();
+        self.exchange.put(group, Parcel { flows, belongings, routes: ways });
+    }
+
+    /// From now on what moves is ours.
+    pub(super) fn attach_moving(&mut self, moving: Moving, now: Nanos) {
+        match moving {
+            Moving::Group(group) => _ = self.claim(group, now),
+            Moving::Epoch(_) => {
+                for group in self.exchange.groups() {
+                    if self.owners.owner(group) == Some(self.me) {
+                        self.claim(group, now);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes the flows that wait for the packets in hand, whoever was told of their groups: a packet is
+    /// here, so the group is ours. Packets of flows that the engine has no room for are dropped: they
+    /// come again.
+    pub(super) fn claim_arrived(&mut self, now: Nanos) {
+        let mut at = 0;
+        while let Some(frame) = self.kept.get(at) {
+            let group = frame.meta().group;
+            if self.claim(group, now) {
+                at += 1;
+                continue;
+            }
+            let frame = self.kept.remove(at);
+            self.spares.push(frame);
+            self.counts.add(StreamEvent::FlowsWaiting, 1);
+        }
+    }
+
+    /// Takes the flows of a group that wait; false when some go on waiting for room.
+    fn claim(&mut self, group: FlowGroup, now: Nanos) -> bool {
+        let mut is_done = true;
+        for parcel in self.exchange.take(group) {
+            is_done &= self.unpack(group, parcel, now);
+        }
+        is_done
+    }
+
+    fn unpack(&mut self, group: FlowGroup, mut parcel: Parcel, now: Nanos) -> bool {
+        let Parcel { flows, belongings, routes } = &mut parcel;
+        let mine = &mut self.routes;
+        let ways: Vec<u32> =
+            routes.iter().map(|route| mine.number(*route).unwrap_or(u32::MAX)).collect();
+        flows.map_routes(|number| ways.get(number as usize).copied().unwrap_or(u32::MAX));
+        let mut moved = Vec::new();
+        if self.engine.attach_group(now, flows, |old, new| moved.push((old, new))).is_err() {
+            // The parcel says again what its own numbers mean.
+            flows.map_routes(|number| {
+                ways.iter().position(|own| *own == number).map_or(u32::MAX, |at| at as u32)
+            });
+            self.exchange.put(group, parcel);
+            return false;
+        }
+        self.counts.touch();
+        let mut waiting = belongings.drain(..);
+        for (old, new) in moved {
+            // In the same order; those in between were dropped by the engine.
+            let Some(own) = waiting.find(|own| own.id == old) else { break };
+            let Belongings { id: _, rings, is_live, position } = own;
+            self.desk.put(new, rings, is_live);
+            self.service.set_position(new, position);
+            if is_live {
+                // It may have waited for a turn of the service there.
+                self.events.push(tcp::Event::Writable { flow: new });
+            }
+        }
+        true
+    }
+}

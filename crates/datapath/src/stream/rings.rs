@@ -1,0 +1,207 @@
+//! The rings of all flows of a worker: none until the first byte, small at first, larger on demand.
+
+use tcp::{Buffers, FlowId, FlowOptions};
+
+/// How large rings may become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingLimits {
+    /// Base-2 logarithm of the bytes of a receive ring, at most.
+    pub receive_log2: u8,
+    /// Base-2 logarithm of the bytes of a send ring, at most.
+    pub send_log2: u8,
+    /// Bytes of all rings of a worker together.
+    pub bytes_max: u64,
+}
+
+/// Bytes of unused rings that are kept for the next flows.
+const UNUSED_MAX: u64 = 64 << 20;
+
+/// The two rings of a flow; empty: not made yet.
+#[derive(Debug, Default)]
+pub(super) struct Pair {
+    receive: Box<[u8]>,
+    send: Box<[u8]>,
+}
+
+impl Pair {
+    fn bytes(&self) -> u64 {
+        (self.receive.len() + self.send.len()) as u64
+    }
+}
+
+/// All rings of a worker.
+#[derive(Debug)]
+pub(super) struct Rings {
+    limits: RingLimits,
+    receive_log2: u8,
+    send_log2: u8,
+    /// By flow number.
+    pairs: Vec<Pair>,
+    /// Rings without a flow, by the logarithm of their length.
+    unused: Vec<Vec<Box<[u8]>>>,
+    unused_bytes: u64,
+    /// Bytes of rings with a flow.
+    bytes: u64,
+}
+
+impl Rings {
+    pub(super) fn new(limits: RingLimits, flow: &FlowOptions) -> Self {
+        Self {
+            limits,
+            receive_log2: flow.receive_ring_log2,
+            send_log2: flow.send_ring_log2,
+            pairs: Vec::new(),
+            unused: (0..=30).map(|_| Vec::new()).collect(),
+            unused_bytes: 0,
+            bytes: 0,
+        }
+    }
+
+    /// Bytes of all rings that belong to flows.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(super) fn limits(&self) -> RingLimits {
+        self.limits
+    }
+
+    /// A ring of that length, unless there is no memory for it.
+    fn make(&mut self, log2: u8) -> Option<Box<[u8]>> {
+        let bytes = 1_u64 << log2;
+        if self.bytes + bytes > self.limits.bytes_max {
+            return None;
+        }
+        self.bytes += bytes;
+        match self.unused.get_mut(usize::from(log2)).and_then(Vec::pop) {
+            Some(ring) => {
+                self.unused_bytes -= bytes;
+                Some(ring)
+            }
+            None => Some(vec![0; bytes as usize].into_boxed_slice()),
+        }
+    }
+
+    fn give_back(&mut self, ring: Box<[u8]>) {
+        let bytes = ring.len() as u64;
+        if bytes == 0 {
+            return;
+        }
+        self.bytes -= bytes;
+        if self.unused_bytes + bytes <= UNUSED_MAX
+            && let Some(unused) = self.unused.get_mut(ring.len().trailing_zeros() as usize)
+        {
+            self.unused_bytes += bytes;
+            unused.push(ring);
+        }
+    }
+
+    fn pair(&mut self, flow: FlowId) -> &mut Pair {
+        if self.pairs.len() <= flow.index() {
+            self.pairs.resize_with(flow.index() + 1, Pair::default);
+        }
+        &mut self.pairs[flow.index()]
+    }
+
+    /// Both rings of a flow, made if need be: what it has received, and where it writes. False: no memory.
+    pub(super) fn ensure(&mut self, flow: FlowId) -> bool {
+        let (has_receive, has_send) = {
+            let pair = self.pair(flow);
+            (!pair.receive.is_empty(), !pair.send.is_empty())
+        };
+        if !has_receive {
+            let Some(ring) = self.make(self.receive_log2) else { return false };
+            self.pair(flow).receive = ring;
+        }
+        if !has_send {
+            let Some(ring) = self.make(self.send_log2) else { return false };
+            self.pair(flow).send = ring;
+        }
+        true
+    }
+
+    /// What a flow has received, and where it writes.
+    pub(super) fn both(&mut self, flow: FlowId) -> (&[u8], &mut [u8]) {
+        let Pair { receive, send } = self.pair(flow);
+        (receive, send)
+    }
+
+    /// Bytes of a flow's receive and send ring; zero: not made yet.
+    pub(super) fn lengths(&self, flow: FlowId) -> (usize, usize) {
+        let pair = self.pairs.get(flow.index());
+        pair.map_or((0, 0), |pair| (pair.receive.len(), pair.send.len()))
+    }
+
+    /// Puts a larger receive ring in the place of the present one, which `copy` empties into it.
+    pub(super) fn grow_receive(
+        &mut self,
+        flow: FlowId,
+        log2: u8,
+        copy: impl FnOnce(&[u8], &mut [u8]) -> bool,
+    ) -> bool {
+        let Some(mut ring) = self.make(log2) else { return false };
+        let pair = self.pair(flow);
+        let is_copied = copy(&pair.receive, &mut ring);
+        let old = if is_copied { std::mem::replace(&mut pair.receive, ring) } else { ring };
+        self.give_back(old);
+        is_copied
+    }
+
+    /// The same for the send ring.
+    pub(super) fn grow_send(
+        &mut self,
+        flow: FlowId,
+        log2: u8,
+        copy: impl FnOnce(&[u8], &mut [u8]) -> bool,
+    ) -> bool {
+        let Some(mut ring) = self.make(log2) else { return false };
+        let pair = self.pair(flow);
+        let is_copied = copy(&pair.send, &mut ring);
+        let old = if is_copied { std::mem::replace(&mut pair.send, ring) } else { ring };
+        self.give_back(old);
+        is_copied
+    }
+
+    /// Whether there is memory for a ring of that length.
+    pub(super) fn has_room(&self, log2: u8) -> bool {
+        self.bytes + (1 << log2) <= self.limits.bytes_max
+    }
+
+    /// The flow is over, or goes elsewhere: its rings are free.
+    pub(super) fn free(&mut self, flow: FlowId) {
+        let Pair { receive, send } = self.take(flow);
+        self.bytes += (receive.len() + send.len()) as u64;
+        self.give_back(receive);
+        self.give_back(send);
+    }
+
+    /// Takes the rings of a flow that goes elsewhere.
+    pub(super) fn take(&mut self, flow: FlowId) -> Pair {
+        let pair = self.pairs.get_mut(flow.index()).map(std::mem::take).unwrap_or_default();
+        self.bytes -= pair.bytes();
+        pair
+    }
+
+    /// Puts the rings of a flow in that comes from elsewhere.
+    pub(super) fn put(&mut self, flow: FlowId, pair: Pair) {
+        self.free(flow);
+        self.bytes += pair.bytes();
+        *self.pair(flow) = pair;
+    }
+}
+
+impl Buffers for Rings {
+    #[inline]
+    fn receive_ring(&mut self, flow: FlowId) -> &mut [u8] {
+        let is_made = self.pairs.get(flow.index()).is_some_and(|pair| !pair.receive.is_empty());
+        if !is_made && !self.ensure(flow) {
+            return &mut [];
+        }
+        &mut self.pairs[flow.index()].receive
+    }
+
+    #[inline]
+    fn send_ring(&self, flow: FlowId) -> &[u8] {
+        self.pairs.get(flow.index()).map(|pair| &*pair.send).unwrap_or_default()
+    }
+}
