@@ -32,6 +32,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Up(command::up::Up),
+    Serve(command::serve::Serve),
     Down(command::down::Down),
     Status(command::status::Status),
     Stats(command::stats::Stats),

@@ -15,6 +15,7 @@ pub(crate) mod record;
 pub(crate) mod replay;
 pub(crate) mod replay_plans;
 pub(crate) mod run;
+pub(crate) mod serve;
 pub(crate) mod stats;
 pub(crate) mod status;
 pub(crate) mod steer;
@@ -30,6 +31,7 @@ use crate::failure::Failure;
 pub(crate) fn run(command: &Command, json: bool) -> Result<(), Failure> {
     match command {
         Command::Up(up) => up.run(json),
+        Command::Serve(serve) => serve.run(json),
         Command::Down(down) => down.run(json),
         Command::Status(status) => status.run(json),
         Command::Stats(stats) => stats.run(json),

@@ -103,6 +103,11 @@ impl Host {
             Command::Stats => ReplyBody::Stats { threads: self.stats() },
             Command::Flows { count } => ReplyBody::Flows { flows: self.flows(app, count) },
             Command::SteerShow => ReplyBody::Steer(steer_status(steering)),
+            Command::SteerSet { policy }
+                if app == AppId::OWN && policy == "shared" && self.staff.engines().is_some() =>
+            {
+                error("a connection has one worker, and \"shared\" gives any worker any packet")
+            }
             Command::SteerSet { policy } => steer_set(steering, &policy, self.seed),
             Command::SteerPin { target, worker } => self.pin(app, &target, WorkerId(worker)),
             Command::SteerUnpin { target } => self.unpin(app, &target),

@@ -11,6 +11,7 @@ mod apps;
 mod ask;
 mod cores;
 mod cores_status;
+mod engine;
 mod failure;
 mod log;
 mod outside;
@@ -80,6 +81,9 @@ fn run(config: &Config) -> Result<(), Failure> {
     log::say(format!("ready: {}", config.admin_socket));
     host.run();
     host.guests.close_door();
+    if let Some(engines) = host.staff.engines() {
+        log::say(engines.summary());
+    }
     // Questions that the door may wait with are answered by nobody from here on.
     drop(host);
     if let Some(door) = door {

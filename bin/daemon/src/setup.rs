@@ -9,8 +9,7 @@ use base::{Nanos, PortId};
 use config::{Config, Job};
 use datapath::cores::Call;
 use datapath::{
-    DispatcherConfig, JobKind, Listener, Listeners, MigrateConfig, PortLane, SteeringConfig,
-    SyntheticState,
+    DispatcherConfig, Listener, Listeners, MigrateConfig, PortLane, SteeringConfig, SyntheticState,
 };
 use policy::steer::{self, SteerConfig};
 use policy::{Control, ControlConfig};
@@ -23,6 +22,7 @@ use wire::Toeplitz;
 use crate::apps::{Claims, Door, Guests, Notices, Rules, Terms};
 use crate::ask::Asks;
 use crate::cores::{Cores, keeps_own};
+use crate::engine::{self, Engines};
 use crate::failure::Failure;
 use crate::staff::{Alarm, Staff, StaffConfig};
 use crate::turn::Host;
@@ -93,7 +93,9 @@ pub(crate) fn house(config: &Config) -> Result<House, Failure> {
     let cores = Cores::new(config)?;
     let call = cores.as_ref().map(Cores::call);
     let own_call = call.clone().filter(|_| keeps_own(config));
-    let staff = staff(config, alarm.clone(), own_call)?;
+    let hash_key = dispatcher_config.hash_key;
+    let engines = Engines::new(config, &listeners, hash_key, engine::mtu(&dispatcher))?;
+    let staff = staff(config, alarm.clone(), own_call, engines)?;
     let mut guests = Guests::new()?;
     let door = match config.apps.max {
         0 => None,
@@ -170,19 +172,19 @@ fn steering(config: &Config) -> SteeringConfig {
     }
 }
 
-fn staff(config: &Config, alarm: Alarm, call: Option<Call>) -> Result<Staff, Failure> {
-    let job = match config.workers.job {
-        Job::Echo => JobKind::Echo,
-        Job::Sink => JobKind::Sink,
-        Job::Synthetic => JobKind::Synthetic,
-    };
-    let state: SyntheticState = match (job, config.workers.state_bytes) {
-        (JobKind::Synthetic, bytes @ 1..) => {
+fn staff(
+    config: &Config,
+    alarm: Alarm,
+    call: Option<Call>,
+    engines: Option<Engines>,
+) -> Result<Staff, Failure> {
+    let state: SyntheticState = match (config.workers.job, config.workers.state_bytes) {
+        (Job::Synthetic, bytes @ 1..) => {
             Some(Arc::new(FlowState::new(config.workers.state_flows, bytes as usize)?))
         }
         _ => None,
     };
-    Ok(Staff::new(StaffConfig::new(config, job, state), alarm, call))
+    Ok(Staff::new(StaffConfig::new(config, state, engines), alarm, call))
 }
 
 pub(crate) fn destination(listener: &Listener) -> Destination {

@@ -4,21 +4,20 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use base::WorkerId;
-use config::{Arrangement, Config};
+use base::{Nanos, WorkerId};
+use config::{Arrangement, Config, Job};
 use datapath::cores::{Call, Seated};
-use datapath::{
-    BuiltIn, Dispatcher, Echo, JobKind, Remains, Sink, Synthetic, SyntheticState, Wake, Worker,
-};
+use datapath::{BuiltIn, Dispatcher, Echo, Remains, Sink, Synthetic, SyntheticState, Wake, Worker};
 use port::AnyPort;
 use shm::{Doorbell, Seat, Told};
 use sys::eventfd::EventFd;
 
+use crate::engine::Engines;
 use crate::log;
 use crate::wait::{Ladder, Rung};
 
@@ -46,20 +45,23 @@ impl Alarm {
 /// What every worker is.
 #[derive(Clone, Debug)]
 pub(crate) struct StaffConfig {
-    pub(crate) job: JobKind,
+    job: Job,
     pub(crate) arrangement: Arrangement,
     cpus: Vec<u16>,
     state: SyntheticState,
+    engines: Option<Engines>,
     ladder: Ladder,
 }
 
 impl StaffConfig {
-    pub(crate) fn new(config: &Config, job: JobKind, state: SyntheticState) -> Self {
+    /// `engines` are there when the job needs them.
+    pub(crate) fn new(config: &Config, state: SyntheticState, engines: Option<Engines>) -> Self {
         Self {
-            job,
+            job: config.workers.job,
             arrangement: config.workers.arrangement,
             cpus: config.workers.cpus.clone(),
             state,
+            engines,
             ladder: Ladder::new(&config.wait),
         }
     }
@@ -72,11 +74,21 @@ impl StaffConfig {
         Some(self.cpus[worker.index() % self.cpus.len()])
     }
 
-    fn job(&self) -> BuiltIn {
+    /// The job of one more worker.
+    fn job(
+        &self,
+        worker: WorkerId,
+        dispatcher: &mut Dispatcher<AnyPort>,
+    ) -> Result<BuiltIn, String> {
         match self.job {
-            JobKind::Echo => BuiltIn::Echo(Echo),
-            JobKind::Sink => BuiltIn::Sink(Sink),
-            JobKind::Synthetic => BuiltIn::Synthetic(Synthetic::new(self.state.clone())),
+            Job::Echo => Ok(BuiltIn::Echo(Echo)),
+            Job::Sink => Ok(BuiltIn::Sink(Sink)),
+            Job::Synthetic => Ok(BuiltIn::Synthetic(Synthetic::new(self.state.clone()))),
+            Job::TcpEcho | Job::TcpDiscard | Job::TcpChargen => {
+                let engines = self.engines.as_ref().ok_or("there is no TCP engine")?;
+                let stream = engines.stream(worker, dispatcher, sys::clock::now())?;
+                Ok(BuiltIn::Stream(Box::new(stream)))
+            }
         }
     }
 }
@@ -89,6 +101,10 @@ pub(crate) struct Staff {
     pub(crate) fused: Vec<(WorkerId, Worker<BuiltIn>)>,
     threads: Vec<(WorkerId, JoinHandle<()>)>,
     stop: Arc<AtomicBool>,
+    /// Workers are to say good-bye.
+    closing: Arc<AtomicBool>,
+    /// Threads whose workers have.
+    closed: Arc<AtomicUsize>,
     /// To make calls from, when the workers run on granted cores.
     call: Option<Call>,
     /// Workers that are not kept yet.
@@ -108,6 +124,8 @@ impl Staff {
             fused: Vec::new(),
             threads: Vec::new(),
             stop: Arc::new(AtomicBool::new(false)),
+            closing: Arc::new(AtomicBool::new(false)),
+            closed: Arc::new(AtomicUsize::new(0)),
             call,
             seated: Vec::new(),
             has_changed: false,
@@ -120,6 +138,35 @@ impl Staff {
         &self.config
     }
 
+    /// The TCP engines, if the workers have any.
+    pub(crate) fn engines(&self) -> Option<&Engines> {
+        self.config.engines.as_ref()
+    }
+
+    /// No more packets come: every worker is to say good-bye.
+    pub(crate) fn close(&mut self) {
+        self.closing.store(true, Ordering::Release);
+        for (_, worker) in &mut self.fused {
+            worker.close();
+        }
+        for (_, thread) in &self.threads {
+            thread.thread().unpark();
+        }
+    }
+
+    /// Whether every worker has said good-bye.
+    pub(crate) fn is_closed(&self) -> bool {
+        let now = sys::clock::now();
+        self.fused.iter().all(|(_, worker)| !worker.has_work(now))
+            && self.closed.load(Ordering::Acquire) >= self.threads.len()
+    }
+
+    /// When a worker in the dispatcher's loop is due although nothing arrives.
+    pub(crate) fn next_deadline(&self) -> Nanos {
+        let dues = self.fused.iter().map(|(_, worker)| worker.next_deadline());
+        dues.min().unwrap_or(Nanos::FAR_FUTURE)
+    }
+
     /// One more worker; what went wrong, if it cannot be.
     pub(crate) fn hire(&mut self, dispatcher: &mut Dispatcher<AnyPort>) -> Result<(), String> {
         if self.config.arrangement == Arrangement::Fused {
@@ -128,7 +175,8 @@ impl Staff {
             let wake: Wake = Arc::new(|| ());
             let new = dispatcher.add_worker(bell, wake).ok_or("every worker id is in use")?;
             let id = new.id;
-            self.fused.push((id, new.employ(self.config.job())));
+            let job = self.config.job(id, dispatcher)?;
+            self.fused.push((id, new.employ(job)));
             return Ok(());
         }
         let bell = Arc::new(Doorbell::new());
@@ -141,6 +189,8 @@ impl Staff {
             bell: Arc::clone(&bell),
             alarm: self.alarm.clone(),
             stop: Arc::clone(&self.stop),
+            closing: Arc::clone(&self.closing),
+            closed: Arc::clone(&self.closed),
             ladder: self.config.ladder.clone(),
             death_notices: self.death_notices.clone(),
             cpus: if call.is_some() { Vec::new() } else { self.config.cpus.clone() },
@@ -161,7 +211,8 @@ impl Staff {
         if let Some(call) = call {
             self.seated.push(Seated { worker: id, seat: control, wake, call });
         }
-        let sent = employ.send((id, new.employ(self.config.job())));
+        let job = self.config.job(id, dispatcher)?;
+        let sent = employ.send((id, new.employ(job)));
         debug_assert!(sent.is_ok(), "the thread waits for just this");
         self.threads.push((id, thread));
         self.has_changed = true;
@@ -212,6 +263,8 @@ struct Desk {
     bell: Arc<Doorbell>,
     alarm: Alarm,
     stop: Arc<AtomicBool>,
+    closing: Arc<AtomicBool>,
+    closed: Arc<AtomicUsize>,
     ladder: Ladder,
     death_notices: Sender<(WorkerId, Remains)>,
     cpus: Vec<u16>,
@@ -241,19 +294,25 @@ impl Desk {
         if let Some(seating) = &mut self.seating {
             seating.seat.note_thread(sys::thread::tid());
         }
+        let mut farewell = Farewell::No;
         loop {
-            if self.seating.as_mut().is_some_and(Seating::must_park) {
+            let now = sys::clock::now();
+            if farewell == Farewell::No && self.closing.load(Ordering::Acquire) {
+                worker.close();
+                farewell = Farewell::Saying;
+            }
+            if farewell != Farewell::Saying && self.seating.as_mut().is_some_and(Seating::must_park)
+            {
                 self.bell.arm();
                 // What came before the bell was armed has called nobody.
-                self.park(worker.has_work());
+                self.park(worker.has_work(now), worker.next_deadline().since(now));
                 if self.stop.load(Ordering::Acquire) {
                     return;
                 }
                 continue;
             }
-            let now = sys::clock::now();
             let step = worker.step(now);
-            if step.messages > 0 {
+            if step.messages > 0 || step.has_acted {
                 self.ladder.busy(now);
                 self.alarm.ring();
                 if step.retired {
@@ -261,15 +320,19 @@ impl Desk {
                 }
                 continue;
             }
+            if farewell == Farewell::Saying && !worker.has_work(now) {
+                farewell = Farewell::Said;
+                self.closed.fetch_add(1, Ordering::Release);
+            }
             match self.ladder.idle(now) {
                 Rung::Spin => std::hint::spin_loop(),
                 Rung::Yield => std::thread::yield_now(),
                 Rung::Sleep => {
                     self.bell.arm();
-                    if worker.has_work() || self.stop.load(Ordering::Acquire) {
+                    if worker.has_work(now) || self.stop.load(Ordering::Acquire) {
                         self.bell.disarm();
                     } else {
-                        self.park(false);
+                        self.park(false, worker.next_deadline().since(now));
                     }
                 }
             }
@@ -281,16 +344,24 @@ impl Desk {
 
     /// Sleeps, its bell armed; a worker on granted cores gives its core back first, and says so when
     /// it has something to do all the same.
-    fn park(&mut self, has_work: bool) {
+    fn park(&mut self, has_work: bool, at_most: Nanos) {
         if let Some(seating) = &mut self.seating
             && seating.say_parked(has_work)
         {
             self.alarm.ring();
         }
         // Bounded, so that a stop that came in between is noticed.
-        std::thread::park_timeout(Duration::from_millis(100));
+        std::thread::park_timeout(Duration::from_nanos(at_most.0).min(Duration::from_millis(100)));
         self.bell.disarm();
     }
+}
+
+/// How far a worker is with its good-byes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Farewell {
+    No,
+    Saying,
+    Said,
 }
 
 /// A worker's side of the core control.

@@ -22,7 +22,7 @@ impl Host {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             uptime_s: now.since(self.started).as_secs_f64(),
             arrangement: self.config.workers.arrangement.name().to_owned(),
-            job: self.staff.config().job.name().to_owned(),
+            job: self.config.workers.job.name().to_owned(),
             listen: self.config.listen.clone(),
             ports: lanes
                 .map(|(spec, lane)| port_status(spec, lane.port(), lane.trusts_link()))
@@ -61,10 +61,14 @@ impl Host {
         }];
         for (id, ..) in steering.workers() {
             let Some(counters) = steering.worker_counters(id) else { continue };
-            threads.push(ThreadCounters {
-                thread: format!("worker {id}"),
-                counters: counters.worker_events().map(counter).collect(),
-            });
+            let mut counters: Vec<Counter> = counters.worker_events().map(counter).collect();
+            if let Some(engines) = self.staff.engines() {
+                let counts = engines.counts_of(id).into_iter();
+                counters.extend(
+                    counts.map(|(name, help, value)| counter((format!("tcp_{name}"), help, value))),
+                );
+            }
+            threads.push(ThreadCounters { thread: format!("worker {id}"), counters });
         }
         for guest in self.guests.present() {
             let Some(counters) = self.dispatcher.counters_of(guest.id) else { continue };

@@ -126,7 +126,8 @@ impl Host {
         }
         let mut moved = self.dispatcher.receive(now);
         for (_, worker) in &mut self.staff.fused {
-            moved += worker.step(now).messages;
+            let step = worker.step(now);
+            moved += step.messages + usize::from(step.has_acted);
         }
         let (messages, sent) = self.dispatcher.transmit(now);
         self.dispatcher.control(now);
@@ -153,6 +154,7 @@ impl Host {
             let keeper = self.cores.as_ref().map(|cores| &cores.keeper);
             let cores = keeper.map_or(Nanos::FAR_FUTURE, |of| of.next_deadline(&self.dispatcher));
             let due = self.dispatcher.next_deadline().min(self.guests.unmute(now)).min(cores);
+            let due = due.min(self.staff.next_deadline());
             let timeout = due.since(now).min(SLEEP_MAX);
             let mut waiter = Waiter::new();
             let eventfd = &self.staff.alarm.eventfd;
@@ -269,6 +271,7 @@ impl Host {
     /// No new packets; those under way leave, then the threads end and the ports close.
     fn drain(&mut self) {
         let began = sys::clock::now();
+        self.staff.close();
         loop {
             let now = sys::clock::now();
             let queued: usize =
@@ -279,6 +282,7 @@ impl Host {
             self.dispatcher.transmit(now);
             self.dispatcher.control(now);
             let empty = queued == 0
+                && self.staff.is_closed()
                 && self.dispatcher.steering().held() == 0
                 && !self.dispatcher.has_work();
             if empty || now.since(began) > DRAIN_MAX {

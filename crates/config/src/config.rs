@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::document;
 use crate::error::ConfigError;
+use crate::tcp::Tcp;
 
 /// Every setting of the daemon.
 ///
@@ -38,6 +39,8 @@ pub struct Config {
     pub apps: Apps,
     /// `[cores]`
     pub cores: Cores,
+    /// `[tcp]`
+    pub tcp: Tcp,
 }
 
 impl Config {
@@ -90,6 +93,7 @@ impl Default for Config {
             wait: Wait::default(),
             apps: Apps::default(),
             cores: Cores::default(),
+            tcp: Tcp::default(),
         }
     }
 }
@@ -142,6 +146,15 @@ pub enum Job {
     Sink,
     /// Do the work that a request asks for, and answer it.
     Synthetic,
+    /// Serve echo over TCP (RFC 862).
+    #[serde(rename = "tcp-echo")]
+    TcpEcho,
+    /// Serve discard over TCP (RFC 863).
+    #[serde(rename = "tcp-discard")]
+    TcpDiscard,
+    /// Serve the character generator over TCP (RFC 864).
+    #[serde(rename = "tcp-chargen")]
+    TcpChargen,
 }
 
 impl Job {
@@ -151,6 +164,9 @@ impl Job {
             Self::Echo => "echo",
             Self::Sink => "sink",
             Self::Synthetic => "synthetic",
+            Self::TcpEcho => "tcp-echo",
+            Self::TcpDiscard => "tcp-discard",
+            Self::TcpChargen => "tcp-chargen",
         }
     }
 }

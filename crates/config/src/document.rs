@@ -139,6 +139,16 @@ pub(crate) fn relations(config: &Config) -> Result<(), (&'static str, String)> {
             ),
         ));
     }
+    let tcp = &config.tcp;
+    if tcp.ring_max_kib < tcp.ring_kib {
+        return Err((
+            "tcp.ring_max_kib",
+            format!(
+                "`tcp.ring_max_kib` is {}, less than `tcp.ring_kib`, which is {}: raise the one or lower the other",
+                tcp.ring_max_kib, tcp.ring_kib
+            ),
+        ));
+    }
     Ok(())
 }
 

@@ -12,6 +12,7 @@ mod edit;
 mod error;
 mod near;
 mod rule;
+mod tcp;
 #[cfg(test)]
 mod tests;
 mod value;
@@ -20,3 +21,4 @@ pub use config::{
     Apps, Arrangement, Config, Cores, Frames, Handover, Idle, Job, Spin, Steer, Wait, Workers,
 };
 pub use error::ConfigError;
+pub use tcp::{Congestion, Tcp};

@@ -58,7 +58,7 @@ pub(crate) const RULES: &[Rule] = &[
     rule("", "trust_link", Kind::Flag),
     rule("workers", "count", Kind::Range(1, WORKERS_MAX)),
     rule("workers", "max", Kind::Range(1, WORKERS_MAX)),
-    rule("workers", "job", Kind::Word(&["echo", "sink", "synthetic"])),
+    rule("workers", "job", Kind::Word(JOBS)),
     rule("workers", "state_bytes", Kind::Range(0, 65_536)),
     rule("workers", "state_flows", Kind::Range(1, 1 << 24)),
     rule("workers", "arrangement", Kind::Word(&["fused", "threads"])),
@@ -92,7 +92,27 @@ pub(crate) const RULES: &[Rule] = &[
     rule("cores", "rest_ms", Kind::Range(0, 60_000)),
     rule("cores", "guaranteed", Kind::Range(0, WORKERS_MAX)),
     rule("cores", "queue_delay_us", Kind::Range(0, 1_000_000)),
+    rule("tcp", "flows", Kind::Range(16, 1 << 24)),
+    rule("tcp", "backlog", Kind::Range(0, 1 << 24)),
+    rule("tcp", "congestion", Kind::Word(&["cubic", "reno", "dctcp", "timely"])),
+    rule("tcp", "pacing", Kind::Flag),
+    rule("tcp", "no_delay", Kind::Flag),
+    rule("tcp", "timestamps", Kind::Flag),
+    rule("tcp", "sack", Kind::Flag),
+    rule("tcp", "window_scaling", Kind::Flag),
+    rule("tcp", "mtu_probing", Kind::Flag),
+    rule("tcp", "initial_window", Kind::Range(1, 1000)),
+    rule("tcp", "rto_min_ms", Kind::Range(1, 60_000)),
+    // RFC 9293 section 3.8.6.3 allows half a second.
+    rule("tcp", "ack_delay_ms", Kind::Range(0, 500)),
+    rule("tcp", "time_wait_ms", Kind::Range(0, 3_600_000)),
+    rule("tcp", "ring_kib", Kind::PowerOfTwo(1, 1 << 20)),
+    rule("tcp", "ring_max_kib", Kind::PowerOfTwo(1, 1 << 20)),
+    rule("tcp", "memory_mib", Kind::Range(1, 1 << 20)),
 ];
+
+/// What the daemon's own workers can do.
+const JOBS: &[&str] = &["echo", "sink", "synthetic", "tcp-echo", "tcp-discard", "tcp-chargen"];
 
 /// Each worker costs a ring in each direction, made when it comes.
 const WORKERS_MAX: i64 = 1024;

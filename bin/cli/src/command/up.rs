@@ -28,43 +28,44 @@ use crate::{output, program, units};
 pub(crate) struct Up {
     /// Settings from a TOML file.
     #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    pub(crate) config: Option<PathBuf>,
     /// A port that carries traffic: KIND:NAME[,OPTION…], kinds xdp, af_packet, tap, pcap; may be
     /// repeated.
     #[arg(long = "port", value_name = "SPEC")]
-    ports: Vec<String>,
-    /// What is served: udp:ADDRESS:PORT; may be repeated.
-    #[arg(long, value_name = "udp:ADDRESS:PORT")]
-    listen: Vec<String>,
+    pub(crate) ports: Vec<String>,
+    /// What is served: udp:ADDRESS:PORT or tcp:ADDRESS:PORT; may be repeated.
+    #[arg(long, value_name = "PROTOCOL:ADDRESS:PORT")]
+    pub(crate) listen: Vec<String>,
     /// The policy that decides which worker owns which flow.
     #[arg(long, value_name = "NAME")]
-    policy: Option<String>,
+    pub(crate) policy: Option<String>,
     /// Workers at the start.
     #[arg(long, value_name = "N")]
-    workers: Option<u16>,
-    /// What the workers do: echo, sink or synthetic.
+    pub(crate) workers: Option<u16>,
+    /// What the workers do: echo, sink or synthetic; or tcp-echo, tcp-discard, tcp-chargen, as with
+    /// `calisto serve`.
     #[arg(long)]
-    job: Option<String>,
+    pub(crate) job: Option<String>,
     /// State that `synthetic` keeps and touches for each flow.
     #[arg(long, value_name = "BYTES", value_parser = units::bytes)]
-    state: Option<u64>,
+    pub(crate) state: Option<u64>,
     /// fused: one loop does everything; threads: dispatcher and workers have one each.
     #[arg(long)]
-    arrangement: Option<String>,
+    pub(crate) arrangement: Option<String>,
     /// CPUs that the daemon gives out, such as 2-5,8: to applications that ask for cores, to its
     /// own workers (arrangement threads), and what is left to `calisto run --batch`. They replace
     /// `cores.set`; --set cores.policy=NAME and its neighbours say how they are given.
     #[arg(long, value_name = "LIST")]
-    cores: Option<CpuSet>,
+    pub(crate) cores: Option<CpuSet>,
     /// Socket on which the daemon takes commands.
     #[arg(long, value_name = "PATH", env = "CALISTO_ADMIN")]
-    admin: Option<PathBuf>,
+    pub(crate) admin: Option<PathBuf>,
     /// Any setting by its name in the file, such as steer.groups=1048576; may be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<String>,
+    pub(crate) set: Vec<String>,
     /// Print the settings as TOML (with -j as JSON) and do not start.
     #[arg(long)]
-    print_config: bool,
+    pub(crate) print_config: bool,
 }
 
 impl Up {
@@ -88,7 +89,7 @@ impl Up {
     }
 
     /// File, then options, then --set.
-    fn effective(&self) -> Result<Config, Failure> {
+    pub(crate) fn effective(&self) -> Result<Config, Failure> {
         let mut config = match &self.config {
             Some(path) => from_file(path)?,
             None => Config::default(),
