@@ -271,18 +271,24 @@ fn tagged_packets_come_with_their_tags_and_a_tag_of_the_meta_is_put_in() {
 
 #[test]
 fn open_checksums_of_a_trusted_link_are_finished_on_the_way_back() {
-    // With offloads on, the kernel's sum covers the pseudo-header only.
-    let bed = bed(TestbedConfig { offloads: true, ..TestbedConfig::default() });
-    let mut pool = pool();
-    let options = XdpOptions { trust_link: true, ..XdpOptions::default() };
-    let mut port = server(&bed, AttachMode::Native, &mut pool, &options);
-    assert!(port.capabilities().trust_link);
-    let client = client(&bed);
-    client.send(b"summed by nobody yet").expect("the link is up");
-    echo(&mut port, &mut pool, 1);
-    let mut answer = [0; 64];
-    let len = client.recv(&mut answer).expect("the client verifies the sum that we made");
-    assert_eq!(&answer[..len], b"summed by nobody yet");
+    // With offloads on, the kernel's sum covers the pseudo-header only. A device that cannot sum has the
+    // kernel complete what we leave open.
+    for device_sums in [true, false] {
+        let bed = bed(TestbedConfig { offloads: true, ..TestbedConfig::default() });
+        let veth0 = |on| sys::ethtool::set("veth0", sys::ethtool::Offload::TxChecksum, on);
+        let set = bed.server().enter(|| veth0(device_sums)).expect("the namespace is there");
+        set.expect("a veth's checksums can be switched");
+        let mut pool = pool();
+        let options = XdpOptions { trust_link: true, ..XdpOptions::default() };
+        let mut port = server(&bed, AttachMode::Native, &mut pool, &options);
+        assert!(port.capabilities().trust_link);
+        let client = client(&bed);
+        client.send(b"summed by nobody yet").expect("the link is up");
+        echo(&mut port, &mut pool, 1);
+        let mut answer = [0; 64];
+        let len = client.recv(&mut answer).expect("the client verifies the sum that we made");
+        assert_eq!(&answer[..len], b"summed by nobody yet", "the device sums: {device_sums}");
+    }
 }
 
 #[test]

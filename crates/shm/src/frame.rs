@@ -68,6 +68,17 @@ impl Frame {
         }
     }
 
+    /// The `N` bytes before the packet, for whoever takes it over to read; nothing when the chunk begins
+    /// later.
+    #[inline]
+    pub fn before_mut<const N: usize>(&mut self) -> Option<&mut [u8; N]> {
+        let start = (self.desc.offset - self.chunk_offset) as usize;
+        let start = start.checked_sub(N)?;
+        // SAFETY: the packet begins in the chunk, `N` bytes or more behind the chunk's start, so these
+        // bytes lie in the chunk, and `&mut self` is the only access to it.
+        unsafe { self.chunk.as_ptr().add(start).cast::<[u8; N]>().as_mut() }
+    }
+
     /// Makes the packet `len` bytes long, keeping its start; false (and no change) when the chunk
     /// has no room for that. Bytes that come into view hold whatever the chunk held.
     #[inline]

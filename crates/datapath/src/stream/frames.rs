@@ -1,5 +1,6 @@
 //! Between frames and segments: what a frame carries, and a frame for each segment.
 
+use base::TxChecksum;
 use shm::Frame;
 use tcp::{Event, Incoming, Output, Segment};
 use wire::{Outcome, Protocol, ipv4};
@@ -94,8 +95,12 @@ fn write(route: &Route, segment: &Segment<'_>, frame: &mut Frame) -> Option<()> 
     } else {
         ipv4_header(segment, segment_bytes, ip.first_chunk_mut()?)?;
     }
-    segment.write(tail)?;
+    // The port completes the checksum, or has the device do it.
+    segment.write_partial(tail)?;
     route.direct(frame);
+    let meta = frame.meta_mut();
+    meta.tx_checksum = TxChecksum::Partial;
+    (meta.tx_checksum_start, meta.tx_checksum_offset) = (l4 as u16, 16);
     Some(())
 }
 

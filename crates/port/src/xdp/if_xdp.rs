@@ -103,6 +103,25 @@ pub(crate) struct XdpDesc {
     pub(crate) options: u32,
 }
 
+/// Flag of [`UmemReg`]: `tx_metadata_len` counts (since Linux 6.11).
+pub(crate) const XDP_UMEM_TX_METADATA_LEN: u32 = 1 << 2;
+/// Option of [`XdpDesc`]: a [`TxMetadata`] stands before the packet.
+pub(crate) const XDP_TX_METADATA: u32 = 1 << 1;
+/// Flag of [`TxMetadata`]: complete a checksum.
+pub(crate) const XDP_TXMD_FLAGS_CHECKSUM: u64 = 1 << 1;
+/// Bytes of `struct xsk_tx_metadata` (`launch_time` included, since Linux 6.14).
+pub(crate) const TX_METADATA_BYTES: usize = 24;
+
+/// The start of `struct xsk_tx_metadata`, asking for a checksum: from `start` to the packet's end, to be
+/// written at `offset` behind `start`.
+pub(crate) fn checksum_request(start: u16, offset: u16) -> [u8; TX_METADATA_BYTES] {
+    let mut bytes = [0; TX_METADATA_BYTES];
+    bytes[..8].copy_from_slice(&XDP_TXMD_FLAGS_CHECKSUM.to_ne_bytes());
+    bytes[8..10].copy_from_slice(&start.to_ne_bytes());
+    bytes[10..12].copy_from_slice(&offset.to_ne_bytes());
+    bytes
+}
+
 /// `struct xdp_statistics`.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]

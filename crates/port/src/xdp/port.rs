@@ -8,10 +8,10 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use base::{BURST, ChecksumState, Nanos, PortId, QueueId};
-use shm::{Batch, FramePool};
+use base::{BURST, ChecksumState, Nanos, PortId, QueueId, TxChecksum};
+use shm::{Batch, Frame, FramePool};
 
-use super::if_xdp::XdpDesc;
+use super::if_xdp::{XDP_TX_METADATA, XdpDesc, checksum_request};
 use super::interface::PATIENCE;
 use super::lent::Lent;
 use super::socket::{Kick, Socket};
@@ -38,6 +38,8 @@ pub struct XdpPort {
     /// Descriptors are in the tx ring that no kick has reached.
     kick_owed: bool,
     busy_poll: bool,
+    /// The kernel completes checksums of what we send, or has the device do it.
+    completes_checksums: bool,
     checksum: ChecksumState,
     fault: Option<Fault>,
     fault_checked_at: Nanos,
@@ -108,6 +110,8 @@ impl XdpPort {
             fill_target: options.fill_target(umem.frames()),
             kick_owed: false,
             busy_poll,
+            // In copy mode the kernel sees to it whatever the device can do.
+            completes_checksums: umem.has_tx_metadata() && !zero_copy,
             checksum,
             fault: None,
             fault_checked_at: Nanos::ZERO,
@@ -236,6 +240,25 @@ impl XdpPort {
     }
 }
 
+/// Turns the wish for a checksum in a frame's meta into a request to the kernel, if there is one.
+#[inline]
+fn ask_for_checksum(frame: &mut Frame) -> bool {
+    let meta = frame.meta();
+    // A tag that is still to be put in would move what the request names.
+    if meta.tx_checksum != TxChecksum::Partial || meta.vlan_tci != 0 {
+        return false;
+    }
+    let (start, offset) = (meta.tx_checksum_start, meta.tx_checksum_offset);
+    // What the kernel would refuse is refused, and counted, by `finish`.
+    if usize::from(start) + usize::from(offset) + 2 > frame.len() {
+        return false;
+    }
+    let Some(place) = frame.before_mut() else { return false };
+    *place = checksum_request(start, offset);
+    frame.meta_mut().tx_checksum = TxChecksum::Complete;
+    true
+}
+
 /// Opens the socket. The kernel lets go of a queue a moment after its socket has closed, in a
 /// work queue, so that one which was just closed (by us, or by a daemon that is being restarted)
 /// is still busy: wait that moment.
@@ -317,6 +340,8 @@ impl Port for XdpPort {
         let mut placed = 0;
         let mut bytes = 0;
         for mut frame in batch.drain(..room as usize) {
+            let asks = self.completes_checksums && ask_for_checksum(&mut frame);
+            let options = if asks { XDP_TX_METADATA } else { 0 };
             if !finish(&mut frame, self.capabilities.frame_bytes_max, &mut self.counters) {
                 pool.give(frame);
                 continue;
@@ -325,7 +350,7 @@ impl Port for XdpPort {
             let Some(addr) = self.lent.lend(pool, frame) else {
                 continue;
             };
-            socket.tx.write(placed, XdpDesc { addr, len, options: 0 });
+            socket.tx.write(placed, XdpDesc { addr, len, options });
             placed += 1;
             bytes += u64::from(len);
         }

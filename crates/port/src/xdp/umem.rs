@@ -5,12 +5,16 @@
 //! frame received on one port leave by another without a copy.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use rustix::io::Errno;
 use shm::{FramePool, PoolConfig};
 
-use super::if_xdp::{SOL_XDP, UmemReg, XDP_PACKET_HEADROOM, XDP_UMEM_REG};
+use super::if_xdp::{
+    SOL_XDP, TX_METADATA_BYTES, UmemReg, XDP_PACKET_HEADROOM, XDP_UMEM_REG,
+    XDP_UMEM_TX_METADATA_LEN,
+};
 use crate::{OpenError, sockopt};
 
 // SAFETY: six numbers; `addr` is not followed by setsockopt beyond pinning pages that the region
@@ -30,6 +34,8 @@ struct Shared {
     /// Sockets bound to it. A new socket joins by any that still lives; none is kept alive for
     /// that, because a socket that lives keeps its queue busy.
     sockets: Mutex<Vec<Weak<OwnedFd>>>,
+    /// The kernel reads requests that stand before packets.
+    has_tx_metadata: AtomicBool,
 }
 
 impl Umem {
@@ -37,7 +43,8 @@ impl Umem {
     pub fn new(pool: &FramePool) -> Self {
         let base_address = pool.region().base().addr().get();
         let config = *pool.config();
-        Self { shared: Arc::new(Shared { base_address, config, sockets: Mutex::default() }) }
+        let (sockets, has_tx_metadata) = (Mutex::default(), AtomicBool::new(false));
+        Self { shared: Arc::new(Shared { base_address, config, sockets, has_tx_metadata }) }
     }
 
     /// Whether it is made of `pool`.
@@ -57,6 +64,11 @@ impl Umem {
 
     pub(super) fn frames(&self) -> u32 {
         self.shared.config.frames
+    }
+
+    /// Whether a packet may carry a request to the kernel; known once it is registered.
+    pub(super) fn has_tx_metadata(&self) -> bool {
+        self.shared.has_tx_metadata.load(Ordering::Relaxed)
     }
 
     /// A socket that is bound to it, if any still lives.
@@ -80,13 +92,23 @@ impl Umem {
     ) -> Result<(), OpenError> {
         let bytes = (self.frames() as usize + 1) * self.chunk_bytes() as usize;
         assert!(bytes <= pool.region().len_bytes(), "a pool's region holds all its chunks");
-        let registration = UmemReg {
+        let plain = UmemReg {
             addr: pool.region().base().as_ptr().expose_provenance() as u64,
             len: bytes as u64,
             chunk_size: self.chunk_bytes(),
             ..UmemReg::default()
         };
-        let set = || sockopt::set(socket.as_fd(), SOL_XDP, XDP_UMEM_REG, &registration);
+        let with_metadata = UmemReg {
+            flags: XDP_UMEM_TX_METADATA_LEN,
+            tx_metadata_len: TX_METADATA_BYTES as u32,
+            ..plain
+        };
+        // Before Linux 6.11 there are no such flag and no such requests.
+        let set = |registration| sockopt::set(socket.as_fd(), SOL_XDP, XDP_UMEM_REG, registration);
+        let set = || match set(&with_metadata) {
+            Err(Errno::INVAL) => set(&plain).map(|()| false),
+            result => result.map(|()| true),
+        };
         // Pinned pages count as locked memory: try with what we have, then raise the limit.
         let result = match set() {
             Err(Errno::NOBUFS | Errno::NOMEM) => {
@@ -95,6 +117,9 @@ impl Umem {
             }
             result => result,
         };
+        let result = result.map(|has_tx_metadata| {
+            self.shared.has_tx_metadata.store(has_tx_metadata, Ordering::Relaxed);
+        });
         result.map_err(|errno| match errno {
             Errno::NOBUFS | Errno::NOMEM => {
                 OpenError::LockedMemory { bytes, limit: sys::memlock::limit() }

@@ -123,3 +123,16 @@ proptest! {
         out.into_iter().for_each(|frame| pool.give(frame));
     }
 }
+
+#[test]
+fn bytes_before_a_packet_are_its_own_chunks_and_there_are_no_more_than_that() {
+    let config = PoolConfig { frames: 2, chunk_bytes: 2048, ..PoolConfig::default() };
+    let mut pool = FramePool::new(config).expect("two chunks fit");
+    let mut frame = pool.take().expect("it has two");
+    assert!(frame.fill(b"packet"));
+    *frame.before_mut::<8>().expect("frames have headroom") = [7; 8];
+    assert_eq!(frame.bytes(), b"packet", "the packet is as it was");
+    assert_eq!(frame.before_mut::<8>(), Some(&mut [7; 8]));
+    assert_eq!(frame.before_mut::<2048>(), None, "that would reach into the chunk before");
+    pool.give(frame);
+}
