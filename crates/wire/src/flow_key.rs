@@ -146,6 +146,25 @@ impl FlowKey {
         self.is_ipv6().then(|| (address(self.source), address(self.destination)))
     }
 
+    /// Both ports: the source's, the destination's.
+    #[inline]
+    pub const fn ports(&self) -> (u16, u16) {
+        let [s0, s1, d0, d1, ..] = self.rest_bytes();
+        (u16::from_be_bytes([s0, s1]), u16::from_be_bytes([d0, d1]))
+    }
+
+    /// Both addresses as words whose sum is that of their bytes.
+    #[inline]
+    pub(crate) const fn addresses(&self) -> [u64; 4] {
+        [self.source[0], self.source[1], self.destination[0], self.destination[1]]
+    }
+
+    /// [`Self::protocol`] as a word.
+    #[inline]
+    pub(crate) const fn protocol_number(&self) -> u64 {
+        self.rest & 0xff
+    }
+
     /// The flow of the answers.
     #[inline]
     #[must_use]

@@ -3,6 +3,7 @@
 use super::*;
 use crate::samples::{self, IPV4_ENDS, IPV6_ENDS};
 use proptest::prelude::*;
+use std::net::IpAddr;
 
 /// RFC 1071 section 1, word by word.
 fn naive(bytes: &[u8]) -> u16 {
@@ -132,5 +133,17 @@ proptest! {
         prop_assert_eq!(Sum::ZERO.pseudo_ipv4(four.0, four.1, 17, length).fold(), naive(&layout));
         let layout = [&six.0[..], &six.1, &[0, 0, high, low, 0, 0, 0, 58]].concat();
         prop_assert_eq!(Sum::ZERO.pseudo_ipv6(six.0, six.1, 58, length).fold(), naive(&layout));
+        for protocol in [Protocol::Tcp, Protocol::Udp] {
+            let number = protocol.number();
+            let of = |source: IpAddr, destination: IpAddr| {
+                let ends = ((source, 7).into(), (destination, 9).into());
+                let key = FlowKey::new(protocol, ends.0, ends.1).expect("one version");
+                Sum::ZERO.pseudo_of(&key, length).fold()
+            };
+            let sum = Sum::ZERO.pseudo_ipv4(four.0, four.1, number, length);
+            prop_assert_eq!(of(four.0.into(), four.1.into()), sum.fold());
+            let sum = Sum::ZERO.pseudo_ipv6(six.0, six.1, number, length);
+            prop_assert_eq!(of(six.0.into(), six.1.into()), sum.fold());
+        }
     }
 }
