@@ -94,10 +94,43 @@ pub(crate) fn settle(
         Some(again_at) => by_stamp(again_at),
     };
     if let Some(round_trip) = round_trip {
-        cold.rtt.sample(round_trip, now);
-        let (una, nxt) = (flow.snd_una, flow.snd_nxt);
-        cold.congestion.measured(&mut flow.window, &Sample { now, round_trip, una, nxt });
+        measure(flow, cold, round_trip, now);
     }
+    note_progress(cold, now);
+}
+
+/// The common case of [`settle`]: the oldest segment, sent once, is acknowledged, and no other.
+/// False, and nothing has changed, when it is any other case.
+#[inline]
+pub(crate) fn settle_oldest(
+    flow: &mut Flow,
+    cold: &mut Cold,
+    shared: &mut Shared,
+    ack: Seq,
+    now: Nanos,
+) -> bool {
+    let pool = &mut shared.sent;
+    let Some(round_trip) = cold.board.acknowledge_oldest(pool, &mut flow.sent, ack, now) else {
+        return false;
+    };
+    cold.probes = 0;
+    flow.snd_una = ack;
+    flow.flags.clear(Flags::HELD);
+    measure(flow, cold, round_trip, now);
+    note_progress(cold, now);
+    true
+}
+
+#[inline]
+fn measure(flow: &mut Flow, cold: &mut Cold, round_trip: Nanos, now: Nanos) {
+    cold.rtt.sample(round_trip, now);
+    let (una, nxt) = (flow.snd_una, flow.snd_nxt);
+    cold.congestion.measured(&mut flow.window, &Sample { now, round_trip, una, nxt });
+}
+
+/// The peer has taken something.
+#[inline]
+fn note_progress(cold: &mut Cold, now: Nanos) {
     (cold.rtt.backoff, cold.retries) = (0, 0);
     cold.progress_at = now;
     cold.rearm = true;

@@ -22,6 +22,9 @@ pub(crate) enum Purpose {
     Reorder,
     /// Ask whether a closed window has opened (RFC 9293 section 3.8.6.1).
     Persist,
+    /// What is to be done, and when, has not been worked out: the timer's time is that of the
+    /// segment that started it. See [`crate::expire::postpone`].
+    Open,
 }
 
 /// When something has to happen; [`Nanos::FAR_FUTURE`]: never.

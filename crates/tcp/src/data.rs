@@ -17,6 +17,10 @@ pub(crate) fn place(ring: &mut [u8], ring_bytes: u32, at: Seq, bytes: &[u8]) -> 
         return false;
     }
     let at = (at.0 & (ring_bytes - 1)) as usize;
+    if let Some(place) = ring.get_mut(at..at + bytes.len()) {
+        place.copy_from_slice(bytes);
+        return true;
+    }
     let (wrapped, ahead) = ring.split_at_mut(at);
     let (first, second) = bytes.split_at(bytes.len().min(ahead.len()));
     ahead[..first.len()].copy_from_slice(first);

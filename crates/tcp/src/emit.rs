@@ -51,10 +51,12 @@ pub(crate) fn stamp(flow: &Flow, now: Nanos) -> u32 {
 /// The options of a segment that is no SYN.
 #[inline]
 pub(crate) fn options(flow: &Flow, cold: &Cold, shared: &Shared, now: Nanos) -> OptionBytes {
-    let mut options = OptionBytes::NONE;
-    if flow.flags.has(Flags::TIMESTAMPS) {
-        options.timestamps(Timestamps { value: stamp(flow, now), echo: flow.ts_recent });
-    }
+    let mut options = match flow.flags.has(Flags::TIMESTAMPS) {
+        true => {
+            OptionBytes::of_timestamps(Timestamps { value: stamp(flow, now), echo: flow.ts_recent })
+        }
+        false => OptionBytes::NONE,
+    };
     if has_report(cold) {
         options.sack(sack_blocks(flow, cold, shared).as_slice());
     }

@@ -12,11 +12,12 @@ mod settings;
 mod visit;
 
 use base::{FlowHash, Nanos};
+use wire::checksum::Sum;
 use wire::{FlowKey, tcp};
 
 use crate::cold::Cold;
 use crate::flow::{Flags, Flow};
-use crate::io::{Buffers, CloseReason, Event, FlowId, Incoming, Output, pseudo_header};
+use crate::io::{Buffers, CloseReason, Event, FlowId, Incoming, Output};
 use crate::options::Parsed;
 use crate::pool::Pool;
 use crate::reset::{Unwanted, refuse};
@@ -80,6 +81,7 @@ impl Engine {
                 ranges: Pool::new(config.ranges_max),
                 counters: Counters::default(),
                 secret,
+                rto_floor: config.rto_min.min(config.rto_max).min(config.rto_initial),
                 config,
             },
         }
@@ -120,6 +122,7 @@ impl Engine {
         buffers: &mut B,
         out: &mut O,
     ) {
+        self.shared.counters.received += batch.len() as u64;
         for incoming in batch {
             self.receive_one(now, incoming, buffers, out);
         }
@@ -135,13 +138,12 @@ impl Engine {
     ) {
         let Incoming { key, hash, segment, ecn, is_verified, route } = *incoming;
         let counters = &mut self.shared.counters;
-        counters.received += 1;
         let (Ok(header), Ok(bytes)) = (tcp::Header::parse(segment), u16::try_from(segment.len()))
         else {
             counters.malformed += 1;
             return;
         };
-        if !is_verified && pseudo_header(&key, bytes).bytes(segment).fold() != 0xffff {
+        if !is_verified && Sum::ZERO.pseudo_of(&key, bytes).bytes(segment).fold() != 0xffff {
             counters.bad_checksum += 1;
             return;
         }
@@ -189,6 +191,7 @@ impl Engine {
         let (flow, cold) = (&mut self.flows[index as usize], &mut self.cold[index as usize]);
         let id = FlowId { index, generation: flow.generation };
         let was_half_open = flow.state == State::SynReceived;
+        expire::catch_up(flow, cold, &self.shared);
         let mut turn = Turn { now, shared: &mut self.shared, buffers, out };
         let fate = slow::receive(&mut turn, id, flow, cold, arrived);
         if was_half_open && flow.state != State::SynReceived {
@@ -204,6 +207,7 @@ impl Engine {
             if !flow.flags.has(Flags::LIVE) {
                 continue;
             }
+            expire::catch_up(flow, cold, &self.shared);
             if cold.timers.first() > now {
                 // Its deadline has moved away since the wheel was told.
                 if cold.timers.first() != Nanos::FAR_FUTURE {
@@ -362,14 +366,12 @@ impl Engine {
         self.table.find(self.table.hash(key), |index| self.flows[index as usize].key == *key)
     }
 
-    /// The place of a flow, if its number is good.
+    /// The place of a flow, if its number is good: a generation begins before anybody hears of it,
+    /// and is over when the flow is, or its application has been told of the end.
     #[inline]
     fn place(&self, id: FlowId) -> Option<usize> {
         let flow = self.flows.get(id.index())?;
-        let is_it = flow.flags.has(Flags::LIVE)
-            && flow.generation == id.generation
-            && self.cold[id.index()].is_announced;
-        is_it.then_some(id.index())
+        (flow.generation == id.generation).then_some(id.index())
     }
 }
 

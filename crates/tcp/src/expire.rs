@@ -119,7 +119,7 @@ fn retransmit(flow: &mut Flow, cold: &mut Cold, shared: &mut Shared, now: Nanos)
             }
             Fate::Keep
         }
-        Purpose::Retransmit => {
+        Purpose::Retransmit | Purpose::Open => {
             if is_given_up(flow, cold, shared, now) {
                 return if flow.state.is_synchronized() {
                     Fate::Abort(CloseReason::TimedOut)
@@ -150,6 +150,46 @@ fn is_given_up_asking(cold: &Cold, shared: &Shared, now: Nanos) -> bool {
     match cold.user_timeout() {
         Some(limit) => now.since(cold.heard_at) >= limit,
         None => cold.probes >= shared.config.retries,
+    }
+}
+
+/// Leaves for later what [`arm`] would do now, if the wheel asks for the flow soon enough: most
+/// timers are started anew many times before they would have run out. Whether it was possible; it
+/// is, when a single segment is on its way and nothing else is going on.
+///
+/// [`catch_up`] has to be called before anything reads the timer.
+#[inline]
+pub(crate) fn postpone(
+    flow: &Flow,
+    cold: &mut Cold,
+    shared: &Shared,
+    armed: Option<Nanos>,
+    now: Nanos,
+) -> bool {
+    let may_wait = flow.sent.len() == 1
+        && cold.reorder_wait == Nanos::ZERO
+        && cold.options.user_timeout_ms.is_none()
+        && armed.is_some_and(|armed| armed <= now + shared.rto_floor);
+    if may_wait {
+        cold.purpose = Purpose::Open;
+        cold.timers.retransmit = now;
+        cold.rearm = false;
+    }
+    may_wait
+}
+
+/// Works out what [`postpone`] has left open.
+#[inline]
+pub(crate) fn catch_up(flow: &Flow, cold: &mut Cold, shared: &Shared) {
+    if cold.purpose == Purpose::Open {
+        cold.purpose = Purpose::Retransmit;
+        let start = std::mem::replace(&mut cold.timers.retransmit, Nanos::FAR_FUTURE);
+        // Without a time what started it was acknowledged since.
+        if start != Nanos::FAR_FUTURE {
+            let rearm = std::mem::replace(&mut cold.rearm, true);
+            arm(flow, cold, shared, start);
+            cold.rearm = rearm;
+        }
     }
 }
 

@@ -3,16 +3,17 @@
 //! All checks come before all writes. Whatever fails one is handed on with its reason, and nothing
 //! has changed; what passes all is straight-line work that cannot fail.
 
+use base::Nanos;
 use wire::tcp;
 
-use crate::acknowledge::{grow, settle};
+use crate::acknowledge::{grow, settle, settle_oldest};
 use crate::cold::Cold;
 use crate::data::{owe_ack, place, tell_readable};
 use crate::flow::{Flags, Flow};
 use crate::io::{Buffers, CE, Event, FlowId, Incoming, Output};
 use crate::options::{TIMESTAMPS_BYTES, TIMESTAMPS_START, Timestamps};
 use crate::scoreboard::Delivery;
-use crate::shared::Turn;
+use crate::shared::{Shared, Turn};
 use crate::{Counters, Seq};
 
 /// Why a segment was handed on. Each reason has a counter of its own.
@@ -114,11 +115,12 @@ pub(crate) fn receive<B: Buffers, O: Output>(
     flow.snd_wl1 = sequence;
     cold.heard_at = turn.now;
     if acked > 0 {
-        let mut delivery = Delivery::default();
-        let echo = stamps.map(|stamps| stamps.echo);
-        settle(flow, cold, turn.shared, ack, echo, turn.now, &mut delivery);
-        cold.congestion.observe(delivery.delivered, false, ack, flow.snd_nxt);
-        grow(flow, cold, delivery.acked, turn.now);
+        let segments = match settle_oldest(flow, cold, turn.shared, ack, turn.now) {
+            true => 1,
+            false => settle_several(flow, cold, turn.shared, ack, stamps, turn.now),
+        };
+        cold.congestion.observe(segments, false, ack, flow.snd_nxt);
+        grow(flow, cold, segments, turn.now);
         if flow.flags.has(Flags::WANTS_ROOM) {
             flow.flags.clear(Flags::WANTS_ROOM);
             turn.out.event(Event::Writable { flow: id });
@@ -133,6 +135,22 @@ pub(crate) fn receive<B: Buffers, O: Output>(
     }
     turn.shared.counters.fast += 1;
     Ok(())
+}
+
+/// Takes off what an acknowledgement covers that is not of exactly one segment. Returns how many it
+/// covers; none of them was reported before, or the flow would be slow.
+fn settle_several(
+    flow: &mut Flow,
+    cold: &mut Cold,
+    shared: &mut Shared,
+    ack: Seq,
+    stamps: Option<Timestamps>,
+    now: Nanos,
+) -> u32 {
+    let mut delivery = Delivery::default();
+    let echo = stamps.map(|stamps| stamps.echo);
+    settle(flow, cold, shared, ack, echo, now, &mut delivery);
+    delivery.acked
 }
 
 /// Whether anything is going on that the checks above do not see.

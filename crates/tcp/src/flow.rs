@@ -153,6 +153,9 @@ impl Flags {
             | Self::PACED.0,
     );
 
+    /// What a look at the flow ends.
+    pub(crate) const SEEN: Self = Self(Self::QUEUED.0 | Self::READABLE_TOLD.0);
+
     #[inline]
     pub(crate) const fn has(self, other: Self) -> bool {
         self.0 & other.0 != 0

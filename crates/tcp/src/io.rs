@@ -105,72 +105,72 @@ impl Segment<'_> {
     /// start of `out`, and returns the length; nothing when it does not fit.
     #[inline]
     pub fn write(&self, out: &mut [u8]) -> Option<usize> {
-        let (out, pseudo) = self.lay_out(out)?;
-        let checksum = pseudo.bytes(out).checksum();
+        let bytes = self.len();
+        let (out, sum) = self.lay_out(out.get_mut(..bytes)?)?;
+        let payload = out.get(bytes - self.payload_bytes()..).unwrap_or_default();
+        let checksum = sum.bytes(payload).checksum();
         out.get_mut(16..18)?.copy_from_slice(&checksum.to_be_bytes());
-        Some(out.len())
+        Some(bytes)
     }
 
     /// [`Self::write`] for whoever has the checksum finished by others: in its place stands the sum
     /// of the pseudo header alone, folded and not complemented (what Linux calls CHECKSUM_PARTIAL).
     #[inline]
     pub fn write_partial(&self, out: &mut [u8]) -> Option<usize> {
-        let (out, pseudo) = self.lay_out(out)?;
-        out.get_mut(16..18)?.copy_from_slice(&pseudo.fold().to_be_bytes());
-        Some(out.len())
+        let bytes = self.len();
+        let (out, _) = self.lay_out(out.get_mut(..bytes)?)?;
+        let sum = Sum::ZERO.pseudo_of(&self.key, u16::try_from(bytes).ok()?);
+        out.get_mut(16..18)?.copy_from_slice(&sum.fold().to_be_bytes());
+        Some(bytes)
     }
 
-    /// Writes everything but the checksum, whose place is zero. Returns what was written and the sum
-    /// of the pseudo header.
+    /// Writes everything but the checksum, whose place is zero, to `out`, which is as long as the
+    /// segment. Returns it and the sum of pseudo header, header and options.
     #[inline]
     fn lay_out<'out>(&self, out: &'out mut [u8]) -> Option<(&'out mut [u8], Sum)> {
-        let bytes = self.len();
-        let out = out.get_mut(..bytes)?;
-        let segment_bytes = u16::try_from(bytes).ok()?;
         let options = self.options.as_slice();
-        let header_bytes = usize::from(tcp::MIN_HEADER_BYTES) + options.len();
-        let (source, destination) = (self.key.source(), self.key.destination());
         let (header, rest) = out.split_first_chunk_mut::<20>()?;
-        header[0..2].copy_from_slice(&source.port().to_be_bytes());
-        header[2..4].copy_from_slice(&destination.port().to_be_bytes());
-        header[4..8].copy_from_slice(&self.sequence.0.to_be_bytes());
-        header[8..12].copy_from_slice(&self.acknowledgement.0.to_be_bytes());
-        header[12] = ((header_bytes / 4) << 4) as u8;
-        header[13] = self.flags;
-        header[14..16].copy_from_slice(&self.window.to_be_bytes());
-        header[16..18].fill(0);
-        header[18..20].copy_from_slice(&self.urgent.to_be_bytes());
+        // By words that are summed as they are: read back from memory, they would have to wait for
+        // their shorter pieces.
+        let (source, destination) = self.key.ports();
+        let ports = (u32::from(source) << 16) | u32::from(destination);
+        let offset = (usize::from(tcp::MIN_HEADER_BYTES) + options.len()) as u32 / 4;
+        let middle = (offset << 28) | (u32::from(self.flags) << 16) | u32::from(self.window);
+        let numbers = pair(ports, self.sequence.0);
+        let rest_of_it = pair(self.acknowledgement.0, middle);
+        let urgent = u32::from(self.urgent).to_be_bytes();
+        header[0..8].copy_from_slice(&numbers);
+        header[8..16].copy_from_slice(&rest_of_it);
+        header[16..20].copy_from_slice(&urgent);
+        let segment_bytes = u16::try_from(self.len()).ok()?;
+        let sum = Sum::ZERO.pseudo_of(&self.key, segment_bytes);
+        let sum = sum.bytes(&numbers).bytes(&rest_of_it).bytes(&urgent);
         let (place, rest) = rest.split_at_mut_checked(options.len())?;
-        match (place.first_chunk_mut::<12>(), options.first_chunk::<12>()) {
+        let sum = match (place.first_chunk_mut::<12>(), options.first_chunk::<12>()) {
             // Timestamps alone, as nearly always: of a length that is known here.
-            (Some(place), Some(stamps)) if options.len() == 12 => *place = *stamps,
-            _ => place.copy_from_slice(options),
-        }
+            (Some(place), Some(stamps)) if options.len() == 12 => {
+                *place = *stamps;
+                sum.bytes(stamps)
+            }
+            _ => {
+                place.copy_from_slice(options);
+                sum.bytes(options)
+            }
+        };
         let [first, second] = self.payload;
         let (place, rest) = rest.split_at_mut_checked(first.len())?;
         place.copy_from_slice(first);
         if !second.is_empty() {
             rest.get_mut(..second.len())?.copy_from_slice(second);
         }
-        Some((out, pseudo_header(&self.key, segment_bytes)))
+        Some((out, sum))
     }
 }
 
-/// The sum of what RFC 9293 section 3.1 puts before a segment.
+/// Two words as they stand in a header.
 #[inline]
-pub(crate) fn pseudo_header(key: &FlowKey, segment_bytes: u16) -> Sum {
-    use std::net::IpAddr::{V4, V6};
-    let protocol = key.protocol().number();
-    match (key.source().ip(), key.destination().ip()) {
-        (V4(from), V4(to)) => {
-            Sum::ZERO.pseudo_ipv4(from.octets(), to.octets(), protocol, segment_bytes)
-        }
-        (V6(from), V6(to)) => {
-            Sum::ZERO.pseudo_ipv6(from.octets(), to.octets(), protocol, segment_bytes)
-        }
-        // A key has one version; this sum is right for nothing.
-        _ => Sum::ZERO,
-    }
+const fn pair(first: u32, second: u32) -> [u8; 8] {
+    (((first as u64) << 32) | second as u64).to_be_bytes()
 }
 
 /// Rings of bytes, the caller's own, two for each flow.

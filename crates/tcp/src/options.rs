@@ -82,7 +82,25 @@ pub struct OptionBytes {
 impl OptionBytes {
     pub(crate) const NONE: Self = Self { bytes: [0; 40], len: 0 };
 
+    /// Timestamps and nothing else.
+    #[inline]
+    pub(crate) const fn of_timestamps(stamps: Timestamps) -> Self {
+        let mut options = Self::NONE;
+        let [a, b, c, d] = TIMESTAMPS_START;
+        let [v0, v1, v2, v3] = stamps.value.to_be_bytes();
+        let [e0, e1, e2, e3] = stamps.echo.to_be_bytes();
+        let bytes = [a, b, c, d, v0, v1, v2, v3, e0, e1, e2, e3];
+        let mut at = 0;
+        while at < bytes.len() {
+            options.bytes[at] = bytes[at];
+            at += 1;
+        }
+        options.len = 12;
+        options
+    }
+
     /// What was written, a multiple of four bytes.
+    #[inline]
     pub fn as_slice(&self) -> &[u8] {
         self.bytes.get(..usize::from(self.len)).unwrap_or_default()
     }

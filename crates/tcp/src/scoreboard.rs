@@ -113,6 +113,33 @@ impl Scoreboard {
         self.sacked == 0 && self.lost == 0
     }
 
+    /// The common case of [`Self::acknowledge`]: `ack` ends the oldest segment, which was sent once
+    /// and never reported. Returns the round trip; nothing, and nothing has changed, when it is any
+    /// other case.
+    #[inline]
+    pub(crate) fn acknowledge_oldest(
+        &mut self,
+        pool: &mut Pool<Sent>,
+        sent: &mut List,
+        ack: Seq,
+        now: Nanos,
+    ) -> Option<Nanos> {
+        let oldest = pool.get(sent.first()?);
+        let is_plain = oldest.end == ack && oldest.marks & !PUSHED == 0;
+        if !is_plain || ack.is_before(self.highest) {
+            return None;
+        }
+        let at = oldest.at;
+        pool.pop_front(sent);
+        let round_trip = now.since(at);
+        self.round_trip = round_trip;
+        if is_later((at, ack), (self.newest_at, self.newest_end)) {
+            (self.newest_at, self.newest_end) = (at, ack);
+        }
+        self.highest = ack;
+        Some(round_trip)
+    }
+
     /// Takes out what `ack` covers.
     #[inline]
     pub(crate) fn acknowledge(

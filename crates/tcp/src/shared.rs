@@ -12,6 +12,8 @@ use crate::{Config, Counters};
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) config: Config,
+    /// No timeout of a single segment is shorter.
+    pub(crate) rto_floor: Nanos,
     pub(crate) secret: Secret,
     pub(crate) sent: Pool<Sent>,
     pub(crate) ranges: Pool<Range>,

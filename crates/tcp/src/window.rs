@@ -44,10 +44,9 @@ pub(crate) fn announce(flow: &Flow, cold: &Cold) -> Announcement {
     let window = if edge.is_before(flow.rcv_nxt) { 0 } else { edge.since(flow.rcv_nxt) };
     let shift = flow.rcv_shift();
     // Rounding up where there is room: an edge that was promised does not move back.
-    let unit = 1_u32 << shift;
-    let up = window.div_ceil(unit);
-    let fits = !(flow.rcv_nxt + up * unit).is_after(limit);
-    let units = if fits { up } else { window / unit };
+    let up = (window + ((1_u32 << shift) - 1)) >> shift;
+    let fits = !(flow.rcv_nxt + (up << shift)).is_after(limit);
+    let units = if fits { up } else { window >> shift };
     let field = u16::try_from(units).unwrap_or(u16::MAX);
     let edge = flow.rcv_nxt + (u32::from(field) << shift);
     Announcement { field, edge: edge.later(flow.rcv_adv) }

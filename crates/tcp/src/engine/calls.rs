@@ -7,7 +7,8 @@ use base::Nanos;
 use wire::{FlowKey, Protocol};
 
 use super::Engine;
-use crate::flow::{Flags, State};
+use crate::cold::Cold;
+use crate::flow::{Flags, Flow, State};
 use crate::handshake::MSS_MIN;
 use crate::io::{CloseReason, FlowId, Output};
 use crate::secret::Purpose;
@@ -93,6 +94,22 @@ impl FlowOptions {
     }
 }
 
+/// Bytes that have come and were not read.
+#[inline]
+fn unread(flow: &Flow, cold: &Cold) -> u32 {
+    // The peer's FIN has a number too, but no byte.
+    let end = cold.fin.map_or(flow.rcv_nxt, |fin| fin.earlier(flow.rcv_nxt));
+    end.since(flow.rcv_read)
+}
+
+/// Bytes that the application has queued and the peer has not acknowledged.
+#[inline]
+fn queued(flow: &Flow, cold: &Cold) -> u32 {
+    // Before the connection stands the SYN's number is still in between.
+    let first = if flow.snd_una == cold.iss { flow.snd_una + 1 } else { flow.snd_una };
+    if first.is_after(flow.snd_end) { 0 } else { flow.snd_end.since(first) }
+}
+
 impl Engine {
     /// Opens a connection. With a local port of zero one is chosen that nobody can guess (RFC 6056
     /// section 3.3.3). Segments leave by `route` until the peer has answered by another.
@@ -175,13 +192,12 @@ impl Engine {
 
     /// Bytes in the receive ring that [`Self::consume`] has not been told of. Empty when the flow
     /// is over.
+    #[inline]
     pub fn readable(&self, id: FlowId) -> Span {
         let Some(at) = self.place(id) else { return Span { at: 0, bytes: 0 } };
         let (flow, cold) = (&self.flows[at], &self.cold[at]);
-        // The peer's FIN has a number too, but no byte.
-        let end = cold.fin.map_or(flow.rcv_nxt, |fin| fin.earlier(flow.rcv_nxt));
-        let at = (flow.rcv_read.0 & (cold.receive_ring() - 1)) as usize;
-        Span { at, bytes: end.since(flow.rcv_read) }
+        let first = (flow.rcv_read.0 & (cold.receive_ring() - 1)) as usize;
+        Span { at: first, bytes: unread(flow, cold) }
     }
 
     /// Whether the peer has closed its side and everything before that was consumed.
@@ -193,40 +209,42 @@ impl Engine {
     }
 
     /// The application has read `bytes` of [`Self::readable`]: their place is free for others.
+    #[inline]
     pub fn consume(&mut self, id: FlowId, bytes: u32) -> Result<(), CallError> {
         let at = self.place(id).ok_or(CallError::Gone)?;
-        if bytes > self.readable(id).bytes {
+        let (flow, cold) = (&mut self.flows[at], &self.cold[at]);
+        if bytes > unread(flow, cold) {
             return Err(CallError::TooMany);
         }
-        self.flows[at].rcv_read += bytes;
-        self.flows[at].flags.set(Flags::READ);
+        flow.rcv_read += bytes;
+        flow.flags.set(Flags::READ);
         self.enqueue(id.index);
         Ok(())
     }
 
     /// Free room in the send ring. When there is none, [`crate::Event::Writable`] will come.
+    #[inline]
     pub fn room(&mut self, id: FlowId) -> Span {
         let Some(at) = self.place(id) else { return Span { at: 0, bytes: 0 } };
         let (flow, cold) = (&mut self.flows[at], &self.cold[at]);
-        // Before the connection stands the SYN's number is still in between.
-        let first = if flow.snd_una == cold.iss { flow.snd_una + 1 } else { flow.snd_una };
-        let queued = if first.is_after(flow.snd_end) { 0 } else { flow.snd_end.since(first) };
-        let bytes = cold.send_ring() - queued;
+        let bytes = cold.send_ring() - queued(flow, cold);
         flow.flags.put(Flags::WANTS_ROOM, bytes == 0);
         Span { at: (flow.snd_end.0 & (cold.send_ring() - 1)) as usize, bytes }
     }
 
     /// The application has written `bytes` into [`Self::room`]: they are to be sent. Before the
     /// connection stands they wait for it.
+    #[inline]
     pub fn send(&mut self, id: FlowId, bytes: u32) -> Result<(), CallError> {
         let at = self.place(id).ok_or(CallError::Gone)?;
-        if self.flows[at].flags.has(Flags::FIN_QUEUED) {
+        let (flow, cold) = (&mut self.flows[at], &self.cold[at]);
+        if flow.flags.has(Flags::FIN_QUEUED) {
             return Err(CallError::Closed);
         }
-        if bytes > self.room(id).bytes {
+        if bytes > cold.send_ring() - queued(flow, cold) {
             return Err(CallError::TooMany);
         }
-        self.flows[at].snd_end += bytes;
+        flow.snd_end += bytes;
         self.enqueue(id.index);
         Ok(())
     }

@@ -11,6 +11,7 @@ use wire::FlowKey;
 use super::Engine;
 use crate::FlowId;
 use crate::cold::Cold;
+use crate::expire;
 use crate::flow::{Flags, Flow, State};
 use crate::pool::List;
 use crate::reassembly::Range;
@@ -106,6 +107,7 @@ impl Engine {
     fn detach(&mut self, index: u32, out: &mut Detached) {
         let (flow, cold) = (&mut self.flows[index as usize], &mut self.cold[index as usize]);
         let id = FlowId { index, generation: flow.generation };
+        expire::catch_up(flow, cold, &self.shared);
         let sent_count = flow.sent.len();
         while let Some(sent) = self.shared.sent.pop_front(&mut flow.sent) {
             out.sent.push(sent);

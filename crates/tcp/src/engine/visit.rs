@@ -16,14 +16,12 @@ impl Engine {
     pub fn transmit<B: Buffers, O: Output>(&mut self, now: Nanos, buffers: &mut B, out: &mut O) {
         let mut work = std::mem::take(&mut self.queue);
         std::mem::swap(&mut self.queue, &mut self.spare);
-        for index in work.drain(..) {
-            self.flows[index as usize].flags.clear(Flags::QUEUED);
-            if self.flows[index as usize].flags.has(Flags::LIVE)
-                && self.visit(now, index, buffers, out) == Progress::More
-            {
-                self.enqueue(index);
+        for index in &work {
+            if self.visit(now, *index, buffers, out) == Progress::More {
+                self.enqueue(*index);
             }
         }
+        work.clear();
         self.spare = work;
     }
 
@@ -35,17 +33,25 @@ impl Engine {
         out: &mut O,
     ) -> Progress {
         let (flow, cold) = (&mut self.flows[index as usize], &mut self.cold[index as usize]);
+        flow.flags.clear(Flags::SEEN);
+        if !flow.flags.has(Flags::LIVE) {
+            return Progress::Done;
+        }
         let id = FlowId { index, generation: flow.generation };
-        flow.flags.clear(Flags::READABLE_TOLD);
         let mut turn = Turn { now, shared: &mut self.shared, buffers, out };
         if let Some(is_sent) = transmit::answer(&mut turn, id, flow, cold) {
             if !is_sent {
                 return Progress::More;
             }
-            expire::arm(flow, cold, &self.shared, now);
-            self.arm(index);
+            if !expire::postpone(flow, cold, &self.shared, self.wheel.armed(index), now) {
+                expire::catch_up(flow, cold, &self.shared);
+                expire::arm(flow, cold, &self.shared, now);
+                self.arm(index);
+            }
             return Progress::Done;
         }
+        expire::catch_up(flow, cold, &self.shared);
+        let mut turn = Turn { now, shared: &mut self.shared, buffers, out };
         if flow.flags.has(Flags::ABORT) {
             // A peer that has heard nothing of us needs no reset.
             let needs_reset =
