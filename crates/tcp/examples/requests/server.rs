@@ -108,19 +108,25 @@ pub(crate) fn server_answer(server: &mut Server) {
     for flow in sink.readable.drain(..) {
         let (unread, room) = (engine.readable(flow), engine.room(flow));
         let bytes = unread.bytes.min(room.bytes);
-        let from = &rings.receive[place(flow)];
-        let to = &mut rings.send[place(flow)];
+        let (from, to) = (&rings.receive[place(flow)], &mut rings.send[place(flow)]);
         match (from.get(unread.at..unread.at + REQUEST), to.get_mut(room.at..room.at + REQUEST)) {
             (Some(request), Some(response)) if bytes as usize == REQUEST => {
                 response.copy_from_slice(request);
             }
-            _ => {
-                for offset in 0..bytes as usize {
-                    to[(room.at + offset) % RING] = from[(unread.at + offset) % RING];
-                }
-            }
+            _ => copy(from, unread.at, to, room.at, bytes as usize),
         }
         black_box(engine.consume(flow, bytes).is_ok() && engine.send(flow, bytes).is_ok());
+    }
+}
+
+/// What wraps around the end of a ring, or is no request but a part of one, or more.
+fn copy(from: &[u8], from_at: usize, to: &mut [u8], to_at: usize, bytes: usize) {
+    let mut done = 0;
+    while done < bytes {
+        let (from_at, to_at) = ((from_at + done) % RING, (to_at + done) % RING);
+        let count = (bytes - done).min(RING - from_at).min(RING - to_at);
+        to[to_at..to_at + count].copy_from_slice(&from[from_at..from_at + count]);
+        done += count;
     }
 }
 
