@@ -48,15 +48,21 @@ pub(crate) fn stamp(flow: &Flow, now: Nanos) -> u32 {
     timestamp_clock(now).wrapping_add(flow.ts_offset)
 }
 
-/// The options of a segment that is no SYN.
+/// The options of a segment that is no SYN, when there is nothing to report.
 #[inline]
-pub(crate) fn options(flow: &Flow, cold: &Cold, shared: &Shared, now: Nanos) -> OptionBytes {
-    let mut options = match flow.flags.has(Flags::TIMESTAMPS) {
+fn plain_options(flow: &Flow, now: Nanos) -> OptionBytes {
+    match flow.flags.has(Flags::TIMESTAMPS) {
         true => {
             OptionBytes::of_timestamps(Timestamps { value: stamp(flow, now), echo: flow.ts_recent })
         }
         false => OptionBytes::NONE,
-    };
+    }
+}
+
+/// The options of a segment that is no SYN.
+#[inline]
+pub(crate) fn options(flow: &Flow, cold: &Cold, shared: &Shared, now: Nanos) -> OptionBytes {
+    let mut options = plain_options(flow, now);
     if has_report(cold) {
         options.sack(sack_blocks(flow, cold, shared).as_slice());
     }
@@ -87,6 +93,19 @@ pub(crate) fn emit<B: Buffers, O: Output>(
     cold: &mut Cold,
     plan: Plan,
 ) -> bool {
+    emit_as::<_, _, false>(turn, id, flow, cold, plan)
+}
+
+/// The same; `PLAIN` says that it is known beforehand that there is nothing to report, and that
+/// neither ECN nor urgent data has a part in it.
+#[inline]
+pub(crate) fn emit_as<B: Buffers, O: Output, const PLAIN: bool>(
+    turn: &mut Turn<'_, B, O>,
+    id: FlowId,
+    flow: &mut Flow,
+    cold: &mut Cold,
+    plan: Plan,
+) -> bool {
     let announcement = window::announce(flow, cold);
     let ring: &[u8] = if plan.bytes == 0 { &[] } else { turn.buffers.send_ring(id) };
     let Some(payload) = payload(ring, cold.send_ring(), plan.sequence, plan.bytes) else {
@@ -96,9 +115,8 @@ pub(crate) fn emit<B: Buffers, O: Output>(
         return false;
     };
     let mut flags = tcp::ACK | plan.flags;
-    let is_ecn = flow.flags.has(Flags::ECN);
     let mut ecn = 0;
-    if is_ecn {
+    if !PLAIN && flow.flags.has(Flags::ECN) {
         if flow.flags.has(Flags::ECHO_CONGESTION) {
             flags |= tcp::ECE;
         }
@@ -109,7 +127,7 @@ pub(crate) fn emit<B: Buffers, O: Output>(
             }
         }
     }
-    let urgent = match flow.flags.has(Flags::URGENT) {
+    let urgent = match !PLAIN && flow.flags.has(Flags::URGENT) {
         true => urgent::pointer(flow, cold, plan.sequence),
         false => None,
     };
@@ -123,7 +141,10 @@ pub(crate) fn emit<B: Buffers, O: Output>(
         flags,
         window: announcement.field,
         urgent: urgent.unwrap_or(0),
-        options: options(flow, cold, turn.shared, turn.now),
+        options: match PLAIN {
+            true => plain_options(flow, turn.now),
+            false => options(flow, cold, turn.shared, turn.now),
+        },
         payload,
         ecn,
         route: flow.route,
@@ -135,11 +156,13 @@ pub(crate) fn emit<B: Buffers, O: Output>(
     flow.rcv_adv = announcement.edge;
     flow.rcv_acked = flow.rcv_nxt;
     flow.flags.clear(Flags::ACK_NOW);
-    if flags & tcp::CWR != 0 {
+    if !PLAIN && flags & tcp::CWR != 0 {
         flow.flags.clear(Flags::CWR_OWED);
     }
     cold.timers.ack = Nanos::FAR_FUTURE;
-    cold.duplicate = (Seq(0), Seq(0));
+    if !PLAIN {
+        cold.duplicate = (Seq(0), Seq(0));
+    }
     true
 }
 

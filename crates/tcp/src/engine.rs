@@ -136,15 +136,14 @@ impl Engine {
         buffers: &mut B,
         out: &mut O,
     ) {
-        let Incoming { key, hash, segment, ecn, is_verified, route } = *incoming;
-        let counters = &mut self.shared.counters;
+        let Incoming { key, hash, segment, is_verified, .. } = *incoming;
         let (Ok(header), Ok(bytes)) = (tcp::Header::parse(segment), u16::try_from(segment.len()))
         else {
-            counters.malformed += 1;
+            self.shared.counters.malformed += 1;
             return;
         };
         if !is_verified && Sum::ZERO.pseudo_of(&key, bytes).bytes(segment).fold() != 0xffff {
-            counters.bad_checksum += 1;
+            self.shared.counters.bad_checksum += 1;
             return;
         }
         let flows = &self.flows;
@@ -155,12 +154,28 @@ impl Engine {
             let mut turn = Turn { now, shared: &mut self.shared, buffers, out };
             match fast::receive(&mut turn, id, flow, cold, &header, incoming) {
                 Ok(()) => {
-                    self.enqueue(index);
+                    enqueue(&mut self.queue, flow, index);
                     return;
                 }
                 Err(punt) => punt.count(&mut self.shared.counters),
             }
         }
+        self.receive_other(now, incoming, found, buffers, out);
+    }
+
+    /// Takes in what the fast path has left; it reads the header again, so that the fast path need
+    /// not keep what it does not use.
+    #[inline(never)]
+    fn receive_other<B: Buffers, O: Output>(
+        &mut self,
+        now: Nanos,
+        incoming: &Incoming<'_>,
+        found: Option<u32>,
+        buffers: &mut B,
+        out: &mut O,
+    ) {
+        let Incoming { key, hash, segment, ecn, route, .. } = *incoming;
+        let Ok(header) = tcp::Header::parse(segment) else { return };
         let options = Parsed::read(header.options(segment));
         self.shared.counters.bad_options += u64::from(options.is_broken);
         let payload = segment.get(usize::from(header.header_bytes)..).unwrap_or_default();
@@ -339,11 +354,7 @@ impl Engine {
 
     #[inline]
     fn enqueue(&mut self, index: u32) {
-        let flow = &mut self.flows[index as usize];
-        if !flow.flags.has(Flags::QUEUED) {
-            flow.flags.set(Flags::QUEUED);
-            self.queue.push(index);
-        }
+        enqueue(&mut self.queue, &mut self.flows[index as usize], index);
     }
 
     fn refuse<B: Buffers, O: Output>(
@@ -372,6 +383,15 @@ impl Engine {
     fn place(&self, id: FlowId) -> Option<usize> {
         let flow = self.flows.get(id.index())?;
         (flow.generation == id.generation).then_some(id.index())
+    }
+}
+
+/// Puts a flow into the queue, unless it is in.
+#[inline]
+fn enqueue(queue: &mut Vec<u32>, flow: &mut Flow, index: u32) {
+    if !flow.flags.has(Flags::QUEUED) {
+        flow.flags.set(Flags::QUEUED);
+        queue.push(index);
     }
 }
 

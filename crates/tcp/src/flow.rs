@@ -153,6 +153,8 @@ impl Flags {
             | Self::PACED.0,
     );
 
+    /// What marks segments.
+    pub(crate) const MARKING: Self = Self(Self::ECN.0 | Self::URGENT.0);
     /// What a look at the flow ends.
     pub(crate) const SEEN: Self = Self(Self::QUEUED.0 | Self::READABLE_TOLD.0);
 

@@ -128,7 +128,14 @@ impl<T: Copy> Pool<T> {
     #[inline]
     #[must_use]
     pub(crate) fn push_back(&mut self, list: &mut List, value: T) -> bool {
-        self.insert_after(list, list.last(), value)
+        let Some(index) = self.take(value, NONE) else { return false };
+        match list.last() {
+            Some(last) => self.nodes[last as usize].next = index,
+            None => list.head = index,
+        }
+        list.tail = index;
+        list.len += 1;
+        true
     }
 
     /// Puts `value` behind `place`, or at the front; false when the pool is empty.

@@ -8,7 +8,7 @@ use wire::tcp;
 
 use crate::cold::Cold;
 use crate::congestion::Window;
-use crate::emit::{self, Plan, emit, emit_ack};
+use crate::emit::{self, Plan, emit, emit_ack, emit_as};
 use crate::flow::{Flags, Flow, State};
 use crate::io::{Buffers, FlowId, Output};
 use crate::scoreboard::Sent;
@@ -62,7 +62,11 @@ pub(crate) fn answer<B: Buffers, O: Output>(
     if !may_leave || (bytes < mss && is_nagled(flow)) {
         return None;
     }
-    let is_sent = send_new(turn, id, flow, cold, tcp::PSH, bytes, bytes < mss);
+    let is_small = bytes < mss;
+    let is_sent = match flow.flags.has(Flags::MARKING) {
+        true => send_new::<_, _, false>(turn, id, flow, cold, tcp::PSH, bytes, is_small),
+        false => send_new::<_, _, true>(turn, id, flow, cold, tcp::PSH, bytes, is_small),
+    };
     if is_sent {
         note_use(flow, cold, false);
         flow.flags.clear(Flags::READ);
@@ -70,9 +74,10 @@ pub(crate) fn answer<B: Buffers, O: Output>(
     Some(is_sent)
 }
 
-/// Sends new data, and a FIN if `flags` has one. False: the caller has no room.
+/// Sends new data, and a FIN if `flags` has one. False: the caller has no room. For `PLAIN` see
+/// [`emit_as`].
 #[inline]
-fn send_new<B: Buffers, O: Output>(
+fn send_new<B: Buffers, O: Output, const PLAIN: bool>(
     turn: &mut Turn<'_, B, O>,
     id: FlowId,
     flow: &mut Flow,
@@ -86,7 +91,8 @@ fn send_new<B: Buffers, O: Output>(
     }
     let start = flow.snd_nxt;
     let is_answer = flow.rcv_acked != flow.rcv_nxt;
-    if !emit(turn, id, flow, cold, Plan { sequence: start, flags, bytes, is_new: true }) {
+    let plan = Plan { sequence: start, flags, bytes, is_new: true };
+    if !emit_as::<_, _, PLAIN>(turn, id, flow, cold, plan) {
         return false;
     }
     flow.snd_nxt = start + bytes + u32::from(flags & tcp::FIN);
@@ -237,7 +243,7 @@ fn step<B: Buffers, O: Output>(
     // said that more follows.
     let push = if is_last && bytes > 0 && !flow.flags.has(Flags::MORE) { tcp::PSH } else { 0 };
     let flags = push | if with_fin { tcp::FIN } else { 0 };
-    if !send_new(turn, id, flow, cold, flags, bytes, bytes < payload_max) {
+    if !send_new::<_, _, false>(turn, id, flow, cold, flags, bytes, bytes < payload_max) {
         return Step::Full;
     }
     if bytes > u32::from(flow.mss) {

@@ -43,6 +43,11 @@ pub(crate) fn announce(flow: &Flow, cold: &Cold) -> Announcement {
     // Nothing is announced once the peer's FIN is in, which may lie one behind the edge.
     let window = if edge.is_before(flow.rcv_nxt) { 0 } else { edge.since(flow.rcv_nxt) };
     let shift = flow.rcv_shift();
+    if shift == 0 {
+        // Nothing to round.
+        let field = u16::try_from(window).unwrap_or(u16::MAX);
+        return Announcement { field, edge: (flow.rcv_nxt + u32::from(field)).later(flow.rcv_adv) };
+    }
     // Rounding up where there is room: an edge that was promised does not move back.
     let up = (window + ((1_u32 << shift) - 1)) >> shift;
     let fits = !(flow.rcv_nxt + (up << shift)).is_after(limit);

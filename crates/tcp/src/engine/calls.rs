@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use base::Nanos;
 use wire::{FlowKey, Protocol};
 
-use super::Engine;
+use super::{Engine, enqueue};
 use crate::cold::Cold;
 use crate::flow::{Flags, Flow, State};
 use crate::handshake::MSS_MIN;
@@ -218,7 +218,7 @@ impl Engine {
         }
         flow.rcv_read += bytes;
         flow.flags.set(Flags::READ);
-        self.enqueue(id.index);
+        enqueue(&mut self.queue, flow, id.index);
         Ok(())
     }
 
@@ -245,7 +245,7 @@ impl Engine {
             return Err(CallError::TooMany);
         }
         flow.snd_end += bytes;
-        self.enqueue(id.index);
+        enqueue(&mut self.queue, flow, id.index);
         Ok(())
     }
 
