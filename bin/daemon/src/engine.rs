@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use base::{Nanos, WorkerId};
 use config::{Config, Congestion, Job};
 use datapath::stream::{Exchange, RingLimits, ServiceKind, Stream, StreamConfig, StreamCounts};
-use datapath::{Dispatcher, Listener};
+use datapath::{Dispatcher, Listener, PortLane};
 use port::{AnyPort, Port};
 use tcp::{Algorithm, FlowOptions};
 use wire::Protocol;
@@ -23,12 +23,12 @@ pub(crate) struct Engines {
 }
 
 impl Engines {
-    /// `mtu` is the smallest of the ports'.
+    /// Engines for flows that come by any of `ports`.
     pub(crate) fn new(
         config: &Config,
         listeners: &[Listener],
         hash_key: [u8; 40],
-        mtu: u16,
+        ports: &[PortLane<AnyPort>],
     ) -> Result<Option<Self>, Failure> {
         let service = match config.workers.job {
             Job::Echo | Job::Sink | Job::Synthetic => return Ok(None),
@@ -44,7 +44,7 @@ impl Engines {
             ));
         }
         let config = StreamConfig {
-            engine: engine(config, hash_key, mtu),
+            engine: engine(config, hash_key, mtu(ports)),
             secret: sys::random::bytes()?,
             service,
             listeners: addresses(listeners)?,
@@ -55,6 +55,7 @@ impl Engines {
                 send_log2: kib_log2(config.tcp.ring_max_kib),
                 bytes_max: u64::from(config.tcp.memory_mib) << 20,
             },
+            joins: ports.iter().all(|lane| lane.port().capabilities().cuts_segments),
         };
         Ok(Some(Self { config, exchange: Exchange::new(), counts: Arc::default() }))
     }
@@ -66,6 +67,9 @@ impl Engines {
         dispatcher: &mut Dispatcher<AnyPort>,
         now: Nanos,
     ) -> Result<Stream, String> {
+        if self.config.joins {
+            dispatcher.expect_pieces();
+        }
         let owners = dispatcher.steering_mut().share_owners();
         let counts = StreamCounts::new();
         let mut all = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
@@ -181,7 +185,7 @@ fn kib_log2(kib: u32) -> u8 {
 }
 
 /// The longest packet that every port takes.
-pub(crate) fn mtu(dispatcher: &Dispatcher<AnyPort>) -> u16 {
-    let mtus = dispatcher.ports().iter().map(|lane| lane.port().capabilities().mtu);
+fn mtu(ports: &[PortLane<AnyPort>]) -> u16 {
+    let mtus = ports.iter().map(|lane| lane.port().capabilities().mtu);
     mtus.map(|mtu| u16::try_from(mtu).unwrap_or(u16::MAX)).min().unwrap_or(1500)
 }

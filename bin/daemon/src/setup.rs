@@ -22,7 +22,7 @@ use wire::Toeplitz;
 use crate::apps::{Claims, Door, Guests, Notices, Rules, Terms};
 use crate::ask::Asks;
 use crate::cores::{Cores, keeps_own};
-use crate::engine::{self, Engines};
+use crate::engine::Engines;
 use crate::failure::Failure;
 use crate::staff::{Alarm, Staff, StaffConfig};
 use crate::turn::Host;
@@ -94,7 +94,7 @@ pub(crate) fn house(config: &Config) -> Result<House, Failure> {
     let call = cores.as_ref().map(Cores::call);
     let own_call = call.clone().filter(|_| keeps_own(config));
     let hash_key = dispatcher_config.hash_key;
-    let engines = Engines::new(config, &listeners, hash_key, engine::mtu(&dispatcher))?;
+    let engines = Engines::new(config, &listeners, hash_key, dispatcher.ports())?;
     let staff = staff(config, alarm.clone(), own_call, engines)?;
     let mut guests = Guests::new()?;
     let door = match config.apps.max {

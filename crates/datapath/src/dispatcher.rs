@@ -40,6 +40,8 @@ pub struct PortLane<P> {
     pub(crate) trust_link: bool,
     /// The kernel does not answer ARP for our addresses on this port, so we do.
     pub(crate) answers_arp: bool,
+    /// Workers send packets in several frames.
+    pub(crate) gets_pieces: bool,
     pub(crate) mac: [u8; 6],
 }
 
@@ -51,6 +53,7 @@ impl<P: Port> PortLane<P> {
         Self {
             trust_link: capabilities.trust_link,
             answers_arp: !capabilities.kernel_answers_arp,
+            gets_pieces: false,
             mac: capabilities.mac.unwrap_or(mac),
             backlog: Batch::new(),
             port,
@@ -205,6 +208,11 @@ impl<P: Port> Dispatcher<P> {
         if idle {
             self.apps.counters.add(DispatchEvent::IdleSteps, 1);
         }
+    }
+
+    /// Workers may send packets in several frames, which stay together: every port cuts segments.
+    pub fn expect_pieces(&mut self) {
+        self.ports.iter_mut().for_each(|lane| lane.gets_pieces = true);
     }
 
     /// Makes the rings of one more worker and takes it up; `None` when every id is in use.

@@ -13,6 +13,7 @@ mod moving;
 mod rings;
 mod routes;
 mod service;
+mod train;
 
 use arrayvec::ArrayVec;
 use base::{BURST, Nanos, WorkerId};
@@ -59,6 +60,8 @@ pub struct StreamConfig {
     pub flow: FlowOptions,
     /// How large rings may become.
     pub rings: RingLimits,
+    /// Whether segments that follow on each other leave as one: every port cuts them again.
+    pub joins: bool,
 }
 
 /// An engine with everything around it.
@@ -84,6 +87,8 @@ pub struct Stream {
     /// When routes may be swept next.
     sweep_at: Nanos,
     is_closing: bool,
+    /// The ports cut long segments.
+    joins: bool,
 }
 
 impl Stream {
@@ -120,6 +125,7 @@ impl Stream {
             counts_at: Nanos::ZERO,
             sweep_at: Nanos::ZERO,
             is_closing: false,
+            joins: config.joins,
         })
     }
 
@@ -141,7 +147,7 @@ impl Stream {
                 Arrival::NotTcp => {}
             }
         }
-        let mut press = Press { routes, spares, outlet, events, counts };
+        let mut press = Press { routes, spares, outlet, events, counts, train: None, joins: false };
         engine.receive(now, &incoming, &mut desk.rings, &mut press);
         drop(incoming);
         for frame in kept.drain(..) {
@@ -188,7 +194,8 @@ impl Stream {
                 continue;
             }
             if service.advance(engine, desk, flow, now) {
-                let mut press = Press { routes, spares, outlet, events, counts };
+                let mut press =
+                    Press { routes, spares, outlet, events, counts, train: None, joins: false };
                 let _ = engine.close(flow, &mut press);
             }
         }
@@ -196,9 +203,11 @@ impl Stream {
     }
 
     fn transmit(&mut self, now: Nanos, outlet: &mut Outlet<'_>) {
-        let Self { engine, desk, routes, spares, events, counts, wanted, .. } = self;
-        let mut press = Press { routes, spares, outlet, events, counts };
+        let Self { engine, desk, routes, spares, events, counts, wanted, joins, .. } = self;
+        let (train, joins) = (None, *joins);
+        let mut press = Press { routes, spares, outlet, events, counts, train, joins };
         engine.transmit(now, &mut desk.rings, &mut press);
+        press.finish();
         let has_more = engine.next_deadline().is_some_and(|due| due <= now);
         if has_more && *wanted == 0 && spares.len() < BURST && outlet.room() > 0 {
             outlet.want(BURST);
@@ -249,7 +258,9 @@ impl Job for Stream {
         }
         if is_due {
             let Self { engine, routes, spares, events, counts, .. } = self;
-            engine.expire(now, &mut Press { routes, spares, outlet, events, counts });
+            let mut press =
+                Press { routes, spares, outlet, events, counts, train: None, joins: false };
+            engine.expire(now, &mut press);
         }
         let told = self.events.len();
         self.serve(now, outlet);

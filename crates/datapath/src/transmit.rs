@@ -2,6 +2,7 @@
 
 use base::{BURST, Nanos, WorkerId};
 use port::Port;
+use port::xdp::PIECES_MAX;
 use shm::Frame;
 
 use crate::apps::Apps;
@@ -17,7 +18,7 @@ impl<P: Port> Dispatcher<P> {
     #[inline]
     pub(crate) fn collect(&mut self, now: Nanos) -> usize {
         let Self { pool, apps, ports, .. } = self;
-        let room = ports.iter().map(|lane| lane.backlog.remaining_capacity()).min();
+        let room = ports.iter().map(|lane| room_of(lane)).min();
         let room = room.unwrap_or(BURST);
         let alone = apps.is_alone();
         let mut left = room;
@@ -44,7 +45,7 @@ impl<P: Port> Dispatcher<P> {
     /// The same for one of the own workers.
     pub(crate) fn collect_lane(&mut self, worker: WorkerId, now: Nanos) -> usize {
         let Self { pool, apps, ports, .. } = self;
-        let room = ports.iter().map(|lane| lane.backlog.remaining_capacity()).min();
+        let room = ports.iter().map(|lane| room_of(lane)).min();
         let Apps { own, counters, .. } = apps;
         let mut ground = Ground { pool, counters, now };
         let room = room.unwrap_or(BURST).max(1);
@@ -75,6 +76,14 @@ impl<P: Port> Dispatcher<P> {
         }
         sent
     }
+}
+
+/// Messages that may be taken for a port: what is left of its backlog, less what a packet of several
+/// frames may come with after the last of them was counted.
+#[inline]
+fn room_of<P: Port>(lane: &PortLane<P>) -> usize {
+    let reserve = if lane.gets_pieces { PIECES_MAX - 1 } else { 0 };
+    lane.backlog.remaining_capacity().saturating_sub(reserve)
 }
 
 #[inline]

@@ -57,6 +57,7 @@ pub fn wire_with(config: &WireConfig) -> (MemoryPort, MemoryPort) {
             mode: "in memory".to_owned(),
             frame_bytes_max: config.mtu + 22,
             mtu: config.mtu,
+            cuts_segments: false,
             zero_copy: true,
             queue: QueueId(0),
             queues: 1,

@@ -68,6 +68,9 @@ pub struct Capabilities {
     pub frame_bytes_max: u32,
     /// Bytes of the largest IP packet on the link.
     pub mtu: u32,
+    /// Whether a TCP segment longer than the MTU, in one frame or several, leaves in pieces of
+    /// [`base::FrameMeta::tx_segment_bytes`].
+    pub cuts_segments: bool,
     /// Whether the NIC writes into our frames itself.
     pub zero_copy: bool,
     /// The queue that this is.

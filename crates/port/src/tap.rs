@@ -79,6 +79,7 @@ impl TapPort {
             mode: if options.multi_queue { "multi-queue, copy" } else { "copy" }.to_owned(),
             frame_bytes_max: mtu + 22,
             mtu,
+            cuts_segments: false,
             zero_copy: false,
             queue,
             queues: if options.multi_queue { found.rx_queues } else { 1 },

@@ -80,7 +80,8 @@ pub struct OptionBytes {
 }
 
 impl OptionBytes {
-    pub(crate) const NONE: Self = Self { bytes: [0; 40], len: 0 };
+    /// None at all.
+    pub const NONE: Self = Self { bytes: [0; 40], len: 0 };
 
     /// Timestamps and nothing else.
     #[inline]

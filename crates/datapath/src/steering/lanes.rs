@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use base::{Nanos, WorkerId};
+use base::{NO_FRAGMENT, Nanos, WorkerId};
 use policy::cores::Progress;
 use shm::Lie;
 use shm::app::AppLane;
@@ -192,11 +192,14 @@ impl Steering {
         frames: &mut impl FnMut(FromWorker, &mut Ground<'_>),
     ) -> usize {
         let mut taken = 0;
-        while taken < budget {
+        // The frames of one packet stay together, whatever the budget.
+        let mut is_within = false;
+        while taken < budget || is_within {
             let Some(lane) = &mut self.lanes[index] else {
                 return taken;
             };
-            let message = match lane.take(&mut self.side, budget - taken, ground) {
+            let left = budget.saturating_sub(taken).max(1);
+            let message = match lane.take(&mut self.side, left, ground) {
                 Taken::Message(message, messages) => {
                     taken += messages;
                     message
@@ -225,7 +228,14 @@ impl Steering {
                     self.retired.push(WorkerId(index as u16));
                     trace::worker_retired(index as u16);
                 }
-                packet => frames(packet, ground),
+                packet => {
+                    if let FromWorker::Packet(frame) = &packet {
+                        is_within = frame.meta().transmit
+                            && frame.meta().next_fragment != NO_FRAGMENT
+                            && self.side.is_none();
+                    }
+                    frames(packet, ground);
+                }
             }
         }
         if let Some(lane) = &mut self.lanes[index] {

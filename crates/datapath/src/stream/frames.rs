@@ -1,12 +1,13 @@
 //! Between frames and segments: what a frame carries, and a frame for each segment.
 
-use base::TxChecksum;
+use base::{NO_FRAGMENT, TxChecksum};
 use shm::Frame;
 use tcp::{Event, Incoming, Output, Segment};
 use wire::{Outcome, Protocol, ipv4};
 
 use super::counts::{StreamCounts, StreamEvent};
 use super::routes::{Route, Routes};
+use super::train::Train;
 use crate::job::Outlet;
 
 const HOP_LIMIT: u8 = 64;
@@ -48,23 +49,68 @@ pub(super) struct Press<'a, 'o> {
     pub(super) outlet: &'a mut Outlet<'o>,
     pub(super) events: &'a mut Vec<Event>,
     pub(super) counts: &'a StreamCounts,
+    /// Segments that others may join; empty between two calls of the engine.
+    pub(super) train: Option<Train>,
+    /// Whether the ports cut long segments.
+    pub(super) joins: bool,
+}
+
+impl Press<'_, '_> {
+    /// Room for one more frame, those of the train counted.
+    #[inline]
+    fn has_room(&self) -> bool {
+        self.outlet.room() > self.train.as_ref().map_or(0, Train::len)
+    }
+
+    /// Sends the segments that were kept to be joined.
+    #[inline]
+    pub(super) fn finish(&mut self) {
+        if let Some(train) = self.train.take() {
+            train.leave(self.outlet);
+        }
+    }
+
+    /// Appends the segment to those before it. Nothing: it does not follow on them.
+    fn join(&mut self, segment: &Segment<'_>) -> Option<bool> {
+        let train = self.train.as_mut().filter(|train| train.takes(segment))?;
+        // It may need a frame more.
+        if self.outlet.room() <= train.len() || !train.push(segment, self.spares) {
+            return None;
+        }
+        if train.has_ended() {
+            self.finish();
+        }
+        Some(true)
+    }
 }
 
 impl Output for Press<'_, '_> {
     #[inline]
     fn segment(&mut self, segment: &Segment<'_>) -> bool {
-        if self.outlet.room() == 0 {
+        if self.train.is_some() {
+            if let Some(is_taken) = self.join(segment) {
+                return is_taken;
+            }
+            self.finish();
+        }
+        if !self.has_room() {
             return false;
         }
         let Some(mut frame) = self.spares.pop() else { return false };
         let route = self.routes.get(segment.route);
-        match route.is_some_and(|route| write(route, segment, &mut frame).is_some()) {
-            true => self.outlet.send(frame),
-            false => {
-                // Nothing that the engine cuts is too long for a frame; a stranger's route is none.
-                self.counts.add(StreamEvent::RoutesFull, 1);
-                self.spares.push(frame);
-            }
+        let Some(l4) = route.and_then(|route| write(route, segment, &mut frame)) else {
+            // Nothing that the engine cuts is too long for a frame; a stranger's route is none.
+            self.counts.add(StreamEvent::RoutesFull, 1);
+            self.spares.push(frame);
+            return true;
+        };
+        if !self.joins {
+            self.outlet.send(frame);
+            return true;
+        }
+        match Train::begin(segment, frame, l4) {
+            Ok(train) => self.train = Some(train),
+            Err(frame) => self.outlet.send(frame),
         }
         true
     }
@@ -75,9 +121,9 @@ impl Output for Press<'_, '_> {
     }
 }
 
-/// Link header, IP header, segment.
+/// Link header, IP header, segment; returns where the segment begins.
 #[inline]
-fn write(route: &Route, segment: &Segment<'_>, frame: &mut Frame) -> Option<()> {
+fn write(route: &Route, segment: &Segment<'_>, frame: &mut Frame) -> Option<usize> {
     let link = route.header();
     let is_ipv6 = segment.key.is_ipv6();
     let ip_bytes = if is_ipv6 { 40 } else { 20 };
@@ -101,7 +147,9 @@ fn write(route: &Route, segment: &Segment<'_>, frame: &mut Frame) -> Option<()> 
     let meta = frame.meta_mut();
     meta.tx_checksum = TxChecksum::Partial;
     (meta.tx_checksum_start, meta.tx_checksum_offset) = (l4 as u16, 16);
-    Some(())
+    (meta.l3_offset, meta.l4_offset) = (link.len() as u16, l4 as u16);
+    (meta.tx_segment_bytes, meta.next_fragment) = (0, NO_FRAGMENT);
+    Some(l4)
 }
 
 /// RFC 791; not to be fragmented, so that the identification may be zero (RFC 6864 section 4).

@@ -116,6 +116,7 @@ impl Bench {
             backlog: 64,
             flow,
             rings: RingLimits { receive_log2: 18, send_log2: 18, bytes_max: 1 << 28 },
+            joins: false,
         };
         let now = Nanos::from_secs(1);
         let mut bench = Self {

@@ -147,6 +147,7 @@ impl AfPacketPort {
             mode: "TPACKET_V3, copy, blocks of 1 ms; the kernel sees every packet too".to_owned(),
             frame_bytes_max: mtu + 22,
             mtu,
+            cuts_segments: false,
             zero_copy: false,
             queue,
             queues: ethtool::channels(name)?.rx,

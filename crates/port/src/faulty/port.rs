@@ -35,6 +35,8 @@ impl<P: Port> Faulty<P> {
         let mut capabilities = inner.capabilities().clone();
         capabilities.mode = format!("{} {}, faulty", capabilities.kind, capabilities.mode);
         capabilities.kind = "faulty";
+        // Each packet has its own fate.
+        capabilities.cuts_segments = false;
         Ok(Self {
             inner,
             receive: Line::new(receive)?,

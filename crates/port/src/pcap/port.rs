@@ -96,6 +96,7 @@ impl PcapPort {
             .to_owned(),
             frame_bytes_max,
             mtu: frame_bytes_max - 22,
+            cuts_segments: false,
             zero_copy: false,
             queue: QueueId(0),
             queues: 1,

@@ -13,6 +13,7 @@ mod ours;
 mod port;
 mod program;
 mod ring;
+mod segments;
 mod socket;
 mod umem;
 
@@ -22,4 +23,5 @@ pub use ours::{Destination, Ours, Protocol};
 pub use port::XdpPort;
 pub use program::Take;
 pub(crate) use ring::RingMemory;
+pub use segments::PIECES_MAX;
 pub use umem::Umem;

@@ -14,6 +14,7 @@ use shm::{Batch, Frame, FramePool};
 use super::if_xdp::{XDP_TX_METADATA, XdpDesc, checksum_request};
 use super::interface::PATIENCE;
 use super::lent::Lent;
+use super::segments::{SegmentSocket, Sent};
 use super::socket::{Kick, Socket};
 use super::{Take, Umem, XdpInterface, XdpOptions};
 use crate::finish::finish;
@@ -40,6 +41,8 @@ pub struct XdpPort {
     busy_poll: bool,
     /// The kernel completes checksums of what we send, or has the device do it.
     completes_checksums: bool,
+    /// Where long segments go.
+    segments: Option<SegmentSocket>,
     checksum: ChecksumState,
     fault: Option<Fault>,
     fault_checked_at: Nanos,
@@ -85,8 +88,10 @@ impl XdpPort {
         let mode =
             [interface.mode().as_str(), copy, if busy_poll { "busy poll" } else { "need wake-up" }]
                 .join(", ");
+        let segments = interface.at_home(|| SegmentSocket::open(interface.index()))?;
         let capabilities = Capabilities {
             kind: "xdp",
+            cuts_segments: segments.is_some(),
             name: name.to_owned(),
             mode,
             frame_bytes_max: interface.mtu() + 22,
@@ -112,6 +117,7 @@ impl XdpPort {
             busy_poll,
             // In copy mode the kernel sees to it whatever the device can do.
             completes_checksums: umem.has_tx_metadata() && !zero_copy,
+            segments,
             checksum,
             fault: None,
             fault_checked_at: Nanos::ZERO,
@@ -238,6 +244,99 @@ impl XdpPort {
             self.fault = Some(Fault::Vanished);
         }
     }
+
+    /// Sends the first `count` frames of `batch`, each a packet; how many are done with.
+    #[inline]
+    fn send_plain(&mut self, pool: &mut FramePool, batch: &mut Batch, count: usize) -> usize {
+        let Some(socket) = &mut self.socket else {
+            return 0;
+        };
+        if self.fault == Some(Fault::Vanished) || count == 0 {
+            return 0;
+        }
+        let room = socket.tx.acquire(count as u32);
+        if (room as usize) < count {
+            self.counters.tx_full += 1;
+        }
+        let mut placed = 0;
+        let mut bytes = 0;
+        for mut frame in batch.drain(..room as usize) {
+            let asks = self.completes_checksums && ask_for_checksum(&mut frame);
+            let options = if asks { XDP_TX_METADATA } else { 0 };
+            if !finish(&mut frame, self.capabilities.frame_bytes_max, &mut self.counters) {
+                pool.give(frame);
+                continue;
+            }
+            let len = frame.len() as u32;
+            let Some(addr) = self.lent.lend(pool, frame) else {
+                continue;
+            };
+            socket.tx.write(placed, XdpDesc { addr, len, options });
+            placed += 1;
+            bytes += u64::from(len);
+        }
+        if placed > 0 {
+            socket.tx.release(placed);
+            self.counters.tx_packets += u64::from(placed);
+            self.counters.tx_bytes += bytes;
+        }
+        if placed > 0 && (self.capabilities.needs_wakeup || socket.tx.needs_wakeup())
+            || self.kick_owed
+        {
+            self.kick();
+        }
+        room as usize
+    }
+
+    /// Sends packets among which there are long segments, in order.
+    fn send_mixed(&mut self, pool: &mut FramePool, batch: &mut Batch) -> usize {
+        let mut done = 0;
+        while let Some(first) = batch.first() {
+            if !is_long(first) {
+                let run = batch.iter().take_while(|frame| !is_long(frame)).count();
+                let sent = self.send_plain(pool, batch, run);
+                done += sent;
+                if sent < run {
+                    break;
+                }
+                continue;
+            }
+            if self.kick_owed {
+                self.kick();
+            }
+            let Some(segments) = self.segments.as_ref().filter(|_| !self.kick_owed) else { break };
+            let pieces = pieces(batch);
+            let bytes: usize = batch[..pieces].iter().map(Frame::len).sum();
+            let segment_bytes = usize::from(first.meta().tx_segment_bytes);
+            match segments.send(&batch[..pieces]) {
+                Sent::Whole => {
+                    self.counters.tx_packets += bytes.div_ceil(segment_bytes) as u64;
+                    self.counters.tx_bytes += bytes as u64;
+                }
+                Sent::Full => {
+                    self.counters.tx_full += 1;
+                    break;
+                }
+                Sent::Refused => self.counters.tx_refused += 1,
+            }
+            batch.drain(..pieces).for_each(|frame| pool.give(frame));
+            done += pieces;
+        }
+        done
+    }
+}
+
+/// Whether a packet begins here that is to be cut.
+#[inline]
+fn is_long(frame: &Frame) -> bool {
+    frame.meta().tx_segment_bytes != 0
+}
+
+/// Frames of the packet that begins the batch: each names the one behind it.
+fn pieces(batch: &Batch) -> usize {
+    let pairs = batch.iter().zip(batch.iter().skip(1));
+    let joined = pairs.take_while(|(one, next)| one.meta().next_fragment == next.desc().offset);
+    1 + joined.count()
 }
 
 /// Turns the wish for a checksum in a frame's meta into a request to the kernel, if there is one.
@@ -327,44 +426,10 @@ impl Port for XdpPort {
 
     fn tx(&mut self, pool: &mut FramePool, batch: &mut Batch, _now: Nanos) -> usize {
         self.reclaim_sent(pool);
-        let Some(socket) = &mut self.socket else {
-            return 0;
-        };
-        if self.fault == Some(Fault::Vanished) || batch.is_empty() {
-            return 0;
+        if self.segments.is_some() && batch.iter().any(is_long) {
+            return self.send_mixed(pool, batch);
         }
-        let room = socket.tx.acquire(batch.len() as u32);
-        if (room as usize) < batch.len() {
-            self.counters.tx_full += 1;
-        }
-        let mut placed = 0;
-        let mut bytes = 0;
-        for mut frame in batch.drain(..room as usize) {
-            let asks = self.completes_checksums && ask_for_checksum(&mut frame);
-            let options = if asks { XDP_TX_METADATA } else { 0 };
-            if !finish(&mut frame, self.capabilities.frame_bytes_max, &mut self.counters) {
-                pool.give(frame);
-                continue;
-            }
-            let len = frame.len() as u32;
-            let Some(addr) = self.lent.lend(pool, frame) else {
-                continue;
-            };
-            socket.tx.write(placed, XdpDesc { addr, len, options });
-            placed += 1;
-            bytes += u64::from(len);
-        }
-        if placed > 0 {
-            socket.tx.release(placed);
-            self.counters.tx_packets += u64::from(placed);
-            self.counters.tx_bytes += bytes;
-        }
-        if placed > 0 && (self.capabilities.needs_wakeup || socket.tx.needs_wakeup())
-            || self.kick_owed
-        {
-            self.kick();
-        }
-        room as usize
+        self.send_plain(pool, batch, batch.len())
     }
 
     fn flush(&mut self, pool: &mut FramePool, _now: Nanos) {
@@ -418,7 +483,7 @@ impl Port for XdpPort {
         self.interface.stop_delivery(self.queue.0);
         // Closing waits until the kernel writes into no frame of ours any more (xsk_release ends
         // with a grace period), so after it they are all ours.
-        self.socket = None;
+        (self.socket, self.segments) = (None, None);
         self.lent.reclaim_all(pool);
     }
 }
