@@ -47,61 +47,63 @@ impl Timers {
     }
 }
 
-/// A flow's cold state.
+/// A flow's cold state. In the order of use: what the common cases look at comes first, in five
+/// cache lines at most.
 #[derive(Clone, Copy, Debug)]
+#[repr(C, align(32))]
 pub(crate) struct Cold {
-    pub(crate) rtt: Rtt,
     pub(crate) timers: Timers,
-    /// Of `timers.retransmit`.
-    pub(crate) purpose: Purpose,
-    pub(crate) congestion: Congestion,
-    pub(crate) board: Scoreboard,
-    pub(crate) recovery: Recovery,
-    pub(crate) reassembly: Reassembly,
-    /// A range that came twice, to be told to the peer (RFC 2883); an empty one: none did.
-    pub(crate) duplicate: (Seq, Seq),
+    /// When something last came from the peer.
+    pub(crate) heard_at: Nanos,
+    /// When payload last came; before any: when the connection came to stand.
+    pub(crate) data_at: Nanos,
+    /// When the peer last took something, or data was sent while nothing was on its way.
+    pub(crate) progress_at: Nanos,
     /// Most segments that were on their way since the window was full last, and the number with
     /// which that time ends: a window that is not used does not grow.
     pub(crate) used: u32,
     pub(crate) used_until: Seq,
-    /// Behind the last urgent byte to send, while [`Flags::URGENT`](crate::flow::Flags::URGENT).
-    pub(crate) snd_up: Seq,
-    /// Number of the peer's urgent byte, once [`Flags::URGENT_HEARD`](crate::flow::Flags::URGENT_HEARD).
-    pub(crate) rcv_up: Seq,
-    /// What is known of the path's MTU.
-    pub(crate) search: Search,
-    /// The number of the peer's FIN, once it has come.
-    pub(crate) fin: Option<Seq>,
-    pub(crate) options: FlowOptions,
-    pub(crate) listener: Option<ListenerId>,
-    /// Our first number.
-    pub(crate) iss: Seq,
-    /// The hash under which the table has it.
-    pub(crate) hash: FlowHash,
-    /// How long late segments may still take; zero: RACK waits for none.
-    pub(crate) reorder_wait: Nanos,
-    /// When payload last came; before any: when the connection came to stand.
-    pub(crate) data_at: Nanos,
-    /// When something last came from the peer.
-    pub(crate) heard_at: Nanos,
-    /// When the peer last took something, or data was sent while nothing was on its way.
-    pub(crate) progress_at: Nanos,
-    /// Before that no other challenge is sent.
-    pub(crate) challenge_at: Nanos,
+    pub(crate) rtt: Rtt,
     /// The largest window the peer has announced.
     pub(crate) snd_wnd_max: u32,
     /// The largest payload that came.
     pub(crate) rcv_mss: u16,
+    /// Of `timers.retransmit`.
+    pub(crate) purpose: Purpose,
+    /// The retransmission timer starts anew.
+    pub(crate) rearm: bool,
+    pub(crate) board: Scoreboard,
+    pub(crate) congestion: Congestion,
     /// Segments that are acknowledged at once, so that a peer in slow start is not slowed down.
     pub(crate) quick: u8,
     /// Timeouts in a row without progress.
     pub(crate) retries: u8,
     /// Questions in a row without an answer.
     pub(crate) probes: u8,
-    /// The retransmission timer starts anew.
-    pub(crate) rearm: bool,
     /// The application knows of the flow, so that it has to hear of its end.
     pub(crate) is_announced: bool,
+    /// A range that came twice, to be told to the peer (RFC 2883); an empty one: none did.
+    pub(crate) duplicate: (Seq, Seq),
+    /// What is known of the path's MTU.
+    pub(crate) search: Search,
+    /// The number of the peer's FIN, once it has come.
+    pub(crate) fin: Option<Seq>,
+    /// Our first number.
+    pub(crate) iss: Seq,
+    /// How long late segments may still take; zero: RACK waits for none.
+    pub(crate) reorder_wait: Nanos,
+    pub(crate) options: FlowOptions,
+    pub(crate) reassembly: Reassembly,
+    pub(crate) recovery: Recovery,
+    /// Behind the last urgent byte to send, while [`Flags::URGENT`](crate::flow::Flags::URGENT).
+    pub(crate) snd_up: Seq,
+    /// Number of the peer's urgent byte, once [`Flags::URGENT_HEARD`](crate::flow::Flags::URGENT_HEARD).
+    pub(crate) rcv_up: Seq,
+    /// Before that no other challenge is sent.
+    pub(crate) challenge_at: Nanos,
+    pub(crate) listener: Option<ListenerId>,
+    /// The hash under which the table has it.
+    pub(crate) hash: FlowHash,
     /// Its place among the flows that are over but not closed by their application.
     pub(crate) ended_at: u32,
     /// Why it is to be reset, if it is.
@@ -159,6 +161,19 @@ impl Cold {
             ended_at: u32::MAX,
             reason: CloseReason::Aborted,
         }
+    }
+
+    /// Looks at each of the cache lines that the common cases use, and returns something of all of
+    /// them.
+    #[inline]
+    pub(crate) fn touch(&self) -> u64 {
+        let Self { timers, used, board, retries, fin, reassembly, .. } = self;
+        timers.retransmit.0
+            ^ u64::from(*used)
+            ^ u64::from(board.sacked)
+            ^ u64::from(*retries)
+            ^ u64::from(fin.is_some())
+            ^ u64::from(reassembly.is_empty())
     }
 
     /// How long sent data may stay unacknowledged, if the application has said so.

@@ -9,6 +9,7 @@ mod calls;
 mod handover;
 mod listeners;
 mod settings;
+mod touch;
 mod visit;
 
 use base::{FlowHash, Nanos};
@@ -123,8 +124,11 @@ impl Engine {
         out: &mut O,
     ) {
         self.shared.counters.received += batch.len() as u64;
-        for incoming in batch {
-            self.receive_one(now, incoming, buffers, out);
+        for burst in batch.chunks(BURST) {
+            self.touch_all(burst, buffers);
+            for incoming in burst {
+                self.receive_one(now, incoming, buffers, out);
+            }
         }
     }
 
@@ -385,6 +389,9 @@ impl Engine {
         (flow.generation == id.generation).then_some(id.index())
     }
 }
+
+/// Segments whose flows are brought close together.
+pub(crate) const BURST: usize = 64;
 
 /// Puts a flow into the queue, unless it is in.
 #[inline]

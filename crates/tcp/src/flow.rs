@@ -256,6 +256,12 @@ impl Flow {
         }
     }
 
+    /// Looks at both cache lines, and returns something of both.
+    #[inline]
+    pub(crate) const fn touch(&self) -> u64 {
+        (self.rcv_nxt.0 ^ self.flags.0) as u64
+    }
+
     /// Shift of the peer's windows.
     #[inline]
     pub(crate) const fn snd_shift(&self) -> u8 {

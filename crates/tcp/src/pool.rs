@@ -41,7 +41,9 @@ impl List {
     }
 }
 
+/// Aligned, so that a node of segments on their way lies in one cache line.
 #[derive(Debug)]
+#[repr(align(32))]
 struct Node<T> {
     value: T,
     next: u32,
@@ -110,6 +112,12 @@ impl<T: Copy> Pool<T> {
     #[inline]
     pub(crate) fn get(&self, index: u32) -> &T {
         &self.nodes[index as usize].value
+    }
+
+    /// The value of node `index`, if there is such a node.
+    #[inline]
+    pub(crate) fn peek(&self, index: u32) -> Option<&T> {
+        self.nodes.get(index as usize).map(|node| &node.value)
     }
 
     #[inline]

@@ -54,6 +54,7 @@ impl Sent {
 
 /// Counts over a flow's records, and what RACK knows.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
 pub(crate) struct Scoreboard {
     pub(crate) sacked: u32,
     pub(crate) lost: u32,
@@ -63,8 +64,8 @@ pub(crate) struct Scoreboard {
     highest: Seq,
     /// When the segment was sent that was sent last of those delivered.
     newest_at: Nanos,
-    newest_end: Seq,
     round_trip: Nanos,
+    newest_end: Seq,
     /// Segments by which one that was not lost was overtaken at most; zero: none was.
     reordering: u8,
     /// Quarters of the shortest round trip that reordering is given (RFC 8985 section 6.2 step 4).

@@ -53,6 +53,14 @@ impl Table {
         self.position(hash, is_it).map(|(_, index)| index)
     }
 
+    /// What is in the first slot for `hash`, if that is its own: most often the flow.
+    #[inline]
+    pub(crate) fn glance(&self, hash: FlowHash) -> Option<u32> {
+        let FlowHash(hash) = hash;
+        let slot = self.slots[self.home(hash)];
+        ((slot >> 32) as u32 == hash).then_some((slot as u32).wrapping_sub(1))
+    }
+
     /// Enters a flow that is not there yet.
     pub(crate) fn insert(&mut self, hash: FlowHash, index: u32) {
         let FlowHash(hash) = hash;

@@ -65,6 +65,12 @@ impl Wheel {
         (entry.place != OFF).then(|| Nanos(self.whole(entry.tick) << TICK_SHIFT))
     }
 
+    /// Looks at the entry of thing `index`, and returns something of it.
+    #[inline]
+    pub(crate) fn touch(&self, index: u32) -> u64 {
+        self.entries.get(index as usize).map_or(0, |entry| u64::from(entry.tick))
+    }
+
     /// Arms thing `index`, whether it was armed or not. What is due already fires at the next tick.
     #[inline]
     pub(crate) fn arm(&mut self, index: u32, deadline: Nanos) {

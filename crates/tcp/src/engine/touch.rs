@@ -1,0 +1,66 @@
+//! Memory of a burst's flows is asked for before anything waits for it.
+//!
+//! With more flows than caches hold, each segment would wait for one line after the other: the
+//! table's, the flow's, the rings'. A look at one line of every flow of the burst, then at the next
+//! of every flow, waits for all of them at once. Nothing here decides anything, and what it looks at
+//! may be stale.
+
+use std::hint::black_box;
+
+use super::{BURST, Engine};
+use crate::flow::Flags;
+use crate::io::{Buffers, FlowId, Incoming};
+
+/// So many flows stay in a cache close to the core anyway.
+const CLOSE: usize = 512;
+
+/// No flow.
+const NONE: u32 = u32::MAX;
+
+impl Engine {
+    /// Brings close what the segments of `burst`, at most [`BURST`], and their answers will need.
+    #[inline]
+    pub(super) fn touch_all<B: Buffers>(&self, burst: &[Incoming<'_>], buffers: &mut B) {
+        if burst.len() > 1 && self.flows.len() > CLOSE {
+            self.touch_far(burst, buffers);
+        }
+    }
+
+    #[inline(never)]
+    fn touch_far<B: Buffers>(&self, burst: &[Incoming<'_>], buffers: &mut B) {
+        let mut indexes = [NONE; BURST];
+        for (place, incoming) in indexes.iter_mut().zip(burst) {
+            *place = self.table.glance(incoming.hash).unwrap_or(NONE);
+        }
+        let indexes = indexes.get(..burst.len()).unwrap_or_default();
+        let mut seen = 0;
+        for index in indexes {
+            let at = *index as usize;
+            if let (Some(flow), Some(cold)) = (self.flows.get(at), self.cold.get(at)) {
+                seen ^= flow.touch() ^ cold.touch() ^ self.wheel.touch(*index);
+            }
+        }
+        for (index, incoming) in indexes.iter().zip(burst) {
+            let Some(flow) = self.flows.get(*index as usize) else { continue };
+            // Rings may be made when they are first asked for: not for whatever comes along.
+            if flow.flags.has(Flags::SLOW) || flow.key != incoming.key {
+                continue;
+            }
+            let id = FlowId { index: *index, generation: flow.generation };
+            seen ^= look(buffers.receive_ring(id), flow.rcv_nxt.0);
+            // An answer will be written where the last one ended.
+            seen ^= look(buffers.send_ring(id), flow.snd_end.0);
+            let oldest = flow.sent.first().and_then(|first| self.shared.sent.peek(first));
+            seen ^= oldest.map_or(0, |sent| u64::from(sent.end.0));
+        }
+        black_box(seen);
+    }
+}
+
+/// Looks at the place of a byte in its ring, and at the next line.
+#[inline]
+fn look(ring: &[u8], number: u32) -> u64 {
+    let at = number as usize & ring.len().wrapping_sub(1);
+    let byte = |at: usize| ring.get(at).copied().map_or(0, u64::from);
+    byte(at) ^ byte(at + 63)
+}
