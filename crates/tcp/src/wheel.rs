@@ -35,6 +35,8 @@ pub(crate) const ENTRY_BYTES: usize = size_of::<Entry>();
 pub(crate) struct Wheel {
     /// Everything before it has fired.
     tick: u64,
+    /// No slot with something in it begins before.
+    soonest: u64,
     occupied: [u64; LEVELS],
     heads: [[u32; SLOTS]; LEVELS],
     entries: Vec<Entry>,
@@ -45,6 +47,7 @@ impl Wheel {
     pub(crate) fn new(limit: u32, now: Nanos) -> Self {
         Self {
             tick: now.0 >> TICK_SHIFT,
+            soonest: u64::MAX,
             occupied: [0; LEVELS],
             heads: [[NONE; SLOTS]; LEVELS],
             entries: Vec::with_capacity(limit as usize),
@@ -91,7 +94,9 @@ impl Wheel {
         // The level is where the tick first differs from the present one, seen from the top.
         let difference = (tick ^ self.tick) | 1;
         let level = ((63 - difference.leading_zeros()) / SLOT_SHIFT) as usize;
-        let slot = (tick >> (SLOT_SHIFT as usize * level)) as usize % SLOTS;
+        let shift = SLOT_SHIFT as usize * level;
+        let slot = (tick >> shift) as usize % SLOTS;
+        self.soonest = self.soonest.min(tick >> shift << shift);
         let head = self.heads[level][slot];
         self.entries[index as usize] = Entry {
             tick: tick as u32,
@@ -155,9 +160,14 @@ impl Wheel {
     /// Takes one thing whose deadline is reached at `now`; to be called until there is none.
     pub(crate) fn pop(&mut self, now: Nanos) -> Option<u32> {
         let target = now.0 >> TICK_SHIFT;
+        if self.soonest > target {
+            self.tick = self.tick.max(target);
+            return None;
+        }
         loop {
-            let next = self.next_slot().filter(|(_, _, tick)| *tick <= target);
-            let Some((level, slot, tick)) = next else {
+            let next = self.next_slot();
+            self.soonest = next.map_or(u64::MAX, |(_, _, tick)| tick);
+            let Some((level, slot, tick)) = next.filter(|(_, _, tick)| *tick <= target) else {
                 self.tick = self.tick.max(target);
                 return None;
             };
