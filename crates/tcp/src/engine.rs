@@ -140,18 +140,18 @@ impl Engine {
         buffers: &mut B,
         out: &mut O,
     ) {
-        let Incoming { key, hash, segment, is_verified, .. } = *incoming;
+        let Incoming { key, hash, segment, is_verified, .. } = incoming;
         let (Ok(header), Ok(bytes)) = (tcp::Header::parse(segment), u16::try_from(segment.len()))
         else {
             self.shared.counters.malformed += 1;
             return;
         };
-        if !is_verified && Sum::ZERO.pseudo_of(&key, bytes).bytes(segment).fold() != 0xffff {
+        if !*is_verified && Sum::ZERO.pseudo_of(key, bytes).bytes(segment).fold() != 0xffff {
             self.shared.counters.bad_checksum += 1;
             return;
         }
         let flows = &self.flows;
-        let found = self.table.find(hash, |index| flows[index as usize].key == key);
+        let found = self.table.find(*hash, |index| flows[index as usize].key == *key);
         if let Some(index) = found {
             let (flow, cold) = (&mut self.flows[index as usize], &mut self.cold[index as usize]);
             let id = FlowId { index, generation: flow.generation };

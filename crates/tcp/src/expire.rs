@@ -9,6 +9,7 @@ use crate::pacing;
 use crate::recovery::Phase;
 use crate::shared::Shared;
 use crate::slow::Fate;
+use crate::wheel::Wheel;
 use crate::{CloseReason, fast};
 
 /// Does what is due at `now`; segments leave with the next look at the flow.
@@ -163,13 +164,14 @@ pub(crate) fn postpone(
     flow: &Flow,
     cold: &mut Cold,
     shared: &Shared,
-    armed: Option<Nanos>,
+    wheel: &Wheel,
+    index: u32,
     now: Nanos,
 ) -> bool {
     let may_wait = flow.sent.len() == 1
         && cold.reorder_wait == Nanos::ZERO
         && cold.options.user_timeout_ms.is_none()
-        && armed.is_some_and(|armed| armed <= now + shared.rto_floor);
+        && wheel.is_armed_by(index, now + shared.rto_floor);
     if may_wait {
         cold.purpose = Purpose::Open;
         cold.timers.retransmit = now;

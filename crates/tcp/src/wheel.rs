@@ -61,6 +61,15 @@ impl Wheel {
         }
     }
 
+    /// Whether thing `index` fires at `deadline` at the latest; that is less than a day away.
+    #[inline]
+    pub(crate) fn is_armed_by(&self, index: u32, deadline: Nanos) -> bool {
+        let entry = &self.entries[index as usize];
+        // The low halves of ticks that are no farther apart compare like sequence numbers.
+        let ahead = ((deadline.0 >> TICK_SHIFT) as u32).wrapping_sub(entry.tick);
+        entry.place != OFF && ahead.cast_signed() >= 0
+    }
+
     /// When thing `index` fires.
     #[inline]
     pub(crate) fn armed(&self, index: u32) -> Option<Nanos> {

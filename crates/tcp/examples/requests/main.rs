@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use base::Nanos;
 use client::{Client, Frame};
-use server::{Server, server_answer, server_expire, server_receive, server_transmit};
+use server::{Server, answer, server_expire, server_receive, server_transmit};
 
 /// Virtual time that passes for a request: five million of them a second.
 const PACE: Nanos = Nanos(200);
@@ -68,7 +68,7 @@ impl Rig {
         let start = Instant::now();
         server_receive(server, *now, batch);
         server_expire(server, *now);
-        server_answer(server);
+        answer(server);
         server_transmit(server, *now);
         let took = start.elapsed();
         for frame in server.answers() {

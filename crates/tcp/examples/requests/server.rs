@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use base::Nanos;
-use tcp::{Buffers, Config, Engine, Event, FlowId, FlowOptions, Incoming, Output, Segment};
+use tcp::{Buffers, Config, Engine, Event, FlowId, FlowOptions, Incoming, Output, Segment, Span};
 
 use crate::client::{Frame, REQUEST, SERVER};
 
@@ -101,22 +101,34 @@ pub(crate) fn server_expire(server: &mut Server, now: Nanos) {
     server.engine.expire(now, &mut server.sink);
 }
 
-/// What the application does: it reads the request and writes as many bytes back.
+/// What the application does: it reads the request and writes as many bytes back. Only what it asks
+/// of the engine is in functions named `server_`.
 #[inline(never)]
-pub(crate) fn server_answer(server: &mut Server) {
-    let Server { engine, rings, sink } = server;
-    for flow in sink.readable.drain(..) {
-        let (unread, room) = (engine.readable(flow), engine.room(flow));
+pub(crate) fn answer(server: &mut Server) {
+    for at in 0..server.sink.readable.len() {
+        let flow = server.sink.readable[at];
+        let (unread, room) = server_spans(&mut server.engine, flow);
         let bytes = unread.bytes.min(room.bytes);
-        let (from, to) = (&rings.receive[place(flow)], &mut rings.send[place(flow)]);
+        let (from, to) = (&server.rings.receive[place(flow)], &mut server.rings.send[place(flow)]);
         match (from.get(unread.at..unread.at + REQUEST), to.get_mut(room.at..room.at + REQUEST)) {
             (Some(request), Some(response)) if bytes as usize == REQUEST => {
                 response.copy_from_slice(request);
             }
             _ => copy(from, unread.at, to, room.at, bytes as usize),
         }
-        black_box(engine.consume(flow, bytes).is_ok() && engine.send(flow, bytes).is_ok());
+        black_box(server_take_reply(&mut server.engine, flow, bytes));
     }
+    server.sink.readable.clear();
+}
+
+#[inline(never)]
+fn server_spans(engine: &mut Engine, flow: FlowId) -> (Span, Span) {
+    (engine.readable(flow), engine.room(flow))
+}
+
+#[inline(never)]
+fn server_take_reply(engine: &mut Engine, flow: FlowId, bytes: u32) -> bool {
+    engine.consume(flow, bytes).is_ok() && engine.send(flow, bytes).is_ok()
 }
 
 /// What wraps around the end of a ring, or is no request but a part of one, or more.

@@ -43,7 +43,7 @@ impl Engine {
             if !is_sent {
                 return Progress::More;
             }
-            if !expire::postpone(flow, cold, &self.shared, self.wheel.armed(index), now) {
+            if !expire::postpone(flow, cold, &self.shared, &self.wheel, index, now) {
                 expire::catch_up(flow, cold, &self.shared);
                 expire::arm(flow, cold, &self.shared, now);
                 self.arm(index);
