@@ -123,9 +123,10 @@ pub(crate) fn settle_oldest(
 
 #[inline]
 fn measure(flow: &mut Flow, cold: &mut Cold, round_trip: Nanos, now: Nanos) {
-    cold.rtt.sample(round_trip, now);
+    let round_trip_us = cold.rtt.sample(round_trip, now);
     let (una, nxt) = (flow.snd_una, flow.snd_nxt);
-    cold.congestion.measured(&mut flow.window, &Sample { now, round_trip, una, nxt });
+    let sample = Sample { now, round_trip, round_trip_us, una, nxt };
+    cold.congestion.measured(&mut flow.window, &sample);
 }
 
 /// The peer has taken something.

@@ -92,6 +92,8 @@ pub(crate) struct Report {
 pub(crate) struct Sample {
     pub(crate) now: Nanos,
     pub(crate) round_trip: Nanos,
+    /// The same in microseconds, at least one.
+    pub(crate) round_trip_us: u32,
     /// What is acknowledged now, and what was sent.
     pub(crate) una: Seq,
     pub(crate) nxt: Seq,
@@ -176,10 +178,10 @@ impl Congestion {
     /// See [`Control::measured`].
     #[inline]
     pub(crate) fn measured(&mut self, window: &mut Window, sample: &Sample) {
-        match self {
-            Self::Cubic(control) => control.measured(window, sample),
-            Self::Timely(control) => control.measured(window, sample),
-            Self::NewReno(_) | Self::Dctcp(_) => {}
+        if let Self::Cubic(control) = self {
+            control.measured(window, sample);
+        } else if let Self::Timely(control) = self {
+            control.measured(window, sample);
         }
     }
 

@@ -80,6 +80,9 @@ fn payload(ring: &[u8], ring_bytes: u32, sequence: Seq, bytes: u32) -> Option<[&
         return None;
     }
     let (at, bytes) = ((sequence.0 & (ring_bytes - 1)) as usize, bytes as usize);
+    if let Some(piece) = ring.get(at..at + bytes) {
+        return Some([piece, &[]]);
+    }
     let first = bytes.min(ring.len() - at);
     Some([ring.get(at..at + first)?, ring.get(..bytes - first)?])
 }

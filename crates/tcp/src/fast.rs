@@ -43,7 +43,8 @@ impl Punt {
 
 /// The timestamps of a segment that has those options and no others, laid out as everybody does.
 #[inline]
-fn timestamps(options: &[u8]) -> Option<Timestamps> {
+fn timestamps(segment: &[u8]) -> Option<Timestamps> {
+    let (_, options) = segment.split_first_chunk::<20>()?;
     let [start @ .., v0, v1, v2, v3, e0, e1, e2, e3] = options.first_chunk::<12>()?;
     (*start == TIMESTAMPS_START).then(|| Timestamps {
         value: u32::from_be_bytes([*v0, *v1, *v2, *v3]),
@@ -72,15 +73,14 @@ pub(crate) fn receive<B: Buffers, O: Output>(
     if header.header_bytes != expected_bytes {
         return Err(Punt::Options);
     }
-    let mut stamps = None;
+    let mut clock = flow.ts_recent;
     if has_stamps {
-        stamps = incoming.segment.get(20..).and_then(timestamps);
+        let Some(stamps) = timestamps(incoming.segment) else { return Err(Punt::Options) };
         // RFC 7323 section 5.3: an older clock is for the slow path to drop.
-        let is_old =
-            |stamps: Timestamps| stamps.value.wrapping_sub(flow.ts_recent).cast_signed() < 0;
-        if stamps.is_none_or(is_old) {
+        if stamps.value.wrapping_sub(flow.ts_recent).cast_signed() < 0 {
             return Err(Punt::Options);
         }
+        clock = stamps.value;
     }
     let sequence = Seq(header.sequence);
     if sequence != flow.rcv_nxt {
@@ -104,11 +104,9 @@ pub(crate) fn receive<B: Buffers, O: Output>(
 
     flow.route = incoming.route;
     flow.rcv_nxt += payload.len() as u32;
-    if let Some(stamps) = stamps
-        // RFC 7323 section 4.3 (2): of what covers the last acknowledged number.
-        && !sequence.is_after(flow.rcv_acked)
-    {
-        flow.ts_recent = stamps.value;
+    // RFC 7323 section 4.3 (2): of what covers the last acknowledged number.
+    if !sequence.is_after(flow.rcv_acked) {
+        flow.ts_recent = clock;
     }
     flow.snd_wnd = u32::from(header.window) << flow.snd_shift();
     cold.snd_wnd_max = cold.snd_wnd_max.max(flow.snd_wnd);
@@ -117,7 +115,7 @@ pub(crate) fn receive<B: Buffers, O: Output>(
     if acked > 0 {
         let segments = match settle_oldest(flow, cold, turn.shared, ack, turn.now) {
             true => 1,
-            false => settle_several(flow, cold, turn.shared, ack, stamps, turn.now),
+            false => settle_several(flow, cold, turn.shared, ack, incoming, turn.now),
         };
         cold.congestion.observe(segments, false, ack, flow.snd_nxt);
         grow(flow, cold, segments, turn.now);
@@ -144,10 +142,11 @@ fn settle_several(
     cold: &mut Cold,
     shared: &mut Shared,
     ack: Seq,
-    stamps: Option<Timestamps>,
+    incoming: &Incoming<'_>,
     now: Nanos,
 ) -> u32 {
     let mut delivery = Delivery::default();
+    let stamps = timestamps(incoming.segment).filter(|_| flow.flags.has(Flags::TIMESTAMPS));
     let echo = stamps.map(|stamps| stamps.echo);
     settle(flow, cold, shared, ack, echo, now, &mut delivery);
     delivery.acked

@@ -129,32 +129,20 @@ impl Segment<'_> {
     #[inline]
     fn lay_out<'out>(&self, out: &'out mut [u8]) -> Option<(&'out mut [u8], Sum)> {
         let options = self.options.as_slice();
-        let (header, rest) = out.split_first_chunk_mut::<20>()?;
-        // By words that are summed as they are: read back from memory, they would have to wait for
-        // their shorter pieces.
-        let (source, destination) = self.key.ports();
-        let ports = (u32::from(source) << 16) | u32::from(destination);
-        let offset = (usize::from(tcp::MIN_HEADER_BYTES) + options.len()) as u32 / 4;
-        let middle = (offset << 28) | (u32::from(self.flags) << 16) | u32::from(self.window);
-        let numbers = pair(ports, self.sequence.0);
-        let rest_of_it = pair(self.acknowledgement.0, middle);
-        let urgent = u32::from(self.urgent).to_be_bytes();
-        header[0..8].copy_from_slice(&numbers);
-        header[8..16].copy_from_slice(&rest_of_it);
-        header[16..20].copy_from_slice(&urgent);
         let segment_bytes = u16::try_from(self.len()).ok()?;
         let sum = Sum::ZERO.pseudo_of(&self.key, segment_bytes);
-        let sum = sum.bytes(&numbers).bytes(&rest_of_it).bytes(&urgent);
-        let (place, rest) = rest.split_at_mut_checked(options.len())?;
-        let sum = match (place.first_chunk_mut::<12>(), options.first_chunk::<12>()) {
+        let (sum, rest) = match (options.first_chunk::<12>(), out.split_first_chunk_mut::<32>()) {
             // Timestamps alone, as nearly always: of a length that is known here.
-            (Some(place), Some(stamps)) if options.len() == 12 => {
-                *place = *stamps;
-                sum.bytes(stamps)
+            (Some(stamps), Some((head, rest))) if options.len() == 12 => {
+                let (header, place) = head.split_first_chunk_mut::<20>()?;
+                place.copy_from_slice(stamps);
+                (self.lay_out_header(header, sum).bytes(stamps), rest)
             }
             _ => {
+                let (header, rest) = out.split_first_chunk_mut::<20>()?;
+                let (place, rest) = rest.split_at_mut_checked(options.len())?;
                 place.copy_from_slice(options);
-                sum.bytes(options)
+                (self.lay_out_header(header, sum).bytes(options), rest)
             }
         };
         let [first, second] = self.payload;
@@ -164,6 +152,23 @@ impl Segment<'_> {
             rest.get_mut(..second.len())?.copy_from_slice(second);
         }
         Some((out, sum))
+    }
+
+    /// Writes the header without options and checksum, and adds it to `sum`: by words that are summed
+    /// as they are, since read back from memory they would have to wait for their shorter pieces.
+    #[inline]
+    fn lay_out_header(&self, header: &mut [u8; 20], sum: Sum) -> Sum {
+        let (source, destination) = self.key.ports();
+        let ports = (u32::from(source) << 16) | u32::from(destination);
+        let words = (usize::from(tcp::MIN_HEADER_BYTES) + self.options.as_slice().len()) as u32 / 4;
+        let middle = (words << 28) | (u32::from(self.flags) << 16) | u32::from(self.window);
+        let numbers = pair(ports, self.sequence.0);
+        let answer = pair(self.acknowledgement.0, middle);
+        let urgent = u32::from(self.urgent).to_be_bytes();
+        header[0..8].copy_from_slice(&numbers);
+        header[8..16].copy_from_slice(&answer);
+        header[16..20].copy_from_slice(&urgent);
+        sum.bytes(&numbers).bytes(&answer).bytes(&urgent)
     }
 }
 

@@ -25,9 +25,9 @@ const MIN_HALF_WINDOW_MS: u32 = 150_000;
 const SAMPLE_US_MAX: u64 = 1 << 26;
 
 impl Rtt {
-    /// Takes a sample in (RFC 6298 section 2).
+    /// Takes a sample in (RFC 6298 section 2), and returns it in microseconds.
     #[inline]
-    pub(crate) fn sample(&mut self, round_trip: Nanos, now: Nanos) {
+    pub(crate) fn sample(&mut self, round_trip: Nanos, now: Nanos) -> u32 {
         let us = (round_trip.0 / 1000).clamp(1, SAMPLE_US_MAX) as u32;
         if self.srtt_us_x8 == 0 {
             self.srtt_us_x8 = us * 8;
@@ -44,6 +44,7 @@ impl Rtt {
         } else {
             self.min_us[0] = self.min_us[0].min(us);
         }
+        us
     }
 
     /// The smoothed round trip; nothing before the first sample.

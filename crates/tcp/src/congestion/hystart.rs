@@ -38,7 +38,7 @@ impl HyStart {
         if self.is_done {
             return;
         }
-        let round_trip_us = u32::try_from(sample.round_trip.0 / 1000).unwrap_or(u32::MAX).max(1);
+        let round_trip_us = sample.round_trip_us;
         if self.shortest_us == 0 || round_trip_us < self.shortest_us {
             self.shortest_us = round_trip_us;
         }

@@ -166,7 +166,16 @@ fn timely_goes_up_while_round_trips_are_short_and_down_while_they_grow() {
         now += round_trip;
         // Each sample acknowledges the round before.
         let (una, nxt) = (Seq(now.0 as u32), Seq(now.0 as u32));
-        control.measured(&mut window, &Sample { now, round_trip, una, nxt });
+        control.measured(
+            &mut window,
+            &Sample {
+                now,
+                round_trip,
+                round_trip_us: (round_trip.0 / 1000).max(1) as u32,
+                una,
+                nxt,
+            },
+        );
         control.interval()
     };
     let mut last = round(&mut control, 40);
@@ -200,7 +209,16 @@ fn slow_start_ends_when_round_trips_grow_by_an_eighth() {
         next += 1;
         let (una, nxt) = (Seq(next), Seq(next + 20));
         let round_trip = Nanos::from_millis(millis);
-        control.measured(window, &Sample { now, round_trip, una, nxt });
+        control.measured(
+            window,
+            &Sample {
+                now,
+                round_trip,
+                round_trip_us: (round_trip.0 / 1000).max(1) as u32,
+                una,
+                nxt,
+            },
+        );
     };
     for _ in 0..30 {
         sample(&mut control, &mut window, 100);
