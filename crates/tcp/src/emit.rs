@@ -87,6 +87,13 @@ fn payload(ring: &[u8], ring_bytes: u32, sequence: Seq, bytes: u32) -> Option<[&
     Some([ring.get(at..at + first)?, ring.get(..bytes - first)?])
 }
 
+/// Offers a segment to the caller, from one place for all but the common case: so that what the
+/// caller does with that can be part of it.
+#[inline(never)]
+pub(crate) fn offer<O: Output>(out: &mut O, segment: &Segment<'_>) -> bool {
+    out.segment(segment)
+}
+
 /// Offers a segment. False: the caller had no room, nothing has changed.
 #[inline]
 pub(crate) fn emit<B: Buffers, O: Output>(
@@ -152,7 +159,11 @@ pub(crate) fn emit_as<B: Buffers, O: Output, const PLAIN: bool>(
         ecn,
         route: flow.route,
     };
-    if !turn.out.segment(&segment) {
+    let is_taken = match PLAIN {
+        true => turn.out.segment(&segment),
+        false => offer(turn.out, &segment),
+    };
+    if !is_taken {
         return false;
     }
     turn.shared.counters.transmitted += 1;

@@ -4,7 +4,7 @@ use base::Nanos;
 use wire::{FlowKey, tcp};
 
 use crate::cold::{Cold, Purpose};
-use crate::emit::stamp;
+use crate::emit::{offer, stamp};
 use crate::flow::{Flags, Flow, State};
 use crate::io::{Buffers, Output, Segment};
 use crate::options::{
@@ -129,7 +129,7 @@ pub(crate) fn emit_syn<B: Buffers, O: Output>(
         ecn: 0,
         route: flow.route,
     };
-    if !turn.out.segment(&segment) {
+    if !offer(turn.out, &segment) {
         return false;
     }
     turn.shared.counters.transmitted += 1;

@@ -196,6 +196,9 @@ pub trait Buffers {
 pub trait Output {
     /// Takes a segment. False: there is no room; nothing has happened, and the engine offers it
     /// again at the next [`crate::Engine::transmit`], if it still has to.
+    ///
+    /// The common case calls it from one place of its own: inlined there, the segment is never put
+    /// together in memory.
     fn segment(&mut self, segment: &Segment<'_>) -> bool;
 
     /// Takes an event.

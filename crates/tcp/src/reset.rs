@@ -84,7 +84,7 @@ pub(crate) fn reset<B: Buffers, O: Output>(
 }
 
 fn send<B, O: Output>(turn: &mut Turn<'_, B, O>, reset: &Segment<'_>) -> bool {
-    let is_sent = turn.out.segment(reset);
+    let is_sent = emit::offer(turn.out, reset);
     turn.shared.counters.resets_sent += u64::from(is_sent);
     turn.shared.counters.transmitted += u64::from(is_sent);
     is_sent

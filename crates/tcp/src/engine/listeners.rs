@@ -12,7 +12,7 @@ use crate::flow::{Flags, State};
 use crate::io::{Buffers, ListenerId, Output, Segment};
 use crate::options::{DEFAULT_MSS_V4, DEFAULT_MSS_V6, OptionBytes, Timestamps};
 use crate::slow::{Arrived, Fate};
-use crate::{FlowOptions, Seq, cookie, handshake, window};
+use crate::{FlowOptions, Seq, cookie, emit, handshake, window};
 
 /// A listener.
 #[derive(Debug)]
@@ -236,7 +236,7 @@ impl Engine {
             ecn: 0,
             route: arrived.route,
         };
-        if out.segment(&answer) {
+        if emit::offer(out, &answer) {
             self.shared.counters.cookies_sent += 1;
             self.shared.counters.transmitted += 1;
         }
