@@ -42,8 +42,9 @@ impl Engine {
         }
         for (index, incoming) in indexes.iter().zip(burst) {
             let Some(flow) = self.flows.get(*index as usize) else { continue };
-            // Rings may be made when they are first asked for: not for whatever comes along.
-            if flow.flags.has(Flags::SLOW) || flow.key != incoming.key {
+            // Rings may be made when they are first asked for: not for what brings nothing.
+            let header_bytes = incoming.segment.get(12).map_or(0, |byte| usize::from(byte >> 2));
+            if flow.flags.has(Flags::SLOW) || incoming.segment.len() <= header_bytes {
                 continue;
             }
             let id = FlowId { index: *index, generation: flow.generation };
