@@ -197,7 +197,7 @@ pub trait Output {
     /// Takes a segment. False: there is no room; nothing has happened, and the engine offers it
     /// again at the next [`crate::Engine::transmit`], if it still has to.
     ///
-    /// The common case calls it from one place of its own: inlined there, the segment is never put
+    /// The common cases call it from places of their own: inlined there, the segment is never put
     /// together in memory.
     fn segment(&mut self, segment: &Segment<'_>) -> bool;
 

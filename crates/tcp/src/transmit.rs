@@ -243,7 +243,12 @@ fn step<B: Buffers, O: Output>(
     // said that more follows.
     let push = if is_last && bytes > 0 && !flow.flags.has(Flags::MORE) { tcp::PSH } else { 0 };
     let flags = push | if with_fin { tcp::FIN } else { 0 };
-    if !send_new::<_, _, false>(turn, id, flow, cold, flags, bytes, bytes < payload_max) {
+    let is_small = bytes < payload_max;
+    let is_sent = match flow.flags.has(Flags::MARKING) || emit::has_report(cold) {
+        true => send_new::<_, _, false>(turn, id, flow, cold, flags, bytes, is_small),
+        false => send_new::<_, _, true>(turn, id, flow, cold, flags, bytes, is_small),
+    };
+    if !is_sent {
         return Step::Full;
     }
     if bytes > u32::from(flow.mss) {

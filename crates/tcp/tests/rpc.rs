@@ -34,10 +34,10 @@ impl Pair {
             let flow = engine.connect(pair.now, local, address, options, 0);
             let flow = flow.expect("there is room");
             pair.client.turn(pair.now);
-            pair.to_server();
-            pair.to_client();
+            pair.reach_server();
+            pair.reach_client();
             pair.client.turn(pair.now);
-            pair.to_server();
+            pair.reach_server();
             let accepted = pair.server.sink.events.drain(..).find_map(|event| match event {
                 Event::Connected { flow, .. } => Some(flow),
                 _ => None,
@@ -63,13 +63,13 @@ impl Pair {
         to.engine.receive(now, &batch, &mut to.rings, &mut to.sink);
     }
 
-    fn to_server(&mut self) {
+    fn reach_server(&mut self) {
         self.now += HALF_A_ROUND_TRIP;
         Self::carry(&mut self.client, &mut self.server, self.now);
         self.server.turn(self.now);
     }
 
-    fn to_client(&mut self) {
+    fn reach_client(&mut self) {
         self.now += HALF_A_ROUND_TRIP;
         Self::carry(&mut self.server, &mut self.client, self.now);
     }
@@ -87,7 +87,7 @@ impl Pair {
             assert_eq!(self.server.write(*flow, &request), request.len());
         }
         self.server.turn(self.now);
-        self.to_client();
+        self.reach_client();
         for (flow, _) in &self.flows {
             assert_eq!(self.client.read(*flow, 1000), REQUEST);
         }
