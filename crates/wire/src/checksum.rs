@@ -22,18 +22,23 @@ impl Sum {
         // Two sums, so that the carries of one need not wait for those of the other: with one a full
         // segment takes twice the time.
         let (mut sum, mut other) = (self, Self::ZERO);
-        let (blocks, tail) = bytes.as_chunks::<64>();
+        let (blocks, tail) = bytes.as_chunks::<128>();
         for block in blocks {
             let (words, _) = block.as_chunks::<8>();
-            let [a, b, c, d, e, f, g, h] = words else { continue };
-            sum = sum.four([a, b, c, d]);
-            other = other.four([e, f, g, h]);
+            if let ([one, another], _) = words.as_chunks::<8>() {
+                sum = sum.chain(one);
+                other = other.chain(another);
+            }
         }
         sum = sum.add(other.0);
         let (words, tail) = tail.as_chunks::<8>();
-        let (fours, words) = words.as_chunks::<4>();
-        for [a, b, c, d] in fours {
-            sum = sum.four([a, b, c, d]);
+        let (eight, words) = words.as_chunks::<8>();
+        if let [eight] = eight {
+            sum = sum.chain(eight);
+        }
+        let (four, words) = words.as_chunks::<4>();
+        if let [four] = four {
+            sum = sum.chain(four);
         }
         for word in words {
             sum = sum.add(u64::from_ne_bytes(*word));
@@ -63,9 +68,9 @@ impl Sum {
         Self(sum + carry as u64)
     }
 
-    /// Adds 32 bytes, each carry into the next word.
+    /// Adds words, each carry into the next one.
     #[inline]
-    fn four(self, words: [&[u8; 8]; 4]) -> Self {
+    fn chain<const N: usize>(self, words: &[[u8; 8]; N]) -> Self {
         let (mut sum, mut carry) = (self.0, false);
         for word in words {
             (sum, carry) = sum.carrying_add(u64::from_ne_bytes(*word), carry);
