@@ -220,23 +220,47 @@ impl Engine {
     }
 
     /// Does what is due. Segments leave with the next [`Self::transmit`].
+    #[inline]
     pub fn expire<O: Output>(&mut self, now: Nanos, out: &mut O) {
-        while let Some(index) = self.wheel.pop(now) {
-            let (flow, cold) = (&mut self.flows[index as usize], &mut self.cold[index as usize]);
-            if !flow.flags.has(Flags::LIVE) {
-                continue;
-            }
-            expire::catch_up(flow, cold, &self.shared);
-            if cold.timers.first() > now {
-                // Its deadline has moved away since the wheel was told.
-                if cold.timers.first() != Nanos::FAR_FUTURE {
-                    self.wheel.arm(index, cold.timers.first());
-                }
-                continue;
-            }
-            let fate = expire::run(flow, cold, &mut self.shared, now);
-            self.settle(index, fate, out);
+        while let Some(first) = self.wheel.pop(now) {
+            self.expire_burst(now, first, out);
         }
+    }
+
+    /// Looks at a burst of flows whose time has come; `first` is one of them.
+    #[inline(never)]
+    fn expire_burst<O: Output>(&mut self, now: Nanos, first: u32, out: &mut O) {
+        let mut due = [first; BURST];
+        let mut count = 1;
+        while let Some(place) = due.get_mut(count)
+            && let Some(index) = self.wheel.pop(now)
+        {
+            *place = index;
+            count += 1;
+        }
+        let due = &due[..count];
+        self.touch_flows(due);
+        for index in due {
+            self.expire_one(now, *index, out);
+        }
+    }
+
+    fn expire_one<O: Output>(&mut self, now: Nanos, index: u32, out: &mut O) {
+        let (flow, cold) = (&mut self.flows[index as usize], &mut self.cold[index as usize]);
+        if !flow.flags.has(Flags::LIVE) {
+            return;
+        }
+        expire::catch_up(flow, cold, &self.shared);
+        let first = cold.timers.first();
+        if first > now {
+            // Its deadline has moved away since the wheel was told.
+            if first != Nanos::FAR_FUTURE {
+                self.wheel.arm(index, first);
+            }
+            return;
+        }
+        let fate = expire::run(flow, cold, &mut self.shared, now);
+        self.settle(index, fate, out);
     }
 
     /// Does with a flow what its file has decided.

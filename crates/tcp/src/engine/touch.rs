@@ -26,13 +26,16 @@ impl Engine {
         }
     }
 
-    #[inline(never)]
-    fn touch_far<B: Buffers>(&self, burst: &[Incoming<'_>], buffers: &mut B) {
-        let mut indexes = [NONE; BURST];
-        for (place, incoming) in indexes.iter_mut().zip(burst) {
-            *place = self.table.glance(incoming.hash).unwrap_or(NONE);
+    /// Brings the state of flows close, at most [`BURST`].
+    #[inline]
+    pub(super) fn touch_flows(&self, indexes: &[u32]) {
+        if indexes.len() > 1 && self.flows.len() > CLOSE {
+            black_box(self.look_at(indexes));
         }
-        let indexes = indexes.get(..burst.len()).unwrap_or_default();
+    }
+
+    #[inline]
+    fn look_at(&self, indexes: &[u32]) -> u64 {
         let mut seen = 0;
         for index in indexes {
             let at = *index as usize;
@@ -40,6 +43,17 @@ impl Engine {
                 seen ^= flow.touch() ^ cold.touch() ^ self.wheel.touch(*index);
             }
         }
+        seen
+    }
+
+    #[inline(never)]
+    fn touch_far<B: Buffers>(&self, burst: &[Incoming<'_>], buffers: &mut B) {
+        let mut indexes = [NONE; BURST];
+        for (place, incoming) in indexes.iter_mut().zip(burst) {
+            *place = self.table.glance(incoming.hash).unwrap_or(NONE);
+        }
+        let indexes = indexes.get(..burst.len()).unwrap_or_default();
+        let mut seen = self.look_at(indexes);
         for (index, incoming) in indexes.iter().zip(burst) {
             let Some(flow) = self.flows.get(*index as usize) else { continue };
             // Rings may be made when they are first asked for: not for what brings nothing.
