@@ -3,6 +3,8 @@
 
 /// An application against the daemon.
 pub mod hostile_app;
+/// Peers against the TCP engine.
+pub mod hostile_peer;
 /// A recording to be damaged.
 pub mod recording;
 

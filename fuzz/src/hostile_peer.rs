@@ -1,0 +1,430 @@
+//! TCP connections in every state, peers that know their numbers and send whatever they like, and
+//! one honest peer in between.
+//!
+//! An input is a program: settings, the states in which the hostile peers' connections begin, then
+//! steps. After each the engine does what its loop would do, and what can be seen from outside is
+//! checked: `wire_side.rs` for every segment, `application.rs` for every byte and event, `house.rs`
+//! for what the engine holds. Read that one next.
+
+mod application;
+mod house;
+mod program;
+mod settings;
+mod sink;
+mod wire_side;
+
+use base::Nanos;
+use house::House;
+use program::Program;
+use settings::Settings;
+use tcp::{KeepAlive, Seq};
+use wire::tcp::{ACK, CWR, ECE, FIN, PSH, RST, SYN, URG};
+use wire_side::{HONEST, HONEST_PEER, HOSTILE, NAMES, ORIGIN, checksum, content, side_of, streams};
+
+/// Steps of a program that count.
+const STEPS_MAX: usize = 48;
+
+/// Runs a program.
+pub fn run(input: &[u8]) {
+    let mut program = Program::new(input);
+    let settings = Settings::read(&mut program);
+    let mut game = Game { house: House::new(settings) };
+    let states = [program.byte(), program.byte()];
+    for side in 0..HOSTILE {
+        game.bring(side, states[side / 2] >> (side % 2 * 4) & 0xf);
+    }
+    for _ in 0..STEPS_MAX {
+        if program.is_over() {
+            break;
+        }
+        game.step(&mut program);
+    }
+    game.house.end();
+}
+
+/// A segment of a hostile peer, before it has bytes.
+struct Draft<'a> {
+    flags: u8,
+    sequence: Seq,
+    ack: Seq,
+    window: u16,
+    urgent: u16,
+    options: &'a [u8],
+    payload_bytes: u32,
+}
+
+/// Flags that are worth trying, most of them often.
+const FLAGS: [u8; 16] = [
+    ACK,
+    ACK | PSH,
+    ACK,
+    ACK | PSH,
+    ACK | FIN,
+    RST,
+    RST | ACK,
+    SYN,
+    SYN | ACK,
+    SYN | ECE | CWR,
+    ACK | ECE,
+    ACK | CWR | PSH,
+    ACK | URG,
+    ACK | FIN | PSH,
+    SYN | FIN,
+    0,
+];
+
+struct Game {
+    house: House,
+}
+
+impl Game {
+    fn segment(&self, side: usize, draft: &Draft<'_>) -> Vec<u8> {
+        let Draft { flags, sequence, ack, window, urgent, options, payload_bytes } = *draft;
+        let options_bytes = options.len().min(40).next_multiple_of(4);
+        let header_bytes = 20 + options_bytes;
+        let mut bytes = vec![0; header_bytes + payload_bytes as usize];
+        let name = &NAMES[side];
+        bytes[0..2].copy_from_slice(&name.remote.port().to_be_bytes());
+        bytes[2..4].copy_from_slice(&name.local.port().to_be_bytes());
+        bytes[4..8].copy_from_slice(&sequence.0.to_be_bytes());
+        bytes[8..12].copy_from_slice(&ack.0.to_be_bytes());
+        bytes[12] = (header_bytes / 4 << 4) as u8;
+        bytes[13] = flags;
+        bytes[14..16].copy_from_slice(&window.to_be_bytes());
+        bytes[18..20].copy_from_slice(&urgent.to_be_bytes());
+        let options = &options[..options.len().min(40)];
+        bytes[20..20 + options.len()].copy_from_slice(options);
+        let first = (sequence + u32::from(flags & SYN != 0)).since(ORIGIN + 1);
+        let (stream, _) = streams(side);
+        for (at, byte) in bytes[header_bytes..].iter_mut().enumerate() {
+            *byte = content(stream, first.wrapping_add(at as u32));
+        }
+        let sum = checksum(side, &bytes).checksum();
+        bytes[16..18].copy_from_slice(&sum.to_be_bytes());
+        bytes
+    }
+
+    /// The options that an honest peer would send beside `flags`.
+    fn options(&self, side: usize, flags: u8, room: &mut [u8; 40]) -> usize {
+        let at = &self.house.sink.sides[side];
+        let clock = (self.house.now.0 / 1_000_000) as u32;
+        let mut bytes = 0;
+        let mut put = |option: &[u8]| {
+            room[bytes..bytes + option.len()].copy_from_slice(option);
+            bytes += option.len();
+        };
+        let settings = &self.house.settings;
+        if flags & SYN != 0 {
+            let [high, low] = settings.peer_mss.to_be_bytes();
+            put(&[2, 4, high, low, 4, 2, 1, 3, 3, settings.peer_shift, 1, 1]);
+        }
+        if flags & SYN != 0 || at.stamp.is_some() {
+            put(&[1, 1, 8, 10]);
+            put(&clock.to_be_bytes());
+            put(&at.stamp.unwrap_or(0).to_be_bytes());
+        }
+        bytes
+    }
+
+    /// What an honest peer would send now, with these flags and so many bytes.
+    fn behave(&mut self, side: usize, flags: u8, payload_bytes: u32) {
+        let at = self.house.sink.sides[side];
+        let sequence = if flags & SYN != 0 { ORIGIN } else { at.heard_to.unwrap_or(ORIGIN + 1) };
+        let mut room = [0; 40];
+        let count = self.options(side, flags, &mut room);
+        let options = &room[..count];
+        let (ack, window) = (at.nxt, 8000);
+        let draft = Draft { flags, sequence, ack, window, urgent: 0, options, payload_bytes };
+        let bytes = self.segment(side, &draft);
+        self.house.deliver(side, bytes, 0, false);
+        self.house.turn();
+    }
+
+    /// Brings a fresh connection into one of sixteen states.
+    fn bring(&mut self, side: usize, state: u8) {
+        let (is_active, is_half) = (matches!(state, 13 | 14), matches!(state, 1 | 13));
+        match state {
+            0 => return,
+            _ if is_active => {
+                self.house.connect(side);
+                self.house.turn();
+            }
+            _ => self.behave(side, SYN, 0),
+        }
+        if is_half {
+            return;
+        }
+        self.behave(side, if is_active { SYN | ACK } else { ACK }, 0);
+        if matches!(state, 3 | 5) {
+            self.behave(side, ACK | PSH, 100);
+        }
+        if matches!(state, 4 | 5 | 15) {
+            self.house.with(side, |call| call.write(300));
+        }
+        if matches!(state, 6 | 10) {
+            self.behave(side, FIN | ACK, 10);
+        }
+        if matches!(state, 7..=11) {
+            self.house.with(side, |call| call.shutdown());
+        }
+        if state == 12 {
+            self.house.with(side, |call| call.close());
+        }
+        self.house.turn();
+        if state == 9 {
+            // Both close at once: its FIN has not seen ours.
+            let before = Draft {
+                flags: FIN | ACK,
+                sequence: ORIGIN + 1,
+                ack: self.house.sink.sides[side].nxt - 1,
+                window: 8000,
+                urgent: 0,
+                options: &[],
+                payload_bytes: 0,
+            };
+            let bytes = self.segment(side, &before);
+            self.house.deliver(side, bytes, 0, false);
+        }
+        if matches!(state, 8 | 11) {
+            self.behave(side, ACK, 0);
+        }
+        if state == 11 {
+            self.behave(side, FIN | ACK, 0);
+        }
+        if state == 15 {
+            // A hole.
+            let at = self.house.sink.sides[side].heard_to.unwrap_or(ORIGIN + 1);
+            let ahead = Draft {
+                flags: ACK,
+                sequence: at + 50,
+                ack: self.house.sink.sides[side].nxt,
+                window: 8000,
+                urgent: 0,
+                options: &[],
+                payload_bytes: 60,
+            };
+            let bytes = self.segment(side, &ahead);
+            self.house.deliver(side, bytes, 0, false);
+        }
+        self.house.turn();
+    }
+
+    fn step(&mut self, program: &mut Program<'_>) {
+        let what = program.byte();
+        let side = usize::from(what >> 4) % HOSTILE;
+        let is_last = what & 0x40 == 0;
+        match what & 0xf {
+            0..=5 => {
+                let bytes = self.near(side, program);
+                let ecn = if what & 0xc0 == 0xc0 { tcp::CE } else { 0 };
+                self.house.deliver(side, bytes, ecn, what & 0x80 != 0);
+            }
+            6 => self.raw(side, what & 0x80 != 0, program),
+            7 => self.corrupt(side, program),
+            8 => {
+                let length = program.byte();
+                let unit = [1, 10, 100, 1000][usize::from(length & 3)];
+                self.house.wait(Nanos::from_millis(u64::from(length >> 2) * unit));
+            }
+            9 => {
+                let count = u32::from(program.byte()) * 8;
+                self.house.with(side, |call| call.write(count));
+            }
+            10 => {
+                let count = u32::from(program.byte()) * 8;
+                self.house.with(side, |call| call.read(count));
+            }
+            11 => self.ask(side, program),
+            12 | 13 => self.link(what >> 4, program),
+            14 => {
+                let (back, mtu) = (program.byte(), program.half());
+                let sequence = self.house.sink.sides[side].nxt - u32::from(back) * 4;
+                self.house.too_big(side, sequence, u32::from(mtu >> 3));
+            }
+            _ => match side {
+                0 => self.house.sink.refusals = u32::from(program.half()),
+                1 => self.house.toggle_listener(),
+                _ => self.house.move_group(side % 2),
+            },
+        }
+        if is_last {
+            self.house.turn();
+        }
+    }
+
+    /// A well-made segment with numbers near those of the connection.
+    fn near(&mut self, side: usize, program: &mut Program<'_>) -> Vec<u8> {
+        let (kind, numbers) = (program.byte(), program.byte());
+        let flags = if kind & 0x80 == 0 { FLAGS[usize::from(kind & 0xf)] } else { program.byte() };
+        let at = self.house.sink.sides[side];
+        let expected = at.acked.unwrap_or(ORIGIN + 1);
+        let heard_to = at.heard_to.unwrap_or(expected);
+        let near = |base: Seq, by: u8| Seq(base.0.wrapping_add_signed(i32::from(by.cast_signed())));
+        let sequence = match numbers & 7 {
+            0 | 1 => heard_to,
+            2 => expected,
+            3 => near(expected, program.byte()),
+            4 => heard_to + u32::from(program.byte()) * 4,
+            5 => Seq(expected.0.wrapping_add_signed(i32::from(program.half().cast_signed()))),
+            6 => near(expected + u32::from(at.window), program.byte()),
+            _ => Seq(program.word()),
+        };
+        // A SYN's number names the stream: all begin alike.
+        let sequence = match flags & SYN {
+            0 => sequence,
+            _ => ORIGIN + (u32::from(numbers & 7) << 16),
+        };
+        let iss = at.iss.unwrap_or(Seq(0));
+        let ack = match numbers >> 3 & 7 {
+            0 | 1 => at.nxt,
+            2 => iss + 1 + u32::from(program.byte()) * 4,
+            3 => near(at.nxt, program.byte()),
+            4 => at.nxt - u32::from(program.byte()),
+            5 => Seq(at.nxt.0.wrapping_add_signed(i32::from(program.half().cast_signed()))),
+            6 => iss,
+            _ => Seq(program.word()),
+        };
+        let window = program.byte();
+        let window = u16::from(window) << (window & 7);
+        let payload_bytes = match kind >> 4 & 7 {
+            0 | 1 => 0,
+            2 => u32::from(program.byte()),
+            3 => 1,
+            4 => 64,
+            5 => 100,
+            6 => 512,
+            _ => u32::from(program.half() % 1400),
+        };
+        let mut room = [0; 40];
+        let mut count = match numbers >> 6 {
+            0 | 1 => self.options(side, flags, &mut room),
+            2 => self.options(side, flags & !SYN, &mut room),
+            _ => 0,
+        };
+        match numbers >> 6 {
+            2 => {
+                // What was not reported before.
+                let blocks = usize::from(program.byte()) % 4;
+                let header = [1, 1, 5, 2 + 8 * blocks as u8];
+                if blocks > 0 {
+                    room[count..count + 4].copy_from_slice(&header);
+                    count += 4;
+                }
+                for _ in 0..blocks.min((40 - count) / 8) {
+                    let start = iss + 1 + u32::from(program.byte()) * 4;
+                    let end = start + u32::from(program.byte()) * 2;
+                    room[count..count + 4].copy_from_slice(&start.0.to_be_bytes());
+                    room[count + 4..count + 8].copy_from_slice(&end.0.to_be_bytes());
+                    count += 8;
+                }
+            }
+            3 => {
+                let bytes = usize::from(program.byte()) % 41;
+                let bytes = program.bytes(bytes);
+                room[..bytes.len()].copy_from_slice(bytes);
+                count = bytes.len();
+            }
+            _ => {}
+        }
+        let urgent = if flags & URG != 0 { u16::from(program.byte()) } else { 0 };
+        let options = &room[..count];
+        self.segment(side, &Draft { flags, sequence, ack, window, urgent, options, payload_bytes })
+    }
+
+    /// Bytes that need not be a segment.
+    fn raw(&mut self, side: usize, is_verified: bool, program: &mut Program<'_>) {
+        let count = usize::from(program.byte());
+        let bytes = program.bytes(count).to_vec();
+        self.house.sink.sides[side].is_lied_to |= is_verified;
+        self.house.deliver(side, bytes, 0, is_verified);
+    }
+
+    /// A segment with a bit turned on its way: it changes nothing but a counter.
+    fn corrupt(&mut self, side: usize, program: &mut Program<'_>) {
+        let mut bytes = self.near(side, program);
+        let bit = usize::from(program.half()) % (bytes.len() * 8);
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        self.house.turn();
+        let before = self.house.counters(side);
+        self.house.deliver(side, bytes, 0, false);
+        self.house.flush();
+        let mut after = self.house.counters(side);
+        let dropped = |counters: &tcp::Counters| counters.bad_checksum + counters.malformed;
+        assert_eq!(dropped(&after), dropped(&before) + 1, "a wrong checksum is seen");
+        after.received = before.received;
+        (after.bad_checksum, after.malformed) = (before.bad_checksum, before.malformed);
+        assert_eq!(after, before, "what was dropped changes nothing");
+    }
+
+    /// What an application asks for.
+    fn ask(&mut self, side: usize, program: &mut Program<'_>) {
+        let (what, value) = (program.byte(), program.byte());
+        if what & 0xf == 12 {
+            self.house.connect(side);
+            return;
+        }
+        let log2 = self.house.settings.options.receive_ring_log2 + 1;
+        self.house.with(side, |call| {
+            let (now, id) = (call.now, call.record.id);
+            let on = value & 1 != 0;
+            // Errors: the flow is over, or its application has closed it.
+            let _ = match what & 0xf {
+                0 => call.engine.abort(id),
+                1 | 2 => Ok(call.close()),
+                3 => Ok(call.shutdown()),
+                4 => call.engine.set_no_delay(id, on),
+                5 => call.engine.set_cork(id, on),
+                6 => call.engine.set_more(id, on),
+                7 => call.engine.set_user_timeout(id, on.then_some(u32::from(value) * 16)),
+                8 => {
+                    let (idle_s, probes) = (u32::from(value >> 4), value & 3);
+                    let keep_alive = KeepAlive { idle_s, interval_s: 1, probes };
+                    call.engine.set_keep_alive(now, id, on.then_some(keep_alive))
+                }
+                9 => Ok(call.grow(log2)),
+                10 => call.engine.mark_urgent(id),
+                11 => Ok(drop(call.engine.urgent(id))),
+                13 => Ok(drop(call.engine.is_at_end(id))),
+                _ => Ok(drop(call.engine.key(id).map(|key| side_of(&key.reversed())))),
+            };
+        });
+    }
+
+    /// What happens between the engine and its honest peer.
+    fn link(&mut self, what: u8, program: &mut Program<'_>) {
+        if !self.house.settings.has_honest {
+            return;
+        }
+        let (direction, side) = (usize::from(what & 1), [HONEST, HONEST_PEER]);
+        let count = program.byte();
+        let link = &mut self.house.sink.link[direction];
+        match what >> 1 {
+            0 => {
+                self.house.carry(0);
+                self.house.carry(1);
+            }
+            1 => drop(link.pop_front()),
+            2 => {
+                // What comes second arrives first.
+                if link.len() > 1 {
+                    link.swap(0, 1);
+                }
+            }
+            3 => {
+                if let Some(segment) = link.front().cloned() {
+                    link.push_back(segment);
+                }
+            }
+            4 => {
+                if let Some(mut segment) = link.pop_front() {
+                    let bit = usize::from(count) * 8 % (segment.len() * 8) + usize::from(what & 7);
+                    segment[bit / 8] ^= 1 << (bit % 8);
+                    self.house.deliver(side[direction], segment, 0, false);
+                }
+            }
+            5 => self.house.carry(direction),
+            6 => self.house.with(side[direction], |call| call.read(u32::from(count) * 8)),
+            _ => self.house.with(side[direction], |call| call.write(u32::from(count) * 8)),
+        }
+    }
+}

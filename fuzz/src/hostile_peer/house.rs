@@ -1,0 +1,476 @@
+//! Engines, their rings and applications, the link to an honest peer, and time.
+
+use std::sync::LazyLock;
+
+use base::{FlowGroup, Nanos};
+use tcp::{Config, Detached, Engine, FlowId, FlowOptions, Incoming, ListenerId, Seq};
+use wire::{Toeplitz, tcp as header};
+
+use super::application::Applications;
+use super::settings::{HASH_KEY, Settings};
+use super::sink::{FLOWS_MAX, Rings, Sink};
+use super::wire_side::{HONEST, HONEST_PEER, NAMES, PORT, SIDES, checksum};
+
+/// Groups of flows, each in one of two engines.
+const GROUPS: u32 = 2;
+/// The engine of the honest peer comes after these two.
+const PEER_HOST: usize = 2;
+/// Segments that are taken in at once.
+const BATCH: usize = 4;
+
+/// The group that a side's flow is in.
+static GROUP: LazyLock<[usize; SIDES]> = LazyLock::new(|| {
+    let hasher = Toeplitz::new(HASH_KEY);
+    NAMES.map(|name| (hasher.hash(&name.key).0 & (GROUPS - 1)) as usize)
+});
+
+struct Host {
+    engine: Engine,
+    rings: Rings,
+    flows_max: usize,
+    records_max: (u32, u32),
+    listener: Option<ListenerId>,
+}
+
+/// A segment that will be taken in.
+struct Packet {
+    side: usize,
+    bytes: Vec<u8>,
+    ecn: u8,
+    is_verified: bool,
+}
+
+/// Everything.
+pub(super) struct House {
+    pub(super) now: Nanos,
+    pub(super) settings: Settings,
+    hosts: [Option<Host>; 3],
+    /// Which engine has which group.
+    owners: [usize; GROUPS as usize],
+    pub(super) sink: Sink,
+    pub(super) applications: Applications,
+    batch: Vec<Packet>,
+    detached: Detached,
+    is_listening: bool,
+}
+
+impl Host {
+    fn new(config: Config, options: &FlowOptions, now: Nanos) -> Self {
+        let (flows_max, records_max) =
+            (config.flows_max as usize, (config.sent_max, config.ranges_max));
+        assert!(flows_max <= FLOWS_MAX);
+        Self {
+            engine: Engine::new(config, [7; 16], now),
+            rings: Rings::new(1 << options.receive_ring_log2, 1 << options.send_ring_log2),
+            flows_max,
+            records_max,
+            listener: None,
+        }
+    }
+}
+
+impl House {
+    pub(super) fn new(settings: Settings) -> Self {
+        let now = Nanos::from_secs(1000);
+        let config = &settings.config;
+        let sink = Sink {
+            sides: Default::default(),
+            events: Vec::new(),
+            link: Default::default(),
+            refusals: 0,
+            is_answer: true,
+            sent: 0,
+            ring: 1 << settings.options.receive_ring_log2,
+            longest: usize::from(config.mtu) - 20,
+            scratch: vec![0; usize::from(config.mtu)],
+        };
+        let mut house = Self {
+            now,
+            hosts: [Some(Host::new(config.clone(), &settings.options, now)), None, None],
+            owners: [0; GROUPS as usize],
+            sink,
+            applications: Applications::default(),
+            batch: Vec::with_capacity(BATCH),
+            detached: Detached::default(),
+            is_listening: true,
+            settings,
+        };
+        house.listen(0);
+        if house.settings.has_honest {
+            house.meet_honest_peer();
+        }
+        house
+    }
+
+    fn listen(&mut self, host: usize) {
+        let Some(Host { engine, listener, .. }) = &mut self.hosts[host] else { return };
+        let Settings { backlog, options, .. } = self.settings;
+        let any = ([0, 0, 0, 0], PORT).into();
+        *listener = Some(engine.listen(any, backlog, options).expect("nobody else listens"));
+    }
+
+    /// Both engines accept connections, or no longer.
+    pub(super) fn toggle_listener(&mut self) {
+        self.flush();
+        self.is_listening = !self.is_listening;
+        for number in 0..PEER_HOST {
+            if self.is_listening {
+                self.listen(number);
+            } else if let Some(Host { engine, listener, .. }) = &mut self.hosts[number]
+                && let Some(listener) = listener.take()
+            {
+                engine.unlisten(listener);
+            }
+        }
+    }
+
+    /// An engine that follows the rules, at the other end of a link.
+    fn meet_honest_peer(&mut self) {
+        let config = Config { flows_max: 2, hash_key: Some(HASH_KEY), ..self.settings.config };
+        let mut host = Host::new(config, &self.settings.options, self.now);
+        let local = NAMES[HONEST_PEER].local;
+        host.engine.listen(local, 1, self.settings.options).expect("nobody else listens");
+        self.hosts[PEER_HOST] = Some(host);
+        let client = if self.settings.is_honest_client { HONEST_PEER } else { HONEST };
+        self.connect(client);
+        for _ in 0..3 {
+            self.turn();
+            self.carry(0);
+            self.carry(1);
+        }
+        self.turn();
+    }
+
+    pub(super) fn host_of(&self, side: usize) -> usize {
+        if side == HONEST_PEER { PEER_HOST } else { self.owners[GROUP[side]] }
+    }
+
+    /// The application of `side` opens a connection, if its name is free.
+    pub(super) fn connect(&mut self, side: usize) {
+        let host = self.host_of(side);
+        let Some(Host { engine, .. }) = &mut self.hosts[host] else { return };
+        let (local, remote) = (NAMES[side].local, NAMES[side].remote);
+        if let Ok(flow) = engine.connect(self.now, local, remote, self.settings.options) {
+            self.sink.sides[side].open(self.sink.ring);
+            self.applications.add(flow, host, Some(side), &self.sink.sides);
+        }
+    }
+
+    /// Does something with the flow that `side` had last.
+    pub(super) fn with(&mut self, side: usize, act: impl FnOnce(&mut Call<'_>)) {
+        let Some(record) = self.applications.of(side) else { return };
+        let host = record.host;
+        let Some(Host { engine, rings, .. }) = &mut self.hosts[host] else { return };
+        act(&mut Call { now: self.now, engine, rings, record, sink: &mut self.sink });
+        self.hear(host, None);
+    }
+
+    /// A router says that a segment was too long.
+    pub(super) fn too_big(&mut self, side: usize, sequence: Seq, mtu: u32) {
+        let host = self.host_of(side);
+        if let Some(host) = &mut self.hosts[host] {
+            host.engine.too_big(&NAMES[side].key, sequence, mtu);
+        }
+    }
+
+    /// A segment arrives; it is taken in with the next flush, or before others of them are too many.
+    pub(super) fn deliver(&mut self, side: usize, bytes: Vec<u8>, ecn: u8, is_verified: bool) {
+        // Which acknowledgement has opened a cookie can only be told when it comes alone.
+        let is_alone = self.sink.sides[side].has_cookie;
+        if is_alone || self.batch.len() == BATCH {
+            self.flush();
+        }
+        if is_verified || checksum_of_arriving(side, &bytes) {
+            self.sink.sides[side].deliver(&bytes);
+        }
+        self.batch.push(Packet { side, bytes, ecn, is_verified });
+        if is_alone {
+            self.flush();
+        }
+    }
+
+    /// Takes in what has arrived.
+    pub(super) fn flush(&mut self) {
+        let batch = std::mem::take(&mut self.batch);
+        for number in 0..self.hosts.len() {
+            let is_ours = |packet: &&Packet| self.host_of(packet.side) == number;
+            let mut incoming = [const { None }; BATCH];
+            let mut count = 0;
+            for packet in batch.iter().filter(is_ours) {
+                incoming[count] = Some(Incoming {
+                    key: NAMES[packet.side].key,
+                    segment: &packet.bytes,
+                    ecn: packet.ecn,
+                    is_verified: packet.is_verified,
+                });
+                count += 1;
+            }
+            let Some(first) = incoming[0] else { continue };
+            let incoming = incoming.map(|packet| packet.unwrap_or(first));
+            let Some(Host { engine, rings, .. }) = &mut self.hosts[number] else { continue };
+            let (received, cookies) =
+                (engine.counters().received, engine.counters().cookies_accepted);
+            engine.receive(self.now, &incoming[..count], rings, &mut self.sink);
+            assert_eq!(engine.counters().received, received + count as u64);
+            let is_cookie = engine.counters().cookies_accepted > cookies;
+            let acknowledged = first.segment.get(8..12).and_then(|bytes| bytes.try_into().ok());
+            let acknowledged = acknowledged.map(|bytes| Seq(u32::from_be_bytes(bytes)) - 1);
+            self.hear(number, acknowledged.filter(|_| is_cookie));
+        }
+        self.batch = batch;
+        self.batch.clear();
+    }
+
+    fn hear(&mut self, number: usize, cookie: Option<Seq>) {
+        let Some(Host { engine, rings, .. }) = &mut self.hosts[number] else { return };
+        self.applications.hear(number, engine, rings, &mut self.sink, cookie);
+    }
+
+    /// What every loop around an engine does: timers, then everything that may leave.
+    pub(super) fn turn(&mut self) {
+        self.flush();
+        for number in 0..self.hosts.len() {
+            let Some(Host { engine, .. }) = &mut self.hosts[number] else { continue };
+            engine.expire(self.now, &mut self.sink);
+            self.hear(number, None);
+            let mut rounds = 0;
+            loop {
+                let is_refused = self.sink.refusals != 0;
+                let Some(Host { engine, rings, .. }) = &mut self.hosts[number] else { break };
+                self.sink.is_answer = false;
+                engine.transmit(self.now, rings, &mut self.sink);
+                self.sink.is_answer = true;
+                let next = engine.next_deadline();
+                self.hear(number, None);
+                if is_refused || next.is_none_or(|next| next > self.now) {
+                    break;
+                }
+                assert_eq!(next, Some(Nanos::ZERO), "what is due was done");
+                rounds += 1;
+                assert!(rounds < 64, "whoever takes all has all in the end");
+            }
+        }
+        self.check();
+    }
+
+    fn check(&self) {
+        for host in self.hosts.iter().flatten() {
+            assert!(host.engine.flows_in_use() <= host.flows_max);
+            let (sent, ranges) = host.engine.records_in_use();
+            assert!(sent <= host.records_max.0 && ranges <= host.records_max.1);
+        }
+        for record in &self.applications.records {
+            let Some(Host { engine, rings, .. }) = &self.hosts[record.host] else { continue };
+            let info = engine.info(record.id).expect("who was not told of the end is not at it");
+            let send = rings.send[record.id.index()].len().max(rings.send_bytes);
+            assert!(info.unsent_bytes <= info.queued_bytes && info.queued_bytes as usize <= send);
+            assert!(info.window >= 1 || info.lost > 0, "something may always be sent: {info:?}");
+            let receive = rings.receive[record.id.index()].len().max(rings.receive_bytes);
+            assert!(engine.readable(record.id).bytes as usize <= receive);
+            assert!(info.rcv_wnd as usize <= receive, "{info:?}");
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Nanos> {
+        let hosts = self.hosts.iter().flatten();
+        hosts.filter_map(|host| host.engine.next_deadline()).min()
+    }
+
+    /// Time passes, from one deadline to the next.
+    pub(super) fn wait(&mut self, length: Nanos) {
+        let end = self.now + length;
+        let sent = self.sink.sent;
+        self.turn();
+        for _ in 0..64 {
+            match self.next_deadline() {
+                Some(next) if next > Nanos::ZERO && next <= end => self.now = self.now.max(next),
+                _ => break,
+            }
+            self.turn();
+        }
+        // A loop may come late.
+        self.now = end;
+        self.turn();
+        let seconds = 1 + length.0 / 1_000_000_000;
+        assert!(self.sink.sent - sent < 400 + 40 * seconds, "silence is not answered by a storm");
+    }
+
+    /// Everything that is on its way over one direction of the link arrives.
+    pub(super) fn carry(&mut self, direction: usize) {
+        let side = if direction == 0 { HONEST } else { HONEST_PEER };
+        while let Some(segment) = self.sink.link[direction].pop_front() {
+            self.deliver(side, segment, 0, false);
+        }
+        self.flush();
+    }
+
+    /// A group of flows goes to the other engine.
+    pub(super) fn move_group(&mut self, group: usize) {
+        self.flush();
+        let (old, new) = (self.owners[group], 1 - self.owners[group]);
+        if self.hosts[new].is_none() {
+            let Settings { config, options, .. } = &self.settings;
+            self.hosts[new] = Some(Host::new(config.clone(), options, self.now));
+            if self.is_listening {
+                self.listen(new);
+            }
+        }
+        let flow_group = FlowGroup(group as u32);
+        if let Some(host) = &mut self.hosts[old] {
+            host.engine.detach_group(flow_group, GROUPS, &mut self.detached);
+        }
+        // Too many for the new one: back to where they came from.
+        if !self.attach(old, new) {
+            assert!(self.attach(old, old), "where they came from there is room");
+        } else {
+            self.owners[group] = new;
+        }
+    }
+
+    fn attach(&mut self, from: usize, to: usize) -> bool {
+        let mut names: Vec<(FlowId, FlowId)> = Vec::new();
+        let Some(host) = &mut self.hosts[to] else { return false };
+        let count = self.detached.len();
+        let result = host.engine.attach_group(self.now, &mut self.detached, |old, new| {
+            names.push((old, new));
+        });
+        if result.is_err() {
+            assert_eq!(self.detached.len(), count, "all or nothing");
+            return false;
+        }
+        assert!(self.detached.is_empty());
+        let mut rings = Vec::new();
+        for (old, _) in &names {
+            let Some(host) = &mut self.hosts[from] else { continue };
+            let receive = std::mem::take(&mut host.rings.receive[old.index()]);
+            rings.push((receive, std::mem::take(&mut host.rings.send[old.index()])));
+        }
+        let records = &mut self.applications.records;
+        let moved: Vec<Option<usize>> = names
+            .iter()
+            .map(|(old, _)| records.iter().position(|at| (at.host, at.id) == (from, *old)))
+            .collect();
+        for (((_, new), (receive, send)), record) in names.iter().zip(rings).zip(moved) {
+            let Some(host) = &mut self.hosts[to] else { continue };
+            host.rings.receive[new.index()] = receive;
+            host.rings.send[new.index()] = send;
+            if let Some(record) = record {
+                (records[record].host, records[record].id) = (to, *new);
+            }
+        }
+        true
+    }
+
+    /// All counters of the engine that has `side`.
+    pub(super) fn counters(&self, side: usize) -> tcp::Counters {
+        let host = self.hosts[self.host_of(side)].as_ref();
+        host.map(|host| *host.engine.counters()).unwrap_or_default()
+    }
+
+    /// Whatever went before: when all applications have let go, and time has passed, nothing is
+    /// left; and the honest connection comes to its end.
+    pub(super) fn end(&mut self) {
+        self.sink.refusals = 0;
+        for side in 0..HONEST {
+            while let Some(record) = self.applications.of(side).map(|record| record.id) {
+                self.with(side, |call| drop(call.engine.abort(record)));
+                self.turn();
+            }
+        }
+        self.finish_honest();
+        for record in self.applications.records.clone() {
+            if let Some(host) = &mut self.hosts[record.host] {
+                let _ = host.engine.abort(record.id);
+            }
+        }
+        self.sink.link = Default::default();
+        self.turn();
+        self.wait(Nanos::from_secs(100));
+        assert!(self.applications.records.is_empty(), "every flow says that it is over");
+        for host in self.hosts.iter().flatten() {
+            assert_eq!(host.engine.flows_in_use(), 0, "nothing stays");
+            assert_eq!(host.engine.records_in_use(), (0, 0));
+            assert_eq!(host.engine.next_deadline(), None);
+        }
+    }
+
+    fn finish_honest(&mut self) {
+        for _ in 0..2000 {
+            for side in [HONEST, HONEST_PEER] {
+                self.carry(side - HONEST);
+                self.with(side, |call| {
+                    call.read(u32::MAX);
+                    call.shutdown();
+                    if call.engine.is_at_end(call.record.id) {
+                        call.close();
+                    }
+                });
+                self.turn();
+            }
+            if self.sink.link.iter().all(|link| link.is_empty()) {
+                if self.applications.of(HONEST).is_none()
+                    && self.applications.of(HONEST_PEER).is_none()
+                {
+                    break;
+                }
+                let Some(next) = self.next_deadline() else { break };
+                self.now = self.now.max(next);
+            }
+        }
+        let ends = &self.applications.honest;
+        let finished = Some(tcp::CloseReason::Finished);
+        if ends.iter().all(|end| end.reason == finished) {
+            assert_eq!(ends[0].written, ends[1].read, "the honest peer has everything");
+            assert_eq!(ends[1].written, ends[0].read, "everything of the honest peer has come");
+        }
+    }
+}
+
+/// What an application may do with one flow.
+pub(super) struct Call<'a> {
+    pub(super) now: Nanos,
+    pub(super) engine: &'a mut Engine,
+    pub(super) rings: &'a mut Rings,
+    pub(super) record: &'a mut super::application::Record,
+    pub(super) sink: &'a mut Sink,
+}
+
+impl Call<'_> {
+    pub(super) fn write(&mut self, count: u32) {
+        self.record.write(self.engine, self.rings, &mut self.sink.sides, count);
+    }
+
+    pub(super) fn read(&mut self, limit: u32) {
+        self.record.read(self.engine, self.rings, &mut self.sink.sides, limit);
+    }
+
+    pub(super) fn shutdown(&mut self) {
+        self.record.shut(&mut self.sink.sides);
+        let _ = self.engine.shutdown(self.record.id);
+    }
+
+    pub(super) fn close(&mut self) {
+        self.record.shut(&mut self.sink.sides);
+        let _ = self.engine.close(self.record.id, self.sink);
+    }
+
+    /// The receive ring becomes twice as large, if it may.
+    pub(super) fn grow(&mut self, log2: u8) {
+        let id = self.record.id;
+        let old = std::mem::take(&mut self.rings.receive[id.index()]);
+        let Some(regrow) = self.engine.grow_receive_ring(id, log2) else {
+            self.rings.receive[id.index()] = old;
+            return;
+        };
+        let mut new = vec![0; 1 << log2];
+        assert!(old.is_empty() || regrow.copy(&old, &mut new));
+        self.rings.receive[id.index()] = new;
+        self.record.grown(&mut self.sink.sides, 1 << log2);
+    }
+}
+
+/// Whether a segment that goes to `side` has its checksum.
+fn checksum_of_arriving(side: usize, segment: &[u8]) -> bool {
+    // The sum of both addresses is the same either way.
+    header::Header::parse(segment).is_ok() && checksum(side, segment).fold() == 0xffff
+}
