@@ -383,9 +383,16 @@ impl Game {
                 }
                 9 => Ok(call.grow(log2)),
                 10 => call.engine.mark_urgent(id),
-                11 => Ok(drop(call.engine.urgent(id))),
-                13 => Ok(drop(call.engine.is_at_end(id))),
-                _ => Ok(drop(call.engine.key(id).map(|key| side_of(&key.reversed())))),
+                11 => {
+                    let ahead = call.engine.urgent(id);
+                    assert!(ahead.is_none_or(|bytes| bytes < 1 << 17), "{ahead:?}");
+                    Ok(())
+                }
+                _ => {
+                    let name = call.engine.key(id).map(|key| key.reversed());
+                    assert_eq!(name.as_ref().and_then(side_of), Some(side));
+                    Ok(())
+                }
             };
         });
     }

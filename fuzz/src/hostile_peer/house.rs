@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use base::{FlowGroup, Nanos};
+use base::{FlowGroup, FlowHash, Nanos};
 use tcp::{Config, Detached, Engine, FlowId, FlowOptions, Incoming, ListenerId, Seq};
 use wire::{Toeplitz, tcp as header};
 
@@ -18,10 +18,10 @@ const PEER_HOST: usize = 2;
 /// Segments that are taken in at once.
 const BATCH: usize = 4;
 
-/// The group that a side's flow is in.
-static GROUP: LazyLock<[usize; SIDES]> = LazyLock::new(|| {
+/// The hash of each side's name, as a dispatcher has it.
+static HASHES: LazyLock<[FlowHash; SIDES]> = LazyLock::new(|| {
     let hasher = Toeplitz::new(HASH_KEY);
-    NAMES.map(|name| (hasher.hash(&name.key).0 & (GROUPS - 1)) as usize)
+    NAMES.map(|name| hasher.hash(&name.key))
 });
 
 struct Host {
@@ -126,7 +126,7 @@ impl House {
 
     /// An engine that follows the rules, at the other end of a link.
     fn meet_honest_peer(&mut self) {
-        let config = Config { flows_max: 2, hash_key: Some(HASH_KEY), ..self.settings.config };
+        let config = Config { flows_max: 2, ..self.settings.config };
         let mut host = Host::new(config, &self.settings.options, self.now);
         let local = NAMES[HONEST_PEER].local;
         host.engine.listen(local, 1, self.settings.options).expect("nobody else listens");
@@ -142,7 +142,7 @@ impl House {
     }
 
     pub(super) fn host_of(&self, side: usize) -> usize {
-        if side == HONEST_PEER { PEER_HOST } else { self.owners[GROUP[side]] }
+        if side == HONEST_PEER { PEER_HOST } else { self.owners[(HASHES[side].0 & (GROUPS - 1)) as usize] }
     }
 
     /// The application of `side` opens a connection, if its name is free.
@@ -150,7 +150,8 @@ impl House {
         let host = self.host_of(side);
         let Some(Host { engine, .. }) = &mut self.hosts[host] else { return };
         let (local, remote) = (NAMES[side].local, NAMES[side].remote);
-        if let Ok(flow) = engine.connect(self.now, local, remote, self.settings.options) {
+        let options = self.settings.options;
+        if let Ok(flow) = engine.connect(self.now, local, remote, options, side as u32) {
             self.sink.sides[side].open(self.sink.ring);
             self.applications.add(flow, host, Some(side), &self.sink.sides);
         }
@@ -199,6 +200,8 @@ impl House {
             for packet in batch.iter().filter(is_ours) {
                 incoming[count] = Some(Incoming {
                     key: NAMES[packet.side].key,
+                    hash: HASHES[packet.side],
+                    route: packet.side as u32,
                     segment: &packet.bytes,
                     ecn: packet.ecn,
                     is_verified: packet.is_verified,
@@ -372,8 +375,8 @@ impl House {
     pub(super) fn end(&mut self) {
         self.sink.refusals = 0;
         for side in 0..HONEST {
-            while let Some(record) = self.applications.of(side).map(|record| record.id) {
-                self.with(side, |call| drop(call.engine.abort(record)));
+            while self.applications.of(side).is_some() {
+                self.with(side, |call| call.abort());
                 self.turn();
             }
         }
@@ -447,6 +450,11 @@ impl Call<'_> {
     pub(super) fn shutdown(&mut self) {
         self.record.shut(&mut self.sink.sides);
         let _ = self.engine.shutdown(self.record.id);
+    }
+
+    /// Ends a flow, if it is not over.
+    pub(super) fn abort(&mut self) {
+        let _ = self.engine.abort(self.record.id);
     }
 
     pub(super) fn close(&mut self) {

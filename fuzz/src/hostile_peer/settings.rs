@@ -29,7 +29,7 @@ impl Settings {
         let mtu = Program::pick(four, 0, [1500, 600]);
         let config = Config {
             flows_max: Program::pick(three, 0, [8, 4, 5, 6]),
-            hash_key: Some(HASH_KEY),
+            hash_key: HASH_KEY,
             sent_max: Program::pick(three, 2, [64, 4, 8, 24]),
             ranges_max: Program::pick(three, 4, [16, 2, 4, 16]),
             ranges_per_flow_max: Program::pick(three, 6, [8, 2]),

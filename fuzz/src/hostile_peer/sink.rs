@@ -22,7 +22,7 @@ pub(super) struct Sink {
     /// Segments that have left.
     pub(super) sent: u64,
     pub(super) ring: u32,
-    /// Bytes of the longest segment that may leave.
+    /// Bytes of the longest segment that fits the MTU beside a header of IPv4.
     pub(super) longest: usize,
     pub(super) scratch: Vec<u8>,
 }
@@ -34,11 +34,13 @@ impl Output for Sink {
         if is_refused {
             return false;
         }
-        assert!(segment.len() <= self.longest, "what leaves fits the MTU");
+        let longest = self.longest - if segment.key.is_ipv6() { 20 } else { 0 };
+        assert!(segment.len() <= longest, "{} bytes leave, {longest} fit: {segment:?}", segment.len());
         let bytes = segment.write(&mut self.scratch).expect("there is room");
         assert_eq!(bytes, segment.len());
-        let (key, segment) = (segment.key, &self.scratch[..bytes]);
-        let side = side_of(&key).expect("answers go where questions came from");
+        let side = side_of(&segment.key).expect("answers go where questions came from");
+        assert_eq!(segment.route, side as u32, "answers leave the way questions came");
+        let segment = &self.scratch[..bytes];
         self.sides[side].check(side, segment, self.is_answer, self.ring);
         self.sent += 1;
         match side {

@@ -106,7 +106,7 @@ impl Side {
     /// The application opens a connection; what it writes waits for the SYN.
     pub(super) fn open(&mut self, ring: u32) {
         self.is_opening = true;
-        self.iss = None;
+        (self.iss, self.heard_to) = (None, None);
         self.start(ring);
     }
 
@@ -132,7 +132,11 @@ impl Side {
         let has = |flag| header.flags & flag != 0;
         let bytes = (segment.len() - usize::from(header.header_bytes)) as u32;
         let end = Seq(header.sequence) + bytes + u32::from(has(SYN)) + u32::from(has(FIN));
-        self.heard_to = Some(self.heard_to.map_or(end, |to| to.later(end)));
+        match self.heard_to {
+            Some(to) if is_near(end, to) => self.heard_to = Some(to.later(end)),
+            None if has(SYN) => self.heard_to = Some(end),
+            _ => {}
+        }
         let window = u32::from(header.window);
         if has(SYN) {
             self.syn_window = self.syn_window.max(window);
@@ -182,8 +186,14 @@ impl Side {
                 self.begin(sequence, ring);
             }
         }
+        if has(SYN) && has(ACK) {
+            // The SYN that counts is the one that is answered.
+            let ack = Seq(header.acknowledgement);
+            let to = self.heard_to.filter(|to| is_near(ack, *to));
+            self.heard_to = Some(to.map_or(ack, |to| to.later(ack)));
+        }
         if has(ACK) {
-            self.check_ack(side, &header);
+            self.check_ack(side, &header, is_answer);
         } else {
             assert!(has(SYN), "only a first SYN acknowledges nothing");
         }
@@ -211,7 +221,7 @@ impl Side {
         self.nxt = self.nxt.later(iss + behind as u32);
     }
 
-    fn check_ack(&mut self, side: usize, header: &Header) {
+    fn check_ack(&mut self, side: usize, header: &Header, is_answer: bool) {
         let ack = Seq(header.acknowledgement);
         if !self.is_lied_to {
             let to = self.heard_to.expect("only what came is acknowledged");
@@ -224,7 +234,7 @@ impl Side {
         }
         self.acked = Some(ack);
         self.window = header.window;
-        if side < HOSTILE && !self.is_lied_to {
+        if side < HOSTILE && !self.is_lied_to && !is_answer {
             // One more for the number of a FIN.
             let place = u32::from(ack.since(ORIGIN + 1) as u16);
             let promised = (place + u32::from(header.window)) as u16;
@@ -232,6 +242,11 @@ impl Side {
             assert!(room.wrapping_sub(promised) < 1 << 15, "a window promises what the ring takes");
         }
     }
+}
+
+/// Whether two numbers may belong to the same connection.
+fn is_near(one: Seq, other: Seq) -> bool {
+    one.since(other).cast_signed().unsigned_abs() < 1 << 15
 }
 
 /// The sum of a segment that leaves from `side` and of what stands before it.
