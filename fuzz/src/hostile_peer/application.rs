@@ -2,6 +2,8 @@
 
 use tcp::{CallError, CloseReason, Engine, Event, FlowId, Seq};
 
+use wire::tcp::Header;
+
 use super::sink::{Rings, Sink};
 use super::wire_side::{HONEST, Side, content, side_of, streams};
 
@@ -62,15 +64,15 @@ impl Applications {
         });
     }
 
-    /// Hears what the engine of `host` has said. `cookie` is the first number of a connection that
-    /// a cookie may have made.
+    /// Hears what the engine of `host` has said. `opener` is the segment that has brought a
+    /// cookie back.
     pub(super) fn hear(
         &mut self,
         host: usize,
         engine: &Engine,
         rings: &mut Rings,
         sink: &mut Sink,
-        cookie: Option<Seq>,
+        opener: Option<&[u8]>,
     ) {
         for at in 0..sink.events.len() {
             let event = sink.events[at];
@@ -85,8 +87,12 @@ impl Applications {
             if let (Event::Connected { listener, .. }, None) = (event, found) {
                 assert!(listener.is_some(), "nobody has opened {flow:?}");
                 let side = engine.key(flow).and_then(|key| side_of(&key.reversed()));
-                if let (Some(iss), Some(side)) = (cookie, side) {
-                    sink.sides[side].begin(iss, sink.ring);
+                if let (Some(opener), Some(side)) = (opener, side) {
+                    let side = &mut sink.sides[side];
+                    let header = Header::parse(opener).expect("it was understood");
+                    side.begin(Seq(header.acknowledgement) - 1, sink.ring);
+                    side.heard_to = Some(Seq(header.sequence));
+                    side.deliver(opener);
                 }
                 self.add(flow, host, side, &sink.sides);
                 found = self.records.len().checked_sub(1);

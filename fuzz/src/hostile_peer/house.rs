@@ -4,7 +4,8 @@ use std::sync::LazyLock;
 
 use base::{FlowGroup, FlowHash, Nanos};
 use tcp::{Config, Detached, Engine, FlowId, FlowOptions, Incoming, ListenerId, Seq};
-use wire::{Toeplitz, tcp as header};
+use wire::Toeplitz;
+use wire::tcp::Header;
 
 use super::application::Applications;
 use super::settings::{HASH_KEY, Settings};
@@ -216,17 +217,16 @@ impl House {
             engine.receive(self.now, &incoming[..count], rings, &mut self.sink);
             assert_eq!(engine.counters().received, received + count as u64);
             let is_cookie = engine.counters().cookies_accepted > cookies;
-            let acknowledged = first.segment.get(8..12).and_then(|bytes| bytes.try_into().ok());
-            let acknowledged = acknowledged.map(|bytes| Seq(u32::from_be_bytes(bytes)) - 1);
-            self.hear(number, acknowledged.filter(|_| is_cookie));
+            let opener = is_cookie.then_some(first.segment);
+            self.hear(number, opener);
         }
         self.batch = batch;
         self.batch.clear();
     }
 
-    fn hear(&mut self, number: usize, cookie: Option<Seq>) {
+    fn hear(&mut self, number: usize, opener: Option<&[u8]>) {
         let Some(Host { engine, rings, .. }) = &mut self.hosts[number] else { return };
-        self.applications.hear(number, engine, rings, &mut self.sink, cookie);
+        self.applications.hear(number, engine, rings, &mut self.sink, opener);
     }
 
     /// What every loop around an engine does: timers, then everything that may leave.
@@ -471,7 +471,8 @@ impl Call<'_> {
             return;
         };
         let mut new = vec![0; 1 << log2];
-        assert!(old.is_empty() || regrow.copy(&old, &mut new));
+        let is_copied = old.is_empty() || regrow.copy(&old, &mut new);
+        assert!(is_copied, "{regrow:?} of {} bytes to {}", old.len(), new.len());
         self.rings.receive[id.index()] = new;
         self.record.grown(&mut self.sink.sides, 1 << log2);
     }
@@ -480,5 +481,5 @@ impl Call<'_> {
 /// Whether a segment that goes to `side` has its checksum.
 fn checksum_of_arriving(side: usize, segment: &[u8]) -> bool {
     // The sum of both addresses is the same either way.
-    header::Header::parse(segment).is_ok() && checksum(side, segment).fold() == 0xffff
+    Header::parse(segment).is_ok() && checksum(side, segment).fold() == 0xffff
 }

@@ -133,7 +133,8 @@ impl Side {
         let bytes = (segment.len() - usize::from(header.header_bytes)) as u32;
         let end = Seq(header.sequence) + bytes + u32::from(has(SYN)) + u32::from(has(FIN));
         match self.heard_to {
-            Some(to) if is_near(end, to) => self.heard_to = Some(to.later(end)),
+            // Which of several SYNs is taken shows in the first acknowledgement.
+            Some(to) if is_near(end, to) || (has(SYN) && self.acked.is_none()) => self.heard_to = Some(to.later(end)),
             None if has(SYN) => self.heard_to = Some(end),
             _ => {}
         }
