@@ -202,10 +202,20 @@ impl Ours {
     }
 
     /// What must hold of an engine after a connection that came to its end.
-    pub(crate) fn check_end(&self) -> Counters {
+    pub(crate) fn check_end(&self) {
         assert_eq!(self.ended, Some(CloseReason::Finished));
         assert_eq!(self.engine.records_in_use(), (0, 0), "all records came back");
         assert_eq!(self.engine.next_deadline(), None);
+    }
+
+    /// Whether the peer has still to hear something of us: then a timer must run.
+    pub(crate) fn owes_anything(&self) -> bool {
+        let Some(flow) = self.flow.filter(|_| self.ended.is_none()) else { return false };
+        let info = self.engine.info(flow);
+        info.is_some_and(|info| info.queued_bytes > 0 || info.on_their_way > 0)
+    }
+
+    pub(crate) fn counters(&self) -> Counters {
         *self.engine.counters()
     }
 }
