@@ -3,8 +3,9 @@
 use base::Nanos;
 use tcp::{
     Buffers, CloseReason, Config, Counters, Engine, Event, FlowId, FlowOptions, Incoming, Output,
-    Segment,
+    Segment, Seq,
 };
+use wire::tcp::{ACK, Header, Options, SYN, TcpOption};
 use wire::{FlowKey, Protocol, checksum, ipv4, ipv6};
 
 use crate::Application;
@@ -28,12 +29,30 @@ impl Buffers for Rings {
 
 #[derive(Default)]
 struct Sink {
+    /// Shift of our windows.
+    shift: u8,
+    /// Where the farthest window ends that the peer was told of.
+    edge: Option<Seq>,
+    /// It was told of a window of zero.
+    has_closed: bool,
     packets: Vec<Vec<u8>>,
     events: Vec<Event>,
 }
 
 impl Output for Sink {
     fn segment(&mut self, segment: &Segment<'_>) -> bool {
+        let options = Options::new(segment.options.as_slice());
+        for option in options.filter(|_| segment.flags & SYN != 0) {
+            if let TcpOption::WindowScale(shift) = option {
+                self.shift = shift;
+            }
+        }
+        if segment.flags & ACK != 0 {
+            let shift = if segment.flags & SYN != 0 { 0 } else { self.shift };
+            let edge = segment.acknowledgement + (u32::from(segment.window) << shift);
+            self.has_closed |= segment.window == 0;
+            self.edge = Some(self.edge.map_or(edge, |old| old.later(edge)));
+        }
         self.packets.push(packet(segment));
         true
     }
@@ -52,6 +71,7 @@ pub(crate) struct Ours {
     flow: Option<FlowId>,
     pub(crate) application: Application,
     ended: Option<CloseReason>,
+    is_overrun: bool,
 }
 
 impl Ours {
@@ -97,11 +117,13 @@ impl Ours {
             flow,
             application: Application::new(plan, 0),
             ended: None,
+            is_overrun: false,
         }
     }
 
-    pub(crate) fn receive(&mut self, now: Nanos, packet: &[u8]) {
-        let segment = if self.key.is_ipv6() {
+    /// What is in a packet of smoltcp.
+    fn segment<'a>(&self, packet: &'a [u8]) -> &'a [u8] {
+        if self.key.is_ipv6() {
             let header = ipv6::Header::parse(packet).expect("smoltcp sends packets");
             assert_eq!(header.next_header, ipv4::TCP);
             &packet[usize::from(ipv6::HEADER_BYTES)..]
@@ -109,7 +131,11 @@ impl Ours {
             let header = ipv4::Header::parse(packet).expect("smoltcp sends packets");
             assert_eq!((header.protocol, header.is_fragment), (ipv4::TCP, false));
             &packet[usize::from(header.header_bytes)..]
-        };
+        }
+    }
+
+    pub(crate) fn receive(&mut self, now: Nanos, packet: &[u8]) {
+        let segment = self.segment(packet);
         let incoming = Incoming {
             key: self.key,
             hash: self.engine.hash_of(&self.key),
@@ -208,8 +234,26 @@ impl Ours {
         assert_eq!(self.engine.next_deadline(), None);
     }
 
-    /// Whether the peer has still to hear something of us: then a timer must run.
-    pub(crate) fn owes_anything(&self) -> bool {
+    pub(crate) fn is_finished(&self) -> bool {
+        self.ended == Some(CloseReason::Finished)
+    }
+
+    /// Looks at a packet of smoltcp before anything happens to it.
+    pub(crate) fn watch(&mut self, packet: &[u8]) {
+        let segment = self.segment(packet);
+        let header = Header::parse(segment).expect("smoltcp sends segments");
+        let bytes = (segment.len() - usize::from(header.header_bytes)) as u32;
+        let end = Seq(header.sequence) + bytes;
+        self.is_overrun |= bytes > 0 && self.sink.edge.is_none_or(|edge| end.is_after(edge));
+    }
+
+    /// Whether something has happened that smoltcp does not always get over: see [`crate::End`].
+    pub(crate) fn has_excuse(&self) -> bool {
+        self.is_overrun || (self.sink.has_closed && !self.owes_anything())
+    }
+
+    /// Whether the peer has still to hear something of us: then a timer of ours must run.
+    fn owes_anything(&self) -> bool {
         let Some(flow) = self.flow.filter(|_| self.ended.is_none()) else { return false };
         let info = self.engine.info(flow);
         info.is_some_and(|info| info.queued_bytes > 0 || info.on_their_way > 0)

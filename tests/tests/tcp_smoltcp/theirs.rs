@@ -176,11 +176,6 @@ impl Theirs {
         Some(Nanos(at.total_micros().max(0).cast_unsigned() * 1000))
     }
 
-    /// Whether bytes wait to be sent or acknowledged.
-    pub(crate) fn owes_bytes(&self) -> bool {
-        self.sockets.get::<Socket<'_>>(self.socket).send_queue() > 0
-    }
-
     pub(crate) fn is_over(&self) -> bool {
         let state = self.sockets.get::<Socket<'_>>(self.socket).state();
         state == State::Closed && self.application.is_at_end
