@@ -4,6 +4,7 @@
 
 mod tally;
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, IsTerminal, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -25,6 +26,15 @@ pub(crate) enum Extent {
 
 /// Where the namespace tests live.
 const NAMESPACE_TESTS: &str = "tests";
+
+/// Names the folder of google/packetdrill's scripts, which `packetdrill`'s suite test plays.
+const PACKETDRILL: &str = "PKT_SCRIPTS";
+
+/// Where they are not at hand: that they were not played, and how they can be. Their licence keeps
+/// them out of the project.
+const WITHOUT_PACKETDRILL: &str = "google/packetdrill's own scripts did not run. To run them: \
+     git clone https://github.com/google/packetdrill ../packetdrill && \
+     PKT_SCRIPTS=\"$PWD/../packetdrill/gtests/net\" script/test";
 
 /// One line of the plan.
 struct Stage {
@@ -70,8 +80,17 @@ pub(crate) fn run(workspace: &Workspace, extent: Extent) -> bool {
     for line in summary.iter().chain(&total.names) {
         println!("{line}");
     }
-    println!("{} passed, {} failed", total.passed, total.failed);
+    for line in last_words(&total, std::env::var_os(PACKETDRILL).as_deref()) {
+        println!("{line}");
+    }
     total.failed == 0
+}
+
+/// What ends a run: which suite was not at hand, and then always the numbers.
+fn last_words(total: &Tally, packetdrill: Option<&OsStr>) -> Vec<String> {
+    let missing = packetdrill.is_none().then(|| WITHOUT_PACKETDRILL.to_owned());
+    let numbers = format!("{} passed, {} failed", total.passed, total.failed);
+    missing.into_iter().chain([numbers]).collect()
 }
 
 fn plan(workspace: &Workspace, extent: Extent) -> Vec<Stage> {

@@ -99,6 +99,18 @@ fn a_check_counts_as_one_either_way() {
     assert_eq!((tally.passed, tally.failed), (1, 2));
 }
 
+#[test]
+fn a_run_without_packetdrills_scripts_says_so_and_how_to_run_them_before_its_last_line() {
+    let total = Tally { passed: 5, failed: 1, names: Vec::new() };
+    let numbers = "5 passed, 1 failed";
+    let without = last_words(&total, None);
+    let [sentence, last] = without.as_slice() else { panic!("{without:?}") };
+    assert!(sentence.contains("packetdrill's own scripts did not run"), "{sentence}");
+    assert!(sentence.contains("git clone") && sentence.contains("PKT_SCRIPTS="), "{sentence}");
+    assert_eq!(last, numbers);
+    assert_eq!(last_words(&total, Some("packetdrill".as_ref())), [numbers]);
+}
+
 fn workspace(dirs: &[&str]) -> Workspace {
     let packages = dirs.iter().map(|dir| Package {
         name: format!("package-{dir}"),
