@@ -16,6 +16,8 @@ use super::wire_side::{HONEST, HONEST_PEER, NAMES, PORT, SIDES, checksum};
 const GROUPS: u32 = 2;
 /// The engine of the honest peer comes after these two.
 const PEER_HOST: usize = 2;
+/// No timer of any flow runs for longer.
+const HORIZON: Nanos = Nanos::from_secs(1000);
 /// Segments that are taken in at once.
 const BATCH: usize = 4;
 
@@ -259,6 +261,8 @@ impl House {
     fn check(&self) {
         for host in self.hosts.iter().flatten() {
             assert!(host.engine.flows_in_use() <= host.flows_max);
+            let next = host.engine.next_deadline().unwrap_or(self.now);
+            assert!(next <= self.now + HORIZON, "nothing is to be done at {next}");
             let (sent, ranges) = host.engine.records_in_use();
             assert!(sent <= host.records_max.0 && ranges <= host.records_max.1);
         }
