@@ -3,7 +3,7 @@
 //!
 //! Two stacks that share no line must agree: both streams arrive whole and in order, and both sides
 //! come to the end of the closing handshake. Each run is a seed. A failure prints it; `SEED=n` runs
-//! that one alone, `SEEDS=n` runs so many.
+//! that one alone, `SEEDS=n` runs so many, from `SEED` on if that is given too.
 
 mod ours;
 mod plan;
@@ -191,17 +191,20 @@ fn check(plan: &Plan) -> (Counters, End) {
 
 #[test]
 fn whatever_the_link_does_both_stacks_get_every_byte_and_both_connections_end() {
-    let one = std::env::var("SEED").ok().map(|seed| seed.parse().expect("SEED is a number"));
-    if let Some(seed) = one {
+    let number = |name: &str| -> Option<u64> {
+        let text = std::env::var(name).ok()?;
+        Some(text.parse().unwrap_or_else(|_| panic!("{name} is a number")))
+    };
+    let (seed, seeds) = (number("SEED"), number("SEEDS"));
+    if let (Some(seed), None) = (seed, seeds) {
         let plan = Plan::from_seed(seed);
         println!("{plan:?}");
         println!("{:?}", check(&plan));
         return;
     }
-    let seeds = std::env::var("SEEDS").ok();
-    let seeds = seeds.map_or(SEEDS, |seeds| seeds.parse().expect("SEEDS is a number"));
+    let (first, seeds) = (seed.unwrap_or(0), seeds.unwrap_or(SEEDS));
     let (mut met, mut abandoned) = (BTreeMap::new(), 0);
-    for seed in 0..seeds {
+    for seed in first..first + seeds {
         let outcome = std::panic::catch_unwind(|| check(&Plan::from_seed(seed)));
         let Ok((counters, end)) = outcome else {
             panic!("seed {seed} fails: SEED={seed} runs it alone");
@@ -210,8 +213,9 @@ fn whatever_the_link_does_both_stacks_get_every_byte_and_both_connections_end() 
         for (name, count) in counters.iter() {
             *met.entry(name).or_insert(0) += count;
         }
-        if seed % 1000 == 999 {
-            println!("{} of {seeds} runs", seed + 1);
+        let done = seed - first + 1;
+        if done % 1000 == 0 {
+            println!("{done} of {seeds} runs");
         }
     }
     println!("{abandoned} of {seeds} runs abandoned by smoltcp; {met:?}");
