@@ -3,22 +3,28 @@
 #![forbid(unsafe_code)]
 
 mod application;
+mod chargen;
 mod client;
 mod daemon;
 mod ground;
 mod heard;
+mod intruder;
 mod liar;
 mod operator;
 mod process;
 mod sniffer;
+mod talks;
 mod traffic;
 
 pub use application::{Application, Ended};
+pub use chargen::read_chargen;
 pub use client::{Flows, answered, serve_with_the_kernel};
 pub use daemon::Daemon;
 pub use ground::{bed, project};
+pub use intruder::{Forged, Intruder, Overheard};
 pub use liar::{Liar, babble, request, stranger};
 pub use operator::Operator;
 pub use process::{PATIENCE, binary, run, wait_for};
 pub use sniffer::{Sniffer, write_capture};
+pub use talks::Talks;
 pub use traffic::Traffic;
