@@ -4,7 +4,9 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use base::Nanos;
-use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, eth, recv, socket_with};
+use rustix::net::{
+    AddressFamily, RecvFlags, SocketFlags, SocketType, eth, recv, socket_with, sockopt,
+};
 use testbed::Side;
 
 /// A packet socket that hears all interfaces of its namespace.
@@ -29,6 +31,17 @@ impl Sniffer {
         };
         let socket = side.enter(open).expect("the namespace is there");
         Self { socket: socket.expect("this test needs root") }
+    }
+
+    /// One that keeps up to so many bytes for who asks late.
+    ///
+    /// # Panics
+    /// As [`Self::new`].
+    pub fn with_buffer(side: &Side, bytes: usize) -> Self {
+        let sniffer = Self::new(side);
+        let is_set = sockopt::set_socket_recv_buffer_size_force(&sniffer.socket, bytes);
+        is_set.expect("this test needs root");
+        sniffer
     }
 
     /// What was heard since it was asked last.
