@@ -18,7 +18,14 @@ const BUFFER_BYTES: usize = 64 << 20;
 #[derive(Debug)]
 pub struct Recorder {
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Vec<(Nanos, Vec<u8>)>>>,
+    thread: Option<JoinHandle<Vec<Heard>>>,
+}
+
+/// A packet and when it was heard.
+#[derive(Debug)]
+struct Heard {
+    at: Nanos,
+    packet: Vec<u8>,
 }
 
 impl Recorder {
@@ -37,7 +44,8 @@ impl Recorder {
                 let is_last = stops.load(Ordering::Relaxed);
                 let now = sys::clock::now();
                 let heard = sniffer.packets().into_iter().zip(0..);
-                packets.extend(heard.map(|(packet, after)| (now + Nanos(after), packet)));
+                packets
+                    .extend(heard.map(|(packet, after)| Heard { at: now + Nanos(after), packet }));
                 if is_last {
                     return packets;
                 }
@@ -58,7 +66,7 @@ impl Recorder {
         let file = std::fs::File::create(path).expect("the folder is ours");
         let mut writer = port::pcap::PcapWriter::new(std::io::BufWriter::new(file))
             .expect("there is room for a header");
-        for (at, packet) in &packets {
+        for Heard { at, packet } in &packets {
             writer.write(*at, packet).expect("there is room");
         }
         writer.flush().expect("there is room");
