@@ -324,7 +324,7 @@ impl House {
         }
         let flow_group = FlowGroup(group as u32);
         if let Some(host) = &mut self.hosts[old] {
-            host.engine.detach_group(flow_group, GROUPS, &mut self.detached);
+            host.engine.detach_group(flow_group, GROUPS, |_| true, &mut self.detached);
         }
         // Too many for the new one: back to where they came from.
         if !self.attach(old, new) {
