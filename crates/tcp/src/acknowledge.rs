@@ -48,7 +48,13 @@ pub(crate) fn update_window(
     ack: Seq,
     window: u16,
 ) -> bool {
-    let is_newer = flow.snd_wl1.is_before(sequence)
+    if ack.is_before(flow.snd_una) {
+        // Counted from `snd_una`, its window would reach too far.
+        return false;
+    }
+    // What acknowledges more is newer whatever its number: a repetition of old data (as in Linux).
+    let is_newer = ack.is_after(flow.snd_una)
+        || flow.snd_wl1.is_before(sequence)
         || (flow.snd_wl1 == sequence && !ack.is_before(flow.snd_una));
     if !is_newer {
         return false;

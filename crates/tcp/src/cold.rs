@@ -43,7 +43,9 @@ impl Timers {
     /// The first of them.
     #[inline]
     pub(crate) fn first(&self) -> Nanos {
-        self.retransmit.min(self.ack).min(self.life).min(self.pace)
+        // A pace that has elapsed is no deadline.
+        let pace = if crate::pacing::is_elapsed(self.pace) { Nanos::FAR_FUTURE } else { self.pace };
+        self.retransmit.min(self.ack).min(self.life).min(pace)
     }
 }
 

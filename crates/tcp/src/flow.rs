@@ -282,7 +282,8 @@ impl Flow {
     /// Bytes that the peer may still send.
     #[inline]
     pub(crate) const fn rcv_wnd(&self) -> u32 {
-        self.rcv_adv.since(self.rcv_nxt)
+        // The peer's FIN may lie one behind the edge.
+        if self.rcv_nxt.is_after(self.rcv_adv) { 0 } else { self.rcv_adv.since(self.rcv_nxt) }
     }
 
     /// Bytes that wait to be sent for the first time.

@@ -104,7 +104,7 @@ pub(crate) fn describe(flow: &Flow, cold: &Cold, config: &Config) -> FlowInfo {
         snd_wnd_max: cold.snd_wnd_max,
         rcv_wnd: flow.rcv_wnd(),
         queued_bytes,
-        unsent_bytes: flow.unsent(),
+        unsent_bytes: flow.unsent().min(queued_bytes),
         round_trip: cold.rtt.smoothed(),
         shortest_round_trip: cold.rtt.shortest(),
         timeout: cold.rtt.rto_backed_off(config),

@@ -34,6 +34,11 @@ pub(crate) fn elapse(cold: &mut Cold) {
     cold.timers.pace.0 |= ELAPSED;
 }
 
+/// Whether what waited for that time may leave.
+pub(crate) const fn is_elapsed(pace: Nanos) -> bool {
+    pace.0 >= ELAPSED
+}
+
 /// When the next segment was to leave; nothing after a pause.
 fn due(cold: &Cold) -> Option<Nanos> {
     let pace = cold.timers.pace;

@@ -44,6 +44,8 @@ pub(crate) fn receive(flow: &Flow, cold: &mut Cold, log2: u8) -> Option<Regrow> 
     options.receive_ring_log2 = log2;
     // Up to the promised edge there may be bytes that came before their turn.
     let edge = flow.rcv_adv.later(flow.rcv_nxt);
+    // The peer's FIN has a number, but no byte: it may lie one behind a full ring.
+    let edge = cold.fin.map_or(edge, |fin| fin.earlier(edge));
     Some(Regrow { first: flow.rcv_read, bytes: edge.since(flow.rcv_read) })
 }
 

@@ -212,7 +212,9 @@ fn step<B: Buffers, O: Output>(
         return if is_free { send_again(turn, id, flow, cold) } else { Step::Limited };
     }
     let mut payload_max = payload_max(turn, flow, cold);
+    // Beside a report of ranges a probe would be longer than what it is to find out.
     if cold.search.is_open()
+        && !emit::has_report(cold)
         && let Some(bytes) = pmtu::probe_bytes(flow, cold)
     {
         payload_max = bytes;
