@@ -7,6 +7,7 @@
 //! for what the engine holds. Read that one next.
 
 mod application;
+mod call;
 mod house;
 mod program;
 mod settings;
@@ -88,7 +89,7 @@ impl Game {
         bytes[2..4].copy_from_slice(&name.local.port().to_be_bytes());
         bytes[4..8].copy_from_slice(&sequence.0.to_be_bytes());
         bytes[8..12].copy_from_slice(&ack.0.to_be_bytes());
-        bytes[12] = (header_bytes / 4 << 4) as u8;
+        bytes[12] = ((header_bytes / 4) << 4) as u8;
         bytes[13] = flags;
         bytes[14..16].copy_from_slice(&window.to_be_bytes());
         bytes[18..20].copy_from_slice(&urgent.to_be_bytes());
@@ -370,8 +371,14 @@ impl Game {
             // Errors: the flow is over, or its application has closed it.
             let _ = match what & 0xf {
                 0 => call.engine.abort(id),
-                1 | 2 => Ok(call.close()),
-                3 => Ok(call.shutdown()),
+                1 | 2 => {
+                    call.close();
+                    Ok(())
+                }
+                3 => {
+                    call.shutdown();
+                    Ok(())
+                }
                 4 => call.engine.set_no_delay(id, on),
                 5 => call.engine.set_cork(id, on),
                 6 => call.engine.set_more(id, on),
@@ -381,7 +388,10 @@ impl Game {
                     let keep_alive = KeepAlive { idle_s, interval_s: 1, probes };
                     call.engine.set_keep_alive(now, id, on.then_some(keep_alive))
                 }
-                9 => Ok(call.grow(log2)),
+                9 => {
+                    call.grow(log2);
+                    Ok(())
+                }
                 10 => call.engine.mark_urgent(id),
                 11 => {
                     let ahead = call.engine.urgent(id);

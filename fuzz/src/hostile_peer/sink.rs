@@ -35,7 +35,11 @@ impl Output for Sink {
             return false;
         }
         let longest = self.longest - if segment.key.is_ipv6() { 20 } else { 0 };
-        assert!(segment.len() <= longest, "{} bytes leave, {longest} fit: {segment:?}", segment.len());
+        assert!(
+            segment.len() <= longest,
+            "{} bytes leave, {longest} fit: {segment:?}",
+            segment.len()
+        );
         let bytes = segment.write(&mut self.scratch).expect("there is room");
         assert_eq!(bytes, segment.len());
         let side = side_of(&segment.key).expect("answers go where questions came from");

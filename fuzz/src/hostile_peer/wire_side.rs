@@ -134,7 +134,9 @@ impl Side {
         let end = Seq(header.sequence) + bytes + u32::from(has(SYN)) + u32::from(has(FIN));
         match self.heard_to {
             // Which of several SYNs is taken shows in the first acknowledgement.
-            Some(to) if is_near(end, to) || (has(SYN) && self.acked.is_none()) => self.heard_to = Some(to.later(end)),
+            Some(to) if is_near(end, to) || (has(SYN) && self.acked.is_none()) => {
+                self.heard_to = Some(to.later(end))
+            }
             None if has(SYN) => self.heard_to = Some(end),
             _ => {}
         }
@@ -228,10 +230,10 @@ impl Side {
             let to = self.heard_to.expect("only what came is acknowledged");
             assert!(!ack.is_after(to), "{ack:?} acknowledges more than came: {to:?}");
         }
-        if header.flags & SYN == 0 {
-            if let Some(acked) = self.acked {
-                assert!(!ack.is_before(acked), "nothing is taken back");
-            }
+        if let Some(acked) = self.acked
+            && header.flags & SYN == 0
+        {
+            assert!(!ack.is_before(acked), "nothing is taken back");
         }
         self.acked = Some(ack);
         self.window = header.window;
