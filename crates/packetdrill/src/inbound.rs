@@ -1,11 +1,32 @@
 //! Packets of the script on their way to the engine: its numbers become those on the wire.
 
+use std::num::NonZeroU32;
+
 use tcp::Seq;
 use wire::checksum::Sum;
 use wire::{FlowKey, tcp as header};
 
 use crate::script::{Ecn, Packet, TcpOption};
 use crate::world::Numbers;
+
+/// The segments that a packet of the script stands for, each with a payload of at most `max` bytes.
+pub(crate) fn cut(packet: &Packet, max: Option<NonZeroU32>) -> Vec<Packet> {
+    let Some(max) = max.filter(|max| packet.bytes > max.get()) else {
+        return vec![packet.clone()];
+    };
+    let last = (packet.bytes - 1) / max;
+    let piece = |number: u32| {
+        let at = number * max.get();
+        let ends = if number < last { !(header::FIN | header::PSH) } else { u8::MAX };
+        Packet {
+            start: packet.start.wrapping_add(at),
+            bytes: (packet.bytes - at).min(max.get()),
+            flags: packet.flags & ends,
+            ..packet.clone()
+        }
+    };
+    (0..=last).map(piece).collect()
+}
 
 /// Bytes of a segment, with its checksum.
 pub(crate) fn build(packet: &Packet, key: &FlowKey, numbers: &Numbers) -> Vec<u8> {
@@ -16,7 +37,9 @@ pub(crate) fn build(packet: &Packet, key: &FlowKey, numbers: &Numbers) -> Vec<u8
     while !options.len().is_multiple_of(4) {
         options.push(0);
     }
-    let ack = packet.ack.map_or(0, |ack| numbers.ours(ack).0);
+    // A number that the script leaves out is zero, and as relative as others.
+    let has_ack = packet.flags & header::ACK != 0;
+    let ack = if has_ack { numbers.ours(packet.ack.unwrap_or(0)).0 } else { 0 };
     let header_words = (20 + options.len()) / 4;
     let mut bytes = Vec::new();
     bytes.extend(key.source().port().to_be_bytes());
@@ -109,3 +132,31 @@ pub(crate) fn flags_text(flags: u8) -> String {
 /// Numbers that nothing has been said about yet start here: near the end of the circle, so that
 /// every script wraps.
 pub(crate) const THEIR_FIRST: Seq = Seq(0xffff_f000);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_is_cut_into_segments_of_which_only_the_last_has_what_ends_it() {
+        let packet = Packet {
+            ecn: None,
+            flags: header::ACK | header::PSH | header::FIN,
+            start: 1,
+            bytes: 2500,
+            ack: Some(1),
+            window: Some(100),
+            urgent: 0,
+            options: None,
+        };
+        let pieces = |max| -> Vec<(u32, u32, u8)> {
+            let pieces = cut(&packet, NonZeroU32::new(max));
+            pieces.iter().map(|piece| (piece.start, piece.bytes, piece.flags)).collect()
+        };
+        let first = header::ACK;
+        let expected = [(1, 1000, first), (1001, 1000, first), (2001, 500, packet.flags)];
+        assert_eq!(pieces(1000), expected);
+        assert_eq!(pieces(2500), [(1, 2500, packet.flags)]);
+        assert_eq!(pieces(0), [(1, 2500, packet.flags)], "nothing is to be cut");
+    }
+}

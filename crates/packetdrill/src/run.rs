@@ -82,8 +82,10 @@ impl Stage {
         match &event.action {
             Action::Inject(packet) => {
                 self.let_calls_return()?;
-                let bytes = inbound::build(packet, &self.world.key, &self.world.numbers);
-                self.world.inject(&bytes, inbound::ecn_bits(packet));
+                for packet in inbound::cut(packet, self.world.settings.injected_max) {
+                    let bytes = inbound::build(&packet, &self.world.key, &self.world.numbers);
+                    self.world.inject(&bytes, inbound::ecn_bits(&packet));
+                }
                 self.settle();
                 self.let_calls_return()
             }

@@ -1,5 +1,7 @@
 //! The settings that a script's commands make: sysctls, routes, queues.
 
+use std::num::NonZeroU32;
+
 use base::Nanos;
 use tcp::{Algorithm, Config, FlowOptions};
 
@@ -20,6 +22,9 @@ pub(crate) struct Settings {
     pub(crate) is_v6: bool,
     /// Frames are compared one by one, not merged.
     pub(crate) strict_segments: bool,
+    /// Payload of the segments that a longer packet of the script is cut into: it stands for
+    /// several that a network card has put together.
+    pub(crate) injected_max: Option<NonZeroU32>,
 }
 
 impl Default for Settings {
@@ -47,6 +52,7 @@ impl Default for Settings {
             has_stamps: false,
             is_v6: false,
             strict_segments: false,
+            injected_max: None,
         }
     }
 }
@@ -60,6 +66,9 @@ impl Settings {
             }
             ("tcp_ts_tick_usecs", Ok(us)) => self.has_stamps = us > 0,
             ("strict_segments", _) => self.strict_segments = true,
+            ("mss", Ok(bytes)) => {
+                self.injected_max = u32::try_from(bytes).ok().and_then(NonZeroU32::new);
+            }
             ("ip_version", _) => self.is_v6 = value == "ipv6",
             _ => {}
         }
@@ -126,8 +135,9 @@ impl Settings {
             }
             ("mtu_probing", _, Some(number)) => self.config.mtu_probing = number == 2,
             ("base_mss", Some(mss), _) => {
-                // With the headers of IPv4 and TCP.
-                let mtu = u16::try_from(mss.saturating_add(40));
+                // With the headers of IP and TCP.
+                let headers = if self.is_v6 { 60 } else { 40 };
+                let mtu = u16::try_from(mss.saturating_add(headers));
                 self.config.mtu_floor = mtu.unwrap_or(u16::MAX);
             }
             ("congestion_control", _, _) => {
