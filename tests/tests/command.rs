@@ -86,6 +86,25 @@ fn the_demo_gives_a_core_to_and_fro_and_leaves_nothing_behind() {
     assert_eq!((&idle["act"], &idle["cores_idle"]), (&"idle".into(), &idle["cores"]), "{out}");
 }
 
+#[test]
+fn the_demo_shows_tcp_beside_linux_and_leaves_nothing_behind() {
+    let out = demo("--acts tcp --rounds 1 --connections 8");
+    let rows: Vec<serde_json::Value> =
+        out.lines().map(|line| serde_json::from_str(line).expect("JSON lines")).collect();
+    let [ours, linux] = &rows[..] else { panic!("{out}") };
+    assert_eq!((&ours["server"], &linux["server"]), (&"calisto".into(), &"linux".into()));
+    for row in [ours, linux] {
+        // How fast each is is the machine's affair.
+        for figure in ["requests_per_s", "p50_us", "p95_us", "bulk_mbit_per_s"] {
+            assert!(row[figure].as_f64() > Some(0.0), "{figure}: {row}");
+        }
+    }
+    assert!(linux["fast"].is_null(), "{linux}");
+    assert!(ours["fast"].as_f64() > Some(0.5), "{ours}");
+    // An acknowledgement rides on the answer.
+    assert!(ours["packets_per_request"].as_f64() < Some(1.2), "{ours}");
+}
+
 /// What `calisto demo -j` prints with these words; it must leave no namespace and no process.
 fn demo(words: &str) -> String {
     let mut demo = Command::new(binary("calisto"));

@@ -1,10 +1,11 @@
-//! `calisto demo`: two acts, about flows that stay and cores that come and go; no NIC, no
+//! `calisto demo`: three acts, about flows that stay, cores that come and go, and TCP; no NIC, no
 //! configuration.
 
 mod act;
 mod batch_job;
 mod cores_act;
 mod cpu_use;
+mod linux_echo;
 mod load_process;
 mod ownership;
 mod placement;
@@ -12,6 +13,10 @@ mod report;
 mod server;
 mod service;
 mod stage;
+mod tcp_act;
+mod tcp_client;
+mod tcp_counts;
+mod tcp_report;
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -26,23 +31,26 @@ use self::stage::Stage;
 use crate::failure::Failure;
 use crate::output;
 
-/// Show flows that stay on their cores, and cores that come and go; needs root, but no NIC and no
-/// configuration.
+/// Show flows that stay on their cores, cores that come and go, and TCP beside Linux's; needs root,
+/// but no NIC and no configuration.
 ///
 /// Two network namespaces are joined by a veth. In the one the daemon serves on AF_XDP, in the
 /// other the Linux kernel sends open-loop requests. First act, `steer`: a worker comes and goes
 /// under thousands of flows, first with the policy `modulo`, then, switched live, with `sticky`.
 /// Second act, `cores`: an application is given a core whenever it has requests, the load goes up
-/// and down, and a batch job (`calisto run --batch`) gets what is left. Nothing is left behind.
+/// and down, and a batch job (`calisto run --batch`) gets what is left. Third act, `tcp`: the data
+/// path serves echo over TCP by itself (`calisto serve echo`), and Linux does, in turns, for the same
+/// clients. Nothing is left behind.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:\n  \
     calisto demo\n  \
     calisto demo --policies modulo,calisto,sticky --workers 8 --flows 10000\n  \
     calisto demo --acts cores --steps 500,20000,500\n  \
+    calisto demo --acts tcp --connections 1 --rounds 5\n  \
     calisto demo --port af_packet -j")]
 pub(crate) struct Demo {
     /// What to show.
-    #[arg(long, value_delimiter = ',', default_value = "steer,cores", value_name = "NAMES")]
+    #[arg(long, value_delimiter = ',', default_value = "steer,cores,tcp", value_name = "NAMES")]
     acts: Vec<ActName>,
     /// Requests a second.
     #[arg(long, default_value_t = 20_000)]
@@ -85,6 +93,14 @@ pub(crate) struct Demo {
     #[arg(long, default_value_t = 2, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=600))]
     step_seconds: u32,
+    /// Third act: connections that ask.
+    #[arg(long, default_value_t = 64, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=500))]
+    connections: u32,
+    /// Third act: rounds of each server, of a second and a half.
+    #[arg(long, default_value_t = 3, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=100))]
+    rounds: u32,
 }
 
 /// Something to show.
@@ -94,6 +110,8 @@ enum ActName {
     Steer,
     /// Load goes up and down, and cores come and go.
     Cores,
+    /// TCP by the data path and by Linux.
+    Tcp,
 }
 
 impl Demo {
@@ -109,6 +127,7 @@ impl Demo {
             match act {
                 ActName::Steer => self.run_steer(&tell, json)?,
                 ActName::Cores => self.run_cores(&tell, json)?,
+                ActName::Tcp => self.run_tcp(&tell, json)?,
             }
         }
         Ok(())
@@ -145,6 +164,17 @@ impl Demo {
         let stage = Stage::of(&sys::thread::allowed_cpus());
         let act = cores_act::play(self, &stage, tell)?;
         if json { report::cores_rows(&act) } else { output::text(&report::cores(&act, &stage)) }
+    }
+
+    fn run_tcp(&self, tell: &Progress, json: bool) -> Result<(), Failure> {
+        check_stop()?;
+        let placement = Placement::of(&sys::thread::allowed_cpus());
+        let act = tcp_act::play(self, &placement, tell)?;
+        if json {
+            tcp_report::rows(self, &act)
+        } else {
+            output::text(&tcp_report::text(self, &act, &placement))
+        }
     }
 
     /// The daemon's settings in the first act, without its port.
@@ -236,12 +266,14 @@ mod tests {
     }
 
     #[test]
-    fn both_acts_are_shown_unless_one_is_named() {
+    fn all_acts_are_shown_unless_one_is_named() {
         let demo = parse("").expect("no option is needed");
-        assert_eq!(demo.acts, [ActName::Steer, ActName::Cores]);
+        assert_eq!(demo.acts, [ActName::Steer, ActName::Cores, ActName::Tcp]);
         let demo = parse("--acts cores --steps 500,7000 --step-seconds 1").expect("they are named");
         assert_eq!((demo.acts, demo.steps), (vec![ActName::Cores], vec![500, 7000]));
-        for line in ["--acts third", "--steps 99", "--step-seconds 0"] {
+        let demo = parse("--acts tcp --connections 1 --rounds 5").expect("they are named");
+        assert_eq!((demo.acts, demo.connections, demo.rounds), (vec![ActName::Tcp], 1, 5));
+        for line in ["--acts third", "--steps 99", "--step-seconds 0", "--connections 501"] {
             assert_eq!(parse(line).expect_err(line).exit_code(), 2, "{line}");
         }
     }

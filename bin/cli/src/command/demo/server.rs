@@ -171,8 +171,9 @@ fn first_line(output: ChildStdout) -> String {
     line
 }
 
-fn run(command: &mut Command) -> Result<(), Failure> {
-    let failed = |why: &str| Failure::new(format!("cannot take the server's address away: {why}"));
+/// Runs a command that changes the server's addresses.
+pub(super) fn run(command: &mut Command) -> Result<(), Failure> {
+    let failed = |why: &str| Failure::new(format!("cannot change the server's addresses: {why}"));
     let output = command.output().map_err(|error| failed(&error.to_string()))?;
     if output.status.success() {
         Ok(())
