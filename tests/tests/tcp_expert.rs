@@ -42,6 +42,11 @@ const LATE: Explained = explained(
      probe of the end of a flight (RFC 8985 section 7) when its answer is late on a busy machine.",
 );
 
+const TWICE: Explained = explained(
+    "D-SACK Sequence",
+    "What a probe repeated for nothing has come twice, and its receiver says so (RFC 2883).",
+);
+
 /// A recording under way.
 struct Scene {
     path: PathBuf,
@@ -113,14 +118,14 @@ fn talks(bed: &Testbed, count: usize) -> Talks {
 }
 
 #[test]
-fn only_full_windows_are_odd_about_bulk_both_ways() {
+fn only_full_and_closed_windows_are_odd_about_bulk_both_ways() {
     let bed = bed();
     let daemon = service(&bed, "echo");
     let scene = Scene::begin("bulk", bed.client());
     let mut talks = talks(&bed, 2);
     talks.echo(2 << 20);
     talks.end();
-    scene.end_calm(&daemon, &[FULL, LATE]);
+    scene.end_calm(&daemon, &[FULL, CLOSED, LATE, TWICE]);
 }
 
 #[test]
@@ -133,7 +138,7 @@ fn nothing_is_odd_about_requests_and_responses() {
         talks.echo(64);
     }
     talks.end();
-    scene.end_calm(&daemon, &[LATE]);
+    scene.end_calm(&daemon, &[LATE, TWICE]);
 }
 
 #[test]
@@ -147,7 +152,7 @@ fn nothing_is_odd_about_a_half_close() {
     let mut back = Vec::new();
     stream.read_to_end(&mut back).expect("the service closes in order");
     assert_eq!(back, [9; 50_000]);
-    scene.end_calm(&daemon, &[FULL, LATE]);
+    scene.end_calm(&daemon, &[FULL, LATE, TWICE]);
 }
 
 #[test]
@@ -174,7 +179,7 @@ fn only_resets_are_odd_about_resets_of_either_side() {
 }
 
 #[test]
-fn only_closed_windows_are_odd_about_a_client_that_does_not_read() {
+fn only_full_and_closed_windows_are_odd_about_a_client_that_does_not_read() {
     let bed = bed();
     let daemon = service(&bed, "chargen");
     let scene = Scene::begin("window", bed.client());
@@ -186,7 +191,7 @@ fn only_closed_windows_are_odd_about_a_client_that_does_not_read() {
     });
     read_chargen(&mut stream, 1000, 8 << 20);
     drop(stream);
-    scene.end(&[FULL, CLOSED, RESET]);
+    scene.end(&[FULL, CLOSED, RESET, LATE, TWICE]);
 }
 
 #[test]
@@ -202,5 +207,5 @@ fn only_what_was_lost_is_odd_about_bulk_over_a_wire_that_loses() {
     let mut talks = Talks::connect(crossing.near(), 2, crossing.address(7));
     talks.echo(500_000);
     talks.end();
-    scene.end(&[GAP, LATE, FULL, CLOSED]);
+    scene.end(&[GAP, LATE, FULL, CLOSED, TWICE]);
 }

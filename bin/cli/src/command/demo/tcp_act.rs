@@ -91,8 +91,8 @@ pub(super) fn play(demo: &Demo, placement: &Placement, tell: &Progress) -> Resul
     let cpu = placement.dispatcher;
     let echo = LinuxEcho::start(side, linux, cpu)?;
     tell.say(&format!(
-        "TCP: {} connections to an echo of the data path and to one of Linux, {}",
-        demo.connections,
+        "TCP: {} to an echo of the data path and to one of Linux, {}",
+        connections(demo.connections),
         seats(placement)
     ));
     let daemon = server.daemon();
@@ -122,6 +122,11 @@ pub(super) fn play(demo: &Demo, placement: &Placement, tell: &Progress) -> Resul
     drop(echo);
     let port = server.stop()?;
     Ok(TcpAct { ours, linux, port })
+}
+
+/// So many, in words.
+pub(super) fn connections(count: u32) -> String {
+    if count == 1 { "1 connection".to_owned() } else { format!("{count} connections") }
 }
 
 /// Who runs where, in words.

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::Demo;
 use super::placement::Placement;
-use super::tcp_act::{Shown, TcpAct, seats};
+use super::tcp_act::{Shown, TcpAct, connections, seats};
 use super::tcp_client::REQUEST_BYTES;
 use crate::failure::Failure;
 use crate::output;
@@ -52,11 +52,11 @@ pub(super) fn text(demo: &Demo, act: &TcpAct, placement: &Placement) -> String {
             shown.sent_again.into(),
         ]);
     }
-    let Demo { connections, rounds, .. } = demo;
+    let (connections, rounds) = (connections(demo.connections), demo.rounds);
     format!(
         "\n{}\n\
          {}\n\
-         requests: {REQUEST_BYTES} B each way, {connections} connections, one request at a time over \
+         requests: {REQUEST_BYTES} B each way, {connections}, one request at a time over \
          each, Linux sockets; the median of {rounds} rounds\n\
          bulk: one connection, as much as fits, counted when it is back; the servers take turns\n\
          fast path: share of the segments of the requests, connecting and closing included; sent \
