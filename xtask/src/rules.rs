@@ -70,7 +70,7 @@ pub(crate) const CRATES: &[CrateRule] = &[
         "bench",
         &[
             "base", "wire", "policy", "attach", "client", "datapath", "shm", "sys", "port",
-            "testbed", "load",
+            "testbed", "load", "tcp",
         ],
         Worldly,
         Forbidden,

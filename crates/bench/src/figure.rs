@@ -43,6 +43,8 @@ pub(crate) enum Target {
     RatioAtLeast(f64),
     /// The value is no larger.
     AtMost(f64),
+    /// The value is no smaller.
+    AtLeast(f64),
     /// The value is this, give or take the second.
     Near(f64, f64),
 }
@@ -53,6 +55,7 @@ impl Target {
             Self::RatioAtMost(bound) => ratio.map(|ratio| ratio <= bound),
             Self::RatioAtLeast(bound) => ratio.map(|ratio| ratio >= bound),
             Self::AtMost(bound) => value.map(|value| value <= bound),
+            Self::AtLeast(bound) => value.map(|value| value >= bound),
             Self::Near(centre, margin) => value.map(|value| (value - centre).abs() <= margin),
         }
     }
@@ -62,6 +65,7 @@ impl Target {
             Self::RatioAtMost(bound) => format!("ratio <= {bound}"),
             Self::RatioAtLeast(bound) => format!("ratio >= {bound}"),
             Self::AtMost(bound) => format!("<= {bound} {unit}").trim_end().to_owned(),
+            Self::AtLeast(bound) => format!(">= {bound} {unit}").trim_end().to_owned(),
             Self::Near(centre, margin) => format!("{centre} +- {margin} {unit}"),
         }
     }
@@ -170,6 +174,7 @@ mod tests {
         assert_eq!(met(Target::RatioAtLeast(0.4), &[4.0], &[10.0]), Some(true));
         assert_eq!(met(Target::RatioAtMost(0.3), &[4.0], &[10.0]), Some(false));
         assert_eq!(met(Target::AtMost(3.0), &[4.0], &[]), Some(false));
+        assert_eq!(met(Target::AtLeast(3.0), &[4.0], &[]), Some(true));
         assert_eq!(met(Target::Near(5.0, 1.0), &[4.0], &[]), Some(true));
         assert_eq!(met(Target::RatioAtLeast(0.5), &[4.0], &[]), None);
     }

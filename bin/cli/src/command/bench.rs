@@ -38,6 +38,11 @@ enum What {
         calisto bench cores --case tick grant reclaim -j\n      three cases, which need no root, one object a line\n  \
         calisto bench cores --case batch\n      with a real calistod in namespaces (root), some 2 minutes")]
     Cores(bench::cores::Args),
+    /// What the TCP engine costs, and what Linux's and others cost.
+    #[command(after_help = "Examples:\n  \
+        calisto bench tcp --quick\n      whether it works here, in short\n  \
+        calisto bench tcp --case rpc flows -j\n      two cases, which need no root, one object a line")]
+    Tcp(bench::tcp::Args),
 }
 
 impl Bench {
@@ -49,6 +54,7 @@ impl Bench {
             What::Apps(args) => bench::apps::run(args, json).map_err(Failure::new),
             What::Wait(args) => bench::wait::run(args, json).map_err(Failure::new),
             What::Cores(args) => bench::cores::run(args, json).map_err(Failure::new),
+            What::Tcp(args) => bench::tcp::run(args, json).map_err(Failure::new),
         }
     }
 }

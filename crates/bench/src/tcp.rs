@@ -1,0 +1,62 @@
+//! `calisto bench tcp`: what the TCP engine costs, and what Linux's and others cost.
+//!
+//! One file per case. `end.rs` is an engine with its rings behind a wire in memory, `guest.rs` what
+//! this program is when it starts itself to be measured.
+
+mod callgrind;
+mod end;
+mod guest;
+mod rpc;
+mod smoltcp_server;
+
+use std::io::Write;
+
+use crate::cases::{self, Case, Plan, names};
+use crate::error::Error;
+use guest::GuestArgs;
+
+/// Settings of `calisto bench tcp`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// Cases to run; all of them when none is named.
+    #[arg(long = "case", value_name = "NAME", num_args = 1.., value_parser = names(&CASES, &[]))]
+    pub cases: Vec<String>,
+
+    /// Rounds of every case: ours and the baseline take turns, figures are medians [default: 5,
+    /// or 2 with --quick].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=99))]
+    pub rounds: Option<u32>,
+
+    /// Small sizes and short rounds: whether it works, not how fast it is.
+    #[arg(long)]
+    pub quick: bool,
+
+    #[command(flatten)]
+    guest: GuestArgs,
+}
+
+static CASES: [Case; 1] =
+    [Case { name: "rpc", help: "instructions for a request, and smoltcp's", run: rpc::run }];
+
+/// Runs the cases and prints their figures: with `json` one object a line, else a table a case.
+///
+/// # Errors
+/// The figures could not be printed.
+pub fn run(args: &Args, json: bool) -> Result<(), Error> {
+    run_to(args, json, &mut std::io::stdout().lock())
+}
+
+/// The same, printed to `out`.
+///
+/// # Errors
+/// The figures could not be printed.
+pub fn run_to(args: &Args, json: bool, out: &mut dyn Write) -> Result<(), Error> {
+    if let Some(kind) = args.guest.kind {
+        return guest::run(kind, &args.guest);
+    }
+    let plan = Plan::new(args.rounds, args.quick);
+    cases::run("tcp", &CASES, &args.cases, &plan, json, out)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,70 @@
+//! What this program is when a case starts it once more: hidden options, no figures.
+
+use clap::ValueEnum;
+
+use super::rpc;
+use crate::error::{Error, OrNeeds};
+
+/// What it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Kind {
+    /// Requests to the engine.
+    Rpc,
+    /// Requests to the engine in packets with IPv4 headers.
+    RpcIpv4,
+    /// The same to smoltcp.
+    RpcSmoltcp,
+}
+
+impl Kind {
+    /// The word that stands for it on a command line.
+    pub(super) fn word(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+}
+
+/// The hidden options that make this program one of them.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(super) struct GuestArgs {
+    /// What this program is to be.
+    #[arg(long = "guest", hide = true)]
+    pub(super) kind: Option<Kind>,
+    /// Requests to be answered.
+    #[arg(id = "rounds_of_guest", long = "guest-rounds", hide = true)]
+    pub(super) rounds: Option<u64>,
+}
+
+/// Is one, to its end.
+pub(super) fn run(kind: Kind, args: &GuestArgs) -> Result<(), Error> {
+    let rounds = args.rounds.ok_or("its parent tells it").or_needs("number of requests")?;
+    rpc::converse_as(kind, rounds).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_guest_has_a_word_that_its_command_line_reads() {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            guest: GuestArgs,
+        }
+        for kind in Kind::value_variants() {
+            let word = kind.word();
+            let line = ["bench", "--guest", &word, "--guest-rounds", "12"];
+            let line =
+                <Line as clap::Parser>::try_parse_from(line).expect("its parent writes it so");
+            assert_eq!((line.guest.kind, line.guest.rounds), (Some(*kind), Some(12)), "{word}");
+        }
+    }
+
+    #[test]
+    fn a_guest_that_is_not_told_how_much_says_what_it_needs() {
+        for kind in Kind::value_variants() {
+            let told = run(*kind, &GuestArgs::default()).expect_err("nobody told it");
+            assert!(told.to_string().contains("number of requests"), "{told}");
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! Instructions for a request of 64 bytes and its response: the engine's, and smoltcp's.
+//!
+//! The client is our engine in every conversation, so that all servers get the same segments.
+
+use base::Nanos;
+use tcp::{Config, Counters, Event};
+use wire::Toeplitz;
+
+use super::callgrind::instructions;
+use super::end::{End, EndConfig, Packet, REQUEST_BYTES, key_of};
+use super::guest::Kind;
+use super::smoltcp_server::SmoltcpServer;
+use crate::cases::Plan;
+use crate::error::{Error, OrNeeds};
+use crate::figure::{Figure, Target};
+use crate::flows::{SERVER, hash_key};
+use crate::report::Report;
+
+const RING_LOG2: u8 = 12;
+
+/// From a segment to the next of the other side.
+const STEP: Nanos = Nanos::from_micros(20);
+
+/// Rounds in which the connection comes to stand.
+const HANDSHAKE: u64 = 4;
+
+/// What was said.
+pub(super) struct Conversation {
+    /// Responses that the client has read.
+    pub(super) responses: u64,
+    /// What the server's engine counted after the handshake; nothing of smoltcp's.
+    pub(super) counted: Option<(Counters, Counters)>,
+}
+
+pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
+    let requests = plan.pick(100_000, 5_000);
+    report.begin(
+        "rpc",
+        &format!(
+            "memory port, one established flow with timestamps, requests and responses of \
+             {REQUEST_BYTES} bytes, one at a time, {STEP} of virtual time between segments; the \
+             client is this engine in every row. Instructions by callgrind of the server's whole \
+             turn: look for what is due, segment in (its checksum checked), event, the \
+             application copies the bytes, segment out (its checksum made). With IPv4: header \
+             parsed, checked and written too, and the flow hash computed, against smoltcp 0.14 \
+             (medium IP, one socket, no congestion control), whose turn is one ingress poll, \
+             recv_slice, send_slice and one egress poll."
+        ),
+    )?;
+    report.progress(format_args!("{requests} requests without a loss"));
+    let talk = converse_as(Kind::Rpc, requests)?;
+    let per_request = |count: u64| count as f64 / talk.responses.max(1) as f64;
+    if let Some((before, after)) = talk.counted {
+        let received = after.received - before.received;
+        let fast = (after.fast - before.fast) as f64 / received.max(1) as f64;
+        let share = Figure::new("segments on the fast path", "%", &[100.0 * fast]);
+        report.figure(share.target(Target::AtLeast(99.0)))?;
+        let sent = per_request(after.transmitted - before.transmitted);
+        let out = Figure::new("segments out per request in", "", &[sent]);
+        report.figure(out.target(Target::AtMost(1.0)))?;
+    }
+    let mut counted = |kind: Kind, function: &str| {
+        crate::error::unless_interrupted()?;
+        report.progress(format_args!("{} under callgrind", kind.word()));
+        per_round(plan, kind, function)
+    };
+    let engine = counted(Kind::Rpc, "engine_alone_serves");
+    let (ours, theirs) = match &engine {
+        // Where one cannot be counted none can.
+        Err(_) => (None, None),
+        Ok(_) => (
+            Some(counted(Kind::RpcIpv4, "engine_with_ipv4_serves")?),
+            Some(counted(Kind::RpcSmoltcp, "smoltcp_serves")?),
+        ),
+    };
+    match engine {
+        Ok(engine) => {
+            let figure = Figure::new("engine, per request", "instructions", &[engine]);
+            report.figure(figure.target(Target::AtMost(1200.0)))?;
+        }
+        Err(error @ (Error::Interrupted | Error::Output(_))) => return Err(error),
+        Err(error) => report.not_measured(&error)?,
+    }
+    if let (Some(ours), Some(theirs)) = (ours, theirs) {
+        // Three times fewer is a third.
+        let figure = Figure::new("engine with IPv4, per request", "instructions", &[ours])
+            .against("smoltcp", &[ours], &[theirs])
+            .target(Target::RatioAtMost(0.333));
+        report.figure(figure)?;
+        report.figure(Figure::new("smoltcp, per request", "instructions", &[theirs]))?;
+    }
+    Ok(())
+}
+
+/// Instructions for one round more: start and handshake are in both runs.
+fn per_round(plan: &Plan, kind: Kind, function: &str) -> Result<f64, Error> {
+    let (few, many) = plan.pick((1_000, 11_000), (100, 600));
+    let fewer = instructions(kind, few, function)?;
+    let more = instructions(kind, many, function)?;
+    Ok(more.saturating_sub(fewer) as f64 / (many - few) as f64)
+}
+
+/// A conversation with the server of that kind.
+pub(super) fn converse_as(kind: Kind, requests: u64) -> Result<Conversation, Error> {
+    match kind {
+        Kind::Rpc => converse(&mut Alone::new(false)?, requests),
+        Kind::RpcIpv4 => converse(&mut WithIpv4::new()?, requests),
+        Kind::RpcSmoltcp => converse(&mut SmoltcpServer::new(1 << RING_LOG2)?, requests),
+    }
+}
+
+/// Someone who echoes. Only [`Self::serve`] is what a server pays.
+trait Server {
+    /// Puts a packet, hashed, where the server finds it.
+    fn offer(&mut self, packet: &Packet);
+    /// Takes it, does the application's part, sends.
+    fn serve(&mut self, now: Nanos);
+    /// Moves what was sent to `packets`.
+    fn collect(&mut self, packets: &mut Vec<Packet>);
+    /// What its engine has counted.
+    fn counters(&self) -> Option<Counters>;
+}
+
+fn end(secret: u8, has_ipv4: bool) -> End {
+    let engine = Config { flows_max: 16, ..Config::default() };
+    let config = EndConfig { engine, ring_log2: RING_LOG2, packets: 4, has_ipv4 };
+    End::new(&config, secret, Nanos::ZERO)
+}
+
+/// Asks one request after another.
+fn converse<S: Server>(server: &mut S, requests: u64) -> Result<Conversation, Error> {
+    let hasher = Toeplitz::new(hash_key());
+    let mut client = end(1, true);
+    let mut now = Nanos::from_secs(1);
+    let flow = client.connect(now, ([10, 77, 0, 1], 40_000).into(), SERVER.into());
+    let flow = flow.or_needs("connection in memory")?;
+    let (mut is_connected, mut responses) = (false, 0);
+    let mut answers = Vec::new();
+    let mut before = None;
+    for round in 0..requests + HANDSHAKE {
+        now += STEP;
+        for answer in &mut answers {
+            let Packet { key, hash, .. } = answer;
+            *hash = hasher.hash(key);
+        }
+        client.receive(now, &answers);
+        answers.clear();
+        client.engine.expire(now, &mut client.out);
+        for event in client.out.events.drain(..) {
+            is_connected |= matches!(event, Event::Connected { .. });
+        }
+        if is_connected {
+            let unread = client.engine.readable(flow).bytes;
+            responses += u64::from(unread / REQUEST_BYTES as u32);
+            client.engine.consume(flow, unread).or_needs("response")?;
+            client.engine.send(flow, REQUEST_BYTES as u32).or_needs("room for a request")?;
+        }
+        client.transmit(now);
+        client.out.hash(&hasher);
+        now += STEP;
+        for packet in client.out.packets() {
+            server.offer(packet);
+            server.serve(now);
+        }
+        client.out.clear();
+        server.collect(&mut answers);
+        if round + 1 == HANDSHAKE {
+            before = server.counters();
+        }
+    }
+    if responses < requests {
+        return Err(format!("{responses} responses came")).or_needs("whole conversation");
+    }
+    Ok(Conversation { responses, counted: before.zip(server.counters()) })
+}
+
+/// The engine, given segments whose flow and hash are known.
+struct Alone {
+    end: End,
+    inbox: Vec<Packet>,
+}
+
+impl Alone {
+    fn new(has_ipv4: bool) -> Result<Self, Error> {
+        let mut end = end(2, has_ipv4);
+        let options = end.options();
+        end.engine.listen(SERVER.into(), 8, options).or_needs("listener in memory")?;
+        Ok(Self { end, inbox: Vec::with_capacity(1) })
+    }
+}
+
+#[inline(never)]
+fn engine_alone_serves(server: &mut Alone, now: Nanos) {
+    let Alone { end, inbox } = server;
+    end.engine.expire(now, &mut end.out);
+    end.receive(now, inbox);
+    end.echo_all();
+    end.transmit(now);
+}
+
+impl Server for Alone {
+    fn offer(&mut self, packet: &Packet) {
+        self.inbox.clear();
+        self.inbox.push(*packet);
+    }
+
+    fn serve(&mut self, now: Nanos) {
+        engine_alone_serves(self, now);
+    }
+
+    fn collect(&mut self, packets: &mut Vec<Packet>) {
+        packets.extend_from_slice(self.end.out.packets());
+        self.end.out.clear();
+    }
+
+    fn counters(&self) -> Option<Counters> {
+        Some(*self.end.engine.counters())
+    }
+}
+
+/// The engine, given packets: the dispatcher's part counts too.
+struct WithIpv4 {
+    alone: Alone,
+    hasher: Toeplitz,
+}
+
+impl WithIpv4 {
+    fn new() -> Result<Self, Error> {
+        Ok(Self { alone: Alone::new(true)?, hasher: Toeplitz::new(hash_key()) })
+    }
+}
+
+#[inline(never)]
+fn engine_with_ipv4_serves(server: &mut WithIpv4, now: Nanos) {
+    let WithIpv4 { alone: Alone { end, inbox }, hasher } = server;
+    end.engine.expire(now, &mut end.out);
+    for packet in inbox.iter_mut() {
+        let Some(key) = key_of(packet.bytes()) else { continue };
+        (packet.key, packet.hash) = (key, hasher.hash(&key));
+    }
+    end.receive(now, inbox);
+    end.echo_all();
+    end.transmit(now);
+}
+
+impl Server for WithIpv4 {
+    fn offer(&mut self, packet: &Packet) {
+        self.alone.offer(packet);
+    }
+
+    fn serve(&mut self, now: Nanos) {
+        engine_with_ipv4_serves(self, now);
+    }
+
+    fn collect(&mut self, packets: &mut Vec<Packet>) {
+        self.alone.collect(packets);
+    }
+
+    fn counters(&self) -> Option<Counters> {
+        self.alone.counters()
+    }
+}
+
+#[inline(never)]
+fn smoltcp_serves(server: &mut SmoltcpServer, now: Nanos) {
+    server.serve(now);
+}
+
+impl Server for SmoltcpServer {
+    fn offer(&mut self, packet: &Packet) {
+        Self::offer(self, packet);
+    }
+
+    fn serve(&mut self, now: Nanos) {
+        smoltcp_serves(self, now);
+    }
+
+    fn collect(&mut self, packets: &mut Vec<Packet>) {
+        packets.extend(self.answers());
+    }
+
+    fn counters(&self) -> Option<Counters> {
+        None
+    }
+}
