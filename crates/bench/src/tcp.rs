@@ -5,7 +5,9 @@
 
 mod callgrind;
 mod end;
+mod flows;
 mod guest;
+mod peers;
 mod rpc;
 mod smoltcp_server;
 
@@ -35,8 +37,10 @@ pub struct Args {
     guest: GuestArgs,
 }
 
-static CASES: [Case; 1] =
-    [Case { name: "rpc", help: "instructions for a request, and smoltcp's", run: rpc::run }];
+static CASES: [Case; 2] = [
+    Case { name: "rpc", help: "instructions for a request, and smoltcp's", run: rpc::run },
+    Case { name: "flows", help: "a request of one flow of many, in batches", run: flows::run },
+];
 
 /// Runs the cases and prints their figures: with `json` one object a line, else a table a case.
 ///

@@ -17,7 +17,7 @@ use crate::flows::hash_key;
 pub(super) const REQUEST_BYTES: usize = 64;
 
 /// Room for the headers and [`REQUEST_BYTES`] twice over.
-pub(super) const PACKET_BYTES: usize = 256;
+pub(super) const PACKET_BYTES: usize = 192;
 
 const IPV4_BYTES: usize = ipv4::MIN_HEADER_BYTES as usize;
 

@@ -12,8 +12,10 @@ pub(super) enum Kind {
     Rpc,
     /// Requests to the engine in packets with IPv4 headers.
     RpcIpv4,
-    /// The same to smoltcp.
+    /// The same to smoltcp, with the same congestion control.
     RpcSmoltcp,
+    /// The same to smoltcp without congestion control.
+    RpcSmoltcpPlain,
 }
 
 impl Kind {

@@ -3,6 +3,7 @@
 //! The client is our engine in every conversation, so that all servers get the same segments.
 
 use base::Nanos;
+use smoltcp::socket::tcp::CongestionControl;
 use tcp::{Config, Counters, Event};
 use wire::Toeplitz;
 
@@ -15,6 +16,8 @@ use crate::error::{Error, OrNeeds};
 use crate::figure::{Figure, Target};
 use crate::flows::{SERVER, hash_key};
 use crate::report::Report;
+
+const UNIT: &str = "instructions";
 
 const RING_LOG2: u8 = 12;
 
@@ -43,7 +46,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
              turn: look for what is due, segment in (its checksum checked), event, the \
              application copies the bytes, segment out (its checksum made). With IPv4: header \
              parsed, checked and written too, and the flow hash computed, against smoltcp 0.14 \
-             (medium IP, one socket, no congestion control), whose turn is one ingress poll, \
+             (medium IP, one socket, both with CUBIC), whose turn is one ingress poll, \
              recv_slice, send_slice and one egress poll."
         ),
     )?;
@@ -59,37 +62,24 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
         let out = Figure::new("segments out per request in", "", &[sent]);
         report.figure(out.target(Target::AtMost(1.0)))?;
     }
-    let mut counted = |kind: Kind, function: &str| {
+    let counted = |report: &Report<'_>, kind: Kind, function: &str| {
         crate::error::unless_interrupted()?;
         report.progress(format_args!("{} under callgrind", kind.word()));
         per_round(plan, kind, function)
     };
-    let engine = counted(Kind::Rpc, "engine_alone_serves");
-    let (ours, theirs) = match &engine {
-        // Where one cannot be counted none can.
-        Err(_) => (None, None),
-        Ok(_) => (
-            Some(counted(Kind::RpcIpv4, "engine_with_ipv4_serves")?),
-            Some(counted(Kind::RpcSmoltcp, "smoltcp_serves")?),
-        ),
-    };
-    match engine {
-        Ok(engine) => {
-            let figure = Figure::new("engine, per request", "instructions", &[engine]);
-            report.figure(figure.target(Target::AtMost(1200.0)))?;
-        }
-        Err(error @ (Error::Interrupted | Error::Output(_))) => return Err(error),
-        Err(error) => report.not_measured(&error)?,
-    }
-    if let (Some(ours), Some(theirs)) = (ours, theirs) {
-        // Three times fewer is a third.
-        let figure = Figure::new("engine with IPv4, per request", "instructions", &[ours])
-            .against("smoltcp", &[ours], &[theirs])
-            .target(Target::RatioAtMost(0.333));
-        report.figure(figure)?;
-        report.figure(Figure::new("smoltcp, per request", "instructions", &[theirs]))?;
-    }
-    Ok(())
+    let engine = counted(report, Kind::Rpc, "engine_alone_serves")?;
+    let figure = Figure::new("engine, per request", UNIT, &[engine]);
+    report.figure(figure.target(Target::AtMost(1200.0)))?;
+    let ours = counted(report, Kind::RpcIpv4, "engine_with_ipv4_serves")?;
+    let theirs = counted(report, Kind::RpcSmoltcp, "smoltcp_serves")?;
+    let plain = counted(report, Kind::RpcSmoltcpPlain, "smoltcp_serves")?;
+    // Three times fewer is a third.
+    let figure = Figure::new("engine with IPv4, per request", UNIT, &[ours])
+        .against("smoltcp", &[ours], &[theirs])
+        .target(Target::RatioAtMost(0.333));
+    report.figure(figure)?;
+    report.figure(Figure::new("smoltcp, per request", UNIT, &[theirs]))?;
+    report.figure(Figure::new("smoltcp without congestion control", UNIT, &[plain]))
 }
 
 /// Instructions for one round more: start and handshake are in both runs.
@@ -105,7 +95,8 @@ pub(super) fn converse_as(kind: Kind, requests: u64) -> Result<Conversation, Err
     match kind {
         Kind::Rpc => converse(&mut Alone::new(false)?, requests),
         Kind::RpcIpv4 => converse(&mut WithIpv4::new()?, requests),
-        Kind::RpcSmoltcp => converse(&mut SmoltcpServer::new(1 << RING_LOG2)?, requests),
+        Kind::RpcSmoltcp => converse(&mut smoltcp(CongestionControl::Cubic)?, requests),
+        Kind::RpcSmoltcpPlain => converse(&mut smoltcp(CongestionControl::None)?, requests),
     }
 }
 
@@ -125,6 +116,10 @@ fn end(secret: u8, has_ipv4: bool) -> End {
     let engine = Config { flows_max: 16, ..Config::default() };
     let config = EndConfig { engine, ring_log2: RING_LOG2, packets: 4, has_ipv4 };
     End::new(&config, secret, Nanos::ZERO)
+}
+
+fn smoltcp(congestion: CongestionControl) -> Result<SmoltcpServer, Error> {
+    SmoltcpServer::new(1 << RING_LOG2, congestion)
 }
 
 /// Asks one request after another.

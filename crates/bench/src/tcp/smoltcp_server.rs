@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use base::Nanos;
 use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
 use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
-use smoltcp::socket::tcp;
+use smoltcp::socket::tcp::{self, CongestionControl};
 use smoltcp::time::Instant;
 use smoltcp::wire::{HardwareAddress, IpAddress, IpCidr};
 
@@ -91,7 +91,7 @@ pub(super) struct SmoltcpServer {
 
 impl SmoltcpServer {
     /// One that listens at [`SERVER`] for one connection, with rings of `ring_bytes`.
-    pub(super) fn new(ring_bytes: usize) -> Result<Self, Error> {
+    pub(super) fn new(ring_bytes: usize, congestion: CongestionControl) -> Result<Self, Error> {
         let outgoing = [([0; PACKET_BYTES], 0); ROOM];
         let mut wire = Wire { incoming: None, is_taken: true, outgoing, used: 0 };
         let mut config = Config::new(HardwareAddress::Ip);
@@ -105,6 +105,7 @@ impl SmoltcpServer {
         added.map_err(|_| "it has no room for an address").or_needs("interface of smoltcp")?;
         let ring = || tcp::SocketBuffer::new(vec![0; ring_bytes]);
         let mut socket = tcp::Socket::new(ring(), ring());
+        socket.set_congestion_control(congestion);
         socket.set_nagle_enabled(false);
         socket.set_tsval_generator(Some(|| CLOCK.load(Ordering::Relaxed)));
         socket.listen(SERVER.1).or_needs("listener of smoltcp")?;
