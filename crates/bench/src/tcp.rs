@@ -4,7 +4,9 @@
 //! this program is when it starts itself to be measured.
 
 mod callgrind;
+mod connections;
 mod end;
+mod flood;
 mod flows;
 mod guest;
 mod peers;
@@ -37,9 +39,11 @@ pub struct Args {
     guest: GuestArgs,
 }
 
-static CASES: [Case; 2] = [
+static CASES: [Case; 4] = [
     Case { name: "rpc", help: "instructions for a request, and smoltcp's", run: rpc::run },
     Case { name: "flows", help: "a request of one flow of many, in batches", run: flows::run },
+    Case { name: "connections", help: "opened and closed, and Linux's", run: connections::run },
+    Case { name: "flood", help: "requests while spoofed SYNs come", run: flood::run },
 ];
 
 /// Runs the cases and prints their figures: with `json` one object a line, else a table a case.

@@ -111,7 +111,7 @@ fn largest() -> RigConfig {
 }
 
 /// proc_pid_statm(5): the second number is resident pages.
-fn resident_bytes() -> Result<u64, Error> {
+pub(crate) fn resident_bytes() -> Result<u64, Error> {
     let statm = std::fs::read_to_string("/proc/self/statm").or_needs("/proc/self/statm")?;
     let pages = statm.split_ascii_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
     let pages = pages.ok_or("it has no second number").or_needs("/proc/self/statm")?;

@@ -79,7 +79,11 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
         let metric = format!("{} flows, segments on the fast path", stage.peers.len());
         let figure = Figure::new(metric, "%", &[fast]).target(Target::AtLeast(99.0));
         let again = after.retransmitted + after.tail_probes;
-        report.figure(if again > 0 { figure.note(format!("{again} sent again")) } else { figure })?;
+        report.figure(if again > 0 {
+            figure.note(format!("{again} sent again"))
+        } else {
+            figure
+        })?;
     }
     Ok(())
 }

@@ -52,13 +52,12 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     )?;
     report.progress(format_args!("{requests} requests without a loss"));
     let talk = converse_as(Kind::Rpc, requests)?;
-    let per_request = |count: u64| count as f64 / talk.responses.max(1) as f64;
     if let Some((before, after)) = talk.counted {
         let received = after.received - before.received;
         let fast = (after.fast - before.fast) as f64 / received.max(1) as f64;
         let share = Figure::new("segments on the fast path", "%", &[100.0 * fast]);
         report.figure(share.target(Target::AtLeast(99.0)))?;
-        let sent = per_request(after.transmitted - before.transmitted);
+        let sent = (after.transmitted - before.transmitted) as f64 / received.max(1) as f64;
         let out = Figure::new("segments out per request in", "", &[sent]);
         report.figure(out.target(Target::AtMost(1.0)))?;
     }
