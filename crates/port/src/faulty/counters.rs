@@ -25,13 +25,15 @@ pub struct LineCounters {
     pub ecn_marked: u64,
     /// Packets above the threshold that could not be marked because they are not ECN-capable.
     pub ecn_not_capable: u64,
+    /// Packets that found twice the ECN threshold or more before them.
+    pub ecn_far_above: u64,
     /// The longest queue so far, in packets.
     pub queue_packets_max: u64,
 }
 
 impl LineCounters {
     /// Every counter as (name, value, help).
-    pub fn each(&self) -> [(&'static str, u64, &'static str); 12] {
+    pub fn each(&self) -> [(&'static str, u64, &'static str); 13] {
         let Self {
             offered,
             delivered,
@@ -44,6 +46,7 @@ impl LineCounters {
             held_dropped,
             ecn_marked,
             ecn_not_capable,
+            ecn_far_above,
             queue_packets_max,
         } = *self;
         [
@@ -65,6 +68,11 @@ impl LineCounters {
                 "ecn_not_capable",
                 ecn_not_capable,
                 "Packets that would have been marked, were they ECN-capable.",
+            ),
+            (
+                "ecn_far_above",
+                ecn_far_above,
+                "Packets that found twice the ECN threshold or more before them.",
             ),
             ("queue_packets_max", queue_packets_max, "The longest queue so far, in packets."),
         ]

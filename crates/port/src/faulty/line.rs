@@ -196,12 +196,13 @@ impl Line {
     }
 
     fn mark_above_threshold(&mut self, frame: &mut Frame) {
-        let above = match self.config.ecn {
-            None => false,
-            Some(EcnThreshold::Packets(max)) => self.queue.len() >= max as usize,
-            Some(EcnThreshold::Bytes(max)) => self.queue_bytes >= max,
+        let (queued, threshold) = match self.config.ecn {
+            None => return,
+            Some(EcnThreshold::Packets(max)) => (self.queue.len() as u64, u64::from(max)),
+            Some(EcnThreshold::Bytes(max)) => (self.queue_bytes, max),
         };
-        if above {
+        self.counters.ecn_far_above += u64::from(queued >= threshold.saturating_mul(2));
+        if queued >= threshold {
             match ecn::mark(frame.bytes_mut()) {
                 Mark::Marked => self.counters.ecn_marked += 1,
                 Mark::NotCapable => self.counters.ecn_not_capable += 1,

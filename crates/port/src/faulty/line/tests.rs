@@ -255,6 +255,7 @@ fn packets_are_marked_from_the_threshold_on() {
         line.offer(&mut pool, frame, Nanos::ZERO);
     }
     assert_eq!((line.counters().ecn_marked, line.counters().ecn_not_capable), (2, 1));
+    assert_eq!(line.counters().ecn_far_above, 1, "it found four before it");
     let mut batch = Batch::new();
     line.release(&mut batch, Nanos::from_secs(1));
     let bits: Vec<u8> = batch.iter().map(|frame| frame.bytes()[15]).collect();
