@@ -19,6 +19,7 @@ use std::io::Write;
 use crate::cases::{self, Case, Plan, names};
 use crate::error::Error;
 
+pub(crate) use echo::{Answers, BareEcho};
 pub(crate) use memory::resident_bytes;
 pub use memory::steady_state_allocations;
 

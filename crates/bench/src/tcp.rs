@@ -1,17 +1,26 @@
 //! `calisto bench tcp`: what the TCP engine costs, and what Linux's and others cost.
 //!
 //! One file per case. `end.rs` is an engine with its rings behind a wire in memory, `guest.rs` what
-//! this program is when it starts itself to be measured.
+//! this program is when it starts itself to be measured; for real packets `house.rs` starts the daemon,
+//! `kernel_server.rs` is what it is held against, and `kernel_client.rs` the client of both.
 
+mod accept;
+mod bulk;
 mod callgrind;
 mod connections;
+mod echo;
 mod end;
 mod flood;
 mod flows;
 mod guest;
+mod house;
+mod kernel_client;
+mod kernel_server;
+mod line;
 mod peers;
 mod rpc;
 mod smoltcp_server;
+mod wire;
 
 use std::io::Write;
 
@@ -39,11 +48,15 @@ pub struct Args {
     guest: GuestArgs,
 }
 
-static CASES: [Case; 4] = [
+static CASES: [Case; 8] = [
     Case { name: "rpc", help: "instructions for a request, and smoltcp's", run: rpc::run },
     Case { name: "flows", help: "a request of one flow of many, in batches", run: flows::run },
     Case { name: "connections", help: "opened and closed, and Linux's", run: connections::run },
     Case { name: "flood", help: "requests while spoofed SYNs come", run: flood::run },
+    Case { name: "echo", help: "echo over veth, bare AF_XDP's and Linux's", run: echo::run },
+    Case { name: "bulk", help: "one stream over veth each way, and Linux's", run: bulk::run },
+    Case { name: "wire", help: "delay, loss and bottlenecks, and Linux's CUBIC", run: wire::run },
+    Case { name: "accept", help: "connections over veth, and Linux's", run: accept::run },
 ];
 
 /// Runs the cases and prints their figures: with `json` one object a line, else a table a case.

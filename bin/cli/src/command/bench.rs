@@ -41,7 +41,8 @@ enum What {
     /// What the TCP engine costs, and what Linux's and others cost.
     #[command(after_help = "Examples:\n  \
         calisto bench tcp --quick\n      whether it works here, in short\n  \
-        calisto bench tcp --case rpc flows -j\n      two cases, which need no root, one object a line")]
+        calisto bench tcp --case rpc flows -j\n      two cases, which need no root, one object a line\n  \
+        calisto bench tcp --case echo wire\n      with a real calistod in namespaces (root), some 8 minutes")]
     Tcp(bench::tcp::Args),
 }
 

@@ -49,7 +49,7 @@ const SERVERS: [(Server, &str); 3] = [
 pub(crate) struct Answers {
     pub(crate) per_second: f64,
     pub(crate) p50_us: f64,
-    resent: u64,
+    pub(crate) resent: u64,
 }
 
 pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
@@ -64,17 +64,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
              runs each side's receive path on the sender's CPU."
         ),
     )?;
-    let config = TestbedConfig::default();
-    let bed = Testbed::new(config).or_needs("pair of namespaces")?;
-    let interface = bed
-        .server()
-        .enter(|| XdpInterface::attach(bed.server().interface(), AttachMode::Probe, Take::Ours))
-        .or_needs("thread in a namespace")?
-        .or_needs("XDP program on the veth")?;
-    let (address, port) = (IpAddr::V4(SERVER.0), SERVER.1);
-    let echo = Destination { protocol: Protocol::Udp, address: Some(address), port: Some(port) };
-    interface.ours().add(echo).or_needs("entry in the map of what is ours")?;
-    let interface = Arc::new(interface);
+    let BareEcho { bed, interface } = BareEcho::new()?;
     let length = plan.pick(Nanos::from_millis(500), Nanos::from_millis(100));
     for (outstanding, targets) in [
         (1, [None, Some(Target::RatioAtLeast(0.85)), Some(Target::RatioAtLeast(0.5))]),
@@ -117,6 +107,39 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// A wire with the means for a bare loop at its server's end.
+pub(crate) struct BareEcho {
+    bed: Testbed,
+    interface: Arc<XdpInterface>,
+}
+
+impl BareEcho {
+    /// A wire, and the program that gives us what is sent to [`SERVER`].
+    pub(crate) fn new() -> Result<Self, Error> {
+        let config = TestbedConfig::default();
+        let bed = Testbed::new(config).or_needs("pair of namespaces")?;
+        let interface = bed
+            .server()
+            .enter(|| XdpInterface::attach(bed.server().interface(), AttachMode::Probe, Take::Ours))
+            .or_needs("thread in a namespace")?
+            .or_needs("XDP program on the veth")?;
+        let (address, port) = (Some(IpAddr::V4(SERVER.0)), Some(SERVER.1));
+        let echo = Destination { protocol: Protocol::Udp, address, port };
+        interface.ours().add(echo).or_needs("entry in the map of what is ours")?;
+        Ok(Self { bed, interface: Arc::new(interface) })
+    }
+
+    /// What a client gets of the bare loop in `length`.
+    pub(crate) fn measure(
+        &self,
+        plan: &Plan,
+        outstanding: usize,
+        length: Nanos,
+    ) -> Result<Answers, Error> {
+        measure(plan, &self.bed, &self.interface, Server::Bare, outstanding, length)
+    }
 }
 
 /// One server, one client, for `length`.

@@ -27,13 +27,8 @@ const STEP: Nanos = Nanos::from_micros(20);
 /// Rounds in which the connection comes to stand.
 const HANDSHAKE: u64 = 4;
 
-/// What was said.
-pub(super) struct Conversation {
-    /// Responses that the client has read.
-    pub(super) responses: u64,
-    /// What the server's engine counted after the handshake; nothing of smoltcp's.
-    pub(super) counted: Option<(Counters, Counters)>,
-}
+/// What the server's engine had counted after the handshake and at the end; nothing of smoltcp's.
+pub(super) type Counted = Option<(Counters, Counters)>;
 
 pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     let requests = plan.pick(100_000, 5_000);
@@ -51,8 +46,8 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
         ),
     )?;
     report.progress(format_args!("{requests} requests without a loss"));
-    let talk = converse_as(Kind::Rpc, requests)?;
-    if let Some((before, after)) = talk.counted {
+    let counted = converse_as(Kind::Rpc, requests)?;
+    if let Some((before, after)) = counted {
         let received = after.received - before.received;
         let fast = (after.fast - before.fast) as f64 / received.max(1) as f64;
         let share = Figure::new("segments on the fast path", "%", &[100.0 * fast]);
@@ -89,8 +84,8 @@ fn per_round(plan: &Plan, kind: Kind, function: &str) -> Result<f64, Error> {
     Ok(more.saturating_sub(fewer) as f64 / (many - few) as f64)
 }
 
-/// A conversation with the server of that kind.
-pub(super) fn converse_as(kind: Kind, requests: u64) -> Result<Conversation, Error> {
+/// A conversation with the server of that kind in which every request is answered.
+pub(super) fn converse_as(kind: Kind, requests: u64) -> Result<Counted, Error> {
     match kind {
         Kind::Rpc => converse(&mut Alone::new(false)?, requests),
         Kind::RpcIpv4 => converse(&mut WithIpv4::new()?, requests),
@@ -122,7 +117,7 @@ fn smoltcp(congestion: CongestionControl) -> Result<SmoltcpServer, Error> {
 }
 
 /// Asks one request after another.
-fn converse<S: Server>(server: &mut S, requests: u64) -> Result<Conversation, Error> {
+fn converse<S: Server>(server: &mut S, requests: u64) -> Result<Counted, Error> {
     let hasher = Toeplitz::new(hash_key());
     let mut client = end(1, true);
     let mut now = Nanos::from_secs(1);
@@ -165,7 +160,7 @@ fn converse<S: Server>(server: &mut S, requests: u64) -> Result<Conversation, Er
     if responses < requests {
         return Err(format!("{responses} responses came")).or_needs("whole conversation");
     }
-    Ok(Conversation { responses, counted: before.zip(server.counters()) })
+    Ok(before.zip(server.counters()))
 }
 
 /// The engine, given segments whose flow and hash are known.

@@ -32,9 +32,8 @@ fn value(figures: &[Value], metric: &str) -> f64 {
 #[test]
 fn every_server_answers_every_request_of_the_same_client() {
     for kind in [Kind::Rpc, Kind::RpcIpv4, Kind::RpcSmoltcp, Kind::RpcSmoltcpPlain] {
-        let talk = rpc::converse_as(kind, 200).expect("nothing is lost in memory");
-        assert!(talk.responses >= 200, "{kind:?}: {}", talk.responses);
-        assert_eq!(talk.counted.is_some(), matches!(kind, Kind::Rpc | Kind::RpcIpv4), "{kind:?}");
+        let counted = rpc::converse_as(kind, 200).expect("nothing is lost in memory");
+        assert_eq!(counted.is_some(), matches!(kind, Kind::Rpc | Kind::RpcIpv4), "{kind:?}");
     }
 }
 

@@ -1,0 +1,62 @@
+//! Connections a second that a server on real packets accepts and closes, and Linux's.
+
+use base::Nanos;
+use testbed::{Side, Testbed, TestbedConfig};
+
+use super::house::{serve, set};
+use super::kernel_client::open_and_close;
+use super::kernel_server::{KernelServer, Service, listeners_in};
+use crate::cases::Plan;
+use crate::error::{Error, OrNeeds, unless_interrupted};
+use crate::figure::{Figure, Target};
+use crate::place::{Cpus, on_cpu};
+use crate::report::Report;
+
+/// So many that a client's ports do not run out while names of closed connections stay taken.
+const PORTS: std::ops::Range<u16> = 7100..7116;
+
+/// Connections under way.
+const UNDER_WAY: usize = 64;
+
+pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
+    let Cpus { client, server } = plan.cpus;
+    report.begin(
+        "accept",
+        &format!(
+            "TCP connections over veth between two namespaces: opened by Linux's sockets behind \
+             epoll that never sleeps on CPU {client}, {UNDER_WAY} under way, accepted by the \
+             server, closed by the client and then by the server, without data, at {} ports. \
+             Server on CPU {server}: calistod with the job tcp-discard over AF_XDP (native, copy), \
+             or Linux: one thread behind epoll that never sleeps. In turns.",
+            PORTS.len()
+        ),
+    )?;
+    if !plan.cpus.are_two() {
+        return Err("there is one").or_needs("second CPU");
+    }
+    let length = plan.pick(Nanos::from_secs(1), Nanos::from_millis(200));
+    let house = serve(plan.cpus, Service::Discard, PORTS, "")?;
+    let bed = Testbed::new(TestbedConfig::default()).or_needs("pair of namespaces")?;
+    for side in [house.bed.client(), bed.client()] {
+        set(side, "net/ipv4/ip_local_port_range", "1024 65535")?;
+    }
+    let (mut ours, mut linux) = (Vec::new(), Vec::new());
+    for round in 0..plan.rounds {
+        unless_interrupted()?;
+        report.progress(format_args!("round {} of {}", round + 1, plan.rounds));
+        let opened = |side: &Side, servers: &[std::net::SocketAddr]| {
+            on_cpu(client, || open_and_close(side, servers, UNDER_WAY, length))
+        };
+        let servers: Vec<_> = PORTS.map(|port| house.address(port)).collect();
+        ours.push(opened(house.bed.client(), &servers)?);
+        let listeners = listeners_in(bed.server(), PORTS, "cubic")?;
+        let kernel = KernelServer::start(server, listeners, Service::Discard)?;
+        linux.push(opened(bed.client(), kernel.addresses())?);
+        kernel.end()?;
+    }
+    let figure = Figure::new("calistod", "connections/s", &ours)
+        .against("Linux", &ours, &linux)
+        .target(Target::RatioAtLeast(1.3));
+    report.figure(figure)?;
+    report.figure(Figure::new("Linux", "connections/s", &linux))
+}

@@ -1,0 +1,28 @@
+//! The daemon with a TCP service in its data path, in a namespace of its own.
+
+use std::ops::Range;
+
+use super::kernel_server::Service;
+use crate::apps::house::House;
+use crate::error::{Error, OrNeeds};
+use crate::place::Cpus;
+
+/// Starts it, at these ports; `settings` are lines of its section `[tcp]`.
+pub(super) fn serve(
+    cpus: Cpus,
+    service: Service,
+    ports: Range<u16>,
+    settings: &str,
+) -> Result<House, Error> {
+    let listen: Vec<String> = ports.map(|port| format!("tcp:0.0.0.0:{port}")).collect();
+    let sections =
+        format!("listen = {listen:?}\n[workers]\njob = {:?}\n[tcp]\n{settings}\n", service.job());
+    House::start_with(cpus, &sections)
+}
+
+/// Writes into a setting of the kernel for a namespace: a path below /proc/sys.
+pub(super) fn set(side: &testbed::Side, name: &str, value: &str) -> Result<(), Error> {
+    let path = format!("/proc/sys/{name}");
+    let written = side.enter(|| std::fs::write(path, value)).or_needs("thread in a namespace")?;
+    written.or_needs("setting of the kernel")
+}

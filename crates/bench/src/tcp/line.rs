@@ -1,0 +1,108 @@
+//! Two hosts with `calisto wire` between them: Linux at one end, the daemon and Linux at the other.
+
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal};
+use serde_json::Value;
+use testbed::{Side, Testbed, TestbedConfig};
+
+use super::house::serve;
+use super::kernel_server::Service;
+use crate::apps::house::House;
+use crate::error::{Error, OrNeeds};
+use crate::place::{Cpus, on_cpu};
+
+/// A wire that was told to end has ended by then, or is killed.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Longer than any measurement: the wire ends by itself when nobody is left to end it.
+const SECONDS_MAX: &str = "300";
+
+/// The two hosts, and the namespace between them.
+pub(super) struct Line {
+    outer: Testbed,
+    pub(super) house: House,
+    cpu: usize,
+}
+
+impl Line {
+    /// A daemon with chargen at `port`, and no wire yet; `settings` are lines of its section `[tcp]`.
+    pub(super) fn new(cpus: Cpus, port: u16, settings: &str) -> Result<Self, Error> {
+        let outer = Testbed::new(TestbedConfig::default()).or_needs("pair of namespaces")?;
+        let house = serve(cpus, Service::Chargen, port..port + 1, settings)?;
+        // The ends that face each other come together in one namespace, without addresses.
+        let middle = outer.server();
+        let name = middle.namespace();
+        ip(house.bed.client(), &format!("link set veth0 netns {name} name inner0"))?;
+        ip(middle, "addr flush dev veth0")?;
+        ip(middle, "link set inner0 up")?;
+        Ok(Self { outer, house, cpu: cpus.client })
+    }
+
+    /// The client's end.
+    pub(super) fn client(&self) -> &Side {
+        self.outer.client()
+    }
+
+    /// The end of both servers.
+    pub(super) fn server(&self) -> &Side {
+        self.house.bed.server()
+    }
+
+    /// Joins the two by a wire with these options.
+    pub(super) fn join(&self, options: &[&str]) -> Result<Wire, Error> {
+        let program = std::env::current_exe().or_needs("path of this program")?;
+        let mut command = self.outer.server().command(program);
+        command.args(["wire", "xdp:veth0,take=all", "xdp:inner0,take=all", "--json"]);
+        command.args(["--seconds", SECONDS_MAX]).args(options);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        Ok(Wire(Some(on_cpu(self.cpu, || command.spawn().or_needs("running wire"))?)))
+    }
+}
+
+fn ip(side: &Side, arguments: &str) -> Result<(), Error> {
+    let mut command: Command = side.command("ip");
+    let output = command.args(arguments.split(' ')).output().or_needs("ip(8)")?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()).or_needs("place for a wire")
+}
+
+/// A wire, gone when dropped.
+pub(super) struct Wire(Option<Child>);
+
+impl Wire {
+    /// Ends it; what happened on the way from the servers to the client.
+    pub(super) fn end(mut self) -> Result<Value, Error> {
+        let mut child = self.0.take().ok_or("it has ended").or_needs("running wire")?;
+        stop(&mut child);
+        let output = child.wait_with_output().or_needs("words of the wire")?;
+        let said: Value = serde_json::from_slice(&output.stdout).or_needs("words of the wire")?;
+        Ok(said["b_to_a"].clone())
+    }
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            stop(child);
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Asks it to end, and makes it.
+fn stop(child: &mut Child) {
+    if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+        // It may have ended by itself.
+        let _ = rustix::process::kill_process(pid, Signal::TERM);
+    }
+    let began = Instant::now();
+    while began.elapsed() < PATIENCE && matches!(child.try_wait(), Ok(None)) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // Without effect on one that has ended.
+    let _ = child.kill();
+}
