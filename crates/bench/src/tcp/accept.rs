@@ -5,7 +5,7 @@ use testbed::{Side, Testbed, TestbedConfig};
 
 use super::house::{serve, set};
 use super::kernel_client::open_and_close;
-use super::kernel_server::{KernelServer, Service, listeners_in};
+use super::kernel_server::{Idle, KernelServer, Service, listeners_in};
 use crate::cases::Plan;
 use crate::error::{Error, OrNeeds, unless_interrupted};
 use crate::figure::{Figure, Target};
@@ -50,7 +50,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
         let servers: Vec<_> = PORTS.map(|port| house.address(port)).collect();
         ours.push(opened(house.bed.client(), &servers)?);
         let listeners = listeners_in(bed.server(), PORTS, "cubic")?;
-        let kernel = KernelServer::start(server, listeners, Service::Discard)?;
+        let kernel = KernelServer::start(server, listeners, Service::Discard, Idle::Spin)?;
         linux.push(opened(bed.client(), kernel.addresses())?);
         kernel.end()?;
     }

@@ -5,7 +5,7 @@ use testbed::{Side, Testbed, TestbedConfig};
 
 use super::house::serve;
 use super::kernel_client::{connect, receive, send};
-use super::kernel_server::{KernelServer, Service, listeners_in};
+use super::kernel_server::{Idle, KernelServer, Service, listeners_in};
 use crate::cases::Plan;
 use crate::error::{Error, OrNeeds, unless_interrupted};
 use crate::figure::{Figure, Target};
@@ -45,7 +45,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
             };
             ours.push(move_bytes(house.bed.client(), house.address(PORT))?);
             let listeners = listeners_in(bed.server(), PORT..PORT + 1, CONGESTION)?;
-            let kernel = KernelServer::start(server, listeners, service)?;
+            let kernel = KernelServer::start(server, listeners, service, Idle::Spin)?;
             linux.push(move_bytes(bed.client(), kernel.addresses()[0])?);
             kernel.end()?;
         }
@@ -69,7 +69,7 @@ fn moved(
     match (service, streams.pop()) {
         (Service::Discard, Some(stream)) => send(stream, length),
         (_, Some(stream)) => {
-            let rates = receive(&mut [stream], length)?;
+            let rates = receive(&mut [stream], length, Idle::Spin)?;
             Ok(rates.into_iter().sum())
         }
         (_, None) => Err("none was opened").or_needs("connection"),

@@ -7,7 +7,7 @@ use testbed::{Testbed, TestbedConfig};
 use super::end::REQUEST_BYTES;
 use super::house::serve;
 use super::kernel_client::{ask, connect};
-use super::kernel_server::{KernelServer, Service, listeners_in};
+use super::kernel_server::{Idle, KernelServer, Service, listeners_in};
 use crate::cases::Plan;
 use crate::error::{Error, OrNeeds, unless_interrupted};
 use crate::figure::{Figure, Target};
@@ -53,7 +53,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
             let address = house.address(PORT);
             ours.push(asked(plan, house.bed.client(), address, connections, length)?);
             let listeners = listeners_in(bed.server(), PORT..PORT + 1, CONGESTION)?;
-            let kernel = KernelServer::start(server, listeners, Service::Echo)?;
+            let kernel = KernelServer::start(server, listeners, Service::Echo, Idle::Spin)?;
             let address = (bed.server().ipv4(), PORT).into();
             linux.push(asked(plan, bed.client(), address, connections, length)?);
             kernel.end()?;

@@ -23,7 +23,7 @@ use crate::report::Report;
 use crate::steer::resident_bytes;
 
 /// Established flows.
-const FLOWS: u32 = 64;
+const FLOWS: u32 = 256;
 
 /// Connections that may be half open.
 const BACKLOG: u32 = 1024;

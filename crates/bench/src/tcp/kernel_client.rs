@@ -1,4 +1,4 @@
-//! The client of every case on real packets: Linux's sockets, one thread that never sleeps.
+//! The client of every case on real packets: Linux's sockets, one thread.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -6,13 +6,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use base::Nanos;
-use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use sys::clock::now;
 use testbed::Side;
 
 use super::end::REQUEST_BYTES;
+use super::kernel_server::Idle;
 use crate::error::{Error, OrNeeds, unless_interrupted};
 use crate::figure::median;
 use crate::steer::Answers;
@@ -59,14 +59,15 @@ pub(super) fn connect(
 /// Looks after many sockets.
 struct Watch {
     epoll: OwnedFd,
+    idle: Idle,
     events: [Event; 64],
 }
 
 impl Watch {
-    fn new() -> Result<Self, Error> {
+    fn new(idle: Idle) -> Result<Self, Error> {
         let none = Event { flags: EventFlags::empty(), data: EventData::new_u64(0) };
         let epoll = epoll::create(CreateFlags::CLOEXEC).or_needs("epoll")?;
-        Ok(Self { epoll, events: [none; 64] })
+        Ok(Self { epoll, idle, events: [none; 64] })
     }
 
     fn add(&self, socket: impl AsFd, number: usize, flags: EventFlags) -> Result<(), Error> {
@@ -79,10 +80,10 @@ impl Watch {
         epoll::modify(&self.epoll, socket, data, flags).or_needs("epoll")
     }
 
-    /// The numbers of sockets that something has happened to, without waiting.
+    /// The numbers of sockets that something has happened to.
     fn look(&mut self) -> Result<impl Iterator<Item = usize>, Error> {
-        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let count = match epoll::wait(&self.epoll, &mut self.events[..], Some(&at_once)) {
+        let timeout = self.idle.timeout();
+        let count = match epoll::wait(&self.epoll, &mut self.events[..], Some(&timeout)) {
             Ok(count) => count,
             // A signal: whoever looks next sees what it was.
             Err(rustix::io::Errno::INTR) => 0,
@@ -94,7 +95,7 @@ impl Watch {
 
 /// A request under way on every connection, for `length`.
 pub(super) fn ask(streams: &mut [TcpStream], length: Nanos) -> Result<Answers, Error> {
-    let mut watch = Watch::new()?;
+    let mut watch = Watch::new(Idle::Spin)?;
     let mut sent_at = vec![Nanos::ZERO; streams.len()];
     let mut received = vec![0; streams.len()];
     let mut delays = Vec::with_capacity(1 << 18);
@@ -167,8 +168,12 @@ pub(super) fn send(mut stream: TcpStream, length: Nanos) -> Result<f64, Error> {
 }
 
 /// Reads from every connection for `length`: bytes a second of each.
-pub(super) fn receive(streams: &mut [TcpStream], length: Nanos) -> Result<Vec<f64>, Error> {
-    let mut watch = Watch::new()?;
+pub(super) fn receive(
+    streams: &mut [TcpStream],
+    length: Nanos,
+    idle: Idle,
+) -> Result<Vec<f64>, Error> {
+    let mut watch = Watch::new(idle)?;
     for (number, stream) in streams.iter().enumerate() {
         stream.set_nonblocking(true).or_needs("connection")?;
         watch.add(stream, number, EventFlags::IN)?;
@@ -208,7 +213,7 @@ pub(super) fn open_and_close(
     length: Nanos,
 ) -> Result<f64, Error> {
     let opened = side.enter(|| {
-        let mut watch = Watch::new()?;
+        let mut watch = Watch::new(Idle::Spin)?;
         let mut slots: Vec<Slot> = Vec::new();
         let (mut next, mut done) = (0, 0_u64);
         let mut open = |watch: &Watch, number: usize| {
@@ -283,7 +288,8 @@ mod tests {
     fn with(service: Service, work: impl FnOnce(SocketAddr)) {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback is there");
         let cpu = crate::place::Cpus::choose().server;
-        let server = KernelServer::start(cpu, vec![listener], service).expect("it starts");
+        let server =
+            KernelServer::start(cpu, vec![listener], service, Idle::Sleep).expect("it starts");
         work(server.addresses()[0]);
         server.end().expect("nothing went wrong");
     }
@@ -311,7 +317,8 @@ mod tests {
         });
         with(Service::Chargen, |server| {
             let mut streams = streams(server, 2);
-            let rates = receive(&mut streams, Nanos::from_millis(100)).expect("it writes");
+            let rates =
+                receive(&mut streams, Nanos::from_millis(100), Idle::Sleep).expect("it writes");
             assert!(rates.len() == 2 && rates.iter().all(|&rate| rate > 0.0), "{rates:?}");
         });
     }

@@ -1,4 +1,4 @@
-//! The baseline on real packets: Linux's TCP behind epoll, one thread that never sleeps.
+//! The baseline on real packets: Linux's TCP behind epoll, one thread.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -32,6 +32,23 @@ impl Service {
             Self::Discard => "tcp-discard",
             Self::Chargen => "tcp-chargen",
         }
+    }
+}
+
+/// What a thread does when nothing has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Idle {
+    /// It looks again, so that no wake-up is measured: for who has a CPU of its own.
+    Spin,
+    /// It sleeps, and leaves the CPU to its neighbours.
+    Sleep,
+}
+
+impl Idle {
+    /// How long it may wait for events; after that it looks whether all is over.
+    pub(super) fn timeout(self) -> Timespec {
+        let tv_nsec = if self == Self::Spin { 0 } else { 20_000_000 };
+        Timespec { tv_sec: 0, tv_nsec }
     }
 }
 
@@ -72,10 +89,11 @@ impl KernelServer {
         cpu: usize,
         listeners: Vec<TcpListener>,
         service: Service,
+        idle: Idle,
     ) -> Result<Self, Error> {
         let addresses = listeners.iter().map(TcpListener::local_addr).collect::<Result<_, _>>();
         let addresses = addresses.or_needs("listener of Linux")?;
-        let mut serving = Serving::new(listeners, service)?;
+        let mut serving = Serving::new(listeners, service, idle)?;
         let stop = Arc::new(AtomicBool::new(false));
         let is_over = Arc::clone(&stop);
         let run = move || {
@@ -121,11 +139,12 @@ struct Serving {
     connections: Vec<Option<TcpStream>>,
     free: Vec<usize>,
     service: Service,
+    idle: Idle,
     buffer: Vec<u8>,
 }
 
 impl Serving {
-    fn new(listeners: Vec<TcpListener>, service: Service) -> Result<Self, Error> {
+    fn new(listeners: Vec<TcpListener>, service: Service, idle: Idle) -> Result<Self, Error> {
         let epoll = epoll::create(CreateFlags::CLOEXEC).or_needs("epoll")?;
         for (index, listener) in listeners.iter().enumerate() {
             listener.set_nonblocking(true).or_needs("listener of Linux")?;
@@ -133,14 +152,15 @@ impl Serving {
             epoll::add(&epoll, listener.as_fd(), data, EventFlags::IN).or_needs("epoll")?;
         }
         let buffer = vec![b'.'; CHUNK];
-        Ok(Self { epoll, listeners, connections: Vec::new(), free: Vec::new(), service, buffer })
+        let (connections, free) = (Vec::new(), Vec::new());
+        Ok(Self { epoll, listeners, connections, free, service, idle, buffer })
     }
 
     fn step(&mut self) -> Result<(), Error> {
         let none = Event { flags: EventFlags::empty(), data: EventData::new_u64(0) };
         let mut events = [none; EVENTS];
-        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let count = match epoll::wait(&self.epoll, &mut events[..], Some(&at_once)) {
+        let timeout = self.idle.timeout();
+        let count = match epoll::wait(&self.epoll, &mut events[..], Some(&timeout)) {
             Ok(count) => count,
             // A signal: the next look is soon.
             Err(rustix::io::Errno::INTR) => 0,
@@ -206,10 +226,10 @@ impl Serving {
 mod tests {
     use super::*;
 
-    fn server(service: Service) -> (KernelServer, TcpStream) {
+    fn server(service: Service, idle: Idle) -> (KernelServer, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
         let cpu = crate::place::Cpus::choose().server;
-        let server = KernelServer::start(cpu, vec![listener], service).expect("it starts");
+        let server = KernelServer::start(cpu, vec![listener], service, idle).expect("it starts");
         let client = TcpStream::connect(server.addresses()[0]).expect("it listens");
         client.set_read_timeout(Some(std::time::Duration::from_secs(10))).expect("no zero");
         (server, client)
@@ -217,8 +237,9 @@ mod tests {
 
     #[test]
     fn each_service_does_what_its_name_says_and_ends_with_its_client() {
-        for service in [Service::Echo, Service::Discard, Service::Chargen] {
-            let (server, mut client) = server(service);
+        let services = [Service::Echo, Service::Discard, Service::Chargen];
+        for (service, idle) in services.into_iter().zip([Idle::Spin, Idle::Sleep, Idle::Sleep]) {
+            let (server, mut client) = server(service, idle);
             client.write_all(b"12345678").expect("it reads");
             let mut bytes = [0; 8];
             if service != Service::Discard {

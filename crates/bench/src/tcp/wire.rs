@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::house::set;
 use super::kernel_client::{connect, receive};
-use super::kernel_server::{KernelServer, Service, listeners_in};
+use super::kernel_server::{Idle, KernelServer, Service, listeners_in};
 use super::line::Line;
 use crate::cases::Plan;
 use crate::error::{Error, OrNeeds, unless_interrupted};
@@ -47,7 +47,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
             "a Linux client reads one TCP stream for {length}, from the connection on, across \
              `calisto wire` (AF_XDP at both ends) with a round trip of 20 ms, impaired alike both \
              ways; client and wire on CPU {client}. Server on CPU {server}: calistod with the job \
-             tcp-chargen over AF_XDP, or Linux's socket with CUBIC behind epoll that never sleeps, \
+             tcp-chargen over AF_XDP, or Linux's socket with CUBIC behind epoll, \
              on the same host and interface, in turns, with the same seed in a round. Bottleneck: \
              100 Mbit/s, 167 packets. Marks: 100 Mbit/s, 2 ms of round trip, from {MARK_FROM} \
              packets on."
@@ -64,7 +64,7 @@ fn alone(plan: &Plan, report: &mut Report<'_>, length: Nanos) -> Result<(), Erro
     let line = Line::new(plan.cpus, PORT, "")?;
     let ours_at: SocketAddr = (line.server().ipv4(), PORT).into();
     let listeners = listeners_in(line.server(), PORT + 1..PORT + 2, CONGESTION)?;
-    let kernel = KernelServer::start(plan.cpus.server, listeners, Service::Chargen)?;
+    let kernel = KernelServer::start(plan.cpus.server, listeners, Service::Chargen, Idle::Sleep)?;
     let linux_at = kernel.addresses()[0];
     for (name, options) in WIRES {
         let (mut ours, mut linux) = (Vec::new(), Vec::new());
@@ -106,7 +106,7 @@ fn one_stream(
     let wire = line.join(&[options, &["--seed", &seed]].concat())?;
     let rates = on_cpu(plan.cpus.client, || {
         let mut streams = connect(line.client(), server, 1, CONGESTION)?;
-        receive(&mut streams, length)
+        receive(&mut streams, length, Idle::Sleep)
     })?;
     Ok((to_mbit(rates.iter().sum()), wire.end()?))
 }
@@ -128,8 +128,8 @@ fn share(
         let mut streams = connect(line.client(), first, FLOWS, CONGESTION)?;
         streams.extend(connect(line.client(), second, FLOWS, CONGESTION)?);
         // Long enough for neither to be where it began.
-        receive(&mut streams, length)?;
-        receive(&mut streams, Nanos(2 * length.0))
+        receive(&mut streams, length, Idle::Sleep)?;
+        receive(&mut streams, Nanos(2 * length.0), Idle::Sleep)
     })?;
     wire.end()?;
     let (first, second) = rates.split_at(FLOWS);
