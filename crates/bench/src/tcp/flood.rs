@@ -43,7 +43,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
         "flood",
         &format!(
             "memory port, one thread on CPU {cpu}; {FLOWS} established flows ask for \
-             {REQUEST_BYTES} bytes at a quarter of the server's capacity for requests, but not \
+             {REQUEST_BYTES} bytes at a tenth of the server's capacity for requests, but not \
              before the last answer has come; {syns} SYNs of random sources at half its capacity for \
              SYNs, to a listener with a backlog of {BACKLOG}. Virtual time moves by what the \
              server's work was measured to take; {QUEUE} packets wait for it, others are lost."
@@ -207,7 +207,7 @@ impl Scene {
         syns_per_second: Option<f64>,
     ) -> Result<Outcome, Error> {
         let flows = FLOWS as usize;
-        let every = Nanos((4e9 * flows as f64 / capacity.requests_per_second) as u64);
+        let every = Nanos((10e9 * flows as f64 / capacity.requests_per_second) as u64);
         let syn_every = syns_per_second.map(|rate| Nanos((1e9 / rate).max(1.0) as u64));
         let began = self.now;
         let spread = |flow: usize| began + Nanos(every.0 * flow as u64 / flows as u64);
