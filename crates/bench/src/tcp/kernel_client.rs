@@ -303,8 +303,10 @@ mod tests {
         with(Service::Echo, |server| {
             let mut streams = streams(server, 3);
             for _ in 0..2 {
-                let answers = ask(&mut streams, Nanos::from_millis(50)).expect("it echoes");
-                assert!(answers.per_second > 0.0 && answers.p50_us > 0.0);
+                let answers = ask(&mut streams, Nanos::from_millis(500)).expect("it echoes");
+                let count = answers.per_second * 0.5;
+                assert!(count > 3.0, "an answer is followed by the next request: {count}");
+                assert!(answers.p50_us > 0.0);
             }
         });
     }
@@ -314,6 +316,10 @@ mod tests {
         with(Service::Discard, |server| {
             let stream = streams(server, 1).remove(0);
             assert!(send(stream, Nanos::from_millis(50)).expect("it reads") > 0.0);
+        });
+        with(Service::Echo, |server| {
+            let stream = streams(server, 1).remove(0);
+            assert!(send(stream, Nanos::from_millis(50)).is_err(), "it does not discard");
         });
         with(Service::Chargen, |server| {
             let mut streams = streams(server, 2);
