@@ -292,6 +292,15 @@ impl Flow {
         if self.snd_nxt.is_after(self.snd_end) { 0 } else { self.snd_end.since(self.snd_nxt) }
     }
 
+    /// Bytes that the application has queued and the peer has not acknowledged.
+    #[inline]
+    pub(crate) const fn queued(&self) -> u32 {
+        // Before the connection stands the SYN's number is still in between; afterwards a FIN's may
+        // be behind.
+        let first = self.snd_una.0.wrapping_add(!self.state.is_synchronized() as u32);
+        if Seq(first).is_after(self.snd_end) { 0 } else { self.snd_end.since(Seq(first)) }
+    }
+
     /// Whether our FIN has been sent.
     #[inline]
     pub(crate) const fn fin_sent(&self) -> bool {
@@ -316,4 +325,24 @@ impl Flow {
 #[inline]
 pub(crate) const fn timestamp_clock(now: Nanos) -> u32 {
     (now.0 / 1_000_000) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_before_the_connection_stands_is_the_syn_no_queued_byte_even_after_4_gib() {
+        let key: FlowKey = "tcp 10.0.0.1:5000 -> 10.0.0.2:7".parse().expect("it is a flow");
+        let iss = Seq(u32::MAX - 10);
+        let mut flow = Flow::new(key, State::SynSent, iss);
+        flow.snd_end += 100;
+        assert_eq!(flow.queued(), 100);
+        flow.snd_una = iss + 1;
+        flow.state = State::Established;
+        assert_eq!(flow.queued(), 100);
+        // Once around: what is acknowledged is the first number again.
+        (flow.snd_una, flow.snd_end) = (iss, iss + 100);
+        assert_eq!(flow.queued(), 100);
+    }
 }

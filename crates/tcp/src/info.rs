@@ -82,9 +82,6 @@ pub(crate) fn describe(flow: &Flow, cold: &Cold, config: &Config) -> FlowInfo {
         recovery::Phase::Recovery => Phase::Recovery,
         recovery::Phase::Timeout => Phase::Timeout,
     };
-    // A SYN or a FIN on its way takes a number, but no byte of the application's.
-    let first = if flow.snd_una == cold.iss { flow.snd_una + 1 } else { flow.snd_una };
-    let queued_bytes = if first.is_after(flow.snd_end) { 0 } else { flow.snd_end.since(first) };
     FlowInfo {
         phase,
         window: flow.window.segments,
@@ -103,8 +100,8 @@ pub(crate) fn describe(flow: &Flow, cold: &Cold, config: &Config) -> FlowInfo {
         snd_wnd: flow.snd_wnd,
         snd_wnd_max: cold.snd_wnd_max,
         rcv_wnd: flow.rcv_wnd(),
-        queued_bytes,
-        unsent_bytes: flow.unsent().min(queued_bytes),
+        queued_bytes: flow.queued(),
+        unsent_bytes: flow.unsent().min(flow.queued()),
         round_trip: cold.rtt.smoothed(),
         shortest_round_trip: cold.rtt.shortest(),
         timeout: cold.rtt.rto_backed_off(config),

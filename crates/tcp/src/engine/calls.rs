@@ -102,14 +102,6 @@ fn unread(flow: &Flow, cold: &Cold) -> u32 {
     end.since(flow.rcv_read)
 }
 
-/// Bytes that the application has queued and the peer has not acknowledged.
-#[inline]
-fn queued(flow: &Flow, cold: &Cold) -> u32 {
-    // Before the connection stands the SYN's number is still in between.
-    let first = if flow.snd_una == cold.iss { flow.snd_una + 1 } else { flow.snd_una };
-    if first.is_after(flow.snd_end) { 0 } else { flow.snd_end.since(first) }
-}
-
 impl Engine {
     /// Opens a connection. With a local port of zero one is chosen that nobody can guess (RFC 6056
     /// section 3.3.3). Segments leave by `route` until the peer has answered by another.
@@ -227,7 +219,7 @@ impl Engine {
     pub fn room(&mut self, id: FlowId) -> Span {
         let Some(at) = self.place(id) else { return Span { at: 0, bytes: 0 } };
         let (flow, cold) = (&mut self.flows[at], &self.cold[at]);
-        let bytes = cold.send_ring() - queued(flow, cold);
+        let bytes = cold.send_ring() - flow.queued();
         flow.flags.put(Flags::WANTS_ROOM, bytes == 0);
         Span { at: (flow.snd_end.0 & (cold.send_ring() - 1)) as usize, bytes }
     }
@@ -241,7 +233,7 @@ impl Engine {
         if flow.flags.has(Flags::FIN_QUEUED) {
             return Err(CallError::Closed);
         }
-        if bytes > cold.send_ring() - queued(flow, cold) {
+        if bytes > cold.send_ring() - flow.queued() {
             return Err(CallError::TooMany);
         }
         flow.snd_end += bytes;
