@@ -134,7 +134,10 @@ impl FlowKey {
     /// Source and destination address, if they are IPv4.
     #[inline]
     pub fn ipv4(&self) -> Option<([u8; 4], [u8; 4])> {
-        let address = |[_, low]: [u64; 2]| (low as u32).to_be_bytes();
+        let address = |[_, low]: [u64; 2]| {
+            let [.., a, b, c, d] = low.to_be_bytes();
+            [a, b, c, d]
+        };
         (!self.is_ipv6()).then(|| (address(self.source), address(self.destination)))
     }
 
