@@ -85,7 +85,9 @@ impl Press<'_, '_> {
 }
 
 impl Output for Press<'_, '_> {
-    #[inline]
+    // The engine offers plain segments from places of their own, where most of this can be left out:
+    // some 45 instructions a request.
+    #[inline(always)]
     fn segment(&mut self, segment: &Segment<'_>) -> bool {
         if self.train.is_some() {
             if let Some(is_taken) = self.join(segment) {

@@ -138,7 +138,7 @@ impl Train {
     /// Whether nothing may follow: a shorter segment, or one with a flag of the end, was the last.
     pub(super) fn has_ended(&self) -> bool {
         let facts = &self.facts;
-        facts.flags & AT_THE_END != 0 || facts.payload_bytes % facts.segment_bytes != 0
+        facts.flags & AT_THE_END != 0 || !facts.payload_bytes.is_multiple_of(facts.segment_bytes)
     }
 
     /// Sends it. There is room for its frames.
