@@ -16,7 +16,7 @@ mod service;
 mod train;
 
 use arrayvec::ArrayVec;
-use base::{BURST, Nanos, WorkerId};
+use base::{BURST, FlowGroup, Nanos, WorkerId};
 use shm::Frame;
 use tcp::{Config, Engine, Event, FlowId, FlowOptions, Incoming, ListenError};
 
@@ -82,6 +82,9 @@ pub struct Stream {
     exchange: Exchange,
     owners: Owners,
     leaving: Option<Leaving>,
+    /// Groups of ours whose flows wait for room in the engine, and when to try again.
+    waiting: Vec<FlowGroup>,
+    retry_at: Nanos,
     counts: StreamCounts,
     counts_at: Nanos,
     /// When routes may be swept next.
@@ -121,6 +124,8 @@ impl Stream {
             exchange,
             owners,
             leaving: None,
+            waiting: Vec::new(),
+            retry_at: Nanos::FAR_FUTURE,
             counts,
             counts_at: Nanos::ZERO,
             sweep_at: Nanos::ZERO,
@@ -244,6 +249,9 @@ impl Job for Stream {
 
     #[inline]
     fn turn(&mut self, now: Nanos, outlet: &mut Outlet<'_>) -> bool {
+        if now >= self.retry_at {
+            self.claim_waiting(now);
+        }
         let is_due = self.engine.next_deadline().is_some_and(|due| due <= now);
         if self.kept.is_empty() && !is_due && self.events.is_empty() {
             if self.counts.is_stale() && now.since(self.counts_at) >= COUNTS_EVERY {
@@ -280,7 +288,7 @@ impl Job for Stream {
         let is_waiting = due == Nanos::ZERO && self.spares.is_empty() && self.wanted > 0;
         let counts = self.counts.is_stale().then(|| self.counts_at + COUNTS_EVERY);
         let due = if is_waiting { Nanos::FAR_FUTURE } else { due };
-        due.min(counts.unwrap_or(Nanos::FAR_FUTURE))
+        due.min(counts.unwrap_or(Nanos::FAR_FUTURE)).min(self.retry_at)
     }
 
     fn close(&mut self) {

@@ -11,6 +11,9 @@ use crate::message::Moving;
 /// Groups looked at in one step of giving a table's part up: in between, packets go on.
 const GROUPS_PER_STEP: u32 = 2048;
 
+/// Time between two looks for room.
+const RETRY_EVERY: Nanos = Nanos::from_millis(10);
+
 /// How far a worker has come with what it gives up.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Leaving {
@@ -46,9 +49,10 @@ impl Stream {
     }
 
     fn detach_group(&mut self, group: FlowGroup, now: Nanos) {
-        // What came for this group and was not taken yet goes on with it.
+        // What came for this group and was not taken yet goes on with it, or waits for the next owner.
         if self.exchange.has_any() {
             self.claim(group, now);
+            self.waiting.retain(|waiting| *waiting != group);
         }
         let Self { engine, owners, desk, service, routes, .. } = self;
         let hashed = owners.hashed();
@@ -119,7 +123,21 @@ impl Stream {
         for parcel in self.exchange.take(group) {
             is_done &= self.unpack(group, parcel, now);
         }
+        self.waiting.retain(|waiting| *waiting != group);
+        if !is_done {
+            self.waiting.push(group);
+            self.retry_at = self.retry_at.min(now + RETRY_EVERY);
+        }
         is_done
+    }
+
+    /// Looks whether there is room now for flows that wait: they have timers, though nothing comes for
+    /// them.
+    pub(super) fn claim_waiting(&mut self, now: Nanos) {
+        self.retry_at = Nanos::FAR_FUTURE;
+        for group in std::mem::take(&mut self.waiting) {
+            self.claim(group, now);
+        }
     }
 
     fn unpack(&mut self, group: FlowGroup, mut parcel: Parcel, now: Nanos) -> bool {

@@ -92,6 +92,11 @@ struct Bench {
 
 impl Bench {
     fn new(service: ServiceKind, workers: usize) -> Self {
+        Self::with_flows(service, workers, 512)
+    }
+
+    /// With so many flows for each worker, at most.
+    fn with_flows(service: ServiceKind, workers: usize, flows_max: u32) -> Self {
         let pool = FramePool::new(PoolConfig { frames: 2048, chunk_bytes: 2048, numa_node: None });
         let (port, server) = memory_wire(1024);
         let listen = vec!["tcp:10.0.0.2:7".parse().expect("a listener")];
@@ -109,7 +114,7 @@ impl Bench {
         });
         let flow = FlowOptions { receive_limit_log2: 18, ..FlowOptions::default() };
         let stream = StreamConfig {
-            engine: Config { flows_max: 512, hash_key, ..Config::default() },
+            engine: Config { flows_max, hash_key, ..Config::default() },
             secret: [5; 16],
             service,
             listeners: vec!["10.0.0.2:7".parse().expect("an address")],
@@ -161,7 +166,13 @@ impl Bench {
 
     /// One turn of everybody, 100 microseconds long.
     fn turn(&mut self) {
-        self.now += Nanos::from_micros(100);
+        self.say();
+        self.turn_of_data_path();
+        self.hear();
+    }
+
+    /// The client says what it has to say.
+    fn say(&mut self) {
         self.engine.expire(self.now, &mut self.said);
         self.engine.transmit(self.now, &mut self.sink, &mut self.said);
         let (_, pool) = self.dispatcher.ports_and_pool();
@@ -173,6 +184,10 @@ impl Bench {
             self.port.tx(pool, &mut batch, self.now);
             batch.drain(..).for_each(|frame| pool.give(frame));
         }
+    }
+
+    fn turn_of_data_path(&mut self) {
+        self.now += Nanos::from_micros(100);
         for _ in 0..2 {
             self.dispatcher.step(self.now);
             for (_, worker) in &mut self.workers {
@@ -182,6 +197,10 @@ impl Bench {
         let retired = self.dispatcher.steering_mut().take_retired();
         self.workers.retain(|(id, _)| !retired.contains(id));
         self.dispatcher.step(self.now);
+    }
+
+    /// The client takes in what has come.
+    fn hear(&mut self) {
         let (_, pool) = self.dispatcher.ports_and_pool();
         let mut batch = Batch::new();
         while self.port.rx(pool, &mut batch, self.now) > 0 {
@@ -407,4 +426,57 @@ fn who_is_connected_when_the_data_path_ends_gets_a_reset() {
     let late = bench.connect();
     bench.turns(30);
     assert_eq!(bench.closed.last(), Some(&(late, CloseReason::Reset)));
+}
+
+#[test]
+fn a_flow_that_moves_goes_on_sending_though_nothing_comes_for_it() {
+    let mut bench = Bench::new(ServiceKind::Echo, 2);
+    let flow = bench.connect();
+    bench.turns(10);
+    let key = bench.engine.key(flow).expect("it lives").reversed();
+    bench.write(flow, b"answered once, lost, and answered again");
+    bench.say();
+    bench.turn_of_data_path();
+    // What the service has said is lost on the way.
+    let (_, pool) = bench.dispatcher.ports_and_pool();
+    let mut lost = Batch::new();
+    assert!(bench.port.rx(pool, &mut lost, bench.now) > 0, "the service has answered");
+    lost.drain(..).for_each(|frame| pool.give(frame));
+    let hash = bench.toeplitz.hash(&key);
+    let table = bench.dispatcher.steering().table();
+    let home = table.entry(table.group_of(hash)).owner().expect("it has had packets");
+    bench.dispatcher.steering_mut().remove_worker(home);
+    // Nobody says anything but the new owner, when its timer fires.
+    let heard_at = (0..30_000).find(|_| {
+        bench.turn_of_data_path();
+        bench.port.waiting() > 0
+    });
+    assert!(heard_at.is_some(), "it has gone silent with the move");
+    bench.hear();
+    assert_eq!(bench.read(flow), b"answered once, lost, and answered again");
+    assert_eq!((bench.workers.len(), bench.workers[0].0 == home), (1, false));
+}
+
+#[test]
+fn flows_that_find_no_room_where_their_group_goes_wait_for_it_and_are_not_reset() {
+    let mut bench = Bench::with_flows(ServiceKind::Echo, 2, 24);
+    let mut talks = bench.talks(32);
+    for round in 0..20 {
+        bench.talk(&mut talks, round);
+    }
+    bench.dispatcher.steering_mut().remove_worker(WorkerId(1));
+    for round in 20..200 {
+        bench.talk(&mut talks, round);
+    }
+    bench.turns(20);
+    let waiting = bench.count("detached") - bench.count("attached");
+    assert!(waiting > 0, "32 flows have no room in a worker that takes 24");
+    assert!(bench.count("flows_waiting") > 0, "what came for them was dropped and counted");
+    assert_eq!((bench.closed.len(), bench.count("resets_sent")), (0, 0));
+    // There is room again, with the next look or with what their peers repeat.
+    bench.hire();
+    for round in 200..4000 {
+        bench.talk(&mut talks, round);
+    }
+    bench.finish(talks);
 }
