@@ -62,7 +62,11 @@ pub(crate) fn run(
         match (case.run)(plan, &mut report) {
             Ok(()) => {}
             Err(error @ (Error::Output(_) | Error::Interrupted)) => return Err(error),
-            Err(error) => report.not_measured(&error)?,
+            Err(error) => {
+                // Ctrl-C ends our daemons too: what they leave unfinished is nothing to report.
+                unless_interrupted()?;
+                report.not_measured(&error)?;
+            }
         }
         report.end()?;
     }
