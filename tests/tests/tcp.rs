@@ -111,6 +111,25 @@ fn an_echo_over_a_packet_socket_is_exact_too() {
 }
 
 #[test]
+fn an_answer_carries_the_acknowledgement_of_its_request() {
+    const CONNECTIONS: usize = 16;
+    const ROUNDS: u64 = 200;
+    let bed = bed();
+    let daemon = service(&bed, "xdp:veth0", "echo", "");
+    let mut talks = Talks::connect(bed.client(), CONNECTIONS, server(&bed));
+    for _ in 0..ROUNDS {
+        talks.echo(64);
+    }
+    talks.end();
+    nothing_was_lost(&daemon, CONNECTIONS as u64, "requests");
+    let connections = CONNECTIONS as u64;
+    let (out, again) = (daemon.counter("tcp_transmitted"), daemon.counter("tcp_retransmitted"));
+    // And two to open a connection and to close it.
+    let most = connections * (ROUNDS + 4) + again;
+    assert!(out <= most, "{out} packets out, not {most}");
+}
+
+#[test]
 fn chargen_sends_the_lines_of_rfc_864_for_as_long_as_anybody_reads() {
     let bed = bed();
     let daemon = service(&bed, "xdp:veth0", "chargen", "");
