@@ -32,6 +32,8 @@ pub struct Interface {
     pub rx_queues: u32,
     /// Transmit queues it was made with.
     pub tx_queues: u32,
+    /// Its queueing discipline, as `tc` calls it; "noqueue": what is sent leaves at once.
+    pub qdisc: String,
     /// The XDP program that is attached.
     pub xdp: Option<XdpAttached>,
 }
@@ -210,6 +212,10 @@ fn parse_link(body: &[u8]) -> Option<Interface> {
 
     let (fixed, rest) = body.split_at_checked(16)?;
     let number = |bytes: &[u8]| Some(u32::from_ne_bytes(bytes.get(..4)?.try_into().ok()?));
+    let text = |bytes: &[u8]| {
+        let text = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
+        String::from_utf8_lossy(text).into_owned()
+    };
     let flags = number(&fixed[8..])?;
     let mut interface = Interface {
         name: String::new(),
@@ -220,14 +226,13 @@ fn parse_link(body: &[u8]) -> Option<Interface> {
         running: flags & libc::IFF_RUNNING as u32 != 0,
         rx_queues: 1,
         tx_queues: 1,
+        qdisc: String::new(),
         xdp: None,
     };
     for (kind, value) in attributes(rest) {
         match kind {
-            libc::IFLA_IFNAME => {
-                let name = value.split(|&byte| byte == 0).next().unwrap_or_default();
-                interface.name = String::from_utf8_lossy(name).into_owned();
-            }
+            libc::IFLA_IFNAME => interface.name = text(value),
+            libc::IFLA_QDISC => interface.qdisc = text(value),
             libc::IFLA_ADDRESS => interface.mac = value.try_into().unwrap_or_default(),
             libc::IFLA_MTU => interface.mtu = number(value)?,
             libc::IFLA_NUM_RX_QUEUES => interface.rx_queues = number(value)?,
@@ -259,6 +264,7 @@ mod tests {
         let lo = by_name("lo").expect("every namespace has one");
         assert_eq!((lo.name.as_str(), lo.mac), ("lo", [0; 6]));
         assert!(lo.mtu >= 1280 && lo.rx_queues >= 1, "{lo:?}");
+        assert_eq!(lo.qdisc, "noqueue");
         assert_eq!(index_of("lo"), Some(lo.index));
         let listed = list().expect("netlink is there");
         assert!(listed.iter().any(|interface| interface.index == lo.index), "{listed:?}");

@@ -193,7 +193,8 @@ impl Outbox {
 }
 
 impl Output for Outbox {
-    #[inline]
+    // As in the data path.
+    #[inline(always)]
     fn segment(&mut self, segment: &Segment<'_>) -> bool {
         let Some(packet) = self.packets.get_mut(self.used) else { return false };
         if !packet.fill(segment.key, segment.route, |out| segment.write(out)) {

@@ -17,6 +17,9 @@ const FEW: u32 = 100;
 const MANY: u32 = 100_000;
 const BATCHES: [usize; 3] = [1, 32, 64];
 
+/// The batch in which instructions are counted.
+pub(super) const BATCH_COUNTED: usize = 32;
+
 /// Two million requests a second: what a flow's timers see of the load.
 const EVERY: Nanos = Nanos(500);
 
@@ -88,6 +91,21 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     Ok(())
 }
 
+/// What a server pays for a batch.
+#[inline(never)]
+fn engine_serves_a_batch(end: &mut End, now: Nanos, packets: &[Packet]) {
+    end.engine.expire(now, &mut end.out);
+    end.receive(now, packets);
+    end.echo_all();
+    end.transmit(now);
+}
+
+/// Requests in batches, to as few flows as a cache holds: to count instructions.
+pub(super) fn converse(requests: u64) -> Result<(), Error> {
+    let mut stage = Stage::new(BURST as u32)?;
+    stage.measure(BATCH_COUNTED, requests as usize).map(drop)
+}
+
 /// A server with its clients.
 struct Stage {
     end: End,
@@ -122,10 +140,7 @@ impl Stage {
             let start = cpu_time();
             for packets in self.packets.chunks(batch) {
                 self.now += Nanos(EVERY.0 * packets.len() as u64);
-                self.end.engine.expire(self.now, &mut self.end.out);
-                self.end.receive(self.now, packets);
-                self.end.echo_all();
-                self.end.transmit(self.now);
+                engine_serves_a_batch(&mut self.end, self.now, packets);
                 answers += self.end.out.packets().len();
                 self.end.out.clear();
             }

@@ -10,6 +10,8 @@ use crate::error::{Error, OrNeeds};
 pub(super) enum Kind {
     /// Requests to the engine.
     Rpc,
+    /// Requests to the engine, in batches.
+    RpcBatch,
     /// Requests to the engine in packets with IPv4 headers.
     RpcIpv4,
     /// The same to smoltcp, with the same congestion control.

@@ -2,13 +2,14 @@
 //!
 //! The client is our engine in every conversation, so that all servers get the same segments.
 
-use base::Nanos;
+use base::{BURST, Nanos};
 use smoltcp::socket::tcp::CongestionControl;
 use tcp::{Config, Counters, Event};
 use wire::Toeplitz;
 
 use super::callgrind::instructions;
 use super::end::{End, EndConfig, Packet, REQUEST_BYTES, key_of};
+use super::flows::{self, BATCH_COUNTED};
 use super::guest::Kind;
 use super::smoltcp_server::SmoltcpServer;
 use crate::cases::Plan;
@@ -37,7 +38,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
         &format!(
             "memory port, one established flow with timestamps, requests and responses of \
              {REQUEST_BYTES} bytes, one at a time, {STEP} of virtual time between segments; the \
-             client is this engine in every row. Instructions by callgrind of the server's whole \
+             client is this engine in every row. Batches: {BATCH_COUNTED} requests of as many of {BURST} flows. Instructions by callgrind of the server's whole \
              turn: look for what is due, segment in (its checksum checked), event, the \
              application copies the bytes, segment out (its checksum made). With IPv4: header \
              parsed, checked and written too, and the flow hash computed, against smoltcp 0.14 \
@@ -61,9 +62,11 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
         report.progress(format_args!("{} under callgrind", kind.word()));
         per_round(plan, kind, function)
     };
+    let batched = counted(report, Kind::RpcBatch, "engine_serves_a_batch")?;
+    let name = format!("engine, per request, batches of {BATCH_COUNTED}");
+    report.figure(Figure::new(name, UNIT, &[batched]).target(Target::AtMost(1200.0)))?;
     let engine = counted(report, Kind::Rpc, "engine_alone_serves")?;
-    let figure = Figure::new("engine, per request", UNIT, &[engine]);
-    report.figure(figure.target(Target::AtMost(1200.0)))?;
+    report.figure(Figure::new("engine, per request, one at a time", UNIT, &[engine]))?;
     let ours = counted(report, Kind::RpcIpv4, "engine_with_ipv4_serves")?;
     let theirs = counted(report, Kind::RpcSmoltcp, "smoltcp_serves")?;
     let plain = counted(report, Kind::RpcSmoltcpPlain, "smoltcp_serves")?;
@@ -87,6 +90,7 @@ fn per_round(plan: &Plan, kind: Kind, function: &str) -> Result<f64, Error> {
 /// A conversation with the server of that kind in which every request is answered.
 pub(super) fn converse_as(kind: Kind, requests: u64) -> Result<Counted, Error> {
     match kind {
+        Kind::RpcBatch => flows::converse(requests).map(|()| None),
         Kind::Rpc => converse(&mut Alone::new(false)?, requests),
         Kind::RpcIpv4 => converse(&mut WithIpv4::new()?, requests),
         Kind::RpcSmoltcp => converse(&mut smoltcp(CongestionControl::Cubic)?, requests),

@@ -42,6 +42,7 @@ pub struct XdpInterface {
     index: u32,
     mac: [u8; 6],
     mtu: u32,
+    is_queueless: bool,
     queues: u32,
     take: Take,
     mode: Mode,
@@ -136,13 +137,14 @@ impl XdpInterface {
     ) -> Result<Self, OpenError> {
         let queues = ethtool::channels(&interface.name)?.rx;
         let namespace = Netns::current()?;
-        let interface::Interface { name, index, mac, mtu, .. } = interface;
+        let interface::Interface { name, index, mac, mtu, qdisc, .. } = interface;
         Ok(Self {
             name,
             namespace,
             index,
             mac,
             mtu,
+            is_queueless: qdisc == "noqueue",
             queues,
             take,
             mode,
@@ -188,6 +190,11 @@ impl XdpInterface {
             return Ok(work());
         }
         Ok(self.namespace.within(work)?)
+    }
+
+    /// Whether what is sent by whatever socket leaves at once, so that it keeps its order.
+    pub(super) fn is_queueless(&self) -> bool {
+        self.is_queueless
     }
 
     pub(super) fn mac(&self) -> [u8; 6] {

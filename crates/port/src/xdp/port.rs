@@ -88,7 +88,11 @@ impl XdpPort {
         let mode =
             [interface.mode().as_str(), copy, if busy_poll { "busy poll" } else { "need wake-up" }]
                 .join(", ");
-        let segments = interface.at_home(|| SegmentSocket::open(interface.index()))?;
+        // A queue between the packet socket and the device would be passed by what the rings send.
+        let segments = match interface.is_queueless() {
+            true => interface.at_home(|| SegmentSocket::open(interface.index()))?,
+            false => None,
+        };
         let capabilities = Capabilities {
             kind: "xdp",
             cuts_segments: segments.is_some(),

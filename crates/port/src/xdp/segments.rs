@@ -2,7 +2,9 @@
 //!
 //! AF_XDP moves packets one by one, and each costs the kernel a buffer and a softirq of its own. A
 //! run of one flow's segments is sent here as one, with a `virtio_net_hdr` that says how long the pieces
-//! are to be (PACKET_VNET_HDR of packet(7)): the pieces then share the way through the stack.
+//! are to be (PACKET_VNET_HDR of packet(7)): the pieces then share the way through the stack. Only where
+//! no queueing discipline stands before the device (veth, and whatever else is "noqueue"): there both
+//! ways lead to the driver at once, so order is kept.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
