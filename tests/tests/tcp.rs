@@ -50,23 +50,34 @@ fn echo_is_exact(bed: &Testbed, server: SocketAddr) {
     }
 }
 
-/// What must be true of the counters where nothing is lost.
-fn nothing_was_lost(daemon: &Daemon, connections: u64, what: &str) {
+/// What must be true of the counters over any port of this machine's.
+fn all_were_served(daemon: &Daemon, connections: u64, what: &str) {
     let count = |name: &str| daemon.counter(name);
     let connected = wait_for("all counts", || match count("tcp_connected") {
         connected if connected >= connections => Ok(connected),
         fewer => Err(format!("{fewer} connections")),
     });
-    assert_eq!(connected, connections, "{what}");
-    assert_eq!(count("tcp_bad_checksum") + count("drop_bad_checksum"), 0, "{what}");
-    assert_eq!(count("tcp_recoveries") + count("tcp_timeouts"), 0, "{what}");
+    let stats = || daemon.calisto("stats");
+    assert_eq!(connected, connections, "{what}\n{}", stats());
+    assert_eq!(count("tcp_bad_checksum") + count("drop_bad_checksum"), 0, "{what}\n{}", stats());
+    let (again, sent) = (count("tcp_retransmitted"), count("tcp_transmitted"));
+    assert!(again * 20 <= sent, "{what}: {again} of {sent} sent again\n{}", stats());
+}
+
+/// The same where nothing is lost and nothing overtakes: a native XDP program has one queue, while a
+/// veth without one has a queue for each CPU that sends.
+fn nothing_was_lost(daemon: &Daemon, connections: u64, what: &str) {
+    all_were_served(daemon, connections, what);
+    let count = |name: &str| daemon.counter(name);
+    let stats = || daemon.calisto("stats");
+    assert_eq!(count("tcp_recoveries") + count("tcp_timeouts"), 0, "{what}\n{}", stats());
     // Who is not heard for milliseconds is asked by sending the last segment again (RFC 8985 section
     // 7); until the answer its flow is not the common case. On a busy machine that happens.
     let probes = count("tcp_tail_probes");
-    assert!(count("tcp_retransmitted") <= probes, "{what}: {probes} probes, and more sent again");
+    assert!(count("tcp_retransmitted") <= probes, "{what}\n{}", stats());
     let rare = if probes > 0 { count("tcp_punt_state") } else { 0 };
     let (fast, received) = (count("tcp_fast"), count("tcp_received"));
-    assert!(fast * 10 > (received - rare) * 9, "{what}: {fast} of {received} on the fast path");
+    assert!(fast * 10 > (received - rare) * 9, "{what}: {fast} of {received} fast\n{}", stats());
 }
 
 fn echoes(port: &str, arrangement: &str) {
@@ -86,7 +97,11 @@ fn echoes(port: &str, arrangement: &str) {
     for address in addresses {
         echo_is_exact(&bed, (address, 7).into());
     }
-    nothing_was_lost(&daemon, 2 * 49, &format!("{port} {arrangement}"));
+    let (connections, what) = (2 * 49, format!("{port} {arrangement}"));
+    match port.contains("native") {
+        true => nothing_was_lost(&daemon, connections, &what),
+        false => all_were_served(&daemon, connections, &what),
+    }
 }
 
 #[test]
@@ -208,7 +223,10 @@ fn connections_stay_whole_while_workers_come_and_go_and_policies_change() {
     assert!(ended.0 > 24_000 && ended.0 == ended.1, "{ended:?}");
     assert!(daemon.counter("tcp_attached") > 0, "nobody has moved");
     assert_eq!(daemon.counter("tcp_attached"), daemon.counter("tcp_detached"));
-    assert_eq!(daemon.counter("tcp_resets_sent"), 0);
+    // A FIN that went out twice, since its answer was late, is acknowledged twice: the second time
+    // there is no connection any more, which is what a reset says.
+    let (resets, again) = (daemon.counter("tcp_resets_sent"), daemon.counter("tcp_retransmitted"));
+    assert!(resets <= again, "{resets} resets, {again} sent again\n{}", daemon.calisto("stats"));
 }
 
 /// Waits for the end of the connection; why.
