@@ -9,6 +9,8 @@ mod calls;
 mod handover;
 mod listeners;
 mod settings;
+#[cfg(test)]
+mod tests;
 mod touch;
 mod visit;
 

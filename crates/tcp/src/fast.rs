@@ -155,6 +155,8 @@ fn settle_several(
 /// Whether anything is going on that the checks above do not see.
 pub(crate) fn is_slow(flow: &Flow, cold: &Cold) -> bool {
     flow.state != crate::State::Established
+        // What came before its turn has brought a newer window than what comes now.
+        || flow.snd_wl1.is_after(flow.rcv_nxt)
         || cold.recovery.phase != crate::recovery::Phase::Open
         || cold.recovery.probe().is_some()
         || !cold.board.is_clean()

@@ -55,6 +55,19 @@ fn a_repeated_segment_that_acknowledges_more_brings_its_window_along() {
     assert_eq!(info.snd_wnd, 1000);
 }
 
+#[test]
+fn a_window_that_came_before_its_turn_is_not_taken_back_by_an_older_one() {
+    // RFC 9293 section 3.10.7.4: SND.WL1. The first segment was overtaken by news of a window that
+    // has opened.
+    let mut script = Script::accepted(plain(), new_reno());
+    script.inject(". 11:11 ack 1 win 5000");
+    script.inject("P. 1:11 ack 1 win 0");
+    script.write(1000);
+    script.expect(&["P. 1:1001 ack 11 win 65525"]);
+    let info = script.host.engine.info(script.flow()).expect("it stands");
+    assert_eq!(info.snd_wnd, 5000);
+}
+
 /// A listener whose ring of 4096 bytes is filled to the last byte, with a FIN behind that.
 fn filled_and_finished() -> Script {
     let options = FlowOptions { receive_ring_log2: 12, receive_limit_log2: 14, ..new_reno() };

@@ -43,6 +43,10 @@ impl Control for Dctcp {
 
     #[inline]
     fn observe(&mut self, delivered: u32, is_marked: bool, snd_una: Seq, snd_nxt: Seq) {
+        if delivered == 0 {
+            // It says nothing of the path, so no window begins with it either.
+            return;
+        }
         self.delivered = self.delivered.saturating_add(delivered);
         if is_marked {
             self.marked = self.marked.saturating_add(delivered);
@@ -51,13 +55,11 @@ impl Control for Dctcp {
         if !is_over {
             return;
         }
-        if self.delivered > 0 {
-            let share = u64::from(self.marked) * u64::from(ONE) / u64::from(self.delivered);
-            let share = u32::try_from(share).unwrap_or(ONE).min(ONE);
-            // What rounding would keep above zero for ever is dropped.
-            let decay = (self.alpha >> GAIN_SHIFT).max(u32::from(self.alpha > 0));
-            self.alpha = (self.alpha - decay + (share >> GAIN_SHIFT)).min(ONE);
-        }
+        let share = u64::from(self.marked) * u64::from(ONE) / u64::from(self.delivered);
+        let share = u32::try_from(share).unwrap_or(ONE).min(ONE);
+        // What rounding would keep above zero for ever is dropped.
+        let decay = (self.alpha >> GAIN_SHIFT).max(u32::from(self.alpha > 0));
+        self.alpha = (self.alpha - decay + (share >> GAIN_SHIFT)).min(ONE);
         (self.delivered, self.marked, self.window_end) = (0, 0, Some(snd_nxt));
     }
 }

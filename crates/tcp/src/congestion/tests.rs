@@ -119,6 +119,19 @@ fn dctcp_falls_by_half_the_share_of_marked_segments() {
     assert_eq!(control.alpha(), 0);
 }
 
+#[test]
+fn what_delivers_nothing_begins_no_window_of_dctcp() {
+    let mut control = Dctcp::default();
+    control.observe(1, false, Seq(1), Seq(21));
+    // The window ends with 21; that its last acknowledgement is repeated does not end it again.
+    for _ in 0..10 {
+        control.observe(0, true, Seq(21), Seq(41));
+    }
+    let before = control.alpha();
+    control.observe(20, false, Seq(21), Seq(61));
+    assert_eq!(control.alpha(), before - (before >> 4), "it ended here");
+}
+
 proptest! {
     #[test]
     fn the_cube_root_is_the_largest_that_fits(value: u64) {
