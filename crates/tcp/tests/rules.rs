@@ -319,15 +319,6 @@ fn what_the_caller_has_no_room_for_is_offered_again() {
     assert_eq!(script.host.engine.counters().retransmitted, 0);
 }
 
-#[test]
-fn an_option_of_length_zero_ends_the_options_and_nothing_else() {
-    let mut script = accepted();
-    script.inject("P. 1:101 ack 1 win 65535 <bytes 5 0 1 1>");
-    script.expect(&[". 1:1 ack 101 win 65435"]);
-    assert_eq!(script.host.engine.counters().bad_options, 1);
-    script.read(1, 100);
-}
-
 // Sending.
 
 #[test]
@@ -667,103 +658,6 @@ fn a_new_syn_may_have_a_name_in_time_wait_and_an_old_one_may_not() {
     script.inject("S 1000000:1000000 win 65535 <mss 1000>");
     script.expect(&["S. 0:0 ack 1000001 win 65535 <mss 1460>"]);
     assert_eq!(script.host.engine.counters().time_wait_reused, 1);
-}
-
-#[test]
-fn seventy_thousand_connections_stand_at_once_and_each_has_its_own_bytes() {
-    use std::collections::BTreeMap;
-    use tcp::{Buffers, Engine, FlowId, Incoming, Output, Segment};
-    use wire::FlowKey;
-
-    /// Both hosts' rings are 256 bytes; a segment is carried over at once.
-    #[derive(Default)]
-    struct Memory {
-        rings: BTreeMap<FlowId, [Vec<u8>; 2]>,
-    }
-    impl Memory {
-        fn of(&mut self, flow: FlowId) -> &mut [Vec<u8>; 2] {
-            self.rings.entry(flow).or_insert_with(|| [vec![0; 256], vec![0; 256]])
-        }
-    }
-    #[derive(Default)]
-    struct Out {
-        sent: Vec<(FlowKey, Vec<u8>)>,
-        connected: Vec<FlowId>,
-    }
-    impl Buffers for Memory {
-        fn receive_ring(&mut self, flow: FlowId) -> &mut [u8] {
-            &mut self.of(flow)[0]
-        }
-        fn send_ring(&self, flow: FlowId) -> &[u8] {
-            self.rings.get(&flow).map_or(&[], |rings| &rings[1])
-        }
-    }
-    impl Output for Out {
-        fn segment(&mut self, segment: &Segment<'_>) -> bool {
-            let mut bytes = vec![0; segment.len()];
-            segment.write(&mut bytes).expect("it is long enough");
-            self.sent.push((segment.key, bytes));
-            true
-        }
-        fn event(&mut self, event: Event) {
-            if let Event::Connected { flow, .. } = event {
-                self.connected.push(flow);
-            }
-        }
-    }
-    const FLOWS: u32 = 70_000;
-    let now = Nanos::from_secs(1);
-    let config = Config { flows_max: FLOWS, ..Config::default() };
-    let options = FlowOptions { receive_ring_log2: 8, send_ring_log2: 8, ..new_reno() };
-    let mut hosts = [1, 2].map(|key| {
-        (Engine::new(config.clone(), [key; 16], now), Memory::default(), Out::default())
-    });
-    hosts[1].0.listen("10.0.0.2:7".parse().unwrap(), u32::MAX, options).unwrap();
-    for number in 0..FLOWS {
-        let [_, _, high, low] = number.to_be_bytes();
-        let local = ([10, 1, number.to_be_bytes()[1], high], 1024 + u16::from(low)).into();
-        let remote = "10.0.0.2:7".parse().unwrap();
-        hosts[0].0.connect(now, local, remote, options, 0).expect("there is room");
-    }
-    let exchange = |hosts: &mut [(Engine, Memory, Out); 2]| {
-        for _ in 0..3 {
-            for from in 0..2 {
-                let (engine, memory, out) = &mut hosts[from];
-                engine.transmit(now, memory, out);
-                let sent = std::mem::take(&mut out.sent);
-                let (engine, memory, out) = &mut hosts[1 - from];
-                for (key, segment) in &sent {
-                    let (key, hash) = (*key, engine.hash_of(key));
-                    let incoming =
-                        Incoming { key, hash, segment, ecn: 0, is_verified: false, route: 0 };
-                    engine.receive(now, &[incoming], memory, out);
-                }
-            }
-        }
-    };
-    exchange(&mut hosts);
-    assert_eq!(hosts.each_ref().map(|host| host.2.connected.len()), [FLOWS as usize; 2]);
-    let (engine, memory, out) = &mut hosts[0];
-    for flow in &out.connected {
-        let text = engine.key(*flow).expect("it stands").to_string();
-        let room = engine.room(*flow);
-        let ring = &mut memory.of(*flow)[1];
-        for (offset, byte) in text.bytes().enumerate() {
-            ring[(room.at + offset) % 256] = byte;
-        }
-        engine.send(*flow, text.len() as u32).expect("there is room");
-    }
-    exchange(&mut hosts);
-    let (engine, memory, out) = &mut hosts[1];
-    for flow in &out.connected {
-        let span = engine.readable(*flow);
-        let ring = &memory.of(*flow)[0];
-        let text: Vec<u8> =
-            (0..span.bytes as usize).map(|offset| ring[(span.at + offset) % 256]).collect();
-        // The client's name for it is the server's, turned around.
-        let key: FlowKey = String::from_utf8(text).expect("it is text").parse().expect("a name");
-        assert_eq!(engine.key(*flow), Some(key.reversed()));
-    }
 }
 
 // Rings.
