@@ -225,6 +225,7 @@ impl Stream {
         self.counts.publish(self.engine.counters());
         self.counts.set(StreamEvent::Flows, self.engine.flows_in_use() as u64);
         self.counts.set(StreamEvent::RingBytes, self.desk.rings.bytes());
+        self.counts.set(StreamEvent::RingsFull, self.desk.rings.refused());
     }
 }
 

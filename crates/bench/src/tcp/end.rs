@@ -184,6 +184,8 @@ pub(super) struct Outbox {
     used: usize,
     /// Whether each packet gets its IPv4 header.
     has_ipv4: bool,
+    /// Whether packets say whose they are: somebody takes them.
+    has_keys: bool,
     pub(super) events: Vec<Event>,
 }
 
@@ -196,7 +198,8 @@ impl Outbox {
         );
         let empty = key.and_then(|key| Packet::new(key, 0, |_| Some(0)));
         let packets = empty.map_or_else(Vec::new, |empty| vec![empty; packets]);
-        Self { packets, used: 0, has_ipv4, events: Vec::with_capacity(2 * BURST) }
+        let events = Vec::with_capacity(2 * BURST);
+        Self { packets, used: 0, has_ipv4, has_keys: true, events }
     }
 
     /// What was sent since [`Self::clear`].
@@ -209,6 +212,11 @@ impl Outbox {
     #[inline]
     pub(super) fn clear(&mut self) {
         self.used = 0;
+    }
+
+    /// From now on segments are written and nothing more is noted: nobody takes them.
+    pub(super) fn only_write(&mut self) {
+        self.has_keys = false;
     }
 
     /// Does what the receiver's dispatcher would have done: the hashes.
@@ -224,6 +232,12 @@ impl Output for Outbox {
     #[inline(always)]
     fn segment(&mut self, segment: &Segment<'_>) -> bool {
         let Some(packet) = self.packets.get_mut(self.used) else { return false };
+        if !self.has_keys {
+            let Some(len) = segment.write(&mut packet.bytes[IPV4_BYTES..]) else { return false };
+            packet.end = IPV4_BYTES + len;
+            self.used += 1;
+            return true;
+        }
         if !packet.fill(segment.key, segment.route, |out| segment.write(out)) {
             return false;
         }

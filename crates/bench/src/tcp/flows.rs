@@ -131,6 +131,7 @@ impl Stage {
         let options = end.options();
         end.engine.listen(SERVER.into(), flows, options).or_needs("listener in memory")?;
         let peers = Peers::connected(flows, &mut end, &mut now)?;
+        end.out.only_write();
         let order = Order::new(flows);
         let before = *end.engine.counters();
         Ok(Self { end, peers, order, now, before, packets: Vec::with_capacity(CHUNK) })

@@ -17,7 +17,7 @@ pub enum StreamEvent {
     RoutesFull,
     /// Segments dropped because their flow waits for room in this worker's engine.
     FlowsWaiting,
-    /// Flows that could not be served for lack of ring memory.
+    /// Times that a flow got no ring for lack of memory.
     RingsFull,
 }
 
@@ -27,7 +27,7 @@ impl StreamEvent {
         (Self::RingBytes, "ring_bytes", "Bytes of all rings now."),
         (Self::RoutesFull, "routes_full", "Dropped: too many link addresses to answer to."),
         (Self::FlowsWaiting, "flows_waiting", "Dropped: the flow waits for room in this engine."),
-        (Self::RingsFull, "rings_full", "Flows aborted for lack of ring memory."),
+        (Self::RingsFull, "rings_full", "Times that a flow got no ring for lack of memory."),
     ];
 }
 
