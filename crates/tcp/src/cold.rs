@@ -49,8 +49,8 @@ impl Timers {
     }
 }
 
-/// A flow's cold state. In the order of use: what the common cases look at comes first, in five
-/// cache lines at most.
+/// A flow's cold state. In the order of use: what the common cases look at comes first, in four
+/// cache lines, wherever the first begins.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(32))]
 pub(crate) struct Cold {
@@ -86,6 +86,7 @@ pub(crate) struct Cold {
     pub(crate) is_announced: bool,
     /// A range that came twice, to be told to the peer (RFC 2883); an empty one: none did.
     pub(crate) duplicate: (Seq, Seq),
+    pub(crate) options: FlowOptions,
     /// What is known of the path's MTU.
     pub(crate) search: Search,
     /// The number of the peer's FIN, once it has come.
@@ -94,7 +95,6 @@ pub(crate) struct Cold {
     pub(crate) iss: Seq,
     /// How long late segments may still take; zero: RACK waits for none.
     pub(crate) reorder_wait: Nanos,
-    pub(crate) options: FlowOptions,
     pub(crate) reassembly: Reassembly,
     pub(crate) recovery: Recovery,
     /// Behind the last urgent byte to send, while [`Flags::URGENT`](crate::flow::Flags::URGENT).
@@ -111,6 +111,11 @@ pub(crate) struct Cold {
     /// Why it is to be reset, if it is.
     pub(crate) reason: CloseReason,
 }
+
+const _: () = assert!(
+    std::mem::offset_of!(Cold, options) + size_of::<FlowOptions>() <= 7 * 32,
+    "what the common cases look at is in four cache lines, even if it begins in the middle of one"
+);
 
 const _: () = assert!(
     size_of::<Cold>() + size_of::<crate::flow::Flow>() + crate::wheel::ENTRY_BYTES + 16 <= 512,
@@ -169,13 +174,11 @@ impl Cold {
     /// them.
     #[inline]
     pub(crate) fn touch(&self) -> u64 {
-        let Self { timers, used, board, retries, fin, reassembly, .. } = self;
+        let Self { timers, snd_wnd_max, board, options, .. } = self;
         timers.retransmit.0
-            ^ u64::from(*used)
-            ^ u64::from(board.sacked)
-            ^ u64::from(*retries)
-            ^ u64::from(fin.is_some())
-            ^ u64::from(reassembly.is_empty())
+            ^ u64::from(*snd_wnd_max)
+            ^ u64::from(board.reordering())
+            ^ u64::from(options.no_delay)
     }
 
     /// How long sent data may stay unacknowledged, if the application has said so.

@@ -168,8 +168,8 @@ pub(crate) fn postpone(
     index: u32,
     now: Nanos,
 ) -> bool {
+    debug_assert!(cold.reorder_wait == Nanos::ZERO, "who waits for late segments is slow");
     let may_wait = flow.sent.len() == 1
-        && cold.reorder_wait == Nanos::ZERO
         && cold.options.user_timeout_ms.is_none()
         && wheel.is_armed_by(index, now + shared.rto_floor);
     if may_wait {

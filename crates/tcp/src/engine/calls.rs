@@ -97,8 +97,12 @@ impl FlowOptions {
 /// Bytes that have come and were not read.
 #[inline]
 fn unread(flow: &Flow, cold: &Cold) -> u32 {
-    // The peer's FIN has a number too, but no byte.
-    let end = cold.fin.map_or(flow.rcv_nxt, |fin| fin.earlier(flow.rcv_nxt));
+    // The peer's FIN has a number too, but no byte; who has one is slow.
+    debug_assert!(cold.fin.is_none() || flow.flags.has(Flags::SLOW));
+    let end = match flow.flags.has(Flags::SLOW) {
+        true => cold.fin.map_or(flow.rcv_nxt, |fin| fin.earlier(flow.rcv_nxt)),
+        false => flow.rcv_nxt,
+    };
     end.since(flow.rcv_read)
 }
 

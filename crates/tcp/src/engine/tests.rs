@@ -358,9 +358,6 @@ proptest! {
         // At least this one is fast.
         let first = Step::Segment(Arrival { bytes: 10, ..Arrival::of(ACK | PSH) });
         for (number, step) in std::iter::once(&first).chain(&steps).enumerate() {
-            if sides[0].engine.flows_in_use() == 0 {
-                break;
-            }
             let segment = match step {
                 Step::Segment(arrival) => arrival.bytes(&sides[0], now),
                 _ => Vec::new(),
@@ -373,6 +370,11 @@ proptest! {
             }
             let [fast, slow] = &sides;
             prop_assert_eq!(&fast.said, &slow.said, "after step {}: {:?}", number, step);
+            let in_use = sides.each_ref().map(|side| side.engine.flows_in_use());
+            prop_assert_eq!(in_use[0], in_use[1]);
+            if in_use[0] == 0 {
+                break;
+            }
             let states = [fast.state(), slow.state()];
             prop_assert_eq!(differences(&states), "", "after step {}: {:?}", number, step);
             prop_assert_eq!(&fast.rings.0[0], &slow.rings.0[0]);
