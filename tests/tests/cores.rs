@@ -249,10 +249,12 @@ fn a_thousand_bursts_lose_no_wake_up_and_leave_nothing_behind() {
         for _ in 0..1000 {
             burst(&mut flows);
         }
-        // A question that is just being answered has a connection and a thread.
+        // A question that is just being answered has a connection and a thread, and the more of these
+        // there were at once, the more arenas malloc keeps. Anything that stays of a burst is there a
+        // thousand times.
         let after = belongings(&daemon);
         assert!(
-            after.0 <= descriptors + 2 && after.1 <= maps + 4,
+            after.0 <= descriptors + 2 && after.1 <= maps + 40,
             "{descriptors} {maps} {after:?}"
         );
         flows

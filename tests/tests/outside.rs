@@ -57,7 +57,8 @@ fn who_has_asked_all_may_go_on_watching() {
     watch.send(r#"{"v":1,"command":"watch","every_us":1000}"#);
     watch.finish();
     let first = watch.sample().now_ns;
-    assert!((0..5).all(|_| watch.sample().now_ns > first), "time passes");
+    // Without traffic there are fewer looks than questions, and the last one is told again.
+    assert!((0..100).any(|_| watch.sample().now_ns > first), "time passes");
 }
 
 #[test]
