@@ -16,6 +16,7 @@ mod guest;
 mod house;
 mod kernel_client;
 mod kernel_server;
+mod lean;
 mod line;
 mod peers;
 mod rpc;

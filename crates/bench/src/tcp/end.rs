@@ -8,7 +8,6 @@ use arrayvec::ArrayVec;
 use base::{BURST, FlowHash, Nanos};
 use tcp::{
     Buffers, Config, ConnectError, Engine, Event, FlowId, FlowOptions, Incoming, Output, Segment,
-    Span,
 };
 use wire::{FlowKey, Toeplitz, checksum, ipv4};
 
@@ -119,31 +118,6 @@ pub(super) fn key_of(bytes: &[u8]) -> Option<FlowKey> {
     FlowKey::new(wire::Protocol::Tcp, source, destination)
 }
 
-/// What the names of the engine's four parts in a request have in common, and no other's.
-pub(super) const COUNTED: &str = "end::counted_";
-
-#[inline(never)]
-fn counted_receive(end: &mut End, now: Nanos, batch: &[Incoming<'_>]) {
-    end.engine.receive(now, batch, &mut end.rings, &mut end.out);
-}
-
-/// Delivers: where the application finds its bytes, and where it may write.
-#[inline(never)]
-fn counted_spans(engine: &mut Engine, flow: FlowId) -> (Span, Span) {
-    (engine.readable(flow), engine.room(flow))
-}
-
-/// Takes the reply.
-#[inline(never)]
-fn counted_answer(engine: &mut Engine, flow: FlowId, bytes: u32) -> bool {
-    engine.consume(flow, bytes).is_ok() && engine.send(flow, bytes).is_ok()
-}
-
-#[inline(never)]
-fn counted_transmit(end: &mut End, now: Nanos) {
-    end.engine.transmit(now, &mut end.rings, &mut end.out);
-}
-
 /// Rings of all flows, of one length.
 pub(super) struct Rings {
     log2: u8,
@@ -184,8 +158,6 @@ pub(super) struct Outbox {
     used: usize,
     /// Whether each packet gets its IPv4 header.
     has_ipv4: bool,
-    /// Whether packets say whose they are: somebody takes them.
-    has_keys: bool,
     pub(super) events: Vec<Event>,
 }
 
@@ -199,7 +171,7 @@ impl Outbox {
         let empty = key.and_then(|key| Packet::new(key, 0, |_| Some(0)));
         let packets = empty.map_or_else(Vec::new, |empty| vec![empty; packets]);
         let events = Vec::with_capacity(2 * BURST);
-        Self { packets, used: 0, has_ipv4, has_keys: true, events }
+        Self { packets, used: 0, has_ipv4, events }
     }
 
     /// What was sent since [`Self::clear`].
@@ -212,11 +184,6 @@ impl Outbox {
     #[inline]
     pub(super) fn clear(&mut self) {
         self.used = 0;
-    }
-
-    /// From now on segments are written and nothing more is noted: nobody takes them.
-    pub(super) fn only_write(&mut self) {
-        self.has_keys = false;
     }
 
     /// Does what the receiver's dispatcher would have done: the hashes.
@@ -232,12 +199,6 @@ impl Output for Outbox {
     #[inline(always)]
     fn segment(&mut self, segment: &Segment<'_>) -> bool {
         let Some(packet) = self.packets.get_mut(self.used) else { return false };
-        if !self.has_keys {
-            let Some(len) = segment.write(&mut packet.bytes[IPV4_BYTES..]) else { return false };
-            packet.end = IPV4_BYTES + len;
-            self.used += 1;
-            return true;
-        }
         if !packet.fill(segment.key, segment.route, |out| segment.write(out)) {
             return false;
         }
@@ -324,21 +285,21 @@ impl End {
                     route: packet.route,
                 });
             }
-            counted_receive(self, now, &batch);
+            self.engine.receive(now, &batch, &mut self.rings, &mut self.out);
         }
     }
 
     /// Sends what is to be sent.
     #[inline]
     pub(super) fn transmit(&mut self, now: Nanos) {
-        counted_transmit(self, now);
+        self.engine.transmit(now, &mut self.rings, &mut self.out);
     }
 
     /// What an echo server's application does: it reads and writes as many bytes back. Whether
     /// there were any.
     #[inline]
     pub(super) fn echo(&mut self, flow: FlowId) -> bool {
-        let (unread, room) = counted_spans(&mut self.engine, flow);
+        let (unread, room) = (self.engine.readable(flow), self.engine.room(flow));
         let bytes = unread.bytes.min(room.bytes);
         if bytes == 0 {
             return false;
@@ -355,7 +316,7 @@ impl End {
                 }
             }
         }
-        counted_answer(&mut self.engine, flow, bytes)
+        self.engine.consume(flow, bytes).is_ok() && self.engine.send(flow, bytes).is_ok()
     }
 
     /// The application's whole turn: everything that can be read is written back.

@@ -5,6 +5,7 @@ use sys::clock::TscRate;
 use tcp::{Config, Counters};
 
 use super::end::{End, EndConfig, Packet, REQUEST_BYTES};
+use super::lean::{Lean, RING_LOG2};
 use super::peers::Peers;
 use crate::cases::Plan;
 use crate::error::{Error, OrNeeds};
@@ -22,8 +23,6 @@ pub(super) const BATCH_COUNTED: usize = 32;
 
 /// Two million requests a second: what a flow's timers see of the load.
 const EVERY: Nanos = Nanos(500);
-
-const RING_LOG2: u8 = 10;
 
 /// Requests that are written before the clock starts: what stays in a second-level cache.
 const CHUNK: usize = 8 * BURST;
@@ -76,7 +75,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
         report.figure(figure)?;
     }
     for stage in &stages {
-        let (before, after) = (&stage.before, stage.end.engine.counters());
+        let (before, after) = (&stage.before, stage.server.engine().counters());
         let received = (after.received - before.received) as f64;
         let fast = 100.0 * (after.fast - before.fast) as f64 / received.max(1.0);
         let metric = format!("{} flows, segments on the fast path", stage.peers.len());
@@ -89,15 +88,6 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
         })?;
     }
     Ok(())
-}
-
-/// What a server pays for a batch.
-#[inline(never)]
-fn engine_serves_a_batch(end: &mut End, now: Nanos, packets: &[Packet]) {
-    end.engine.expire(now, &mut end.out);
-    end.receive(now, packets);
-    end.echo_all();
-    end.transmit(now);
 }
 
 /// Requests in batches, to as few flows as a cache holds: to count instructions.
@@ -113,7 +103,7 @@ pub(super) fn converse(requests: u64) -> Result<(), Error> {
 
 /// A server with its clients.
 struct Stage {
-    end: End,
+    server: Lean,
     peers: Peers,
     order: Order,
     now: Nanos,
@@ -131,10 +121,10 @@ impl Stage {
         let options = end.options();
         end.engine.listen(SERVER.into(), flows, options).or_needs("listener in memory")?;
         let peers = Peers::connected(flows, &mut end, &mut now)?;
-        end.out.only_write();
         let order = Order::new(flows);
         let before = *end.engine.counters();
-        Ok(Self { end, peers, order, now, before, packets: Vec::with_capacity(CHUNK) })
+        let server = Lean::over(end.engine, flows);
+        Ok(Self { server, peers, order, now, before, packets: Vec::with_capacity(CHUNK) })
     }
 
     /// Nanoseconds per request.
@@ -160,9 +150,7 @@ impl Stage {
         let mut answers = 0;
         for packets in self.packets.chunks(batch) {
             self.now += Nanos(EVERY.0 * packets.len() as u64);
-            engine_serves_a_batch(&mut self.end, self.now, packets);
-            answers += self.end.out.packets().len();
-            self.end.out.clear();
+            answers += self.server.serve(self.now, packets);
         }
         answers
     }

@@ -8,9 +8,10 @@ use tcp::{Config, Counters, Event};
 use wire::Toeplitz;
 
 use super::callgrind::instructions;
-use super::end::{COUNTED, End, EndConfig, Packet, REQUEST_BYTES, key_of};
+use super::end::{End, EndConfig, Packet, REQUEST_BYTES, key_of};
 use super::flows::{self, BATCH_COUNTED};
 use super::guest::Kind;
+use super::lean::COUNTED;
 use super::smoltcp_server::SmoltcpServer;
 use crate::cases::Plan;
 use crate::error::{Error, OrNeeds};
