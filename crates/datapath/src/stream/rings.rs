@@ -152,12 +152,7 @@ impl Rings {
         log2: u8,
         copy: impl FnOnce(&[u8], &mut [u8]) -> bool,
     ) -> bool {
-        let Some(mut ring) = self.make(log2) else { return false };
-        let pair = self.pair(flow);
-        let is_copied = copy(&pair.receive, &mut ring);
-        let old = if is_copied { std::mem::replace(&mut pair.receive, ring) } else { ring };
-        self.give_back(old);
-        is_copied
+        self.grow(flow, log2, |pair| &mut pair.receive, copy)
     }
 
     /// The same for the send ring.
@@ -167,11 +162,21 @@ impl Rings {
         log2: u8,
         copy: impl FnOnce(&[u8], &mut [u8]) -> bool,
     ) -> bool {
+        self.grow(flow, log2, |pair| &mut pair.send, copy)
+    }
+
+    fn grow(
+        &mut self,
+        flow: FlowId,
+        log2: u8,
+        which: impl FnOnce(&mut Pair) -> &mut Box<[u8]>,
+        copy: impl FnOnce(&[u8], &mut [u8]) -> bool,
+    ) -> bool {
         let Some(mut ring) = self.make(log2) else { return false };
-        let pair = self.pair(flow);
-        let is_copied = copy(&pair.send, &mut ring);
-        let old = if is_copied { std::mem::replace(&mut pair.send, ring) } else { ring };
-        self.give_back(old);
+        let place = which(self.pair(flow));
+        let is_copied = copy(place, &mut ring);
+        let unused = if is_copied { std::mem::replace(place, ring) } else { ring };
+        self.give_back(unused);
         is_copied
     }
 
