@@ -138,14 +138,21 @@ fn a_wish_to_cut_that_makes_no_sense_is_refused_and_counted() {
     let bed = bed(TestbedConfig::default());
     let (mut pool, mut port, ..) = ports(&bed);
     let mut batch = Batch::new();
-    for wrong in 0..4 {
+    for wrong in 0..6 {
         let mut frames = long(&bed, &mut pool, 7, &[5; 2000], 1448);
         let head = &mut frames[0];
         match wrong {
             0 => head.meta_mut().tx_checksum = TxChecksum::Complete,
             1 => head.bytes_mut()[LINK] = 0x75,
             2 => head.meta_mut().tx_checksum_start = 60_000,
-            _ => head.meta_mut().vlan_tci = 5,
+            3 => head.meta_mut().vlan_tci = 5,
+            // Its end is missing, and its beginning.
+            4 => frames.pop().map_or((), |frame| pool.give(frame)),
+            _ => {
+                pool.give(frames.remove(0));
+                frames[0].meta_mut().tx_segment_bytes = 1448;
+                frames[0].meta_mut().tx_checksum = TxChecksum::Complete;
+            }
         }
         batch.extend(frames);
         transmit(&mut port, &mut pool, &mut batch);

@@ -5,7 +5,7 @@
 //! only the headers in between are left out, and whoever cuts writes them again.
 
 use arrayvec::ArrayVec;
-use base::PortId;
+use base::{NO_FRAGMENT, PortId, TxChecksum};
 use port::xdp::PIECES_MAX;
 use shm::Frame;
 use tcp::{OptionBytes, Segment, Seq};
@@ -114,7 +114,12 @@ impl Train {
                 if is_full && let Some(mut frame) = spares.pop() {
                     let is_emptied = frame.set_len(0);
                     debug_assert!(is_emptied, "every frame can be empty");
-                    frame.meta_mut().port = self.facts.port;
+                    // A piece alone is no packet: a port that meets one refuses it for its wish to be cut
+                    // without a checksum to complete.
+                    let meta = frame.meta_mut();
+                    (meta.port, meta.next_fragment) = (self.facts.port, NO_FRAGMENT);
+                    meta.tx_segment_bytes = self.facts.segment_bytes as u16;
+                    meta.tx_checksum = TxChecksum::Complete;
                     self.frames.push(frame);
                 }
                 let Some(frame) = self.frames.last_mut() else { return false };

@@ -8,7 +8,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use base::{BURST, ChecksumState, Nanos, PortId, QueueId, TxChecksum};
+use base::{BURST, ChecksumState, NO_FRAGMENT, Nanos, PortId, QueueId, TxChecksum};
 use shm::{Batch, Frame, FramePool};
 
 use super::if_xdp::{XDP_TX_METADATA, XdpDesc, checksum_request};
@@ -310,9 +310,12 @@ impl XdpPort {
             }
             let Some(segments) = self.segments.as_ref().filter(|_| !self.kick_owed) else { break };
             let pieces = pieces(batch);
+            // What says that more of it follows, and nothing does, would leave cut off.
+            let is_whole = batch[pieces - 1].meta().next_fragment == NO_FRAGMENT;
             let bytes: usize = batch[..pieces].iter().map(Frame::len).sum();
             let segment_bytes = usize::from(first.meta().tx_segment_bytes);
-            match segments.send(&batch[..pieces]) {
+            let sent = if is_whole { segments.send(&batch[..pieces]) } else { Sent::Refused };
+            match sent {
                 Sent::Whole => {
                     self.counters.tx_packets += bytes.div_ceil(segment_bytes) as u64;
                     self.counters.tx_bytes += bytes as u64;

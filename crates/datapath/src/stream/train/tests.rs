@@ -93,6 +93,9 @@ fn segments_that_follow_on_each_other_leave_as_one_with_every_byte_in_order() {
     }
     assert_eq!(frames.last().map(|frame| frame.meta().next_fragment), Some(NO_FRAGMENT));
     assert!(frames.iter().all(|frame| frame.meta().transmit));
+    // A piece that a port met alone would be refused.
+    let asks = |frame: &Frame| (frame.meta().tx_segment_bytes, frame.meta().tx_checksum);
+    assert!(frames[1..].iter().all(|piece| asks(piece) == (MSS as u16, TxChecksum::Complete)));
     let whole: Vec<u8> = frames.iter().flat_map(|frame| frame.bytes().to_vec()).collect();
     assert_eq!(&whole[L4 + 20..], bytes);
     assert_eq!(whole[16..18], (40 + 4500_u16).to_be_bytes(), "the IP header's length");
