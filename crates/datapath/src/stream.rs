@@ -149,7 +149,7 @@ impl Stream {
                     counts.add(StreamEvent::RoutesFull, 1);
                     is_full = true;
                 }
-                Arrival::NotTcp => {}
+                Arrival::NotTcp => counts.add(StreamEvent::NotTcp, 1),
             }
         }
         let mut press = Press { routes, spares, outlet, events, counts, train: None, joins: false };

@@ -19,15 +19,18 @@ pub enum StreamEvent {
     FlowsWaiting,
     /// Times that a flow got no ring for lack of memory.
     RingsFull,
+    /// Packets dropped because they carry no TCP.
+    NotTcp,
 }
 
 impl StreamEvent {
-    const ALL: [(Self, &'static str, &'static str); 5] = [
+    const ALL: [(Self, &'static str, &'static str); 6] = [
         (Self::Flows, "flows", "Flows that hold memory now."),
         (Self::RingBytes, "ring_bytes", "Bytes of all rings now."),
         (Self::RoutesFull, "routes_full", "Dropped: too many link addresses to answer to."),
         (Self::FlowsWaiting, "flows_waiting", "Dropped: the flow waits for room in this engine."),
         (Self::RingsFull, "rings_full", "Times that a flow got no ring for lack of memory."),
+        (Self::NotTcp, "not_tcp", "Dropped: no TCP, which is all that is served here."),
     ];
 }
 

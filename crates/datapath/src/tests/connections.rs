@@ -99,7 +99,8 @@ impl Bench {
     fn with_flows(service: ServiceKind, workers: usize, flows_max: u32) -> Self {
         let pool = FramePool::new(PoolConfig { frames: 2048, chunk_bytes: 2048, numa_node: None });
         let (port, server) = memory_wire(1024);
-        let listen = vec!["tcp:10.0.0.2:7".parse().expect("a listener")];
+        let listen = ["tcp:10.0.0.2:7", "udp:10.0.0.2:7"];
+        let listen = listen.iter().map(|text| text.parse().expect("a listener")).collect();
         let hash_key = Toeplitz::MICROSOFT_KEY;
         let config = DispatcherConfig {
             steering: SteeringConfig { groups: 128, ..SteeringConfig::default() },
@@ -479,4 +480,23 @@ fn flows_that_find_no_room_where_their_group_goes_wait_for_it_and_are_not_reset(
         bench.talk(&mut talks, round);
     }
     bench.finish(talks);
+}
+
+#[test]
+fn what_is_no_tcp_is_dropped_and_counted() {
+    let mut bench = Bench::new(ServiceKind::Echo, 1);
+    let packet = wire::build::UdpPacket {
+        source_mac: CLIENT_MAC,
+        destination_mac: OUR_MAC,
+        source: "10.0.0.1:5000".parse().expect("an address"),
+        destination: "10.0.0.2:7".parse().expect("an address"),
+        payload: b"not for a stream",
+        vlan: None,
+    };
+    let mut bytes = vec![0; packet.len()];
+    assert!(packet.write(&mut bytes).is_some());
+    bench.said.frames.push(bytes);
+    bench.turns(30);
+    assert_eq!((bench.count("not_tcp"), bench.count("received")), (1, 0));
+    assert_eq!(bench.port.waiting(), 0, "nobody is answered");
 }
