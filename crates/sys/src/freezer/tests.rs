@@ -69,7 +69,15 @@ fn signals_stop_every_process_of_the_tree_and_dropping_lets_it_go_on() {
         .stdin(Stdio::piped())
         .spawn()
         .expect("a shell is everywhere");
-    until("four run", || process_tree::each_process(outer.id(), |_| ()).visited == 4);
+    // All wait for input. Who was stopped between vfork and exec would keep its parent in the kernel,
+    // where that cannot be stopped.
+    until("four wait", || {
+        let mut all_wait = true;
+        let extent = process_tree::each_thread(outer.id(), |thread| {
+            all_wait &= thread.state() == Ok(ThreadState::Sleeping);
+        });
+        extent.visited == 4 && all_wait
+    });
     let freezer = Freezer::by_signals(outer.id());
     assert_eq!((freezer.name(), freezer.group()), ("signals", None));
     assert!(freezer.door().expect("there is none").is_none());
