@@ -33,6 +33,8 @@ mod shared_bytes;
 mod slot_ring;
 /// Single-producer single-consumer ring.
 pub mod spsc;
+/// Memory shared with one application that has sockets.
+pub mod stream;
 mod sync;
 /// Waiting: look, pause, sleep.
 pub mod wait;

@@ -48,10 +48,24 @@ pub enum RegionKind {
     App = 3,
     /// The bits and gates of a ready set ([`crate::ready_set`]).
     ReadySet = 4,
+    /// The sockets of one application, or those between two ([`crate::stream`]).
+    Stream = 5,
 }
 
-/// Bytes of a region that another process made, at most: beyond it the sizes are nonsense.
-const MAPPED_BYTES_MAX: u64 = 1 << 32;
+impl RegionKind {
+    /// Whether most of it is never used, so that its pages come with their first touch.
+    const fn is_sparse(self) -> bool {
+        matches!(self, Self::Stream)
+    }
+
+    /// Bytes of such a region of another process, at most: beyond it the sizes are nonsense.
+    const fn mapped_bytes_max(self) -> u64 {
+        match self {
+            Self::Stream => 1 << 40,
+            _ => 1 << 32,
+        }
+    }
+}
 
 /// A mapped memfd of fixed size.
 #[derive(Debug)]
@@ -70,7 +84,7 @@ unsafe impl Sync for Region {}
 
 impl Region {
     /// Makes a region of at least `content_bytes` after a content offset of `content_offset`,
-    /// all pages present (a page fault on the data path costs 2.6 us).
+    /// all pages present (a page fault on the data path costs 2.6 us) unless the kind is sparse.
     ///
     /// # Errors
     /// The system call that failed, and what to do.
@@ -96,7 +110,7 @@ impl Region {
         rustix::fs::ftruncate(&file, bytes as u64).map_err(failed("ftruncate"))?;
         rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)
             .map_err(failed("F_ADD_SEALS"))?;
-        let base = map_whole(&file, bytes).map_err(failed("mmap"))?;
+        let base = map_whole(&file, bytes, kind).map_err(failed("mmap"))?;
         let region = Self { base, bytes, file: Some(file) };
         let header = RegionHeader {
             magic: REGION_MAGIC,
@@ -122,11 +136,11 @@ impl Region {
             return Err(MapError::NotSealed);
         }
         let bytes = rustix::fs::fstat(&file).map_err(MapError::System)?.st_size as u64;
-        if bytes < size_of::<RegionHeader>() as u64 || bytes > MAPPED_BYTES_MAX {
+        if bytes < size_of::<RegionHeader>() as u64 || bytes > kind.mapped_bytes_max() {
             return Err(MapError::Sizes);
         }
         let bytes = bytes as usize;
-        let base = map_whole(&file, bytes).map_err(MapError::System)?;
+        let base = map_whole(&file, bytes, kind).map_err(MapError::System)?;
         let region = Self { base, bytes, file: None };
         // SAFETY: page aligned and long enough, as was checked; read as plain numbers, because the
         // kind need not be one that we know.
@@ -153,8 +167,13 @@ impl Region {
     }
 }
 
-/// Maps a file whose size is sealed, all of it, every page present.
-fn map_whole(file: &OwnedFd, bytes: usize) -> Result<NonNull<u8>, rustix::io::Errno> {
+/// Maps a file whose size is sealed, all of it, every page present if the kind wants that.
+fn map_whole(
+    file: &OwnedFd,
+    bytes: usize,
+    kind: RegionKind,
+) -> Result<NonNull<u8>, rustix::io::Errno> {
+    let presence = if kind.is_sparse() { MapFlags::NORESERVE } else { MapFlags::POPULATE };
     // SAFETY: a fresh mapping at an address of the kernel's choice aliases nothing of ours, and
     // the sealed size keeps every page of it backed for as long as it is mapped.
     let base = unsafe {
@@ -162,7 +181,7 @@ fn map_whole(file: &OwnedFd, bytes: usize) -> Result<NonNull<u8>, rustix::io::Er
             std::ptr::null_mut(),
             bytes,
             ProtFlags::READ | ProtFlags::WRITE,
-            MapFlags::SHARED | MapFlags::POPULATE,
+            MapFlags::SHARED | presence,
             file,
             0,
         )

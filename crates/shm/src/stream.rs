@@ -1,0 +1,50 @@
+//! Memory shared with one application that has sockets: a slot for each, rings of bytes, and bits that
+//! say whose turn it is.
+//!
+//! Everything here is state and nothing is a message: how many bytes came and how many were read, what is
+//! asked for, where to look. So nothing can be lost, doubled or left half done by a process that
+//! dies at any instruction, and neither side ever waits for a lock of the other. Who writes something marks the
+//! slot in the [`Marks`] of whoever should look; marks are hints, and looking at a slot without
+//! news costs a few loads.
+//!
+//! A region belongs to one application and the daemon, or (a *junction*) to two applications that talk to each other
+//! on one machine; then the words that the daemon would write are those of the other side's slot.
+//!
+//! The daemon believes nothing that it reads here: positions, rings and wishes are copied once and
+//! held against what it keeps to itself.
+
+#[cfg(not(loom))]
+mod backlog;
+#[cfg(not(loom))]
+mod heap;
+#[cfg(not(loom))]
+mod layout;
+#[cfg(not(loom))]
+mod lock;
+mod marks;
+#[cfg(not(loom))]
+mod places;
+#[cfg(not(loom))]
+mod ring;
+#[cfg(not(loom))]
+mod server;
+#[cfg(not(loom))]
+mod slot;
+
+pub use marks::Marks;
+#[cfg(not(loom))]
+pub use {
+    backlog::{Backlog, Entry},
+    heap::Heap,
+    layout::{EARS_MAX, SLOTS_MAX, Side, StreamMemory, StreamSizes, WORKERS_MAX},
+    lock::{Locked, SlotLock},
+    places::Places,
+    ring::{Piece, RingDesc, RingMemory},
+    server::StreamServer,
+    slot::{
+        Address, Asks, Kind, OPTIONS, SlotInfo, SlotOption, SlotState, SlotWords, TX_GROW_SHIFT,
+    },
+};
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,288 @@
+//! Where everything lies in a region of sockets.
+//!
+//! ```text
+//! 0       region header (magic, version, kind, features)
+//! 64      sizes, written once by the daemon
+//! 128     state: 0 while attached, then the reason's number (the daemon writes)
+//! 256     counts of fallbacks by reason, 64 of them (the application writes)
+//! page    for each side of a junction (an application's own region has one): its ears, each a line
+//!         with "armed", then the top words and the words of bits of its marks
+//! ...     for each worker of the daemon: the same; a worker is armed while it sleeps
+//! page    slots, 512 bytes each
+//! page    the heap: for each size class of rings as many bytes as all may have together
+//! ```
+
+use std::fmt;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use super::marks::Marks;
+use super::ring::{Piece, RingDesc};
+use super::slot::SlotWords;
+use crate::region::{MapError, Region, RegionError, RegionKind};
+
+/// Sockets of a region, at most.
+pub const SLOTS_MAX: u32 = 1 << 16;
+
+/// Ears of one side, at most.
+pub const EARS_MAX: u32 = 256;
+
+/// Workers of the daemon, at most.
+pub const WORKERS_MAX: u32 = 64;
+
+/// Lengths of rings that the heap lends, as base-2 logarithms.
+pub(super) const CLASSES: [u8; 7] = [10, 12, 14, 16, 18, 20, 22];
+
+/// Reasons that fallbacks are counted by, at most.
+const REASONS: usize = 64;
+
+const LINE: usize = 64;
+const PAGE: usize = 4096;
+const SIZES_AT: usize = 64;
+const STATE_AT: usize = 128;
+const REASONS_AT: usize = 256;
+const EARS_AT: usize = PAGE;
+
+/// A side of a junction: who opened its connections (zero), or who accepted them (one). An application's
+/// own region has side zero only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Of an application's own region; of a junction who connects.
+    Zero,
+    /// Who accepts.
+    One,
+}
+
+/// What a region is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct StreamSizes {
+    /// Sockets: 2 to [`SLOTS_MAX`].
+    pub slots: u32,
+    /// Ears of each side: 1 to [`EARS_MAX`].
+    pub ears: u32,
+    /// 1, or 2 in a junction.
+    pub sides: u32,
+    /// Workers of the daemon that serve it: 0 in a junction, to [`WORKERS_MAX`].
+    pub workers: u32,
+    /// Bytes of all rings, at most: 64 KiB to 64 GiB.
+    pub ring_bytes: u64,
+}
+
+impl StreamSizes {
+    /// Whether a region can be made for them.
+    pub fn is_possible(&self) -> bool {
+        (2..=SLOTS_MAX).contains(&self.slots)
+            && (1..=EARS_MAX).contains(&self.ears)
+            && (1..=2).contains(&self.sides)
+            && self.workers <= WORKERS_MAX
+            && (1 << 16..=1 << 36).contains(&self.ring_bytes)
+    }
+
+    /// Bytes of each size class's part of the heap: enough for one of the longest.
+    pub(super) fn class_bytes(&self) -> u64 {
+        self.ring_bytes.next_multiple_of(1 << CLASSES[CLASSES.len() - 1])
+    }
+
+    fn leaf_words(&self) -> usize {
+        self.slots.div_ceil(64) as usize
+    }
+
+    fn top_words(&self) -> usize {
+        self.leaf_words().div_ceil(64)
+    }
+
+    fn marks_bytes(&self) -> usize {
+        LINE + (self.top_words() * 8).next_multiple_of(LINE)
+            + (self.leaf_words() * 8).next_multiple_of(LINE)
+    }
+
+    fn marks_at(&self, number: usize) -> usize {
+        EARS_AT + number * self.marks_bytes()
+    }
+
+    fn slots_at(&self) -> usize {
+        let all = self.sides as usize * self.ears as usize + self.workers as usize;
+        self.marks_at(all).next_multiple_of(PAGE)
+    }
+
+    fn heap_at(&self) -> usize {
+        (self.slots_at() + self.slots as usize * size_of::<SlotWords>()).next_multiple_of(PAGE)
+    }
+
+    fn heap_bytes(&self) -> u64 {
+        self.class_bytes() * CLASSES.len() as u64
+    }
+
+    fn region_bytes(&self) -> u64 {
+        self.heap_at() as u64 + self.heap_bytes()
+    }
+}
+
+/// A mapped region of sockets: gives out addresses, all inside the mapping.
+#[derive(Clone)]
+pub struct StreamMemory {
+    region: Arc<Region>,
+    /// As they were checked; never read from the region again.
+    sizes: StreamSizes,
+}
+
+impl StreamMemory {
+    /// Makes a region of `sizes`, which must be possible.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub(super) fn create(name: &str, sizes: StreamSizes) -> Result<Self, RegionError> {
+        let bytes = usize::try_from(sizes.region_bytes()).unwrap_or(usize::MAX);
+        let region = Region::create(name, RegionKind::Stream, 0, bytes)?;
+        // SAFETY: inside the mapping, aligned, and nobody else has the fresh region yet.
+        unsafe { region.base().add(SIZES_AT).cast().write(sizes) };
+        Ok(Self { region: Arc::new(region), sizes })
+    }
+
+    /// Maps the region that the daemon sent.
+    ///
+    /// # Errors
+    /// It is no region of this kind and version, or not the size that it says.
+    pub fn open(file: OwnedFd) -> Result<Self, MapError> {
+        let region = Region::map(file, RegionKind::Stream)?;
+        if region.len_bytes() < EARS_AT {
+            return Err(MapError::Sizes);
+        }
+        // SAFETY: inside the mapping and aligned; any bytes are valid sizes.
+        let sizes = unsafe { region.base().add(SIZES_AT).cast::<StreamSizes>().read_volatile() };
+        if !sizes.is_possible() || sizes.region_bytes() > region.len_bytes() as u64 {
+            return Err(MapError::Sizes);
+        }
+        Ok(Self { region: Arc::new(region), sizes })
+    }
+
+    /// What it was made for.
+    pub fn sizes(&self) -> &StreamSizes {
+        &self.sizes
+    }
+
+    /// The memfd, of whoever made the region.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.region.as_fd()
+    }
+
+    pub(super) fn region(&self) -> &Arc<Region> {
+        &self.region
+    }
+
+    fn at<T>(&self, offset: usize) -> NonNull<T> {
+        debug_assert!(offset + size_of::<T>() <= self.region.len_bytes());
+        debug_assert!(offset.is_multiple_of(align_of::<T>()));
+        // SAFETY: every offset of the layout lies inside the mapping.
+        unsafe { self.region.base().add(offset) }.cast()
+    }
+
+    /// Zero while attached, then the number of the reason.
+    pub fn state(&self) -> &AtomicU32 {
+        // SAFETY: inside the mapping, aligned, and mapped as long as `self` is borrowed.
+        unsafe { self.at(STATE_AT).as_ref() }
+    }
+
+    /// How often sockets were left to the kernel, by the reason's number.
+    pub fn fallbacks(&self, reason: usize) -> Option<&AtomicU64> {
+        // SAFETY: as for `state`.
+        (reason < REASONS).then(|| unsafe { self.at(REASONS_AT + 8 * reason).as_ref() })
+    }
+
+    fn marks(&self, number: usize) -> Marks<'_> {
+        let at = self.sizes.marks_at(number);
+        let top_at = at + LINE;
+        let leaf_at = top_at + (self.sizes.top_words() * 8).next_multiple_of(LINE);
+        let words = |at, count| {
+            // SAFETY: so many words lie there, aligned and mapped as long as `self` is borrowed;
+            // they are atomics, so that both processes may write them.
+            unsafe { std::slice::from_raw_parts(self.at::<AtomicU64>(at).as_ptr(), count) }
+        };
+        Marks {
+            // SAFETY: as for `state`.
+            armed: unsafe { self.at(at).as_ref() },
+            top: words(top_at, self.sizes.top_words()),
+            leaf: words(leaf_at, self.sizes.leaf_words()),
+        }
+    }
+
+    /// The marks that an ear of the application hears; nothing when there is no such ear.
+    pub fn ear(&self, side: Side, ear: u32) -> Option<Marks<'_>> {
+        let is_there = ear < self.sizes.ears && (side as u32) < self.sizes.sides;
+        is_there.then(|| self.marks((side as u32 * self.sizes.ears + ear) as usize))
+    }
+
+    /// The marks that a worker of the daemon looks at; nothing when there is no such worker.
+    pub fn worker(&self, worker: u32) -> Option<Marks<'_>> {
+        let ears = self.sizes.sides * self.sizes.ears;
+        (worker < self.sizes.workers).then(|| self.marks((ears + worker) as usize))
+    }
+
+    /// The words of a socket; nothing when there is no such slot.
+    #[inline]
+    pub fn slot(&self, slot: u32) -> Option<&SlotWords> {
+        if slot >= self.sizes.slots {
+            return None;
+        }
+        let at = self.sizes.slots_at() + slot as usize * size_of::<SlotWords>();
+        // SAFETY: as for `state`; all words are atomics.
+        Some(unsafe { self.at(at).as_ref() })
+    }
+
+    /// Whether a ring lies inside the heap.
+    #[inline]
+    fn holds(&self, desc: RingDesc) -> bool {
+        desc.log2().is_some_and(|log2| {
+            desc.offset().is_multiple_of(1 << LOG2_ALIGN.min(log2))
+                && desc.offset() + desc.bytes() <= self.sizes.heap_bytes()
+        })
+    }
+
+    /// The first byte of a ring that lies inside the heap.
+    pub(super) fn heap_start(&self, desc: RingDesc) -> NonNull<u8> {
+        debug_assert!(self.holds(desc));
+        self.at(self.sizes.heap_at() + desc.offset() as usize)
+    }
+
+    /// The stretch of `bytes` bytes of a ring from `index` (taken modulo its length) on, in two pieces of which the
+    /// second may be empty; nothing when there is no such ring or it is shorter.
+    #[inline]
+    pub fn pieces(&self, desc: RingDesc, index: u64, bytes: usize) -> Option<[Piece<'_>; 2]> {
+        if !self.holds(desc) || bytes as u64 > desc.bytes() {
+            return None;
+        }
+        let start = self.heap_start(desc);
+        let at = (index & (desc.bytes() - 1)) as usize;
+        let first = bytes.min(desc.bytes() as usize - at);
+        // SAFETY: both lie inside the ring, which lies inside the heap.
+        Some(unsafe { [Piece::new(start.add(at), first), Piece::new(start, bytes - first)] })
+    }
+
+    /// The entries of a ring that is used as an array of words.
+    pub(super) fn entries(&self, desc: RingDesc) -> Option<&[AtomicU64]> {
+        if !self.holds(desc) {
+            return None;
+        }
+        let count = desc.bytes() as usize / 8;
+        // SAFETY: inside the heap, aligned as `holds` has seen, mapped as long as `self` is
+        // borrowed; atomics, so that both processes may write them.
+        Some(unsafe { std::slice::from_raw_parts(self.heap_start(desc).cast().as_ptr(), count) })
+    }
+
+    /// Says that it is over, and why; once.
+    pub fn end(&self, reason: u32) {
+        let _ = self.state().compare_exchange(0, reason, Ordering::AcqRel, Ordering::Relaxed);
+    }
+}
+
+/// Rings begin at multiples of their length, or of this.
+const LOG2_ALIGN: u8 = 10;
+
+impl fmt::Debug for StreamMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.sizes.fmt(f)
+    }
+}

@@ -1,0 +1,98 @@
+//! The daemon's side of a region of sockets: what it lends to whom.
+
+use std::sync::atomic::Ordering;
+
+use super::heap::Heap;
+use super::layout::{StreamMemory, StreamSizes};
+use super::places::Places;
+use super::slot::Kind;
+use crate::region::RegionError;
+
+/// A region that the daemon has made: shared by its threads.
+#[derive(Debug)]
+pub struct StreamServer {
+    memory: StreamMemory,
+    heap: Heap,
+    slots: Places,
+    ears: [Places; 2],
+}
+
+impl StreamServer {
+    /// A region of `sizes`, which must be possible.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub fn create(name: &str, sizes: StreamSizes) -> Result<Self, RegionError> {
+        let memory = StreamMemory::create(name, sizes)?;
+        Ok(Self {
+            heap: Heap::new(memory.clone(), sizes.ring_bytes),
+            slots: Places::new(sizes.slots),
+            ears: [Places::new(sizes.ears), Places::new(sizes.ears)],
+            memory,
+        })
+    }
+
+    /// What both sides see.
+    pub fn memory(&self) -> &StreamMemory {
+        &self.memory
+    }
+
+    /// The rings.
+    pub fn heap(&self) -> &Heap {
+        &self.heap
+    }
+
+    /// Which ears of a side are lent.
+    pub fn ears(&self, side: super::Side) -> &Places {
+        &self.ears[side as usize]
+    }
+
+    /// Sockets in use.
+    pub fn slots_taken(&self) -> u32 {
+        self.slots.taken()
+    }
+
+    /// Whether a slot is in use.
+    pub fn is_taken(&self, slot: u32) -> bool {
+        self.slots.is_taken(slot)
+    }
+
+    /// Lends a slot for a socket of that kind, its words as those of a new one; nothing when all are in use.
+    /// The state is still [`Kind::Free`]: whoever sets up the socket says last what it is.
+    pub fn lend_slot(&self) -> Option<u32> {
+        let slot = self.slots.take()?;
+        self.clear(slot);
+        Some(slot)
+    }
+
+    /// Lends a slot and the one after it, for the two ends of a local connection.
+    pub fn lend_pair(&self) -> Option<u32> {
+        // Only pairs are lent here, so places come as pairs.
+        let first = self.slots.take()?;
+        let second = self.slots.take();
+        if first % 2 == 0 && second == Some(first + 1) {
+            self.clear(first);
+            self.clear(first + 1);
+            return Some(first);
+        }
+        for slot in [Some(first), second].into_iter().flatten() {
+            self.slots.give_back(slot);
+        }
+        None
+    }
+
+    fn clear(&self, slot: u32) {
+        let Some(words) = self.memory.slot(slot) else { return };
+        words.state.store(Kind::Free as u32, Ordering::Release);
+        words.generation.fetch_add(1, Ordering::AcqRel);
+        words.rewind();
+    }
+
+    /// Takes a slot back: its socket is no more.
+    pub fn take_back_slot(&self, slot: u32) {
+        if let Some(words) = self.memory.slot(slot) {
+            words.state.store(Kind::Free as u32, Ordering::Release);
+        }
+        self.slots.give_back(slot);
+    }
+}

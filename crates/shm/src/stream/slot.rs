@@ -1,0 +1,378 @@
+//! The words of one socket: who writes which, and what they mean.
+//!
+//! Positions count bytes from zero and never go back; a byte's place in its ring is its position plus the
+//! ring's base, modulo the ring's length. A reader loads the position that bounds it first (acquire), the ring after that: so it
+//! never sees a new position with an old ring.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// What a slot is used for: the low four bits of its state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Kind {
+    /// Nothing.
+    Free = 0,
+    /// A TCP connection.
+    Stream = 1,
+    /// A TCP listener: its receive ring is a [`super::Backlog`].
+    Listener = 2,
+    /// A UDP socket: its rings hold records.
+    Datagram = 3,
+}
+
+/// The state of a socket: a kind and flags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct SlotState(pub u32);
+
+impl SlotState {
+    /// A connection is being opened.
+    pub const CONNECTING: u32 = 1 << 8;
+    /// The connection stands, or stood.
+    pub const CONNECTED: u32 = 1 << 9;
+    /// The peer has closed its side: nothing comes after `rx_tail`.
+    pub const PEER_CLOSED: u32 = 1 << 10;
+    /// The peer has reset it, it timed out or could not be opened: `error` said why.
+    pub const BROKEN: u32 = 1 << 11;
+    /// Everything is over; the daemon looks at the slot no more.
+    pub const FINISHED: u32 = 1 << 12;
+    /// Sending was shut down, and all of it was acknowledged.
+    pub const SENT_ALL: u32 = 1 << 13;
+    /// Both ends are applications on this machine: the peer's words are those of the slot beside it.
+    pub const LOCAL: u32 = 1 << 14;
+
+    /// What the slot is.
+    pub const fn kind(self) -> Kind {
+        match self.0 & 15 {
+            1 => Kind::Stream,
+            2 => Kind::Listener,
+            3 => Kind::Datagram,
+            _ => Kind::Free,
+        }
+    }
+
+    /// Whether a flag is set.
+    pub const fn has(self, flag: u32) -> bool {
+        self.0 & flag != 0
+    }
+}
+
+/// What the application asks for: bits of [`SlotWords::asks`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Asks(pub u32);
+
+impl Asks {
+    /// Send no more: a FIN follows the last byte of `tx_tail`.
+    pub const SHUT_WRITE: u32 = 1;
+    /// Nobody reads any more (nothing changes on the wire).
+    pub const SHUT_READ: u32 = 1 << 1;
+    /// The last descriptor was closed: finish and forget.
+    pub const CLOSE: u32 = 1 << 2;
+    /// End at once with a reset.
+    pub const ABORT: u32 = 1 << 3;
+    /// Bring [`SlotWords::info`] up to date, then clear this bit.
+    pub const INFO: u32 = 1 << 4;
+    /// [`SlotWords::cookie`] is set.
+    pub const NAMED: u32 = 1 << 5;
+    /// A byte of urgent data was written: [`SlotWords::tx_urgent`].
+    pub const URGENT: u32 = 1 << 6;
+    /// It was taken from its listener's backlog.
+    pub const ACCEPTED: u32 = 1 << 7;
+
+    /// Whether it asks for that.
+    pub const fn has(self, ask: u32) -> bool {
+        self.0 & ask != 0
+    }
+
+    /// The base-2 logarithm of the send ring that is wished for; 0: none.
+    pub const fn grow(self) -> u8 {
+        (self.0 >> TX_GROW_SHIFT) as u8
+    }
+}
+
+/// Where in the asks the logarithm of a wished for send ring begins.
+pub const TX_GROW_SHIFT: u32 = 24;
+
+/// Settings of a socket that the daemon carries out, or that all holders of the socket must agree on: an index of
+/// [`SlotWords::options`]. Zero is the default of each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum SlotOption {
+    /// TCP_NODELAY.
+    NoDelay,
+    /// TCP_CORK.
+    Cork,
+    /// SO_KEEPALIVE.
+    KeepAlive,
+    /// TCP_KEEPIDLE in seconds.
+    KeepIdle,
+    /// TCP_KEEPINTVL in seconds.
+    KeepInterval,
+    /// TCP_KEEPCNT.
+    KeepCount,
+    /// TCP_USER_TIMEOUT in milliseconds.
+    UserTimeout,
+    /// SO_LINGER: 0 off, else the seconds plus one.
+    Linger,
+    /// TCP_QUICKACK.
+    QuickAck,
+    /// TCP_CONGESTION: 0 the default, 1 reno, 2 cubic, 3 dctcp, 4 timely.
+    Congestion,
+    /// TCP_MAXSEG.
+    MaxSegment,
+    /// TCP_NOTSENT_LOWAT.
+    NotSentLow,
+    /// SO_RCVLOWAT.
+    ReceiveLow,
+    /// IP_TOS or IPV6_TCLASS.
+    TypeOfService,
+    /// IP_TTL or IPV6_UNICAST_HOPS.
+    TimeToLive,
+    /// SO_SNDBUF, as getsockopt tells it.
+    SendBuffer,
+    /// SO_RCVBUF, as getsockopt tells it.
+    ReceiveBuffer,
+    /// SO_RCVTIMEO in microseconds.
+    ReceiveTimeout,
+    /// SO_SNDTIMEO in microseconds.
+    SendTimeout,
+    /// SO_OOBINLINE.
+    UrgentInline,
+    /// SO_MAX_PACING_RATE in KiB a second; 0: none.
+    PacingRate,
+    /// SO_BUSY_POLL in microseconds.
+    BusyPoll,
+}
+
+/// How many options there are place for.
+pub const OPTIONS: usize = 24;
+
+/// What is told about a connection, by index of [`SlotWords::info`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum SlotInfo {
+    /// State as Linux numbers it (include/net/tcp_states.h).
+    State,
+    /// Smoothed round trip in microseconds.
+    Rtt,
+    /// Its variation in microseconds.
+    RttVariation,
+    /// Retransmission timeout in microseconds.
+    Rto,
+    /// Congestion window in segments.
+    Window,
+    /// Slow start threshold in segments.
+    Threshold,
+    /// Largest payload of a segment out, and in, in the two halves.
+    Segments,
+    /// Segments sent again, ever.
+    Retransmitted,
+    /// Bytes acknowledged by the peer, ever.
+    Acknowledged,
+    /// Bytes received, ever.
+    Received,
+    /// Segments on their way.
+    Unacknowledged,
+    /// Bytes not sent yet.
+    Unsent,
+    /// Timestamps 1, SACK 2, window scaling 4 (with both shifts in bits 8 and 16), ECN 8.
+    Options,
+    /// Shortest round trip in microseconds.
+    RttMin,
+    /// Segments out, and in, in the two halves.
+    Counts,
+    /// Congestion control as [`SlotOption::Congestion`] numbers it.
+    Congestion,
+}
+
+/// How many of them there are place for.
+const INFOS: usize = 16;
+
+/// A socket's address in shared words.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Address {
+    /// The port in the low 16 bits, the family's IP version (0: no address) in the next 8.
+    name: AtomicU64,
+    high: AtomicU64,
+    low: AtomicU64,
+}
+
+impl Address {
+    /// The address; nothing when there is none.
+    pub fn get(&self) -> Option<SocketAddr> {
+        let name = self.name.load(Ordering::Acquire);
+        let (high, low) = (self.high.load(Ordering::Relaxed), self.low.load(Ordering::Relaxed));
+        let ip = match (name >> 16) as u8 {
+            4 => IpAddr::V4(Ipv4Addr::from(low as u32)),
+            6 => IpAddr::V6(Ipv6Addr::from(u128::from(high) << 64 | u128::from(low))),
+            _ => return None,
+        };
+        Some(SocketAddr::new(ip, name as u16))
+    }
+
+    /// Sets or removes it.
+    pub fn set(&self, address: Option<SocketAddr>) {
+        let (version, port, bits) = match address {
+            None => (0, 0, 0),
+            Some(SocketAddr::V4(v4)) => (4, v4.port(), u128::from(u32::from(*v4.ip()))),
+            Some(SocketAddr::V6(v6)) => (6, v6.port(), u128::from(*v6.ip())),
+        };
+        self.high.store((bits >> 64) as u64, Ordering::Relaxed);
+        self.low.store(bits as u64, Ordering::Relaxed);
+        self.name.store(version << 16 | u64::from(port), Ordering::Release);
+    }
+}
+
+/// All that is shared about one socket: ten lines.
+///
+/// In an application's own region the daemon writes the first and the last two, the
+/// application the others. In a junction nobody but the slot's own application writes any of them, except `bell` and `error`.
+#[derive(Debug)]
+#[repr(C, align(128))]
+pub struct SlotWords {
+    /// A [`SlotState`].
+    pub state: AtomicU32,
+    /// Changes each time that the slot is used for another socket.
+    pub generation: AtomicU32,
+    /// Bytes that ever came, in order.
+    pub rx_tail: AtomicU64,
+    /// The [`super::RingDesc`] of the ring that they lie in.
+    pub rx_ring: AtomicU64,
+    /// Bytes that the peer has acknowledged: their place is free.
+    pub tx_head: AtomicU64,
+    /// The ring that the application should write to.
+    pub tx_ring: AtomicU64,
+    /// What is added to a position to get the index in the receive ring, and in the send ring.
+    pub rx_base: AtomicU32,
+    /// See `rx_base`.
+    pub tx_base: AtomicU32,
+    /// Where the peer's urgent data end, plus one; 0: it has sent none.
+    pub rx_urgent: AtomicU64,
+    /// The daemon's worker whose marks are to be set.
+    pub worker: AtomicU32,
+    /// The errno of SO_ERROR: whoever reads it sets it to zero.
+    pub error: AtomicU32,
+    /// Counts on when somebody sleeps and should not: a futex.
+    pub bell: AtomicU32,
+    /// Counts on when `info` has been brought up to date.
+    pub info_version: AtomicU32,
+    /// The most that the send ring may grow to, as a logarithm.
+    pub tx_log2_max: AtomicU32,
+    _rest: [u32; 9],
+
+    /// Bytes read.
+    pub rx_head: AtomicU64,
+    /// Bytes written.
+    pub tx_tail: AtomicU64,
+    /// The ring that they lie in: `tx_ring` as it is or was.
+    pub tx_ring_used: AtomicU64,
+    /// Where our urgent data end, plus one.
+    pub tx_urgent: AtomicU64,
+    /// [`Asks`].
+    pub asks: AtomicU32,
+    /// Not zero: somebody sleeps, or is about to, until `bell` changes.
+    pub sleepers: AtomicU32,
+    /// The ears that want to hear of this socket, a bit each.
+    pub ears: [AtomicU64; 4],
+    /// SO_COOKIE of the descriptor that the program sees.
+    pub cookie: AtomicU64,
+    /// Counts on with each change of `options`.
+    pub options_version: AtomicU32,
+    /// O_NONBLOCK and O_ASYNC: they belong to the open file, not to a descriptor or process.
+    pub file_flags: AtomicU32,
+    /// Not zero: other processes may hold the socket.
+    pub is_shared: AtomicU32,
+    _more: [u32; 3],
+    /// Locks of both directions ([`super::SlotLock`]); the application's own.
+    pub rx_lock: AtomicU32,
+    /// See `rx_lock`.
+    pub tx_lock: AtomicU32,
+
+    /// By [`SlotOption`].
+    pub options: [AtomicU32; OPTIONS],
+    _options: [u32; 8],
+
+    /// Where it is bound.
+    pub local: Address,
+    /// Whom it is connected to.
+    pub remote: Address,
+    _addresses: [u64; 10],
+    /// By [`SlotInfo`].
+    pub info: [AtomicU64; INFOS],
+}
+
+const _: () = assert!(size_of::<SlotWords>() == 640, "five pairs of lines");
+
+impl SlotWords {
+    /// The state.
+    #[inline]
+    pub fn state(&self) -> SlotState {
+        SlotState(self.state.load(Ordering::Acquire))
+    }
+
+    /// What is asked for.
+    #[inline]
+    pub fn asks(&self) -> Asks {
+        Asks(self.asks.load(Ordering::Acquire))
+    }
+
+    /// The value of an option.
+    pub fn option(&self, option: SlotOption) -> u32 {
+        self.options[option as usize].load(Ordering::Relaxed)
+    }
+
+    /// Sets an option and says so.
+    pub fn set_option(&self, option: SlotOption, value: u32) {
+        self.options[option as usize].store(value, Ordering::Relaxed);
+        self.options_version.fetch_add(1, Ordering::Release);
+    }
+
+    /// What was told about the connection last.
+    pub fn info(&self, which: SlotInfo) -> u64 {
+        self.info_word(which).load(Ordering::Relaxed)
+    }
+
+    /// The word of it.
+    pub fn info_word(&self, which: SlotInfo) -> &AtomicU64 {
+        &self.info[which as usize]
+    }
+
+    /// Everything but kind and generation as in a new socket.
+    pub(super) fn rewind(&self) {
+        for word in [
+            &self.rx_tail,
+            &self.rx_ring,
+            &self.tx_head,
+            &self.tx_ring,
+            &self.rx_urgent,
+            &self.rx_head,
+            &self.tx_tail,
+            &self.tx_ring_used,
+            &self.tx_urgent,
+            &self.cookie,
+        ] {
+            word.store(0, Ordering::Relaxed);
+        }
+        for word in [
+            &self.rx_base,
+            &self.tx_base,
+            &self.worker,
+            &self.error,
+            &self.tx_log2_max,
+            &self.asks,
+            &self.sleepers,
+            &self.options_version,
+            &self.file_flags,
+            &self.is_shared,
+            &self.rx_lock,
+            &self.tx_lock,
+        ] {
+            word.store(0, Ordering::Relaxed);
+        }
+        self.ears.iter().chain(&self.info).for_each(|word| word.store(0, Ordering::Relaxed));
+        self.options.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+        self.local.set(None);
+        self.remote.set(None);
+    }
+}

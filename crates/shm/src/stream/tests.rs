@@ -1,0 +1,157 @@
+//! Both sides of a region, on one thread.
+
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn sizes() -> StreamSizes {
+    StreamSizes { slots: 200, ears: 4, sides: 1, workers: 2, ring_bytes: 1 << 20 }
+}
+
+fn pair() -> (StreamServer, StreamMemory) {
+    let server = StreamServer::create("test", sizes()).expect("a few MiB of addresses");
+    let fd = server.memory().descriptor().as_fd().try_clone_to_owned().expect("descriptors left");
+    (server, StreamMemory::open(fd).expect("it is such a region"))
+}
+
+#[test]
+fn what_the_daemon_places_is_what_the_application_reads() {
+    let (server, app) = pair();
+    let slot = server.lend_slot().expect("none is in use");
+    let mut ring = server.heap().lend(12).expect("there is room");
+    let words = server.memory().slot(slot).expect("it was lent");
+    ring.bytes_mut()[4094..].copy_from_slice(b"he");
+    ring.bytes_mut()[..3].copy_from_slice(b"llo");
+    words.rx_ring.store(ring.desc().word(), Ordering::Release);
+    words.rx_base.store(4094, Ordering::Release);
+    words.rx_tail.store(5, Ordering::Release);
+
+    let seen = app.slot(slot).expect("the same");
+    let bytes = seen.rx_tail.load(Ordering::Acquire) as usize;
+    let desc = RingDesc::of_word(seen.rx_ring.load(Ordering::Acquire));
+    let index = u64::from(seen.rx_base.load(Ordering::Relaxed));
+    let mut text = [0; 5];
+    let [first, second] = app.pieces(desc, index, bytes).expect("it lies in the heap");
+    let copied = first.copy_out(&mut text);
+    assert_eq!(copied + second.copy_out(&mut text[copied..]), 5);
+    assert_eq!(&text, b"hello");
+    server.heap().take_back(ring);
+    assert_eq!(server.heap().bytes(), 0);
+}
+
+#[test]
+fn a_ring_that_is_not_in_the_heap_gives_no_piece() {
+    let (server, app) = pair();
+    let ring = server.heap().lend(10).expect("there is room");
+    assert!(app.pieces(ring.desc(), 7, 1024).is_some());
+    assert!(app.pieces(ring.desc(), 7, 1025).is_none(), "longer than the ring");
+    for word in [0, u64::MAX, 12 << 56 | 1 << 50, 12 << 56 | 8, 63 << 56, 10 << 56 | (1 << 40)] {
+        assert!(app.pieces(RingDesc::of_word(word), 0, 1).is_none(), "{word:#x}");
+    }
+}
+
+#[test]
+fn rings_are_lent_up_to_the_limit_and_never_twice() {
+    let (server, _app) = pair();
+    let mut rings = Vec::new();
+    while let Some(ring) = server.heap().lend(16) {
+        rings.push(ring);
+    }
+    assert_eq!(rings.len(), 16, "16 times 64 KiB is the limit of 1 MiB");
+    let mut offsets: Vec<u64> = rings.iter().map(|ring| ring.desc().offset()).collect();
+    offsets.dedup();
+    assert_eq!(offsets.len(), 16);
+    assert!(server.heap().lend(10).is_none(), "all classes share the limit");
+    rings.into_iter().for_each(|ring| server.heap().take_back(ring));
+    assert!(server.heap().lend(10).is_some() && server.heap().lend(31).is_none());
+}
+
+#[test]
+fn a_slot_that_is_lent_again_is_as_new_and_has_another_generation() {
+    let (server, _app) = pair();
+    let slot = server.lend_slot().expect("none is in use");
+    let words = server.memory().slot(slot).expect("it was lent");
+    let generation = words.generation.load(Ordering::Relaxed);
+    words.tx_tail.store(7, Ordering::Relaxed);
+    words.asks.store(Asks::CLOSE, Ordering::Relaxed);
+    words.set_option(SlotOption::NoDelay, 1);
+    words.remote.set(Some("[2001:db8::1]:80".parse().expect("an address")));
+    assert_eq!(words.remote.get(), Some("[2001:db8::1]:80".parse().expect("an address")));
+    server.take_back_slot(slot);
+    assert_eq!(server.lend_slot(), Some(slot));
+    assert_ne!(words.generation.load(Ordering::Relaxed), generation);
+    assert_eq!(words.tx_tail.load(Ordering::Relaxed), 0);
+    assert_eq!((words.asks(), words.remote.get()), (Asks(0), None));
+    assert_eq!((words.option(SlotOption::NoDelay), words.state().kind()), (0, Kind::Free));
+}
+
+#[test]
+fn a_backlog_gives_each_connection_once_whatever_its_application_writes() {
+    let (server, app) = pair();
+    let slot = server.lend_slot().expect("none is in use");
+    let words = server.memory().slot(slot).expect("it was lent");
+    let ring = server.heap().lend(10).expect("there is room");
+    words.rx_ring.store(ring.desc().word(), Ordering::Release);
+    let backlog = Backlog::new(ring, 3);
+    let entry = |slot| Entry { region: 9, slot };
+    for at in 0..3 {
+        assert!(backlog.push(server.memory(), words, entry(at)));
+    }
+    assert!(!backlog.push(server.memory(), words, entry(3)), "three may wait");
+    let theirs = app.slot(slot).expect("the same");
+    assert!(Backlog::has_any(&app, theirs));
+    assert_eq!(Backlog::take(&app, theirs), Some(entry(0)));
+    assert!(backlog.push(server.memory(), words, entry(3)));
+    let rest: Vec<_> = std::iter::from_fn(|| Backlog::take(&app, theirs)).collect();
+    assert_eq!(rest, [entry(1), entry(2), entry(3)]);
+    assert!(!Backlog::has_any(&app, theirs));
+    for lie in [0, 2, u64::MAX] {
+        theirs.rx_head.store(lie, Ordering::Relaxed);
+        let _ = backlog.push(server.memory(), words, entry(4));
+        let _ = Backlog::take(&app, theirs);
+    }
+}
+
+#[test]
+fn a_lock_is_taken_from_the_dead_and_not_from_the_living() {
+    let (_server, app) = pair();
+    let lock = &app.slot(0).expect("there is one").rx_lock;
+    let Locked::Ours(held) = SlotLock::acquire(lock, 7, |_| true) else { panic!("it was free") };
+    assert!(matches!(SlotLock::acquire(lock, 7, |_| true), Locked::Reentered));
+    // The holder's thread has ended without letting go.
+    let Locked::Ours(stolen) = SlotLock::acquire(lock, 8, |holder| holder != 7) else {
+        panic!("it was taken")
+    };
+    drop(held);
+    assert_eq!(lock.load(Ordering::Relaxed), 8, "who was taken for dead frees nothing");
+    drop(stolen);
+    assert_eq!(lock.load(Ordering::Relaxed), 0);
+}
+
+proptest! {
+    #[test]
+    fn marks_are_taken_once_each_in_turns_and_none_is_forgotten(
+        slots in proptest::collection::btree_set(0_u32..200, 0..60),
+        limit in 1_usize..50,
+        mut cursor in 0_u32..64,
+    ) {
+        let (server, app) = pair();
+        let marks = app.worker(1).expect("there are two");
+        for &slot in &slots {
+            prop_assert!(!marks.set(slot), "nobody sleeps");
+        }
+        let _ = marks.set(5000);
+        let theirs = server.memory().worker(1).expect("there are two");
+        prop_assert_eq!(theirs.arm(), slots.is_empty());
+        theirs.disarm();
+        let mut seen = std::collections::BTreeSet::new();
+        for _ in 0..=slots.len() {
+            theirs.take(&mut cursor, limit, |slot| assert!(seen.insert(slot), "once"));
+        }
+        prop_assert_eq!(seen, slots);
+        prop_assert!(theirs.is_empty() && server.memory().worker(0).expect("it is there").is_empty());
+    }
+}
