@@ -55,6 +55,7 @@ impl Engines {
                 send_log2: kib_log2(config.tcp.ring_max_kib),
                 bytes_max: u64::from(config.tcp.memory_mib) << 20,
             },
+            front: None,
             joins: ports.iter().all(|lane| lane.port().capabilities().cuts_segments),
         };
         Ok(Some(Self { config, exchange: Exchange::new(), counts: Arc::default() }))

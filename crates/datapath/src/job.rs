@@ -72,6 +72,20 @@ pub trait Job {
         Nanos::FAR_FUTURE
     }
 
+    /// The worker is about to sleep: whoever has something for the job must wake it from now on. False: there is
+    /// something already.
+    fn arm(&self) -> bool {
+        true
+    }
+
+    /// The worker is awake.
+    fn disarm(&self) {}
+
+    /// Since when somebody on this machine owes an answer to what the job has told.
+    fn owed_since(&self) -> Option<Nanos> {
+        None
+    }
+
     /// Says good-bye to everybody, with the next turns: no more packets come.
     fn close(&mut self) {}
 
@@ -193,6 +207,18 @@ impl Job for BuiltIn {
     #[inline]
     fn next_deadline(&self) -> Nanos {
         each!(self, next_deadline)
+    }
+
+    fn arm(&self) -> bool {
+        each!(self, arm)
+    }
+
+    fn disarm(&self) {
+        each!(self, disarm);
+    }
+
+    fn owed_since(&self) -> Option<Nanos> {
+        each!(self, owed_since)
     }
 
     fn close(&mut self) {

@@ -6,13 +6,16 @@
 //! by way of the [`Exchange`]. What must hold: between two turns nothing is kept but empty frames, so a mark
 //! is met with everything before it done.
 
+mod bucket;
 mod counts;
 mod exchange;
 mod frames;
+mod front;
 mod moving;
 mod rings;
 mod routes;
 mod service;
+mod sockets;
 mod train;
 
 use arrayvec::ArrayVec;
@@ -23,15 +26,18 @@ use tcp::{Config, Engine, Event, FlowId, FlowOptions, Incoming, ListenError};
 use crate::job::{Job, Outlet, Refusal, Verdict};
 use crate::message::Moving;
 use crate::owners::Owners;
+pub use bucket::Rate;
 pub use counts::{StreamCounts, StreamEvent};
 pub use exchange::Exchange;
 use frames::{Arrival, Press, arrival};
+pub use front::{AppStreams, Bells, Command, Front, Listening, SocketEvent, Way};
 use moving::Leaving;
 pub use rings::RingLimits;
 use rings::Rings;
 use routes::Routes;
 pub use service::ServiceKind;
 use service::{Desk, Service};
+use sockets::Sockets;
 
 /// Empty frames that a worker keeps for what it will have to say: two batches, so that one can be
 /// filled while the other is on its way.
@@ -62,6 +68,8 @@ pub struct StreamConfig {
     pub rings: RingLimits,
     /// Whether segments that follow on each other leave as one: every port cuts them again.
     pub joins: bool,
+    /// Where sockets of applications come from, when they are what is served.
+    pub front: Option<Front>,
 }
 
 /// An engine with everything around it.
@@ -71,6 +79,7 @@ pub struct Stream {
     engine: Engine,
     desk: Desk,
     service: Service,
+    sockets: Option<Box<Sockets>>,
     routes: Routes,
     /// Frames of the segments that came since the last turn.
     kept: ArrayVec<Frame, BURST>,
@@ -116,6 +125,7 @@ impl Stream {
             engine,
             desk: Desk::new(Rings::new(config.rings, &config.flow)),
             service: Service::new(config.service),
+            sockets: config.front.as_ref().map(|front| Box::new(Sockets::new(me, front))),
             routes: Routes::new(),
             kept: ArrayVec::new(),
             spares: Vec::with_capacity(SPARES + BURST),
@@ -171,10 +181,21 @@ impl Stream {
 
     /// The service's part: what it does may lead to more events.
     fn serve(&mut self, now: Nanos, outlet: &mut Outlet<'_>) {
-        let Self { engine, desk, service, routes, spares, events, counts, is_closing, .. } = self;
+        let Self { engine, desk, service, sockets, routes, spares, events, counts, .. } = self;
+        let is_closing = self.is_closing;
         // What a service does to one flow says nothing new about another, so this ends.
         for at in 0.. {
             let Some(&event) = events.get(at) else { break };
+            if let Some(sockets) = sockets {
+                if is_closing && let Event::Connected { flow, .. } = event {
+                    let _ = engine.abort(flow);
+                    continue;
+                }
+                let mut press =
+                    Press { routes, spares, outlet, events, counts, train: None, joins: false };
+                sockets.event(event, engine, &mut desk.rings, &mut press);
+                continue;
+            }
             match event {
                 Event::Closed { flow, .. } => {
                     desk.forget(flow);
@@ -193,7 +214,7 @@ impl Stream {
             | Event::Urgent { flow }
             | Event::PeerClosed { flow }
             | Event::Closed { flow, .. }) = event;
-            if *is_closing {
+            if is_closing {
                 // The flow is gone already when this fails.
                 let _ = engine.abort(flow);
                 continue;
@@ -205,6 +226,14 @@ impl Stream {
             }
         }
         events.clear();
+    }
+
+    /// What applications and the slow side want.
+    fn attend(&mut self, now: Nanos) {
+        let Self { engine, desk, sockets, routes, events, .. } = self;
+        let Some(sockets) = sockets else { return };
+        let mut heard = Heard { events };
+        sockets.attend(engine, &mut desk.rings, routes, now, &mut heard);
     }
 
     fn transmit(&mut self, now: Nanos, outlet: &mut Outlet<'_>) {
@@ -226,6 +255,21 @@ impl Stream {
         self.counts.set(StreamEvent::Flows, self.engine.flows_in_use() as u64);
         self.counts.set(StreamEvent::RingBytes, self.desk.rings.bytes());
         self.counts.set(StreamEvent::RingsFull, self.desk.rings.refused());
+    }
+}
+
+/// Keeps events; takes no segment: it stays with the engine until the next transmit.
+struct Heard<'a> {
+    events: &'a mut Vec<Event>,
+}
+
+impl tcp::Output for Heard<'_> {
+    fn segment(&mut self, _: &tcp::Segment<'_>) -> bool {
+        false
+    }
+
+    fn event(&mut self, event: Event) {
+        self.events.push(event);
     }
 }
 
@@ -254,7 +298,8 @@ impl Job for Stream {
             self.claim_waiting(now);
         }
         let is_due = self.engine.next_deadline().is_some_and(|due| due <= now);
-        if self.kept.is_empty() && !is_due && self.events.is_empty() {
+        let is_asked = self.sockets.as_ref().is_some_and(|sockets| sockets.has_work(now));
+        if self.kept.is_empty() && !is_due && !is_asked && self.events.is_empty() {
             if self.counts.is_stale() && now.since(self.counts_at) >= COUNTS_EVERY {
                 self.publish_counts(now);
             }
@@ -271,11 +316,17 @@ impl Job for Stream {
                 Press { routes, spares, outlet, events, counts, train: None, joins: false };
             engine.expire(now, &mut press);
         }
-        let told = self.events.len();
+        let told = self.events.len() + usize::from(is_asked);
+        if is_asked {
+            self.attend(now);
+        }
         self.serve(now, outlet);
         self.transmit(now, outlet);
         // Aborted flows say that they are over when their reset has left.
         self.serve(now, outlet);
+        if let Some(sockets) = &mut self.sockets {
+            sockets.show(&mut self.engine, &self.desk.rings, now);
+        }
         self.counts.touch();
         if now.since(self.counts_at) >= COUNTS_EVERY {
             self.publish_counts(now);
@@ -289,11 +340,29 @@ impl Job for Stream {
         let is_waiting = due == Nanos::ZERO && self.spares.is_empty() && self.wanted > 0;
         let counts = self.counts.is_stale().then(|| self.counts_at + COUNTS_EVERY);
         let due = if is_waiting { Nanos::FAR_FUTURE } else { due };
-        due.min(counts.unwrap_or(Nanos::FAR_FUTURE)).min(self.retry_at)
+        let sockets = self.sockets.as_ref().map_or(Nanos::FAR_FUTURE, |of| of.next_deadline());
+        due.min(counts.unwrap_or(Nanos::FAR_FUTURE)).min(self.retry_at).min(sockets)
+    }
+
+    fn arm(&self) -> bool {
+        self.sockets.as_ref().is_none_or(|sockets| sockets.arm())
+    }
+
+    fn disarm(&self) {
+        if let Some(sockets) = &self.sockets {
+            sockets.disarm();
+        }
+    }
+
+    fn owed_since(&self) -> Option<Nanos> {
+        self.sockets.as_ref()?.owed_since()
     }
 
     fn close(&mut self) {
         self.is_closing = true;
+        if let Some(sockets) = &self.sockets {
+            sockets.abort_all(&mut self.engine);
+        }
         let live: Vec<FlowId> = self.desk.live().collect();
         for flow in live {
             let _ = self.engine.abort(flow);

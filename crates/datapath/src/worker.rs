@@ -126,6 +126,21 @@ impl<J: Job> Worker<J> {
         self.job.next_deadline()
     }
 
+    /// The worker is about to sleep; false: its job has something to do. To be followed by [`Self::disarm`].
+    pub fn arm(&self) -> bool {
+        self.job.arm()
+    }
+
+    /// The worker is awake.
+    pub fn disarm(&self) {
+        self.job.disarm();
+    }
+
+    /// Since when an application owes an answer to what the job has told it.
+    pub fn owed_since(&self) -> Option<Nanos> {
+        self.job.owed_since()
+    }
+
     /// No more packets come: the job says good-bye with the next steps.
     pub fn close(&mut self) {
         self.job.close();

@@ -13,6 +13,7 @@ use tcp::Detached;
 
 use super::rings::Pair;
 use super::routes::Route;
+use super::sockets::Conn;
 
 /// The flows of one group, between two engines.
 #[derive(Debug, Default)]
@@ -34,6 +35,8 @@ pub(super) struct Belongings {
     pub(super) is_live: bool,
     /// Where the service is in what it sends.
     pub(super) position: u32,
+    /// The application's socket: its number, the slot, and what is known of it.
+    pub(super) socket: Option<(u16, u32, Conn)>,
 }
 
 /// The parcels of all groups under way; clones are the same exchange.

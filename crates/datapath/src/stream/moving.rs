@@ -54,7 +54,7 @@ impl Stream {
             self.claim(group, now);
             self.waiting.retain(|waiting| *waiting != group);
         }
-        let Self { engine, owners, desk, service, routes, .. } = self;
+        let Self { engine, owners, desk, service, routes, sockets, .. } = self;
         let hashed = owners.hashed();
         let mut flows = Detached::default();
         if group.0 < hashed {
@@ -70,7 +70,8 @@ impl Stream {
             let (rings, is_live) = desk.take(id);
             let position = service.position(id);
             service.forget(id);
-            Belongings { id, rings, is_live, position }
+            let socket = sockets.as_mut().and_then(|sockets| sockets.take_along(id));
+            Belongings { id, rings, is_live, position, socket }
         });
         let belongings = belongings.collect();
         let mut ways = Vec::new();
@@ -160,9 +161,12 @@ impl Stream {
         for (old, new) in moved {
             // In the same order; those in between were dropped by the engine.
             let Some(own) = waiting.find(|own| own.id == old) else { break };
-            let Belongings { id: _, rings, is_live, position } = own;
+            let Belongings { id: _, rings, is_live, position, socket } = own;
             self.desk.put(new, rings, is_live);
             self.service.set_position(new, position);
+            if let (Some(sockets), Some(socket)) = (self.sockets.as_mut(), socket) {
+                sockets.settle_in(new, socket);
+            }
             if is_live {
                 // It may have waited for a turn of the service there.
                 self.events.push(tcp::Event::Writable { flow: new });

@@ -1,6 +1,11 @@
 //! The rings of all flows of a worker: none until the first byte, small at first, larger on demand.
 
+use std::sync::Arc;
+
+use shm::stream::{RingDesc, RingMemory};
 use tcp::{Buffers, FlowId, FlowOptions};
+
+use super::front::AppStreams;
 
 /// How large rings may become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,11 +21,61 @@ pub struct RingLimits {
 /// Bytes of unused rings that are kept for the next flows.
 const UNUSED_MAX: u64 = 64 << 20;
 
-/// The two rings of a flow; empty: not made yet.
+/// A ring of a flow.
+#[derive(Debug, Default)]
+pub(super) enum Ring {
+    /// Not made yet.
+    #[default]
+    None,
+    /// Memory of this process alone.
+    Own(Box<[u8]>),
+    /// Memory of an application: it reads or writes there itself.
+    Shared(RingMemory),
+}
+
+impl Ring {
+    pub(super) fn len(&self) -> usize {
+        self.bytes().len()
+    }
+
+    fn is_none(&self) -> bool {
+        matches!(self, Self::None)
+    }
+
+    /// Where it lies in an application's memory.
+    pub(super) fn desc(&self) -> Option<RingDesc> {
+        match self {
+            Self::Shared(ring) => Some(ring.desc()),
+            Self::None | Self::Own(_) => None,
+        }
+    }
+
+    #[inline]
+    pub(super) fn bytes(&self) -> &[u8] {
+        match self {
+            Self::None => &[],
+            Self::Own(ring) => ring,
+            Self::Shared(ring) => ring.bytes(),
+        }
+    }
+
+    #[inline]
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        match self {
+            Self::None => &mut [],
+            Self::Own(ring) => ring,
+            Self::Shared(ring) => ring.bytes_mut(),
+        }
+    }
+}
+
+/// The two rings of a flow.
 #[derive(Debug, Default)]
 pub(super) struct Pair {
-    receive: Box<[u8]>,
-    send: Box<[u8]>,
+    pub(super) receive: Ring,
+    pub(super) send: Ring,
+    /// The application in whose memory they lie; none: in ours.
+    pub(super) home: Option<Arc<AppStreams>>,
 }
 
 impl Pair {
@@ -75,8 +130,18 @@ impl Rings {
     }
 
     /// A ring of that length, unless there is no memory for it.
-    fn make(&mut self, log2: u8) -> Option<Box<[u8]>> {
+    fn make(&mut self, log2: u8, home: Option<&AppStreams>) -> Option<Ring> {
         let bytes = 1_u64 << log2;
+        if let Some(app) = home {
+            // The application's own limit holds for these.
+            let ring = app.server.heap().lend(log2)?;
+            if ring.desc().log2() != Some(log2) {
+                app.server.heap().take_back(ring);
+                return None;
+            }
+            self.bytes += bytes;
+            return Some(Ring::Shared(ring));
+        }
         if self.bytes + bytes > self.limits.bytes_max {
             return None;
         }
@@ -84,18 +149,21 @@ impl Rings {
         match self.unused.get_mut(usize::from(log2)).and_then(Vec::pop) {
             Some(ring) => {
                 self.unused_bytes -= bytes;
-                Some(ring)
+                Some(Ring::Own(ring))
             }
-            None => Some(vec![0; bytes as usize].into_boxed_slice()),
+            None => Some(Ring::Own(vec![0; bytes as usize].into_boxed_slice())),
         }
     }
 
-    fn give_back(&mut self, ring: Box<[u8]>) {
+    /// Takes a ring back that no flow has any more.
+    pub(super) fn give_back(&mut self, ring: Ring, home: Option<&AppStreams>) {
         let bytes = ring.len() as u64;
-        if bytes == 0 {
-            return;
-        }
         self.bytes -= bytes;
+        let ring = match (ring, home) {
+            (Ring::Own(ring), _) => ring,
+            (Ring::Shared(ring), Some(app)) => return app.server.heap().take_back(ring),
+            (Ring::Shared(_) | Ring::None, _) => return,
+        };
         if self.unused_bytes + bytes <= UNUSED_MAX
             && let Some(unused) = self.unused.get_mut(ring.len().trailing_zeros() as usize)
         {
@@ -115,17 +183,62 @@ impl Rings {
     pub(super) fn ensure(&mut self, flow: FlowId) -> bool {
         let (has_receive, has_send) = {
             let pair = self.pair(flow);
-            (!pair.receive.is_empty(), !pair.send.is_empty())
+            (!pair.receive.is_none(), !pair.send.is_none())
         };
-        if !has_receive {
-            let Some(ring) = self.make(self.receive_log2) else { return self.refuse() };
-            self.pair(flow).receive = ring;
+        if !has_receive && !self.ensure_receive(flow) {
+            return false;
         }
         if !has_send {
-            let Some(ring) = self.make(self.send_log2) else { return self.refuse() };
+            let Some(ring) = self.make(self.send_log2, None) else { return self.refuse() };
             self.pair(flow).send = ring;
         }
         true
+    }
+
+    fn ensure_receive(&mut self, flow: FlowId) -> bool {
+        let home = self.pair(flow).home.clone();
+        let Some(ring) = self.make(self.receive_log2, home.as_deref()) else {
+            return self.refuse();
+        };
+        self.pair(flow).receive = ring;
+        true
+    }
+
+    /// From now on the flow's rings lie in an application's memory: a send ring of `1 << send_log2` bytes, and
+    /// what has come already. False: there is no memory.
+    pub(super) fn settle(&mut self, flow: FlowId, home: Arc<AppStreams>, send_log2: u8) -> bool {
+        let pair = self.take(flow);
+        self.bytes += pair.bytes();
+        let Pair { receive: old, send, home: before } = pair;
+        self.give_back(send, before.as_deref());
+        self.pair(flow).home = Some(Arc::clone(&home));
+        let Some(send) = self.make(send_log2, Some(&home)) else {
+            self.give_back(old, before.as_deref());
+            return self.refuse();
+        };
+        self.pair(flow).send = send;
+        if !old.is_none() {
+            let is_made = self.ensure_receive(flow);
+            if is_made {
+                self.pair(flow).receive.bytes_mut().copy_from_slice(old.bytes());
+            }
+            self.give_back(old, before.as_deref());
+            return is_made;
+        }
+        true
+    }
+
+    /// Another ring in the place of the send ring, which comes back.
+    pub(super) fn replace_send(&mut self, flow: FlowId, ring: Ring) -> Ring {
+        self.bytes += ring.len() as u64;
+        let old = std::mem::replace(&mut self.pair(flow).send, ring);
+        self.bytes -= old.len() as u64;
+        old
+    }
+
+    /// The rings of a flow as they are.
+    pub(super) fn of(&self, flow: FlowId) -> Option<&Pair> {
+        self.pairs.get(flow.index())
     }
 
     fn refuse(&mut self) -> bool {
@@ -135,8 +248,8 @@ impl Rings {
 
     /// What a flow has received, and where it writes.
     pub(super) fn both(&mut self, flow: FlowId) -> (&[u8], &mut [u8]) {
-        let Pair { receive, send } = self.pair(flow);
-        (receive, send)
+        let Pair { receive, send, .. } = self.pair(flow);
+        (receive.bytes(), send.bytes_mut())
     }
 
     /// Bytes of a flow's receive and send ring; zero: not made yet.
@@ -152,7 +265,23 @@ impl Rings {
         log2: u8,
         copy: impl FnOnce(&[u8], &mut [u8]) -> bool,
     ) -> bool {
-        self.grow(flow, log2, |pair| &mut pair.receive, copy)
+        let old = self.grow(flow, log2, |pair| &mut pair.receive, copy);
+        old.is_some_and(|old| {
+            self.give_back(old, None);
+            true
+        })
+    }
+
+    /// The same for a ring that an application reads from: the old one comes back, because it may still be read.
+    pub(super) fn outgrow_receive(
+        &mut self,
+        flow: FlowId,
+        log2: u8,
+        copy: impl FnOnce(&[u8], &mut [u8]) -> bool,
+    ) -> Option<Ring> {
+        let old = self.grow(flow, log2, |pair| &mut pair.receive, copy)?;
+        self.bytes -= old.len() as u64;
+        Some(old)
     }
 
     /// The same for the send ring.
@@ -162,22 +291,29 @@ impl Rings {
         log2: u8,
         copy: impl FnOnce(&[u8], &mut [u8]) -> bool,
     ) -> bool {
-        self.grow(flow, log2, |pair| &mut pair.send, copy)
+        let old = self.grow(flow, log2, |pair| &mut pair.send, copy);
+        old.is_some_and(|old| {
+            self.give_back(old, None);
+            true
+        })
     }
 
+    /// The old ring; nothing when it has stayed.
     fn grow(
         &mut self,
         flow: FlowId,
         log2: u8,
-        which: impl FnOnce(&mut Pair) -> &mut Box<[u8]>,
+        which: impl FnOnce(&mut Pair) -> &mut Ring,
         copy: impl FnOnce(&[u8], &mut [u8]) -> bool,
-    ) -> bool {
-        let Some(mut ring) = self.make(log2) else { return false };
+    ) -> Option<Ring> {
+        let home = self.pair(flow).home.clone();
+        let mut ring = self.make(log2, home.as_deref())?;
         let place = which(self.pair(flow));
-        let is_copied = copy(place, &mut ring);
-        let unused = if is_copied { std::mem::replace(place, ring) } else { ring };
-        self.give_back(unused);
-        is_copied
+        if copy(place.bytes(), ring.bytes_mut()) {
+            return Some(std::mem::replace(place, ring));
+        }
+        self.give_back(ring, home.as_deref());
+        None
     }
 
     /// Whether there is memory for a ring of that length.
@@ -187,10 +323,10 @@ impl Rings {
 
     /// The flow is over, or goes elsewhere: its rings are free.
     pub(super) fn free(&mut self, flow: FlowId) {
-        let Pair { receive, send } = self.take(flow);
+        let Pair { receive, send, home } = self.take(flow);
         self.bytes += (receive.len() + send.len()) as u64;
-        self.give_back(receive);
-        self.give_back(send);
+        self.give_back(receive, home.as_deref());
+        self.give_back(send, home.as_deref());
     }
 
     /// Takes the rings of a flow that goes elsewhere.
@@ -198,6 +334,21 @@ impl Rings {
         let pair = self.pairs.get_mut(flow.index()).map(std::mem::take).unwrap_or_default();
         self.bytes -= pair.bytes();
         pair
+    }
+
+    /// Takes rings back that were taken from a flow.
+    pub(super) fn adopt(&mut self, pair: Pair) {
+        self.bytes += pair.bytes();
+        let Pair { receive, send, home } = pair;
+        self.give_back(receive, home.as_deref());
+        self.give_back(send, home.as_deref());
+    }
+
+    /// Takes a ring back that a flow of an application has outgrown.
+    pub(super) fn return_shared(&mut self, ring: Ring, flow: FlowId) {
+        let home = self.pair(flow).home.clone();
+        self.bytes += ring.len() as u64;
+        self.give_back(ring, home.as_deref());
     }
 
     /// Puts the rings of a flow in that comes from elsewhere.
@@ -211,16 +362,16 @@ impl Rings {
 impl Buffers for Rings {
     #[inline]
     fn receive_ring(&mut self, flow: FlowId) -> &mut [u8] {
-        let is_made = self.pairs.get(flow.index()).is_some_and(|pair| !pair.receive.is_empty());
-        if !is_made && !self.ensure(flow) {
+        let is_made = self.pairs.get(flow.index()).is_some_and(|pair| !pair.receive.is_none());
+        if !is_made && !self.ensure_receive(flow) {
             return &mut [];
         }
-        &mut self.pairs[flow.index()].receive
+        self.pairs[flow.index()].receive.bytes_mut()
     }
 
     #[inline]
     fn send_ring(&self, flow: FlowId) -> &[u8] {
-        self.pairs.get(flow.index()).map(|pair| &*pair.send).unwrap_or_default()
+        self.pairs.get(flow.index()).map(|pair| pair.send.bytes()).unwrap_or_default()
     }
 }
 

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use base::PortId;
 use shm::Frame;
 
+use super::front::Way;
+
 /// Bytes of a link header: Ethernet with at most two tags.
 const HEADER_MAX: usize = 22;
 
@@ -37,6 +39,14 @@ impl Route {
         to.swap_with_slice(from.get_mut(..6)?);
         let (port, vlan_tci) = (meta.port, meta.vlan_tci);
         Some(Self { port, vlan_tci, header, header_bytes: header_bytes as u8 })
+    }
+
+    /// A way that somebody else has found.
+    pub(super) fn of_way(way: &Way) -> Option<Self> {
+        let mut header = [0; HEADER_MAX];
+        header.get_mut(..way.header.len())?.copy_from_slice(&way.header);
+        let (port, vlan_tci) = (way.port, way.vlan_tci);
+        Some(Self { port, vlan_tci, header, header_bytes: way.header.len() as u8 })
     }
 
     /// The link header.

@@ -14,6 +14,8 @@ pub enum ServiceKind {
     Discard,
     /// Lines of characters come for as long as anybody reads (RFC 864).
     Chargen,
+    /// None of our own: the flows are sockets of applications.
+    Sockets,
 }
 
 /// What a worker knows of its flows besides the engine.
@@ -146,7 +148,8 @@ impl Service {
     pub(super) fn new(kind: ServiceKind) -> Self {
         match kind {
             ServiceKind::Echo => Self::Echo,
-            ServiceKind::Discard => Self::Discard,
+            // Flows without an application are read by nobody.
+            ServiceKind::Discard | ServiceKind::Sockets => Self::Discard,
             ServiceKind::Chargen => {
                 let line = |first: usize| {
                     let shown = (first..first + LINE).map(|at| b' ' + (at % CHARACTERS) as u8);

@@ -123,6 +123,7 @@ impl Bench {
             flow,
             rings: RingLimits { receive_log2: 18, send_log2: 18, bytes_max: 1 << 28 },
             joins: false,
+            front: None,
         };
         let now = Nanos::from_secs(1);
         let mut bench = Self {

@@ -34,6 +34,11 @@ impl Heap {
         self.bytes.load(Ordering::Relaxed)
     }
 
+    /// Whether a ring of that length would be within the limit now.
+    pub fn has_room(&self, log2: u8) -> bool {
+        self.bytes() + (1 << log2) <= self.bytes_max
+    }
+
     /// Lends a ring of at least `1 << log2` bytes; nothing when there is none that long, or the limit is reached.
     pub fn lend(&self, log2: u8) -> Option<RingMemory> {
         let class = CLASSES.iter().position(|&class| class >= log2)?;

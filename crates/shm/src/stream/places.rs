@@ -18,7 +18,7 @@ impl Places {
     pub fn new(count: u32) -> Self {
         let words: Box<[AtomicU64]> = (0..count.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
         if let Some(last) = words.last()
-            && count % 64 != 0
+            && !count.is_multiple_of(64)
         {
             // What is behind the end is nobody's.
             last.store(u64::MAX << (count % 64), Ordering::Relaxed);

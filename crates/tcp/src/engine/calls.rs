@@ -12,7 +12,7 @@ use crate::flow::{Flags, Flow, State};
 use crate::handshake::MSS_MIN;
 use crate::io::{CloseReason, FlowId, Output};
 use crate::secret::Purpose;
-use crate::{FlowInfo, FlowOptions, close, fast, handshake, info};
+use crate::{FlowInfo, FlowOptions, Seq, close, fast, handshake, info};
 
 /// Bytes in a ring: they begin at `at` and may wrap around its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -196,12 +196,22 @@ impl Engine {
         Span { at: first, bytes: unread(flow, cold) }
     }
 
+    /// The numbers of the next byte to be consumed and of the next byte to be sent: for whoever counts
+    /// bytes of his own and wants to know where they lie.
+    pub fn numbers(&self, id: FlowId) -> Option<(Seq, Seq)> {
+        self.place(id).map(|at| (self.flows[at].rcv_read, self.flows[at].snd_end))
+    }
+
+    /// Whether the peer has closed its side and all before that has come.
+    pub fn has_peer_closed(&self, id: FlowId) -> bool {
+        self.place(id).is_some_and(|at| {
+            self.cold[at].fin.is_some_and(|fin| fin.is_before(self.flows[at].rcv_nxt))
+        })
+    }
+
     /// Whether the peer has closed its side and everything before that was consumed.
     pub fn is_at_end(&self, id: FlowId) -> bool {
-        let is_closed = self.place(id).is_some_and(|at| {
-            self.cold[at].fin.is_some_and(|fin| fin.is_before(self.flows[at].rcv_nxt))
-        });
-        is_closed && self.readable(id).bytes == 0
+        self.has_peer_closed(id) && self.readable(id).bytes == 0
     }
 
     /// The application has read `bytes` of [`Self::readable`]: their place is free for others.

@@ -1,0 +1,372 @@
+//! Between the daemon's slow side and the workers that serve sockets.
+//!
+//! The slow side resolves, reserves and permits; what is then to be done goes to every worker's mailbox, and what
+//! workers have to say about sockets comes back by a ring of each. Connections are opened and closed here, payload never
+//! passes: a worker looks at one word a turn to see that there is no mail.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use base::{PortId, WorkerId};
+use shm::stream::{Backlog, StreamServer};
+use shm::{Consumer, Producer, ring};
+use tcp::FlowOptions;
+
+use super::bucket::Rate;
+
+/// How the sleepers of an application are woken: by somebody who may make system calls.
+pub trait Bells: Send + Sync {
+    /// Wakes who waits at an ear.
+    fn ear(&self, side: shm::stream::Side, ear: u32);
+    /// Wakes all who sleep on a word.
+    fn futex(&self, word: &std::sync::atomic::AtomicU32);
+}
+
+/// An application with sockets, as workers see it.
+pub struct AppStreams {
+    /// A small number that no other living application has.
+    pub app: u16,
+    /// What accepted connections' entries name.
+    pub region: u32,
+    /// Its memory.
+    pub server: StreamServer,
+    /// How its sleepers are woken.
+    pub bells: Box<dyn Bells>,
+    /// What it may send, if that is limited.
+    pub rate: Option<Rate>,
+}
+
+impl std::fmt::Debug for AppStreams {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AppStreams").field("app", &self.app).finish_non_exhaustive()
+    }
+}
+
+/// A listening socket.
+#[derive(Debug)]
+pub struct Listening {
+    /// Whose.
+    pub app: Arc<AppStreams>,
+    /// Its slot.
+    pub slot: u32,
+    /// Where.
+    pub address: SocketAddr,
+    /// Connections that nobody has taken yet.
+    pub backlog: Backlog,
+    /// Connections that may be half open before cookies take their place.
+    pub half_open_max: u32,
+    /// Settings of every accepted flow.
+    pub options: FlowOptions,
+}
+
+/// By which port a packet leaves, and what stands before its IP header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Way {
+    /// The port.
+    pub port: PortId,
+    /// A tag that the port puts in.
+    pub vlan_tci: u16,
+    /// The link header, at most 22 bytes.
+    pub header: Vec<u8>,
+}
+
+/// What workers are told.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// An application has come.
+    Add(Arc<AppStreams>),
+    /// It is gone: its connections are reset.
+    Remove {
+        /// Which.
+        app: u16,
+    },
+    /// Accept connections. Several listeners of one address share them by flow hash (SO_REUSEPORT).
+    Listen(Arc<Listening>),
+    /// Accept no more.
+    Unlisten {
+        /// Whose listener.
+        app: u16,
+        /// Which.
+        slot: u32,
+    },
+    /// Open a connection for a slot that was lent and set up.
+    Connect {
+        /// Whose.
+        app: u16,
+        /// Its slot.
+        slot: u32,
+        /// From where: both parts are settled.
+        local: SocketAddr,
+        /// To where.
+        remote: SocketAddr,
+        /// Its settings.
+        options: FlowOptions,
+        /// How its segments leave until the peer has answered.
+        way: Way,
+    },
+    /// Serve a UDP socket whose slot was lent and set up.
+    Bind {
+        /// Whose.
+        app: u16,
+        /// Its slot.
+        slot: u32,
+        /// Where; a peer, if it is connected, stands in the slot.
+        local: SocketAddr,
+    },
+    /// How datagrams to an address leave from now on; none: it cannot be reached.
+    Resolved {
+        /// The address.
+        remote: std::net::IpAddr,
+        /// Its way and our address on it.
+        way: Option<Way>,
+    },
+    /// The last descriptor of a socket was closed, or its application is to have it no more.
+    Close {
+        /// Whose.
+        app: u16,
+        /// Which.
+        slot: u32,
+        /// Of which generation: a later socket in the same slot is another.
+        generation: u32,
+        /// With a reset, whatever was written.
+        is_abort: bool,
+    },
+}
+
+/// What workers tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SocketEvent {
+    /// A socket's descriptor has this cookie.
+    Named {
+        /// Whose.
+        app: u16,
+        /// Which.
+        slot: u32,
+        /// Its generation.
+        generation: u32,
+        /// SO_COOKIE.
+        cookie: u64,
+    },
+    /// A connection that was opened here is over, or could not be opened; its name may be taken for a while yet.
+    Finished {
+        /// Whose.
+        app: u16,
+        /// Which.
+        slot: u32,
+        /// Its generation.
+        generation: u32,
+        /// What it was bound to.
+        local: SocketAddr,
+    },
+    /// The slot is free again.
+    Freed {
+        /// Whose.
+        app: u16,
+        /// Which.
+        slot: u32,
+        /// The generation that has ended.
+        generation: u32,
+    },
+    /// An application has written what no honest one writes.
+    Lied {
+        /// Which.
+        app: u16,
+    },
+    /// Datagrams wait for a way to an address.
+    Unresolved {
+        /// The address.
+        remote: std::net::IpAddr,
+    },
+}
+
+/// Events of one worker that nobody has heard yet, at most; more wait with the worker.
+const EVENTS: usize = 4096;
+
+#[derive(Default)]
+struct Mailbox {
+    has_any: AtomicBool,
+    letters: Mutex<VecDeque<Command>>,
+}
+
+impl Mailbox {
+    fn letters(&self) -> MutexGuard<'_, VecDeque<Command>> {
+        self.letters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[derive(Default)]
+struct State {
+    boxes: Vec<(WorkerId, Arc<Mailbox>)>,
+    heard: Vec<Consumer<SocketEvent>>,
+    /// What a worker that comes later has to know: applications, listeners, UDP sockets.
+    standing: Vec<Command>,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    /// Says that a worker has mail.
+    wake: Box<dyn Fn() + Send + Sync>,
+    /// Says that there are events.
+    tell: Box<dyn Fn() + Send + Sync>,
+}
+
+/// The slow side's end; clones are the same.
+#[derive(Clone)]
+pub struct Front {
+    shared: Arc<Shared>,
+}
+
+impl std::fmt::Debug for Front {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Front")
+    }
+}
+
+impl Front {
+    /// `wake` wakes all workers that sleep; `tell` wakes whoever calls [`Self::hear`].
+    pub fn new(
+        wake: impl Fn() + Send + Sync + 'static,
+        tell: impl Fn() + Send + Sync + 'static,
+    ) -> Self {
+        let (wake, tell) = (Box::new(wake), Box::new(tell));
+        Self { shared: Arc::new(Shared { state: Mutex::default(), wake, tell }) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells all workers; each finds out whether it concerns it.
+    pub fn command(&self, command: &Command) {
+        let mut state = self.state();
+        state.remember(command);
+        for (_, mailbox) in &state.boxes {
+            mailbox.letters().push_back(command.clone());
+            mailbox.has_any.store(true, Ordering::Release);
+        }
+        drop(state);
+        (self.shared.wake)();
+    }
+
+    /// Hears what workers have said since the last time.
+    pub fn hear(&self, mut each: impl FnMut(SocketEvent)) {
+        let mut state = self.state();
+        for consumer in &mut state.heard {
+            while let Some(event) = consumer.pop() {
+                each(event);
+            }
+        }
+    }
+
+    /// The end of a worker; it replaces that of an earlier worker of the same number.
+    pub(super) fn post(&self, worker: WorkerId) -> Post {
+        let (to_front, heard) = ring(EVENTS);
+        let mailbox = Arc::new(Mailbox::default());
+        let mut state = self.state();
+        mailbox.letters().extend(state.standing.iter().cloned());
+        mailbox.has_any.store(true, Ordering::Release);
+        state.boxes.retain(|(id, _)| *id != worker);
+        state.boxes.push((worker, Arc::clone(&mailbox)));
+        state.heard.push(heard);
+        Post { mailbox, events: to_front, waiting: VecDeque::new(), front: self.clone() }
+    }
+}
+
+impl State {
+    fn remember(&mut self, command: &Command) {
+        match command {
+            Command::Add(_) | Command::Listen(_) | Command::Bind { .. } => {
+                self.standing.push(command.clone());
+            }
+            Command::Remove { app } => self.standing.retain(|other| other.app() != Some(*app)),
+            Command::Unlisten { app, slot } | Command::Close { app, slot, .. } => {
+                self.standing.retain(|other| other.socket() != Some((*app, *slot)));
+            }
+            Command::Connect { .. } | Command::Resolved { .. } => {}
+        }
+    }
+}
+
+impl Command {
+    fn app(&self) -> Option<u16> {
+        match self {
+            Self::Add(streams) => Some(streams.app),
+            other => other.socket().map(|(app, _)| app),
+        }
+    }
+
+    fn socket(&self) -> Option<(u16, u32)> {
+        match self {
+            Self::Listen(listening) => Some((listening.app.app, listening.slot)),
+            Self::Unlisten { app, slot }
+            | Self::Connect { app, slot, .. }
+            | Self::Bind { app, slot, .. }
+            | Self::Close { app, slot, .. } => Some((*app, *slot)),
+            Self::Add(_) | Self::Remove { .. } | Self::Resolved { .. } => None,
+        }
+    }
+}
+
+/// A worker's end.
+pub(super) struct Post {
+    mailbox: Arc<Mailbox>,
+    events: Producer<SocketEvent>,
+    /// Events that found the ring full.
+    waiting: VecDeque<SocketEvent>,
+    front: Front,
+}
+
+impl std::fmt::Debug for Post {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Post")
+    }
+}
+
+impl Post {
+    /// Whether there is mail.
+    #[inline]
+    pub(super) fn has_mail(&self) -> bool {
+        self.mailbox.has_any.load(Ordering::Relaxed)
+    }
+
+    /// The oldest command.
+    pub(super) fn next(&self) -> Option<Command> {
+        let mut letters = self.mailbox.letters();
+        let first = letters.pop_front();
+        if letters.is_empty() {
+            self.mailbox.has_any.store(false, Ordering::Release);
+        }
+        first
+    }
+
+    /// Says something; it is heard after [`Self::flush`].
+    pub(super) fn say(&mut self, event: SocketEvent) {
+        self.waiting.push_back(event);
+    }
+
+    /// Another worker was marked and sleeps.
+    pub(super) fn wake_others(&self) {
+        (self.front.shared.wake)();
+    }
+
+    /// Whether something waits to be said.
+    #[inline]
+    pub(super) fn has_news(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Shows what was said.
+    pub(super) fn flush(&mut self) {
+        while let Some(&event) = self.waiting.front() {
+            if self.events.stage(event).is_err() {
+                break;
+            }
+            self.waiting.pop_front();
+        }
+        if self.events.publish() {
+            (self.front.shared.tell)();
+        }
+    }
+}

@@ -1,0 +1,409 @@
+//! The sockets of applications: what a worker does for those whose flows it owns.
+//!
+//! An application and the worker share a slot of words for each socket ([`shm::stream`]). The worker looks at
+//! the slots that were marked, and shows what has changed at those that something came for, once a turn each. It keeps
+//! every position and ring to itself; what an application writes can only end its own connection.
+
+mod accept;
+mod conn;
+mod look;
+mod show;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use base::{Nanos, WorkerId};
+use shm::stream::{Asks, SlotWords};
+use tcp::{CloseReason, Engine, Event, FlowId, Output};
+
+use super::front::{AppStreams, Command, Front, Post, SocketEvent};
+use super::rings::Rings;
+use super::routes::{Route, Routes};
+use accept::Bound;
+pub(super) use conn::Conn;
+
+/// Slots of one application that are looked at in one turn: so that nobody keeps the others waiting.
+const LOOKS: usize = 256;
+
+/// Commands that are carried out in one turn.
+const COMMANDS: usize = 32;
+
+/// An application, as this worker knows it.
+#[derive(Debug)]
+pub(super) struct Client {
+    streams: Arc<AppStreams>,
+    /// By slot: those that this worker serves.
+    conns: Vec<Option<Conn>>,
+    /// Where the next look at its marks begins.
+    cursor: u32,
+    /// Ears to be rung at the end of the turn.
+    ears: [u64; 4],
+    has_rung: bool,
+}
+
+/// Everything a worker knows about sockets.
+#[derive(Debug)]
+pub(super) struct Sockets {
+    me: WorkerId,
+    post: Post,
+    /// By number.
+    clients: Vec<Option<Box<Client>>>,
+    /// By flow number: whose it is.
+    by_flow: Vec<Option<(u16, u32)>>,
+    bound: Vec<Bound>,
+    /// Sockets to be shown at the end of the turn.
+    touched: Vec<(u16, u32)>,
+    /// Sockets whose application may send no more for a while, and until when.
+    paced: Vec<(u16, u32)>,
+    paced_until: Nanos,
+    /// Applications were told something since they last said something.
+    owed_since: Option<Nanos>,
+}
+
+impl Sockets {
+    pub(super) fn new(me: WorkerId, front: &Front) -> Self {
+        Self {
+            me,
+            post: front.post(me),
+            clients: Vec::new(),
+            by_flow: Vec::new(),
+            bound: Vec::new(),
+            touched: Vec::new(),
+            paced: Vec::new(),
+            paced_until: Nanos::FAR_FUTURE,
+            owed_since: None,
+        }
+    }
+
+    /// Whether somebody has something to say.
+    #[inline]
+    pub(super) fn has_work(&self, now: Nanos) -> bool {
+        self.post.has_mail() || now >= self.paced_until || self.has_marks()
+    }
+
+    #[inline]
+    fn has_marks(&self) -> bool {
+        let clients = self.clients.iter().flatten();
+        clients.into_iter().any(|client| {
+            let marks = client.streams.server.memory().worker(u32::from(self.me.0));
+            marks.is_some_and(|marks| !marks.is_empty())
+        })
+    }
+
+    /// When to look again although nobody says anything.
+    pub(super) fn next_deadline(&self) -> Nanos {
+        self.paced_until
+    }
+
+    /// Whether applications have not answered yet to what they were told, and since when.
+    pub(super) fn owed_since(&self) -> Option<Nanos> {
+        self.owed_since
+    }
+
+    /// The worker is about to sleep. False: there is something to do.
+    pub(super) fn arm(&self) -> bool {
+        let clients = self.clients.iter().flatten();
+        let mut may_sleep = !self.post.has_mail();
+        for client in clients {
+            if let Some(marks) = client.streams.server.memory().worker(u32::from(self.me.0)) {
+                may_sleep &= marks.arm();
+            }
+        }
+        may_sleep
+    }
+
+    /// The worker is awake.
+    pub(super) fn disarm(&self) {
+        for client in self.clients.iter().flatten() {
+            if let Some(marks) = client.streams.server.memory().worker(u32::from(self.me.0)) {
+                marks.disarm();
+            }
+        }
+    }
+
+    /// Does what the slow side has asked for, and looks at the slots that were marked. True: there was something.
+    pub(super) fn attend<O: Output>(
+        &mut self,
+        engine: &mut Engine,
+        rings: &mut Rings,
+        routes: &mut Routes,
+        now: Nanos,
+        out: &mut O,
+    ) -> bool {
+        let mut has_acted = false;
+        if self.post.has_mail() {
+            for _ in 0..COMMANDS {
+                let Some(command) = self.post.next() else { break };
+                self.obey(command, engine, rings, routes, now, out);
+                has_acted = true;
+            }
+        }
+        if now >= self.paced_until {
+            self.paced_until = Nanos::FAR_FUTURE;
+            for (app, slot) in std::mem::take(&mut self.paced) {
+                self.look(app, slot, engine, rings, now, out);
+            }
+        }
+        let mut marked = arrayvec::ArrayVec::<u32, { LOOKS + 64 }>::new();
+        for app in 0..self.clients.len() {
+            let Some(client) = self.clients[app].as_deref_mut() else { continue };
+            let Some(marks) = client.streams.server.memory().worker(u32::from(self.me.0)) else {
+                continue;
+            };
+            if marks.is_empty() {
+                continue;
+            }
+            marks.take(&mut client.cursor, LOOKS, |slot| _ = marked.try_push(slot));
+            for slot in marked.drain(..) {
+                self.look(app as u16, slot, engine, rings, now, out);
+                has_acted = true;
+            }
+        }
+        if has_acted {
+            self.owed_since = None;
+        }
+        has_acted
+    }
+
+    fn obey<O: Output>(
+        &mut self,
+        command: Command,
+        engine: &mut Engine,
+        rings: &mut Rings,
+        routes: &mut Routes,
+        now: Nanos,
+        out: &mut O,
+    ) {
+        match command {
+            Command::Add(streams) => {
+                let app = usize::from(streams.app);
+                if self.clients.len() <= app {
+                    self.clients.resize_with(app + 1, || None);
+                }
+                self.clients[app] = Some(Box::new(Client {
+                    streams,
+                    conns: Vec::new(),
+                    cursor: 0,
+                    ears: [0; 4],
+                    has_rung: false,
+                }));
+            }
+            Command::Remove { app } => self.remove(app, engine, rings, out),
+            Command::Listen(listening) => self.listen(listening, engine),
+            Command::Unlisten { app, slot } => self.unlisten(app, slot, engine),
+            Command::Connect { app, slot, local, remote, options, way } => {
+                let route = Route::of_way(&way).and_then(|route| routes.number(route));
+                let flow =
+                    route.and_then(|route| engine.connect(now, local, remote, options, route).ok());
+                self.connect(app, slot, local, flow);
+            }
+            Command::Close { app, slot, generation, is_abort } => {
+                let words = self.words(app, slot);
+                if words.is_some_and(|at| at.generation.load(Ordering::Relaxed) == generation) {
+                    self.look(app, slot, engine, rings, now, out);
+                    self.close(app, slot, is_abort, engine, rings, out);
+                }
+            }
+            Command::Bind { .. } | Command::Resolved { .. } => {}
+        }
+    }
+
+    fn client(&self, app: u16) -> Option<&Client> {
+        self.clients.get(usize::from(app))?.as_deref()
+    }
+
+    fn words(&self, app: u16, slot: u32) -> Option<&SlotWords> {
+        self.client(app)?.streams.server.memory().slot(slot)
+    }
+
+    fn conn(&mut self, app: u16, slot: u32) -> Option<(&mut Conn, &Arc<AppStreams>)> {
+        let client = self.clients.get_mut(usize::from(app))?.as_deref_mut()?;
+        let conn = client.conns.get_mut(slot as usize)?.as_mut()?;
+        Some((conn, &client.streams))
+    }
+
+    fn insert(&mut self, app: u16, slot: u32, conn: Conn) {
+        if let Some(flow) = conn.flow {
+            if self.by_flow.len() <= flow.index() {
+                self.by_flow.resize(flow.index() + 1, None);
+            }
+            self.by_flow[flow.index()] = Some((app, slot));
+        }
+        let client = self.clients.get_mut(usize::from(app)).and_then(Option::as_deref_mut);
+        let Some(client) = client else { return };
+        if client.conns.len() <= slot as usize {
+            client.conns.resize_with(slot as usize + 1, || None);
+        }
+        if let Some(words) = client.streams.server.memory().slot(slot) {
+            words.worker.store(u32::from(self.me.0), Ordering::Release);
+        }
+        client.conns[slot as usize] = Some(conn);
+    }
+
+    /// Whose a flow is.
+    fn owner(&self, flow: FlowId) -> Option<(u16, u32)> {
+        self.by_flow.get(flow.index()).copied().flatten()
+    }
+
+    fn touch(&mut self, app: u16, slot: u32) {
+        if let Some((conn, _)) = self.conn(app, slot)
+            && !std::mem::replace(&mut conn.is_touched, true)
+        {
+            self.touched.push((app, slot));
+        }
+    }
+
+    /// What the engine has to say about a flow.
+    pub(super) fn event<O: Output>(
+        &mut self,
+        event: Event,
+        engine: &mut Engine,
+        rings: &mut Rings,
+        out: &mut O,
+    ) {
+        match event {
+            Event::Connected { flow, listener } => match (listener, self.owner(flow)) {
+                (Some(listener), _) => self.accept(flow, listener, engine, rings, out),
+                (None, Some((app, slot))) => self.connected(app, slot, flow, engine, rings),
+                (None, None) => _ = engine.abort(flow),
+            },
+            Event::Readable { flow }
+            | Event::Writable { flow }
+            | Event::Urgent { flow }
+            | Event::PeerClosed { flow } => {
+                if let Some((app, slot)) = self.owner(flow) {
+                    self.touch(app, slot);
+                }
+            }
+            Event::Closed { flow, reason } => {
+                if let Some((app, slot)) = self.owner(flow) {
+                    self.by_flow[flow.index()] = None;
+                    self.ended(app, slot, flow, reason, engine, rings);
+                } else {
+                    rings.free(flow);
+                }
+            }
+        }
+    }
+
+    /// A flow is over; its socket may still have something to be read.
+    fn ended(
+        &mut self,
+        app: u16,
+        slot: u32,
+        flow: FlowId,
+        reason: CloseReason,
+        engine: &Engine,
+        rings: &mut Rings,
+    ) {
+        // The engine has said its last word, so that nothing more is known than was shown; what is
+        // unread stays readable until the socket is closed.
+        let _ = engine;
+        let pair = rings.take(flow);
+        let Some((conn, _)) = self.conn(app, slot) else {
+            rings.adopt(pair);
+            return;
+        };
+        conn.flow = None;
+        conn.kept = Some(pair);
+        conn.reason = Some(reason);
+        let opened = conn.opened_from.take();
+        let generation = conn.generation;
+        if let Some(local) = opened {
+            self.post.say(SocketEvent::Finished { app, slot, generation, local });
+        }
+        self.touch(app, slot);
+    }
+
+    /// The application is gone: its connections end.
+    fn remove<O: Output>(&mut self, app: u16, engine: &mut Engine, rings: &mut Rings, out: &mut O) {
+        let Some(client) = self.clients.get(usize::from(app)).and_then(Option::as_deref) else {
+            return;
+        };
+        let slots = 0..client.conns.len() as u32;
+        let listening: Vec<u32> = self.bound.iter().flat_map(|bound| bound.slots_of(app)).collect();
+        for slot in listening {
+            self.unlisten(app, slot, engine);
+        }
+        for slot in slots {
+            self.close(app, slot, true, engine, rings, out);
+        }
+        self.clients[usize::from(app)] = None;
+    }
+
+    /// Ends a socket: the slot is free, the flow goes on to its own end.
+    fn close<O: Output>(
+        &mut self,
+        app: u16,
+        slot: u32,
+        is_abort: bool,
+        engine: &mut Engine,
+        rings: &mut Rings,
+        out: &mut O,
+    ) {
+        let client = self.clients.get_mut(usize::from(app)).and_then(Option::as_deref_mut);
+        let Some(client) = client else { return };
+        let Some(conn) = client.conns.get_mut(slot as usize).and_then(Option::take) else { return };
+        let streams = Arc::clone(&client.streams);
+        if let Some(flow) = conn.flow {
+            self.by_flow[flow.index()] = None;
+            // Gone is gone: the engine says the rest.
+            let _ = if is_abort { engine.abort(flow) } else { engine.close(flow, out) };
+        }
+        let generation = conn.generation;
+        if let Some(local) = conn.opened_from {
+            self.post.say(SocketEvent::Finished { app, slot, generation, local });
+        }
+        conn.give_back(&streams, rings);
+        streams.server.take_back_slot(slot);
+        self.post.say(SocketEvent::Freed { app, slot, generation });
+    }
+
+    /// A socket of this worker that was opened from here.
+    fn connect(&mut self, app: u16, slot: u32, local: SocketAddr, flow: Option<FlowId>) {
+        let Some(words) = self.words(app, slot) else { return };
+        let generation = words.generation.load(Ordering::Relaxed);
+        let mut conn = Conn::new(flow, generation);
+        conn.opened_from = Some(local);
+        if flow.is_none() {
+            conn.reason = Some(CloseReason::Aborted);
+        }
+        self.insert(app, slot, conn);
+        self.touch(app, slot);
+    }
+
+    /// All flows that are some application's and are not over.
+    pub(super) fn abort_all(&self, engine: &mut Engine) {
+        for client in self.clients.iter().flatten() {
+            for flow in client.conns.iter().flatten().filter_map(|conn| conn.flow) {
+                let _ = engine.abort(flow);
+            }
+        }
+    }
+
+    /// The socket of a flow that goes to another worker.
+    pub(super) fn take_along(&mut self, flow: FlowId) -> Option<(u16, u32, Conn)> {
+        let (app, slot) = self.by_flow.get_mut(flow.index())?.take()?;
+        let client = self.clients.get_mut(usize::from(app))?.as_deref_mut()?;
+        let conn = client.conns.get_mut(slot as usize)?.take()?;
+        Some((app, slot, conn))
+    }
+
+    /// The socket of a flow that has come from another worker.
+    pub(super) fn settle_in(&mut self, flow: FlowId, (app, slot, mut conn): (u16, u32, Conn)) {
+        conn.flow = Some(flow);
+        conn.is_touched = false;
+        self.insert(app, slot, conn);
+        // What was marked at the other worker, or changed on the way, is looked at here.
+        if let Some(client) = self.client(app)
+            && let Some(marks) = client.streams.server.memory().worker(u32::from(self.me.0))
+        {
+            let _ = marks.set(slot);
+        }
+        self.touch(app, slot);
+    }
+}
+
+/// The asks that end a socket.
+const LAST_ASKS: u32 = Asks::CLOSE | Asks::ABORT;

@@ -1,0 +1,315 @@
+//! A look at a slot that was marked: what the application has read, written and asked for.
+
+use std::sync::atomic::Ordering;
+
+use base::Nanos;
+use shm::stream::{Asks, RingDesc, SlotInfo, SlotOption, SlotWords};
+use tcp::{Engine, FlowId, KeepAlive, Output, State};
+
+use super::super::front::{AppStreams, SocketEvent};
+use super::super::rings::{Ring, Rings};
+use super::{Conn, LAST_ASKS, Sockets};
+
+/// Round trips are not measured shorter than a host needs to answer at all.
+const SHORTEST_ROUND_TRIP: Nanos = Nanos::from_micros(100);
+
+/// What an application has written cannot be.
+struct Lie;
+
+impl Sockets {
+    /// Looks at one slot. One that is another worker's is passed on.
+    pub(super) fn look<O: Output>(
+        &mut self,
+        app: u16,
+        slot: u32,
+        engine: &mut Engine,
+        rings: &mut Rings,
+        now: Nanos,
+        out: &mut O,
+    ) {
+        let client = self.clients.get_mut(usize::from(app)).and_then(Option::as_deref_mut);
+        let Some(client) = client else { return };
+        let memory = client.streams.server.memory();
+        let Some(words) = memory.slot(slot) else { return };
+        let Some(conn) = client.conns.get_mut(slot as usize).and_then(Option::as_mut) else {
+            return self.pass_on(app, slot);
+        };
+        let asks = words.asks();
+        if let Some(flow) = conn.flow {
+            let looked = consume(conn, words, flow, engine, rings, now)
+                .and_then(|()| switch_rings(conn, words, &client.streams, flow, engine, rings))
+                .and_then(|()| take(conn, words, &client.streams, flow, engine, now));
+            match looked {
+                Ok(None) => {}
+                Ok(Some(again)) => {
+                    self.paced.push((app, slot));
+                    self.paced_until = self.paced_until.min(again);
+                }
+                Err(Lie) => {
+                    self.post.say(SocketEvent::Lied { app });
+                    return self.close(app, slot, true, engine, rings, out);
+                }
+            }
+            let version = words.options_version.load(Ordering::Acquire);
+            if version != conn.options_version {
+                conn.options_version = version;
+                apply_options(words, flow, engine, now);
+            }
+            if asks.has(Asks::URGENT) {
+                words.asks.fetch_and(!Asks::URGENT, Ordering::AcqRel);
+                let _ = engine.mark_urgent(flow);
+            }
+            if asks.grow() != 0 {
+                words.asks.fetch_and(0x00ff_ffff, Ordering::AcqRel);
+                offer(conn, words, &client.streams, asks.grow(), rings, flow);
+                conn.was_full = true;
+            }
+            if asks.has(Asks::SHUT_WRITE) && !conn.is_shut {
+                // What was written before it was taken above, unless the rate did not allow it.
+                conn.is_shut = conn.tx_tail == words.tx_tail.load(Ordering::Acquire);
+                if conn.is_shut {
+                    let _ = engine.shutdown(flow);
+                }
+            }
+        }
+        if asks.has(Asks::INFO) {
+            words.asks.fetch_and(!Asks::INFO, Ordering::AcqRel);
+            if let Some(flow) = conn.flow {
+                describe(words, flow, engine);
+            }
+            words.info_version.fetch_add(1, Ordering::Release);
+        }
+        if asks.has(Asks::NAMED) {
+            words.asks.fetch_and(!Asks::NAMED, Ordering::AcqRel);
+            let cookie = words.cookie.load(Ordering::Relaxed);
+            let generation = conn.generation;
+            self.post.say(SocketEvent::Named { app, slot, generation, cookie });
+        }
+        if asks.0 & LAST_ASKS != 0 {
+            let lingers_not = words.option(SlotOption::Linger) == 1;
+            let has_more =
+                conn.flow.is_some() && conn.tx_tail != words.tx_tail.load(Ordering::Acquire);
+            if has_more && !asks.has(Asks::ABORT) && !lingers_not {
+                // The rate does not allow the rest yet: it is closed when that has gone.
+                return;
+            }
+            let is_abort = asks.has(Asks::ABORT) || lingers_not;
+            return self.close(app, slot, is_abort, engine, rings, out);
+        }
+        self.touch(app, slot);
+    }
+
+    /// A mark for a socket that is another worker's by now.
+    fn pass_on(&self, app: u16, slot: u32) {
+        let Some(client) = self.client(app) else { return };
+        let (server, memory) = (&client.streams.server, client.streams.server.memory());
+        let Some(words) = memory.slot(slot).filter(|_| server.is_taken(slot)) else { return };
+        let worker = words.worker.load(Ordering::Acquire);
+        if worker != u32::from(self.me.0)
+            && let Some(marks) = memory.worker(worker)
+            && marks.set(slot)
+        {
+            self.post.wake_others();
+        }
+    }
+}
+
+/// What the application has read is free.
+fn consume(
+    conn: &mut Conn,
+    words: &SlotWords,
+    flow: FlowId,
+    engine: &mut Engine,
+    rings: &mut Rings,
+    now: Nanos,
+) -> Result<(), Lie> {
+    let head = words.rx_head.load(Ordering::Acquire);
+    let read = head.wrapping_sub(conn.rx_head);
+    if read == 0 {
+        return Ok(());
+    }
+    if read > conn.rx_tail - conn.rx_head {
+        return Err(Lie);
+    }
+    conn.rx_head = head;
+    if engine.consume(flow, read as u32).is_err() {
+        return Err(Lie);
+    }
+    if let Some((_, until)) = &conn.outgrown
+        && head >= *until
+        && let Some((ring, _)) = conn.outgrown.take()
+    {
+        rings.return_shared(ring, flow);
+    }
+    widen(conn, flow, read as u32, engine, rings, now);
+    Ok(())
+}
+
+/// The receive ring becomes four times as long when half of it was read within a round trip, for then the window is
+/// what holds the peer back (what Linux calls right-sizing).
+fn widen(
+    conn: &mut Conn,
+    flow: FlowId,
+    bytes: u32,
+    engine: &mut Engine,
+    rings: &mut Rings,
+    now: Nanos,
+) {
+    conn.read_bytes = conn.read_bytes.saturating_add(bytes);
+    let ring_bytes = rings.lengths(flow).0;
+    if (conn.read_bytes as usize) < ring_bytes / 2 || ring_bytes == 0 {
+        return;
+    }
+    let took = now.since(conn.read_since);
+    (conn.read_bytes, conn.read_since) = (0, now);
+    let round_trip = engine.info(flow).and_then(|info| info.round_trip);
+    let round_trip = round_trip.unwrap_or_default().max(SHORTEST_ROUND_TRIP);
+    let larger = ring_bytes.trailing_zeros() as u8 + 2;
+    if took > round_trip || conn.outgrown.is_some() || larger > rings.limits().receive_log2 {
+        return;
+    }
+    let has_room = rings.of(flow).and_then(|pair| pair.home.as_ref()).is_some_and(|app| {
+        let heap = app.server.heap();
+        heap.has_room(larger)
+    });
+    if has_room && let Some(regrow) = engine.grow_receive_ring(flow, larger) {
+        let old = rings.outgrow_receive(flow, larger, |old, new| regrow.copy(old, new));
+        match old {
+            Some(old) => conn.outgrown = Some((old, conn.rx_tail)),
+            // Another worker took the room in between, and the engine counts on it.
+            None => _ = engine.abort(flow),
+        }
+    }
+}
+
+/// The application writes to the larger send ring from now on: it has copied what is not acknowledged.
+fn switch_rings(
+    conn: &mut Conn,
+    words: &SlotWords,
+    app: &AppStreams,
+    flow: FlowId,
+    engine: &mut Engine,
+    rings: &mut Rings,
+) -> Result<(), Lie> {
+    // The tail first: whoever sees a new one sees the ring that it belongs to.
+    let _ = words.tx_tail.load(Ordering::Acquire);
+    let used = RingDesc::of_word(words.tx_ring_used.load(Ordering::Acquire));
+    let present = rings.of(flow).and_then(|pair| pair.send.desc()).unwrap_or_default();
+    if used == present {
+        return Ok(());
+    }
+    let offered = conn.offered.take().ok_or(Lie)?;
+    let log2 = offered.desc().filter(|desc| *desc == used).and_then(RingDesc::log2);
+    let Some(log2) = log2 else {
+        conn.offered = Some(offered);
+        return Err(Lie);
+    };
+    if engine.grow_send_ring(flow, log2).is_none() {
+        conn.offered = Some(offered);
+        return Err(Lie);
+    }
+    if let Ring::Shared(old) = rings.replace_send(flow, offered) {
+        app.server.heap().take_back(old);
+    }
+    Ok(())
+}
+
+/// What the application has written is to be sent. When there is more than it may send now: when to look again.
+fn take(
+    conn: &mut Conn,
+    words: &SlotWords,
+    app: &AppStreams,
+    flow: FlowId,
+    engine: &mut Engine,
+    now: Nanos,
+) -> Result<Option<Nanos>, Lie> {
+    let written = words.tx_tail.load(Ordering::Acquire).wrapping_sub(conn.tx_tail);
+    if written == 0 || conn.is_shut {
+        return Ok(None);
+    }
+    if !conn.is_connected || written > u64::from(engine.room(flow).bytes) {
+        return Err(Lie);
+    }
+    let (bytes, again) = match &app.rate {
+        None => (written, Nanos::FAR_FUTURE),
+        Some(rate) => rate.take(written, now),
+    };
+    if bytes > 0 {
+        // The peer may have closed everything meanwhile: what is written then is lost, as it would be on its way.
+        let _ = engine.send(flow, bytes as u32);
+        conn.tx_tail += bytes;
+    }
+    Ok((bytes < written).then_some(again))
+}
+
+/// Offers a send ring of at least `1 << log2` bytes, if it may have that.
+fn offer(
+    conn: &mut Conn,
+    words: &SlotWords,
+    app: &AppStreams,
+    log2: u8,
+    rings: &Rings,
+    flow: FlowId,
+) {
+    let present = rings.lengths(flow).1.trailing_zeros() as u8;
+    let most = words.tx_log2_max.load(Ordering::Relaxed).min(22) as u8;
+    if conn.offered.is_some() || log2 <= present || present >= most {
+        return;
+    }
+    if let Some(ring) = app.server.heap().lend(log2.min(most)) {
+        words.tx_ring.store(ring.desc().word(), Ordering::Release);
+        conn.offered = Some(Ring::Shared(ring));
+    }
+}
+
+/// Settings that the engine carries out.
+fn apply_options(words: &SlotWords, flow: FlowId, engine: &mut Engine, now: Nanos) {
+    let option = |which| words.option(which);
+    let _ = engine.set_no_delay(flow, option(SlotOption::NoDelay) != 0);
+    let _ = engine.set_cork(flow, option(SlotOption::Cork) != 0);
+    let timeout = option(SlotOption::UserTimeout);
+    let _ = engine.set_user_timeout(flow, (timeout != 0).then_some(timeout));
+    let default = KeepAlive::default();
+    let or = |which, value: u32| match option(which) {
+        0 => value,
+        set => set,
+    };
+    let keep_alive = (option(SlotOption::KeepAlive) != 0).then(|| KeepAlive {
+        idle_s: or(SlotOption::KeepIdle, default.idle_s),
+        interval_s: or(SlotOption::KeepInterval, u32::from(default.interval_s)) as u16,
+        probes: or(SlotOption::KeepCount, u32::from(default.probes)) as u8,
+    });
+    let _ = engine.set_keep_alive(now, flow, keep_alive);
+}
+
+/// Brings what is told about the connection up to date.
+fn describe(words: &SlotWords, flow: FlowId, engine: &Engine) {
+    let Some(info) = engine.info(flow) else { return };
+    let set = |which, value: u64| words.info_word(which).store(value, Ordering::Relaxed);
+    let micros = |time: Nanos| time.0 / 1000;
+    set(SlotInfo::State, engine.state(flow).map_or(7, linux_state));
+    set(SlotInfo::Rtt, info.round_trip.map_or(0, micros));
+    set(SlotInfo::RttMin, info.shortest_round_trip.map_or(0, micros));
+    set(SlotInfo::Rto, micros(info.timeout));
+    set(SlotInfo::Window, u64::from(info.window));
+    set(SlotInfo::Threshold, u64::from(info.threshold));
+    set(SlotInfo::Segments, u64::from(info.snd_mss) << 32 | u64::from(info.rcv_mss));
+    set(SlotInfo::Unacknowledged, u64::from(info.on_their_way));
+    set(SlotInfo::Unsent, u64::from(info.unsent_bytes));
+}
+
+/// As include/net/tcp_states.h numbers them.
+fn linux_state(state: State) -> u64 {
+    match state {
+        State::Established => 1,
+        State::SynSent => 2,
+        State::SynReceived => 3,
+        State::FinWait1 => 4,
+        State::FinWait2 => 5,
+        State::TimeWait => 6,
+        State::Closed => 7,
+        State::CloseWait => 8,
+        State::LastAck => 9,
+        State::Closing => 11,
+    }
+}

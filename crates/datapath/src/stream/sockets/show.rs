@@ -1,0 +1,152 @@
+//! At the end of a turn: what has changed is written into the slots, and who waits is told.
+
+use std::sync::atomic::{Ordering, fence};
+
+use base::Nanos;
+use shm::stream::{Kind, Side, SlotState, SlotWords};
+use tcp::{CloseReason, Engine};
+
+use super::super::rings::Rings;
+use super::{Client, Conn, Sockets};
+
+/// Errnos of asm-generic/errno.h that a socket's end is told by.
+const ECONNABORTED: u32 = 103;
+const ECONNRESET: u32 = 104;
+const ETIMEDOUT: u32 = 110;
+const ECONNREFUSED: u32 = 111;
+
+impl Sockets {
+    /// Shows every socket that something happened to, rings every ear once, and says what the slow side must know.
+    pub(in crate::stream) fn show(&mut self, engine: &mut Engine, rings: &Rings, now: Nanos) {
+        let mut touched = std::mem::take(&mut self.touched);
+        for (app, slot) in touched.drain(..) {
+            let client = self.clients.get_mut(usize::from(app)).and_then(Option::as_deref_mut);
+            let Some(client) = client else { continue };
+            let Client { streams, conns, .. } = client;
+            let Some(conn) = conns.get_mut(slot as usize).and_then(Option::as_mut) else {
+                continue;
+            };
+            let Some(words) = streams.server.memory().slot(slot) else { continue };
+            conn.is_touched = false;
+            if publish(conn, words, engine, rings) {
+                self.notify(app, slot);
+                self.owed_since.get_or_insert(now);
+            }
+        }
+        self.touched = touched;
+        for client in self.clients.iter_mut().flatten() {
+            if !std::mem::take(&mut client.has_rung) {
+                continue;
+            }
+            for (word, bits) in client.ears.iter_mut().enumerate() {
+                let mut bits = std::mem::take(bits);
+                while bits != 0 {
+                    let ear = word as u32 * 64 + bits.trailing_zeros();
+                    bits &= bits - 1;
+                    client.streams.bells.ear(Side::Zero, ear);
+                }
+            }
+        }
+        if self.post.has_news() {
+            self.post.flush();
+        }
+    }
+
+    /// Marks a slot for everybody who wants to hear of it.
+    pub(super) fn notify(&mut self, app: u16, slot: u32) {
+        let client = self.clients.get_mut(usize::from(app)).and_then(Option::as_deref_mut);
+        let Some(client) = client else { return };
+        let Client { streams, ears, has_rung, .. } = client;
+        let memory = streams.server.memory();
+        let Some(words) = memory.slot(slot) else { return };
+        // What was published before the look at who waits; who waits does it the other way round.
+        fence(Ordering::SeqCst);
+        for (at, word) in words.ears.iter().enumerate() {
+            let mut bits = word.load(Ordering::Relaxed);
+            while bits != 0 {
+                let bit = bits.trailing_zeros();
+                bits &= bits - 1;
+                if let Some(marks) = memory.ear(Side::Zero, at as u32 * 64 + bit)
+                    && marks.set(slot)
+                    && marks.claim_wake()
+                {
+                    ears[at] |= 1 << bit;
+                    *has_rung = true;
+                }
+            }
+        }
+        if words.sleepers.load(Ordering::Relaxed) != 0 {
+            words.sleepers.store(0, Ordering::Relaxed);
+            words.bell.fetch_add(1, Ordering::Release);
+            streams.bells.futex(&words.bell);
+        }
+    }
+}
+
+/// Writes what is new; whether anybody should hear of it.
+fn publish(conn: &mut Conn, words: &SlotWords, engine: &mut Engine, rings: &Rings) -> bool {
+    let mut is_news = false;
+    let mut flags = 0;
+    if let Some(flow) = conn.flow.filter(|_| conn.is_connected) {
+        let pair = rings.of(flow);
+        let desc = pair.and_then(|pair| pair.receive.desc()).unwrap_or_default();
+        if desc != conn.rx_desc {
+            conn.rx_desc = desc;
+            words.rx_ring.store(desc.word(), Ordering::Release);
+        }
+        let tail = conn.rx_head + u64::from(engine.readable(flow).bytes);
+        if tail != conn.rx_tail {
+            conn.rx_tail = tail;
+            words.rx_tail.store(tail, Ordering::Release);
+            is_news = true;
+        }
+        let ring_bytes = pair.map_or(0, |pair| pair.send.len()) as u64;
+        let room = u64::from(engine.room(flow).bytes);
+        let head = (conn.tx_tail + room).saturating_sub(ring_bytes);
+        if head != conn.tx_head {
+            conn.tx_head = head;
+            words.tx_head.store(head, Ordering::Release);
+            is_news |= std::mem::take(&mut conn.was_full);
+        }
+        if conn.is_shut && head == conn.tx_tail {
+            flags |= SlotState::SENT_ALL;
+        }
+        if let Some(ahead) = engine.urgent(flow) {
+            let mark = conn.rx_head + u64::from(ahead) + 1;
+            is_news |= words.rx_urgent.swap(mark, Ordering::AcqRel) != mark;
+        }
+        if !conn.is_at_end && engine.has_peer_closed(flow) {
+            conn.is_at_end = true;
+            flags |= SlotState::PEER_CLOSED;
+        }
+    }
+    if let Some(reason) = conn.reason
+        && !conn.is_finished
+    {
+        conn.is_finished = true;
+        flags |= SlotState::FINISHED;
+        let error = match reason {
+            CloseReason::Reset => ECONNRESET,
+            CloseReason::Refused => ECONNREFUSED,
+            CloseReason::TimedOut => ETIMEDOUT,
+            CloseReason::Aborted => ECONNABORTED,
+            CloseReason::Finished | CloseReason::DataAfterClose => 0,
+        };
+        if error != 0 {
+            words.error.store(error, Ordering::Release);
+            flags |= SlotState::BROKEN;
+        } else {
+            flags |= SlotState::PEER_CLOSED;
+        }
+    }
+    let before = words.state.load(Ordering::Relaxed);
+    let is_new = conn.is_connected && !std::mem::replace(&mut conn.was_shown, true);
+    let after = before | flags;
+    if after != before || is_new {
+        let connecting =
+            if conn.is_connected || conn.is_finished { SlotState::CONNECTING } else { 0 };
+        words.state.store((after & !connecting & !0xf) | Kind::Stream as u32, Ordering::Release);
+        is_news = true;
+    }
+    is_news
+}
