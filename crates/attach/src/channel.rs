@@ -11,8 +11,11 @@ use rustix::net::{
 
 use crate::{DESCRIPTORS_MAX, MESSAGE_BYTES_MAX};
 
-/// Room for the descriptors of a message.
+/// Room for the descriptors of a message, at most.
 const CONTROL_BYTES: usize = rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX));
+
+/// Room for one.
+const ONE_CONTROL_BYTES: usize = rustix::cmsg_space!(ScmRights(1));
 
 /// What a socket had.
 #[derive(Debug)]
@@ -33,9 +36,23 @@ pub(crate) enum Incoming {
 /// Whether the descriptors beside a message are wanted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Descriptors {
+    /// At most [`DESCRIPTORS_MAX`], or the message is refused.
     Keep,
+    /// At most one, or the message is refused; none if this process may open no more.
+    One,
     /// The kernel is given no room for them, so they never become ours.
     Refuse,
+}
+
+impl Descriptors {
+    /// Bytes of control messages that the kernel may write, and the descriptors that may be there.
+    const fn room(self) -> (usize, usize) {
+        match self {
+            Self::Keep => (CONTROL_BYTES, DESCRIPTORS_MAX),
+            Self::One => (ONE_CONTROL_BYTES, 1),
+            Self::Refuse => (0, 0),
+        }
+    }
 }
 
 /// Takes the oldest message; never waits. Nothing is allocated unless there is one.
@@ -50,8 +67,8 @@ pub(crate) fn receive(socket: BorrowedFd<'_>, descriptors: Descriptors) -> Resul
     };
     let mut text = vec![0; len.min(MESSAGE_BYTES_MAX)];
     let mut room = [MaybeUninit::uninit(); CONTROL_BYTES];
-    let room = if descriptors == Descriptors::Keep { &mut room[..] } else { &mut [] };
-    let mut control = RecvAncillaryBuffer::new(room);
+    let (control_bytes, most) = descriptors.room();
+    let mut control = RecvAncillaryBuffer::new(&mut room[..control_bytes]);
     let got = read(|| {
         let mut parts = [IoSliceMut::new(&mut text)];
         let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
@@ -72,8 +89,14 @@ pub(crate) fn receive(socket: BorrowedFd<'_>, descriptors: Descriptors) -> Resul
         return Ok(Incoming::TooLong);
     }
     // The room is rounded up, so that one more may have come in whole.
-    let are_cut = message.flags.contains(ReturnFlags::CTRUNC) || fds.len() > DESCRIPTORS_MAX;
-    if descriptors == Descriptors::Keep && are_cut {
+    let are_cut = message.flags.contains(ReturnFlags::CTRUNC);
+    let are_too_many = match descriptors {
+        Descriptors::Keep => are_cut || fds.len() > most,
+        // Cut down to none is what happens to one that does not fit into this process.
+        Descriptors::One => fds.len() > most || (are_cut && !fds.is_empty()),
+        Descriptors::Refuse => false,
+    };
+    if are_too_many {
         return Ok(Incoming::TooManyDescriptors);
     }
     text.truncate(message.bytes);

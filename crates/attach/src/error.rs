@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use sys::SysError;
 
+use crate::message::Detached;
+
 /// Why an application did not attach; as a sentence it says what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AttachError {
@@ -22,6 +24,8 @@ pub enum AttachError {
     Refused(String),
     /// The daemon closed the connection.
     Closed,
+    /// The daemon has let go of the application, and said why.
+    Detached(Detached),
     /// What was asked for cannot be sent, or what the daemon sent cannot be used; a sentence.
     Protocol(String),
     /// The kernel refused something.
@@ -66,6 +70,7 @@ impl fmt::Display for AttachError {
             Self::Closed => f.write_str(
                 "the daemon closed the connection without a word: it has ended; look at its log",
             ),
+            Self::Detached(detached) => detached.fmt(f),
             Self::Protocol(what) => f.write_str(what),
             Self::System(error) => error.fmt(f),
         }

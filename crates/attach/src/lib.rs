@@ -2,21 +2,26 @@
 //!
 //! A UNIX socket of kind `SOCK_SEQPACKET`. The application says once what it wants, the daemon
 //! answers with the shared memory and the means to wake each other, as descriptors beside the
-//! answer (`SCM_RIGHTS`). From then on packets pass through memory; the socket only says that the
-//! other side lives, or why it has let go. Neither side can make the other block, keep
-//! descriptors, or allocate beyond [`MESSAGE_BYTES_MAX`].
+//! answer (`SCM_RIGHTS`). From then on packets and payload pass through memory; the socket says that
+//! the other side lives, or why it has let go, and in stream mode carries [`Call`]s: the rare things
+//! that an application asks of the daemon for one of its sockets, with that socket beside the call.
+//! Neither side can make the other block, keep descriptors that it did not ask for, or allocate
+//! beyond [`MESSAGE_BYTES_MAX`].
 #![forbid(unsafe_code)]
 
 mod channel;
 mod error;
+mod fallback;
 mod link;
 mod listener;
 mod message;
 mod peer;
 mod reason;
+mod stream;
 mod text;
 
 pub use error::AttachError;
+pub use fallback::FallbackReason;
 pub use link::Link;
 pub use listener::AttachListener;
 pub use message::{
@@ -24,6 +29,7 @@ pub use message::{
 };
 pub use peer::{Peer, PeerCredentials, Received};
 pub use reason::DetachReason;
+pub use stream::{Call, JoinRequest, Profile, RegionKind, Reply, StreamRequest, Streaming};
 pub use text::{decode_to_app, decode_to_daemon};
 
 /// The protocol's version: the `v` of every message. Fields may be added to a version; a reader

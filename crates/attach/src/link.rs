@@ -2,6 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use base::Nanos;
@@ -15,15 +16,21 @@ use crate::channel::{self, Descriptors, Incoming};
 use crate::error::AttachError;
 use crate::listener::socket;
 use crate::message::{ToApp, ToDaemon};
+use crate::stream::{Call, JoinRequest, Reply, StreamRequest, Streaming};
 use crate::{DESCRIPTORS_MAX, peer, text};
 
 /// A daemon that does not take a connection or a message for so long is stuck.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// So long a question may be answered: the daemon may have to find out a link address first.
+const ANSWER_MAX: Nanos = Nanos::from_secs(10);
+
 /// The connection to the daemon. Waits, but never for ever.
 #[derive(Debug)]
 pub struct Link {
     socket: OwnedFd,
+    /// Calls so far: each has its own number.
+    calls: AtomicU64,
 }
 
 impl Link {
@@ -45,7 +52,7 @@ impl Link {
         set_socket_timeout(&socket, Timeout::Send, Some(PATIENCE)).map_err(failed)?;
         loop {
             return match rustix::net::connect(&socket, &address) {
-                Ok(()) => Ok(Self { socket }),
+                Ok(()) => Ok(Self { socket, calls: AtomicU64::new(0) }),
                 Err(Errno::INTR) => continue,
                 Err(Errno::NOENT | Errno::NOTDIR) => Err(AttachError::NoSocket(path.to_owned())),
                 Err(Errno::CONNREFUSED) if is_socket(path) => {
@@ -66,10 +73,18 @@ impl Link {
     /// # Errors
     /// The daemon is gone, does not read for 5 s, or the message breaks a limit.
     pub fn send(&self, message: &ToDaemon) -> Result<(), AttachError> {
-        let ToDaemon::Attach(request) = message;
-        request.check().map_err(AttachError::Protocol)?;
+        self.send_with(message, None)
+    }
+
+    fn send_with(
+        &self,
+        message: &ToDaemon,
+        descriptor: Option<BorrowedFd<'_>>,
+    ) -> Result<(), AttachError> {
+        message.check().map_err(AttachError::Protocol)?;
         let text = text::encode(message).ok_or_else(|| AttachError::Protocol(peer::too_long()))?;
-        match channel::send(self.socket.as_fd(), &text, &[], SendFlags::empty()) {
+        let descriptors = descriptor.as_slice();
+        match channel::send(self.socket.as_fd(), &text, descriptors, SendFlags::empty()) {
             Ok(true) => Ok(()),
             Ok(false) => Err(AttachError::TimedOut),
             Err(errno) if channel::is_gone(errno) => Err(AttachError::Closed),
@@ -107,6 +122,66 @@ impl Link {
                 return Ok(None);
             }
             poll::wait_readable(self.socket.as_fd(), left);
+        }
+    }
+
+    /// Enters stream mode; what came beside the answer is described at [`Streaming`].
+    ///
+    /// # Errors
+    /// The daemon is gone, slow, or says no.
+    pub fn stream(
+        &self,
+        request: &StreamRequest,
+    ) -> Result<(Streaming, Vec<OwnedFd>), AttachError> {
+        self.send(&ToDaemon::Stream(request.clone()))?;
+        self.streaming()
+    }
+
+    /// Joins an application in stream mode, from another of its processes.
+    ///
+    /// # Errors
+    /// The daemon is gone, slow, or says no.
+    pub fn join(&self, request: &JoinRequest) -> Result<(Streaming, Vec<OwnedFd>), AttachError> {
+        self.send(&ToDaemon::Join(request.clone()))?;
+        self.streaming()
+    }
+
+    fn streaming(&self) -> Result<(Streaming, Vec<OwnedFd>), AttachError> {
+        match self.receive(ANSWER_MAX)?.ok_or(AttachError::TimedOut)? {
+            (ToApp::Streaming(streaming), descriptors) => Ok((streaming, descriptors)),
+            (ToApp::Refused { message }, _) => Err(AttachError::Refused(message)),
+            (ToApp::Detached(detached), _) => Err(AttachError::Detached(detached)),
+            (ToApp::Attached(_) | ToApp::Reply { .. }, _) => Err(AttachError::Protocol(
+                "the daemon answered something else: build both from the same release".to_owned(),
+            )),
+        }
+    }
+
+    /// Asks for something in stream mode, with the socket that it is about, and waits for the
+    /// answer. One call at a time: the caller sees to that.
+    ///
+    /// # Errors
+    /// The daemon is gone, has let go of the application, or does not answer within 10 s. What it
+    /// says to a call that timed out is dropped when it comes.
+    pub fn call(
+        &self,
+        call: &Call,
+        descriptor: Option<BorrowedFd<'_>>,
+    ) -> Result<(Reply, Vec<OwnedFd>), AttachError> {
+        let id = self.calls.fetch_add(1, Ordering::Relaxed);
+        self.send_with(&ToDaemon::Call { id, call: call.clone() }, descriptor)?;
+        let deadline = clock::now() + ANSWER_MAX;
+        loop {
+            let left = deadline.since(clock::now());
+            match self.receive(left)?.ok_or(AttachError::TimedOut)? {
+                (ToApp::Reply { id: answered, reply }, descriptors) if answered == id => {
+                    return Ok((reply, descriptors));
+                }
+                (ToApp::Detached(detached), _) => return Err(AttachError::Detached(detached)),
+                (ToApp::Refused { message }, _) => return Err(AttachError::Refused(message)),
+                // The answer to a call that was given up, or what means nothing here.
+                (ToApp::Reply { .. } | ToApp::Streaming(_) | ToApp::Attached(_), _) => {}
+            }
         }
     }
 

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::DESCRIPTORS_MAX;
 use crate::reason::DetachReason;
+use crate::stream::{Call, JoinRequest, Reply, StreamRequest, Streaming};
 
 /// Bytes of an application's name, at most.
 const NAME_BYTES_MAX: usize = 32;
@@ -18,8 +19,34 @@ const LISTEN_BYTES_MAX: usize = 128;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToDaemon {
-    /// The first and only message.
+    /// The first and only message of an application in packet mode.
     Attach(AttachRequest),
+    /// The first message of an application in stream mode.
+    Stream(StreamRequest),
+    /// The first message of a further process of such an application.
+    Join(JoinRequest),
+    /// Any later message of an application in stream mode.
+    Call {
+        /// Comes back with the answer.
+        id: u64,
+        /// What it wants.
+        call: Call,
+    },
+}
+
+impl ToDaemon {
+    /// Looks whether what it says keeps its limits.
+    ///
+    /// # Errors
+    /// A sentence about the first thing that does not.
+    pub fn check(&self) -> Result<(), String> {
+        match self {
+            Self::Attach(request) => request.check(),
+            Self::Stream(request) => check_name(&request.name),
+            Self::Join(request) => request.check(),
+            Self::Call { .. } => Ok(()),
+        }
+    }
 }
 
 /// What an application wants.
@@ -85,15 +112,7 @@ impl AttachRequest {
     /// # Errors
     /// A sentence about the first that does not.
     pub fn check(&self) -> Result<(), String> {
-        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-        if self.name.is_empty()
-            || self.name.len() > NAME_BYTES_MAX
-            || !self.name.bytes().all(is_plain)
-        {
-            return Err(format!(
-                "a name has 1 to {NAME_BYTES_MAX} letters, digits, '-', '_' and '.': choose another"
-            ));
-        }
+        check_name(&self.name)?;
         if self.listen.len() > LISTEN_MAX {
             return Err(format!("an application listens on {LISTEN_MAX} addresses at most"));
         }
@@ -114,6 +133,16 @@ impl AttachRequest {
     }
 }
 
+fn check_name(name: &str) -> Result<(), String> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    if (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_plain) {
+        return Ok(());
+    }
+    Err(format!(
+        "a name has 1 to {NAME_BYTES_MAX} letters, digits, '-', '_' and '.': choose another"
+    ))
+}
+
 /// Daemon to application.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -121,6 +150,16 @@ pub enum ToApp {
     /// Welcome. Beside it: the memfd of the region, an eventfd that wakes the daemon, and the read
     /// end of a pipe for each worker, which has a byte in it when the daemon has woken that worker.
     Attached(Attached),
+    /// Welcome to stream mode. Beside it: the memfd of the region, and an eventfd that wakes the
+    /// daemon.
+    Streaming(Streaming),
+    /// The answer to a call, with the descriptors that belong to it.
+    Reply {
+        /// The call's.
+        id: u64,
+        /// What became of it.
+        reply: Reply,
+    },
     /// No, and why; the daemon closes.
     Refused {
         /// What was wrong and what to do.

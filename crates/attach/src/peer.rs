@@ -34,7 +34,7 @@ pub struct PeerCredentials {
 }
 
 /// What an application said.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Received {
     /// Nothing.
     Nothing,
@@ -64,17 +64,40 @@ impl Peer {
     /// # Errors
     /// The kernel failed; the connection is of no more use.
     pub fn receive(&self) -> Result<Received, SysError> {
-        let incoming = channel::receive(self.socket.as_fd(), Descriptors::Refuse)
+        self.take(Descriptors::Refuse).map(|(received, _)| received)
+    }
+
+    /// From now on the application may pass a descriptor with each message; read them by
+    /// [`Self::receive_call`].
+    pub fn accept_descriptors(&self) {
+        sys::unix_socket::accept_descriptors(self.socket.as_fd());
+    }
+
+    /// The next message of an application that may pass descriptors, with the one that came beside
+    /// it. It is missing, too, when the daemon may open no more. To close it can take as long as the
+    /// application likes.
+    ///
+    /// # Errors
+    /// The kernel failed; the connection is of no more use.
+    pub fn receive_call(&self) -> Result<(Received, Option<OwnedFd>), SysError> {
+        self.take(Descriptors::One)
+    }
+
+    fn take(&self, wanted: Descriptors) -> Result<(Received, Option<OwnedFd>), SysError> {
+        let incoming = channel::receive(self.socket.as_fd(), wanted)
             .map_err(|errno| SysError::new("read what an application sent", errno, ""))?;
-        Ok(match incoming {
+        let received = match incoming {
             Incoming::Nothing => Received::Nothing,
             Incoming::Closed => Received::Closed,
-            Incoming::Message(text, _) => {
-                text::decode_to_daemon(&text).map_or_else(Received::Bad, Received::Message)
+            Incoming::Message(text, descriptors) => {
+                let received =
+                    text::decode_to_daemon(&text).map_or_else(Received::Bad, Received::Message);
+                return Ok((received, descriptors.into_iter().next()));
             }
             Incoming::TooLong => Received::Bad(too_long()),
-            Incoming::TooManyDescriptors => Received::Bad("a request needs no descriptors".into()),
-        })
+            Incoming::TooManyDescriptors => Received::Bad("a call has one descriptor".into()),
+        };
+        Ok((received, None))
     }
 
     /// Sends a message with descriptors beside it; false when the socket's buffer is full, because

@@ -28,8 +28,7 @@ struct VersionOnly {
 /// A sentence: it is no message, none of this version, or breaks a limit.
 pub fn decode_to_daemon(text: &[u8]) -> Result<ToDaemon, String> {
     let message: ToDaemon = decode(text)?;
-    let ToDaemon::Attach(request) = &message;
-    request.check()?;
+    message.check()?;
     Ok(message)
 }
 

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use attach::{
-    AttachError, AttachListener, AttachRequest, Attached, DESCRIPTORS_MAX, DetachReason, Detached,
-    Link, MESSAGE_BYTES_MAX, Peer, Received, ToApp, ToDaemon,
+    AttachError, AttachListener, AttachRequest, Attached, Call, DESCRIPTORS_MAX, DetachReason,
+    Detached, FallbackReason, JoinRequest, Link, MESSAGE_BYTES_MAX, Peer, Profile, Received, Reply,
+    StreamRequest, Streaming, ToApp, ToDaemon,
 };
 use base::Nanos;
 use proptest::prelude::*;
@@ -202,7 +203,7 @@ fn an_application_that_does_not_read_is_not_waited_for() {
 fn a_request_that_breaks_a_limit_is_not_sent() {
     let stage = Stage::new();
     let (link, peer) = stage.both();
-    let ToDaemon::Attach(mut wrong) = request();
+    let ToDaemon::Attach(mut wrong) = request() else { panic!("it is one") };
     wrong.workers = 65;
     let error = link.send(&ToDaemon::Attach(wrong)).expect_err("too many");
     assert!(error.to_string().contains("1 to 64"), "{error}");
@@ -306,4 +307,135 @@ fn a_borrowed_descriptor_is_sent_and_stays() {
     let (_, descriptors) = link.receive(SOON).expect("the peer is there").expect("sent");
     drop(descriptors);
     assert_eq!(peer.receive(), Ok(Received::Nothing), "the peer's own end is still open");
+}
+
+fn streaming() -> Streaming {
+    Streaming { app: 4, region: 9, token: "0f".repeat(16), ears: 256, features: 0 }
+}
+
+/// What the application says next.
+fn next(peer: &Peer) -> (Received, Option<OwnedFd>) {
+    for _ in 0..10_000 {
+        match peer.receive_call().expect("the kernel is well") {
+            (Received::Nothing, _) => std::thread::sleep(std::time::Duration::from_millis(1)),
+            said => return said,
+        }
+    }
+    panic!("it says nothing");
+}
+
+/// Answers the next call by what `answer` makes of it.
+fn answer(peer: &Peer, answer: impl FnOnce(Call, Option<OwnedFd>) -> Reply) -> u64 {
+    let (Received::Message(ToDaemon::Call { id, call }), descriptor) = next(peer) else {
+        panic!("that is no call");
+    };
+    assert_eq!(peer.send(&ToApp::Reply { id, reply: answer(call, descriptor) }, &[]), Ok(true));
+    id
+}
+
+#[test]
+fn an_application_enters_stream_mode_another_process_joins_and_a_stranger_is_told_no() {
+    let stage = Stage::new();
+    let request = StreamRequest { name: "redis".into(), profile: Profile::Safe, features: 0 };
+    let join = JoinRequest { app: 4, token: "0f".repeat(16) };
+    let (link, peer) = stage.both();
+    let (child, child_peer) = stage.both();
+    std::thread::scope(|scope| {
+        let served = scope.spawn(|| {
+            let said = next(&peer).0;
+            assert_eq!(said, Received::Message(ToDaemon::Stream(request.clone())));
+            assert_eq!(peer.send(&ToApp::Streaming(streaming()), &[peer.as_fd()]), Ok(true));
+            assert_eq!(next(&child_peer).0, Received::Message(ToDaemon::Join(join.clone())));
+            child_peer.send(&ToApp::Refused { message: "no".into() }, &[])
+        });
+        let (got, descriptors) = link.stream(&request).expect("it is answered");
+        assert_eq!((got, descriptors.len()), (streaming(), 1));
+        let refused = child.join(&join).expect_err("it is refused");
+        assert_eq!(refused, AttachError::Refused("no".into()));
+        assert_eq!(served.join().expect("no assertion failed"), Ok(true));
+    });
+    let wrong = JoinRequest { app: 4, token: "0g".repeat(16) };
+    assert!(link.join(&wrong).is_err_and(|error| error.to_string().contains("hexadecimal")));
+}
+
+#[test]
+fn a_call_brings_its_socket_and_its_answer_is_told_from_a_late_one() {
+    let stage = Stage::new();
+    let (link, peer) = stage.both();
+    peer.accept_descriptors();
+    let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let port = socket.local_addr().expect("it is bound").port();
+    let before = open_descriptors();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            answer(&peer, |call, descriptor| {
+                assert_eq!(call, Call::Listen { backlog: 5 });
+                let copy = std::net::TcpListener::from(descriptor.expect("it came beside"));
+                assert_eq!(copy.local_addr().expect("it is bound").port(), port);
+                // What was asked before anybody listened comes first.
+                let late = ToApp::Reply { id: u64::MAX, reply: Reply::Done };
+                assert_eq!(peer.send(&late, &[peer.as_fd()]), Ok(true));
+                Reply::Slot { region: 9, slot: 1 }
+            });
+            answer(&peer, |call, descriptor| {
+                assert_eq!(call, Call::Ear);
+                assert!(descriptor.is_none());
+                Reply::Kernel { reason: FallbackReason::NoMemory }
+            });
+            assert!(matches!(next(&peer).0, Received::Message(ToDaemon::Call { .. })));
+            peer.send(&detached(), &[])
+        });
+        let listen = link.call(&Call::Listen { backlog: 5 }, Some(socket.as_fd()));
+        let (reply, descriptors) = listen.expect("it is answered");
+        assert_eq!((reply, descriptors.len()), (Reply::Slot { region: 9, slot: 1 }, 0));
+        let (reply, _) = link.call(&Call::Ear, None).expect("it is answered");
+        assert_eq!(reply, Reply::Kernel { reason: FallbackReason::NoMemory });
+        let gone = link.call(&Call::Adopt, Some(socket.as_fd())).expect_err("it is out");
+        let AttachError::Detached(gone) = gone else { panic!("{gone}") };
+        assert_eq!(gone.reason, DetachReason::Operator);
+    });
+    assert_eq!(open_descriptors(), before, "every copy of the socket is closed");
+}
+
+#[test]
+fn descriptors_are_taken_one_by_one_and_only_once_the_daemon_wants_them() {
+    let stage = Stage::new();
+    let (socket, peer) = stage.hostile();
+    let text = br#"{"v":1,"call":{"id":1,"call":{"listen":{"backlog":1}}}}"#;
+    let is_taken = send_raw(&socket, text, 1);
+    if is_taken {
+        assert_eq!(next(&peer).1.map(drop), None, "the kernel had no room for it");
+    }
+    peer.accept_descriptors();
+    let before = open_descriptors();
+    for (descriptors, is_call) in [(0, true), (1, true), (2, false), (3, false), (253, false)] {
+        assert!(send_raw(&socket, text, descriptors));
+        let (received, descriptor) = next(&peer);
+        assert_eq!(matches!(received, Received::Message(_)), is_call, "{received:?}");
+        assert_eq!(descriptor.is_some(), descriptors == 1);
+        drop(descriptor);
+        assert_eq!(open_descriptors(), before, "{descriptors}");
+    }
+}
+
+#[test]
+fn a_call_whose_descriptor_does_not_fit_into_the_daemon_comes_without_it() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let stage = Stage::new();
+    let (link, peer) = stage.both();
+    peer.accept_descriptors();
+    std::thread::scope(|scope| {
+        let called = scope.spawn(|| link.call(&Call::Adopt, Some(stage.listener.as_fd())));
+        assert!(sys::poll::wait_readable(peer.as_fd(), SOON));
+        let old = getrlimit(Resource::Nofile);
+        setrlimit(Resource::Nofile, Rlimit { current: Some(3), ..old }).expect("less is allowed");
+        let (said, descriptor) = next(&peer);
+        setrlimit(Resource::Nofile, old).expect("as much as before");
+        let Received::Message(ToDaemon::Call { id, .. }) = said else { panic!("{said:?}") };
+        assert!(descriptor.is_none());
+        let reply = Reply::Kernel { reason: FallbackReason::DaemonBusy };
+        assert_eq!(peer.send(&ToApp::Reply { id, reply: reply.clone() }, &[]), Ok(true));
+        let (got, _) = called.join().expect("no assertion failed").expect("answered");
+        assert_eq!(got, reply);
+    });
 }

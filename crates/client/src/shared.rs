@@ -81,9 +81,8 @@ impl Shared {
         loop {
             match self.link.receive(Nanos::ZERO) {
                 Ok(Some((ToApp::Detached(detached), _))) => return Some(detached),
-                // Neither means anything now, nor does what a later release may say.
-                Ok(Some((ToApp::Attached(_) | ToApp::Refused { .. }, _)))
-                | Err(AttachError::Protocol(_)) => {}
+                // Nothing else means anything now, nor does what a later release may say.
+                Ok(Some(_)) | Err(AttachError::Protocol(_)) => {}
                 Ok(None) => return DetachReason::from_number(self.memory.state()).map(of),
                 Err(_) => {
                     let reason = DetachReason::from_number(self.memory.state());

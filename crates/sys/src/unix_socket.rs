@@ -49,14 +49,23 @@ pub fn peer_credentials(socket: BorrowedFd<'_>) -> Result<Credentials, SysError>
 /// message that is read may otherwise bring the last descriptor of a socket that lingers, and then
 /// the reader waits while it is closed. False on kernels older than 6.16, which cannot.
 pub fn refuse_descriptors(socket: BorrowedFd<'_>) -> bool {
-    let no: libc::c_int = 0;
+    pass_rights(socket, 0)
+}
+
+/// Takes [`refuse_descriptors`] back. False on kernels older than 6.16, which have nothing to take
+/// back.
+pub fn accept_descriptors(socket: BorrowedFd<'_>) -> bool {
+    pass_rights(socket, 1)
+}
+
+fn pass_rights(socket: BorrowedFd<'_>, may: libc::c_int) -> bool {
     // SAFETY: the value is an int that lives as long as the call.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
             libc::SOL_SOCKET,
             SO_PASSRIGHTS,
-            (&raw const no).cast(),
+            (&raw const may).cast(),
             size_of::<libc::c_int>() as libc::socklen_t,
         )
     };
@@ -84,5 +93,6 @@ mod tests {
         let file = std::fs::File::open("/dev/null").expect("it is there");
         assert!(peer_credentials(file.as_fd()).is_err());
         assert!(!refuse_descriptors(file.as_fd()));
+        assert!(!accept_descriptors(file.as_fd()));
     }
 }

@@ -3,8 +3,10 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::fallback::FallbackReason;
 use crate::message::{AttachRequest, Attached, CoresClass, CoresRequest, Detached, PortInfo};
 use crate::reason::DetachReason;
+use crate::stream::{Call, JoinRequest, Profile, RegionKind, Reply, StreamRequest, Streaming};
 
 fn attach(fields: &str) -> Result<ToDaemon, String> {
     decode_to_daemon(format!(r#"{{"v":1,"attach":{{{fields}}}}}"#).as_bytes())
@@ -57,6 +59,82 @@ fn the_messages_of_version_1_are_read() {
     assert_eq!(decode_to_app(text.as_bytes()), Ok(ToApp::Detached(detached)));
     let text = r#"{"v":1,"refused":{"message":"no"}}"#;
     assert_eq!(decode_to_app(text.as_bytes()), Ok(ToApp::Refused { message: "no".into() }));
+}
+
+#[test]
+fn the_messages_of_stream_mode_are_read() {
+    let token = "00112233445566778899aabbccddeeff";
+    let stream = StreamRequest { name: "redis".into(), profile: Profile::Throughput, features: 0 };
+    let join = JoinRequest { app: 3, token: token.into() };
+    let remote = "[2001:db8::1]:443".parse().expect("an address");
+    let call = |call| ToDaemon::Call { id: 7, call };
+    let said = [
+        (r#""stream":{"name":"redis","profile":"throughput"}"#, ToDaemon::Stream(stream)),
+        (r#""join":{"app":3,"token":"00112233445566778899aabbccddeeff"}"#, ToDaemon::Join(join)),
+        (r#""call":{"id":7,"call":"ear"}"#, call(Call::Ear)),
+        (r#""call":{"id":7,"call":{"drop_ear":{"ear":2}}}"#, call(Call::DropEar { ear: 2 })),
+        (
+            r#""call":{"id":7,"call":{"listen":{"backlog":511}}}"#,
+            call(Call::Listen { backlog: 511 }),
+        ),
+        (
+            r#""call":{"id":7,"call":{"connect":{"remote":"[2001:db8::1]:443"}}}"#,
+            call(Call::Connect { remote }),
+        ),
+        (r#""call":{"id":7,"call":{"udp":{"remote":null}}}"#, call(Call::Udp { remote: None })),
+        (r#""call":{"id":7,"call":"adopt"}"#, call(Call::Adopt)),
+        (
+            r#""call":{"id":7,"call":{"fallback":{"reason":"tcp_ulp"}}}"#,
+            call(Call::Fallback { reason: FallbackReason::TcpUlp }),
+        ),
+    ];
+    for (text, message) in said {
+        assert_eq!(decode_to_daemon(format!(r#"{{"v":1,{text}}}"#).as_bytes()), Ok(message));
+    }
+    let streaming = Streaming { app: 3, region: 5, token: token.into(), ears: 256, features: 0 };
+    let reply = |reply| ToApp::Reply { id: 7, reply };
+    let answered = [
+        (
+            r#""streaming":{"app":3,"region":5,"token":"00112233445566778899aabbccddeeff","ears":256}"#,
+            ToApp::Streaming(streaming),
+        ),
+        (r#""reply":{"id":7,"reply":"done"}"#, reply(Reply::Done)),
+        (
+            r#""reply":{"id":7,"reply":{"slot":{"region":5,"slot":17}}}"#,
+            reply(Reply::Slot { region: 5, slot: 17 }),
+        ),
+        (
+            r#""reply":{"id":7,"reply":{"kernel":{"reason":"no_route_here"}}}"#,
+            reply(Reply::Kernel { reason: FallbackReason::NoRouteHere }),
+        ),
+        (r#""reply":{"id":7,"reply":{"errno":{"errno":111}}}"#, reply(Reply::Errno { errno: 111 })),
+        (
+            r#""reply":{"id":7,"reply":{"region":{"kind":"junction","side":1}}}"#,
+            reply(Reply::Region { kind: RegionKind::Junction, side: 1 }),
+        ),
+    ];
+    for (text, message) in answered {
+        assert_eq!(decode_to_app(format!(r#"{{"v":1,{text}}}"#).as_bytes()), Ok(message));
+    }
+}
+
+#[test]
+fn what_names_no_application_and_no_token_does_not_enter_stream_mode() {
+    let token = "0".repeat(31);
+    for (text, part) in [
+        (r#""stream":{"name":"a b"}"#.to_owned(), "letters"),
+        (r#""stream":{"name":"a","profile":"fast"}"#.to_owned(), "no such message"),
+        (format!(r#""join":{{"app":1,"token":"{token}"}}"#), "32 hexadecimal"),
+        (format!(r#""join":{{"app":1,"token":"{token}x"}}"#), "32 hexadecimal"),
+        (r#""call":{"id":1,"call":{"connect":{"remote":"here:80"}}}"#.to_owned(), "no such"),
+    ] {
+        let error = decode_to_daemon(format!(r#"{{"v":1,{text}}}"#).as_bytes()).expect_err(&text);
+        assert!(error.contains(part), "{text}: {error}");
+    }
+    for word in ["latency", "throughput", "safe"] {
+        assert_eq!(word.parse::<Profile>().map(|profile| profile.to_string()), Ok(word.to_owned()));
+    }
+    assert!("fast\n".parse::<Profile>().is_err_and(|why| why.contains("throughput")));
 }
 
 #[test]
@@ -147,6 +225,42 @@ fn requests() -> impl Strategy<Value = AttachRequest> {
     })
 }
 
+fn calls() -> impl Strategy<Value = Call> {
+    let reasons = proptest::sample::select(FallbackReason::ALL);
+    prop_oneof![
+        Just(Call::Ear),
+        any::<u32>().prop_map(|ear| Call::DropEar { ear }),
+        any::<u32>().prop_map(|backlog| Call::Listen { backlog }),
+        any::<(u32, u32)>().prop_map(|(region, slot)| Call::Unlisten { region, slot }),
+        any::<std::net::SocketAddr>().prop_map(|remote| Call::Connect { remote: plain(remote) }),
+        any::<Option<std::net::SocketAddr>>()
+            .prop_map(|remote| Call::Udp { remote: remote.map(plain) }),
+        Just(Call::Adopt),
+        any::<u32>().prop_map(|region| Call::Region { region }),
+        reasons.prop_map(|reason| Call::Fallback { reason }),
+    ]
+}
+
+/// A flow label is no part of an address as text.
+fn plain(mut address: std::net::SocketAddr) -> std::net::SocketAddr {
+    if let std::net::SocketAddr::V6(v6) = &mut address {
+        v6.set_flowinfo(0);
+    }
+    address
+}
+
+fn replies() -> impl Strategy<Value = Reply> {
+    let reasons = proptest::sample::select(FallbackReason::ALL);
+    prop_oneof![
+        any::<u32>().prop_map(|ear| Reply::Ear { ear }),
+        Just(Reply::Done),
+        any::<(u32, u32)>().prop_map(|(region, slot)| Reply::Slot { region, slot }),
+        reasons.prop_map(|reason| Reply::Kernel { reason }),
+        any::<i32>().prop_map(|errno| Reply::Errno { errno }),
+        any::<u8>().prop_map(|side| Reply::Region { kind: RegionKind::App, side }),
+    ]
+}
+
 fn answers() -> impl Strategy<Value = ToApp> {
     let port = (any::<String>(), any::<Option<[u8; 6]>>(), any::<u32>())
         .prop_map(|(port, mac, mtu)| PortInfo { port, mac, mtu });
@@ -162,7 +276,12 @@ fn answers() -> impl Strategy<Value = ToApp> {
         ToApp::Detached(Detached { reason, message })
     });
     let refused = any::<String>().prop_map(|message| ToApp::Refused { message });
-    prop_oneof![attached, detached, refused]
+    let streaming = (any::<(u32, u32, u32, u64)>(), "[0-9a-f]{32}").prop_map(|(numbers, token)| {
+        let (app, region, ears, features) = numbers;
+        ToApp::Streaming(Streaming { app, region, token, ears, features })
+    });
+    let reply = (any::<u64>(), replies()).prop_map(|(id, reply)| ToApp::Reply { id, reply });
+    prop_oneof![attached, detached, refused, streaming, reply]
 }
 
 proptest! {
@@ -170,6 +289,13 @@ proptest! {
     fn a_request_survives_its_text(request in requests()) {
         let message = ToDaemon::Attach(request);
         let text = encode(&message).expect("the limits keep it short");
+        prop_assert_eq!(decode_to_daemon(&text), Ok(message));
+    }
+
+    #[test]
+    fn a_call_survives_its_text(id in any::<u64>(), call in calls()) {
+        let message = ToDaemon::Call { id, call };
+        let text = encode(&message).expect("short");
         prop_assert_eq!(decode_to_daemon(&text), Ok(message));
     }
 
@@ -193,7 +319,7 @@ proptest! {
         let at = at.index(text.len());
         text[at] = byte;
         match decode_to_daemon(&text) {
-            Ok(ToDaemon::Attach(request)) => prop_assert_eq!(request.check(), Ok(())),
+            Ok(message) => prop_assert_eq!(message.check(), Ok(())),
             Err(sentence) => prop_assert!(!sentence.is_empty()),
         }
     }

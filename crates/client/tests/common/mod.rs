@@ -62,10 +62,11 @@ pub(crate) struct Served {
 impl Served {
     /// Waits for the application's request and answers it; nothing when it leaves instead.
     pub(crate) fn welcome(peer: Peer) -> Option<Self> {
-        let ToDaemon::Attach(request) = loop {
+        let request = loop {
             assert!(poll::wait_readable(peer.as_fd(), Nanos::from_secs(10)), "it says nothing");
             match peer.receive().expect("the kernel is well") {
-                Received::Message(message) => break message,
+                Received::Message(ToDaemon::Attach(request)) => break request,
+                Received::Message(other) => panic!("{other:?}"),
                 Received::Nothing => {}
                 Received::Closed => return None,
                 Received::Bad(sentence) => panic!("{sentence}"),

@@ -1,0 +1,218 @@
+//! The messages of stream mode: what an application whose sockets the daemon serves can ask for.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::fallback::FallbackReason;
+
+/// Hexadecimal digits of a token: 128 bits.
+const TOKEN_DIGITS: usize = 32;
+
+/// What an application in stream mode wants.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamRequest {
+    /// What people call it: 1 to 32 letters, digits, `-`, `_` and `.`.
+    pub name: String,
+    /// How it waits, and how it is waited for.
+    #[serde(default)]
+    pub profile: Profile,
+    /// Bits of optional features that it asks for; none are defined.
+    #[serde(default)]
+    pub features: u64,
+}
+
+/// How threads wait for each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Profile {
+    /// The daemon spins a little, the program gives its CPU away a little, before they sleep.
+    #[default]
+    Latency,
+    /// The program sleeps at once.
+    Throughput,
+    /// Nobody spins.
+    Safe,
+}
+
+impl Profile {
+    /// Its word.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Latency => "latency",
+            Self::Throughput => "throughput",
+            Self::Safe => "safe",
+        }
+    }
+}
+
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+impl FromStr for Profile {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let all = [Self::Latency, Self::Throughput, Self::Safe];
+        all.into_iter().find(|profile| profile.word() == text).ok_or_else(|| {
+            let shown = base::printable(text, 40);
+            format!("\"{shown}\" is no profile: there are latency, throughput and safe")
+        })
+    }
+}
+
+/// The way of a further process (a forked child) into an application that is there already.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JoinRequest {
+    /// The daemon's number for the application.
+    pub app: u32,
+    /// What the daemon gave the application to prove this with.
+    pub token: String,
+}
+
+impl JoinRequest {
+    /// Looks whether the token can be one.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn check(&self) -> Result<(), String> {
+        let is_hex = self.token.bytes().all(|digit| digit.is_ascii_hexdigit());
+        if self.token.len() == TOKEN_DIGITS && is_hex {
+            return Ok(());
+        }
+        Err(format!("a token has {TOKEN_DIGITS} hexadecimal digits"))
+    }
+}
+
+/// One question of an application in stream mode.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Call {
+    /// Another ear: a pipe that has a byte in it when one of its sockets has news.
+    Ear,
+    /// An ear is of no more use.
+    DropEar {
+        /// Its number.
+        ear: u32,
+    },
+    /// Beside it: a bound kernel socket on which `listen` was or will be called. The daemon serves
+    /// the same port on its interfaces.
+    Listen {
+        /// Connections that may wait to be accepted.
+        backlog: u32,
+    },
+    /// A listener takes no more connections.
+    Unlisten {
+        /// The region of its slot.
+        region: u32,
+        /// Its slot.
+        slot: u32,
+    },
+    /// Beside it: a kernel socket, bound or not, that is to be connected.
+    Connect {
+        /// Where to.
+        remote: SocketAddr,
+    },
+    /// Beside it: a bound kernel socket for datagrams.
+    Udp {
+        /// The only address that it talks to, if it was connected.
+        remote: Option<SocketAddr>,
+    },
+    /// Beside it: a kernel socket that came from elsewhere; which slot is it?
+    Adopt,
+    /// The memory of a region.
+    Region {
+        /// Its number.
+        region: u32,
+    },
+    /// Beside it: a kernel socket that the application has left to the kernel by itself.
+    Fallback {
+        /// Why.
+        reason: FallbackReason,
+    },
+}
+
+impl Call {
+    /// Whether a descriptor belongs to it.
+    pub const fn has_descriptor(&self) -> bool {
+        match self {
+            Self::Ear | Self::DropEar { .. } | Self::Unlisten { .. } | Self::Region { .. } => false,
+            Self::Listen { .. }
+            | Self::Connect { .. }
+            | Self::Udp { .. }
+            | Self::Adopt
+            | Self::Fallback { .. } => true,
+        }
+    }
+}
+
+/// What an application in stream mode got. Beside it: the memfd of its region, and an eventfd that
+/// wakes the daemon.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Streaming {
+    /// The daemon's number for it.
+    pub app: u32,
+    /// The number of its region.
+    pub region: u32,
+    /// With this its other processes join: 32 hexadecimal digits that nobody else knows.
+    pub token: String,
+    /// Ears that it may have at once.
+    pub ears: u32,
+    /// Bits of the features that it got.
+    #[serde(default)]
+    pub features: u64,
+}
+
+/// The answer to a [`Call`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reply {
+    /// An ear. Beside it: the reading end of its pipe.
+    Ear {
+        /// Its number.
+        ear: u32,
+    },
+    /// It has been done.
+    Done,
+    /// The socket is served in this slot. Beside it, when the region is a junction that this process
+    /// has not been given yet: what [`Reply::Region`] has.
+    Slot {
+        /// The region.
+        region: u32,
+        /// The slot in it.
+        slot: u32,
+    },
+    /// The kernel is to do it.
+    Kernel {
+        /// Why.
+        reason: FallbackReason,
+    },
+    /// It fails, as the kernel's own call would.
+    Errno {
+        /// The number, such as 13 for EACCES.
+        errno: i32,
+    },
+    /// A region. Beside it: its memfd; of an application's region then the eventfd that wakes the
+    /// daemon; of a junction the eventfd that wakes the other side, then the own one.
+    Region {
+        /// Of which kind.
+        kind: RegionKind,
+        /// Which side of a junction the application is: 0 connected, 1 accepted.
+        side: u8,
+    },
+}
+
+/// What a region is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RegionKind {
+    /// An application's own, shared with the daemon.
+    App,
+    /// Between two applications on this host.
+    Junction,
+}
