@@ -125,6 +125,9 @@ impl Daemon {
             ReplyBody::Explain { .. } => "explain",
             ReplyBody::Cores(_) => "cores",
             ReplyBody::Table { .. } => "table",
+            ReplyBody::Sockets { .. } => "sockets",
+            ReplyBody::Fallbacks { .. } => "fallbacks",
+            ReplyBody::Capturing { .. } => "capturing",
         };
         self.bad_answer(format!("it answered another question (with {kind:?})"))
     }

@@ -130,6 +130,9 @@ impl Host {
                 self.stopping = true;
                 ReplyBody::Done
             }
+            Command::Sockets { .. } | Command::Fallbacks | Command::Capture(_) => {
+                error("this daemon serves no sockets of programs")
+            }
             // The admin thread turns these into other questions.
             Command::SteerLoad { .. }
             | Command::SteerExport

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 
-use crate::{Command, Request};
+use crate::{CAPTURE_SNAPLEN, CaptureRequest, Command, Request, SOCKET_ROWS_MAX};
 
 /// Bytes of an application's name, at most.
 pub const APP_NAME_BYTES_MAX: usize = 64;
@@ -13,6 +13,8 @@ const EVERY_US: RangeInclusive<u64> = 50..=60_000_000;
 const RECORD_SECONDS: RangeInclusive<u64> = 1..=3600;
 /// Moves and places that one plan may hold: as many as the control loop keeps.
 const PROPOSALS: RangeInclusive<u64> = 0..=4096;
+/// Bytes kept of a captured packet: its Ethernet header, at least.
+const SNAPLEN: RangeInclusive<u64> = 14..=CAPTURE_SNAPLEN as u64;
 
 impl Request {
     /// Whether version, application and figures fit the command: for whoever answers requests.
@@ -37,6 +39,12 @@ impl Request {
             Command::Record { seconds } => ("seconds", u64::from(*seconds), RECORD_SECONDS),
             Command::Plan { moves, place, .. } => {
                 ("moves and places together", (moves.len() + place.len()) as u64, PROPOSALS)
+            }
+            Command::Sockets { count, .. } => {
+                ("count", u64::from(*count), 1..=u64::from(SOCKET_ROWS_MAX))
+            }
+            Command::Capture(CaptureRequest { snaplen: Some(snaplen), .. }) => {
+                ("snaplen", u64::from(*snaplen), SNAPLEN)
             }
             _ => return Ok(()),
         };
@@ -67,7 +75,10 @@ impl Command {
             | Self::Workers { .. }
             | Self::Watch { .. }
             | Self::Plan { .. }
-            | Self::Record { .. } => About::Either,
+            | Self::Record { .. }
+            | Self::Sockets { .. }
+            | Self::Fallbacks
+            | Self::Capture(_) => About::Either,
         }
     }
 }
@@ -159,6 +170,11 @@ mod tests {
         let plan = Command::Plan { moves, place: Vec::new(), lease_ms: None };
         let sentence = wrong(&Request::new(plan));
         assert!(sentence.contains("is 4097: 0 to 4096"), "{sentence}");
+        let sentence = wrong(&Request::new(Command::Sockets { from: 0, count: 4097 }));
+        assert!(sentence.contains("`count` is 4097: 1 to 4096"), "{sentence}");
+        let headless = CaptureRequest { snaplen: Some(13), ..CaptureRequest::default() };
+        let sentence = wrong(&Request::about("web", Command::Capture(headless)));
+        assert!(sentence.contains("`snaplen` is 13: 14 to 65535"), "{sentence}");
         let sentence = wrong(&Request { v: 2, app: None, command: Command::Status });
         assert!(sentence.contains("this daemon speaks 1"), "{sentence}");
         for right in [

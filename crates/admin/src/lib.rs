@@ -1,23 +1,27 @@
 //! Messages between the daemon and those who ask it: one JSON object a line, over a UNIX socket.
 //!
 //! A line from the client is a [`Request`], the daemon answers each with one line, a [`Reply`];
-//! only `watch` and `record` are answered with many. `docs/admin-protocol.md` tells all of it.
+//! only `watch` and `record` are answered with many, and `capture` with a capture file after the
+//! first. `docs/admin-protocol.md` tells all of it.
 //! `v` is the version of the protocol; a daemon refuses a version that it does not speak with a
 //! sentence, never by guessing. Fields are only ever added.
 #![forbid(unsafe_code)]
 
 mod app;
+mod capture;
 mod check;
 mod cores;
 mod line;
 mod reply;
 mod request;
 mod sample;
+mod socket;
 
 #[cfg(test)]
 mod document;
 
 pub use app::{AppLimits, AppStatus, AppWorker, Reason};
+pub use capture::{CAPTURE_SNAPLEN, CaptureRequest, CaptureWriter, Captured, Direction};
 pub use check::{APP_NAME_BYTES_MAX, RequestError};
 pub use cores::{CoreApp, CoreRow, CoresStatus};
 pub use line::{LINE_BYTES_MAX, LineError, decode, encode};
@@ -27,6 +31,9 @@ pub use reply::{
 };
 pub use request::{Command, GroupMove, GroupPlace, Request, Target};
 pub use sample::{LoadRun, LoadSlice, Sample, WorkerLoad};
+pub use socket::{
+    FallbackRow, FallbackTotal, SOCKET_ROWS_MAX, SocketRow, SocketState, SocketTimer, TcpRow,
+};
 
 /// The version of the protocol that this crate speaks.
 pub const VERSION: u32 = 1;

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::app::AppStatus;
 use crate::cores::CoresStatus;
 use crate::sample::Sample;
+use crate::socket::{FallbackRow, FallbackTotal, SocketRow};
 
 /// One line from the daemon.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -66,6 +67,28 @@ pub enum ReplyBody {
     Table {
         /// `groups N`, then runs `FIRST-LAST WORKER`.
         table: String,
+    },
+    /// To `sockets`.
+    Sockets {
+        /// By application, then by slot.
+        sockets: Vec<SocketRow>,
+        /// `from` of the question for the next ones; absent: these were the last.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        next: Option<u64>,
+    },
+    /// To `fallbacks`.
+    Fallbacks {
+        /// Sockets that are open, the latest first.
+        sockets: Vec<FallbackRow>,
+        /// All that there ever were, by reason, the most frequent first.
+        totals: Vec<FallbackTotal>,
+    },
+    /// To `capture`: what follows on this connection is a capture file.
+    Capturing {
+        /// Bytes kept of each packet, at most.
+        snaplen: u32,
+        /// The ports that packets are taken from.
+        ports: Vec<String>,
     },
 }
 

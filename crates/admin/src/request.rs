@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::capture::CaptureRequest;
+
 /// One line from a client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
@@ -115,6 +117,19 @@ pub enum Command {
         /// Its name.
         policy: String,
     },
+    /// The accelerated sockets, of every application or of one, some at a time.
+    Sockets {
+        /// Where the answer before this one ended: its `next`; 0 begins.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        from: u64,
+        /// How many, 1 to [`crate::SOCKET_ROWS_MAX`].
+        count: u32,
+    },
+    /// The sockets that the kernel has kept, and why.
+    Fallbacks,
+    /// Packets of accelerated sockets, both ways: after one answer, a capture follows on this
+    /// connection ([`crate::CaptureWriter`]) until a limit is reached or the client says anything.
+    Capture(CaptureRequest),
 }
 
 impl Command {
@@ -140,6 +155,9 @@ impl Command {
             Self::Detach => "detach",
             Self::Cores => "cores",
             Self::CoresSet { .. } => "cores_set",
+            Self::Sockets { .. } => "sockets",
+            Self::Fallbacks => "fallbacks",
+            Self::Capture(_) => "capture",
         }
     }
 }
@@ -147,6 +165,11 @@ impl Command {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde asks for")]
 fn is_false(flag: &bool) -> bool {
     !flag
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde asks for")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// A group is to change its owner.
@@ -200,9 +223,18 @@ mod tests {
     fn a_command_is_called_what_its_line_calls_it() {
         let plan = Command::Plan { moves: Vec::new(), place: Vec::new(), lease_ms: Some(5) };
         let set = Command::CoresSet { policy: "static_set".to_owned() };
-        for command in
-            [Command::SteerShow, Command::Apps, Command::Record { seconds: 2 }, plan, set]
-        {
+        let capture = Command::Capture(CaptureRequest::default());
+        let sockets = Command::Sockets { from: 0, count: 1 };
+        for command in [
+            Command::SteerShow,
+            Command::Apps,
+            Command::Record { seconds: 2 },
+            Command::Fallbacks,
+            plan,
+            set,
+            capture,
+            sockets,
+        ] {
             let line = crate::encode(&Request::new(command.clone())).expect("plain data");
             let name = command.name();
             assert!(line.contains(&format!(r#""command":"{name}""#)), "{line}");
