@@ -50,6 +50,7 @@ pub(crate) const CRATES: &[CrateRule] = &[
     row("attach", &["base", "sys"], Worldly, Forbidden),
     row("client", &["base", "shm", "wire", "sys", "attach"], Worldly, Forbidden),
     row("capi", &["client"], Worldly, Home),
+    row("preload", &["base", "client", "sys", "attach"], Worldly, Home),
     row("port", &["base", "shm", "sys"], Worldly, Home),
     row(
         "datapath",

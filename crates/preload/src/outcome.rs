@@ -1,0 +1,59 @@
+//! How a call of C ends: a value, or -1 and `errno`.
+
+use libc::{c_int, ssize_t};
+use rustix::io::Errno;
+
+/// What functions of C can return.
+pub(crate) trait Returned {
+    /// -1, which means: look at errno.
+    const FAILED: Self;
+}
+
+impl Returned for c_int {
+    const FAILED: Self = -1;
+}
+
+impl Returned for ssize_t {
+    const FAILED: Self = -1;
+}
+
+/// Sets errno and gives -1.
+pub(crate) fn failed<T: Returned>(errno: Errno) -> T {
+    // SAFETY: the location is the calling thread's own and lives as long as it.
+    unsafe { *libc::__errno_location() = errno.raw_os_error() };
+    T::FAILED
+}
+
+/// The end of a call that transfers bytes.
+pub(crate) fn bytes(result: Result<usize, Errno>) -> ssize_t {
+    match result {
+        Ok(count) => count as ssize_t,
+        Err(errno) => failed(errno),
+    }
+}
+
+/// The end of a call that returns a small number, or zero.
+pub(crate) fn number(result: Result<c_int, Errno>) -> c_int {
+    result.unwrap_or_else(failed)
+}
+
+/// The end of a call that returns nothing.
+pub(crate) fn done(result: Result<(), Errno>) -> c_int {
+    number(result.map(|()| 0))
+}
+
+/// The error that the last failed function of libc left.
+pub(crate) fn last_errno() -> Errno {
+    // SAFETY: the location is the calling thread's own.
+    Errno::from_raw_os_error(unsafe { *libc::__errno_location() })
+}
+
+/// What a function of libc returned, as a result.
+pub(crate) fn of(returned: c_int) -> Result<c_int, Errno> {
+    if returned < 0 { Err(last_errno()) } else { Ok(returned) }
+}
+
+/// The same for a function that transfers bytes.
+pub(crate) fn of_bytes(returned: ssize_t) -> Result<usize, Errno> {
+    usize::try_from(returned).map_err(|_| last_errno())
+}
