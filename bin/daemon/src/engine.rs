@@ -79,6 +79,11 @@ impl Engines {
             .map_err(|error| error.to_string())
     }
 
+    /// Whether what is served are sockets of applications.
+    pub(crate) fn has_sockets(&self) -> bool {
+        self.config.front.is_some()
+    }
+
     /// Every count of a worker's engine: name, help, value. Those of workers that had its number before
     /// are added.
     pub(crate) fn counts_of(&self, worker: WorkerId) -> Vec<(&'static str, &'static str, u64)> {

@@ -11,6 +11,7 @@ mod apps;
 mod ask;
 mod cores;
 mod cores_status;
+mod doorbells;
 mod engine;
 mod failure;
 mod log;

@@ -2,6 +2,7 @@
 //!
 //! In the fused arrangement the workers live in the dispatcher's loop and have no thread.
 
+use std::os::fd::AsFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -16,7 +17,9 @@ use datapath::{BuiltIn, Dispatcher, Echo, Remains, Sink, Synthetic, SyntheticSta
 use port::AnyPort;
 use shm::{Doorbell, Seat, Told};
 use sys::eventfd::EventFd;
+use sys::poll::Waiter;
 
+use crate::doorbells::{Doorbells, Listener};
 use crate::engine::Engines;
 use crate::log;
 use crate::wait::{Ladder, Rung};
@@ -97,6 +100,8 @@ impl StaffConfig {
 pub(crate) struct Staff {
     config: StaffConfig,
     pub(crate) alarm: Alarm,
+    /// By which applications with sockets wake workers.
+    pub(crate) doorbells: Doorbells,
     /// Workers that run in the dispatcher's loop.
     pub(crate) fused: Vec<(WorkerId, Worker<BuiltIn>)>,
     threads: Vec<(WorkerId, JoinHandle<()>)>,
@@ -121,6 +126,7 @@ impl Staff {
         Self {
             config,
             alarm,
+            doorbells: Doorbells::default(),
             fused: Vec::new(),
             threads: Vec::new(),
             stop: Arc::new(AtomicBool::new(false)),
@@ -149,9 +155,7 @@ impl Staff {
         for (_, worker) in &mut self.fused {
             worker.close();
         }
-        for (_, thread) in &self.threads {
-            thread.thread().unpark();
-        }
+        self.unpark_all();
     }
 
     /// Whether every worker has said good-bye.
@@ -159,6 +163,26 @@ impl Staff {
         let now = sys::clock::now();
         self.fused.iter().all(|(_, worker)| !worker.has_work(now))
             && self.closed.load(Ordering::Acquire) >= self.threads.len()
+    }
+
+    /// The loop is about to sleep; false: a worker in it has something to do.
+    pub(crate) fn arm(&self) -> bool {
+        self.fused.iter().fold(true, |may_sleep, (_, worker)| worker.arm() && may_sleep)
+    }
+
+    /// The loop is awake.
+    pub(crate) fn disarm(&self) {
+        self.fused.iter().for_each(|(_, worker)| worker.disarm());
+    }
+
+    /// Whether an application on this machine owes an answer to what a worker in the loop has told it.
+    pub(crate) fn is_owed(&self) -> bool {
+        self.fused.iter().any(|(_, worker)| worker.owed_since().is_some())
+    }
+
+    /// Whether the workers in the loop serve sockets of applications.
+    pub(crate) fn serves_sockets(&self) -> bool {
+        self.engines().is_some_and(Engines::has_sockets) && !self.fused.is_empty()
     }
 
     /// When a worker in the dispatcher's loop is due although nothing arrives.
@@ -185,12 +209,14 @@ impl Staff {
         let (employ, employed) = channel::<(WorkerId, Worker<BuiltIn>)>();
         let (control, seat) = shm::seat::seat();
         let call = self.call.as_ref().map(Call::another);
+        let (nap, eventfd) = self.nap()?;
         let desk = Desk {
             bell: Arc::clone(&bell),
             alarm: self.alarm.clone(),
             stop: Arc::clone(&self.stop),
             closing: Arc::clone(&self.closing),
             closed: Arc::clone(&self.closed),
+            nap,
             ladder: self.config.ladder.clone(),
             death_notices: self.death_notices.clone(),
             cpus: if call.is_some() { Vec::new() } else { self.config.cpus.clone() },
@@ -204,7 +230,10 @@ impl Staff {
             })
             .map_err(|error| format!("cannot start a worker thread: {error}"))?;
         let sleeper = thread.thread().clone();
-        let wake: Wake = Arc::new(move || sleeper.unpark());
+        let wake: Wake = match eventfd {
+            Some(eventfd) => Arc::new(move || eventfd.ring()),
+            None => Arc::new(move || sleeper.unpark()),
+        };
         let called = call.as_ref().map_or_else(|| Arc::clone(&wake), |call| call.over(&wake));
         let new = dispatcher.add_worker(bell, called).ok_or("every worker id is in use")?;
         let id = new.id;
@@ -217,6 +246,19 @@ impl Staff {
         self.threads.push((id, thread));
         self.has_changed = true;
         Ok(())
+    }
+
+    /// How a worker's thread sleeps, and what wakes it if that is not its own unparking: who serves sockets
+    /// is woken by applications too.
+    fn nap(&self) -> Result<(Nap, Option<Arc<EventFd>>), String> {
+        if !self.engines().is_some_and(Engines::has_sockets) {
+            return Ok((Nap::Parked, None));
+        }
+        let failed =
+            |error: &dyn std::fmt::Display| format!("cannot make a worker's bell: {error}");
+        let eventfd = Arc::new(EventFd::new().map_err(|error| failed(&error))?);
+        let doorbells = self.doorbells.listener().map_err(|error| failed(&error))?;
+        Ok((Nap::Listening { eventfd: Arc::clone(&eventfd), doorbells }, Some(eventfd)))
     }
 
     /// When workers have come or gone since the last call: those that came and are to be kept.
@@ -247,11 +289,16 @@ impl Staff {
         }
     }
 
+    /// Wakes those who sleep until they are unparked; the others look up a few times a second.
+    fn unpark_all(&self) {
+        self.threads.iter().for_each(|(_, thread)| thread.thread().unpark());
+    }
+
     /// Ends every thread.
     pub(crate) fn stop(&mut self) {
         self.stop.store(true, Ordering::Release);
+        self.unpark_all();
         for (_, thread) in self.threads.drain(..) {
-            thread.thread().unpark();
             let _ = thread.join();
         }
         self.fused.clear();
@@ -265,6 +312,7 @@ struct Desk {
     stop: Arc<AtomicBool>,
     closing: Arc<AtomicBool>,
     closed: Arc<AtomicUsize>,
+    nap: Nap,
     ladder: Ladder,
     death_notices: Sender<(WorkerId, Remains)>,
     cpus: Vec<u16>,
@@ -305,7 +353,9 @@ impl Desk {
             {
                 self.bell.arm();
                 // What came before the bell was armed has called nobody.
-                self.park(worker.has_work(now), worker.next_deadline().since(now));
+                let has_work = !worker.arm() || worker.has_work(now);
+                self.park(has_work, worker.next_deadline().since(now));
+                worker.disarm();
                 if self.stop.load(Ordering::Acquire) {
                     return;
                 }
@@ -329,11 +379,13 @@ impl Desk {
                 Rung::Yield => std::thread::yield_now(),
                 Rung::Sleep => {
                     self.bell.arm();
-                    if worker.has_work(now) || self.stop.load(Ordering::Acquire) {
+                    let may_sleep = worker.arm();
+                    if !may_sleep || worker.has_work(now) || self.stop.load(Ordering::Acquire) {
                         self.bell.disarm();
                     } else {
                         self.park(false, worker.next_deadline().since(now));
                     }
+                    worker.disarm();
                 }
             }
             if self.stop.load(Ordering::Acquire) {
@@ -351,8 +403,32 @@ impl Desk {
             self.alarm.ring();
         }
         // Bounded, so that a stop that came in between is noticed.
-        std::thread::park_timeout(Duration::from_nanos(at_most.0).min(Duration::from_millis(100)));
+        self.nap.sleep(at_most.min(Nanos::from_millis(100)));
         self.bell.disarm();
+    }
+}
+
+/// How a worker's thread sleeps.
+enum Nap {
+    /// Until it is unparked.
+    Parked,
+    /// Until somebody rings: the dispatcher, or an application.
+    Listening { eventfd: Arc<EventFd>, doorbells: Listener },
+}
+
+impl Nap {
+    fn sleep(&self, at_most: Nanos) {
+        match self {
+            Self::Parked => std::thread::park_timeout(Duration::from_nanos(at_most.0)),
+            Self::Listening { eventfd, doorbells } => {
+                let mut waiter = Waiter::new();
+                let has_room = waiter.add(eventfd.as_fd()) && waiter.add(doorbells.as_fd());
+                debug_assert!(has_room, "two fit");
+                waiter.wait(at_most);
+                eventfd.drain();
+                doorbells.drain();
+            }
+        }
     }
 }
 

@@ -14,6 +14,7 @@ use crate::admin_socket::error;
 use crate::apps::Guests;
 use crate::ask::{Answer, Ask, Asker};
 use crate::cores::Cores;
+use crate::doorbells::Listener;
 use crate::log;
 use crate::outside::Outside;
 use crate::staff::Staff;
@@ -38,6 +39,8 @@ pub(crate) struct Host {
     pub(crate) outside: Outside,
     pub(crate) asked: Receiver<Ask>,
     ladder: Ladder,
+    /// Applications with sockets ring here.
+    doorbells: Option<Listener>,
     pub(crate) seed: u64,
     pub(crate) config: Config,
     pub(crate) started: Nanos,
@@ -73,6 +76,7 @@ impl Host {
             outside: Outside::default(),
             asked,
             ladder,
+            doorbells: None,
             seed,
             workers_wanted: config.workers.count,
             config: config.clone(),
@@ -90,6 +94,7 @@ impl Host {
         {
             log::warn(format!("the dispatcher runs anywhere: {error}"));
         }
+        self.doorbells = self.staff.doorbells.listener().ok();
         while !sys::signal::stop_requested() && !self.stopping {
             let now = sys::clock::now();
             self.adjust_staff(now);
@@ -105,6 +110,10 @@ impl Host {
             match self.ladder.idle(now) {
                 Rung::Spin => std::hint::spin_loop(),
                 Rung::Yield if self.is_beside_a_job() => self.sleep(now),
+                // Nobody here has anything to do for us, so that the CPU would only be lost.
+                Rung::Yield if self.staff.serves_sockets() && !self.staff.is_owed() => {
+                    std::hint::spin_loop();
+                }
                 Rung::Yield => std::thread::yield_now(),
                 Rung::Sleep => self.sleep(now),
             }
@@ -140,6 +149,7 @@ impl Host {
     fn sleep(&mut self, now: Nanos) {
         self.staff.alarm.bell.arm();
         self.dispatcher.arm_apps();
+        let may_sleep = self.staff.arm();
         let (ports, pool) = self.dispatcher.ports_and_pool();
         for lane in ports.iter_mut() {
             lane.port_mut().prepare_wait(pool);
@@ -147,7 +157,7 @@ impl Host {
         // Once more, now that nobody can slip something in unheard: a question that came just
         // before the bell was armed has rung nothing.
         let asked = self.answer_one(now);
-        let busy = self.turn(now) || asked || self.dispatcher.has_work();
+        let busy = self.turn(now) || asked || !may_sleep || self.dispatcher.has_work();
         // The turn may have called a worker that must be granted a core.
         let is_called = self.cores.as_ref().is_some_and(|cores| cores.keeper.has_work());
         if !busy && !is_called && self.exports.is_empty() {
@@ -159,6 +169,9 @@ impl Host {
             let mut waiter = Waiter::new();
             let eventfd = &self.staff.alarm.eventfd;
             let mut all = waiter.add(eventfd.as_fd()) && waiter.add(self.guests.as_fd());
+            if let Some(doorbells) = &self.doorbells {
+                all &= waiter.add(doorbells.as_fd());
+            }
             for lane in self.dispatcher.ports() {
                 if let Some(fd) = lane.port().poll_fd() {
                     all &= waiter.add(fd);
@@ -167,6 +180,9 @@ impl Host {
             // With more descriptors than fit, the others are looked at after a millisecond.
             waiter.wait(if all { timeout } else { timeout.min(Nanos::from_millis(1)) });
             eventfd.drain();
+            if let Some(doorbells) = &self.doorbells {
+                doorbells.drain();
+            }
             let (dispatcher, cores) = (&self.dispatcher, &self.cores);
             let has_spoken = |app| cores.as_ref().is_some_and(|of| of.keeper.has_spoken(app));
             self.guests.heard(sys::clock::now(), |app| {
@@ -175,6 +191,7 @@ impl Host {
             });
         }
         self.dispatcher.disarm_apps();
+        self.staff.disarm();
         self.staff.alarm.bell.disarm();
     }
 
