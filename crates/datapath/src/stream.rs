@@ -243,7 +243,9 @@ impl Stream {
         engine.transmit(now, &mut desk.rings, &mut press);
         press.finish();
         let has_more = engine.next_deadline().is_some_and(|due| due <= now);
-        if has_more && *wanted == 0 && spares.len() < BURST && outlet.room() > 0 {
+        // One is always there for a segment that is refused: such an answer is not kept.
+        let is_short = spares.is_empty() || (has_more && spares.len() < BURST);
+        if is_short && *wanted == 0 && outlet.room() > 0 {
             outlet.want(BURST);
             *wanted = BURST;
         }

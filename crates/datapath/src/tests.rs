@@ -5,5 +5,6 @@ mod cores;
 mod guests;
 mod packets;
 mod schedules;
+mod sockets;
 mod threads;
 mod world;

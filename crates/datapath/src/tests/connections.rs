@@ -15,7 +15,7 @@ use tcp::{
 };
 use wire::{FlowKey, Outcome, Toeplitz};
 
-use crate::stream::{Exchange, RingLimits, ServiceKind, Stream, StreamConfig, StreamCounts};
+use crate::stream::{Exchange, Front, RingLimits, ServiceKind, Stream, StreamConfig, StreamCounts};
 use crate::{BuiltIn, Dispatcher, DispatcherConfig, Listeners, PortLane, SteeringConfig, Worker};
 
 const CLIENT_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
@@ -24,7 +24,7 @@ const RING: usize = 1 << 16;
 
 /// The client's rings, events and frames on their way out.
 #[derive(Default)]
-struct Sink {
+pub(super) struct Sink {
     receive: BTreeMap<FlowId, Vec<u8>>,
     send: BTreeMap<FlowId, Vec<u8>>,
 }
@@ -40,8 +40,8 @@ impl Buffers for Sink {
 }
 
 #[derive(Default)]
-struct Said {
-    events: Vec<Event>,
+pub(super) struct Said {
+    pub(super) events: Vec<Event>,
     frames: Vec<Vec<u8>>,
 }
 
@@ -75,19 +75,19 @@ impl Output for Said {
 }
 
 /// A client at one end of a wire, services at the other.
-struct Bench {
+pub(super) struct Bench {
     port: MemoryPort,
-    engine: Engine,
-    sink: Sink,
-    said: Said,
-    closed: Vec<(FlowId, CloseReason)>,
-    dispatcher: Dispatcher<MemoryPort>,
-    workers: Vec<(WorkerId, Worker<BuiltIn>)>,
+    pub(super) engine: Engine,
+    pub(super) sink: Sink,
+    pub(super) said: Said,
+    pub(super) closed: Vec<(FlowId, CloseReason)>,
+    pub(super) dispatcher: Dispatcher<MemoryPort>,
+    pub(super) workers: Vec<(WorkerId, Worker<BuiltIn>)>,
     counts: Vec<StreamCounts>,
     config: StreamConfig,
     exchange: Exchange,
     toeplitz: Toeplitz,
-    now: Nanos,
+    pub(super) now: Nanos,
 }
 
 impl Bench {
@@ -97,6 +97,16 @@ impl Bench {
 
     /// With so many flows for each worker, at most.
     fn with_flows(service: ServiceKind, workers: usize, flows_max: u32) -> Self {
+        Self::with_front(service, workers, flows_max, None)
+    }
+
+    /// With sockets for applications.
+    pub(super) fn with_front(
+        service: ServiceKind,
+        workers: usize,
+        flows_max: u32,
+        front: Option<Front>,
+    ) -> Self {
         let pool = FramePool::new(PoolConfig { frames: 2048, chunk_bytes: 2048, numa_node: None });
         let (port, server) = memory_wire(1024);
         let listen = ["tcp:10.0.0.2:7", "udp:10.0.0.2:7"];
@@ -118,12 +128,15 @@ impl Bench {
             engine: Config { flows_max, hash_key, ..Config::default() },
             secret: [5; 16],
             service,
-            listeners: vec!["10.0.0.2:7".parse().expect("an address")],
+            listeners: match &front {
+                None => vec!["10.0.0.2:7".parse().expect("an address")],
+                Some(_) => Vec::new(),
+            },
             backlog: 64,
             flow,
             rings: RingLimits { receive_log2: 18, send_log2: 18, bytes_max: 1 << 28 },
             joins: false,
-            front: None,
+            front,
         };
         let now = Nanos::from_secs(1);
         let mut bench = Self {
@@ -146,7 +159,7 @@ impl Bench {
         bench
     }
 
-    fn hire(&mut self) {
+    pub(super) fn hire(&mut self) {
         let new = self.dispatcher.add_worker(Arc::new(Doorbell::new()), Arc::new(|| ()));
         let new = new.expect("there are ids");
         let (owners, counts) = (self.dispatcher.steering_mut().share_owners(), StreamCounts::new());
@@ -157,7 +170,7 @@ impl Bench {
         self.workers.push((new.id, new.employ(BuiltIn::Stream(Box::new(stream)))));
     }
 
-    fn connect(&mut self) -> FlowId {
+    pub(super) fn connect(&mut self) -> FlowId {
         let [local, remote] =
             ["10.0.0.1:0", "10.0.0.2:7"].map(|at| at.parse().expect("an address"));
         let options = FlowOptions::default();
@@ -167,7 +180,7 @@ impl Bench {
     }
 
     /// One turn of everybody, 100 microseconds long.
-    fn turn(&mut self) {
+    pub(super) fn turn(&mut self) {
         self.say();
         self.turn_of_data_path();
         self.hear();
@@ -219,14 +232,14 @@ impl Bench {
         self.said.events.clear();
     }
 
-    fn turns(&mut self, turns: usize) {
+    pub(super) fn turns(&mut self, turns: usize) {
         for _ in 0..turns {
             self.turn();
         }
     }
 
     /// Writes as much of `bytes` as there is room for; how much.
-    fn write(&mut self, flow: FlowId, bytes: &[u8]) -> usize {
+    pub(super) fn write(&mut self, flow: FlowId, bytes: &[u8]) -> usize {
         let room = self.engine.room(flow);
         let count = bytes.len().min(room.bytes as usize);
         let ring = self.sink.send.get_mut(&flow).expect("made when it was opened");
@@ -238,7 +251,7 @@ impl Bench {
     }
 
     /// Reads everything that has come.
-    fn read(&mut self, flow: FlowId) -> Vec<u8> {
+    pub(super) fn read(&mut self, flow: FlowId) -> Vec<u8> {
         let unread = self.engine.readable(flow);
         let ring = self.sink.receive_ring(flow);
         let bytes = (0..unread.bytes as usize).map(|at| ring[(unread.at + at) % RING]).collect();
@@ -246,7 +259,7 @@ impl Bench {
         bytes
     }
 
-    fn count(&self, name: &str) -> u64 {
+    pub(super) fn count(&self, name: &str) -> u64 {
         let all = self.counts.iter().flat_map(StreamCounts::iter);
         all.filter(|(other, ..)| *other == name).map(|(.., value)| value).sum()
     }
@@ -268,15 +281,15 @@ fn incoming<'a>(frame: &'a Frame, toeplitz: &Toeplitz) -> Incoming<'a> {
 }
 
 /// A conversation: what was written so far, and what came back.
-struct Talk {
-    flow: FlowId,
+pub(super) struct Talk {
+    pub(super) flow: FlowId,
     key: FlowKey,
-    written: Vec<u8>,
-    read: Vec<u8>,
+    pub(super) written: Vec<u8>,
+    pub(super) read: Vec<u8>,
 }
 
 impl Bench {
-    fn talks(&mut self, count: usize) -> Vec<Talk> {
+    pub(super) fn talks(&mut self, count: usize) -> Vec<Talk> {
         let flows: Vec<_> = (0..count).map(|_| self.connect()).collect();
         let talk = |bench: &Self, flow| {
             let key = bench.engine.key(flow).expect("it lives").reversed();
@@ -286,7 +299,7 @@ impl Bench {
     }
 
     /// Everybody writes a little more and reads what has come.
-    fn talk(&mut self, talks: &mut [Talk], round: usize) {
+    pub(super) fn talk(&mut self, talks: &mut [Talk], round: usize) {
         for (number, talk) in talks.iter_mut().enumerate() {
             let more: Vec<u8> = (0..(7 * number + 31 * round) % 400)
                 .map(|at| (at * number + round) as u8)
@@ -299,7 +312,7 @@ impl Bench {
     }
 
     /// Everybody closes; asserts that everything came back and every end was orderly.
-    fn finish(mut self, talks: Vec<Talk>) {
+    pub(super) fn finish(mut self, talks: Vec<Talk>) {
         for talk in &talks {
             self.engine.shutdown(talk.flow).expect("it lives");
         }

@@ -145,8 +145,8 @@ fn consume(
     Ok(())
 }
 
-/// The receive ring becomes four times as long when half of it was read within a round trip, for then the window is
-/// what holds the peer back (what Linux calls right-sizing).
+/// The receive ring becomes four times as long when half of it was read within two round trips, of which the
+/// application's own delay may be one: then the window is what holds the peer back (what Linux calls right-sizing).
 fn widen(
     conn: &mut Conn,
     flow: FlowId,
@@ -165,7 +165,8 @@ fn widen(
     let round_trip = engine.info(flow).and_then(|info| info.round_trip);
     let round_trip = round_trip.unwrap_or_default().max(SHORTEST_ROUND_TRIP);
     let larger = ring_bytes.trailing_zeros() as u8 + 2;
-    if took > round_trip || conn.outgrown.is_some() || larger > rings.limits().receive_log2 {
+    if took.0 > 2 * round_trip.0 || conn.outgrown.is_some() || larger > rings.limits().receive_log2
+    {
         return;
     }
     let has_room = rings.of(flow).and_then(|pair| pair.home.as_ref()).is_some_and(|app| {

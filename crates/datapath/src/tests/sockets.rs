@@ -1,0 +1,441 @@
+//! Sockets of an application, from an engine at the other end of a wire: the application's side of the memory is
+//! played here, word by word.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use proptest::prelude::*;
+use shm::stream::{
+    Asks, Backlog, Kind, RingDesc, Side, SlotState, SlotWords, StreamMemory, StreamServer,
+    StreamSizes, TX_GROW_SHIFT,
+};
+use tcp::{CloseReason, FlowOptions};
+
+use super::connections::Bench;
+use crate::stream::{AppStreams, Bells, Command, Front, Listening, Rate, ServiceKind, SocketEvent};
+
+const EAR: u32 = 3;
+
+/// Counts who was woken.
+#[derive(Default)]
+struct Rung {
+    ears: AtomicU64,
+    futexes: AtomicU64,
+}
+
+impl Bells for Arc<Rung> {
+    fn ear(&self, _: Side, ear: u32) {
+        assert_eq!(ear, EAR);
+        self.ears.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn futex(&self, _: &AtomicU32) {
+        self.futexes.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// An application that listens.
+struct App {
+    front: Front,
+    streams: Arc<AppStreams>,
+    memory: StreamMemory,
+    listener: u32,
+    rung: Arc<Rung>,
+    accepted: Vec<u32>,
+}
+
+fn options() -> FlowOptions {
+    FlowOptions { send_ring_log2: 10, receive_limit_log2: 22, ..FlowOptions::default() }
+}
+
+impl App {
+    fn new(front: Front, rate: Option<Rate>) -> Self {
+        let sizes =
+            StreamSizes { slots: 128, ears: 8, sides: 1, workers: 16, ring_bytes: 64 << 20 };
+        let server = StreamServer::create("test", sizes).expect("addresses are left");
+        let fd = server.memory().descriptor().as_fd().try_clone_to_owned().expect("fds are left");
+        let rung = Arc::new(Rung::default());
+        let bells = Box::new(Arc::clone(&rung));
+        let streams = Arc::new(AppStreams { app: 5, region: 9, server, bells, rate });
+        front.command(&Command::Add(Arc::clone(&streams)));
+        let listener = streams.server.lend_slot().expect("a slot");
+        let memory = StreamMemory::open(fd).expect("it is one");
+        let ring = streams.server.heap().lend(10).expect("memory");
+        let words = memory.slot(listener).expect("it was lent");
+        words.rx_ring.store(ring.desc().word(), Ordering::Release);
+        words.ears[0].store(1 << EAR, Ordering::Release);
+        words.state.store(Kind::Listener as u32, Ordering::Release);
+        front.command(&Command::Listen(Arc::new(Listening {
+            app: Arc::clone(&streams),
+            slot: listener,
+            address: "10.0.0.2:7".parse().expect("an address"),
+            backlog: Backlog::new(ring, 64),
+            half_open_max: 64,
+            options: options(),
+        })));
+        Self { front, streams, memory, listener, rung, accepted: Vec::new() }
+    }
+
+    fn words(&self, slot: u32) -> &SlotWords {
+        self.memory.slot(slot).expect("it was lent")
+    }
+
+    fn mark(&self, slot: u32) {
+        let worker = self.words(slot).worker.load(Ordering::Acquire);
+        let _ = self.memory.worker(worker).expect("a worker").set(slot);
+    }
+
+    fn ask(&self, slot: u32, ask: u32) {
+        self.words(slot).asks.fetch_or(ask, Ordering::AcqRel);
+        self.mark(slot);
+    }
+
+    fn accept(&mut self) {
+        let words = self.memory.slot(self.listener).expect("it listens");
+        while let Some(entry) = Backlog::take(&self.memory, words) {
+            assert_eq!(entry.region, 9);
+            self.words(entry.slot).ears[0].store(1 << EAR, Ordering::Release);
+            self.accepted.push(entry.slot);
+        }
+    }
+
+    fn read(&self, slot: u32, most: usize) -> Vec<u8> {
+        let words = self.words(slot);
+        let tail = words.rx_tail.load(Ordering::Acquire);
+        let desc = RingDesc::of_word(words.rx_ring.load(Ordering::Acquire));
+        let head = words.rx_head.load(Ordering::Relaxed);
+        let bytes = ((tail - head) as usize).min(most);
+        if bytes == 0 {
+            return Vec::new();
+        }
+        let index = head + u64::from(words.rx_base.load(Ordering::Relaxed));
+        let pieces = self.memory.pieces(desc, index, bytes).expect("in the heap");
+        let mut read = vec![0; bytes];
+        let first = pieces[0].copy_out(&mut read);
+        pieces[1].copy_out(&mut read[first..]);
+        words.rx_head.store(head + bytes as u64, Ordering::Release);
+        self.mark(slot);
+        read
+    }
+
+    /// Writes as much as fits; asks for a larger ring when that is not all, and moves to one that it is offered.
+    fn write(&self, slot: u32, bytes: &[u8]) -> usize {
+        let words = self.words(slot);
+        let (tail, head) =
+            (words.tx_tail.load(Ordering::Relaxed), words.tx_head.load(Ordering::Acquire));
+        let base = u64::from(words.tx_base.load(Ordering::Relaxed));
+        let mut used = RingDesc::of_word(words.tx_ring_used.load(Ordering::Relaxed));
+        let offered = RingDesc::of_word(words.tx_ring.load(Ordering::Acquire));
+        if offered != used && bytes.len() as u64 > used.bytes() - (tail - head) {
+            let mut kept = vec![0; (tail - head) as usize];
+            let from = self.memory.pieces(used, base + head, kept.len()).expect("in the heap");
+            let first = from[0].copy_out(&mut kept);
+            from[1].copy_out(&mut kept[first..]);
+            let to = self.memory.pieces(offered, base + head, kept.len()).expect("in the heap");
+            let first = to[0].copy_in(&kept);
+            to[1].copy_in(&kept[first..]);
+            words.tx_ring_used.store(offered.word(), Ordering::Release);
+            used = offered;
+        }
+        let room = used.bytes() - (tail - head);
+        let count = bytes.len().min(room as usize);
+        let to = self.memory.pieces(used, base + tail, count).expect("in the heap");
+        let first = to[0].copy_in(&bytes[..count]);
+        to[1].copy_in(&bytes[first..count]);
+        words.tx_tail.store(tail + count as u64, Ordering::Release);
+        if count < bytes.len() {
+            words.asks.fetch_or(20 << TX_GROW_SHIFT, Ordering::AcqRel);
+        }
+        self.mark(slot);
+        count
+    }
+
+    /// Sends back what has come, and closes what the peer has closed.
+    fn echo(&mut self, unsent: &mut std::collections::BTreeMap<u32, Vec<u8>>) {
+        self.accept();
+        for slot in self.accepted.clone() {
+            let waiting = unsent.entry(slot).or_default();
+            if waiting.is_empty() {
+                *waiting = self.read(slot, 1 << 20);
+            }
+            if !waiting.is_empty() {
+                let sent = self.write(slot, waiting);
+                waiting.drain(..sent);
+            }
+            let words = self.words(slot);
+            let at_end = words.state().has(SlotState::PEER_CLOSED)
+                && words.rx_head.load(Ordering::Relaxed) == words.rx_tail.load(Ordering::Acquire);
+            if at_end && waiting.is_empty() {
+                self.ask(slot, Asks::CLOSE);
+                self.accepted.retain(|other| *other != slot);
+            }
+        }
+    }
+
+    fn events(&self) -> Vec<SocketEvent> {
+        let mut all = Vec::new();
+        self.front.hear(|event| all.push(event));
+        all
+    }
+}
+
+fn bench(workers: usize, rate: Option<Rate>) -> (Bench, App) {
+    let front = Front::new(|| (), || ());
+    let bench = Bench::with_front(ServiceKind::Sockets, workers, 512, Some(front.clone()));
+    (bench, App::new(front, rate))
+}
+
+#[test]
+fn an_application_echoes_exactly_while_workers_come_and_go_and_nothing_is_left_behind() {
+    let (mut bench, mut app) = bench(1, None);
+    bench.turns(2);
+    let mut talks = bench.talks(40);
+    let mut unsent = std::collections::BTreeMap::new();
+    for round in 0..300 {
+        match round {
+            20 | 60 | 150 => bench.hire(),
+            110 | 220 => {
+                let last = bench.workers.last().expect("some are there").0;
+                bench.dispatcher.steering_mut().remove_worker(last);
+            }
+            _ => {}
+        }
+        bench.talk(&mut talks, round);
+        app.echo(&mut unsent);
+    }
+    assert!(bench.count("attached") > 20, "{} flows moved", bench.count("attached"));
+    for talk in &talks {
+        bench.engine.shutdown(talk.flow).expect("it lives");
+    }
+    for _ in 0..300 {
+        for talk in &mut talks {
+            talk.read.extend(bench.read(talk.flow));
+        }
+        bench.turn();
+        app.echo(&mut unsent);
+    }
+    for talk in &talks {
+        assert!(talk.read == talk.written, "{} of {}", talk.read.len(), talk.written.len());
+        bench.engine.close(talk.flow, &mut bench.said).expect("it lives");
+    }
+    bench.turns(50);
+    assert!(bench.closed.iter().all(|(_, reason)| *reason == CloseReason::Finished));
+    assert_eq!(bench.closed.len(), talks.len());
+    assert_eq!(app.streams.server.slots_taken(), 1, "the listener's");
+    assert_eq!(app.streams.server.heap().bytes(), 1 << 10, "its backlog");
+    let freed = app.events().into_iter().filter(|event| matches!(event, SocketEvent::Freed { .. }));
+    assert_eq!(freed.count(), talks.len());
+}
+
+#[test]
+fn a_long_answer_gets_a_longer_ring() {
+    let (mut bench, mut app) = bench(1, None);
+    bench.turns(2);
+    let mut talks = bench.talks(1);
+    let mut unsent = std::collections::BTreeMap::new();
+    let whole: Vec<u8> = (0..3_000_000_u32).map(|at| (at ^ (at >> 9)) as u8).collect();
+    let mut rings = std::collections::BTreeSet::new();
+    let talk = &mut talks[0];
+    for _ in 0..6000 {
+        let count = bench.write(talk.flow, &whole[talk.written.len()..]);
+        talk.written.extend_from_slice(&whole[talk.written.len()..talk.written.len() + count]);
+        talk.read.extend(bench.read(talk.flow));
+        bench.turn();
+        app.echo(&mut unsent);
+        if let Some(&slot) = app.accepted.first() {
+            let desc = |word: &AtomicU64| RingDesc::of_word(word.load(Ordering::Relaxed)).bytes();
+            rings.insert((desc(&app.words(slot).rx_ring), desc(&app.words(slot).tx_ring_used)));
+        }
+        if talk.read.len() == whole.len() {
+            break;
+        }
+    }
+    assert!(talk.read == whole, "{} came back", talk.read.len());
+    let (_, tx): (Vec<_>, Vec<_>) = rings.into_iter().unzip();
+    assert!(tx.contains(&(1 << 10)) && tx.iter().max() > Some(&(1 << 16)), "{tx:?}");
+}
+
+#[test]
+fn who_reads_as_fast_as_bytes_come_gets_a_longer_ring_and_every_byte() {
+    let (mut bench, mut app) = bench(1, None);
+    bench.turns(2);
+    let talks = bench.talks(1);
+    bench.turns(5);
+    app.accept();
+    let slot = app.accepted[0];
+    let whole: Vec<u8> = (0..3_000_000_u32).map(|at| (at ^ (at >> 9)) as u8).collect();
+    let (mut written, mut read, mut longest) = (0, Vec::new(), 0);
+    for round in 0..4000 {
+        written += bench.write(talks[0].flow, &whole[written..]);
+        bench.turn();
+        // Now and then it is late, so that a ring is outgrown with bytes in it.
+        if round % 7 != 0 {
+            read.extend(app.read(slot, 50_000));
+        }
+        let desc = RingDesc::of_word(app.words(slot).rx_ring.load(Ordering::Relaxed));
+        longest = longest.max(desc.bytes());
+    }
+    assert!(read == whole, "{} of {}", read.len(), whole.len());
+    assert!(longest > 1 << 16, "{longest}");
+}
+
+#[test]
+fn who_sleeps_is_woken_once_and_who_is_awake_is_not() {
+    let (mut bench, mut app) = bench(1, None);
+    bench.turns(2);
+    let mut talks = bench.talks(2);
+    for _ in 0..5 {
+        bench.turn();
+    }
+    app.accept();
+    assert_eq!((app.accepted.len(), app.rung.ears.load(Ordering::Relaxed)), (2, 0));
+    let marks = app.memory.ear(Side::Zero, EAR).expect("an ear");
+    let (mut cursor, mut heard) = (0, Vec::new());
+    marks.take(&mut cursor, 64, |slot| heard.push(slot));
+    assert_eq!(heard, [app.listener], "nobody had asked to hear of the others");
+    assert!(marks.arm(), "nothing is marked");
+    app.words(app.accepted[0]).sleepers.store(1, Ordering::SeqCst);
+    for talk in &mut talks {
+        bench.write(talk.flow, b"hello");
+    }
+    bench.turns(3);
+    assert_eq!(app.rung.ears.load(Ordering::Relaxed), 1, "once for both");
+    assert_eq!(app.rung.futexes.load(Ordering::Relaxed), 1);
+    assert!(!marks.arm(), "there is something");
+}
+
+#[test]
+fn a_reset_and_an_end_are_told_apart_and_what_came_before_can_be_read() {
+    let (mut bench, mut app) = bench(1, None);
+    bench.turns(2);
+    let talks = bench.talks(2);
+    bench.turns(5);
+    app.accept();
+    for talk in &talks {
+        bench.write(talk.flow, b"last words");
+    }
+    bench.turns(3);
+    bench.engine.abort(talks[0].flow).expect("it lives");
+    bench.engine.shutdown(talks[1].flow).expect("it lives");
+    bench.turns(3);
+    let mut errors = Vec::new();
+    for &slot in &app.accepted {
+        assert_eq!(app.read(slot, 100), b"last words");
+        let state = app.words(slot).state();
+        errors.push((
+            state.has(SlotState::BROKEN),
+            state.has(SlotState::PEER_CLOSED),
+            app.words(slot).error.load(Ordering::Relaxed),
+        ));
+        app.ask(slot, Asks::CLOSE);
+    }
+    errors.sort_unstable();
+    assert_eq!(errors, [(false, true, 0), (true, false, 104)]);
+    bench.turns(5);
+    assert_eq!(app.streams.server.slots_taken(), 1);
+    assert_eq!(app.streams.server.heap().bytes(), 1 << 10);
+}
+
+#[test]
+fn a_connection_that_is_closed_with_bytes_unread_is_reset() {
+    let (mut bench, mut app) = bench(1, None);
+    bench.turns(2);
+    let talks = bench.talks(1);
+    bench.turns(5);
+    app.accept();
+    bench.write(talks[0].flow, b"nobody reads this");
+    bench.turns(3);
+    app.ask(app.accepted[0], Asks::CLOSE);
+    bench.turns(5);
+    assert_eq!(bench.closed, [(talks[0].flow, CloseReason::Reset)]);
+}
+
+#[test]
+fn an_application_that_goes_takes_its_connections_with_it_and_its_memory_is_free() {
+    let (mut bench, mut app) = bench(2, None);
+    bench.turns(2);
+    let talks = bench.talks(30);
+    bench.turns(5);
+    app.accept();
+    assert_eq!(app.accepted.len(), 30);
+    app.front.command(&Command::Remove { app: 5 });
+    bench.turns(5);
+    assert_eq!(bench.closed.len(), talks.len());
+    assert!(bench.closed.iter().all(|(_, reason)| *reason == CloseReason::Reset));
+    assert_eq!(app.streams.server.slots_taken(), 1, "the listener's is the slow side's");
+    let more = bench.talks(1);
+    bench.turns(5);
+    assert!(bench.closed.iter().any(|(flow, _)| *flow == more[0].flow), "nobody listens");
+}
+
+#[test]
+fn a_limited_application_sends_no_faster_and_loses_nothing() {
+    let (mut bench, mut app) = bench(1, Some(Rate::new(1_000_000, 20_000)));
+    bench.turns(2);
+    let mut talks = bench.talks(1);
+    bench.turns(5);
+    app.accept();
+    let slot = app.accepted[0];
+    let whole: Vec<u8> = (0..200_000_u32).map(|at| (at / 3) as u8).collect();
+    let (mut written, began) = (0, bench.now);
+    while talks[0].read.len() < whole.len() {
+        written += app.write(slot, &whole[written..]);
+        bench.turn();
+        let more = bench.read(talks[0].flow);
+        talks[0].read.extend(more);
+        assert!(bench.now.since(began).0 < 1_000_000_000, "it goes on");
+    }
+    assert!(talks[0].read == whole);
+    let took = bench.now.since(began).0;
+    assert!(took > 170_000_000, "{took} ns for 180,000 bytes beyond the burst");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+    #[test]
+    fn whatever_an_application_writes_costs_at_most_its_own_connections(
+        lies in proptest::collection::vec((0_usize..14, 0_u32..40, any::<u64>(), any::<bool>()), 1..60),
+    ) {
+        let (mut bench, mut app) = bench(1, None);
+        bench.turns(2);
+        let mut unsent = std::collections::BTreeMap::new();
+        let mut talks = bench.talks(8);
+        for (round, (word, slot, value, is_small)) in lies.into_iter().enumerate() {
+            talks.retain(|talk| bench.engine.state(talk.flow).is_some());
+            bench.talk(&mut talks, round);
+            app.echo(&mut unsent);
+            let value = if is_small { value % 5000 } else { value };
+            let words = app.words(slot % 16);
+            match word {
+                0 => words.rx_head.store(value, Ordering::Relaxed),
+                1 => words.tx_tail.store(value, Ordering::Relaxed),
+                2 => words.tx_ring_used.store(value, Ordering::Relaxed),
+                3 => words.asks.store(value as u32, Ordering::Relaxed),
+                4 => words.ears[value as usize % 4].store(1 << EAR, Ordering::Relaxed),
+                5 => words.worker.store(value as u32, Ordering::Relaxed),
+                6 => words.rx_tail.store(value, Ordering::Relaxed),
+                7 => words.rx_ring.store(value, Ordering::Relaxed),
+                8 => words.tx_ring.store(value, Ordering::Relaxed),
+                9 => words.state.store(value as u32, Ordering::Relaxed),
+                10 => words.generation.store(value as u32, Ordering::Relaxed),
+                11 => words.options_version.store(value as u32, Ordering::Relaxed),
+                12 => words.tx_head.store(value, Ordering::Relaxed),
+                _ => words.options[value as usize % 20].store(value as u32, Ordering::Relaxed),
+            }
+            let _ = app.memory.worker(0).expect("a worker").set(slot % 16);
+            // What an honest half of a lying application cannot go on with ends here.
+            if word < 13 {
+                app.accepted.retain(|other| *other != slot % 16);
+            }
+            if app.listener == slot % 16 {
+                break;
+            }
+        }
+        app.front.command(&Command::Remove { app: 5 });
+        bench.turns(20);
+        prop_assert_eq!(app.streams.server.slots_taken(), 1);
+        prop_assert_eq!(app.streams.server.heap().bytes(), 1 << 10);
+        prop_assert_eq!(bench.count("ring_bytes"), 0);
+    }
+}
