@@ -28,6 +28,10 @@ pub mod interface;
 pub mod memlock;
 /// Many UDP datagrams by one system call.
 pub mod mmsg;
+/// The link addresses of neighbours.
+pub mod neighbour;
+/// When answers about links, addresses, routes and neighbours no longer hold.
+pub mod net_changes;
 /// What a driver says of its XDP.
 pub mod netdev;
 mod netlink;
@@ -43,12 +47,18 @@ pub mod other_thread;
 pub mod pidfd;
 /// Wait for one of several descriptors.
 pub mod poll;
+/// Keep a TCP port from others in the kernel.
+pub mod port_guard;
 /// Give up root for good.
 pub mod privileges;
+/// Which sockets a process has open.
+pub mod process_sockets;
 /// All processes and threads below one.
 pub mod process_tree;
 /// Bytes that nobody can guess.
 pub mod random;
+/// Which way the kernel would send a packet.
+pub mod route;
 /// SCHED_IDLE, for work that anything may displace.
 pub mod scheduling;
 /// SIGINT and SIGTERM as a flag, and the signal that nudges a thread.
@@ -57,8 +67,14 @@ pub mod signal;
 pub mod signal_fd;
 /// The means by which a consumer sleeps.
 pub mod sleep;
+/// What a socket is, by its descriptor.
+pub mod socket;
+/// Which sockets have come to their end.
+pub mod socket_end;
 /// Time that the hypervisor took from our CPUs.
 pub mod steal;
+#[cfg(test)]
+mod testing;
 /// Threads: where they run and what they are called.
 pub mod thread;
 /// Static trace points.

@@ -1,10 +1,14 @@
-//! Just enough netlink: one request, its replies, their attributes.
+//! Just enough netlink: one request, its replies, their attributes; groups that tell by themselves.
 //!
 //! Messages are built and read as bytes in the machine's order (linux/netlink.h), so that a reply
 //! of any length is only ever a bounds-checked slice.
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType};
+
+mod groups;
+
+pub(crate) use groups::{Groups, Heard};
 
 const HEADER_BYTES: usize = 16;
 const NLMSG_ERROR: u16 = 2;
@@ -121,11 +125,11 @@ pub(crate) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])>
     })
 }
 
-fn u16_at(bytes: &[u8], at: usize) -> u16 {
+pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_ne_bytes([bytes[at], bytes[at + 1]])
 }
 
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 

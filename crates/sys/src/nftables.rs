@@ -39,18 +39,7 @@ mod tests {
     use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType};
 
     use super::*;
-
-    /// Runs `work` in an empty network namespace, on a thread that ends there.
-    fn in_fresh_namespace<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-        let inside = || {
-            // SAFETY: only this thread moves, into an empty network namespace; descriptors stay
-            // shared.
-            unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNET) }
-                .expect("root makes namespaces");
-            work()
-        };
-        std::thread::spawn(inside).join().expect("no assertion failed")
-    }
+    use crate::testing::in_fresh_namespace;
 
     /// A table with a chain with a rule, as the one transaction that the kernel takes.
     fn make_rule() {
