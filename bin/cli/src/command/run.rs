@@ -1,10 +1,15 @@
-//! `calisto run`: a program on cores that no latency-critical application holds now.
+//! `calisto run`: a program with its sockets in the data plane, or on cores that nobody else needs now.
 
+mod accelerate;
 mod attached;
+mod elf;
 mod grants;
 mod guardian;
 mod job;
+mod library;
+mod obstacle;
 mod pace;
+mod program_file;
 mod report;
 mod runner;
 
@@ -13,43 +18,61 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use self::accelerate::{Plan, Profile};
 use self::attached::{Attached, CORES_MAX};
 use self::guardian::Guardian;
 use self::runner::Runner;
 use crate::failure::Failure;
+use crate::output;
 
-/// Run a program on the cores that no latency-critical application holds now.
+/// Run a program, unmodified, with its sockets in the data plane.
 ///
-/// The program gets idle cores of those that the daemon gives out (`calisto up
-/// --cores LIST`), and loses one the moment somebody with a deadline wants it: it is SCHED_IDLE, so
-/// it is preempted at once, and is moved off right after. With no core left it stands still until
-/// there is one again.
+/// The program is started with a library that hands its TCP and UDP sockets to the daemon, as far
+/// as their packets lead through an interface of Calisto. All else stays the kernel's. What
+/// cannot be helped by that (a static or Go program, one of musl, one with set-user-id or file
+/// capabilities) is said in a sentence, and it runs on the kernel's stack; with --strict it does
+/// not run. Process id, terminal, signals and exit code are the program's own.
 ///
-/// Input, output, signals and the exit code (128 + signal) are the program's own. When it ends,
-/// what it left running goes on as if started without this. If the daemon ends, the program goes on
-/// where it could run before, still SCHED_IDLE.
+/// With --batch it runs on the cores that no latency-critical application holds now: it
+/// gets idle cores of those that the daemon gives out (`calisto up --cores LIST`), and loses one the moment
+/// somebody with a deadline wants it: it is SCHED_IDLE, so it is preempted at once, and is moved off right
+/// after. With no core left it stands still until there is one again. When it ends, what it left running
+/// goes on as if started without this. If the daemon ends, the program goes on where it could run before,
+/// still SCHED_IDLE.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:\n  \
+    calisto run -- redis-server --port 6379\n  \
+    calisto run --profile throughput --strict -- nginx -g 'daemon off;'\n  \
+    calisto run -n -- ./server                            only say what would happen\n  \
     calisto run --batch -- make -j8\n  \
     calisto run --batch --cores 2 --verbose -- ffmpeg -i in.mkv out.mp4\n  \
     calisto run --batch -j -- ./simulate --steps 1000 2>figures.json")]
 pub(crate) struct Run {
-    /// Take what is left over, and give it back at once when it is wanted.
+    /// How its sockets are served [default: what CALISTO_PROFILE says, or latency].
+    #[arg(long, value_enum, conflicts_with = "batch")]
+    profile: Option<Profile>,
+    /// Do not run it (exit code 1) unless it can be accelerated.
+    #[arg(long, conflicts_with = "batch")]
+    strict: bool,
+    /// Only say what would happen, and why; with -j as JSON.
+    #[arg(short = 'n', long, conflicts_with = "batch")]
+    dry_run: bool,
+    /// Take what cores are left over, and give them back at once when they are wanted.
     #[arg(long)]
     batch: bool,
-    /// Cores that it may have at a time, at most [default: as many as there are CPUs].
-    #[arg(long, value_name = "N")]
+    /// With --batch: cores that it may have at a time, at most [default: as many as there are CPUs].
+    #[arg(long, value_name = "N", requires = "batch")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(CORES_MAX)))]
     cores: Option<u32>,
-    /// What `calisto apps` calls it [default: the program's name and a process id].
-    #[arg(long)]
+    /// With --batch: what `calisto apps` calls it [default: the program's name and a process id].
+    #[arg(long, requires = "batch")]
     name: Option<String>,
     /// Socket of the daemon for applications [default: what CALISTO_APPS says, or
     /// /run/calisto/apps.sock].
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// Say at the end what it had, on standard error; with -j as JSON.
-    #[arg(short, long)]
+    /// With --batch: say at the end what it had, on standard error; with -j as JSON.
+    #[arg(short, long, requires = "batch")]
     verbose: bool,
     /// Be the parent of the program for a runner: its cores, what to give back, the group to enter.
     #[arg(long, hide = true, num_args = 3, value_names = ["CPUS", "CPUS", "GROUP"])]
@@ -65,14 +88,33 @@ impl Run {
         let code = match &self.guardian {
             Some(words) => Guardian::new(words, &self.command)?.run()?,
             None if self.batch => self.run_batch(json)?,
-            None => {
-                return Err(Failure::usage(
-                    "calisto run needs --batch for now: sockets for unmodified programs come later",
-                ));
-            }
+            None => self.run_accelerated(json)?,
         };
         // The program has said what there was to say; everything of ours is dropped.
         std::process::exit(i32::from(code))
+    }
+
+    /// Comes back only when the program was not started.
+    fn run_accelerated(&self, json: bool) -> Result<u8, Failure> {
+        let profile = Profile::of_environment(self.profile)?;
+        let plan = match Plan::make(&self.command, profile, self.socket.as_deref()) {
+            Ok(plan) => plan,
+            Err(none) => return Ok(none.say()),
+        };
+        if self.dry_run {
+            if json {
+                output::json(&plan)?
+            } else {
+                output::text(&plan.render())?
+            }
+            return Ok(u8::from(self.strict && !plan.is_accelerated()));
+        }
+        if self.strict && !plan.is_accelerated() {
+            plan.complain("not started (--strict)");
+            return Ok(1);
+        }
+        plan.complain("it runs on the kernel's stack");
+        Ok(plan.exec(&self.command).say())
     }
 
     fn run_batch(&self, json: bool) -> Result<u8, Failure> {
@@ -138,11 +180,23 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_no_batch_job_has_to_wait_for_a_later_release() {
-        let (run, _) = parse("-- redis-server").expect("it is a program");
-        let failure = run.run(false).expect_err("there is nothing to run it with");
-        assert_eq!(failure.exit_code(), 2);
-        assert!(failure.to_string().contains("needs --batch for now"), "{failure}");
+    fn a_program_for_the_data_plane_takes_its_own_options_and_not_those_of_a_batch_job() {
+        let (run, _) = parse("--profile throughput --strict -- nginx -n").expect("a program");
+        assert_eq!((run.profile, run.strict), (Some(Profile::Throughput), true));
+        assert_eq!(run.command, ["nginx", "-n"]);
+        let (run, json) = parse("-n -j redis-server --strict").expect("a program");
+        assert!(run.dry_run && json && !run.strict);
+        for line in [
+            "--batch --profile safe -- x",
+            "--batch --strict -- x",
+            "--batch -n -- x",
+            "--cores 2 -- x",
+            "--name a -- x",
+            "-v -- x",
+            "--profile fast -- x",
+        ] {
+            assert_eq!(parse(line).expect_err(line).exit_code(), 2, "{line}");
+        }
     }
 
     #[test]

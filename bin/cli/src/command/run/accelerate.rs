@@ -1,0 +1,270 @@
+//! Starts a program whose sockets the data plane serves: says what stands in the way, and becomes it.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use attach::Link;
+use clap::ValueEnum;
+use serde::Serialize;
+
+use super::library;
+use super::obstacle::Obstacle;
+use super::program_file::{self, Runner};
+use crate::failure::Failure;
+
+/// Of the JSON; a reader that knows another one should not guess.
+const SCHEMA_VERSION: u32 = 1;
+/// What tells the library its profile.
+const PROFILE_VARIABLE: &str = "CALISTO_PROFILE";
+/// Names the library, if it is not where it belongs.
+const LIBRARY_VARIABLE: &str = "CALISTO_PRELOAD";
+const LOADER_VARIABLE: &str = "LD_PRELOAD";
+
+/// What `env` and shells end with when there is no such program.
+const NO_PROGRAM: u8 = 127;
+/// The same when it cannot be run.
+const NOT_RUN: u8 = 126;
+
+/// How a program is to be served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Profile {
+    /// Whoever waits looks again for some microseconds before it sleeps.
+    Latency,
+    /// The program sleeps at once, and more is done when it wakes.
+    Throughput,
+    /// Nobody ever waits on a CPU.
+    Safe,
+}
+
+impl Profile {
+    /// What was said, what the environment says, or `latency`.
+    pub(crate) fn choose(said: Option<Self>, variable: Option<OsString>) -> Result<Self, Failure> {
+        let Some(variable) = variable.filter(|value| said.is_none() && !value.is_empty()) else {
+            return Ok(said.unwrap_or(Self::Latency));
+        };
+        let value = variable.to_string_lossy();
+        Self::from_str(&value, false).map_err(|_| {
+            Failure::usage(format!(
+                "{PROFILE_VARIABLE} is {value:?}: `latency`, `throughput` and `safe` are possible"
+            ))
+        })
+    }
+
+    /// From the environment.
+    pub(crate) fn of_environment(said: Option<Self>) -> Result<Self, Failure> {
+        Self::choose(said, std::env::var_os(PROFILE_VARIABLE))
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Latency => "latency",
+            Self::Throughput => "throughput",
+            Self::Safe => "safe",
+        }
+    }
+}
+
+/// What would happen.
+#[derive(Debug, Serialize)]
+pub(crate) struct Plan {
+    schema_version: u32,
+    /// The program, then who interprets it.
+    files: Vec<PathBuf>,
+    is_accelerated: bool,
+    profile: Profile,
+    /// The daemon's socket for programs.
+    socket: PathBuf,
+    library: Option<PathBuf>,
+    obstacles: Vec<Reason>,
+}
+
+/// Why it is not accelerated.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Reason {
+    name: &'static str,
+    message: String,
+}
+
+/// Why there is no plan: as shells say it.
+#[derive(Debug)]
+pub(crate) struct NotThere {
+    exit_code: u8,
+    sentence: String,
+}
+
+impl Plan {
+    /// Looks at the program, the library and the daemon.
+    pub(crate) fn make(
+        command: &[OsString],
+        profile: Profile,
+        socket: Option<&Path>,
+    ) -> Result<Self, NotThere> {
+        let runner = Runner {
+            uid: rustix::process::getuid().as_raw(),
+            gid: rustix::process::getgid().as_raw(),
+        };
+        let path = std::env::var_os("PATH");
+        let looked = program_file::look(command, path.as_deref(), runner)
+            .map_err(|error| NotThere::new(command, &error))?;
+        let mut obstacles: Vec<Obstacle> = looked.obstacle.into_iter().collect();
+        let named = std::env::var_os(LIBRARY_VARIABLE);
+        let own = std::env::current_exe().ok();
+        let library = match library::find(named.as_deref(), own.as_deref()) {
+            Ok(library) => Some(library),
+            Err(obstacle) => {
+                obstacles.push(obstacle);
+                None
+            }
+        };
+        let socket = socket_of(socket, std::env::var_os(client::SOCKET_VARIABLE));
+        if let Err(error) = Link::connect(&socket) {
+            obstacles.push(Obstacle::Daemon(error.to_string()));
+        }
+        Ok(Self {
+            schema_version: SCHEMA_VERSION,
+            files: looked.files,
+            is_accelerated: obstacles.is_empty(),
+            profile,
+            socket,
+            library,
+            obstacles: obstacles.iter().map(Reason::of).collect(),
+        })
+    }
+
+    pub(crate) fn is_accelerated(&self) -> bool {
+        self.is_accelerated
+    }
+
+    /// What stands in the way, a sentence each, on standard error.
+    pub(crate) fn complain(&self, consequence: &str) {
+        for Reason { message, .. } in &self.obstacles {
+            eprintln!("calisto: {message}: {consequence}");
+        }
+    }
+
+    /// For people.
+    pub(crate) fn render(&self) -> String {
+        use std::fmt::Write;
+        let mut text = String::new();
+        for (index, file) in self.files.iter().enumerate() {
+            let label = if index == 0 { "program" } else { "run by" };
+            let _ = writeln!(text, "{label}  {}", file.display());
+        }
+        let library = self.library.as_deref().map_or("none".into(), Path::to_string_lossy);
+        let _ = writeln!(
+            text,
+            "library  {library}\nsocket   {}\nprofile  {}",
+            self.socket.display(),
+            self.profile.name()
+        );
+        if self.is_accelerated {
+            text.push_str("It would be accelerated.\n");
+        } else {
+            text.push_str("It would run on the kernel's stack, because\n");
+        }
+        for Reason { message, .. } in &self.obstacles {
+            let _ = writeln!(text, "  {message}");
+        }
+        text
+    }
+
+    /// Becomes the program: the same process, terminal and signals. Comes back only with why not.
+    pub(crate) fn exec(&self, command: &[OsString]) -> NotThere {
+        let Some((program, words)) = command.split_first() else {
+            return NotThere::new(command, &io::ErrorKind::InvalidInput.into());
+        };
+        let mut process = Command::new(program);
+        process.args(words);
+        // A program that cannot use the library does not get it: musl's loader would not start it.
+        if let Some(library) = self.library.as_deref().filter(|_| self.is_accelerated) {
+            let there = std::env::var_os(LOADER_VARIABLE);
+            process.env(LOADER_VARIABLE, library::preload(there, library));
+            process.env(client::SOCKET_VARIABLE, &self.socket);
+            process.env(PROFILE_VARIABLE, self.profile.name());
+        }
+        NotThere::new(command, &process.exec())
+    }
+}
+
+impl Reason {
+    fn of(obstacle: &Obstacle) -> Self {
+        Self { name: obstacle.word(), message: obstacle.to_string() }
+    }
+}
+
+impl NotThere {
+    fn new(command: &[OsString], error: &io::Error) -> Self {
+        let program = command.first().cloned().unwrap_or_default();
+        let program = program.to_string_lossy();
+        let is_missing = error.kind() == io::ErrorKind::NotFound;
+        Self {
+            exit_code: if is_missing { NO_PROGRAM } else { NOT_RUN },
+            sentence: format!("cannot start `{program}`: {error}; say its path, or install it"),
+        }
+    }
+
+    /// Says it, and gives the exit code.
+    pub(crate) fn say(&self) -> u8 {
+        eprintln!("calisto: {}", self.sentence);
+        self.exit_code
+    }
+}
+
+/// The daemon's socket: as said, by the environment, or where it is by default. The program may go to
+/// another folder before it looks.
+fn socket_of(said: Option<&Path>, variable: Option<OsString>) -> PathBuf {
+    let named = said.map(Path::to_owned).or(variable.filter(|v| !v.is_empty()).map(PathBuf::from));
+    let socket = named.unwrap_or_else(|| client::DEFAULT_SOCKET.into());
+    std::path::absolute(&socket).unwrap_or(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_profile_that_was_said_is_preferred_to_the_environments() {
+        let chosen = |said, variable: Option<&str>| Profile::choose(said, variable.map(Into::into));
+        assert_eq!(chosen(None, None), Ok(Profile::Latency));
+        assert_eq!(chosen(None, Some("")), Ok(Profile::Latency));
+        assert_eq!(chosen(None, Some("safe")), Ok(Profile::Safe));
+        assert_eq!(chosen(Some(Profile::Throughput), Some("safe")), Ok(Profile::Throughput));
+        let failure = chosen(None, Some("fast")).expect_err("there is none");
+        assert!(failure.to_string().contains("`throughput` and `safe`"), "{failure}");
+        assert_eq!(failure.exit_code(), 2);
+    }
+
+    #[test]
+    fn the_socket_is_found_from_every_folder() {
+        let here = std::env::current_dir().expect("we are somewhere");
+        assert_eq!(socket_of(Some(Path::new("a.sock")), Some("/b".into())), here.join("a.sock"));
+        assert_eq!(socket_of(None, Some("/b".into())), Path::new("/b"));
+        assert_eq!(socket_of(None, Some("".into())), Path::new(client::DEFAULT_SOCKET));
+    }
+
+    #[test]
+    fn a_plan_names_what_stands_in_the_way_and_how_to_mend_it() {
+        let gone = Path::new("/nowhere/apps.sock");
+        let plan = Plan::make(&["true".into()], Profile::Safe, Some(gone)).expect("it is there");
+        assert!(!plan.is_accelerated());
+        let text = plan.render();
+        let words: Vec<_> = plan.obstacles.iter().map(|reason| reason.name).collect();
+        assert!(words.contains(&"no_daemon"), "{words:?}");
+        for part in ["program  /", "profile  safe", "on the kernel's stack", "`calisto up`"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_ends_as_in_a_shell() {
+        for (program, exit_code) in [("/nowhere/x", 127), ("/etc/passwd", 126)] {
+            let none = Plan::make(&[program.into()], Profile::Safe, None).expect_err(program);
+            assert_eq!(none.exit_code, exit_code);
+            assert!(none.sentence.contains(program), "{}", none.sentence);
+        }
+    }
+}
