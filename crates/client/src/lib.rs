@@ -33,6 +33,8 @@ pub mod reply;
 #[cfg(feature = "rt")]
 pub mod rt;
 mod shared;
+/// Sockets: TCP and UDP that the daemon serves, through shared memory.
+pub mod stream;
 mod worker;
 
 pub use app::App;
