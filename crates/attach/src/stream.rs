@@ -46,6 +46,23 @@ impl Profile {
             Self::Safe => "safe",
         }
     }
+
+    /// For so many microseconds the daemon looks before it sleeps. A halted CPU needs 25 us and more
+    /// to answer: less would be given away.
+    pub const fn spin_us(self) -> u32 {
+        match self {
+            Self::Latency | Self::Throughput => 50,
+            Self::Safe => 0,
+        }
+    }
+
+    /// For so many microseconds a program that waits lets others run, and looks, before it sleeps.
+    pub const fn yield_us(self) -> u32 {
+        match self {
+            Self::Latency => 10,
+            Self::Throughput | Self::Safe => 0,
+        }
+    }
 }
 
 impl fmt::Display for Profile {

@@ -109,6 +109,10 @@ impl StreamView {
         }
     }
 
+    pub(crate) fn is_closed(&self) -> bool {
+        self.phase == Phase::Closed
+    }
+
     /// poll(2), as tcp_poll has it.
     pub(crate) fn readiness(&self) -> Readiness {
         let error = Readiness::ERR.when(self.error.is_some());

@@ -1,0 +1,324 @@
+//! What a thread listens to that waits for many sockets at once.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use attach::{AttachError, Call, Reply};
+use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
+use shm::stream::Side;
+use sys::SysError;
+use sys::eventfd::EventFd;
+
+use super::ids::{RegionId, SlotId};
+use super::region::Region;
+use super::session::{Session, unusable};
+use super::socket::Socket;
+
+/// Hears of all its sockets: each that has news is marked in shared memory, and [`Ear::fd`] becomes
+/// readable if the ear is armed.
+///
+/// The usual turn: [`Ear::take`]; if that gives nothing, [`Ear::arm`]; if that is true, poll
+/// [`Ear::fd`]; then [`Ear::disarm`] and [`Ear::drain`]. What is taken is a hint to look at the
+/// socket's readiness. When the daemon dies, all sockets are taken once.
+#[derive(Debug)]
+pub struct Ear {
+    session: Session,
+    number: u32,
+    /// Readable by the pipe, by the bells of junctions, when it is poked, and when the daemon is gone.
+    epoll: Arc<OwnedFd>,
+    /// The daemon writes a byte to it.
+    pipe: OwnedFd,
+    cursor: AtomicU32,
+    /// There are junctions among the members, or were.
+    has_junctions: AtomicBool,
+    /// All members were taken because the daemon is gone.
+    has_told_end: AtomicBool,
+    members: Mutex<Members>,
+}
+
+#[derive(Debug, Default)]
+struct Members {
+    sockets: BTreeMap<(RegionId, SlotId), Socket>,
+    junctions: Vec<Junction>,
+}
+
+/// Local connections of one kind: with one other application, opened by the same side.
+#[derive(Debug)]
+struct Junction {
+    region: Arc<Region>,
+    side: Side,
+    cursor: u32,
+    sockets: u32,
+}
+
+impl Ear {
+    pub(crate) fn new(session: Session) -> Result<Self, AttachError> {
+        let (reply, descriptors) = session.call(&Call::Ear, None)?;
+        let number = match reply {
+            Reply::Ear { ear } => ear,
+            Reply::Errno { .. } => {
+                return Err(AttachError::Refused("the application has no more ears".to_owned()));
+            }
+            _ => return Err(unusable("it answers another question")),
+        };
+        let pipe = descriptors.into_iter().next();
+        let pipe = pipe.ok_or_else(|| unusable("an ear came without its pipe"))?;
+        let failed = |errno| SysError::new("listen to sockets", errno, "raise `ulimit -n`");
+        set_nonblocking(&pipe).map_err(failed)?;
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed)?;
+        let add = |fd: BorrowedFd<'_>, flags| epoll::add(&epoll, fd, TAG, flags);
+        let at_edges = epoll::EventFlags::ET;
+        add(pipe.as_fd(), epoll::EventFlags::IN)
+            .and_then(|()| add(session.link(), at_edges | epoll::EventFlags::RDHUP))
+            .and_then(|()| add(session.ears().lit.as_fd(), at_edges | epoll::EventFlags::IN))
+            .map_err(failed)?;
+        let epoll = Arc::new(epoll);
+        session.ears().list().push((number, Arc::clone(&epoll)));
+        let ear = Self {
+            session,
+            number,
+            epoll,
+            pipe,
+            cursor: AtomicU32::new(0),
+            has_junctions: AtomicBool::new(false),
+            has_told_end: AtomicBool::new(false),
+            members: Mutex::default(),
+        };
+        // What was always lit was just heard of.
+        ear.drain_edges();
+        Ok(ear)
+    }
+
+    /// Its number in the application.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Readable, after [`Self::arm`], when a socket has news. Do not read it.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+
+    /// Hears of `socket` from now on; it is taken at once, in case it has news already.
+    ///
+    /// # Errors
+    /// ENOTCONN: it was closed. ENOMEM and the like: the kernel cannot watch its junction.
+    pub fn add(&self, socket: &Socket) -> Result<(), Errno> {
+        let slot = socket.slot()?;
+        let region = socket.region();
+        let side = region.side(slot.slot);
+        let mut members = self.members();
+        if members.sockets.contains_key(&socket.key()) {
+            return Ok(());
+        }
+        if let Some(wake) = region.wake_of(side) {
+            match members.junction(region, side) {
+                Some(junction) => junction.sockets += 1,
+                None => {
+                    let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+                    epoll::add(&self.epoll, wake, TAG, flags)?;
+                    let region = Arc::clone(region);
+                    members.junctions.push(Junction { region, side, cursor: 0, sockets: 1 });
+                    self.has_junctions.store(true, Ordering::Release);
+                }
+            }
+        }
+        members.sockets.insert(socket.key(), socket.clone());
+        let bit = 1 << (self.number % 64);
+        slot.words.ears[(self.number / 64) as usize].fetch_or(bit, Ordering::AcqRel);
+        if let Some(marks) = region.ear(side, self.number)
+            && marks.set(slot.slot)
+        {
+            self.session.ears().poke(self.number);
+        }
+        Ok(())
+    }
+
+    /// Hears of it no more.
+    pub fn remove(&self, socket: &Socket) {
+        let mut members = self.members();
+        if members.sockets.remove(&socket.key()).is_none() {
+            return;
+        }
+        self.forget(socket);
+        let Ok(slot) = socket.slot() else { return };
+        let (region, side) = (socket.region(), socket.region().side(slot.slot));
+        if let Some(junction) = members.junction(region, side) {
+            junction.sockets -= 1;
+            if let (0, Some(wake)) = (junction.sockets, region.wake_of(side)) {
+                // It fails only for what is not in it.
+                let _ = epoll::delete(&self.epoll, wake);
+                members.junctions.retain(|junction| junction.sockets > 0);
+            }
+        }
+    }
+
+    fn forget(&self, socket: &Socket) {
+        if let Ok(slot) = socket.slot() {
+            let bit = 1_u64 << (self.number % 64);
+            slot.words.ears[(self.number / 64) as usize].fetch_and(!bit, Ordering::AcqRel);
+        }
+    }
+
+    /// Adds the sockets that have had news to `found`, about `limit` at most; the rest is there the
+    /// next time. Costs no system call.
+    pub fn take(&self, found: &mut Vec<(RegionId, SlotId)>, limit: usize) {
+        let own = self.session.own_region();
+        if let Some(marks) = own.ear(Side::Zero, self.number) {
+            let mut cursor = self.cursor.load(Ordering::Relaxed);
+            marks.take(&mut cursor, limit, |slot| found.push((own.id, SlotId(slot))));
+            self.cursor.store(cursor, Ordering::Relaxed);
+        }
+        if self.has_junctions.load(Ordering::Acquire) {
+            for junction in &mut self.members().junctions {
+                let Junction { region, side, cursor, .. } = junction;
+                if let Some(marks) = region.ear(*side, self.number) {
+                    marks.take(cursor, limit, |slot| found.push((region.id, SlotId(slot))));
+                }
+            }
+        }
+        if own.is_over() && !self.has_told_end.swap(true, Ordering::AcqRel) {
+            found.extend(self.members().sockets.keys());
+        }
+    }
+
+    /// Has [`Self::fd`] become readable with the next news. False: there is some already, so do not
+    /// sleep.
+    #[must_use = "who sleeps on news sleeps too long"]
+    pub fn arm(&self) -> bool {
+        let own = self.session.own_region();
+        let is_quiet =
+            |region: &Region, side| region.ear(side, self.number).is_none_or(|marks| marks.arm());
+        let mut may_sleep = is_quiet(own, Side::Zero);
+        if self.has_junctions.load(Ordering::Acquire) {
+            for junction in &self.members().junctions {
+                may_sleep &= is_quiet(&junction.region, junction.side);
+            }
+        }
+        if own.is_over() && !self.has_told_end.load(Ordering::Acquire) {
+            may_sleep = false;
+        }
+        if !may_sleep {
+            self.disarm();
+        }
+        may_sleep
+    }
+
+    /// Nobody sleeps any more.
+    pub fn disarm(&self) {
+        let disarm = |region: &Region, side| {
+            if let Some(marks) = region.ear(side, self.number) {
+                marks.disarm();
+            }
+        };
+        disarm(self.session.own_region(), Side::Zero);
+        if self.has_junctions.load(Ordering::Acquire) {
+            for junction in &self.members().junctions {
+                disarm(&junction.region, junction.side);
+            }
+        }
+    }
+
+    /// Makes [`Self::fd`] quiet again, after it was found readable.
+    pub fn drain(&self) {
+        let mut bytes = [0; 64];
+        loop {
+            match rustix::io::read(&self.pipe, &mut bytes) {
+                Ok(0) => {
+                    // The daemon is gone, and the pipe would be readable for ever.
+                    let _ = epoll::delete(&self.epoll, &self.pipe);
+                    self.session.is_alive();
+                }
+                Ok(count) if count == bytes.len() => continue,
+                Ok(_) => return,
+                // Nothing from the daemon: it was something else.
+                Err(_) => {}
+            }
+            return self.drain_edges();
+        }
+    }
+
+    fn drain_edges(&self) {
+        let mut events = Vec::with_capacity(16);
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        while epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&at_once))
+            .is_ok_and(|count| count == 16)
+        {
+            events.clear();
+        }
+        if !self.session.own_region().is_over() {
+            self.session.is_alive();
+        }
+    }
+
+    fn members(&self) -> MutexGuard<'_, Members> {
+        self.members.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Members {
+    fn junction(&mut self, region: &Arc<Region>, side: Side) -> Option<&mut Junction> {
+        let is_it =
+            |junction: &&mut Junction| junction.region.id == region.id && junction.side == side;
+        self.junctions.iter_mut().find(is_it)
+    }
+}
+
+impl Drop for Ear {
+    fn drop(&mut self) {
+        // In a forked child it is still the parent's.
+        if !self.session.is_current() {
+            return;
+        }
+        self.session.ears().list().retain(|(number, _)| *number != self.number);
+        let sockets = std::mem::take(&mut self.members().sockets);
+        sockets.values().for_each(|socket| self.forget(socket));
+        let _ = self.session.call(&Call::DropEar { ear: self.number }, None);
+    }
+}
+
+/// Which of its descriptors was readable does not matter.
+const TAG: epoll::EventData = epoll::EventData::new_u64(0);
+
+fn set_nonblocking(pipe: &OwnedFd) -> Result<(), Errno> {
+    use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+    fcntl_getfl(pipe).and_then(|flags| fcntl_setfl(pipe, flags | OFlags::NONBLOCK))
+}
+
+/// The ears of this process, for those of its threads that have news for the others.
+#[derive(Debug)]
+pub(crate) struct Ears {
+    /// Always readable: an ear that is told again to watch it wakes up.
+    lit: EventFd,
+    list: Mutex<Vec<(u32, Arc<OwnedFd>)>>,
+}
+
+impl Ears {
+    pub(crate) fn new() -> Result<Self, SysError> {
+        let lit = EventFd::new()?;
+        lit.ring();
+        Ok(Self { lit, list: Mutex::default() })
+    }
+
+    fn list(&self) -> MutexGuard<'_, Vec<(u32, Arc<OwnedFd>)>> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes who sleeps on an ear of this process.
+    pub(crate) fn poke(&self, ear: u32) {
+        if let Some((_, epoll)) = self.list().iter().find(|(number, _)| *number == ear) {
+            let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+            // It was added when the ear was made.
+            let _ = epoll::modify(epoll, &self.lit, TAG, flags);
+        }
+    }
+
+    /// Whether a descriptor is one of theirs.
+    pub(crate) fn holds(&self, fd: i32) -> bool {
+        self.lit.as_fd().as_raw_fd() == fd
+            || self.list().iter().any(|(_, epoll)| epoll.as_raw_fd() == fd)
+    }
+}

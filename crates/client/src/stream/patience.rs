@@ -1,0 +1,55 @@
+//! What a program that has found nothing does: it lets others run for as long as its profile says,
+//! then it sleeps. It decides; the time is an argument.
+
+use attach::Profile;
+use base::Nanos;
+
+/// What somebody who has found nothing does before the next look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Lets others on this CPU run: sched_yield(2).
+    Yield,
+    /// Sleeps until woken.
+    Sleep,
+}
+
+/// One wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    yield_for: Nanos,
+    since: Option<Nanos>,
+}
+
+impl Patience {
+    pub(crate) fn new(profile: Profile) -> Self {
+        Self { yield_for: Nanos::from_micros(u64::from(profile.yield_us())), since: None }
+    }
+
+    /// Nothing was there at `now`.
+    pub(crate) fn nothing(&mut self, now: Nanos) -> Step {
+        let waited = now.since(*self.since.get_or_insert(now));
+        if waited < self.yield_for { Step::Yield } else { Step::Sleep }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_latency_program_yields_for_its_time_and_then_sleeps() {
+        let mut patience = Patience::new(Profile::Latency);
+        let start = Nanos::from_millis(5);
+        assert_eq!(patience.nothing(start), Step::Yield);
+        assert_eq!(patience.nothing(start + Nanos(9_999)), Step::Yield);
+        assert_eq!(patience.nothing(start + Nanos(10_000)), Step::Sleep);
+    }
+
+    #[test]
+    fn other_programs_sleep_at_once() {
+        for profile in [Profile::Throughput, Profile::Safe] {
+            let mut patience = Patience::new(profile);
+            assert_eq!(patience.nothing(Nanos::from_millis(5)), Step::Sleep);
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Reading from a connection.
+
+use std::sync::atomic::Ordering;
+
+use rustix::io::Errno;
+use shm::stream::{Piece, SlotOption};
+
+use super::lock;
+use super::slot::{Nonsense, Slot, Stretch};
+use super::socket::Socket;
+use super::verdict::Verdict;
+
+/// Of recv(2), those that change what is taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReceiveFlags {
+    /// What is read stays: MSG_PEEK.
+    pub peek: bool,
+    /// Of a datagram its whole length is returned: MSG_TRUNC.
+    pub truncate: bool,
+}
+
+impl Socket {
+    /// Reads bytes: `copy` is given stretches of them, in order, and says how many it took; fewer than
+    /// there are end the call. How many were read; 0 at the end of the stream.
+    ///
+    /// # Errors
+    /// EAGAIN while there is none; the connection's error, once; ENOTCONN; and what `copy` returns
+    /// before anything was taken.
+    #[inline]
+    pub fn receive_with(
+        &self,
+        flags: ReceiveFlags,
+        mut copy: impl FnMut(Piece<'_>) -> Result<usize, Errno>,
+    ) -> Result<usize, Errno> {
+        let slot = self.slot()?;
+        let _lock = lock::hold(&slot.words.rx_lock)?;
+        if let Ok(unread) = slot.unread()
+            && unread.tail > unread.head
+            && !self.is_listener()
+        {
+            return slot.take_bytes(&unread, flags, &mut copy);
+        }
+        slot.receive_slow(flags, &mut copy)
+    }
+
+    /// Reads into a slice.
+    ///
+    /// # Errors
+    /// As for [`Self::receive_with`].
+    #[inline]
+    pub fn receive(&self, to: &mut [u8]) -> Result<usize, Errno> {
+        if to.is_empty() {
+            return Ok(0);
+        }
+        let mut done = 0;
+        self.receive_with(ReceiveFlags::default(), |piece| {
+            let copied = piece.copy_out(&mut to[done..]);
+            done += copied;
+            Ok(copied)
+        })
+    }
+
+    /// Bytes that can be read now: FIONREAD.
+    pub fn unread_bytes(&self) -> u64 {
+        self.slot().ok().and_then(|slot| slot.unread().ok()).map_or(0, |unread| unread.bytes())
+    }
+
+    /// Whether the next byte is the one after the urgent data: sockatmark(3).
+    pub fn at_mark(&self) -> bool {
+        let Ok(slot) = self.slot() else { return false };
+        let mark = slot.words.rx_urgent.load(Ordering::Acquire);
+        let head = slot.words.rx_head.load(Ordering::Relaxed);
+        // The mark is the urgent byte itself, as in Linux.
+        mark > 1 && head == mark - 2
+    }
+
+    /// The urgent byte: MSG_OOB.
+    ///
+    /// # Errors
+    /// EINVAL: there is none, or it was read already. EAGAIN: it was announced and has not come.
+    pub fn receive_urgent(&self) -> Result<u8, Errno> {
+        let slot = self.slot()?;
+        let _lock = lock::hold(&slot.words.rx_lock)?;
+        let mark = slot.words.rx_urgent.load(Ordering::Acquire);
+        let unread = slot.unread().map_err(|Nonsense| Errno::INVAL)?;
+        let at = mark.checked_sub(2).filter(|&at| at >= unread.head).ok_or(Errno::INVAL)?;
+        if slot.words.option(SlotOption::UrgentInline) != 0 {
+            return Err(Errno::INVAL);
+        }
+        if at >= unread.tail {
+            return Err(Errno::AGAIN);
+        }
+        let from = Stretch { head: at, ..unread };
+        let pieces = slot.unread_pieces(&from, 1).map_err(|Nonsense| Errno::INVAL)?;
+        let mut byte = [0];
+        pieces[0].copy_out(&mut byte);
+        Ok(byte[0])
+    }
+}
+
+impl Slot<'_> {
+    #[cold]
+    fn receive_slow(
+        &self,
+        flags: ReceiveFlags,
+        copy: &mut dyn FnMut(Piece<'_>) -> Result<usize, Errno>,
+    ) -> Result<usize, Errno> {
+        loop {
+            match self.view().receive() {
+                Verdict::Copy => match self.unread() {
+                    Ok(unread) => return self.take_bytes(&unread, flags, copy),
+                    Err(Nonsense) => self.break_off(Errno::CONNRESET),
+                },
+                Verdict::End => return Ok(0),
+                // If another thread has taken it, this one sees what comes after it.
+                Verdict::Error => match self.take_error() {
+                    Some(error) => return Err(error),
+                    None => {}
+                },
+                Verdict::Fail(error) => return Err(error),
+                Verdict::Wait => match self.unread() {
+                    Ok(_) => return Err(Errno::AGAIN),
+                    Err(Nonsense) => self.break_off(Errno::CONNRESET),
+                },
+            }
+        }
+    }
+
+    #[inline]
+    fn take_bytes(
+        &self,
+        unread: &Stretch,
+        flags: ReceiveFlags,
+        mut copy: impl FnMut(Piece<'_>) -> Result<usize, Errno>,
+    ) -> Result<usize, Errno> {
+        let unread = &self.past_urgent(*unread);
+        let broken = |Nonsense| {
+            self.break_off(Errno::CONNRESET);
+            Errno::CONNRESET
+        };
+        let pieces = self.unread_pieces(unread, unread.bytes() as usize).map_err(broken)?;
+        let mut taken = 0;
+        for piece in pieces {
+            if piece.len() == 0 {
+                break;
+            }
+            match copy(piece) {
+                Ok(bytes) => taken += bytes.min(piece.len()),
+                Err(error) if taken == 0 => return Err(error),
+                Err(_) => break,
+            }
+            if taken < pieces[0].len() {
+                break;
+            }
+        }
+        if !flags.peek {
+            let head = unread.head + taken as u64;
+            self.words.rx_head.store(head, Ordering::Release);
+            // Until half of the ring was filled the other side has room for as much again, and finds
+            // out by itself what has become free when it brings more.
+            if unread.bytes() * 2 >= unread.ring.bytes() {
+                self.tell();
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Urgent bytes are not read with the others, and a call stops before one.
+    #[inline]
+    fn past_urgent(&self, unread: Stretch) -> Stretch {
+        let mark = self.words.rx_urgent.load(Ordering::Relaxed);
+        if mark < 2 || mark - 2 < unread.head {
+            return unread;
+        }
+        self.at_urgent(unread, mark - 2)
+    }
+
+    #[cold]
+    fn at_urgent(&self, unread: Stretch, at: u64) -> Stretch {
+        if self.words.option(SlotOption::UrgentInline) != 0 || at >= unread.tail {
+            return unread;
+        }
+        if at > unread.head {
+            return Stretch { tail: at, ..unread };
+        }
+        let past = Stretch { head: at + 1, ..unread };
+        self.words.rx_head.store(past.head, Ordering::Release);
+        past
+    }
+}

@@ -1,0 +1,156 @@
+//! A region that this process has mapped, and how whoever is on its other side is told of news.
+
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
+
+use attach::DetachReason;
+use rustix::thread::futex;
+use shm::stream::{Marks, Side, SlotWords, StreamMemory};
+use sys::eventfd::EventFd;
+
+use super::ids::RegionId;
+
+/// A mapped region.
+#[derive(Debug)]
+pub(crate) struct Region {
+    pub(crate) id: RegionId,
+    pub(crate) memory: StreamMemory,
+    wakes: Wakes,
+}
+
+/// How sleepers behind a region are woken.
+#[derive(Debug)]
+enum Wakes {
+    /// The daemon's workers.
+    Daemon(EventFd),
+    /// The ears of both sides of a junction.
+    Sides([EventFd; 2]),
+}
+
+impl Region {
+    /// An application's own.
+    pub(crate) fn own(id: RegionId, memory: StreamMemory, daemon: EventFd) -> Self {
+        Self { id, memory, wakes: Wakes::Daemon(daemon) }
+    }
+
+    /// Between two applications, of which this one is `side`.
+    pub(crate) fn junction(
+        id: RegionId,
+        memory: StreamMemory,
+        side: Side,
+        other: EventFd,
+        own: EventFd,
+    ) -> Self {
+        let sides = match side {
+            Side::Zero => [own, other],
+            Side::One => [other, own],
+        };
+        Self { id, memory, wakes: Wakes::Sides(sides) }
+    }
+
+    pub(crate) fn is_junction(&self) -> bool {
+        matches!(self.wakes, Wakes::Sides(_))
+    }
+
+    /// Whether a descriptor is one of its own.
+    pub(crate) fn holds(&self, fd: i32) -> bool {
+        let is_it = |event: &EventFd| event.as_fd().as_raw_fd() == fd;
+        match &self.wakes {
+            Wakes::Daemon(daemon) => is_it(daemon),
+            Wakes::Sides(sides) => sides.iter().any(is_it),
+        }
+    }
+
+    /// The side of a slot: in a junction even ones connect and odd ones accept.
+    pub(crate) fn side(&self, slot: u32) -> Side {
+        match &self.wakes {
+            Wakes::Sides(_) if slot % 2 == 1 => Side::One,
+            _ => Side::Zero,
+        }
+    }
+
+    /// What the ears of a side of a junction are woken by.
+    pub(crate) fn wake_of(&self, side: Side) -> Option<&EventFd> {
+        match &self.wakes {
+            Wakes::Daemon(_) => None,
+            Wakes::Sides(sides) => Some(&sides[side as usize]),
+        }
+    }
+
+    /// The words of the other end of a local connection.
+    pub(crate) fn peer(&self, slot: u32) -> Option<(u32, &SlotWords)> {
+        let peer = slot ^ 1;
+        self.is_junction().then(|| self.memory.slot(peer)).flatten().map(|words| (peer, words))
+    }
+
+    /// Whether the daemon has let go of it, or is gone.
+    #[inline]
+    pub(crate) fn is_over(&self) -> bool {
+        self.memory.state().load(Ordering::Acquire) != 0
+    }
+
+    /// Says that it is over.
+    pub(crate) fn end(&self, reason: DetachReason) {
+        self.memory.end(reason.number());
+    }
+
+    /// Has whoever is on the other side look at a slot.
+    #[inline]
+    pub(crate) fn tell(&self, slot: u32, words: &SlotWords) {
+        match &self.wakes {
+            Wakes::Daemon(daemon) => {
+                let worker = words.worker.load(Ordering::Relaxed);
+                let Some(marks) = self.memory.worker(worker) else { return };
+                if marks.set(slot) && marks.claim_wake() {
+                    daemon.ring();
+                }
+            }
+            Wakes::Sides(sides) => {
+                let Some((peer, words)) = self.peer(slot) else { return };
+                let side = self.side(peer);
+                self.call_ears(peer, words, side, |_| sides[side as usize].ring());
+                ring_bell(words);
+            }
+        }
+    }
+
+    /// Marks a slot for each ear that wants to hear of it; `wake` is for those that sleep.
+    pub(crate) fn call_ears(
+        &self,
+        slot: u32,
+        words: &SlotWords,
+        side: Side,
+        mut wake: impl FnMut(u32),
+    ) {
+        for (at, word) in (0..).zip(&words.ears) {
+            let mut bits = word.load(Ordering::Acquire);
+            while bits != 0 {
+                let ear = at * 64 + bits.trailing_zeros();
+                bits &= bits - 1;
+                let Some(marks) = self.memory.ear(side, ear) else { continue };
+                if marks.set(slot) && marks.claim_wake() {
+                    wake(ear);
+                }
+            }
+        }
+    }
+
+    /// The marks of an ear of ours.
+    pub(crate) fn ear(&self, side: Side, ear: u32) -> Option<Marks<'_>> {
+        self.memory.ear(side, ear)
+    }
+}
+
+/// Wakes the threads that sleep on one socket.
+pub(crate) fn ring_bell(words: &SlotWords) {
+    // What is said was written before the look at `sleepers`; a sleeper does it the other way round.
+    fence(Ordering::SeqCst);
+    if words.sleepers.load(Ordering::Relaxed) != 0 {
+        words.bell.fetch_add(1, Ordering::Release);
+        wake_all(&words.bell);
+    }
+}
+
+fn wake_all(word: &AtomicU32) {
+    let _ = futex::wake(word, futex::Flags::empty(), i32::MAX as u32);
+}

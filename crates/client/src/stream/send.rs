@@ -1,0 +1,226 @@
+//! Writing to a connection.
+
+use std::sync::atomic::Ordering;
+
+use rustix::io::Errno;
+use shm::stream::{Asks, Piece, RingDesc, SlotOption, TX_GROW_SHIFT};
+
+use super::lock;
+use super::slot::{Nonsense, Slot, Stretch};
+use super::socket::Socket;
+use super::verdict::Verdict;
+
+/// Of send(2), those that change how it is sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SendFlags {
+    /// More comes: MSG_MORE.
+    pub more: bool,
+    /// The last byte is urgent: MSG_OOB.
+    pub urgent: bool,
+}
+
+/// A send ring that is wished for before the first byte.
+const FIRST_LOG2: u8 = 14;
+
+/// A full ring is wished for so many times as long, as a base-2 logarithm.
+const GROW_LOG2: u8 = 2;
+
+/// TCP_CORK that holds only until the next call without MSG_MORE.
+const CORKED_BY_MORE: u32 = 2;
+
+/// Bytes that are carried to another ring at a time.
+const CARRY: usize = 4096;
+
+impl Socket {
+    /// Writes up to `bytes` bytes: `copy` is given stretches of room, in order, and says how much it
+    /// has filled; less than there is ends the call. How many were written, at least one.
+    ///
+    /// # Errors
+    /// EAGAIN while there is no room; the connection's error, once; EPIPE; and what `copy` returns
+    /// before anything was written.
+    #[inline]
+    pub fn send_with(
+        &self,
+        flags: SendFlags,
+        bytes: usize,
+        mut copy: impl FnMut(Piece<'_>) -> Result<usize, Errno>,
+    ) -> Result<usize, Errno> {
+        let slot = self.slot()?;
+        let _lock = lock::hold(&slot.words.tx_lock)?;
+        loop {
+            match slot.view().send() {
+                Verdict::Copy => {}
+                Verdict::Error => match slot.take_error() {
+                    Some(Errno::PIPE) => return Err(Errno::PIPE),
+                    Some(error) => return Err(error),
+                    None => continue,
+                },
+                Verdict::Fail(error) => return Err(error),
+                Verdict::End | Verdict::Wait => {
+                    slot.wish_for(bytes);
+                    return Err(Errno::AGAIN);
+                }
+            }
+            if bytes == 0 {
+                return Ok(0);
+            }
+            let written = slot.written().map_err(|Nonsense| slot.nonsense())?;
+            if written.room() == 0 {
+                slot.wish_for(bytes);
+                return Err(Errno::AGAIN);
+            }
+            return slot.put_bytes(&written, flags, bytes, &mut copy);
+        }
+    }
+
+    /// Writes a slice, or the beginning of it.
+    ///
+    /// # Errors
+    /// As for [`Self::send_with`].
+    #[inline]
+    pub fn send(&self, from: &[u8]) -> Result<usize, Errno> {
+        let mut done = 0;
+        self.send_with(SendFlags::default(), from.len(), |piece| {
+            let copied = piece.copy_in(&from[done..]);
+            done += copied;
+            Ok(copied)
+        })
+    }
+
+    /// Bytes that are written and that the peer has not acknowledged: SIOCOUTQ.
+    pub fn unsent_bytes(&self) -> u64 {
+        let slot = self.slot().ok();
+        slot.and_then(|slot| slot.unacknowledged().ok()).map_or(0, |written| written.bytes())
+    }
+}
+
+impl Slot<'_> {
+    fn nonsense(&self) -> Errno {
+        self.break_off(Errno::CONNRESET);
+        Errno::CONNRESET
+    }
+
+    /// What is written, in the ring that is to be written to: if the other side offers another one,
+    /// what it has not acknowledged is carried over first.
+    #[inline]
+    fn written(&self) -> Result<Stretch, Nonsense> {
+        let written = self.unacknowledged()?;
+        let offered = self.offered();
+        if offered == written.ring || offered.is_none() {
+            return Ok(written);
+        }
+        self.move_to(written, offered)
+    }
+
+    #[cold]
+    fn move_to(&self, written: Stretch, ring: RingDesc) -> Result<Stretch, Nonsense> {
+        if written.bytes() > ring.bytes() {
+            // It waits until enough of it is acknowledged.
+            return Ok(written);
+        }
+        let mut buffer = [0; CARRY];
+        let mut at = written.head;
+        while at < written.tail {
+            let bytes = (written.tail - at).min(CARRY as u64) as usize;
+            let mut done = 0;
+            for piece in self.send_pieces(written.ring, at, bytes)? {
+                done += piece.copy_out(&mut buffer[done..bytes]);
+            }
+            let mut done = 0;
+            for piece in self.send_pieces(ring, at, bytes)? {
+                done += piece.copy_in(&buffer[done..bytes]);
+            }
+            at += bytes as u64;
+        }
+        // Release: who sees the new ring sees the bytes in it.
+        self.words.tx_ring_used.store(ring.word(), Ordering::Release);
+        self.tell();
+        Ok(Stretch { ring, ..written })
+    }
+
+    #[inline]
+    fn put_bytes(
+        &self,
+        written: &Stretch,
+        flags: SendFlags,
+        bytes: usize,
+        mut copy: impl FnMut(Piece<'_>) -> Result<usize, Errno>,
+    ) -> Result<usize, Errno> {
+        let room = bytes.min(written.room() as usize);
+        let pieces = self.send_pieces(written.ring, written.tail, room);
+        let pieces = pieces.map_err(|Nonsense| self.nonsense())?;
+        let mut put = 0;
+        for piece in pieces {
+            if piece.len() == 0 {
+                break;
+            }
+            match copy(piece) {
+                Ok(bytes) => put += bytes.min(piece.len()),
+                Err(error) if put == 0 => return Err(error),
+                Err(_) => break,
+            }
+            if put < pieces[0].len() {
+                break;
+            }
+        }
+        if put == 0 {
+            return Ok(0);
+        }
+        self.cork(flags.more);
+        let tail = written.tail + put as u64;
+        if flags.urgent && put == bytes {
+            self.words.tx_urgent.store(tail + 1, Ordering::Release);
+            self.words.asks.fetch_or(Asks::URGENT, Ordering::AcqRel);
+        }
+        // Release: who sees the position sees the bytes before it.
+        self.words.tx_tail.store(tail, Ordering::Release);
+        if put < bytes {
+            self.wish(bytes - put, written.ring);
+        }
+        self.tell();
+        Ok(put)
+    }
+
+    /// MSG_MORE is a cork until the next call without it.
+    #[inline]
+    fn cork(&self, more: bool) {
+        let corked = self.words.option(SlotOption::Cork);
+        if more && corked == 0 {
+            self.words.set_option(SlotOption::Cork, CORKED_BY_MORE);
+        } else if !more && corked == CORKED_BY_MORE {
+            self.words.set_option(SlotOption::Cork, 0);
+        }
+    }
+
+    /// Asks for a ring that has room for `bytes` more, and says so.
+    fn wish_for(&self, bytes: usize) {
+        let used = RingDesc::of_word(self.words.tx_ring_used.load(Ordering::Relaxed));
+        let is_open = self.words.state().has(shm::stream::SlotState::CONNECTED);
+        if is_open && self.wish(bytes, used) {
+            self.tell();
+        }
+    }
+
+    /// Writes down the wish for a longer ring; whether it is a new one.
+    fn wish(&self, bytes: usize, used: RingDesc) -> bool {
+        if self.region.is_junction() {
+            return false;
+        }
+        let most = self.words.tx_log2_max.load(Ordering::Relaxed).min(30) as u8;
+        let wished = match used.log2() {
+            None => FIRST_LOG2,
+            Some(log2) => log2 + GROW_LOG2,
+        };
+        // A large write is worth a ring that takes all of it.
+        let fits = (used.bytes() + bytes as u64).next_power_of_two().trailing_zeros() as u8;
+        let wished = wished.max(fits).min(most.max(FIRST_LOG2));
+        let asked = self.words.asks().grow();
+        if wished <= asked || used.log2().is_some_and(|log2| wished <= log2) {
+            return false;
+        }
+        let rest = (1_u32 << TX_GROW_SHIFT) - 1;
+        let set = |asks| Some(asks & rest | u32::from(wished) << TX_GROW_SHIFT);
+        let before = self.words.asks.fetch_update(Ordering::AcqRel, Ordering::Relaxed, set);
+        before.is_ok()
+    }
+}

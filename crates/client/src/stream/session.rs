@@ -1,0 +1,359 @@
+//! A process's connection to the daemon for its sockets.
+
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use attach::{
+    AttachError, Call, DetachReason, FallbackReason, JoinRequest, Link, Profile, RegionKind, Reply,
+    StreamRequest, Streaming,
+};
+use rustix::io::Errno;
+use shm::stream::{Side, StreamMemory};
+use sys::eventfd::EventFd;
+
+use super::ear::{Ear, Ears};
+use super::ids::{RegionId, SlotId};
+use super::lock;
+use super::region::Region;
+use super::socket::Socket;
+use crate::options::{DEFAULT_SOCKET, SOCKET_VARIABLE};
+
+/// What a process asks for.
+#[derive(Clone, Debug)]
+pub struct SessionOptions {
+    /// The daemon's socket; if not given, what CALISTO_APPS says, or else `/run/calisto/apps.sock`.
+    pub socket: Option<PathBuf>,
+    /// What people call the application: 1 to 32 letters, digits, `-`, `_` and `.`.
+    pub name: String,
+    /// How it waits.
+    pub profile: Profile,
+}
+
+impl SessionOptions {
+    /// For an application that people call `name`.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { socket: None, name: name.into(), profile: Profile::default() }
+    }
+
+    fn path(&self) -> PathBuf {
+        let named = || std::env::var_os(SOCKET_VARIABLE).filter(|path| !path.is_empty());
+        self.socket
+            .clone()
+            .or_else(|| named().map(PathBuf::from))
+            .unwrap_or_else(|| PathBuf::from(DEFAULT_SOCKET))
+    }
+}
+
+/// Who serves a socket that was offered to the daemon.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// The daemon does.
+    Ours(Socket),
+    /// The kernel is to, and why.
+    Kernel(FallbackReason),
+    /// The call fails, as the kernel's own would.
+    Errno(Errno),
+}
+
+/// The connection; clones are the same one. One in each process: a forked child makes its own with
+/// [`Session::rejoin`] before it uses any socket.
+#[derive(Clone, Debug)]
+pub struct Session(Arc<Core>);
+
+#[derive(Debug)]
+struct Core {
+    path: PathBuf,
+    profile: Profile,
+    streaming: Streaming,
+    link: Link,
+    /// Held during a call: answers are read by whoever asked.
+    calling: Mutex<()>,
+    own: Arc<Region>,
+    /// Junctions that were mapped.
+    junctions: Mutex<Vec<Arc<Region>>>,
+    ears: Arc<Ears>,
+    /// In a forked child: the session that has taken this one's place.
+    successor: OnceLock<Session>,
+}
+
+impl Session {
+    /// Attaches to the daemon.
+    ///
+    /// # Errors
+    /// No daemon answers, or it refuses.
+    pub fn attach(options: &SessionOptions) -> Result<Self, AttachError> {
+        let path = options.path();
+        let link = Link::connect(&path)?;
+        let name = options.name.clone();
+        let request = StreamRequest { name, profile: options.profile, features: 0 };
+        let (streaming, descriptors) = link.stream(&request)?;
+        Self::assemble(path, options.profile, link, streaming, descriptors)
+    }
+
+    /// In a forked child: a connection of its own to the same application. Sockets go on with it;
+    /// ears are the parent's and of no use here.
+    ///
+    /// # Errors
+    /// As for [`Self::attach`].
+    pub fn rejoin(&self) -> Result<Self, AttachError> {
+        lock::note_fork();
+        let core = &self.current().0;
+        let link = Link::connect(&core.path)?;
+        let token = core.streaming.token.clone();
+        let (streaming, descriptors) =
+            link.join(&JoinRequest { app: core.streaming.app, token })?;
+        let path = core.path.clone();
+        let session = Self::assemble(path, core.profile, link, streaming, descriptors)?;
+        // It was empty: nobody else is in this process yet.
+        let _ = core.successor.set(session.clone());
+        Ok(session)
+    }
+
+    fn assemble(
+        path: PathBuf,
+        profile: Profile,
+        link: Link,
+        streaming: Streaming,
+        descriptors: Vec<OwnedFd>,
+    ) -> Result<Self, AttachError> {
+        let mut descriptors = descriptors.into_iter();
+        let (Some(memory), Some(daemon)) = (descriptors.next(), descriptors.next()) else {
+            return Err(unusable("it came without shared memory"));
+        };
+        let region = RegionId(streaming.region);
+        let own = Region::own(region, open(memory)?, EventFd::from_fd(daemon)?);
+        Ok(Self(Arc::new(Core {
+            path,
+            profile,
+            streaming,
+            ears: Arc::new(Ears::new()?),
+            link,
+            calling: Mutex::new(()),
+            own: Arc::new(own),
+            junctions: Mutex::new(Vec::new()),
+            successor: OnceLock::new(),
+        })))
+    }
+
+    /// This process's session: of a forked child the one that it has rejoined with.
+    pub(crate) fn current(&self) -> &Self {
+        let mut current = self;
+        while let Some(next) = current.0.successor.get() {
+            current = next;
+        }
+        current
+    }
+
+    /// Whether no forked child has taken its place.
+    pub(crate) fn is_current(&self) -> bool {
+        self.0.successor.get().is_none()
+    }
+
+    /// How this process waits.
+    pub fn profile(&self) -> Profile {
+        self.0.profile
+    }
+
+    /// The daemon's number for the application.
+    pub fn app(&self) -> u32 {
+        self.0.streaming.app
+    }
+
+    /// Offers a bound kernel socket on which listen(2) was or will be called.
+    ///
+    /// # Errors
+    /// The daemon is gone, or does not answer.
+    pub fn listen(&self, fd: BorrowedFd<'_>, backlog: u32) -> Result<Outcome, AttachError> {
+        self.offer(&Call::Listen { backlog }, fd)
+    }
+
+    /// Offers a kernel socket that is to be connected. If the daemon takes it, a SYN is under way:
+    /// wait for the socket to be ready for writing.
+    ///
+    /// # Errors
+    /// As for [`Self::listen`].
+    pub fn connect(&self, fd: BorrowedFd<'_>, remote: SocketAddr) -> Result<Outcome, AttachError> {
+        self.offer(&Call::Connect { remote }, fd)
+    }
+
+    /// Offers a bound kernel socket for datagrams, that talks to `remote` only if there is one.
+    ///
+    /// # Errors
+    /// As for [`Self::listen`].
+    pub fn udp(
+        &self,
+        fd: BorrowedFd<'_>,
+        remote: Option<SocketAddr>,
+    ) -> Result<Outcome, AttachError> {
+        self.offer(&Call::Udp { remote }, fd)
+    }
+
+    /// The socket that a kernel socket from elsewhere (another process of this user, or this program
+    /// before exec) stands for; none if the daemon knows of none.
+    ///
+    /// # Errors
+    /// As for [`Self::listen`].
+    pub fn adopt(&self, fd: BorrowedFd<'_>) -> Result<Option<Socket>, AttachError> {
+        match self.offer(&Call::Adopt, fd)? {
+            Outcome::Ours(socket) => Ok(Some(socket)),
+            Outcome::Kernel(_) | Outcome::Errno(_) => Ok(None),
+        }
+    }
+
+    /// Tells the daemon that a socket was left to the kernel, and why, for those who ask it.
+    pub fn fallback(&self, fd: BorrowedFd<'_>, reason: FallbackReason) {
+        let session = self.current();
+        if let Some(count) = session.0.own.memory.fallbacks(reason as usize) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+        // A daemon that is gone is asked by nobody.
+        let _ = session.call(&Call::Fallback { reason }, Some(fd));
+    }
+
+    /// Another ear.
+    ///
+    /// # Errors
+    /// As for [`Self::listen`], or the application has as many as it may have.
+    pub fn ear(&self) -> Result<Ear, AttachError> {
+        Ear::new(self.current().clone())
+    }
+
+    /// Whether the daemon lives and serves this application.
+    pub fn is_alive(&self) -> bool {
+        let core = &self.current().0;
+        if core.own.is_over() {
+            return false;
+        }
+        if core.link.is_closed() {
+            core.own.end(DetachReason::DaemonGone);
+            for junction in self.junctions().iter() {
+                junction.end(DetachReason::DaemonGone);
+            }
+            return false;
+        }
+        true
+    }
+
+    /// Whether a descriptor of this process is the session's own.
+    pub fn holds(&self, fd: i32) -> bool {
+        let core = &self.current().0;
+        core.link.as_fd().as_raw_fd() == fd
+            || core.ears.holds(fd)
+            || core.own.holds(fd)
+            || self.junctions().iter().any(|region| region.holds(fd))
+    }
+
+    /// Another handle of a socket, by its key.
+    ///
+    /// # Errors
+    /// There is no such region or slot, or as for [`Self::listen`].
+    pub fn socket(&self, region: RegionId, slot: SlotId) -> Result<Socket, AttachError> {
+        let session = self.current();
+        let region = session.region(region)?;
+        Socket::new(session.clone(), region, slot)
+            .ok_or_else(|| unusable("there is no such socket in its memory"))
+    }
+
+    fn offer(&self, call: &Call, fd: BorrowedFd<'_>) -> Result<Outcome, AttachError> {
+        let session = self.current();
+        let (reply, descriptors) = session.call(call, Some(fd))?;
+        match reply {
+            Reply::Slot { region, slot } => {
+                session.take_junction(RegionId(region), side_of(slot), descriptors)?;
+                session.socket(RegionId(region), SlotId(slot)).map(Outcome::Ours)
+            }
+            Reply::Kernel { reason } => Ok(Outcome::Kernel(reason)),
+            Reply::Errno { errno: errno @ 1..=4095 } => {
+                Ok(Outcome::Errno(Errno::from_raw_os_error(errno)))
+            }
+            _ => Err(unusable("it answers another question")),
+        }
+    }
+
+    /// Asks the daemon; one call at a time.
+    pub(crate) fn call(
+        &self,
+        call: &Call,
+        fd: Option<BorrowedFd<'_>>,
+    ) -> Result<(Reply, Vec<OwnedFd>), AttachError> {
+        let core = &self.0;
+        let result = {
+            let _calling = core.calling.lock().unwrap_or_else(PoisonError::into_inner);
+            core.link.call(call, fd)
+        };
+        if let Err(AttachError::Closed | AttachError::Detached(_)) = &result {
+            core.own.end(DetachReason::DaemonGone);
+        }
+        result
+    }
+
+    pub(crate) fn link(&self) -> BorrowedFd<'_> {
+        self.0.link.as_fd()
+    }
+
+    pub(crate) fn own_region(&self) -> &Arc<Region> {
+        &self.0.own
+    }
+
+    pub(crate) fn ears(&self) -> &Arc<Ears> {
+        &self.0.ears
+    }
+
+    fn junctions(&self) -> MutexGuard<'_, Vec<Arc<Region>>> {
+        self.current().0.junctions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A region, mapped when it is named for the first time.
+    pub(crate) fn region(&self, id: RegionId) -> Result<Arc<Region>, AttachError> {
+        if id == self.0.own.id {
+            return Ok(Arc::clone(&self.0.own));
+        }
+        if let Some(region) = self.junctions().iter().find(|region| region.id == id) {
+            return Ok(Arc::clone(region));
+        }
+        let (reply, descriptors) = self.call(&Call::Region { region: id.0 }, None)?;
+        let Reply::Region { kind: RegionKind::Junction, side } = reply else {
+            return Err(unusable("it has no such junction"));
+        };
+        let side = if side == 0 { Side::Zero } else { Side::One };
+        self.take_junction(id, side, descriptors)?;
+        let region = self.junctions().iter().find(|region| region.id == id).map(Arc::clone);
+        region.ok_or_else(|| unusable("a junction came without its memory"))
+    }
+
+    /// Maps a junction, if one came.
+    fn take_junction(
+        &self,
+        id: RegionId,
+        side: Side,
+        descriptors: Vec<OwnedFd>,
+    ) -> Result<(), AttachError> {
+        let Ok([memory, other, own]) = <[OwnedFd; 3]>::try_from(descriptors) else {
+            return Ok(());
+        };
+        let (other, own) = (EventFd::from_fd(other)?, EventFd::from_fd(own)?);
+        let region = Region::junction(id, open(memory)?, side, other, own);
+        let mut junctions = self.junctions();
+        if junctions.iter().all(|known| known.id != id) {
+            junctions.push(Arc::new(region));
+        }
+        Ok(())
+    }
+}
+
+fn side_of(slot: u32) -> Side {
+    if slot % 2 == 0 { Side::Zero } else { Side::One }
+}
+
+fn open(memory: OwnedFd) -> Result<StreamMemory, AttachError> {
+    StreamMemory::open(memory).map_err(|error| AttachError::Protocol(error.to_string()))
+}
+
+pub(crate) fn unusable(what: &str) -> AttachError {
+    AttachError::Protocol(format!(
+        "the daemon's answer cannot be used: {what}; build both from the same release"
+    ))
+}

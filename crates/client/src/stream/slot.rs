@@ -1,0 +1,286 @@
+//! One socket's words, read and written as its own side may; whoever is on the other side.
+//!
+//! What another application or a broken daemon may have written is held against what can be: an
+//! impossible position is a broken connection, never a copy from a wrong place.
+
+use std::sync::atomic::Ordering;
+
+use rustix::io::Errno;
+use shm::stream::{Asks, Backlog, Kind, Piece, RingDesc, SlotOption, SlotState, SlotWords};
+
+use super::region::Region;
+use super::verdict::{Phase, StreamView};
+
+/// A socket's words at hand.
+#[derive(Clone, Copy)]
+pub(crate) struct Slot<'a> {
+    pub(crate) region: &'a Region,
+    pub(crate) slot: u32,
+    pub(crate) words: &'a SlotWords,
+    /// Of a local connection: its other end's.
+    peer: Option<&'a SlotWords>,
+}
+
+/// A stretch of positions and the ring that it lies in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stretch {
+    pub(crate) ring: RingDesc,
+    pub(crate) head: u64,
+    pub(crate) tail: u64,
+}
+
+impl Stretch {
+    pub(crate) fn bytes(&self) -> u64 {
+        self.tail - self.head
+    }
+
+    /// Free bytes of the ring.
+    pub(crate) fn room(&self) -> u64 {
+        self.ring.bytes() - self.bytes()
+    }
+}
+
+/// The other side has written what cannot be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Nonsense;
+
+impl<'a> Slot<'a> {
+    pub(crate) fn new(region: &'a Region, slot: u32, words: &'a SlotWords) -> Self {
+        let peer = region.peer(slot).map(|(_, words)| words);
+        Self { region, slot, words, peer }
+    }
+
+    /// What can be read.
+    #[inline]
+    pub(crate) fn unread(&self) -> Result<Stretch, Nonsense> {
+        // The position that bounds the reading before the ring that it is about.
+        let tail = match self.peer {
+            None => self.words.rx_tail.load(Ordering::Acquire),
+            Some(peer) => peer.tx_tail.load(Ordering::Acquire),
+        };
+        let ring = RingDesc::of_word(self.words.rx_ring.load(Ordering::Acquire));
+        let head = self.words.rx_head.load(Ordering::Relaxed);
+        let bytes = tail.checked_sub(head).ok_or(Nonsense)?;
+        if bytes > ring.bytes() {
+            return Err(Nonsense);
+        }
+        Ok(Stretch { ring, head, tail })
+    }
+
+    /// The pieces of what can be read, from `head` on.
+    #[inline]
+    pub(crate) fn unread_pieces(
+        &self,
+        stretch: &Stretch,
+        bytes: usize,
+    ) -> Result<[Piece<'a>; 2], Nonsense> {
+        let base = u64::from(self.words.rx_base.load(Ordering::Relaxed));
+        let index = stretch.head.wrapping_add(base);
+        self.region.memory.pieces(stretch.ring, index, bytes).ok_or(Nonsense)
+    }
+
+    /// What is written and not acknowledged, in the ring that is written to.
+    #[inline]
+    pub(crate) fn unacknowledged(&self) -> Result<Stretch, Nonsense> {
+        let head = match self.peer {
+            None => self.words.tx_head.load(Ordering::Acquire),
+            Some(peer) => peer.rx_head.load(Ordering::Acquire),
+        };
+        let tail = self.words.tx_tail.load(Ordering::Relaxed);
+        let ring = RingDesc::of_word(self.words.tx_ring_used.load(Ordering::Relaxed));
+        let stretch = Stretch { ring, head, tail };
+        let bytes = tail.checked_sub(head).ok_or(Nonsense)?;
+        if bytes > ring.bytes() {
+            return Err(Nonsense);
+        }
+        Ok(stretch)
+    }
+
+    /// The pieces of the send ring `ring` from a position on.
+    #[inline]
+    pub(crate) fn send_pieces(
+        &self,
+        ring: RingDesc,
+        position: u64,
+        bytes: usize,
+    ) -> Result<[Piece<'a>; 2], Nonsense> {
+        let base = u64::from(self.words.tx_base.load(Ordering::Relaxed));
+        self.region.memory.pieces(ring, position.wrapping_add(base), bytes).ok_or(Nonsense)
+    }
+
+    /// The ring that should be written to.
+    #[inline]
+    pub(crate) fn offered(&self) -> RingDesc {
+        RingDesc::of_word(self.words.tx_ring.load(Ordering::Acquire))
+    }
+
+    /// Bytes that can be written now, as far as can be seen without the lock.
+    fn room(&self, written: &Stretch) -> u64 {
+        let offered = self.offered();
+        if offered.is_none() && written.ring.is_none() {
+            // There is none before the first byte, unless it was asked for already: then none is
+            // to be had yet.
+            return u64::from(self.words.asks().grow() == 0);
+        }
+        offered.bytes().max(written.ring.bytes()).saturating_sub(written.bytes())
+    }
+
+    /// Has the other side look.
+    #[inline]
+    pub(crate) fn tell(&self) {
+        self.region.tell(self.slot, self.words);
+    }
+
+    /// Asks for something, and says so; what was asked for before.
+    pub(crate) fn ask(&self, asks: u32) -> Asks {
+        let before = self.words.asks.fetch_or(asks, Ordering::AcqRel);
+        self.tell();
+        Asks(before)
+    }
+
+    /// What a TCP socket's state is at this moment.
+    pub(crate) fn view(&self) -> StreamView {
+        self.settle();
+        let words = self.words;
+        // Flags before positions: who says that nothing more comes has placed all of it.
+        let state = words.state();
+        let (own, peer) = (words.asks(), self.peer.map(SlotWords::asks).unwrap_or_default());
+        if state.kind() == Kind::Listener {
+            return self.listener_view(own);
+        }
+        let is_peer_done =
+            state.has(SlotState::PEER_CLOSED) || peer.has(Asks::SHUT_WRITE | Asks::CLOSE);
+        let (unread, written) = match (self.unread(), self.unacknowledged()) {
+            (Ok(unread), Ok(written)) => (unread, written),
+            _ => return self.broken_view(own),
+        };
+        let is_over = state.has(SlotState::BROKEN | SlotState::FINISHED)
+            || state.kind() == Kind::Free
+            || own.has(Asks::CLOSE | Asks::ABORT);
+        let phase = if is_over {
+            Phase::Closed
+        } else if state.has(SlotState::CONNECTED) {
+            Phase::Open
+        } else {
+            Phase::Connecting
+        };
+        let low = u64::from(words.option(SlotOption::ReceiveLow));
+        StreamView {
+            phase,
+            unread: unread.bytes(),
+            low_water: low.clamp(1, (unread.ring.bytes() / 2).max(1)),
+            is_peer_done,
+            is_read_shut: own.has(Asks::SHUT_READ),
+            is_write_shut: own.has(Asks::SHUT_WRITE),
+            room: self.room(&written),
+            queued: written.bytes(),
+            is_backlogged: self.is_backlogged(&written),
+            error: self.error(),
+            is_urgent: words.rx_urgent.load(Ordering::Relaxed) > unread.head + 1,
+        }
+    }
+
+    fn listener_view(&self, own: Asks) -> StreamView {
+        let is_over = self.words.state().has(SlotState::BROKEN | SlotState::FINISHED);
+        let has_any = Backlog::has_any(&self.region.memory, self.words);
+        StreamView {
+            phase: Phase::Listening,
+            unread: u64::from(has_any),
+            is_read_shut: own.has(Asks::SHUT_READ | Asks::CLOSE) || is_over,
+            error: self.error(),
+            ..NOTHING
+        }
+    }
+
+    fn broken_view(&self, own: Asks) -> StreamView {
+        StreamView {
+            phase: Phase::Closed,
+            is_read_shut: own.has(Asks::SHUT_READ),
+            is_write_shut: own.has(Asks::SHUT_WRITE),
+            error: self.error(),
+            ..NOTHING
+        }
+    }
+
+    fn is_backlogged(&self, written: &Stretch) -> bool {
+        match self.words.option(SlotOption::NotSentLow) {
+            0 => false,
+            // What is on its way counts too: the daemon does not say how much that is.
+            low => written.bytes() >= u64::from(low),
+        }
+    }
+
+    pub(crate) fn error(&self) -> Option<Errno> {
+        match self.words.error.load(Ordering::Acquire) {
+            0 => None,
+            code => Some(errno(code)),
+        }
+    }
+
+    /// Takes the waiting error: nobody else sees it.
+    pub(crate) fn take_error(&self) -> Option<Errno> {
+        match self.words.error.swap(0, Ordering::AcqRel) {
+            0 => None,
+            code => Some(errno(code)),
+        }
+    }
+
+    /// What the other side would say if it could: that it is gone, that it has reset the connection,
+    /// that its words cannot be.
+    #[inline]
+    pub(crate) fn settle(&self) {
+        if self.region.is_over() {
+            self.break_off(Errno::CONNRESET);
+        } else if let Some(peer) = self.peer {
+            let asks = peer.asks();
+            if asks.has(Asks::ABORT) || (asks.has(Asks::CLOSE) && self.is_peer_deaf(peer)) {
+                self.break_off(Errno::CONNRESET);
+            }
+        }
+    }
+
+    /// Who closes with bytes unread, or is written to after it has closed, resets.
+    fn is_peer_deaf(&self, peer: &SlotWords) -> bool {
+        self.words.tx_tail.load(Ordering::Acquire) != peer.rx_head.load(Ordering::Acquire)
+    }
+
+    /// Ends the connection on this side, once, with an error for the next call.
+    #[cold]
+    pub(crate) fn break_off(&self, error: Errno) {
+        let over = SlotState::BROKEN | SlotState::FINISHED;
+        if self.words.state().has(over) || self.words.state().kind() == Kind::Free {
+            return;
+        }
+        // The error first: who sees the state finds it.
+        let code = error.raw_os_error().unsigned_abs();
+        let _ = self.words.error.compare_exchange(0, code, Ordering::AcqRel, Ordering::Relaxed);
+        let before = self.words.state.fetch_or(SlotState::BROKEN, Ordering::AcqRel);
+        if before & over != 0 {
+            // Another thread was faster, and its error may have been read already.
+            let _ = self.words.error.compare_exchange(code, 0, Ordering::AcqRel, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A socket of which nothing can be had.
+const NOTHING: StreamView = StreamView {
+    phase: Phase::Closed,
+    unread: 0,
+    low_water: 1,
+    is_peer_done: false,
+    is_read_shut: false,
+    is_write_shut: false,
+    room: 0,
+    queued: 0,
+    is_backlogged: false,
+    error: None,
+    is_urgent: false,
+};
+
+/// An error that stands in shared memory.
+fn errno(code: u32) -> Errno {
+    match i32::try_from(code) {
+        Ok(code @ 1..=4095) => Errno::from_raw_os_error(code),
+        _ => Errno::IO,
+    }
+}

@@ -1,0 +1,275 @@
+//! One socket, whatever process or thread holds it.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use rustix::io::Errno;
+use shm::stream::{Asks, Backlog, Kind, SlotOption, SlotWords};
+
+use super::ids::{RegionId, SlotId};
+use super::readiness::Readiness;
+use super::region::{Region, ring_bell};
+use super::session::Session;
+use super::slot::Slot;
+use super::verdict::Verdict;
+
+/// A TCP connection, a TCP listener or a UDP socket that the daemon serves. Clones are the same
+/// socket; dropping them closes nothing, [`Socket::close`] does.
+///
+/// No call waits except [`Socket::wait`]: what would wait returns EAGAIN.
+#[derive(Clone)]
+pub struct Socket(Arc<Core>);
+
+struct Core {
+    session: Session,
+    region: Arc<Region>,
+    slot: u32,
+    /// Another one: the socket is no more, and its slot another socket's.
+    generation: u32,
+    kind: Kind,
+}
+
+/// Of shutdown(2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shutdown {
+    /// Nothing more is read.
+    Read,
+    /// Nothing more is written; the peer sees the end of the stream.
+    Write,
+    /// Both.
+    Both,
+}
+
+impl Socket {
+    pub(crate) fn new(session: Session, region: Arc<Region>, slot: SlotId) -> Option<Self> {
+        let words = region.memory.slot(slot.0)?;
+        let generation = words.generation.load(Ordering::Acquire);
+        let kind = words.state().kind();
+        Some(Self(Arc::new(Core { session, region, slot: slot.0, generation, kind })))
+    }
+
+    /// Its region and its place there: the same for all who hold it, in every process.
+    pub fn key(&self) -> (RegionId, SlotId) {
+        (self.0.region.id, SlotId(self.0.slot))
+    }
+
+    /// Whether it is a TCP listener.
+    pub fn is_listener(&self) -> bool {
+        self.0.kind == Kind::Listener
+    }
+
+    /// Whether it is a UDP socket.
+    pub fn is_datagram(&self) -> bool {
+        self.0.kind == Kind::Datagram
+    }
+
+    /// Whether both ends are programs on this machine.
+    pub fn is_local(&self) -> bool {
+        self.0.region.is_junction()
+    }
+
+    /// Its words.
+    ///
+    /// # Errors
+    /// It was closed, and is no more.
+    #[inline]
+    pub(crate) fn slot(&self) -> Result<Slot<'_>, Errno> {
+        let words = self.words();
+        if words.generation.load(Ordering::Relaxed) != self.0.generation {
+            return Err(Errno::NOTCONN);
+        }
+        Ok(Slot::new(&self.0.region, self.0.slot, words))
+    }
+
+    fn words(&self) -> &SlotWords {
+        let words = self.0.region.memory.slot(self.0.slot);
+        words.expect("a socket is made only of a slot that its region has")
+    }
+
+    pub(crate) fn region(&self) -> &Arc<Region> {
+        &self.0.region
+    }
+
+    /// The session of this process.
+    pub fn session(&self) -> &Session {
+        self.0.session.current()
+    }
+
+    /// What it is ready for. Costs no system call.
+    pub fn readiness(&self) -> Readiness {
+        let Ok(slot) = self.slot() else {
+            return Readiness::IN | Readiness::OUT | Readiness::HUP | Readiness::RDHUP;
+        };
+        match self.0.kind {
+            Kind::Datagram => slot.datagram_view().readiness(),
+            _ => slot.view().readiness(),
+        }
+    }
+
+    /// Takes a connection that waits to be accepted. Give it a descriptor and [`Self::name`] it.
+    ///
+    /// # Errors
+    /// EAGAIN: there is none. EINVAL: it does not listen, or not any more. ENOTCONN: it was closed.
+    /// ECONNABORTED: it can be had no more.
+    pub fn accept(&self) -> Result<Self, Errno> {
+        let slot = self.slot()?;
+        loop {
+            match slot.view().accept() {
+                Verdict::Copy => {}
+                Verdict::Error => match slot.take_error() {
+                    Some(error) => return Err(error),
+                    None => continue,
+                },
+                Verdict::Fail(error) => return Err(error),
+                Verdict::End | Verdict::Wait => return Err(Errno::AGAIN),
+            }
+            // Another thread or process may have been faster: then look again.
+            let Some(entry) = Backlog::take(&slot.region.memory, slot.words) else { continue };
+            let session = self.session();
+            let accepted = session.socket(RegionId(entry.region), SlotId(entry.slot));
+            let accepted = accepted.map_err(|_| Errno::CONNABORTED)?;
+            accepted.slot()?.ask(Asks::ACCEPTED);
+            return Ok(accepted);
+        }
+    }
+
+    /// Says which descriptor stands for it, by its SO_COOKIE: when the last copy of that descriptor is
+    /// closed, by whomever, the daemon closes the connection.
+    pub fn name(&self, cookie: u64) {
+        if let Ok(slot) = self.slot() {
+            slot.words.cookie.store(cookie, Ordering::Release);
+            slot.ask(Asks::NAMED);
+        }
+    }
+
+    /// shutdown(2).
+    ///
+    /// # Errors
+    /// ENOTCONN: it is not connected.
+    pub fn shutdown(&self, how: Shutdown) -> Result<(), Errno> {
+        let slot = self.slot()?;
+        let asks = match how {
+            Shutdown::Read => Asks::SHUT_READ,
+            Shutdown::Write => Asks::SHUT_WRITE,
+            Shutdown::Both => Asks::SHUT_READ | Asks::SHUT_WRITE,
+        };
+        let is_over = match self.0.kind {
+            Kind::Stream => slot.view().is_closed(),
+            _ => false,
+        };
+        slot.ask(asks);
+        self.tell_own(&slot);
+        if is_over { Err(Errno::NOTCONN) } else { Ok(()) }
+    }
+
+    /// The last descriptor was closed: what was written is still sent, as with close(2).
+    pub fn close(&self) {
+        self.finish(Asks::CLOSE);
+    }
+
+    /// Ends the connection at once; the peer is told by a reset.
+    pub fn abort(&self) {
+        self.finish(Asks::ABORT | Asks::CLOSE);
+    }
+
+    fn finish(&self, asks: u32) {
+        if let Ok(slot) = self.slot() {
+            slot.ask(asks);
+            self.tell_own(&slot);
+        }
+    }
+
+    /// Wakes the threads of this application that wait for the socket: it was changed from here.
+    fn tell_own(&self, slot: &Slot<'_>) {
+        ring_bell(slot.words);
+        let ears = self.session().ears();
+        let side = slot.region.side(slot.slot);
+        slot.region.call_ears(slot.slot, slot.words, side, |ear| ears.poke(ear));
+    }
+
+    /// Its own address.
+    pub fn local_address(&self) -> Option<SocketAddr> {
+        self.slot().ok()?.words.local.get()
+    }
+
+    /// Whom it is connected to.
+    pub fn peer_address(&self) -> Option<SocketAddr> {
+        self.slot().ok()?.words.remote.get()
+    }
+
+    /// SO_ERROR: takes the waiting error, if there is one.
+    pub fn take_error(&self) -> Option<Errno> {
+        let slot = self.slot().ok()?;
+        slot.settle();
+        slot.take_error()
+    }
+
+    /// What a connect(2) that has begun has come to: done, EAGAIN while it lasts, or how it failed.
+    ///
+    /// # Errors
+    /// As said.
+    pub fn connected(&self) -> Result<(), Errno> {
+        let slot = self.slot()?;
+        match slot.view().connect() {
+            Verdict::Copy | Verdict::End => Ok(()),
+            Verdict::Error => Err(slot.take_error().unwrap_or(Errno::CONNABORTED)),
+            Verdict::Fail(error) => Err(error),
+            Verdict::Wait => Err(Errno::AGAIN),
+        }
+    }
+
+    /// Sets an option that the daemon carries out or all holders share; how each is counted stands at
+    /// [`SlotOption`].
+    pub fn set_option(&self, option: SlotOption, value: u32) {
+        if let Ok(slot) = self.slot() {
+            slot.words.set_option(option, value);
+            slot.tell();
+        }
+    }
+
+    /// The value of an option; zero is the default.
+    pub fn option(&self, option: SlotOption) -> u32 {
+        self.slot().map_or(0, |slot| slot.words.option(option))
+    }
+
+    /// The file status flags (O_NONBLOCK and the like) of all descriptors that stand for it.
+    pub fn flags(&self) -> u32 {
+        self.slot().map_or(0, |slot| slot.words.file_flags.load(Ordering::Relaxed))
+    }
+
+    /// Sets them.
+    pub fn set_flags(&self, flags: u32) {
+        if let Ok(slot) = self.slot() {
+            slot.words.file_flags.store(flags, Ordering::Relaxed);
+        }
+    }
+
+    /// Other processes may have descriptors of it from now on: a close here is not the last.
+    pub fn mark_shared(&self) {
+        if let Ok(slot) = self.slot() {
+            slot.words.is_shared.store(1, Ordering::Release);
+        }
+    }
+
+    /// Whether [`Self::mark_shared`] was called, by any process.
+    pub fn is_shared(&self) -> bool {
+        self.slot().is_ok_and(|slot| slot.words.is_shared.load(Ordering::Acquire) != 0)
+    }
+}
+
+impl PartialEq for Socket {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key() && self.0.generation == other.0.generation
+    }
+}
+
+impl Eq for Socket {}
+
+impl fmt::Debug for Socket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (region, slot) = self.key();
+        write!(f, "{:?} {} of region {}", self.0.kind, slot.0, region.0)
+    }
+}

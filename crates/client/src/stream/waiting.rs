@@ -1,0 +1,111 @@
+//! A thread that waits for one socket: it looks, lets others run, and sleeps on the socket's bell.
+
+use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::time::Duration;
+
+use base::Nanos;
+use rustix::io::Errno;
+use rustix::thread::futex::{self, Timespec};
+use sys::{clock, thread};
+
+use super::patience::{Patience, Step};
+use super::readiness::Readiness;
+use super::socket::Socket;
+
+/// A daemon that was killed rings no bell: so often who sleeps looks whether it lives.
+const LOOK_EVERY: Nanos = Nanos::from_millis(100);
+
+/// How a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waited {
+    /// The socket is ready for something of what was waited for, or has an error or a hang-up.
+    Ready,
+    /// The time is up.
+    TimedOut,
+    /// A signal was handled.
+    Interrupted,
+}
+
+impl Socket {
+    /// Waits until the socket is ready for any of `want`, or has an error or a hang-up, for at most
+    /// `timeout` (none: without end).
+    ///
+    /// # Errors
+    /// ENOTCONN: it was closed and is no more.
+    pub fn wait(&self, want: Readiness, timeout: Option<Duration>) -> Result<Waited, Errno> {
+        if self.is_ready(want) {
+            return Ok(Waited::Ready);
+        }
+        let begun = clock::now();
+        let deadline = timeout.map(|timeout| begun + Nanos::from(timeout));
+        let mut patience = Patience::new(self.session().profile());
+        let mut now = begun;
+        while patience.nothing(now) == Step::Yield {
+            if deadline.is_some_and(|deadline| now >= deadline) {
+                return Ok(Waited::TimedOut);
+            }
+            thread::sched_yield();
+            if self.is_ready(want) {
+                return Ok(Waited::Ready);
+            }
+            now = clock::now();
+        }
+        self.sleep(want, deadline)
+    }
+
+    fn is_ready(&self, want: Readiness) -> bool {
+        !self.readiness().for_want(want).is_empty()
+    }
+
+    fn sleep(&self, want: Readiness, deadline: Option<Nanos>) -> Result<Waited, Errno> {
+        let slot = self.slot()?;
+        let _sleeper = Sleeper::new(&slot.words.sleepers);
+        loop {
+            let bell = slot.words.bell.load(Ordering::Acquire);
+            // Said that we sleep before the look; who brings news does it the other way round.
+            fence(Ordering::SeqCst);
+            if self.is_ready(want) {
+                return Ok(Waited::Ready);
+            }
+            let now = clock::now();
+            let left = match deadline {
+                Some(deadline) if now >= deadline => return Ok(Waited::TimedOut),
+                Some(deadline) => deadline.since(now).min(LOOK_EVERY),
+                None => LOOK_EVERY,
+            };
+            match doze(&slot.words.bell, bell, left) {
+                Err(Errno::INTR) if !self.is_ready(want) => return Ok(Waited::Interrupted),
+                Err(Errno::TIMEDOUT) => {
+                    // What it finds shows in the readiness.
+                    self.session().is_alive();
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+fn doze(bell: &AtomicU32, expected: u32, most: Nanos) -> Result<(), Errno> {
+    let timeout = Timespec {
+        tv_sec: (most.0 / 1_000_000_000) as i64,
+        tv_nsec: (most.0 % 1_000_000_000) as _,
+    };
+    futex::wait(bell, futex::Flags::empty(), expected, Some(&timeout))
+}
+
+/// Says that a thread sleeps, for as long as this lives. A thread that is killed meanwhile leaves
+/// it said, which costs whoever brings news a system call and does no harm.
+struct Sleeper<'a>(&'a AtomicU32);
+
+impl<'a> Sleeper<'a> {
+    fn new(sleepers: &'a AtomicU32) -> Self {
+        sleepers.fetch_add(1, Ordering::SeqCst);
+        Self(sleepers)
+    }
+}
+
+impl Drop for Sleeper<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Release);
+    }
+}
