@@ -14,13 +14,15 @@ pub(crate) struct Plan {
     pub(crate) rounds: u32,
     pub(crate) quick: bool,
     pub(crate) cpus: Cpus,
+    /// Linux in our place too, where a bench can do that.
+    pub(crate) is_rehearsal: bool,
 }
 
 impl Plan {
     /// Five rounds, or two of a quick run, unless `rounds` says how many.
     pub(crate) fn new(rounds: Option<u32>, quick: bool) -> Self {
         let rounds = rounds.unwrap_or(if quick { 2 } else { 5 });
-        Self { rounds, quick, cpus: Cpus::choose() }
+        Self { rounds, quick, cpus: Cpus::choose(), is_rehearsal: false }
     }
 
     /// `full`, or `quick` in a quick run.

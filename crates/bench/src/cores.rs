@@ -9,7 +9,7 @@ mod doorstep;
 mod grant;
 mod guest;
 mod hands;
-mod process;
+pub(crate) mod process;
 mod realm;
 mod reclaim;
 mod roles;

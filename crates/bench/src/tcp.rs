@@ -13,7 +13,7 @@ mod end;
 mod flood;
 mod flows;
 mod guest;
-mod house;
+pub(crate) mod house;
 mod kernel_client;
 mod kernel_server;
 mod lean;

@@ -44,6 +44,12 @@ enum What {
         calisto bench tcp --case rpc flows -j\n      two cases, which need no root, one object a line\n  \
         calisto bench tcp --case echo wire\n      with a real calistod in namespaces (root), some 8 minutes")]
     Tcp(bench::tcp::Args),
+    /// What unmodified programs reach on our sockets, and on Linux's.
+    #[command(after_help = "Examples:\n  \
+        calisto bench sockets --quick\n      whether it works here, in short\n  \
+        calisto bench sockets --case echo redis -j\n      two cases, one object a line\n  \
+        calisto bench sockets --rehearse --quick\n      Linux in our place too: whether the comparison is fair")]
+    Sockets(bench::sockets::Args),
 }
 
 impl Bench {
@@ -56,6 +62,7 @@ impl Bench {
             What::Wait(args) => bench::wait::run(args, json).map_err(Failure::new),
             What::Cores(args) => bench::cores::run(args, json).map_err(Failure::new),
             What::Tcp(args) => bench::tcp::run(args, json).map_err(Failure::new),
+            What::Sockets(args) => bench::sockets::run(args, json).map_err(Failure::new),
         }
     }
 }

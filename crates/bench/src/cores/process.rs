@@ -71,7 +71,7 @@ impl Drop for Process {
 }
 
 /// CPU time of all threads of a process, those that have ended left out.
-pub(super) fn cpu_time(pid: u32) -> Result<Nanos, Error> {
+pub(crate) fn cpu_time(pid: u32) -> Result<Nanos, Error> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).or_needs("look into /proc")?;
     let of_thread = |entry: std::io::Result<std::fs::DirEntry>| {
         // A thread may end meanwhile.
@@ -82,7 +82,7 @@ pub(super) fn cpu_time(pid: u32) -> Result<Nanos, Error> {
 }
 
 /// Time that a CPU has had nothing to do, proc_stat(5); in steps of 10 ms.
-pub(super) fn idle_time(cpu: usize) -> Result<Nanos, Error> {
+pub(crate) fn idle_time(cpu: usize) -> Result<Nanos, Error> {
     let text = std::fs::read_to_string("/proc/stat").or_needs("look into /proc")?;
     idle_in(&text, cpu).ok_or("there is no such CPU").or_needs("look into /proc/stat")
 }

@@ -21,7 +21,7 @@ pub(super) fn serve(
 }
 
 /// Writes into a setting of the kernel for a namespace: a path below /proc/sys.
-pub(super) fn set(side: &testbed::Side, name: &str, value: &str) -> Result<(), Error> {
+pub(crate) fn set(side: &testbed::Side, name: &str, value: &str) -> Result<(), Error> {
     let path = format!("/proc/sys/{name}");
     let written = side.enter(|| std::fs::write(path, value)).or_needs("thread in a namespace")?;
     written.or_needs("setting of the kernel")

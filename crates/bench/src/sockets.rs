@@ -1,0 +1,70 @@
+//! `calisto bench sockets`: programs of others, unmodified, on our sockets and on Linux's.
+//!
+//! One file per case. `ground.rs` is a wire with somebody's TCP at its end, `accelerated.rs` the one
+//! with ours, `programs.rs` what runs there, `client.rs` and `offered.rs` who asks, `witness.rs` who
+//! really carried the bytes, `turns.rs` how things are measured in turns and who else had the CPUs.
+
+mod accelerated;
+mod client;
+mod dialogue;
+mod echo;
+mod ground;
+mod offered;
+mod programs;
+mod running;
+mod turns;
+mod witness;
+
+use std::io::Write;
+
+use crate::cases::{self, Case, Plan, names};
+use crate::error::{Error, OrNeeds};
+
+/// Rounds unless somebody wants another number.
+const ROUNDS: u32 = 9;
+
+/// Settings of `calisto bench sockets`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// Cases to run; all of them when none is named.
+    #[arg(long = "case", value_name = "NAME", num_args = 1.., value_parser = names(&CASES, &[]))]
+    pub cases: Vec<String>,
+
+    /// Rounds of every case: ours and the baselines take turns, figures are medians [default: 9,
+    /// or 2 with --quick].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=99))]
+    pub rounds: Option<u32>,
+
+    /// Small sizes and short rounds: whether it works, not how fast it is.
+    #[arg(long)]
+    pub quick: bool,
+
+    /// Linux in our place too: whether the comparison is fair. Every ratio should be near 1.
+    #[arg(long)]
+    pub rehearse: bool,
+}
+
+static CASES: [Case; 1] = [
+    Case { name: "echo", help: "an epoll server that blocks, and Linux's", run: echo::run },
+];
+
+/// Runs the cases and prints their figures: with `json` one object a line, else a table a case.
+///
+/// # Errors
+/// The figures could not be printed, or there is no second CPU.
+pub fn run(args: &Args, json: bool) -> Result<(), Error> {
+    run_to(args, json, &mut std::io::stdout().lock())
+}
+
+/// The same, printed to `out`.
+///
+/// # Errors
+/// The same.
+pub fn run_to(args: &Args, json: bool, out: &mut dyn Write) -> Result<(), Error> {
+    let rounds = args.rounds.or((!args.quick).then_some(ROUNDS));
+    let plan = Plan { is_rehearsal: args.rehearse, ..Plan::new(rounds, args.quick) };
+    if !plan.cpus.are_two() {
+        return Err("there is one").or_needs("second CPU");
+    }
+    cases::run("sockets", &CASES, &args.cases, &plan, json, out)
+}

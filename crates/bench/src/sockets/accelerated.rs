@@ -1,0 +1,53 @@
+//! The daemon with its sockets, and how an ordinary program is started on them.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::apps::house::House;
+use crate::error::{Error, OrNeeds};
+use crate::place::Cpus;
+
+/// How a program that waits is woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Profile {
+    /// Whoever waits spins a little first.
+    Latency,
+    /// Nobody spins.
+    Safe,
+}
+
+impl Profile {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Latency => "latency",
+            Self::Safe => "safe",
+        }
+    }
+}
+
+/// A daemon on one end of a wire, whose workers serve the sockets of programs.
+pub(super) struct Accelerated {
+    pub(super) house: House,
+}
+
+impl Accelerated {
+    /// Starts the daemon, all of its threads on the server's CPU.
+    pub(super) fn new(cpus: Cpus) -> Result<Self, Error> {
+        Self::with_settings(cpus, "")
+    }
+
+    /// The same with more lines of its configuration: whole sections.
+    pub(super) fn with_settings(cpus: Cpus, sections: &str) -> Result<Self, Error> {
+        let sections = format!("[workers]\njob = \"sockets\"\n{sections}");
+        Ok(Self { house: House::start_with(cpus, &sections)? })
+    }
+
+    /// A command that will run `program` here, with its sockets accelerated or not at all.
+    pub(super) fn command(&self, profile: Profile, program: &Path) -> Result<Command, Error> {
+        let ourselves = std::env::current_exe().or_needs("path of this program")?;
+        let mut command = self.house.bed.server().command(ourselves);
+        command.env("CALISTO_APPS", self.house.socket());
+        command.args(["run", "--strict", "--profile", profile.word(), "--"]).arg(program);
+        Ok(command)
+    }
+}

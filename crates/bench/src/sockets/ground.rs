@@ -1,0 +1,233 @@
+//! A client's namespace, a wire, and a server's namespace with somebody's TCP in it.
+
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use base::Nanos;
+use sys::clock::now;
+use sys::ethtool::{self, Offload};
+use testbed::{Side, Testbed, TestbedConfig};
+
+use super::accelerated::{Accelerated, Profile};
+use super::running::Running;
+use super::witness::Carried;
+use crate::cases::Plan;
+use crate::cores::process::cpu_time;
+use crate::error::{Error, OrNeeds, unless_interrupted};
+use crate::place::Cpus;
+use crate::tcp::house::set;
+
+/// How long a server may take to be ready.
+const PATIENCE: Nanos = Nanos::from_secs(10);
+
+/// One attempt to connect.
+const ATTEMPT: Duration = Duration::from_millis(250);
+
+/// Linux's, at both ends: its default elsewhere may pace. In a namespace without help of the host it is
+/// this or that default; where nothing is lost it does what CUBIC does.
+const CONGESTION: &str = "reno";
+
+/// What the (pretended) hardware of a kernel's wire does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Offloads {
+    /// What veth has by default.
+    Default,
+    /// The same without TSO, GSO and GRO at both ends.
+    Whole,
+    /// As on the daemon's wire: transmit checksums are off as well.
+    None,
+}
+
+/// Somewhere to serve.
+pub(super) struct Ground {
+    name: &'static str,
+    cpus: Cpus,
+    place: Place,
+}
+
+enum Place {
+    Linux(Testbed),
+    Calisto(Accelerated),
+}
+
+impl Ground {
+    /// Linux's TCP, without anything of ours.
+    pub(super) fn linux(cpus: Cpus, offloads: Offloads) -> Result<Self, Error> {
+        let config =
+            TestbedConfig { offloads: offloads != Offloads::None, ..TestbedConfig::default() };
+        let bed = Testbed::new(config).or_needs("pair of namespaces")?;
+        let name = match offloads {
+            Offloads::Default => "Linux",
+            Offloads::Whole => "Linux without TSO/GSO/GRO",
+            Offloads::None => "Linux without offloads",
+        };
+        if offloads == Offloads::Whole {
+            for side in [bed.client(), bed.server()] {
+                let off = || {
+                    [Offload::Tso, Offload::Gso, Offload::Gro]
+                        .into_iter()
+                        .try_for_each(|offload| ethtool::set(side.interface(), offload, false))
+                };
+                let done = side.enter(off).or_needs("thread in a namespace")?;
+                done.or_needs("veth without offloads")?;
+            }
+        }
+        Self { name, cpus, place: Place::Linux(bed) }.tuned()
+    }
+
+    /// Ours; in a rehearsal Linux's, as it is on our wire.
+    pub(super) fn calisto(plan: &Plan) -> Result<Self, Error> {
+        if plan.is_rehearsal {
+            let linux = Self::linux(plan.cpus, Offloads::None)?;
+            return Ok(Self { name: "Linux in our place", ..linux });
+        }
+        let place = Place::Calisto(Accelerated::new(plan.cpus)?);
+        Self { name: "Calisto", cpus: plan.cpus, place }.tuned()
+    }
+
+    fn tuned(self) -> Result<Self, Error> {
+        for side in [self.client(), self.server()] {
+            set(side, "net/ipv4/tcp_congestion_control", CONGESTION)?;
+        }
+        set(self.client(), "net/ipv4/ip_local_port_range", "1024 65535")?;
+        // So many connections come at once that a short queue would drop some.
+        set(self.server(), "net/core/somaxconn", "8192")?;
+        Ok(self)
+    }
+
+    /// Whose TCP it is.
+    pub(super) fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn bed(&self) -> &Testbed {
+        match &self.place {
+            Place::Linux(bed) => bed,
+            Place::Calisto(accelerated) => &accelerated.house.bed,
+        }
+    }
+
+    /// The client's namespace.
+    pub(super) fn client(&self) -> &Side {
+        self.bed().client()
+    }
+
+    /// The server's namespace.
+    pub(super) fn server(&self) -> &Side {
+        self.bed().server()
+    }
+
+    /// The server's address.
+    pub(super) fn address(&self, port: u16) -> SocketAddr {
+        SocketAddr::from((self.server().ipv4(), port))
+    }
+
+    /// The daemon's process, where there is one.
+    pub(super) fn daemon(&self) -> Option<u32> {
+        match &self.place {
+            Place::Linux(_) => None,
+            Place::Calisto(accelerated) => Some(accelerated.house.pid()),
+        }
+    }
+
+    /// CPU time of the daemon, where there is one.
+    pub(super) fn daemon_cpu_time(&self) -> Result<Nanos, Error> {
+        self.daemon().map_or(Ok(Nanos::ZERO), cpu_time)
+    }
+
+    /// A command that will run `program` on the server's side.
+    pub(super) fn command(&self, profile: Profile, program: &Path) -> Result<Command, Error> {
+        match &self.place {
+            Place::Linux(bed) => Ok(bed.server().command(program)),
+            Place::Calisto(accelerated) => accelerated.command(profile, program),
+        }
+    }
+
+    /// Starts a server on the server's CPU, and waits until it serves `port`.
+    pub(super) fn serve(
+        &self,
+        profile: Profile,
+        program: &Path,
+        words: &[&str],
+        port: u16,
+    ) -> Result<Running, Error> {
+        let mut command = self.command(profile, program)?;
+        command.args(words);
+        let mut running = Running::start(command, self.cpus.server)?;
+        let began = now();
+        while !self.is_served(port)? {
+            unless_interrupted()?;
+            running.unless_ended()?;
+            if now().since(began) > PATIENCE {
+                let why = format!("{PATIENCE} have gone by; it says: {}", running.said());
+                return Err(why).or_needs("server that is ready");
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(running)
+    }
+
+    /// Whether a connection to that port is taken; on our ground: by us, not by the kernel.
+    fn is_served(&self, port: u16) -> Result<bool, Error> {
+        let before = Carried::by_kernel_of(self.server())?;
+        let address = self.address(port);
+        let attempt = || TcpStream::connect_timeout(&address, ATTEMPT).is_ok();
+        let taken = self.client().enter(attempt).or_needs("thread in a namespace")?;
+        let carried = Carried::by_kernel_of(self.server())?.since(before);
+        Ok(taken && (carried.segments > 0) == matches!(self.place, Place::Linux(_)))
+    }
+
+    /// Does `work`, during which every byte has to be carried by whom this ground is named after.
+    pub(super) fn witnessed<T>(&self, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+        let before = Carried::by_kernel_of(self.server())?;
+        let done = work()?;
+        let carried = Carried::by_kernel_of(self.server())?.since(before);
+        match &self.place {
+            Place::Calisto(_) if carried.segments > 0 || carried.loopback_bytes > 0 => {
+                let Carried { segments, loopback_bytes } = carried;
+                let why = format!(
+                    "the kernel carried {segments} segments of it, and {loopback_bytes} bytes over lo"
+                );
+                Err(why).or_needs("traffic that was accelerated")
+            }
+            Place::Linux(_) if carried.segments == 0 => {
+                Err("the kernel carried nothing").or_needs("traffic of the baseline")
+            }
+            _ => Ok(done),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::programs::{Compiled, EPOLL_ECHO};
+    use super::*;
+
+    #[test]
+    fn a_server_is_ready_when_it_is_taken_and_an_idle_baseline_is_no_measurement() {
+        let cpus = Cpus::choose();
+        let ground = match Ground::linux(cpus, Offloads::Whole) {
+            Ok(ground) => ground,
+            // Namespaces need root.
+            Err(error) => return println!("not tried: {error}"),
+        };
+        let echo = Compiled::new(EPOLL_ECHO).expect("there is a compiler");
+        let address = ground.address(7100);
+        let words = [address.ip().to_string(), "7100".to_owned()];
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let _running =
+            ground.serve(Profile::Latency, echo.path(), &words, 7100).expect("it listens");
+        let ask = || {
+            let connected = ground.client().enter(|| TcpStream::connect(address));
+            connected.or_needs("thread")?.or_needs("connection").map(drop)
+        };
+        ground.witnessed(ask).expect("the kernel has seen it");
+        let told = ground.witnessed(|| Ok(())).expect_err("nobody has asked").to_string();
+        assert!(told.contains("carried nothing"), "{told}");
+        let told = ground.serve(Profile::Latency, echo.path(), &["10.99.0.1", "7101"], 7101);
+        let told = told.map(drop).expect_err("it is no address of this host").to_string();
+        assert!(told.contains("listen"), "{told}");
+    }
+}
