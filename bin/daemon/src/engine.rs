@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use base::{Nanos, WorkerId};
 use config::{Config, Congestion, Job};
-use datapath::stream::{Exchange, RingLimits, ServiceKind, Stream, StreamConfig, StreamCounts};
+use datapath::stream::{
+    Exchange, Front, RingLimits, ServiceKind, Stream, StreamConfig, StreamCounts,
+};
 use datapath::{Dispatcher, Listener, PortLane};
 use port::{AnyPort, Port};
 use tcp::{Algorithm, FlowOptions};
@@ -77,6 +79,11 @@ impl Engines {
         all.push((worker, counts.clone()));
         Stream::new(worker, &self.config, self.exchange.clone(), owners, counts, now)
             .map_err(|error| error.to_string())
+    }
+
+    /// Where sockets of applications come from.
+    pub(crate) fn front(&self) -> Option<&Front> {
+        self.config.front.as_ref()
     }
 
     /// Whether what is served are sockets of applications.

@@ -15,6 +15,7 @@ use crate::apps::Guests;
 use crate::ask::{Answer, Ask, Asker};
 use crate::cores::Cores;
 use crate::doorbells::Listener;
+use crate::engine::Engines;
 use crate::log;
 use crate::outside::Outside;
 use crate::staff::Staff;
@@ -99,7 +100,7 @@ impl Host {
             let now = sys::clock::now();
             self.adjust_staff(now);
             self.evict(now);
-            let busy = self.turn(now) | self.keep_cores(now);
+            let busy = self.send_letter(now) | self.turn(now) | self.keep_cores(now);
             self.answer_one(now);
             self.note_load(now);
             self.export();
@@ -119,6 +120,18 @@ impl Host {
             }
         }
         self.drain();
+    }
+
+    /// A connection that is to be opened finds its worker; whether there was one.
+    #[inline]
+    fn send_letter(&mut self, now: Nanos) -> bool {
+        let Some(front) = self.staff.engines().and_then(Engines::front) else { return false };
+        let Some(letter) = front.next_letter() else { return false };
+        let is_sent = self.dispatcher.send_letter(letter.0, letter.1, now);
+        if !is_sent {
+            front.put_back(letter);
+        }
+        is_sent
     }
 
     /// Whether whoever is given the CPU by a yield may be a batch job.
@@ -156,7 +169,7 @@ impl Host {
         }
         // Once more, now that nobody can slip something in unheard: a question that came just
         // before the bell was armed has rung nothing.
-        let asked = self.answer_one(now);
+        let asked = self.answer_one(now) | self.send_letter(now);
         let busy = self.turn(now) || asked || !may_sleep || self.dispatcher.has_work();
         // The turn may have called a worker that must be granted a core.
         let is_called = self.cores.as_ref().is_some_and(|cores| cores.keeper.has_work());

@@ -44,9 +44,8 @@ pub struct Args {
     pub rehearse: bool,
 }
 
-static CASES: [Case; 1] = [
-    Case { name: "echo", help: "an epoll server that blocks, and Linux's", run: echo::run },
-];
+static CASES: [Case; 1] =
+    [Case { name: "echo", help: "an epoll server that blocks, and Linux's", run: echo::run }];
 
 /// Runs the cases and prints their figures: with `json` one object a line, else a table a case.
 ///

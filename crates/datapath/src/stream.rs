@@ -11,6 +11,7 @@ mod counts;
 mod exchange;
 mod frames;
 mod front;
+mod letter;
 mod moving;
 mod rings;
 mod routes;
@@ -149,6 +150,7 @@ impl Stream {
         if self.exchange.has_any() {
             self.claim_arrived(now);
         }
+        self.read_letters(now);
         let Self { engine, desk, routes, kept, spares, events, counts, .. } = self;
         let mut incoming = ArrayVec::<Incoming<'_>, BURST>::new();
         let mut is_full = false;
@@ -230,10 +232,10 @@ impl Stream {
 
     /// What applications and the slow side want.
     fn attend(&mut self, now: Nanos) {
-        let Self { engine, desk, sockets, routes, events, .. } = self;
+        let Self { engine, desk, sockets, events, .. } = self;
         let Some(sockets) = sockets else { return };
         let mut heard = Heard { events };
-        sockets.attend(engine, &mut desk.rings, routes, now, &mut heard);
+        sockets.attend(engine, &mut desk.rings, now, &mut heard);
     }
 
     fn transmit(&mut self, now: Nanos, outlet: &mut Outlet<'_>) {

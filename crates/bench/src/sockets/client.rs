@@ -64,9 +64,8 @@ impl Answers {
     /// From all of one span of time. A percentile that falls on a request without an answer is at
     /// the end of the patience.
     pub(super) fn new(latencies: &Latencies, lost: u64, span: Nanos) -> Self {
-        let at = |share| {
-            latencies.quantile_with_missing(share, lost).unwrap_or(GRACE).as_micros_f64()
-        };
+        let at =
+            |share| latencies.quantile_with_missing(share, lost).unwrap_or(GRACE).as_micros_f64();
         let per_second = latencies.count() as f64 / span.as_secs_f64();
         Self { per_second, p50_us: at(0.5), p95_us: at(0.95), lost }
     }
@@ -84,7 +83,8 @@ impl Clients {
             };
             (0..count).map(one).collect::<Result<Vec<TcpStream>, _>>()
         };
-        let streams = side.enter(connect).or_needs("thread in a namespace")?.or_needs("connection")?;
+        let streams =
+            side.enter(connect).or_needs("thread in a namespace")?.or_needs("connection")?;
         Self::new(streams)
     }
 
@@ -95,8 +95,7 @@ impl Clients {
             let data = EventData::new_u64(number as u64);
             epoll::add(&epoll, stream, data, EventFlags::IN).or_needs("epoll")?;
         }
-        let connection =
-            |stream| Connection { stream, awaited: VecDeque::new(), received: 0 };
+        let connection = |stream| Connection { stream, awaited: VecDeque::new(), received: 0 };
         Ok(Self {
             connections: streams.into_iter().map(connection).collect(),
             epoll,
@@ -224,11 +223,7 @@ impl Clients {
 
 impl Connection {
     /// Takes bytes in; calls `complete` for each answer that ends in them, and says how many.
-    fn hear(
-        &mut self,
-        mut bytes: &[u8],
-        mut complete: impl FnMut(Nanos),
-    ) -> Result<usize, Error> {
+    fn hear(&mut self, mut bytes: &[u8], mut complete: impl FnMut(Nanos)) -> Result<usize, Error> {
         let mut answers = 0;
         while !bytes.is_empty() {
             let first = *self.awaited.front().ok_or("nobody has asked").or_needs("answer")?;

@@ -98,11 +98,18 @@ fn closed(
     let unit = "requests/s";
     for (baseline, target) in [(1, target), (2, target), (3, 0.8)] {
         let name = format!("{what}: {}", servers[0].name);
-        let figure = Figure::new(name, unit, &rates[0])
-            .against(&servers[baseline].name, &rates[0], &rates[baseline]);
+        let figure = Figure::new(name, unit, &rates[0]).against(
+            &servers[baseline].name,
+            &rates[0],
+            &rates[baseline],
+        );
         // A server that spins has the CPU to itself: what is promised is for one connection.
         let is_promised = baseline < 3 || connections == 1;
-        report.figure(if is_promised { figure.target(Target::RatioAtLeast(target)) } else { figure })?;
+        report.figure(if is_promised {
+            figure.target(Target::RatioAtLeast(target))
+        } else {
+            figure
+        })?;
     }
     if let (Some(safe), Some(own)) = (servers.get(4), rates.get(4)) {
         for baseline in [1, 2] {

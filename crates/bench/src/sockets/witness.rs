@@ -21,11 +21,14 @@ impl Carried {
     pub(super) fn by_kernel_of(side: &Side) -> Result<Self, Error> {
         let read = || {
             // The process's own files are those of its first thread's namespace.
-            let read = |name: &str| std::fs::read_to_string(format!("/proc/thread-self/net/{name}"));
+            let read =
+                |name: &str| std::fs::read_to_string(format!("/proc/thread-self/net/{name}"));
             Ok::<_, std::io::Error>((read("snmp")?, read("dev")?))
         };
-        let (snmp, dev) =
-            side.enter(read).or_needs("thread in a namespace")?.or_needs("counters of the kernel")?;
+        let (snmp, dev) = side
+            .enter(read)
+            .or_needs("thread in a namespace")?
+            .or_needs("counters of the kernel")?;
         let counted = segments_in(&snmp).zip(loopback_bytes_in(&dev));
         let (segments, loopback_bytes) =
             counted.ok_or("there are none of TCP or lo").or_needs("counters of the kernel")?;

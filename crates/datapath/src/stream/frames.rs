@@ -125,7 +125,7 @@ impl Output for Press<'_, '_> {
 
 /// Link header, IP header, segment; returns where the segment begins.
 #[inline]
-fn write(route: &Route, segment: &Segment<'_>, frame: &mut Frame) -> Option<usize> {
+pub(super) fn write(route: &Route, segment: &Segment<'_>, frame: &mut Frame) -> Option<usize> {
     let link = route.header();
     let is_ipv6 = segment.key.is_ipv6();
     let ip_bytes = if is_ipv6 { 40 } else { 20 };

@@ -202,10 +202,15 @@ struct State {
     heard: Vec<Consumer<SocketEvent>>,
     /// What a worker that comes later has to know: applications, listeners, UDP sockets.
     standing: Vec<Command>,
+    /// Connections to be opened, and those among them whose worker is yet to be found.
+    opens: Vec<Command>,
+    letters: VecDeque<(SocketAddr, SocketAddr)>,
 }
 
 struct Shared {
     state: Mutex<State>,
+    /// There are letters.
+    has_letters: AtomicBool,
     /// Says that a worker has mail.
     wake: Box<dyn Fn() + Send + Sync>,
     /// Says that there are events.
@@ -231,16 +236,25 @@ impl Front {
         tell: impl Fn() + Send + Sync + 'static,
     ) -> Self {
         let (wake, tell) = (Box::new(wake), Box::new(tell));
-        Self { shared: Arc::new(Shared { state: Mutex::default(), wake, tell }) }
+        let has_letters = AtomicBool::new(false);
+        Self { shared: Arc::new(Shared { state: Mutex::default(), has_letters, wake, tell }) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells all workers; each finds out whether it concerns it.
+    /// Tells all workers; each finds out whether it concerns it. A connection to be opened goes to the worker that
+    /// its packets will go to: the dispatcher finds it ([`Self::next_letter`]).
     pub fn command(&self, command: &Command) {
         let mut state = self.state();
+        if let Command::Connect { local, remote, .. } = command {
+            state.opens.push(command.clone());
+            state.letters.push_back((*local, *remote));
+            self.shared.has_letters.store(true, Ordering::Release);
+            drop(state);
+            return (self.shared.wake)();
+        }
         state.remember(command);
         for (_, mailbox) in &state.boxes {
             mailbox.letters().push_back(command.clone());
@@ -248,6 +262,24 @@ impl Front {
         }
         drop(state);
         (self.shared.wake)();
+    }
+
+    /// For the dispatcher: the next connection whose worker is to be found, own address first.
+    #[inline]
+    pub fn next_letter(&self) -> Option<(SocketAddr, SocketAddr)> {
+        if !self.shared.has_letters.load(Ordering::Relaxed) {
+            return None;
+        }
+        let mut state = self.state();
+        let letter = state.letters.pop_front();
+        self.shared.has_letters.store(!state.letters.is_empty(), Ordering::Release);
+        letter
+    }
+
+    /// There was no frame for a letter: it is next again.
+    pub fn put_back(&self, letter: (SocketAddr, SocketAddr)) {
+        self.state().letters.push_front(letter);
+        self.shared.has_letters.store(true, Ordering::Release);
     }
 
     /// Hears what workers have said since the last time.
@@ -280,9 +312,13 @@ impl State {
             Command::Add(_) | Command::Listen(_) | Command::Bind { .. } => {
                 self.standing.push(command.clone());
             }
-            Command::Remove { app } => self.standing.retain(|other| other.app() != Some(*app)),
+            Command::Remove { app } => {
+                self.standing.retain(|other| other.app() != Some(*app));
+                self.opens.retain(|other| other.app() != Some(*app));
+            }
             Command::Unlisten { app, slot } | Command::Close { app, slot, .. } => {
                 self.standing.retain(|other| other.socket() != Some((*app, *slot)));
+                self.opens.retain(|other| other.socket() != Some((*app, *slot)));
             }
             Command::Connect { .. } | Command::Resolved { .. } => {}
         }
@@ -339,6 +375,14 @@ impl Post {
             self.mailbox.has_any.store(false, Ordering::Release);
         }
         first
+    }
+
+    /// What is to be opened from `local` to `remote`: a letter about it has come.
+    pub(super) fn open(&self, local: SocketAddr, remote: SocketAddr) -> Option<Command> {
+        let mut state = self.front.state();
+        let is_it = |command: &Command| matches!(command, Command::Connect { local: own, remote: other, .. } if (*own, *other) == (local, remote));
+        let at = state.opens.iter().position(is_it)?;
+        Some(state.opens.swap_remove(at))
     }
 
     /// Says something; it is heard after [`Self::flush`].

@@ -16,6 +16,7 @@ use std::sync::atomic::Ordering;
 use base::{Nanos, WorkerId};
 use shm::stream::{Asks, SlotWords};
 use tcp::{CloseReason, Engine, Event, FlowId, Output};
+use wire::FlowKey;
 
 use super::front::{AppStreams, Command, Front, Post, SocketEvent};
 use super::rings::Rings;
@@ -127,7 +128,6 @@ impl Sockets {
         &mut self,
         engine: &mut Engine,
         rings: &mut Rings,
-        routes: &mut Routes,
         now: Nanos,
         out: &mut O,
     ) -> bool {
@@ -135,7 +135,7 @@ impl Sockets {
         if self.post.has_mail() {
             for _ in 0..COMMANDS {
                 let Some(command) = self.post.next() else { break };
-                self.obey(command, engine, rings, routes, now, out);
+                self.obey(command, engine, rings, now, out);
                 has_acted = true;
             }
         }
@@ -171,7 +171,6 @@ impl Sockets {
         command: Command,
         engine: &mut Engine,
         rings: &mut Rings,
-        routes: &mut Routes,
         now: Nanos,
         out: &mut O,
     ) {
@@ -192,12 +191,6 @@ impl Sockets {
             Command::Remove { app } => self.remove(app, engine, rings, out),
             Command::Listen(listening) => self.listen(listening, engine),
             Command::Unlisten { app, slot } => self.unlisten(app, slot, engine),
-            Command::Connect { app, slot, local, remote, options, way } => {
-                let route = Route::of_way(&way).and_then(|route| routes.number(route));
-                let flow =
-                    route.and_then(|route| engine.connect(now, local, remote, options, route).ok());
-                self.connect(app, slot, local, flow);
-            }
             Command::Close { app, slot, generation, is_abort } => {
                 let words = self.words(app, slot);
                 if words.is_some_and(|at| at.generation.load(Ordering::Relaxed) == generation) {
@@ -205,7 +198,8 @@ impl Sockets {
                     self.close(app, slot, is_abort, engine, rings, out);
                 }
             }
-            Command::Bind { .. } | Command::Resolved { .. } => {}
+            // Connections come by letters.
+            Command::Connect { .. } | Command::Bind { .. } | Command::Resolved { .. } => {}
         }
     }
 
@@ -358,6 +352,25 @@ impl Sockets {
         conn.give_back(&streams, rings);
         streams.server.take_back_slot(slot);
         self.post.say(SocketEvent::Freed { app, slot, generation });
+    }
+
+    /// Opens the connection that a letter is about: `key` is as the peer's packets will have it.
+    pub(super) fn open(
+        &mut self,
+        key: &FlowKey,
+        engine: &mut Engine,
+        routes: &mut Routes,
+        now: Nanos,
+    ) {
+        let (local, remote) = (key.destination(), key.source());
+        if let Some(Command::Connect { app, slot, options, way, .. }) =
+            self.post.open(local, remote)
+        {
+            let route = Route::of_way(&way).and_then(|route| routes.number(route));
+            let flow =
+                route.and_then(|route| engine.connect(now, local, remote, options, route).ok());
+            self.connect(app, slot, local, flow);
+        }
     }
 
     /// A socket of this worker that was opened from here.

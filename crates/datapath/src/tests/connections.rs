@@ -18,8 +18,8 @@ use wire::{FlowKey, Outcome, Toeplitz};
 use crate::stream::{Exchange, Front, RingLimits, ServiceKind, Stream, StreamConfig, StreamCounts};
 use crate::{BuiltIn, Dispatcher, DispatcherConfig, Listeners, PortLane, SteeringConfig, Worker};
 
-const CLIENT_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
-const OUR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
+pub(super) const CLIENT_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
+pub(super) const OUR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
 const RING: usize = 1 << 16;
 
 /// The client's rings, events and frames on their way out.

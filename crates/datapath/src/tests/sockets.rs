@@ -12,8 +12,10 @@ use shm::stream::{
 };
 use tcp::{CloseReason, FlowOptions};
 
-use super::connections::Bench;
-use crate::stream::{AppStreams, Bells, Command, Front, Listening, Rate, ServiceKind, SocketEvent};
+use super::connections::{Bench, CLIENT_MAC as CLIENT, OUR_MAC as OURS};
+use crate::stream::{
+    AppStreams, Bells, Command, Front, Listening, Rate, ServiceKind, SocketEvent, Way,
+};
 
 const EAR: u32 = 3;
 
@@ -438,4 +440,45 @@ proptest! {
         prop_assert_eq!(app.streams.server.heap().bytes(), 1 << 10);
         prop_assert_eq!(bench.count("ring_bytes"), 0);
     }
+}
+
+#[test]
+fn a_connection_that_is_opened_here_is_opened_by_the_worker_that_its_packets_come_to() {
+    let (mut bench, app) = bench(3, None);
+    bench.turns(2);
+    let remote = "10.0.0.1:80".parse().expect("an address");
+    let listener = bench.engine.listen(remote, 64, FlowOptions::default());
+    listener.expect("nobody listens there");
+    let mut slots = Vec::new();
+    for number in 0..20 {
+        let slot = app.streams.server.lend_slot().expect("a slot");
+        let words = app.words(slot);
+        words.state.store(Kind::Stream as u32 | SlotState::CONNECTING, Ordering::Release);
+        let local = "10.0.0.2:7".parse().expect("an address");
+        let remote = format!("10.0.0.{}:80", 1 + number).parse().expect("an address");
+        // Only the first has somebody there: the others stand for names that differ.
+        let header = [&CLIENT[..], &OURS, &[8, 0]].concat();
+        let way = Way { port: base::PortId(0), vlan_tci: 0, header };
+        let options = options();
+        app.front.command(&Command::Connect { app: 5, slot, local, remote, options, way });
+        slots.push(slot);
+    }
+    while let Some((local, remote)) = app.front.next_letter() {
+        assert!(bench.dispatcher.send_letter(local, remote, bench.now));
+    }
+    bench.turns(10);
+    let state = app.words(slots[0]).state();
+    assert!(state.has(SlotState::CONNECTED) && !state.has(SlotState::CONNECTING), "{state:?}");
+    assert_eq!(app.write(slots[0], b"GET"), 3);
+    bench.turns(3);
+    let workers: std::collections::BTreeSet<u32> =
+        slots.iter().map(|slot| app.words(*slot).worker.load(Ordering::Relaxed)).collect();
+    assert!(workers.len() > 1, "all groups at one worker");
+    // Those that nobody answers are over when their application gives up.
+    slots.iter().for_each(|slot| app.ask(*slot, Asks::CLOSE));
+    bench.turns(5);
+    assert_eq!(app.streams.server.slots_taken(), 1);
+    let events = app.events();
+    let finished = events.iter().filter(|event| matches!(event, SocketEvent::Finished { .. }));
+    assert_eq!(finished.count(), 20, "{events:?}");
 }

@@ -1,0 +1,87 @@
+//! Opening a connection on the worker that its packets will come to.
+//!
+//! Who owns the new flow's group is the owner table's secret, and may be changing at this moment. So the wish goes the way
+//! that the peer's first packet will go: as a frame that looks like that packet, through group lookup, first placement, hold
+//! queue and ring, in order with every mark. The worker that it comes to is the right one.
+
+use std::net::SocketAddr;
+
+use base::{ChecksumState, Nanos, PortId};
+use port::Port;
+use shm::Frame;
+use tcp::{OptionBytes, Segment, Seq};
+use wire::{FlowKey, Outcome, Protocol};
+
+use super::Stream;
+use super::frames;
+use super::front::Way;
+use super::routes::Route;
+use crate::dispatcher::Dispatcher;
+
+/// Ethertypes of a letter's link header, behind two addresses of zeros.
+const IPV4: [u8; 2] = [0x08, 0x00];
+const IPV6: [u8; 2] = [0x86, 0xdd];
+
+impl<P: Port> Dispatcher<P> {
+    /// Sends a letter about a connection from `local` to `remote` to the worker that will own it. False: there is no frame
+    /// for it now; try again.
+    pub fn send_letter(&mut self, local: SocketAddr, remote: SocketAddr, now: Nanos) -> bool {
+        let Some(key) = FlowKey::new(Protocol::Tcp, remote, local) else { return true };
+        let Some(mut frame) = self.pool.take() else { return false };
+        let link = [&[0; 12][..], if key.is_ipv6() { &IPV6[..] } else { &IPV4 }].concat();
+        let way = Way { port: PortId(0), vlan_tci: 0, header: link };
+        let written =
+            Route::of_way(&way).and_then(|route| frames::write(&route, &hello(key), &mut frame));
+        if written.is_none() {
+            self.pool.give(frame);
+            return true;
+        }
+        let meta = frame.meta_mut();
+        meta.checksum = ChecksumState::Verified;
+        // No port says so of what it receives: this is a letter.
+        meta.transmit = true;
+        self.batch.push(frame);
+        self.classify_batch(0);
+        self.dispatch_batch(0, now);
+        self.apps.each(&mut self.pool, now, |steering, ground| steering.publish(ground.now));
+        true
+    }
+}
+
+/// A segment that names the flow and says nothing.
+fn hello(key: FlowKey) -> Segment<'static> {
+    Segment {
+        key,
+        sequence: Seq(0),
+        acknowledgement: Seq(0),
+        flags: 0,
+        window: 0,
+        urgent: 0,
+        options: OptionBytes::NONE,
+        payload: [&[], &[]],
+        ecn: 0,
+        route: 0,
+    }
+}
+
+impl Stream {
+    /// Letters among the frames of this turn are read and become empty frames.
+    pub(super) fn read_letters(&mut self, now: Nanos) {
+        let mut at = 0;
+        while let Some(frame) = self.kept.get_mut(at) {
+            if !std::mem::take(&mut frame.meta_mut().transmit) {
+                at += 1;
+                continue;
+            }
+            let frame = self.kept.remove(at);
+            self.open(&frame, now);
+            self.spares.push(frame);
+        }
+    }
+
+    fn open(&mut self, letter: &Frame, now: Nanos) {
+        let Outcome::Flow(flow) = wire::classify(letter.bytes()) else { return };
+        let Some(sockets) = &mut self.sockets else { return };
+        sockets.open(&flow.key, &mut self.engine, &mut self.routes, now);
+    }
+}
