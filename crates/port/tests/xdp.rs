@@ -233,6 +233,30 @@ fn ipv6_is_echoed() {
 }
 
 #[test]
+fn an_icmp_error_about_a_packet_of_ours_comes_to_us_and_others_to_the_kernel() {
+    let bed = bed(TestbedConfig::default());
+    let mut pool = pool();
+    let mut port = server(&bed, AttachMode::Native, &mut pool, &XdpOptions::default());
+    // Nobody listens on the client's port 9; the packets come from the echo port and from one beside.
+    let kernel = socket(bed.server(), (bed.server().ipv4(), ECHO_PORT + 1));
+    kernel.connect((bed.client().ipv4(), 9)).expect("a UDP socket connects");
+    kernel.send(b"from the kernel").expect("the link is up");
+    let refused = kernel.recv(&mut [0; 16]).expect_err("nobody listens");
+    assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
+    let mut sent = udp_frame(bed.server(), bed.client(), &[], 9, b"from us");
+    sent[34..36].copy_from_slice(&ECHO_PORT.to_be_bytes());
+    sent[40..42].copy_from_slice(&[0, 0]);
+    let mut batch = batch_of(&mut pool, &[sent.clone()]);
+    transmit(&mut port, &mut pool, &mut batch);
+    let mut got = receive(&mut port, &mut pool, 1);
+    assert_eq!(got.len(), 1);
+    let error = got[0].bytes();
+    assert_eq!((error[23], &error[34..36]), (1, &[3, 3][..]), "port unreachable");
+    assert_eq!(error[42..70], sent[14..42], "it quotes what we sent");
+    give_all(&mut pool, &mut got);
+}
+
+#[test]
 fn tagged_packets_come_with_their_tags_and_a_tag_of_the_meta_is_put_in() {
     let bed = bed(TestbedConfig::default());
     let (mut pool, mut raw_pool) = (pool(), pool());

@@ -5,8 +5,12 @@
 //! else to the kernel. So ssh keeps working and ARP is answered. Which worker gets a packet is
 //! not decided here: the owner table lives in user space.
 //!
-//! Passed to the kernel untouched: fragments (the later ones have no ports), IPv6 extension
-//! headers, more than two VLAN tags, anything cut short, and packets of a queue without a socket.
+//! An ICMP error is about the packet that it quotes. If that came from what is ours, so is the
+//! error: the kernel knows nothing of the connection.
+//!
+//! Passed to the kernel untouched: fragments, the first ones too (the later ones have no ports, and
+//! whoever puts them together needs all), IPv6 extension headers, more than two VLAN tags, anything
+//! cut short, and packets of a queue without a socket.
 
 use super::asm::{Alu, Assembler, If, Instruction, Label, Register, Size};
 use super::if_xdp::XDP_PASS;
@@ -16,7 +20,7 @@ use Register::{R0, R1, R2, R3, R6, R7, R8, R9, R10};
 /// What the program takes from the interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Take {
-    /// Packets whose destination is in [`super::Ours`].
+    /// Packets whose destination is in [`super::Ours`], and ICMP errors about packets from there.
     #[default]
     Ours,
     /// Every packet, ARP and all: the kernel sees nothing any more. For wires and slices.
@@ -39,9 +43,21 @@ const _: () = assert!(KEY_BYTES <= 24);
 const ETHERNET_BYTES: i32 = 14;
 const TAG_BYTES: i32 = 4;
 const IPV4_BYTES_MIN: i32 = 20;
+const IPV4_SOURCE: i16 = 12;
+const IPV4_DESTINATION: i16 = 16;
 const IPV6_BYTES: i32 = 40;
-/// A UDP header; of a TCP header as much as there must be to have ports.
+const IPV6_SOURCE: i16 = 8;
+const IPV6_DESTINATION: i16 = 24;
+/// A UDP header; of a TCP header as much as there must be to have ports, which is also what an error
+/// quotes of it at least (RFC 792).
 const L4_BYTES_MIN: i32 = 8;
+/// What stands before the quote in an error of either kind of ICMP.
+const ICMP_BYTES: i32 = 8;
+
+const TCP: i32 = 6;
+const UDP: i32 = 17;
+const ICMP: i32 = 1;
+const ICMPV6: i32 = 58;
 
 /// A number of two bytes as a little- or big-endian machine loads it from a packet.
 const fn wire(value: u16) -> i32 {
@@ -74,7 +90,8 @@ pub(super) fn assemble(take: Take, ours_fd: i32, sockets_fd: i32) -> Vec<Instruc
 }
 
 fn parse_and_look_up(asm: &mut Assembler, ours_fd: i32, hit: Label, pass: Label) {
-    let (ipv4, ipv6, transport, look_up) = (asm.label(), asm.label(), asm.label(), asm.label());
+    let (ipv4, ipv6, transport) = (asm.label(), asm.label(), asm.label());
+    let (destination_port, look_up) = (asm.label(), asm.label());
     asm.load(Size::Word, R7, R6, CTX_DATA);
     asm.load(Size::Word, R8, R6, CTX_DATA_END);
     asm.store_value(Size::Double, R10, KEY, 0);
@@ -99,49 +116,34 @@ fn parse_and_look_up(asm: &mut Assembler, ours_fd: i32, hit: Label, pass: Label)
     asm.jump_if(R2, If::Equal, wire(0x86dd), ipv6);
     asm.jump(pass);
 
-    // RFC 791 3.1: version and header length, fragment fields, protocol, destination.
+    // RFC 791 3.1: more fragments to come, or an offset: one part of a larger packet.
     asm.bind(ipv4);
     need(asm, IPV4_BYTES_MIN, pass);
-    asm.load(Size::Byte, R2, R7, 0);
-    asm.alu_register(Alu::Move, R3, R2);
-    asm.alu(Alu::ShiftRight, R3, 4);
-    asm.jump_if(R3, If::NotEqual, 4, pass);
-    asm.alu(Alu::And, R2, 15);
-    asm.alu(Alu::ShiftLeft, R2, 2);
-    asm.jump_if(R2, If::Less, IPV4_BYTES_MIN, pass);
     asm.load(Size::Half, R3, R7, 6);
-    // More fragments to come, or an offset: one part of a larger packet.
     asm.alu(Alu::And, R3, wire(0x3fff));
     asm.jump_if(R3, If::NotEqual, 0, pass);
-    asm.load(Size::Byte, R9, R7, 9);
-    asm.load(Size::Word, R3, R7, 16);
-    asm.store(Size::Word, R10, KEY + key::ADDRESS, R3);
+    ipv4_header(asm, IPV4_DESTINATION, pass);
     asm.store_value(Size::Byte, R10, KEY + key::FAMILY, 4);
-    asm.alu_register(Alu::Add, R7, R2);
     asm.jump(transport);
 
-    // RFC 8200 3: next header, destination.
     asm.bind(ipv6);
     need(asm, IPV6_BYTES, pass);
-    asm.load(Size::Byte, R9, R7, 6);
-    for part in [0, 4, 8, 12] {
-        asm.load(Size::Word, R3, R7, 24 + part);
-        asm.store(Size::Word, R10, KEY + key::ADDRESS + part, R3);
-    }
+    ipv6_header(asm, IPV6_DESTINATION);
     asm.store_value(Size::Byte, R10, KEY + key::FAMILY, 6);
-    asm.alu(Alu::Add, R7, IPV6_BYTES);
 
-    // TCP and UDP have their destination port in the same place (RFC 9293 3.1, RFC 768).
+    // TCP and UDP have their ports in the same place (RFC 9293 3.1, RFC 768).
     asm.bind(transport);
-    asm.jump_if(R9, If::Equal, 17, look_up);
-    asm.jump_if(R9, If::NotEqual, 6, pass);
-    asm.bind(look_up);
+    asm.jump_if(R9, If::Equal, UDP, destination_port);
+    asm.jump_if(R9, If::Equal, TCP, destination_port);
+    quote(asm, look_up, pass);
+    asm.bind(destination_port);
     need(asm, L4_BYTES_MIN, pass);
     // The packet is not needed any more: R7 keeps the port.
     asm.load(Size::Half, R7, R7, 2);
+
+    asm.bind(look_up);
     asm.store(Size::Half, R10, KEY + key::PORT, R7);
     asm.store(Size::Byte, R10, KEY + key::PROTOCOL, R9);
-
     // From the most to the least particular: our packets need one look, the kernel's four.
     look(asm, ours_fd, hit);
     asm.store_value(Size::Half, R10, KEY + key::PORT, 0);
@@ -154,6 +156,82 @@ fn parse_and_look_up(asm: &mut Assembler, ours_fd: i32, hit: Label, pass: Label)
     asm.store(Size::Half, R10, KEY + key::PORT, R7);
     look(asm, ours_fd, hit);
     asm.jump(pass);
+}
+
+/// Steps over the ICMP error at R7 into the packet that it quotes, and goes to `look_up` with the source
+/// of that in the key, its protocol in R9 and its port in R7; to `pass` if there is no such error.
+fn quote(asm: &mut Assembler, look_up: Label, pass: Label) {
+    let (icmp, icmpv6) = (asm.label(), asm.label());
+    let (ipv4, source_port) = (asm.label(), asm.label());
+    asm.load(Size::Byte, R2, R10, KEY + key::FAMILY);
+    asm.jump_if(R2, If::Equal, 6, icmpv6);
+    asm.jump_if(R9, If::Equal, ICMP, icmp);
+    asm.jump(pass);
+
+    // RFC 792: unreachable, time exceeded, parameter problem. The other errors (source quench,
+    // redirect) are none that a connection heeds (RFC 6633, RFC 1122 3.2.2.2).
+    asm.bind(icmp);
+    need(asm, ICMP_BYTES + IPV4_BYTES_MIN, pass);
+    asm.load(Size::Byte, R2, R7, 0);
+    asm.jump_if(R2, If::Equal, 3, ipv4);
+    asm.jump_if(R2, If::Equal, 11, ipv4);
+    asm.jump_if(R2, If::NotEqual, 12, pass);
+    asm.bind(ipv4);
+    asm.alu(Alu::Add, R7, ICMP_BYTES);
+    // Of the quoted packet, the first part has the ports.
+    asm.load(Size::Half, R3, R7, 6);
+    asm.alu(Alu::And, R3, wire(0x1fff));
+    asm.jump_if(R3, If::NotEqual, 0, pass);
+    ipv4_header(asm, IPV4_SOURCE, pass);
+    asm.jump(source_port);
+
+    // RFC 4443 2.1 and 3: unreachable, too big, time exceeded, parameter problem are types 1 to 4.
+    asm.bind(icmpv6);
+    asm.jump_if(R9, If::NotEqual, ICMPV6, pass);
+    need(asm, ICMP_BYTES + IPV6_BYTES, pass);
+    asm.load(Size::Byte, R2, R7, 0);
+    asm.jump_if(R2, If::Equal, 0, pass);
+    asm.jump_if(R2, If::Greater, 4, pass);
+    asm.alu(Alu::Add, R7, ICMP_BYTES);
+    asm.load(Size::Byte, R2, R7, 0);
+    asm.alu(Alu::ShiftRight, R2, 4);
+    asm.jump_if(R2, If::NotEqual, 6, pass);
+    ipv6_header(asm, IPV6_SOURCE);
+
+    asm.bind(source_port);
+    let is_transport = asm.label();
+    asm.jump_if(R9, If::Equal, UDP, is_transport);
+    asm.jump_if(R9, If::NotEqual, TCP, pass);
+    asm.bind(is_transport);
+    need(asm, L4_BYTES_MIN, pass);
+    asm.load(Size::Half, R7, R7, 0);
+    asm.jump(look_up);
+}
+
+/// Reads the IPv4 header at R7, of which [`IPV4_BYTES_MIN`] are there (RFC 791 3.1): puts the address at
+/// `address` into the key and the protocol into R9, and R7 behind the header. Uses R2 and R3.
+fn ipv4_header(asm: &mut Assembler, address: i16, pass: Label) {
+    asm.load(Size::Byte, R2, R7, 0);
+    asm.alu_register(Alu::Move, R3, R2);
+    asm.alu(Alu::ShiftRight, R3, 4);
+    asm.jump_if(R3, If::NotEqual, 4, pass);
+    asm.alu(Alu::And, R2, 15);
+    asm.alu(Alu::ShiftLeft, R2, 2);
+    asm.jump_if(R2, If::Less, IPV4_BYTES_MIN, pass);
+    asm.load(Size::Byte, R9, R7, 9);
+    asm.load(Size::Word, R3, R7, address);
+    asm.store(Size::Word, R10, KEY + key::ADDRESS, R3);
+    asm.alu_register(Alu::Add, R7, R2);
+}
+
+/// The same for the IPv6 header at R7 (RFC 8200 3). Uses R3.
+fn ipv6_header(asm: &mut Assembler, address: i16) {
+    asm.load(Size::Byte, R9, R7, 6);
+    for part in [0, 4, 8, 12] {
+        asm.load(Size::Word, R3, R7, address + part);
+        asm.store(Size::Word, R10, KEY + key::ADDRESS + part, R3);
+    }
+    asm.alu(Alu::Add, R7, IPV6_BYTES);
 }
 
 /// Goes to `pass` unless `bytes` more of the packet are there from R7 on. Uses R1.

@@ -149,6 +149,13 @@ fn tags_and_options_are_stepped_over() {
 fn fragments_go_to_the_kernel_whole() {
     let loaded = Loaded::new(Take::Ours);
     loaded.add(Protocol::Udp, None, Some(53));
+    // Of IPv6: the first part has its ports behind the fragment header.
+    for part in [[0, 1], [0, 8], [0, 9], [0, 0]] {
+        let header = [&[17, 0][..], &part, &[0, 0, 0, 7]].concat();
+        let mut packet = ipv6(44, 53);
+        packet.splice(40..40, header);
+        assert!(!loaded.takes(&ethernet(&[], 0x86dd, &packet)), "{part:x?}");
+    }
     for fragment in [0x2000, 0x0001, 0x2001, 0x1fff] {
         let packet = ethernet(&[], 0x0800, &ipv4(17, 0, fragment, 53));
         assert!(!loaded.takes(&packet), "{fragment:x}");
@@ -156,6 +163,132 @@ fn fragments_go_to_the_kernel_whole() {
     // "Don't fragment" and the reserved bit make no fragment.
     for fragment in [0x4000, 0x8000] {
         assert!(loaded.takes(&ethernet(&[], 0x0800, &ipv4(17, 0, fragment, 53))), "{fragment:x}");
+    }
+}
+
+/// The start of a packet that somebody at 10.1.2.3 sent from `port`, as an error quotes it.
+fn quoted_ipv4(protocol: u8, options: usize, fragment: u16, port: u16) -> Vec<u8> {
+    let mut packet = ipv4(protocol, options, fragment, 9);
+    packet.copy_within(16..20, 12);
+    packet[16..20].copy_from_slice(&[192, 0, 2, 9]);
+    let ports = 20 + 4 * options;
+    packet[ports..ports + 2].copy_from_slice(&port.to_be_bytes());
+    packet
+}
+
+fn quoted_ipv6(next_header: u8, port: u16) -> Vec<u8> {
+    let mut packet = ipv6(next_header, 9);
+    packet.copy_within(24..40, 8);
+    packet[39] = 9;
+    packet[40..42].copy_from_slice(&port.to_be_bytes());
+    packet
+}
+
+/// An ICMP error from a router with `options` words of options, on a link with these tags.
+fn icmp(tags: &[u16], options: usize, kind: u8, quote: &[u8]) -> Vec<u8> {
+    let mut packet = ipv4(1, options, 0, 0);
+    packet.truncate(20 + 4 * options);
+    ethernet(tags, 0x0800, &[&packet[..], &[kind, 0, 0, 0, 0, 0, 0, 0], quote].concat())
+}
+
+fn icmpv6(tags: &[u16], kind: u8, quote: &[u8]) -> Vec<u8> {
+    let mut packet = ipv6(58, 0);
+    packet.truncate(40);
+    ethernet(tags, 0x86dd, &[&packet[..], &[kind, 0, 0, 0, 0, 0, 0, 0], quote].concat())
+}
+
+#[test]
+fn an_icmp_error_about_what_we_sent_is_taken() {
+    let loaded = Loaded::new(Take::Ours);
+    loaded.add(Protocol::Tcp, Some("10.1.2.3"), Some(80));
+    loaded.add(Protocol::Udp, Some("2001:db8::3"), Some(53));
+    for kind in [3, 11, 12] {
+        assert!(loaded.takes(&icmp(&[], 0, kind, &quoted_ipv4(6, 0, 0, 80))), "type {kind}");
+    }
+    for kind in 1..=4 {
+        assert!(loaded.takes(&icmpv6(&[], kind, &quoted_ipv6(17, 53))), "type {kind}");
+    }
+    for tags in [&[0x8100][..], &[0x88a8, 0x8100]] {
+        for (outer, inner) in [(0, 3), (10, 0), (10, 10)] {
+            let quote = quoted_ipv4(6, inner, 0, 80);
+            assert!(loaded.takes(&icmp(tags, outer, 3, &quote)), "{tags:x?} {outer} {inner}");
+        }
+        assert!(loaded.takes(&icmpv6(tags, 2, &quoted_ipv6(17, 53))), "{tags:x?}");
+    }
+    // The first part of a packet that was cut on its way has the ports.
+    assert!(loaded.takes(&icmp(&[], 0, 11, &quoted_ipv4(6, 0, 0x2000, 80))));
+}
+
+#[test]
+fn an_icmp_error_about_what_others_sent_goes_to_the_kernel() {
+    let loaded = Loaded::new(Take::Ours);
+    loaded.add(Protocol::Tcp, Some("10.1.2.3"), Some(80));
+    loaded.add(Protocol::Tcp, Some("2001:db8::3"), Some(80));
+    let passes = |packet: Vec<u8>, what: &str| assert!(!loaded.takes(&packet), "{what}");
+    passes(icmp(&[], 0, 3, &quoted_ipv4(6, 0, 0, 81)), "another port");
+    passes(icmp(&[], 0, 3, &quoted_ipv4(17, 0, 0, 80)), "another protocol");
+    passes(icmp(&[], 0, 3, &ipv4(6, 0, 0, 80)), "a packet to us, not from us");
+    passes(icmpv6(&[], 1, &quoted_ipv6(6, 81)), "another port");
+    passes(icmpv6(&[], 1, &ipv6(6, 80)), "a packet to us, not from us");
+    let mut elsewhere = quoted_ipv6(6, 80);
+    elsewhere[23] = 4;
+    passes(icmpv6(&[], 1, &elsewhere), "another address");
+}
+
+#[test]
+fn icmp_that_is_no_error_about_a_flow_goes_to_the_kernel() {
+    let loaded = Loaded::new(Take::Ours);
+    loaded.add(Protocol::Tcp, None, None);
+    loaded.add(Protocol::Udp, None, None);
+    for kind in (0..=255).filter(|kind| ![3, 11, 12].contains(kind)) {
+        assert!(!loaded.takes(&icmp(&[], 0, kind, &quoted_ipv4(6, 0, 0, 80))), "type {kind}");
+    }
+    for kind in (0..=255).filter(|kind| !(1..=4).contains(kind)) {
+        assert!(!loaded.takes(&icmpv6(&[], kind, &quoted_ipv6(6, 80))), "type {kind}");
+    }
+    for protocol in [0, 1, 4, 41, 44, 47, 50, 58, 132] {
+        let quote = quoted_ipv4(protocol, 0, 0, 80);
+        assert!(!loaded.takes(&icmp(&[], 0, 3, &quote)), "protocol {protocol}");
+        assert!(!loaded.takes(&icmpv6(&[], 1, &quoted_ipv6(protocol, 80))), "header {protocol}");
+    }
+    // A quote of the other family, and the other family's ICMP.
+    assert!(!loaded.takes(&icmp(&[], 0, 3, &quoted_ipv6(6, 80))));
+    assert!(!loaded.takes(&icmpv6(&[], 1, &quoted_ipv4(6, 5, 0, 80))));
+    let mut crossed = icmp(&[], 0, 3, &quoted_ipv4(6, 0, 0, 80));
+    crossed[14 + 9] = 58;
+    assert!(!loaded.takes(&crossed));
+    let mut crossed = icmpv6(&[], 1, &quoted_ipv6(6, 80));
+    crossed[14 + 6] = 1;
+    assert!(!loaded.takes(&crossed));
+    // A quote whose header is shorter than a header, and one of a later part, without ports.
+    let mut wrong = quoted_ipv4(6, 0, 0, 80);
+    wrong[0] = 0x44;
+    assert!(!loaded.takes(&icmp(&[], 0, 3, &wrong)));
+    assert!(!loaded.takes(&icmp(&[], 0, 3, &quoted_ipv4(6, 0, 1, 80))));
+}
+
+#[test]
+fn an_icmp_error_that_is_itself_a_fragment_goes_to_the_kernel() {
+    let loaded = Loaded::new(Take::Ours);
+    loaded.add(Protocol::Tcp, None, None);
+    for fragment in [0x2000u16, 0x0001] {
+        let mut packet = icmp(&[], 0, 3, &quoted_ipv4(6, 0, 0, 80));
+        packet[14 + 6..14 + 8].copy_from_slice(&fragment.to_be_bytes());
+        assert!(!loaded.takes(&packet), "{fragment:x}");
+    }
+}
+
+#[test]
+fn an_icmp_error_cut_anywhere_before_the_quoted_ports_end_goes_to_the_kernel() {
+    let loaded = Loaded::new(Take::Ours);
+    loaded.add(Protocol::Tcp, None, None);
+    for (packet, headers) in [
+        (icmp(&[0x8100], 2, 3, &quoted_ipv4(6, 3, 0, 80)), 14 + 4 + 28 + 8 + 32 + 8),
+        (icmpv6(&[], 1, &quoted_ipv6(6, 80)), 14 + 40 + 8 + 40 + 8),
+    ] {
+        for len in 14..packet.len() {
+            assert_eq!(loaded.takes(&packet[..len]), len >= headers, "{len} of {headers}");
+        }
     }
 }
 
