@@ -33,7 +33,7 @@ impl Engines {
         ports: &[PortLane<AnyPort>],
     ) -> Result<Option<Self>, Failure> {
         let service = match config.workers.job {
-            Job::Echo | Job::Sink | Job::Synthetic => return Ok(None),
+            Job::Auto | Job::Sockets | Job::Echo | Job::Sink | Job::Synthetic => return Ok(None),
             Job::TcpEcho => ServiceKind::Echo,
             Job::TcpDiscard => ServiceKind::Discard,
             Job::TcpChargen => ServiceKind::Chargen,

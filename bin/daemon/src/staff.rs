@@ -84,7 +84,7 @@ impl StaffConfig {
         dispatcher: &mut Dispatcher<AnyPort>,
     ) -> Result<BuiltIn, String> {
         match self.job {
-            Job::Echo => Ok(BuiltIn::Echo(Echo)),
+            Job::Auto | Job::Sockets | Job::Echo => Ok(BuiltIn::Echo(Echo)),
             Job::Sink => Ok(BuiltIn::Sink(Sink)),
             Job::Synthetic => Ok(BuiltIn::Synthetic(Synthetic::new(self.state.clone()))),
             Job::TcpEcho | Job::TcpDiscard | Job::TcpChargen => {

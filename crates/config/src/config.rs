@@ -5,7 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::document;
 use crate::error::ConfigError;
+use crate::sockets::Sockets;
 use crate::tcp::Tcp;
+use crate::tenant::Tenant;
 
 /// Every setting of the daemon.
 ///
@@ -41,6 +43,11 @@ pub struct Config {
     pub cores: Cores,
     /// `[tcp]`
     pub tcp: Tcp,
+    /// `[sockets]`
+    pub sockets: Sockets,
+    /// Each `[[tenant]]`, in their order. Default: none.
+    #[serde(rename = "tenant", skip_serializing_if = "Vec::is_empty")]
+    pub tenants: Vec<Tenant>,
 }
 
 impl Config {
@@ -61,6 +68,21 @@ impl Config {
     pub fn apps_socket(&self) -> std::path::PathBuf {
         let beside = std::path::Path::new(&self.admin_socket).with_file_name("apps.sock");
         self.apps.socket.as_ref().map_or(beside, Into::into)
+    }
+
+    /// What the workers do, now that it is known what else is asked for.
+    pub fn job(&self) -> Job {
+        match self.workers.job {
+            Job::Auto if self.listen.is_empty() && self.steer.policy != "shared" => Job::Sockets,
+            Job::Auto => Job::Echo,
+            job => job,
+        }
+    }
+
+    /// What a user's programs may do with their sockets.
+    pub fn tenant(&self, uid: u32) -> Tenant {
+        let tenant = self.tenants.iter().find(|tenant| tenant.uid.fits(uid));
+        tenant.cloned().unwrap_or_else(|| Tenant::default_of(uid))
     }
 
     /// Whether a daemon can run on it: the settings that have no default are there.
@@ -94,6 +116,8 @@ impl Default for Config {
             apps: Apps::default(),
             cores: Cores::default(),
             tcp: Tcp::default(),
+            sockets: Sockets::default(),
+            tenants: Vec::new(),
         }
     }
 }
@@ -106,7 +130,7 @@ pub struct Workers {
     pub count: u16,
     /// Workers at any time, at most. Default: 64.
     pub max: u16,
-    /// What they do. Default: echo.
+    /// What they do. Default: auto.
     pub job: Job,
     /// Bytes of state that `synthetic` keeps and touches for each flow. Default: 0.
     pub state_bytes: u32,
@@ -126,7 +150,7 @@ impl Default for Workers {
         Self {
             count: 1,
             max: 64,
-            job: Job::Echo,
+            job: Job::Auto,
             state_bytes: 0,
             state_flows: 1_000_000,
             arrangement: Arrangement::Fused,
@@ -140,6 +164,10 @@ impl Default for Workers {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Job {
+    /// Serve sockets when nothing is listened on, else echo.
+    Auto,
+    /// Serve the TCP and UDP sockets of programs (`calisto run`).
+    Sockets,
     /// Send every UDP packet back.
     Echo,
     /// Swallow every packet.
@@ -161,6 +189,8 @@ impl Job {
     /// The word that stands for it in a configuration.
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Auto => "auto",
+            Self::Sockets => "sockets",
             Self::Echo => "echo",
             Self::Sink => "sink",
             Self::Synthetic => "synthetic",

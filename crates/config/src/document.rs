@@ -6,7 +6,8 @@ use toml::de::{DeTable, DeValue};
 use crate::config::Config;
 use crate::error::ConfigError;
 use crate::near::nearest;
-use crate::rule::{self, RULES, Rule};
+use crate::rule::{self, RULES, Rule, TENANT, TENANTS_MAX};
+use crate::tenant::Tenant;
 use crate::value;
 
 /// Reads a whole configuration.
@@ -48,14 +49,24 @@ fn entries<'a>(document: &'a DeTable<'a>) -> Vec<Entry<'a>> {
     let mut entries = Vec::new();
     for (key, value) in document {
         match value.get_ref() {
-            DeValue::Table(section) if rule::is_section(key.get_ref()) => {
+            DeValue::Table(section)
+                if rule::is_section(key.get_ref()) && key.get_ref() != TENANT =>
+            {
                 entries.extend(section.iter().map(|inner| entry(key.get_ref(), inner)));
+            }
+            DeValue::Array(sections) if key.get_ref() == TENANT && are_tables(sections) => {
+                let tables = sections.iter().filter_map(|section| section.get_ref().as_table());
+                entries.extend(tables.flatten().map(|inner| entry(key.get_ref(), inner)));
             }
             _ => entries.push(entry("", (key, value))),
         }
     }
     entries.sort_by_key(|entry| entry.start);
     entries
+}
+
+fn are_tables(values: &[Spanned<DeValue<'_>>]) -> bool {
+    values.iter().all(|value| value.get_ref().is_table())
 }
 
 fn entry<'a>(
@@ -75,14 +86,27 @@ pub(crate) fn known(
         return Ok(rule);
     }
     let shown = shorten(&rule::join(section, key));
+    if section.is_empty() && key == TENANT {
+        return Err(format!(
+            "there may be several tenants, each with keys of its own: write `[[{TENANT}]]` and below it its keys"
+        ));
+    }
     if section.is_empty() && rule::is_section(key) {
         return Err(format!(
             "`{key}` is a section, not a key: write `[{key}]` and its keys below it"
         ));
     }
-    if section.is_empty() && matches!(value, DeValue::Table(_)) {
+    let is_section = match value {
+        DeValue::Table(_) => true,
+        DeValue::Array(values) => !values.is_empty() && are_tables(values),
+        _ => false,
+    };
+    if section.is_empty() && is_section {
         let advice = nearest(key, RULES.iter().map(|rule| rule.section))
-            .map(|name| format!("did you mean `[{name}]`?"))
+            .map(|name| match name {
+                TENANT => format!("did you mean `[[{TENANT}]]`?"),
+                name => format!("did you mean `[{name}]`?"),
+            })
             .unwrap_or_else(|| format!("sections are {}", sections().join(", ")));
         return Err(format!("there is no section `[{shown}]`: {advice}"));
     }
@@ -148,6 +172,32 @@ pub(crate) fn relations(config: &Config) -> Result<(), (&'static str, String)> {
                 tcp.ring_max_kib, tcp.ring_kib
             ),
         ));
+    }
+    tenants(&config.tenants)
+}
+
+fn tenants(tenants: &[Tenant]) -> Result<(), (&'static str, String)> {
+    if tenants.len() > TENANTS_MAX {
+        return Err(("tenant.uid", format!("there may be {TENANTS_MAX} tenants at most")));
+    }
+    for (at, tenant) in tenants.iter().enumerate() {
+        let uid = tenant.uid;
+        if tenants[..at].iter().any(|earlier| earlier.uid == uid) {
+            return Err((
+                "tenant.uid",
+                format!("two `[[{TENANT}]]` are about user {uid}: remove one"),
+            ));
+        }
+        let chosen = tenant.default_congestion;
+        if chosen.is_some_and(|chosen| !tenant.congestion.contains(&chosen)) {
+            return Err((
+                "tenant.default_congestion",
+                format!(
+                    "`default_congestion` of the `[[{TENANT}]]` of user {uid} is none of its \
+                     `congestion`: add it there, or choose another"
+                ),
+            ));
+        }
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use toml::de::{DeTable, DeValue};
 use crate::config::Config;
 use crate::document::{self, shorten};
 use crate::error::ConfigError;
-use crate::rule::{Kind, Rule};
+use crate::rule::{Kind, Rule, TENANT};
 use crate::value;
 
 impl Config {
@@ -62,6 +62,11 @@ fn read(assignment: &str) -> Result<(&'static Rule, toml::Value), ConfigError> {
     let (path, value) = (path.trim(), value.trim());
     let (section, key) = path.split_once('.').unwrap_or(("", path));
     let refused = |says| ConfigError::at(None, path, says);
+    if section == TENANT {
+        return Err(refused(format!(
+            "tenants are set in a file, below `[[{TENANT}]]`: which of them is meant here?"
+        )));
+    }
     // No value is meant here; a table would turn the talk to sections.
     let rule = document::known(section, key, &DeValue::Boolean(true)).map_err(refused)?;
     let line = format!("value = {}", as_toml(rule, value));

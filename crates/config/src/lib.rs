@@ -12,7 +12,9 @@ mod edit;
 mod error;
 mod near;
 mod rule;
+mod sockets;
 mod tcp;
+mod tenant;
 #[cfg(test)]
 mod tests;
 mod value;
@@ -21,4 +23,6 @@ pub use config::{
     Apps, Arrangement, Config, Cores, Frames, Handover, Idle, Job, Spin, Steer, Wait, Workers,
 };
 pub use error::ConfigError;
+pub use sockets::Sockets;
 pub use tcp::{Congestion, Tcp};
+pub use tenant::{Denied, Reach, Tenant, TenantUser};

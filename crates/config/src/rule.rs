@@ -37,6 +37,12 @@ pub(crate) enum Kind {
     Texts(usize),
     /// At most so many numbers of CPUs.
     Cpus(usize),
+    /// One or more of these words.
+    Words(&'static [&'static str]),
+    /// At most so many addresses with ports.
+    Reaches(usize),
+    /// The number of a user, or `"*"`.
+    User,
 }
 
 /// The largest CPU number: the kernel's `cpu_set_t` has 1024 bits.
@@ -94,7 +100,7 @@ pub(crate) const RULES: &[Rule] = &[
     rule("cores", "queue_delay_us", Kind::Range(0, 1_000_000)),
     rule("tcp", "flows", Kind::Range(16, 1 << 24)),
     rule("tcp", "backlog", Kind::Range(0, 1 << 24)),
-    rule("tcp", "congestion", Kind::Word(&["cubic", "reno", "dctcp", "timely"])),
+    rule("tcp", "congestion", Kind::Word(CONGESTION)),
     rule("tcp", "pacing", Kind::Flag),
     rule("tcp", "no_delay", Kind::Flag),
     rule("tcp", "timestamps", Kind::Flag),
@@ -109,10 +115,33 @@ pub(crate) const RULES: &[Rule] = &[
     rule("tcp", "ring_kib", Kind::PowerOfTwo(1, 1 << 20)),
     rule("tcp", "ring_max_kib", Kind::PowerOfTwo(1, 1 << 20)),
     rule("tcp", "memory_mib", Kind::Range(1, 1 << 20)),
+    rule("sockets", "ignore_firewall", Kind::Flag),
+    rule("sockets", "drain_ms", Kind::Range(0, 3_600_000)),
+    rule(TENANT, "uid", Kind::User),
+    rule(TENANT, "listen", Kind::Reaches(64)),
+    rule(TENANT, "connect", Kind::Reaches(64)),
+    rule(TENANT, "denied", Kind::Word(&["refuse", "kernel"])),
+    rule(TENANT, "rate_mbit", Kind::Range(0, 1_000_000)),
+    rule(TENANT, "burst_kib", Kind::Range(64, 1 << 20)),
+    rule(TENANT, "apps", Kind::Range(0, 1024)),
+    rule(TENANT, "connections", Kind::Range(1, 1 << 20)),
+    rule(TENANT, "memory_mib", Kind::Range(1, 1 << 20)),
+    rule(TENANT, "congestion", Kind::Words(CONGESTION)),
+    rule(TENANT, "default_congestion", Kind::Word(CONGESTION)),
 ];
 
+/// The section that there may be several of.
+pub(crate) const TENANT: &str = "tenant";
+
+/// How often there may be that section.
+pub(crate) const TENANTS_MAX: usize = 256;
+
 /// What the daemon's own workers can do.
-const JOBS: &[&str] = &["echo", "sink", "synthetic", "tcp-echo", "tcp-discard", "tcp-chargen"];
+const JOBS: &[&str] =
+    &["echo", "sink", "synthetic", "tcp-echo", "tcp-discard", "tcp-chargen", "sockets", "auto"];
+
+/// Congestion controls.
+const CONGESTION: &[&str] = &["cubic", "reno", "dctcp", "timely"];
 
 /// Each worker costs a ring in each direction, made when it comes.
 const WORKERS_MAX: i64 = 1024;
@@ -160,6 +189,15 @@ impl fmt::Display for Kind {
             Self::Cpus(max) => {
                 write!(f, "an array of at most {max} CPU numbers from 0 to {CPU_MAX}")
             }
+            Self::Words(words) => {
+                write!(f, "an array of one or more of \"{}\", each once", words.join("\", \""))
+            }
+            Self::Reaches(max) => write!(
+                f,
+                "an array of at most {max} texts such as \"10.0.0.0/8:1-1023\", \"[fd00::/8]:443\" or \
+                 \"*:80\""
+            ),
+            Self::User => f.write_str("a user's number or \"*\""),
         }
     }
 }

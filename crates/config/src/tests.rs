@@ -3,8 +3,8 @@
 use base::Nanos;
 use proptest::prelude::*;
 
-use crate::rule::{Kind, RULES};
-use crate::{Arrangement, Config, Idle, Job, Spin};
+use crate::rule::{Kind, RULES, Rule, TENANT};
+use crate::{Arrangement, Config, Congestion, Denied, Idle, Job, Spin, TenantUser};
 
 /// The sentence with which a text is refused.
 fn refusal(text: &str) -> String {
@@ -78,6 +78,62 @@ fn every_key_that_is_written_has_its_effect() {
 }
 
 #[test]
+fn tenants_are_listed_one_by_one_and_the_first_that_fits_counts() {
+    let config = Config::parse(
+        r#"
+        [sockets]
+        ignore_firewall = true
+        drain_ms = 50
+        [[tenant]]
+        uid = 33
+        listen = ["10.0.0.0/8:1-1023", "*:8080"]
+        connect = ["[fd00::/8]:443"]
+        denied = "kernel"
+        rate_mbit = 100
+        burst_kib = 64
+        apps = 2
+        connections = 1000
+        memory_mib = 32
+        congestion = ["reno", "dctcp"]
+        default_congestion = "dctcp"
+        [[tenant]]
+        uid = "*"
+        listen = []
+        "#,
+    )
+    .expect("all of it is allowed");
+    assert!(config.sockets.ignore_firewall);
+    assert_eq!(config.sockets.drain_ms, 50);
+    let web = config.tenant(33);
+    assert!(web.may_listen(33, "10.1.1.1:80".parse().expect("an address")));
+    assert!(!web.may_listen(33, "11.1.1.1:80".parse().expect("an address")));
+    assert!(web.may_connect("[fd00::1]:443".parse().expect("an address")));
+    assert_eq!((web.denied, web.rate_mbit, web.burst_kib), (Denied::Kernel, 100, 64));
+    assert_eq!((web.apps, web.connections, web.memory_mib), (2, 1000, 32));
+    assert_eq!(web.congestion(), Congestion::Dctcp);
+    let other = config.tenant(1000);
+    assert_eq!(other.uid, TenantUser::Anyone);
+    assert!(!other.may_listen(1000, "10.1.1.1:8080".parse().expect("an address")));
+    assert_eq!(other.congestion(), Congestion::Cubic);
+    assert_eq!(Config::parse(&config.to_toml()), Ok(config.clone()));
+    let mut changed = config.clone();
+    changed.set("tcp.no_delay=true").expect("a key");
+    assert_eq!(changed.tenants, config.tenants, "a key of a command line leaves them alone");
+}
+
+#[test]
+fn workers_serve_sockets_when_nobody_listens_and_nothing_else_is_said() {
+    let mut config = Config::default();
+    assert_eq!(config.job(), Job::Sockets);
+    config.set("steer.policy=shared").expect("a policy");
+    assert_eq!(config.job(), Job::Echo, "a connection has one worker");
+    config.set_all(["steer.policy=sticky", "listen=udp:10.0.0.2:7"]).expect("a listener");
+    assert_eq!(config.job(), Job::Echo);
+    config.set("workers.job=sockets").expect("a job");
+    assert_eq!(config.job(), Job::Sockets);
+}
+
+#[test]
 fn a_refusal_names_line_key_and_what_is_allowed() {
     for (text, line, parts) in [
         ("[steer]\npolcy = 'x'", 2, &["`steer.polcy`", "did you mean `steer.policy`?"][..]),
@@ -110,6 +166,17 @@ fn a_refusal_names_line_key_and_what_is_allowed() {
         ("\n[workers]\ncount = 65", 3, &["more than `workers.max`, which is 64"]),
         ("[frames]\ncount = 64\n[handover]\nhold_packets = 65", 4, &["only 64 frames"]),
         ("[workers]\nstate_bytes = 65536\nstate_flows = 16777216", 3, &["68719476736"]),
+        ("[tenant]\nuid = 5", 1, &["there may be several", "`[[tenant]]`"]),
+        ("[[tenants]]\nuid = 5", 1, &["`[tenants]`", "did you mean `[[tenant]]`?"]),
+        ("tenant = [1]", 1, &["`[[tenant]]`"]),
+        ("[[tenant]]\nuid = 'root'", 2, &["is \"root\"", "a user's number or \"*\""]),
+        ("[[tenant]]\nlisten = []", 1, &["this is not TOML", "missing field `uid`"]),
+        ("[[tenant]]\nuid = 1\n[[tenant]]\nuid = 2\nlisten = ['x:1']", 5, &["10.0.0.0/8:1-1023"]),
+        ("[[tenant]]\nuid = 1\ncongestion = ['cubic', 'cubic']", 3, &["each once"]),
+        ("[[tenant]]\nuid = 1\ncongestion = []", 3, &["one or more"]),
+        ("[[tenant]]\nuid = 1\nconections = 5", 3, &["did you mean `tenant.connections`?"]),
+        ("[[tenant]]\nuid = 1\ndefault_congestion = 'dctcp'", 3, &["none of its `congestion`"]),
+        ("[[tenant]]\nuid = '*'\n[[tenant]]\nuid = '*'", 2, &["two `[[tenant]]`", "user \"*\""]),
         ("x = \n", 1, &["this is not TOML"]),
         ("[steer]\n[steer]\n", 2, &["this is not TOML"]),
         ("[steer]\nseed = 1\nseed = 2\n", 3, &["this is not TOML"]),
@@ -200,6 +267,8 @@ fn a_refused_assignment_says_why_and_changes_nothing() {
         ("workers.count=1\n[steer]", "a whole number"),
         ("workers.count=65", "more than `workers.max`"),
         ("workers.job=dance", "one of \"echo\""),
+        ("tenant.uid=5", "set in a file"),
+        ("tenant=[]", "there may be several tenants"),
         ("ports=", "at most 64 texts"),
     ] {
         match config.set(assignment) {
@@ -232,7 +301,10 @@ fn every_rule_allows_its_bounds_and_refuses_what_lies_beyond() {
             continue;
         };
         let is_refused_by_its_rule = |value: i128| {
-            let parsed = Config::parse(&format!("{} = {value}", rule.path()));
+            let parsed = Config::parse(&match rule.section {
+                TENANT => format!("[[{TENANT}]]\nuid = 1\n{} = {value}", rule.key),
+                _ => format!("{} = {value}", rule.path()),
+            });
             // A relation to another key may refuse what the rule allows.
             parsed.is_err_and(|error| error.to_string().contains(&rule.kind.to_string()))
         };
@@ -252,7 +324,8 @@ fn every_default_is_allowed_and_every_rule_has_its_field() {
     let text = Config::default().to_toml();
     assert_eq!(Config::parse(&text), Ok(Config::default()), "{text}");
     let optional = ["dispatcher_cpu", "seed", "socket"];
-    for rule in RULES.iter().filter(|rule| !optional.contains(&rule.key)) {
+    let is_written = |rule: &&Rule| !optional.contains(&rule.key) && rule.section != TENANT;
+    for rule in RULES.iter().filter(is_written) {
         assert!(text.contains(&format!("{} = ", rule.key)), "{}", rule.path());
     }
 }

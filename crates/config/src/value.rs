@@ -5,6 +5,7 @@ use toml::de::{DeInteger, DeValue};
 use crate::document::shorten;
 use crate::near::nearest;
 use crate::rule::{CPU_MAX, Kind, Rule, TEXT_BYTES_MAX};
+use crate::tenant::Reach;
 
 /// Refuses a value that its key may not hold, with a sentence on what it may.
 pub(crate) fn check(rule: &Rule, value: &DeValue<'_>) -> Result<(), String> {
@@ -44,6 +45,22 @@ fn fits(kind: Kind, value: &DeValue<'_>) -> bool {
                     _ => false,
                 })
         }
+        (Kind::Words(words), DeValue::Array(chosen)) => {
+            let is_word = |at: usize| {
+                let word = chosen[at].get_ref().as_str();
+                let is_first = chosen[..at].iter().all(|other| other.get_ref().as_str() != word);
+                is_first && word.is_some_and(|word| words.contains(&word))
+            };
+            !chosen.is_empty() && chosen.len() <= words.len() && (0..chosen.len()).all(is_word)
+        }
+        (Kind::Reaches(max), DeValue::Array(texts)) => {
+            let is_reach =
+                |text: &str| text.len() <= TEXT_BYTES_MAX && text.parse::<Reach>().is_ok();
+            texts.len() <= max
+                && texts.iter().all(|text| text.get_ref().as_str().is_some_and(is_reach))
+        }
+        (Kind::User, DeValue::String(text)) => text == "*",
+        (Kind::User, DeValue::Integer(number)) => is_within(number, 0, i64::from(u32::MAX) - 1),
         _ => false,
     }
 }
