@@ -1,0 +1,115 @@
+//! Addresses of connections that were opened here: taken from the kernel before the first segment leaves, and
+//! given back when no late segment can come any more.
+
+use std::collections::BTreeMap;
+
+use base::Nanos;
+use port::xdp::Destination;
+use sys::port_guard::PortGuard;
+
+use crate::apps::Claims;
+
+/// A socket: the application's number, its slot, the generation.
+pub(super) type SocketKey = (u16, u32, u32);
+
+/// What is held for a connection.
+struct Hold {
+    destination: Destination,
+    /// Nobody else on this host gets the port.
+    _guard: Option<PortGuard>,
+}
+
+/// Everything that is held.
+#[derive(Default)]
+pub(super) struct Holds {
+    open: BTreeMap<SocketKey, Hold>,
+    /// By when they go; the number tells those of one moment apart.
+    leaving: BTreeMap<(Nanos, u64), Hold>,
+    count: u64,
+}
+
+impl Holds {
+    /// A connection is about to be opened; its destination is claimed already.
+    pub(super) fn add(
+        &mut self,
+        key: SocketKey,
+        destination: Destination,
+        guard: Option<PortGuard>,
+    ) {
+        self.open.insert(key, Hold { destination, _guard: guard });
+    }
+
+    /// Whether it is held for that socket.
+    pub(super) fn has(&self, key: SocketKey) -> bool {
+        self.open.contains_key(&key)
+    }
+
+    /// The connection is over; its name stays taken until `until`.
+    pub(super) fn finish(&mut self, key: SocketKey, until: Nanos) {
+        if let Some(hold) = self.open.remove(&key) {
+            self.leave(hold, until);
+        }
+    }
+
+    /// All connections of an application are over.
+    pub(super) fn finish_all(&mut self, app: u16, until: Nanos) {
+        let keys: Vec<SocketKey> =
+            self.open.range((app, 0, 0)..=(app, u32::MAX, u32::MAX)).map(|(key, _)| *key).collect();
+        for key in keys {
+            self.finish(key, until);
+        }
+    }
+
+    fn leave(&mut self, hold: Hold, until: Nanos) {
+        self.count += 1;
+        self.leaving.insert((until, self.count), hold);
+    }
+
+    /// Gives back what is due.
+    pub(super) fn tend(&mut self, now: Nanos, claims: &mut Claims) {
+        while let Some(first) = self.leaving.first_entry() {
+            if first.key().0 > now {
+                return;
+            }
+            claims.remove(first.remove().destination);
+        }
+    }
+
+    /// When the next one is due.
+    pub(super) fn next_deadline(&self) -> Nanos {
+        self.leaving.first_key_value().map_or(Nanos::FAR_FUTURE, |((until, _), _)| *until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use port::xdp::Protocol;
+
+    use super::*;
+
+    fn destination(port: u16) -> Destination {
+        Destination { protocol: Protocol::Tcp, address: None, port: Some(port) }
+    }
+
+    #[test]
+    fn a_name_stays_taken_until_no_late_segment_can_come() {
+        let mut claims = Claims::new(Vec::new(), Vec::new());
+        let mut holds = Holds::default();
+        for slot in 0..3 {
+            claims.add(destination(slot as u16)).expect("there is no interface to refuse");
+            holds.add((1, slot, 7), destination(slot as u16), None);
+        }
+        let at = Nanos::from_secs;
+        holds.finish((1, 0, 7), at(60));
+        holds.finish((1, 0, 7), at(1));
+        assert!(!holds.has((1, 0, 7)) && holds.has((1, 1, 7)));
+        holds.finish_all(1, at(50));
+        assert_eq!(holds.next_deadline(), at(50));
+        holds.tend(at(50), &mut claims);
+        assert!(claims.has(destination(0)) && !claims.has(destination(1)));
+        assert!(!claims.has(destination(2)));
+        holds.tend(at(60), &mut claims);
+        assert!(!claims.has(destination(0)));
+        assert_eq!(holds.next_deadline(), Nanos::FAR_FUTURE);
+    }
+}
