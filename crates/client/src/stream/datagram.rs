@@ -204,7 +204,7 @@ impl<'a> Slot<'a> {
     ) -> Result<usize, Errno> {
         let mut written = self.unacknowledged().map_err(|Nonsense| Errno::NETDOWN)?;
         let offered = self.offered();
-        if written.ring != offered && written.bytes() == 0 {
+        if written.ring != offered && !offered.is_none() && written.bytes() == 0 {
             // Datagrams are not carried over: the ring changes when it is empty.
             self.words.tx_ring_used.store(offered.word(), Ordering::Release);
             written = Stretch { ring: offered, ..written };
@@ -212,9 +212,11 @@ impl<'a> Slot<'a> {
         let payload = record.payload as usize;
         let bytes = Record::bytes(payload);
         if written.ring == RingDesc::NONE || written.room() < bytes as u64 {
-            // One that no ring has room for waits for ever, so it is refused.
-            let is_hopeless = bytes as u64 > written.ring.bytes();
-            return Err(if is_hopeless { Errno::MSGSIZE } else { Errno::AGAIN });
+            if written.ring == RingDesc::NONE || bytes as u64 <= written.ring.bytes() {
+                return Err(Errno::AGAIN);
+            }
+            // One that no ring will ever have room for would wait for ever.
+            return Err(if self.wish_for(bytes) { Errno::AGAIN } else { Errno::MSGSIZE });
         }
         let broken = |Nonsense| Errno::NETDOWN;
         let mut header = &record.encode()[..];

@@ -113,10 +113,11 @@ impl Slot<'_> {
                 },
                 Verdict::End => return Ok(0),
                 // If another thread has taken it, this one sees what comes after it.
-                Verdict::Error => match self.take_error() {
-                    Some(error) => return Err(error),
-                    None => {}
-                },
+                Verdict::Error => {
+                    if let Some(error) = self.take_error() {
+                        return Err(error);
+                    }
+                }
                 Verdict::Fail(error) => return Err(error),
                 Verdict::Wait => match self.unread() {
                     Ok(_) => return Err(Errno::AGAIN),

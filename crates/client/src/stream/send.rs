@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use rustix::io::Errno;
-use shm::stream::{Asks, Piece, RingDesc, SlotOption, TX_GROW_SHIFT};
+use shm::stream::{Asks, Piece, RingDesc, SlotOption, SlotState, TX_GROW_SHIFT};
 
 use super::lock;
 use super::slot::{Nonsense, Slot, Stretch};
@@ -192,13 +192,17 @@ impl Slot<'_> {
         }
     }
 
-    /// Asks for a ring that has room for `bytes` more, and says so.
-    fn wish_for(&self, bytes: usize) {
+    /// Asks for a ring that has room for `bytes` more, and says so; whether that is, or was, to be
+    /// had.
+    pub(super) fn wish_for(&self, bytes: usize) -> bool {
         let used = RingDesc::of_word(self.words.tx_ring_used.load(Ordering::Relaxed));
-        let is_open = self.words.state().has(shm::stream::SlotState::CONNECTED);
-        if is_open && self.wish(bytes, used) {
+        if self.words.state().has(SlotState::CONNECTING) {
+            return true;
+        }
+        if self.wish(bytes, used) {
             self.tell();
         }
+        used.log2().is_none_or(|log2| self.words.asks().grow() > log2)
     }
 
     /// Writes down the wish for a longer ring; whether it is a new one.

@@ -345,7 +345,7 @@ impl Session {
 }
 
 fn side_of(slot: u32) -> Side {
-    if slot % 2 == 0 { Side::Zero } else { Side::One }
+    if slot.is_multiple_of(2) { Side::Zero } else { Side::One }
 }
 
 fn open(memory: OwnedFd) -> Result<StreamMemory, AttachError> {

@@ -148,11 +148,12 @@ impl<'a> Slot<'a> {
         if state.kind() == Kind::Listener {
             return self.listener_view(own);
         }
-        let is_peer_done =
-            state.has(SlotState::PEER_CLOSED) || peer.has(Asks::SHUT_WRITE | Asks::CLOSE);
-        let (unread, written) = match (self.unread(), self.unacknowledged()) {
-            (Ok(unread), Ok(written)) => (unread, written),
-            _ => return self.broken_view(own),
+        // Of a local peer that has reset the connection no end has come.
+        let is_peer_done = state.has(SlotState::PEER_CLOSED)
+            || peer.has(Asks::SHUT_WRITE)
+            || (peer.has(Asks::CLOSE) && !state.has(SlotState::BROKEN));
+        let (Ok(unread), Ok(written)) = (self.unread(), self.unacknowledged()) else {
+            return self.broken_view(own);
         };
         let is_over = state.has(SlotState::BROKEN | SlotState::FINISHED)
             || state.kind() == Kind::Free

@@ -1,0 +1,448 @@
+//! Sockets against the daemon's half of the shared memory.
+
+#[path = "common/streams.rs"]
+mod streams;
+
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use client::stream::{
+    Ear, Errno, FallbackReason, Outcome, Profile, Readiness, ReceiveFlags, Session, Shutdown,
+    Socket, SocketOption, Waited,
+};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::SocketType;
+use shm::stream::{Asks, RingDesc, SlotState};
+use std::os::fd::AsFd;
+use streams::{Daemon, LOCAL_PORTS, SILENT_PORT, address_of, kernel_socket};
+
+const SOON: Option<Duration> = Some(Duration::from_secs(10));
+
+fn ours(outcome: Outcome) -> Socket {
+    match outcome {
+        Outcome::Ours(socket) => socket,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn to(port: u16) -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], port))
+}
+
+/// A connection whose other end is the test.
+fn connected(daemon: &Daemon, session: &Session) -> (Socket, u32) {
+    let socket = connecting(session);
+    let slot = socket.key().1.0;
+    daemon.establish(slot);
+    (socket, slot)
+}
+
+fn connecting(session: &Session) -> Socket {
+    let fd = kernel_socket(SocketType::STREAM, 0);
+    ours(session.connect(fd.as_fd(), to(SILENT_PORT)).expect("the daemon answers"))
+}
+
+/// Both ends of a connection; local ones from some port on.
+fn pair(session: &Session, port: u16) -> (Socket, Socket) {
+    let listening = kernel_socket(SocketType::STREAM, port);
+    let listener = ours(session.listen(listening.as_fd(), 8).expect("the daemon answers"));
+    let fd = kernel_socket(SocketType::STREAM, 0);
+    let address = address_of(&listening);
+    let client = ours(session.connect(fd.as_fd(), address).expect("the daemon answers"));
+    assert_eq!(listener.wait(Readiness::IN, SOON), Ok(Waited::Ready));
+    let server = listener.accept().expect("it has connected");
+    (client, server)
+}
+
+fn receive_text(socket: &Socket) -> String {
+    assert_eq!(socket.wait(Readiness::IN, SOON), Ok(Waited::Ready));
+    let mut bytes = [0; 100];
+    let count = socket.receive(&mut bytes).expect("it is ready");
+    String::from_utf8_lossy(&bytes[..count]).into_owned()
+}
+
+#[test]
+fn a_connection_is_waited_for_and_then_carries_bytes_both_ways() {
+    let daemon = Daemon::start();
+    let session = daemon.attach();
+    let socket = connecting(&session);
+    let slot = socket.key().1.0;
+    assert_eq!(socket.connected(), Err(Errno::AGAIN));
+    assert_eq!(socket.readiness(), Readiness::EMPTY);
+    assert_eq!(socket.send(b"early"), Err(Errno::AGAIN));
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| socket.wait(Readiness::OUT, SOON));
+        daemon.establish(slot);
+        assert_eq!(waiter.join().expect("it does not panic"), Ok(Waited::Ready));
+    });
+    assert_eq!(socket.connected(), Ok(()));
+    assert_eq!(socket.peer_address(), Some(to(SILENT_PORT)));
+    assert_eq!(socket.receive(&mut [0; 9]), Err(Errno::AGAIN));
+    assert_eq!(socket.send(b"question"), Ok(8));
+    assert_eq!(socket.unsent_bytes(), 8);
+    assert_eq!(daemon.acknowledge(slot), b"question");
+    assert_eq!(socket.unsent_bytes(), 0);
+    daemon.deliver(slot, b"answer");
+    assert_eq!(socket.unread_bytes(), 6);
+    assert_eq!(receive_text(&socket), "answer");
+    daemon.become_state(slot, SlotState::PEER_CLOSED, 0);
+    assert_eq!(socket.receive(&mut [0; 9]), Ok(0));
+}
+
+#[test]
+fn a_refused_connection_says_so_once() {
+    let daemon = Daemon::start();
+    let session = daemon.attach();
+    let socket = connecting(&session);
+    daemon.become_state(socket.key().1.0, SlotState::BROKEN, 111);
+    assert_eq!(socket.wait(Readiness::OUT, SOON), Ok(Waited::Ready));
+    assert!(socket.readiness().contains(Readiness::ERR | Readiness::HUP));
+    assert_eq!(socket.connected(), Err(Errno::CONNREFUSED));
+    assert_eq!(socket.connected(), Err(Errno::CONNABORTED));
+    assert_eq!(socket.take_error(), None);
+    let fd = kernel_socket(SocketType::STREAM, 0);
+    let nobody = session.connect(fd.as_fd(), to(9)).expect("the daemon answers");
+    assert!(matches!(nobody, Outcome::Errno(Errno::CONNREFUSED)), "{nobody:?}");
+    let kernel = session.connect(fd.as_fd(), to(0)).expect("the daemon answers");
+    assert!(matches!(kernel, Outcome::Kernel(FallbackReason::NoRouteHere)), "{kernel:?}");
+    session.fallback(fd.as_fd(), FallbackReason::Multicast);
+    assert_eq!(daemon.fallbacks(), [FallbackReason::Multicast]);
+}
+
+#[test]
+fn a_reset_lets_what_came_be_read_and_is_then_said_once() {
+    let daemon = Daemon::start();
+    let session = daemon.attach();
+    let (socket, slot) = connected(&daemon, &session);
+    daemon.deliver(slot, b"last");
+    daemon.become_state(slot, SlotState::BROKEN, 104);
+    assert_eq!(receive_text(&socket), "last");
+    assert_eq!(socket.receive(&mut [0; 9]), Err(Errno::CONNRESET));
+    assert_eq!(socket.receive(&mut [0; 9]), Ok(0));
+    assert_eq!(socket.send(b"more"), Err(Errno::PIPE));
+}
+
+#[test]
+fn peeked_bytes_stay_and_a_copy_that_fails_takes_nothing() {
+    let daemon = Daemon::start();
+    let session = daemon.attach();
+    let (socket, slot) = connected(&daemon, &session);
+    daemon.deliver(slot, b"hello");
+    let peek = ReceiveFlags { peek: true, ..ReceiveFlags::default() };
+    let mut bytes = [0; 9];
+    let peeked = socket.receive_with(peek, |piece| Ok(piece.copy_out(&mut bytes)));
+    assert_eq!((peeked, &bytes[..5]), (Ok(5), &b"hello"[..]));
+    let failed = socket.receive_with(ReceiveFlags::default(), |_| Err(Errno::FAULT));
+    assert_eq!(failed, Err(Errno::FAULT));
+    assert_eq!(receive_text(&socket), "hello");
+    let failed = socket.send_with(Default::default(), 5, |_| Err(Errno::FAULT));
+    assert_eq!(failed, Err(Errno::FAULT));
+    assert_eq!((socket.send(b"ok"), daemon.acknowledge(slot)), (Ok(2), b"ok".to_vec()));
+}
+
+#[test]
+fn a_writer_that_finds_its_ring_full_gets_a_longer_one_and_loses_nothing() {
+    let daemon = Daemon::start();
+    daemon.limit_rings(16);
+    let session = daemon.attach();
+    let (socket, slot) = connected(&daemon, &session);
+    let bytes: Vec<u8> = (0..300_000_u32).map(|at| (at % 251) as u8).collect();
+    let mut written = 0;
+    let mut read = Vec::new();
+    let until = Instant::now() + Duration::from_secs(20);
+    while written < bytes.len() {
+        assert!(Instant::now() < until, "{written} written, {} read", read.len());
+        match socket.send(&bytes[written..]) {
+            Ok(count) => written += count,
+            Err(Errno::AGAIN) => {
+                // At its longest it is emptied; until then a longer one comes by itself.
+                if socket.unsent_bytes() >= 1 << 16 {
+                    read.extend(daemon.acknowledge(slot));
+                } else {
+                    assert_eq!(socket.wait(Readiness::OUT, SOON), Ok(Waited::Ready));
+                }
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    read.extend(daemon.acknowledge(slot));
+    assert!(read == bytes);
+    let ring = daemon.words(slot, |words| words.tx_ring_used.load(Ordering::Relaxed));
+    assert_eq!(RingDesc::of_word(ring).bytes(), 1 << 16, "as long as it may become");
+}
+
+#[test]
+fn shutting_one_half_leaves_the_other_and_wakes_who_sleeps() {
+    let daemon = Daemon::start();
+    let session = daemon.attach();
+    let (client, server) = pair(&session, 0);
+    client.send(b"all").expect("there is room");
+    client.shutdown(Shutdown::Write).expect("it is connected");
+    assert_eq!(client.send(b"more"), Err(Errno::PIPE));
+    assert_eq!(receive_text(&server), "all");
+    assert_eq!(receive_text(&server), "");
+    assert_eq!(server.send(b"answer"), Ok(6));
+    assert_eq!(receive_text(&client), "answer");
+    let ear = session.ear().expect("there is one");
+    ear.add(&client).expect("it is open");
+    taken(&ear);
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| client.wait(Readiness::IN, SOON));
+        assert!(ear.arm());
+        client.shutdown(Shutdown::Read).expect("it is connected");
+        assert_eq!(waiter.join().expect("it does not panic"), Ok(Waited::Ready));
+        assert!(is_readable(&ear, 1000));
+    });
+    assert_eq!(client.receive(&mut [0; 9]), Ok(0));
+}
+
+#[test]
+fn an_aborted_connection_is_reset_at_the_other_end() {
+    let daemon = Daemon::start();
+    let session = daemon.attach();
+    for port in [0, LOCAL_PORTS.start + 1] {
+        let (client, server) = pair(&session, port);
+        assert_eq!(client.is_local(), port != 0);
+        client.abort();
+        assert_eq!(server.wait(Readiness::IN, SOON), Ok(Waited::Ready));
+        assert_eq!(server.receive(&mut [0; 9]), Err(Errno::CONNRESET));
+        assert_eq!(client.receive(&mut [0; 9]), Ok(0));
+    }
+}
+
+#[test]
+fn waits_end_by_time_by_signal_and_not_without_reason() {
+    let daemon = Daemon::start();
+    for profile in [Profile::Latency, Profile::Safe] {
+        let session = daemon.attach_as(profile);
+        let socket = connecting(&session);
+        let timeout = Some(Duration::from_millis(2));
+        assert_eq!(socket.wait(Readiness::IN, timeout), Ok(Waited::TimedOut));
+        assert_eq!(socket.wait(Readiness::IN, Some(Duration::ZERO)), Ok(Waited::TimedOut));
+    }
+}
+
+fn taken(ear: &Ear) -> Vec<u32> {
+    let mut found = Vec::new();
+    ear.take(&mut found, 100);
+    let mut slots: Vec<u32> = found.into_iter().map(|(_, slot)| slot.0).collect();
+    slots.sort_unstable();
+    slots
+}
+
+fn is_readable(ear: &Ear, timeout_ms: i64) -> bool {
+    let fd = ear.fd();
+    let mut fds = [PollFd::new(&fd, PollFlags::IN)];
+    let timeout = Timespec { tv_sec: timeout_ms / 1000, tv_nsec: timeout_ms % 1000 * 1_000_000 };
+    poll(&mut fds, Some(&timeout)).expect("the kernel is well") > 0
+}
+
+#[test]
+fn an_ear_hears_of_its_sockets_and_of_no_other() {
+    let daemon = Daemon::start();
+    let session = daemon.attach();
+    let (one, first) = connected(&daemon, &session);
+    let (two, second) = connected(&daemon, &session);
+    let (_other, third) = connected(&daemon, &session);
+    let ear = session.ear().expect("there is one");
+    ear.add(&one).expect("it is open");
+    ear.add(&two).expect("it is open");
+    assert_eq!(taken(&ear), [first, second], "what is added is looked at");
+    assert!(ear.arm() && !is_readable(&ear, 0));
+    daemon.deliver(third, b"x");
+    assert!(!is_readable(&ear, 10));
+    daemon.deliver(second, b"x");
+    assert!(is_readable(&ear, 10_000));
+    ear.disarm();
+    ear.drain();
+    assert!(!is_readable(&ear, 0));
+    assert!(!ear.arm(), "there is something already");
+    assert_eq!(taken(&ear), [second]);
+    ear.remove(&two);
+    daemon.deliver(second, b"x");
+    daemon.deliver(first, b"x");
+    assert_eq!(taken(&ear), [first]);
+    assert_eq!(daemon.ears(), 1);
+    drop(ear);
+    assert_eq!(daemon.ears(), 0);
+    assert_eq!(daemon.words(first, |words| words.ears[0].load(Ordering::Relaxed)), 0);
+}
+
+#[test]
+fn all_ears_of_an_application_are_eight_here_and_one_more_is_refused() {
+    let daemon = Daemon::start();
+    let session = daemon.attach();
+    let ears: Vec<_> = (0..8).map(|_| session.ear().expect("there is one")).collect();
+    assert!(session.ear().is_err());
+    drop(ears);
+    assert!(session.ear().is_ok());
+}
+
+#[test]
+fn two_programs_on_one_machine_talk_without_the_daemon() {
+    let daemon = Daemon::start();
+    let (a, b) = (daemon.attach(), daemon.attach());
+    let listening = kernel_socket(SocketType::STREAM, LOCAL_PORTS.start);
+    let listener = ours(b.listen(listening.as_fd(), 8).expect("the daemon answers"));
+    let fd = kernel_socket(SocketType::STREAM, 0);
+    let client = ours(a.connect(fd.as_fd(), address_of(&listening)).expect("it answers"));
+    assert!(client.is_local() && client.connected() == Ok(()));
+    assert_eq!(listener.wait(Readiness::IN, SOON), Ok(Waited::Ready));
+    let server = listener.accept().expect("it has connected");
+    assert_eq!(listener.accept().expect_err("there was one"), Errno::AGAIN);
+    assert_eq!(server.peer_address(), client.local_address());
+
+    let ear = b.ear().expect("there is one");
+    ear.add(&server).expect("it is open");
+    taken(&ear);
+    assert!(ear.arm() && !is_readable(&ear, 0));
+    assert_eq!(client.send(b"hello"), Ok(5));
+    assert!(is_readable(&ear, 10_000));
+    ear.disarm();
+    ear.drain();
+    assert!(!is_readable(&ear, 0));
+    assert_eq!(taken(&ear), [server.key().1.0]);
+    assert_eq!(receive_text(&server), "hello");
+
+    // A full ring stops the writer until the reader has read.
+    let mut written = 0;
+    while let Ok(count) = client.send(&[7; 1000]) {
+        written += count;
+    }
+    assert_eq!((written, client.send(b"x")), (4096, Err(Errno::AGAIN)));
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| client.wait(Readiness::OUT, SOON));
+        let mut bytes = [0; 4096];
+        assert_eq!(server.receive(&mut bytes), Ok(4096));
+        assert_eq!(writer.join().expect("it does not panic"), Ok(Waited::Ready));
+    });
+    client.close();
+    assert_eq!(receive_text(&server), "");
+    assert_eq!(server.send(b"into the void"), Ok(13));
+    assert_eq!(server.send(b"again"), Err(Errno::CONNRESET));
+    assert_eq!(server.send(b"again"), Err(Errno::PIPE));
+}
+
+#[test]
+fn a_neighbour_that_writes_nonsense_breaks_its_connection_and_nothing_else() {
+    let daemon = Daemon::start();
+    let session = daemon.attach();
+    let (socket, slot) = connected(&daemon, &session);
+    daemon.deliver(slot, b"fine");
+    for lie in [u64::MAX, 1 << 40, 3] {
+        daemon.words(slot, |words| {
+            words.rx_head.store(4, Ordering::Relaxed);
+            words.rx_tail.store(lie, Ordering::Release);
+        });
+        assert!(!socket.readiness().is_empty());
+        let result = socket.receive(&mut [0; 9]);
+        assert!(result == Err(Errno::CONNRESET) || result == Ok(0), "{result:?}");
+    }
+    let (socket, slot) = connected(&daemon, &session);
+    daemon.words(slot, |words| words.tx_ring.store(u64::MAX, Ordering::Release));
+    assert!(socket.send(b"bytes").is_err());
+    daemon.words(slot, |words| words.tx_head.store(99, Ordering::Release));
+    assert!(socket.send(b"bytes").is_err());
+}
+
+#[test]
+fn a_dead_daemon_ends_every_wait_and_every_connection() {
+    let mut daemon = Daemon::start();
+    let session = daemon.attach();
+    let (socket, slot) = connected(&daemon, &session);
+    let ear = session.ear().expect("there is one");
+    ear.add(&socket).expect("it is open");
+    taken(&ear);
+    daemon.deliver(slot, b"last");
+    taken(&ear);
+    assert_eq!(receive_text(&socket), "last");
+    assert!(ear.arm());
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| socket.wait(Readiness::IN, SOON));
+        daemon.kill();
+        assert_eq!(waiter.join().expect("it does not panic"), Ok(Waited::Ready));
+    });
+    assert!(is_readable(&ear, 0));
+    assert!(!session.is_alive());
+    assert_eq!(taken(&ear), [slot], "it is told once");
+    assert_eq!(socket.receive(&mut [0; 9]), Err(Errno::CONNRESET));
+    assert_eq!(socket.receive(&mut [0; 9]), Ok(0));
+    assert_eq!(socket.send(b"x"), Err(Errno::PIPE));
+    ear.drain();
+    assert!(!is_readable(&ear, 0), "and does not keep anybody awake");
+    assert!(taken(&ear).is_empty());
+    assert!(session.ear().is_err());
+    let fd = kernel_socket(SocketType::STREAM, 0);
+    assert!(session.connect(fd.as_fd(), to(9)).is_err());
+}
+
+#[test]
+fn a_socket_that_is_no_more_is_not_mistaken_for_its_successor() {
+    let daemon = Daemon::start();
+    let session = daemon.attach();
+    let (socket, slot) = connected(&daemon, &session);
+    daemon.words(slot, |words| words.generation.fetch_add(1, Ordering::AcqRel));
+    assert_eq!(socket.receive(&mut [0; 9]), Err(Errno::NOTCONN));
+    assert_eq!(socket.send(b"x"), Err(Errno::NOTCONN));
+    assert_eq!(socket.wait(Readiness::IN, SOON), Ok(Waited::Ready));
+    socket.close();
+    assert_eq!(daemon.words(slot, |words| words.asks()), Asks(0));
+}
+
+#[test]
+fn options_flags_and_names_are_the_same_for_all_who_hold_a_socket() {
+    let daemon = Daemon::start();
+    let session = daemon.attach();
+    let (socket, slot) = connected(&daemon, &session);
+    let (region, number) = socket.key();
+    let same = session.socket(region, number).expect("there is such a socket");
+    assert_eq!(same, socket);
+    socket.set_option(SocketOption::NoDelay, 1);
+    socket.set_flags(0o4000);
+    socket.mark_shared();
+    socket.name(77);
+    assert_eq!((same.option(SocketOption::NoDelay), same.flags()), (1, 0o4000));
+    assert!(same.is_shared());
+    daemon.words(slot, |words| {
+        assert_eq!(words.cookie.load(Ordering::Relaxed), 77);
+        assert!(words.asks().has(Asks::NAMED));
+    });
+    assert!(session.socket(region, client::stream::SlotId(5000)).is_err());
+}
+
+#[test]
+fn datagrams_keep_their_edges_and_addresses() {
+    let daemon = Daemon::start();
+    let session = daemon.attach();
+    let fd = kernel_socket(SocketType::DGRAM, 0);
+    let socket = ours(session.udp(fd.as_fd(), None).expect("the daemon answers"));
+    let slot = socket.key().1.0;
+    assert!(socket.is_datagram());
+    assert_eq!(socket.readiness(), Readiness::OUT);
+    assert_eq!(socket.send_to(b"x", None), Err(Errno::DESTADDRREQ));
+    assert_eq!(socket.send_to(b"hello", Some(to(53))), Ok(5));
+    let record = daemon.acknowledge(slot);
+    assert_eq!(record.len(), 48);
+    assert_eq!(&record[40..45], b"hello");
+    let mut back = record.clone();
+    back.extend(&record);
+    daemon.deliver(slot, &back);
+    assert_eq!(socket.next_datagram_bytes(), 5);
+    let mut bytes = [0; 3];
+    let cut = socket.receive_from(&mut bytes).expect("there is one");
+    assert_eq!((cut.bytes, cut.is_cut, cut.from), (3, true, Some(to(53))));
+    let mut bytes = [0; 9];
+    let whole = socket.receive_from(&mut bytes).expect("there is one");
+    assert_eq!((whole.bytes, whole.is_cut, &bytes[..5]), (5, false, &b"hello"[..]));
+    assert_eq!(socket.receive_from(&mut bytes), Err(Errno::AGAIN));
+    assert_eq!(socket.send_to(&[0; 65_508], Some(to(53))), Err(Errno::MSGSIZE));
+    while socket.send_to(&[0; 500], Some(to(53))).is_ok() {}
+    assert_eq!(socket.send_to(&[0; 500], Some(to(53))), Err(Errno::AGAIN));
+    assert_eq!(socket.readiness(), Readiness::EMPTY);
+    daemon.acknowledge(slot);
+    assert_eq!(socket.readiness(), Readiness::OUT);
+    daemon.become_state(slot, 0, 111);
+    assert_eq!(socket.receive_from(&mut bytes), Err(Errno::CONNREFUSED));
+    assert_eq!(socket.receive_from(&mut bytes), Err(Errno::AGAIN));
+}
