@@ -5,12 +5,22 @@
 //! really carried the bytes, `turns.rs` how things are measured in turns and who else had the CPUs.
 
 mod accelerated;
+mod asked;
 mod client;
+mod contest;
 mod dialogue;
 mod echo;
 mod ground;
+mod iperf3;
+mod limits;
+mod local;
+mod memcached;
+mod nginx;
 mod offered;
+mod passthrough;
+mod priority;
 mod programs;
+mod redis;
 mod running;
 mod turns;
 mod witness;
@@ -19,6 +29,7 @@ use std::io::Write;
 
 use crate::cases::{self, Case, Plan, names};
 use crate::error::{Error, OrNeeds};
+use priority::Priority;
 
 /// Rounds unless somebody wants another number.
 const ROUNDS: u32 = 9;
@@ -44,8 +55,15 @@ pub struct Args {
     pub rehearse: bool,
 }
 
-static CASES: [Case; 1] =
-    [Case { name: "echo", help: "an epoll server that blocks, and Linux's", run: echo::run }];
+static CASES: [Case; 7] = [
+    Case { name: "echo", help: "an epoll server that blocks, and Linux's", run: echo::run },
+    Case { name: "redis", help: "redis-server under redis-benchmark", run: redis::run },
+    Case { name: "memcached", help: "memcached with 50 connections", run: memcached::run },
+    Case { name: "nginx", help: "nginx with a small file under wrk", run: nginx::run },
+    Case { name: "iperf3", help: "one stream of iperf3 each way", run: iperf3::run },
+    Case { name: "local", help: "two programs of one host, and loopback", run: local::run },
+    Case { name: "passthrough", help: "a read that is none of our business", run: passthrough::run },
+];
 
 /// Runs the cases and prints their figures: with `json` one object a line, else a table a case.
 ///
@@ -65,5 +83,7 @@ pub fn run_to(args: &Args, json: bool, out: &mut dyn Write) -> Result<(), Error>
     if !plan.cpus.are_two() {
         return Err("there is one").or_needs("second CPU");
     }
+    limits::connections_max()?;
+    let _priority = Priority::take();
     cases::run("sockets", &CASES, &args.cases, &plan, json, out)
 }

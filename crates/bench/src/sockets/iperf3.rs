@@ -1,0 +1,99 @@
+//! iperf3: one stream each way.
+
+use serde_json::Value;
+
+use super::accelerated::Profile;
+use super::asked::from_client;
+use super::ground::{Ground, Offloads};
+use super::programs::find;
+use super::turns::{Strangers, in_turns, print_strangers, quietly};
+use crate::cases::Plan;
+use crate::error::{Error, OrNeeds};
+use crate::figure::{Figure, Target};
+use crate::place::{Cpus, on_cpu};
+use crate::report::Report;
+
+const PORT: u16 = 7004;
+
+pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
+    let Cpus { client, server } = plan.cpus;
+    report.begin(
+        "iperf3",
+        &format!(
+            "iperf3, one stream over veth; its client on CPU {client}, its server on CPU {server} with \
+             all of calistod. Ours under `calisto run`; Linux's without XDP: without TSO/GSO/GRO, \
+             which is what is compared, with veth's default offloads, and without any, transmit \
+             checksums included, as on our wire. In turns."
+        ),
+    )?;
+    let program = find("iperf3", "iperf3")?;
+    let linux = |offloads| Ground::linux(plan.cpus, offloads);
+    let grounds = [
+        Ground::calisto(plan)?,
+        linux(Offloads::Whole)?,
+        linux(Offloads::Default)?,
+        linux(Offloads::None)?,
+    ];
+    for (what, option) in [("to the server", None), ("from the server", Some("-R"))] {
+        let samples = in_turns(plan, report, what, grounds.len(), |which| {
+            measure(plan, &grounds[which], &program, option)
+        })?;
+        let column = |which: usize| -> Vec<f64> {
+            samples[which].iter().map(|(rate, _): &(f64, Strangers)| *rate).collect()
+        };
+        let own = column(0);
+        for (baseline, ground) in grounds.iter().enumerate().skip(1) {
+            let figure = Figure::new(format!("{what}: {}", grounds[0].name()), "Gbit/s", &own);
+            let figure = figure.against(ground.name(), &own, &column(baseline));
+            let is_promised = baseline == 1;
+            report.figure(if is_promised {
+                figure.target(Target::RatioAtLeast(1.0))
+            } else {
+                figure
+            })?;
+        }
+        let strangers: Vec<Strangers> =
+            samples.iter().flatten().map(|&(_, strangers)| strangers).collect();
+        print_strangers(report, what, &strangers)?;
+    }
+    Ok(())
+}
+
+fn measure(
+    plan: &Plan,
+    ground: &Ground,
+    program: &std::path::Path,
+    option: Option<&str>,
+) -> Result<(f64, Strangers), Error> {
+    let (ip, port) = (ground.address(PORT).ip().to_string(), PORT.to_string());
+    let server = ground.serve(Profile::Latency, program, &["-s", "-B", &ip, "-p", &port], PORT)?;
+    let mut words = vec!["-c", &ip, "-p", &port, "-J", "-t", "1"];
+    words.extend(option);
+    ground.witnessed(|| {
+        on_cpu(plan.cpus.client, || {
+            quietly(plan, ground, &server, || {
+                let text = from_client(ground, program, &words)?;
+                rate_in(&text).ok_or(text).or_needs("report of iperf3")
+            })
+        })
+    })
+}
+
+/// Gbit/s that arrived.
+fn rate_in(json: &str) -> Option<f64> {
+    let report: Value = serde_json::from_str(json).ok()?;
+    Some(report["end"]["sum_received"]["bits_per_second"].as_f64()? / 1e9)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_arrived_counts_and_an_error_is_none() {
+        let text = r#"{"end": {"sum_sent": {"bits_per_second": 9e9},
+                       "sum_received": {"bits_per_second": 8e9}}}"#;
+        assert_eq!(rate_in(text), Some(8.0));
+        assert_eq!(rate_in(r#"{"error": "unable to connect"}"#), None);
+    }
+}

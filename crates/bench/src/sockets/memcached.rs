@@ -1,0 +1,74 @@
+//! memcached, asked by our own client in its text protocol.
+
+use base::Nanos;
+
+use super::accelerated::Profile;
+use super::client::Clients;
+use super::contest::{Grounds, Metric, Round};
+use super::dialogue::Dialogue;
+use super::ground::Ground;
+use super::programs::find;
+use super::running::Running;
+use super::turns::quietly;
+use crate::cases::Plan;
+use crate::error::Error;
+use crate::figure::Target;
+use crate::place::{Cpus, on_cpu};
+use crate::report::Report;
+
+/// Where it listens.
+pub(super) const PORT: u16 = 7002;
+
+const CONNECTIONS: usize = 50;
+
+const METRICS: [Metric; 2] = [
+    Metric { name: "answered", unit: "requests/s", target: Some(Target::RatioAtLeast(1.3)) },
+    Metric { name: "p50", unit: "us", target: None },
+];
+
+pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
+    let Cpus { client, server } = plan.cpus;
+    report.begin(
+        "memcached",
+        &format!(
+            "memcached with one thread on CPU {server}, with all of calistod; client on CPU {client}: \
+             Linux's sockets behind epoll that never sleeps, {CONNECTIONS} connections with a request \
+             under way on each, keys of 64 bytes, values of 32, over veth. Ours under `calisto run`; \
+             Linux's without XDP, with default offloads and without TSO/GSO/GRO. In turns."
+        ),
+    )?;
+    let program = find("memcached", "memcached")?;
+    let length = plan.pick(Nanos::from_millis(500), Nanos::from_millis(150));
+    let grounds = Grounds::new(plan)?;
+    for (what, sets_percent) in [("GET", 0), ("SET", 100)] {
+        grounds.compare(plan, report, what, METRICS, |ground: &Ground| {
+            let server = start(ground, &program, CONNECTIONS)?;
+            let (answers, strangers) = ground.witnessed(|| {
+                on_cpu(plan.cpus.client, || {
+                    let address = ground.address(PORT);
+                    let mut clients = Clients::connect(ground.client(), address, CONNECTIONS)?;
+                    let mut dialogue = Dialogue::key_value(sets_percent);
+                    clients.prepare(&dialogue)?;
+                    quietly(plan, ground, &server, || {
+                        clients.ask(&mut dialogue, CONNECTIONS, length)
+                    })
+                })
+            })?;
+            Ok(Round { values: [answers.per_second, answers.p50_us], strangers })
+        })?;
+    }
+    Ok(())
+}
+
+/// Starts it for so many connections.
+pub(super) fn start(
+    ground: &Ground,
+    program: &std::path::Path,
+    connections: usize,
+) -> Result<Running, Error> {
+    let (ip, port) = (ground.address(PORT).ip().to_string(), PORT.to_string());
+    // It refuses the last ones, and counts the probes of whether it is ready.
+    let connections = (connections + 64).to_string();
+    let words = ["-u", "root", "-l", &ip, "-p", &port, "-U", "0", "-t", "1", "-c", &connections];
+    ground.serve(Profile::Latency, program, &words, PORT)
+}

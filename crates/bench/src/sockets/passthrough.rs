@@ -1,0 +1,101 @@
+//! What a call costs more that has nothing to do with us: reads of one byte of /dev/zero.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+
+use super::accelerated::Profile;
+use super::ground::{Ground, Offloads};
+use super::programs::{Compiled, READ_ZERO};
+use super::turns::in_turns;
+use crate::cases::Plan;
+use crate::error::{Error, OrNeeds};
+use crate::figure::{Figure, Target};
+use crate::place::on_cpu;
+use crate::report::Report;
+
+const PORT: u16 = 7005;
+
+/// Medians of one program in a round.
+const REPEATS: usize = 5;
+
+pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
+    let cpu = plan.cpus.server;
+    report.begin(
+        "passthrough",
+        &format!(
+            "read(2) of one byte of /dev/zero by a program that also listens, on CPU {cpu}: under \
+             `calisto run` and without, the two in turns; medians of batches of 500 reads."
+        ),
+    )?;
+    let program = Compiled::new(READ_ZERO)?;
+    let grounds = [Ground::calisto(plan)?, Ground::linux(plan.cpus, Offloads::Default)?];
+    let mut readers = Vec::new();
+    for ground in &grounds {
+        readers.push(Reader::start(ground, program.path(), cpu)?);
+    }
+    if !plan.is_rehearsal && !readers[0].is_interposed()? {
+        return Err("it runs without the library").or_needs("program under `calisto run`");
+    }
+    let samples = in_turns(plan, report, "reads", 2, |which| readers[which].measure())?;
+    let more: Vec<f64> =
+        samples[0].iter().zip(&samples[1]).map(|(with, without)| with - without).collect();
+    let figure = Figure::new(format!("{}: more than without", grounds[0].name()), "ns", &more);
+    report.figure(figure.target(Target::AtMost(30.0)))?;
+    for (ground, samples) in grounds.iter().zip(&samples) {
+        report.figure(Figure::new(format!("{}: a read", ground.name()), "ns", samples))?;
+    }
+    Ok(())
+}
+
+/// The program, waiting for a line; ended when dropped.
+struct Reader {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Reader {
+    fn start(ground: &Ground, program: &Path, cpu: usize) -> Result<Self, Error> {
+        let mut command = ground.command(Profile::Latency, program)?;
+        command.args([ground.address(PORT).ip().to_string(), PORT.to_string()]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = on_cpu(cpu, || command.spawn().or_needs("program that reads"))?;
+        let pipes = child.stdin.take().zip(child.stdout.take());
+        let (input, output) = pipes.ok_or("it has no pipes").or_needs("program that reads")?;
+        let mut reader = Self { child, input, output: BufReader::new(output) };
+        // The first one finds everything cold.
+        reader.once()?;
+        Ok(reader)
+    }
+
+    /// Whether our library is mapped into it.
+    fn is_interposed(&self) -> Result<bool, Error> {
+        let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.child.id()));
+        Ok(maps.or_needs("look into /proc")?.contains("libcalisto_preload"))
+    }
+
+    /// The least of several medians: what others had of the CPU is nobody's cost.
+    fn measure(&mut self) -> Result<f64, Error> {
+        let mut least = f64::INFINITY;
+        for _ in 0..REPEATS {
+            least = least.min(self.once()?);
+        }
+        Ok(least)
+    }
+
+    fn once(&mut self) -> Result<f64, Error> {
+        self.input.write_all(b"\n").or_needs("program that reads")?;
+        let mut line = String::new();
+        self.output.read_line(&mut line).or_needs("program that reads")?;
+        line.trim().parse().map_err(|_| format!("it says {line:?}")).or_needs("program that reads")
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
