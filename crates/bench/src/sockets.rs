@@ -62,7 +62,11 @@ static CASES: [Case; 7] = [
     Case { name: "nginx", help: "nginx with a small file under wrk", run: nginx::run },
     Case { name: "iperf3", help: "one stream of iperf3 each way", run: iperf3::run },
     Case { name: "local", help: "two programs of one host, and loopback", run: local::run },
-    Case { name: "passthrough", help: "a read that is none of our business", run: passthrough::run },
+    Case {
+        name: "passthrough",
+        help: "a read that is none of our business",
+        run: passthrough::run,
+    },
 ];
 
 /// Runs the cases and prints their figures: with `json` one object a line, else a table a case.

@@ -17,7 +17,6 @@ mod lock;
 mod patience;
 mod readiness;
 mod receive;
-mod record;
 mod region;
 mod send;
 mod session;

@@ -18,6 +18,7 @@ mod routes;
 mod service;
 mod sockets;
 mod train;
+mod ways;
 
 use arrayvec::ArrayVec;
 use base::{BURST, FlowGroup, Nanos, WorkerId};
@@ -35,10 +36,12 @@ pub use front::{AppStreams, Bells, Command, Front, Listening, SocketEvent, Way};
 use moving::Leaving;
 pub use rings::RingLimits;
 use rings::Rings;
-use routes::Routes;
+use routes::{Route, Routes};
 pub use service::ServiceKind;
 use service::{Desk, Service};
-use sockets::Sockets;
+pub use sockets::Datagrams;
+use sockets::{Sending, Sockets};
+use ways::Ways;
 
 /// Empty frames that a worker keeps for what it will have to say: two batches, so that one can be
 /// filled while the other is on its way.
@@ -82,6 +85,7 @@ pub struct Stream {
     service: Service,
     sockets: Option<Box<Sockets>>,
     routes: Routes,
+    ways: Ways,
     /// Frames of the segments that came since the last turn.
     kept: ArrayVec<Frame, BURST>,
     /// Empty frames.
@@ -128,6 +132,7 @@ impl Stream {
             service: Service::new(config.service),
             sockets: config.front.as_ref().map(|front| Box::new(Sockets::new(me, front))),
             routes: Routes::new(),
+            ways: Ways::default(),
             kept: ArrayVec::new(),
             spares: Vec::with_capacity(SPARES + BURST),
             wanted: 0,
@@ -151,7 +156,7 @@ impl Stream {
             self.claim_arrived(now);
         }
         self.read_letters(now);
-        let Self { engine, desk, routes, kept, spares, events, counts, .. } = self;
+        let Self { engine, desk, sockets, routes, ways, kept, spares, events, counts, .. } = self;
         let mut incoming = ArrayVec::<Incoming<'_>, BURST>::new();
         let mut is_full = false;
         for frame in kept.iter() {
@@ -160,6 +165,15 @@ impl Stream {
                 Arrival::NoRoute => {
                     counts.add(StreamEvent::RoutesFull, 1);
                     is_full = true;
+                }
+                Arrival::Datagram(key, payload) => {
+                    if let Some(route) = Route::back(frame) {
+                        ways.learn(key.source().ip(), key.destination().ip(), route);
+                    }
+                    let taker = sockets.as_mut();
+                    if !taker.is_some_and(|sockets| sockets.deliver(&key, payload, now)) {
+                        counts.add(StreamEvent::NotTcp, 1);
+                    }
                 }
                 Arrival::NotTcp => counts.add(StreamEvent::NotTcp, 1),
             }
@@ -232,10 +246,10 @@ impl Stream {
 
     /// What applications and the slow side want.
     fn attend(&mut self, now: Nanos) {
-        let Self { engine, desk, sockets, events, .. } = self;
+        let Self { engine, desk, sockets, events, ways, .. } = self;
         let Some(sockets) = sockets else { return };
         let mut heard = Heard { events };
-        sockets.attend(engine, &mut desk.rings, now, &mut heard);
+        sockets.attend(engine, &mut desk.rings, ways, now, &mut heard);
     }
 
     fn transmit(&mut self, now: Nanos, outlet: &mut Outlet<'_>) {
@@ -328,7 +342,9 @@ impl Job for Stream {
         self.transmit(now, outlet);
         // Aborted flows say that they are over when their reset has left.
         self.serve(now, outlet);
-        if let Some(sockets) = &mut self.sockets {
+        let Self { sockets, ways, spares, .. } = self;
+        if let Some(sockets) = sockets {
+            sockets.send_datagrams(&mut Sending { ways, spares, outlet }, now);
             sockets.show(&mut self.engine, &self.desk.rings, now);
         }
         self.counts.touch();

@@ -25,6 +25,8 @@ mod marks;
 #[cfg(not(loom))]
 mod places;
 #[cfg(not(loom))]
+mod record;
+#[cfg(not(loom))]
 mod ring;
 #[cfg(not(loom))]
 mod server;
@@ -39,6 +41,7 @@ pub use {
     layout::{EARS_MAX, SLOTS_MAX, Side, StreamMemory, StreamSizes, WORKERS_MAX},
     lock::{Locked, SlotLock},
     places::Places,
+    record::{HEADER_BYTES, PAYLOAD_MAX, Record},
     ring::{Piece, RingDesc, RingMemory},
     server::StreamServer,
     slot::{

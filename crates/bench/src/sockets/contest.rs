@@ -49,8 +49,9 @@ impl Grounds {
             };
             let own = column(0);
             for baseline in [1, 2] {
-                let figure = Figure::new(format!("{what}: {}, {name}", grounds[0].name()), unit, &own)
-                    .against(grounds[baseline].name(), &own, &column(baseline));
+                let figure =
+                    Figure::new(format!("{what}: {}, {name}", grounds[0].name()), unit, &own)
+                        .against(grounds[baseline].name(), &own, &column(baseline));
                 report.figure(target.map_or(figure.clone(), |target| figure.target(target)))?;
             }
         }

@@ -16,10 +16,8 @@ pub(super) fn connections_max() -> Result<usize, Error> {
     let limits = rustix::process::getrlimit(Resource::Nofile);
     let maximum = limits.maximum.unwrap_or(DESCRIPTORS);
     // Only who has the right to raise the maximum gets more.
-    let tries = [maximum.max(DESCRIPTORS), maximum].map(|maximum| Rlimit {
-        current: Some(maximum.min(DESCRIPTORS)),
-        maximum: Some(maximum),
-    });
+    let tries = [maximum.max(DESCRIPTORS), maximum]
+        .map(|maximum| Rlimit { current: Some(maximum.min(DESCRIPTORS)), maximum: Some(maximum) });
     let set = |limits: Rlimit| {
         rustix::process::setrlimit(Resource::Nofile, limits.clone()).map(|()| limits.current)
     };

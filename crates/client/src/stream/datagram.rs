@@ -8,10 +8,10 @@ use shm::stream::{Asks, Kind, Piece, RingDesc, SlotState};
 
 use super::lock;
 use super::receive::ReceiveFlags;
-use super::record::{HEADER_BYTES, PAYLOAD_MAX, Record};
 use super::slot::{Nonsense, Slot, Stretch};
 use super::socket::Socket;
 use super::verdict::{DatagramView, Verdict};
+use shm::stream::{HEADER_BYTES, PAYLOAD_MAX, Record};
 
 /// What came with a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

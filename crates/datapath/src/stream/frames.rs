@@ -1,9 +1,12 @@
 //! Between frames and segments: what a frame carries, and a frame for each segment.
 
+use std::net::SocketAddr;
+
 use base::{NO_FRAGMENT, TxChecksum};
 use shm::Frame;
 use tcp::{Event, Incoming, Output, Segment};
-use wire::{Outcome, Protocol, ipv4};
+use wire::checksum::Sum;
+use wire::{FlowKey, Outcome, Protocol, ipv4};
 
 use super::counts::{StreamCounts, StreamEvent};
 use super::routes::{Route, Routes};
@@ -15,6 +18,8 @@ const HOP_LIMIT: u8 = 64;
 /// What a frame is to the engine.
 pub(super) enum Arrival<'a> {
     Segment(Incoming<'a>),
+    /// A UDP packet: its flow, and what it carries.
+    Datagram(FlowKey, &'a [u8]),
     /// Nobody could be answered.
     NoRoute,
     NotTcp,
@@ -27,8 +32,9 @@ pub(super) fn arrival<'a>(frame: &'a Frame, routes: &mut Routes) -> Arrival<'a> 
     let Outcome::Flow(flow) = wire::classify(bytes) else { return Arrival::NotTcp };
     let end = usize::from(flow.payload_offset) + usize::from(flow.payload_len);
     let segment = bytes.get(usize::from(flow.l4_offset)..end).unwrap_or_default();
-    if flow.key.protocol() != Protocol::Tcp {
-        return Arrival::NotTcp;
+    if flow.key.protocol() == Protocol::Udp {
+        let payload = bytes.get(usize::from(flow.payload_offset)..end).unwrap_or_default();
+        return Arrival::Datagram(flow.key, payload);
     }
     let Some(route) = routes.learn(frame) else { return Arrival::NoRoute };
     let class = bytes.get(usize::from(flow.l3_offset) + 1).copied().unwrap_or(0);
@@ -139,51 +145,79 @@ pub(super) fn write(route: &Route, segment: &Segment<'_>, frame: &mut Frame) -> 
     let (place, ip) = head.split_at_mut_checked(link.len())?;
     place.copy_from_slice(link);
     if is_ipv6 {
-        ipv6_header(segment, segment_bytes, ip.first_chunk_mut()?)?;
+        ipv6_header(&segment.key, segment.ecn, ipv4::TCP, segment_bytes, ip.first_chunk_mut()?)?;
     } else {
-        ipv4_header(segment, segment_bytes, ip.first_chunk_mut()?)?;
+        ipv4_header(&segment.key, segment.ecn, ipv4::TCP, segment_bytes, ip.first_chunk_mut()?)?;
     }
     // The port completes the checksum, or has the device do it.
     segment.write_partial(tail)?;
+    address(route, frame, l4, 16);
+    Some(l4)
+}
+
+/// Bytes of a UDP header.
+const UDP_BYTES: usize = 8;
+
+/// Link header, IP header and UDP header of a datagram of `payload` bytes; returns where the payload goes.
+pub(super) fn write_datagram(
+    route: &Route,
+    from: SocketAddr,
+    to: SocketAddr,
+    payload: usize,
+    frame: &mut Frame,
+) -> Option<usize> {
+    let key = FlowKey::new(Protocol::Udp, from, to)?;
+    let link = route.header();
+    let l4 = link.len() + if key.is_ipv6() { 40 } else { 20 };
+    let udp_bytes = UDP_BYTES + payload;
+    if !frame.set_len(l4 + udp_bytes) {
+        return None;
+    }
+    let bytes = frame.bytes_mut();
+    let (head, udp) = bytes.split_at_mut_checked(l4)?;
+    let (place, ip) = head.split_at_mut_checked(link.len())?;
+    place.copy_from_slice(link);
+    if key.is_ipv6() {
+        ipv6_header(&key, 0, ipv4::UDP, udp_bytes, ip.first_chunk_mut()?)?;
+    } else {
+        ipv4_header(&key, 0, ipv4::UDP, udp_bytes, ip.first_chunk_mut()?)?;
+    }
+    let length = u16::try_from(udp_bytes).ok()?;
+    let sum = Sum::ZERO.pseudo_of(&key, length).fold();
+    udp.get_mut(0..2)?.copy_from_slice(&from.port().to_be_bytes());
+    udp.get_mut(2..4)?.copy_from_slice(&to.port().to_be_bytes());
+    udp.get_mut(4..6)?.copy_from_slice(&length.to_be_bytes());
+    udp.get_mut(6..8)?.copy_from_slice(&sum.to_be_bytes());
+    address(route, frame, l4, 6);
+    Some(l4 + UDP_BYTES)
+}
+
+/// Where a written packet leaves, and where its checksum is to be completed.
+#[inline]
+fn address(route: &Route, frame: &mut Frame, l4: usize, checksum_at: u16) {
     route.direct(frame);
     let meta = frame.meta_mut();
     meta.tx_checksum = TxChecksum::Partial;
-    (meta.tx_checksum_start, meta.tx_checksum_offset) = (l4 as u16, 16);
-    (meta.l3_offset, meta.l4_offset) = (link.len() as u16, l4 as u16);
+    (meta.tx_checksum_start, meta.tx_checksum_offset) = (l4 as u16, checksum_at);
+    (meta.l3_offset, meta.l4_offset) = (route.header().len() as u16, l4 as u16);
     (meta.tx_segment_bytes, meta.next_fragment) = (0, NO_FRAGMENT);
-    Some(l4)
 }
 
 /// RFC 791; not to be fragmented, so that the identification may be zero (RFC 6864 section 4).
 #[inline]
-fn ipv4_header(segment: &Segment<'_>, segment_bytes: usize, out: &mut [u8; 20]) -> Option<()> {
-    let (from, to) = segment.key.ipv4()?;
-    let total = u16::try_from(20 + segment_bytes).ok()?.to_be_bytes();
+fn ipv4_header(
+    key: &FlowKey,
+    ecn: u8,
+    protocol: u8,
+    bytes: usize,
+    out: &mut [u8; 20],
+) -> Option<()> {
+    let (from, to) = key.ipv4()?;
+    let total = u16::try_from(20 + bytes).ok()?.to_be_bytes();
     let [t0, t1] = total;
     let [a, b, c, d] = from;
     let [e, f, g, h] = to;
-    *out = [
-        0x45,
-        segment.ecn,
-        t0,
-        t1,
-        0,
-        0,
-        0x40,
-        0,
-        HOP_LIMIT,
-        ipv4::TCP,
-        0,
-        0,
-        a,
-        b,
-        c,
-        d,
-        e,
-        f,
-        g,
-        h,
-    ];
+    *out = [0x45, ecn, t0, t1, 0, 0, 0x40, 0, HOP_LIMIT, protocol, 0, 0, a, b, c, d, e, f, g, h];
     let sum = wire::checksum::of(out);
     out[10..12].copy_from_slice(&sum.to_be_bytes());
     Some(())
@@ -191,13 +225,19 @@ fn ipv4_header(segment: &Segment<'_>, segment_bytes: usize, out: &mut [u8; 20]) 
 
 /// RFC 8200 section 3.
 #[inline]
-fn ipv6_header(segment: &Segment<'_>, segment_bytes: usize, out: &mut [u8; 40]) -> Option<()> {
-    let (from, to) = segment.key.ipv6()?;
-    let payload = u16::try_from(segment_bytes).ok()?.to_be_bytes();
+fn ipv6_header(
+    key: &FlowKey,
+    ecn: u8,
+    protocol: u8,
+    bytes: usize,
+    out: &mut [u8; 40],
+) -> Option<()> {
+    let (from, to) = key.ipv6()?;
+    let payload = u16::try_from(bytes).ok()?.to_be_bytes();
     *out = [0; 40];
-    (out[0], out[1]) = (0x60, segment.ecn << 4);
+    (out[0], out[1]) = (0x60, ecn << 4);
     out[4..6].copy_from_slice(&payload);
-    (out[6], out[7]) = (ipv4::TCP, HOP_LIMIT);
+    (out[6], out[7]) = (protocol, HOP_LIMIT);
     out[8..24].copy_from_slice(&from);
     out[24..40].copy_from_slice(&to);
     Some(())

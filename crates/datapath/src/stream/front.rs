@@ -15,6 +15,7 @@ use shm::{Consumer, Producer, ring};
 use tcp::FlowOptions;
 
 use super::bucket::Rate;
+use super::sockets::Datagrams;
 
 /// How the sleepers of an application are woken: by somebody who may make system calls.
 pub trait Bells: Send + Sync {
@@ -36,6 +37,15 @@ pub struct AppStreams {
     pub bells: Box<dyn Bells>,
     /// What it may send, if that is limited.
     pub rate: Option<Rate>,
+    /// To whom it may send datagrams, if that is limited.
+    pub permits: Option<Box<dyn Fn(SocketAddr) -> bool + Send + Sync>>,
+}
+
+impl AppStreams {
+    /// Whether it may send a datagram to that address.
+    pub(super) fn may_send(&self, remote: SocketAddr) -> bool {
+        self.permits.as_ref().is_none_or(|permits| permits(remote))
+    }
 }
 
 impl std::fmt::Debug for AppStreams {
@@ -106,21 +116,14 @@ pub enum Command {
         /// How its segments leave until the peer has answered.
         way: Way,
     },
-    /// Serve a UDP socket whose slot was lent and set up.
-    Bind {
-        /// Whose.
-        app: u16,
-        /// Its slot.
-        slot: u32,
-        /// Where; a peer, if it is connected, stands in the slot.
-        local: SocketAddr,
-    },
+    /// Serve a UDP socket whose slot was lent and set up; one of the same slot goes.
+    Bind(Arc<Datagrams>),
     /// How datagrams to an address leave from now on; none: it cannot be reached.
     Resolved {
         /// The address.
         remote: std::net::IpAddr,
         /// Its way and our address on it.
-        way: Option<Way>,
+        way: Option<(Way, std::net::IpAddr)>,
     },
     /// The last descriptor of a socket was closed, or its application is to have it no more.
     Close {
@@ -309,7 +312,7 @@ impl Front {
 impl State {
     fn remember(&mut self, command: &Command) {
         match command {
-            Command::Add(_) | Command::Listen(_) | Command::Bind { .. } => {
+            Command::Add(_) | Command::Listen(_) | Command::Bind(_) => {
                 self.standing.push(command.clone());
             }
             Command::Remove { app } => {
@@ -336,9 +339,9 @@ impl Command {
     fn socket(&self) -> Option<(u16, u32)> {
         match self {
             Self::Listen(listening) => Some((listening.app.app, listening.slot)),
+            Self::Bind(socket) => Some((socket.app.app, socket.slot)),
             Self::Unlisten { app, slot }
             | Self::Connect { app, slot, .. }
-            | Self::Bind { app, slot, .. }
             | Self::Close { app, slot, .. } => Some((*app, *slot)),
             Self::Add(_) | Self::Remove { .. } | Self::Resolved { .. } => None,
         }
@@ -357,6 +360,19 @@ pub(super) struct Post {
 impl std::fmt::Debug for Post {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Post")
+    }
+}
+
+impl Drop for Post {
+    /// UDP sockets of a worker that ends go to another one.
+    fn drop(&mut self) {
+        let mut state = self.front.state();
+        let State { boxes, standing, .. } = &mut *state;
+        boxes.retain(|(_, mailbox)| !Arc::ptr_eq(mailbox, &self.mailbox));
+        let Some((_, other)) = boxes.first() else { return };
+        let sockets = standing.iter().filter(|command| matches!(command, Command::Bind(_)));
+        other.letters().extend(sockets.cloned());
+        other.has_any.store(true, Ordering::Release);
     }
 }
 

@@ -29,7 +29,7 @@ pub(super) struct Route {
 impl Route {
     /// The way back to where `frame` came from.
     #[inline]
-    fn back(frame: &Frame) -> Option<Self> {
+    pub(super) fn back(frame: &Frame) -> Option<Self> {
         let meta = frame.meta();
         let header_bytes = usize::from(meta.l3_offset);
         let (link, _) = frame.bytes().split_at_checked(header_bytes)?;

@@ -6,6 +6,7 @@
 
 mod accept;
 mod conn;
+mod datagrams;
 mod look;
 mod show;
 
@@ -21,8 +22,11 @@ use wire::FlowKey;
 use super::front::{AppStreams, Command, Front, Post, SocketEvent};
 use super::rings::Rings;
 use super::routes::{Route, Routes};
+use super::ways::Ways;
 use accept::Bound;
 pub(super) use conn::Conn;
+pub use datagrams::Datagrams;
+pub(super) use datagrams::Sending;
 
 /// Slots of one application that are looked at in one turn: so that nobody keeps the others waiting.
 const LOOKS: usize = 256;
@@ -53,6 +57,12 @@ pub(super) struct Sockets {
     /// By flow number: whose it is.
     by_flow: Vec<Option<(u16, u32)>>,
     bound: Vec<Bound>,
+    /// UDP sockets, of all applications.
+    datagrams: Vec<Arc<Datagrams>>,
+    /// Those of them that have written something.
+    to_send: Vec<(u16, u32)>,
+    /// Those that end when what they have written has left.
+    ending: Vec<(u16, u32)>,
     /// Sockets to be shown at the end of the turn.
     touched: Vec<(u16, u32)>,
     /// Sockets whose application may send no more for a while, and until when.
@@ -70,6 +80,9 @@ impl Sockets {
             clients: Vec::new(),
             by_flow: Vec::new(),
             bound: Vec::new(),
+            datagrams: Vec::new(),
+            to_send: Vec::new(),
+            ending: Vec::new(),
             touched: Vec::new(),
             paced: Vec::new(),
             paced_until: Nanos::FAR_FUTURE,
@@ -128,6 +141,7 @@ impl Sockets {
         &mut self,
         engine: &mut Engine,
         rings: &mut Rings,
+        ways: &mut Ways,
         now: Nanos,
         out: &mut O,
     ) -> bool {
@@ -135,7 +149,7 @@ impl Sockets {
         if self.post.has_mail() {
             for _ in 0..COMMANDS {
                 let Some(command) = self.post.next() else { break };
-                self.obey(command, engine, rings, now, out);
+                self.obey(command, engine, rings, ways, now, out);
                 has_acted = true;
             }
         }
@@ -171,6 +185,7 @@ impl Sockets {
         command: Command,
         engine: &mut Engine,
         rings: &mut Rings,
+        ways: &mut Ways,
         now: Nanos,
         out: &mut O,
     ) {
@@ -198,8 +213,12 @@ impl Sockets {
                     self.close(app, slot, is_abort, engine, rings, out);
                 }
             }
-            // Connections come by letters.
-            Command::Connect { .. } | Command::Bind { .. } | Command::Resolved { .. } => {}
+            Command::Bind(socket) => self.bind(socket),
+            Command::Resolved { remote, way } => {
+                ways.set(remote, way.as_ref().map(|(way, local)| (way, *local)));
+            }
+            // It comes by letter.
+            Command::Connect { .. } => {}
         }
     }
 
@@ -323,6 +342,11 @@ impl Sockets {
         for slot in slots {
             self.close(app, slot, true, engine, rings, out);
         }
+        let datagrams: Vec<u32> =
+            self.datagrams.iter().filter(|at| at.app.app == app).map(|at| at.slot).collect();
+        for slot in datagrams {
+            self.end_datagrams(app, slot);
+        }
         self.clients[usize::from(app)] = None;
     }
 
@@ -336,6 +360,9 @@ impl Sockets {
         rings: &mut Rings,
         out: &mut O,
     ) {
+        if self.end_datagrams(app, slot) {
+            return;
+        }
         let client = self.clients.get_mut(usize::from(app)).and_then(Option::as_deref_mut);
         let Some(client) = client else { return };
         let Some(conn) = client.conns.get_mut(slot as usize).and_then(Option::take) else { return };

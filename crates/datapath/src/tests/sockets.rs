@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use proptest::prelude::*;
 use shm::stream::{
-    Asks, Backlog, Kind, RingDesc, Side, SlotState, SlotWords, StreamMemory, StreamServer,
-    StreamSizes, TX_GROW_SHIFT,
+    Asks, Backlog, HEADER_BYTES, Kind, Record, RingDesc, Side, SlotState, SlotWords, StreamMemory,
+    StreamServer, StreamSizes, TX_GROW_SHIFT,
 };
 use tcp::{CloseReason, FlowOptions};
 
 use super::connections::{Bench, CLIENT_MAC as CLIENT, OUR_MAC as OURS};
 use crate::stream::{
-    AppStreams, Bells, Command, Front, Listening, Rate, ServiceKind, SocketEvent, Way,
+    AppStreams, Bells, Command, Datagrams, Front, Listening, Rate, ServiceKind, SocketEvent, Way,
 };
 
 const EAR: u32 = 3;
@@ -59,7 +59,8 @@ impl App {
         let fd = server.memory().descriptor().as_fd().try_clone_to_owned().expect("fds are left");
         let rung = Arc::new(Rung::default());
         let bells = Box::new(Arc::clone(&rung));
-        let streams = Arc::new(AppStreams { app: 5, region: 9, server, bells, rate });
+        let streams =
+            Arc::new(AppStreams { app: 5, region: 9, server, bells, rate, permits: None });
         front.command(&Command::Add(Arc::clone(&streams)));
         let listener = streams.server.lend_slot().expect("a slot");
         let memory = StreamMemory::open(fd).expect("it is one");
@@ -481,4 +482,114 @@ fn a_connection_that_is_opened_here_is_opened_by_the_worker_that_its_packets_com
     let events = app.events();
     let finished = events.iter().filter(|event| matches!(event, SocketEvent::Finished { .. }));
     assert_eq!(finished.count(), 20, "{events:?}");
+}
+
+/// A UDP socket on port 7, with rings of 4 KiB.
+fn datagrams(app: &App) -> u32 {
+    let slot = app.streams.server.lend_slot().expect("a slot");
+    let [rx, tx] = [0; 2].map(|_| app.streams.server.heap().lend(12).expect("memory"));
+    let words = app.words(slot);
+    words.rx_ring.store(rx.desc().word(), Ordering::Release);
+    words.tx_ring.store(tx.desc().word(), Ordering::Release);
+    words.tx_ring_used.store(tx.desc().word(), Ordering::Release);
+    words.ears[0].store(1 << EAR, Ordering::Release);
+    words.state.store(Kind::Datagram as u32, Ordering::Release);
+    let local = "0.0.0.0:7".parse().expect("an address");
+    let streams = Arc::clone(&app.streams);
+    let socket = Datagrams::new(streams, slot, local, None, 1472, (rx, tx));
+    app.front.command(&Command::Bind(Arc::new(socket)));
+    slot
+}
+
+fn packet(from: u16, payload: &[u8]) -> Vec<u8> {
+    let packet = wire::build::UdpPacket {
+        source_mac: CLIENT,
+        destination_mac: OURS,
+        source: format!("10.0.0.1:{from}").parse().expect("an address"),
+        destination: "10.0.0.2:7".parse().expect("an address"),
+        payload,
+        vlan: None,
+    };
+    let mut bytes = vec![0; packet.len()];
+    packet.write(&mut bytes).expect("it fits");
+    bytes
+}
+
+fn payload_of(packet: &[u8]) -> (u16, Vec<u8>) {
+    let wire::Outcome::Flow(flow) = wire::classify(packet) else { panic!("no flow came") };
+    assert!(wire::checksum::verify(packet, &flow), "a wrong checksum");
+    let from = usize::from(flow.payload_offset);
+    let to = from + usize::from(flow.payload_len);
+    (flow.key.destination().port(), packet[from..to].to_vec())
+}
+
+/// Sends every datagram back to whom it came from; how many.
+fn return_all(app: &App, slot: u32) -> usize {
+    for count in 0.. {
+        let tail = app.words(slot).rx_tail.load(Ordering::Acquire);
+        if app.words(slot).rx_head.load(Ordering::Relaxed) == tail {
+            return count;
+        }
+        let header = app.read(slot, HEADER_BYTES);
+        let record = Record::decode(header.as_slice().try_into().expect("whole")).expect("honest");
+        assert_eq!(record.local, Some("10.0.0.2".parse().expect("an address")));
+        let rest = Record::bytes(record.payload as usize) - HEADER_BYTES;
+        let payload = app.read(slot, rest);
+        assert_eq!(app.write(slot, &[header, payload].concat()), HEADER_BYTES + rest);
+    }
+    unreachable!("the loop has no end")
+}
+
+#[test]
+fn datagrams_come_and_go_with_their_addresses_whichever_worker_they_come_to() {
+    let (mut bench, app) = bench(3, None);
+    let slot = datagrams(&app);
+    bench.turns(2);
+    let mut back = Vec::new();
+    for round in 0..30_u16 {
+        let sent =
+            (0..5).map(|at| packet(1000 + 5 * round + at, &vec![at as u8; usize::from(round)]));
+        back.extend(bench.pass(sent.collect()));
+        return_all(&app, slot);
+        if round == 15 {
+            let first = bench.workers[0].0;
+            bench.dispatcher.steering_mut().remove_worker(first);
+        }
+    }
+    back.extend((0..3).flat_map(|_| bench.pass(Vec::new())));
+    let mut names: Vec<u16> = back.iter().map(|packet| payload_of(packet).0).collect();
+    names.sort_unstable();
+    assert_eq!(names, (1000..1150).collect::<Vec<_>>());
+    assert!(back.iter().all(|packet| {
+        let (name, payload) = payload_of(packet);
+        payload == vec![(name % 5) as u8; usize::from((name - 1000) / 5)]
+    }));
+    app.ask(slot, Asks::CLOSE);
+    bench.turns(3);
+    assert_eq!(app.streams.server.slots_taken(), 1);
+    assert_eq!(app.streams.server.heap().bytes(), 1 << 10);
+}
+
+#[test]
+fn datagrams_that_nobody_reads_are_dropped_and_counted_and_a_way_is_asked_for() {
+    let (mut bench, app) = bench(1, None);
+    let slot = datagrams(&app);
+    bench.turns(2);
+    for _ in 0..10 {
+        bench.pass(vec![packet(9, &[1; 1000])]);
+    }
+    assert_eq!(app.words(slot).rx_tail.load(Ordering::Relaxed), 3 * 1040, "three fit");
+    let remote = "10.9.9.9:53".parse().expect("an address");
+    let record = Record { payload: 2, remote: Some(remote), local: None };
+    app.write(slot, &[&record.encode()[..], b"hi\0\0\0\0\0\0"].concat());
+    let unresolved = SocketEvent::Unresolved { remote: remote.ip() };
+    bench.turns(3);
+    assert!(app.events().contains(&unresolved));
+    let way =
+        Way { port: base::PortId(0), vlan_tci: 0, header: [&CLIENT[..], &OURS, &[8, 0]].concat() };
+    let local = "10.0.0.2".parse().expect("an address");
+    app.front.command(&Command::Resolved { remote: remote.ip(), way: Some((way, local)) });
+    let sent: Vec<_> = (0..100).flat_map(|_| bench.pass(Vec::new())).collect();
+    assert_eq!(sent.len(), 1);
+    assert_eq!(payload_of(&sent[0]), (53, b"hi".to_vec()));
 }

@@ -32,7 +32,7 @@ impl Sockets {
         let memory = client.streams.server.memory();
         let Some(words) = memory.slot(slot) else { return };
         let Some(conn) = client.conns.get_mut(slot as usize).and_then(Option::as_mut) else {
-            return self.pass_on(app, slot);
+            return self.look_at_datagrams(app, slot);
         };
         let asks = words.asks();
         if let Some(flow) = conn.flow {
@@ -97,6 +97,23 @@ impl Sockets {
             return self.close(app, slot, is_abort, engine, rings, out);
         }
         self.touch(app, slot);
+    }
+
+    /// A mark for a UDP socket, or for a connection that is another worker's by now.
+    fn look_at_datagrams(&mut self, app: u16, slot: u32) {
+        let Some(socket) = self.datagrams_of(app, slot) else { return self.pass_on(app, slot) };
+        let Some(words) = socket.app.server.memory().slot(slot) else { return };
+        let asks = words.asks();
+        if asks.has(Asks::NAMED) {
+            words.asks.fetch_and(!Asks::NAMED, Ordering::AcqRel);
+            let cookie = words.cookie.load(Ordering::Relaxed);
+            let generation = words.generation.load(Ordering::Relaxed);
+            self.post.say(SocketEvent::Named { app, slot, generation, cookie });
+        }
+        self.to_send.push((app, slot));
+        if asks.0 & LAST_ASKS != 0 {
+            self.ending.push((app, slot));
+        }
     }
 
     /// A mark for a socket that is another worker's by now.

@@ -7,31 +7,33 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Bytes of a header.
-pub(crate) const HEADER_BYTES: usize = 40;
+pub const HEADER_BYTES: usize = 40;
 
 /// Payload of a datagram, at most.
-pub(crate) const PAYLOAD_MAX: usize = 65_507;
+pub const PAYLOAD_MAX: usize = 65_507;
 
 const IPV4: u16 = 2;
 const IPV6: u16 = 10;
 
 /// What stands before a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Record {
-    pub(crate) payload: u32,
+pub struct Record {
+    /// Bytes of payload.
+    pub payload: u32,
     /// From whom it came, or to whom it goes; none: to whom the socket is connected.
-    pub(crate) remote: Option<SocketAddr>,
+    pub remote: Option<SocketAddr>,
     /// Our address that it came to, or that it is to come from.
-    pub(crate) local: Option<IpAddr>,
+    pub local: Option<IpAddr>,
 }
 
 impl Record {
     /// Bytes of a whole record.
-    pub(crate) const fn bytes(payload: usize) -> usize {
+    pub const fn bytes(payload: usize) -> usize {
         HEADER_BYTES + payload.next_multiple_of(8)
     }
 
-    pub(crate) fn encode(&self) -> [u8; HEADER_BYTES] {
+    /// The header's bytes.
+    pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut header = [0; HEADER_BYTES];
         header[..4].copy_from_slice(&self.payload.to_ne_bytes());
         let Some(remote) = self.remote else { return header };
@@ -46,7 +48,7 @@ impl Record {
     }
 
     /// What a header says; none: what cannot be.
-    pub(crate) fn decode(header: &[u8; HEADER_BYTES]) -> Option<Self> {
+    pub fn decode(header: &[u8; HEADER_BYTES]) -> Option<Self> {
         let two = |at: usize| [header[at], header[at + 1]];
         let payload = u32::from_ne_bytes([header[0], header[1], header[2], header[3]]);
         if payload as usize > PAYLOAD_MAX {

@@ -1,0 +1,349 @@
+//! UDP sockets of applications.
+//!
+//! Packets to one socket may come to several workers, and its application writes to one ring: so each ring has
+//! one worker at a time. Who finds it taken drops what came (UDP may), or leaves what is to be sent to the one who has it.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use base::Nanos;
+use shm::Frame;
+use shm::stream::{HEADER_BYTES, Record, RingDesc, RingMemory};
+use wire::FlowKey;
+
+use super::super::frames;
+use super::super::front::{AppStreams, SocketEvent};
+use super::super::routes::Route;
+use super::super::ways::Ways;
+use super::Sockets;
+use crate::job::Outlet;
+
+/// Datagrams of one socket that are sent in one look.
+const SENDS: usize = 64;
+
+/// A datagram that nobody has a way for yet is looked at again after so long.
+const RESOLVE_EVERY: Nanos = Nanos::from_millis(5);
+
+/// How often it is, before it is given up.
+const RESOLVE_TRIES: u32 = 400;
+
+/// A UDP socket, as all workers share it.
+#[derive(Debug)]
+pub struct Datagrams {
+    /// Whose.
+    pub app: Arc<AppStreams>,
+    /// Its slot.
+    pub slot: u32,
+    /// Where it is bound; an unspecified address: every one of ours.
+    pub local: SocketAddr,
+    /// From whom alone it hears.
+    pub remote: Option<SocketAddr>,
+    /// The longest payload that leaves in one packet.
+    pub payload_max: usize,
+    rx: Mutex<Inward>,
+    tx: Mutex<Outward>,
+    /// It is closed.
+    is_over: AtomicBool,
+    /// Datagrams dropped for lack of room, or because another worker was at it.
+    pub dropped: AtomicU64,
+}
+
+/// The receiving side; positions are the daemon's own.
+#[derive(Debug)]
+struct Inward {
+    ring: Option<RingMemory>,
+    tail: u64,
+}
+
+/// The sending side.
+#[derive(Debug)]
+struct Outward {
+    ring: Option<RingMemory>,
+    offered: Option<RingMemory>,
+    head: u64,
+    /// Looks for a way for the datagram in front.
+    tries: u32,
+}
+
+impl Datagrams {
+    /// A socket over two rings of its application, which its slot names.
+    pub fn new(
+        app: Arc<AppStreams>,
+        slot: u32,
+        local: SocketAddr,
+        remote: Option<SocketAddr>,
+        payload_max: usize,
+        (rx, tx): (RingMemory, RingMemory),
+    ) -> Self {
+        Self {
+            app,
+            slot,
+            local,
+            remote,
+            payload_max,
+            rx: Mutex::new(Inward { ring: Some(rx), tail: 0 }),
+            tx: Mutex::new(Outward { ring: Some(tx), offered: None, head: 0, tries: 0 }),
+            is_over: AtomicBool::new(false),
+            dropped: AtomicU64::new(0),
+        }
+    }
+
+    /// Ends it, once: its rings and its slot go back.
+    pub(super) fn end(&self) -> bool {
+        if self.is_over.swap(true, Ordering::AcqRel) {
+            return false;
+        }
+        let server = &self.app.server;
+        let poisoned = std::sync::PoisonError::into_inner;
+        let mut rx = self.rx.lock().unwrap_or_else(poisoned);
+        let mut tx = self.tx.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let rings = [rx.ring.take(), tx.ring.take(), tx.offered.take()];
+        rings.into_iter().flatten().for_each(|ring| server.heap().take_back(ring));
+        server.take_back_slot(self.slot);
+        true
+    }
+
+    fn hears(&self, key: &FlowKey) -> bool {
+        let (to, local) = (key.destination(), self.local);
+        to.port() == local.port()
+            && (local.ip() == to.ip() || local.ip().is_unspecified())
+            && self.remote.is_none_or(|remote| remote == key.source())
+    }
+
+    /// Puts a datagram into the ring; false when it is dropped.
+    fn deliver(&self, key: &FlowKey, payload: &[u8]) -> bool {
+        let memory = self.app.server.memory();
+        let Some(words) = memory.slot(self.slot) else { return false };
+        let Ok(mut rx) = self.rx.try_lock() else { return false };
+        let Inward { ring: Some(ring), tail } = &mut *rx else { return false };
+        let record = Record {
+            payload: payload.len() as u32,
+            remote: Some(key.source()),
+            local: Some(key.destination().ip()),
+        };
+        let bytes = Record::bytes(payload.len()) as u64;
+        // What the application says it has read can only make its own ring smaller.
+        let unread = tail.wrapping_sub(words.rx_head.load(Ordering::Acquire));
+        let desc = ring.desc();
+        if unread > desc.bytes() || desc.bytes() - unread < bytes {
+            return false;
+        }
+        for (at, part) in [(*tail, &record.encode()[..]), (*tail + HEADER_BYTES as u64, payload)] {
+            let Some([first, second]) = memory.pieces(desc, at, part.len()) else { return false };
+            let copied = first.copy_in(part);
+            second.copy_in(&part[copied..]);
+        }
+        *tail += bytes;
+        words.rx_tail.store(*tail, Ordering::Release);
+        true
+    }
+}
+
+/// What a look at the sending side needs.
+pub(in crate::stream) struct Sending<'a, 'o> {
+    pub(in crate::stream) ways: &'a Ways,
+    pub(in crate::stream) spares: &'a mut Vec<Frame>,
+    pub(in crate::stream) outlet: &'a mut Outlet<'o>,
+}
+
+/// How a look ended.
+enum Look {
+    /// Nothing is left.
+    Done,
+    /// The rest waits for frames, time or a way.
+    Again(Nanos),
+    /// The rest waits for a way to an address.
+    Unresolved(IpAddr),
+    /// What is there cannot be.
+    Lie,
+}
+
+impl Sockets {
+    pub(super) fn bind(&mut self, socket: Arc<Datagrams>) {
+        if let Some(words) = socket.app.server.memory().slot(socket.slot) {
+            words.worker.store(u32::from(self.me.0), Ordering::Release);
+        }
+        let name = (socket.app.app, socket.slot);
+        self.datagrams.retain(|other| (other.app.app, other.slot) != name);
+        self.datagrams.push(socket);
+    }
+
+    pub(super) fn datagrams_of(&self, app: u16, slot: u32) -> Option<Arc<Datagrams>> {
+        let found = self.datagrams.iter().find(|at| at.app.app == app && at.slot == slot);
+        found.cloned()
+    }
+
+    /// Ends a UDP socket; false: there is none.
+    pub(super) fn end_datagrams(&mut self, app: u16, slot: u32) -> bool {
+        let Some(socket) = self.datagrams_of(app, slot) else { return false };
+        self.datagrams.retain(|other| !Arc::ptr_eq(other, &socket));
+        let words = socket.app.server.memory().slot(slot);
+        let generation = words.map_or(0, |words| words.generation.load(Ordering::Relaxed));
+        if socket.end() {
+            self.post.say(SocketEvent::Freed { app, slot, generation });
+        }
+        true
+    }
+
+    /// A datagram has come. True: somebody has it.
+    pub(in crate::stream) fn deliver(&mut self, key: &FlowKey, payload: &[u8], now: Nanos) -> bool {
+        // Who is connected to this peer goes before who hears everybody, and of those the more exact address.
+        let fits = self.datagrams.iter().filter(|socket| socket.hears(key));
+        let best = fits.max_by_key(|at| (at.remote.is_some(), !at.local.ip().is_unspecified()));
+        let Some(socket) = best.cloned() else { return false };
+        if !socket.deliver(key, payload) {
+            socket.dropped.fetch_add(1, Ordering::Relaxed);
+            return true;
+        }
+        self.notify(socket.app.app, socket.slot);
+        self.owed_since.get_or_insert(now);
+        true
+    }
+
+    /// Sends what UDP sockets have written that were marked.
+    pub(in crate::stream) fn send_datagrams(&mut self, sending: &mut Sending<'_, '_>, now: Nanos) {
+        let mut marked = std::mem::take(&mut self.to_send);
+        for (app, slot) in marked.drain(..) {
+            let Some(socket) = self.datagrams_of(app, slot) else { continue };
+            match look(&socket, sending, now) {
+                Look::Done => {}
+                Look::Lie => {
+                    self.end_datagrams(app, slot);
+                    self.post.say(SocketEvent::Lied { app });
+                    continue;
+                }
+                Look::Unresolved(remote) => {
+                    self.post.say(SocketEvent::Unresolved { remote });
+                    self.later(app, slot, now + RESOLVE_EVERY);
+                }
+                Look::Again(due) => self.later(app, slot, due),
+            }
+            self.notify(app, slot);
+        }
+        // In place, so that its memory is used again.
+        self.to_send = marked;
+        while let Some((app, slot)) = self.ending.pop() {
+            self.end_datagrams(app, slot);
+        }
+    }
+
+    fn later(&mut self, app: u16, slot: u32, due: Nanos) {
+        self.paced.push((app, slot));
+        self.paced_until = self.paced_until.min(due);
+    }
+}
+
+fn look(socket: &Datagrams, sending: &mut Sending<'_, '_>, now: Nanos) -> Look {
+    let memory = socket.app.server.memory();
+    let Some(words) = memory.slot(socket.slot) else { return Look::Done };
+    // Another worker is at it, and looks at what was written before it lets go, or is marked again.
+    let Ok(mut tx) = socket.tx.try_lock() else { return Look::Again(now + Nanos::from_micros(50)) };
+    let wished = words.asks().grow();
+    let tail = words.tx_tail.load(Ordering::Acquire);
+    let used = RingDesc::of_word(words.tx_ring_used.load(Ordering::Acquire));
+    let Outward { ring, offered, head, tries } = &mut *tx;
+    if let Some(new) = offered.take_if(|new| new.desc() == used)
+        && let Some(old) = ring.replace(new)
+    {
+        socket.app.server.heap().take_back(old);
+    }
+    let Some(ring) = ring else { return Look::Done };
+    if wished != 0 {
+        words.asks.fetch_and(0x00ff_ffff, Ordering::AcqRel);
+        if offered.is_none()
+            && u64::from(wished.min(20)) > u64::from(ring.desc().log2().unwrap_or(0))
+        {
+            *offered = socket.app.server.heap().lend(wished.min(20));
+            if let Some(new) = offered {
+                words.tx_ring.store(new.desc().word(), Ordering::Release);
+            }
+        }
+    }
+    if tail == *head {
+        return Look::Done;
+    }
+    if used != ring.desc() || tail.wrapping_sub(*head) > ring.desc().bytes() {
+        return Look::Lie;
+    }
+    for _ in 0..SENDS {
+        let left = tail - *head;
+        if left == 0 {
+            return Look::Done;
+        }
+        let mut header = [0; HEADER_BYTES];
+        if left < HEADER_BYTES as u64 || !read(socket, ring.desc(), *head, &mut header) {
+            return Look::Lie;
+        }
+        let Some(record) = Record::decode(&header) else { return Look::Lie };
+        let payload = record.payload as usize;
+        let bytes = Record::bytes(payload) as u64;
+        if bytes > left {
+            return Look::Lie;
+        }
+        let local = record.local.unwrap_or(socket.local.ip());
+        let remote = record.remote.or(socket.remote);
+        let is_possible = payload <= socket.payload_max;
+        if let Some(remote) = remote.filter(|remote| is_possible && socket.app.may_send(*remote)) {
+            let Some((route, source)) = sending.ways.find(remote.ip(), local) else {
+                *tries += 1;
+                if *tries < RESOLVE_TRIES {
+                    return Look::Unresolved(remote.ip());
+                }
+                *tries = 0;
+                (*head, _) = (*head + bytes, socket.dropped.fetch_add(1, Ordering::Relaxed));
+                words.tx_head.store(*head, Ordering::Release);
+                continue;
+            };
+            *tries = 0;
+            if sending.outlet.room() == 0 || sending.spares.is_empty() {
+                return Look::Again(now + Nanos::from_micros(20));
+            }
+            if let Some(rate) = &socket.app.rate {
+                let (taken, again) = rate.take(payload as u64, now);
+                if taken < payload as u64 {
+                    return Look::Again(again);
+                }
+            }
+            let from = SocketAddr::new(source, socket.local.port());
+            send(socket, ring.desc(), *head, payload, (from, remote), route, sending);
+        } else {
+            socket.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+        *head += bytes;
+        words.tx_head.store(*head, Ordering::Release);
+    }
+    Look::Again(now)
+}
+
+fn read(socket: &Datagrams, desc: RingDesc, at: u64, to: &mut [u8]) -> bool {
+    let Some([first, second]) = socket.app.server.memory().pieces(desc, at, to.len()) else {
+        return false;
+    };
+    let copied = first.copy_out(to);
+    second.copy_out(&mut to[copied..]);
+    true
+}
+
+fn send(
+    socket: &Datagrams,
+    desc: RingDesc,
+    at: u64,
+    payload: usize,
+    (from, to): (SocketAddr, SocketAddr),
+    route: Route,
+    sending: &mut Sending<'_, '_>,
+) {
+    let Some(mut frame) = sending.spares.pop() else { return };
+    let place = frames::write_datagram(&route, from, to, payload, &mut frame);
+    let is_written = place.is_some_and(|place| {
+        let to = frame.bytes_mut().get_mut(place..);
+        to.is_some_and(|to| read(socket, desc, at + HEADER_BYTES as u64, to))
+    });
+    if is_written {
+        sending.outlet.send(frame);
+    } else {
+        socket.dropped.fetch_add(1, Ordering::Relaxed);
+        sending.spares.push(frame);
+    }
+}
