@@ -25,7 +25,9 @@ fuzz_target!(|input: &[u8]| {
     parse(&frame);
     turn_around(&frame, true_l3 ^ u16::from(l3), true_l4 ^ u16::from(l4), payload_len);
     answer(&frame, usize::from(room));
-    answer(&with_right_checksum(&frame), usize::from(room));
+    let right = with_right_checksum(&frame);
+    error_message(&right);
+    answer(&right, usize::from(room));
 });
 
 /// Valid packets and where their network and transport headers are.
@@ -130,10 +132,21 @@ fn parse(bytes: &[u8]) {
     }
     assert!(tcp::Options::new(bytes).count() <= bytes.len());
     let _ = icmp::Header::parse(bytes);
-    if let Some(flow) = icmp::quoted_flow(bytes) {
-        assert_eq!(flow.to_string().parse(), Ok(flow));
-    }
+    error_message(bytes);
     let _ = fuzz::flow(bytes);
+}
+
+/// What an ICMP error is said to be about, and where its headers are.
+fn error_message(bytes: &[u8]) {
+    if let Some(error) = icmp::ErrorMessage::parse(bytes) {
+        assert_eq!(error.key.to_string().parse(), Ok(error.key));
+        assert!(14 <= error.l3_offset && error.l3_offset < error.l4_offset);
+        // Its own header, and eight bytes behind the smallest header that it can quote.
+        assert!(usize::from(error.l4_offset) + 8 + 20 + 8 <= bytes.len());
+        assert!(error.errno() > 0);
+        let _ = error.is_hard();
+        assert!(fuzz::flow(bytes).is_none());
+    }
 }
 
 /// Offsets that need not belong to the packet: turned around rightly or left alone.
@@ -154,27 +167,35 @@ fn turn_around(received: &[u8], l3: u16, l4: u16, payload_len: Option<u16>) {
     }
 }
 
-/// The bytes with the checksum of an ICMPv6 message directly behind an untagged IPv6 header made
-/// right: chance finds one in 65,536 of those.
+/// The bytes with the checksums right of an ICMP or ICMPv6 message directly behind an untagged IP
+/// header, and of that: chance finds one in 65,536 of those.
 fn with_right_checksum(frame: &[u8]) -> Vec<u8> {
     let mut frame = frame.to_vec();
     let Some((_, packet)) = frame.split_at_mut_checked(14) else {
         return frame;
     };
-    let Ok(header) = ipv6::Header::parse(packet) else {
-        return frame;
-    };
-    let Some(message) = packet.get_mut(40..header.total_bytes()) else {
-        return frame;
-    };
-    if let Some(place) = message.get_mut(2..4) {
-        place.fill(0);
-        let sum = checksum::Sum::ZERO
-            .pseudo_ipv6(header.source, header.destination, ipv6::ICMPV6, header.payload_bytes)
-            .bytes(message);
-        message[2..4].copy_from_slice(&sum.checksum().to_be_bytes());
+    if let Ok(header) = ipv4::Header::parse(packet) {
+        let (head, message) = packet.split_at_mut(usize::from(header.header_bytes));
+        head[10..12].fill(0);
+        let sum = checksum::of(head);
+        head[10..12].copy_from_slice(&sum.to_be_bytes());
+        let message = &mut message[..usize::from(header.total_bytes - header.header_bytes)];
+        correct(message, checksum::Sum::ZERO);
+    } else if let Ok(header) = ipv6::Header::parse(packet) {
+        let message = &mut packet[40..header.total_bytes()];
+        let (from, to) = (header.source, header.destination);
+        let pseudo = checksum::Sum::ZERO.pseudo_ipv6(from, to, ipv6::ICMPV6, header.payload_bytes);
+        correct(message, pseudo);
     }
     frame
+}
+
+fn correct(message: &mut [u8], pseudo: checksum::Sum) {
+    if let Some(place) = message.get_mut(2..4) {
+        place.fill(0);
+        let sum = pseudo.bytes(message).checksum();
+        message[2..4].copy_from_slice(&sum.to_be_bytes());
+    }
 }
 
 /// Answers to questions about any address, in a buffer with `room` behind the packet.

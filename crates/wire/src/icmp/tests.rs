@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::checksum::Sum;
-use crate::samples::{self, ALICE_MAC, BOB_MAC, IPV4_ENDS, IPV6_ENDS};
+use crate::samples::{self, ALICE_MAC, BOB_MAC};
 use crate::{Outcome, classify};
 use std::net::Ipv6Addr;
 
@@ -131,50 +131,4 @@ fn solicitation_that_breaks_a_rule_is_malformed_and_unanswered() {
 fn solicitation_for_somebody_else_is_left_alone() {
     let mut frame = question(ALICE, BOB_GROUP, &source_option());
     assert_eq!(answer_solicitation(&mut frame, |_| false, BOB_MAC), None);
-}
-
-fn error_ipv4(kind: u8, quote: &[u8]) -> Vec<u8> {
-    samples::ipv4(ipv4::ICMP, &[], &[&[kind, 0, 0, 0, 0, 0, 0, 0], quote].concat())
-}
-
-fn error_ipv6(kind: u8, quote: &[u8]) -> Vec<u8> {
-    samples::ipv6(ipv6::ICMPV6, &[&[kind, 0, 0, 0, 0, 0, 0, 0], quote].concat())
-}
-
-#[test]
-fn error_quotes_the_flow_of_the_packet_that_caused_it() {
-    for frame in [samples::udp(IPV4_ENDS, None, b"x"), samples::tcp(IPV4_ENDS, None, b"x")] {
-        // RFC 792 promises the header and eight bytes; the total length then says more than is there.
-        let error = error_ipv4(3, &frame[14..42]);
-        assert_eq!(classify(&error), Outcome::NotOurs(NotOurs::IcmpError));
-        assert_eq!(quoted_flow(&error), Some(samples::flow(&frame).key));
-    }
-    for frame in [samples::udp(IPV6_ENDS, None, b"x"), samples::tcp(IPV6_ENDS, None, b"x")] {
-        let error = error_ipv6(2, &frame[14..58]);
-        assert_eq!(classify(&error), Outcome::NotOurs(NotOurs::IcmpError));
-        assert_eq!(quoted_flow(&error), Some(samples::flow(&frame).key));
-    }
-}
-
-#[test]
-fn quote_without_ports_has_no_flow() {
-    let packet = samples::udp(IPV4_ENDS, None, b"x")[14..].to_vec();
-    let mut later_fragment = packet.clone();
-    later_fragment[7] = 1;
-    let mut other_protocol = packet.clone();
-    other_protocol[9] = 47;
-    for (what, quote) in [
-        ("cut before the ports", &packet[..23]),
-        ("cut within the header", &packet[..19]),
-        ("a later fragment", &later_fragment),
-        ("another protocol", &other_protocol),
-        ("nothing", &[]),
-    ] {
-        assert_eq!(quoted_flow(&error_ipv4(11, quote)), None, "{what}");
-    }
-    assert_eq!(quoted_flow(&error_ipv4(8, &packet)), None, "an echo request quotes nothing");
-    let packet = samples::udp(IPV6_ENDS, None, b"x")[14..].to_vec();
-    assert_eq!(quoted_flow(&error_ipv6(1, &packet[..43])), None);
-    assert_eq!(quoted_flow(&error_ipv6(128, &packet)), None);
-    assert_eq!(quoted_flow(&samples::udp(IPV4_ENDS, None, b"x")), None);
 }
