@@ -42,6 +42,8 @@ pub(crate) enum Command {
     Run(command::run::Run),
     Apps(command::apps::Apps),
     Explain(command::explain::Explain),
+    Ss(command::ss::Ss),
+    Pcap(command::pcap::Pcap),
     Cores(command::cores::Cores),
     Top(command::top::Top),
     Record(command::record::Record),

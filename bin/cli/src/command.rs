@@ -11,11 +11,13 @@ pub(crate) mod explain;
 pub(crate) mod flows;
 pub(crate) mod load;
 pub(crate) mod man;
+pub(crate) mod pcap;
 pub(crate) mod record;
 pub(crate) mod replay;
 pub(crate) mod replay_plans;
 pub(crate) mod run;
 pub(crate) mod serve;
+pub(crate) mod ss;
 pub(crate) mod stats;
 pub(crate) mod status;
 pub(crate) mod steer;
@@ -41,6 +43,8 @@ pub(crate) fn run(command: &Command, json: bool) -> Result<(), Failure> {
         Command::Run(run) => run.run(json),
         Command::Apps(apps) => apps.run(json),
         Command::Explain(explain) => explain.run(json),
+        Command::Ss(ss) => ss.run(json),
+        Command::Pcap(pcap) => pcap.run(json),
         Command::Cores(cores) => cores.run(json),
         Command::Top(top) => top.run(json),
         Command::Wire(wire) => wire.run(json),

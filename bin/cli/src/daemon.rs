@@ -33,6 +33,14 @@ impl Daemon {
 
     /// Asks, and returns what is not an error.
     pub(crate) fn ask(&self, command: Command) -> Result<ReplyBody, Failure> {
+        self.open(command).map(|(answer, _)| answer)
+    }
+
+    /// The same for an answer behind which something else follows on the connection.
+    pub(crate) fn open(
+        &self,
+        command: Command,
+    ) -> Result<(ReplyBody, BufReader<UnixStream>), Failure> {
         let mut stream = UnixStream::connect(&self.socket).map_err(|e| self.unreachable(&e))?;
         let broken = |error: io::Error| self.broken(&error);
         stream.set_read_timeout(Some(PATIENCE)).map_err(broken)?;
@@ -41,10 +49,9 @@ impl Daemon {
         let line = admin::encode(&request).map_err(Failure::new)?;
         stream.write_all(line.as_bytes()).map_err(broken)?;
         let mut answer = String::new();
+        let mut reader = BufReader::new(stream);
         // Whoever sits at the socket is not trusted with our memory.
-        BufReader::new(stream.take(LINE_BYTES_MAX as u64))
-            .read_line(&mut answer)
-            .map_err(broken)?;
+        (&mut reader).take(LINE_BYTES_MAX as u64).read_line(&mut answer).map_err(broken)?;
         if answer.is_empty() {
             let closed = "it closed the connection without an answer; see what it printed last";
             return Err(self.bad_answer(closed));
@@ -60,7 +67,7 @@ impl Daemon {
         }
         match reply.body {
             ReplyBody::Error { message } => Err(Failure::new(message)),
-            body => Ok(body),
+            body => Ok((body, reader)),
         }
     }
 

@@ -1,7 +1,7 @@
 //! `calisto`: starts, asks and steers the daemon, makes load and bad wires, measures.
 //!
 //! One file per command under `command/`; `args.rs` is the list of them. What they share: how to
-//! ask the daemon (`daemon.rs`), how to print (`output.rs`, `table.rs`), how to fail
+//! ask the daemon (`daemon.rs`, `sockets.rs`), how to print (`output.rs`, `table.rs`), how to fail
 //! (`failure.rs`), how people write quantities (`units.rs`).
 #![forbid(unsafe_code)]
 
@@ -11,6 +11,7 @@ mod daemon;
 mod failure;
 mod output;
 mod program;
+mod sockets;
 mod table;
 mod units;
 

@@ -1,6 +1,12 @@
-//! `calisto explain`: all that there is to say about one application.
+//! `calisto explain`: each socket of a process, accelerated or why not; or all about one application.
+
+mod kernel_sockets;
+mod process;
+mod report;
+mod verdict;
 
 use std::fmt::Write;
+use std::path::Path;
 
 use admin::{AppStatus, Command, ReplyBody};
 use clap::Args;
@@ -11,25 +17,49 @@ use crate::failure::Failure;
 use crate::output;
 use crate::table::{Cell, Table, grouped};
 
-/// Explain one application: what it has, what it may, what became of its packets.
+/// Explain a process: which of its sockets are accelerated, and why the others are not. Or an
+/// application: what it has, what it may, what became of its packets.
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  calisto explain dns")]
+#[command(after_help = "Examples:\n  \
+    calisto explain 4712                                  a process, socket by socket\n  \
+    calisto explain -j $(pidof redis-server)\n  \
+    calisto explain dns                                   an application, by name\n  \
+    calisto explain --app 3                               or by number")]
 pub(crate) struct Explain {
-    /// Its name or number, as `calisto apps` shows them; also one that is gone.
-    app: String,
+    /// A process's id; or an application's name or number, as `calisto apps` shows them, also of one
+    /// that is gone.
+    #[arg(value_name = "PID|APP", required_unless_present = "app")]
+    target: Option<String>,
+    /// An application, even if a process has that number.
+    #[arg(long, conflicts_with = "target")]
+    app: Option<String>,
     #[command(flatten)]
     admin: Admin,
 }
 
 impl Explain {
     pub(crate) fn run(&self, json: bool) -> Result<(), Failure> {
-        let daemon = Daemon::at(&self.admin.socket).about(Some(&self.app));
+        let daemon = Daemon::at(&self.admin.socket);
+        let target = self.app.as_deref().or(self.target.as_deref()).unwrap_or_default();
+        if self.app.is_none()
+            && let Some(pid) = process_of(target)
+        {
+            let explained = process::explain(&daemon, pid)?;
+            return if json { output::json(&explained) } else { output::text(&explained.render()) };
+        }
+        let daemon = daemon.about(Some(target));
         match daemon.ask(Command::Explain)? {
             body @ ReplyBody::Explain { .. } if json => output::json(&body),
             ReplyBody::Explain { app } => output::text(&render(&app)),
             other => Err(daemon.unexpected(&other)),
         }
     }
+}
+
+/// The process that has this number, if it is one.
+fn process_of(target: &str) -> Option<u32> {
+    let pid: u32 = target.parse().ok()?;
+    Path::new(&format!("/proc/{pid}/fd")).exists().then_some(pid)
 }
 
 fn render(app: &AppStatus) -> String {
@@ -86,6 +116,15 @@ mod tests {
     use admin::{AppLimits, AppWorker, Counter};
 
     use super::*;
+
+    #[test]
+    fn a_number_is_a_process_if_there_is_one() {
+        let own = std::process::id();
+        assert_eq!(process_of(&own.to_string()), Some(own));
+        for target in ["dns", "", "-1", "4294967295", "0"] {
+            assert_eq!(process_of(target), None, "{target}");
+        }
+    }
 
     #[test]
     fn everything_that_happened_to_it_is_said() {

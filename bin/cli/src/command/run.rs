@@ -2,12 +2,12 @@
 
 mod accelerate;
 mod attached;
-mod elf;
+pub(in crate::command) mod elf;
 mod grants;
 mod guardian;
 mod job;
 mod library;
-mod obstacle;
+pub(in crate::command) mod obstacle;
 mod pace;
 mod program_file;
 mod report;

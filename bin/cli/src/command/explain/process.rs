@@ -1,0 +1,86 @@
+//! A process: what the kernel knows of its sockets, and what the daemon knows.
+
+use std::fs;
+
+use admin::{Command, FallbackRow, ReplyBody, SocketRow};
+use object::read::ReadCache;
+
+use super::kernel_sockets;
+use super::report::Explained;
+use super::verdict::Known;
+use crate::command::run::elf;
+use crate::command::run::obstacle::Obstacle;
+use crate::daemon::Daemon;
+use crate::failure::Failure;
+use crate::sockets;
+
+/// The library's name, as it stands in /proc/PID/maps.
+const LIBRARY: &str = "libcalisto_preload.so";
+
+/// Explains the process `pid`.
+pub(super) fn explain(daemon: &Daemon, pid: u32) -> Result<Explained, Failure> {
+    let own = kernel_sockets::of_process(pid).map_err(Failure::new)?;
+    let fallbacks = match daemon.ask(Command::Fallbacks)? {
+        ReplyBody::Fallbacks { sockets, .. } => sockets,
+        other => return Err(daemon.unexpected(&other)),
+    };
+    let rows = sockets::all(daemon)?;
+    let app = app_of(daemon, pid, &rows, &fallbacks)?;
+    let known = Known::new(&rows, &fallbacks, app.is_some());
+    let sockets = own.iter().map(|socket| (socket, known.verdict(socket)));
+    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let note = if app.is_some() { None } else { Some(why_not_attached(pid)) };
+    Ok(Explained::new(pid, name.trim_end(), app, note, sockets))
+}
+
+/// The application that the process is of, by number and name.
+fn app_of(
+    daemon: &Daemon,
+    pid: u32,
+    rows: &[SocketRow],
+    fallbacks: &[FallbackRow],
+) -> Result<Option<(u32, String)>, Failure> {
+    let row = rows.iter().find(|row| row.pids.contains(&pid));
+    if let Some(row) = row {
+        return Ok(Some((row.app, row.app_name.clone())));
+    }
+    if let Some(row) = fallbacks.iter().find(|row| row.pid == pid) {
+        return Ok(Some((row.app, row.app_name.clone())));
+    }
+    match daemon.ask(Command::Apps)? {
+        ReplyBody::Apps { apps } => {
+            let app = apps.into_iter().find(|app| app.pid == pid && app.state != "gone");
+            Ok(app.map(|app| (app.id, app.name)))
+        }
+        other => Err(daemon.unexpected(&other)),
+    }
+}
+
+/// Why a process has not asked the daemon for anything, in a sentence.
+fn why_not_attached(pid: u32) -> String {
+    let has_library = fs::read_to_string(format!("/proc/{pid}/maps"))
+        .is_ok_and(|maps| maps.lines().any(|line| line.contains(LIBRARY)));
+    if has_library {
+        return "it has the library, and has not needed a socket of the daemon yet".to_owned();
+    }
+    // Opened by this link it is the file that runs, even if another has its name now.
+    let flaw = fs::File::open(format!("/proc/{pid}/exe"))
+        .ok()
+        .and_then(|file| elf::flaw(&ReadCache::new(file)));
+    let path = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+    match flaw {
+        Some(flaw) => Obstacle::File(path, flaw).to_string(),
+        None => "it was started without the library: start it with `calisto run -- ...`".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_without_the_library_is_told_how_to_get_it() {
+        let why = why_not_attached(std::process::id());
+        assert!(why.contains("`calisto run -- ...`"), "{why}");
+    }
+}
