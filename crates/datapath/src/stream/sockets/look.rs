@@ -38,7 +38,7 @@ impl Sockets {
         if let Some(flow) = conn.flow {
             let looked = consume(conn, words, flow, engine, rings, now)
                 .and_then(|()| switch_rings(conn, words, &client.streams, flow, engine, rings))
-                .and_then(|()| take(conn, words, &client.streams, flow, engine, now));
+                .and_then(|tail| take(conn, tail, &client.streams, flow, engine, now));
             match looked {
                 Ok(None) => {}
                 Ok(Some(again)) => {
@@ -200,7 +200,8 @@ fn widen(
     }
 }
 
-/// The application writes to the larger send ring from now on: it has copied what is not acknowledged.
+/// The application writes to the larger send ring from now on: it has copied what is not acknowledged. How far it
+/// had written before: what it writes meanwhile may lie in a ring that comes after this one.
 fn switch_rings(
     conn: &mut Conn,
     words: &SlotWords,
@@ -208,13 +209,13 @@ fn switch_rings(
     flow: FlowId,
     engine: &mut Engine,
     rings: &mut Rings,
-) -> Result<(), Lie> {
+) -> Result<u64, Lie> {
     // The tail first: whoever sees a new one sees the ring that it belongs to.
-    let _ = words.tx_tail.load(Ordering::Acquire);
+    let tail = words.tx_tail.load(Ordering::Acquire);
     let used = RingDesc::of_word(words.tx_ring_used.load(Ordering::Acquire));
     let present = rings.of(flow).and_then(|pair| pair.send.desc()).unwrap_or_default();
     if used == present {
-        return Ok(());
+        return Ok(tail);
     }
     let offered = conn.offered.take().ok_or(Lie)?;
     let log2 = offered.desc().filter(|desc| *desc == used).and_then(RingDesc::log2);
@@ -229,19 +230,19 @@ fn switch_rings(
     if let Ring::Shared(old) = rings.replace_send(flow, offered) {
         app.server.heap().take_back(old);
     }
-    Ok(())
+    Ok(tail)
 }
 
-/// What the application has written is to be sent. When there is more than it may send now: when to look again.
+/// What the application has written, up to `tail`, is to be sent. When there is more than it may send now: when to look again.
 fn take(
     conn: &mut Conn,
-    words: &SlotWords,
+    tail: u64,
     app: &AppStreams,
     flow: FlowId,
     engine: &mut Engine,
     now: Nanos,
 ) -> Result<Option<Nanos>, Lie> {
-    let written = words.tx_tail.load(Ordering::Acquire).wrapping_sub(conn.tx_tail);
+    let written = tail.wrapping_sub(conn.tx_tail);
     if written == 0 || conn.is_shut {
         return Ok(None);
     }

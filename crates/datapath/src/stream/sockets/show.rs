@@ -106,7 +106,12 @@ fn publish(conn: &mut Conn, words: &SlotWords, engine: &mut Engine, rings: &Ring
         if head != conn.tx_head {
             conn.tx_head = head;
             words.tx_head.store(head, Ordering::Release);
-            is_news |= std::mem::take(&mut conn.was_full);
+        }
+        // Who waits for room is told once there is enough of it to be worth a wake-up, also when that has come
+        // before the waiting was heard of.
+        if conn.was_full && (conn.offered.is_some() || room * 3 >= ring_bytes) {
+            conn.was_full = false;
+            is_news = true;
         }
         if conn.is_shut && head == conn.tx_tail {
             flags |= SlotState::SENT_ALL;
