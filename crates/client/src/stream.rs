@@ -13,6 +13,7 @@
 mod datagram;
 mod ear;
 mod ids;
+mod info;
 mod lock;
 mod patience;
 mod readiness;
@@ -29,6 +30,7 @@ pub use attach::{AttachError, FallbackReason, Profile};
 pub use datagram::Received;
 pub use ear::Ear;
 pub use ids::{RegionId, SlotId};
+pub use info::SocketInfo;
 pub use readiness::Readiness;
 pub use receive::ReceiveFlags;
 pub use rustix::io::Errno;

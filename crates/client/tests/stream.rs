@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use client::stream::{
-    Ear, Errno, FallbackReason, Outcome, Profile, Readiness, ReceiveFlags, Session, Shutdown,
-    Socket, SocketOption, Waited,
+    Ear, Errno, FallbackReason, Outcome, Profile, Readiness, ReceiveFlags, SendFlags, Session,
+    Shutdown, Socket, SocketOption, Waited,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::SocketType;
@@ -445,4 +445,70 @@ fn datagrams_keep_their_edges_and_addresses() {
     daemon.become_state(slot, 0, 111);
     assert_eq!(socket.receive_from(&mut bytes), Err(Errno::CONNREFUSED));
     assert_eq!(socket.receive_from(&mut bytes), Err(Errno::AGAIN));
+}
+
+#[test]
+fn what_is_told_about_a_connection_is_brought_up_to_date() {
+    let daemon = Daemon::start();
+    let session = daemon.attach();
+    let (socket, slot) = connected(&daemon, &session);
+    socket.send(b"four").expect("there is room");
+    daemon.acknowledge(slot);
+    let until = Instant::now() + Duration::from_secs(10);
+    while socket.info().rtt_us != 1234 {
+        assert!(Instant::now() < until, "{:?}", socket.info());
+    }
+    assert_eq!((socket.info().state, socket.info().acknowledged), (1, 4));
+    daemon.become_state(slot, SlotState::BROKEN, 104);
+    assert_eq!(socket.info().state, 7);
+}
+
+#[test]
+fn a_process_that_has_joined_uses_a_connection_of_its_own() {
+    let mut daemon = Daemon::start();
+    let session = daemon.attach();
+    let listening = kernel_socket(SocketType::STREAM, LOCAL_PORTS.start + 2);
+    let listener = ours(session.listen(listening.as_fd(), 8).expect("the daemon answers"));
+    let (socket, slot) = connected(&daemon, &session);
+    let ear = session.ear().expect("there is one");
+    ear.add(&socket).expect("it is open");
+    let child = session.rejoin().expect("the daemon answers");
+    assert_eq!(child.app(), session.app());
+    // What the parent's ear hears, the child does not end.
+    drop(ear);
+    assert_eq!(daemon.ears(), 1);
+    assert_ne!(daemon.words(slot, |words| words.ears[0].load(Ordering::Relaxed)), 0);
+    // The listener from before accepts over the new connection, and maps what it has to.
+    let fd = kernel_socket(SocketType::STREAM, 0);
+    let address = address_of(&listening);
+    let client = ours(session.connect(fd.as_fd(), address).expect("the daemon answers"));
+    let server = listener.accept().expect("it has connected");
+    client.send(b"over there").expect("there is room");
+    assert_eq!(receive_text(&server), "over there");
+    assert!(session.is_alive() && child.is_alive());
+    daemon.kill();
+    assert!(!session.is_alive() && !child.is_alive());
+}
+
+#[test]
+fn urgent_bytes_are_read_apart_and_reading_stops_before_them() {
+    let daemon = Daemon::start();
+    let session = daemon.attach();
+    let (socket, slot) = connected(&daemon, &session);
+    daemon.deliver(slot, b"ab!cd");
+    daemon.words(slot, |words| words.rx_urgent.store(4, Ordering::Release));
+    assert!(socket.readiness().contains(Readiness::PRI) && !socket.at_mark());
+    assert_eq!(receive_text(&socket), "ab");
+    assert!(socket.at_mark());
+    assert_eq!(socket.receive_urgent(), Ok(b'!'));
+    assert_eq!(receive_text(&socket), "cd");
+    assert_eq!(socket.receive_urgent(), Err(Errno::INVAL));
+    assert!(!socket.readiness().contains(Readiness::PRI));
+    socket.set_option(SocketOption::UrgentInline, 1);
+    daemon.deliver(slot, b"ef!");
+    daemon.words(slot, |words| words.rx_urgent.store(9, Ordering::Release));
+    assert_eq!(receive_text(&socket), "ef!");
+    let urgent = SendFlags { urgent: true, ..SendFlags::default() };
+    assert_eq!(socket.send_with(urgent, 1, |piece| Ok(piece.copy_in(b"!"))), Ok(1));
+    assert_eq!(daemon.words(slot, |words| words.tx_urgent.load(Ordering::Relaxed)), 2);
 }

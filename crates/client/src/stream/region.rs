@@ -146,6 +146,7 @@ pub(crate) fn ring_bell(words: &SlotWords) {
     // What is said was written before the look at `sleepers`; a sleeper does it the other way round.
     fence(Ordering::SeqCst);
     if words.sleepers.load(Ordering::Relaxed) != 0 {
+        words.sleepers.store(0, Ordering::Relaxed);
         words.bell.fetch_add(1, Ordering::Release);
         wake_all(&words.bell);
     }

@@ -192,39 +192,43 @@ impl Slot<'_> {
         }
     }
 
-    /// Asks for a ring that has room for `bytes` more, and says so; whether that is, or was, to be
-    /// had.
+    /// Asks to be told of room, by a longer ring if one is to be had that takes `bytes` more; whether one is.
     pub(super) fn wish_for(&self, bytes: usize) -> bool {
         let used = RingDesc::of_word(self.words.tx_ring_used.load(Ordering::Relaxed));
-        if self.words.state().has(SlotState::CONNECTING) {
-            return true;
-        }
         if self.wish(bytes, used) {
             self.tell();
         }
         used.log2().is_none_or(|log2| self.words.asks().grow() > log2)
     }
 
-    /// Writes down the wish for a longer ring; whether it is a new one.
-    fn wish(&self, bytes: usize, used: RingDesc) -> bool {
-        if self.region.is_junction() {
-            return false;
+    /// Asks to be told of room in the ring as it is.
+    #[cold]
+    pub(super) fn wait_for_room(&self) {
+        let used = RingDesc::of_word(self.words.tx_ring_used.load(Ordering::Relaxed));
+        if self.ask_to_grow(used.log2().unwrap_or(FIRST_LOG2)) {
+            self.tell();
         }
+    }
+
+    /// Writes down the wish; whether it is a new one.
+    fn wish(&self, bytes: usize, used: RingDesc) -> bool {
         let most = self.words.tx_log2_max.load(Ordering::Relaxed).min(30) as u8;
-        let wished = match used.log2() {
-            None => FIRST_LOG2,
-            Some(log2) => log2 + GROW_LOG2,
-        };
+        let longer = used.log2().map_or(FIRST_LOG2, |log2| log2 + GROW_LOG2);
         // A large write is worth a ring that takes all of it.
         let fits = (used.bytes() + bytes as u64).next_power_of_two().trailing_zeros() as u8;
-        let wished = wished.max(fits).min(most.max(FIRST_LOG2));
-        let asked = self.words.asks().grow();
-        if wished <= asked || used.log2().is_some_and(|log2| wished <= log2) {
+        let least = used.log2().unwrap_or(FIRST_LOG2);
+        self.ask_to_grow(longer.max(fits).min(most).max(least))
+    }
+
+    /// The other side takes the wish out when it has heard it, and tells us of room then, or later;
+    /// so it is written down again whenever there is none. A local peer needs none of that.
+    fn ask_to_grow(&self, log2: u8) -> bool {
+        let is_ready_for_it = !self.words.state().has(SlotState::CONNECTING);
+        if self.region.is_junction() || !is_ready_for_it || self.words.asks().grow() >= log2 {
             return false;
         }
         let rest = (1_u32 << TX_GROW_SHIFT) - 1;
-        let set = |asks| Some(asks & rest | u32::from(wished) << TX_GROW_SHIFT);
-        let before = self.words.asks.fetch_update(Ordering::AcqRel, Ordering::Relaxed, set);
-        before.is_ok()
+        let set = |asks| Some(asks & rest | u32::from(log2) << TX_GROW_SHIFT);
+        self.words.asks.fetch_update(Ordering::AcqRel, Ordering::Relaxed, set).is_ok()
     }
 }

@@ -103,8 +103,24 @@ impl Socket {
             return Readiness::IN | Readiness::OUT | Readiness::HUP | Readiness::RDHUP;
         };
         match self.0.kind {
-            Kind::Datagram => slot.datagram_view().readiness(),
-            _ => slot.view().readiness(),
+            Kind::Datagram => {
+                let view = slot.datagram_view();
+                if !view.lacks_room() {
+                    return view.readiness();
+                }
+                slot.wait_for_room();
+                slot.datagram_view().readiness()
+            }
+            _ => {
+                let view = slot.view();
+                if !view.lacks_room() {
+                    return view.readiness();
+                }
+                // Whoever finds no room here may go to sleep on it: he is to be told of it. What came
+                // before that was said is seen by a second look.
+                slot.wait_for_room();
+                slot.view().readiness()
+            }
         }
     }
 

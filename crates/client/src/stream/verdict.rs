@@ -136,6 +136,11 @@ impl StreamView {
             | Readiness::PRI.when(self.is_urgent)
     }
 
+    /// Whether it can be written to, but for room.
+    pub(crate) fn lacks_room(&self) -> bool {
+        self.phase == Phase::Open && !self.is_write_shut && !self.is_writable()
+    }
+
     /// Writing is announced when a third of the ring is free, so that a writer that waits for it does
     /// not come for every byte.
     fn is_writable(&self) -> bool {
@@ -189,6 +194,11 @@ impl DatagramView {
         } else {
             Verdict::Wait
         }
+    }
+
+    /// Whether it can be written to, but for room.
+    pub(crate) fn lacks_room(&self) -> bool {
+        !self.is_closed && !self.is_write_shut && !self.has_room
     }
 
     /// poll(2), as datagram_poll has it.

@@ -59,10 +59,11 @@ impl Socket {
 
     fn sleep(&self, want: Readiness, deadline: Option<Nanos>) -> Result<Waited, Errno> {
         let slot = self.slot()?;
-        let _sleeper = Sleeper::new(&slot.words.sleepers);
         loop {
             let bell = slot.words.bell.load(Ordering::Acquire);
-            // Said that we sleep before the look; who brings news does it the other way round.
+            // Said that we sleep before the look; who brings news does it the other way round, and
+            // wakes all who have said so. Said in vain, it costs him a system call.
+            slot.words.sleepers.store(1, Ordering::Relaxed);
             fence(Ordering::SeqCst);
             if self.is_ready(want) {
                 return Ok(Waited::Ready);
@@ -91,21 +92,4 @@ fn doze(bell: &AtomicU32, expected: u32, most: Nanos) -> Result<(), Errno> {
         tv_nsec: (most.0 % 1_000_000_000) as _,
     };
     futex::wait(bell, futex::Flags::empty(), expected, Some(&timeout))
-}
-
-/// Says that a thread sleeps, for as long as this lives. A thread that is killed meanwhile leaves
-/// it said, which costs whoever brings news a system call and does no harm.
-struct Sleeper<'a>(&'a AtomicU32);
-
-impl<'a> Sleeper<'a> {
-    fn new(sleepers: &'a AtomicU32) -> Self {
-        sleepers.fetch_add(1, Ordering::SeqCst);
-        Self(sleepers)
-    }
-}
-
-impl Drop for Sleeper<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Release);
-    }
 }

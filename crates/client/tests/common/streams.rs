@@ -39,6 +39,8 @@ struct Flow {
     tx_read: u64,
     /// The other half: application and slot.
     other: Option<(usize, u32)>,
+    /// The application wants to hear of room.
+    was_full: bool,
 }
 
 struct App {
@@ -143,7 +145,7 @@ impl Daemon {
         self.world(|world| {
             let app = &mut world.apps[0];
             let bytes = app.collect(slot, usize::MAX);
-            app.notify(slot);
+            app.tell_of_room(slot);
             bytes
         })
     }
@@ -507,6 +509,10 @@ impl World {
         }
         let offered = RingDesc::of_word(words.tx_ring.load(Ordering::Relaxed));
         let wished = u32::from(asks.grow()).min(words.tx_log2_max.load(Ordering::Relaxed)) as u8;
+        if wished > 0 {
+            words.asks.fetch_and(0x00ff_ffff, Ordering::AcqRel);
+            self.apps[app].is_waiting(slot);
+        }
         if wished > offered.log2().unwrap_or(0) {
             self.apps[app].offer(slot, wished);
             self.apps[app].notify(slot);
@@ -523,7 +529,7 @@ impl World {
         let bytes = self.apps[from.0].collect(from.1, room);
         if !bytes.is_empty() {
             assert!(self.apps[to.0].place(to.1, &bytes), "there was room");
-            self.apps[from.0].notify(from.1);
+            self.apps[from.0].tell_of_room(from.1);
             self.apps[to.0].notify(to.1);
         }
         let words = self.words(from.0, from.1);
@@ -558,6 +564,25 @@ impl App {
     fn set_up(&mut self, slot: u32) {
         self.flows.insert(slot, Flow::default());
         self.offer(slot, 12);
+    }
+
+    /// Somebody waits for room; there may be some already.
+    fn is_waiting(&mut self, slot: u32) {
+        if let Some(flow) = self.flows.get_mut(&slot) {
+            flow.was_full = true;
+            self.tell_of_room(slot);
+        }
+    }
+
+    fn tell_of_room(&mut self, slot: u32) {
+        let words = self.server.memory().slot(slot).expect("it was lent");
+        let flow = self.flows.get_mut(&slot).expect("it was set up");
+        let bytes = RingDesc::of_word(words.tx_ring_used.load(Ordering::Relaxed)).bytes();
+        let left = words.tx_tail.load(Ordering::Relaxed) - flow.tx_read;
+        if flow.was_full && (bytes - left) * 3 >= bytes {
+            flow.was_full = false;
+            self.notify(slot);
+        }
     }
 
     fn offer(&mut self, slot: u32, log2: u8) {
@@ -625,6 +650,7 @@ impl App {
         }
         std::sync::atomic::fence(Ordering::SeqCst);
         if words.sleepers.load(Ordering::Relaxed) != 0 {
+            words.sleepers.store(0, Ordering::Relaxed);
             words.bell.fetch_add(1, Ordering::Release);
             sys::futex::wake(&words.bell, sys::futex::Scope::Shared, u32::MAX >> 1);
         }
