@@ -7,6 +7,23 @@
 //!
 //! A thread waits for one socket by [`Socket::wait`], for many with an [`Ear`].
 //!
+//! [`TcpStream`], [`TcpListener`] and [`UdpSocket`] put that together, with the calls of std:
+//!
+//! ```no_run
+//! use std::io::{Read, Write};
+//! use client::stream::{Session, SessionOptions, TcpListener};
+//!
+//! let session = Session::attach(&SessionOptions::new("echo"))?;
+//! let listener = TcpListener::bind(&session, "0.0.0.0:7".parse()?)?;
+//! for stream in listener.incoming() {
+//!     let mut stream = stream?;
+//!     let mut bytes = [0; 4096];
+//!     let count = stream.read(&mut bytes)?;
+//!     stream.write_all(&bytes[..count])?;
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! A daemon that ends shows as ECONNRESET on every socket within a fraction of a second; nothing waits
 //! for a daemon that is not there.
 
@@ -14,6 +31,7 @@ mod datagram;
 mod ear;
 mod ids;
 mod info;
+mod kernel;
 mod lock;
 mod patience;
 mod readiness;
@@ -23,6 +41,9 @@ mod send;
 mod session;
 mod slot;
 mod socket;
+mod tcp_listener;
+mod tcp_stream;
+mod udp_socket;
 mod verdict;
 mod waiting;
 
@@ -38,4 +59,7 @@ pub use send::SendFlags;
 pub use session::{Outcome, Session, SessionOptions};
 pub use shm::stream::{Piece, SlotOption as SocketOption};
 pub use socket::{Shutdown, Socket};
+pub use tcp_listener::TcpListener;
+pub use tcp_stream::TcpStream;
+pub use udp_socket::UdpSocket;
 pub use waiting::Waited;

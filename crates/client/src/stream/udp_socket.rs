@@ -1,0 +1,228 @@
+//! A UDP socket with the calls of std's.
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket as KernelSocket};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use attach::FallbackReason;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use rustix::net::{SocketType, sockopt};
+use shm::stream::SlotOption;
+
+use super::ear::Ear;
+use super::kernel;
+use super::readiness::Readiness;
+use super::session::{Outcome, Session};
+use super::socket::Socket;
+use super::tcp_stream::{blocking, set_timeout, timeout_of};
+
+/// So often one who waits for a datagram looks at everything, if nothing happens.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// A UDP socket: datagrams of the daemon's interfaces come and go through shared memory, those of
+/// others (loopback) through the kernel.
+#[derive(Debug)]
+pub struct UdpSocket {
+    /// Bound to the same address, and never blocks while the daemon serves the socket.
+    kernel: KernelSocket,
+    ours: Option<Ours>,
+}
+
+#[derive(Debug)]
+struct Ours {
+    socket: Socket,
+    ear: Ear,
+}
+
+impl UdpSocket {
+    /// Takes datagrams to `address`; port 0: one that is free.
+    ///
+    /// # Errors
+    /// As the kernel's bind(2).
+    pub fn bind(session: &Session, address: SocketAddr) -> io::Result<Self> {
+        Self::bind_for(session, address, None)
+    }
+
+    /// The same, and exchanges datagrams with `remote` only.
+    ///
+    /// # Errors
+    /// As the kernel's bind(2) and connect(2).
+    pub fn connect(session: &Session, address: SocketAddr, remote: SocketAddr) -> io::Result<Self> {
+        Self::bind_for(session, address, Some(remote))
+    }
+
+    fn bind_for(
+        session: &Session,
+        address: SocketAddr,
+        remote: Option<SocketAddr>,
+    ) -> io::Result<Self> {
+        let fd = kernel::bound(address, SocketType::DGRAM)?;
+        let socket = match session.udp(fd.as_fd(), remote) {
+            Ok(Outcome::Ours(socket)) => Some(socket),
+            Ok(Outcome::Errno(errno)) => return Err(errno.into()),
+            Ok(Outcome::Kernel(_)) => None,
+            Err(_) => {
+                session.fallback(fd.as_fd(), FallbackReason::DaemonGone);
+                None
+            }
+        };
+        let kernel = KernelSocket::from(fd);
+        let ours = match socket {
+            None => None,
+            Some(socket) => {
+                socket.name(sockopt::socket_cookie(&kernel)?);
+                kernel.set_nonblocking(true)?;
+                let ear = session.ear().map_err(|error| io::Error::other(error.to_string()))?;
+                ear.add(&socket)?;
+                Some(Ours { socket, ear })
+            }
+        };
+        if let Some(remote) = remote {
+            kernel.connect(remote)?;
+        }
+        Ok(Self { kernel, ours })
+    }
+
+    /// Whether the daemon serves it.
+    pub fn is_accelerated(&self) -> bool {
+        self.ours.is_some()
+    }
+
+    /// Where it is bound.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.kernel.local_addr()
+    }
+
+    /// Sends a datagram to `to`; how many bytes it has.
+    ///
+    /// # Errors
+    /// As the kernel's sendto(2).
+    pub fn send_to(&self, from: &[u8], to: SocketAddr) -> io::Result<usize> {
+        match &self.ours {
+            Some(ours) if !to.ip().is_loopback() => ours.send(from, Some(to)),
+            _ => self.kernel.send_to(from, to),
+        }
+    }
+
+    /// Sends a datagram to whom it is connected.
+    ///
+    /// # Errors
+    /// As the kernel's send(2).
+    pub fn send(&self, from: &[u8]) -> io::Result<usize> {
+        match &self.ours {
+            Some(ours) => ours.send(from, None),
+            None => self.kernel.send(from),
+        }
+    }
+
+    /// Waits for a datagram: how many bytes of it were taken, and whose it is. What does not fit is
+    /// lost.
+    ///
+    /// # Errors
+    /// As the kernel's recvfrom(2).
+    pub fn recv_from(&self, to: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        let Some(ours) = &self.ours else { return self.kernel.recv_from(to) };
+        let timeout = timeout_of(&ours.socket, SlotOption::ReceiveTimeout);
+        let deadline = timeout.map(|timeout| Instant::now() + timeout);
+        loop {
+            match ours.socket.receive_from(to) {
+                Ok(received) => {
+                    let from = received.from.or(ours.socket.peer_address());
+                    return Ok((received.bytes, from.ok_or(Errno::NOTCONN)?));
+                }
+                // Without the daemon the kernel goes on alone.
+                Err(Errno::AGAIN | Errno::NETDOWN) => {}
+                Err(error) => return Err(error.into()),
+            }
+            match self.kernel.recv_from(to) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                result => return result,
+            }
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let may_wait = ours.socket.flags() & OFlags::NONBLOCK.bits() == 0;
+            if !may_wait || left == Some(Duration::ZERO) {
+                return Err(Errno::AGAIN.into());
+            }
+            self.wait(ours, left.unwrap_or(LOOK_EVERY).min(LOOK_EVERY))?;
+        }
+    }
+
+    /// Waits for a datagram from whom it is connected to.
+    ///
+    /// # Errors
+    /// As the kernel's recv(2).
+    pub fn recv(&self, to: &mut [u8]) -> io::Result<usize> {
+        self.recv_from(to).map(|(bytes, _)| bytes)
+    }
+
+    fn wait(&self, ours: &Ours, most: Duration) -> io::Result<()> {
+        let Ours { ear, .. } = ours;
+        let result = if ear.arm() {
+            let ear_fd = ear.fd();
+            let mut fds =
+                [PollFd::new(&self.kernel, PollFlags::IN), PollFd::new(&ear_fd, PollFlags::IN)];
+            let most =
+                Timespec { tv_sec: most.as_secs() as i64, tv_nsec: most.subsec_nanos().into() };
+            rustix::event::poll(&mut fds, Some(&most)).map(drop)
+        } else {
+            Ok(())
+        };
+        ear.disarm();
+        ear.drain();
+        ear.take(&mut Vec::new(), usize::MAX);
+        Ok(result?)
+    }
+
+    /// Calls that would wait fail with WouldBlock.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn set_nonblocking(&self, is_on: bool) -> io::Result<()> {
+        match &self.ours {
+            Some(ours) => {
+                ours.socket.set_flags(if is_on { OFlags::NONBLOCK.bits() } else { 0 });
+                Ok(())
+            }
+            None => self.kernel.set_nonblocking(is_on),
+        }
+    }
+
+    /// For so long a receive waits; none: without end.
+    ///
+    /// # Errors
+    /// The time is zero.
+    pub fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        match &self.ours {
+            Some(ours) => set_timeout(&ours.socket, SlotOption::ReceiveTimeout, timeout),
+            None => self.kernel.set_read_timeout(timeout),
+        }
+    }
+}
+
+impl Ours {
+    fn send(&self, from: &[u8], to: Option<SocketAddr>) -> io::Result<usize> {
+        let socket = &self.socket;
+        blocking(socket, Readiness::OUT, SlotOption::SendTimeout, || socket.send_to(from, to))
+    }
+}
+
+impl Drop for UdpSocket {
+    fn drop(&mut self) {
+        if let Some(ours) = &self.ours {
+            ours.socket.close();
+        }
+    }
+}
+
+impl AsFd for UdpSocket {
+    /// The kernel's socket.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.kernel.as_fd()
+    }
+}
