@@ -5,16 +5,22 @@
 //! really carried the bytes, `turns.rs` how things are measured in turns and who else had the CPUs.
 
 mod accelerated;
+mod account;
 mod asked;
+mod breakdown;
 mod client;
+mod connections;
 mod contest;
 mod dialogue;
 mod echo;
 mod ground;
+mod idle;
+mod instructions;
 mod iperf3;
 mod limits;
 mod local;
 mod memcached;
+mod memory;
 mod nginx;
 mod offered;
 mod passthrough;
@@ -55,13 +61,15 @@ pub struct Args {
     pub rehearse: bool,
 }
 
-static CASES: [Case; 7] = [
+static CASES: [Case; 9] = [
     Case { name: "echo", help: "an epoll server that blocks, and Linux's", run: echo::run },
     Case { name: "redis", help: "redis-server under redis-benchmark", run: redis::run },
     Case { name: "memcached", help: "memcached with 50 connections", run: memcached::run },
     Case { name: "nginx", help: "nginx with a small file under wrk", run: nginx::run },
     Case { name: "iperf3", help: "one stream of iperf3 each way", run: iperf3::run },
     Case { name: "local", help: "two programs of one host, and loopback", run: local::run },
+    Case { name: "breakdown", help: "where the time of a request goes", run: breakdown::run },
+    Case { name: "connections", help: "many connections, busy and idle", run: connections::run },
     Case {
         name: "passthrough",
         help: "a read that is none of our business",

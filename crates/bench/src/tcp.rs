@@ -15,7 +15,7 @@ mod flows;
 mod guest;
 pub(crate) mod house;
 mod kernel_client;
-mod kernel_server;
+pub(crate) mod kernel_server;
 mod lean;
 mod line;
 mod peers;

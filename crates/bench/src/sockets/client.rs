@@ -16,8 +16,8 @@ use testbed::Side;
 use super::dialogue::{Dialogue, Request};
 use crate::error::{Error, OrNeeds};
 
-/// One attempt to connect.
-const ATTEMPT: Duration = Duration::from_secs(1);
+/// One attempt to connect: longer than until a lost SYN is sent again.
+const ATTEMPT: Duration = Duration::from_secs(5);
 
 /// Nothing moved for this long: it will not.
 pub(super) const STALLED: Nanos = Nanos::from_secs(5);
@@ -74,18 +74,7 @@ impl Answers {
 impl Clients {
     /// Connects to a server from a namespace.
     pub(super) fn connect(side: &Side, server: SocketAddr, count: usize) -> Result<Self, Error> {
-        let connect = || {
-            let one = |_| {
-                let stream = TcpStream::connect_timeout(&server, ATTEMPT)?;
-                stream.set_nodelay(true)?;
-                stream.set_nonblocking(true)?;
-                Ok::<_, std::io::Error>(stream)
-            };
-            (0..count).map(one).collect::<Result<Vec<TcpStream>, _>>()
-        };
-        let streams =
-            side.enter(connect).or_needs("thread in a namespace")?.or_needs("connection")?;
-        Self::new(streams)
+        Self::new(connected(side, server, count)?)
     }
 
     fn new(streams: Vec<TcpStream>) -> Result<Self, Error> {
@@ -219,6 +208,24 @@ impl Clients {
         }
         Ok(())
     }
+}
+
+/// Connections to a server from a namespace, for whoever has nothing to ask.
+pub(super) fn connected(
+    side: &Side,
+    server: SocketAddr,
+    count: usize,
+) -> Result<Vec<TcpStream>, Error> {
+    let connect = || {
+        let one = |_| {
+            let stream = TcpStream::connect_timeout(&server, ATTEMPT)?;
+            stream.set_nodelay(true)?;
+            stream.set_nonblocking(true)?;
+            Ok::<_, std::io::Error>(stream)
+        };
+        (0..count).map(one).collect::<Result<Vec<TcpStream>, _>>()
+    };
+    side.enter(connect).or_needs("thread in a namespace")?.or_needs("connection")
 }
 
 impl Connection {

@@ -16,7 +16,8 @@ use crate::figure::{Figure, Target, median};
 use crate::place::{Cpus, on_cpu};
 use crate::report::Report;
 
-const PORT: u16 = 7000;
+/// Where it listens.
+pub(super) const PORT: u16 = 7000;
 
 /// Connections, and what must be reached of Linux's requests a second.
 const CONNECTIONS: [(usize, f64); 4] = [(1, 2.5), (16, 1.35), (64, 1.3), (256, 1.3)];

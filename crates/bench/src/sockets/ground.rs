@@ -92,6 +92,8 @@ impl Ground {
             set(side, "net/ipv4/tcp_congestion_control", CONGESTION)?;
         }
         set(self.client(), "net/ipv4/ip_local_port_range", "1024 65535")?;
+        // Else the names of closed connections would be taken for a minute.
+        set(self.client(), "net/ipv4/tcp_tw_reuse", "1")?;
         // So many connections come at once that a short queue would drop some.
         set(self.server(), "net/core/somaxconn", "8192")?;
         Ok(self)

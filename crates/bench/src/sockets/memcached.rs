@@ -70,5 +70,6 @@ pub(super) fn start(
     // It refuses the last ones, and counts the probes of whether it is ready.
     let connections = (connections + 64).to_string();
     let words = ["-u", "root", "-l", &ip, "-p", &port, "-U", "0", "-t", "1", "-c", &connections];
+    let words = [&words[..], &["-b", "8192"]].concat();
     ground.serve(Profile::Latency, program, &words, PORT)
 }

@@ -28,6 +28,13 @@ pub(super) struct Source {
     text: &'static str,
 }
 
+impl Source {
+    /// The name of its program's file.
+    pub(super) fn name(self) -> &'static str {
+        self.name
+    }
+}
+
 /// A server that sends back what comes: `ADDRESS PORT [spin]`.
 pub(super) const EPOLL_ECHO: Source =
     Source { name: "epoll_echo", text: include_str!("programs/epoll_echo.c") };

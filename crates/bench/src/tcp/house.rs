@@ -8,7 +8,7 @@ use crate::error::{Error, OrNeeds};
 use crate::place::Cpus;
 
 /// Starts it, at these ports; `settings` are lines of its section `[tcp]`.
-pub(super) fn serve(
+pub(crate) fn serve(
     cpus: Cpus,
     service: Service,
     ports: Range<u16>,

@@ -15,7 +15,7 @@ use crate::error::{Error, OrNeeds};
 
 /// What is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Service {
+pub(crate) enum Service {
     /// Every byte comes back.
     Echo,
     /// Every byte is swallowed.

@@ -1,0 +1,164 @@
+//! Memory of an idle accelerated socket: the daemon's, the program's, and the kernel's.
+//!
+//! The kernel's part has the client's sockets in it, because both ends are on this machine. Those are
+//! measured apart, against a service inside the daemon, for which the kernel has nothing at the server's
+//! end.
+
+use std::net::TcpStream;
+
+use super::accelerated::Profile;
+use super::client::connected;
+use super::echo::{self, PORT};
+use super::ground::Ground;
+use super::programs::{Compiled, EPOLL_ECHO};
+use crate::cases::Plan;
+use crate::error::{Error, OrNeeds, unless_interrupted};
+use crate::figure::{Figure, Target, median};
+use crate::place::on_cpu;
+use crate::report::Report;
+use crate::tcp::house::serve;
+use crate::tcp::kernel_server::Service;
+
+/// Caches of the kernel that a socket has something in; what others do in `dentry` is noise of them.
+const CACHES: [&str; 12] = [
+    "TCP",
+    "TCPv6",
+    "sock_inode_cache",
+    "filp",
+    "dentry",
+    "request_sock_TCP",
+    "tcp_bind_bucket",
+    "tcp_bind2_bucket",
+    "eventpoll_epi",
+    "eventpoll_pwq",
+    "skbuff_head_cache",
+    "skbuff_small_head",
+];
+
+/// Rounds: each opens and closes all connections.
+const ROUNDS_MAX: u32 = 5;
+
+/// Bytes a connection.
+#[derive(Clone, Copy, Debug)]
+struct Bytes {
+    /// Of daemon and program: what they share counts once.
+    user: f64,
+    /// Of both ends.
+    kernel: f64,
+}
+
+pub(super) fn run(
+    plan: &Plan,
+    report: &mut Report<'_>,
+    ground: &Ground,
+    connections: usize,
+) -> Result<(), Error> {
+    let name = format!("{connections} idle connections: an accelerated socket's memory");
+    let Some(daemon) = ground.daemon() else {
+        return report.figure(Figure::missing(name, "there is no daemon in a rehearsal"));
+    };
+    let program = Compiled::new(EPOLL_ECHO)?;
+    let service = serve(plan.cpus, Service::Echo, PORT..PORT + 1, "")?;
+    let service_at = service.address(PORT);
+    let (mut both, mut client) = (Vec::new(), Vec::new());
+    for round in 0..plan.rounds.min(ROUNDS_MAX) {
+        unless_interrupted()?;
+        report.progress(format_args!("memory, round {}", round + 1));
+        let server = echo::start(ground, Profile::Latency, &program, false)?;
+        let processes = [daemon, server.pid()];
+        both.push(ground.witnessed(|| {
+            let connect = || connected(ground.client(), ground.address(PORT), connections);
+            grown(&processes, connections, || on_cpu(plan.cpus.client, connect))
+        })?);
+        drop(server);
+        let connect = || connected(service.bed.client(), service_at, connections);
+        client.push(grown(&[service.pid()], connections, || on_cpu(plan.cpus.client, connect))?);
+    }
+    let kernel: Vec<f64> =
+        both.iter().zip(&client).map(|(both, client)| both.kernel - client.kernel).collect();
+    let user: Vec<f64> = both.iter().map(|bytes| bytes.user).collect();
+    let whole: Vec<f64> = user.iter().zip(&kernel).map(|(user, kernel)| user + kernel).collect();
+    report.figure(Figure::new(name, "bytes", &whole).target(Target::AtMost(8192.0)))?;
+    report.figure(Figure::new("of it, daemon and program", "bytes", &user))?;
+    report.figure(Figure::new("of it, the kernel", "bytes", &kernel))?;
+    let client: Vec<f64> = client.iter().map(|bytes| bytes.kernel).collect();
+    let note = format!("the client's end: {:.0}", median(&client).unwrap_or(0.0));
+    report
+        .figure(Figure::new("a socket of Linux's client, the kernel", "bytes", &client).note(note))
+}
+
+/// What grows by `connect`.
+fn grown(
+    processes: &[u32],
+    connections: usize,
+    connect: impl FnOnce() -> Result<Vec<TcpStream>, Error>,
+) -> Result<Bytes, Error> {
+    let look = || Ok::<_, Error>((user_bytes(processes)?, kernel_bytes()?));
+    let before = look()?;
+    let streams = connect()?;
+    let after = settled(&look)?;
+    drop(streams);
+    let each = |after: u64, before: u64| (after as f64 - before as f64) / connections as f64;
+    Ok(Bytes { user: each(after.0, before.0), kernel: each(after.1, before.1) })
+}
+
+/// The same once the server has taken every connection: when nothing grows any more.
+fn settled(look: &dyn Fn() -> Result<(u64, u64), Error>) -> Result<(u64, u64), Error> {
+    let mut last = look()?;
+    for _ in 0..50 {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        let now = look()?;
+        if now.0 == last.0 && now.1.abs_diff(last.1) < 64 << 10 {
+            return Ok(now);
+        }
+        last = now;
+    }
+    Ok(last)
+}
+
+/// Memory of processes, of which each page counts once however many of them map it.
+fn user_bytes(processes: &[u32]) -> Result<u64, Error> {
+    let mut total = 0;
+    for pid in processes {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup"));
+        let text = text.or_needs("look into /proc")?;
+        total += pss_in(&text).ok_or("there is no Pss").or_needs("look into /proc")?;
+    }
+    Ok(total)
+}
+
+/// Bytes of proportional set size, of /proc/PID/smaps_rollup.
+fn pss_in(rollup: &str) -> Option<u64> {
+    let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+    Some(line.split_ascii_whitespace().next()?.parse::<u64>().ok()? << 10)
+}
+
+fn kernel_bytes() -> Result<u64, Error> {
+    let text = std::fs::read_to_string("/proc/slabinfo").or_needs("look into /proc/slabinfo")?;
+    Ok(slabs_in(&text))
+}
+
+/// Bytes of the objects in use, of /proc/slabinfo: name, objects in use, objects, bytes of one.
+fn slabs_in(slabinfo: &str) -> u64 {
+    let of = |line: &str| {
+        let mut words = line.split_ascii_whitespace();
+        let name = words.next()?;
+        let mut number = || words.next()?.parse::<u64>().ok();
+        let (in_use, _all, bytes) = (number()?, number()?, number()?);
+        CACHES.contains(&name).then_some(in_use * bytes)
+    };
+    slabinfo.lines().filter_map(of).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_in_use_count_and_other_caches_do_not() {
+        let text = "slabinfo - version: 2.1\n# name <active_objs> <num_objs> <objsize>\n\
+                    TCP 10 12 2000 8 4 : tunables 0 0 0\nfilp 3 9 100 1 1 :\next4_inode 9 9 900 1 1 :\n";
+        assert_eq!(slabs_in(text), 20_300);
+        assert_eq!(pss_in("Rss: 9 kB\nPss:      12 kB\nPss_Anon: 3 kB\n"), Some(12_288));
+    }
+}
