@@ -73,6 +73,7 @@ impl Engines {
         if self.config.joins {
             dispatcher.expect_pieces();
         }
+        dispatcher.expect_errors();
         let owners = dispatcher.steering_mut().share_owners();
         let counts = StreamCounts::new();
         let mut all = self.counts.lock().unwrap_or_else(PoisonError::into_inner);

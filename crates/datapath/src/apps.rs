@@ -14,6 +14,8 @@ pub const APPS_MAX: usize = 1024;
 /// The dispatcher's own workers, and its guests.
 pub(crate) struct Apps {
     pub(crate) own: Steering,
+    /// The own workers are told of ICMP errors about their flows.
+    pub(crate) hears_errors: bool,
     /// What the dispatcher counts, its own workers' packets included.
     pub(crate) counters: CounterWriter,
     /// By index less one.
@@ -29,6 +31,7 @@ impl Apps {
     pub(crate) fn new(own: Steering) -> Self {
         Self {
             own,
+            hears_errors: false,
             counters: CounterWriter::new(),
             guests: Vec::new(),
             present: Vec::new(),

@@ -2,6 +2,7 @@
 
 use base::{ChecksumState, PortId};
 use port::Port;
+use wire::icmp::ErrorMessage;
 use wire::{FlowKey, Malformed, NotOurs, Outcome, checksum};
 
 use crate::app::AppId;
@@ -56,6 +57,24 @@ impl<P: Port> Dispatcher<P> {
                         meta.l4_offset = flow.l4_offset;
                         Classified::Flow(flow.key, app)
                     }
+                }
+                Outcome::NotOurs(NotOurs::IcmpError) if apps.hears_errors => {
+                    let error = ErrorMessage::parse(frame.bytes());
+                    // Only our own workers know what to do with one.
+                    let error = error.filter(|it| listeners.owner(&it.key) == Some(AppId::OWN));
+                    let owner = error.and_then(|error| Some((error, apps.steering(AppId::OWN)?)));
+                    let Some((error, steering)) = owner else {
+                        classified.push(Classified::NotOurs(NotOurs::IcmpError));
+                        continue;
+                    };
+                    let hash = toeplitz.hash(&error.key);
+                    let meta = frame.meta_mut();
+                    meta.checksum = ChecksumState::Verified;
+                    meta.port = PortId(index as u16);
+                    meta.flow_hash = hash;
+                    meta.group = steering.group_of(hash, || error.key.id());
+                    (meta.l3_offset, meta.l4_offset) = (error.l3_offset, error.l4_offset);
+                    Classified::Flow(error.key, AppId::OWN)
                 }
                 Outcome::NotOurs(reason) => Classified::NotOurs(reason),
                 Outcome::Malformed(reason) => Classified::Malformed(reason),

@@ -7,7 +7,8 @@ use base::{BURST, FlowHash, Nanos, WorkerId};
 use policy::{Control, Entry};
 use port::Port;
 use shm::{Batch, Consumer, Doorbell, Frame, FramePool, Handovers, Producer, ring};
-use wire::{Outcome, Toeplitz};
+use wire::icmp::ErrorMessage;
+use wire::{NotOurs, Outcome, Toeplitz};
 
 use crate::apps::Apps;
 use crate::classify::Classified;
@@ -210,6 +211,11 @@ impl<P: Port> Dispatcher<P> {
         }
     }
 
+    /// The own workers are told of ICMP errors about their flows.
+    pub fn expect_errors(&mut self) {
+        self.apps.hears_errors = true;
+    }
+
     /// Workers may send packets in several frames, which stay together: every port cuts segments.
     pub fn expect_pieces(&mut self) {
         self.ports.iter_mut().for_each(|lane| lane.gets_pieces = true);
@@ -312,6 +318,7 @@ impl<P: Port> Dispatcher<P> {
 pub(crate) fn flow_id(frame: &Frame) -> Option<u64> {
     match wire::classify(frame.bytes()) {
         Outcome::Flow(flow) => Some(flow.key.id()),
+        Outcome::NotOurs(NotOurs::IcmpError) => Some(ErrorMessage::parse(frame.bytes())?.key.id()),
         Outcome::NotOurs(_) | Outcome::Malformed(_) => None,
     }
 }

@@ -23,7 +23,9 @@ mod ways;
 use arrayvec::ArrayVec;
 use base::{BURST, FlowGroup, Nanos, WorkerId};
 use shm::Frame;
-use tcp::{Config, Engine, Event, FlowId, FlowOptions, Incoming, ListenError};
+use tcp::{Config, Engine, Event, FlowId, FlowOptions, Incoming, ListenError, Seq};
+use wire::Protocol;
+use wire::icmp::{ErrorKind, ErrorMessage};
 
 use crate::job::{Job, Outlet, Refusal, Verdict};
 use crate::message::Moving;
@@ -158,6 +160,7 @@ impl Stream {
         self.read_letters(now);
         let Self { engine, desk, sockets, routes, ways, kept, spares, events, counts, .. } = self;
         let mut incoming = ArrayVec::<Incoming<'_>, BURST>::new();
+        let mut errors = ArrayVec::<ErrorMessage, BURST>::new();
         let mut is_full = false;
         for frame in kept.iter() {
             match arrival(frame, routes) {
@@ -175,12 +178,29 @@ impl Stream {
                         counts.add(StreamEvent::NotTcp, 1);
                     }
                 }
+                Arrival::Error(error) => errors.push(error),
                 Arrival::NotTcp => counts.add(StreamEvent::NotTcp, 1),
             }
         }
         let mut press = Press { routes, spares, outlet, events, counts, train: None, joins: false };
         engine.receive(now, &incoming, &mut desk.rings, &mut press);
         drop(incoming);
+        for error in errors {
+            match (error.key.protocol(), error.kind) {
+                (Protocol::Udp, _) => {
+                    if let Some(sockets) = sockets {
+                        sockets.unreachable(&error);
+                    }
+                }
+                (Protocol::Tcp, ErrorKind::TooBig { mtu }) => {
+                    engine.too_big(&error.key, Seq(error.sequence), mtu);
+                }
+                (Protocol::Tcp, _) => {
+                    let errno = error.errno() as u16;
+                    engine.unreachable(&error.key, Seq(error.sequence), errno, &mut press);
+                }
+            }
+        }
         for frame in kept.drain(..) {
             if spares.len() < SPARES || outlet.room() == 0 {
                 spares.push(frame);

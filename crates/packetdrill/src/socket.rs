@@ -154,6 +154,7 @@ impl Socket {
             Some(CloseReason::Reset | CloseReason::DataAfterClose) => Some("ECONNRESET"),
             Some(CloseReason::Refused) => Some("ECONNREFUSED"),
             Some(CloseReason::TimedOut) => Some("ETIMEDOUT"),
+            Some(CloseReason::Unreachable(_)) => Some("EHOSTUNREACH"),
             Some(CloseReason::Aborted) => Some("ECONNABORTED"),
         }
     }

@@ -108,7 +108,7 @@ pub(crate) struct Cold {
     pub(crate) hash: FlowHash,
     /// Its place among the flows that are over but not closed by their application.
     pub(crate) ended_at: u32,
-    /// Why it is to be reset, if it is.
+    /// Why it is to be reset, if it is; until then what the last router said, if one had something to say.
     pub(crate) reason: CloseReason,
 }
 

@@ -112,6 +112,8 @@ counters! {
     paths_widened,
     /// ICMP errors for no flow, about nothing that was on its way, or of no consequence.
     icmp_ignored,
+    /// ICMP errors that ended a connection or may explain its end.
+    icmp_heeded,
     /// Windows that fell for an echoed congestion mark.
     marks_heeded,
     /// Segments that came with a congestion mark.

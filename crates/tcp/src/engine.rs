@@ -271,7 +271,10 @@ impl Engine {
         match fate {
             Fate::Keep => self.enqueue(index),
             Fate::Abort(reason) => {
-                cold.reason = reason;
+                let is_explained = matches!(cold.reason, CloseReason::Unreachable(_));
+                if reason != CloseReason::TimedOut || !is_explained {
+                    cold.reason = reason;
+                }
                 flow.flags.set(Flags::ABORT);
                 flow.flags.set(Flags::SLOW);
                 self.enqueue(index);
@@ -304,6 +307,11 @@ impl Engine {
         let (flow, cold) = (&mut self.flows[index as usize], &mut self.cold[index as usize]);
         if cold.is_announced {
             cold.is_announced = false;
+            // RFC 1122 section 4.2.3.9: what a router said explains the silence.
+            let reason = match (reason, cold.reason) {
+                (CloseReason::TimedOut, said @ CloseReason::Unreachable(_)) => said,
+                (other, _) => other,
+            };
             let flow_id = FlowId { index, generation: flow.generation };
             flow.generation = flow.generation.wrapping_add(1);
             out.event(Event::Closed { flow: flow_id, reason });

@@ -256,6 +256,9 @@ pub enum CloseReason {
     Refused,
     /// The peer has not answered for too long.
     TimedOut,
+    /// A router has said that the peer cannot be reached, with the errno (Linux's numbers) that this means: while the
+    /// connection was opened, or before the peer did not answer for too long.
+    Unreachable(u16),
     /// The application has aborted it, or closed it with bytes unread (RFC 9293 section 3.10.4).
     Aborted,
     /// The application had closed it, and the peer went on sending.

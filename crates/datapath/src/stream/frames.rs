@@ -6,6 +6,7 @@ use base::{NO_FRAGMENT, TxChecksum};
 use shm::Frame;
 use tcp::{Event, Incoming, Output, Segment};
 use wire::checksum::Sum;
+use wire::icmp::ErrorMessage;
 use wire::{FlowKey, Outcome, Protocol, ipv4};
 
 use super::counts::{StreamCounts, StreamEvent};
@@ -20,6 +21,8 @@ pub(super) enum Arrival<'a> {
     Segment(Incoming<'a>),
     /// A UDP packet: its flow, and what it carries.
     Datagram(FlowKey, &'a [u8]),
+    /// A router has something to say about a packet of ours.
+    Error(ErrorMessage),
     /// Nobody could be answered.
     NoRoute,
     NotTcp,
@@ -29,7 +32,10 @@ pub(super) enum Arrival<'a> {
 #[inline]
 pub(super) fn arrival<'a>(frame: &'a Frame, routes: &mut Routes) -> Arrival<'a> {
     let bytes = frame.bytes();
-    let Outcome::Flow(flow) = wire::classify(bytes) else { return Arrival::NotTcp };
+    let Outcome::Flow(flow) = wire::classify(bytes) else {
+        // No way is learned from it: who sends it is a router.
+        return ErrorMessage::parse(bytes).map_or(Arrival::NotTcp, Arrival::Error);
+    };
     let end = usize::from(flow.payload_offset) + usize::from(flow.payload_len);
     let segment = bytes.get(usize::from(flow.l4_offset)..end).unwrap_or_default();
     if flow.key.protocol() == Protocol::Udp {

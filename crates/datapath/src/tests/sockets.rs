@@ -593,3 +593,47 @@ fn datagrams_that_nobody_reads_are_dropped_and_counted_and_a_way_is_asked_for() 
     assert_eq!(sent.len(), 1);
     assert_eq!(payload_of(&sent[0]), (53, b"hi".to_vec()));
 }
+
+/// What a router answers to a packet of ours: "host unreachable", quoting its headers.
+fn host_unreachable(packet: &[u8]) -> Vec<u8> {
+    let quoted = &packet[14..14 + 28];
+    let mut message = vec![3, 1, 0, 0, 0, 0, 0, 0];
+    message.extend_from_slice(quoted);
+    let sum = wire::checksum::of(&message);
+    message[2..4].copy_from_slice(&sum.to_be_bytes());
+    let mut ip = [0; 20];
+    (ip[0], ip[8], ip[9]) = (0x45, 64, 1);
+    ip[2..4].copy_from_slice(&(20 + message.len() as u16).to_be_bytes());
+    ip[12..16].copy_from_slice(&[10, 0, 0, 99]);
+    ip[16..20].copy_from_slice(&quoted[12..16]);
+    let sum = wire::checksum::of(&ip);
+    ip[10..12].copy_from_slice(&sum.to_be_bytes());
+    [&OURS[..], &CLIENT, &[8, 0], &ip, &message].concat()
+}
+
+#[test]
+fn a_router_that_knows_no_way_ends_what_is_being_opened_and_nothing_else() {
+    let (mut bench, app) = bench(2, None);
+    bench.dispatcher.expect_errors();
+    bench.turns(2);
+    let slot = app.streams.server.lend_slot().expect("a slot");
+    app.words(slot).state.store(Kind::Stream as u32 | SlotState::CONNECTING, Ordering::Release);
+    let [local, remote] = ["10.0.0.2:7", "10.7.7.7:80"].map(|at| at.parse().expect("an address"));
+    let header = [&CLIENT[..], &OURS, &[8, 0]].concat();
+    let way = Way { port: base::PortId(0), vlan_tci: 0, header };
+    app.front.command(&Command::Connect { app: 5, slot, local, remote, options: options(), way });
+    let letter = app.front.next_letter().expect("it was asked for");
+    assert!(bench.dispatcher.send_letter(letter.0, letter.1, bench.now));
+    let sent: Vec<_> = (0..3).flat_map(|_| bench.pass(Vec::new())).collect();
+    assert_eq!(sent.len(), 1, "a SYN");
+    // About a segment that was never sent: nobody believes it.
+    let mut forged = sent[0].clone();
+    forged[14 + 20 + 4] ^= 0x40;
+    bench.pass(vec![host_unreachable(&forged)]);
+    assert!(app.words(slot).state().has(SlotState::CONNECTING));
+    bench.pass(vec![host_unreachable(&sent[0])]);
+    bench.pass(Vec::new());
+    let words = app.words(slot);
+    assert!(words.state().has(SlotState::BROKEN) && !words.state().has(SlotState::CONNECTING));
+    assert_eq!(words.error.load(Ordering::Relaxed), 113, "EHOSTUNREACH");
+}

@@ -4,7 +4,8 @@ use base::Nanos;
 use wire::FlowKey;
 
 use super::{CallError, Engine};
-use crate::flow::Flags;
+use crate::flow::{Flags, State};
+use crate::io::{CloseReason, Output};
 use crate::{FlowId, KeepAlive, Regrow, Seq, pmtu, regrow};
 
 impl Engine {
@@ -114,6 +115,34 @@ impl Engine {
         let (flow, mark) = (&self.flows[at], self.cold[at].rcv_up);
         let is_ahead = flow.flags.has(Flags::URGENT_HEARD) && !mark.is_before(flow.rcv_read);
         is_ahead.then(|| mark.since(flow.rcv_read))
+    }
+
+    /// A router, or the peer's host, says that a segment of the flow `key` (the peer is its source) did not arrive: it
+    /// began at `sequence`, and the reason is `errno` by Linux's numbers. Ends a connection that is being opened; of one
+    /// that stands it is only remembered, for the day that the peer does not answer (RFC 1122 section 4.2.3.9, RFC
+    /// 5461). About a segment that is not on its way it is believed by nobody (RFC 5927 section 4.1).
+    pub fn unreachable<O: Output>(
+        &mut self,
+        key: &FlowKey,
+        sequence: Seq,
+        errno: u16,
+        out: &mut O,
+    ) {
+        let Some(index) = self.find(key) else {
+            self.shared.counters.icmp_ignored += 1;
+            return;
+        };
+        let (flow, cold) = (&self.flows[index as usize], &mut self.cold[index as usize]);
+        let is_on_its_way = !sequence.is_before(flow.snd_una) && sequence.is_before(flow.snd_nxt);
+        if !is_on_its_way || errno == 0 {
+            self.shared.counters.icmp_ignored += 1;
+            return;
+        }
+        cold.reason = CloseReason::Unreachable(errno);
+        self.shared.counters.icmp_heeded += 1;
+        if matches!(flow.state, State::SynSent | State::SynReceived) {
+            self.finish(index, CloseReason::Unreachable(errno), out);
+        }
     }
 
     /// A router could not forward a segment of the flow `key` (the peer is its source): it began at

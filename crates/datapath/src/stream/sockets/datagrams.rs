@@ -11,6 +11,7 @@ use base::Nanos;
 use shm::Frame;
 use shm::stream::{HEADER_BYTES, Record, RingDesc, RingMemory};
 use wire::FlowKey;
+use wire::icmp::ErrorMessage;
 
 use super::super::frames;
 use super::super::front::{AppStreams, SocketEvent};
@@ -199,6 +200,18 @@ impl Sockets {
         self.notify(socket.app.app, socket.slot);
         self.owed_since.get_or_insert(now);
         true
+    }
+
+    /// A datagram of ours did not arrive: who is connected to that peer hears so (as in Linux, of what is final).
+    pub(in crate::stream) fn unreachable(&mut self, error: &ErrorMessage) {
+        if !error.is_hard() {
+            return;
+        }
+        let fits = self.datagrams.iter().find(|at| at.remote.is_some() && at.hears(&error.key));
+        let Some(socket) = fits.cloned() else { return };
+        let Some(words) = socket.app.server.memory().slot(socket.slot) else { return };
+        words.error.store(error.errno() as u32, Ordering::Release);
+        self.notify(socket.app.app, socket.slot);
     }
 
     /// Sends what UDP sockets have written that were marked.

@@ -134,6 +134,7 @@ fn publish(conn: &mut Conn, words: &SlotWords, engine: &mut Engine, rings: &Ring
             CloseReason::Reset => ECONNRESET,
             CloseReason::Refused => ECONNREFUSED,
             CloseReason::TimedOut => ETIMEDOUT,
+            CloseReason::Unreachable(errno) => u32::from(errno),
             CloseReason::Aborted => ECONNABORTED,
             CloseReason::Finished | CloseReason::DataAfterClose => 0,
         };
