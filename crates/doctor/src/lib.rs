@@ -21,6 +21,7 @@ mod power;
 mod report;
 mod rights;
 mod run;
+mod sockets;
 mod spin;
 mod stolen;
 mod sysctl;

@@ -10,7 +10,7 @@ use crate::nic::Context;
 use crate::text::read_word;
 use crate::{
     Args, Error, Finding, Report, clock, cpus, daemon, firewall, kernel, machine, memory, nic,
-    power, rights, spin, stolen, sysctl, tools, wake,
+    power, rights, sockets, spin, stolen, sysctl, tools, wake,
 };
 
 /// Processes that are looked at for the name of one.
@@ -42,6 +42,7 @@ pub fn run(args: &Args) -> Result<Report, Error> {
     findings.extend(memory::judge(&memory));
     findings.extend(sysctl::judge(&sysctl::gather()));
     findings.extend(firewall::judge(&firewall::gather()));
+    findings.extend(sockets::judge(&sockets::gather()));
 
     let context = Context {
         nodes: memory.nodes,

@@ -32,6 +32,9 @@ fn the_report_of_a_veth_says_native_no_zero_copy_its_queues_and_its_mtu() {
     assert_eq!(of(&report, "veth0 program").what, "none is attached");
     assert_eq!(of(&report, "veth0 offloads").level, Level::Fine, "the bed switched them off");
     assert_eq!(of(&report, "packet filter").level, Level::Fine, "a new namespace has no rules");
+    assert_eq!(of(&report, "socket ends").level, Level::Fine);
+    let ports = of(&report, "net.ipv4.ip_local_port_range");
+    assert_eq!(ports.level, Level::Fine, "a new namespace has the kernel's own");
     let nics = report.findings.iter().filter(|finding| finding.subject.ends_with(" mtu")).count();
     assert_eq!(nics, 1, "not loopback, not those of other namespaces:\n{}", report.table());
 }
@@ -114,5 +117,6 @@ fn without_rights_there_is_a_whole_report_and_it_says_that_no_port_is_possible()
     assert_eq!(rights.what, "CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF");
     assert!(!report.exit_ok());
     assert_eq!(of(&report, "packet filter").level, Level::Note, "{}", report.table());
+    assert_eq!(of(&report, "socket ends").level, Level::Fine, "anybody may hear of them");
     assert_eq!(of(&report, "spinning").subject, "spinning", "measuring needs no rights");
 }
