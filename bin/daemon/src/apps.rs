@@ -9,6 +9,7 @@ mod client;
 mod door;
 mod guests;
 mod rules;
+mod streams;
 
 pub(crate) use arrival::{Arrival, Facts, Terms};
 pub(crate) use claims::Claims;

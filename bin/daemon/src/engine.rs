@@ -31,9 +31,13 @@ impl Engines {
         listeners: &[Listener],
         hash_key: [u8; 40],
         ports: &[PortLane<AnyPort>],
+        front: Option<Front>,
     ) -> Result<Option<Self>, Failure> {
-        let service = match config.workers.job {
-            Job::Auto | Job::Sockets | Job::Echo | Job::Sink | Job::Synthetic => return Ok(None),
+        let service = match config.job() {
+            Job::Auto | Job::Echo | Job::Sink | Job::Synthetic => return Ok(None),
+            Job::Sockets if front.is_none() => return Ok(None),
+            // Nothing is served but what applications listen for.
+            Job::Sockets => ServiceKind::Discard,
             Job::TcpEcho => ServiceKind::Echo,
             Job::TcpDiscard => ServiceKind::Discard,
             Job::TcpChargen => ServiceKind::Chargen,
@@ -49,7 +53,7 @@ impl Engines {
             engine: engine(config, hash_key, mtu(ports)),
             secret: sys::random::bytes()?,
             service,
-            listeners: addresses(listeners)?,
+            listeners: if front.is_some() { Vec::new() } else { addresses(listeners)? },
             backlog: config.tcp.backlog,
             flow: flow(config),
             rings: RingLimits {
@@ -57,7 +61,7 @@ impl Engines {
                 send_log2: kib_log2(config.tcp.ring_max_kib),
                 bytes_max: u64::from(config.tcp.memory_mib) << 20,
             },
-            front: None,
+            front,
             joins: ports.iter().all(|lane| lane.port().capabilities().cuts_segments),
         };
         Ok(Some(Self { config, exchange: Exchange::new(), counts: Arc::default() }))
@@ -148,18 +152,24 @@ fn engine(config: &Config, hash_key: [u8; 40], mtu: u16) -> tcp::Config {
     }
 }
 
-fn flow(config: &Config) -> FlowOptions {
+/// As the engine calls it.
+pub(crate) fn algorithm(congestion: Congestion) -> Algorithm {
+    match congestion {
+        Congestion::Cubic => Algorithm::Cubic,
+        Congestion::Reno => Algorithm::NewReno,
+        Congestion::Dctcp => Algorithm::Dctcp,
+        Congestion::Timely => Algorithm::Timely,
+    }
+}
+
+/// Settings of every flow.
+pub(crate) fn flow(config: &Config) -> FlowOptions {
     let tcp = &config.tcp;
     FlowOptions {
         receive_ring_log2: kib_log2(tcp.ring_kib),
         receive_limit_log2: kib_log2(tcp.ring_max_kib),
         send_ring_log2: kib_log2(tcp.ring_kib),
-        congestion: match tcp.congestion {
-            Congestion::Cubic => Algorithm::Cubic,
-            Congestion::Reno => Algorithm::NewReno,
-            Congestion::Dctcp => Algorithm::Dctcp,
-            Congestion::Timely => Algorithm::Timely,
-        },
+        congestion: algorithm(tcp.congestion),
         ecn: tcp.congestion == Congestion::Dctcp,
         no_delay: tcp.no_delay,
         pacing: tcp.pacing,

@@ -17,6 +17,7 @@ mod failure;
 mod log;
 mod outside;
 mod setup;
+mod sockets;
 mod staff;
 mod status;
 mod stream;

@@ -8,6 +8,7 @@ use attach::{AttachListener, PortInfo};
 use base::{Nanos, PortId};
 use config::{Config, Job};
 use datapath::cores::Call;
+use datapath::stream::Front;
 use datapath::{
     DispatcherConfig, Listener, Listeners, MigrateConfig, PortLane, SteeringConfig, SyntheticState,
 };
@@ -22,8 +23,10 @@ use wire::Toeplitz;
 use crate::apps::{Claims, Door, Guests, Notices, Rules, Terms};
 use crate::ask::Asks;
 use crate::cores::{Cores, keeps_own};
-use crate::engine::Engines;
+use crate::doorbells::Doorbells;
+use crate::engine::{Engines, flow};
 use crate::failure::Failure;
+use crate::sockets::{House as Sockets, Link, Setting};
 use crate::staff::{Alarm, Staff, StaffConfig};
 use crate::turn::Host;
 
@@ -82,19 +85,29 @@ pub(crate) fn house(config: &Config) -> Result<House, Failure> {
         &dispatcher_config,
         ports,
         pool,
-        Listeners::new(listeners.clone()),
+        listened(config, &listeners),
         |groups| {
             let steer = steer::by_name(&config.steer.policy, policy_config(groups));
             Control::new(control_config, steer.expect("the name was looked up above"), groups)
         },
     )?;
+    let sockets = match config.job() {
+        Job::Sockets => Some(Mail::new()?),
+        _ => None,
+    };
     let alarm = Alarm::new(EventFd::new()?);
     let (asks, asked) = channel();
     let cores = Cores::new(config)?;
     let call = cores.as_ref().map(Cores::call);
     let own_call = call.clone().filter(|_| keeps_own(config));
     let hash_key = dispatcher_config.hash_key;
-    let engines = Engines::new(config, &listeners, hash_key, dispatcher.ports())?;
+    let engines = Engines::new(
+        config,
+        &listeners,
+        hash_key,
+        dispatcher.ports(),
+        sockets.as_ref().map(|mail| mail.front.clone()),
+    )?;
     let staff = staff(config, alarm.clone(), own_call, engines)?;
     let mut guests = Guests::new()?;
     let door = match config.apps.max {
@@ -103,13 +116,67 @@ pub(crate) fn house(config: &Config) -> Result<House, Failure> {
             let interfaces = opener.interfaces().cloned().collect();
             let own = listeners.iter().map(destination).collect();
             let claims = Claims::new(interfaces, own);
-            let (door, notices) = door(config, &dispatcher, seed, claims, call)?;
+            let bell = match &sockets {
+                Some(mail) => Arc::clone(&mail.door_bell),
+                None => Arc::new(EventFd::new()?),
+            };
+            let (mut door, notices) = door(config, &dispatcher, seed, claims, call, bell)?;
+            if let Some(mail) = sockets {
+                let doorbells = staff.doorbells.clone();
+                door.open_house(mail.house(config, &dispatcher, doorbells)?);
+            }
             guests.tell(notices);
             Some(door)
         }
     };
     let host = Host::new(dispatcher, staff, guests, cores, asked, seed, config);
     Ok(House { host, door, asks: Asks::new(asks, alarm) })
+}
+
+/// What the dispatcher's own workers serve.
+fn listened(config: &Config, listeners: &[Listener]) -> Listeners {
+    let mut listened = Listeners::new(listeners.to_vec());
+    if config.job() == Job::Sockets {
+        listened.serve_rest();
+    }
+    listened
+}
+
+/// The post between the door and workers that serve sockets.
+struct Mail {
+    front: Front,
+    /// Wakes workers that sleep.
+    workers_bell: Arc<EventFd>,
+    door_bell: Arc<EventFd>,
+}
+
+impl Mail {
+    fn new() -> Result<Self, Failure> {
+        let (workers_bell, door_bell) = (Arc::new(EventFd::new()?), Arc::new(EventFd::new()?));
+        let (wake, tell) = (Arc::clone(&workers_bell), Arc::clone(&door_bell));
+        let front = Front::new(move || wake.ring(), move || tell.ring());
+        Ok(Self { front, workers_bell, door_bell })
+    }
+
+    /// The slow side.
+    fn house(
+        self,
+        config: &Config,
+        dispatcher: &datapath::Dispatcher<port::AnyPort>,
+        doorbells: Doorbells,
+    ) -> Result<Sockets, Failure> {
+        // No application has this number.
+        doorbells.add(0, self.workers_bell);
+        let mut links = Vec::new();
+        for (text, (lane, id)) in config.ports.iter().zip(dispatcher.ports().iter().zip(0..)) {
+            let spec: PortSpec = text.parse()?;
+            if let Some(interface) = spec.interface().and_then(sys::interface::index_of) {
+                links.push(Link { interface, port: PortId(id), mac: lane.mac() });
+            }
+        }
+        let (config, flow) = (Arc::new(config.clone()), flow(config));
+        Ok(Sockets::new(Setting { config, front: self.front, doorbells, links, flow })?)
+    }
 }
 
 /// Where applications attach, and what they get.
@@ -119,6 +186,7 @@ fn door(
     seed: u64,
     claims: Claims,
     call: Option<Call>,
+    bell: Arc<EventFd>,
 ) -> Result<(Door, Notices), Failure> {
     let uid_of = |name: &str| sys::privileges::ids_of_user(name).map(|(uid, _)| uid);
     let rules = Rules::parse(&config.apps.allow, uid_of)?;
@@ -134,7 +202,7 @@ fn door(
     // Who may connect is decided by `apps.allow`, not by the file.
     let listener = AttachListener::bind(&config.apps_socket(), 0o666)?;
     let max = usize::from(config.apps.max);
-    Ok(Door::new(listener, rules, terms, ports.collect(), claims, max)?)
+    Ok(Door::new(listener, rules, terms, ports.collect(), claims, max, bell))
 }
 
 /// The addresses of the ports' interfaces: who listens on all of them may send from these.

@@ -19,11 +19,9 @@ mod local;
 mod names;
 mod records;
 mod routes;
-mod rows;
 mod udp;
 
 pub(crate) use app::Member;
 pub(crate) use calls::Answer;
-pub(crate) use closer::Closer;
-pub(crate) use house::{Gone, House, Setting};
+pub(crate) use house::{House, Setting};
 pub(crate) use routes::Link;

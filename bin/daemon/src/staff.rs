@@ -60,7 +60,7 @@ impl StaffConfig {
     /// `engines` are there when the job needs them.
     pub(crate) fn new(config: &Config, state: SyntheticState, engines: Option<Engines>) -> Self {
         Self {
-            job: config.workers.job,
+            job: config.job(),
             arrangement: config.workers.arrangement,
             cpus: config.workers.cpus.clone(),
             state,
@@ -84,10 +84,10 @@ impl StaffConfig {
         dispatcher: &mut Dispatcher<AnyPort>,
     ) -> Result<BuiltIn, String> {
         match self.job {
-            Job::Auto | Job::Sockets | Job::Echo => Ok(BuiltIn::Echo(Echo)),
+            Job::Auto | Job::Echo => Ok(BuiltIn::Echo(Echo)),
             Job::Sink => Ok(BuiltIn::Sink(Sink)),
             Job::Synthetic => Ok(BuiltIn::Synthetic(Synthetic::new(self.state.clone()))),
-            Job::TcpEcho | Job::TcpDiscard | Job::TcpChargen => {
+            Job::Sockets | Job::TcpEcho | Job::TcpDiscard | Job::TcpChargen => {
                 let engines = self.engines.as_ref().ok_or("there is no TCP engine")?;
                 let stream = engines.stream(worker, dispatcher, sys::clock::now())?;
                 Ok(BuiltIn::Stream(Box::new(stream)))

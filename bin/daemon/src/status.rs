@@ -22,7 +22,7 @@ impl Host {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             uptime_s: now.since(self.started).as_secs_f64(),
             arrangement: self.config.workers.arrangement.name().to_owned(),
-            job: self.config.workers.job.name().to_owned(),
+            job: self.config.job().name().to_owned(),
             listen: self.config.listen.clone(),
             ports: lanes
                 .map(|(spec, lane)| port_status(spec, lane.port(), lane.trusts_link()))

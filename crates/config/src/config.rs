@@ -73,10 +73,20 @@ impl Config {
     /// What the workers do, now that it is known what else is asked for.
     pub fn job(&self) -> Job {
         match self.workers.job {
-            Job::Auto if self.listen.is_empty() && self.steer.policy != "shared" => Job::Sockets,
+            Job::Auto if self.can_serve_sockets() => Job::Sockets,
             Job::Auto => Job::Echo,
             job => job,
         }
+    }
+
+    /// Whether workers may serve sockets: nothing else takes their packets, only what was asked for
+    /// comes in (a port of another kind sees the kernel's connections too), a connection has one worker, and
+    /// somebody may attach.
+    fn can_serve_sockets(&self) -> bool {
+        self.listen.is_empty()
+            && self.ports.iter().all(|port| port.starts_with("xdp:"))
+            && self.steer.policy != "shared"
+            && self.apps.max > 0
     }
 
     /// What a user's programs may do with their sockets.
@@ -92,6 +102,12 @@ impl Config {
     pub fn check_complete(&self) -> Result<(), ConfigError> {
         if self.ports.is_empty() {
             return Err(ConfigError::missing("ports", r#"ports = ["xdp:eth1"]"#));
+        }
+        if self.workers.job == Job::Sockets && !self.can_serve_sockets() {
+            let says = "`workers.job` is \"sockets\", so every port must be an xdp port, `listen` empty, \
+                        `steer.policy` not \"shared\", and `apps.max` not 0: programs say themselves what \
+                        they listen on";
+            return Err(ConfigError::at(None, "workers.job", says.to_owned()));
         }
         if self.listen.is_empty() && self.apps.max == 0 {
             let example = r#"listen = ["udp:10.0.0.2:7"]"#;

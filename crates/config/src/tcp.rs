@@ -64,7 +64,7 @@ impl Default for Tcp {
     }
 }
 
-/// Congestion control of the daemon's own flows.
+/// Congestion control of flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Congestion {
@@ -76,4 +76,16 @@ pub enum Congestion {
     Dctcp,
     /// By the gradient of round trips.
     Timely,
+}
+
+impl Congestion {
+    /// The word that stands for it, here and in TCP_CONGESTION.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cubic => "cubic",
+            Self::Reno => "reno",
+            Self::Dctcp => "dctcp",
+            Self::Timely => "timely",
+        }
+    }
 }

@@ -129,8 +129,14 @@ fn workers_serve_sockets_when_nobody_listens_and_nothing_else_is_said() {
     assert_eq!(config.job(), Job::Echo, "a connection has one worker");
     config.set_all(["steer.policy=sticky", "listen=udp:10.0.0.2:7"]).expect("a listener");
     assert_eq!(config.job(), Job::Echo);
+    config.set_all(["listen=[]", "ports=af_packet:eth1"]).expect("a port");
+    assert_eq!(config.job(), Job::Echo, "that port sees the kernel's own connections");
     config.set("workers.job=sockets").expect("a job");
     assert_eq!(config.job(), Job::Sockets);
+    let error = config.check_complete().expect_err("it cannot be").to_string();
+    assert!(error.contains("xdp port"), "{error}");
+    config.set("ports=xdp:eth1").expect("a port");
+    assert_eq!(config.check_complete(), Ok(()));
 }
 
 #[test]

@@ -36,6 +36,8 @@ pub struct Listeners {
     by_port: [Box<[u16]>; 2],
     /// The first of those that serve every port.
     every_port: u16,
+    /// The own workers serve what is nobody else's: the port takes in only what they asked it for.
+    serve_rest: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -56,11 +58,22 @@ impl Listeners {
     pub fn new(listeners: Vec<Listener>) -> Self {
         assert!(listeners.len() <= LISTENERS_MAX, "at most {LISTENERS_MAX} listeners");
         let ports = || vec![NONE; 1 << 16].into_boxed_slice();
-        let mut all = Self { listeners: Vec::new(), by_port: [ports(), ports()], every_port: NONE };
+        let mut all = Self {
+            listeners: Vec::new(),
+            by_port: [ports(), ports()],
+            every_port: NONE,
+            serve_rest: false,
+        };
         for listener in listeners {
             all.insert(listener, AppId::OWN);
         }
         all
+    }
+
+    /// What is nobody's is for the own workers from now on: for ports that take in nothing but what
+    /// somebody here has asked for.
+    pub fn serve_rest(&mut self) {
+        self.serve_rest = true;
     }
 
     /// All of them.
@@ -121,10 +134,11 @@ impl Listeners {
         if let Some(app) = self.in_chain(first, key.protocol(), destination.ip()) {
             return Some(app);
         }
+        let rest = self.serve_rest.then_some(AppId::OWN);
         if self.every_port == NONE {
-            return None;
+            return rest;
         }
-        self.in_chain(self.every_port, key.protocol(), destination.ip())
+        self.in_chain(self.every_port, key.protocol(), destination.ip()).or(rest)
     }
 
     #[inline]

@@ -7,12 +7,22 @@ use datapath::{AppId, DetachReason};
 use port::xdp::Destination;
 use sys::pidfd::PidFd;
 
+use crate::sockets::Member;
+
 /// One connection.
 pub(super) struct Client {
     pub(super) peer: Peer,
     pub(super) since: Instant,
     /// Its application, once it is in.
     pub(super) app: Option<App>,
+    /// The same of a process whose sockets are served.
+    pub(super) member: Option<Membership>,
+}
+
+/// A process with sockets.
+pub(super) struct Membership {
+    pub(super) member: Member,
+    pub(super) process: Option<PidFd>,
 }
 
 /// The application of a connection.
@@ -24,12 +34,20 @@ pub(super) struct App {
 
 impl Client {
     pub(super) fn new(peer: Peer) -> Self {
-        Self { peer, since: Instant::now(), app: None }
+        Self { peer, since: Instant::now(), app: None, member: None }
+    }
+
+    /// Whether it has not said yet what it wants.
+    pub(super) fn is_stranger(&self) -> bool {
+        self.app.is_none() && self.member.is_none()
     }
 
     /// The process of its application.
     pub(super) fn process(&self) -> Option<&PidFd> {
-        self.app.as_ref()?.process.as_ref()
+        match &self.member {
+            Some(member) => member.process.as_ref(),
+            None => self.app.as_ref()?.process.as_ref(),
+        }
     }
 
     /// Why the connection has ended: the descriptors of a dying process close before it is dead.

@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use attach::{AttachListener, Attached, PortInfo, Received, ToApp, ToDaemon};
+use base::Nanos;
 use datapath::{AppId, DetachReason, Guest};
 use port::xdp::Destination;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -19,6 +20,7 @@ use crate::apps::rules::Rules;
 use crate::ask::Asks;
 use crate::log;
 use crate::setup::destination;
+use crate::sockets::House;
 
 /// Connections that have not said what they want, at most, and how long they may wait with it.
 const STRANGERS_MAX: usize = 64;
@@ -64,9 +66,11 @@ pub(crate) struct Door {
     rules: Rules,
     terms: Terms,
     ports: Vec<PortInfo>,
-    claims: Claims,
-    apps_max: usize,
-    clients: Vec<Client>,
+    pub(super) claims: Claims,
+    pub(super) apps_max: usize,
+    pub(super) clients: Vec<Client>,
+    /// Absent when the workers serve no sockets.
+    pub(super) house: Option<House>,
     notices: Receiver<Notice>,
     eventfd: Arc<EventFd>,
     /// Users whose applications have lied lately, and until when they wait.
@@ -81,9 +85,9 @@ impl Door {
         ports: Vec<PortInfo>,
         claims: Claims,
         apps_max: usize,
-    ) -> Result<(Self, Notices), sys::SysError> {
+        eventfd: Arc<EventFd>,
+    ) -> (Self, Notices) {
         let (sender, notices) = channel();
-        let eventfd = Arc::new(EventFd::new()?);
         let to_door = Notices { sender, eventfd: Arc::clone(&eventfd) };
         let door = Self {
             listener,
@@ -93,11 +97,17 @@ impl Door {
             claims,
             apps_max,
             clients: Vec::new(),
+            house: None,
             notices,
             eventfd,
             waiting: Vec::new(),
         };
-        Ok((door, to_door))
+        (door, to_door)
+    }
+
+    /// From now on programs may have their sockets served.
+    pub(crate) fn open_house(&mut self, house: House) {
+        self.house = Some(house);
     }
 
     /// Serves until the daemon ends; then the socket's file goes.
@@ -108,8 +118,10 @@ impl Door {
             let now = Instant::now();
             self.waiting.retain(|&(_, until)| until > now);
             if !self.hear_the_loop() {
+                self.close_house();
                 return;
             }
+            self.tend_house();
             self.hear_clients(asks);
             self.accept();
         }
@@ -127,31 +139,38 @@ impl Door {
                 fds.push(PollFd::from_borrowed_fd(process.as_fd(), PollFlags::IN));
             }
         }
-        let second = Timespec { tv_sec: 1, tv_nsec: 0 };
-        let penalty = Timespec { tv_sec: 0, tv_nsec: PENALTY.as_nanos() as i64 };
-        let timeout = match self.strangers() {
-            0 => None,
-            _ if self.waiting.is_empty() => Some(&second),
-            _ => Some(&penalty),
+        if let Some(house) = &self.house {
+            let news = house.descriptors();
+            fds.extend(news.map(|news| PollFd::from_borrowed_fd(news, PollFlags::IN)));
+        }
+        let strangers = match self.strangers() {
+            0 => Nanos::FAR_FUTURE,
+            _ if self.waiting.is_empty() => Nanos::from_secs(1),
+            _ => Nanos::from(PENALTY),
+        };
+        let at_most = strangers.min(self.house_is_due_in());
+        let timeout = Timespec {
+            tv_sec: (at_most.0 / 1_000_000_000) as i64,
+            tv_nsec: (at_most.0 % 1_000_000_000) as i64,
         };
         // An interrupted wait is a wait that is over.
-        let _ = poll(&mut fds, timeout);
+        let _ = poll(&mut fds, (at_most != Nanos::FAR_FUTURE).then_some(&timeout));
     }
 
     /// Whether it is a stranger whose user's last application has lied just now.
     fn must_wait(&self, client: &Client) -> bool {
         let uid = client.peer.credentials().uid;
-        client.app.is_none() && self.waiting.iter().any(|&(user, _)| user == uid)
+        client.is_stranger() && self.waiting.iter().any(|&(user, _)| user == uid)
     }
 
     fn strangers(&self) -> usize {
-        self.clients.iter().filter(|client| client.app.is_none()).count()
+        self.clients.iter().filter(|client| client.is_stranger()).count()
     }
 
     /// When a user has too many strangers here, the one that has said nothing for the longest goes.
     fn make_room_for(&mut self, uid: u32) {
         let is_same =
-            |client: &Client| client.app.is_none() && client.peer.credentials().uid == uid;
+            |client: &Client| client.is_stranger() && client.peer.credentials().uid == uid;
         let same = self.clients.iter().enumerate().filter(|(_, client)| is_same(client));
         if same.clone().count() < STRANGERS_OF_USER_MAX {
             return;
@@ -214,6 +233,13 @@ impl Door {
             }
             let client = &mut self.clients[at];
             let dead = client.process().is_some_and(PidFd::is_dead);
+            if client.member.is_some() {
+                match self.hear_member(at, dead) {
+                    Ok(()) => at += 1,
+                    Err(reason) => self.see_member_out(at, reason),
+                }
+                continue;
+            }
             let stays = match client.peer.receive() {
                 Ok(Received::Nothing) if dead => Err(DetachReason::Died),
                 Ok(Received::Nothing) => match &client.app {
@@ -225,6 +251,9 @@ impl Door {
                 },
                 Ok(Received::Message(ToDaemon::Attach(request))) if client.app.is_none() => {
                     self.attach(at, &request, asks)
+                }
+                Ok(Received::Message(message)) if client.app.is_none() => {
+                    self.let_member_in(at, &message)
                 }
                 Ok(Received::Message(_)) => Err(DetachReason::Protocol),
                 Ok(Received::Bad(why)) => {
@@ -272,13 +301,8 @@ impl Door {
         let rule = self.rules.of(who.uid).ok_or_else(|| {
             format!("user {} may not attach: an operator can add a rule to `apps.allow`", who.uid)
         })?;
+        self.check_count()?;
         let attached = self.clients.iter().filter(|client| client.app.is_some());
-        if attached.clone().count() >= self.apps_max {
-            return Err(format!(
-                "{} applications are attached already (`apps.max`)",
-                self.apps_max
-            ));
-        }
         let same = attached.filter(|client| client.peer.credentials().uid == who.uid).count();
         if same >= rule.apps as usize {
             return Err(format!(
@@ -312,6 +336,18 @@ impl Door {
             Ok(true) => Ok(()),
             Ok(false) => Err("it does not read its answers".to_owned()),
             Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// Whether one more application may come.
+    pub(super) fn check_count(&self) -> Result<(), String> {
+        let in_packet_mode = self.clients.iter().filter(|client| client.app.is_some()).count();
+        let with_sockets = self.house.as_ref().map_or(0, House::count);
+        match in_packet_mode + with_sockets < self.apps_max {
+            true => Ok(()),
+            false => {
+                Err(format!("{} applications are attached already (`apps.max`)", self.apps_max))
+            }
         }
     }
 

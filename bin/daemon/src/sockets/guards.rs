@@ -2,12 +2,18 @@
 //! given back when no late segment can come any more.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use base::Nanos;
-use port::xdp::Destination;
+use port::xdp::{Destination, Protocol};
 use sys::port_guard::PortGuard;
 
 use crate::apps::Claims;
+
+/// What packets to `address` are for the kernel's program.
+pub(super) fn destination(protocol: Protocol, address: SocketAddr) -> Destination {
+    Destination { protocol, address: Some(address.ip()), port: Some(address.port()) }
+}
 
 /// A socket: the application's number, its slot, the generation.
 pub(super) type SocketKey = (u16, u32, u32);
@@ -83,11 +89,9 @@ impl Holds {
 
 #[cfg(test)]
 mod tests {
-    use port::xdp::Protocol;
-
     use super::*;
 
-    fn destination(port: u16) -> Destination {
+    fn of_port(port: u16) -> Destination {
         Destination { protocol: Protocol::Tcp, address: None, port: Some(port) }
     }
 
@@ -96,8 +100,8 @@ mod tests {
         let mut claims = Claims::new(Vec::new(), Vec::new());
         let mut holds = Holds::default();
         for slot in 0..3 {
-            claims.add(destination(slot as u16)).expect("there is no interface to refuse");
-            holds.add((1, slot, 7), destination(slot as u16), None);
+            claims.add(of_port(slot as u16)).expect("there is no interface to refuse");
+            holds.add((1, slot, 7), of_port(slot as u16), None);
         }
         let at = Nanos::from_secs;
         holds.finish((1, 0, 7), at(60));
@@ -106,10 +110,10 @@ mod tests {
         holds.finish_all(1, at(50));
         assert_eq!(holds.next_deadline(), at(50));
         holds.tend(at(50), &mut claims);
-        assert!(claims.has(destination(0)) && !claims.has(destination(1)));
-        assert!(!claims.has(destination(2)));
+        assert!(claims.has(of_port(0)) && !claims.has(of_port(1)));
+        assert!(!claims.has(of_port(2)));
         holds.tend(at(60), &mut claims);
-        assert!(!claims.has(destination(0)));
+        assert!(!claims.has(of_port(0)));
         assert_eq!(holds.next_deadline(), Nanos::FAR_FUTURE);
     }
 }

@@ -35,8 +35,8 @@ pub struct AppStreams {
     pub server: StreamServer,
     /// How its sleepers are woken.
     pub bells: Box<dyn Bells>,
-    /// What it may send, if that is limited.
-    pub rate: Option<Rate>,
+    /// What it may send, together with others of the same user, if that is limited.
+    pub rate: Option<Arc<Rate>>,
     /// To whom it may send datagrams, if that is limited.
     pub permits: Option<Box<dyn Fn(SocketAddr) -> bool + Send + Sync>>,
 }
@@ -63,8 +63,8 @@ pub struct Listening {
     pub slot: u32,
     /// Where.
     pub address: SocketAddr,
-    /// Connections that nobody has taken yet.
-    pub backlog: Backlog,
+    /// Connections that nobody has taken yet; those of the socket's other addresses as well.
+    pub backlog: Arc<Backlog>,
     /// Connections that may be half open before cookies take their place.
     pub half_open_max: u32,
     /// Settings of every accepted flow.

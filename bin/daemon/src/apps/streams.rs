@@ -1,0 +1,166 @@
+//! Processes whose sockets the daemon serves, at the door: in, heard, out.
+
+use attach::{Received, ToApp, ToDaemon};
+use base::Nanos;
+use datapath::DetachReason;
+use sys::clock;
+use sys::pidfd::PidFd;
+
+use crate::apps::client::Membership;
+use crate::apps::door::Door;
+use crate::log;
+use crate::sockets::Answer;
+
+/// Calls of one process that are answered before others are heard.
+const CALLS: usize = 16;
+
+impl Door {
+    /// A process wants its sockets to be served.
+    pub(super) fn let_member_in(
+        &mut self,
+        at: usize,
+        message: &ToDaemon,
+    ) -> Result<(), DetachReason> {
+        match self.try_to_let_member_in(at, message) {
+            Ok(()) => Ok(()),
+            Err(why) => {
+                self.clients[at].refuse(&why);
+                Err(DetachReason::Protocol)
+            }
+        }
+    }
+
+    fn try_to_let_member_in(&mut self, at: usize, message: &ToDaemon) -> Result<(), String> {
+        if matches!(message, ToDaemon::Stream(_)) {
+            self.check_count()?;
+        }
+        let house = self.house.as_mut().ok_or(
+            "this daemon serves no sockets: start it with `calisto up` and an XDP port, without \
+             anything to listen on, or with `workers.job = \"sockets\"`",
+        )?;
+        let who = self.clients[at].peer.credentials();
+        let now = clock::now();
+        let (member, streaming, answer) = match message {
+            ToDaemon::Stream(request) => {
+                let came = house.attach(request, who, now)?;
+                let (number, name, profile) = (came.0.app(), &request.name, request.profile);
+                let (pid, uid) = (who.pid, who.uid);
+                log::say(format!(
+                    "attached: {number} {name:?} with sockets, process {pid} (user {uid}), \
+                     profile {profile}"
+                ));
+                came
+            }
+            ToDaemon::Join(request) => house.join(request, who)?,
+            ToDaemon::Attach(_) | ToDaemon::Call { .. } => {
+                return Err("that comes first from nobody".to_owned());
+            }
+        };
+        let process = PidFd::open(who.pid).ok();
+        let client = &mut self.clients[at];
+        client.member = Some(Membership { member, process });
+        client.peer.accept_descriptors();
+        self.answer(at, &ToApp::Streaming(streaming), &answer)
+    }
+
+    fn answer(&self, at: usize, message: &ToApp, answer: &Answer) -> Result<(), String> {
+        match self.clients[at].peer.send(message, &answer.borrowed()) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err("it does not read its answers".to_owned()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// Answers what a process asks.
+    pub(super) fn hear_member(&mut self, at: usize, is_dead: bool) -> Result<(), DetachReason> {
+        for _ in 0..CALLS {
+            let client = &mut self.clients[at];
+            let (Some(house), Some(membership)) = (&mut self.house, &mut client.member) else {
+                return Ok(());
+            };
+            let received = match client.peer.receive_call() {
+                Ok(received) => received,
+                Err(_) => return Err(client.gone()),
+            };
+            let reply = match received {
+                (Received::Nothing, _) if is_dead => return Err(DetachReason::Died),
+                (Received::Nothing, _) => return Ok(()),
+                (Received::Closed, _) => return Err(client.gone()),
+                (Received::Message(ToDaemon::Call { id, call }), socket) => {
+                    let member = &mut membership.member;
+                    let now = clock::now();
+                    let answer = house.call(member, &call, socket, &mut self.claims, now);
+                    (id, answer)
+                }
+                (Received::Message(_), socket) => {
+                    house.close_later(socket);
+                    return Err(DetachReason::Protocol);
+                }
+                (Received::Bad(why), socket) => {
+                    house.close_later(socket);
+                    client.refuse(&why);
+                    return Err(DetachReason::Protocol);
+                }
+            };
+            let (id, answer) = reply;
+            if house.is_flooded() {
+                // It passes descriptors faster than they can be closed.
+                return Err(DetachReason::Protocol);
+            }
+            let message = ToApp::Reply { id, reply: answer.reply.clone() };
+            self.answer(at, &message, &answer).map_err(|_| DetachReason::Protocol)?;
+        }
+        Ok(())
+    }
+
+    /// A process is gone, or its connection.
+    pub(super) fn see_member_out(&mut self, at: usize, reason: DetachReason) {
+        let client = self.clients.swap_remove(at);
+        client.dismiss(reason);
+        let Some(house) = &mut self.house else { return };
+        if let Some(Membership { member, .. }) = client.member {
+            house.leave(member, reason, clock::now());
+        }
+        // What it has sent and nobody has read may be slow to close.
+        house.close_later(client.peer);
+        self.see_apps_out();
+    }
+
+    /// Does what is due, and says who is gone.
+    pub(super) fn tend_house(&mut self) {
+        let Some(house) = &mut self.house else { return };
+        house.tend(&mut self.claims, clock::now());
+        self.see_apps_out();
+    }
+
+    fn see_apps_out(&mut self) {
+        let Some(house) = &mut self.house else { return };
+        for gone in house.take_gone() {
+            let (app, reason) = (gone.app, gone.reason);
+            log::say(format!("detached: {app} {:?}: {reason}", gone.name));
+            let is_its = |client: &mut super::client::Client| {
+                client.member.as_ref().is_some_and(|membership| membership.member.app() == app)
+            };
+            for client in self.clients.extract_if(.., is_its) {
+                client.dismiss(reason);
+                house.close_later(client.peer);
+            }
+        }
+    }
+
+    /// How long the house can wait.
+    pub(super) fn house_is_due_in(&self) -> Nanos {
+        let due = self.house.as_ref().map_or(Nanos::FAR_FUTURE, |house| house.next_deadline());
+        match due {
+            Nanos::FAR_FUTURE => due,
+            due => due.since(clock::now()),
+        }
+    }
+
+    /// The daemon ends: everybody is told.
+    pub(super) fn close_house(&mut self) {
+        let Some(house) = &mut self.house else { return };
+        house.expel_all(DetachReason::DaemonEnds, clock::now());
+        self.see_apps_out();
+    }
+}

@@ -1,0 +1,162 @@
+//! One application with sockets, and the connections of its processes to the door.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
+
+use attach::{PeerCredentials, Profile};
+use config::Tenant;
+use datapath::stream::{AppStreams, Bells, Rate};
+use rustix::io::Errno;
+use shm::stream::{Kind, Side, SlotState, SlotWords, StreamServer, StreamSizes};
+use sys::eventfd::EventFd;
+
+use super::bells::{Pipes, Ringer};
+
+/// Ears that an application may have at once.
+const EARS: u32 = shm::stream::EARS_MAX;
+
+/// An application: one process, and those that it forked.
+pub(super) struct App {
+    pub(super) name: String,
+    pub(super) uid: u32,
+    pub(super) profile: Profile,
+    pub(super) token: [u8; 16],
+    pub(super) tenant: Arc<Tenant>,
+    pub(super) streams: Arc<AppStreams>,
+    pub(super) pipes: Arc<Pipes>,
+    /// Rung by the application when a worker sleeps.
+    pub(super) doorbell: Arc<EventFd>,
+    /// Processes that are connected.
+    pub(super) pids: Vec<u32>,
+}
+
+/// What a new application is made from.
+pub(super) struct Birth {
+    pub(super) number: u16,
+    pub(super) region: u32,
+    pub(super) name: String,
+    pub(super) who: PeerCredentials,
+    pub(super) profile: Profile,
+    pub(super) tenant: Arc<Tenant>,
+    /// Workers that the daemon may ever have.
+    pub(super) workers: u32,
+    pub(super) rate: Option<Arc<Rate>>,
+}
+
+impl App {
+    /// Makes its memory.
+    pub(super) fn new(birth: Birth) -> Result<Self, String> {
+        let Birth { number, region, name, who, profile, tenant, workers, rate } = birth;
+        let failed = |error: &dyn std::fmt::Display| format!("the daemon is out of means: {error}");
+        let sizes = StreamSizes {
+            slots: tenant.connections.clamp(2, shm::stream::SLOTS_MAX),
+            ears: EARS,
+            sides: 1,
+            workers: workers.min(shm::stream::WORKERS_MAX),
+            ring_bytes: u64::from(tenant.memory_mib).min(1 << 16) << 20,
+        };
+        let server = StreamServer::create(&name, sizes).map_err(|error| failed(&error))?;
+        let doorbell = Arc::new(EventFd::new().map_err(|error| failed(&error))?);
+        let token = sys::random::bytes().map_err(|error| failed(&error))?;
+        let pipes = Pipes::new();
+        let bells = Box::new(Ringer(Arc::clone(&pipes)));
+        let streams = Arc::new(AppStreams { app: number, region, server, bells, rate });
+        let uid = who.uid;
+        Ok(Self {
+            name,
+            uid,
+            profile,
+            token,
+            tenant,
+            streams,
+            pipes,
+            doorbell,
+            pids: vec![who.pid],
+        })
+    }
+
+    /// Its number.
+    pub(super) fn number(&self) -> u16 {
+        self.streams.app
+    }
+
+    /// Its region's number.
+    pub(super) fn region(&self) -> u32 {
+        self.streams.region
+    }
+
+    /// What it proves itself with, as text.
+    pub(super) fn token_text(&self) -> String {
+        self.token.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// Whether `text` is its token; takes the same time whatever is wrong.
+    pub(super) fn has_token(&self, text: &str) -> bool {
+        let own = self.token_text();
+        let difference =
+            own.bytes().zip(text.bytes()).fold(0, |sum, (one, other)| sum | (one ^ other));
+        own.len() == text.len() && difference == 0
+    }
+
+    /// The words of one of its slots.
+    pub(super) fn words(&self, slot: u32) -> Option<&SlotWords> {
+        self.streams.server.memory().slot(slot)
+    }
+
+    /// Tells whoever waits for a slot that there is news.
+    pub(super) fn tell(&self, slot: u32) {
+        let memory = self.streams.server.memory();
+        let Some(words) = memory.slot(slot) else { return };
+        // What was published before the look at who waits; who waits does it the other way round.
+        fence(Ordering::SeqCst);
+        for (at, word) in words.ears.iter().enumerate() {
+            let mut bits = word.load(Ordering::Relaxed);
+            while bits != 0 {
+                let ear = at as u32 * 64 + bits.trailing_zeros();
+                bits &= bits - 1;
+                if let Some(marks) = memory.ear(Side::Zero, ear)
+                    && marks.set(slot)
+                    && marks.claim_wake()
+                {
+                    self.streams.bells.ear(Side::Zero, ear);
+                }
+            }
+        }
+        if words.sleepers.swap(0, Ordering::Relaxed) != 0 {
+            words.bell.fetch_add(1, Ordering::Release);
+            self.streams.bells.futex(&words.bell);
+        }
+    }
+
+    /// A connection that no worker has heard of could not be opened.
+    pub(super) fn fail(&self, slot: u32, errno: Errno) {
+        let Some(words) = self.words(slot) else { return };
+        words.error.store(errno.raw_os_error().unsigned_abs(), Ordering::Release);
+        let state = Kind::Stream as u32 | SlotState::BROKEN | SlotState::FINISHED;
+        words.state.store(state, Ordering::Release);
+        self.tell(slot);
+    }
+}
+
+/// One process of an application: a connection to the door.
+pub(crate) struct Member {
+    pub(super) app: u16,
+    pub(super) pid: u32,
+    pub(super) ears: Vec<u32>,
+    /// Regions that it was given, or may ask for.
+    pub(super) knows: BTreeSet<u32>,
+    pub(super) may_map: BTreeSet<u32>,
+}
+
+impl Member {
+    pub(super) fn new(app: u16, pid: u32, region: u32) -> Self {
+        let knows = BTreeSet::from([region]);
+        Self { app, pid, ears: Vec::new(), may_map: knows.clone(), knows }
+    }
+
+    /// The application's number.
+    pub(crate) fn app(&self) -> u16 {
+        self.app
+    }
+}

@@ -1,0 +1,211 @@
+//! What applications ask, and the answers.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use attach::{Call, FallbackReason, RegionKind, Reply};
+use base::Nanos;
+use config::Denied;
+use rustix::io::Errno;
+use shm::stream::Side;
+
+use super::app::Member;
+use super::examine;
+use super::fallbacks::Fallback;
+use super::house::{House, Region};
+use crate::apps::Claims;
+
+/// An answer, and what goes with it.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) reply: Reply,
+    pub(crate) descriptors: Vec<OwnedFd>,
+}
+
+impl Answer {
+    pub(super) fn new(reply: Reply) -> Self {
+        Self { reply, descriptors: Vec::new() }
+    }
+
+    pub(super) fn done() -> Self {
+        Self::new(Reply::Done)
+    }
+
+    pub(super) fn errno(errno: Errno) -> Self {
+        Self::new(Reply::Errno { errno: errno.raw_os_error() })
+    }
+
+    /// The descriptors.
+    pub(crate) fn borrowed(&self) -> Vec<BorrowedFd<'_>> {
+        self.descriptors.iter().map(AsFd::as_fd).collect()
+    }
+
+    /// With a copy of a descriptor.
+    pub(super) fn with(mut self, descriptor: BorrowedFd<'_>) -> rustix::io::Result<Self> {
+        self.descriptors.push(rustix::io::fcntl_dupfd_cloexec(descriptor, 3)?);
+        Ok(self)
+    }
+}
+
+/// Why a socket is not served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// The kernel is to do it.
+    Kernel(FallbackReason),
+    /// The program's call fails.
+    Errno(Errno),
+}
+
+impl Refusal {
+    /// What becomes of something that a tenant may not do.
+    pub(super) fn denied(by: Denied) -> Self {
+        match by {
+            Denied::Refuse => Self::Errno(Errno::ACCESS),
+            Denied::Kernel => Self::Kernel(FallbackReason::NotPermitted),
+        }
+    }
+}
+
+impl From<FallbackReason> for Refusal {
+    fn from(reason: FallbackReason) -> Self {
+        Self::Kernel(reason)
+    }
+}
+
+/// A question, by whom and when, and what may be taken from the kernel for it.
+pub(super) struct Context<'a> {
+    pub(super) member: &'a mut Member,
+    pub(super) claims: &'a mut Claims,
+    pub(super) now: Nanos,
+}
+
+impl House {
+    /// Answers a call of a process; `socket` came beside it.
+    pub(crate) fn call(
+        &mut self,
+        member: &mut Member,
+        call: &Call,
+        socket: Option<OwnedFd>,
+        claims: &mut Claims,
+        now: Nanos,
+    ) -> Answer {
+        let mut context = Context { member, claims, now };
+        let context = &mut context;
+        if !call.has_descriptor() {
+            // One that came all the same.
+            self.closer.close(socket);
+            return match *call {
+                Call::Ear => self.open_ear(context),
+                Call::DropEar { ear } => self.drop_ear(context, ear),
+                Call::Unlisten { region, slot } => self.unlisten(context, (region, slot)),
+                Call::Region { region } => self.give_region(context, region),
+                _ => Answer::errno(Errno::INVAL),
+            };
+        }
+        let Some(socket) = socket else {
+            // It did not fit into this process.
+            return Answer::new(Reply::Kernel { reason: FallbackReason::DaemonBusy });
+        };
+        let (cookie, inode) = examine::identity(&socket);
+        let answered = match *call {
+            _ if self.is_draining => Err((FallbackReason::DaemonBusy.into(), socket)),
+            Call::Listen { backlog } => self.listen(context, socket, backlog),
+            Call::Connect { remote } => self.connect(context, socket, remote),
+            Call::Udp { remote } => self.udp(context, socket, remote),
+            Call::Adopt => match self.adopt(context, cookie) {
+                Some(answer) => Ok((answer, socket)),
+                None => Err((FallbackReason::NotOurs.into(), socket)),
+            },
+            Call::Fallback { reason } => {
+                self.note_fallback(context.member, cookie, inode, reason);
+                Ok((Answer::done(), socket))
+            }
+            _ => Ok((Answer::errno(Errno::INVAL), socket)),
+        };
+        let (answer, socket) = match answered {
+            Ok(answered) => answered,
+            Err((Refusal::Errno(errno), socket)) => (Answer::errno(errno), socket),
+            Err((Refusal::Kernel(reason), socket)) => {
+                // Whoever adopts asks whether, and has not lost anything when not.
+                if reason != FallbackReason::NotOurs {
+                    self.note_fallback(context.member, cookie, inode, reason);
+                }
+                (Answer::new(Reply::Kernel { reason }), socket)
+            }
+        };
+        self.closer.close(socket);
+        answer
+    }
+
+    fn note_fallback(&mut self, member: &Member, cookie: u64, inode: u64, reason: FallbackReason) {
+        let Some(app) = self.apps.get(&member.app) else { return };
+        let app_name = app.name.clone();
+        let (app, pid) = (member.app, member.pid);
+        self.fallbacks.add(Fallback { app, app_name, pid, cookie, inode, reason, count: 1 });
+    }
+
+    fn open_ear(&mut self, context: &mut Context<'_>) -> Answer {
+        let Some(app) = self.apps.get(&context.member.app) else {
+            return Answer::errno(Errno::INVAL);
+        };
+        let ears = app.streams.server.ears(Side::Zero);
+        let Some(ear) = ears.take() else { return Answer::errno(Errno::NOSPC) };
+        match app.pipes.open(ear) {
+            Ok(pipe) => {
+                context.member.ears.push(ear);
+                Answer { reply: Reply::Ear { ear }, descriptors: vec![pipe] }
+            }
+            Err(errno) => {
+                ears.give_back(ear);
+                Answer::errno(errno)
+            }
+        }
+    }
+
+    fn drop_ear(&mut self, context: &mut Context<'_>, ear: u32) -> Answer {
+        let own = context.member.ears.iter().position(|other| *other == ear);
+        let (Some(at), Some(app)) = (own, self.apps.get(&context.member.app)) else {
+            return Answer::errno(Errno::INVAL);
+        };
+        context.member.ears.swap_remove(at);
+        app.pipes.close(ear);
+        app.streams.server.ears(Side::Zero).give_back(ear);
+        Answer::done()
+    }
+
+    /// A socket that came from elsewhere: from before an exec, or from another process of the same user.
+    fn adopt(&mut self, context: &mut Context<'_>, cookie: u64) -> Option<Answer> {
+        let uid = self.apps.get(&context.member.app)?.uid;
+        let mut named = self.records.named(cookie);
+        let (place, _) = named
+            .find(|(_, record)| self.apps.get(&record.app).is_some_and(|app| app.uid == uid))?;
+        let (region, slot) = place;
+        context.member.may_map.insert(region);
+        Some(Answer::new(Reply::Slot { region, slot }))
+    }
+
+    fn give_region(&mut self, context: &mut Context<'_>, region: u32) -> Answer {
+        let member = &mut *context.member;
+        let given = match self.regions.get(&region) {
+            Some(Region::App(number)) if member.may_map.contains(&region) => {
+                self.apps.get(number).map(|app| {
+                    let memory = app.streams.server.memory();
+                    let answer = Answer::new(Reply::Region { kind: RegionKind::App, side: 0 });
+                    answer.with(memory.descriptor())?.with(app.doorbell.as_fd())
+                })
+            }
+            Some(Region::Junction(number, side)) => self.junctions.get(number).and_then(|of| {
+                let may = of.app(*side) == member.app || member.may_map.contains(&region);
+                may.then(|| of.give(*side, Answer::new(of.describe(*side))))
+            }),
+            _ => None,
+        };
+        match given {
+            Some(Ok(answer)) => {
+                member.knows.insert(region);
+                answer
+            }
+            Some(Err(errno)) => Answer::errno(errno),
+            None => Answer::errno(Errno::ACCESS),
+        }
+    }
+}

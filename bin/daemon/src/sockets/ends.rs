@@ -1,0 +1,198 @@
+//! What ends a socket: its last descriptor is closed, wherever and by whoever; or a worker says so.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::fd::AsFd;
+
+use base::Nanos;
+use datapath::DetachReason;
+use datapath::stream::{Command, SocketEvent};
+use rustix::process::{PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+use sys::socket_end::SocketEnd;
+
+use super::house::House;
+use super::names::Place;
+use super::records::{Record, What};
+use crate::apps::Claims;
+
+/// Ends that are heard in one turn of the door: others want to be heard too.
+const ENDS: usize = 4096;
+
+impl House {
+    /// Hears of everything that has happened, and does what is due.
+    pub(crate) fn tend(&mut self, claims: &mut Claims, now: Nanos) {
+        self.hear_workers(now);
+        self.hear_ends(now);
+        let changed = self.ways.hear();
+        if changed.links || changed.addresses {
+            self.follow_addresses(claims);
+        }
+        self.tend_pending(now);
+        self.tend_unresolved(now);
+        self.tend_lingering(now);
+        self.ways.refresh(now);
+        for destination in std::mem::take(&mut self.released) {
+            claims.remove(destination);
+        }
+        self.holds.tend(now, claims);
+    }
+
+    /// When something is due although nobody says anything.
+    pub(crate) fn next_deadline(&self) -> Nanos {
+        let pending = self.pending.iter().map(|one| one.look_at());
+        let unresolved = self.unresolved.iter().map(|one| one.look_at());
+        let others =
+            [self.holds.next_deadline(), self.lingering.next_deadline(), self.ways.next_deadline()];
+        pending.chain(unresolved).chain(others).min().unwrap_or(Nanos::FAR_FUTURE)
+    }
+
+    fn hear_workers(&mut self, now: Nanos) {
+        let mut events = Vec::new();
+        self.setting.front.hear(|event| events.push(event));
+        for event in events {
+            match event {
+                SocketEvent::Named { app, slot, generation, cookie } => {
+                    self.name(app, slot, generation, cookie);
+                }
+                SocketEvent::Finished { app, slot, generation, local: _ } => {
+                    self.holds.finish((app, slot, generation), now + self.time_wait());
+                }
+                SocketEvent::Freed { app, slot, generation } => {
+                    self.forget(app, slot, generation, now);
+                }
+                SocketEvent::Lied { app } => {
+                    self.expel(app, DetachReason::Lied(shm::Lie::RingIndex), now);
+                }
+                SocketEvent::Unresolved { remote } => self.resolve(remote, now),
+            }
+        }
+    }
+
+    /// An accepted connection's descriptor has been named.
+    fn name(&mut self, number: u16, slot: u32, generation: u32, cookie: u64) {
+        let Some(app) = self.apps.get(&number) else { return };
+        let place = (app.region(), slot);
+        // One that was set up here has its name from the kernel.
+        let is_known = self.records.get(place).is_some_and(|at| at.generation == generation);
+        if is_known || !app.streams.server.is_taken(slot) {
+            return;
+        }
+        let what = What::Stream;
+        let record = Record { app: number, generation, cookie, inode: 0, what };
+        if !self.records.insert(place, record) {
+            self.close(place);
+        }
+    }
+
+    /// A worker has given a slot back.
+    fn forget(&mut self, number: u16, slot: u32, generation: u32, now: Nanos) {
+        let Some(app) = self.apps.get(&number) else { return };
+        let place = (app.region(), slot);
+        if self.records.get(place).is_some_and(|record| record.generation == generation) {
+            if let Some(Record { what: What::Datagram(destinations), .. }) =
+                self.records.remove(place)
+            {
+                self.released.extend(destinations);
+            }
+            self.settle(number, DetachReason::Left, now);
+        }
+    }
+
+    /// Has a worker close the socket at `place`.
+    fn close(&mut self, place: Place) {
+        let Some(record) = self.records.get(place) else { return };
+        self.setting.front.command(&Command::Close {
+            app: record.app,
+            slot: place.1,
+            generation: record.generation,
+            is_abort: false,
+        });
+    }
+
+    fn hear_ends(&mut self, now: Nanos) {
+        for _ in 0..ENDS {
+            match self.ends.next() {
+                SocketEnd::Ended { cookie } => self.end_of(cookie, now),
+                SocketEnd::Lost => self.look_for_ends(now),
+                SocketEnd::Nothing => return,
+            }
+        }
+    }
+
+    /// The last descriptor with this cookie was closed.
+    fn end_of(&mut self, cookie: u64, now: Nanos) {
+        // What was named before the end is known only now.
+        self.learn_names();
+        self.fallbacks.end(cookie);
+        for place in self.records.end(cookie) {
+            let Some(record) = self.records.get(place) else { continue };
+            let app = record.app;
+            match &record.what {
+                What::Listener(_) => self.end_listener(place, now),
+                What::Stream => self.close(place),
+                What::Datagram(_) => self.end_datagrams(place),
+                What::Unsent => self.drop_unsent(place, now),
+                What::Local => self.end_local(place, app),
+            }
+            self.settle(app, DetachReason::Left, now);
+        }
+    }
+
+    fn end_datagrams(&mut self, place: Place) {
+        self.close(place);
+        // The kernel's socket, which had the port reserved, is gone: so nothing more may come here.
+        let record = self.records.get_mut(place).map(|record| &mut record.what);
+        if let Some(What::Datagram(destinations)) = record {
+            self.released.append(destinations);
+        }
+    }
+
+    /// More ended than the kernel could tell: whatever no process holds any more has ended.
+    fn look_for_ends(&mut self, now: Nanos) {
+        let open = open_cookies();
+        let over: Vec<u64> =
+            self.records.cookies().filter(|cookie| !open.contains(cookie)).collect();
+        for cookie in over {
+            self.end_of(cookie, now);
+        }
+    }
+}
+
+/// The cookies of all sockets that any process has open.
+fn open_cookies() -> BTreeSet<u64> {
+    let mut cookies = BTreeSet::new();
+    let Ok(processes) = fs::read_dir("/proc") else { return cookies };
+    for process in processes.flatten() {
+        let pid = process.file_name().to_str().and_then(|name| name.parse::<i32>().ok());
+        let pid = pid.and_then(rustix::process::Pid::from_raw);
+        let (Some(pid), Ok(entries)) = (pid, fs::read_dir(process.path().join("fd"))) else {
+            continue;
+        };
+        // One that ends meanwhile has nothing open.
+        let Ok(holder) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
+        for entry in entries.flatten() {
+            let is_socket = fs::read_link(entry.path())
+                .is_ok_and(|target| target.as_os_str().as_encoded_bytes().starts_with(b"socket:"));
+            let number = entry.file_name().to_str().and_then(|name| name.parse().ok());
+            let Some(number) = number.filter(|_| is_socket) else { continue };
+            if let Ok(copy) = pidfd_getfd(&holder, number, PidfdGetfdFlags::empty()) {
+                cookies.extend(sys::socket::cookie_of(copy.as_fd()));
+            }
+        }
+    }
+    cookies
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_open_socket_is_found_wherever_it_is_open() {
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port is free");
+        let cookie = sys::socket::cookie_of(socket.as_fd()).expect("it is a socket");
+        assert!(open_cookies().contains(&cookie));
+        drop(socket);
+        assert!(!open_cookies().contains(&cookie));
+    }
+}

@@ -1,0 +1,325 @@
+//! Who is here: applications with sockets, their processes, their regions.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use attach::{JoinRequest, PeerCredentials, StreamRequest, Streaming};
+use base::Nanos;
+use config::Config;
+use datapath::DetachReason;
+use datapath::stream::{Command, Front, Rate};
+use port::xdp::{Destination, Protocol};
+use shm::stream::Side;
+use sys::SysError;
+use sys::socket_end::SocketEnds;
+use tcp::FlowOptions;
+
+use super::app::{App, Birth, Member};
+use super::calls::Answer;
+use super::closer::Closer;
+use super::connect::Pending;
+use super::examine;
+use super::fallbacks::Fallbacks;
+use super::guards::{Holds, destination};
+use super::listen::Lingering;
+use super::local::Junction;
+use super::records::{Record, Records, What};
+use super::routes::{Link, Ways};
+use super::udp::Unresolved;
+use crate::doorbells::Doorbells;
+
+/// A number is not given to another application for so long: what workers still say is about the old one.
+const NUMBER_RESTS: Nanos = Nanos::from_secs(10);
+
+/// What the house is made from.
+pub(crate) struct Setting {
+    pub(crate) config: Arc<Config>,
+    pub(crate) front: Front,
+    pub(crate) doorbells: Doorbells,
+    pub(crate) links: Vec<Link>,
+    /// Settings of every flow.
+    pub(crate) flow: FlowOptions,
+}
+
+/// Everybody, and everything that they have.
+pub(crate) struct House {
+    pub(super) setting: Setting,
+    pub(super) namespace: u64,
+    pub(super) apps: BTreeMap<u16, App>,
+    /// Numbers that applications had, and until when they rest.
+    resting: BTreeMap<u16, Nanos>,
+    pub(super) regions: BTreeMap<u32, Region>,
+    last_region: u32,
+    pub(super) records: Records,
+    pub(super) junctions: BTreeMap<u32, Junction>,
+    pub(super) ways: Ways,
+    pub(super) holds: Holds,
+    pub(super) lingering: Lingering,
+    /// Destinations that nobody here wants any more.
+    pub(super) released: Vec<Destination>,
+    pub(super) pending: Vec<Pending>,
+    pub(super) unresolved: Vec<Unresolved>,
+    pub(super) ends: SocketEnds,
+    pub(super) fallbacks: Fallbacks,
+    pub(super) closer: Closer,
+    rates: BTreeMap<u32, Arc<Rate>>,
+    pub(super) firewall: Firewall,
+    pub(super) is_draining: bool,
+    pub(super) gone: Vec<Gone>,
+}
+
+/// An application that is here no more, and why.
+pub(crate) struct Gone {
+    pub(crate) app: u16,
+    pub(crate) name: String,
+    pub(crate) reason: DetachReason,
+}
+
+/// Whose memory a region is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Region {
+    App(u16),
+    /// One side of a junction: each has a number of its own.
+    Junction(u32, Side),
+}
+
+/// Whether nftables has rules, as of a moment.
+#[derive(Debug, Default)]
+pub(super) struct Firewall {
+    looked: Option<(Nanos, bool)>,
+}
+
+impl Firewall {
+    /// Looks again, at most once a second.
+    pub(super) fn has_rules(&mut self, now: Nanos) -> bool {
+        if let Some((at, has)) = self.looked
+            && now.since(at) < Nanos::from_secs(1)
+        {
+            return has;
+        }
+        // Who may not ask is told no rules either.
+        let has = sys::nftables::rules().is_ok_and(|count| count > 0);
+        self.looked = Some((now, has));
+        has
+    }
+}
+
+impl House {
+    /// An empty one, in this thread's network namespace.
+    pub(crate) fn new(setting: Setting) -> Result<Self, SysError> {
+        let links = setting.links.clone();
+        Ok(Self {
+            setting,
+            namespace: examine::own_namespace()?,
+            apps: BTreeMap::new(),
+            resting: BTreeMap::new(),
+            regions: BTreeMap::new(),
+            last_region: 0,
+            records: Records::default(),
+            junctions: BTreeMap::new(),
+            ways: Ways::new(links)?,
+            holds: Holds::default(),
+            lingering: Lingering::default(),
+            released: Vec::new(),
+            pending: Vec::new(),
+            unresolved: Vec::new(),
+            ends: SocketEnds::watch()?,
+            fallbacks: Fallbacks::default(),
+            closer: Closer::start()?,
+            rates: BTreeMap::new(),
+            firewall: Firewall::default(),
+            is_draining: false,
+            gone: Vec::new(),
+        })
+    }
+
+    /// What is to be waited for.
+    pub(crate) fn descriptors(&self) -> [BorrowedFd<'_>; 2] {
+        [self.ends.as_fd(), self.ways.as_fd()]
+    }
+
+    /// Applications that are here.
+    pub(crate) fn count(&self) -> usize {
+        self.apps.len()
+    }
+
+    /// Closes something that an application has passed.
+    pub(crate) fn close_later(&self, thing: impl std::any::Any + Send) {
+        self.closer.close(thing);
+    }
+
+    /// Whether so much waits to be closed that whoever sends more must go.
+    pub(crate) fn is_flooded(&self) -> bool {
+        self.closer.is_full()
+    }
+
+    /// An application comes.
+    pub(crate) fn attach(
+        &mut self,
+        request: &StreamRequest,
+        who: PeerCredentials,
+        now: Nanos,
+    ) -> Result<(Member, Streaming, Answer), String> {
+        if self.is_draining {
+            return Err("the daemon is ending".to_owned());
+        }
+        let tenant = Arc::new(self.setting.config.tenant(who.uid));
+        let same = self.apps.values().filter(|app| app.uid == who.uid).count();
+        if same >= tenant.apps as usize {
+            return Err(format!(
+                "user {} has {same} programs attached and may have no more (`apps` of its \
+                 `[[tenant]]`)",
+                who.uid
+            ));
+        }
+        let number = self.free_number(now).ok_or("too many programs are attached")?;
+        let region = self.new_region().ok_or("too many programs were attached")?;
+        let rate = (tenant.rate_mbit > 0).then(|| {
+            let bytes_per_s = u64::from(tenant.rate_mbit) * 1_000_000 / 8;
+            let new = || Arc::new(Rate::new(bytes_per_s, u64::from(tenant.burst_kib) << 10));
+            // One for all programs of a user.
+            Arc::clone(self.rates.entry(who.uid).or_insert_with(new))
+        });
+        let app = App::new(Birth {
+            number,
+            region,
+            name: request.name.clone(),
+            who,
+            profile: request.profile,
+            tenant,
+            workers: u32::from(self.setting.config.workers.max),
+            rate,
+        })?;
+        self.regions.insert(region, Region::App(number));
+        self.setting.doorbells.add(number, Arc::clone(&app.doorbell));
+        self.setting.front.command(&Command::Add(Arc::clone(&app.streams)));
+        let app = self.apps.entry(number).or_insert(app);
+        let welcome = welcome(app).map_err(|error| error.to_string());
+        let member = Member::new(number, who.pid, region);
+        match welcome {
+            Ok((streaming, answer)) => Ok((member, streaming, answer)),
+            Err(why) => {
+                self.leave(member, DetachReason::Protocol, now);
+                Err(why)
+            }
+        }
+    }
+
+    /// A further process of an application comes.
+    pub(crate) fn join(
+        &mut self,
+        request: &JoinRequest,
+        who: PeerCredentials,
+    ) -> Result<(Member, Streaming, Answer), String> {
+        let number = u16::try_from(request.app).ok();
+        let app = number.and_then(|number| self.apps.get_mut(&number));
+        let known = app.filter(|app| app.uid == who.uid && app.has_token(&request.token));
+        let app = known.ok_or("there is no such application, or this is not its token")?;
+        let (streaming, answer) = welcome(app).map_err(|error| error.to_string())?;
+        app.pids.push(who.pid);
+        Ok((Member::new(app.number(), who.pid, app.region()), streaming, answer))
+    }
+
+    /// A process is gone, or its connection. The application lives while any of its processes or
+    /// sockets do.
+    pub(crate) fn leave(&mut self, member: Member, reason: DetachReason, now: Nanos) {
+        let Some(app) = self.apps.get_mut(&member.app) else { return };
+        for ear in member.ears {
+            app.pipes.close(ear);
+            app.streams.server.ears(Side::Zero).give_back(ear);
+        }
+        if let Some(at) = app.pids.iter().position(|pid| *pid == member.pid) {
+            app.pids.swap_remove(at);
+        }
+        self.settle(member.app, reason, now);
+    }
+
+    /// An application without processes and named sockets goes: nobody can name what is left.
+    pub(super) fn settle(&mut self, number: u16, reason: DetachReason, now: Nanos) {
+        let Some(app) = self.apps.get(&number) else { return };
+        let has_sockets = self.records.of_region(app.region()).next().is_some()
+            || self.junctions.values().any(|junction| junction.has_named_end(number));
+        if app.pids.is_empty() && !has_sockets {
+            self.expel(number, reason, now);
+        }
+    }
+
+    /// An application goes, with everything that it has.
+    pub(crate) fn expel(&mut self, number: u16, reason: DetachReason, now: Nanos) {
+        let Some(app) = self.apps.remove(&number) else { return };
+        self.resting.insert(number, now + NUMBER_RESTS);
+        self.end_junctions_of(number);
+        let places: Vec<_> = self.records.of_region(app.region()).map(|(place, _)| place).collect();
+        for place in places {
+            if let Some(record) = self.records.remove(place) {
+                self.release(record);
+            }
+        }
+        self.pending.retain(|pending| pending.app != number);
+        self.setting.front.command(&Command::Remove { app: number });
+        self.setting.doorbells.remove(number);
+        app.streams.server.memory().end(reason.code());
+        self.regions.remove(&app.region());
+        self.holds.finish_all(number, now + self.time_wait());
+        if !self.apps.values().any(|other| other.uid == app.uid) {
+            self.rates.remove(&app.uid);
+        }
+        self.gone.push(Gone { app: number, name: app.name, reason });
+    }
+
+    /// All applications go.
+    pub(crate) fn expel_all(&mut self, reason: DetachReason, now: Nanos) {
+        while let Some(number) = self.apps.keys().next().copied() {
+            self.expel(number, reason, now);
+        }
+    }
+
+    /// What a socket of an application that is gone had taken from the kernel goes back.
+    fn release(&mut self, record: Record) {
+        match record.what {
+            What::Listener(listener) => {
+                let addresses = listener.addresses.iter();
+                self.released.extend(addresses.map(|at| destination(Protocol::Tcp, *at)));
+            }
+            What::Datagram(destinations) => self.released.extend(destinations),
+            What::Stream | What::Unsent | What::Local => {}
+        }
+    }
+
+    /// Applications that are gone since the last call.
+    pub(crate) fn take_gone(&mut self) -> Vec<Gone> {
+        std::mem::take(&mut self.gone)
+    }
+
+    /// How long a connection's name stays taken.
+    pub(super) fn time_wait(&self) -> Nanos {
+        Nanos::from_millis(u64::from(self.setting.config.tcp.time_wait_ms) + 1000)
+    }
+
+    fn free_number(&mut self, now: Nanos) -> Option<u16> {
+        self.resting.retain(|_, until| *until > now);
+        // Zero is nobody's, so that a word that was never written names nobody.
+        (1..u16::MAX)
+            .find(|number| !self.apps.contains_key(number) && !self.resting.contains_key(number))
+    }
+
+    /// A number that no region ever had.
+    pub(super) fn new_region(&mut self) -> Option<u32> {
+        self.last_region = self.last_region.checked_add(1)?;
+        Some(self.last_region)
+    }
+}
+
+/// What a process of `app` is told and gets.
+fn welcome(app: &App) -> rustix::io::Result<(Streaming, Answer)> {
+    let streaming = Streaming {
+        app: u32::from(app.number()),
+        region: app.region(),
+        token: app.token_text(),
+        ears: shm::stream::EARS_MAX,
+        features: 0,
+    };
+    let memory = app.streams.server.memory();
+    Ok((streaming, Answer::done().with(memory.descriptor())?.with(app.doorbell.as_fd())?))
+}

@@ -1,0 +1,387 @@
+//! Listeners: a kernel listener goes on for the kernel's interfaces, and workers listen for ours.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use attach::{FallbackReason, Reply};
+use base::Nanos;
+use datapath::stream::{AppStreams, Command, Listening};
+use port::xdp::{Destination, Protocol};
+use rustix::io::Errno;
+use shm::stream::{Backlog, Kind, SlotState};
+use tcp::FlowOptions;
+
+use super::app::App;
+use super::calls::{Answer, Context, Refusal};
+use super::examine::{Examined, covers};
+use super::guards::destination;
+use super::house::House;
+use super::names::Place;
+use super::records::{Listener, Record, What};
+
+/// Connections that may wait to be accepted, at most, whatever is asked for (`somaxconn` on most hosts).
+const BACKLOG_MAX: u32 = 4096;
+
+/// Time between two looks whether workers have let go of a listener.
+const RETIRE_EVERY: Nanos = Nanos::from_millis(2);
+
+/// Time between two looks whether accepted connections still need a listener's address.
+const LINGER_EVERY: Nanos = Nanos::from_secs(1);
+
+/// What is left of listeners that have ended.
+#[derive(Default)]
+pub(super) struct Lingering {
+    /// Workers may still hold these.
+    retiring: Vec<Retiring>,
+    /// Addresses of which accepted connections live on: whose, and when to look again.
+    addresses: BTreeMap<(u16, SocketAddr), (Nanos, Arc<AppStreams>)>,
+}
+
+struct Retiring {
+    streams: Arc<AppStreams>,
+    slot: u32,
+    backlog: Arc<Backlog>,
+    look_at: Nanos,
+}
+
+impl Lingering {
+    /// When to look again.
+    pub(super) fn next_deadline(&self) -> Nanos {
+        let retiring = self.retiring.iter().map(|retiring| retiring.look_at);
+        let addresses = self.addresses.values().map(|(at, _)| *at);
+        retiring.chain(addresses).min().unwrap_or(Nanos::FAR_FUTURE)
+    }
+}
+
+/// What is asked of a listener beside its socket.
+type Asked = Result<(Answer, OwnedFd), (Refusal, OwnedFd)>;
+
+impl House {
+    /// Serves the port that a kernel socket listens on, on our interfaces and for programs here.
+    pub(super) fn listen(
+        &mut self,
+        context: &mut Context<'_>,
+        socket: OwnedFd,
+        backlog: u32,
+    ) -> Asked {
+        let examined = match Examined::new(socket, wire::Protocol::Tcp, self.namespace) {
+            Ok(examined) => examined,
+            Err((reason, socket)) => return Err((reason.into(), socket)),
+        };
+        let answer = self.listen_at(context, &examined, backlog);
+        match answer {
+            Ok(answer) => Ok((answer, examined.socket)),
+            Err(refusal) => Err((refusal, examined.socket)),
+        }
+    }
+
+    fn listen_at(
+        &mut self,
+        context: &mut Context<'_>,
+        examined: &Examined,
+        backlog: u32,
+    ) -> Result<Answer, Refusal> {
+        let number = context.member.app;
+        let mut named = self.records.named(examined.cookie);
+        let is_own = |(_, record): &(Place, &Record)| {
+            record.app == number && matches!(record.what, What::Listener(_))
+        };
+        if let Some(((region, slot), _)) = named.find(is_own) {
+            // Listening again changes the backlog, which is as long as it was.
+            return Ok(Answer::new(Reply::Slot { region, slot }));
+        }
+        drop(named);
+        if examined.local.port() == 0 {
+            return Err(FallbackReason::WrongState.into());
+        }
+        if !self.setting.config.sockets.ignore_firewall && self.firewall.has_rules(context.now) {
+            return Err(FallbackReason::FirewallRules.into());
+        }
+        let app = self.apps.get(&number).ok_or(Refusal::Errno(Errno::INVAL))?;
+        let addresses = permitted(app, examined, self.ways.addresses())?;
+        self.check_free(app, examined, &addresses, context)?;
+        let listener = set_up(app, examined, addresses, backlog)?;
+        let (region, slot) = (app.region(), listener.0);
+        let generation =
+            app.words(slot).map_or(0, |words| words.generation.load(Ordering::Relaxed));
+        let record = Record {
+            app: number,
+            generation,
+            cookie: examined.cookie,
+            inode: examined.inode,
+            what: What::Listener(listener.1),
+        };
+        self.records.insert((region, slot), record);
+        self.serve((region, slot), context);
+        Ok(Answer::new(Reply::Slot { region, slot }))
+    }
+
+    /// Nobody else may have the port here, but who shares it as the kernel lets them.
+    fn check_free(
+        &self,
+        app: &App,
+        examined: &Examined,
+        addresses: &[SocketAddr],
+        context: &Context<'_>,
+    ) -> Result<(), Refusal> {
+        for (_, record, other) in self.records.listeners() {
+            let is_same = other.local.port() == examined.local.port()
+                && other.addresses.iter().any(|address| addresses.contains(address));
+            let may_share = other.shares_port
+                && examined.shares_port
+                && self.apps.get(&record.app).is_some_and(|other| other.uid == app.uid);
+            if is_same && !may_share {
+                return Err(FallbackReason::PortInUse.into());
+            }
+        }
+        let is_taken = addresses.iter().any(|address| {
+            let at = destination(Protocol::Tcp, *address);
+            // An application in packet mode may have it.
+            context.claims.has(Destination { address: None, ..at })
+        });
+        if is_taken { Err(FallbackReason::PortInUse.into()) } else { Ok(()) }
+    }
+
+    /// Takes the addresses of a listener from the kernel and tells workers.
+    fn serve(&mut self, place: Place, context: &mut Context<'_>) {
+        let Some(record) = self.records.get_mut(place) else { return };
+        let What::Listener(listener) = &mut record.what else { return };
+        let Some(app) = self.apps.get(&record.app) else { return };
+        let claims = &mut *context.claims;
+        // What the program cannot be told stays the kernel's.
+        listener
+            .addresses
+            .retain(|address| claims.add(destination(Protocol::Tcp, *address)).is_ok());
+        let options = self.setting.flow_of(app);
+        for &address in &listener.addresses {
+            self.setting.front.command(&listening(app, place.1, listener, address, options));
+        }
+    }
+
+    /// Our addresses have changed: listeners on all of them follow.
+    pub(super) fn follow_addresses(&mut self, claims: &mut crate::apps::Claims) {
+        let own = self.ways.addresses().to_vec();
+        let places: Vec<Place> = self.records.listeners().map(|(place, ..)| place).collect();
+        for place in places {
+            let Some(record) = self.records.get_mut(place) else { continue };
+            let What::Listener(listener) = &mut record.what else { continue };
+            let Some(app) = self.apps.get(&record.app) else { continue };
+            let wanted = reachable(app, listener.local, listener.takes, &own);
+            let old = std::mem::take(&mut listener.addresses);
+            for address in old {
+                match wanted.contains(&address) {
+                    true => listener.addresses.push(address),
+                    // Workers listen on, but no packet comes.
+                    false => claims.remove(destination(Protocol::Tcp, address)),
+                }
+            }
+            let options = self.setting.flow_of(app);
+            for address in wanted {
+                if !listener.addresses.contains(&address)
+                    && claims.add(destination(Protocol::Tcp, address)).is_ok()
+                {
+                    listener.addresses.push(address);
+                    self.setting
+                        .front
+                        .command(&listening(app, place.1, listener, address, options));
+                }
+            }
+        }
+    }
+
+    pub(super) fn unlisten(&mut self, context: &mut Context<'_>, place: Place) -> Answer {
+        let own = self.records.get(place).filter(|record| {
+            record.app == context.member.app && matches!(record.what, What::Listener(_))
+        });
+        if own.is_none() {
+            return Answer::errno(Errno::INVAL);
+        }
+        self.end_listener(place, context.now);
+        Answer::done()
+    }
+
+    /// A listener ends; the connections that nobody has taken end with it.
+    pub(super) fn end_listener(&mut self, place: Place, now: Nanos) {
+        let Some(record) = self.records.remove(place) else { return };
+        let What::Listener(listener) = record.what else { return };
+        let Some(app) = self.apps.get(&record.app) else { return };
+        if let Some(words) = app.words(place.1) {
+            let state = Kind::Listener as u32 | SlotState::FINISHED;
+            words.state.store(state, Ordering::Release);
+            app.tell(place.1);
+        }
+        self.setting.front.command(&Command::Unlisten { app: record.app, slot: place.1 });
+        let streams = &app.streams;
+        for address in listener.addresses {
+            let until = (now + LINGER_EVERY, Arc::clone(streams));
+            let earlier = self.lingering.addresses.insert((record.app, address), until);
+            if earlier.is_some() {
+                self.released.push(destination(Protocol::Tcp, address));
+            }
+        }
+        self.lingering.retiring.push(Retiring {
+            streams: Arc::clone(streams),
+            slot: place.1,
+            backlog: listener.backlog,
+            look_at: now + RETIRE_EVERY,
+        });
+    }
+
+    /// Takes back what workers have let go of.
+    pub(super) fn tend_lingering(&mut self, now: Nanos) {
+        for mut retiring in std::mem::take(&mut self.lingering.retiring) {
+            if retiring.look_at > now {
+                self.lingering.retiring.push(retiring);
+                continue;
+            }
+            match Arc::try_unwrap(retiring.backlog) {
+                Ok(backlog) => self.retire(&retiring.streams, retiring.slot, backlog),
+                Err(held) => {
+                    retiring.backlog = held;
+                    retiring.look_at = now + RETIRE_EVERY;
+                    self.lingering.retiring.push(retiring);
+                }
+            }
+        }
+        let released = &mut self.released;
+        self.lingering.addresses.retain(|(_, address), (look_at, streams)| {
+            if *look_at > now {
+                return true;
+            }
+            *look_at = now + LINGER_EVERY;
+            let is_needed = has_connections_at(streams, *address);
+            if !is_needed {
+                released.push(destination(Protocol::Tcp, *address));
+            }
+            is_needed
+        });
+    }
+
+    fn retire(&mut self, streams: &AppStreams, slot: u32, backlog: Backlog) {
+        let memory = streams.server.memory();
+        if let Some(words) = memory.slot(slot) {
+            // What an application has written there itself names sockets of its own only.
+            while let Some(entry) = Backlog::take(memory, words) {
+                self.close_unaccepted(streams, entry.region, entry.slot);
+            }
+        }
+        streams.server.heap().take_back(backlog.into_ring());
+        streams.server.take_back_slot(slot);
+    }
+
+    fn close_unaccepted(&mut self, streams: &AppStreams, region: u32, slot: u32) {
+        if region != streams.region {
+            return self.end_local((region, slot), streams.app);
+        }
+        if !streams.server.is_taken(slot) || self.records.get((region, slot)).is_some() {
+            return;
+        }
+        let Some(words) = streams.server.memory().slot(slot) else { return };
+        let generation = words.generation.load(Ordering::Relaxed);
+        let app = streams.app;
+        self.setting.front.command(&Command::Close { app, slot, generation, is_abort: true });
+    }
+}
+
+/// Whether accepted connections of an application still have that address.
+fn has_connections_at(streams: &AppStreams, address: SocketAddr) -> bool {
+    let server = &streams.server;
+    let slots = server.memory().sizes().slots;
+    let mut left = server.slots_taken();
+    for slot in 0..slots {
+        if left == 0 {
+            return false;
+        }
+        if !server.is_taken(slot) {
+            continue;
+        }
+        left -= 1;
+        let words = server.memory().slot(slot);
+        if words.is_some_and(|words| {
+            words.state().kind() == Kind::Stream && words.local.get() == Some(address)
+        }) {
+            return true;
+        }
+    }
+    false
+}
+
+/// The command that has workers listen at one of a listener's addresses.
+fn listening(
+    app: &App,
+    slot: u32,
+    listener: &Listener,
+    address: SocketAddr,
+    options: FlowOptions,
+) -> Command {
+    Command::Listen(Arc::new(Listening {
+        app: Arc::clone(&app.streams),
+        slot,
+        address,
+        backlog: Arc::clone(&listener.backlog),
+        half_open_max: listener.backlog_max,
+        options,
+    }))
+}
+
+/// The addresses of ours at which a listener is reached, as far as its tenant may listen there.
+fn reachable(app: &App, local: SocketAddr, takes: (bool, bool), own: &[IpAddr]) -> Vec<SocketAddr> {
+    let own = own.iter().filter(|ip| covers(local.ip(), takes, **ip));
+    let all = own.map(|ip| SocketAddr::new(*ip, local.port()));
+    all.filter(|address| app.tenant.may_listen(app.uid, *address)).collect()
+}
+
+/// The same, or why there is none.
+fn permitted(app: &App, examined: &Examined, own: &[IpAddr]) -> Result<Vec<SocketAddr>, Refusal> {
+    let takes = (examined.takes_v4, examined.takes_v6);
+    let addresses = reachable(app, examined.local, takes, own);
+    // Programs on this host may reach it where nobody else does.
+    let may_be_local = match examined.is_wildcard() {
+        true => [IpAddr::from([127, 0, 0, 1]), std::net::Ipv6Addr::LOCALHOST.into()]
+            .into_iter()
+            .any(|ip| app.tenant.may_listen(app.uid, SocketAddr::new(ip, examined.local.port()))),
+        false => app.tenant.may_listen(app.uid, examined.local),
+    };
+    if addresses.is_empty() && !may_be_local {
+        return Err(Refusal::denied(app.tenant.denied));
+    }
+    Ok(addresses)
+}
+
+/// Lends a slot and a ring for those who wait.
+fn set_up(
+    app: &App,
+    examined: &Examined,
+    addresses: Vec<SocketAddr>,
+    backlog: u32,
+) -> Result<(u32, Listener), Refusal> {
+    let server = &app.streams.server;
+    let backlog_max = backlog.clamp(1, BACKLOG_MAX);
+    // One more, so that a full one is not an empty one.
+    let bytes = (u64::from(backlog_max) + 1).next_power_of_two() * 8;
+    let slot = server.lend_slot().ok_or(FallbackReason::TooManySockets)?;
+    let Some(mut ring) = server.heap().lend(bytes.trailing_zeros().max(10) as u8) else {
+        server.take_back_slot(slot);
+        return Err(FallbackReason::NoMemory.into());
+    };
+    // Whoever had the ring before left other things there.
+    ring.bytes_mut().fill(0);
+    if let Some(words) = app.words(slot) {
+        words.local.set(Some(examined.local));
+        words.cookie.store(examined.cookie, Ordering::Relaxed);
+        words.rx_ring.store(ring.desc().word(), Ordering::Release);
+        words.state.store(Kind::Listener as u32, Ordering::Release);
+    }
+    let listener = Listener {
+        local: examined.local,
+        takes: (examined.takes_v4, examined.takes_v6),
+        addresses,
+        backlog: Arc::new(Backlog::new(ring, backlog_max)),
+        backlog_max,
+        shares_port: examined.shares_port,
+    };
+    Ok((slot, listener))
+}

@@ -1,0 +1,112 @@
+//! What the slow side keeps about each socket that has a name.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use port::xdp::Destination;
+use shm::stream::Backlog;
+
+use super::names::{Names, Place};
+
+/// A socket.
+#[derive(Debug)]
+pub(super) struct Record {
+    /// Whose.
+    pub(super) app: u16,
+    /// The slot's, since this socket has it.
+    pub(super) generation: u32,
+    /// SO_COOKIE of the descriptor that the program sees; several may share the socket, but not the name.
+    pub(super) cookie: u64,
+    /// Zero: not known.
+    pub(super) inode: u64,
+    pub(super) what: What,
+}
+
+/// What kind of socket.
+#[derive(Debug)]
+pub(super) enum What {
+    Listener(Listener),
+    /// A connection that a worker has.
+    Stream,
+    /// A connection that no worker has heard of, and none will if it has failed.
+    Unsent,
+    /// Datagrams, and what was taken from the kernel for them.
+    Datagram(Vec<Destination>),
+    /// An end of a connection within this host.
+    Local,
+}
+
+/// Who listens.
+#[derive(Debug)]
+pub(super) struct Listener {
+    pub(super) local: SocketAddr,
+    /// IPv4, IPv6.
+    pub(super) takes: (bool, bool),
+    /// Where workers listen for it.
+    pub(super) addresses: Vec<SocketAddr>,
+    pub(super) backlog: Arc<Backlog>,
+    pub(super) backlog_max: u32,
+    pub(super) shares_port: bool,
+}
+
+/// All sockets that have a name.
+#[derive(Debug, Default)]
+pub(super) struct Records {
+    by_place: BTreeMap<Place, Record>,
+    names: Names,
+}
+
+impl Records {
+    /// A socket has a name now. False: its last descriptor was closed already.
+    pub(super) fn insert(&mut self, place: Place, record: Record) -> bool {
+        self.remove(place);
+        let is_open = self.names.add(record.cookie, place);
+        self.by_place.insert(place, record);
+        is_open
+    }
+
+    pub(super) fn remove(&mut self, place: Place) -> Option<Record> {
+        let record = self.by_place.remove(&place)?;
+        self.names.remove(record.cookie, place);
+        Some(record)
+    }
+
+    pub(super) fn get(&self, place: Place) -> Option<&Record> {
+        self.by_place.get(&place)
+    }
+
+    pub(super) fn get_mut(&mut self, place: Place) -> Option<&mut Record> {
+        self.by_place.get_mut(&place)
+    }
+
+    /// Those of a region.
+    pub(super) fn of_region(&self, region: u32) -> impl Iterator<Item = (Place, &Record)> {
+        let all = self.by_place.range((region, 0)..=(region, u32::MAX));
+        all.map(|(place, record)| (*place, record))
+    }
+
+    /// All that listen.
+    pub(super) fn listeners(&self) -> impl Iterator<Item = (Place, &Record, &Listener)> {
+        self.by_place.iter().filter_map(|(place, record)| match &record.what {
+            What::Listener(listener) => Some((*place, record, listener)),
+            _ => None,
+        })
+    }
+
+    /// Those whose descriptor has this cookie, or who say so.
+    pub(super) fn named(&self, cookie: u64) -> impl Iterator<Item = (Place, &Record)> {
+        let places = self.names.of(cookie).iter();
+        places.filter_map(|place| Some((*place, self.by_place.get(place)?)))
+    }
+
+    /// All cookies.
+    pub(super) fn cookies(&self) -> impl Iterator<Item = u64> {
+        self.names.cookies()
+    }
+
+    /// The last descriptor with this cookie was closed: whose it was.
+    pub(super) fn end(&mut self, cookie: u64) -> Vec<Place> {
+        self.names.end(cookie)
+    }
+}

@@ -1,0 +1,238 @@
+//! Ways: by which port, from which address and to which link address a packet goes, as the kernel has it.
+//!
+//! Looked up once and kept until the kernel says that something has changed.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use base::{Nanos, PortId};
+use datapath::stream::Way;
+use rustix::io::Errno;
+use sys::SysError;
+use sys::neighbour::{self, NeighbourState};
+use sys::net_changes::{Changed, NetChanges};
+use sys::route::{self, RouteKind};
+
+/// Ways that are kept, at most.
+const KEPT_MAX: usize = 65_536;
+
+/// A neighbour in use is asked for again so often: our traffic never confirms it to the kernel.
+const REFRESH_EVERY: Nanos = Nanos::from_secs(10);
+
+/// So long after its last use it is.
+const REFRESH_FOR: Nanos = Nanos::from_secs(300);
+
+/// Neighbours that are refreshed, at most.
+const USED_MAX: usize = 4096;
+
+/// A port of ours, as the way to a network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Link {
+    pub(crate) interface: u32,
+    pub(crate) port: PortId,
+    pub(crate) mac: [u8; 6],
+}
+
+/// Where a destination is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whither {
+    /// On this host.
+    Local {
+        /// The address that a connection to there comes from.
+        source: IpAddr,
+    },
+    /// Behind one of our ports.
+    Out(Hop),
+    /// Behind another interface, or nowhere.
+    Elsewhere,
+    /// All of a group or a link.
+    Many { is_broadcast: bool },
+}
+
+/// The first step of a way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Hop {
+    pub(super) link: Link,
+    pub(super) source: IpAddr,
+    /// Whose link address is needed.
+    pub(super) next: IpAddr,
+    pub(super) mtu: Option<u32>,
+    is_v4: bool,
+}
+
+/// What is known of a next hop's link address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    Known(Way),
+    /// It has been asked for.
+    Asked,
+    /// It does not answer.
+    Unreachable,
+}
+
+/// All ways that were looked up.
+pub(super) struct Ways {
+    links: Vec<Link>,
+    changes: NetChanges,
+    kept: BTreeMap<(IpAddr, Option<IpAddr>), Whither>,
+    /// Addresses of our interfaces.
+    addresses: Vec<IpAddr>,
+    /// Next hops in use: when last used and last asked for.
+    used: BTreeMap<(u32, IpAddr), (Nanos, Nanos)>,
+}
+
+impl Ways {
+    /// The ways by `links`, in this thread's network namespace.
+    pub(super) fn new(links: Vec<Link>) -> Result<Self, SysError> {
+        // First, so that no change goes unheard.
+        let changes = NetChanges::watch()?;
+        let mut ways = Self {
+            links,
+            changes,
+            kept: BTreeMap::new(),
+            addresses: Vec::new(),
+            used: BTreeMap::new(),
+        };
+        ways.read_addresses();
+        Ok(ways)
+    }
+
+    fn read_addresses(&mut self) {
+        let mut addresses = Vec::new();
+        let mut interfaces: Vec<u32> = self.links.iter().map(|link| link.interface).collect();
+        interfaces.dedup();
+        for interface in interfaces {
+            // One that is gone has none.
+            addresses.extend(sys::interface::addresses(interface).unwrap_or_default());
+        }
+        addresses.sort_unstable();
+        addresses.dedup();
+        self.addresses = addresses;
+    }
+
+    /// The addresses of our interfaces.
+    pub(super) fn addresses(&self) -> &[IpAddr] {
+        &self.addresses
+    }
+
+    /// What has changed since the last call. What depends on it is forgotten.
+    pub(super) fn hear(&mut self) -> Changed {
+        let changed = self.changes.take();
+        if changed.links || changed.addresses || changed.routes {
+            self.kept.clear();
+        }
+        if changed.links || changed.addresses {
+            self.read_addresses();
+        }
+        changed
+    }
+
+    /// Where `destination` is, seen from `source` if that is settled.
+    pub(super) fn find(&mut self, destination: IpAddr, source: Option<IpAddr>) -> Whither {
+        if let Some(found) = self.kept.get(&(destination, source)) {
+            return *found;
+        }
+        let found = self.look_up(destination, source);
+        if self.kept.len() >= KEPT_MAX {
+            self.kept.clear();
+        }
+        self.kept.insert((destination, source), found);
+        found
+    }
+
+    fn look_up(&self, destination: IpAddr, source: Option<IpAddr>) -> Whither {
+        if destination.is_multicast() {
+            return Whither::Many { is_broadcast: false };
+        }
+        // Without a route the kernel's own connect says best what is wrong.
+        let Ok(found) = route::lookup(destination, source, None) else { return Whither::Elsewhere };
+        let from = source.or(found.source);
+        match found.kind {
+            RouteKind::Local => Whither::Local { source: from.unwrap_or(destination) },
+            RouteKind::Broadcast => Whither::Many { is_broadcast: true },
+            RouteKind::Multicast => Whither::Many { is_broadcast: false },
+            RouteKind::Unicast | RouteKind::Anycast => {
+                let link = self.links.iter().find(|link| link.interface == found.interface);
+                match (link, from) {
+                    (Some(link), Some(source)) if self.addresses.contains(&source) => {
+                        Whither::Out(Hop {
+                            link: *link,
+                            source,
+                            next: found.next_hop(destination),
+                            mtu: found.mtu,
+                            is_v4: destination.is_ipv4(),
+                        })
+                    }
+                    _ => Whither::Elsewhere,
+                }
+            }
+        }
+    }
+
+    /// The link address of a hop; asks for it when it is not known.
+    pub(super) fn reach(&mut self, hop: &Hop, now: Nanos) -> Reach {
+        let interface = hop.link.interface;
+        let known = neighbour::lookup(interface, hop.next).ok().flatten();
+        let mac = known.and_then(|known| known.usable_mac());
+        let is_sure = known.is_some_and(|known| {
+            matches!(known.state, NeighbourState::Fresh | NeighbourState::Fixed)
+        });
+        let mut asked = Ok(());
+        if !is_sure {
+            asked = neighbour::resolve(interface, hop.next);
+        }
+        if let Some(mac) = mac {
+            self.note_use(interface, hop.next, now);
+            return Reach::Known(hop.way(mac));
+        }
+        match (known.map(|known| known.state), asked) {
+            (_, Err(_)) => Reach::Unreachable,
+            _ => Reach::Asked,
+        }
+    }
+
+    fn note_use(&mut self, interface: u32, next: IpAddr, now: Nanos) {
+        if let Some((used, _)) = self.used.get_mut(&(interface, next)) {
+            *used = now;
+        } else if self.used.len() < USED_MAX {
+            self.used.insert((interface, next), (now, now));
+        }
+    }
+
+    /// Asks again for neighbours in use whose time has come.
+    pub(super) fn refresh(&mut self, now: Nanos) {
+        self.used.retain(|_, (used, _)| now.since(*used) < REFRESH_FOR);
+        for ((interface, next), (_, asked)) in &mut self.used {
+            if now.since(*asked) >= REFRESH_EVERY {
+                *asked = now;
+                let _ = neighbour::resolve(*interface, *next);
+            }
+        }
+    }
+
+    /// When that is due.
+    pub(super) fn next_deadline(&self) -> Nanos {
+        let due = self.used.values().map(|(_, asked)| *asked + REFRESH_EVERY);
+        due.min().unwrap_or(Nanos::FAR_FUTURE)
+    }
+}
+
+impl Hop {
+    /// The way, once the next hop's link address is known.
+    fn way(&self, mac: [u8; 6]) -> Way {
+        let ether_type: u16 = if self.is_v4 { 0x0800 } else { 0x86dd };
+        let header = [&mac[..], &self.link.mac, &ether_type.to_be_bytes()].concat();
+        Way { port: self.link.port, vlan_tci: 0, header }
+    }
+}
+
+impl AsFd for Ways {
+    /// Readable when something may have changed.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.changes.as_fd()
+    }
+}
+
+/// What a program is told whose peer's link address cannot be found.
+pub(super) const UNREACHABLE: Errno = Errno::HOSTUNREACH;

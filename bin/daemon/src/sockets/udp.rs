@@ -1,0 +1,169 @@
+//! Sockets for datagrams.
+
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering;
+
+use attach::{FallbackReason, Reply};
+use base::Nanos;
+use datapath::stream::Command;
+use port::xdp::Protocol;
+use rustix::io::Errno;
+use shm::stream::Kind;
+use sys::socket;
+
+use super::calls::{Answer, Context, Refusal};
+use super::examine::{Examined, covers};
+use super::guards::destination;
+use super::house::House;
+use super::records::{Record, What};
+use super::routes::{Hop, Reach, Whither};
+
+/// So long a next hop may take to say its link address.
+const REACH_MAX: Nanos = Nanos::from_secs(3);
+
+/// Time between two looks whether it has.
+const REACH_EVERY: Nanos = Nanos::from_millis(20);
+
+/// Destinations whose way is not known yet, at most.
+const UNRESOLVED_MAX: usize = 4096;
+
+/// A destination of datagrams whose next hop has been asked for its link address.
+pub(super) struct Unresolved {
+    remote: IpAddr,
+    hop: Hop,
+    look_at: Nanos,
+    until: Nanos,
+}
+
+impl Unresolved {
+    pub(super) fn look_at(&self) -> Nanos {
+        self.look_at
+    }
+}
+
+impl House {
+    /// Serves a bound kernel socket for datagrams on our interfaces.
+    pub(super) fn udp(
+        &mut self,
+        context: &mut Context<'_>,
+        socket: OwnedFd,
+        remote: Option<SocketAddr>,
+    ) -> Result<(Answer, OwnedFd), (Refusal, OwnedFd)> {
+        let examined = match Examined::new(socket, wire::Protocol::Udp, self.namespace) {
+            Ok(examined) => examined,
+            Err((reason, socket)) => return Err((reason.into(), socket)),
+        };
+        match self.bind_datagrams(context, &examined, remote.map(socket::canonical)) {
+            Ok(answer) => Ok((answer, examined.socket)),
+            Err(refusal) => Err((refusal, examined.socket)),
+        }
+    }
+
+    fn bind_datagrams(
+        &mut self,
+        context: &mut Context<'_>,
+        examined: &Examined,
+        remote: Option<SocketAddr>,
+    ) -> Result<Answer, Refusal> {
+        if examined.local.port() == 0 {
+            return Err(FallbackReason::WrongState.into());
+        }
+        let mut named = self.records.named(examined.cookie);
+        if let Some(((region, slot), _)) =
+            named.find(|(_, record)| record.app == context.member.app)
+        {
+            return Ok(Answer::new(Reply::Slot { region, slot }));
+        }
+        drop(named);
+        if !self.setting.config.sockets.ignore_firewall && self.firewall.has_rules(context.now) {
+            return Err(FallbackReason::FirewallRules.into());
+        }
+        if let Some(remote) = remote {
+            match self.ways.find(remote.ip(), None) {
+                Whither::Out(_) => {}
+                Whither::Local { .. } => {
+                    return Err(FallbackReason::LoopbackPeerNotAccelerated.into());
+                }
+                Whither::Many { is_broadcast: true } => {
+                    return Err(FallbackReason::Broadcast.into());
+                }
+                Whither::Many { is_broadcast: false } => {
+                    return Err(FallbackReason::Multicast.into());
+                }
+                Whither::Elsewhere => return Err(FallbackReason::NoRouteHere.into()),
+            }
+        }
+        let app = self.apps.get(&context.member.app).ok_or(Refusal::Errno(Errno::INVAL))?;
+        if remote.is_some_and(|remote| !app.tenant.may_connect(remote)) {
+            return Err(Refusal::denied(app.tenant.denied));
+        }
+        let takes = (examined.takes_v4, examined.takes_v6);
+        let own = self.ways.addresses().iter();
+        let own = own.filter(|ip| covers(examined.local.ip(), takes, **ip));
+        let own: Vec<_> = own.map(|ip| SocketAddr::new(*ip, examined.local.port())).collect();
+        if own.is_empty() {
+            return Err(FallbackReason::NoRouteHere.into());
+        }
+        let permitted = own.into_iter().filter(|at| app.tenant.may_listen(app.uid, *at));
+        let destinations: Vec<_> = permitted.map(|at| destination(Protocol::Udp, at)).collect();
+        if destinations.is_empty() {
+            return Err(Refusal::denied(app.tenant.denied));
+        }
+        if destinations.iter().any(|at| context.claims.has(*at)) {
+            return Err(FallbackReason::PortInUse.into());
+        }
+        let slot = app.streams.server.lend_slot().ok_or(FallbackReason::TooManySockets)?;
+        let words = app.words(slot).ok_or(FallbackReason::TooManySockets)?;
+        words.local.set(Some(examined.local));
+        words.remote.set(remote);
+        words.cookie.store(examined.cookie, Ordering::Relaxed);
+        words.state.store(Kind::Datagram as u32, Ordering::Release);
+        let generation = words.generation.load(Ordering::Relaxed);
+        let claims = &mut *context.claims;
+        let taken = destinations.into_iter().filter(|at| claims.add(*at).is_ok());
+        let what = What::Datagram(taken.collect());
+        let (number, region) = (app.number(), app.region());
+        let (cookie, inode, local) = (examined.cookie, examined.inode, examined.local);
+        let record = Record { app: number, generation, cookie, inode, what };
+        self.records.insert((region, slot), record);
+        self.setting.front.command(&Command::Bind { app: number, slot, local });
+        Ok(Answer::new(Reply::Slot { region, slot }))
+    }
+
+    /// Datagrams wait for the way to an address.
+    pub(super) fn resolve(&mut self, remote: IpAddr, now: Nanos) {
+        let is_known = self.unresolved.iter().any(|one| one.remote == remote);
+        if is_known || self.unresolved.len() >= UNRESOLVED_MAX {
+            return;
+        }
+        match self.ways.find(remote, None) {
+            Whither::Out(hop) => {
+                let until = now + REACH_MAX;
+                self.unresolved.push(Unresolved { remote, hop, look_at: now, until });
+                self.tend_unresolved(now);
+            }
+            _ => self.setting.front.command(&Command::Resolved { remote, way: None }),
+        }
+    }
+
+    /// Looks again for ways of datagrams.
+    pub(super) fn tend_unresolved(&mut self, now: Nanos) {
+        for mut one in std::mem::take(&mut self.unresolved) {
+            if one.look_at > now {
+                self.unresolved.push(one);
+                continue;
+            }
+            let way = match self.ways.reach(&one.hop, now) {
+                Reach::Known(way) => Some(way),
+                Reach::Asked if now < one.until => {
+                    one.look_at = now + REACH_EVERY;
+                    self.unresolved.push(one);
+                    continue;
+                }
+                Reach::Asked | Reach::Unreachable => None,
+            };
+            self.setting.front.command(&Command::Resolved { remote: one.remote, way });
+        }
+    }
+}
