@@ -13,6 +13,6 @@ mod streams;
 
 pub(crate) use arrival::{Arrival, Facts, Terms};
 pub(crate) use claims::Claims;
-pub(crate) use door::{Door, Notices};
+pub(crate) use door::{Door, Notice, Notices};
 pub(crate) use guests::{Departed, Guest, Guests};
 pub(crate) use rules::{RuleError, Rules};

@@ -3,14 +3,14 @@
 use std::sync::mpsc::{Sender, SyncSender, sync_channel};
 use std::time::Duration;
 
-use admin::{ReplyBody, Request, Sample};
+use admin::{Command, ReplyBody, Request, Sample};
 use base::WorkerId;
 use datapath::{AppId, DetachReason};
 use policy::record::{Event, Recorder, Snapshot};
 use policy::{Entry, table_text};
 
 use crate::admin_socket::error;
-use crate::apps::Arrival;
+use crate::apps::{Arrival, Notice, Notices};
 use crate::outside::{ClientId, Proposal};
 use crate::staff::Alarm;
 
@@ -91,14 +91,28 @@ impl Asker {
 pub(crate) struct Asks {
     sender: Sender<Ask>,
     alarm: Alarm,
+    /// To the door, if there is one.
+    notices: Option<Notices>,
 }
 
 /// The loop has answered another question than was asked, which it never does.
 const OTHER: &str = "not answered this way";
 
 impl Asks {
-    pub(crate) fn new(sender: Sender<Ask>, alarm: Alarm) -> Self {
-        Self { sender, alarm }
+    pub(crate) fn new(sender: Sender<Ask>, alarm: Alarm, notices: Option<Notices>) -> Self {
+        Self { sender, alarm, notices }
+    }
+
+    /// Asks the door about sockets; the loop never hears of it.
+    pub(crate) fn ask_door(&self, command: Command, app: App) -> ReplyBody {
+        let Some(notices) = &self.notices else {
+            return error("this daemon serves no sockets of programs");
+        };
+        let (answer, answered) = sync_channel(1);
+        notices.send(Notice::Ask(command, app, answer));
+        answered
+            .recv_timeout(ANSWER_MAX)
+            .unwrap_or_else(|_| error("the daemon did not answer within 5 seconds"))
     }
 
     /// Asks what is answered as a request is.

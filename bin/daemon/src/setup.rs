@@ -130,7 +130,8 @@ pub(crate) fn house(config: &Config) -> Result<House, Failure> {
         }
     };
     let host = Host::new(dispatcher, staff, guests, cores, asked, seed, config);
-    Ok(House { host, door, asks: Asks::new(asks, alarm) })
+    let notices = host.guests.notices();
+    Ok(House { host, door, asks: Asks::new(asks, alarm, notices) })
 }
 
 /// What the dispatcher's own workers serve.
@@ -166,7 +167,7 @@ impl Mail {
         doorbells: Doorbells,
     ) -> Result<Sockets, Failure> {
         // No application has this number.
-        doorbells.add(0, self.workers_bell);
+        doorbells.add(0, Arc::clone(&self.workers_bell));
         let mut links = Vec::new();
         for (text, (lane, id)) in config.ports.iter().zip(dispatcher.ports().iter().zip(0..)) {
             let spec: PortSpec = text.parse()?;
@@ -175,7 +176,8 @@ impl Mail {
             }
         }
         let (config, flow) = (Arc::new(config.clone()), flow(config));
-        Ok(Sockets::new(Setting { config, front: self.front, doorbells, links, flow })?)
+        let Self { front, workers_bell, .. } = self;
+        Ok(Sockets::new(Setting { config, front, workers_bell, doorbells, links, flow })?)
     }
 }
 

@@ -19,6 +19,7 @@ mod local;
 mod names;
 mod records;
 mod routes;
+mod rows;
 mod udp;
 
 pub(crate) use app::Member;

@@ -96,8 +96,12 @@ impl Host {
             log::warn(format!("the dispatcher runs anywhere: {error}"));
         }
         self.doorbells = self.staff.doorbells.listener().ok();
-        while !sys::signal::stop_requested() && !self.stopping {
+        let mut ends_at = None;
+        loop {
             let now = sys::clock::now();
+            if self.must_end(now, &mut ends_at) {
+                break;
+            }
             self.adjust_staff(now);
             self.evict(now);
             let busy = self.send_letter(now) | self.turn(now) | self.keep_cores(now);
@@ -132,6 +136,22 @@ impl Host {
             front.put_back(letter);
         }
         is_sent
+    }
+
+    /// Whether a stop was asked for and the sockets of applications are closed, or have had their time.
+    fn must_end(&self, now: Nanos, ends_at: &mut Option<Nanos>) -> bool {
+        if !sys::signal::stop_requested() && !self.stopping {
+            return false;
+        }
+        if !self.staff.engines().is_some_and(Engines::has_sockets) {
+            return true;
+        }
+        let drain = Nanos::from_millis(u64::from(self.config.sockets.drain_ms));
+        let until = *ends_at.get_or_insert_with(|| {
+            self.guests.drain_door();
+            now + drain
+        });
+        now >= until || self.guests.are_sockets_closed()
     }
 
     /// Whether whoever is given the CPU by a yield may be a batch job.

@@ -2,9 +2,11 @@
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel};
 use std::time::{Duration, Instant};
 
+use admin::{Command, ReplyBody};
 use attach::{AttachListener, Attached, PortInfo, Received, ToApp, ToDaemon};
 use base::Nanos;
 use datapath::{AppId, DetachReason, Guest};
@@ -41,6 +43,10 @@ pub(crate) enum Notice {
         /// Its memory and tables, to be unmapped here.
         remains: Box<Guest>,
     },
+    /// An operator asks about sockets.
+    Ask(Command, Option<String>, SyncSender<ReplyBody>),
+    /// No new connections: the daemon is about to end.
+    Drain,
     /// The daemon ends.
     Close,
 }
@@ -50,6 +56,8 @@ pub(crate) enum Notice {
 pub(crate) struct Notices {
     sender: Sender<Notice>,
     eventfd: Arc<EventFd>,
+    /// No socket of an application is left, and no new one comes.
+    is_drained: Arc<AtomicBool>,
 }
 
 impl Notices {
@@ -57,6 +65,11 @@ impl Notices {
         // Without a door nobody is attached.
         let _ = self.sender.send(notice);
         self.eventfd.ring();
+    }
+
+    /// Whether no socket of an application is left, and no new one comes.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.is_drained.load(Ordering::Acquire)
     }
 }
 
@@ -71,6 +84,7 @@ pub(crate) struct Door {
     pub(super) clients: Vec<Client>,
     /// Absent when the workers serve no sockets.
     pub(super) house: Option<House>,
+    pub(super) is_drained: Arc<AtomicBool>,
     notices: Receiver<Notice>,
     eventfd: Arc<EventFd>,
     /// Users whose applications have lied lately, and until when they wait.
@@ -88,7 +102,9 @@ impl Door {
         eventfd: Arc<EventFd>,
     ) -> (Self, Notices) {
         let (sender, notices) = channel();
-        let to_door = Notices { sender, eventfd: Arc::clone(&eventfd) };
+        let is_drained = Arc::<AtomicBool>::default();
+        let (bell, drained) = (Arc::clone(&eventfd), Arc::clone(&is_drained));
+        let to_door = Notices { sender, eventfd: bell, is_drained: drained };
         let door = Self {
             listener,
             rules,
@@ -98,6 +114,7 @@ impl Door {
             apps_max,
             clients: Vec::new(),
             house: None,
+            is_drained,
             notices,
             eventfd,
             waiting: Vec::new(),
@@ -207,7 +224,19 @@ impl Door {
     /// Applications that the loop has detached are told why. False: that was all.
     fn hear_the_loop(&mut self) -> bool {
         while let Ok(notice) = self.notices.try_recv() {
-            let Notice::Detached { app, reason, remains } = notice else { return false };
+            let (app, reason, remains) = match notice {
+                Notice::Detached { app, reason, remains } => (app, reason, remains),
+                Notice::Ask(command, about, asker) => {
+                    // One that has gone needs no answer.
+                    let _ = asker.try_send(self.tell_of_sockets(&command, about.as_deref()));
+                    continue;
+                }
+                Notice::Drain => {
+                    self.drain_house();
+                    continue;
+                }
+                Notice::Close => return false,
+            };
             drop(remains);
             log::say(format!("detached: {app}: {reason}"));
             let is_it = |client: &Client| client.app.as_ref().is_some_and(|is| is.id == app);

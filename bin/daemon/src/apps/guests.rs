@@ -64,6 +64,23 @@ impl Guests {
         self.notices = Some(notices);
     }
 
+    /// The way to the door, if there is one.
+    pub(crate) fn notices(&self) -> Option<Notices> {
+        self.notices.clone()
+    }
+
+    /// The daemon is about to end: no new connections.
+    pub(crate) fn drain_door(&self) {
+        if let Some(notices) = &self.notices {
+            notices.send(Notice::Drain);
+        }
+    }
+
+    /// Whether no connection of an application is left, since [`Self::drain_door`].
+    pub(crate) fn are_sockets_closed(&self) -> bool {
+        self.notices.as_ref().is_none_or(Notices::is_drained)
+    }
+
     /// The daemon ends: the door may close.
     pub(crate) fn close_door(&self) {
         if let Some(notices) = &self.notices {

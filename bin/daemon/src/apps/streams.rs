@@ -1,11 +1,15 @@
 //! Processes whose sockets the daemon serves, at the door: in, heard, out.
 
+use std::sync::atomic::Ordering;
+
+use admin::{Command, ReplyBody};
 use attach::{Received, ToApp, ToDaemon};
 use base::Nanos;
 use datapath::DetachReason;
 use sys::clock;
 use sys::pidfd::PidFd;
 
+use crate::admin_socket::error;
 use crate::apps::client::Membership;
 use crate::apps::door::Door;
 use crate::log;
@@ -130,6 +134,9 @@ impl Door {
     pub(super) fn tend_house(&mut self) {
         let Some(house) = &mut self.house else { return };
         house.tend(&mut self.claims, clock::now());
+        if house.is_drained() {
+            self.is_drained.store(true, Ordering::Release);
+        }
         self.see_apps_out();
     }
 
@@ -154,6 +161,24 @@ impl Door {
         match due {
             Nanos::FAR_FUTURE => due,
             due => due.since(clock::now()),
+        }
+    }
+
+    /// What an operator asks about sockets.
+    pub(super) fn tell_of_sockets(&self, command: &Command, app: Option<&str>) -> ReplyBody {
+        match (&self.house, command) {
+            (Some(house), Command::Sockets { from, count }) => {
+                house.socket_rows(app, *from, *count)
+            }
+            (Some(house), Command::Fallbacks) => house.fallback_rows(),
+            _ => error("this daemon serves no sockets of programs"),
+        }
+    }
+
+    /// No new connections from now on: the daemon is about to end.
+    pub(super) fn drain_house(&mut self) {
+        if let Some(house) = &mut self.house {
+            house.drain(clock::now());
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{Ordering, fence};
 
 use attach::{PeerCredentials, Profile};
 use config::Tenant;
-use datapath::stream::{AppStreams, Bells, Rate};
+use datapath::stream::{AppStreams, Rate};
 use rustix::io::Errno;
 use shm::stream::{Kind, Side, SlotState, SlotWords, StreamServer, StreamSizes};
 use sys::eventfd::EventFd;

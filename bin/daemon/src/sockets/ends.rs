@@ -18,6 +18,9 @@ use crate::apps::Claims;
 /// Ends that are heard in one turn of the door: others want to be heard too.
 const ENDS: usize = 4096;
 
+/// Time between two looks whether all connections are closed.
+const DRAIN_EVERY: Nanos = Nanos::from_millis(20);
+
 impl House {
     /// Hears of everything that has happened, and does what is due.
     pub(crate) fn tend(&mut self, claims: &mut Claims, now: Nanos) {
@@ -41,8 +44,13 @@ impl House {
     pub(crate) fn next_deadline(&self) -> Nanos {
         let pending = self.pending.iter().map(|one| one.look_at());
         let unresolved = self.unresolved.iter().map(|one| one.look_at());
-        let others =
-            [self.holds.next_deadline(), self.lingering.next_deadline(), self.ways.next_deadline()];
+        let others = [
+            self.holds.next_deadline(),
+            self.lingering.next_deadline(),
+            self.ways.next_deadline(),
+            // Whoever waits for the last one to close wants to hear of it soon.
+            if self.is_draining { sys::clock::now() + DRAIN_EVERY } else { Nanos::FAR_FUTURE },
+        ];
         pending.chain(unresolved).chain(others).min().unwrap_or(Nanos::FAR_FUTURE)
     }
 

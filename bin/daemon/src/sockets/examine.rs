@@ -46,11 +46,6 @@ impl Examined {
     pub(super) fn is_wildcard(&self) -> bool {
         self.local.ip().is_unspecified()
     }
-
-    /// Whether packets to `address` are for it, as far as the address says.
-    pub(super) fn covers(&self, address: IpAddr) -> bool {
-        covers(self.local.ip(), (self.takes_v4, self.takes_v6), address)
-    }
 }
 
 /// Whether a socket at `own` that takes IPv4, IPv6 or both takes packets to `address`.
@@ -161,7 +156,7 @@ mod tests {
         let both = TcpListener::bind("[::]:0").expect("a port is free");
         let both = examined(both, Protocol::Tcp).expect("TCP");
         assert!(both.is_wildcard() && both.takes_v4 && both.takes_v6);
-        assert!(both.covers(IpAddr::from([10, 0, 0, 1])));
+        assert!(covers(both.local.ip(), (true, true), IpAddr::from([10, 0, 0, 1])));
         let mapped = UdpSocket::bind("[::ffff:127.0.0.1]:0").expect("a port is free");
         let mapped = examined(mapped, Protocol::Udp).expect("UDP");
         assert!(mapped.local.is_ipv4() && mapped.takes_v4 && !mapped.takes_v6);

@@ -46,7 +46,8 @@ impl Holds {
     }
 
     /// Whether it is held for that socket.
-    pub(super) fn has(&self, key: SocketKey) -> bool {
+    #[cfg(test)]
+    fn has(&self, key: SocketKey) -> bool {
         self.open.contains_key(&key)
     }
 

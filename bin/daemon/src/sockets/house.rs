@@ -12,6 +12,7 @@ use datapath::stream::{Command, Front, Rate};
 use port::xdp::{Destination, Protocol};
 use shm::stream::Side;
 use sys::SysError;
+use sys::eventfd::EventFd;
 use sys::socket_end::SocketEnds;
 use tcp::FlowOptions;
 
@@ -36,6 +37,8 @@ const NUMBER_RESTS: Nanos = Nanos::from_secs(10);
 pub(crate) struct Setting {
     pub(crate) config: Arc<Config>,
     pub(crate) front: Front,
+    /// Wakes all workers that sleep.
+    pub(crate) workers_bell: Arc<EventFd>,
     pub(crate) doorbells: Doorbells,
     pub(crate) links: Vec<Link>,
     /// Settings of every flow.
@@ -266,6 +269,23 @@ impl House {
             self.rates.remove(&app.uid);
         }
         self.gone.push(Gone { app: number, name: app.name, reason });
+    }
+
+    /// No new connections and listeners from now on.
+    pub(crate) fn drain(&mut self, now: Nanos) {
+        self.is_draining = true;
+        let places: Vec<_> = self.records.listeners().map(|(place, ..)| place).collect();
+        for place in places {
+            self.end_listener(place, now);
+        }
+    }
+
+    /// Whether it is to be drained and no connection is left.
+    pub(crate) fn is_drained(&self) -> bool {
+        let has_sockets = |app: &App| app.streams.server.slots_taken() > 0;
+        self.is_draining
+            && self.junctions.values().all(Junction::is_empty)
+            && !self.apps.values().any(has_sockets)
     }
 
     /// All applications go.

@@ -94,8 +94,14 @@ impl Junction {
         })
     }
 
-    fn words(&self, slot: u32) -> Option<&SlotWords> {
+    pub(super) fn words(&self, slot: u32) -> Option<&SlotWords> {
         self.server.memory().slot(slot)
+    }
+
+    /// A side's sockets that are not over.
+    pub(super) fn slots(&self, side: Side) -> Vec<u32> {
+        let living = self.pairs.iter().filter(|(_, pair)| !pair.is_over[side as usize]);
+        living.map(|(first, _)| first + side as u32).collect()
     }
 
     /// Opens a connection: the number of its first slot.
@@ -195,6 +201,11 @@ impl Junction {
             }
         }
         learned
+    }
+
+    /// Whether it has no connections.
+    pub(super) fn is_empty(&self) -> bool {
+        self.pairs.is_empty()
     }
 
     fn is_over(&self) -> bool {

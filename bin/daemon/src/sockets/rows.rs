@@ -1,0 +1,251 @@
+//! What an operator is told about sockets: those that are served, and those that are not.
+
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use admin::{FallbackRow, FallbackTotal, ReplyBody, SocketRow, SocketState, TcpRow};
+use shm::stream::{Asks, Kind, RingDesc, SlotInfo, SlotOption, SlotState, SlotWords};
+
+use super::app::App;
+use super::house::{House, Region};
+use super::names::Place;
+use super::records::What;
+
+/// So long workers may take to bring what is told about connections up to date.
+const FRESH_WITHIN: Duration = Duration::from_millis(3);
+
+impl House {
+    /// A page of sockets, from the place `from` on: of all applications, or of one by its name or number.
+    pub(crate) fn socket_rows(&self, app: Option<&str>, from: u64, count: u32) -> ReplyBody {
+        let is_meant = |number: u16, of: &App| {
+            app.is_none_or(|text| of.name == text || number.to_string() == text)
+        };
+        if let Some(text) = app
+            && !self.apps.iter().any(|(number, of)| is_meant(*number, of))
+        {
+            let shown = base::printable(text, 40);
+            let message = format!("no application \"{shown}\" has sockets: see `calisto ss`");
+            return ReplyBody::Error { message };
+        }
+        let first = ((from >> 32) as u32, from as u32);
+        let mut places: Vec<(Place, &App)> = Vec::new();
+        let mut next = None;
+        'all: for (region, kind) in self.regions.range(first.0..) {
+            let number = self.owner_of(*kind);
+            let Some((number, of)) = number.and_then(|id| Some((id, self.apps.get(&id)?))) else {
+                continue;
+            };
+            if !is_meant(number, of) {
+                continue;
+            }
+            for slot in self.slots_of(*kind, of) {
+                let place = (*region, slot);
+                if place < first {
+                    continue;
+                }
+                if places.len() == count as usize {
+                    next = Some(u64::from(place.0) << 32 | u64::from(place.1));
+                    break 'all;
+                }
+                places.push((place, of));
+            }
+        }
+        self.refresh(&places);
+        let rows = places.into_iter().filter_map(|(place, of)| self.row(place, of));
+        ReplyBody::Sockets { sockets: rows.collect(), next }
+    }
+
+    /// Whose a region is.
+    fn owner_of(&self, region: Region) -> Option<u16> {
+        match region {
+            Region::App(number) => Some(number),
+            Region::Junction(number, side) => self.junctions.get(&number).map(|of| of.app(side)),
+        }
+    }
+
+    /// The slots that an application has in a region, in their order.
+    fn slots_of(&self, region: Region, app: &App) -> Vec<u32> {
+        match region {
+            Region::App(_) => {
+                let server = &app.streams.server;
+                let slots = 0..server.memory().sizes().slots;
+                slots
+                    .filter(|slot| server.is_taken(*slot))
+                    .take(server.slots_taken() as usize)
+                    .collect()
+            }
+            Region::Junction(number, side) => {
+                self.junctions.get(&number).map(|of| of.slots(side)).unwrap_or_default()
+            }
+        }
+    }
+
+    /// Has workers bring what is told about connections up to date.
+    fn refresh(&self, places: &[(Place, &App)]) {
+        let mut asked = Vec::new();
+        for ((region, slot), app) in places {
+            let memory = app.streams.server.memory();
+            let Some(words) = memory.slot(*slot).filter(|_| *region == app.region()) else {
+                continue;
+            };
+            if words.state().kind() != Kind::Stream || !words.state().has(SlotState::CONNECTED) {
+                continue;
+            }
+            asked.push((words, words.info_version.load(Ordering::Acquire)));
+            words.asks.fetch_or(Asks::INFO, Ordering::AcqRel);
+            let marks = memory.worker(words.worker.load(Ordering::Acquire));
+            // All workers are woken below, so that it does not matter which of them sleep.
+            let _ = marks.is_some_and(|marks| marks.set(*slot));
+        }
+        if asked.is_empty() {
+            return;
+        }
+        self.setting.workers_bell.ring();
+        let begun = std::time::Instant::now();
+        let is_old = |(words, version): &(&SlotWords, u32)| {
+            words.info_version.load(Ordering::Acquire) == *version
+        };
+        while begun.elapsed() < FRESH_WITHIN && asked.last().is_some_and(is_old) {
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    }
+
+    fn row(&self, place: Place, app: &App) -> Option<SocketRow> {
+        let (region, slot) = place;
+        let junction = match self.regions.get(&region)? {
+            Region::App(_) => None,
+            Region::Junction(number, _) => Some(self.junctions.get(number)?),
+        };
+        let words = match junction {
+            None => app.words(slot)?,
+            Some(junction) => junction.words(slot)?,
+        };
+        let peer = junction.and_then(|junction| junction.words(slot ^ 1));
+        let record = self.records.get(place);
+        let kind = words.state().kind();
+        let load = |word: &std::sync::atomic::AtomicU64| word.load(Ordering::Relaxed);
+        // Of a connection within this host, the peer's words are those that the daemon would write.
+        let (came, taken) = match peer {
+            Some(peer) => (load(&peer.tx_tail), load(&peer.rx_head)),
+            None => (load(&words.rx_tail), load(&words.tx_head)),
+        };
+        let backlog_max = record.and_then(|record| match &record.what {
+            What::Listener(listener) => Some(u64::from(listener.backlog_max)),
+            _ => None,
+        });
+        let is_tcp = kind != Kind::Datagram;
+        let told = |name: SocketAddr| name.to_string();
+        Some(SocketRow {
+            app: u32::from(app.number()),
+            app_name: app.name.clone(),
+            pids: app.pids.clone(),
+            uid: app.uid,
+            profile: app.profile.word().to_owned(),
+            region,
+            slot,
+            protocol: if is_tcp { "tcp" } else { "udp" }.to_owned(),
+            local: words.local.get().map(told).unwrap_or_default(),
+            remote: words.remote.get().map(told),
+            state: state(words),
+            recv_q: came.saturating_sub(load(&words.rx_head)),
+            send_q: backlog_max.unwrap_or_else(|| load(&words.tx_tail).saturating_sub(taken)),
+            cookie: record.map_or(0, |record| record.cookie),
+            inode: record.map_or(0, |record| record.inode),
+            worker: (junction.is_none()).then(|| words.worker.load(Ordering::Relaxed) as u16),
+            is_local: junction.is_some(),
+            bytes_received: if backlog_max.is_some() { 0 } else { came },
+            bytes_sent: taken,
+            timer: None,
+            tcp: (kind == Kind::Stream && junction.is_none()).then(|| tcp(words, app)),
+        })
+    }
+
+    /// Sockets that were left to the kernel, and counts of all.
+    pub(crate) fn fallback_rows(&self) -> ReplyBody {
+        let sockets = self.fallbacks.kept().collect::<Vec<_>>().into_iter().rev();
+        let sockets = sockets.map(|fallback| FallbackRow {
+            app: u32::from(fallback.app),
+            app_name: fallback.app_name.clone(),
+            pid: fallback.pid,
+            cookie: fallback.cookie,
+            inode: fallback.inode,
+            reason: fallback.reason.word().to_owned(),
+            message: fallback.reason.sentence().to_owned(),
+            count: fallback.count,
+        });
+        let totals = self.fallbacks.totals().map(|(reason, count)| FallbackTotal {
+            reason: reason.word().to_owned(),
+            message: reason.sentence().to_owned(),
+            count,
+        });
+        ReplyBody::Fallbacks { sockets: sockets.collect(), totals: totals.collect() }
+    }
+}
+
+/// Where a socket stands.
+fn state(words: &SlotWords) -> SocketState {
+    let state = words.state();
+    match state.kind() {
+        Kind::Listener => SocketState::Listen,
+        Kind::Datagram if words.remote.get().is_none() => SocketState::Unconn,
+        Kind::Datagram => SocketState::Estab,
+        _ if state.has(SlotState::CONNECTING) => SocketState::SynSent,
+        // As include/net/tcp_states.h numbers them; zero: it was never asked for.
+        _ => match words.info(SlotInfo::State) {
+            2 => SocketState::SynSent,
+            3 => SocketState::SynRecv,
+            4 => SocketState::FinWait1,
+            5 => SocketState::FinWait2,
+            6 | 7 => SocketState::TimeWait,
+            8 => SocketState::CloseWait,
+            9 => SocketState::LastAck,
+            11 => SocketState::Closing,
+            _ if state.has(SlotState::PEER_CLOSED) => SocketState::CloseWait,
+            _ => SocketState::Estab,
+        },
+    }
+}
+
+fn tcp(words: &SlotWords, app: &App) -> TcpRow {
+    let small = |which| u32::try_from(words.info(which)).unwrap_or(u32::MAX);
+    let unread = words.rx_tail.load(Ordering::Relaxed);
+    let unread = unread.saturating_sub(words.rx_head.load(Ordering::Relaxed));
+    let ring = RingDesc::of_word(words.rx_ring.load(Ordering::Relaxed));
+    let threshold = small(SlotInfo::Threshold);
+    let mut options = Vec::new();
+    let agreed = words.info(SlotInfo::Options);
+    for (bit, name) in [(1, "ts"), (2, "sack"), (8, "ecn")] {
+        if agreed & bit != 0 {
+            options.push(name.to_owned());
+        }
+    }
+    if agreed & 4 != 0 {
+        options.push(format!("wscale:{},{}", agreed >> 8 & 0xff, agreed >> 16 & 0xff));
+    }
+    TcpRow {
+        rtt_us: words.info(SlotInfo::Rtt),
+        rttvar_us: words.info(SlotInfo::RttVariation),
+        rto_us: words.info(SlotInfo::Rto),
+        cwnd: small(SlotInfo::Window),
+        ssthresh: (threshold != 0 && threshold != u32::MAX).then_some(threshold),
+        mss: (words.info(SlotInfo::Segments) >> 32) as u32,
+        rcv_wnd: ring.bytes().saturating_sub(unread),
+        snd_wnd: 0,
+        retransmits: words.info(SlotInfo::Retransmitted),
+        congestion: congestion(words, app).to_owned(),
+        options,
+    }
+}
+
+fn congestion(words: &SlotWords, app: &App) -> &'static str {
+    let told = words.info(SlotInfo::Congestion);
+    let chosen = u64::from(words.option(SlotOption::Congestion));
+    match if told != 0 { told } else { chosen } {
+        1 => "reno",
+        2 => "cubic",
+        3 => "dctcp",
+        4 => "timely",
+        _ => app.tenant.congestion().name(),
+    }
+}
