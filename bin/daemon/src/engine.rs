@@ -209,7 +209,7 @@ fn kib_log2(kib: u32) -> u8 {
 }
 
 /// The longest packet that every port takes.
-fn mtu(ports: &[PortLane<AnyPort>]) -> u16 {
+pub(crate) fn mtu(ports: &[PortLane<AnyPort>]) -> u16 {
     let mtus = ports.iter().map(|lane| lane.port().capabilities().mtu);
     mtus.map(|mtu| u16::try_from(mtu).unwrap_or(u16::MAX)).min().unwrap_or(1500)
 }

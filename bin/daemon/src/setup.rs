@@ -24,7 +24,7 @@ use crate::apps::{Claims, Door, Guests, Notices, Rules, Terms};
 use crate::ask::Asks;
 use crate::cores::{Cores, keeps_own};
 use crate::doorbells::Doorbells;
-use crate::engine::{Engines, flow};
+use crate::engine::{Engines, flow, mtu};
 use crate::failure::Failure;
 use crate::sockets::{House as Sockets, Link, Setting};
 use crate::staff::{Alarm, Staff, StaffConfig};
@@ -175,9 +175,9 @@ impl Mail {
                 links.push(Link { interface, port: PortId(id), mac: lane.mac() });
             }
         }
-        let (config, flow) = (Arc::new(config.clone()), flow(config));
+        let (config, flow, mtu) = (Arc::new(config.clone()), flow(config), mtu(dispatcher.ports()));
         let Self { front, workers_bell, .. } = self;
-        Ok(Sockets::new(Setting { config, front, workers_bell, doorbells, links, flow })?)
+        Ok(Sockets::new(Setting { config, front, workers_bell, doorbells, links, mtu, flow })?)
     }
 }
 

@@ -1,6 +1,7 @@
 //! One application with sockets, and the connections of its processes to the door.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
@@ -61,7 +62,13 @@ impl App {
         let token = sys::random::bytes().map_err(|error| failed(&error))?;
         let pipes = Pipes::new();
         let bells = Box::new(Ringer(Arc::clone(&pipes)));
-        let streams = Arc::new(AppStreams { app: number, region, server, bells, rate });
+        let limits = Arc::clone(&tenant);
+        let permits =
+            tenant.connect.is_some().then(|| -> Box<dyn Fn(SocketAddr) -> bool + Send + Sync> {
+                Box::new(move |remote| limits.may_connect(remote))
+            });
+        let streams = AppStreams { app: number, region, server, bells, rate, permits };
+        let streams = Arc::new(streams);
         let uid = who.uid;
         Ok(Self {
             name,

@@ -41,6 +41,8 @@ pub(crate) struct Setting {
     pub(crate) workers_bell: Arc<EventFd>,
     pub(crate) doorbells: Doorbells,
     pub(crate) links: Vec<Link>,
+    /// Bytes of the longest packet that every port takes.
+    pub(crate) mtu: u16,
     /// Settings of every flow.
     pub(crate) flow: FlowOptions,
 }

@@ -2,16 +2,18 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use attach::{FallbackReason, Reply};
 use base::Nanos;
-use datapath::stream::Command;
+use datapath::stream::{Command, Datagrams};
 use port::xdp::Protocol;
 use rustix::io::Errno;
 use shm::stream::Kind;
 use sys::socket;
 
+use super::app::App;
 use super::calls::{Answer, Context, Refusal};
 use super::examine::{Examined, covers};
 use super::guards::destination;
@@ -27,6 +29,13 @@ const REACH_EVERY: Nanos = Nanos::from_millis(20);
 
 /// Destinations whose way is not known yet, at most.
 const UNRESOLVED_MAX: usize = 4096;
+
+/// Bytes of a receive ring, as a logarithm: as much as Linux gives a socket.
+const RECEIVE_LOG2: u8 = 18;
+
+/// Bytes of a send ring at first, and at most, as logarithms.
+const SEND_LOG2: u8 = 16;
+const SEND_LOG2_MAX: u8 = 20;
 
 /// A destination of datagrams whose next hop has been asked for its link address.
 pub(super) struct Unresolved {
@@ -113,21 +122,19 @@ impl House {
         if destinations.iter().any(|at| context.claims.has(*at)) {
             return Err(FallbackReason::PortInUse.into());
         }
-        let slot = app.streams.server.lend_slot().ok_or(FallbackReason::TooManySockets)?;
-        let words = app.words(slot).ok_or(FallbackReason::TooManySockets)?;
-        words.local.set(Some(examined.local));
-        words.remote.set(remote);
-        words.cookie.store(examined.cookie, Ordering::Relaxed);
-        words.state.store(Kind::Datagram as u32, Ordering::Release);
-        let generation = words.generation.load(Ordering::Relaxed);
+        let payload_max = payload_max(self.setting.mtu, examined.takes_v6);
+        let datagrams = set_up(app, examined, remote, payload_max)?;
+        let slot = datagrams.slot;
+        let generation =
+            app.words(slot).map_or(0, |words| words.generation.load(Ordering::Relaxed));
         let claims = &mut *context.claims;
         let taken = destinations.into_iter().filter(|at| claims.add(*at).is_ok());
         let what = What::Datagram(taken.collect());
         let (number, region) = (app.number(), app.region());
-        let (cookie, inode, local) = (examined.cookie, examined.inode, examined.local);
+        let (cookie, inode) = (examined.cookie, examined.inode);
         let record = Record { app: number, generation, cookie, inode, what };
         self.records.insert((region, slot), record);
-        self.setting.front.command(&Command::Bind { app: number, slot, local });
+        self.setting.front.command(&Command::Bind(Arc::new(datagrams)));
         Ok(Answer::new(Reply::Slot { region, slot }))
     }
 
@@ -155,7 +162,7 @@ impl House {
                 continue;
             }
             let way = match self.ways.reach(&one.hop, now) {
-                Reach::Known(way) => Some(way),
+                Reach::Known(way) => Some((way, one.hop.source)),
                 Reach::Asked if now < one.until => {
                     one.look_at = now + REACH_EVERY;
                     self.unresolved.push(one);
@@ -166,4 +173,41 @@ impl House {
             self.setting.front.command(&Command::Resolved { remote: one.remote, way });
         }
     }
+}
+
+/// Lends a slot and its rings.
+fn set_up(
+    app: &App,
+    examined: &Examined,
+    remote: Option<SocketAddr>,
+    payload_max: usize,
+) -> Result<Datagrams, Refusal> {
+    let server = &app.streams.server;
+    let slot = server.lend_slot().ok_or(FallbackReason::TooManySockets)?;
+    let heap = server.heap();
+    let rings = match (heap.lend(RECEIVE_LOG2), heap.lend(SEND_LOG2)) {
+        (Some(receive), Some(send)) => (receive, send),
+        (receive, send) => {
+            receive.into_iter().chain(send).for_each(|ring| heap.take_back(ring));
+            server.take_back_slot(slot);
+            return Err(FallbackReason::NoMemory.into());
+        }
+    };
+    if let Some(words) = app.words(slot) {
+        words.local.set(Some(examined.local));
+        words.remote.set(remote);
+        words.cookie.store(examined.cookie, Ordering::Relaxed);
+        words.rx_ring.store(rings.0.desc().word(), Ordering::Relaxed);
+        words.tx_ring.store(rings.1.desc().word(), Ordering::Relaxed);
+        words.tx_ring_used.store(rings.1.desc().word(), Ordering::Relaxed);
+        words.tx_log2_max.store(u32::from(SEND_LOG2_MAX), Ordering::Relaxed);
+        words.state.store(Kind::Datagram as u32, Ordering::Release);
+    }
+    let (streams, local) = (Arc::clone(&app.streams), examined.local);
+    Ok(Datagrams::new(streams, slot, local, remote, payload_max, rings))
+}
+
+/// The longest payload in a packet of `mtu` bytes.
+fn payload_max(mtu: u16, is_v6: bool) -> usize {
+    usize::from(mtu).saturating_sub(if is_v6 { 40 + 8 } else { 20 + 8 })
 }

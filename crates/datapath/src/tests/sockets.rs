@@ -73,7 +73,7 @@ impl App {
             app: Arc::clone(&streams),
             slot: listener,
             address: "10.0.0.2:7".parse().expect("an address"),
-            backlog: Backlog::new(ring, 64),
+            backlog: Arc::new(Backlog::new(ring, 64)),
             half_open_max: 64,
             options: options(),
         })));
