@@ -34,6 +34,10 @@ mod info;
 mod kernel;
 mod lock;
 mod patience;
+#[cfg(any(feature = "rt", feature = "tokio"))]
+mod polled;
+#[cfg(any(feature = "rt", feature = "tokio"))]
+mod reactor;
 mod readiness;
 mod receive;
 mod region;
@@ -43,6 +47,9 @@ mod slot;
 mod socket;
 mod tcp_listener;
 mod tcp_stream;
+/// TCP for tokio.
+#[cfg(feature = "tokio")]
+pub mod tokio;
 mod udp_socket;
 mod verdict;
 mod waiting;
