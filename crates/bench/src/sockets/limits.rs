@@ -19,7 +19,7 @@ pub(super) fn connections_max() -> Result<usize, Error> {
     let tries = [maximum.max(DESCRIPTORS), maximum]
         .map(|maximum| Rlimit { current: Some(maximum.min(DESCRIPTORS)), maximum: Some(maximum) });
     let set = |limits: Rlimit| {
-        rustix::process::setrlimit(Resource::Nofile, limits.clone()).map(|()| limits.current)
+        rustix::process::setrlimit(Resource::Nofile, limits).map(|()| limits.current)
     };
     let [more, same] = tries;
     let current = set(more).or_else(|_| set(same)).or_needs("limit of open descriptors")?;
