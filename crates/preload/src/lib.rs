@@ -12,84 +12,45 @@
 //!
 //! Read [`table`] first.
 
+mod accept;
+mod adopt;
+mod close;
+mod connect;
+mod copy;
+mod datagram;
 mod descriptors;
-
-mod datagram {
-    pub(crate) use crate::table::real::bind;
-}
-mod listen {
-    pub(crate) use crate::table::real::listen;
-}
-mod connect {
-    pub(crate) use crate::table::real::connect;
-}
-mod accept {
-    pub(crate) use crate::table::real::{accept, accept4};
-}
-mod close {
-    pub(crate) use crate::table::real::{close, close_range, closefrom, shutdown};
-}
-mod names {
-    pub(crate) use crate::table::real::{getpeername, getsockname, sockatmark};
-}
-mod options {
-    pub(crate) use crate::table::real::{getsockopt, ioctl, setsockopt};
-}
-mod receive {
-    pub(crate) use crate::table::real::{
-        __read_chk as read_checked, __recv_chk as recv_checked, __recvfrom_chk as recvfrom_checked,
-        preadv2, read, readv, recv, recvfrom,
-    };
-}
-mod message {
-    pub(crate) use crate::table::real::{recvmsg, sendmsg};
-}
-mod many {
-    pub(crate) use crate::table::real::{recvmmsg, sendmmsg};
-}
-mod send {
-    pub(crate) use crate::table::real::{pwritev2, send, sendto, write, writev};
-}
-mod sendfile {
-    pub(crate) use crate::table::real::{sendfile, splice};
-}
-mod poll {
-    pub(crate) use crate::table::real::{
-        __poll_chk as poll_checked, __ppoll_chk as ppoll_checked, poll, ppoll,
-    };
-}
-mod select {
-    pub(crate) use crate::table::real::{pselect, select};
-}
-mod epoll {
-    pub(crate) use crate::table::real::{epoll_ctl, epoll_pwait, epoll_pwait2, epoll_wait};
-}
-mod duplicate {
-    pub(crate) use crate::table::real::{dup, dup2, dup3, fcntl};
-}
-mod exec {
-    pub(crate) use crate::table::real::{execv, execve, execveat, execvp, execvpe, fexecve};
-}
-mod spawn {
-    pub(crate) use crate::table::real::{popen, posix_spawn, posix_spawnp, system};
-}
-mod life {
-    pub(crate) use crate::table::real::{clone, pthread_cancel};
-}
-mod faults {
-    pub(crate) use crate::table::real::{sigaction, signal, sysv_signal};
-}
-mod stdio {
-    pub(crate) use crate::table::real::{__vdprintf_chk as vdprintf_checked, fdopen, vdprintf};
-}
-mod dispatch {
-    pub(crate) use crate::table::real::syscall;
-}
+mod dispatch;
+mod duplicate;
+mod entry;
+mod epoll;
+mod exec;
+mod faults;
+mod file;
+mod inherit;
+mod life;
+mod listen;
+mod lock;
+mod many;
+mod message;
+mod names;
+mod options;
 mod outcome;
+mod poll;
 mod raw;
 mod real;
+mod receive;
+mod say;
+mod select;
+mod send;
+mod sendfile;
+mod session;
+mod sockets;
+mod spans;
+mod spawn;
+mod stdio;
 /// The functions of libc that are defined here.
 pub mod table;
-mod sockets {
-    pub(crate) use crate::table::real::socket;
-}
+mod tcp_info;
+mod wait;
+
+pub use life::{__vfork, vfork};

@@ -45,7 +45,20 @@ pub(crate) fn done(result: Result<(), Errno>) -> c_int {
 /// The error that the last failed function of libc left.
 pub(crate) fn last_errno() -> Errno {
     // SAFETY: the location is the calling thread's own.
-    Errno::from_raw_os_error(unsafe { *libc::__errno_location() })
+    match unsafe { *libc::__errno_location() } {
+        errno @ 1..=4095 => Errno::from_raw_os_error(errno),
+        _ => Errno::IO,
+    }
+}
+
+/// Runs what must leave errno as it is: a call that has succeeded does.
+pub(crate) fn unheard<T>(run: impl FnOnce() -> T) -> T {
+    // SAFETY: the location is the calling thread's own.
+    let errno = unsafe { *libc::__errno_location() };
+    let result = run();
+    // SAFETY: likewise.
+    unsafe { *libc::__errno_location() = errno };
+    result
 }
 
 /// What a function of libc returned, as a result.

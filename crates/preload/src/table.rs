@@ -9,8 +9,8 @@ use std::ffi::CStr;
 
 use libc::{
     c_char, c_int, c_long, c_uint, c_ulong, c_void, epoll_event, fd_set, iovec, mmsghdr, msghdr,
-    nfds_t, off_t, off64_t, pid_t, pollfd, pthread_t, sigaction as SignalAction, sighandler_t,
-    sigset_t, size_t, sockaddr, socklen_t, ssize_t, timespec, timeval,
+    nfds_t, off_t, off64_t, pid_t, pollfd, sigaction as SignalAction, sighandler_t, sigset_t,
+    size_t, sockaddr, socklen_t, ssize_t, timespec, timeval,
 };
 
 use crate::real::{NO_NUMBER, Place, without_libc};
@@ -33,6 +33,7 @@ macro_rules! interpose {
     ($($how:ident $name:ident($($argument:ident: $type:ty),*) -> $returned:ty
         = $($number:ident)? => $server:path;)*) => {
         /// The functions that ours stand before.
+        #[allow(dead_code, reason = "aliases are served by the function that they name")]
         pub(crate) mod real {
             use super::*;
             $(
@@ -203,6 +204,8 @@ interpose! {
         timeout: *mut timeval) -> c_int = => select::select;
     always pselect(count: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set,
         timeout: *const timespec, mask: *const sigset_t) -> c_int = => select::pselect;
+    always epoll_create(size: c_int) -> c_int = => epoll::epoll_create;
+    always epoll_create1(flags: c_int) -> c_int = SYS_epoll_create1 => epoll::epoll_create1;
     always epoll_ctl(set: c_int, operation: c_int, fd: c_int, event: *mut epoll_event) -> c_int
         = SYS_epoll_ctl => epoll::epoll_ctl;
     by_descriptor epoll_wait(set: c_int, events: *mut epoll_event, room: c_int, timeout: c_int)
@@ -272,7 +275,7 @@ interpose! {
         = => faults::sysv_signal;
     always __sysv_signal(signal: c_int, handler: sighandler_t) -> sighandler_t
         = => faults::sysv_signal;
-    always pthread_cancel(thread: pthread_t) -> c_int = => life::pthread_cancel;
+    always siginterrupt(signal: c_int, ends_calls: c_int) -> c_int = => faults::siginterrupt;
 
     // Streams of stdio, whose own calls never pass by here.
     by_descriptor fdopen(fd: c_int, mode: *const c_char) -> *mut c_void = => stdio::fdopen;
@@ -285,3 +288,6 @@ interpose! {
     always syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize)
         -> c_long = => dispatch::syscall;
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,118 @@
+//! close(2), shutdown(2), and what follows when an open file has lost its last number.
+
+use client::stream::Shutdown;
+use libc::{c_int, c_uint};
+use rustix::io::Errno;
+
+use crate::descriptors::Found;
+use crate::entry::{Body, Held};
+use crate::file::Kind;
+use crate::table::real;
+use crate::{descriptors, life, outcome, session};
+
+/// close(2). A descriptor that the program does not know of is not open, as far as it can see.
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn close(fd: c_int) -> c_int {
+    if !life::is_borrowed() {
+        if matches!(descriptors::find_quietly(fd), Found::Internal) && !session::is_inside() {
+            return outcome::failed(Errno::BADF);
+        }
+        // The number is free only when the kernel has it back: until then nobody gets it anew.
+        forget(fd);
+    }
+    // SAFETY: a plain number.
+    unsafe { real::close(fd) }
+}
+
+/// The number means nothing to us any more.
+pub(crate) fn forget(fd: c_int) {
+    if let Some((held, true)) = descriptors::remove(fd) {
+        last_number(&held);
+    }
+}
+
+/// An open file has no number in this process any more. May be called from a signal handler.
+pub(crate) fn last_number(held: &Held) {
+    match &**held {
+        Body::Socket(file) => {
+            file.memberships.end(held.address());
+            // Of a socket that others may have, the kernel knows the last close.
+            if !file.is_shared() {
+                file.socket.close();
+            }
+        }
+        Body::Set(set) => set.end(),
+    }
+}
+
+/// close_range(2). Our own descriptors are left out, so that a program that closes all it does not know
+/// goes on being served.
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+    const ONLY_MARK: c_int = libc::CLOSE_RANGE_CLOEXEC as c_int;
+    // A child of vfork is about to become another program, which has no use for them.
+    if first > last || flags & ONLY_MARK != 0 || life::is_borrowed() || !descriptors::any_special()
+    {
+        // SAFETY: plain numbers.
+        return unsafe { real::close_range(first, last, flags) };
+    }
+    let mut from = first;
+    for (fd, is_internal) in descriptors::special(first as usize, last as usize) {
+        let number = fd as c_uint;
+        if !is_internal {
+            forget(fd);
+            continue;
+        }
+        if number > from {
+            // SAFETY: plain numbers.
+            let result = unsafe { real::close_range(from, number - 1, flags) };
+            if result < 0 {
+                return result;
+            }
+        }
+        from = number + 1;
+    }
+    if from > last {
+        return 0;
+    }
+    // SAFETY: plain numbers.
+    unsafe { real::close_range(from, last, flags) }
+}
+
+/// closefrom(3).
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn closefrom(first: c_int) -> c_int {
+    // SAFETY: plain numbers.
+    unsafe { close_range(first.max(0) as c_uint, c_uint::MAX, 0) }
+}
+
+/// shutdown(2).
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn shutdown(fd: c_int, how: c_int) -> c_int {
+    let Some(held) = descriptors::socket(fd) else {
+        // SAFETY: plain numbers.
+        return unsafe { real::shutdown(fd, how) };
+    };
+    let direction = match how {
+        libc::SHUT_RD => Shutdown::Read,
+        libc::SHUT_WR => Shutdown::Write,
+        libc::SHUT_RDWR => Shutdown::Both,
+        _ => return outcome::failed(Errno::INVAL),
+    };
+    let Some(file) = held.file() else { return outcome::failed(Errno::NOTSOCK) };
+    let ours = file.socket.shutdown(direction);
+    if file.kind == Kind::Stream {
+        return outcome::done(ours);
+    }
+    // A listener and a UDP socket have a kernel half.
+    // SAFETY: plain numbers.
+    unsafe { real::shutdown(fd, how) }
+}

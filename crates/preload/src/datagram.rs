@@ -1,0 +1,255 @@
+//! UDP: what goes through the data plane, and what the kernel's half of the same socket serves.
+
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::BorrowedFd;
+
+use client::stream::{Outcome, Readiness, ReceiveFlags};
+use libc::{c_int, sockaddr, socklen_t};
+use rustix::io::Errno;
+
+use crate::entry::{Body, Held};
+use crate::file::{File, Kind};
+use crate::receive::Served;
+use crate::spans::Spans;
+use crate::table::real;
+use crate::wait::{self, Ended};
+use crate::{connect, descriptors, inherit, life, names, outcome, receive, say, session, sockets};
+
+/// What came.
+pub(crate) struct Received {
+    /// What the call returns: bytes that were copied, or with MSG_TRUNC that there were.
+    pub(crate) returned: usize,
+    /// There were more.
+    pub(crate) is_cut: bool,
+    /// From whom.
+    pub(crate) from: Option<SocketAddr>,
+}
+
+/// bind(2): a UDP socket that is bound can receive, so this is when it is offered.
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn bind(fd: c_int, address: *const sockaddr, bytes: socklen_t) -> c_int {
+    // SAFETY: the caller's arguments.
+    let result = unsafe { real::bind(fd, address, bytes) };
+    if result == 0 && descriptors::is_plain(fd) && !life::is_borrowed() {
+        outcome::unheard(|| {
+            if let Some((family, false)) = sockets::kind_of(fd) {
+                open(fd, family, None);
+            }
+        });
+    }
+    result
+}
+
+/// Offers a UDP socket; true: connected as asked.
+pub(crate) fn open(fd: c_int, family: c_int, remote: Option<SocketAddr>) -> bool {
+    if !is_plain_udp(fd, family) {
+        return false;
+    }
+    let Some(session) = session::get() else { return false };
+    // SAFETY: it was a socket a moment ago.
+    let descriptor = unsafe { BorrowedFd::borrow_raw(fd) };
+    match session::inside(|| session.udp(descriptor, remote)) {
+        Ok(Outcome::Ours(socket)) => {
+            let file = File::new(socket, Kind::Datagram, family);
+            file.set_nonblocking(sockets::is_nonblocking(fd));
+            inherit::from_kernel(fd, &file);
+            descriptors::install(fd, Body::Socket(file)).is_some()
+        }
+        Ok(Outcome::Kernel(reason)) => {
+            say::fallback(reason);
+            false
+        }
+        Ok(Outcome::Errno(_)) => false,
+        Err(error) => {
+            say::no_daemon(&error);
+            false
+        }
+    }
+}
+
+/// Whether the program wants nothing beside the bytes that only the kernel can tell.
+fn is_plain_udp(fd: c_int, family: c_int) -> bool {
+    let beside: &[(c_int, c_int)] = &[
+        (libc::IPPROTO_IP, libc::IP_PKTINFO),
+        (libc::IPPROTO_IP, libc::IP_RECVERR),
+        (libc::IPPROTO_IP, libc::IP_RECVTTL),
+        (libc::IPPROTO_IP, libc::IP_RECVTOS),
+        (libc::SOL_SOCKET, libc::SO_TIMESTAMP),
+        (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS),
+        (libc::SOL_SOCKET, libc::SO_BROADCAST),
+    ];
+    let of_v6: &[(c_int, c_int)] = &[(libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO)];
+    let of_v6 = if family == libc::AF_INET6 { of_v6 } else { &[] };
+    beside
+        .iter()
+        .chain(of_v6)
+        .all(|&(level, name)| sockets::number(fd, level, name).is_none_or(|value| value == 0))
+}
+
+/// connect(2) on a UDP socket that is ours: it is offered anew, with its peer.
+///
+/// # Safety
+/// Reading the address is the program's wish.
+pub(crate) unsafe fn connect(
+    fd: c_int,
+    held: &Held,
+    address: *const sockaddr,
+    bytes: socklen_t,
+) -> Option<Result<(), Errno>> {
+    let family = held.file()?.family;
+    // SAFETY: the caller's promise.
+    let remote = match unsafe { names::read(address, bytes) } {
+        Ok(remote) => remote,
+        Err(errno) => return Some(Err(errno)),
+    };
+    crate::close::forget(fd);
+    let remote = remote.filter(|remote| !connect::is_hopeless(*remote, family))?;
+    open(fd, family, Some(remote)).then_some(Ok(()))
+}
+
+/// Receives a datagram of either half.
+pub(crate) fn receive(fd: c_int, held: &Held, spans: &mut Spans, flags: c_int) -> Served<Received> {
+    let Some(file) = held.file() else { return Served::Elsewhere };
+    let asked =
+        ReceiveFlags { peek: flags & libc::MSG_PEEK != 0, truncate: flags & libc::MSG_TRUNC != 0 };
+    let may_wait = flags & libc::MSG_DONTWAIT == 0 && !file.is_nonblocking();
+    let deadline = wait::deadline(file.receive_timeout());
+    loop {
+        match file.socket.receive_from_with(asked, |piece| spans.fill(piece)) {
+            Ok(got) => {
+                return Served::Done(Ok(Received {
+                    returned: got.bytes,
+                    is_cut: got.is_cut,
+                    from: got.from,
+                }));
+            }
+            Err(Errno::AGAIN) => {}
+            Err(errno) => return Served::Done(Err(errno)),
+        }
+        match of_kernel(fd, spans, flags) {
+            Err(Errno::AGAIN) => {}
+            other => return Served::Done(other),
+        }
+        if !may_wait {
+            return Served::Done(Err(Errno::AGAIN));
+        }
+        match wait::on(fd, held, Readiness::IN, deadline) {
+            Ok(Ended::Look) => {}
+            Ok(Ended::Replaced) => return Served::Elsewhere,
+            Ok(Ended::TimedOut) => return Served::Done(Err(Errno::AGAIN)),
+            Err(errno) => return Served::Done(Err(errno)),
+        }
+    }
+}
+
+/// What has come by the kernel, without waiting.
+fn of_kernel(fd: c_int, spans: &mut Spans, flags: c_int) -> Result<Received, Errno> {
+    // SAFETY: all zero are a valid address and header.
+    let (mut name, mut header) =
+        unsafe { std::mem::zeroed::<(libc::sockaddr_storage, libc::msghdr)>() };
+    let mut payload = vec![0_u8; spans.left()];
+    let mut part = libc::iovec { iov_base: payload.as_mut_ptr().cast(), iov_len: payload.len() };
+    header.msg_name = (&raw mut name).cast();
+    header.msg_namelen = size_of::<libc::sockaddr_storage>() as socklen_t;
+    header.msg_iov = &raw mut part;
+    header.msg_iovlen = 1;
+    let flags = flags & !libc::MSG_WAITALL | libc::MSG_DONTWAIT;
+    // SAFETY: everything that it names is ours and lives.
+    let returned = outcome::of_bytes(unsafe { real::recvmsg(fd, &raw mut header, flags) })?;
+    let copied = returned.min(payload.len());
+    spans.put(&payload[..copied])?;
+    // SAFETY: the kernel has written so much of it.
+    let from = unsafe { names::read((&raw const name).cast(), header.msg_namelen) }.ok().flatten();
+    let is_cut = header.msg_flags & libc::MSG_TRUNC != 0;
+    Ok(Received { returned, is_cut, from })
+}
+
+/// recvfrom(2) on a UDP socket of ours.
+///
+/// # Safety
+/// Writing at both places is the program's wish.
+pub(crate) unsafe fn recvfrom(
+    fd: c_int,
+    held: &Held,
+    spans: &mut Spans,
+    flags: c_int,
+    address: *mut sockaddr,
+    address_bytes: *mut socklen_t,
+) -> Served<usize> {
+    let family = held.file().map_or(libc::AF_INET, |file| file.family);
+    match receive(fd, held, spans, flags) {
+        Served::Done(Ok(received)) => {
+            // SAFETY: the caller's promise.
+            let named = unsafe { receive::put_sender(&received, family, address, address_bytes) };
+            Served::Done(named)
+        }
+        Served::Done(Err(errno)) => Served::Done(Err(errno)),
+        Served::Elsewhere => Served::Elsewhere,
+    }
+}
+
+/// Sends a datagram: through the data plane, and by the kernel where that does not lead.
+pub(crate) fn send(
+    fd: c_int,
+    held: &Held,
+    spans: &mut Spans,
+    to: Option<SocketAddr>,
+    flags: c_int,
+) -> Served<usize> {
+    let Some(file) = held.file() else { return Served::Elsewhere };
+    let may_wait = flags & libc::MSG_DONTWAIT == 0 && !file.is_nonblocking();
+    let deadline = wait::deadline(file.send_timeout());
+    loop {
+        let mut attempt = *spans;
+        let bytes = attempt.left();
+        match file.socket.send_to_with(bytes, to, |piece| attempt.empty(piece)) {
+            // Where there is no way for us there may be one for the kernel, whose socket has the
+            // same port.
+            Err(Errno::NETUNREACH | Errno::HOSTUNREACH | Errno::NOTCONN) => {
+                return Served::Elsewhere;
+            }
+            Err(Errno::AGAIN) if may_wait => {}
+            other => return Served::Done(other),
+        }
+        match wait::on(fd, held, Readiness::OUT, deadline) {
+            Ok(Ended::Look) => {}
+            Ok(Ended::Replaced) => return Served::Elsewhere,
+            Ok(Ended::TimedOut) => return Served::Done(Err(Errno::AGAIN)),
+            Err(errno) => return Served::Done(Err(errno)),
+        }
+    }
+}
+
+/// sendto(2) on a UDP socket of ours.
+///
+/// # Safety
+/// Reading the address is the program's wish.
+pub(crate) unsafe fn sendto(
+    fd: c_int,
+    held: &Held,
+    spans: &mut Spans,
+    flags: c_int,
+    address: *const sockaddr,
+    address_bytes: socklen_t,
+) -> Served<usize> {
+    if address.is_null() || address_bytes == 0 {
+        return send(fd, held, spans, None, flags);
+    }
+    // SAFETY: the caller's promise.
+    match unsafe { names::read(address, address_bytes) } {
+        Err(errno) => Served::Done(Err(errno)),
+        Ok(Some(to)) if is_ours(to) => send(fd, held, spans, Some(to), flags),
+        // Many, or nonsense: the kernel's.
+        Ok(_) => Served::Elsewhere,
+    }
+}
+
+fn is_ours(to: SocketAddr) -> bool {
+    let is_loopback = match to.ip() {
+        IpAddr::V4(v4) => v4.is_loopback() || v4.is_broadcast(),
+        IpAddr::V6(v6) => v6.is_loopback(),
+    };
+    !is_loopback && !to.ip().is_multicast() && to.port() != 0
+}

@@ -1,0 +1,213 @@
+//! epoll(7): the calls. Sets without members of ours are the kernel's and cost nothing here.
+
+mod members;
+mod memberships;
+mod rules;
+mod set;
+mod sleep;
+
+use libc::{c_int, epoll_event, sigset_t, timespec};
+use rustix::io::Errno;
+
+pub(crate) use memberships::Memberships;
+pub(crate) use set::Set;
+
+use crate::descriptors::Found;
+use crate::entry::{Body, Held};
+use crate::table::real;
+use crate::wait::{self, Deadline};
+use crate::{copy, descriptors, faults, life, outcome};
+
+/// epoll_create(2): remembered, since a set that is a member of another one must tell it.
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn epoll_create(size: c_int) -> c_int {
+    // SAFETY: a plain number.
+    created(unsafe { real::epoll_create(size) })
+}
+
+/// epoll_create1(2).
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn epoll_create1(flags: c_int) -> c_int {
+    // SAFETY: a plain number.
+    created(unsafe { real::epoll_create1(flags) })
+}
+
+fn created(fd: c_int) -> c_int {
+    if fd >= 0 && !life::is_borrowed() {
+        descriptors::set_kernel_set(fd);
+    }
+    fd
+}
+
+/// epoll_ctl(2).
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn epoll_ctl(
+    set: c_int,
+    operation: c_int,
+    fd: c_int,
+    event: *mut epoll_event,
+) -> c_int {
+    let found = descriptors::find(fd);
+    let ours = match &found {
+        Found::Ours(held) if held.file().is_some() => held,
+        Found::Internal => return outcome::failed(Errno::BADF),
+        _ => {
+            if let Found::KernelSet | Found::Ours(_) = found
+                && operation == libc::EPOLL_CTL_ADD
+                && let Some(inner) = set_of(fd)
+                && let Some(inner) = inner.set()
+            {
+                inner.set_waited_for(fd);
+            }
+            // SAFETY: the caller's arguments.
+            let result = unsafe { real::epoll_ctl(set, operation, fd, event) };
+            count(set, operation, result);
+            return result;
+        }
+    };
+    // SAFETY: the caller's promise.
+    outcome::done(unsafe { change(set, operation, fd, ours, event) })
+}
+
+/// Keeps count of the kernel's members of a set that has some of ours.
+fn count(set: c_int, operation: c_int, result: c_int) {
+    if result != 0 || operation == libc::EPOLL_CTL_MOD {
+        return;
+    }
+    if let Some(held) = descriptors::held(set)
+        && let Some(set) = held.set()
+    {
+        set.count_kernel_member(operation == libc::EPOLL_CTL_ADD);
+    }
+}
+
+unsafe fn change(
+    set: c_int,
+    operation: c_int,
+    fd: c_int,
+    held: &Held,
+    event: *mut epoll_event,
+) -> Result<(), Errno> {
+    faults::watch();
+    let event = || {
+        // SAFETY: the caller's promise; any bits are an event.
+        unsafe { copy::get(event) }
+    };
+    match operation {
+        libc::EPOLL_CTL_ADD => {
+            let event = event()?;
+            let set_held = set_of(set).ok_or_else(|| not_a_set(set))?;
+            let inner = set_held.set().ok_or(Errno::INVAL)?;
+            inner.add((set, &set_held), fd, held, event)
+        }
+        libc::EPOLL_CTL_MOD | libc::EPOLL_CTL_DEL => {
+            let Some(set_held) = descriptors::held(set) else {
+                // No member of ours is in it.
+                return Err(set_of(set).map_or_else(|| not_a_set(set), |_| Errno::NOENT));
+            };
+            let inner = set_held.set().ok_or(Errno::INVAL)?;
+            if operation == libc::EPOLL_CTL_DEL {
+                return inner.delete(set, fd, held);
+            }
+            inner.modify(set, fd, held, event()?)
+        }
+        _ => Err(Errno::INVAL),
+    }
+}
+
+/// The entry of a set, made now if it had none.
+fn set_of(fd: c_int) -> Option<Held> {
+    match descriptors::find(fd) {
+        Found::Ours(held) => held.set().is_some().then_some(held),
+        Found::KernelSet => descriptors::install(fd, Body::Set(Box::new(Set::new()))),
+        // A set that came from elsewhere: the kernel knows what it is.
+        Found::Plain if is_set(fd) => descriptors::install(fd, Body::Set(Box::new(Set::new()))),
+        Found::Plain | Found::Internal => None,
+    }
+}
+
+/// Whether the kernel has it as a set: only a set refuses itself so.
+fn is_set(fd: c_int) -> bool {
+    // SAFETY: no room for events is an error that comes after the look at the descriptor.
+    let result = unsafe { real::epoll_wait(fd, std::ptr::null_mut(), 1, 0) };
+    // A set without events answers 0; one with events finds no room for them: EFAULT.
+    result == 0 || outcome::last_errno() == Errno::FAULT
+}
+
+fn not_a_set(fd: c_int) -> Errno {
+    // SAFETY: it takes no argument.
+    if unsafe { real::fcntl(fd, libc::F_GETFD, 0) } < 0 { Errno::BADF } else { Errno::INVAL }
+}
+
+/// epoll_wait(2).
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn epoll_wait(
+    set: c_int,
+    events: *mut epoll_event,
+    room: c_int,
+    timeout: c_int,
+) -> c_int {
+    let Some(held) = with_ours(set) else {
+        // SAFETY: the caller's arguments.
+        return unsafe { real::epoll_wait(set, events, room, timeout) };
+    };
+    let deadline = wait::after_milliseconds(timeout);
+    // SAFETY: the caller's promise.
+    outcome::number(unsafe { sleep::wait(set, &held, events, room, deadline, std::ptr::null()) })
+}
+
+/// epoll_pwait(2).
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn epoll_pwait(
+    set: c_int,
+    events: *mut epoll_event,
+    room: c_int,
+    timeout: c_int,
+    mask: *const sigset_t,
+) -> c_int {
+    let Some(held) = with_ours(set) else {
+        // SAFETY: the caller's arguments.
+        return unsafe { real::epoll_pwait(set, events, room, timeout, mask) };
+    };
+    let deadline = wait::after_milliseconds(timeout);
+    // SAFETY: the caller's promise.
+    outcome::number(unsafe { sleep::wait(set, &held, events, room, deadline, mask) })
+}
+
+/// epoll_pwait2(2).
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn epoll_pwait2(
+    set: c_int,
+    events: *mut epoll_event,
+    room: c_int,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+) -> c_int {
+    let Some(held) = with_ours(set) else {
+        // SAFETY: the caller's arguments.
+        return unsafe { real::epoll_pwait2(set, events, room, timeout, mask) };
+    };
+    // SAFETY: the caller's promise.
+    let result = unsafe { wait::after_timespec(timeout) }.and_then(|deadline: Deadline| {
+        // SAFETY: the caller's promise.
+        unsafe { sleep::wait(set, &held, events, room, deadline, mask) }
+    });
+    outcome::number(result)
+}
+
+/// The entry of a set with members of ours.
+fn with_ours(set: c_int) -> Option<Held> {
+    descriptors::held(set).filter(|held| held.set().is_some())
+}

@@ -1,0 +1,364 @@
+//! A set of epoll(7) with members of ours: the kernel's set for the kernel's members, and a list beside it.
+//!
+//! What joins them is an ear: its pipe is a member of the kernel's set, under a mark that the program
+//! cannot know, and has a byte in it when one of ours has news while somebody sleeps there.
+
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use client::stream::{Ear, Socket};
+use libc::{c_int, epoll_event};
+use rustix::io::Errno;
+
+use super::members::{Member, Members};
+use super::memberships::Graves;
+use crate::entry::Held;
+use crate::file::Kind;
+use crate::lock::{Lock, Locked};
+use crate::session::{self, Inner};
+use crate::table::real;
+use crate::{life, outcome};
+
+/// Marks of ours in the kernel's set: the ear's, and one for each member's kernel half.
+const MARKS: u64 = 1 << 32;
+
+/// A set.
+pub(crate) struct Set {
+    state: Lock<State>,
+    /// Threads that sleep in the kernel's set.
+    pub(super) sleepers: AtomicU32,
+    /// Another set, or a call to poll, waits for this set itself: then the ear stays armed.
+    is_waited_for: AtomicBool,
+    /// Members of ours that were closed.
+    pub(super) graves: Graves,
+}
+
+/// What is guarded.
+pub(super) struct State {
+    pub(super) members: Members,
+    ear: Option<OwnEar>,
+    /// The first of the [`MARKS`] marks, drawn at random.
+    mark: u64,
+    /// Members of the kernel, and kernel halves of ours.
+    pub(super) kernel_members: usize,
+    /// Calls since the kernel's members were looked at.
+    pub(super) calls: u32,
+}
+
+/// An ear, and whose: a forked child has no use for its parent's.
+struct OwnEar {
+    ear: Inner<Ear>,
+    process: u32,
+}
+
+/// Of whom an event of the kernel's set tells.
+pub(super) enum Source {
+    /// A member of the kernel: the program's own event.
+    Kernel,
+    /// The ear.
+    Ear,
+    /// The kernel half of this member.
+    Half(u32),
+    /// A mark that nobody has any more.
+    Nobody,
+}
+
+impl Set {
+    /// A set of which only the kernel knows the members that it has already.
+    pub(super) fn new() -> Self {
+        let mut mark = [0; 8];
+        // Without randomness the mark is a number that no program has reason to choose.
+        let _ = rustix::rand::getrandom(&mut mark, rustix::rand::GetRandomFlags::NONBLOCK);
+        let mark = u64::from_ne_bytes(mark) & !(MARKS - 1);
+        let state = State {
+            members: Members::default(),
+            ear: None,
+            mark: if mark == 0 { 0xCA11_5700 << 32 } else { mark },
+            kernel_members: 1,
+            calls: 0,
+        };
+        Self {
+            state: Lock::new(state),
+            sleepers: AtomicU32::new(0),
+            is_waited_for: AtomicBool::new(false),
+            graves: Graves::new(),
+        }
+    }
+
+    /// The state; an error if a signal has interrupted this very thread while it had it.
+    pub(super) fn lock(&self) -> Result<Locked<'_, State>, Errno> {
+        self.state.lock().ok_or(Errno::NOMEM)
+    }
+
+    /// Somebody waits for the set itself.
+    pub(crate) fn set_waited_for(&self, fd: c_int) {
+        if !self.is_waited_for.swap(true, Ordering::AcqRel) {
+            let _ = self.ensure_ear(fd);
+            self.leave();
+        }
+    }
+
+    /// Makes sure that the set has an ear of this process; `fd` is the set's own. Without one, sleepers
+    /// look from time to time.
+    pub(super) fn ensure_ear(&self, fd: c_int) -> Result<(), Errno> {
+        let process = life::process();
+        if self.lock()?.ear.as_ref().is_some_and(|ear| ear.process == process) {
+            return Ok(());
+        }
+        let Some(ear) = session::new_ear() else { return Ok(()) };
+        let mut state = self.lock()?;
+        if state.ear.as_ref().is_some_and(|ear| ear.process == process) {
+            // The guard goes first: letting go of an ear asks the daemon.
+            drop(state);
+            return Ok(());
+        }
+        state.members.iter().filter_map(|member| member.held.file()).for_each(|file| {
+            // What was closed meanwhile is removed in its turn.
+            let _ = ear.add(&file.socket);
+        });
+        // A child's set is the parent's too, who cannot empty the child's pipe: at edges it hears of it
+        // once and no more.
+        let was_parents = state.ear.is_some();
+        let how = if was_parents { libc::EPOLLIN | libc::EPOLLET } else { libc::EPOLLIN };
+        let event = epoll_event { events: how as u32, u64: state.mark };
+        control(fd, libc::EPOLL_CTL_ADD, ear.fd().as_raw_fd(), Some(event))?;
+        let old = state.ear.replace(OwnEar { ear, process });
+        drop(state);
+        drop(old);
+        Ok(())
+    }
+
+    /// Adds a member, and its kernel half if it has one.
+    pub(super) fn add(
+        &self,
+        set: (c_int, &Held),
+        fd: c_int,
+        held: &Held,
+        event: epoll_event,
+    ) -> Result<(), Errno> {
+        self.ensure_ear(set.0)?;
+        let mut state = self.lock()?;
+        self.bury(&mut state, set.0);
+        if state.members.find(held, fd).is_some() {
+            return Err(Errno::EXIST);
+        }
+        let file = held.file().ok_or(Errno::BADF)?;
+        let has_kernel_half = file.kind != Kind::Stream;
+        let member = Member::new(held.clone(), fd, event, has_kernel_half);
+        if has_kernel_half {
+            let mark = state.mark + 1 + u64::from(state.members.next_index());
+            let event = epoll_event { events: member.interest.for_kernel_half(), u64: mark };
+            control(set.0, libc::EPOLL_CTL_ADD, fd, Some(event))?;
+            state.kernel_members += 1;
+        }
+        file.memberships.add(set.1.address());
+        if let Some(ear) = &state.ear {
+            ear.ear.add(&file.socket)?;
+        }
+        let socket = file.socket.clone();
+        state.members.add(member);
+        self.after_change(&state, &socket);
+        Ok(())
+    }
+
+    /// Sets a member anew.
+    pub(super) fn modify(
+        &self,
+        set: c_int,
+        fd: c_int,
+        held: &Held,
+        event: epoll_event,
+    ) -> Result<(), Errno> {
+        let mut state = self.lock()?;
+        let index = state.members.find(held, fd).ok_or(Errno::NOENT)?;
+        let mark = state.mark + 1 + u64::from(index);
+        let member = state.members.get_mut(index).ok_or(Errno::NOENT)?;
+        let fresh = Member::new(held.clone(), fd, event, false);
+        if member.has_kernel_half {
+            let event = epoll_event { events: fresh.interest.for_kernel_half(), u64: mark };
+            control(set, libc::EPOLL_CTL_MOD, fd, Some(event))?;
+        }
+        member.interest = fresh.interest;
+        member.data = fresh.data;
+        member.memory = fresh.memory;
+        state.members.queue(index);
+        if let Some(file) = held.file() {
+            self.after_change(&state, &file.socket);
+        }
+        Ok(())
+    }
+
+    /// Removes a member.
+    pub(super) fn delete(&self, set: c_int, fd: c_int, held: &Held) -> Result<(), Errno> {
+        let mut state = self.lock()?;
+        let index = state.members.find(held, fd).ok_or(Errno::NOENT)?;
+        self.remove(&mut state, set, index);
+        Ok(())
+    }
+
+    fn remove(&self, state: &mut State, set: c_int, index: u32) {
+        let Some(member) = state.members.remove(index) else { return };
+        if member.has_kernel_half {
+            state.kernel_members = state.kernel_members.saturating_sub(1);
+            if !member.held.is_closed() {
+                // The kernel has removed it itself if the number is another file's by now.
+                let _ = control(set, libc::EPOLL_CTL_DEL, member.fd, None);
+            }
+        }
+        let is_last = state.members.of_file(&member.held).is_empty();
+        if let (true, Some(file), Some(ear)) = (is_last, member.held.file(), &state.ear) {
+            ear.ear.remove(&file.socket);
+        }
+    }
+
+    /// Removes members whose files were closed.
+    fn bury(&self, state: &mut State, set: c_int) {
+        if !self.graves.any() {
+            return;
+        }
+        let mut dead = Vec::new();
+        let must_sweep = self.graves.take(|entry| {
+            if let Some(held) = Held::of_address(entry) {
+                dead.extend(state.members.of_file(&held));
+            }
+        });
+        if must_sweep {
+            dead.extend(state.members.closed());
+        }
+        for index in dead {
+            if state.members.get(index).is_some_and(|member| member.held.is_closed()) {
+                self.remove(state, set, index);
+            }
+        }
+    }
+
+    /// A member of the kernel was added or removed.
+    pub(super) fn count_kernel_member(&self, added: bool) {
+        if let Ok(mut state) = self.lock() {
+            state.kernel_members = match added {
+                true => state.kernel_members + 1,
+                false => state.kernel_members.saturating_sub(1),
+            };
+        }
+    }
+
+    /// Somebody may sleep in the kernel's set, and what was changed may have news already.
+    fn after_change(&self, state: &State, socket: &Socket) {
+        let is_slept_for =
+            self.sleepers.load(Ordering::SeqCst) > 0 || self.is_waited_for.load(Ordering::Acquire);
+        if is_slept_for && let Some(ear) = &state.ear {
+            ring(&ear.ear, socket);
+        }
+    }
+
+    /// Fills `out` with what members of ours have to tell; how many.
+    pub(super) fn gather(&self, set: c_int, out: &mut [epoll_event]) -> Result<usize, Errno> {
+        let mut state = self.lock()?;
+        self.bury(&mut state, set);
+        let State { members, ear, .. } = &mut *state;
+        if let Some(ear) = ear {
+            members.hear(&ear.ear);
+        }
+        Ok(members.tell(out))
+    }
+
+    /// Prepares for sleep; false: there is something already. Looked at once more, nothing is missed.
+    pub(super) fn arm(&self) -> Result<bool, Errno> {
+        let state = self.lock()?;
+        Ok(!state.members.has_queued() && state.ear.as_ref().is_none_or(|ear| ear.ear.arm()))
+    }
+
+    /// Whether sleepers are woken.
+    pub(super) fn has_ear(&self) -> Result<bool, Errno> {
+        let process = life::process();
+        Ok(self.lock()?.ear.as_ref().is_some_and(|ear| ear.process == process))
+    }
+
+    /// After a sleep: if nobody else sleeps, nobody needs to be woken; and the pipe is emptied unless
+    /// others must still be woken by it.
+    pub(super) fn disarm(&self) -> Result<(), Errno> {
+        let state = self.lock()?;
+        let Some(ear) = &state.ear else { return Ok(()) };
+        let others = self.sleepers.load(Ordering::SeqCst) > 0;
+        let is_waited_for = self.is_waited_for.load(Ordering::Acquire);
+        if !others && !is_waited_for {
+            ear.ear.disarm();
+        }
+        if !state.members.has_queued() || !others && !is_waited_for {
+            ear.ear.drain();
+        }
+        Ok(())
+    }
+
+    /// For those who wait for the set itself: leaves its descriptor readable while there is something,
+    /// and has it made readable when something comes.
+    pub(crate) fn leave(&self) {
+        if !self.is_waited_for.load(Ordering::Acquire) {
+            return;
+        }
+        if let Ok(state) = self.lock()
+            && let Some(ear) = &state.ear
+        {
+            // Armed again by whoever finds nothing; until then the descriptor stays readable.
+            let _ = ear.ear.arm();
+            if let Some(member) = state.members.first_queued()
+                && let Some(file) = member.held.file()
+            {
+                ring(&ear.ear, &file.socket);
+            }
+        }
+    }
+
+    /// Of whom an event of the kernel's set tells.
+    pub(super) fn source(state: &State, event: &epoll_event) -> Source {
+        let mark = event.u64.wrapping_sub(state.mark);
+        match mark {
+            0 => Source::Ear,
+            1..MARKS => {
+                let index = (mark - 1) as u32;
+                let has_half = |member: &Member| member.has_kernel_half;
+                if state.members.get(index).is_some_and(has_half) {
+                    Source::Half(index)
+                } else {
+                    Source::Nobody
+                }
+            }
+            _ => Source::Kernel,
+        }
+    }
+
+    /// The set is closed: its members and its ear are let go.
+    pub(crate) fn end(&self) {
+        if let Some(mut state) = self.state.lock() {
+            let ear = state.ear.take();
+            if let Some(ear) = &ear {
+                state.members.iter().filter_map(|member| member.held.file()).for_each(|file| {
+                    ear.ear.remove(&file.socket);
+                });
+            }
+            let members = std::mem::take(&mut state.members);
+            drop(state);
+            drop(ear);
+            drop(members);
+        }
+    }
+}
+
+/// Has an ear hear of one of its sockets, as if that had news.
+fn ring(ear: &Ear, socket: &Socket) {
+    ear.remove(socket);
+    let _ = ear.add(socket);
+}
+
+/// epoll_ctl(2) on the kernel's set.
+pub(super) fn control(
+    set: c_int,
+    operation: c_int,
+    fd: c_int,
+    event: Option<epoll_event>,
+) -> Result<(), Errno> {
+    let mut event = event;
+    let event = event.as_mut().map_or(std::ptr::null_mut(), std::ptr::from_mut);
+    // SAFETY: the event is ours, or null where none is needed.
+    outcome::of(unsafe { real::epoll_ctl(set, operation, fd, event) }).map(|_| ())
+}

@@ -1,0 +1,200 @@
+//! A new program in this process: it keeps the variables that have it served, whatever environment the
+//! old one has made up for it.
+//!
+//! Nothing here takes memory: a child of vfork calls these while its parent waits.
+
+use std::ffi::CStr;
+use std::sync::OnceLock;
+
+use libc::{c_char, c_int};
+
+use crate::table::real;
+
+/// The variable that has this library loaded.
+const PRELOAD: &[u8] = b"LD_PRELOAD=";
+
+/// What the variables of ours begin with.
+const OURS: &[u8] = b"CALISTO_";
+
+/// The variables as they were when this program began, ready to be given on.
+static KEPT: OnceLock<Vec<Kept>> = OnceLock::new();
+
+/// One of them: `NAME=value`.
+struct Kept(*const c_char);
+
+// SAFETY: it points to text that is never changed or freed.
+unsafe impl Send for Kept {}
+// SAFETY: likewise.
+unsafe impl Sync for Kept {}
+
+unsafe extern "C" {
+    static mut environ: *const *const c_char;
+}
+
+/// Pointers of an environment, at most; a longer one is given on as it is.
+const ROOM: usize = 2048;
+
+/// An environment for a new program.
+pub(crate) struct Environment {
+    original: *const *const c_char,
+    /// Used when something had to be added.
+    added: Option<[*const c_char; ROOM]>,
+}
+
+/// Keeps a copy of what a later program will need.
+pub(crate) fn remember_environment() {
+    // SAFETY: the loader has set it, and no other thread runs yet.
+    let variables = unsafe { variables(environ) };
+    let kept = variables.filter(|text| text.starts_with(PRELOAD) || text.starts_with(OURS));
+    let copies = kept.filter_map(|text| {
+        let copy = std::ffi::CString::new(text).ok()?;
+        Some(Kept(Box::leak(copy.into_boxed_c_str()).as_ptr()))
+    });
+    // Set once: this runs once, before the program.
+    let _ = KEPT.set(copies.collect());
+}
+
+/// The texts of a list that ends with a null pointer.
+unsafe fn variables<'a>(list: *const *const c_char) -> impl Iterator<Item = &'a [u8]> {
+    let mut next = list;
+    std::iter::from_fn(move || {
+        if next.is_null() {
+            return None;
+        }
+        // SAFETY: the caller's promise: before the null pointer every element is there.
+        let text = unsafe { *next };
+        if text.is_null() {
+            return None;
+        }
+        // SAFETY: not beyond the null pointer.
+        next = unsafe { next.add(1) };
+        // SAFETY: the elements are texts.
+        Some(unsafe { CStr::from_ptr(text) }.to_bytes())
+    })
+}
+
+fn name_of(variable: &[u8]) -> &[u8] {
+    let end = variable.iter().position(|&byte| byte == b'=');
+    end.map_or(variable, |end| &variable[..end])
+}
+
+impl Environment {
+    /// The environment with those of our variables that it does not set. A program that sets
+    /// LD_PRELOAD itself, to nothing even, is taken at its word.
+    ///
+    /// # Safety
+    /// A list of texts that ends with a null pointer, or null.
+    pub(crate) unsafe fn keeping(list: *const *const c_char) -> Self {
+        let original = Self { original: list, added: None };
+        let Some(kept) = KEPT.get().filter(|kept| !kept.is_empty() && !list.is_null()) else {
+            return original;
+        };
+        // SAFETY: the caller's promise.
+        let count = unsafe { variables(list) }.count();
+        // SAFETY: texts that live for ever.
+        let text = |kept: &Kept| unsafe { CStr::from_ptr(kept.0) }.to_bytes();
+        let is_missing = |wanted: &&Kept| {
+            let name = name_of(text(wanted));
+            // SAFETY: the caller's promise.
+            !unsafe { variables(list) }.any(|variable| name_of(variable) == name)
+        };
+        let missing = kept.iter().filter(is_missing).count();
+        if missing == 0 || count + missing >= ROOM {
+            return original;
+        }
+        let mut room = [std::ptr::null(); ROOM];
+        for (index, place) in room.iter_mut().take(count).enumerate() {
+            // SAFETY: there are so many.
+            *place = unsafe { *list.add(index) };
+        }
+        for (place, wanted) in room[count..].iter_mut().zip(kept.iter().filter(is_missing)) {
+            *place = wanted.0;
+        }
+        Self { original: list, added: Some(room) }
+    }
+
+    /// For the function that takes it; it lives as long as this value.
+    pub(crate) fn as_ptr(&self) -> *const *const c_char {
+        self.added.as_ref().map_or(self.original, |added| added.as_ptr())
+    }
+}
+
+/// execve(2).
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn execve(
+    path: *const c_char,
+    arguments: *const *const c_char,
+    environment: *const *const c_char,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let kept = unsafe { Environment::keeping(environment) };
+    // SAFETY: the caller's arguments.
+    unsafe { real::execve(path, arguments, kept.as_ptr()) }
+}
+
+/// execv(3).
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn execv(path: *const c_char, arguments: *const *const c_char) -> c_int {
+    // SAFETY: the caller's arguments and the process's own environment.
+    unsafe { execve(path, arguments, environ) }
+}
+
+/// execvp(3).
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn execvp(file: *const c_char, arguments: *const *const c_char) -> c_int {
+    // SAFETY: the caller's arguments and the process's own environment.
+    unsafe { execvpe(file, arguments, environ) }
+}
+
+/// execvpe(3).
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn execvpe(
+    file: *const c_char,
+    arguments: *const *const c_char,
+    environment: *const *const c_char,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let kept = unsafe { Environment::keeping(environment) };
+    // SAFETY: the caller's arguments.
+    unsafe { real::execvpe(file, arguments, kept.as_ptr()) }
+}
+
+/// fexecve(3).
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn fexecve(
+    fd: c_int,
+    arguments: *const *const c_char,
+    environment: *const *const c_char,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let kept = unsafe { Environment::keeping(environment) };
+    // SAFETY: the caller's arguments.
+    unsafe { real::fexecve(fd, arguments, kept.as_ptr()) }
+}
+
+/// execveat(2).
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn execveat(
+    folder: c_int,
+    path: *const c_char,
+    arguments: *const *const c_char,
+    environment: *const *const c_char,
+    flags: c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let kept = unsafe { Environment::keeping(environment) };
+    // SAFETY: the caller's arguments.
+    unsafe { real::execveat(folder, path, arguments, kept.as_ptr(), flags) }
+}

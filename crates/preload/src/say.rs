@@ -1,0 +1,41 @@
+//! What the user is told: each thing once, on stderr, unless CALISTO_QUIET is set.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use attach::AttachError;
+use client::stream::FallbackReason;
+use libc::c_int;
+
+use crate::table::real;
+
+/// The reasons that have been said, a bit each.
+static SAID: AtomicU64 = AtomicU64::new(0);
+
+/// Whether it was said that there is no daemon.
+static SAID_NO_DAEMON: AtomicBool = AtomicBool::new(false);
+
+/// Sockets of this process are the kernel's from now on, because there is no attachment.
+pub(crate) fn no_daemon(error: &AttachError) {
+    if !SAID_NO_DAEMON.swap(true, Ordering::Relaxed) {
+        line(&format!("this program's sockets are the kernel's: {error}"));
+    }
+}
+
+/// A socket is the kernel's.
+pub(crate) fn fallback(reason: FallbackReason) {
+    let bit = 1 << (reason as u64 % 64);
+    if SAID.fetch_or(bit, Ordering::Relaxed) & bit == 0 {
+        line(&format!("a socket is the kernel's: {}", reason.sentence()));
+    }
+}
+
+fn line(text: &str) {
+    if std::env::var_os("CALISTO_QUIET").is_some() {
+        return;
+    }
+    let line = format!("calisto: {text}\n");
+    const STDERR: c_int = 2;
+    // What cannot be said is not worth an error.
+    // SAFETY: the text is ours.
+    let _ = unsafe { real::write(STDERR, line.as_ptr().cast(), line.len()) };
+}

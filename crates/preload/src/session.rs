@@ -1,0 +1,169 @@
+//! The process's attachment to the daemon: made at the first socket that could be served, again after a
+//! fork, and again when the daemon has been started anew.
+
+use std::cell::Cell;
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+
+use attach::AttachError;
+use client::stream::{Ear, Profile, Session, SessionOptions};
+
+use crate::table::real;
+use crate::{descriptors, faults, say};
+
+/// The attachment. Never freed: calls of other threads may be using an old one.
+static CURRENT: AtomicPtr<Session> = AtomicPtr::new(std::ptr::null_mut());
+
+/// What the process does about its attachment: [`IDLE`], [`BUSY`] or [`REFUSED`].
+static STATE: AtomicU32 = AtomicU32::new(IDLE);
+
+/// Attached, or to be tried at the next socket.
+const IDLE: u32 = 0;
+/// A thread attaches just now.
+const BUSY: u32 = 1;
+/// The daemon will not have this process, or does not answer: not tried again.
+const REFUSED: u32 = 2;
+
+/// The variable that says how the program waits.
+const PROFILE_VARIABLE: &str = "CALISTO_PROFILE";
+
+thread_local! {
+    static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The attachment, if there is a living one.
+pub(crate) fn current() -> Option<&'static Session> {
+    // SAFETY: null, or a session that is never freed.
+    unsafe { CURRENT.load(Ordering::Acquire).as_ref() }
+}
+
+/// The attachment; made now if there is none. Nothing if there is no daemon that has us.
+pub(crate) fn get() -> Option<&'static Session> {
+    if let Some(session) = current()
+        && session.is_alive()
+    {
+        return Some(session);
+    }
+    loop {
+        match STATE.compare_exchange(IDLE, BUSY, Ordering::Acquire, Ordering::Relaxed) {
+            Ok(_) => break,
+            Err(BUSY) => std::thread::yield_now(),
+            Err(_) => return None,
+        }
+    }
+    // Another thread may have been faster.
+    if let Some(session) = current()
+        && session.is_alive()
+    {
+        STATE.store(IDLE, Ordering::Release);
+        return Some(session);
+    }
+    let attached = inside(|| Session::attach(&options()));
+    let (session, next) = match attached {
+        Ok(session) => (Some(publish(session)), IDLE),
+        Err(error) => {
+            say::no_daemon(&error);
+            let may_come = error.may_pass() && error != AttachError::TimedOut;
+            (None, if may_come { IDLE } else { REFUSED })
+        }
+    };
+    STATE.store(next, Ordering::Release);
+    session
+}
+
+fn publish(session: Session) -> &'static Session {
+    faults::watch();
+    let session: &'static Session = Box::leak(Box::new(session));
+    note_descriptors(session);
+    CURRENT.store(std::ptr::from_ref(session).cast_mut(), Ordering::Release);
+    session
+}
+
+/// Keeps the program from closing what the session uses.
+pub(crate) fn note_descriptors(session: &Session) {
+    // What was opened last has the lowest numbers that were free: all are below the next one.
+    // SAFETY: plain numbers.
+    let next = unsafe { real::fcntl(libc::STDERR_FILENO, libc::F_DUPFD_CLOEXEC, 0) };
+    // SAFETY: it is ours, or no descriptor.
+    unsafe { real::close(next) };
+    let own = (0..next).filter(|&fd| descriptors::is_plain(fd) && session.holds(fd));
+    own.for_each(descriptors::set_internal);
+}
+
+fn options() -> SessionOptions {
+    let mut options = SessionOptions::new(program_name());
+    options.profile = profile();
+    options
+}
+
+fn profile() -> Profile {
+    let named = std::env::var(PROFILE_VARIABLE).unwrap_or_default();
+    named.parse().unwrap_or_default()
+}
+
+/// The program's name, in the letters that a name may have.
+fn program_name() -> String {
+    let name = std::fs::read_to_string("/proc/self/comm").unwrap_or_default();
+    let is_plain = |letter: &char| letter.is_ascii_alphanumeric() || "-_.".contains(*letter);
+    let name: String = name.chars().filter(is_plain).take(32).collect();
+    if name.is_empty() { "program".to_owned() } else { name }
+}
+
+/// In the child of a fork: the region is the same, the connection and all that sleeps are not.
+pub(crate) fn in_child() {
+    STATE.store(IDLE, Ordering::Relaxed);
+    let Some(parents) = current() else { return };
+    CURRENT.store(std::ptr::null_mut(), Ordering::Release);
+    // A child that cannot join is served by the kernel from now on; what it has goes on.
+    if let Ok(session) = inside(|| parents.rejoin()) {
+        publish(session);
+    }
+}
+
+/// Runs code of our own libraries, which may close our own descriptors.
+pub(crate) fn inside<T>(run: impl FnOnce() -> T) -> T {
+    let was = IS_INSIDE.replace(true);
+    let result = run();
+    IS_INSIDE.set(was);
+    result
+}
+
+/// A value of our own libraries that closes descriptors when it is dropped, wherever that is.
+pub(crate) struct Inner<T>(ManuallyDrop<T>);
+
+impl<T> Inner<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(ManuallyDrop::new(value))
+    }
+}
+
+impl<T> Deref for Inner<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> Drop for Inner<T> {
+    fn drop(&mut self) {
+        inside(|| {
+            // SAFETY: once, and nobody looks at it again.
+            unsafe { ManuallyDrop::drop(&mut self.0) };
+        });
+    }
+}
+
+/// Another ear of this process; none if there is no attachment, or it has too many already.
+pub(crate) fn new_ear() -> Option<Inner<Ear>> {
+    let session = current()?;
+    let ear = inside(|| session.ear()).ok()?;
+    note_descriptors(session);
+    Some(Inner::new(ear))
+}
+
+/// Whether the calling thread runs such code.
+pub(crate) fn is_inside() -> bool {
+    IS_INSIDE.get()
+}

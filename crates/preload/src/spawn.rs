@@ -1,0 +1,65 @@
+//! Other ways to start a program: libc forks inside them, unseen, so they are noted here.
+
+use libc::{c_char, c_int, c_void, pid_t};
+
+use crate::exec::Environment;
+use crate::life;
+use crate::table::real;
+
+/// posix_spawn(3): the new program is served as this one is.
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn posix_spawn(
+    pid: *mut pid_t,
+    path: *const c_char,
+    actions: *const c_void,
+    attributes: *const c_void,
+    arguments: *const *mut c_char,
+    environment: *const *mut c_char,
+) -> c_int {
+    life::will_fork();
+    // SAFETY: the caller's promise.
+    let kept = unsafe { Environment::keeping(environment.cast()) };
+    // SAFETY: the caller's arguments, and an environment that lives until the call is over.
+    unsafe { real::posix_spawn(pid, path, actions, attributes, arguments, kept.as_ptr().cast()) }
+}
+
+/// posix_spawnp(3): the new program is served as this one is.
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn posix_spawnp(
+    pid: *mut pid_t,
+    file: *const c_char,
+    actions: *const c_void,
+    attributes: *const c_void,
+    arguments: *const *mut c_char,
+    environment: *const *mut c_char,
+) -> c_int {
+    life::will_fork();
+    // SAFETY: the caller's promise.
+    let kept = unsafe { Environment::keeping(environment.cast()) };
+    // SAFETY: the caller's arguments, and an environment that lives until the call is over.
+    unsafe { real::posix_spawnp(pid, file, actions, attributes, arguments, kept.as_ptr().cast()) }
+}
+
+/// system(3).
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn system(command: *const c_char) -> c_int {
+    life::will_fork();
+    // SAFETY: the caller's argument.
+    unsafe { real::system(command) }
+}
+
+/// popen(3).
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn popen(command: *const c_char, mode: *const c_char) -> *mut c_void {
+    life::will_fork();
+    // SAFETY: the caller's arguments.
+    unsafe { real::popen(command, mode) }
+}
