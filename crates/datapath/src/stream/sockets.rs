@@ -16,14 +16,14 @@ use std::sync::atomic::Ordering;
 
 use base::{Nanos, WorkerId};
 use shm::stream::{Asks, SlotWords};
-use tcp::{CloseReason, Engine, Event, FlowId, Output};
+use tcp::{CloseReason, Engine, Event, FlowId, FlowOptions, Output};
 use wire::FlowKey;
 
 use super::front::{AppStreams, Command, Front, Post, SocketEvent};
 use super::rings::Rings;
 use super::routes::{Route, Routes};
 use super::ways::Ways;
-use accept::Bound;
+use accept::{Bound, FIRST_SEND_LOG2};
 pub(super) use conn::Conn;
 pub use datagrams::Datagrams;
 pub(super) use datagrams::Sending;
@@ -393,6 +393,7 @@ impl Sockets {
         if let Some(Command::Connect { app, slot, options, way, .. }) =
             self.post.open(local, remote)
         {
+            let options = FlowOptions { send_ring_log2: FIRST_SEND_LOG2, ..options };
             let route = Route::of_way(&way).and_then(|route| routes.number(route));
             let flow =
                 route.and_then(|route| engine.connect(now, local, remote, options, route).ok());

@@ -48,7 +48,7 @@ struct App {
 }
 
 fn options() -> FlowOptions {
-    FlowOptions { send_ring_log2: 10, receive_limit_log2: 22, ..FlowOptions::default() }
+    FlowOptions { receive_limit_log2: 22, ..FlowOptions::default() }
 }
 
 impl App {

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use shm::stream::{Entry, Kind, SlotOption, SlotState, SlotWords};
-use tcp::{Engine, FlowId, ListenerId, Output};
+use tcp::{Engine, FlowId, FlowOptions, ListenerId, Output};
 
 use super::super::front::{AppStreams, Listening};
 use super::super::rings::Rings;
 use super::{Conn, Sockets};
 
 /// Bytes of a new connection's send ring, as a logarithm: most answers are short, and idle connections many.
-const FIRST_SEND_LOG2: u8 = 10;
+pub(super) const FIRST_SEND_LOG2: u8 = 10;
 
 /// Bytes that a send ring may grow to, as a logarithm.
 const SEND_LOG2_MAX: u8 = 22;
@@ -39,7 +39,8 @@ impl Sockets {
             return bound.members.push(listening);
         }
         // The slow side has seen to it that the address is free.
-        if let Ok(id) = engine.listen(address, listening.half_open_max, listening.options) {
+        let options = FlowOptions { send_ring_log2: FIRST_SEND_LOG2, ..listening.options };
+        if let Ok(id) = engine.listen(address, listening.half_open_max, options) {
             self.bound.push(Bound { id, address, members: vec![listening] });
         }
     }
