@@ -125,7 +125,7 @@ pub(crate) fn address(octets: &[u8]) -> Option<IpAddr> {
 
 fn parse(body: &[u8]) -> Result<Route, Errno> {
     let (fixed, rest) = body.split_at_checked(12).ok_or(Errno::BADMSG)?;
-    // IPv4 refuses these with an errno; IPv6 shows the route, which says the same.
+    // Some kernels refuse with an errno, some show the route that forbids, for IPv6 at least.
     let kind = match fixed[7] {
         libc::RTN_UNICAST => RouteKind::Unicast,
         libc::RTN_LOCAL => RouteKind::Local,

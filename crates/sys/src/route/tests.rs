@@ -123,10 +123,24 @@ fn our_own_addresses_groups_and_everybody_are_told_from_one_host() {
 }
 
 #[test]
-fn a_link_local_destination_has_a_way_by_the_interface_that_is_named() {
+fn the_interface_that_is_named_is_the_way_also_to_a_link_local_destination() {
     with_veth0(|| {
-        let route = lookup(at("fe80::9"), None, Some(veth0())).expect("the link is up");
-        assert_eq!((route.interface, route.gateway), (veth0(), None));
+        ip("link add veth2 type veth peer name veth3");
+        for name in ["veth2", "veth3"] {
+            ip(&format!("link set {name} up"));
+            ip(&format!("addr add fe80::77/64 dev {name} nodad"));
+        }
+        for name in ["veth0", "veth2", "veth3"] {
+            let interface = interface::index_of(name).expect("it was made");
+            let route = lookup(at("fe80::9"), None, Some(interface)).expect("the link is up");
+            assert_eq!((route.interface, route.gateway), (interface, None), "{name}");
+        }
+        ip("route add 10.5.0.0/16 dev veth0 metric 5");
+        ip("route add 10.5.0.0/16 dev veth2 metric 9");
+        let veth2 = interface::index_of("veth2").expect("it was made");
+        assert_eq!(to("10.5.0.1").map(|route| route.interface), Ok(veth0()));
+        let route = lookup(at("10.5.0.1"), None, Some(veth2)).expect("there is another route");
+        assert_eq!(route.interface, veth2);
         let error = lookup(at("fe80::9"), None, Some(4711)).expect_err("there is none");
         assert!(matches!(error.errno(), Errno::NODEV | Errno::NETUNREACH), "{error}");
     });
@@ -141,10 +155,18 @@ fn an_empty_namespace_reaches_nobody() {
 }
 
 #[test]
-fn an_answer_that_is_cut_or_names_no_interface_is_no_route() {
+fn an_answer_that_is_cut_forbids_or_names_no_interface_is_no_route() {
     assert_eq!(parse(&[0; 11]), Err(Errno::BADMSG));
     let mut body = [0; 12];
     assert_eq!(parse(&body), Err(Errno::NETUNREACH), "a type that nobody knows");
+    for (kind, errno) in [
+        (libc::RTN_BLACKHOLE, Errno::INVAL),
+        (libc::RTN_UNREACHABLE, Errno::HOSTUNREACH),
+        (libc::RTN_PROHIBIT, Errno::ACCESS),
+    ] {
+        body[7] = kind;
+        assert_eq!(parse(&body), Err(errno), "a kernel that shows the route instead");
+    }
     body[7] = libc::RTN_UNICAST;
     assert_eq!(parse(&body), Err(Errno::NETUNREACH));
     // The interface's index in two bytes instead of four.
