@@ -198,11 +198,8 @@ fn quote(asm: &mut Assembler, look_up: Label, pass: Label) {
     asm.jump_if(R2, If::NotEqual, 6, pass);
     ipv6_header(asm, IPV6_SOURCE);
 
+    // Of a protocol without ports there, nothing is in the map.
     asm.bind(source_port);
-    let is_transport = asm.label();
-    asm.jump_if(R9, If::Equal, UDP, is_transport);
-    asm.jump_if(R9, If::NotEqual, TCP, pass);
-    asm.bind(is_transport);
     need(asm, L4_BYTES_MIN, pass);
     asm.load(Size::Half, R7, R7, 0);
     asm.jump(look_up);

@@ -260,6 +260,9 @@ fn icmp_that_is_no_error_about_a_flow_goes_to_the_kernel() {
     let mut crossed = icmpv6(&[], 1, &quoted_ipv6(6, 80));
     crossed[14 + 6] = 1;
     assert!(!loaded.takes(&crossed));
+    let mut other_version = quoted_ipv6(6, 80);
+    other_version[0] = 0x40;
+    assert!(!loaded.takes(&icmpv6(&[], 1, &other_version)));
     // A quote whose header is shorter than a header, and one of a later part, without ports.
     let mut wrong = quoted_ipv4(6, 0, 0, 80);
     wrong[0] = 0x44;
