@@ -1,5 +1,5 @@
-//! `calisto demo`: three acts, about flows that stay, cores that come and go, and TCP; no NIC, no
-//! configuration.
+//! `calisto demo`: four acts, about flows that stay, cores that come and go, TCP, and redis-server on
+//! it; no NIC, no configuration.
 
 mod act;
 mod batch_job;
@@ -9,6 +9,10 @@ mod linux_echo;
 mod load_process;
 mod ownership;
 mod placement;
+mod redis_act;
+mod redis_client;
+mod redis_report;
+mod redis_server;
 mod report;
 mod server;
 mod service;
@@ -26,13 +30,14 @@ use testbed::{Testbed, TestbedConfig};
 
 use self::load_process::LoadPlan;
 use self::placement::Placement;
+use self::redis_server::Programs;
 use self::server::{Server, UDP_PORT};
 use self::stage::Stage;
 use crate::failure::Failure;
 use crate::output;
 
-/// Show flows that stay on their cores, cores that come and go, and TCP beside Linux's; needs root,
-/// but no NIC and no configuration.
+/// Show flows that stay on their cores, cores that come and go, and TCP and redis-server beside
+/// Linux's; needs root, but no NIC and no configuration.
 ///
 /// Two network namespaces are joined by a veth. In the one the daemon serves on AF_XDP, in the
 /// other the Linux kernel sends open-loop requests. First act, `steer`: a worker comes and goes
@@ -40,17 +45,20 @@ use crate::output;
 /// Second act, `cores`: an application is given a core whenever it has requests, the load goes up
 /// and down, and a batch job (`calisto run --batch`) gets what is left. Third act, `tcp`: the data
 /// path serves echo over TCP by itself (`calisto serve echo`), and Linux does, in turns, for the same
-/// clients. Nothing is left behind.
+/// clients. Fourth act, `redis`: redis-server, unmodified, under `calisto run` and on Linux, in turns, asked
+/// by redis-benchmark. Nothing is left behind.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:\n  \
     calisto demo\n  \
     calisto demo --policies modulo,calisto,sticky --workers 8 --flows 10000\n  \
     calisto demo --acts cores --steps 500,20000,500\n  \
     calisto demo --acts tcp --connections 1 --rounds 5\n  \
+    calisto demo --acts redis\n  \
     calisto demo --port af_packet -j")]
 pub(crate) struct Demo {
-    /// What to show.
-    #[arg(long, value_delimiter = ',', default_value = "steer,cores,tcp", value_name = "NAMES")]
+    /// What to show [default: steer,cores,tcp, and redis if redis-server and redis-benchmark are
+    /// installed].
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     acts: Vec<ActName>,
     /// Requests a second.
     #[arg(long, default_value_t = 20_000)]
@@ -97,7 +105,7 @@ pub(crate) struct Demo {
     #[arg(long, default_value_t = 64, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=500))]
     connections: u32,
-    /// Third act: rounds of each server, of a second and a half.
+    /// Third and fourth act: rounds of each server, of a second and a half.
     #[arg(long, default_value_t = 3, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
@@ -112,6 +120,13 @@ enum ActName {
     Cores,
     /// TCP by the data path and by Linux.
     Tcp,
+    /// redis-server on the data path and on Linux.
+    Redis,
+}
+
+impl ActName {
+    /// In their order; the last needs AF_XDP.
+    const ALL: [Self; 4] = [Self::Steer, Self::Cores, Self::Tcp, Self::Redis];
 }
 
 impl Demo {
@@ -123,14 +138,30 @@ impl Demo {
         }
         testbed::on_interrupt().map_err(Failure::new)?;
         let tell = Progress::new();
-        for act in &self.acts {
-            match act {
-                ActName::Steer => self.run_steer(&tell, json)?,
-                ActName::Cores => self.run_cores(&tell, json)?,
-                ActName::Tcp => self.run_tcp(&tell, json)?,
+        let programs = Programs::find();
+        if self.acts.contains(&ActName::Redis) {
+            // Before the other acts: what was asked for cannot be shown.
+            programs.as_ref().map_err(Failure::clone)?;
+        }
+        for act in self.acts() {
+            match (act, &programs) {
+                (ActName::Steer, _) => self.run_steer(&tell, json)?,
+                (ActName::Cores, _) => self.run_cores(&tell, json)?,
+                (ActName::Tcp, _) => self.run_tcp(&tell, json)?,
+                (ActName::Redis, Ok(programs)) => self.run_redis(programs, &tell, json)?,
+                (ActName::Redis, Err(missing)) => tell.say(&format!("left out: {missing}")),
             }
         }
         Ok(())
+    }
+
+    /// The acts in their order: those that were named, or all.
+    fn acts(&self) -> &[ActName] {
+        match &self.acts[..] {
+            [] if self.port == "af_packet" => &ActName::ALL[..3],
+            [] => &ActName::ALL,
+            named => named,
+        }
     }
 
     fn run_steer(&self, tell: &Progress, json: bool) -> Result<(), Failure> {
@@ -174,6 +205,17 @@ impl Demo {
             tcp_report::rows(self, &act)
         } else {
             output::text(&tcp_report::text(self, &act, &placement))
+        }
+    }
+
+    fn run_redis(&self, programs: &Programs, tell: &Progress, json: bool) -> Result<(), Failure> {
+        check_stop()?;
+        let placement = Placement::of(&sys::thread::allowed_cpus());
+        let act = redis_act::play(self, programs, &placement, tell)?;
+        if json {
+            redis_report::rows(&act)
+        } else {
+            output::text(&redis_report::text(self, &act, &placement))
         }
     }
 
@@ -268,7 +310,9 @@ mod tests {
     #[test]
     fn all_acts_are_shown_unless_one_is_named() {
         let demo = parse("").expect("no option is needed");
-        assert_eq!(demo.acts, [ActName::Steer, ActName::Cores, ActName::Tcp]);
+        assert_eq!(demo.acts(), ActName::ALL);
+        let demo = parse("--port af_packet").expect("it is a kind");
+        assert!(!demo.acts().contains(&ActName::Redis), "it needs AF_XDP");
         let demo = parse("--acts cores --steps 500,7000 --step-seconds 1").expect("they are named");
         assert_eq!((demo.acts, demo.steps), (vec![ActName::Cores], vec![500, 7000]));
         let demo = parse("--acts tcp --connections 1 --rounds 5").expect("they are named");

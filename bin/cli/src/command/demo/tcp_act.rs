@@ -225,7 +225,7 @@ impl<'a> Contender<'a> {
 }
 
 /// The one in the middle; of two, the lower.
-fn median(mut values: Vec<f64>) -> f64 {
+pub(super) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len().saturating_sub(1) / 2).copied().unwrap_or(f64::NAN)
 }
