@@ -1,12 +1,19 @@
-/* libcalisto: applications that take whole packets from the Calisto daemon and send packets.
+/* libcalisto: sockets that the Calisto daemon serves, and applications that take whole packets.
  *
+ * Sockets:
+ *   calisto_session_open once, then calisto_tcp_listen and calisto_tcp_accept, or
+ *     calisto_tcp_connect, then calisto_tcp_read and calisto_tcp_write, which wait
+ *   What the daemon does not take goes on with the kernel, with the same calls. When the daemon
+ *   dies, its connections fail with ECONNRESET within a second.
+ *
+ * Packets:
  *   calisto_attach, then for each worker a thread that repeats
  *     calisto_receive, work, calisto_send or calisto_done, calisto_flush, and
  *     calisto_wait when there was nothing
  *   and at the end calisto_detach.
  *
  * Numbers: 0 or more is success, less than 0 is one of the errors below, and calisto_error says
- * it in words.
+ * it in words; for CALISTO_SYSTEM calisto_errno says which errno.
  *
  * Threads: calisto_attach, calisto_worker, calisto_port and calisto_error may be called by any
  * thread. A worker and its packets belong to one thread at a time; a second one gets
@@ -22,6 +29,7 @@
 #ifndef CALISTO_H
 #define CALISTO_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /**
@@ -88,6 +96,26 @@
  * An attached application.
  */
 struct calisto_app;
+
+/**
+ * A TCP listener. Any number of threads may accept.
+ */
+struct calisto_listener;
+
+/**
+ * A process's connection to the daemon for its sockets. Any number of threads may use it.
+ */
+struct calisto_session;
+
+/**
+ * A TCP connection. One thread may read while another one writes.
+ */
+struct calisto_stream;
+
+/**
+ * A UDP socket. Any number of threads may use it.
+ */
+struct calisto_udp;
 
 /**
  * A worker: one thread's share of an application.
@@ -222,6 +250,12 @@ struct calisto_packet {
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
+
+/**
+ * Of the call of this library that failed last in this thread: what the kernel would have set errno to
+ * (errno(3)), such as ECONNRESET or EAGAIN, if it returned CALISTO_SYSTEM; else 0.
+ */
+int calisto_errno(void);
 
 /**
  * Attaches to the daemon and stores the application in `*app`. Returns 0, or a negative number
@@ -368,6 +402,214 @@ int calisto_arm(struct calisto_worker *worker);
  * As for calisto_receive.
  */
 int calisto_disarm(struct calisto_worker *worker);
+
+/**
+ * Connects to the daemon for sockets, once in each process, and stores that in `*session`. `socket`
+ * is the daemon's socket (null: what CALISTO_APPS says, or else /run/calisto/apps.sock), `name` what
+ * people call the application. Returns 0, or a negative number.
+ *
+ * The caller's part:
+ * Both texts end with a zero or are null, and `session` can be written.
+ */
+int calisto_session_open(const char *socket,
+                         const char *name,
+                         struct calisto_session **session);
+
+/**
+ * Ends the connection when the last of its sockets is closed. No call for `session` may be under way
+ * or follow. Null does nothing.
+ *
+ * The caller's part:
+ * `session` came from calisto_session_open and was not closed, or is null.
+ */
+void calisto_session_close(struct calisto_session *session);
+
+/**
+ * Connects to `to` (such as "10.0.0.2:7"), waits for that for at most `timeout_ns` nanoseconds (or
+ * CALISTO_FOREVER), and stores the connection in `*stream`. What the daemon does not take is the
+ * kernel's. Returns 0, or a negative number.
+ *
+ * The caller's part:
+ * `session` is open, `to` ends with a zero, and `stream` can be written.
+ */
+int calisto_tcp_connect(const struct calisto_session *session,
+                        const char *to,
+                        uint64_t timeout_ns,
+                        struct calisto_stream **stream);
+
+/**
+ * Listens on `at` (such as "0.0.0.0:7"; port 0: one that is free) and stores the listener in
+ * `*listener`. Returns 0, or a negative number.
+ *
+ * The caller's part:
+ * `session` is open, `at` ends with a zero, and `listener` can be written.
+ */
+int calisto_tcp_listen(const struct calisto_session *session,
+                       const char *at,
+                       struct calisto_listener **listener);
+
+/**
+ * Waits for a connection and stores it in `*stream`. Returns 0, or a negative number.
+ *
+ * The caller's part:
+ * `listener` is open, and `stream` can be written.
+ */
+int calisto_tcp_accept(const struct calisto_listener *listener, struct calisto_stream **stream);
+
+/**
+ * Writes the address that a listener has, as text, to `to`, which has room for `bytes` bytes. Returns
+ * its length, or a negative number.
+ *
+ * The caller's part:
+ * `listener` is open, and so many bytes can be written.
+ */
+int calisto_tcp_listener_address(const struct calisto_listener *listener,
+                                 char *to,
+                                 uintptr_t bytes);
+
+/**
+ * Writes the address of whom a connection is with. As calisto_tcp_listener_address.
+ *
+ * The caller's part:
+ * `stream` is open, and so many bytes can be written.
+ */
+int calisto_tcp_peer_address(const struct calisto_stream *stream, char *to, uintptr_t bytes);
+
+/**
+ * Waits for bytes and reads up to `bytes` of them (2^31 - 1 at most) to `to`. Returns how many, 0 at
+ * the end of the stream, or a negative number.
+ *
+ * The caller's part:
+ * `stream` is open, and so many bytes can be written.
+ */
+int calisto_tcp_read(const struct calisto_stream *stream,
+                     void *to,
+                     uintptr_t bytes);
+
+/**
+ * Waits for room and writes some of `bytes` bytes from `from`. Returns how many, or a negative
+ * number. A peer that is gone makes no SIGPIPE.
+ *
+ * The caller's part:
+ * `stream` is open, and so many bytes can be read.
+ */
+int calisto_tcp_write(const struct calisto_stream *stream, const void *from, uintptr_t bytes);
+
+/**
+ * For so many nanoseconds a read and a write wait at most (or CALISTO_FOREVER); then they fail with
+ * CALISTO_SYSTEM and EAGAIN. Returns 0, or a negative number.
+ *
+ * The caller's part:
+ * `stream` is open.
+ */
+int calisto_tcp_set_timeouts(const struct calisto_stream *stream,
+                             uint64_t read_ns,
+                             uint64_t write_ns);
+
+/**
+ * Whether small segments are sent at once (1) or wait for acknowledgements (0): TCP_NODELAY. Returns 0,
+ * or a negative number.
+ *
+ * The caller's part:
+ * `stream` is open.
+ */
+int calisto_tcp_set_nodelay(const struct calisto_stream *stream,
+                            int is_on);
+
+/**
+ * Ends the sending: the peer sees the end of the stream. Returns 0, or a negative number.
+ *
+ * The caller's part:
+ * `stream` is open.
+ */
+int calisto_tcp_shutdown(const struct calisto_stream *stream);
+
+/**
+ * Returns 1 if the daemon serves the connection, 0 if the kernel does, or a negative number.
+ *
+ * The caller's part:
+ * `stream` is open.
+ */
+int calisto_tcp_is_accelerated(const struct calisto_stream *stream);
+
+/**
+ * Closes a connection: what was written is still sent. No call for it may be under way or follow. Null
+ * does nothing.
+ *
+ * The caller's part:
+ * `stream` is open, or null.
+ */
+void calisto_tcp_close(struct calisto_stream *stream);
+
+/**
+ * Closes a listener. No call for it may be under way or follow. Null does nothing.
+ *
+ * The caller's part:
+ * `listener` is open, or null.
+ */
+void calisto_tcp_unlisten(struct calisto_listener *listener);
+
+/**
+ * Takes datagrams to `at` (such as "0.0.0.0:7"; port 0: one that is free) and stores the socket in
+ * `*udp`. Returns 0, or a negative number.
+ *
+ * The caller's part:
+ * `session` is open, `at` ends with a zero, and `udp` can be written.
+ */
+int calisto_udp_bind(const struct calisto_session *session,
+                     const char *at,
+                     struct calisto_udp **udp);
+
+/**
+ * Sends `bytes` bytes from `from` as one datagram to `to` (such as "10.0.0.2:7"). Returns how many, or
+ * a negative number.
+ *
+ * The caller's part:
+ * `udp` is open, so many bytes can be read, and `to` ends with a zero.
+ */
+int calisto_udp_send(const struct calisto_udp *udp,
+                     const void *from,
+                     uintptr_t bytes,
+                     const char *to);
+
+/**
+ * Waits for a datagram and takes up to `bytes` bytes of it to `to`; the rest is lost. From whom it
+ * came is written as text to `peer`, which has room for `peer_bytes` bytes (64 are enough), or is
+ * null. Returns how many bytes were taken, or a negative number.
+ *
+ * The caller's part:
+ * `udp` is open, and so many bytes can be written.
+ */
+int calisto_udp_receive(const struct calisto_udp *udp,
+                        void *to,
+                        uintptr_t bytes,
+                        char *peer,
+                        uintptr_t peer_bytes);
+
+/**
+ * For so many nanoseconds a receive waits at most (or CALISTO_FOREVER); then it fails with
+ * CALISTO_SYSTEM and EAGAIN. Returns 0, or a negative number.
+ *
+ * The caller's part:
+ * `udp` is open.
+ */
+int calisto_udp_set_timeout(const struct calisto_udp *udp, uint64_t read_ns);
+
+/**
+ * Writes the address that the socket has, as calisto_tcp_listener_address does.
+ *
+ * The caller's part:
+ * `udp` is open, and so many bytes can be written.
+ */
+int calisto_udp_address(const struct calisto_udp *udp, char *to, uintptr_t bytes);
+
+/**
+ * Closes the socket. No call for it may be under way or follow. Null does nothing.
+ *
+ * The caller's part:
+ * `udp` is open, or null.
+ */
+void calisto_udp_close(struct calisto_udp *udp);
 
 #ifdef __cplusplus
 }  // extern "C"

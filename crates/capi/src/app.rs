@@ -1,12 +1,13 @@
 //! Attaching, detaching, and what went wrong.
 
-use std::ffi::{CStr, CString, c_char, c_int};
+use std::ffi::{CString, c_char, c_int};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use client::{App, AttachOptions};
 
 use crate::failure::{self, Failure, call};
+use crate::session::text;
 use crate::worker::CalistoWorker;
 
 /// Addresses that an application may ask for, at most: more is a mistake.
@@ -130,17 +131,6 @@ unsafe fn read(options: &CalistoOptions) -> Result<AttachOptions, Failure> {
         asked = asked.frame_bytes(options.frame_bytes);
     }
     Ok(asked.wait(Duration::from_nanos(options.wait_ns)))
-}
-
-/// # Safety
-/// `text` is null or ends with a zero.
-unsafe fn text<'a>(text: *const c_char) -> Result<Option<&'a str>, Failure> {
-    if text.is_null() {
-        return Ok(None);
-    }
-    // SAFETY: the caller says that it ends with a zero.
-    let text = unsafe { CStr::from_ptr(text) }.to_str();
-    text.map(Some).map_err(|_| Failure::invalid("calisto_attach: a text is not UTF-8"))
 }
 
 /// Worker `n` of the application, from 0; null when there is none. It is good until calisto_detach,

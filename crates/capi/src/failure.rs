@@ -1,6 +1,6 @@
 //! How a call fails: a negative number, and a sentence for `calisto_error`.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::{CString, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -27,35 +27,61 @@ pub const CALISTO_PANIC: c_int = -8;
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) code: c_int,
+    /// As errno counts, or 0.
+    pub(crate) errno: c_int,
     /// Made only when it is asked for would be cheaper, but nothing fails often.
     pub(crate) text: String,
 }
 
 impl Failure {
     pub(crate) fn invalid(text: &str) -> Self {
-        Self { code: CALISTO_INVALID, text: text.to_owned() }
+        Self { code: CALISTO_INVALID, errno: 0, text: text.to_owned() }
     }
 }
 
 impl From<Detached> for Failure {
     fn from(detached: Detached) -> Self {
-        Self { code: CALISTO_DETACHED, text: detached.to_string() }
+        Self { code: CALISTO_DETACHED, errno: 0, text: detached.to_string() }
     }
 }
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        // One that the kernel has no number for is a time that is up.
+        let errno = error.raw_os_error().unwrap_or(match error.kind() {
+            std::io::ErrorKind::TimedOut => ETIMEDOUT,
+            _ => EIO,
+        });
+        Self { code: CALISTO_SYSTEM, errno, text: error.to_string() }
+    }
+}
+
+/// Of asm-generic/errno-base.h and errno.h.
+const EIO: c_int = 5;
+const ETIMEDOUT: c_int = 110;
 
 impl From<AttachError> for Failure {
     fn from(error: AttachError) -> Self {
         let code = match &error {
             AttachError::System(_) => CALISTO_SYSTEM,
+            AttachError::Detached(_) => CALISTO_DETACHED,
             AttachError::Refused(_) | AttachError::Protocol(_) => CALISTO_REFUSED,
             _ => CALISTO_NO_DAEMON,
         };
-        Self { code, text: error.to_string() }
+        Self { code, errno: 0, text: error.to_string() }
     }
 }
 
 thread_local! {
     static LAST: RefCell<CString> = RefCell::new(CString::default());
+    static LAST_ERRNO: Cell<c_int> = const { Cell::new(0) };
+}
+
+/// Of the call of this library that failed last in this thread: what the kernel would have set errno to
+/// (errno(3)), such as ECONNRESET or EAGAIN, if it returned CALISTO_SYSTEM; else 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn calisto_errno() -> c_int {
+    LAST_ERRNO.get()
 }
 
 /// What [`keep`] kept last in this thread. The pointer is good until it keeps something else.
@@ -76,6 +102,7 @@ pub(crate) fn call(body: impl FnOnce() -> Result<c_int, Failure>) -> c_int {
     let result = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
         Err(Failure {
             code: CALISTO_PANIC,
+            errno: 0,
             text: "a bug of libcalisto: please report what it printed".to_owned(),
         })
     });
@@ -83,6 +110,7 @@ pub(crate) fn call(body: impl FnOnce() -> Result<c_int, Failure>) -> c_int {
         Ok(value) => value,
         Err(failure) => {
             keep(&failure.text);
+            LAST_ERRNO.set(failure.errno);
             failure.code
         }
     }

@@ -1,4 +1,4 @@
-//! libcalisto: the C interface of packet mode, a thin skin over the crate `client`.
+//! libcalisto: the C interface of packet mode and of sockets, a thin skin over the crate `client`.
 //!
 //! One of the crates that may use `unsafe`: what C gives are raw pointers. Everything that can be
 //! checked is: null, lengths, packets that were given back already, two threads in one worker. No
@@ -7,7 +7,10 @@
 mod app;
 mod failure;
 mod packet;
+mod session;
 mod slots;
+mod tcp;
+mod udp;
 mod waiting;
 mod worker;
 
@@ -17,10 +20,21 @@ pub use app::{
 };
 pub use failure::{
     CALISTO_BUSY, CALISTO_DETACHED, CALISTO_INVALID, CALISTO_NO_DAEMON, CALISTO_NOT_UDP,
-    CALISTO_PANIC, CALISTO_REFUSED, CALISTO_SYSTEM,
+    CALISTO_PANIC, CALISTO_REFUSED, CALISTO_SYSTEM, calisto_errno,
 };
 pub use packet::{
     CALISTO_CHECKSUM_PARTIAL, CALISTO_CHECKSUM_UNKNOWN, CALISTO_CHECKSUM_VERIFIED, CalistoPacket,
+};
+pub use session::{CalistoSession, calisto_session_close, calisto_session_open};
+pub use tcp::{
+    CalistoListener, CalistoStream, calisto_tcp_accept, calisto_tcp_close, calisto_tcp_connect,
+    calisto_tcp_is_accelerated, calisto_tcp_listen, calisto_tcp_listener_address,
+    calisto_tcp_peer_address, calisto_tcp_read, calisto_tcp_set_nodelay, calisto_tcp_set_timeouts,
+    calisto_tcp_shutdown, calisto_tcp_unlisten, calisto_tcp_write,
+};
+pub use udp::{
+    CalistoUdp, calisto_udp_address, calisto_udp_bind, calisto_udp_close, calisto_udp_receive,
+    calisto_udp_send, calisto_udp_set_timeout,
 };
 pub use waiting::{
     CALISTO_FOREVER, calisto_arm, calisto_disarm, calisto_fd, calisto_flush, calisto_wait,

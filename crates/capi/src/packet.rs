@@ -86,7 +86,7 @@ impl CalistoPacket {
     pub(crate) fn apply(&self, frame: &mut Frame) -> Result<(), Failure> {
         if !frame.set_len(self.len as usize) {
             let text = format!("a packet of {} bytes has no room in {}", self.len, frame.room());
-            return Err(Failure { code: CALISTO_INVALID, text });
+            return Err(Failure { code: CALISTO_INVALID, errno: 0, text });
         }
         frame.meta_mut().port = PortId(self.port);
         Ok(())

@@ -71,7 +71,7 @@ pub(crate) unsafe fn with(
         let worker = worker.ok_or_else(|| Failure::invalid("the worker is null"))?;
         if worker.busy.swap(true, Ordering::Acquire) {
             let text = "another thread is in a call for this worker: give each thread its own";
-            return Err(Failure { code: CALISTO_BUSY, text: text.to_owned() });
+            return Err(Failure { code: CALISTO_BUSY, errno: 0, text: text.to_owned() });
         }
         let _turn = Turn(&worker.busy);
         // SAFETY: `busy` was false and is true now, so nobody else has it until `_turn` drops.
@@ -284,7 +284,7 @@ pub unsafe extern "C" fn calisto_reply(
         };
         if !is_answered {
             let text = "no UDP packet that can be answered, or the answer has no room in it";
-            return Err(Failure { code: CALISTO_NOT_UDP, text: text.to_owned() });
+            return Err(Failure { code: CALISTO_NOT_UDP, errno: 0, text: text.to_owned() });
         }
         *packet = CalistoPacket::of(frame, packet.handle);
         Ok(0)

@@ -14,16 +14,20 @@ fn config() -> Config {
         documentation_length: DocumentationLength::Full,
         include_guard: Some("CALISTO_H".to_owned()),
         no_includes: true,
-        sys_includes: vec!["stdint.h".to_owned()],
+        sys_includes: vec!["stddef.h".to_owned(), "stdint.h".to_owned()],
         header: Some(HEAD.to_owned()),
         line_length: 100,
         ..Config::default()
     };
     for (rust, c) in [
         ("CalistoApp", "calisto_app"),
+        ("CalistoListener", "calisto_listener"),
         ("CalistoOptions", "calisto_options"),
         ("CalistoPacket", "calisto_packet"),
         ("CalistoPort", "calisto_port"),
+        ("CalistoSession", "calisto_session"),
+        ("CalistoStream", "calisto_stream"),
+        ("CalistoUdp", "calisto_udp"),
         ("CalistoWorker", "calisto_worker"),
     ] {
         config.export.rename.insert(rust.to_owned(), c.to_owned());
@@ -32,15 +36,22 @@ fn config() -> Config {
 }
 
 const HEAD: &str = "\
-/* libcalisto: applications that take whole packets from the Calisto daemon and send packets.
+/* libcalisto: sockets that the Calisto daemon serves, and applications that take whole packets.
  *
+ * Sockets:
+ *   calisto_session_open once, then calisto_tcp_listen and calisto_tcp_accept, or
+ *     calisto_tcp_connect, then calisto_tcp_read and calisto_tcp_write, which wait
+ *   What the daemon does not take goes on with the kernel, with the same calls. When the daemon
+ *   dies, its connections fail with ECONNRESET within a second.
+ *
+ * Packets:
  *   calisto_attach, then for each worker a thread that repeats
  *     calisto_receive, work, calisto_send or calisto_done, calisto_flush, and
  *     calisto_wait when there was nothing
  *   and at the end calisto_detach.
  *
  * Numbers: 0 or more is success, less than 0 is one of the errors below, and calisto_error says
- * it in words.
+ * it in words; for CALISTO_SYSTEM calisto_errno says which errno.
  *
  * Threads: calisto_attach, calisto_worker, calisto_port and calisto_error may be called by any
  * thread. A worker and its packets belong to one thread at a time; a second one gets
@@ -54,7 +65,7 @@ const HEAD: &str = "\
  */";
 
 fn generate() -> String {
-    let sources = ["failure", "packet", "app", "worker", "waiting"];
+    let sources = ["failure", "packet", "app", "worker", "waiting", "session", "tcp", "udp"];
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut builder = Builder::new().with_config(config());
     for source in sources {

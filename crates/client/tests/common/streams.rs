@@ -107,9 +107,13 @@ impl Daemon {
         Self { world, ends, thread: Some(thread), folder }
     }
 
+    pub(crate) fn socket_path(&self) -> PathBuf {
+        self.folder.join("s")
+    }
+
     pub(crate) fn options(&self) -> SessionOptions {
         let mut options = SessionOptions::new("test");
-        options.socket = Some(self.folder.join("s"));
+        options.socket = Some(self.socket_path());
         options
     }
 
