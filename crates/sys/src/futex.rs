@@ -42,7 +42,8 @@ pub fn wait(word: &AtomicU32, expected: u32, scope: Scope, timeout: Nanos) -> Wo
 
 /// Wakes up to `count` sleepers of `word`; how many were woken.
 pub fn wake(word: &AtomicU32, scope: Scope, count: u32) -> usize {
-    futex::wake(word, flags(scope), count).unwrap_or(0)
+    // The kernel takes what is larger for a negative number, and wakes one.
+    futex::wake(word, flags(scope), count.min(i32::MAX.unsigned_abs())).unwrap_or(0)
 }
 
 fn flags(scope: Scope) -> Flags {
@@ -70,6 +71,31 @@ mod tests {
     fn a_timeout_ends_the_sleep() {
         let word = AtomicU32::new(0);
         assert_eq!(wait(&word, 0, Scope::Private, Nanos::from_micros(50)), Woken::TimedOut);
+    }
+
+    #[test]
+    fn one_call_wakes_all_sleepers_however_many_are_allowed() {
+        let word = AtomicU32::new(0);
+        let sleep = || {
+            while word.load(Ordering::Acquire) == 0 {
+                wait(&word, 0, Scope::Private, Nanos::from_secs(1));
+            }
+        };
+        std::thread::scope(|scope| {
+            let sleepers = [scope.spawn(sleep), scope.spawn(sleep), scope.spawn(sleep)];
+            let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+            let mut most = 0;
+            while most < 2 && std::time::Instant::now() < until {
+                std::thread::yield_now();
+                most = most.max(wake(&word, Scope::Private, u32::MAX));
+            }
+            word.store(1, Ordering::Release);
+            wake(&word, Scope::Private, u32::MAX);
+            for sleeper in sleepers {
+                sleeper.join().expect("it woke up and ended");
+            }
+            assert!(most >= 2, "{most} woken at once");
+        });
     }
 
     #[test]
