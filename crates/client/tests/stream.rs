@@ -512,3 +512,17 @@ fn urgent_bytes_are_read_apart_and_reading_stops_before_them() {
     assert_eq!(socket.send_with(urgent, 1, |piece| Ok(piece.copy_in(b"!"))), Ok(1));
     assert_eq!(daemon.words(slot, |words| words.tx_urgent.load(Ordering::Relaxed)), 2);
 }
+
+#[test]
+fn who_only_reads_tells_of_every_quarter_of_the_ring() {
+    let daemon = Daemon::start();
+    let session = daemon.attach();
+    let (socket, slot) = connected(&daemon, &session);
+    let mut told = 0;
+    for _ in 0..64 {
+        daemon.deliver(slot, &[7; 1024]);
+        assert_eq!(socket.receive(&mut [0; 1024]), Ok(1024));
+        told += u32::from(daemon.was_marked(slot));
+    }
+    assert_eq!(told, 16, "64 KiB through a ring of 16");
+}

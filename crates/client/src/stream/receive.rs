@@ -157,9 +157,10 @@ impl Slot<'_> {
         if !flags.peek {
             let head = unread.head + taken as u64;
             self.words.rx_head.store(head, Ordering::Release);
-            // Until half of the ring was filled the other side has room for as much again, and finds
-            // out by itself what has become free when it brings more.
-            if unread.bytes() * 2 >= unread.ring.bytes() {
+            // The other side is told of each quarter of the ring that has become free, so that its picture
+            // is never older than that, and an ordinary request costs no call.
+            let quarter = (unread.ring.bytes() / 4).max(1);
+            if unread.head / quarter != head / quarter {
                 self.tell();
             }
         }

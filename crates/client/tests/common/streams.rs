@@ -2,7 +2,7 @@
 //! carries bytes from each connection to the one at its other end.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
@@ -52,6 +52,7 @@ struct App {
     flows: BTreeMap<u32, Flow>,
     /// Ears, fallbacks and cookies as they were told.
     pub(crate) fallbacks: Vec<FallbackReason>,
+    marked: BTreeSet<u32>,
 }
 
 struct Junction {
@@ -189,6 +190,14 @@ impl Daemon {
         self.deliver(slot, bytes);
     }
 
+    /// Whether the application has told of news of a slot since this was asked last.
+    pub(crate) fn was_marked(&self, slot: u32) -> bool {
+        self.world(|world| {
+            while world.pump(0) {}
+            world.apps[0].marked.remove(&slot)
+        })
+    }
+
     pub(crate) fn fallbacks(&self) -> Vec<FallbackReason> {
         self.world(|world| world.apps[0].fallbacks.clone())
     }
@@ -294,6 +303,7 @@ impl World {
                     ears: BTreeMap::new(),
                     flows: BTreeMap::new(),
                     fallbacks: Vec::new(),
+                    marked: BTreeSet::new(),
                 });
                 self.apps.len() - 1
             }
@@ -496,6 +506,7 @@ impl World {
         marks.take(&mut 0, 4096, |slot| marked.push(slot));
         self.apps[app].doorbell.drain();
         for &slot in &marked {
+            self.apps[app].marked.insert(slot);
             self.look(app, slot);
         }
         !marked.is_empty()
