@@ -19,8 +19,15 @@ pub(crate) unsafe fn close(fd: c_int) -> c_int {
         if matches!(descriptors::find_quietly(fd), Found::Internal) && !session::is_inside() {
             return outcome::failed(Errno::BADF);
         }
-        // The number is free only when the kernel has it back: until then nobody gets it anew.
-        forget(fd);
+        // The number is free only when the kernel has it back: until then nobody gets it anew. Who
+        // waits on it is woken after that, and finds what the kernel has there by then.
+        let removed = descriptors::remove(fd);
+        // SAFETY: a plain number.
+        let result = unsafe { real::close(fd) };
+        if let Some((held, true)) = removed {
+            outcome::unheard(|| last_number(&held));
+        }
+        return result;
     }
     // SAFETY: a plain number.
     unsafe { real::close(fd) }

@@ -48,10 +48,18 @@ unsafe fn decide(
     }
     let (socket_family, is_stream) = sockets::kind_of(fd)?;
     faults::watch();
-    // What cannot be read is the kernel's to refuse.
+    // What cannot be read, or is another family's, is the kernel's to refuse.
+    if bytes < size_of::<libc::sa_family_t>() as socklen_t {
+        return None;
+    }
+    // SAFETY: the caller's promise.
+    let asked_family = unsafe { copy::get(address.cast::<libc::sa_family_t>()) }.ok()?;
+    if c_int::from(asked_family) != socket_family {
+        return None;
+    }
     // SAFETY: the caller's promise.
     let remote = unsafe { names::read(address, bytes) }.ok()??;
-    if is_hopeless(remote, socket_family) || life::is_borrowed() {
+    if is_hopeless(remote) || life::is_borrowed() {
         return None;
     }
     if is_stream {
@@ -62,12 +70,11 @@ unsafe fn decide(
 }
 
 /// Whether it is known without the daemon that the data plane does not lead there.
-pub(crate) fn is_hopeless(remote: SocketAddr, family: c_int) -> bool {
+pub(crate) fn is_hopeless(remote: SocketAddr) -> bool {
     let ip = remote.ip();
     remote.port() == 0
         || ip.is_multicast()
         || ip.is_unspecified()
-        || (family == libc::AF_INET && remote.is_ipv6())
         || matches!(ip, std::net::IpAddr::V4(v4) if v4.is_broadcast())
 }
 

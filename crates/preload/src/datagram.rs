@@ -105,7 +105,7 @@ pub(crate) unsafe fn connect(
         Err(errno) => return Some(Err(errno)),
     };
     crate::close::forget(fd);
-    let remote = remote.filter(|remote| !connect::is_hopeless(*remote, family))?;
+    let remote = remote.filter(|remote| !connect::is_hopeless(*remote))?;
     open(fd, family, Some(remote)).then_some(Ok(()))
 }
 

@@ -73,9 +73,13 @@ unsafe fn onto(fd: c_int, to: c_int, make: impl FnOnce() -> c_int) -> c_int {
     if unsafe { real::fcntl(fd, libc::F_GETFD, 0) } < 0 {
         return make();
     }
-    // What waits on it finds the number free, and then the new file behind it.
-    close::forget(to);
-    follow(fd, make())
+    // Who waits on it is woken once the new file stands there.
+    let removed = descriptors::remove(to);
+    let made = follow(fd, make());
+    if let Some((held, true)) = removed {
+        outcome::unheard(|| close::last_number(&held));
+    }
+    made
 }
 
 /// fcntl(2).

@@ -14,6 +14,7 @@
 
 mod accept;
 mod adopt;
+mod cancel;
 mod close;
 mod connect;
 mod copy;
@@ -36,6 +37,7 @@ mod names;
 mod options;
 mod outcome;
 mod poll;
+mod print;
 mod raw;
 mod real;
 mod receive;
@@ -54,3 +56,4 @@ mod tcp_info;
 mod wait;
 
 pub use life::{__vfork, vfork};
+pub use print::{__dprintf_chk, dprintf};

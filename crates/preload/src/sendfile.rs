@@ -183,7 +183,8 @@ fn from_socket(
     if file.kind != Kind::Stream {
         return Served::Done(Err(Errno::INVAL));
     }
-    let socket_waits = flags & libc::SPLICE_F_NONBLOCK == 0 && !file.is_nonblocking();
+    // SPLICE_F_NONBLOCK is about the pipe alone.
+    let socket_waits = !file.is_nonblocking();
     let mut done = 0;
     while done < bytes {
         match is_ready(pipe, libc::POLLOUT, done == 0 && may_wait(pipe, flags)) {

@@ -9,15 +9,15 @@ use std::ffi::CStr;
 
 use libc::{
     c_char, c_int, c_long, c_uint, c_ulong, c_void, epoll_event, fd_set, iovec, mmsghdr, msghdr,
-    nfds_t, off_t, off64_t, pid_t, pollfd, sigaction as SignalAction, sighandler_t, sigset_t,
-    size_t, sockaddr, socklen_t, ssize_t, timespec, timeval,
+    nfds_t, off_t, off64_t, pid_t, pollfd, pthread_t, sigaction as SignalAction, sighandler_t,
+    sigset_t, size_t, sockaddr, socklen_t, ssize_t, timespec, timeval,
 };
 
 use crate::real::{NO_NUMBER, Place, without_libc};
 use crate::{
-    accept, close, connect, datagram, descriptors, dispatch, duplicate, epoll, exec, faults, life,
-    listen, many, message, names, options, poll, receive, select, send, sendfile, sockets, spawn,
-    stdio,
+    accept, cancel, close, connect, datagram, descriptors, dispatch, duplicate, epoll, exec,
+    faults, life, listen, many, message, names, options, poll, receive, select, send, sendfile,
+    sockets, spawn, stdio,
 };
 
 macro_rules! interpose {
@@ -275,6 +275,7 @@ interpose! {
         = => faults::sysv_signal;
     always __sysv_signal(signal: c_int, handler: sighandler_t) -> sighandler_t
         = => faults::sysv_signal;
+    always pthread_cancel(thread: pthread_t) -> c_int = => cancel::pthread_cancel;
     always siginterrupt(signal: c_int, ends_calls: c_int) -> c_int = => faults::siginterrupt;
 
     // Streams of stdio, whose own calls never pass by here.

@@ -1,33 +1,103 @@
 //! TCP_INFO as Linux lays it out.
 
-use client::stream::{Readiness, Socket};
-use libc::tcp_info;
+use client::stream::Socket;
 
-/// States of TCP as Linux numbers them.
-const ESTABLISHED: u8 = 1;
-const CLOSE: u8 = 7;
+/// `struct tcp_info` of linux/tcp.h, as far as newer programs read it; callers with less room get its
+/// beginning.
+#[repr(C)]
+#[derive(Default)]
+pub(crate) struct TcpInfo {
+    state: u8,
+    ca_state: u8,
+    retransmits: u8,
+    probes: u8,
+    backoff: u8,
+    options: u8,
+    /// Our shift in the high half, the peer's in the low one.
+    shifts: u8,
+    flags: u8,
+    rto_us: u32,
+    ato_us: u32,
+    snd_mss: u32,
+    rcv_mss: u32,
+    unacked: u32,
+    sacked: u32,
+    lost: u32,
+    retrans: u32,
+    fackets: u32,
+    last_data_sent: u32,
+    last_ack_sent: u32,
+    last_data_recv: u32,
+    last_ack_recv: u32,
+    pmtu: u32,
+    rcv_ssthresh: u32,
+    rtt_us: u32,
+    rttvar_us: u32,
+    snd_ssthresh: u32,
+    snd_cwnd: u32,
+    advmss: u32,
+    reordering: u32,
+    rcv_rtt_us: u32,
+    rcv_space: u32,
+    total_retrans: u32,
+    pacing_rate: u64,
+    max_pacing_rate: u64,
+    bytes_acked: u64,
+    bytes_received: u64,
+    segs_out: u32,
+    segs_in: u32,
+    notsent_bytes: u32,
+    min_rtt_us: u32,
+    data_segs_in: u32,
+    data_segs_out: u32,
+    delivery_rate: u64,
+}
 
-/// What is told.
-pub(crate) struct Info(tcp_info);
+const _: () = assert!(size_of::<TcpInfo>() == 168, "the offsets are the kernel's");
+
+/// A packet without options has so many bytes beside its payload, with IPv4.
+const HEADERS: u32 = 40;
 
 /// What is known of a connection.
-pub(crate) fn of(socket: &Socket) -> Info {
-    // SAFETY: numbers only; zero is "nothing known".
-    let mut info = unsafe { std::mem::zeroed::<tcp_info>() };
-    let is_over = socket.readiness().contains(Readiness::HUP);
-    info.tcpi_state = if is_over { CLOSE } else { ESTABLISHED };
-    Info(info)
+pub(crate) fn of(socket: &Socket) -> TcpInfo {
+    let info = socket.info();
+    TcpInfo {
+        state: info.state,
+        options: info.options,
+        shifts: info.send_shift & 15 | info.receive_shift << 4,
+        rto_us: info.rto_us,
+        snd_mss: info.send_segment,
+        rcv_mss: info.receive_segment,
+        advmss: info.send_segment,
+        pmtu: info.send_segment.saturating_add(HEADERS),
+        unacked: info.unacknowledged,
+        rtt_us: info.rtt_us,
+        rttvar_us: info.rtt_variation_us,
+        snd_ssthresh: info.threshold,
+        snd_cwnd: info.window,
+        reordering: 3,
+        total_retrans: info.retransmitted,
+        max_pacing_rate: u64::MAX,
+        bytes_acked: info.acknowledged,
+        bytes_received: info.received,
+        segs_out: info.segments_out,
+        segs_in: info.segments_in,
+        notsent_bytes: info.unsent,
+        min_rtt_us: info.rtt_min_us,
+        ..TcpInfo::default()
+    }
 }
 
 /// Bytes that were written and not sent yet.
 pub(crate) fn not_sent(socket: &Socket) -> u64 {
-    socket.unsent_bytes()
+    socket.info().unsent.into()
 }
 
-impl Info {
+impl TcpInfo {
+    /// As the program gets it.
     pub(crate) fn as_bytes(&self) -> &[u8] {
-        let start = std::ptr::from_ref(&self.0).cast::<u8>();
-        // SAFETY: it was zeroed first, so even the gaps are bytes.
-        unsafe { std::slice::from_raw_parts(start, size_of::<tcp_info>()) }
+        let start = std::ptr::from_ref(self).cast::<u8>();
+        // SAFETY: numbers without a gap between them, as the assertion above counts.
+        unsafe { std::slice::from_raw_parts(start, size_of::<Self>()) }
     }
 }

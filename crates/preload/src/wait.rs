@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use crate::entry::Held;
 use crate::file::Kind;
-use crate::{copy, descriptors, faults, poll, session};
+use crate::{cancel, copy, descriptors, faults, poll, session};
 
 /// When a call must return.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -168,15 +168,22 @@ pub(crate) fn on(
     deadline: Deadline,
 ) -> Result<Ended, Errno> {
     let Some(file) = held.file() else { return Ok(Ended::Replaced) };
+    cancel::point();
     let waited = match file.kind {
-        Kind::Stream => file.socket.wait(want, deadline.left()),
+        Kind::Stream => {
+            let left = deadline.left();
+            let step = left.map_or(cancel::LOOK_EVERY, |left| left.min(cancel::LOOK_EVERY));
+            file.socket.wait(want, Some(step))
+        }
         Kind::Listener | Kind::Datagram => poll::both_halves(fd, held, want, deadline),
     };
+    cancel::point();
     if !descriptors::is_still(fd, held) {
         return Ok(Ended::Replaced);
     }
     match waited {
         Ok(Waited::Ready) => Ok(Ended::Look),
+        Ok(Waited::TimedOut) if !deadline.is_over() => Ok(Ended::Look),
         Ok(Waited::TimedOut) => Ok(Ended::TimedOut),
         // A call with a time limit is never begun again.
         Ok(Waited::Interrupted) if deadline != Deadline::Never || faults::ends_calls() => {

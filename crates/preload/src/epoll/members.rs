@@ -214,9 +214,15 @@ impl Members {
         !self.ready.is_empty()
     }
 
-    /// The one that would be asked next.
-    pub(super) fn first_queued(&self) -> Option<&Member> {
-        self.get(*self.ready.front()?)
+    /// Whether any would tell something, if it were asked.
+    pub(super) fn is_any_ready(&self) -> bool {
+        let mut queued = self.ready.iter().filter_map(|&index| self.get(index));
+        queued.any(|member| {
+            let ready = member.held.file().map(|file| file.socket.readiness());
+            // A copy: what it remembers stays.
+            let mut memory = member.memory;
+            ready.is_some_and(|ready| memory.decide(member.interest, ready, false).events != 0)
+        })
     }
 
     /// Asks the queued members in turn until `out` is full; how many told something. Those that have more

@@ -3,12 +3,13 @@
 //! What joins them is an ear: its pipe is a member of the kernel's set, under a mark that the program
 //! cannot know, and has a byte in it when one of ours has news while somebody sleeps there.
 
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use client::stream::{Ear, Socket};
 use libc::{c_int, epoll_event};
 use rustix::io::Errno;
+use sys::eventfd::EventFd;
 
 use super::members::{Member, Members};
 use super::memberships::Graves;
@@ -17,7 +18,7 @@ use crate::file::Kind;
 use crate::lock::{Lock, Locked};
 use crate::session::{self, Inner};
 use crate::table::real;
-use crate::{life, outcome};
+use crate::{descriptors, life, outcome};
 
 /// Marks of ours in the kernel's set: the ear's, and one for each member's kernel half.
 const MARKS: u64 = 1 << 32;
@@ -37,6 +38,8 @@ pub(crate) struct Set {
 pub(super) struct State {
     pub(super) members: Members,
     ear: Option<OwnEar>,
+    /// Lit while there is something, for those who wait for the set itself.
+    light: Option<Inner<EventFd>>,
     /// The first of the [`MARKS`] marks, drawn at random.
     mark: u64,
     /// Members of the kernel, and kernel halves of ours.
@@ -73,6 +76,7 @@ impl Set {
         let state = State {
             members: Members::default(),
             ear: None,
+            light: None,
             mark: if mark == 0 { 0xCA11_5700 << 32 } else { mark },
             kernel_members: 1,
             calls: 0,
@@ -92,10 +96,21 @@ impl Set {
 
     /// Somebody waits for the set itself.
     pub(crate) fn set_waited_for(&self, fd: c_int) {
-        if !self.is_waited_for.swap(true, Ordering::AcqRel) {
-            let _ = self.ensure_ear(fd);
-            self.leave();
+        if self.is_waited_for.swap(true, Ordering::AcqRel) {
+            return;
         }
+        // Without an ear or a light the set's kernel members are told, and ours are not.
+        let _ = self.ensure_ear(fd);
+        if let Ok(light) = EventFd::new()
+            && let Ok(mut state) = self.lock()
+        {
+            descriptors::set_internal(light.as_fd().as_raw_fd());
+            let event = epoll_event { events: libc::EPOLLIN as u32, u64: state.mark };
+            if control(fd, libc::EPOLL_CTL_ADD, light.as_fd().as_raw_fd(), Some(event)).is_ok() {
+                state.light = Some(Inner::new(light));
+            }
+        }
+        self.leave();
     }
 
     /// Makes sure that the set has an ear of this process; `fd` is the set's own. Without one, sleepers
@@ -155,9 +170,8 @@ impl Set {
         if let Some(ear) = &state.ear {
             ear.ear.add(&file.socket)?;
         }
-        let socket = file.socket.clone();
         state.members.add(member);
-        self.after_change(&state, &socket);
+        self.after_change(state, &file.socket);
         Ok(())
     }
 
@@ -183,7 +197,7 @@ impl Set {
         member.memory = fresh.memory;
         state.members.queue(index);
         if let Some(file) = held.file() {
-            self.after_change(&state, &file.socket);
+            self.after_change(state, &file.socket);
         }
         Ok(())
     }
@@ -243,12 +257,16 @@ impl Set {
     }
 
     /// Somebody may sleep in the kernel's set, and what was changed may have news already.
-    fn after_change(&self, state: &State, socket: &Socket) {
-        let is_slept_for =
-            self.sleepers.load(Ordering::SeqCst) > 0 || self.is_waited_for.load(Ordering::Acquire);
-        if is_slept_for && let Some(ear) = &state.ear {
-            ring(&ear.ear, socket);
+    fn after_change(&self, state: Locked<'_, State>, socket: &Socket) {
+        if self.sleepers.load(Ordering::SeqCst) > 0
+            && let Some(ear) = &state.ear
+        {
+            // Taken out and put in, an ear hears of a socket as if it had news.
+            ear.ear.remove(socket);
+            let _ = ear.ear.add(socket);
         }
+        drop(state);
+        self.leave();
     }
 
     /// Fills `out` with what members of ours have to tell; how many.
@@ -296,17 +314,21 @@ impl Set {
         if !self.is_waited_for.load(Ordering::Acquire) {
             return;
         }
-        if let Ok(state) = self.lock()
-            && let Some(ear) = &state.ear
-        {
-            // Armed again by whoever finds nothing; until then the descriptor stays readable.
-            let _ = ear.ear.arm();
-            if let Some(member) = state.members.first_queued()
-                && let Some(file) = member.held.file()
-            {
-                ring(&ear.ear, &file.socket);
+        let Ok(mut state) = self.lock() else { return };
+        let State { members, ear: Some(ear), light: Some(light), .. } = &mut *state else { return };
+        light.drain();
+        ear.ear.drain();
+        // Should news come at every look, the next waiter finds it.
+        for _ in 0..4 {
+            members.hear(&ear.ear);
+            if members.is_any_ready() {
+                break;
+            }
+            if ear.ear.arm() {
+                return;
             }
         }
+        light.ring();
     }
 
     /// Of whom an event of the kernel's set tells.
@@ -331,6 +353,7 @@ impl Set {
     pub(crate) fn end(&self) {
         if let Some(mut state) = self.state.lock() {
             let ear = state.ear.take();
+            let light = state.light.take();
             if let Some(ear) = &ear {
                 state.members.iter().filter_map(|member| member.held.file()).for_each(|file| {
                     ear.ear.remove(&file.socket);
@@ -338,16 +361,9 @@ impl Set {
             }
             let members = std::mem::take(&mut state.members);
             drop(state);
-            drop(ear);
-            drop(members);
+            drop((ear, light, members));
         }
     }
-}
-
-/// Has an ear hear of one of its sockets, as if that had news.
-fn ring(ear: &Ear, socket: &Socket) {
-    ear.remove(socket);
-    let _ = ear.add(socket);
 }
 
 /// epoll_ctl(2) on the kernel's set.
