@@ -31,13 +31,13 @@ mod datagram;
 mod ear;
 mod ids;
 mod info;
-mod kernel;
+pub(crate) mod kernel;
 mod lock;
 mod patience;
 #[cfg(any(feature = "rt", feature = "tokio"))]
-mod polled;
+pub(crate) mod polled;
 #[cfg(any(feature = "rt", feature = "tokio"))]
-mod reactor;
+pub(crate) mod reactor;
 mod readiness;
 mod receive;
 mod region;

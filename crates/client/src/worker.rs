@@ -14,6 +14,8 @@ use sys::SysError;
 use sys::eventfd::EventFd;
 
 use crate::shared::{self, Shared};
+#[cfg(feature = "rt")]
+use crate::stream::reactor::Reactor;
 
 mod seated;
 mod wait;
@@ -89,6 +91,9 @@ pub struct Worker {
     seating: Option<Seating>,
     /// Ends its sleep, for other threads of this process.
     alarm: Option<Arc<EventFd>>,
+    /// Ends its sleep, for the sockets that tasks wait for.
+    #[cfg(feature = "rt")]
+    reactor: Option<Arc<Reactor>>,
     /// Of `step`: what the ring had no room for, in its order.
     unsent: Batch,
 }
@@ -118,6 +123,8 @@ impl Worker {
             is_retired: false,
             seating: is_seated.then(Seating::default),
             alarm: None,
+            #[cfg(feature = "rt")]
+            reactor: None,
             unsent: Batch::new(),
         })
     }
@@ -333,6 +340,12 @@ impl Worker {
     #[cfg(feature = "rt")]
     pub(crate) fn set_alarm(&mut self, alarm: Arc<EventFd>) {
         self.alarm = Some(alarm);
+    }
+
+    /// From now on, news of sockets ends a wait.
+    #[cfg(feature = "rt")]
+    pub(crate) fn hear(&mut self, reactor: Arc<Reactor>) {
+        self.reactor = Some(reactor);
     }
 
     /// Whether the daemon has taken everything that was shown to it.

@@ -97,6 +97,7 @@ impl<'main> Executor<'main> {
         local.set_now(now);
         let received = local.packets.receive(crew, local.index, now)?;
         let fired = self.fire_timers(now);
+        let heard = local.hear_sockets();
         self.take_back_frames();
         self.wake_readers();
         let polls = self.run_tasks();
@@ -109,7 +110,7 @@ impl<'main> Executor<'main> {
         }
         let (put, taken, oldest) = mailbox.run_queue(now);
         local.packets.with_worker(|worker| worker.note_tasks(put, taken, oldest, self.idle));
-        Ok(received > 0 || fired > 0 || polls > 0)
+        Ok(received > 0 || fired > 0 || heard || polls > 0)
     }
 
     fn fire_timers(&self, now: Nanos) -> u32 {
@@ -234,7 +235,8 @@ impl<'main> Executor<'main> {
             || mailbox.has_returned()
             || self.has_packets()
             || crew.is_stopping() && self.grace_ends.is_none()
-            || timeout == Nanos::ZERO;
+            || timeout == Nanos::ZERO
+            || !local.arm_sockets();
         // Without a core, too, it leaves when everything ends.
         let result = if crew.is_over() || has_work && !is_asked_back {
             Ok(false)
@@ -246,6 +248,7 @@ impl<'main> Executor<'main> {
             })
         };
         mailbox.disarm();
+        local.disarm_sockets();
         self.idle_since = None;
         if crew.note_awake(local.index) {
             if self.steal() {

@@ -16,6 +16,7 @@ use crate::rt::packets::Packets;
 use crate::rt::peers::Peers;
 use crate::rt::readers::Readers;
 use crate::rt::watch::Site;
+use crate::stream::reactor::Reactor;
 use crate::worker::Worker;
 
 thread_local! {
@@ -39,6 +40,8 @@ pub(crate) struct Local {
     pub(crate) readers: Readers,
     pub(crate) peers: RefCell<Peers>,
     lingering: RefCell<Vec<Lingering>>,
+    /// Its tasks that wait for sockets, if there ever were any.
+    pub(crate) reactor: RefCell<Option<Arc<Reactor>>>,
 }
 
 impl Local {
@@ -52,6 +55,7 @@ impl Local {
             readers: Readers::new(crew.listeners.len()),
             peers: RefCell::new(Peers::new()),
             lingering: RefCell::default(),
+            reactor: RefCell::default(),
             crew,
         })
     }
@@ -118,6 +122,23 @@ impl Local {
         let left = self.budget.get();
         self.budget.set(left.saturating_sub(1));
         left > 0
+    }
+
+    /// Wakes tasks whose sockets have news; whether there was any.
+    pub(crate) fn hear_sockets(&self) -> bool {
+        self.reactor.borrow().as_ref().is_some_and(|reactor| reactor.turn())
+    }
+
+    /// Before the worker sleeps. False: a socket has news already.
+    pub(crate) fn arm_sockets(&self) -> bool {
+        self.reactor.borrow().as_ref().is_none_or(|reactor| reactor.arm())
+    }
+
+    /// After it has slept.
+    pub(crate) fn disarm_sockets(&self) {
+        if let Some(reactor) = &*self.reactor.borrow() {
+            reactor.disarm();
+        }
     }
 
     /// Lets a class go when the daemon has what was sent in it, see [`Self::let_go_lingering`].

@@ -114,8 +114,12 @@ impl Reactor {
     }
 
     /// After sleeping.
-    pub(crate) fn awake(&self) {
+    pub(crate) fn disarm(&self) {
         self.ear.disarm();
+    }
+
+    /// Once [`Self::fd`] was found readable.
+    pub(crate) fn drain(&self) {
         self.ear.drain();
     }
 

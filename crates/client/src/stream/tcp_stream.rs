@@ -66,20 +66,16 @@ impl TcpStream {
             };
             return stream.map(By::Kernel).map(Self);
         };
+        // Closed if it comes to nothing.
+        let named = Named::new(stream, fd)?;
         loop {
-            match stream.connected() {
-                Ok(()) => {
-                    return Named::new(stream, fd)
-                        .map(Arc::new)
-                        .map(By::Us)
-                        .map(Self)
-                        .map_err(Into::into);
-                }
+            match named.socket.connected() {
+                Ok(()) => return Ok(Self(By::Us(Arc::new(named)))),
                 Err(Errno::AGAIN) => {}
                 Err(error) => return Err(error.into()),
             }
-            if stream.wait(Readiness::OUT, timeout)? == Waited::TimedOut {
-                stream.abort();
+            if named.socket.wait(Readiness::OUT, timeout)? == Waited::TimedOut {
+                named.socket.abort();
                 return Err(io::ErrorKind::TimedOut.into());
             }
         }

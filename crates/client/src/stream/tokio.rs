@@ -105,7 +105,8 @@ async fn drive(fd: AsyncFd<EarFd>) {
         }
         if reactor.arm() {
             let Ok(mut ready) = fd.readable().await else { return };
-            reactor.awake();
+            reactor.disarm();
+            reactor.drain();
             ready.clear_ready();
         }
     }

@@ -113,19 +113,43 @@ impl Worker {
         });
         let [pipe, link] = [self.pipe.as_fd(), self.shared.link.as_fd()];
         let alarm = self.alarm.as_deref();
-        let fds = [pipe, link, alarm.map_or(link, AsFd::as_fd)];
-        let mut fds = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
-        let count = if alarm.is_some() { 3 } else { 2 };
-        match rustix::event::poll(&mut fds[..count], timespec.as_ref()) {
+        let fds = [Some(pipe), Some(link), alarm.map(AsFd::as_fd), self.ear_fd()];
+        // What is not there is the link once more, whose turn comes first.
+        let mut fds = fds.map(|fd| PollFd::from_borrowed_fd(fd.unwrap_or(link), PollFlags::IN));
+        match rustix::event::poll(&mut fds, timespec.as_ref()) {
             Ok(0) | Err(_) => Woken::Not,
             Ok(_) if !fds[1].revents().is_empty() => Woken::ByLink,
             Ok(_) if fds[0].revents().contains(PollFlags::HUP) => Woken::ByHangUp,
-            Ok(_) => match alarm {
-                Some(alarm) if alarm.drain() > 0 => Woken::ByAlarm,
-                _ => Woken::ByDaemon,
-            },
+            Ok(_) => {
+                let is_called = alarm.is_some_and(|alarm| alarm.drain() > 0);
+                let has_heard = !fds[3].revents().is_empty();
+                if has_heard {
+                    self.drain_ear();
+                }
+                if is_called || has_heard { Woken::ByAlarm } else { Woken::ByDaemon }
+            }
         }
     }
+
+    #[cfg(feature = "rt")]
+    fn ear_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.reactor.as_ref().map(|reactor| reactor.fd())
+    }
+
+    #[cfg(not(feature = "rt"))]
+    fn ear_fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    #[cfg(feature = "rt")]
+    fn drain_ear(&self) {
+        if let Some(reactor) = &self.reactor {
+            reactor.drain();
+        }
+    }
+
+    #[cfg(not(feature = "rt"))]
+    fn drain_ear(&self) {}
 
     pub(super) fn spin_for(&self, budget: Nanos) -> bool {
         if budget == Nanos::ZERO {
