@@ -155,6 +155,15 @@ impl Ground {
         words: &[&str],
         port: u16,
     ) -> Result<Running, Error> {
+        // The one before may still be answered for by a daemon that has not heard of its end.
+        let began = now();
+        while self.is_taken(port)? {
+            unless_interrupted()?;
+            if now().since(began) > PATIENCE {
+                return Err("somebody else has it").or_needs("port of a server");
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
         let mut command = self.command(profile, program)?;
         command.args(words);
         let mut running = Running::start(command, self.cpus.server)?;
@@ -174,11 +183,16 @@ impl Ground {
     /// Whether a connection to that port is taken; on our ground: by us, not by the kernel.
     fn is_served(&self, port: u16) -> Result<bool, Error> {
         let before = Carried::by_kernel_of(self.server())?;
-        let address = self.address(port);
-        let attempt = || TcpStream::connect_timeout(&address, ATTEMPT).is_ok();
-        let taken = self.client().enter(attempt).or_needs("thread in a namespace")?;
+        let taken = self.is_taken(port)?;
         let carried = Carried::by_kernel_of(self.server())?.since(before);
         Ok(taken && (carried.segments > 0) == matches!(self.place, Place::Linux(_)))
+    }
+
+    /// Whether a connection to that port is taken by anybody.
+    fn is_taken(&self, port: u16) -> Result<bool, Error> {
+        let address = self.address(port);
+        let attempt = || TcpStream::connect_timeout(&address, ATTEMPT).is_ok();
+        self.client().enter(attempt).or_needs("thread in a namespace")
     }
 
     /// Does `work`, during which every byte has to be carried by whom this ground is named after.

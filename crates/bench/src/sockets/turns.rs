@@ -6,7 +6,7 @@ use sys::clock::now;
 use super::ground::Ground;
 use super::running::Running;
 use crate::cases::Plan;
-use crate::cores::process::idle_time;
+use crate::cores::process::{cpu_time as cpu_time_of, idle_time};
 use crate::error::{Error, OrNeeds, unless_interrupted};
 use crate::figure::Figure;
 use crate::place::{Cpus, cpu_time};
@@ -64,8 +64,8 @@ impl Span {
         let Cpus { client, server: cpu } = plan.cpus;
         Ok(Self {
             began: now(),
-            client: cpu_time() + ended_children_time()?,
-            server: server.cpu_time()? + ground.daemon_cpu_time()?,
+            client: cpu_time() + ended_children_time()? + packets_time(client)?,
+            server: server.cpu_time()? + ground.daemon_cpu_time()? + packets_time(cpu)?,
             stolen: [client, cpu].map(sys::steal::of_cpu),
             idle: [idle_time(client)?, idle_time(cpu)?],
         })
@@ -78,6 +78,21 @@ impl Span {
         let server = share(|look| look.server + look.stolen[1] + look.idle[1]);
         Strangers { client: (1.0 - client).max(0.0), server: (1.0 - server).max(0.0) }
     }
+}
+
+/// CPU time of the kernel's thread that takes packets in when they are too many for whoever sent them.
+fn packets_time(cpu: usize) -> Result<Nanos, Error> {
+    let name = format!("ksoftirqd/{cpu}");
+    let processes = std::fs::read_dir("/proc").or_needs("look into /proc")?;
+    for process in processes.flatten() {
+        let pid = process.file_name().to_str().and_then(|name| name.parse::<u32>().ok());
+        let comm = std::fs::read_to_string(process.path().join("comm")).unwrap_or_default();
+        if let (Some(pid), true) = (pid, comm.trim() == name) {
+            return cpu_time_of(pid);
+        }
+    }
+    // Other kernels call it otherwise.
+    Ok(Nanos::ZERO)
 }
 
 /// CPU time of processes that this one has started and waited for; in steps of 10 ms.
