@@ -110,6 +110,10 @@ impl Host {
             self.export();
             if busy {
                 self.ladder.busy(now);
+                if self.staff.is_owed() {
+                    // Whoever was told something may wait for this CPU.
+                    std::thread::yield_now();
+                }
                 continue;
             }
             match self.ladder.idle(now) {
