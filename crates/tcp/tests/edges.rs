@@ -171,3 +171,16 @@ fn before_the_syn_has_left_what_was_written_is_unsent_and_no_more() {
     let info = script.host.engine.info(flow).expect("it was begun");
     assert_eq!((info.unsent_bytes, info.queued_bytes), (100, 100));
 }
+
+#[test]
+fn listeners_that_come_and_go_take_no_more_memory_than_those_there_are_at_once() {
+    let mut engine = tcp::Engine::new(tcp::Config::default(), [1; 16], Nanos::ZERO);
+    let address = |port| std::net::SocketAddr::from(([10, 0, 0, 2], port));
+    let first = engine.listen(address(80), 8, FlowOptions::default()).expect("it is free");
+    let second = engine.listen(address(81), 8, FlowOptions::default()).expect("it is free");
+    engine.unlisten(first);
+    let third = engine.listen(address(82), 8, FlowOptions::default()).expect("it is free");
+    assert_eq!(third, first, "its number serves again");
+    assert_ne!(third, second);
+    assert!(engine.listen(address(80), 8, FlowOptions::default()).is_ok(), "nobody is there");
+}

@@ -100,15 +100,22 @@ impl Engine {
         if self.listeners.names.contains_key(&name) {
             return Err(ListenError::InUse);
         }
-        let number =
-            u32::try_from(self.listeners.listeners.len()).map_err(|_| ListenError::InUse)?;
-        self.listeners.listeners.push(Listener {
+        let listener = Listener {
             options: options.mended(),
             backlog,
             half_open: 0,
             cookies_until: Nanos::ZERO,
             is_open: true,
-        });
+        };
+        let all = &mut self.listeners.listeners;
+        // The number of one that is over serves again once nothing half open knows it.
+        let free = all.iter().position(|other| !other.is_open && other.half_open == 0);
+        let at = free.unwrap_or(all.len());
+        let number = u32::try_from(at).map_err(|_| ListenError::InUse)?;
+        match all.get_mut(at) {
+            Some(place) => *place = listener,
+            None => all.push(listener),
+        }
         self.listeners.names.insert(name, number);
         ListenerId::new(number).ok_or(ListenError::InUse)
     }
