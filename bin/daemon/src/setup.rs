@@ -166,6 +166,7 @@ impl Mail {
         dispatcher: &datapath::Dispatcher<port::AnyPort>,
         doorbells: Doorbells,
     ) -> Result<Sockets, Failure> {
+        raise_descriptors();
         // No application has this number.
         doorbells.add(0, Arc::clone(&self.workers_bell));
         let mut links = Vec::new();
@@ -179,6 +180,14 @@ impl Mail {
         let Self { front, workers_bell, .. } = self;
         Ok(Sockets::new(Setting { config, front, workers_bell, doorbells, links, mtu, flow })?)
     }
+}
+
+/// Each connection that is opened here takes a descriptor for its port, for as long as its name is taken.
+fn raise_descriptors() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    // With fewer, ports are guarded for fewer connections.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 /// Where applications attach, and what they get.

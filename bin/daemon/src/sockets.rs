@@ -26,3 +26,6 @@ pub(crate) use app::Member;
 pub(crate) use calls::Answer;
 pub(crate) use house::{House, Setting};
 pub(crate) use routes::Link;
+
+#[cfg(test)]
+mod tests;

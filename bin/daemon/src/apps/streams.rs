@@ -82,10 +82,7 @@ impl Door {
             let (Some(house), Some(membership)) = (&mut self.house, &mut client.member) else {
                 return Ok(());
             };
-            let received = match client.peer.receive_call() {
-                Ok(received) => received,
-                Err(_) => return Err(client.gone()),
-            };
+            let Ok(received) = client.peer.receive_call() else { return Err(client.gone()) };
             let reply = match received {
                 (Received::Nothing, _) if is_dead => return Err(DetachReason::Died),
                 (Received::Nothing, _) => return Ok(()),

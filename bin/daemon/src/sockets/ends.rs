@@ -3,23 +3,36 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
 
 use base::Nanos;
 use datapath::DetachReason;
 use datapath::stream::{Command, SocketEvent};
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+use shm::stream::{Asks, Kind};
 use sys::socket_end::SocketEnd;
 
+use super::app::App;
 use super::house::House;
 use super::names::Place;
-use super::records::{Record, What};
+use super::records::{Record, Records, What};
 use crate::apps::Claims;
 
 /// Ends that are heard in one turn of the door: others want to be heard too.
 const ENDS: usize = 4096;
 
+/// Whoever has accepted a connection names it so soon.
+const NAMED_WITHIN: Nanos = Nanos::from_secs(2);
+
 /// Time between two looks whether all connections are closed.
 const DRAIN_EVERY: Nanos = Nanos::from_millis(20);
+
+/// Connections that may be nobody's: slots with their generations.
+pub(super) struct Suspects {
+    app: u16,
+    slots: Vec<(u32, u32)>,
+    look_at: Nanos,
+}
 
 impl House {
     /// Hears of everything that has happened, and does what is due.
@@ -33,6 +46,7 @@ impl House {
         self.tend_pending(now);
         self.tend_unresolved(now);
         self.tend_lingering(now);
+        self.tend_suspects(now);
         self.ways.refresh(now);
         for destination in std::mem::take(&mut self.released) {
             claims.remove(destination);
@@ -51,7 +65,8 @@ impl House {
             // Whoever waits for the last one to close wants to hear of it soon.
             if self.is_draining { sys::clock::now() + DRAIN_EVERY } else { Nanos::FAR_FUTURE },
         ];
-        pending.chain(unresolved).chain(others).min().unwrap_or(Nanos::FAR_FUTURE)
+        let suspects = self.suspects.iter().map(|one| one.look_at);
+        pending.chain(unresolved).chain(suspects).chain(others).min().unwrap_or(Nanos::FAR_FUTURE)
     }
 
     fn hear_workers(&mut self, now: Nanos) {
@@ -155,6 +170,32 @@ impl House {
         }
     }
 
+    /// A process of an application is gone: what it had taken from a listener and not named yet is nobody's. It
+    /// may be another's that is about to name it, too, so there is a second look.
+    pub(super) fn suspect(&mut self, number: u16, now: Nanos) {
+        let Some(app) = self.apps.get(&number) else { return };
+        let slots = nameless(app, &self.records);
+        if !slots.is_empty() {
+            self.suspects.push(Suspects { app: number, slots, look_at: now + NAMED_WITHIN });
+        }
+    }
+
+    fn tend_suspects(&mut self, now: Nanos) {
+        for suspects in std::mem::take(&mut self.suspects) {
+            if suspects.look_at > now {
+                self.suspects.push(suspects);
+                continue;
+            }
+            let Some(app) = self.apps.get(&suspects.app) else { continue };
+            let still = nameless(app, &self.records);
+            for (slot, generation) in suspects.slots.into_iter().filter(|one| still.contains(one)) {
+                let app = suspects.app;
+                let close = Command::Close { app, slot, generation, is_abort: true };
+                self.setting.front.command(&close);
+            }
+        }
+    }
+
     /// More ended than the kernel could tell: whatever no process holds any more has ended.
     fn look_for_ends(&mut self, now: Nanos) {
         let open = open_cookies();
@@ -164,6 +205,25 @@ impl House {
             self.end_of(cookie, now);
         }
     }
+}
+
+/// Connections that were accepted, and that no descriptor stands for as far as is known.
+fn nameless(app: &App, records: &Records) -> Vec<(u32, u32)> {
+    let server = &app.streams.server;
+    let mut left = server.slots_taken();
+    let mut found = Vec::new();
+    for slot in 0..server.memory().sizes().slots {
+        if left == 0 {
+            break;
+        }
+        let Some(words) = app.words(slot).filter(|_| server.is_taken(slot)) else { continue };
+        left -= 1;
+        let is_accepted = words.state().kind() == Kind::Stream && words.asks().has(Asks::ACCEPTED);
+        if is_accepted && records.get((app.region(), slot)).is_none() {
+            found.push((slot, words.generation.load(Ordering::Relaxed)));
+        }
+    }
+    found
 }
 
 /// The cookies of all sockets that any process has open.

@@ -25,6 +25,8 @@ pub(super) struct Fallback {
 pub(super) struct Fallbacks {
     /// Latest last.
     kept: VecDeque<Fallback>,
+    /// How many of them each cookie has: nearly every socket that ends has none.
+    cookies: BTreeMap<u64, usize>,
     totals: BTreeMap<FallbackReason, u64>,
 }
 
@@ -41,15 +43,26 @@ impl Fallbacks {
             return;
         }
         if self.kept.len() == KEPT_MAX {
-            self.kept.pop_front();
+            let oldest = self.kept.pop_front();
+            oldest.into_iter().for_each(|oldest| self.forget(oldest.cookie));
         }
+        *self.cookies.entry(new.cookie).or_default() += 1;
         self.kept.push_back(new);
     }
 
     /// Its last descriptor was closed.
     pub(super) fn end(&mut self, cookie: u64) {
-        if cookie != 0 {
+        if self.cookies.remove(&cookie).is_some() {
             self.kept.retain(|fallback| fallback.cookie != cookie);
+        }
+    }
+
+    fn forget(&mut self, cookie: u64) {
+        if let Some(count) = self.cookies.get_mut(&cookie) {
+            *count -= 1;
+            if *count == 0 {
+                self.cookies.remove(&cookie);
+            }
         }
     }
 
@@ -92,7 +105,7 @@ mod tests {
         for cookie in 1..=KEPT_MAX as u64 + 10 {
             all.add(fallback(cookie, FallbackReason::TcpUlp));
         }
-        assert_eq!(all.kept().count(), KEPT_MAX);
+        assert_eq!((all.kept().count(), all.cookies.len()), (KEPT_MAX, KEPT_MAX));
         assert_eq!(all.totals().next(), Some((FallbackReason::TcpUlp, KEPT_MAX as u64 + 10)));
     }
 }

@@ -20,6 +20,7 @@ use super::app::{App, Birth, Member};
 use super::calls::Answer;
 use super::closer::Closer;
 use super::connect::Pending;
+use super::ends::Suspects;
 use super::examine;
 use super::fallbacks::Fallbacks;
 use super::guards::{Holds, destination};
@@ -65,6 +66,7 @@ pub(crate) struct House {
     pub(super) released: Vec<Destination>,
     pub(super) pending: Vec<Pending>,
     pub(super) unresolved: Vec<Unresolved>,
+    pub(super) suspects: Vec<Suspects>,
     pub(super) ends: SocketEnds,
     pub(super) fallbacks: Fallbacks,
     pub(super) closer: Closer,
@@ -129,6 +131,7 @@ impl House {
             released: Vec::new(),
             pending: Vec::new(),
             unresolved: Vec::new(),
+            suspects: Vec::new(),
             ends: SocketEnds::watch()?,
             fallbacks: Fallbacks::default(),
             closer: Closer::start()?,
@@ -219,7 +222,8 @@ impl House {
     ) -> Result<(Member, Streaming, Answer), String> {
         let number = u16::try_from(request.app).ok();
         let app = number.and_then(|number| self.apps.get_mut(&number));
-        let known = app.filter(|app| app.uid == who.uid && app.has_token(&request.token));
+        // A child may have given up its user's rights meanwhile, but not what its parent told it.
+        let known = app.filter(|app| app.has_token(&request.token));
         let app = known.ok_or("there is no such application, or this is not its token")?;
         let (streaming, answer) = welcome(app).map_err(|error| error.to_string())?;
         app.pids.push(who.pid);
@@ -237,15 +241,18 @@ impl House {
         if let Some(at) = app.pids.iter().position(|pid| *pid == member.pid) {
             app.pids.swap_remove(at);
         }
+        self.suspect(member.app, now);
         self.settle(member.app, reason, now);
     }
 
     /// An application without processes and named sockets goes: nobody can name what is left.
     pub(super) fn settle(&mut self, number: u16, reason: DetachReason, now: Nanos) {
         let Some(app) = self.apps.get(&number) else { return };
-        let has_sockets = self.records.of_region(app.region()).next().is_some()
-            || self.junctions.values().any(|junction| junction.has_named_end(number));
-        if app.pids.is_empty() && !has_sockets {
+        let has_sockets = || {
+            self.records.of_region(app.region()).next().is_some()
+                || self.junctions.values().any(|junction| junction.has_named_end(number))
+        };
+        if app.pids.is_empty() && !has_sockets() {
             self.expel(number, reason, now);
         }
     }

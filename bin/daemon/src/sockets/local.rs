@@ -3,7 +3,7 @@
 //! Each side knows the region by a number of its own, so that a program may be connected to itself. A
 //! connection is a pair of slots: the first is the connecting side's, the second the accepting side's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::sync::atomic::{Ordering, fence};
@@ -38,6 +38,8 @@ pub(super) struct Junction {
     ends: [End; 2],
     /// By the number of the first slot.
     pairs: BTreeMap<u32, Pair>,
+    /// The first slots of those whose accepted end has no name yet.
+    unnamed: BTreeSet<u32>,
 }
 
 /// One application's side.
@@ -65,7 +67,7 @@ impl Junction {
             ring_bytes: u64::from(memory_mib.clamp(1, 1 << 16)) << 20,
         };
         let server = StreamServer::create("junction", sizes).ok()?;
-        Some(Self { server, ends, pairs: BTreeMap::new() })
+        Some(Self { server, ends, pairs: BTreeMap::new(), unnamed: BTreeSet::new() })
     }
 
     /// Whose a side is.
@@ -137,6 +139,7 @@ impl Junction {
             }
         }
         let rings = [out, back];
+        self.unnamed.insert(first);
         self.pairs.insert(first, Pair { rings, is_named: [true, false], is_over: [false; 2] });
         Some(first)
     }
@@ -155,6 +158,7 @@ impl Junction {
             self.tell(slot ^ 1);
             return false;
         }
+        self.unnamed.remove(&first);
         if let Some(pair) = self.pairs.remove(&first) {
             pair.rings.into_iter().for_each(|ring| self.server.heap().take_back(ring));
         }
@@ -191,15 +195,18 @@ impl Junction {
     fn learn(&mut self) -> Vec<(u32, u64)> {
         let memory = self.server.memory();
         let mut learned = Vec::new();
-        for (first, pair) in &mut self.pairs {
-            let Some(words) = memory.slot(first + 1).filter(|_| !pair.is_named[1]) else {
-                continue;
+        let pairs = &mut self.pairs;
+        self.unnamed.retain(|first| {
+            let (Some(words), Some(pair)) = (memory.slot(first + 1), pairs.get_mut(first)) else {
+                return false;
             };
-            if words.asks().has(Asks::NAMED) {
+            let is_named = words.asks().has(Asks::NAMED);
+            if is_named {
                 pair.is_named[1] = true;
                 learned.push((first + 1, words.cookie.load(Ordering::Relaxed)));
             }
-        }
+            !is_named
+        });
         learned
     }
 

@@ -52,7 +52,7 @@ fn options() -> FlowOptions {
 }
 
 impl App {
-    fn new(front: Front, rate: Option<Rate>) -> Self {
+    fn new(front: Front, rate: Option<Arc<Rate>>) -> Self {
         let sizes =
             StreamSizes { slots: 128, ears: 8, sides: 1, workers: 16, ring_bytes: 64 << 20 };
         let server = StreamServer::create("test", sizes).expect("addresses are left");
@@ -183,7 +183,7 @@ impl App {
     }
 }
 
-fn bench(workers: usize, rate: Option<Rate>) -> (Bench, App) {
+fn bench(workers: usize, rate: Option<Arc<Rate>>) -> (Bench, App) {
     let front = Front::new(|| (), || ());
     let bench = Bench::with_front(ServiceKind::Sockets, workers, 512, Some(front.clone()));
     (bench, App::new(front, rate))
@@ -374,7 +374,7 @@ fn an_application_that_goes_takes_its_connections_with_it_and_its_memory_is_free
 
 #[test]
 fn a_limited_application_sends_no_faster_and_loses_nothing() {
-    let (mut bench, mut app) = bench(1, Some(Rate::new(1_000_000, 20_000)));
+    let (mut bench, mut app) = bench(1, Some(Arc::new(Rate::new(1_000_000, 20_000))));
     bench.turns(2);
     let mut talks = bench.talks(1);
     bench.turns(5);

@@ -1,0 +1,291 @@
+//! The house without workers: who comes in, what they are told, and what is left when they go.
+
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use attach::{
+    Call, FallbackReason, JoinRequest, PeerCredentials, Profile, RegionKind, Reply, StreamRequest,
+};
+use config::Config;
+use datapath::DetachReason;
+use datapath::stream::Front;
+use rustix::net::{AddressFamily, SocketType};
+use shm::stream::{Asks, Backlog, SlotState, StreamMemory};
+use sys::clock;
+use sys::eventfd::EventFd;
+
+use super::{Answer, House, Member, Setting};
+use crate::apps::Claims;
+use crate::doorbells::Doorbells;
+
+/// A house in this test's network namespace, which has no ports of ours.
+struct Place {
+    house: House,
+    claims: Claims,
+}
+
+impl Place {
+    fn new(config: &str) -> Self {
+        // Whatever rules this machine has.
+        let config = format!("[sockets]\nignore_firewall = true\n{config}");
+        let config = Config::parse(&config).expect("well formed");
+        let house = House::new(Setting {
+            flow: crate::engine::flow(&config),
+            config: Arc::new(config),
+            front: Front::new(|| (), || ()),
+            workers_bell: Arc::new(EventFd::new().expect("descriptors are left")),
+            doorbells: Doorbells::default(),
+            links: Vec::new(),
+            mtu: 1500,
+        });
+        let house = house.expect("netlink is there");
+        Self { house, claims: Claims::new(Vec::new(), Vec::new()) }
+    }
+
+    fn attach(&mut self, name: &str) -> Result<(Process, JoinRequest), String> {
+        let request = StreamRequest { name: name.to_owned(), profile: Profile::Safe, features: 0 };
+        let (member, streaming, answer) = self.house.attach(&request, me(), clock::now())?;
+        assert_eq!(answer.descriptors.len(), 2, "memory and a doorbell");
+        let memory = map(answer);
+        let join = JoinRequest { app: streaming.app, token: streaming.token };
+        Ok((Process { member, memory, region: streaming.region }, join))
+    }
+
+    fn call(&mut self, process: &mut Process, call: &Call, socket: Option<&dyn AsFd>) -> Answer {
+        let copy =
+            socket.map(|socket| socket.as_fd().try_clone_to_owned().expect("descriptors are left"));
+        self.house.call(&mut process.member, call, copy, &mut self.claims, clock::now())
+    }
+
+    /// Hears of what has ended until `holds`.
+    fn wait_until(&mut self, holds: impl Fn(&mut House) -> bool) {
+        let begun = std::time::Instant::now();
+        loop {
+            self.house.tend(&mut self.claims, clock::now());
+            if holds(&mut self.house) {
+                return;
+            }
+            assert!(begun.elapsed() < std::time::Duration::from_secs(10), "it does not come true");
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+    }
+}
+
+/// An application's only process.
+struct Process {
+    member: Member,
+    memory: StreamMemory,
+    region: u32,
+}
+
+fn me() -> PeerCredentials {
+    PeerCredentials { pid: std::process::id(), uid: 0, gid: 0 }
+}
+
+fn map(answer: Answer) -> StreamMemory {
+    let memory = answer.descriptors.into_iter().next().expect("it comes first");
+    StreamMemory::open(memory).expect("the daemon made it")
+}
+
+fn slot(answer: &Answer) -> (u32, u32) {
+    match answer.reply {
+        Reply::Slot { region, slot } => (region, slot),
+        ref other => panic!("{other:?}"),
+    }
+}
+
+fn socket() -> OwnedFd {
+    rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("descriptors")
+}
+
+fn listener() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let address = listener.local_addr().expect("it is bound");
+    (listener, address)
+}
+
+#[test]
+fn a_process_comes_in_another_joins_by_the_token_and_both_are_gone_when_they_have_left() {
+    let mut place = Place::new("");
+    let (process, join) = place.attach("one").expect("anybody may");
+    let wrong = JoinRequest { token: "0".repeat(32), ..join.clone() };
+    assert!(place.house.join(&wrong, me()).is_err());
+    let (child, streaming, _) = place.house.join(&join, me()).expect("it knows the token");
+    assert_eq!(streaming.region, process.region);
+    place.house.leave(process.member, DetachReason::Died, clock::now());
+    assert_eq!(place.house.count(), 1, "the child is still there");
+    place.house.leave(child, DetachReason::Left, clock::now());
+    let gone = place.house.take_gone();
+    assert_eq!((place.house.count(), gone.len()), (0, 1));
+    assert_eq!(gone[0].reason, DetachReason::Left);
+    assert!(place.house.join(&join, me()).is_err(), "nobody is there to join");
+}
+
+#[test]
+fn ears_are_pipes_of_the_process_that_asked_and_end_with_it() {
+    let mut place = Place::new("");
+    let (mut process, join) = place.attach("one").expect("anybody may");
+    let answer = place.call(&mut process, &Call::Ear, None);
+    assert_eq!((answer.reply.clone(), answer.descriptors.len()), (Reply::Ear { ear: 0 }, 1));
+    let (child, ..) = place.house.join(&join, me()).expect("it knows the token");
+    let region = process.region;
+    let mut child = Process { member: child, memory: process.memory.clone(), region };
+    let answer = place.call(&mut child, &Call::DropEar { ear: 0 }, None);
+    assert_eq!(answer.reply, Reply::Errno { errno: 22 }, "it is not the child's");
+    assert_eq!(place.call(&mut child, &Call::Ear, None).reply, Reply::Ear { ear: 1 });
+    place.house.leave(process.member, DetachReason::Died, clock::now());
+    assert_eq!(place.call(&mut child, &Call::Ear, None).reply, Reply::Ear { ear: 0 });
+    assert_eq!(place.call(&mut child, &Call::DropEar { ear: 1 }, None).reply, Reply::Done);
+    for _ in 1..256 {
+        assert!(matches!(place.call(&mut child, &Call::Ear, None).reply, Reply::Ear { .. }));
+    }
+    assert_eq!(place.call(&mut child, &Call::Ear, None).reply, Reply::Errno { errno: 28 });
+}
+
+#[test]
+fn two_programs_here_are_connected_and_everything_goes_back_when_descriptors_are_closed() {
+    let mut place = Place::new("");
+    let (mut server, _) = place.attach("server").expect("anybody may");
+    let (mut client, _) = place.attach("client").expect("anybody may");
+    let (listening, address) = listener();
+    let listen = Call::Listen { backlog: 8 };
+    let at = slot(&place.call(&mut server, &listen, Some(&listening)));
+    assert_eq!(at.0, server.region);
+    let again = place.call(&mut server, &listen, Some(&listening));
+    assert_eq!(slot(&again), at, "listening twice is listening once");
+
+    let connecting = [socket(), socket()];
+    let connect = Call::Connect { remote: address };
+    let first = place.call(&mut client, &connect, Some(&connecting[0]));
+    let (_, one) = slot(&first);
+    assert_eq!(first.descriptors.len(), 3, "memory, the other side's bell, the own one");
+    let memory = map(first);
+    let second = place.call(&mut client, &connect, Some(&connecting[1]));
+    assert_eq!(second.descriptors.len(), 0, "it has been given already");
+    let words = memory.slot(one).expect("it was lent");
+    assert!(words.state().has(SlotState::CONNECTED) && words.state().has(SlotState::LOCAL));
+    assert_eq!(words.remote.get(), Some(address));
+    let bound = sys::socket::local_address(connecting[0].as_fd()).expect("it is a socket");
+    assert_eq!(words.local.get(), Some(bound), "the port is reserved in the kernel too");
+
+    // The server takes them, in order.
+    let listener_words = server.memory.slot(at.1).expect("it was lent");
+    let entry = Backlog::take(&server.memory, listener_words).expect("two wait");
+    assert_eq!(entry.slot, one + 1);
+    let given = place.call(&mut server, &Call::Region { region: entry.region }, None);
+    assert_eq!(given.reply, Reply::Region { kind: RegionKind::Junction, side: 1 });
+    assert_eq!(given.descriptors.len(), 3);
+    let denied = place.call(&mut client, &Call::Region { region: server.region }, None);
+    assert_eq!(denied.reply, Reply::Errno { errno: 13 }, "another's memory");
+    let peer = map(given);
+    let accepted = peer.slot(entry.slot).expect("it was lent");
+    assert_eq!((accepted.local.get(), accepted.remote.get()), (Some(address), Some(bound)));
+    let visible = socket();
+    let cookie = sys::socket::cookie_of(visible.as_fd()).expect("it is a socket");
+    accepted.cookie.store(cookie, std::sync::atomic::Ordering::Relaxed);
+    accepted.asks.fetch_or(Asks::NAMED, std::sync::atomic::Ordering::Release);
+
+    // Whoever closes, the other is told; both gone, the pair is free.
+    drop(visible);
+    place.wait_until(|_| accepted.asks().has(Asks::CLOSE));
+    assert!(!words.asks().has(Asks::CLOSE));
+    let number_of_rows = |house: &mut House| match house.socket_rows(None, 0, 100) {
+        admin::ReplyBody::Sockets { sockets, .. } => sockets.len(),
+        other => panic!("{other:?}"),
+    };
+    place.wait_until(|house| number_of_rows(house) == 4);
+    drop(connecting);
+    // The second waits at the listener still: it ends with it.
+    place.wait_until(|house| number_of_rows(house) == 2);
+    drop(listening);
+    place.wait_until(|house| number_of_rows(house) == 0);
+    place.house.leave(client.member, DetachReason::Left, clock::now());
+    place.house.leave(server.member, DetachReason::Left, clock::now());
+    assert_eq!((place.house.count(), place.house.junctions.len()), (0, 0));
+    assert!(place.house.regions.is_empty());
+}
+
+#[test]
+fn an_application_lives_as_long_as_one_of_its_sockets() {
+    let mut place = Place::new("");
+    let (mut process, _) = place.attach("one").expect("anybody may");
+    let (listening, _) = listener();
+    slot(&place.call(&mut process, &Call::Listen { backlog: 1 }, Some(&listening)));
+    place.house.leave(process.member, DetachReason::Left, clock::now());
+    assert_eq!(place.house.count(), 1, "a descriptor went elsewhere, or through exec");
+    let (mut heir, _) = place.attach("heir").expect("anybody may");
+    let adopted = slot(&place.call(&mut heir, &Call::Adopt, Some(&listening)));
+    assert_eq!(adopted.0, process.region);
+    let given = place.call(&mut heir, &Call::Region { region: adopted.0 }, None);
+    assert_eq!(given.reply, Reply::Region { kind: RegionKind::App, side: 0 });
+    let stranger = place.call(&mut heir, &Call::Adopt, Some(&socket()));
+    assert_eq!(stranger.reply, Reply::Kernel { reason: FallbackReason::NotOurs });
+    drop(listening);
+    place.wait_until(|house| house.count() == 1);
+}
+
+#[test]
+fn a_tenant_gets_an_error_or_the_kernel_for_what_it_may_not_do() {
+    let rule = |denied| format!("[[tenant]]\nuid = 0\nlisten = []\napps = 1\ndenied = '{denied}'");
+    for (denied, reply) in [
+        ("refuse", Reply::Errno { errno: 13 }),
+        ("kernel", Reply::Kernel { reason: FallbackReason::NotPermitted }),
+    ] {
+        let mut place = Place::new(&rule(denied));
+        let (mut process, _) = place.attach("one").expect("one may");
+        let (listening, _) = listener();
+        let answer = place.call(&mut process, &Call::Listen { backlog: 1 }, Some(&listening));
+        assert_eq!(answer.reply, reply);
+        assert!(place.attach("two").is_err_and(|why| why.contains("may have no more")));
+    }
+}
+
+#[test]
+fn what_is_not_here_is_left_to_the_kernel_and_remembered_with_its_reason() {
+    let mut place = Place::new("");
+    let (mut process, _) = place.attach("one").expect("anybody may");
+    let (_kernel, address) = listener();
+    let one = socket();
+    let answer = place.call(&mut process, &Call::Connect { remote: address }, Some(&one));
+    let nobody = FallbackReason::LoopbackPeerNotAccelerated;
+    assert_eq!(answer.reply, Reply::Kernel { reason: nobody });
+    let many = Call::Connect { remote: "224.0.0.1:9".parse().expect("an address") };
+    let answer = place.call(&mut process, &many, Some(&one));
+    assert_eq!(answer.reply, Reply::Kernel { reason: FallbackReason::Multicast });
+    let unbound = place.call(&mut process, &Call::Udp { remote: None }, Some(&one));
+    assert_eq!(unbound.reply, Reply::Kernel { reason: FallbackReason::RawOrOtherProtocol });
+    let said = Call::Fallback { reason: FallbackReason::TcpUlp };
+    assert_eq!(place.call(&mut process, &said, Some(&one)).reply, Reply::Done);
+    let out_of_room = place.call(&mut process, &Call::Listen { backlog: 1 }, None);
+    assert_eq!(out_of_room.reply, Reply::Kernel { reason: FallbackReason::DaemonBusy });
+    let admin::ReplyBody::Fallbacks { sockets, totals } = place.house.fallback_rows() else {
+        panic!("it is asked for these");
+    };
+    assert_eq!((sockets.len(), totals.len()), (4, 4), "the latest first: {sockets:?}");
+    assert_eq!(sockets[0].reason, "tcp_ulp");
+    assert!(sockets.iter().all(|row| row.inode == sys::socket::inode_of(one.as_fd()).unwrap_or(0)));
+    drop(one);
+    place.wait_until(|house| {
+        let admin::ReplyBody::Fallbacks { sockets, .. } = house.fallback_rows() else {
+            return false;
+        };
+        sockets.is_empty()
+    });
+}
+
+#[test]
+fn a_house_that_is_drained_takes_nothing_new_and_tells_everybody_at_the_end() {
+    let mut place = Place::new("");
+    let (mut process, _) = place.attach("one").expect("anybody may");
+    let (listening, address) = listener();
+    slot(&place.call(&mut process, &Call::Listen { backlog: 1 }, Some(&listening)));
+    place.house.drain(clock::now());
+    place.wait_until(|house| house.is_drained());
+    let answer = place.call(&mut process, &Call::Connect { remote: address }, Some(&socket()));
+    assert_eq!(answer.reply, Reply::Kernel { reason: FallbackReason::DaemonBusy });
+    assert!(place.attach("two").is_err());
+    place.house.expel_all(DetachReason::DaemonEnds, clock::now());
+    let state = process.memory.state().load(std::sync::atomic::Ordering::Acquire);
+    assert_eq!(state, attach::DetachReason::Stopping.number());
+}
