@@ -127,6 +127,26 @@ pub struct StreamMemory {
     region: Arc<Region>,
     /// As they were checked; never read from the region again.
     sizes: StreamSizes,
+    /// What follows from them, and every call needs.
+    places: SlotPlaces,
+}
+
+/// Where the parts lie that every call touches.
+#[derive(Clone, Copy)]
+struct SlotPlaces {
+    slots_at: usize,
+    heap_at: usize,
+    heap_bytes: u64,
+}
+
+impl SlotPlaces {
+    fn of(sizes: &StreamSizes) -> Self {
+        Self {
+            slots_at: sizes.slots_at(),
+            heap_at: sizes.heap_at(),
+            heap_bytes: sizes.heap_bytes(),
+        }
+    }
 }
 
 impl StreamMemory {
@@ -139,7 +159,7 @@ impl StreamMemory {
         let region = Region::create(name, RegionKind::Stream, 0, bytes)?;
         // SAFETY: inside the mapping, aligned, and nobody else has the fresh region yet.
         unsafe { region.base().add(SIZES_AT).cast().write(sizes) };
-        Ok(Self { region: Arc::new(region), sizes })
+        Ok(Self { region: Arc::new(region), sizes, places: SlotPlaces::of(&sizes) })
     }
 
     /// Maps the region that the daemon sent.
@@ -156,7 +176,7 @@ impl StreamMemory {
         if !sizes.is_possible() || sizes.region_bytes() > region.len_bytes() as u64 {
             return Err(MapError::Sizes);
         }
-        Ok(Self { region: Arc::new(region), sizes })
+        Ok(Self { region: Arc::new(region), sizes, places: SlotPlaces::of(&sizes) })
     }
 
     /// What it was made for.
@@ -227,7 +247,7 @@ impl StreamMemory {
         if slot >= self.sizes.slots {
             return None;
         }
-        let at = self.sizes.slots_at() + slot as usize * size_of::<SlotWords>();
+        let at = self.places.slots_at + slot as usize * size_of::<SlotWords>();
         // SAFETY: as for `state`; all words are atomics.
         Some(unsafe { self.at(at).as_ref() })
     }
@@ -237,14 +257,14 @@ impl StreamMemory {
     fn holds(&self, desc: RingDesc) -> bool {
         desc.log2().is_some_and(|log2| {
             desc.offset().is_multiple_of(1 << LOG2_ALIGN.min(log2))
-                && desc.offset() + desc.bytes() <= self.sizes.heap_bytes()
+                && desc.offset() + desc.bytes() <= self.places.heap_bytes
         })
     }
 
     /// The first byte of a ring that lies inside the heap.
     pub(super) fn heap_start(&self, desc: RingDesc) -> NonNull<u8> {
         debug_assert!(self.holds(desc));
-        self.at(self.sizes.heap_at() + desc.offset() as usize)
+        self.at(self.places.heap_at + desc.offset() as usize)
     }
 
     /// The stretch of `bytes` bytes of a ring from `index` (taken modulo its length) on, in two pieces of which the
