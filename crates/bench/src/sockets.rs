@@ -56,6 +56,10 @@ pub struct Args {
     #[arg(long)]
     pub quick: bool,
 
+    /// Account for the cycles of a request, by layer and by function: the same as --case breakdown.
+    #[arg(long)]
+    pub breakdown: bool,
+
     /// Linux in our place too: whether the comparison is fair. Every ratio should be near 1.
     #[arg(long)]
     pub rehearse: bool,
@@ -97,5 +101,10 @@ pub fn run_to(args: &Args, json: bool, out: &mut dyn Write) -> Result<(), Error>
     }
     limits::connections_max()?;
     let _priority = Priority::take();
-    cases::run("sockets", &CASES, &args.cases, &plan, json, out)
+    let breakdown = args.breakdown.then(|| "breakdown".to_owned());
+    let wanted: Vec<String> = args.cases.iter().cloned().chain(breakdown).collect();
+    cases::run("sockets", &CASES, &wanted, &plan, json, out)
 }
+
+#[cfg(test)]
+mod tests;

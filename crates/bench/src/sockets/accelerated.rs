@@ -31,13 +31,8 @@ pub(super) struct Accelerated {
 }
 
 impl Accelerated {
-    /// Starts the daemon, all of its threads on the server's CPU.
-    pub(super) fn new(cpus: Cpus) -> Result<Self, Error> {
-        Self::with_settings(cpus, "")
-    }
-
-    /// The same with more lines of its configuration: whole sections.
-    pub(super) fn with_settings(cpus: Cpus, sections: &str) -> Result<Self, Error> {
+    /// Starts the daemon, all of its threads on the server's CPU; `sections` are more of its configuration.
+    pub(super) fn new(cpus: Cpus, sections: &str) -> Result<Self, Error> {
         let sections = format!("[workers]\njob = \"sockets\"\n{sections}");
         Ok(Self { house: House::start_with(cpus, &sections)? })
     }

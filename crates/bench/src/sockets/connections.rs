@@ -34,6 +34,10 @@ pub(super) const IDLE: usize = 10_000;
 /// Of a hundred requests, so many set a value.
 const SETS_PERCENT: u32 = 10;
 
+/// Rings of so many connections are more than the daemon gives one user unasked.
+const MEMORY: &str =
+    "[tcp]\nmemory_mib = 8192\n[[tenant]]\nuid = \"*\"\nconnections = 65536\nmemory_mib = 8192\n";
+
 type Sample = (Answers, Strangers);
 
 pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
@@ -51,7 +55,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
              of calistod on CPU {server}."
         ),
     )?;
-    let grounds = [Ground::calisto(plan)?, Ground::linux(plan.cpus, Offloads::Default)?];
+    let grounds = [Ground::calisto_with(plan, MEMORY)?, Ground::linux(plan.cpus, Offloads::Default)?];
     key_value(plan, report, &grounds, many)?;
     busy_and_idle(plan, report, &grounds, beside)?;
     idle::run(plan, report, &grounds[0], beside)?;

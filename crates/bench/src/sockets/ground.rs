@@ -79,11 +79,16 @@ impl Ground {
 
     /// Ours; in a rehearsal Linux's, as it is on our wire.
     pub(super) fn calisto(plan: &Plan) -> Result<Self, Error> {
+        Self::calisto_with(plan, "")
+    }
+
+    /// The same with more of the daemon's configuration: whole sections.
+    pub(super) fn calisto_with(plan: &Plan, sections: &str) -> Result<Self, Error> {
         if plan.is_rehearsal {
             let linux = Self::linux(plan.cpus, Offloads::None)?;
             return Ok(Self { name: "Linux in our place", ..linux });
         }
-        let place = Place::Calisto(Accelerated::new(plan.cpus)?);
+        let place = Place::Calisto(Accelerated::new(plan.cpus, sections)?);
         Self { name: "Calisto", cpus: plan.cpus, place }.tuned()
     }
 
