@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
 
-use client::stream::{Outcome, Readiness, ReceiveFlags};
+use client::stream::{FallbackReason, Outcome, Readiness, ReceiveFlags};
 use libc::{c_int, sockaddr, socklen_t};
 use rustix::io::Errno;
 
@@ -44,12 +44,14 @@ pub(crate) unsafe fn bind(fd: c_int, address: *const sockaddr, bytes: socklen_t)
 
 /// Offers a UDP socket; true: connected as asked.
 pub(crate) fn open(fd: c_int, family: c_int, remote: Option<SocketAddr>) -> bool {
-    if !is_plain_udp(fd, family) {
-        return false;
-    }
     let Some(session) = session::get() else { return false };
     // SAFETY: it was a socket a moment ago.
     let descriptor = unsafe { BorrowedFd::borrow_raw(fd) };
+    if !is_plain_udp(fd, family) {
+        say::fallback(FallbackReason::UnsupportedOption);
+        session::inside(|| session.fallback(descriptor, FallbackReason::UnsupportedOption));
+        return false;
+    }
     match session::inside(|| session.udp(descriptor, remote)) {
         Ok(Outcome::Ours(socket)) => {
             let file = File::new(socket, Kind::Datagram, family);

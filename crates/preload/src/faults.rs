@@ -67,7 +67,7 @@ fn wish_of(signal: c_int) -> Option<&'static Wish> {
 
 /// Puts our handlers before the program's; again does nothing.
 pub(crate) fn watch() {
-    if IS_WATCHING.swap(true, Ordering::AcqRel) {
+    if IS_WATCHING.load(Ordering::Relaxed) || IS_WATCHING.swap(true, Ordering::AcqRel) {
         return;
     }
     for signal in WATCHED {

@@ -25,6 +25,10 @@ pub(crate) unsafe fn setsockopt(
         // Programs that ask for it go on without it; nothing here could tell when a buffer is free.
         return outcome::failed(Errno::OPNOTSUPP);
     }
+    if held.is_some() && (level, name) == (libc::IPPROTO_TCP, libc::TCP_ULP) {
+        // As a kernel says that does not have the protocol: programs do without it then.
+        return outcome::failed(Errno::NOENT);
+    }
     // SAFETY: the caller's arguments.
     let result = unsafe { real::setsockopt(fd, level, name, value, bytes) };
     if let Some(held) = held
@@ -131,6 +135,11 @@ unsafe fn tell(
     bytes: *mut socklen_t,
 ) -> Option<Result<(), Errno>> {
     let number = match (level, name) {
+        // The thread that asks is where its bytes come to.
+        (libc::SOL_SOCKET, libc::SO_INCOMING_CPU) if file.kind == Kind::Stream => {
+            // SAFETY: it takes nothing.
+            unsafe { libc::sched_getcpu() }
+        }
         (libc::SOL_SOCKET, libc::SO_ERROR) if file.kind == Kind::Listener => return None,
         (libc::SOL_SOCKET, libc::SO_ERROR) => {
             let errno = file.socket.take_error();

@@ -54,6 +54,27 @@ struct OwnEar {
     process: u32,
 }
 
+/// Calls after which the kernel's members are looked at, however much ours have to tell.
+const CALLS_MAX: u32 = 16;
+
+/// What a look has come to.
+pub(super) enum Look {
+    /// So many events of ours.
+    Ours(usize),
+    /// It is the kernel's turn to be looked at first.
+    Kernel,
+}
+
+/// Whether a thread may sleep.
+pub(super) enum Prepared {
+    /// It will be woken.
+    Sleep,
+    /// There is something.
+    LookAgain,
+    /// Nothing wakes it: it must look from time to time.
+    Blind,
+}
+
 /// Of whom an event of the kernel's set tells.
 pub(super) enum Source {
     /// A member of the kernel: the program's own event.
@@ -272,37 +293,56 @@ impl Set {
     /// Fills `out` with what members of ours have to tell; how many.
     pub(super) fn gather(&self, set: c_int, out: &mut [epoll_event]) -> Result<usize, Errno> {
         let mut state = self.lock()?;
-        self.bury(&mut state, set);
-        let State { members, ear, .. } = &mut *state;
+        Ok(self.gather_locked(&mut state, set, out))
+    }
+
+    fn gather_locked(&self, state: &mut State, set: c_int, out: &mut [epoll_event]) -> usize {
+        self.bury(state, set);
+        let State { members, ear, .. } = state;
         if let Some(ear) = ear {
             members.hear(&ear.ear);
         }
-        Ok(members.tell(out))
+        members.tell(out)
     }
 
-    /// Prepares for sleep; false: there is something already. Looked at once more, nothing is missed.
-    pub(super) fn arm(&self) -> Result<bool, Errno> {
-        let state = self.lock()?;
-        Ok(!state.members.has_queued() && state.ear.as_ref().is_none_or(|ear| ear.ear.arm()))
+    /// Looks without waiting: what members of ours have to tell goes to `out`, unless it is the
+    /// kernel's turn.
+    pub(super) fn look(&self, set: c_int, out: &mut [epoll_event]) -> Result<Look, Errno> {
+        let mut state = self.lock()?;
+        state.calls += 1;
+        if state.calls >= CALLS_MAX && state.kernel_members > 0 {
+            state.calls = 0;
+            return Ok(Look::Kernel);
+        }
+        Ok(Look::Ours(self.gather_locked(&mut state, set, out)))
     }
 
-    /// Whether sleepers are woken.
-    pub(super) fn has_ear(&self) -> Result<bool, Errno> {
+    /// Prepares for sleep. Should something come between the last look and this, it says so.
+    pub(super) fn prepare(&self, set: c_int) -> Result<Prepared, Errno> {
         let process = life::process();
-        Ok(self.lock()?.ear.as_ref().is_some_and(|ear| ear.process == process))
+        for _ in 0..2 {
+            let state = self.lock()?;
+            if let Some(ear) = state.ear.as_ref().filter(|ear| ear.process == process) {
+                let may_sleep = !state.members.has_queued() && ear.ear.arm();
+                return Ok(if may_sleep { Prepared::Sleep } else { Prepared::LookAgain });
+            }
+            drop(state);
+            self.ensure_ear(set)?;
+        }
+        Ok(Prepared::Blind)
     }
 
-    /// After a sleep: if nobody else sleeps, nobody needs to be woken; and the pipe is emptied unless
-    /// others must still be woken by it.
-    pub(super) fn disarm(&self) -> Result<(), Errno> {
+    /// After a sleep: if nobody else sleeps, nobody needs to be woken. The ear is made quiet if it is what
+    /// has woken us, unless others must still be woken by it.
+    pub(super) fn awake(&self, was_called: bool) -> Result<(), Errno> {
         let state = self.lock()?;
         let Some(ear) = &state.ear else { return Ok(()) };
-        let others = self.sleepers.load(Ordering::SeqCst) > 0;
-        let is_waited_for = self.is_waited_for.load(Ordering::Acquire);
-        if !others && !is_waited_for {
+        let others =
+            self.sleepers.load(Ordering::SeqCst) > 0 || self.is_waited_for.load(Ordering::Acquire);
+        if !others {
             ear.ear.disarm();
         }
-        if !state.members.has_queued() || !others && !is_waited_for {
+        if was_called && (!others || !state.members.has_queued()) {
             ear.ear.drain();
         }
         Ok(())

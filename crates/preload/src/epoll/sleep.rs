@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use libc::{c_int, epoll_event, sigset_t};
 use rustix::io::Errno;
 
-use super::set::{Set, Source};
+use super::set::{Look, Prepared, Set, Source};
 use crate::entry::Held;
 use crate::table::real;
 use crate::wait::{Deadline, Patience};
@@ -13,9 +13,6 @@ use crate::{copy, faults, outcome};
 
 /// Events that one call tells, at most; the rest is told by the next one.
 const EVENTS_MAX: usize = 128;
-
-/// Calls after which the kernel's members are looked at, however much ours have to tell.
-const CALLS_MAX: u32 = 16;
 
 /// A look without an ear to wake the sleeper.
 const BLIND_LOOK_MS: c_int = 1;
@@ -56,12 +53,22 @@ fn look_until(
     deadline: Deadline,
     mask: *const sigset_t,
 ) -> Result<usize, Errno> {
-    let count = look(set, fd, found)?;
-    if count > 0 {
-        return Ok(count);
+    if let Look::Ours(count) = set.look(fd, found)? {
+        if count > 0 {
+            return Ok(count);
+        }
+    } else {
+        // The kernel's first, in a part of the room: members of ours that always have something to
+        // tell must not hide them.
+        let part = found.len().div_ceil(2);
+        let kernels = kernel(set, fd, &mut found[..part], 0, std::ptr::null())?.count;
+        let count = kernels + set.gather(fd, &mut found[kernels..])?;
+        if count > 0 {
+            return Ok(count);
+        }
     }
     if deadline.is_now() {
-        return kernel(set, fd, found, 0, std::ptr::null());
+        return Ok(kernel(set, fd, found, 0, std::ptr::null())?.count);
     }
     let mut patience = Patience::new();
     while patience.may_yield() {
@@ -72,22 +79,20 @@ fn look_until(
         }
     }
     loop {
-        // Without an ear, one look after the other.
-        set.ensure_ear(fd)?;
-        let has_ear = set.has_ear()?;
         set.sleepers.fetch_add(1, Ordering::SeqCst);
-        let slept = set.arm().and_then(|may_sleep| {
-            let left = if may_sleep { deadline.milliseconds_left() } else { 0 };
-            let timeout = match has_ear {
-                true => left,
-                false if left < 0 => BLIND_LOOK_MS,
-                false => left.min(BLIND_LOOK_MS),
+        let slept = set.prepare(fd).and_then(|prepared| {
+            let left = deadline.milliseconds_left();
+            let timeout = match prepared {
+                Prepared::Sleep => left,
+                Prepared::LookAgain => 0,
+                Prepared::Blind if left < 0 => BLIND_LOOK_MS,
+                Prepared::Blind => left.min(BLIND_LOOK_MS),
             };
             kernel(set, fd, found, timeout, mask)
         });
         set.sleepers.fetch_sub(1, Ordering::SeqCst);
-        set.disarm()?;
-        let kernels = slept?;
+        set.awake(slept.as_ref().is_ok_and(|slept| slept.was_called))?;
+        let kernels = slept?.count;
         let count = kernels + set.gather(fd, &mut found[kernels..])?;
         if count > 0 || deadline.is_over() {
             return Ok(count);
@@ -95,33 +100,22 @@ fn look_until(
     }
 }
 
-/// One look without waiting: ours, and the kernel's if it is their turn.
-fn look(set: &Set, fd: c_int, found: &mut [epoll_event]) -> Result<usize, Errno> {
-    let is_turn = {
-        let mut state = set.lock()?;
-        state.calls += 1;
-        let is_turn = state.calls >= CALLS_MAX && state.kernel_members > 0;
-        if is_turn {
-            state.calls = 0;
-        }
-        is_turn
-    };
-    // The kernel's first, in a part of the room: members of ours that always have something to tell must
-    // not hide them.
-    let part = found.len().div_ceil(2);
-    let kernels =
-        if is_turn { kernel(set, fd, &mut found[..part], 0, std::ptr::null())? } else { 0 };
-    Ok(kernels + set.gather(fd, &mut found[kernels..])?)
+/// What the kernel's set had.
+struct Kernels {
+    /// Events that are the program's to know.
+    count: usize,
+    /// The ear was among those that have something.
+    was_called: bool,
 }
 
-/// Waits in the kernel's set; how many of its events are the program's to know.
+/// Waits in the kernel's set.
 fn kernel(
     set: &Set,
     fd: c_int,
     found: &mut [epoll_event],
     timeout: c_int,
     mask: *const sigset_t,
-) -> Result<usize, Errno> {
+) -> Result<Kernels, Errno> {
     let (to, room) = (found.as_mut_ptr(), found.len() as c_int);
     // SAFETY: `found` has so much room.
     let result = unsafe {
@@ -132,18 +126,21 @@ fn kernel(
         }
     };
     let count = outcome::of(result)? as usize;
+    let mut kernels = Kernels { count: 0, was_called: false };
     if count == 0 {
-        return Ok(0);
+        return Ok(kernels);
     }
     let mut state = set.lock()?;
     state.calls = 0;
-    let mut kept = 0;
     for index in 0..count {
         let event = found[index];
         let told = match Set::source(&state, &event) {
             Source::Kernel => event,
-            // Looking at ours comes next, whoever has called.
-            Source::Ear | Source::Nobody => continue,
+            Source::Ear => {
+                kernels.was_called = true;
+                continue;
+            }
+            Source::Nobody => continue,
             Source::Half(member) => {
                 let Some(member) = state.members.get_mut(member) else { continue };
                 if member.memory.is_spent() {
@@ -155,8 +152,8 @@ fn kernel(
                 epoll_event { events: event.events, u64: member.data }
             }
         };
-        found[kept] = told;
-        kept += 1;
+        found[kernels.count] = told;
+        kernels.count += 1;
     }
-    Ok(kept)
+    Ok(kernels)
 }
