@@ -365,7 +365,7 @@ impl Job for Stream {
         let Self { sockets, ways, spares, .. } = self;
         if let Some(sockets) = sockets {
             sockets.send_datagrams(&mut Sending { ways, spares, outlet }, now);
-            sockets.show(&mut self.engine, &self.desk.rings, now);
+            sockets.show(&mut self.engine, &mut self.desk.rings, now);
         }
         self.counts.touch();
         if now.since(self.counts_at) >= COUNTS_EVERY {

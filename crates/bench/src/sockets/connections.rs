@@ -55,7 +55,8 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
              of calistod on CPU {server}."
         ),
     )?;
-    let grounds = [Ground::calisto_with(plan, MEMORY)?, Ground::linux(plan.cpus, Offloads::Default)?];
+    let grounds =
+        [Ground::calisto_with(plan, MEMORY)?, Ground::linux(plan.cpus, Offloads::Default)?];
     key_value(plan, report, &grounds, many)?;
     busy_and_idle(plan, report, &grounds, beside)?;
     idle::run(plan, report, &grounds[0], beside)?;

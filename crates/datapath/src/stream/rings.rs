@@ -76,6 +76,8 @@ pub(super) struct Pair {
     pub(super) send: Ring,
     /// The application in whose memory they lie; none: in ours.
     pub(super) home: Option<Arc<AppStreams>>,
+    /// Base-2 logarithm of the receive ring's length, once it has grown; 0: as all begin.
+    receive_log2: u8,
 }
 
 impl Pair {
@@ -196,8 +198,10 @@ impl Rings {
     }
 
     fn ensure_receive(&mut self, flow: FlowId) -> bool {
-        let home = self.pair(flow).home.clone();
-        let Some(ring) = self.make(self.receive_log2, home.as_deref()) else {
+        let pair = self.pair(flow);
+        let (home, log2) = (pair.home.clone(), pair.receive_log2);
+        let log2 = if log2 == 0 { self.receive_log2 } else { log2 };
+        let Some(ring) = self.make(log2, home.as_deref()) else {
             return self.refuse();
         };
         self.pair(flow).receive = ring;
@@ -209,7 +213,7 @@ impl Rings {
     pub(super) fn settle(&mut self, flow: FlowId, home: Arc<AppStreams>, send_log2: u8) -> bool {
         let pair = self.take(flow);
         self.bytes += pair.bytes();
-        let Pair { receive: old, send, home: before } = pair;
+        let Pair { receive: old, send, home: before, .. } = pair;
         self.give_back(send, before.as_deref());
         self.pair(flow).home = Some(Arc::clone(&home));
         let Some(send) = self.make(send_log2, Some(&home)) else {
@@ -226,6 +230,18 @@ impl Rings {
             return is_made;
         }
         true
+    }
+
+    /// The receive ring goes back: it holds nothing. The next byte brings another, and the one that was used last is the
+    /// first to be used again: so a busy application's rings stay in the cache, and an idle one's cost nothing.
+    pub(super) fn rest(&mut self, flow: FlowId) {
+        let pair = self.pair(flow);
+        let ring = std::mem::take(&mut pair.receive);
+        if !ring.is_none() {
+            // The clone is of a pointer.
+            let home = pair.home.clone();
+            self.give_back(ring, home.as_deref());
+        }
     }
 
     /// Another ring in the place of the send ring, which comes back.
@@ -281,6 +297,7 @@ impl Rings {
     ) -> Option<Ring> {
         let old = self.grow(flow, log2, |pair| &mut pair.receive, copy)?;
         self.bytes -= old.len() as u64;
+        self.pair(flow).receive_log2 = log2;
         Some(old)
     }
 
@@ -323,7 +340,7 @@ impl Rings {
 
     /// The flow is over, or goes elsewhere: its rings are free.
     pub(super) fn free(&mut self, flow: FlowId) {
-        let Pair { receive, send, home } = self.take(flow);
+        let Pair { receive, send, home, .. } = self.take(flow);
         self.bytes += (receive.len() + send.len()) as u64;
         self.give_back(receive, home.as_deref());
         self.give_back(send, home.as_deref());
@@ -339,7 +356,7 @@ impl Rings {
     /// Takes rings back that were taken from a flow.
     pub(super) fn adopt(&mut self, pair: Pair) {
         self.bytes += pair.bytes();
-        let Pair { receive, send, home } = pair;
+        let Pair { receive, send, home, .. } = pair;
         self.give_back(receive, home.as_deref());
         self.give_back(send, home.as_deref());
     }

@@ -202,6 +202,16 @@ impl Engine {
         self.place(id).map(|at| (self.flows[at].rcv_read, self.flows[at].snd_end))
     }
 
+    /// Whether nothing lies in the receive ring, neither unread nor before its turn: until the next byte comes the
+    /// ring is not needed.
+    #[inline]
+    pub fn holds_nothing(&self, id: FlowId) -> bool {
+        self.place(id).is_some_and(|at| {
+            let (flow, cold) = (&self.flows[at], &self.cold[at]);
+            unread(flow, cold) == 0 && cold.reassembly.is_empty()
+        })
+    }
+
     /// Whether the peer has closed its side and all before that has come.
     pub fn has_peer_closed(&self, id: FlowId) -> bool {
         self.place(id).is_some_and(|at| {

@@ -45,8 +45,9 @@ pub(in crate::stream) struct Conn {
     pub(super) is_at_end: bool,
     /// It is to be shown at the end of the turn.
     pub(super) is_touched: bool,
-    /// It found its send ring full.
+    /// It found its send ring full, and was not told of room since; a longer one was offered.
     pub(super) was_full: bool,
+    pub(super) has_offer: bool,
     /// It was shown to stand.
     pub(super) was_shown: bool,
     /// It is over, and was shown to be.
@@ -76,6 +77,7 @@ impl Conn {
             is_at_end: false,
             is_touched: false,
             was_full: false,
+            has_offer: false,
             was_shown: false,
             is_finished: false,
         }

@@ -277,6 +277,7 @@ fn offer(
     }
     if let Some(ring) = app.server.heap().lend(log2.min(most)) {
         words.tx_ring.store(ring.desc().word(), Ordering::Release);
+        conn.has_offer = true;
         conn.offered = Some(Ring::Shared(ring));
     }
 }

@@ -17,7 +17,7 @@ const ECONNREFUSED: u32 = 111;
 
 impl Sockets {
     /// Shows every socket that something happened to, rings every ear once, and says what the slow side must know.
-    pub(in crate::stream) fn show(&mut self, engine: &mut Engine, rings: &Rings, now: Nanos) {
+    pub(in crate::stream) fn show(&mut self, engine: &mut Engine, rings: &mut Rings, now: Nanos) {
         let mut touched = std::mem::take(&mut self.touched);
         for (app, slot) in touched.drain(..) {
             let client = self.clients.get_mut(usize::from(app)).and_then(Option::as_deref_mut);
@@ -84,10 +84,14 @@ impl Sockets {
 }
 
 /// Writes what is new; whether anybody should hear of it.
-fn publish(conn: &mut Conn, words: &SlotWords, engine: &mut Engine, rings: &Rings) -> bool {
+fn publish(conn: &mut Conn, words: &SlotWords, engine: &mut Engine, rings: &mut Rings) -> bool {
     let mut is_news = false;
     let mut flags = 0;
     if let Some(flow) = conn.flow.filter(|_| conn.is_connected) {
+        if engine.holds_nothing(flow) && conn.outgrown.is_none() {
+            // The application has said that it has read everything, so that nobody reads there.
+            rings.rest(flow);
+        }
         let pair = rings.of(flow);
         let desc = pair.and_then(|pair| pair.receive.desc()).unwrap_or_default();
         if desc != conn.rx_desc {
