@@ -5,6 +5,7 @@ mod process;
 mod report;
 mod verdict;
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
 
@@ -14,8 +15,8 @@ use clap::Args;
 use crate::args::Admin;
 use crate::daemon::Daemon;
 use crate::failure::Failure;
-use crate::output;
 use crate::table::{Cell, Table, grouped};
+use crate::{output, sockets};
 
 /// Explain a process: which of its sockets are accelerated, and why the others are not. Or an
 /// application: what it has, what it may, what became of its packets.
@@ -44,16 +45,31 @@ impl Explain {
         if self.app.is_none()
             && let Some(pid) = process_of(target)
         {
-            let explained = process::explain(&daemon, pid)?;
-            return if json { output::json(&explained) } else { output::text(&explained.render()) };
+            return print(&daemon, pid, json);
         }
-        let daemon = daemon.about(Some(target));
-        match daemon.ask(Command::Explain)? {
-            body @ ReplyBody::Explain { .. } if json => output::json(&body),
-            ReplyBody::Explain { app } => output::text(&render(&app)),
-            other => Err(daemon.unexpected(&other)),
+        let about = daemon.clone().about(Some(target));
+        match about.ask(Command::Explain) {
+            Ok(body @ ReplyBody::Explain { .. }) if json => output::json(&body),
+            Ok(ReplyBody::Explain { app }) => output::text(&render(&app)),
+            Ok(other) => Err(about.unexpected(&other)),
+            // One whose sockets are served is what its processes are.
+            Err(unknown) => match pids_of(&about) {
+                pids if pids.is_empty() => Err(unknown),
+                pids => pids.into_iter().try_for_each(|pid| print(&daemon, pid, json)),
+            },
         }
     }
+}
+
+fn print(daemon: &Daemon, pid: u32, json: bool) -> Result<(), Failure> {
+    let explained = process::explain(daemon, pid)?;
+    if json { output::json(&explained) } else { output::text(&explained.render()) }
+}
+
+/// The processes of the application that `daemon` is about, if its sockets are served.
+fn pids_of(daemon: &Daemon) -> BTreeSet<u32> {
+    let rows = sockets::all(daemon).unwrap_or_default();
+    rows.into_iter().flat_map(|row| row.pids).collect()
 }
 
 /// The process that has this number, if it is one.

@@ -34,6 +34,8 @@ pub(super) struct Told {
     pub(super) peer: Option<SocketAddr>,
     /// The kernel takes connections for it.
     pub(super) listens: bool,
+    /// The process at the other end, of a UNIX socket.
+    pub(super) peer_pid: Option<u32>,
 }
 
 /// What a socket speaks.
@@ -105,6 +107,10 @@ fn told(socket: BorrowedFd<'_>) -> Option<Told> {
         local: rustix::net::getsockname(socket).ok().and_then(|a| a.try_into().ok()).filter(bound),
         peer: rustix::net::getpeername(socket).ok().flatten().and_then(|a| a.try_into().ok()),
         listens: sockopt::socket_acceptconn(socket).unwrap_or(false),
+        peer_pid: sys::unix_socket::peer_credentials(socket)
+            .ok()
+            .map(|who| who.pid)
+            .filter(|pid| *pid != 0),
     })
 }
 
@@ -150,7 +156,9 @@ mod tests {
         let inode = rustix::fs::fstat(&client).expect("it is open").st_ino;
         assert_eq!(find(client.as_raw_fd()).inode, inode);
         assert_eq!(told(udp.as_raw_fd()).kind, Kind::Udp);
-        assert_eq!(told(unix.as_raw_fd()).kind, Kind::Other("a UNIX socket"));
+        let of_unix = told(unix.as_raw_fd());
+        assert_eq!(of_unix.kind, Kind::Other("a UNIX socket"));
+        assert_eq!(of_unix.peer_pid, Some(std::process::id()));
     }
 
     #[test]

@@ -26,7 +26,11 @@ pub(super) fn explain(daemon: &Daemon, pid: u32) -> Result<Explained, Failure> {
     };
     let rows = sockets::all(daemon)?;
     let app = app_of(daemon, pid, &rows, &fallbacks)?;
-    let known = Known::new(&rows, &fallbacks, app.is_some());
+    let daemon_pid = match daemon.ask(Command::Status)? {
+        ReplyBody::Status(status) => status.pid,
+        other => return Err(daemon.unexpected(&other)),
+    };
+    let known = Known::new(&rows, &fallbacks, app.is_some(), daemon_pid);
     let sockets = own.iter().map(|socket| (socket, known.verdict(socket)));
     let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     let note = if app.is_some() { None } else { Some(why_not_attached(pid)) };

@@ -12,6 +12,9 @@ use crate::table::{Cell, Table};
 /// Of the JSON; a reader that knows another one should not guess.
 const SCHEMA_VERSION: u32 = 1;
 
+/// The protocol of what Calisto does not serve.
+const OTHER: &str = "other";
+
 /// A process.
 #[derive(Debug, Serialize)]
 pub(super) struct Explained {
@@ -94,11 +97,11 @@ impl Explained {
             ]);
         }
         let accelerated = self.sockets.iter().filter(|socket| socket.is_accelerated).count();
+        let all = self.sockets.iter().filter(|socket| socket.protocol != OTHER).count();
         let _ = writeln!(
             text,
-            "\n{}\n{accelerated} of {} sockets are accelerated",
+            "\n{}\n{accelerated} of {all} TCP and UDP sockets are accelerated",
             table.render(),
-            self.sockets.len()
         );
         text
     }
@@ -110,7 +113,7 @@ impl Socket {
         let protocol = match told.map(|told| &told.kind) {
             Some(Kind::Tcp) => "tcp",
             Some(Kind::Udp) => "udp",
-            Some(Kind::Other(_)) => "other",
+            Some(Kind::Other(_)) => OTHER,
             None => "unknown",
         };
         let written = |address: Option<SocketAddr>| address.map(|address| address.to_string());
@@ -158,6 +161,7 @@ mod tests {
             local: "127.0.0.1:40000".parse().ok(),
             peer: "127.0.0.1:80".parse().ok(),
             listens: false,
+            peer_pid: None,
         };
         [
             KernelSocket { fd: 6, inode: 88_240, told: None },
@@ -180,7 +184,7 @@ mod tests {
             "kernel: it was full",
             "10.0.0.1:40112",
             "127.0.0.1:80",
-            "1 of 2 sockets are accelerated",
+            "1 of 2 TCP and UDP sockets are accelerated",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }

@@ -14,6 +14,7 @@ pub(super) struct Known<'a> {
     fallbacks: BTreeMap<Key, &'a FallbackRow>,
     /// The process is attached: it asks the daemon for its sockets.
     is_attached: bool,
+    daemon_pid: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,8 +37,10 @@ impl<'a> Known<'a> {
         rows: &'a [SocketRow],
         fallbacks: &'a [FallbackRow],
         is_attached: bool,
+        daemon_pid: u32,
     ) -> Self {
-        let mut known = Self { rows: BTreeMap::new(), fallbacks: BTreeMap::new(), is_attached };
+        let (by_row, by_fallback) = (BTreeMap::new(), BTreeMap::new());
+        let mut known = Self { rows: by_row, fallbacks: by_fallback, is_attached, daemon_pid };
         for row in rows {
             for key in keys(row.cookie, row.inode) {
                 known.rows.insert(key, row);
@@ -69,6 +72,9 @@ impl<'a> Known<'a> {
     /// Why the daemon may not have heard of a socket.
     fn nobody_knows(&self, told: Option<&Told>) -> (&'static str, String) {
         match told {
+            Some(Told { peer_pid: Some(pid), .. }) if *pid == self.daemon_pid => {
+                ("link", "it is the library's own connection to the daemon".to_owned())
+            }
             Some(Told { kind: Kind::Other(what), .. }) => {
                 ("other_protocol", format!("it is {what}, which is not for Calisto"))
             }
@@ -131,7 +137,7 @@ mod tests {
     }
 
     fn told(cookie: u64, kind: Kind) -> Told {
-        Told { cookie, kind, local: None, peer: None, listens: false }
+        Told { cookie, kind, local: None, peer: None, listens: false, peer_pid: None }
     }
 
     fn refused(cookie: u64, inode: u64, reason: &str) -> FallbackRow {
@@ -158,7 +164,7 @@ mod tests {
     fn a_socket_is_found_by_cookie_or_by_inode() {
         let accepted = SocketRow { inode: 0, ..row() };
         let (rows, none) = ([accepted, listener()], []);
-        let known = Known::new(&rows, &none, true);
+        let known = Known::new(&rows, &none, true, 1);
         let by_cookie = known.verdict(&socket(5, Some(told(4098, Kind::Tcp))));
         assert_eq!(by_cookie, Verdict::Accelerated(&rows[0]));
         assert_eq!(known.verdict(&socket(88_231, None)), Verdict::Accelerated(&rows[1]));
@@ -172,7 +178,7 @@ mod tests {
     fn a_cookie_or_inode_of_nought_is_nobodys() {
         let rows = [SocketRow { cookie: 0, inode: 0, ..row() }];
         let refused = [refused(0, 0, "multicast")];
-        let known = Known::new(&rows, &refused, true);
+        let known = Known::new(&rows, &refused, true, 1);
         assert_eq!(word(&known, &socket(0, None)), "unknown");
         assert_eq!(word(&known, &socket(0, Some(told(0, Kind::Tcp)))), "idle");
     }
@@ -181,7 +187,7 @@ mod tests {
     fn what_the_daemon_refused_is_told_in_its_words_the_latest_first() {
         let rows = [];
         let refused = [refused(9, 7, "no_memory"), refused(9, 7, "no_route_here")];
-        let known = Known::new(&rows, &refused, true);
+        let known = Known::new(&rows, &refused, true, 1);
         let verdict = known.verdict(&socket(7, None));
         assert_eq!(verdict, Verdict::Kernel("no_memory", "because of no_memory".to_owned()));
         assert_eq!(verdict.sentence(), "kernel: because of no_memory");
@@ -189,9 +195,11 @@ mod tests {
 
     #[test]
     fn a_socket_that_nobody_asked_for_says_what_it_is() {
-        let (attached, alone) = (Known::new(&[], &[], true), Known::new(&[], &[], false));
+        let (attached, alone) = (Known::new(&[], &[], true, 1), Known::new(&[], &[], false, 1));
         let unix = socket(7, Some(told(9, Kind::Other("a UNIX socket"))));
         assert_eq!(word(&alone, &unix), "other_protocol");
+        let to_daemon = Told { peer_pid: Some(1), ..told(9, Kind::Other("a UNIX socket")) };
+        assert_eq!(word(&attached, &socket(7, Some(to_daemon))), "link");
         let bound = Told { local: "10.0.0.2:53".parse().ok(), ..told(9, Kind::Udp) };
         for (told, expected) in [
             (told(9, Kind::Tcp), "idle"),
