@@ -53,6 +53,7 @@ pub mod tokio;
 mod udp_socket;
 mod verdict;
 mod waiting;
+mod watcher;
 
 pub use attach::{AttachError, FallbackReason, Profile};
 pub use datagram::Received;

@@ -526,3 +526,44 @@ fn who_only_reads_tells_of_every_quarter_of_the_ring() {
     }
     assert_eq!(told, 16, "64 KiB through a ring of 16");
 }
+
+#[test]
+fn a_socket_of_another_application_is_adopted_used_and_heard() {
+    let mut daemon = Daemon::start();
+    let (theirs, session) = (daemon.attach(), daemon.attach());
+    let (_socket, slot) = connected(&daemon, &theirs);
+    let fd = kernel_socket(SocketType::STREAM, 0);
+    assert!(session.adopt(fd.as_fd()).expect("the daemon answers").is_none());
+    daemon.adopt_as(1, slot);
+    let socket = session.adopt(fd.as_fd()).expect("the daemon answers").expect("it knows it");
+    let ear = session.ear().expect("there is one");
+    let their_ear = theirs.ear().expect("there is one");
+    assert_eq!(ear.number(), their_ear.number(), "ears are numbered by application");
+    ear.add(&socket).expect("it is open");
+    assert_eq!(daemon.words(slot, |words| words.ears[0].load(Ordering::Relaxed)), 0);
+    let hears = |ear: &Ear| {
+        let until = Instant::now() + Duration::from_secs(10);
+        loop {
+            if ear.arm() {
+                assert!(is_readable(ear, 10_000), "it is told");
+            }
+            ear.disarm();
+            ear.drain();
+            let found = taken(ear);
+            if !found.is_empty() || Instant::now() > until {
+                return found;
+            }
+        }
+    };
+    assert_eq!(hears(&ear), [slot], "what is added is looked at");
+    for round in 0..3 {
+        daemon.deliver(slot, b"news");
+        assert_eq!(hears(&ear), [slot], "round {round}");
+        assert_eq!(receive_text(&socket), "news");
+        socket.send(b"answer").expect("there is room");
+        assert_eq!(daemon.acknowledge(slot), b"answer");
+    }
+    daemon.kill();
+    assert_eq!(hears(&ear), [slot]);
+    assert_eq!(socket.receive(&mut [0; 9]), Err(Errno::CONNRESET));
+}

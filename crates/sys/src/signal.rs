@@ -42,6 +42,21 @@ pub fn install_nudge_handler() -> Result<(), SysError> {
     set_action(NUDGE, handler as libc::sighandler_t, libc::SA_RESTART)
 }
 
+/// From now on no signal is handled by the calling thread: those of its process go to the others. What
+/// the kernel sends for a thread's own mistake, such as SIGSEGV, still comes.
+pub fn hold_all_back() {
+    // SAFETY: all-zero bytes are a valid `sigset_t`.
+    let mut all: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the set is valid and ours.
+    unsafe { libc::sigfillset(&raw mut all) };
+    for fault in [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP] {
+        // SAFETY: as above.
+        unsafe { libc::sigdelset(&raw mut all, fault) };
+    }
+    // SAFETY: the set is valid; the C library keeps its own signals out. It cannot fail otherwise.
+    unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const all, std::ptr::null_mut()) };
+}
+
 /// Nudges that the threads of this process have had, wrapping. A thread that compares two counts
 /// knows that one came, perhaps to another thread.
 #[inline]

@@ -1,6 +1,6 @@
 //! What a thread listens to that waits for many sockets at once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,6 +16,7 @@ use super::ids::{RegionId, SlotId};
 use super::region::Region;
 use super::session::{Session, unusable};
 use super::socket::Socket;
+use super::watcher::Watcher;
 
 /// Hears of all its sockets: each that has news is marked in shared memory, and [`Ear::fd`] becomes
 /// readable if the ear is armed.
@@ -37,12 +38,18 @@ pub struct Ear {
     /// All members were taken because the daemon is gone.
     has_told_end: AtomicBool,
     members: Mutex<Members>,
+    /// Sockets of other applications that may have news.
+    from_afar: Arc<Mutex<BTreeSet<Key>>>,
 }
+
+type Key = (RegionId, SlotId);
 
 #[derive(Debug, Default)]
 struct Members {
-    sockets: BTreeMap<(RegionId, SlotId), Socket>,
+    sockets: BTreeMap<Key, Socket>,
     junctions: Vec<Junction>,
+    /// Those that belong to other applications.
+    watchers: BTreeMap<Key, Watcher>,
 }
 
 /// Local connections of one kind: with one other application, opened by the same side.
@@ -86,6 +93,7 @@ impl Ear {
             has_junctions: AtomicBool::new(false),
             has_told_end: AtomicBool::new(false),
             members: Mutex::default(),
+            from_afar: Arc::default(),
         };
         // What was always lit was just heard of.
         ear.drain_edges();
@@ -114,6 +122,12 @@ impl Ear {
         if members.sockets.contains_key(&socket.key()) {
             return Ok(());
         }
+        if region.is_foreign {
+            let watcher = self.watch_from_afar(socket).ok_or(Errno::NOMEM)?;
+            members.watchers.insert(socket.key(), watcher);
+            members.sockets.insert(socket.key(), socket.clone());
+            return Ok(());
+        }
         if let Some(wake) = region.wake_of(side) {
             match members.junction(region, side) {
                 Some(junction) => junction.sockets += 1,
@@ -137,10 +151,21 @@ impl Ear {
         Ok(())
     }
 
+    fn watch_from_afar(&self, socket: &Socket) -> Option<Watcher> {
+        let (key, number) = (socket.key(), self.number);
+        let (from_afar, ears) = (Arc::clone(&self.from_afar), Arc::clone(self.session.ears()));
+        Watcher::start(socket.clone(), move || {
+            from_afar.lock().unwrap_or_else(PoisonError::into_inner).insert(key);
+            ears.poke(number);
+        })
+    }
+
     /// Hears of it no more.
     pub fn remove(&self, socket: &Socket) {
         let mut members = self.members();
-        if members.sockets.remove(&socket.key()).is_none() {
+        if members.sockets.remove(&socket.key()).is_none()
+            || members.watchers.remove(&socket.key()).is_some()
+        {
             return;
         }
         self.forget(socket);
@@ -157,7 +182,9 @@ impl Ear {
     }
 
     fn forget(&self, socket: &Socket) {
-        if let Ok(slot) = socket.slot() {
+        if let Ok(slot) = socket.slot()
+            && !slot.region.is_foreign
+        {
             let bit = 1_u64 << (self.number % 64);
             slot.words.ears[(self.number / 64) as usize].fetch_and(!bit, Ordering::AcqRel);
         }
@@ -180,6 +207,7 @@ impl Ear {
                 }
             }
         }
+        found.extend(std::mem::take(&mut *self.news_from_afar()));
         if own.is_over() && !self.has_told_end.swap(true, Ordering::AcqRel) {
             found.extend(self.members().sockets.keys());
         }
@@ -198,7 +226,8 @@ impl Ear {
                 may_sleep &= is_quiet(&junction.region, junction.side);
             }
         }
-        if own.is_over() && !self.has_told_end.load(Ordering::Acquire) {
+        let has_end_to_tell = own.is_over() && !self.has_told_end.load(Ordering::Acquire);
+        if has_end_to_tell || !self.news_from_afar().is_empty() {
             may_sleep = false;
         }
         if !may_sleep {
@@ -252,6 +281,10 @@ impl Ear {
         if !self.session.own_region().is_over() {
             self.session.is_alive();
         }
+    }
+
+    fn news_from_afar(&self) -> MutexGuard<'_, BTreeSet<Key>> {
+        self.from_afar.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn members(&self) -> MutexGuard<'_, Members> {

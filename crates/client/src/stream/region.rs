@@ -15,6 +15,8 @@ use super::ids::RegionId;
 pub(crate) struct Region {
     pub(crate) id: RegionId,
     pub(crate) memory: StreamMemory,
+    /// It is another application's, and so are the ears of its side.
+    pub(crate) is_foreign: bool,
     wakes: Wakes,
 }
 
@@ -30,7 +32,12 @@ enum Wakes {
 impl Region {
     /// An application's own.
     pub(crate) fn own(id: RegionId, memory: StreamMemory, daemon: EventFd) -> Self {
-        Self { id, memory, wakes: Wakes::Daemon(daemon) }
+        Self { id, memory, is_foreign: false, wakes: Wakes::Daemon(daemon) }
+    }
+
+    /// The same of another application, one of whose sockets has come to us.
+    pub(crate) fn foreign(self) -> Self {
+        Self { is_foreign: true, ..self }
     }
 
     /// Between two applications, of which this one is `side`.
@@ -45,7 +52,7 @@ impl Region {
             Side::Zero => [own, other],
             Side::One => [other, own],
         };
-        Self { id, memory, wakes: Wakes::Sides(sides) }
+        Self { id, memory, is_foreign: false, wakes: Wakes::Sides(sides) }
     }
 
     pub(crate) fn is_junction(&self) -> bool {

@@ -72,8 +72,8 @@ struct Core {
     /// Held during a call: answers are read by whoever asked.
     calling: Mutex<()>,
     own: Arc<Region>,
-    /// Junctions that were mapped.
-    junctions: Mutex<Vec<Arc<Region>>>,
+    /// The others that were mapped: junctions, and regions of other applications.
+    others: Mutex<Vec<Arc<Region>>>,
     ears: Arc<Ears>,
     /// In a forked child: the session that has taken this one's place.
     successor: OnceLock<Session>,
@@ -133,7 +133,7 @@ impl Session {
             link,
             calling: Mutex::new(()),
             own: Arc::new(own),
-            junctions: Mutex::new(Vec::new()),
+            others: Mutex::new(Vec::new()),
             successor: OnceLock::new(),
         })))
     }
@@ -197,10 +197,17 @@ impl Session {
     /// # Errors
     /// As for [`Self::listen`].
     pub fn adopt(&self, fd: BorrowedFd<'_>) -> Result<Option<Socket>, AttachError> {
-        match self.offer(&Call::Adopt, fd)? {
-            Outcome::Ours(socket) => Ok(Some(socket)),
-            Outcome::Kernel(_) | Outcome::Errno(_) => Ok(None),
+        let session = self.current();
+        let (reply, _) = session.call(&Call::Adopt, Some(fd))?;
+        let Reply::Slot { region, slot } = reply else { return Ok(None) };
+        let region = RegionId(region);
+        if session.known(region).is_none() {
+            // Only of our own application we are told which ears there are.
+            let (reply, descriptors) = session.ask_for(region)?;
+            let mapped = map(region, &reply, descriptors)?.foreign();
+            session.keep(mapped);
         }
+        session.socket(region, SlotId(slot)).map(Some)
     }
 
     /// Tells the daemon that a socket was left to the kernel, and why, for those who ask it.
@@ -229,8 +236,8 @@ impl Session {
         }
         if core.link.is_closed() {
             core.own.end(DetachReason::DaemonGone);
-            for junction in self.junctions().iter() {
-                junction.end(DetachReason::DaemonGone);
+            for region in self.others().iter() {
+                region.end(DetachReason::DaemonGone);
             }
             return false;
         }
@@ -243,7 +250,7 @@ impl Session {
         core.link.as_fd().as_raw_fd() == fd
             || core.ears.holds(fd)
             || core.own.holds(fd)
-            || self.junctions().iter().any(|region| region.holds(fd))
+            || self.others().iter().any(|region| region.holds(fd))
     }
 
     /// Another handle of a socket, by its key.
@@ -262,7 +269,12 @@ impl Session {
         let (reply, descriptors) = session.call(call, Some(fd))?;
         match reply {
             Reply::Slot { region, slot } => {
-                session.take_junction(RegionId(region), side_of(slot), descriptors)?;
+                if !descriptors.is_empty() {
+                    // A junction that is new to this process.
+                    let (kind, side) = (RegionKind::Junction, (slot % 2) as u8);
+                    let reply = Reply::Region { kind, side };
+                    session.keep(map(RegionId(region), &reply, descriptors)?);
+                }
                 session.socket(RegionId(region), SlotId(slot)).map(Outcome::Ours)
             }
             Reply::Kernel { reason } => Ok(Outcome::Kernel(reason)),
@@ -302,50 +314,60 @@ impl Session {
         &self.0.ears
     }
 
-    fn junctions(&self) -> MutexGuard<'_, Vec<Arc<Region>>> {
-        self.current().0.junctions.lock().unwrap_or_else(PoisonError::into_inner)
+    fn others(&self) -> MutexGuard<'_, Vec<Arc<Region>>> {
+        self.current().0.others.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A region, mapped when it is named for the first time.
     pub(crate) fn region(&self, id: RegionId) -> Result<Arc<Region>, AttachError> {
-        if id == self.0.own.id {
-            return Ok(Arc::clone(&self.0.own));
+        if let Some(region) = self.known(id) {
+            return Ok(region);
         }
-        if let Some(region) = self.junctions().iter().find(|region| region.id == id) {
-            return Ok(Arc::clone(region));
-        }
-        let (reply, descriptors) = self.call(&Call::Region { region: id.0 }, None)?;
-        let Reply::Region { kind: RegionKind::Junction, side } = reply else {
-            return Err(unusable("it has no such junction"));
-        };
-        let side = if side == 0 { Side::Zero } else { Side::One };
-        self.take_junction(id, side, descriptors)?;
-        let region = self.junctions().iter().find(|region| region.id == id).map(Arc::clone);
-        region.ok_or_else(|| unusable("a junction came without its memory"))
+        let (reply, descriptors) = self.ask_for(id)?;
+        Ok(self.keep(map(id, &reply, descriptors)?))
     }
 
-    /// Maps a junction, if one came.
-    fn take_junction(
-        &self,
-        id: RegionId,
-        side: Side,
-        descriptors: Vec<OwnedFd>,
-    ) -> Result<(), AttachError> {
-        let Ok([memory, other, own]) = <[OwnedFd; 3]>::try_from(descriptors) else {
-            return Ok(());
-        };
-        let (other, own) = (EventFd::from_fd(other)?, EventFd::from_fd(own)?);
-        let region = Region::junction(id, open(memory)?, side, other, own);
-        let mut junctions = self.junctions();
-        if junctions.iter().all(|known| known.id != id) {
-            junctions.push(Arc::new(region));
+    fn known(&self, id: RegionId) -> Option<Arc<Region>> {
+        if id == self.0.own.id {
+            return Some(Arc::clone(&self.0.own));
         }
-        Ok(())
+        self.others().iter().find(|region| region.id == id).map(Arc::clone)
+    }
+
+    fn ask_for(&self, id: RegionId) -> Result<(Reply, Vec<OwnedFd>), AttachError> {
+        self.call(&Call::Region { region: id.0 }, None)
+    }
+
+    /// Keeps a region that was mapped, unless another thread has done so meanwhile.
+    fn keep(&self, region: Region) -> Arc<Region> {
+        let mut others = self.others();
+        if let Some(known) = others.iter().find(|known| known.id == region.id) {
+            return Arc::clone(known);
+        }
+        let region = Arc::new(region);
+        others.push(Arc::clone(&region));
+        region
     }
 }
 
-fn side_of(slot: u32) -> Side {
-    if slot.is_multiple_of(2) { Side::Zero } else { Side::One }
+/// Maps what the daemon gave for a region.
+fn map(id: RegionId, reply: &Reply, descriptors: Vec<OwnedFd>) -> Result<Region, AttachError> {
+    let mut descriptors = descriptors.into_iter();
+    let mut next =
+        || descriptors.next().ok_or_else(|| unusable("a region came without its memory"));
+    match reply {
+        Reply::Region { kind: RegionKind::App, .. } => {
+            let (memory, daemon) = (open(next()?)?, EventFd::from_fd(next()?)?);
+            Ok(Region::own(id, memory, daemon))
+        }
+        Reply::Region { kind: RegionKind::Junction, side } => {
+            let side = if *side == 0 { Side::Zero } else { Side::One };
+            let memory = open(next()?)?;
+            let (other, own) = (EventFd::from_fd(next()?)?, EventFd::from_fd(next()?)?);
+            Ok(Region::junction(id, memory, side, other, own))
+        }
+        _ => Err(unusable("it has no such region")),
+    }
 }
 
 fn open(memory: OwnedFd) -> Result<StreamMemory, AttachError> {

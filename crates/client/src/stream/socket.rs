@@ -200,6 +200,9 @@ impl Socket {
     /// Wakes the threads of this application that wait for the socket: it was changed from here.
     fn tell_own(&self, slot: &Slot<'_>) {
         ring_bell(slot.words);
+        if slot.region.is_foreign {
+            return;
+        }
         let ears = self.session().ears();
         let side = slot.region.side(slot.slot);
         slot.region.call_ears(slot.slot, slot.words, side, |ear| ears.poke(ear));

@@ -75,6 +75,8 @@ struct World {
     listeners: Vec<Listening>,
     next_port: u16,
     log2_max: u32,
+    /// What a descriptor that comes from elsewhere stands for.
+    adopted: Option<(u32, u32)>,
 }
 
 /// The daemon, on a thread of the test's.
@@ -204,6 +206,11 @@ impl Daemon {
 
     pub(crate) fn ears(&self) -> usize {
         self.world(|world| world.apps[0].ears.len())
+    }
+
+    /// From now on descriptors that come from elsewhere stand for this socket.
+    pub(crate) fn adopt_as(&self, region: u32, slot: u32) {
+        self.world(|world| world.adopted = Some((region, slot)));
     }
 
     /// So long send rings may become.
@@ -364,16 +371,25 @@ impl World {
                 self.apps[app].fallbacks.push(*reason);
                 (Reply::Done, Vec::new())
             }
-            Call::Adopt | Call::Unlisten { .. } => {
-                (Reply::Kernel { reason: FallbackReason::NotOurs }, Vec::new())
-            }
+            Call::Adopt => match self.adopted {
+                Some((region, slot)) => (Reply::Slot { region, slot }, Vec::new()),
+                None => (Reply::Kernel { reason: FallbackReason::NotOurs }, Vec::new()),
+            },
+            Call::Unlisten { .. } => (Reply::Done, Vec::new()),
             Call::Region { region } => match self.junctions.contains_key(region) {
                 // Who accepts asks; who connects was told.
                 true => {
                     let reply = Reply::Region { kind: RegionKind::Junction, side: 1 };
                     (reply, self.junction_fds(*region, Side::One))
                 }
-                false => (Reply::Errno { errno: 2 }, Vec::new()),
+                // An application's own, for who has adopted a socket of it.
+                false => {
+                    let app = &self.apps[*region as usize - 1];
+                    let fds = [app.server.memory().descriptor(), app.doorbell.as_fd()];
+                    let copy = |fd: BorrowedFd<'_>| fd.try_clone_to_owned();
+                    let fds = fds.map(|fd| copy(fd).expect("descriptors are left"));
+                    (Reply::Region { kind: RegionKind::App, side: 0 }, fds.into())
+                }
             },
             Call::Listen { backlog } => {
                 let address = rustix::net::getsockname(fd()).expect("it is bound");
