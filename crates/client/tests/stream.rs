@@ -4,7 +4,7 @@
 mod streams;
 
 use std::net::SocketAddr;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use client::stream::{
@@ -566,4 +566,40 @@ fn a_socket_of_another_application_is_adopted_used_and_heard() {
     daemon.kill();
     assert_eq!(hears(&ear), [slot]);
     assert_eq!(socket.receive(&mut [0; 9]), Err(Errno::CONNRESET));
+}
+
+#[test]
+fn who_sleeps_says_so_and_is_woken_by_the_bell() {
+    let daemon = Daemon::start();
+    let session = daemon.attach();
+    for port in [0, LOCAL_PORTS.start + 3] {
+        let (client, server) = pair(&session, port);
+        let slot = server.key().1.0;
+        let words = || {
+            let read = |words: &shm::stream::SlotWords| {
+                let load = |word: &AtomicU32| word.load(Ordering::Acquire);
+                (load(&words.sleepers), load(&words.bell))
+            };
+            if port == 0 { daemon.words(slot, read) } else { daemon.local_words(slot, read) }
+        };
+        for change in [0, 1] {
+            let (_, bell) = words();
+            std::thread::scope(|scope| {
+                let waiter = scope.spawn(|| server.wait(Readiness::IN, SOON));
+                let until = Instant::now() + Duration::from_secs(10);
+                while words().0 == 0 {
+                    assert!(Instant::now() < until, "it does not say that it sleeps");
+                    std::thread::yield_now();
+                }
+                if change == 0 {
+                    client.send(b"x").expect("there is room");
+                } else {
+                    server.shutdown(Shutdown::Read).expect("it is connected");
+                }
+                assert_eq!(waiter.join().expect("it does not panic"), Ok(Waited::Ready));
+            });
+            assert_ne!(words().1, bell, "it was not the bell");
+            let _ = server.receive(&mut [0; 9]);
+        }
+    }
 }

@@ -138,6 +138,14 @@ impl Daemon {
         self.world(|world| body(world.words(0, slot)))
     }
 
+    /// The same of a slot of the junction.
+    pub(crate) fn local_words<R>(&self, slot: u32, body: impl FnOnce(&SlotWords) -> R) -> R {
+        self.world(|world| {
+            let junction = world.junctions.values().next().expect("there is one");
+            body(junction.server.memory().slot(slot).expect("it was lent"))
+        })
+    }
+
     /// Bytes arrive for a connection of the first application that has no other end.
     pub(crate) fn deliver(&self, slot: u32, bytes: &[u8]) {
         self.world(|world| {
