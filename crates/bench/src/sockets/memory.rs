@@ -4,16 +4,19 @@
 //! measured apart, against a service inside the daemon, for which the kernel has nothing at the server's
 //! end.
 
+use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::time::Duration;
 
 use super::accelerated::Profile;
 use super::client::connected;
+use super::dialogue::ECHO_BYTES;
 use super::echo::{self, PORT};
 use super::ground::Ground;
 use super::programs::{Compiled, EPOLL_ECHO};
 use crate::cases::Plan;
 use crate::error::{Error, OrNeeds, unless_interrupted};
-use crate::figure::{Figure, Target, median};
+use crate::figure::{Figure, Target};
 use crate::place::on_cpu;
 use crate::report::Report;
 use crate::tcp::house::serve;
@@ -38,6 +41,9 @@ const CACHES: [&str; 12] = [
 /// Rounds: each opens and closes all connections.
 const ROUNDS_MAX: u32 = 5;
 
+/// An answer takes no longer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 /// Bytes a connection.
 #[derive(Clone, Copy, Debug)]
 struct Bytes {
@@ -47,13 +53,16 @@ struct Bytes {
     kernel: f64,
 }
 
+/// What connections are when they are looked at.
+const STATES: [&str; 2] = ["that has been opened", "that has answered a request"];
+
 pub(super) fn run(
     plan: &Plan,
     report: &mut Report<'_>,
     ground: &Ground,
     connections: usize,
 ) -> Result<(), Error> {
-    let name = format!("{connections} idle connections: an accelerated socket's memory");
+    let name = format!("memory of an idle accelerated socket, of {connections}");
     let Some(daemon) = ground.daemon() else {
         return report.figure(Figure::missing(name, "there is no daemon in a rehearsal"));
     };
@@ -74,32 +83,50 @@ pub(super) fn run(
         let connect = || connected(service.bed.client(), service_at, connections);
         client.push(grown(&[service.pid()], connections, || on_cpu(plan.cpus.client, connect))?);
     }
-    let kernel: Vec<f64> =
-        both.iter().zip(&client).map(|(both, client)| both.kernel - client.kernel).collect();
-    let user: Vec<f64> = both.iter().map(|bytes| bytes.user).collect();
-    let whole: Vec<f64> = user.iter().zip(&kernel).map(|(user, kernel)| user + kernel).collect();
-    report.figure(Figure::new(name, "bytes", &whole).target(Target::AtMost(8192.0)))?;
-    report.figure(Figure::new("of it, daemon and program", "bytes", &user))?;
-    report.figure(Figure::new("of it, the kernel", "bytes", &kernel))?;
-    let client: Vec<f64> = client.iter().map(|bytes| bytes.kernel).collect();
-    let note = format!("the client's end: {:.0}", median(&client).unwrap_or(0.0));
-    report
-        .figure(Figure::new("a socket of Linux's client, the kernel", "bytes", &client).note(note))
+    for (at, state) in STATES.into_iter().enumerate() {
+        let parts = both.iter().zip(&client);
+        let kernel: Vec<f64> =
+            parts.map(|(both, client)| both[at].kernel - client[at].kernel).collect();
+        let user: Vec<f64> = both.iter().map(|bytes| bytes[at].user).collect();
+        let whole: Vec<f64> =
+            user.iter().zip(&kernel).map(|(user, kernel)| user + kernel).collect();
+        let figure = Figure::new(format!("{name}, {state}"), "bytes", &whole);
+        report.figure(figure.target(Target::AtMost(8192.0)))?;
+        report.figure(Figure::new("of it, daemon and program", "bytes", &user))?;
+        report.figure(Figure::new("of it, the kernel", "bytes", &kernel))?;
+    }
+    let client: Vec<f64> = client.iter().map(|bytes| bytes[0].kernel).collect();
+    report.figure(Figure::new("a socket of Linux's client, left out above", "bytes", &client))
 }
 
-/// What grows by `connect`.
+/// What grows by `connect`, and what has grown when each of them has been asked once.
 fn grown(
     processes: &[u32],
     connections: usize,
     connect: impl FnOnce() -> Result<Vec<TcpStream>, Error>,
-) -> Result<Bytes, Error> {
+) -> Result<[Bytes; 2], Error> {
     let look = || Ok::<_, Error>((user_bytes(processes)?, kernel_bytes()?));
     let before = look()?;
     let streams = connect()?;
-    let after = settled(&look)?;
+    let opened = settled(&look)?;
+    for stream in &streams {
+        once(stream).or_needs("answer on every connection")?;
+    }
+    let asked = settled(&look)?;
     drop(streams);
     let each = |after: u64, before: u64| (after as f64 - before as f64) / connections as f64;
-    Ok(Bytes { user: each(after.0, before.0), kernel: each(after.1, before.1) })
+    Ok([opened, asked].map(|after| Bytes {
+        user: each(after.0, before.0),
+        kernel: each(after.1, before.1),
+    }))
+}
+
+/// One request and its answer.
+fn once(mut stream: &TcpStream) -> std::io::Result<()> {
+    stream.set_nonblocking(false)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.write_all(&[0x5a; ECHO_BYTES])?;
+    stream.read_exact(&mut [0; ECHO_BYTES])
 }
 
 /// The same once the server has taken every connection: when nothing grows any more.
