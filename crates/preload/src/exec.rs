@@ -3,8 +3,9 @@
 //!
 //! Nothing here takes memory: a child of vfork calls these while its parent waits.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::{c_char, c_int};
 
@@ -15,6 +16,12 @@ const PRELOAD: &[u8] = b"LD_PRELOAD=";
 
 /// What the variables of ours begin with.
 const OURS: &[u8] = b"CALISTO_";
+
+/// The variable by which a program that this one becomes goes on with its sockets.
+pub(crate) const TICKET_VARIABLE: &str = "CALISTO_TICKET";
+
+/// That variable and its value; null before there is an attachment.
+static TICKET: AtomicPtr<c_char> = AtomicPtr::new(std::ptr::null_mut());
 
 /// The variables as they were when this program began, ready to be given on.
 static KEPT: OnceLock<Vec<Kept>> = OnceLock::new();
@@ -45,13 +52,26 @@ pub(crate) struct Environment {
 pub(crate) fn remember_environment() {
     // SAFETY: the loader has set it, and no other thread runs yet.
     let variables = unsafe { variables(environ) };
-    let kept = variables.filter(|text| text.starts_with(PRELOAD) || text.starts_with(OURS));
+    // A ticket is the last program's; this one may get its own.
+    let is_kept = |text: &&[u8]| {
+        let is_ours = text.starts_with(PRELOAD) || text.starts_with(OURS);
+        is_ours && name_of(text) != TICKET_VARIABLE.as_bytes()
+    };
+    let kept = variables.filter(is_kept);
     let copies = kept.filter_map(|text| {
-        let copy = std::ffi::CString::new(text).ok()?;
+        let copy = CString::new(text).ok()?;
         Some(Kept(Box::leak(copy.into_boxed_c_str()).as_ptr()))
     });
     // Set once: this runs once, before the program.
     let _ = KEPT.set(copies.collect());
+}
+
+/// Keeps what the next program attaches with, if it begins with sockets of this one.
+pub(crate) fn keep_ticket(ticket: &str) {
+    if let Ok(text) = CString::new(format!("{TICKET_VARIABLE}={ticket}")) {
+        // Once for each attachment: another thread may be reading the one before.
+        TICKET.store(text.into_raw(), Ordering::Release);
+    }
 }
 
 /// The texts of a list that ends with a null pointer.
@@ -86,7 +106,7 @@ impl Environment {
     /// A list of texts that ends with a null pointer, or null.
     pub(crate) unsafe fn keeping(list: *const *const c_char) -> Self {
         let original = Self { original: list, added: None };
-        let Some(kept) = KEPT.get().filter(|kept| !kept.is_empty() && !list.is_null()) else {
+        let Some(kept) = KEPT.get().filter(|_| !list.is_null()) else {
             return original;
         };
         // SAFETY: the caller's promise.
@@ -99,17 +119,28 @@ impl Environment {
             !unsafe { variables(list) }.any(|variable| name_of(variable) == name)
         };
         let missing = kept.iter().filter(is_missing).count();
-        if missing == 0 || count + missing >= ROOM {
+        let ticket = TICKET.load(Ordering::Acquire).cast_const();
+        if missing == 0 && ticket.is_null() || count + missing + 1 >= ROOM {
             return original;
         }
         let mut room = [std::ptr::null(); ROOM];
-        for (index, place) in room.iter_mut().take(count).enumerate() {
+        let mut next = room.iter_mut();
+        let mut add = |text: *const c_char| {
+            if let Some(place) = next.next() {
+                *place = text;
+            }
+        };
+        for index in 0..count {
             // SAFETY: there are so many.
-            *place = unsafe { *list.add(index) };
+            let variable = unsafe { *list.add(index) };
+            // SAFETY: the elements are texts.
+            let name = name_of(unsafe { CStr::from_ptr(variable) }.to_bytes());
+            if ticket.is_null() || name != TICKET_VARIABLE.as_bytes() {
+                add(variable);
+            }
         }
-        for (place, wanted) in room[count..].iter_mut().zip(kept.iter().filter(is_missing)) {
-            *place = wanted.0;
-        }
+        kept.iter().filter(is_missing).for_each(|wanted| add(wanted.0));
+        add(ticket);
         Self { original: list, added: Some(room) }
     }
 

@@ -161,7 +161,7 @@ pub(crate) unsafe fn note_received(message: *const msghdr) {
     let has_more = unsafe { message.as_ref() }.is_some_and(|message| message.msg_controllen > 0);
     if has_more && !life::is_borrowed() {
         // SAFETY: the caller's promise.
-        let _ = unsafe { each_descriptor(message, adopt::may_be_ours) };
+        let _ = unsafe { each_descriptor(message, |fd| _ = adopt::may_be_ours(fd)) };
     }
 }
 

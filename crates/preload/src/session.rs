@@ -10,7 +10,7 @@ use attach::AttachError;
 use client::stream::{Ear, Profile, Session, SessionOptions};
 
 use crate::table::real;
-use crate::{descriptors, faults, say};
+use crate::{adopt, descriptors, exec, faults, say};
 
 /// The attachment. Never freed: calls of other threads may be using an old one.
 static CURRENT: AtomicPtr<Session> = AtomicPtr::new(std::ptr::null_mut());
@@ -76,6 +76,7 @@ fn publish(session: Session) -> &'static Session {
     faults::watch();
     let session: &'static Session = Box::leak(Box::new(session));
     note_descriptors(session);
+    exec::keep_ticket(&session.ticket());
     CURRENT.store(std::ptr::from_ref(session).cast_mut(), Ordering::Release);
     session
 }
@@ -94,6 +95,9 @@ pub(crate) fn note_descriptors(session: &Session) {
 fn options() -> SessionOptions {
     let mut options = SessionOptions::new(program_name());
     options.profile = profile();
+    if adopt::has_inherited() {
+        options.ticket = std::env::var(exec::TICKET_VARIABLE).ok();
+    }
     options
 }
 

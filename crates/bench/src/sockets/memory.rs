@@ -115,10 +115,8 @@ fn grown(
     let asked = settled(&look)?;
     drop(streams);
     let each = |after: u64, before: u64| (after as f64 - before as f64) / connections as f64;
-    Ok([opened, asked].map(|after| Bytes {
-        user: each(after.0, before.0),
-        kernel: each(after.1, before.1),
-    }))
+    Ok([opened, asked]
+        .map(|after| Bytes { user: each(after.0, before.0), kernel: each(after.1, before.1) }))
 }
 
 /// One request and its answer.

@@ -30,12 +30,15 @@ pub struct SessionOptions {
     pub name: String,
     /// How it waits.
     pub profile: Profile,
+    /// What [`Session::ticket`] gave the program that this process was before exec: with it the process
+    /// goes on as a member of the same application, whose sockets it may have kept.
+    pub ticket: Option<String>,
 }
 
 impl SessionOptions {
     /// For an application that people call `name`.
     pub fn new(name: impl Into<String>) -> Self {
-        Self { socket: None, name: name.into(), profile: Profile::default() }
+        Self { socket: None, name: name.into(), profile: Profile::default(), ticket: None }
     }
 
     fn path(&self) -> PathBuf {
@@ -86,11 +89,25 @@ impl Session {
     /// No daemon answers, or it refuses.
     pub fn attach(options: &SessionOptions) -> Result<Self, AttachError> {
         let path = options.path();
+        if let Some((app, token)) = options.ticket.as_deref().and_then(read_ticket) {
+            let link = Link::connect(&path)?;
+            // An application that is no more has no sockets to go on with.
+            if let Ok((streaming, descriptors)) = link.join(&JoinRequest { app, token }) {
+                return Self::assemble(path, options.profile, link, streaming, descriptors);
+            }
+        }
         let link = Link::connect(&path)?;
         let name = options.name.clone();
         let request = StreamRequest { name, profile: options.profile, features: 0 };
         let (streaming, descriptors) = link.stream(&request)?;
         Self::assemble(path, options.profile, link, streaming, descriptors)
+    }
+
+    /// What proves that a process belongs to this application, for the program that this one becomes by
+    /// exec: see [`SessionOptions::ticket`]. Whoever has it can be a member; do not show it.
+    pub fn ticket(&self) -> String {
+        let streaming = &self.current().0.streaming;
+        format!("{}:{}", streaming.app, streaming.token)
     }
 
     /// In a forked child: a connection of its own to the same application. Sockets go on with it;
@@ -348,6 +365,12 @@ impl Session {
         others.push(Arc::clone(&region));
         region
     }
+}
+
+/// An application's number and the proof of belonging to it.
+fn read_ticket(ticket: &str) -> Option<(u32, String)> {
+    let (app, token) = ticket.split_once(':')?;
+    Some((app.parse().ok()?, token.to_owned()))
 }
 
 /// Maps what the daemon gave for a region.
