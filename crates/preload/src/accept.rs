@@ -89,7 +89,7 @@ fn wait_for_one(fd: c_int, held: &Held, deadline: wait::Deadline) -> Result<Ende
 /// Takes a connection of the data plane. The descriptor is made first: when there are no more, the
 /// connection goes on waiting.
 fn of_data_plane(listener: &File, flags: c_int) -> Result<(c_int, Option<SocketAddr>), Errno> {
-    if !listener.socket.readiness().contains(Readiness::IN) {
+    if !listener.readiness().contains(Readiness::IN) {
         return Err(Errno::AGAIN);
     }
     let kind = libc::SOCK_STREAM | flags;

@@ -80,6 +80,9 @@ pub(crate) fn is_hopeless(remote: SocketAddr) -> bool {
 
 fn open(fd: c_int, family: c_int, remote: SocketAddr) -> Option<Result<(), Errno>> {
     let session = session::get()?;
+    if sockets::is_kept(session, fd) {
+        return None;
+    }
     // SAFETY: it was a socket a moment ago; a program that closes it meanwhile has what it asked for.
     let descriptor = unsafe { BorrowedFd::borrow_raw(fd) };
     let socket = match session::inside(|| session.connect(descriptor, remote)) {

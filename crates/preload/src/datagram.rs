@@ -1,6 +1,6 @@
 //! UDP: what goes through the data plane, and what the kernel's half of the same socket serves.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::BorrowedFd;
 
 use client::stream::{FallbackReason, Outcome, Readiness, ReceiveFlags};
@@ -47,6 +47,12 @@ pub(crate) fn open(fd: c_int, family: c_int, remote: Option<SocketAddr>) -> bool
     let Some(session) = session::get() else { return false };
     // SAFETY: it was a socket a moment ago.
     let descriptor = unsafe { BorrowedFd::borrow_raw(fd) };
+    if sockets::is_kept(session, fd) {
+        return false;
+    }
+    if remote.is_some() {
+        bind_anywhere(fd, family);
+    }
     if !is_plain_udp(fd, family) {
         say::fallback(FallbackReason::UnsupportedOption);
         session::inside(|| session.fallback(descriptor, FallbackReason::UnsupportedOption));
@@ -69,6 +75,17 @@ pub(crate) fn open(fd: c_int, family: c_int, remote: Option<SocketAddr>) -> bool
             false
         }
     }
+}
+
+/// Gives a socket that has no port one: replies must find it.
+fn bind_anywhere(fd: c_int, family: c_int) {
+    let any: SocketAddr = match family {
+        libc::AF_INET => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        _ => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    };
+    let (address, bytes) = names::storage(any, family);
+    // SAFETY: an address of ours. A socket that has a port refuses, and keeps it.
+    unsafe { real::bind(fd, (&raw const address).cast(), bytes as socklen_t) };
 }
 
 /// Whether the program wants nothing beside the bytes that only the kernel can tell.
@@ -128,6 +145,8 @@ pub(crate) fn receive(fd: c_int, held: &Held, spans: &mut Spans, flags: c_int) -
                 }));
             }
             Err(Errno::AGAIN) => {}
+            // The daemon has ended: the kernel's half goes on alone.
+            Err(Errno::CONNRESET | Errno::NOTCONN | Errno::CONNABORTED) => {}
             Err(errno) => return Served::Done(Err(errno)),
         }
         match of_kernel(fd, spans, flags) {
@@ -206,12 +225,19 @@ pub(crate) fn send(
     loop {
         let mut attempt = *spans;
         let bytes = attempt.left();
+        if bytes > UNCUT_MAX {
+            return Served::Done(by_kernel(fd, file, spans, to, flags));
+        }
         match file.socket.send_to_with(bytes, to, |piece| attempt.empty(piece)) {
             // Where there is no way for us there may be one for the kernel, whose socket has the
             // same port.
-            Err(Errno::NETUNREACH | Errno::HOSTUNREACH | Errno::NOTCONN) => {
-                return Served::Elsewhere;
-            }
+            Err(
+                Errno::NETUNREACH
+                | Errno::HOSTUNREACH
+                | Errno::NOTCONN
+                | Errno::CONNRESET
+                | Errno::CONNABORTED,
+            ) => return Served::Done(by_kernel(fd, file, spans, to, flags)),
             Err(Errno::AGAIN) if may_wait => {}
             other => return Served::Done(other),
         }
@@ -222,6 +248,29 @@ pub(crate) fn send(
             Err(errno) => return Served::Done(Err(errno)),
         }
     }
+}
+
+/// Payload of a datagram that fits into one packet everywhere; the kernel cuts longer ones.
+const UNCUT_MAX: usize = 1400;
+
+/// Sends a datagram by the kernel's half, which has the same port.
+fn by_kernel(
+    fd: c_int,
+    file: &File,
+    spans: &mut Spans,
+    to: Option<SocketAddr>,
+    flags: c_int,
+) -> Result<usize, Errno> {
+    let to = to.or_else(|| file.socket.peer_address()).ok_or(Errno::DESTADDRREQ)?;
+    let (address, address_bytes) = names::storage(to, file.family);
+    let mut payload = vec![0_u8; spans.left()];
+    spans.take(&mut payload)?;
+    let (from, count) = (payload.as_ptr().cast(), payload.len());
+    // SAFETY: payload and address are ours.
+    outcome::of_bytes(unsafe {
+        let name = (&raw const address).cast();
+        real::sendto(fd, from, count, flags, name, address_bytes as socklen_t)
+    })
 }
 
 /// sendto(2) on a UDP socket of ours.

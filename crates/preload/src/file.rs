@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use client::stream::{Socket, SocketOption};
+use client::stream::{Readiness, Socket, SocketOption};
 use libc::c_int;
 
 use crate::epoll::Memberships;
@@ -49,6 +49,14 @@ impl File {
             is_opening: AtomicBool::new(false),
             memberships: Memberships::default(),
         }
+    }
+
+    /// What the data plane's side is ready for. A side that has come to its end, because the daemon has,
+    /// says nothing where the kernel has the other half: that goes on.
+    pub(crate) fn readiness(&self) -> Readiness {
+        let ready = self.socket.readiness();
+        let has_ended = ready.intersects(Readiness::ERR | Readiness::HUP);
+        if self.kind != Kind::Stream && has_ended { Readiness::EMPTY } else { ready }
     }
 
     /// Whether calls that cannot be served at once fail instead of waiting.

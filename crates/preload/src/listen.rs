@@ -4,6 +4,7 @@ use std::os::fd::BorrowedFd;
 
 use client::stream::Outcome;
 use libc::c_int;
+use rustix::io::Errno;
 
 use crate::entry::Body;
 use crate::file::{File, Kind};
@@ -19,15 +20,29 @@ pub(crate) unsafe fn listen(fd: c_int, backlog: c_int) -> c_int {
     // SAFETY: plain numbers.
     let result = unsafe { real::listen(fd, backlog) };
     if result == 0 && descriptors::is_plain(fd) && !life::is_borrowed() {
-        outcome::unheard(|| beside(fd, backlog));
+        return match outcome::unheard(|| beside(fd, backlog)) {
+            Ok(()) => 0,
+            Err(errno) => {
+                // Nobody is to be served here, by the kernel neither.
+                // SAFETY: plain numbers.
+                unsafe { real::shutdown(fd, libc::SHUT_RDWR) };
+                outcome::failed(errno)
+            }
+        };
     }
     result
 }
 
 /// Opens our listener, if the data plane has one for this address.
-fn beside(fd: c_int, backlog: c_int) {
-    let Some((family, true)) = sockets::kind_of(fd) else { return };
-    let Some(session) = session::get() else { return };
+///
+/// # Errors
+/// This user may not listen there.
+fn beside(fd: c_int, backlog: c_int) -> Result<(), Errno> {
+    let Some((family, true)) = sockets::kind_of(fd) else { return Ok(()) };
+    let Some(session) = session::get() else { return Ok(()) };
+    if sockets::is_kept(session, fd) {
+        return Ok(());
+    }
     let backlog = u32::try_from(backlog).unwrap_or(u32::MAX);
     // SAFETY: the kernel has just made it a listener.
     let descriptor = unsafe { BorrowedFd::borrow_raw(fd) };
@@ -42,8 +57,8 @@ fn beside(fd: c_int, backlog: c_int) {
             descriptors::install(fd, Body::Socket(file));
         }
         Ok(Outcome::Kernel(reason)) => say::fallback(reason),
-        // The kernel's listener stands, whatever the data plane misses.
-        Ok(Outcome::Errno(_)) => {}
+        Ok(Outcome::Errno(errno)) => return Err(errno),
         Err(error) => say::no_daemon(&error),
     }
+    Ok(())
 }

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use libc::{c_int, sockaddr, sockaddr_in, sockaddr_in6, sockaddr_storage, socklen_t};
 use rustix::io::Errno;
 
-use crate::file::Kind;
+use crate::file::{File, Kind};
 use crate::table::real;
 use crate::{copy, descriptors, outcome};
 
@@ -115,8 +115,7 @@ pub(crate) fn storage(address: SocketAddr, family: c_int) -> (sockaddr_storage, 
 pub(crate) unsafe fn getsockname(fd: c_int, to: *mut sockaddr, bytes: *mut socklen_t) -> c_int {
     if let Some(held) = descriptors::socket(fd)
         && let Some(file) = held.file()
-        && file.kind == Kind::Stream
-        && let Some(address) = file.socket.local_address()
+        && let Some(address) = own_address(file)
     {
         // SAFETY: the caller's promise.
         return outcome::done(unsafe { write(address, file.family, to, bytes) });
@@ -124,6 +123,17 @@ pub(crate) unsafe fn getsockname(fd: c_int, to: *mut sockaddr, bytes: *mut sockl
     // A listener's and a UDP socket's are the kernel's too.
     // SAFETY: the caller's arguments.
     unsafe { real::getsockname(fd, to, bytes) }
+}
+
+/// The address that ours knows better than the kernel's half, which may be bound to any.
+fn own_address(file: &File) -> Option<SocketAddr> {
+    let is_chosen = match file.kind {
+        Kind::Stream => true,
+        Kind::Listener => false,
+        Kind::Datagram => file.socket.peer_address().is_some(),
+    };
+    let address = file.socket.local_address().filter(|_| is_chosen)?;
+    (file.kind == Kind::Stream || !address.ip().is_unspecified()).then_some(address)
 }
 
 /// getpeername(2).

@@ -242,7 +242,7 @@ unsafe fn control(
         libc::FIONREAD if file.kind == Kind::Listener => return Some(Err(Errno::INVAL)),
         libc::FIONREAD if file.kind == Kind::Stream => file.socket.unread_bytes(),
         libc::FIONREAD => {
-            if !file.socket.readiness().contains(Readiness::IN) {
+            if !file.readiness().contains(Readiness::IN) {
                 // The kernel's half may have one.
                 return None;
             }

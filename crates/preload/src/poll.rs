@@ -40,7 +40,7 @@ fn revents(ours: &Ours) -> i16 {
     if ours.held.is_closed() {
         return libc::POLLNVAL;
     }
-    told(file.socket.readiness(), ours.events)
+    told(file.readiness(), ours.events)
 }
 
 /// In poll's bits, of which reading and writing have two names each.

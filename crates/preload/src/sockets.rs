@@ -1,9 +1,12 @@
 //! The kernel's sockets: what kind a descriptor is, and which of them could be served.
 
+use std::os::fd::BorrowedFd;
+
+use client::stream::{FallbackReason, Session};
 use libc::{c_int, c_void, socklen_t};
 
-use crate::descriptors;
 use crate::table::real;
+use crate::{descriptors, say, session};
 
 /// socket(2): the kernel's, always. It becomes ours when it listens, connects or is bound.
 ///
@@ -28,6 +31,33 @@ pub(crate) fn kind_of(fd: c_int) -> Option<(c_int, bool)> {
         (libc::SOCK_DGRAM, libc::IPPROTO_UDP) => Some((family, false)),
         _ => None,
     }
+}
+
+/// Whether a socket stays the kernel's for what the program has set on it; the daemon and the user are
+/// told then.
+pub(crate) fn is_kept(session: &Session, fd: c_int) -> bool {
+    let mut device = [0_u8; libc::IFNAMSIZ];
+    let is_bound = fill_up_to(fd, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, &mut device) > 0;
+    let is_transparent = number(fd, libc::IPPROTO_IP, libc::IP_TRANSPARENT) == Some(1);
+    let reason = match (is_bound, is_transparent) {
+        (true, _) => FallbackReason::BoundToDevice,
+        (_, true) => FallbackReason::Transparent,
+        _ => return false,
+    };
+    say::fallback(reason);
+    // SAFETY: it was a socket a moment ago.
+    let descriptor = unsafe { BorrowedFd::borrow_raw(fd) };
+    session::inside(|| session.fallback(descriptor, reason));
+    true
+}
+
+/// Fills `value` with an option of any length; how many bytes it has.
+fn fill_up_to(fd: c_int, level: c_int, name: c_int, value: &mut [u8]) -> usize {
+    let mut bytes = value.len() as socklen_t;
+    let to = value.as_mut_ptr().cast::<c_void>();
+    // SAFETY: `value` has room for so many bytes.
+    let result = unsafe { real::getsockopt(fd, level, name, to, &raw mut bytes) };
+    if result == 0 { bytes as usize } else { 0 }
 }
 
 /// Whether the kernel has it as a listener.

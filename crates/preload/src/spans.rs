@@ -101,6 +101,18 @@ impl Spans {
         Ok(done)
     }
 
+    /// Copies bytes from the buffers to memory of ours; how many there were.
+    pub(crate) fn take(&mut self, to: &mut [u8]) -> Result<usize, Errno> {
+        let mut done = 0;
+        while let Some((buffer, bytes)) = self.next(to.len() - done)? {
+            // SAFETY: the program has named the buffer for this; `to` has room for so many.
+            unsafe { copy::copy(to[done..].as_mut_ptr(), buffer, bytes)? };
+            self.advance(bytes);
+            done += bytes;
+        }
+        Ok(done)
+    }
+
     /// The next stretch of at most `most` bytes; none when all is used.
     fn next(&mut self, most: usize) -> Result<Option<(*mut u8, usize)>, Errno> {
         let most = most.min(self.left);

@@ -218,7 +218,7 @@ impl Members {
     pub(super) fn is_any_ready(&self) -> bool {
         let mut queued = self.ready.iter().filter_map(|&index| self.get(index));
         queued.any(|member| {
-            let ready = member.held.file().map(|file| file.socket.readiness());
+            let ready = member.held.file().map(|file| file.readiness());
             // A copy: what it remembers stays.
             let mut memory = member.memory;
             ready.is_some_and(|ready| memory.decide(member.interest, ready, false).events != 0)
@@ -237,7 +237,7 @@ impl Members {
             let Some(member) = self.get_mut(index) else { continue };
             member.is_queued = false;
             let Some(file) = member.held.file() else { continue };
-            let ready = file.socket.readiness();
+            let ready = file.readiness();
             let lacked_room = file.took_no_room();
             let verdict = member.memory.decide(member.interest, ready, lacked_room);
             if verdict.events != 0 {
