@@ -12,7 +12,7 @@ use shm::Frame;
 use tcp::{OptionBytes, Segment, Seq};
 use wire::{FlowKey, Outcome, Protocol};
 
-use super::Stream;
+use super::{Heard, Stream};
 use super::frames;
 use super::front::Way;
 use super::routes::Route;
@@ -81,7 +81,10 @@ impl Stream {
 
     fn open(&mut self, letter: &Frame, now: Nanos) {
         let Outcome::Flow(flow) = wire::classify(letter.bytes()) else { return };
-        let Some(sockets) = &mut self.sockets else { return };
+        let Self { engine, desk, sockets, events, ways, .. } = self;
+        let Some(sockets) = sockets else { return };
+        // A letter may overtake the mail that it was sent after, such as the first word of its application.
+        sockets.read_mail(usize::MAX, engine, &mut desk.rings, ways, now, &mut Heard { events });
         sockets.open(&flow.key, &mut self.engine, &mut self.routes, now);
     }
 }

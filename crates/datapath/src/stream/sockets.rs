@@ -145,14 +145,7 @@ impl Sockets {
         now: Nanos,
         out: &mut O,
     ) -> bool {
-        let mut has_acted = false;
-        if self.post.has_mail() {
-            for _ in 0..COMMANDS {
-                let Some(command) = self.post.next() else { break };
-                self.obey(command, engine, rings, ways, now, out);
-                has_acted = true;
-            }
-        }
+        let mut has_acted = self.read_mail(COMMANDS, engine, rings, ways, now, out);
         if now >= self.paced_until {
             self.paced_until = Nanos::FAR_FUTURE;
             for (app, slot) in std::mem::take(&mut self.paced) {
@@ -176,6 +169,27 @@ impl Sockets {
         }
         if has_acted {
             self.owed_since = None;
+        }
+        has_acted
+    }
+
+    /// Does what the slow side has asked for, so many things at most. True: there was something.
+    pub(super) fn read_mail<O: Output>(
+        &mut self,
+        most: usize,
+        engine: &mut Engine,
+        rings: &mut Rings,
+        ways: &mut Ways,
+        now: Nanos,
+        out: &mut O,
+    ) -> bool {
+        let mut has_acted = false;
+        if self.post.has_mail() {
+            for _ in 0..most {
+                let Some(command) = self.post.next() else { break };
+                self.obey(command, engine, rings, ways, now, out);
+                has_acted = true;
+            }
         }
         has_acted
     }

@@ -444,6 +444,24 @@ proptest! {
 }
 
 #[test]
+fn a_connection_is_opened_although_its_application_was_never_heard_of_before() {
+    let (mut bench, app) = bench(1, None);
+    let slot = app.streams.server.lend_slot().expect("a slot");
+    app.words(slot).state.store(Kind::Stream as u32 | SlotState::CONNECTING, Ordering::Release);
+    let local = "10.0.0.2:7".parse().expect("an address");
+    let remote = "10.0.0.1:80".parse().expect("an address");
+    let header = [&CLIENT[..], &OURS, &[8, 0]].concat();
+    let way = Way { port: base::PortId(0), vlan_tci: 0, header };
+    let options = options();
+    app.front.command(&Command::Connect { app: 5, slot, local, remote, options, way });
+    let (local, remote) = app.front.next_letter().expect("it was asked for");
+    assert!(bench.dispatcher.send_letter(local, remote, bench.now));
+    // Nobody listens there: it is refused, of which the application hears.
+    bench.turns(10);
+    assert!(app.words(slot).state().has(SlotState::BROKEN), "{:?}", app.words(slot).state());
+}
+
+#[test]
 fn a_connection_that_is_opened_here_is_opened_by_the_worker_that_its_packets_come_to() {
     let (mut bench, app) = bench(3, None);
     bench.turns(2);
