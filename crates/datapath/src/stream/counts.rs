@@ -21,16 +21,22 @@ pub enum StreamEvent {
     RingsFull,
     /// Packets dropped because they carry no TCP.
     NotTcp,
+    /// Payload bytes that programs' sockets were given.
+    BytesReceived,
+    /// Payload bytes that programs' sockets have handed over.
+    BytesSent,
 }
 
 impl StreamEvent {
-    const ALL: [(Self, &'static str, &'static str); 6] = [
+    const ALL: [(Self, &'static str, &'static str); 8] = [
         (Self::Flows, "flows", "Flows that hold memory now."),
         (Self::RingBytes, "ring_bytes", "Bytes of all rings now."),
         (Self::RoutesFull, "routes_full", "Dropped: too many link addresses to answer to."),
         (Self::FlowsWaiting, "flows_waiting", "Dropped: the flow waits for room in this engine."),
         (Self::RingsFull, "rings_full", "Times that a flow got no ring for lack of memory."),
         (Self::NotTcp, "not_tcp", "Dropped: no TCP, which is all that is served here."),
+        (Self::BytesReceived, "bytes_received", "Payload bytes given to programs' TCP sockets."),
+        (Self::BytesSent, "bytes_sent", "Payload bytes taken from programs' TCP sockets."),
     ];
 }
 

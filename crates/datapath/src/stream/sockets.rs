@@ -70,6 +70,9 @@ pub(super) struct Sockets {
     paced_until: Nanos,
     /// Applications were told something since they last said something.
     owed_since: Option<Nanos>,
+    /// Bytes of all connections: shown to applications, and taken from them.
+    bytes_received: u64,
+    bytes_sent: u64,
 }
 
 impl Sockets {
@@ -87,6 +90,8 @@ impl Sockets {
             paced: Vec::new(),
             paced_until: Nanos::FAR_FUTURE,
             owed_since: None,
+            bytes_received: 0,
+            bytes_sent: 0,
         }
     }
 
@@ -113,6 +118,11 @@ impl Sockets {
     /// Whether applications have not answered yet to what they were told, and since when.
     pub(super) fn owed_since(&self) -> Option<Nanos> {
         self.owed_since
+    }
+
+    /// Bytes that applications were shown, and that were taken from them, over all connections so far.
+    pub(super) fn bytes(&self) -> (u64, u64) {
+        (self.bytes_received, self.bytes_sent)
     }
 
     /// The worker is about to sleep. False: there is something to do.

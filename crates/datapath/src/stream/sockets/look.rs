@@ -36,9 +36,11 @@ impl Sockets {
         };
         let asks = words.asks();
         if let Some(flow) = conn.flow {
+            let sent_before = conn.tx_tail;
             let looked = consume(conn, words, flow, engine, rings, now)
                 .and_then(|()| switch_rings(conn, words, &client.streams, flow, engine, rings))
                 .and_then(|tail| take(conn, tail, &client.streams, flow, engine, now));
+            self.bytes_sent += conn.tx_tail - sent_before;
             match looked {
                 Ok(None) => {}
                 Ok(Some(again)) => {

@@ -28,7 +28,10 @@ impl Sockets {
             };
             let Some(words) = streams.server.memory().slot(slot) else { continue };
             conn.is_touched = false;
-            if publish(conn, words, engine, rings) {
+            let received_before = conn.rx_tail;
+            let is_news = publish(conn, words, engine, rings);
+            self.bytes_received += conn.rx_tail - received_before;
+            if is_news {
                 self.notify(app, slot);
                 self.owed_since.get_or_insert(now);
             }
