@@ -12,10 +12,10 @@ use shm::Frame;
 use tcp::{OptionBytes, Segment, Seq};
 use wire::{FlowKey, Outcome, Protocol};
 
-use super::{Heard, Stream};
 use super::frames;
 use super::front::Way;
 use super::routes::Route;
+use super::{Heard, Stream};
 use crate::dispatcher::Dispatcher;
 
 /// Ethertypes of a letter's link header, behind two addresses of zeros.

@@ -232,9 +232,15 @@ impl Sockets {
             Command::Unlisten { app, slot } => self.unlisten(app, slot, engine),
             Command::Close { app, slot, generation, is_abort } => {
                 let words = self.words(app, slot);
-                if words.is_some_and(|at| at.generation.load(Ordering::Relaxed) == generation) {
-                    self.look(app, slot, engine, rings, now, out);
-                    self.close(app, slot, is_abort, engine, rings, out);
+                if words.is_none_or(|at| at.generation.load(Ordering::Relaxed) != generation) {
+                    return;
+                }
+                match self.conn(app, slot) {
+                    Some((conn, _)) if !is_abort => {
+                        conn.is_closing = true;
+                        self.look(app, slot, engine, rings, now, out);
+                    }
+                    _ => self.close(app, slot, is_abort, engine, rings, out),
                 }
             }
             Command::Bind(socket) => self.bind(socket),

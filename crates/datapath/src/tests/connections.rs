@@ -201,7 +201,7 @@ impl Bench {
         }
     }
 
-    fn turn_of_data_path(&mut self) {
+    pub(super) fn turn_of_data_path(&mut self) {
         self.now += Nanos::from_micros(100);
         for _ in 0..2 {
             self.dispatcher.step(self.now);

@@ -655,3 +655,56 @@ fn a_router_that_knows_no_way_ends_what_is_being_opened_and_nothing_else() {
     assert!(words.state().has(SlotState::BROKEN) && !words.state().has(SlotState::CONNECTING));
     assert_eq!(words.error.load(Ordering::Relaxed), 113, "EHOSTUNREACH");
 }
+
+#[test]
+fn what_a_limited_application_has_written_before_it_closed_arrives_whole() {
+    let (mut bench, mut app) = bench(1, Some(Rate::new(1_000_000, 2_000).into()));
+    bench.turns(2);
+    let mut talks = bench.talks(2);
+    bench.turns(5);
+    app.accept();
+    let whole = [7; 1000];
+    let mut written = Vec::new();
+    for (at, &slot) in app.accepted.iter().enumerate() {
+        while app.words(slot).tx_tail.load(Ordering::Relaxed) < 5000 {
+            app.write(slot, &whole);
+            bench.turn();
+        }
+        written.push(app.words(slot).tx_tail.load(Ordering::Relaxed) as usize);
+        // One closes by a word, the other's last descriptor is closed.
+        if at == 0 {
+            app.ask(slot, Asks::CLOSE);
+        } else {
+            let generation = app.words(slot).generation.load(Ordering::Relaxed);
+            app.front.command(&Command::Close { app: 5, slot, generation, is_abort: false });
+        }
+    }
+    for _ in 0..300 {
+        bench.turn();
+        for talk in &mut talks {
+            talk.read.extend(bench.read(talk.flow));
+        }
+    }
+    assert_eq!(talks.iter().map(|talk| talk.read.len()).collect::<Vec<_>>(), written);
+    assert!(talks.iter().all(|talk| bench.engine.is_at_end(talk.flow)));
+}
+
+#[test]
+fn who_waits_for_room_before_the_ring_is_full_is_told_of_it() {
+    let (mut bench, mut app) = bench(1, None);
+    bench.turns(2);
+    bench.talks(1);
+    bench.turns(5);
+    app.accept();
+    let slot = app.accepted[0];
+    app.write(slot, &[7; 900]);
+    bench.turn_of_data_path();
+    // Less than a third is free: it asks to be told, at the length that the ring has.
+    app.words(slot).asks.fetch_or(10 << TX_GROW_SHIFT, Ordering::AcqRel);
+    app.mark(slot);
+    let marks = app.memory.ear(Side::Zero, EAR).expect("an ear");
+    let mut cursor = 0;
+    marks.take(&mut cursor, 64, |_| ());
+    bench.turns(6);
+    assert!(!marks.is_empty(), "all of it was acknowledged, and nobody was told");
+}

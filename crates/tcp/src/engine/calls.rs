@@ -248,6 +248,13 @@ impl Engine {
         Span { at: (flow.snd_end.0 & (cold.send_ring() - 1)) as usize, bytes }
     }
 
+    /// There is room, but less than somebody wants: [`crate::Event::Writable`] comes with the next acknowledgement.
+    pub fn want_room(&mut self, id: FlowId) {
+        if let Some(at) = self.place(id) {
+            self.flows[at].flags.set(Flags::WANTS_ROOM);
+        }
+    }
+
     /// The application has written `bytes` into [`Self::room`]: they are to be sent. Before the
     /// connection stands they wait for it.
     #[inline]

@@ -41,13 +41,14 @@ pub(in crate::stream) struct Conn {
     /// It stands, or stood.
     pub(super) is_connected: bool,
     pub(super) is_shut: bool,
+    /// Its last descriptor is closed: it ends when what was written has been taken.
+    pub(super) is_closing: bool,
     /// It was shown that nothing more comes.
     pub(super) is_at_end: bool,
     /// It is to be shown at the end of the turn.
     pub(super) is_touched: bool,
-    /// It found its send ring full, and was not told of room since; a longer one was offered.
+    /// It found its send ring full, and was not told of room since.
     pub(super) was_full: bool,
-    pub(super) has_offer: bool,
     /// It was shown to stand.
     pub(super) was_shown: bool,
     /// It is over, and was shown to be.
@@ -74,10 +75,10 @@ impl Conn {
             read_since: Nanos::ZERO,
             is_connected: false,
             is_shut: false,
+            is_closing: false,
             is_at_end: false,
             is_touched: false,
             was_full: false,
-            has_offer: false,
             was_shown: false,
             is_finished: false,
         }

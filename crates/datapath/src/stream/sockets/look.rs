@@ -87,7 +87,7 @@ impl Sockets {
             let generation = conn.generation;
             self.post.say(SocketEvent::Named { app, slot, generation, cookie });
         }
-        if asks.0 & LAST_ASKS != 0 {
+        if conn.is_closing || asks.0 & LAST_ASKS != 0 {
             let lingers_not = words.option(SlotOption::Linger) == 1;
             let has_more =
                 conn.flow.is_some() && conn.tx_tail != words.tx_tail.load(Ordering::Acquire);
@@ -279,7 +279,6 @@ fn offer(
     }
     if let Some(ring) = app.server.heap().lend(log2.min(most)) {
         words.tx_ring.store(ring.desc().word(), Ordering::Release);
-        conn.has_offer = true;
         conn.offered = Some(Ring::Shared(ring));
     }
 }

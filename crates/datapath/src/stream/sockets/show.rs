@@ -120,6 +120,9 @@ fn publish(conn: &mut Conn, words: &SlotWords, engine: &mut Engine, rings: &mut 
             conn.was_full = false;
             is_news = true;
         }
+        if conn.was_full {
+            engine.want_room(flow);
+        }
         if conn.is_shut && head == conn.tx_tail {
             flags |= SlotState::SENT_ALL;
         }
