@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use attach::{JoinRequest, PeerCredentials, StreamRequest, Streaming};
 use base::Nanos;
@@ -47,6 +48,23 @@ pub(crate) struct Setting {
     /// Settings of every flow.
     pub(crate) flow: FlowOptions,
 }
+
+impl Setting {
+    /// Waits, not long, until workers have heeded what they were told: a packet that is taken from the
+    /// kernel before would find nobody.
+    pub(super) fn await_workers(&self) {
+        let begun = std::time::Instant::now();
+        while !self.front.is_heeded() && begun.elapsed() < HEEDED_WITHIN {
+            std::thread::sleep(HEEDED_EVERY);
+        }
+    }
+}
+
+/// A worker that is stopped, or very busy, keeps the door waiting so long and no longer.
+const HEEDED_WITHIN: Duration = Duration::from_millis(20);
+
+/// Time between two looks.
+const HEEDED_EVERY: Duration = Duration::from_micros(50);
 
 /// Everybody, and everything that they have.
 pub(crate) struct House {

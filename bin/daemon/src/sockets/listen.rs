@@ -150,15 +150,17 @@ impl House {
         let Some(record) = self.records.get_mut(place) else { return };
         let What::Listener(listener) = &mut record.what else { return };
         let Some(app) = self.apps.get(&record.app) else { return };
+        let options = self.setting.flow_of(app);
+        for &address in &listener.addresses {
+            self.setting.front.command(&listening(app, place.1, listener, address, options));
+        }
+        // Until then the kernel's listener takes who comes.
+        self.setting.await_workers();
         let claims = &mut *context.claims;
         // What the program cannot be told stays the kernel's.
         listener
             .addresses
             .retain(|address| claims.add(destination(Protocol::Tcp, *address)).is_ok());
-        let options = self.setting.flow_of(app);
-        for &address in &listener.addresses {
-            self.setting.front.command(&listening(app, place.1, listener, address, options));
-        }
     }
 
     /// Our addresses have changed: listeners on all of them follow.
@@ -179,16 +181,14 @@ impl House {
                 }
             }
             let options = self.setting.flow_of(app);
-            for address in wanted {
-                if !listener.addresses.contains(&address)
-                    && claims.add(destination(Protocol::Tcp, address)).is_ok()
-                {
-                    listener.addresses.push(address);
-                    self.setting
-                        .front
-                        .command(&listening(app, place.1, listener, address, options));
-                }
+            let new = |address: &SocketAddr| !listener.addresses.contains(address);
+            let new: Vec<SocketAddr> = wanted.into_iter().filter(new).collect();
+            for &address in &new {
+                self.setting.front.command(&listening(app, place.1, listener, address, options));
             }
+            self.setting.await_workers();
+            let taken = |at: &SocketAddr| claims.add(destination(Protocol::Tcp, *at)).is_ok();
+            listener.addresses.extend(new.into_iter().filter(taken));
         }
     }
 

@@ -11,7 +11,7 @@ use std::sync::atomic::{Ordering, fence};
 use attach::{FallbackReason, RegionKind, Reply};
 use rustix::io::Errno;
 use shm::stream::{
-    Asks, Entry, Kind, RingMemory, Side, SlotOption, SlotState, SlotWords, StreamServer,
+    Asks, Entry, Heap, Kind, RingMemory, Side, SlotOption, SlotState, SlotWords, StreamServer,
     StreamSizes,
 };
 use sys::eventfd::EventFd;
@@ -27,8 +27,9 @@ use super::records::{Record, What};
 /// Connections of one junction, at most.
 const PAIRS_MAX: u32 = 8192;
 
-/// Bytes of each of a connection's two rings, as a logarithm.
-const RING_LOG2: u8 = 16;
+/// Bytes of each of a connection's two rings, as a logarithm: what is wished for, and what it may be when memory
+/// is short.
+const RING_LOG2: [u8; 2] = [18, 14];
 
 const SIDES: [Side; 2] = [Side::Zero, Side::One];
 
@@ -109,16 +110,13 @@ impl Junction {
     /// Opens a connection: the number of its first slot.
     fn open(&mut self, local: SocketAddr, remote: SocketAddr, cookie: u64) -> Option<u32> {
         let heap = self.server.heap();
-        let out = heap.lend(RING_LOG2)?;
-        let Some(back) = heap.lend(RING_LOG2) else {
-            heap.take_back(out);
-            return None;
-        };
+        let (out, back) = RING_LOG2.into_iter().find_map(|log2| lend_two(heap, log2))?;
         let Some(first) = self.server.lend_pair() else {
             heap.take_back(out);
             heap.take_back(back);
             return None;
         };
+        let log2 = u32::from(out.desc().log2().unwrap_or_default());
         let halves = [(first, local, remote, &out, &back), (first + 1, remote, local, &back, &out)];
         for (slot, own, other, send, receive) in halves {
             let Some(words) = self.server.memory().slot(slot) else { continue };
@@ -127,7 +125,7 @@ impl Junction {
             words.rx_ring.store(receive.desc().word(), Ordering::Relaxed);
             words.tx_ring.store(send.desc().word(), Ordering::Relaxed);
             words.tx_ring_used.store(send.desc().word(), Ordering::Relaxed);
-            words.tx_log2_max.store(u32::from(RING_LOG2), Ordering::Relaxed);
+            words.tx_log2_max.store(log2, Ordering::Relaxed);
         }
         if let Some(words) = self.words(first) {
             words.cookie.store(cookie, Ordering::Relaxed);
@@ -218,6 +216,18 @@ impl Junction {
     fn is_over(&self) -> bool {
         self.ends.iter().all(|end| end.is_gone)
             || (self.pairs.is_empty() && self.ends.iter().any(|end| end.is_gone))
+    }
+}
+
+/// Two rings, or none.
+fn lend_two(heap: &Heap, log2: u8) -> Option<(RingMemory, RingMemory)> {
+    let one = heap.lend(log2)?;
+    match heap.lend(log2) {
+        Some(other) => Some((one, other)),
+        None => {
+            heap.take_back(one);
+            None
+        }
     }
 }
 

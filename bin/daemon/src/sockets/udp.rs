@@ -127,6 +127,9 @@ impl House {
         let slot = datagrams.slot;
         let generation =
             app.words(slot).map_or(0, |words| words.generation.load(Ordering::Relaxed));
+        self.setting.front.command(&Command::Bind(Arc::new(datagrams)));
+        // Until then the kernel's socket takes what comes.
+        self.setting.await_workers();
         let claims = &mut *context.claims;
         let taken = destinations.into_iter().filter(|at| claims.add(*at).is_ok());
         let what = What::Datagram(taken.collect());
@@ -134,7 +137,6 @@ impl House {
         let (cookie, inode) = (examined.cookie, examined.inode);
         let record = Record { app: number, generation, cookie, inode, what };
         self.records.insert((region, slot), record);
-        self.setting.front.command(&Command::Bind(Arc::new(datagrams)));
         Ok(Answer::new(Reply::Slot { region, slot }))
     }
 

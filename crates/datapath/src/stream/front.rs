@@ -285,6 +285,11 @@ impl Front {
         self.shared.has_letters.store(true, Ordering::Release);
     }
 
+    /// Whether every worker has taken all that it was told: what comes to it from now on finds it done.
+    pub fn is_heeded(&self) -> bool {
+        self.state().boxes.iter().all(|(_, mailbox)| !mailbox.has_any.load(Ordering::Acquire))
+    }
+
     /// Hears what workers have said since the last time.
     pub fn hear(&self, mut each: impl FnMut(SocketEvent)) {
         let mut state = self.state();
