@@ -67,7 +67,7 @@ pub(super) fn run(
         return report.figure(Figure::missing(name, "there is no daemon in a rehearsal"));
     };
     let program = Compiled::new(EPOLL_ECHO)?;
-    let service = serve(plan.cpus, Service::Echo, PORT..PORT + 1, "")?;
+    let service = serve(plan.cpus, Service::Echo, PORT..PORT + 1, "memory_mib = 8192")?;
     let service_at = service.address(PORT);
     let (mut both, mut client) = (Vec::new(), Vec::new());
     for round in 0..plan.rounds.min(ROUNDS_MAX) {
