@@ -1,6 +1,6 @@
 //! UDP: what goes through the data plane, and what the kernel's half of the same socket serves.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
 
 use client::stream::{FallbackReason, Outcome, Readiness, ReceiveFlags};
@@ -50,8 +50,8 @@ pub(crate) fn open(fd: c_int, family: c_int, remote: Option<SocketAddr>) -> bool
     if sockets::is_kept(session, fd) {
         return false;
     }
-    if remote.is_some() {
-        bind_anywhere(fd, family);
+    if let Some(remote) = remote {
+        bind_towards(fd, family, remote);
     }
     if !is_plain_udp(fd, family) {
         say::fallback(FallbackReason::UnsupportedOption);
@@ -77,15 +77,27 @@ pub(crate) fn open(fd: c_int, family: c_int, remote: Option<SocketAddr>) -> bool
     }
 }
 
-/// Gives a socket that has no port one: replies must find it.
-fn bind_anywhere(fd: c_int, family: c_int) {
-    let any: SocketAddr = match family {
-        libc::AF_INET => (Ipv4Addr::UNSPECIFIED, 0).into(),
-        _ => (Ipv6Addr::UNSPECIFIED, 0).into(),
-    };
-    let (address, bytes) = names::storage(any, family);
-    // SAFETY: an address of ours. A socket that has a port refuses, and keeps it.
-    unsafe { real::bind(fd, (&raw const address).cast(), bytes as socklen_t) };
+/// Gives a socket that has no port one, and the address that it will send from: replies must find it.
+fn bind_towards(fd: c_int, family: c_int, remote: SocketAddr) {
+    let (peer, peer_bytes) = names::storage(remote, family);
+    // SAFETY: plain numbers.
+    let scout = unsafe { real::socket(family, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
+    // The kernel chooses the address when a socket is connected; ours stays unconnected.
+    // SAFETY: an address of ours. No packet is sent.
+    let found = unsafe { real::connect(scout, (&raw const peer).cast(), peer_bytes as socklen_t) };
+    let (mut own, mut bytes) = (peer, size_of::<libc::sockaddr_storage>() as socklen_t);
+    // SAFETY: `own` has so much room.
+    let is_known = found == 0
+        && unsafe { real::getsockname(scout, (&raw mut own).cast(), &raw mut bytes) } == 0;
+    // SAFETY: it is ours, or no descriptor.
+    unsafe { real::close(scout) };
+    // SAFETY: the kernel has written it.
+    let own = unsafe { names::read((&raw const own).cast(), bytes) };
+    if let (true, Ok(Some(own))) = (is_known, own) {
+        let (address, bytes) = names::storage(SocketAddr::new(own.ip(), 0), family);
+        // SAFETY: an address of ours. A socket that has a port refuses, and keeps it.
+        unsafe { real::bind(fd, (&raw const address).cast(), bytes as socklen_t) };
+    }
 }
 
 /// Whether the program wants nothing beside the bytes that only the kernel can tell.
