@@ -175,6 +175,11 @@ impl Staff {
         self.fused.iter().for_each(|(_, worker)| worker.disarm());
     }
 
+    /// Whether the loop may wait on a CPU for more to do.
+    pub(crate) fn may_spin(&self) -> bool {
+        self.fused.iter().any(|(_, worker)| worker.may_spin())
+    }
+
     /// Whether an application on this machine owes an answer to what a worker in the loop has told it.
     pub(crate) fn is_owed(&self) -> bool {
         self.fused.iter().any(|(_, worker)| worker.owed_since().is_some())
@@ -376,8 +381,8 @@ impl Desk {
             }
             match self.ladder.idle(now) {
                 Rung::Spin => std::hint::spin_loop(),
-                Rung::Yield => std::thread::yield_now(),
-                Rung::Sleep => {
+                Rung::Yield if worker.may_spin() => std::thread::yield_now(),
+                Rung::Yield | Rung::Sleep => {
                     self.bell.arm();
                     let may_sleep = worker.arm();
                     if !may_sleep || worker.has_work(now) || self.stop.load(Ordering::Acquire) {

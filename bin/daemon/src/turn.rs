@@ -119,6 +119,9 @@ impl Host {
             match self.ladder.idle(now) {
                 Rung::Spin => std::hint::spin_loop(),
                 Rung::Yield if self.is_beside_a_job() => self.sleep(now),
+                Rung::Yield if self.staff.serves_sockets() && !self.staff.may_spin() => {
+                    self.sleep(now);
+                }
                 // Nobody here has anything to do for us, so that the CPU would only be lost.
                 Rung::Yield if self.staff.serves_sockets() && !self.staff.is_owed() => {
                     std::hint::spin_loop();

@@ -81,6 +81,11 @@ pub trait Job {
     /// The worker is awake.
     fn disarm(&self) {}
 
+    /// Whether the worker may wait on a CPU for more to do.
+    fn may_spin(&self) -> bool {
+        true
+    }
+
     /// Since when somebody on this machine owes an answer to what the job has told.
     fn owed_since(&self) -> Option<Nanos> {
         None
@@ -215,6 +220,10 @@ impl Job for BuiltIn {
 
     fn disarm(&self) {
         each!(self, disarm);
+    }
+
+    fn may_spin(&self) -> bool {
+        each!(self, may_spin)
     }
 
     fn owed_since(&self) -> Option<Nanos> {

@@ -399,6 +399,10 @@ impl Job for Stream {
         }
     }
 
+    fn may_spin(&self) -> bool {
+        self.sockets.as_ref().is_none_or(|sockets| sockets.may_spin())
+    }
+
     fn owed_since(&self) -> Option<Nanos> {
         self.sockets.as_ref()?.owed_since()
     }

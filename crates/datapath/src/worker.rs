@@ -136,6 +136,11 @@ impl<J: Job> Worker<J> {
         self.job.disarm();
     }
 
+    /// Whether it may wait on a CPU for more to do.
+    pub fn may_spin(&self) -> bool {
+        self.job.may_spin()
+    }
+
     /// Since when an application owes an answer to what the job has told it.
     pub fn owed_since(&self) -> Option<Nanos> {
         self.job.owed_since()

@@ -67,7 +67,8 @@ impl App {
             tenant.connect.is_some().then(|| -> Box<dyn Fn(SocketAddr) -> bool + Send + Sync> {
                 Box::new(move |remote| limits.may_connect(remote))
             });
-        let streams = AppStreams { app: number, region, server, bells, rate, permits };
+        let spins = profile != Profile::Safe;
+        let streams = AppStreams { app: number, region, server, bells, spins, rate, permits };
         let streams = Arc::new(streams);
         let uid = who.uid;
         Ok(Self {

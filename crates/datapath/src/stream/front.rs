@@ -35,6 +35,8 @@ pub struct AppStreams {
     pub server: StreamServer,
     /// How its sleepers are woken.
     pub bells: Box<dyn Bells>,
+    /// Its worker may wait on a CPU for more to do (profile safe: no).
+    pub spins: bool,
     /// What it may send, together with others of the same user, if that is limited.
     pub rate: Option<Arc<Rate>>,
     /// To whom it may send datagrams, if that is limited.

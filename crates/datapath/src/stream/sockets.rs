@@ -125,6 +125,12 @@ impl Sockets {
         (self.bytes_received, self.bytes_sent)
     }
 
+    /// Whether an application wants its worker to wait on a CPU; while there is none, nobody minds.
+    pub(super) fn may_spin(&self) -> bool {
+        let mut clients = self.clients.iter().flatten().peekable();
+        clients.peek().is_none() || clients.any(|client| client.streams.spins)
+    }
+
     /// The worker is about to sleep. False: there is something to do.
     pub(super) fn arm(&self) -> bool {
         let clients = self.clients.iter().flatten();

@@ -59,8 +59,15 @@ impl App {
         let fd = server.memory().descriptor().as_fd().try_clone_to_owned().expect("fds are left");
         let rung = Arc::new(Rung::default());
         let bells = Box::new(Arc::clone(&rung));
-        let streams =
-            Arc::new(AppStreams { app: 5, region: 9, server, bells, rate, permits: None });
+        let streams = Arc::new(AppStreams {
+            app: 5,
+            region: 9,
+            server,
+            bells,
+            spins: true,
+            rate,
+            permits: None,
+        });
         front.command(&Command::Add(Arc::clone(&streams)));
         let listener = streams.server.lend_slot().expect("a slot");
         let memory = StreamMemory::open(fd).expect("it is one");
