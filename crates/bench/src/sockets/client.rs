@@ -19,6 +19,10 @@ use crate::error::{Error, OrNeeds};
 /// One attempt to connect: longer than until a lost SYN is sent again.
 const ATTEMPT: Duration = Duration::from_secs(5);
 
+/// So many are opened at a time when there are many, and then the server gets a rest.
+const BURST_OF_CONNECTIONS: usize = 256;
+const PAUSE: Duration = Duration::from_millis(10);
+
 /// Nothing moved for this long: it will not.
 pub(super) const STALLED: Nanos = Nanos::from_secs(5);
 
@@ -217,7 +221,11 @@ pub(super) fn connected(
     count: usize,
 ) -> Result<Vec<TcpStream>, Error> {
     let connect = || {
-        let one = |_| {
+        let one = |number: usize| {
+            // Nobody's queue of connections that wait to be accepted is to be tried here.
+            if number % BURST_OF_CONNECTIONS == BURST_OF_CONNECTIONS - 1 {
+                std::thread::sleep(PAUSE);
+            }
             let stream = TcpStream::connect_timeout(&server, ATTEMPT)?;
             stream.set_nodelay(true)?;
             stream.set_nonblocking(true)?;
