@@ -348,6 +348,9 @@ impl Job for Stream {
             }
             return false;
         }
+        if let Some(sockets) = &mut self.sockets {
+            sockets.begin(now);
+        }
         let sent = outlet.sent();
         let received = self.kept.len();
         if received > 0 {

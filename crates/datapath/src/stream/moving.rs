@@ -164,8 +164,11 @@ impl Stream {
             let Belongings { id: _, rings, is_live, position, socket } = own;
             self.desk.put(new, rings, is_live);
             self.service.set_position(new, position);
-            if let (Some(sockets), Some(socket)) = (self.sockets.as_mut(), socket) {
-                sockets.settle_in(new, socket);
+            if let Some(sockets) = self.sockets.as_mut() {
+                match socket {
+                    Some(socket) => sockets.settle_in(new, socket),
+                    None => sockets.turn_away(new, &mut self.engine),
+                }
             }
             if is_live {
                 // It may have waited for a turn of the service there.

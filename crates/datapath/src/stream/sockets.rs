@@ -10,13 +10,14 @@ mod datagrams;
 mod look;
 mod show;
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use base::{Nanos, WorkerId};
 use shm::stream::{Asks, SlotWords};
-use tcp::{CloseReason, Engine, Event, FlowId, FlowOptions, Output};
+use tcp::{CloseReason, Engine, Event, FlowId, FlowOptions, ListenerId, Output, State};
 use wire::FlowKey;
 
 use super::front::{AppStreams, Command, Front, Post, SocketEvent};
@@ -57,6 +58,10 @@ pub(super) struct Sockets {
     /// By flow number: whose it is.
     by_flow: Vec<Option<(u16, u32)>>,
     bound: Vec<Bound>,
+    /// Connections that stand and found their backlog full.
+    parked: VecDeque<(FlowId, ListenerId)>,
+    /// The time of the present turn.
+    now: Nanos,
     /// UDP sockets, of all applications.
     datagrams: Vec<Arc<Datagrams>>,
     /// Those of them that have written something.
@@ -83,6 +88,8 @@ impl Sockets {
             clients: Vec::new(),
             by_flow: Vec::new(),
             bound: Vec::new(),
+            parked: VecDeque::new(),
+            now: Nanos::ZERO,
             datagrams: Vec::new(),
             to_send: Vec::new(),
             ending: Vec::new(),
@@ -167,6 +174,7 @@ impl Sockets {
             for (app, slot) in std::mem::take(&mut self.paced) {
                 self.look(app, slot, engine, rings, now, out);
             }
+            self.accept_parked(engine, rings);
         }
         let mut marked = arrayvec::ArrayVec::<u32, { LOOKS + 64 }>::new();
         for app in 0..self.clients.len() {
@@ -465,6 +473,19 @@ impl Sockets {
         let client = self.clients.get_mut(usize::from(app))?.as_deref_mut()?;
         let conn = client.conns.get_mut(slot as usize)?.take()?;
         Some((app, slot, conn))
+    }
+
+    /// A turn begins.
+    pub(super) fn begin(&mut self, now: Nanos) {
+        self.now = now;
+    }
+
+    /// A flow has come from another worker without a socket: if it stands, it waited there for room in a backlog, and
+    /// nobody knows any more whose.
+    pub(super) fn turn_away(&self, flow: FlowId, engine: &mut Engine) {
+        if engine.state(flow).is_some_and(|state| state != State::SynReceived) {
+            let _ = engine.abort(flow);
+        }
     }
 
     /// The socket of a flow that has come from another worker.

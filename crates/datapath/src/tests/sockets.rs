@@ -715,3 +715,24 @@ fn who_waits_for_room_before_the_ring_is_full_is_told_of_it() {
     bench.turns(6);
     assert!(!marks.is_empty(), "all of it was acknowledged, and nobody was told");
 }
+
+#[test]
+fn connections_that_find_the_backlog_full_wait_until_the_program_takes_some() {
+    let (mut bench, mut app) = bench(1, None);
+    bench.turns(2);
+    let talks = bench.talks(150);
+    for talk in &talks {
+        bench.write(talk.flow, b"early");
+    }
+    bench.turns(30);
+    assert!(bench.closed.is_empty(), "nobody was turned away");
+    let mut taken = Vec::new();
+    for _ in 0..40 {
+        app.accept();
+        taken.append(&mut app.accepted);
+        bench.turns(3);
+    }
+    // There are slots for 127 of them; the others hear that nobody can take them.
+    assert_eq!((taken.len(), bench.closed.len()), (127, 23));
+    assert!(taken.iter().all(|slot| app.read(*slot, 100) == b"early"));
+}

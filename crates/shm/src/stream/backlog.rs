@@ -51,6 +51,12 @@ impl Backlog {
         self.ring
     }
 
+    /// Whether as many connections wait as may.
+    pub fn is_full(&self, words: &SlotWords) -> bool {
+        let head = words.rx_head.load(Ordering::Relaxed);
+        self.tail.load(Ordering::Acquire).wrapping_sub(head) >= self.limit
+    }
+
     /// Adds a connection; false when as many as may wait do.
     pub fn push(&self, memory: &StreamMemory, words: &SlotWords, entry: Entry) -> bool {
         let Some(entries) = memory.entries(self.ring.desc()) else { return false };

@@ -4,8 +4,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use base::Nanos;
 use shm::stream::{Entry, Kind, SlotOption, SlotState, SlotWords};
 use tcp::{Engine, FlowId, FlowOptions, ListenerId, Output};
+use wire::FlowKey;
 
 use super::super::front::{AppStreams, Listening};
 use super::super::rings::Rings;
@@ -13,6 +15,12 @@ use super::{Conn, Sockets};
 
 /// Bytes of a new connection's send ring, as a logarithm: most answers are short, and idle connections many.
 pub(super) const FIRST_SEND_LOG2: u8 = 10;
+
+/// Connections that stand and wait for room in their backlog, at most.
+pub(super) const PARKED_MAX: usize = 4096;
+
+/// Time until they try again.
+const PARKED_FOR: Nanos = Nanos::from_micros(500);
 
 /// Bytes that a send ring may grow to, as a logarithm.
 const SEND_LOG2_MAX: u8 = 22;
@@ -67,10 +75,49 @@ impl Sockets {
         rings: &mut Rings,
         _out: &mut O,
     ) {
-        if self.try_accept(flow, listener, engine, rings).is_none() {
+        if self.is_full(flow, listener, engine) && self.parked.len() < PARKED_MAX {
+            // The program is late, not gone. Linux lets the peer send its last acknowledgement again.
+            self.parked.push_back((flow, listener));
+            self.paced_until = self.paced_until.min(self.now + PARKED_FOR);
+        } else if self.try_accept(flow, listener, engine, rings).is_none() {
             // Nobody can take it: the peer hears so at once.
             let _ = engine.abort(flow);
         }
+    }
+
+    /// Connections that found their backlog full try again, oldest first.
+    pub(super) fn accept_parked(&mut self, engine: &mut Engine, rings: &mut Rings) {
+        for _ in 0..self.parked.len() {
+            let Some((flow, listener)) = self.parked.pop_front() else { return };
+            if engine.state(flow).is_none() {
+                rings.free(flow);
+            } else if self.is_full(flow, listener, engine) {
+                self.parked.push_back((flow, listener));
+                self.paced_until = self.paced_until.min(self.now + PARKED_FOR);
+            } else if self.try_accept(flow, listener, engine, rings).is_none() {
+                let _ = engine.abort(flow);
+            }
+        }
+    }
+
+    /// Who takes the connections of a listener that have this flow's name.
+    fn taker(
+        &self,
+        flow: FlowId,
+        listener: ListenerId,
+        engine: &Engine,
+    ) -> Option<(&Arc<Listening>, FlowKey)> {
+        let bound = self.bound.iter().find(|bound| bound.id == listener)?;
+        let key = engine.key(flow)?;
+        let at = engine.hash_of(&key).0 as usize % bound.members.len().max(1);
+        Some((bound.members.get(at)?, key))
+    }
+
+    fn is_full(&self, flow: FlowId, listener: ListenerId, engine: &Engine) -> bool {
+        self.taker(flow, listener, engine).is_some_and(|(taker, _)| {
+            let words = taker.app.server.memory().slot(taker.slot);
+            words.is_some_and(|words| taker.backlog.is_full(words))
+        })
     }
 
     fn try_accept(
@@ -80,10 +127,8 @@ impl Sockets {
         engine: &mut Engine,
         rings: &mut Rings,
     ) -> Option<()> {
-        let bound = self.bound.iter().find(|bound| bound.id == listener)?;
-        let key = engine.key(flow)?;
-        let at = engine.hash_of(&key).0 as usize % bound.members.len().max(1);
-        let listening = Arc::clone(bound.members.get(at)?);
+        let (taker, key) = self.taker(flow, listener, engine)?;
+        let listening = Arc::clone(taker);
         let app = Arc::clone(&listening.app);
         let slot = app.server.lend_slot()?;
         if !rings.settle(flow, Arc::clone(&app), FIRST_SEND_LOG2) {
