@@ -68,6 +68,12 @@ impl Link {
         }
     }
 
+    /// The same under a high number: see [`sys::descriptor::out_of_the_way`].
+    #[must_use]
+    pub fn out_of_the_way(self) -> Self {
+        Self { socket: sys::descriptor::out_of_the_way(self.socket), ..self }
+    }
+
     /// Sends a message.
     ///
     /// # Errors

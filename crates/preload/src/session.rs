@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use attach::AttachError;
 use client::stream::{Ear, Profile, Session, SessionOptions};
 
-use crate::table::real;
 use crate::{adopt, descriptors, exec, faults, say};
 
 /// The attachment. Never freed: calls of other threads may be using an old one.
@@ -83,13 +82,7 @@ fn publish(session: Session) -> &'static Session {
 
 /// Keeps the program from closing what the session uses.
 pub(crate) fn note_descriptors(session: &Session) {
-    // What was opened last has the lowest numbers that were free: all are below the next one.
-    // SAFETY: plain numbers.
-    let next = unsafe { real::fcntl(libc::STDERR_FILENO, libc::F_DUPFD_CLOEXEC, 0) };
-    // SAFETY: it is ours, or no descriptor.
-    unsafe { real::close(next) };
-    let own = (0..next).filter(|&fd| descriptors::is_plain(fd) && session.holds(fd));
-    own.for_each(descriptors::set_internal);
+    session.descriptors().into_iter().for_each(descriptors::set_internal);
 }
 
 fn options() -> SessionOptions {

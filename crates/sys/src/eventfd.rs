@@ -37,6 +37,12 @@ impl EventFd {
         Ok(Self { fd })
     }
 
+    /// The same under a high number: see [`crate::descriptor::out_of_the_way`].
+    #[must_use]
+    pub fn out_of_the_way(self) -> Self {
+        Self { fd: crate::descriptor::out_of_the_way(self.fd) }
+    }
+
     /// Wakes whoever polls it. A counter at its limit is as awake as it can be.
     pub fn ring(&self) {
         let _ = rustix::io::write(&self.fd, &1u64.to_ne_bytes());

@@ -13,6 +13,8 @@ pub mod clock;
 pub mod counting_alloc;
 /// A set of CPUs.
 pub mod cpu_set;
+/// The numbers of descriptors.
+pub mod descriptor;
 mod error;
 /// Offloads and channels of an interface.
 pub mod ethtool;

@@ -1,7 +1,7 @@
 //! What a thread listens to that waits for many sockets at once.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,6 +10,7 @@ use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use shm::stream::Side;
 use sys::SysError;
+use sys::descriptor;
 use sys::eventfd::EventFd;
 
 use super::ids::{RegionId, SlotId};
@@ -73,9 +74,11 @@ impl Ear {
         };
         let pipe = descriptors.into_iter().next();
         let pipe = pipe.ok_or_else(|| unusable("an ear came without its pipe"))?;
+        let pipe = descriptor::out_of_the_way(pipe);
         let failed = |errno| SysError::new("listen to sockets", errno, "raise `ulimit -n`");
         set_nonblocking(&pipe).map_err(failed)?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed)?;
+        let epoll = descriptor::out_of_the_way(epoll);
         let add = |fd: BorrowedFd<'_>, flags| epoll::add(&epoll, fd, TAG, flags);
         let at_edges = epoll::EventFlags::ET;
         add(pipe.as_fd(), epoll::EventFlags::IN)
@@ -83,7 +86,7 @@ impl Ear {
             .and_then(|()| add(session.ears().lit.as_fd(), at_edges | epoll::EventFlags::IN))
             .map_err(failed)?;
         let epoll = Arc::new(epoll);
-        session.ears().list().push((number, Arc::clone(&epoll)));
+        session.ears().list().push((number, Arc::clone(&epoll), pipe.as_raw_fd()));
         let ear = Self {
             session,
             number,
@@ -306,7 +309,7 @@ impl Drop for Ear {
         if !self.session.is_current() {
             return;
         }
-        self.session.ears().list().retain(|(number, _)| *number != self.number);
+        self.session.ears().list().retain(|(number, ..)| *number != self.number);
         let sockets = std::mem::take(&mut self.members().sockets);
         sockets.values().for_each(|socket| self.forget(socket));
         let _ = self.session.call(&Call::DropEar { ear: self.number }, None);
@@ -326,32 +329,34 @@ fn set_nonblocking(pipe: &OwnedFd) -> Result<(), Errno> {
 pub(crate) struct Ears {
     /// Always readable: an ear that is told again to watch it wakes up.
     lit: EventFd,
-    list: Mutex<Vec<(u32, Arc<OwnedFd>)>>,
+    /// By number, with the descriptors of each.
+    list: Mutex<Vec<(u32, Arc<OwnedFd>, RawFd)>>,
 }
 
 impl Ears {
     pub(crate) fn new() -> Result<Self, SysError> {
-        let lit = EventFd::new()?;
+        let lit = EventFd::new()?.out_of_the_way();
         lit.ring();
         Ok(Self { lit, list: Mutex::default() })
     }
 
-    fn list(&self) -> MutexGuard<'_, Vec<(u32, Arc<OwnedFd>)>> {
+    fn list(&self) -> MutexGuard<'_, Vec<(u32, Arc<OwnedFd>, RawFd)>> {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Wakes who sleeps on an ear of this process.
     pub(crate) fn poke(&self, ear: u32) {
-        if let Some((_, epoll)) = self.list().iter().find(|(number, _)| *number == ear) {
+        if let Some((_, epoll, _)) = self.list().iter().find(|(number, ..)| *number == ear) {
             let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
             // It was added when the ear was made.
             let _ = epoll::modify(epoll, &self.lit, TAG, flags);
         }
     }
 
-    /// Whether a descriptor is one of theirs.
-    pub(crate) fn holds(&self, fd: i32) -> bool {
-        self.lit.as_fd().as_raw_fd() == fd
-            || self.list().iter().any(|(_, epoll)| epoll.as_raw_fd() == fd)
+    /// Adds their own descriptors to a list.
+    pub(crate) fn add_descriptors(&self, all: &mut Vec<RawFd>) {
+        all.push(self.lit.as_fd().as_raw_fd());
+        let list = self.list();
+        all.extend(list.iter().flat_map(|(_, epoll, pipe)| [epoll.as_raw_fd(), *pipe]));
     }
 }

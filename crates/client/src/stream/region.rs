@@ -1,6 +1,6 @@
 //! A region that this process has mapped, and how whoever is on its other side is told of news.
 
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use attach::DetachReason;
@@ -59,12 +59,12 @@ impl Region {
         matches!(self.wakes, Wakes::Sides(_))
     }
 
-    /// Whether a descriptor is one of its own.
-    pub(crate) fn holds(&self, fd: i32) -> bool {
-        let is_it = |event: &EventFd| event.as_fd().as_raw_fd() == fd;
+    /// Adds its own descriptors to a list.
+    pub(crate) fn add_descriptors(&self, all: &mut Vec<RawFd>) {
+        let number = |event: &EventFd| event.as_fd().as_raw_fd();
         match &self.wakes {
-            Wakes::Daemon(daemon) => is_it(daemon),
-            Wakes::Sides(sides) => sides.iter().any(is_it),
+            Wakes::Daemon(daemon) => all.push(number(daemon)),
+            Wakes::Sides(sides) => all.extend(sides.iter().map(number)),
         }
     }
 

@@ -1,7 +1,7 @@
 //! A process's connection to the daemon for its sockets.
 
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -90,13 +90,13 @@ impl Session {
     pub fn attach(options: &SessionOptions) -> Result<Self, AttachError> {
         let path = options.path();
         if let Some((app, token)) = options.ticket.as_deref().and_then(read_ticket) {
-            let link = Link::connect(&path)?;
+            let link = Link::connect(&path)?.out_of_the_way();
             // An application that is no more has no sockets to go on with.
             if let Ok((streaming, descriptors)) = link.join(&JoinRequest { app, token }) {
                 return Self::assemble(path, options.profile, link, streaming, descriptors);
             }
         }
-        let link = Link::connect(&path)?;
+        let link = Link::connect(&path)?.out_of_the_way();
         let name = options.name.clone();
         let request = StreamRequest { name, profile: options.profile, features: 0 };
         let (streaming, descriptors) = link.stream(&request)?;
@@ -118,7 +118,7 @@ impl Session {
     pub fn rejoin(&self) -> Result<Self, AttachError> {
         lock::note_fork();
         let core = &self.current().0;
-        let link = Link::connect(&core.path)?;
+        let link = Link::connect(&core.path)?.out_of_the_way();
         let token = core.streaming.token.clone();
         let (streaming, descriptors) =
             link.join(&JoinRequest { app: core.streaming.app, token })?;
@@ -141,7 +141,7 @@ impl Session {
             return Err(unusable("it came without shared memory"));
         };
         let region = RegionId(streaming.region);
-        let own = Region::own(region, open(memory)?, EventFd::from_fd(daemon)?);
+        let own = Region::own(region, open(memory)?, event(daemon)?);
         Ok(Self(Arc::new(Core {
             path,
             profile,
@@ -261,13 +261,14 @@ impl Session {
         true
     }
 
-    /// Whether a descriptor of this process is the session's own.
-    pub fn holds(&self, fd: i32) -> bool {
+    /// The descriptors of this process that are the session's own.
+    pub fn descriptors(&self) -> Vec<RawFd> {
         let core = &self.current().0;
-        core.link.as_fd().as_raw_fd() == fd
-            || core.ears.holds(fd)
-            || core.own.holds(fd)
-            || self.others().iter().any(|region| region.holds(fd))
+        let mut all = vec![core.link.as_fd().as_raw_fd()];
+        core.ears.add_descriptors(&mut all);
+        core.own.add_descriptors(&mut all);
+        self.others().iter().for_each(|region| region.add_descriptors(&mut all));
+        all
     }
 
     /// Another handle of a socket, by its key.
@@ -380,17 +381,21 @@ fn map(id: RegionId, reply: &Reply, descriptors: Vec<OwnedFd>) -> Result<Region,
         || descriptors.next().ok_or_else(|| unusable("a region came without its memory"));
     match reply {
         Reply::Region { kind: RegionKind::App, .. } => {
-            let (memory, daemon) = (open(next()?)?, EventFd::from_fd(next()?)?);
+            let (memory, daemon) = (open(next()?)?, event(next()?)?);
             Ok(Region::own(id, memory, daemon))
         }
         Reply::Region { kind: RegionKind::Junction, side } => {
             let side = if *side == 0 { Side::Zero } else { Side::One };
             let memory = open(next()?)?;
-            let (other, own) = (EventFd::from_fd(next()?)?, EventFd::from_fd(next()?)?);
+            let (other, own) = (event(next()?)?, event(next()?)?);
             Ok(Region::junction(id, memory, side, other, own))
         }
         _ => Err(unusable("it has no such region")),
     }
+}
+
+fn event(fd: OwnedFd) -> Result<EventFd, AttachError> {
+    Ok(EventFd::from_fd(fd)?.out_of_the_way())
 }
 
 fn open(memory: OwnedFd) -> Result<StreamMemory, AttachError> {

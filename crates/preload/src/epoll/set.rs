@@ -122,7 +122,7 @@ impl Set {
         }
         // Without an ear or a light the set's kernel members are told, and ours are not.
         let _ = self.ensure_ear(fd);
-        if let Ok(light) = EventFd::new()
+        if let Ok(light) = EventFd::new().map(EventFd::out_of_the_way)
             && let Ok(mut state) = self.lock()
         {
             descriptors::set_internal(light.as_fd().as_raw_fd());
