@@ -10,7 +10,7 @@ mod datagrams;
 mod look;
 mod show;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -58,6 +58,8 @@ pub(super) struct Sockets {
     /// By flow number: whose it is.
     by_flow: Vec<Option<(u16, u32)>>,
     bound: Vec<Bound>,
+    /// Connections that were opened here, have no socket any more and are not over: what is to be said then.
+    orphans: BTreeMap<FlowId, SocketEvent>,
     /// Connections that stand and found their backlog full.
     parked: VecDeque<(FlowId, ListenerId)>,
     /// The time of the present turn.
@@ -88,6 +90,7 @@ impl Sockets {
             clients: Vec::new(),
             by_flow: Vec::new(),
             bound: Vec::new(),
+            orphans: BTreeMap::new(),
             parked: VecDeque::new(),
             now: Nanos::ZERO,
             datagrams: Vec::new(),
@@ -339,6 +342,9 @@ impl Sockets {
                     self.ended(app, slot, flow, reason, engine, rings);
                 } else {
                     rings.free(flow);
+                    if let Some(finished) = self.orphans.remove(&flow) {
+                        self.post.say(finished);
+                    }
                 }
             }
         }
@@ -411,14 +417,22 @@ impl Sockets {
         let Some(client) = client else { return };
         let Some(conn) = client.conns.get_mut(slot as usize).and_then(Option::take) else { return };
         let streams = Arc::clone(&client.streams);
+        let generation = conn.generation;
+        let opened = conn.opened_from;
+        let mut finished =
+            opened.map(|local| SocketEvent::Finished { app, slot, generation, local });
         if let Some(flow) = conn.flow {
             self.by_flow[flow.index()] = None;
-            // Gone is gone: the engine says the rest.
-            let _ = if is_abort { engine.abort(flow) } else { engine.close(flow, out) };
+            let ended = if is_abort { engine.abort(flow) } else { engine.close(flow, out) };
+            // Its name is free when the engine has said its last word about it.
+            if ended.is_ok()
+                && let Some(finished) = finished.take()
+            {
+                self.orphans.insert(flow, finished);
+            }
         }
-        let generation = conn.generation;
-        if let Some(local) = conn.opened_from {
-            self.post.say(SocketEvent::Finished { app, slot, generation, local });
+        if let Some(finished) = finished {
+            self.post.say(finished);
         }
         conn.give_back(&streams, rings);
         streams.server.take_back_slot(slot);
@@ -469,6 +483,10 @@ impl Sockets {
 
     /// The socket of a flow that goes to another worker.
     pub(super) fn take_along(&mut self, flow: FlowId) -> Option<(u16, u32, Conn)> {
+        // Who takes it knows nothing of its name: that is held for a while from now on.
+        if let Some(finished) = self.orphans.remove(&flow) {
+            self.post.say(finished);
+        }
         let (app, slot) = self.by_flow.get_mut(flow.index())?.take()?;
         let client = self.clients.get_mut(usize::from(app))?.as_deref_mut()?;
         let conn = client.conns.get_mut(slot as usize)?.take()?;

@@ -506,7 +506,7 @@ fn a_connection_that_is_opened_here_is_opened_by_the_worker_that_its_packets_com
     assert_eq!(app.streams.server.slots_taken(), 1);
     let events = app.events();
     let finished = events.iter().filter(|event| matches!(event, SocketEvent::Finished { .. }));
-    assert_eq!(finished.count(), 20, "{events:?}");
+    assert_eq!(finished.count(), 19, "the one that stood is closed by one side only: {events:?}");
 }
 
 /// A UDP socket on port 7, with rings of 4 KiB.
