@@ -102,7 +102,11 @@ impl House {
         }
         let app = self.apps.get(&number).ok_or(Refusal::Errno(Errno::INVAL))?;
         let addresses = permitted(app, examined, self.ways.addresses())?;
-        self.check_free(app, examined, &addresses, context)?;
+        for place in self.replaced(app, examined, &addresses) {
+            self.end_listener(place, context.now);
+        }
+        check_free(&addresses, context)?;
+        let app = self.apps.get(&number).ok_or(Refusal::Errno(Errno::INVAL))?;
         let listener = set_up(app, examined, addresses, backlog)?;
         let (region, slot) = (app.region(), listener.0);
         let generation =
@@ -119,30 +123,18 @@ impl House {
         Ok(Answer::new(Reply::Slot { region, slot }))
     }
 
-    /// Nobody else may have the port here, but who shares it as the kernel lets them.
-    fn check_free(
-        &self,
-        app: &App,
-        examined: &Examined,
-        addresses: &[SocketAddr],
-        context: &Context<'_>,
-    ) -> Result<(), Refusal> {
-        for (_, record, other) in self.records.listeners() {
-            let is_same = other.local.port() == examined.local.port()
-                && other.addresses.iter().any(|address| addresses.contains(address));
+    /// Listeners that had the port and are closed, though that was not heard of yet: the kernel gives a port to nobody
+    /// else before, but to those who share it.
+    fn replaced(&self, app: &App, examined: &Examined, addresses: &[SocketAddr]) -> Vec<Place> {
+        let others = self.records.listeners().filter(|(_, record, other)| {
             let may_share = other.shares_port
                 && examined.shares_port
                 && self.apps.get(&record.app).is_some_and(|other| other.uid == app.uid);
-            if is_same && !may_share {
-                return Err(FallbackReason::PortInUse.into());
-            }
-        }
-        let is_taken = addresses.iter().any(|address| {
-            let at = destination(Protocol::Tcp, *address);
-            // An application in packet mode may have it.
-            context.claims.has(Destination { address: None, ..at })
+            other.local.port() == examined.local.port()
+                && other.addresses.iter().any(|address| addresses.contains(address))
+                && !may_share
         });
-        if is_taken { Err(FallbackReason::PortInUse.into()) } else { Ok(()) }
+        others.map(|(place, ..)| place).collect()
     }
 
     /// Takes the addresses of a listener from the kernel and tells workers.
@@ -284,6 +276,15 @@ impl House {
         let app = streams.app;
         self.setting.front.command(&Command::Close { app, slot, generation, is_abort: true });
     }
+}
+
+/// An application in packet mode may have one of the addresses.
+fn check_free(addresses: &[SocketAddr], context: &Context<'_>) -> Result<(), Refusal> {
+    let is_taken = addresses.iter().any(|address| {
+        let at = destination(Protocol::Tcp, *address);
+        context.claims.has(Destination { address: None, ..at })
+    });
+    if is_taken { Err(FallbackReason::PortInUse.into()) } else { Ok(()) }
 }
 
 /// Whether accepted connections of an application still have that address.
