@@ -179,6 +179,10 @@ unsafe fn again(
             told => told,
         }
     } else {
-        finish(fd, held)
+        // Who has asked before and waits again in vain is told so.
+        finish(fd, held).map_err(|errno| match errno {
+            Errno::INPROGRESS => Errno::ALREADY,
+            other => other,
+        })
     })
 }

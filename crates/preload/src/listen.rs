@@ -17,6 +17,12 @@ use crate::{descriptors, inherit, life, outcome, say, session, sockets};
 /// # Safety
 /// As for libc's.
 pub(crate) unsafe fn listen(fd: c_int, backlog: c_int) -> c_int {
+    if descriptors::socket(fd)
+        .is_some_and(|held| held.file().is_some_and(|file| file.kind == Kind::Stream))
+    {
+        // The kernel does not know that it is connected.
+        return outcome::failed(Errno::INVAL);
+    }
     // SAFETY: plain numbers.
     let result = unsafe { real::listen(fd, backlog) };
     if result == 0 && descriptors::is_plain(fd) && !life::is_borrowed() {

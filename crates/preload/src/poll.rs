@@ -318,7 +318,9 @@ pub(crate) unsafe fn ppoll_checked(
 
 /// Whether a list names anything of ours. A list that cannot be read is the kernel's to refuse.
 unsafe fn has_ours(fds: *const pollfd, count: nfds_t) -> bool {
-    if fds.is_null() || !descriptors::any_special() {
+    // A list longer than there can be descriptors is refused before it is read.
+    let is_too_long = count as usize > descriptors::DESCRIPTORS_MAX;
+    if fds.is_null() || is_too_long || !descriptors::any_special() {
         return false;
     }
     faults::watch();

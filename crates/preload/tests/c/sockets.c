@@ -186,6 +186,7 @@ static void case_names(void) {
     FAILS(accept4(from, NULL, NULL, 0x40), EINVAL);
     FAILS(accept(made, NULL, NULL), EINVAL);
     FAILS(connect(fd, (struct sockaddr *)&address, sizeof address), EISCONN);
+    FAILS(listen(fd, 5), EINVAL);
     int value, domain;
     bytes = sizeof value;
     OK(getsockopt(made, SOL_SOCKET, SO_TYPE, &value, &bytes) == 0 && value == SOCK_STREAM);
@@ -538,6 +539,8 @@ static void case_poll(void) {
     OK(is_ready(ends[1], POLLIN, 5000) == POLLIN);
     OK(poll(places, 2000, -1) == 4 && places[0].revents == POLLIN && places[7].revents == POLLIN);
     FAILS(poll(nowhere, 1, 0), EFAULT);
+    volatile nfds_t far_too_many = 1U << 30;
+    FAILS(poll(places, far_too_many, 0), EINVAL);
     struct timespec little = {0, 20000000};
     struct pollfd one = {.fd = ends[0], .events = POLLIN};
     OK(ppoll(&one, 1, &little, NULL) == 0);
