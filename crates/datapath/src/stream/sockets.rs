@@ -8,23 +8,21 @@ mod accept;
 mod conn;
 mod datagrams;
 mod look;
+mod mail;
 mod show;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use base::{Nanos, WorkerId};
 use shm::stream::{Asks, SlotWords};
-use tcp::{CloseReason, Engine, Event, FlowId, FlowOptions, ListenerId, Output, State};
-use wire::FlowKey;
+use tcp::{CloseReason, Engine, Event, FlowId, ListenerId, Output, State};
 
-use super::front::{AppStreams, Command, Front, Post, SocketEvent};
+use super::front::{AppStreams, Front, Post, SocketEvent};
 use super::rings::Rings;
-use super::routes::{Route, Routes};
 use super::ways::Ways;
-use accept::{Bound, FIRST_SEND_LOG2};
+use accept::Bound;
 pub(super) use conn::Conn;
 pub use datagrams::Datagrams;
 pub(super) use datagrams::Sending;
@@ -200,75 +198,6 @@ impl Sockets {
         has_acted
     }
 
-    /// Does what the slow side has asked for, so many things at most. True: there was something.
-    pub(super) fn read_mail<O: Output>(
-        &mut self,
-        most: usize,
-        engine: &mut Engine,
-        rings: &mut Rings,
-        ways: &mut Ways,
-        now: Nanos,
-        out: &mut O,
-    ) -> bool {
-        let mut has_acted = false;
-        if self.post.has_mail() {
-            for _ in 0..most {
-                let Some(command) = self.post.next() else { break };
-                self.obey(command, engine, rings, ways, now, out);
-                has_acted = true;
-            }
-        }
-        has_acted
-    }
-
-    fn obey<O: Output>(
-        &mut self,
-        command: Command,
-        engine: &mut Engine,
-        rings: &mut Rings,
-        ways: &mut Ways,
-        now: Nanos,
-        out: &mut O,
-    ) {
-        match command {
-            Command::Add(streams) => {
-                let app = usize::from(streams.app);
-                if self.clients.len() <= app {
-                    self.clients.resize_with(app + 1, || None);
-                }
-                self.clients[app] = Some(Box::new(Client {
-                    streams,
-                    conns: Vec::new(),
-                    cursor: 0,
-                    ears: [0; 4],
-                    has_rung: false,
-                }));
-            }
-            Command::Remove { app } => self.remove(app, engine, rings, out),
-            Command::Listen(listening) => self.listen(listening, engine),
-            Command::Unlisten { app, slot } => self.unlisten(app, slot, engine),
-            Command::Close { app, slot, generation, is_abort } => {
-                let words = self.words(app, slot);
-                if words.is_none_or(|at| at.generation.load(Ordering::Relaxed) != generation) {
-                    return;
-                }
-                match self.conn(app, slot) {
-                    Some((conn, _)) if !is_abort => {
-                        conn.is_closing = true;
-                        self.look(app, slot, engine, rings, now, out);
-                    }
-                    _ => self.close(app, slot, is_abort, engine, rings, out),
-                }
-            }
-            Command::Bind(socket) => self.bind(socket),
-            Command::Resolved { remote, way } => {
-                ways.set(remote, way.as_ref().map(|(way, local)| (way, *local)));
-            }
-            // It comes by letter.
-            Command::Connect { .. } => {}
-        }
-    }
-
     fn client(&self, app: u16) -> Option<&Client> {
         self.clients.get(usize::from(app))?.as_deref()
     }
@@ -437,39 +366,6 @@ impl Sockets {
         conn.give_back(&streams, rings);
         streams.server.take_back_slot(slot);
         self.post.say(SocketEvent::Freed { app, slot, generation });
-    }
-
-    /// Opens the connection that a letter is about: `key` is as the peer's packets will have it.
-    pub(super) fn open(
-        &mut self,
-        key: &FlowKey,
-        engine: &mut Engine,
-        routes: &mut Routes,
-        now: Nanos,
-    ) {
-        let (local, remote) = (key.destination(), key.source());
-        if let Some(Command::Connect { app, slot, options, way, .. }) =
-            self.post.open(local, remote)
-        {
-            let options = FlowOptions { send_ring_log2: FIRST_SEND_LOG2, ..options };
-            let route = Route::of_way(&way).and_then(|route| routes.number(route));
-            let flow =
-                route.and_then(|route| engine.connect(now, local, remote, options, route).ok());
-            self.connect(app, slot, local, flow);
-        }
-    }
-
-    /// A socket of this worker that was opened from here.
-    fn connect(&mut self, app: u16, slot: u32, local: SocketAddr, flow: Option<FlowId>) {
-        let Some(words) = self.words(app, slot) else { return };
-        let generation = words.generation.load(Ordering::Relaxed);
-        let mut conn = Conn::new(flow, generation);
-        conn.opened_from = Some(local);
-        if flow.is_none() {
-            conn.reason = Some(CloseReason::Aborted);
-        }
-        self.insert(app, slot, conn);
-        self.touch(app, slot);
     }
 
     /// All flows that are some application's and are not over.
