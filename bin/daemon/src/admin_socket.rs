@@ -16,6 +16,7 @@ use admin::{Command, LINE_BYTES_MAX, Reply, ReplyBody, Request};
 use policy::{Entry, table_text};
 
 use crate::ask::{ANSWER_MAX, Asks, Question};
+use crate::capture;
 use crate::failure::Failure;
 use crate::outside::{ClientId, Proposal};
 use crate::stream;
@@ -132,6 +133,9 @@ fn answer_lines(stream: &mut UnixStream, asks: &Asks, client: ClientId) -> std::
             }
             Command::Record { seconds } => {
                 return stream::record(stream, asks, request.app, seconds);
+            }
+            Command::Capture(capture) => {
+                return capture::serve(stream, asks, request.app, capture);
             }
             _ => respond(stream, answer(request, asks, client))?,
         }

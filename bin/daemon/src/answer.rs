@@ -2,7 +2,7 @@
 
 use admin::{Command, ReplyBody, Request, Target};
 use base::{FlowGroup, FlowHash, Nanos, WorkerId};
-use datapath::{AppId, DetachReason, Steering};
+use datapath::{AppId, CAPTURES_MAX, CaptureTap, DetachReason, Steering};
 use policy::Entry;
 use policy::steer::{self, SteerConfig};
 use wire::FlowKey;
@@ -66,6 +66,10 @@ impl Host {
                 Answer::Recorded(self.take_recorded(app.as_deref(), empty))
             }
             Question::RecordEnd(app) => Answer::RecordEnded(self.end_recording(app.as_deref())),
+            Question::Capture(id, app, tap) => {
+                Answer::Capturing(self.begin_capture(id, app.as_deref(), tap))
+            }
+            Question::CaptureEnd(id) => Answer::CaptureEnded(self.dispatcher.end_capture(id)),
             Question::Attach(arrival) => Answer::Attached(self.let_in(*arrival)),
             Question::ClientGone(client) => {
                 self.client_gone(client);
@@ -77,6 +81,22 @@ impl Host {
             }
             Question::Request(_) | Question::Load(..) | Question::Propose(..) => Answer::Done,
         }
+    }
+
+    fn begin_capture(
+        &mut self,
+        id: u64,
+        app: Option<&str>,
+        mut tap: Box<CaptureTap>,
+    ) -> Result<Vec<String>, (String, Box<CaptureTap>)> {
+        match app.map(|text| self.app_named(Some(text))) {
+            Some(Ok(app)) => tap.restrict_to(app),
+            Some(Err(why)) => return Err((why, tap)),
+            None => {}
+        }
+        let begun = self.dispatcher.begin_capture(id, tap);
+        let why = format!("{CAPTURES_MAX} captures go on already: end one");
+        begun.map(|()| self.config.ports.clone()).map_err(|tap| (why, tap))
     }
 
     fn active_workers(&self, app: Option<&str>) -> Result<Vec<WorkerId>, String> {
@@ -130,15 +150,15 @@ impl Host {
                 self.stopping = true;
                 ReplyBody::Done
             }
-            Command::Sockets { .. } | Command::Fallbacks | Command::Capture(_) => {
-                error("this daemon serves no sockets of programs")
-            }
             // The admin thread turns these into other questions.
             Command::SteerLoad { .. }
             | Command::SteerExport
             | Command::Watch { .. }
             | Command::Plan { .. }
-            | Command::Record { .. } => error("not answered this way"),
+            | Command::Record { .. }
+            | Command::Sockets { .. }
+            | Command::Fallbacks
+            | Command::Capture(_) => error("not answered this way"),
         }
     }
 

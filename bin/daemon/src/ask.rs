@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use admin::{Command, ReplyBody, Request, Sample};
 use base::WorkerId;
-use datapath::{AppId, DetachReason};
+use datapath::{AppId, CaptureTap, DetachReason};
 use policy::record::{Event, Recorder, Snapshot};
 use policy::{Entry, table_text};
 
@@ -51,6 +51,10 @@ pub(crate) enum Question {
     Recorded(App, Vec<Vec<Event>>),
     /// Nothing more is to be written down.
     RecordEnd(App),
+    /// Packets are to be copied from now on, of one application or of all, by a number of the asker's.
+    Capture(u64, App, Box<CaptureTap>),
+    /// And no more.
+    CaptureEnd(u64),
     /// An application wants to come in.
     Attach(Box<Arrival>),
     /// An application has gone.
@@ -69,6 +73,9 @@ pub(crate) enum Answer {
     Recording(Box<Result<Snapshot, String>>),
     Recorded(Result<(Vec<Vec<Event>>, u64), String>),
     RecordEnded(Option<Box<Recorder>>),
+    /// The ports; or why not, and the capture, which whoever sent it drops.
+    Capturing(Result<Vec<String>, (String, Box<CaptureTap>)>),
+    CaptureEnded(Option<Box<CaptureTap>>),
     /// One that may not come in is dropped by whoever sent it.
     Attached(Result<AppId, Box<(String, Arrival)>>),
     Done,
@@ -173,6 +180,27 @@ impl Asks {
     pub(crate) fn end_recording(&self, app: App) -> Option<Box<Recorder>> {
         match self.question(Question::RecordEnd(app)) {
             Ok(Answer::RecordEnded(rest)) => rest,
+            _ => None,
+        }
+    }
+
+    /// Begins a capture: the names of the ports.
+    pub(crate) fn begin_capture(
+        &self,
+        id: u64,
+        app: App,
+        tap: Box<CaptureTap>,
+    ) -> Result<Vec<String>, String> {
+        match self.question(Question::Capture(id, app, tap))? {
+            Answer::Capturing(begun) => begun.map_err(|(why, _)| why),
+            _ => Err(OTHER.to_owned()),
+        }
+    }
+
+    /// Ends a capture.
+    pub(crate) fn end_capture(&self, id: u64) -> Option<Box<CaptureTap>> {
+        match self.question(Question::CaptureEnd(id)) {
+            Ok(Answer::CaptureEnded(tap)) => tap,
             _ => None,
         }
     }

@@ -9,6 +9,7 @@ mod answer;
 mod app_status;
 mod apps;
 mod ask;
+mod capture;
 mod cores;
 mod cores_status;
 mod doorbells;

@@ -19,20 +19,20 @@ const EVENTS: usize = 1 << 14;
 const TAKE_EVERY: Duration = Duration::from_millis(20);
 
 /// Whether the client of a stream still listens.
-struct Listening<'a> {
+pub(crate) struct Listening<'a> {
     stream: &'a UnixStream,
     /// It has closed its sending side, as `echo ... | socat` does, and may read on.
     has_said_all: bool,
 }
 
 impl<'a> Listening<'a> {
-    fn new(stream: &'a UnixStream) -> Self {
+    pub(crate) fn new(stream: &'a UnixStream) -> Self {
         Self { stream, has_said_all: false }
     }
 
     /// Waits for so long; false when the client has said something more, which ends the stream.
     /// That it is gone shows when something is written.
-    fn wait(&mut self, length: Duration) -> bool {
+    pub(crate) fn wait(&mut self, length: Duration) -> bool {
         if self.has_said_all {
             std::thread::sleep(length);
             return true;

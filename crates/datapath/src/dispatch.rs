@@ -27,6 +27,7 @@ impl<P: Port> Dispatcher<P> {
             classified,
             owners,
             ring: _,
+            captures: _,
         } = self;
         owners.clear();
         for (frame, class) in batch.iter().zip(&*classified) {

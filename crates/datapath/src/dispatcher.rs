@@ -11,6 +11,7 @@ use wire::icmp::ErrorMessage;
 use wire::{NotOurs, Outcome, Toeplitz};
 
 use crate::apps::Apps;
+use crate::capture::Captures;
 use crate::classify::Classified;
 use crate::counters::{CounterReader, CounterWriter, DispatchEvent};
 use crate::flow_sampler::FlowSampler;
@@ -43,6 +44,8 @@ pub struct PortLane<P> {
     pub(crate) answers_arp: bool,
     /// Workers send packets in several frames.
     pub(crate) gets_pieces: bool,
+    /// Frames at the head of the backlog that captures have seen; kept only while there are any.
+    pub(crate) captured: usize,
     pub(crate) mac: [u8; 6],
 }
 
@@ -55,6 +58,7 @@ impl<P: Port> PortLane<P> {
             trust_link: capabilities.trust_link,
             answers_arp: !capabilities.kernel_answers_arp,
             gets_pieces: false,
+            captured: 0,
             mac: capabilities.mac.unwrap_or(mac),
             backlog: Batch::new(),
             port,
@@ -101,6 +105,7 @@ pub struct Dispatcher<P> {
     /// What the owner table says of each frame of the batch in hand.
     pub(crate) owners: ArrayVec<Entry, BURST>,
     pub(crate) ring: usize,
+    pub(crate) captures: Captures,
 }
 
 /// What one turn of the loop did.
@@ -162,6 +167,7 @@ impl<P: Port> Dispatcher<P> {
             classified: ArrayVec::new(),
             owners: ArrayVec::new(),
             ring: config.ring,
+            captures: Captures::default(),
         })
     }
 

@@ -8,6 +8,7 @@
 mod app;
 mod apps;
 mod attach;
+mod capture;
 mod classify;
 /// Cores on demand, carried out.
 pub mod cores;
@@ -40,6 +41,10 @@ mod worker;
 pub use app::{AppId, AppLimits, DetachReason, Egress, Guest, NewApp};
 pub use apps::APPS_MAX;
 pub use attach::AttachRefused;
+pub use capture::{
+    CAPTURES_MAX, CaptureChunk, CaptureFilter, CaptureReader, CaptureTap, CapturedPacket, Way,
+    capture,
+};
 pub use dispatcher::{Dispatcher, DispatcherConfig, NewWorker, PortLane, Progress};
 pub use flow_sampler::{FlowSampler, SampledFlow};
 pub use job::{BuiltIn, Echo, Job, Outlet, Sink, Synthetic, SyntheticState, Verdict};

@@ -19,6 +19,9 @@ impl<P: Port> Dispatcher<P> {
         let bytes: usize = self.batch.iter().map(|frame| frame.len()).sum();
         self.apps.counters.add(DispatchEvent::Received, received as u64);
         self.apps.counters.add(DispatchEvent::ReceivedBytes, bytes as u64);
+        if !self.captures.is_empty() {
+            self.captures.received(index, &self.batch, &self.listeners, now);
+        }
         self.classify_batch(index);
         self.dispatch_batch(index, now);
         received

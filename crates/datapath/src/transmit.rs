@@ -58,18 +58,29 @@ impl<P: Port> Dispatcher<P> {
     #[inline]
     pub(crate) fn send(&mut self, now: Nanos) -> usize {
         let mut sent = 0;
-        for lane in &mut self.ports {
+        let is_captured = !self.captures.is_empty();
+        for (index, lane) in self.ports.iter_mut().enumerate() {
             if lane.backlog.is_empty() {
                 continue;
             }
+            if is_captured {
+                let new = lane.backlog.get(lane.captured..).unwrap_or_default();
+                self.captures.sent(index, new, &self.listeners, now);
+            }
             sent += lane.port.tx(&mut self.pool, &mut lane.backlog, now);
+            // What is left was seen, and is seen once.
+            lane.captured = lane.backlog.len();
             if !lane.backlog.is_empty() && lane.port.fault().is_some() {
                 let Self { pool, apps, .. } = self;
                 let mut ground = Ground { pool, counters: &mut apps.counters, now };
                 for frame in lane.backlog.drain(..) {
                     ground.drop(frame, DispatchEvent::TransmitFault);
                 }
+                lane.captured = 0;
             }
+        }
+        if is_captured {
+            self.captures.hand_over_due(now);
         }
         if sent > 0 {
             self.apps.counters.add(DispatchEvent::Transmitted, sent as u64);

@@ -19,6 +19,8 @@ use crate::{
     Worker,
 };
 
+mod capture;
+
 const CLIENT_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const OUR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
 
