@@ -10,6 +10,7 @@ use super::super::rings::Rings;
 use super::{Client, Conn, Sockets};
 
 /// Errnos of asm-generic/errno.h that a socket's end is told by.
+const EPIPE: u32 = 32;
 const ECONNABORTED: u32 = 103;
 const ECONNRESET: u32 = 104;
 const ETIMEDOUT: u32 = 110;
@@ -141,6 +142,8 @@ fn publish(conn: &mut Conn, words: &SlotWords, engine: &mut Engine, rings: &mut 
         conn.is_finished = true;
         flags |= SlotState::FINISHED;
         let error = match reason {
+            // Who knows that the peer has ended writes into a broken pipe; Linux says so too.
+            CloseReason::Reset if conn.is_at_end => EPIPE,
             CloseReason::Reset => ECONNRESET,
             CloseReason::Refused => ECONNREFUSED,
             CloseReason::TimedOut => ETIMEDOUT,
