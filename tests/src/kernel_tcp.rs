@@ -70,12 +70,32 @@ fn serve(mut stream: TcpStream) {
 /// # Panics
 /// The kernel does not tell.
 pub fn kernel_retransmissions(side: &Side) -> u64 {
+    kernel_tcp(side, "RetransSegs")
+}
+
+/// What the kernel of `side` counts of its own TCP, by the name in /proc/net/snmp.
+///
+/// # Panics
+/// The kernel does not tell.
+pub fn kernel_tcp(side: &Side, name: &str) -> u64 {
+    count(side, "Tcp: ", name)
+}
+
+/// The same of its own UDP over IPv4.
+///
+/// # Panics
+/// The kernel does not tell.
+pub fn kernel_udp(side: &Side, name: &str) -> u64 {
+    count(side, "Udp: ", name)
+}
+
+fn count(side: &Side, protocol: &str, name: &str) -> u64 {
     // /proc/net shows the namespace of the thread that looks.
     let read = || std::fs::read_to_string("/proc/thread-self/net/snmp").expect("it is there");
     let text = side.enter(read).expect("the namespace is there");
-    let mut lines = text.lines().filter_map(|line| line.strip_prefix("Tcp: "));
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix(protocol));
     let (names, values) = (lines.next().expect("names"), lines.next().expect("values"));
     let mut fields = names.split(' ').zip(values.split(' '));
-    let (_, value) = fields.find(|(name, _)| *name == "RetransSegs").expect("it is counted");
+    let (_, value) = fields.find(|(field, _)| *field == name).expect("it is counted");
     value.parse().expect("a number")
 }

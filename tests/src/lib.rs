@@ -2,6 +2,7 @@
 //! client that checks every reply.
 #![forbid(unsafe_code)]
 
+mod accelerated;
 mod application;
 mod chargen;
 mod client;
@@ -14,11 +15,14 @@ mod kernel_tcp;
 mod liar;
 mod operator;
 mod process;
+mod program;
 mod recorder;
 mod sniffer;
 mod talks;
 mod traffic;
+mod trap;
 
+pub use accelerated::{Accelerated, Carried};
 pub use application::{Application, Ended};
 pub use chargen::read_chargen;
 pub use client::{Flows, answered, serve_with_the_kernel};
@@ -26,11 +30,13 @@ pub use crossing::{BadWire, Crossing};
 pub use daemon::Daemon;
 pub use ground::{bed, project};
 pub use intruder::{Forged, Intruder, Overheard};
-pub use kernel_tcp::{KernelTcp, kernel_retransmissions};
+pub use kernel_tcp::{KernelTcp, kernel_retransmissions, kernel_tcp, kernel_udp};
 pub use liar::{Liar, babble, request, stranger};
 pub use operator::Operator;
-pub use process::{PATIENCE, binary, run, wait_for};
+pub use process::{PATIENCE, binary, run, wait_for, wait_within};
+pub use program::{Finished, Program};
 pub use recorder::Recorder;
 pub use sniffer::{Sniffer, write_capture};
 pub use talks::Talks;
 pub use traffic::Traffic;
+pub use trap::{Trap, looks_like_linux};

@@ -23,13 +23,25 @@ pub fn binary(name: &str) -> PathBuf {
 ///
 /// # Panics
 /// It does not find it.
-pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Result<T, String>) -> T {
+pub fn wait_for<T>(what: &str, look: impl FnMut() -> Result<T, String>) -> T {
+    wait_within(PATIENCE, what, look)
+}
+
+/// The same with more patience, or less.
+///
+/// # Panics
+/// It does not find it in time.
+pub fn wait_within<T>(
+    patience: Duration,
+    what: &str,
+    mut look: impl FnMut() -> Result<T, String>,
+) -> T {
     let began = Instant::now();
     loop {
         match look() {
             Ok(found) => return found,
             Err(instead) => {
-                assert!(began.elapsed() < PATIENCE, "{what} does not come true: {instead}");
+                assert!(began.elapsed() < patience, "{what} does not come true: {instead}");
             }
         }
         std::thread::sleep(Duration::from_millis(5));
