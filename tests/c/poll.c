@@ -1,0 +1,91 @@
+/* poll and select with long lists of both kinds, and masks of signals that hold for the wait alone. */
+#include "trap.h"
+#include <sys/resource.h>
+#include <sys/select.h>
+
+enum { PORT_ECHO = 6007, LIST = 1500 };
+
+static volatile sig_atomic_t handled;
+static void on_signal(int number) { handled = number; }
+
+static void long_list(int fd) {
+    static struct pollfd list[LIST];
+    int pipes[2];
+    MUST(pipe(pipes) == 0);
+    for (int i = 0; i < LIST; i++) list[i] = (struct pollfd){.fd = pipes[0], .events = POLLIN};
+    list[7] = (struct pollfd){.fd = -1, .events = POLLIN};
+    list[1400] = (struct pollfd){.fd = fd, .events = POLLIN | POLLOUT};
+    list[1499] = (struct pollfd){.fd = 999, .events = POLLIN};
+    told("poll", poll(list, LIST, 5000));
+    say("closed: %x, ours: %x, left out: %x", list[1499].revents, list[1400].revents, list[7].revents);
+    list[1499].fd = -1;
+    list[1400].events = POLLIN;
+    told("nothing there", poll(list, LIST, 20));
+    put(fd, "a");
+    told("ours", poll(list, LIST, 5000));
+    MUST(write(pipes[1], "b", 1) == 1);
+    told("both kinds", poll(list, LIST, 5000));
+    hears("reader", fd, 1);
+    told("the kernel's", poll(list, LIST, 5000));
+    close(pipes[0]), close(pipes[1]);
+}
+
+static void sets(int fd) {
+    struct timeval time = {5, 0};
+    int pipes[2];
+    fd_set in, out;
+    MUST(pipe(pipes) == 0);
+    FD_ZERO(&in);
+    FD_ZERO(&out);
+    FD_SET(fd, &in), FD_SET(pipes[0], &in), FD_SET(fd, &out);
+    told("select", select(64, &in, &out, NULL, &time));
+    say("readable: %d and %d, writable: %d", FD_ISSET(fd, &in) != 0, FD_ISSET(pipes[0], &in) != 0,
+        FD_ISSET(fd, &out) != 0);
+    put(fd, "c");
+    FD_ZERO(&in);
+    FD_SET(fd, &in), FD_SET(pipes[0], &in);
+    told("select", select(64, &in, NULL, NULL, &time));
+    say("some time is left: %d", time.tv_sec < 5 || time.tv_usec > 0);
+    say("readable: %d and %d", FD_ISSET(fd, &in) != 0, FD_ISSET(pipes[0], &in) != 0);
+    hears("reader", fd, 1);
+    close(pipes[0]), close(pipes[1]);
+}
+
+/* A signal that is blocked but for the wait comes in the wait, and not before. */
+static void masks(int fd) {
+    struct sigaction action = {.sa_handler = on_signal};
+    struct timespec time = {5, 0};
+    struct epoll_event event = {.events = EPOLLIN};
+    sigset_t blocked, none;
+    fd_set in;
+    int set = epoll_create1(0);
+    MUST(sigaction(SIGUSR1, &action, NULL) == 0 && sigemptyset(&none) == 0);
+    MUST(sigemptyset(&blocked) == 0 && sigaddset(&blocked, SIGUSR1) == 0);
+    MUST(pthread_sigmask(SIG_BLOCK, &blocked, NULL) == 0);
+    MUST(epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) == 0);
+    struct pollfd one = {.fd = fd, .events = POLLIN};
+    for (int which = 0; which < 3; which++) {
+        MUST(kill(getpid(), SIGUSR1) == 0);
+        say("before: %d", handled);
+        FD_ZERO(&in);
+    FD_SET(fd, &in);
+        if (which == 0) told("ppoll", ppoll(&one, 1, &time, &none));
+        if (which == 1) told("pselect", pselect(fd + 1, &in, NULL, NULL, &time, &none));
+        if (which == 2) told("epoll_pwait", epoll_pwait(set, &event, 1, 5000, &none));
+        say("in the wait: %d", handled == SIGUSR1);
+        handled = 0;
+    }
+    close(set);
+}
+
+static void here(void) {
+    struct rlimit many = {2048, 4096};
+    MUST(setrlimit(RLIMIT_NOFILE, &many) == 0);
+    int fd = dials(address_there, PORT_ECHO);
+    long_list(fd);
+    sets(fd);
+    masks(fd);
+    close(fd);
+}
+
+static void there(void) { echoes_to(PORT_ECHO, 1); }

@@ -1,0 +1,113 @@
+/* Calls that signals interrupt, go on after them or time out; threads that are canceled; a handler that
+   closes what the program waits for. */
+#include "trap.h"
+#include <sys/time.h>
+
+enum { PORT_ECHO = 6011 };
+
+static int used;
+static volatile sig_atomic_t handled;
+static void on_signal(int number) { handled = number; }
+static void on_close(int number) {
+    (void)number;
+    close(used);
+    handled = 1;
+}
+
+static void handles(void (*handler)(int), int flags) {
+    struct sigaction action = {.sa_handler = handler, .sa_flags = flags};
+    MUST(sigaction(SIGALRM, &action, NULL) == 0);
+}
+
+static void soon(int ms) {
+    struct itimerval time = {.it_value = {0, ms * 1000}};
+    MUST(setitimer(ITIMER_REAL, &time, NULL) == 0);
+}
+
+/* Has something come back later than the signal comes. */
+static void *answers(void *fd) {
+    pause_ms(150);
+    put(*(int *)fd, "x");
+    return NULL;
+}
+
+static void interrupted(int fd) {
+    pthread_t thread;
+    char byte;
+    handles(on_signal, 0);
+    soon(50);
+    told("read", read(fd, &byte, 1));
+    say("handled: %d", handled == SIGALRM);
+    handles(on_signal, SA_RESTART);
+    handled = 0;
+    MUST(pthread_create(&thread, NULL, answers, &fd) == 0);
+    soon(50);
+    told("read that goes on", read(fd, &byte, 1));
+    say("handled: %d", handled == SIGALRM);
+    MUST(pthread_join(thread, NULL) == 0);
+    /* poll never goes on. */
+    struct pollfd one = {.fd = fd, .events = POLLIN};
+    soon(50);
+    told("poll", poll(&one, 1, 5000));
+    struct timeval limit = {0, 80000};
+    MUST(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0);
+    told("read with a limit", read(fd, &byte, 1));
+    soon(20);
+    told("read with a limit and a signal", read(fd, &byte, 1));
+    limit.tv_usec = 0;
+    MUST(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0);
+}
+
+static void cleans(void *unused) {
+    (void)unused;
+    say("a canceled thread cleans up");
+}
+
+static void *reads(void *fd) {
+    char byte;
+    pthread_cleanup_push(cleans, NULL);
+    told("read", read(*(int *)fd, &byte, 1));
+    pthread_cleanup_pop(0);
+    return NULL;
+}
+
+static void canceled(int fd) {
+    pthread_t thread;
+    void *result;
+    for (int i = 0; i < 3; i++) {
+        MUST(pthread_create(&thread, NULL, reads, &fd) == 0);
+        pause_ms(50);
+        MUST(pthread_cancel(thread) == 0);
+        MUST(pthread_join(thread, &result) == 0);
+        say("canceled: %d", result == PTHREAD_CANCELED);
+    }
+    put(fd, "after");
+    hears("after that", fd, 5);
+}
+
+static void closed(int fd) {
+    char byte;
+    used = fd;
+    handles(on_close, 0);
+    soon(50);
+    /* Interrupted, or closed: either is true. */
+    MUST(read(fd, &byte, 1) == -1);
+    told("read again", read(fd, &byte, 1));
+    /* And in the middle of calls that do not wait. */
+    for (int i = 0; i < 20; i++) {
+        used = dials(address_there, PORT_ECHO);
+        handled = 0;
+        soon(1 + i % 3);
+        while (!handled && send(used, "yyyyyyyy", 8, MSG_NOSIGNAL | MSG_DONTWAIT) != 0) {}
+    }
+    say("closed in a handler, 20 times");
+}
+
+static void here(void) {
+    int fd = dials(address_there, PORT_ECHO);
+    interrupted(fd);
+    canceled(fd);
+    closed(fd);
+}
+
+static void there(void) { echoes_to(PORT_ECHO, 21); }

@@ -1,0 +1,48 @@
+//! What breaks stacks that stand in for the kernel's: each a C program that sees the same on Linux as on
+//! Calisto, with its peer on Linux at the other end of a wire.
+
+use whole::{Accelerated, Trap, looks_like_linux};
+
+macro_rules! traps {
+    ($($sentence:ident: $program:literal;)*) => {$(
+        #[test]
+        fn $sentence() {
+            looks_like_linux($program);
+        }
+    )*};
+}
+
+traps! {
+    processes_share_connections_and_listeners_after_fork: "fork";
+    children_that_share_memory_and_close_everything_end_nothing: "vfork";
+    duplicates_share_a_description_and_replaced_descriptors_end_theirs: "dup";
+    sockets_that_were_passed_on_are_used_by_whoever_has_them: "passed";
+    sets_tell_levels_edges_and_ends_of_both_kinds_of_members: "epoll";
+    poll_and_select_take_long_lists_and_masks_for_the_wait_alone: "poll";
+    connecting_without_waiting_tells_its_errors_once: "connect";
+    one_way_ends_resets_and_broken_pipes_are_told_as_linux_does: "half_close";
+    flags_lists_and_bad_pointers_do_what_they_do_on_linux: "flags";
+    signals_interrupt_time_limits_end_and_canceled_threads_leave: "signals";
+    files_pipes_and_streams_go_through_sockets: "sendfile";
+    options_are_told_inherited_and_refused_as_on_linux: "options";
+    who_has_no_descriptor_left_leaves_callers_waiting: "limits";
+}
+
+/// Who calls while a program begins to listen may be the kernel's: so only what is seen is compared.
+fn looks_like_linux_with_callers_of_both(name: &str) {
+    let trap = Trap::build(name);
+    let accelerated = Accelerated::start();
+    let calisto = trap.on_calisto(&accelerated);
+    accelerated.nothing_is_left();
+    assert_eq!(calisto, trap.on_linux(&accelerated), "Calisto on the left, Linux on the right");
+}
+
+#[test]
+fn a_new_program_goes_on_with_what_was_left_open() {
+    looks_like_linux_with_callers_of_both("exec");
+}
+
+#[test]
+fn one_listener_of_both_families_has_callers_of_the_wire_and_of_loopback() {
+    looks_like_linux_with_callers_of_both("mapped");
+}
