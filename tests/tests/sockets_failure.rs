@@ -1,0 +1,165 @@
+//! When programs that are served, or the daemon that serves them, end: nobody hangs, and nothing stays.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use testbed::Side;
+use whole::{Accelerated, PATIENCE, Program, project, wait_for};
+
+const PYTHON: &str = "/usr/bin/python3";
+const PORT: u16 = 8000;
+
+/// How soon a peer hears of a program's end; ten times what is promised, since this machine is busy.
+const HEARD_WITHIN: Duration = Duration::from_secs(1);
+
+fn script(name: &str) -> String {
+    project().join("tests/programs").join(name).display().to_string()
+}
+
+/// An echo under `calisto run`, at port 8000.
+fn echo(accelerated: &Accelerated) -> Program {
+    let words = [PYTHON, &script("asyncio_server.py"), "0.0.0.0", "8000"];
+    let mut server = accelerated.run(&words);
+    server.wait_until_it_says("listening");
+    server
+}
+
+fn connect(from: &Side, to: SocketAddr) -> TcpStream {
+    let stream = from.enter(|| TcpStream::connect_timeout(&to, PATIENCE));
+    let stream = stream.expect("the namespace is there").expect("somebody listens");
+    stream.set_read_timeout(Some(PATIENCE)).expect("no zero");
+    stream
+}
+
+/// Says something, and hears it again.
+fn talk(stream: &mut TcpStream) {
+    let mut back = [0; 5];
+    stream.write_all(b"hello").expect("it is connected");
+    stream.read_exact(&mut back).expect("it is answered");
+    assert_eq!(&back, b"hello");
+}
+
+/// Waits for the end of a connection: in order, or by a reset.
+fn hears_the_end(stream: &mut TcpStream) {
+    let mut bytes = [0; 1024];
+    loop {
+        match stream.read(&mut bytes) {
+            Ok(0) => return,
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => return,
+            Err(error) => panic!("the connection neither ends nor is reset: {error}"),
+        }
+    }
+}
+
+#[test]
+fn peers_of_a_killed_program_hear_of_it_and_it_can_start_again_at_once() {
+    let accelerated = Accelerated::start();
+    let here = (accelerated.here().ipv4(), PORT).into();
+    for round in 0..3 {
+        let server = echo(&accelerated);
+        let mut streams: Vec<TcpStream> =
+            (0..20).map(|_| connect(accelerated.there(), here)).collect();
+        streams.iter_mut().for_each(talk);
+        server.kill();
+        let killed = Instant::now();
+        streams.iter_mut().for_each(hears_the_end);
+        let took = killed.elapsed();
+        assert!(took < HEARD_WITHIN, "round {round}: {took:?}");
+    }
+    accelerated.all_was_accelerated();
+    accelerated.nothing_is_left();
+}
+
+#[test]
+fn a_program_that_is_killed_in_a_transfer_leaves_nothing() {
+    let accelerated = Accelerated::start();
+    let address = SocketAddr::from((accelerated.there().ipv4(), PORT));
+    let listener = accelerated.there().enter(|| TcpListener::bind(address));
+    let listener = listener.expect("the namespace is there").expect("the port is free");
+    // It is told more than it reads, and stopped in the middle of it.
+    let words = [PYTHON, &script("hold.py"), &address.ip().to_string(), "8000"];
+    let program = accelerated.run(&words);
+    let (mut stream, _) = listener.accept().expect("it comes");
+    stream.set_write_timeout(Some(PATIENCE)).expect("no zero");
+    let mut hello = [0; 6];
+    stream.read_exact(&mut hello).expect("it says so");
+    stream.write_all(&vec![7; 1 << 20]).expect("it reads");
+    program.signal(Signal::STOP);
+    stream.set_nonblocking(true).expect("a TCP socket can be");
+    while stream.write(&[7; 1 << 16]).is_ok() {}
+    stream.set_nonblocking(false).expect("a TCP socket can be");
+    program.kill();
+    let killed = Instant::now();
+    hears_the_end(&mut stream);
+    assert!(killed.elapsed() < HEARD_WITHIN, "{:?}", killed.elapsed());
+    accelerated.nothing_is_left();
+}
+
+#[test]
+fn programs_of_a_killed_daemon_get_errors_and_the_kernel_gets_the_traffic_until_there_is_a_new_one()
+{
+    let mut accelerated = Accelerated::start();
+    let address = SocketAddr::from((accelerated.there().ipv4(), PORT));
+    let listener = accelerated.there().enter(|| TcpListener::bind(address));
+    let listener = listener.expect("the namespace is there").expect("the port is free");
+    let words = [PYTHON, &script("hold.py"), &address.ip().to_string(), "8000"];
+    let mut waiting = accelerated.run(&words);
+    let (mut stream, _) = listener.accept().expect("it comes");
+    stream.set_read_timeout(Some(PATIENCE)).expect("no zero");
+    waiting.wait_until_it_says("connected");
+    let server = echo(&accelerated);
+    let here: SocketAddr = (accelerated.here().ipv4(), PORT).into();
+    let mut before = connect(accelerated.there(), here);
+    talk(&mut before);
+    let (daemon, _) = accelerated.daemon_mut();
+    daemon.kill();
+    let said = waiting.succeed();
+    assert!(
+        ["ECONNRESET", "ECONNABORTED", "EPIPE"].iter().any(|word| said.contains(word)),
+        "{said}"
+    );
+    // Neither the program that ended nor the daemon answers for what it had: Linux does.
+    stream.write_all(b"x").expect("it is connected");
+    hears_the_end(&mut stream);
+    // The listener is a real one too, and has the kernel's callers now.
+    let mut after = connect(accelerated.there(), here);
+    talk(&mut after);
+    let _ = before.write(b"x");
+    hears_the_end(&mut before);
+    let (daemon, side) = accelerated.daemon_mut();
+    daemon.start_again(side);
+    drop(after);
+    server.kill();
+    let server = echo(&accelerated);
+    let mut again = connect(accelerated.there(), here);
+    talk(&mut again);
+    wait_for("a connection of the new daemon's", || match accelerated.carried().received {
+        5 => Ok(()),
+        other => Err(format!("{other} bytes")),
+    });
+    server.kill();
+}
+
+#[test]
+fn a_daemon_that_is_told_to_end_lets_connections_end_first_and_leaves_listeners_to_the_kernel() {
+    let mut accelerated = Accelerated::with("[sockets]\ndrain_ms = 20000\n");
+    let here: SocketAddr = (accelerated.here().ipv4(), PORT).into();
+    let _server = echo(&accelerated);
+    let mut before = connect(accelerated.there(), here);
+    talk(&mut before);
+    let (daemon, _) = accelerated.daemon_mut();
+    daemon.signal(Signal::TERM);
+    // It is served to its end.
+    for _ in 0..20 {
+        talk(&mut before);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    drop(before);
+    let (daemon, _) = accelerated.daemon_mut();
+    assert!(daemon.wait().success(), "{}", daemon.said());
+    let mut after = connect(accelerated.there(), here);
+    talk(&mut after);
+}

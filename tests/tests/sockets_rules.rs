@@ -1,0 +1,101 @@
+//! Who is not accelerated, and is told so: by the rules of a tenant or of nftables, or by what the program is.
+
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::process::Command;
+
+use whole::{Accelerated, Finished, Program, Trap, project, run};
+
+const PYTHON: &str = "/usr/bin/python3";
+
+fn script(name: &str) -> String {
+    project().join("tests/programs").join(name).display().to_string()
+}
+
+/// Says hello to an echo on Linux at the other end, on the port; how that ended.
+fn hello(accelerated: &Accelerated, port: &str) -> Finished {
+    let there = accelerated.there().ipv4().to_string();
+    let mut server = accelerated.run_there(&[PYTHON, &script("asyncio_server.py"), &there, port]);
+    server.wait_until_it_says("listening");
+    let talk = [PYTHON, &script("asyncio_client.py"), &there, port, "1", "1000"];
+    accelerated.run(&talk).end()
+}
+
+fn reasons(accelerated: &Accelerated) -> Vec<String> {
+    accelerated.fallbacks().into_iter().map(|total| total.reason).collect()
+}
+
+#[test]
+fn a_tenant_connects_only_to_where_it_may() {
+    let rules = "[[tenant]]\nuid = \"*\"\nconnect = [\"10.77.0.0/24:8000-8009\"]\n";
+    let accelerated = Accelerated::with(rules);
+    let ended = hello(&accelerated, "8000");
+    assert!(ended.status.success(), "{}", ended.said);
+    let ended = hello(&accelerated, "8010");
+    assert!(!ended.status.success() && ended.said.contains("PermissionError"), "{}", ended.said);
+    accelerated.nothing_is_left();
+}
+
+#[test]
+fn a_tenant_that_is_denied_may_be_left_to_the_kernel() {
+    let rules = "[[tenant]]\nuid = \"*\"\nconnect = []\ndenied = \"kernel\"\n";
+    let accelerated = Accelerated::with(rules);
+    let ended = hello(&accelerated, "8000");
+    assert!(ended.status.success(), "{}", ended.said);
+    assert_eq!(reasons(&accelerated), ["not_permitted"]);
+    assert_eq!(accelerated.carried().sent, 0);
+}
+
+#[test]
+fn rules_of_nftables_are_not_passed_by_unless_that_is_wanted() {
+    let mut install = Command::new(project().join("script/install-missing"));
+    let (status, _, said) = run(install.arg("nft=nftables"));
+    assert!(status.success(), "{said}");
+    for (setting, is_kernels) in [("", true), ("[sockets]\nignore_firewall = true\n", false)] {
+        let accelerated = Accelerated::with(setting);
+        let mut nft = accelerated.here().command("nft");
+        let (status, _, said) = run(nft.arg(
+            "add table inet guard; add chain inet guard in { type filter hook input priority 0; }; \
+             add rule inet guard in tcp dport 9999 drop",
+        ));
+        assert!(status.success(), "{said}");
+        let ended = hello(&accelerated, "8000");
+        assert!(ended.status.success(), "{}", ended.said);
+        match is_kernels {
+            true => {
+                assert_eq!(reasons(&accelerated), ["firewall_rules"]);
+                assert!(ended.said.contains("nftables"), "it is said: {}", ended.said);
+            }
+            false => accelerated.all_was_accelerated(),
+        }
+    }
+}
+
+/// A program that cannot be helped: told so, not run when it must be accelerated, run all the same else.
+fn cannot_be_helped(accelerated: &Accelerated, program: &Trap, word: &str) {
+    let words = ["there", "10.77.0.2", "10.77.0.1"];
+    let mut strict = accelerated.command(program.path());
+    let (status, _, said) = run(strict.arg("--help"));
+    assert_eq!(status.code(), Some(1), "{said}");
+    assert!(said.contains(word) && said.contains("not started"), "{said}");
+    let peer = accelerated.run_there(&[program.path(), words[0], words[1], words[2]]);
+    let mut command = accelerated.command_with(&[], program.path());
+    let Finished { status, out, said } =
+        Program::spawn(command.args(["here", words[1], words[2]])).end();
+    assert!(status.success() && said.contains(word) && said.contains("kernel"), "{said}");
+    assert!(!out.is_empty());
+    peer.succeed();
+    assert_eq!(accelerated.sockets(), [], "it is the kernel's");
+}
+
+#[test]
+fn static_programs_and_those_with_other_rights_are_told_that_they_cannot_be_helped() {
+    let accelerated = Accelerated::start();
+    let linked = Trap::build_with("limits", &["-static"]);
+    cannot_be_helped(&accelerated, &linked, "statically linked");
+    drop(linked);
+    let set_user = Trap::build("limits");
+    chown(set_user.path(), Some(65534), Some(65534)).expect("we are root");
+    let rights = std::fs::Permissions::from_mode(0o4755);
+    std::fs::set_permissions(set_user.path(), rights).expect("it is ours");
+    cannot_be_helped(&accelerated, &set_user, "set-user-id");
+}
