@@ -63,8 +63,10 @@ impl Sockets {
             Command::Listen(listening) => self.listen(listening, engine),
             Command::Unlisten { app, slot } => self.unlisten(app, slot, engine),
             Command::Close { app, slot, generation, is_abort } => {
-                let words = self.words(app, slot);
-                if words.is_none_or(|at| at.generation.load(Ordering::Relaxed) != generation) {
+                // By our own note of it, as far as there is one: the word is the program's to overwrite.
+                let noted = self.conn(app, slot).map(|(conn, _)| conn.generation);
+                let told = || Some(self.words(app, slot)?.generation.load(Ordering::Relaxed));
+                if noted.or_else(told) != Some(generation) {
                     return;
                 }
                 match self.conn(app, slot) {
