@@ -42,7 +42,7 @@ enum Reply {
     Integer(i64),
     Nothing,
     Text(Vec<u8>),
-    List(Vec<Reply>),
+    List(Vec<Self>),
 }
 
 fn text(text: &str) -> Reply {
