@@ -402,7 +402,6 @@ fn a_limited_application_sends_no_faster_and_loses_nothing() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
     #[test]
     fn whatever_an_application_writes_costs_at_most_its_own_connections(
         lies in proptest::collection::vec((0_usize..14, 0_u32..40, any::<u64>(), any::<bool>()), 1..60),
