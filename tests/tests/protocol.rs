@@ -13,8 +13,22 @@ fn documented() -> Vec<String> {
     lines.map(str::to_owned).collect()
 }
 
+/// The daemon of this test has another job.
+const NO_SOCKETS: &str = "A daemon whose workers serve no sockets of programs answers `error`";
+
 /// Examples that are answered with `error`, and the words by which the document says so.
-const REFUSED: [(&str, &str); 2] = [
+const REFUSED: [(&str, &str); 7] = [
+    (r#"{"v":1,"command":"sockets","count":100}"#, NO_SOCKETS),
+    (
+        r#"{"v":1,"app":"redis-server","command":"sockets","from":12884901889,"count":4096}"#,
+        NO_SOCKETS,
+    ),
+    (r#"{"v":1,"command":"fallbacks"}"#, NO_SOCKETS),
+    (r#"{"v":1,"app":"redis-server","command":"fallbacks"}"#, NO_SOCKETS),
+    (
+        r#"{"v":1,"app":"redis-server","command":"capture","host":"10.0.0.1","port":6379,"snaplen":96,"packets":1000,"bytes":1048576}"#,
+        "An application that is not there is answered by `error`",
+    ),
     (
         r#"{"v":1,"app":"web","command":"workers","count":2}"#,
         "An application has the workers that it has attached with",
