@@ -49,7 +49,7 @@ pub(crate) fn serve(
     let id = CAPTURES.fetch_add(1, Ordering::Relaxed);
     // A program's sockets are the own workers', so that the loop knows nothing of its name.
     let sockets = app.clone().map(|app| Sockets::new(app, asks));
-    let program = sockets.filter(|sockets| !sockets.local.is_empty() || sockets.is_known);
+    let program = sockets.filter(|sockets| sockets.is_known);
     let attached = if program.is_some() { None } else { app };
     let ports = match asks.begin_capture(id, attached, tap) {
         Ok(ports) => ports,
@@ -253,4 +253,33 @@ impl<'a> Sockets<'a> {
 fn since_1970() -> Nanos {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     Nanos(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_to_have_so_many_bytes_has_no_more_and_hardly_fewer() {
+        let ports = ["xdp:eth1".to_owned(), "xdp:eth2".to_owned()];
+        for bytes in [1000, 1001, 1999, 4096] {
+            let request = CaptureRequest { bytes: Some(bytes), ..CaptureRequest::default() };
+            let mut budget = Budget::new(&request, &ports, 96).expect("it is enough for some");
+            let mut writer =
+                CaptureWriter::new(Vec::new(), &ports, 96, Nanos::ZERO).expect("memory");
+            for kept in [14, 61, 96, 60].into_iter().cycle() {
+                if !budget.takes(kept) {
+                    break;
+                }
+                let (time, len, data) = (Nanos::ZERO, 1514, [7; 96]);
+                let bytes = &data[..kept];
+                let packet = Captured { port: 1, time, direction: Direction::In, len, bytes };
+                writer.packet(&packet).expect("memory");
+            }
+            let file = writer.end(Nanos::ZERO, &[0, 9], &[0, 0]).expect("memory").len() as u64;
+            assert!(file <= bytes && file + BLOCK_BYTES + 96 >= bytes, "{file} of {bytes}");
+        }
+        let tiny = CaptureRequest { bytes: Some(10), ..CaptureRequest::default() };
+        assert!(Budget::new(&tiny, &ports, 96).is_err());
+    }
 }
