@@ -68,6 +68,8 @@ counters! {
     ranges_full,
     /// Dropped: the receive ring was not what it was said to be.
     bad_ring,
+    /// Dropped: there was no memory for a receive ring; the peer sends it again.
+    no_ring,
     /// Dropped: no flow, no listener, and no reset is due to a reset.
     no_flow,
     /// Resets sent.

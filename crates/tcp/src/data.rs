@@ -74,6 +74,11 @@ pub(crate) fn receive<B: Buffers, O: Output>(
     let new = Range { start, end: end.earlier(limit) };
     note_duplicate(turn, flow, cold, Range { start: sequence, end });
     if new.start.is_before(new.end) {
+        if turn.buffers.receive_ring(id).is_empty() {
+            // There is no memory for it now: it is as if it had been lost, and comes again.
+            turn.shared.counters.no_ring += 1;
+            return false;
+        }
         cold.data_at = turn.now;
         let skipped = start.since(sequence) as usize;
         let bytes = &payload[skipped..skipped + new.end.since(new.start) as usize];

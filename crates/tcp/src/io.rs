@@ -183,7 +183,8 @@ const fn pair(first: u32, second: u32) -> [u8; 8] {
 /// A byte's place is its sequence number modulo the length, a power of two that
 /// [`crate::FlowOptions`] names; [`crate::Engine::readable`] and [`crate::Engine::room`] say where
 /// to read and write. The first call for a flow may allocate, and after [`Event::Closed`] none comes.
-/// A ring of another length than was named is not used: what it should hold is dropped.
+/// An empty receive ring says that there is no memory now: what it should hold counts as lost, and comes again. A
+/// ring of another length than was named is an error that ends the flow.
 pub trait Buffers {
     /// Where bytes that came in go.
     fn receive_ring(&mut self, flow: FlowId) -> &mut [u8];

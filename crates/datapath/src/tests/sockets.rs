@@ -52,9 +52,8 @@ fn options() -> FlowOptions {
 }
 
 impl App {
-    fn new(front: Front, rate: Option<Arc<Rate>>) -> Self {
-        let sizes =
-            StreamSizes { slots: 128, ears: 8, sides: 1, workers: 16, ring_bytes: 64 << 20 };
+    fn new(front: Front, rate: Option<Arc<Rate>>, ring_bytes: u64) -> Self {
+        let sizes = StreamSizes { slots: 128, ears: 8, sides: 1, workers: 16, ring_bytes };
         let server = StreamServer::create("test", sizes).expect("addresses are left");
         let fd = server.memory().descriptor().as_fd().try_clone_to_owned().expect("fds are left");
         let rung = Arc::new(Rung::default());
@@ -191,9 +190,14 @@ impl App {
 }
 
 fn bench(workers: usize, rate: Option<Arc<Rate>>) -> (Bench, App) {
+    bench_with(workers, rate, 64 << 20)
+}
+
+/// With so many bytes for all rings of the application.
+fn bench_with(workers: usize, rate: Option<Arc<Rate>>, ring_bytes: u64) -> (Bench, App) {
     let front = Front::new(|| (), || ());
     let bench = Bench::with_front(ServiceKind::Sockets, workers, 512, Some(front.clone()));
-    (bench, App::new(front, rate))
+    (bench, App::new(front, rate, ring_bytes))
 }
 
 #[test]
@@ -734,4 +738,33 @@ fn connections_that_find_the_backlog_full_wait_until_the_program_takes_some() {
     // There are slots for 127 of them; the others hear that nobody can take them.
     assert_eq!((taken.len(), bench.closed.len()), (127, 23));
     assert!(taken.iter().all(|slot| app.read(*slot, 100) == b"early"));
+}
+
+#[test]
+fn an_application_without_memory_for_what_comes_gets_it_when_it_has_read_something() {
+    // The backlog, three short send rings, and one receive ring of 64 KiB.
+    let (mut bench, mut app) = bench_with(1, None, 72 << 10);
+    bench.turns(2);
+    let talks = bench.talks(3);
+    bench.turns(5);
+    app.accept();
+    assert_eq!(app.accepted.len(), 3);
+    for talk in &talks {
+        bench.write(talk.flow, &[7; 500]);
+    }
+    bench.turns(10);
+    let waits = |app: &App| {
+        let has = |slot: &&u32| app.words(**slot).rx_tail.load(Ordering::Acquire) == 500;
+        app.accepted.iter().filter(has).count()
+    };
+    assert_eq!(waits(&app), 1, "there is memory for one");
+    let mut read = 0;
+    for _ in 0..100 {
+        // Half a second each: what was not taken is sent again, later and later.
+        bench.turns(100);
+        read += app.accepted.iter().map(|slot| app.read(*slot, 1000).len()).sum::<usize>();
+    }
+    assert_eq!(read, 1500);
+    assert!(bench.closed.is_empty(), "nobody was turned away");
+    assert!(bench.count("no_ring") > 0);
 }
