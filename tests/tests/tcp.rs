@@ -218,7 +218,7 @@ fn connections_stay_whole_while_workers_come_and_go_and_policies_change() {
             std::thread::sleep(Duration::from_millis(100));
         }
         stop.store(true, Ordering::Relaxed);
-        talking.join().expect("every byte is exact")
+        talking.join().unwrap_or_else(|_| panic!("not every byte\n{}", daemon.calisto("stats")))
     });
     assert!(ended.0 > 24_000 && ended.0 == ended.1, "{ended:?}");
     assert!(daemon.counter("tcp_attached") > 0, "nobody has moved");

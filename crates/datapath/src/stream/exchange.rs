@@ -1,14 +1,15 @@
 //! Where flows wait on their way from one worker to another.
 //!
-//! A worker that gives a group up leaves its flows here, with rings and routes; whoever is told to
-//! attach the group, or gets its first packet, takes them. Only hand-overs come here: the lock is
+//! A worker that gives a group up leaves its flows here, with rings and routes, and with the name of
+//! whom a new table gives them to; that one takes them when it is told to attach, and whoever gets a
+//! packet of the group takes them too: nobody gets one before they are his. Only hand-overs come here: the lock is
 //! never on a packet's way, and a worker that has none to expect looks at one word a batch.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use base::FlowGroup;
+use base::{FlowGroup, WorkerId};
 use tcp::Detached;
 
 use super::rings::Pair;
@@ -18,6 +19,8 @@ use super::sockets::Conn;
 /// The flows of one group, between two engines.
 #[derive(Debug, Default)]
 pub(super) struct Parcel {
+    /// Whose they are now; `None`: whoever is told of the group by name.
+    pub(super) to: Option<WorkerId>,
     pub(super) flows: Detached,
     /// In the order of `flows`.
     pub(super) belongings: Vec<Belongings>,
@@ -87,8 +90,17 @@ impl Exchange {
         taken
     }
 
-    /// The groups whose flows wait.
-    pub(super) fn groups(&self) -> Vec<FlowGroup> {
-        self.parcels().keys().copied().collect()
+    /// The groups of which flows wait for this worker.
+    pub(super) fn groups_for(&self, worker: WorkerId) -> Vec<FlowGroup> {
+        let for_it = |parcels: &[Parcel]| parcels.iter().any(|parcel| parcel.to == Some(worker));
+        let parcels = self.parcels();
+        parcels.iter().filter(|(_, own)| for_it(own)).map(|(group, _)| *group).collect()
+    }
+
+    /// Writes another name on what waits of a group.
+    pub(super) fn readdress(&self, group: FlowGroup, to: Option<WorkerId>) {
+        for parcel in self.parcels().get_mut(&group).into_iter().flatten() {
+            parcel.to = to;
+        }
     }
 }

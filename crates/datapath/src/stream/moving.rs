@@ -1,6 +1,6 @@
 //! Groups that leave a worker with their flows, and groups that come.
 
-use base::{FlowGroup, Nanos};
+use base::{FlowGroup, Nanos, WorkerId};
 use tcp::Detached;
 
 use super::Stream;
@@ -26,7 +26,7 @@ impl Stream {
     pub(super) fn detach_moving(&mut self, moving: Moving, now: Nanos) -> bool {
         match moving {
             Moving::Group(group) => {
-                self.detach_group(group, now);
+                self.detach_group(group, None, now);
                 true
             }
             Moving::Epoch(_) => {
@@ -38,8 +38,9 @@ impl Stream {
                 let end = all.min(next.0 + GROUPS_PER_STEP);
                 for group in (next.0..end).map(FlowGroup) {
                     // Nobody's: it has no flows, or got its owner after the table was published.
-                    if self.owners.owner(group).is_some_and(|owner| owner != self.me) {
-                        self.detach_group(group, now);
+                    let owner = self.owners.owner(group);
+                    if owner.is_some_and(|owner| owner != self.me) {
+                        self.detach_group(group, owner, now);
                     }
                 }
                 self.leaving = (end < all).then_some(Leaving { moving, next: FlowGroup(end) });
@@ -48,11 +49,13 @@ impl Stream {
         }
     }
 
-    fn detach_group(&mut self, group: FlowGroup, now: Nanos) {
-        // What came for this group and was not taken yet goes on with it, or waits for the next owner.
-        if self.exchange.has_any() {
-            self.claim(group, now);
+    /// Gives a group up, to `to` if a table says who that is. Only what is ours is touched: the flows of
+    /// all other groups that the table moves may be on their way between others right now.
+    fn detach_group(&mut self, group: FlowGroup, to: Option<WorkerId>, now: Nanos) {
+        // What came for this group and had no room goes on with it, or waits for the next owner.
+        if self.waiting.contains(&group) && !self.claim(group, now) {
             self.waiting.retain(|waiting| *waiting != group);
+            self.exchange.readdress(group, to);
         }
         let Self { engine, owners, desk, service, routes, sockets, .. } = self;
         let hashed = owners.hashed();
@@ -84,7 +87,7 @@ impl Stream {
             }) as u32
         });
         self.counts.touch();
-        self.exchange.put(group, Parcel { flows, belongings, routes: ways });
+        self.exchange.put(group, Parcel { to, flows, belongings, routes: ways });
     }
 
     /// From now on what moves is ours.
@@ -92,10 +95,9 @@ impl Stream {
         match moving {
             Moving::Group(group) => _ = self.claim(group, now),
             Moving::Epoch(_) => {
-                for group in self.exchange.groups() {
-                    if self.owners.owner(group) == Some(self.me) {
-                        self.claim(group, now);
-                    }
+                // By what was written on them: the table may be another one by now.
+                for group in self.exchange.groups_for(self.me) {
+                    self.claim(group, now);
                 }
             }
         }
@@ -142,7 +144,7 @@ impl Stream {
     }
 
     fn unpack(&mut self, group: FlowGroup, mut parcel: Parcel, now: Nanos) -> bool {
-        let Parcel { flows, belongings, routes } = &mut parcel;
+        let Parcel { to: _, flows, belongings, routes } = &mut parcel;
         let mine = &mut self.routes;
         let ways: Vec<u32> =
             routes.iter().map(|route| mine.number(*route).unwrap_or(u32::MAX)).collect();
@@ -153,6 +155,7 @@ impl Stream {
             flows.map_routes(|number| {
                 ways.iter().position(|own| *own == number).map_or(u32::MAX, |at| at as u32)
             });
+            parcel.to = Some(self.me);
             self.exchange.put(group, parcel);
             return false;
         }

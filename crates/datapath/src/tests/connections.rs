@@ -374,6 +374,26 @@ fn an_echo_is_exact_while_workers_come_and_go_and_their_groups_move_with_their_f
 }
 
 #[test]
+fn when_many_give_up_groups_at_once_each_flow_goes_to_its_new_worker_and_through_no_other() {
+    let mut bench = Bench::new(ServiceKind::Echo, 3);
+    let mut talks = bench.talks(60);
+    for round in 0..20 {
+        bench.talk(&mut talks, round);
+    }
+    bench.hire();
+    for round in 20..80 {
+        bench.talk(&mut talks, round);
+    }
+    bench.turns(20);
+    let table = bench.dispatcher.steering().table();
+    let owner = |talk: &Talk| table.entry(table.group_of(bench.toeplitz.hash(&talk.key))).owner();
+    let moved = talks.iter().filter(|talk| owner(talk) == Some(WorkerId(3))).count() as u64;
+    assert!(moved > 5, "{moved} flows moved");
+    assert_eq!(bench.count("attached"), moved);
+    bench.finish(talks);
+}
+
+#[test]
 fn a_pinned_flow_moves_alone_and_stays_when_its_group_moves() {
     let mut bench = Bench::new(ServiceKind::Echo, 2);
     let mut talks = bench.talks(40);
