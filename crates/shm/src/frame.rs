@@ -91,6 +91,33 @@ impl Frame {
         true
     }
 
+    /// Puts `bytes` in front of the packet, into the room before it; false (and no change) when the chunk
+    /// begins too late for that. What the meta says of places in the packet is then off by as much, and
+    /// is whoever did it to put right.
+    #[inline]
+    #[must_use]
+    pub fn push_front(&mut self, bytes: usize) -> bool {
+        if bytes > (self.desc.offset - self.chunk_offset) as usize {
+            return false;
+        }
+        self.desc.offset -= bytes as u32;
+        self.desc.len += bytes as u32;
+        true
+    }
+
+    /// Takes `bytes` away from the front of the packet; false (and no change) when it is not as long. For
+    /// the meta as [`Self::push_front`].
+    #[inline]
+    #[must_use]
+    pub fn pull_front(&mut self, bytes: usize) -> bool {
+        if bytes > self.len() {
+            return false;
+        }
+        self.desc.offset += bytes as u32;
+        self.desc.len -= bytes as u32;
+        true
+    }
+
     /// The largest length that [`Self::set_len`] takes.
     #[inline]
     pub fn room(&self) -> usize {

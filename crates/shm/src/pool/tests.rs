@@ -136,3 +136,35 @@ fn bytes_before_a_packet_are_its_own_chunks_and_there_are_no_more_than_that() {
     assert_eq!(frame.before_mut::<2048>(), None, "that would reach into the chunk before");
     pool.give(frame);
 }
+
+#[test]
+fn a_header_put_in_front_and_taken_off_again_leaves_the_packet_as_it_was() {
+    let mut pool = pool(1);
+    let mut frame = pool.take().expect("one is free");
+    assert!(frame.fill(b"packet"));
+    let room = frame.room();
+    assert!(frame.push_front(3));
+    frame.bytes_mut()[..3].copy_from_slice(b"in ");
+    assert_eq!((frame.bytes(), frame.room()), (&b"in packet"[..], room + 3));
+    assert!(frame.pull_front(3));
+    assert_eq!((frame.bytes(), frame.room()), (&b"packet"[..], room));
+    assert!(frame.pull_front(6) && frame.is_empty(), "a packet may be taken off whole");
+    pool.give(frame);
+}
+
+#[test]
+fn a_packet_begins_in_its_chunk_and_ends_not_before_it_begins() {
+    let mut pool = pool(2);
+    let mut frame = pool.take().expect("two are free");
+    assert!(frame.fill(b"packet"));
+    assert!(!frame.pull_front(7), "it is not as long");
+    assert!(
+        !frame.push_front(HEADROOM_BYTES as usize + 1),
+        "that would reach into the chunk before"
+    );
+    assert!(!frame.push_front(usize::MAX) && !frame.pull_front(usize::MAX));
+    assert_eq!(frame.bytes(), b"packet", "a refusal changes nothing");
+    assert!(frame.push_front(HEADROOM_BYTES as usize));
+    assert!(!frame.push_front(1));
+    pool.give(frame);
+}
