@@ -47,6 +47,7 @@ pub(crate) const CRATES: &[CrateRule] = &[
     row("packetdrill", &["base", "wire", "tcp"], Pure, Forbidden),
     row("shm", &["base"], Worldly, Home),
     row("sys", &["base"], Worldly, Home),
+    row("nf", &["base", "wire", "shm"], Pure, Forbidden),
     row("attach", &["base", "sys"], Worldly, Forbidden),
     row("client", &["base", "shm", "wire", "sys", "attach"], Worldly, Forbidden),
     row("capi", &["client"], Worldly, Home),

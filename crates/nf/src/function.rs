@@ -1,0 +1,25 @@
+//! What all network functions have in common.
+
+use base::Nanos;
+use shm::Batch;
+
+use crate::Verdicts;
+
+/// Changes or judges packets, a batch at a time.
+///
+/// It decides about packets whose verdict is [`crate::Verdict::Next`] and leaves the others alone. A packet
+/// that it lets pass to the next function keeps that verdict. After the last function whoever runs the
+/// chain drops and counts what is still undecided.
+pub trait Function {
+    /// What it is called in configurations and in front of its counters.
+    fn name(&self) -> &'static str;
+
+    /// Decides about the batch. Never allocates, waits, reads a clock or panics, whatever the packets
+    /// are; `now` does not go back from one call to the next.
+    ///
+    /// A frame may become another packet in place, such as an error message to whoever sent it.
+    fn process(&mut self, batch: &mut Batch, verdicts: &mut Verdicts, now: Nanos);
+
+    /// Hands each counter over: name, what it counts, value since the function was made.
+    fn counters(&self, each: &mut dyn FnMut(&'static str, &'static str, u64));
+}

@@ -1,0 +1,23 @@
+//! Pure network functions: a batch in, a verdict for each packet, counters by reason.
+//!
+//! A [`Function`] looks at the packets that are still undecided, says of each what is to become of it, and
+//! may rewrite it in place. It reads no clock, takes no lock and allocates nothing; what it needs to
+//! know of the world comes between two batches. One file is one function, and begins with its manual page
+//! ([`manual`]).
+#![forbid(unsafe_code)]
+
+#[macro_use]
+mod counters;
+mod checksum;
+mod function;
+/// Forwarding between pairs of ports, as a wire does.
+pub mod l2;
+/// The manual pages of the functions.
+pub mod manual;
+#[cfg(test)]
+mod samples;
+mod verdict;
+
+pub use function::Function;
+pub use l2::L2;
+pub use verdict::{Verdict, Verdicts};
