@@ -34,6 +34,8 @@ pub mod mmsg;
 pub mod neighbour;
 /// When answers about links, addresses, routes and neighbours no longer hold.
 pub mod net_changes;
+/// What changes of routes, neighbours, links and addresses, word for word.
+pub mod net_news;
 /// What a driver says of its XDP.
 pub mod netdev;
 mod netlink;

@@ -9,7 +9,9 @@ use std::net::IpAddr;
 use rustix::io::Errno;
 
 use crate::SysError;
-use crate::netlink::{NLM_F_ACK, NLM_F_CREATE, NLM_F_REPLACE, Request, attributes, u16_at};
+use crate::netlink::{
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_REPLACE, Request, attributes, u16_at, u32_at,
+};
 use crate::route::{address, family, octets};
 
 /// What the kernel knows of one neighbour.
@@ -67,6 +69,25 @@ pub fn lookup(interface: u32, neighbour: IpAddr) -> Result<Option<Neighbour>, Sy
     }
 }
 
+/// Passes interface, address and state of all neighbours of both families to `each`, in the calling
+/// thread's namespace.
+///
+/// # Errors
+/// Netlink is not available.
+pub fn dump(mut each: impl FnMut(u32, IpAddr, Neighbour)) -> Result<(), SysError> {
+    let tell = |kind, body: &[u8]| {
+        if kind == libc::RTM_NEWNEIGH
+            && let Some((interface, at, found)) = parse_entry(body)
+        {
+            each(interface, at, found);
+        }
+    };
+    // A zero family asks for all; bridges' tables do not have IP addresses, and are passed over.
+    Request::new(libc::RTM_GETNEIGH, NLM_F_DUMP, &[0; 12])
+        .send(tell)
+        .map_err(|errno| SysError::new("list the neighbours", errno, ""))
+}
+
 /// Says that there are packets for `neighbour`, and returns at once. The kernel finds out the link
 /// address of one that it does not know, asks one again that did not answer, verifies one that has
 /// grown stale by a question to it, and does nothing about one that is fresh. What it learns it tells
@@ -108,6 +129,12 @@ fn fixed(interface: u32, neighbour: IpAddr, flags: u8) -> [u8; 12] {
     message[4..8].copy_from_slice(&interface.to_ne_bytes());
     message[10] = flags;
     message
+}
+
+/// Whose link a message is about, whom, and what it says.
+pub(crate) fn parse_entry(body: &[u8]) -> Option<(u32, IpAddr, Neighbour)> {
+    let (at, found) = parse(body)?;
+    Some((u32_at(body, 4), at, found))
 }
 
 /// Whom a message is about, and what it says.

@@ -15,11 +15,13 @@ const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
 const NLM_F_REQUEST: u16 = 0x1;
 const NLM_F_MULTI: u16 = 0x2;
+const NLM_F_DUMP_INTR: u16 = 0x10;
 
 pub(crate) const NLM_F_ACK: u16 = 0x4;
 pub(crate) const NLM_F_DUMP: u16 = 0x300;
 pub(crate) const NLM_F_CREATE: u16 = 0x400;
 pub(crate) const NLM_F_REPLACE: u16 = 0x100;
+pub(crate) const NLM_F_APPEND: u16 = 0x800;
 
 /// A message under construction: fixed part and attributes.
 #[derive(Debug)]
@@ -56,9 +58,28 @@ impl Request {
 
     /// The same to another subsystem of the kernel.
     pub(crate) fn send_to(
-        mut self,
+        self,
         subsystem: Option<Protocol>,
         mut each: impl FnMut(u16, &[u8]),
+    ) -> Result<(), Errno> {
+        self.exchange(subsystem, |kind, _, body| each(kind, body))
+    }
+
+    /// The same to rtnetlink for a dump; whether what is dumped changed meanwhile, so that the parts
+    /// may not fit together.
+    pub(crate) fn dump(self, mut each: impl FnMut(u16, &[u8])) -> Result<bool, Errno> {
+        let mut was_changed = false;
+        self.exchange(None, |kind, flags, body| {
+            was_changed |= flags & NLM_F_DUMP_INTR != 0;
+            each(kind, body);
+        })?;
+        Ok(was_changed)
+    }
+
+    fn exchange(
+        mut self,
+        subsystem: Option<Protocol>,
+        mut each: impl FnMut(u16, u16, &[u8]),
     ) -> Result<(), Errno> {
         let len = u32::try_from(self.bytes.len()).expect("requests are short");
         self.bytes[0..4].copy_from_slice(&len.to_ne_bytes());
@@ -80,8 +101,8 @@ impl Request {
     }
 }
 
-/// Passes messages on; whether the answer is complete.
-fn read_messages(mut bytes: &[u8], each: &mut impl FnMut(u16, &[u8])) -> Result<bool, Errno> {
+/// Passes type, flags and body of messages on; whether the answer is complete.
+fn read_messages(mut bytes: &[u8], each: &mut impl FnMut(u16, u16, &[u8])) -> Result<bool, Errno> {
     let mut complete = false;
     while bytes.len() >= HEADER_BYTES {
         let len = u32_at(bytes, 0) as usize;
@@ -101,8 +122,9 @@ fn read_messages(mut bytes: &[u8], each: &mut impl FnMut(u16, &[u8])) -> Result<
                 };
             }
             kind => {
-                each(kind, body);
-                complete = u16_at(bytes, 6) & NLM_F_MULTI == 0;
+                let flags = u16_at(bytes, 6);
+                each(kind, flags, body);
+                complete = flags & NLM_F_MULTI == 0;
             }
         }
         bytes = &bytes[len.next_multiple_of(4).min(bytes.len())..];
@@ -155,7 +177,7 @@ mod tests {
         let mut message = [0u8; 16];
         for length in [0u32, 15, 17, u32::MAX] {
             message[..4].copy_from_slice(&length.to_ne_bytes());
-            assert_eq!(read_messages(&message, &mut |_, _| {}), Err(Errno::BADMSG), "{length}");
+            assert_eq!(read_messages(&message, &mut |_, _, _| {}), Err(Errno::BADMSG), "{length}");
         }
     }
 
@@ -164,8 +186,8 @@ mod tests {
         let mut message = [0u8; 20];
         message[0..4].copy_from_slice(&20u32.to_ne_bytes());
         message[4..6].copy_from_slice(&NLMSG_ERROR.to_ne_bytes());
-        assert_eq!(read_messages(&message, &mut |_, _| {}), Ok(true));
+        assert_eq!(read_messages(&message, &mut |_, _, _| {}), Ok(true));
         message[16..20].copy_from_slice(&(-19i32).to_ne_bytes());
-        assert_eq!(read_messages(&message, &mut |_, _| {}), Err(Errno::NODEV));
+        assert_eq!(read_messages(&message, &mut |_, _, _| {}), Err(Errno::NODEV));
     }
 }

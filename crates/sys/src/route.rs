@@ -10,6 +10,11 @@ use rustix::io::Errno;
 use crate::SysError;
 use crate::netlink::{Request, attributes};
 
+mod entry;
+
+pub(crate) use entry::parse as parse_entry;
+pub use entry::{Entry, EntryKind, TABLE_MAIN, dump};
+
 /// The way to one destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {

@@ -50,6 +50,11 @@ impl Groups {
 
     /// Passes type and body of each message of the next datagram to `each`.
     pub(crate) fn next(&mut self, mut each: impl FnMut(u16, &[u8])) -> Heard {
+        self.next_with_flags(|kind, _, body| each(kind, body))
+    }
+
+    /// The same with each message's flags between the two.
+    pub(crate) fn next_with_flags(&mut self, mut each: impl FnMut(u16, u16, &[u8])) -> Heard {
         let received = rustix::net::recvfrom(
             &self.fd,
             &mut self.datagram[..],

@@ -1,0 +1,195 @@
+//! What changes of routes, neighbours, links and addresses, word for word: for whoever keeps tables of
+//! its own that shall say what the kernel's say. Who keeps single answers only wants
+//! [`crate::net_changes`].
+
+use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rustix::io::Errno;
+
+use crate::SysError;
+use crate::neighbour::{self, Neighbour};
+use crate::netlink::{Groups, Heard, NLM_F_APPEND, NLM_F_REPLACE};
+use crate::route::{self, Entry};
+
+/// Room for some ten thousand changes that were not read yet: a routing daemon makes them in bursts.
+const BUFFER_BYTES: usize = 8 << 20;
+
+/// Datagrams read in one [`NetNews::take`]: a storm of changes must not keep us.
+const DATAGRAMS_MAX: usize = 4096;
+
+/// The news of one network namespace, from when this was made.
+#[derive(Debug)]
+pub struct NetNews {
+    groups: Groups,
+}
+
+/// One change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum News {
+    /// A table has an entry more, or another one.
+    Route(Entry, Placed),
+    /// A table has lost an entry.
+    RouteGone(Entry),
+    /// What is known of a neighbour on the link of an interface.
+    Neighbour(u32, IpAddr, Neighbour),
+    /// Nothing is known of it any more.
+    NeighbourGone(u32, IpAddr),
+    /// Links, addresses of ours, rules or next hops changed. Routes may have gone with them of which
+    /// nothing is said: whoever follows them dumps them again.
+    Arrangement,
+    /// More happened than could be told: everything may be different.
+    Lost,
+}
+
+/// Where an entry stands among those of the same destinations and metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placed {
+    /// Before them.
+    First,
+    /// In the place of the one that was first.
+    Instead,
+    /// Behind them.
+    Last,
+}
+
+impl NetNews {
+    /// Hears of the calling thread's network namespace from now on.
+    ///
+    /// # Errors
+    /// Netlink is not available, or descriptors are short.
+    pub fn follow() -> Result<Self, SysError> {
+        /// Bits by enum rtnetlink_groups of linux/rtnetlink.h.
+        const IPV6_RULE: u32 = 1 << (19 - 1);
+        const NEXT_HOP: u32 = 1 << (32 - 1);
+        let known = libc::RTMGRP_LINK
+            | libc::RTMGRP_NEIGH
+            | libc::RTMGRP_IPV4_IFADDR
+            | libc::RTMGRP_IPV6_IFADDR
+            | libc::RTMGRP_IPV4_ROUTE
+            | libc::RTMGRP_IPV6_ROUTE
+            | libc::RTMGRP_IPV4_RULE;
+        let groups = known as u32 | IPV6_RULE;
+        // Next hops of their own exist since Linux 5.3.
+        let groups = Groups::join(None, groups | NEXT_HOP, BUFFER_BYTES)
+            .or_else(|_: Errno| Groups::join(None, groups, BUFFER_BYTES))
+            .map_err(|errno| SysError::new("follow the kernel's routes", errno, ""))?;
+        Ok(Self { groups })
+    }
+
+    /// Passes what has happened since the last call to `each`, oldest first; never waits. When it read
+    /// its fill there may be more: the descriptor is still readable then.
+    pub fn take(&mut self, mut each: impl FnMut(News)) {
+        for _ in 0..DATAGRAMS_MAX {
+            let heard = self.groups.next_with_flags(|kind, flags, body| {
+                read(kind, flags, body).into_iter().for_each(&mut each);
+            });
+            match heard {
+                Heard::Messages => {}
+                Heard::Lost => each(News::Lost),
+                Heard::Nothing => break,
+            }
+        }
+    }
+}
+
+fn read(kind: u16, flags: u16, body: &[u8]) -> Option<News> {
+    Some(match kind {
+        libc::RTM_NEWROUTE => {
+            let placed = match flags {
+                flags if flags & NLM_F_REPLACE != 0 => Placed::Instead,
+                flags if flags & NLM_F_APPEND != 0 => Placed::Last,
+                _ => Placed::First,
+            };
+            News::Route(route::parse_entry(body)?, placed)
+        }
+        libc::RTM_DELROUTE => News::RouteGone(route::parse_entry(body)?),
+        libc::RTM_NEWNEIGH => {
+            let (interface, at, known) = neighbour::parse_entry(body)?;
+            News::Neighbour(interface, at, known)
+        }
+        libc::RTM_DELNEIGH => {
+            let (interface, at, _) = neighbour::parse_entry(body)?;
+            News::NeighbourGone(interface, at)
+        }
+        _ => News::Arrangement,
+    })
+}
+
+impl AsFd for NetNews {
+    /// Readable when there may be news.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.groups.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::interface;
+    use crate::testing::{in_fresh_namespace, in_pair_of_namespaces, ip};
+
+    fn all(news: &mut NetNews) -> Vec<News> {
+        let mut all = Vec::new();
+        news.take(|one| all.push(one));
+        all
+    }
+
+    #[test]
+    fn routes_and_neighbours_are_told_word_for_word() {
+        in_pair_of_namespaces(|_far| {
+            ip("addr add 10.1.0.1/24 dev veth0");
+            // So that nothing of IPv6 happens by itself meanwhile.
+            std::fs::write("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1").expect("root may");
+            let mut news = NetNews::follow().expect("rtnetlink is there");
+            let mut told = |words: &str| {
+                ip(words);
+                all(&mut news)
+            };
+            let via = |news: &News| match *news {
+                News::Route(entry, placed) => (entry.gateway, Some(placed)),
+                News::RouteGone(entry) => (entry.gateway, None),
+                _ => panic!("{news:?}"),
+            };
+            let at = |last| Some(IpAddr::from([10, 1, 0, last]));
+            let mut only = |words: &str| {
+                let told = told(words);
+                assert_eq!(told.len(), 1, "{words}: {told:?}");
+                via(&told[0])
+            };
+            assert_eq!(only("route add 10.2.0.0/16 via 10.1.0.9"), (at(9), Some(Placed::First)));
+            let replaced = only("route replace 10.2.0.0/16 via 10.1.0.8");
+            assert_eq!(replaced, (at(8), Some(Placed::Instead)));
+            let appended = only("route append 10.2.0.0/16 via 10.1.0.7");
+            assert_eq!(appended, (at(7), Some(Placed::Last)));
+            let prepended = only("route prepend 10.2.0.0/16 via 10.1.0.6");
+            assert_eq!(prepended, (at(6), Some(Placed::First)));
+            assert_eq!(only("route del 10.2.0.0/16 via 10.1.0.7"), (at(7), None));
+            let entry = told("neigh add 10.1.0.9 lladdr 02:00:00:00:00:09 dev veth0");
+            let [News::Neighbour(interface, address, known)] = entry[..] else {
+                panic!("{entry:?}")
+            };
+            assert_eq!(Some(interface), interface::index_of("veth0"));
+            assert_eq!((Some(address), known.usable_mac()), (at(9), Some([2, 0, 0, 0, 0, 9])));
+            let gone = told("neigh del 10.1.0.9 dev veth0");
+            assert!(gone.contains(&News::NeighbourGone(interface, address)), "{gone:?}");
+            assert!(told("link set veth0 mtu 1400").contains(&News::Arrangement));
+        });
+    }
+
+    #[test]
+    fn what_was_too_much_to_tell_is_said() {
+        in_fresh_namespace(|| {
+            ip("link set lo up");
+            let mut news = NetNews::follow().expect("rtnetlink is there");
+            rustix::net::sockopt::set_socket_recv_buffer_size(&news, 2048).expect("a socket");
+            for number in 1..100 {
+                ip(&format!("route add 10.1.{number}.0/24 dev lo"));
+            }
+            assert!(all(&mut news).contains(&News::Lost));
+            assert_eq!(all(&mut news), [], "told once");
+            ip("route add 10.2.0.0/16 dev lo");
+            assert!(matches!(all(&mut news)[..], [News::Route(..)]), "it hears again");
+        });
+    }
+}
