@@ -226,7 +226,7 @@ fn prepare(app: &App, slot: u32, cookie: u64, local: SocketAddr, remote: SocketA
     words.remote.set(Some(remote));
     words.cookie.store(cookie, Ordering::Relaxed);
     words.state.store(Kind::Stream as u32 | SlotState::CONNECTING, Ordering::Release);
-    words.generation.load(Ordering::Relaxed)
+    app.streams.server.generation(slot)
 }
 
 /// The largest payload of a segment in packets of `mtu` bytes.

@@ -3,19 +3,17 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::fd::AsFd;
-use std::sync::atomic::Ordering;
 
 use base::Nanos;
 use datapath::DetachReason;
 use datapath::stream::{Command, SocketEvent};
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
-use shm::stream::{Asks, Kind};
 use sys::socket_end::SocketEnd;
 
 use super::app::App;
 use super::house::House;
 use super::names::Place;
-use super::records::{Record, Records, What};
+use super::records::{Record, What};
 use crate::apps::Claims;
 
 /// Ends that are heard in one turn of the door: others want to be heard too.
@@ -27,10 +25,10 @@ const NAMED_WITHIN: Nanos = Nanos::from_secs(2);
 /// Time between two looks whether all connections are closed.
 const DRAIN_EVERY: Nanos = Nanos::from_millis(20);
 
-/// Connections that may be nobody's: slots with their generations.
+/// Connections that may be nobody's: where they are, with their generations.
 pub(super) struct Suspects {
     app: u16,
-    slots: Vec<(u32, u32)>,
+    nameless: Vec<Nameless>,
     look_at: Nanos,
 }
 
@@ -75,7 +73,7 @@ impl House {
         for event in events {
             match event {
                 SocketEvent::Named { app, slot, generation, cookie } => {
-                    self.name(app, slot, generation, cookie);
+                    self.name(app, slot, generation, cookie, now);
                 }
                 SocketEvent::Finished { app, slot, generation, local: _ } => {
                     self.holds.finish((app, slot, generation), now + self.time_wait());
@@ -92,7 +90,7 @@ impl House {
     }
 
     /// An accepted connection's descriptor has been named.
-    fn name(&mut self, number: u16, slot: u32, generation: u32, cookie: u64) {
+    fn name(&mut self, number: u16, slot: u32, generation: u32, cookie: u64, now: Nanos) {
         let Some(app) = self.apps.get(&number) else { return };
         let place = (app.region(), slot);
         // One that was set up here has its name from the kernel.
@@ -103,7 +101,7 @@ impl House {
         let what = What::Stream;
         let record = Record { app: number, generation, cookie, inode: 0, what };
         if !self.records.insert(place, record) {
-            self.close(place);
+            self.close(place, now);
         }
     }
 
@@ -122,8 +120,11 @@ impl House {
     }
 
     /// Has a worker close the socket at `place`.
-    fn close(&mut self, place: Place) {
+    fn close(&mut self, place: Place, now: Nanos) {
         let Some(record) = self.records.get(place) else { return };
+        if self.setting.front.withdraw(record.app, place.1) {
+            return self.drop_unsent(place, now);
+        }
         self.setting.front.command(&Command::Close {
             app: record.app,
             slot: place.1,
@@ -136,7 +137,7 @@ impl House {
         for _ in 0..ENDS {
             match self.ends.next() {
                 SocketEnd::Ended { cookie } => self.end_of(cookie, now),
-                SocketEnd::Lost => self.look_for_ends(now),
+                SocketEnd::Lost => self.look_for_ends(|_| true, now),
                 SocketEnd::Nothing => return,
             }
         }
@@ -152,8 +153,8 @@ impl House {
             let app = record.app;
             match &record.what {
                 What::Listener(_) => self.end_listener(place, now),
-                What::Stream => self.close(place),
-                What::Datagram(_) => self.end_datagrams(place),
+                What::Stream => self.close(place, now),
+                What::Datagram(_) => self.end_datagrams(place, now),
                 What::Unsent => self.drop_unsent(place, now),
                 What::Local => self.end_local(place, app),
             }
@@ -161,8 +162,8 @@ impl House {
         }
     }
 
-    fn end_datagrams(&mut self, place: Place) {
-        self.close(place);
+    fn end_datagrams(&mut self, place: Place, now: Nanos) {
+        self.close(place, now);
         // The kernel's socket, which had the port reserved, is gone: so nothing more may come here.
         let record = self.records.get_mut(place).map(|record| &mut record.what);
         if let Some(What::Datagram(destinations)) = record {
@@ -171,59 +172,82 @@ impl House {
     }
 
     /// A process of an application is gone: what it had taken from a listener and not named yet is nobody's. It
-    /// may be another's that is about to name it, too, so there is a second look.
+    /// may be another's that is about to name it, too, so there is a second look. Without any process, an application
+    /// may have named files that never were.
     pub(super) fn suspect(&mut self, number: u16, now: Nanos) {
+        self.learn_names();
         let Some(app) = self.apps.get(&number) else { return };
-        let slots = nameless(app, &self.records);
-        if !slots.is_empty() {
-            self.suspects.push(Suspects { app: number, slots, look_at: now + NAMED_WITHIN });
+        let nameless = self.nameless(app);
+        if !nameless.is_empty() || app.pids.is_empty() {
+            self.suspects.push(Suspects { app: number, nameless, look_at: now + NAMED_WITHIN });
         }
     }
 
     fn tend_suspects(&mut self, now: Nanos) {
-        for suspects in std::mem::take(&mut self.suspects) {
-            if suspects.look_at > now {
-                self.suspects.push(suspects);
-                continue;
-            }
-            let Some(app) = self.apps.get(&suspects.app) else { continue };
-            let still = nameless(app, &self.records);
-            for (slot, generation) in suspects.slots.into_iter().filter(|one| still.contains(one)) {
-                let app = suspects.app;
+        let is_due = |suspects: &mut Suspects| suspects.look_at <= now;
+        for suspects in self.suspects.extract_if(.., is_due).collect::<Vec<_>>() {
+            self.learn_names();
+            let number = suspects.app;
+            let Some(app) = self.apps.get(&number) else { continue };
+            let (own, has_nobody) = (app.region(), app.pids.is_empty());
+            let mut still = self.nameless(app);
+            still.retain(|one| suspects.nameless.contains(one));
+            for Nameless { place, generation } in still {
+                if place.0 != own {
+                    self.end_local(place, number);
+                    continue;
+                }
+                let (app, slot) = (number, place.1);
                 let close = Command::Close { app, slot, generation, is_abort: true };
                 self.setting.front.command(&close);
+            }
+            if has_nobody {
+                self.look_for_ends(|record| record.app == number, now);
             }
         }
     }
 
-    /// More ended than the kernel could tell: whatever no process holds any more has ended.
-    fn look_for_ends(&mut self, now: Nanos) {
+    /// Connections that were taken from their listeners, and that no descriptor stands for as far as is known. By what
+    /// is known here: a process that dies may have said nothing of them, and one that lives anything.
+    pub(super) fn nameless(&self, app: &App) -> Vec<Nameless> {
+        let number = app.number();
+        let memory = app.streams.server.memory();
+        let own = self.records.listeners().filter(|(_, record, _)| record.app == number);
+        let waiting: BTreeSet<Place> = own
+            .flat_map(|(.., listener)| listener.backlog.waiting(memory))
+            .map(|entry| (entry.region, entry.slot))
+            .collect();
+        let is_nameless =
+            |place: &Place| self.records.get(*place).is_none() && !waiting.contains(place);
+        let server = &app.streams.server;
+        let slots = (0..memory.sizes().slots).filter(|slot| server.is_taken(*slot));
+        let slots = slots.take(server.slots_taken() as usize);
+        let ours = slots.map(|slot| (app.region(), slot)).filter(is_nameless);
+        let ours = ours.map(|place| Nameless { place, generation: server.generation(place.1) });
+        let local = self.junctions.values().flat_map(|junction| junction.unnamed_of(number));
+        ours.chain(local.filter(|one| is_nameless(&one.place))).collect()
+    }
+
+    /// More ended than can be told: what is meant and no process holds any more has ended.
+    fn look_for_ends(&mut self, is_meant: impl Fn(&Record) -> bool, now: Nanos) {
+        let meant = |cookie: &u64| self.records.named(*cookie).any(|(_, record)| is_meant(record));
+        let mut over: Vec<u64> = self.records.cookies().filter(meant).collect();
+        if over.is_empty() {
+            return;
+        }
         let open = open_cookies();
-        let over: Vec<u64> =
-            self.records.cookies().filter(|cookie| !open.contains(cookie)).collect();
+        over.retain(|cookie| !open.contains(cookie));
         for cookie in over {
             self.end_of(cookie, now);
         }
     }
 }
 
-/// Connections that were accepted, and that no descriptor stands for as far as is known.
-fn nameless(app: &App, records: &Records) -> Vec<(u32, u32)> {
-    let server = &app.streams.server;
-    let mut left = server.slots_taken();
-    let mut found = Vec::new();
-    for slot in 0..server.memory().sizes().slots {
-        if left == 0 {
-            break;
-        }
-        let Some(words) = app.words(slot).filter(|_| server.is_taken(slot)) else { continue };
-        left -= 1;
-        let is_accepted = words.state().kind() == Kind::Stream && words.asks().has(Asks::ACCEPTED);
-        if is_accepted && records.get((app.region(), slot)).is_none() {
-            found.push((slot, words.generation.load(Ordering::Relaxed)));
-        }
-    }
-    found
+/// A connection without a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Nameless {
+    pub(super) place: Place,
+    pub(super) generation: u32,
 }
 
 /// The cookies of all sockets that any process has open.

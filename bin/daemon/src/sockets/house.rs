@@ -259,8 +259,8 @@ impl House {
         if let Some(at) = app.pids.iter().position(|pid| *pid == member.pid) {
             app.pids.swap_remove(at);
         }
-        self.suspect(member.app, now);
         self.settle(member.app, reason, now);
+        self.suspect(member.app, now);
     }
 
     /// An application without processes and named sockets goes: nobody can name what is left.

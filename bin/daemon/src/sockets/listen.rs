@@ -109,8 +109,7 @@ impl House {
         let app = self.apps.get(&number).ok_or(Refusal::Errno(Errno::INVAL))?;
         let listener = set_up(app, examined, addresses, backlog)?;
         let (region, slot) = (app.region(), listener.0);
-        let generation =
-            app.words(slot).map_or(0, |words| words.generation.load(Ordering::Relaxed));
+        let generation = app.streams.server.generation(slot);
         let record = Record {
             app: number,
             generation,
@@ -271,8 +270,7 @@ impl House {
         if !streams.server.is_taken(slot) || self.records.get((region, slot)).is_some() {
             return;
         }
-        let Some(words) = streams.server.memory().slot(slot) else { return };
-        let generation = words.generation.load(Ordering::Relaxed);
+        let generation = streams.server.generation(slot);
         let app = streams.app;
         self.setting.front.command(&Command::Close { app, slot, generation, is_abort: true });
     }

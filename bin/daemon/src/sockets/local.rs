@@ -19,6 +19,7 @@ use sys::futex::{self, Scope};
 use sys::socket;
 
 use super::calls::{Answer, Context, Refusal};
+use super::ends::Nameless;
 use super::examine::{Examined, covers};
 use super::house::{House, Region};
 use super::names::Place;
@@ -94,6 +95,16 @@ impl Junction {
     pub(super) fn has_named_end(&self, app: u16) -> bool {
         self.pairs.values().any(|pair| {
             (0..2).any(|at| self.ends[at].app == app && pair.is_named[at] && !pair.is_over[at])
+        })
+    }
+
+    /// The accepted ends of an application that have no name.
+    pub(super) fn unnamed_of(&self, app: u16) -> impl Iterator<Item = Nameless> {
+        let End { app: accepting, region, .. } = self.ends[1];
+        let firsts = self.unnamed.iter().filter(move |_| accepting == app);
+        firsts.map(move |first| {
+            let place = (region, first + 1);
+            Nameless { place, generation: self.server.generation(place.1) }
         })
     }
 

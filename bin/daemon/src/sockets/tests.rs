@@ -11,10 +11,11 @@ use config::Config;
 use datapath::DetachReason;
 use datapath::stream::Front;
 use rustix::net::{AddressFamily, SocketType};
-use shm::stream::{Asks, Backlog, SlotState, StreamMemory};
+use shm::stream::{Asks, Backlog, Entry, SlotState, StreamMemory};
 use sys::clock;
 use sys::eventfd::EventFd;
 
+use super::records::{Record, What};
 use super::{Answer, House, Member, Setting};
 use crate::apps::Claims;
 use crate::doorbells::Doorbells;
@@ -204,6 +205,61 @@ fn two_programs_here_are_connected_and_everything_goes_back_when_descriptors_are
     place.house.leave(server.member, DetachReason::Left, clock::now());
     assert_eq!((place.house.count(), place.house.junctions.len()), (0, 0));
     assert!(place.house.regions.is_empty());
+}
+
+#[test]
+fn what_a_killed_process_had_taken_and_not_named_is_found_and_what_waits_is_left_alone() {
+    let mut place = Place::new("");
+    let (mut process, join) = place.attach("server").expect("anybody may");
+    let (mut client, _) = place.attach("client").expect("anybody may");
+    let (child, ..) = place.house.join(&join, me()).expect("it knows the token");
+    let (listening, address) = listener();
+    let (region, listener) =
+        slot(&place.call(&mut process, &Call::Listen { backlog: 8 }, Some(&listening)));
+    // As a worker would: two connections have come. And two from a program here.
+    let words = process.memory.slot(listener).expect("it was lent");
+    let app = &place.house.apps[&process.member.app()];
+    let (_, _, at) = place.house.records.listeners().next().expect("it listens");
+    let server = &app.streams.server;
+    let came = [0; 2].map(|_| server.lend_slot().expect("there are slots"));
+    for slot in came {
+        assert!(at.backlog.push(server.memory(), words, Entry { region, slot }));
+    }
+    let connecting = [socket(), socket()];
+    let connect = Call::Connect { remote: address };
+    for one in &connecting {
+        slot(&place.call(&mut client, &connect, Some(one)));
+    }
+    let taken = [0; 3].map(|_| Backlog::take(&process.memory, words).expect("four wait"));
+    // Whatever is written there.
+    let lie = process.memory.slot(came[0]).expect("it was lent");
+    lie.generation.store(77, std::sync::atomic::Ordering::Relaxed);
+    place.house.leave(child, DetachReason::Died, clock::now());
+    let app = &place.house.apps[&process.member.app()];
+    let found: Vec<_> = place.house.nameless(app).into_iter().map(|one| one.place).collect();
+    let expected: Vec<_> = taken.iter().map(|entry| (entry.region, entry.slot)).collect();
+    assert_eq!(found, expected);
+    assert_eq!(place.house.nameless(app)[0].generation, app.streams.server.generation(came[0]));
+    // The one from here ends on the other side, soon after.
+    let later = clock::now() + base::Nanos::from_secs(3);
+    place.house.tend(&mut place.claims, later);
+    let junction = place.house.junctions.values().next().expect("they have talked");
+    let half = junction.words(taken[2].slot).expect("it was lent");
+    assert!(half.asks().has(Asks::CLOSE));
+}
+
+#[test]
+fn names_of_files_that_never_were_keep_no_application_that_has_no_process() {
+    let mut place = Place::new("");
+    let (process, _) = place.attach("liar").expect("anybody may");
+    let number = process.member.app();
+    let what = What::Unsent;
+    let record = Record { app: number, generation: 1, cookie: u64::MAX, inode: 0, what };
+    place.house.records.insert((process.region, 3), record);
+    place.house.leave(process.member, DetachReason::Died, clock::now());
+    assert_eq!(place.house.count(), 1, "somebody might hold that file");
+    place.house.tend(&mut place.claims, clock::now() + base::Nanos::from_secs(3));
+    assert_eq!(place.house.count(), 0);
 }
 
 #[test]

@@ -125,8 +125,7 @@ impl House {
         let payload_max = payload_max(self.setting.mtu, examined.takes_v6);
         let datagrams = set_up(app, examined, remote, payload_max)?;
         let slot = datagrams.slot;
-        let generation =
-            app.words(slot).map_or(0, |words| words.generation.load(Ordering::Relaxed));
+        let generation = app.streams.server.generation(slot);
         self.setting.front.command(&Command::Bind(Arc::new(datagrams)));
         // Until then the kernel's socket takes what comes.
         self.setting.await_workers();

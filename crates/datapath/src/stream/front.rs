@@ -269,6 +269,13 @@ impl Front {
         (self.shared.wake)();
     }
 
+    /// Takes back a connection that is to be opened and that no worker has begun with. False: one has, or there is none.
+    pub fn withdraw(&self, app: u16, slot: u32) -> bool {
+        let mut state = self.state();
+        let at = state.opens.iter().position(|other| other.socket() == Some((app, slot)));
+        at.map(|at| state.opens.swap_remove(at)).is_some()
+    }
+
     /// For the dispatcher: the next connection whose worker is to be found, own address first.
     #[inline]
     pub fn next_letter(&self) -> Option<(SocketAddr, SocketAddr)> {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use base::{Nanos, WorkerId};
-use shm::stream::{Asks, SlotWords};
+use shm::stream::Asks;
 use tcp::{CloseReason, Engine, Event, FlowId, ListenerId, Output, State};
 
 use super::front::{AppStreams, Front, Post, SocketEvent};
@@ -200,10 +200,6 @@ impl Sockets {
 
     fn client(&self, app: u16) -> Option<&Client> {
         self.clients.get(usize::from(app))?.as_deref()
-    }
-
-    fn words(&self, app: u16, slot: u32) -> Option<&SlotWords> {
-        self.client(app)?.streams.server.memory().slot(slot)
     }
 
     fn conn(&mut self, app: u16, slot: u32) -> Option<(&mut Conn, &Arc<AppStreams>)> {

@@ -685,7 +685,7 @@ fn what_a_limited_application_has_written_before_it_closed_arrives_whole() {
         if at == 0 {
             app.ask(slot, Asks::CLOSE);
         } else {
-            let generation = app.words(slot).generation.load(Ordering::Relaxed);
+            let generation = app.streams.server.generation(slot);
             app.front.command(&Command::Close { app: 5, slot, generation, is_abort: false });
         }
     }
@@ -767,4 +767,64 @@ fn an_application_without_memory_for_what_comes_gets_it_when_it_has_read_somethi
     assert_eq!(read, 1500);
     assert!(bench.closed.is_empty(), "nobody was turned away");
     assert!(bench.count("no_ring") > 0);
+}
+
+/// What a program can do to a slot that it was given.
+fn overwrite(words: &SlotWords) {
+    words.generation.store(0x5555_5555, Ordering::Relaxed);
+    words.worker.store(3, Ordering::Relaxed);
+    words.local.set(None);
+    words.cookie.store(u64::MAX, Ordering::Relaxed);
+    words.options.iter().for_each(|word| word.store(u32::MAX, Ordering::Relaxed));
+}
+
+#[test]
+fn a_socket_whose_words_were_overwritten_is_closed_and_its_slot_free() {
+    let (mut bench, mut app) = bench(2, None);
+    bench.turns(2);
+    let udp = datagrams(&app);
+    let opened = app.streams.server.lend_slot().expect("a slot");
+    let generation = |app: &App, slot| app.streams.server.generation(slot);
+    let mut sockets = vec![(udp, generation(&app, udp)), (opened, generation(&app, opened))];
+    // Before any worker has seen them.
+    [udp, opened].map(|slot| overwrite(app.words(slot)));
+    let local = "10.0.0.2:7".parse().expect("an address");
+    let remote = "10.0.0.1:80".parse().expect("an address");
+    let header = [&CLIENT[..], &OURS, &[8, 0]].concat();
+    let way = Way { port: base::PortId(0), vlan_tci: 0, header };
+    let options = options();
+    app.front.command(&Command::Connect { app: 5, slot: opened, local, remote, options, way });
+    let (local, remote) = app.front.next_letter().expect("it was asked for");
+    assert!(bench.dispatcher.send_letter(local, remote, bench.now));
+    bench.turns(2);
+    bench.talks(1);
+    bench.turns(5);
+    app.accept();
+    let accepted = app.accepted[0];
+    sockets.push((accepted, generation(&app, accepted)));
+    overwrite(app.words(accepted));
+    for &(slot, generation) in &sockets {
+        let close = |generation| {
+            let is_abort = true;
+            app.front.command(&Command::Close { app: 5, slot, generation, is_abort });
+        };
+        close(0x5555_5555);
+        bench.turns(3);
+        assert!(app.streams.server.is_taken(slot), "that is another socket");
+        close(generation);
+        bench.turns(3);
+        assert!(!app.streams.server.is_taken(slot), "{slot} of {sockets:?}");
+        let freed = SocketEvent::Freed { app: 5, slot, generation };
+        assert!(app.events().contains(&freed), "the slow side hears which it was");
+    }
+}
+
+#[test]
+fn a_connection_that_no_worker_has_begun_with_is_taken_back_once() {
+    let (_bench, app) = bench(1, None);
+    let [local, remote] = ["10.0.0.2:9", "10.0.0.1:80"].map(|at| at.parse().expect("an address"));
+    let way = Way { port: base::PortId(0), vlan_tci: 0, header: vec![0; 14] };
+    let options = options();
+    app.front.command(&Command::Connect { app: 5, slot: 8, local, remote, options, way });
+    assert!(!app.front.withdraw(5, 9) && app.front.withdraw(5, 8) && !app.front.withdraw(5, 8));
 }

@@ -57,6 +57,13 @@ impl Backlog {
         self.tail.load(Ordering::Acquire).wrapping_sub(head) >= self.limit
     }
 
+    /// What lies in it: connections that nobody has taken, as far as the application has left them alone.
+    pub fn waiting(&self, memory: &StreamMemory) -> Vec<Entry> {
+        let entries = memory.entries(self.ring.desc()).unwrap_or_default();
+        let words = entries.iter().map(|word| word.load(Ordering::Acquire));
+        words.filter_map(Entry::of_word).collect()
+    }
+
     /// Adds a connection; false when as many as may wait do.
     pub fn push(&self, memory: &StreamMemory, words: &SlotWords, entry: Entry) -> bool {
         let Some(entries) = memory.entries(self.ring.desc()) else { return false };

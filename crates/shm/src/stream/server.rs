@@ -1,6 +1,6 @@
 //! The daemon's side of a region of sockets: what it lends to whom.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::heap::Heap;
 use super::layout::{StreamMemory, StreamSizes};
@@ -14,6 +14,8 @@ pub struct StreamServer {
     memory: StreamMemory,
     heap: Heap,
     slots: Places,
+    /// Of each slot; the words that the application sees are copies, and its to overwrite.
+    generations: Box<[AtomicU32]>,
     ears: [Places; 2],
 }
 
@@ -27,6 +29,7 @@ impl StreamServer {
         Ok(Self {
             heap: Heap::new(memory.clone(), sizes.ring_bytes),
             slots: Places::new(sizes.slots),
+            generations: (0..sizes.slots).map(|_| AtomicU32::new(0)).collect(),
             ears: [Places::new(sizes.ears), Places::new(sizes.ears)],
             memory,
         })
@@ -57,6 +60,13 @@ impl StreamServer {
         self.slots.is_taken(slot)
     }
 
+    /// Which of the sockets that ever had this slot has it now, or had it last. What the application has written into
+    /// the word of that name counts for nothing.
+    pub fn generation(&self, slot: u32) -> u32 {
+        let generation = self.generations.get(slot as usize);
+        generation.map_or(0, |generation| generation.load(Ordering::Acquire))
+    }
+
     /// Lends a slot for a socket of that kind, its words as those of a new one; nothing when all are in use.
     /// The state is still [`Kind::Free`]: whoever sets up the socket says last what it is.
     pub fn lend_slot(&self) -> Option<u32> {
@@ -82,9 +92,11 @@ impl StreamServer {
     }
 
     fn clear(&self, slot: u32) {
-        let Some(words) = self.memory.slot(slot) else { return };
+        let (words, own) = (self.memory.slot(slot), self.generations.get(slot as usize));
+        let (Some(words), Some(own)) = (words, own) else { return };
+        let generation = own.fetch_add(1, Ordering::AcqRel).wrapping_add(1);
         words.state.store(Kind::Free as u32, Ordering::Release);
-        words.generation.fetch_add(1, Ordering::AcqRel);
+        words.generation.store(generation, Ordering::Release);
         words.rewind();
     }
 

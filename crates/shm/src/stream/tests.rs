@@ -89,6 +89,21 @@ fn a_slot_that_is_lent_again_is_as_new_and_has_another_generation() {
 }
 
 #[test]
+fn the_daemon_knows_a_sockets_generation_whatever_its_application_writes() {
+    let (server, app) = pair();
+    let slot = server.lend_slot().expect("none is in use");
+    let generation = server.generation(slot);
+    app.slot(slot).expect("the same").generation.store(generation + 1, Ordering::Relaxed);
+    assert_eq!(server.generation(slot), generation);
+    server.take_back_slot(slot);
+    assert_eq!(server.lend_slot(), Some(slot));
+    assert_ne!(server.generation(slot), generation, "another socket");
+    let shown = app.slot(slot).expect("the same").generation.load(Ordering::Relaxed);
+    assert_eq!(shown, server.generation(slot));
+    assert_eq!(server.generation(u32::MAX), 0, "there is no such slot");
+}
+
+#[test]
 fn a_backlog_gives_each_connection_once_whatever_its_application_writes() {
     let (server, app) = pair();
     let slot = server.lend_slot().expect("none is in use");

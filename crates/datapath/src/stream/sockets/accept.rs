@@ -141,7 +141,7 @@ impl Sockets {
         words.local.set(Some(key.destination()));
         words.remote.set(Some(key.source()));
         inherit(from, words);
-        let mut conn = Conn::new(Some(flow), words.generation.load(Ordering::Relaxed));
+        let mut conn = Conn::new(Some(flow), app.server.generation(slot));
         self.settle(&app, slot, &mut conn, flow, engine, rings);
         self.insert(app.app, slot, conn);
         self.touch(app.app, slot);

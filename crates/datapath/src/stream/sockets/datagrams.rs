@@ -179,8 +179,8 @@ impl Sockets {
     pub(super) fn end_datagrams(&mut self, app: u16, slot: u32) -> bool {
         let Some(socket) = self.datagrams_of(app, slot) else { return false };
         self.datagrams.retain(|other| !Arc::ptr_eq(other, &socket));
-        let words = socket.app.server.memory().slot(slot);
-        let generation = words.map_or(0, |words| words.generation.load(Ordering::Relaxed));
+        // Before its slot is another socket's.
+        let generation = socket.app.server.generation(slot);
         if socket.end() {
             self.post.say(SocketEvent::Freed { app, slot, generation });
         }

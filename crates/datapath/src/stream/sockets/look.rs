@@ -109,7 +109,7 @@ impl Sockets {
         if asks.has(Asks::NAMED) {
             words.asks.fetch_and(!Asks::NAMED, Ordering::AcqRel);
             let cookie = words.cookie.load(Ordering::Relaxed);
-            let generation = words.generation.load(Ordering::Relaxed);
+            let generation = socket.app.server.generation(slot);
             self.post.say(SocketEvent::Named { app, slot, generation, cookie });
         }
         self.to_send.push((app, slot));

@@ -1,7 +1,6 @@
 //! What the slow side has asked for: applications that come and go, listeners, connections to be opened and closed.
 
 use std::net::SocketAddr;
-use std::sync::atomic::Ordering;
 
 use base::Nanos;
 use tcp::{CloseReason, Engine, FlowId, FlowOptions, Output};
@@ -63,10 +62,8 @@ impl Sockets {
             Command::Listen(listening) => self.listen(listening, engine),
             Command::Unlisten { app, slot } => self.unlisten(app, slot, engine),
             Command::Close { app, slot, generation, is_abort } => {
-                // By our own note of it, as far as there is one: the word is the program's to overwrite.
-                let noted = self.conn(app, slot).map(|(conn, _)| conn.generation);
-                let told = || Some(self.words(app, slot)?.generation.load(Ordering::Relaxed));
-                if noted.or_else(told) != Some(generation) {
+                let server = self.client(app).map(|client| &client.streams.server);
+                if server.is_none_or(|server| server.generation(slot) != generation) {
                     return;
                 }
                 match self.conn(app, slot) {
@@ -108,8 +105,8 @@ impl Sockets {
 
     /// A socket of this worker that was opened from here.
     fn connect(&mut self, app: u16, slot: u32, local: SocketAddr, flow: Option<FlowId>) {
-        let Some(words) = self.words(app, slot) else { return };
-        let generation = words.generation.load(Ordering::Relaxed);
+        let Some(client) = self.client(app) else { return };
+        let generation = client.streams.server.generation(slot);
         let mut conn = Conn::new(flow, generation);
         conn.opened_from = Some(local);
         if flow.is_none() {
