@@ -1,8 +1,10 @@
 //! Programs that do to their sockets what they should not: the daemon and all others go on.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::time::Duration;
 
-use whole::{Accelerated, KernelTcp, looks_like_linux, project};
+use shm::stream::SlotState;
+use whole::{Accelerated, FIELDS, KernelTcp, StreamLiar, looks_like_linux, project, wait_for};
 
 const PYTHON: &str = "/usr/bin/python3";
 
@@ -18,6 +20,95 @@ fn others_are_served(accelerated: &Accelerated) {
     let client = [PYTHON, &script("asyncio_client.py"), &host, "8000", "5", "50000"];
     assert!(accelerated.run_there(&client).succeed().ends_with("are right\n"));
     server.kill();
+}
+
+#[test]
+fn nonsense_in_every_word_of_a_socket_harms_nobody_else() {
+    let accelerated = Accelerated::start();
+    let remote = SocketAddr::from((accelerated.there().ipv4(), 7));
+    let _echo = KernelTcp::echo(accelerated.there(), remote);
+    for (name, write) in FIELDS {
+        for value in [0, 1, 0x8000_0000, u64::MAX, u64::MAX >> 1, 0x0123_4567_89ab_cdef] {
+            let liar = StreamLiar::connect(&accelerated, remote);
+            wait_for("a connection", || {
+                let state = liar.words().state();
+                if state.has(SlotState::CONNECTED) { Ok(()) } else { Err(format!("{state:?}")) }
+            });
+            write(liar.words(), value);
+            liar.ring();
+            // It goes on lying for as long as it is there.
+            write(liar.words(), !value);
+            liar.ring();
+            let alive = accelerated.daemon().calisto("status");
+            assert!(!alive.is_empty(), "after {value:#x} in {name}");
+        }
+    }
+    others_are_served(&accelerated);
+    accelerated.nothing_is_left();
+}
+
+/// Numbers of which one follows from the other (SplitMix64).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A word that looks like one of those that are there, as often as it looks like nothing.
+    fn word(&mut self) -> u64 {
+        let word = self.next();
+        match word % 5 {
+            0 => 0,
+            1 => u64::MAX,
+            2 => word >> 58,
+            3 => word >> 32,
+            _ => word,
+        }
+    }
+}
+
+/// A program with one socket overwrites all that it shares, again and again, while others talk to it.
+fn nonsense_everywhere(start: fn(&Accelerated, SocketAddr) -> StreamLiar, is_caller: bool) {
+    // Little memory, so that it is soon overwritten.
+    let limits = "[[tenant]]\nuid = \"*\"\nconnections = 64\nmemory_mib = 8\n";
+    let accelerated = Accelerated::with(limits);
+    let remote = SocketAddr::from((accelerated.there().ipv4(), 7));
+    let _echo = KernelTcp::echo(accelerated.there(), remote);
+    for seed in 0..10 {
+        println!("seed {seed}");
+        let mut random = Random(seed);
+        // The port of the one before may take a moment to come back.
+        let here = SocketAddr::from((accelerated.here().ipv4(), 9000 + seed as u16));
+        let liar = start(&accelerated, if is_caller { remote } else { here });
+        for _ in 0..3 {
+            // Whether anything comes of it is not asked.
+            let call = || {
+                let caller = UdpSocket::bind("0.0.0.0:0").expect("a port is free");
+                let _ = caller.send_to(&[7; 1000], here);
+                (!is_caller).then(|| TcpStream::connect_timeout(&here, Duration::from_millis(20)))
+            };
+            let _caller = accelerated.there().enter(call).expect("the namespace is there");
+            liar.overwrite(|| random.word());
+            liar.ring();
+            assert!(!accelerated.daemon().calisto("status").is_empty());
+        }
+    }
+    others_are_served(&accelerated);
+    accelerated.nothing_is_left();
+}
+
+#[test]
+fn nonsense_in_all_memory_around_a_connection_harms_nobody_else() {
+    nonsense_everywhere(StreamLiar::connect, true);
+}
+
+#[test]
+fn nonsense_in_all_memory_around_a_listener_harms_nobody_else() {
+    nonsense_everywhere(StreamLiar::listen, false);
 }
 
 #[test]
