@@ -53,6 +53,7 @@ pub(crate) const CRATES: &[CrateRule] = &[
     row("capi", &["client"], Worldly, Home),
     row("preload", &["base", "client", "sys", "attach"], Worldly, Home),
     row("port", &["base", "shm", "sys"], Worldly, Home),
+    row("slice", &["base", "wire", "shm", "sys", "port"], Worldly, Forbidden),
     row(
         "datapath",
         &["base", "wire", "policy", "tcp", "shm", "port", "sys", "admin"],

@@ -51,6 +51,8 @@ pub mod other_thread;
 pub mod pidfd;
 /// Wait for one of several descriptors.
 pub mod poll;
+/// Many descriptors behind one.
+pub mod poll_set;
 /// Keep a TCP port from others in the kernel.
 pub mod port_guard;
 /// Give up root for good.
