@@ -60,6 +60,12 @@ pub(crate) const CRATES: &[CrateRule] = &[
         Worldly,
         Forbidden,
     ),
+    row(
+        "chain",
+        &["base", "wire", "shm", "sys", "port", "slice", "nf", "crypto", "config"],
+        Worldly,
+        Forbidden,
+    ),
     row("testbed", &["base", "sys"], Worldly, Forbidden),
     row("doctor", &["base", "sys", "config"], Worldly, Forbidden),
     row("load", &["base", "wire", "shm", "sys", "port"], Worldly, Forbidden),

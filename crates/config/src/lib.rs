@@ -23,6 +23,7 @@ pub use config::{
     Apps, Arrangement, Config, Cores, Frames, Handover, Idle, Job, Spin, Steer, Wait, Workers,
 };
 pub use error::ConfigError;
+pub use near::nearest;
 pub use sockets::Sockets;
 pub use tcp::{Congestion, Tcp};
 pub use tenant::{Denied, Reach, Tenant, TenantUser};

@@ -1,10 +1,7 @@
 //! The word that was probably meant.
 
 /// The word nearest to `wrong`, unless even that one is too different to be a misspelling.
-pub(crate) fn nearest<'a>(
-    wrong: &str,
-    words: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub fn nearest<'a>(wrong: &str, words: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // Two slips in a short word, one more for every four letters of a long one.
     let most = (2 + wrong.len() / 8).min(wrong.len().saturating_sub(1));
     words

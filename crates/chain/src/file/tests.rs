@@ -1,0 +1,180 @@
+//! Files that are read, and files that are refused with file, line, field and what is allowed.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const WHOLE: &str = r#"
+name = "edge"
+
+[[slice]]
+ports = ["xdp:eth0", "xdp:eth1@1"]
+cpus = [3, 1, 1]
+frames = 8192
+frame_bytes = 2048
+filter = "ip or ip6"
+
+[[slice]]
+ports = ["xdp:eth0@1", "xdp:eth1"]
+
+[[function]]
+kind = "esp"
+keys = "tunnel.keys"
+
+[[function]]
+kind = "router"
+routes = "table.txt"
+icmp_rate = 100
+"#;
+
+fn refused(text: &str) -> FileError {
+    ChainFile::parse(text, "router.toml").expect_err(text)
+}
+
+/// A bridge, with `function` behind its kind.
+fn bridge(function: &str) -> String {
+    format!(
+        "name = \"b\"\n[[slice]]\nports = [\"xdp:eth0\", \"xdp:eth1\"]\n[[function]]\nkind = \"l2\"\n{function}"
+    )
+}
+
+#[test]
+fn a_whole_file_is_read_as_it_is_meant() {
+    let chain = ChainFile::parse(WHOLE, "router.toml").expect("it is right");
+    assert_eq!(chain.name, "edge");
+    let [first, second] = &chain.slices[..] else { panic!("{chain:?}") };
+    assert_eq!(first.cpus, [1, 3]);
+    assert_eq!((first.frames, first.frame_bytes), (Some(8192), Some(2048)));
+    assert_eq!(first.filter.as_deref(), Some("ip or ip6"));
+    assert_eq!((second.frames, &second.cpus[..]), (None, &[][..]));
+    let router = RouterPart { routes: Routes::File("table.txt".to_owned()), icmp_rate: Some(100) };
+    let esp = EspPart { keys: "tunnel.keys".to_owned() };
+    assert_eq!(chain.functions, [FunctionPart::Esp(esp), FunctionPart::Router(router)]);
+}
+
+#[test]
+fn the_shortest_router_follows_the_kernel() {
+    let text = "name = \"r\"\n[[slice]]\nports = [\"xdp:a\"]\n[[function]]\nkind = \"router\"\n";
+    let chain = ChainFile::parse(text, "r.toml").expect("it is right");
+    let [FunctionPart::Router(router)] = &chain.functions[..] else { panic!("{chain:?}") };
+    assert_eq!(router.routes, Routes::Kernel);
+}
+
+#[test]
+fn a_bridge_has_links_and_addresses_by_interface() {
+    let text = bridge(
+        "links = [[\"eth0\", \"eth1\"]]\nsource = { eth1 = \"02:00:00:00:00:0a\" }\n\
+         destination = { eth0 = \"ff:ff:ff:ff:ff:ff\" }\n",
+    );
+    let chain = ChainFile::parse(&text, "b.toml").expect("it is right");
+    let [FunctionPart::L2(l2)] = &chain.functions[..] else { panic!("{chain:?}") };
+    assert_eq!(l2.links, [LinkPart("eth0".to_owned(), "eth1".to_owned())]);
+    assert_eq!(l2.source, [("eth1".to_owned(), [2, 0, 0, 0, 0, 10])]);
+    assert_eq!(l2.destination, [("eth0".to_owned(), [255; 6])]);
+}
+
+/// `WHOLE` with one line replaced is refused: at which line, about which field, with which words.
+#[test]
+fn what_is_wrong_is_said_with_file_line_field_and_what_is_allowed() {
+    let cases = [
+        ("name = \"edge\"", "name = \"ed/ge\"", 2, "name", "1 to 64 letters, digits, - and _"),
+        ("name = \"edge\"", "", 1, "name", "is missing: write for example `name = \"edge\"`"),
+        ("name = \"edge\"", "nmae = \"edge\"", 1, "name", "is missing"),
+        ("name = \"edge\"", "name = \"e\"\nname = \"f\"", 3, "", "not TOML"),
+        ("cpus = [3, 1, 1]", "cpus = [1024]", 6, "slice.cpus", "from 0 to 1023"),
+        ("cpus = [3, 1, 1]", "cpus = 1", 6, "slice.cpus", "is 1; allowed is a list of 0 to 1024"),
+        ("cpus = [3, 1, 1]", "cpu = [1]", 6, "slice.cpu", "is no key: did you mean `cpus`?"),
+        ("frames = 8192", "frames = 300", 7, "slice.frames", "so 512 or more"),
+        ("frames = 8192", "frames = -1", 7, "slice.frames", "from 256 to 1048576"),
+        ("frames = 8192", "frames = 99999999999999999999", 7, "slice.frames", "whole number"),
+        ("frame_bytes = 2048", "frame_bytes = 3000", 8, "slice.frame_bytes", "2048 or 4096"),
+        ("filter = \"ip or ip6\"", "filter = \"\"", 9, "slice.filter", "1 to 4096 bytes"),
+        ("[\"xdp:eth0@1\", \"xdp:eth1\"]", "[\"xdp:eth0@1\"]", 11, "slice.ports", "same order"),
+        ("[\"xdp:eth0@1\", ", "[\"xdp:eth0\", ", 11, "slice.ports", "belongs to one slice"),
+        ("[\"xdp:eth0@1\", ", "[\"xpd:eth0\", ", 12, "slice.ports", "did you mean xdp"),
+        ("[\"xdp:eth0@1\", \"xdp:eth1\"]", "[]", 12, "slice.ports", "a list of 1 to 64"),
+        ("kind = \"esp\"", "kind = \"ESP\"", 15, "function.kind", "\"router\" or \"l2\""),
+        ("kind = \"esp\"", "kind = \"rooter\"", 15, "function.kind", "did you mean \"router\"?"),
+        ("keys = \"tunnel.keys\"", "", 14, "function.keys", "keys = \"tunnel.keys\""),
+        ("icmp_rate = 100", "icmp_rate = 1.5", 21, "function.icmp_rate", "is 1.5; allowed is"),
+        ("icmp_rate = 100", "links = []", 21, "function.links", "keys here are kind, routes"),
+        (
+            "kind = \"router\"\nroutes = \"table.txt\"\nicmp_rate = 100",
+            "kind = \"esp\"\nkeys = \"k\"",
+            18,
+            "function.kind",
+            "one esp at most",
+        ),
+    ];
+    for (from, to, line, field, words) in cases {
+        let text = WHOLE.replacen(from, to, 1);
+        assert_ne!(text, WHOLE, "{from}");
+        let error = refused(&text);
+        let said = error.to_string();
+        assert_eq!((error.line(), error.field()), (Some(line), field), "{to}: {said}");
+        assert!(said.starts_with(&format!("router.toml, line {line}: ")), "{said}");
+        assert!(said.contains(words), "{to}: {said}");
+    }
+}
+
+#[test]
+fn a_chain_ends_with_who_says_where_packets_leave() {
+    let (text, _) = WHOLE.split_once("[[function]]\nkind = \"router\"").expect("it is there");
+    let said = refused(text).to_string();
+    assert!(said.contains("line 14") && said.contains("put a router or an l2 behind it"), "{said}");
+    let turned = format!("{WHOLE}[[function]]\nkind = \"l2\"\nlinks = [[\"eth0\", \"eth1\"]]\n");
+    let said = refused(&turned).to_string();
+    assert!(said.contains("behind \"router\", which decides about every packet"), "{said}");
+}
+
+#[test]
+fn a_bridge_joins_ports_that_there_are_and_each_once() {
+    for (function, words) in [
+        ("links = [[\"eth0\", \"eth2\"]]", "those are eth0, eth1"),
+        ("links = [[\"eth0\", \"eth0\"]]", "has eth0 twice"),
+        ("links = [[\"eth0\"]]", "two interfaces"),
+        ("links = [[\"eth0\", \"eth1\"]]\nsource = { eth1 = \"03:00:00:00:00:01\" }", "group"),
+        ("links = [[\"eth0\", \"eth1\"]]\nsource = { eth1 = \"2:0:0:0:0:1\" }", "02:00:00"),
+        ("links = [[\"eth0\", \"eth1\"]]\nsource = { lo = \"02:00:00:00:00:01\" }", "no port"),
+    ] {
+        let said = refused(&bridge(function)).to_string();
+        assert!(said.contains(words), "{function}: {said}");
+    }
+}
+
+#[test]
+fn sections_that_are_missing_or_are_no_tables_are_named() {
+    for (text, words) in [
+        ("name = \"a\"\n", "`slice` is missing: write `[[slice]]`"),
+        ("name = \"a\"\nslice = 1\n", "line 2: `slice` is 1; there may be several"),
+        ("name = \"a\"\n[slice]\nports = []\n", "`slice` is a table; there may be several"),
+        ("name = \"a\"\nslice = []\n", "write `[[slice]]`"),
+        ("\u{0}", "not TOML"),
+    ] {
+        let said = refused(text).to_string();
+        assert!(said.contains(words), "{text:?}: {said}");
+    }
+}
+
+#[test]
+fn a_file_of_more_than_anybody_would_write_is_refused_unread() {
+    let said = refused(&"#\n".repeat(FILE_BYTES_MAX)).to_string();
+    assert!(said.contains("allowed are 4194304"), "{said}");
+}
+
+proptest! {
+    #[test]
+    fn no_text_panics(text in "[a-z0-9=\\[\\]\"\\n{}., -]{0,200}") {
+        let _ = ChainFile::parse(&text, "f");
+    }
+
+    #[test]
+    fn no_line_of_a_good_file_can_be_changed_so_that_it_panics(
+        at in 0..30_usize, line in "[a-z_]{1,10} = [0-9\\[\\]\"a-z{}-]{0,20}",
+    ) {
+        let mut lines: Vec<&str> = WHOLE.lines().collect();
+        let at = at % lines.len();
+        lines[at] = &line;
+        let _ = ChainFile::parse(&lines.join("\n"), "f");
+    }
+}
