@@ -787,7 +787,7 @@ fn a_socket_whose_words_were_overwritten_is_closed_and_its_slot_free() {
     let generation = |app: &App, slot| app.streams.server.generation(slot);
     let mut sockets = vec![(udp, generation(&app, udp)), (opened, generation(&app, opened))];
     // Before any worker has seen them.
-    [udp, opened].map(|slot| overwrite(app.words(slot)));
+    [udp, opened].into_iter().for_each(|slot| overwrite(app.words(slot)));
     let local = "10.0.0.2:7".parse().expect("an address");
     let remote = "10.0.0.1:80".parse().expect("an address");
     let header = [&CLIENT[..], &OURS, &[8, 0]].concat();
