@@ -79,9 +79,9 @@ fn policy() -> Option<(libc::c_int, Nodes)> {
 
 fn set_policy(mode: libc::c_int, nodes: &Nodes) -> bool {
     // The default takes no nodes.
-    let count = if mode == MPOL_DEFAULT { 0 } else { NODES_MAX };
-    // SAFETY: the kernel reads as many bits as `nodes` has.
-    unsafe { libc::syscall(libc::SYS_set_mempolicy, mode, nodes.as_ptr(), count) == 0 }
+    let nodes = if mode == MPOL_DEFAULT { std::ptr::null() } else { nodes.as_ptr() };
+    // SAFETY: the kernel reads as many bits as a `Nodes` has, if there is one.
+    unsafe { libc::syscall(libc::SYS_set_mempolicy, mode, nodes, NODES_MAX) == 0 }
 }
 
 #[cfg(test)]
