@@ -47,6 +47,8 @@ pub mod nftables;
 pub mod numa;
 /// A thread, of whatever process, that cannot be mistaken for its successor.
 pub mod other_thread;
+/// Filter expressions in the language of tcpdump.
+pub mod pcap;
 /// A process that cannot be mistaken for its successor.
 pub mod pidfd;
 /// Wait for one of several descriptors.
