@@ -9,15 +9,23 @@
 #[macro_use]
 mod counters;
 mod checksum;
+/// Forwarding tables, and the steps that change them while packets flow.
+pub mod fib;
 mod function;
 /// Forwarding between pairs of ports, as a wire does.
 pub mod l2;
 /// The manual pages of the functions.
 pub mod manual;
+mod prefix;
+/// Routes and neighbours on the control side.
+pub mod rib;
 #[cfg(test)]
 mod samples;
 mod verdict;
 
+pub use fib::{Fib, FibChange, Neighbour, NextHop};
 pub use function::Function;
 pub use l2::L2;
+pub use prefix::{Prefix, PrefixError};
+pub use rib::{Rib, RibError};
 pub use verdict::{Verdict, Verdicts};

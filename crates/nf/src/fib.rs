@@ -1,0 +1,244 @@
+//! Forwarding tables of one data thread: address → next hop → link address.
+//!
+//! They are only read while packets are processed. Between two batches the thread applies [`FibChange`]s,
+//! which the control side ([`crate::Rib`]) makes: each is small, and after each one the tables are whole, so a
+//! batch may come between any two of them. What must hold: changes are applied in the order in which they
+//! were made, all of them, to tables that [`crate::Rib::fib`] gave out before the first.
+
+mod fib4;
+mod fib6;
+mod neighbours;
+
+pub use fib4::{Fib4, LONG_GROUPS};
+pub use fib6::{Fib6, NODES, Node};
+pub use neighbours::{NEIGHBOURS, Neighbours};
+
+pub(crate) use fib6::{CELLS, STRIDE, index_of};
+
+use std::net::IpAddr;
+
+use base::PortId;
+
+/// The number of a next hop in the tables; zero: there is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct HopId(pub u16);
+
+impl HopId {
+    /// No route.
+    pub const NONE: Self = Self(0);
+    /// Numbers are below this: the tables keep a flag in the spare bit.
+    pub const LIMIT: u16 = 0x8000;
+
+    /// The number as an index.
+    #[inline]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Where packets of a route go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum NextHop {
+    /// To another router.
+    Gateway {
+        /// By this port.
+        port: PortId,
+        /// Which router; an IPv4 route may have an IPv6 one (RFC 8950).
+        address: IpAddr,
+    },
+    /// To the destination itself, which is on this port's link.
+    OnLink {
+        /// By this port.
+        port: PortId,
+    },
+    /// To this host, which the function does not serve.
+    Local,
+    /// Nowhere, and nobody is told.
+    Blackhole,
+    /// Nowhere; the sender is told that the host cannot be reached.
+    Unreachable,
+    /// Nowhere; the sender is told that somebody forbade it.
+    Prohibit,
+}
+
+/// A next hop as the tables hold it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hop {
+    /// Where packets go.
+    pub to: NextHop,
+    /// The gateway's link address, as far as it is known.
+    pub neighbour: Option<Neighbour>,
+}
+
+/// What is known of a neighbour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Neighbour {
+    /// Its link address.
+    At([u8; 6]),
+    /// It was asked for and has not answered.
+    Failed,
+}
+
+/// One step of the control side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FibChange {
+    /// IPv4: the /24 networks `first..first + count` get `hop`.
+    Fill24 {
+        /// The first one: an address shifted by eight bits.
+        first: u32,
+        /// How many, at most [`FibChange::ENTRIES_MAX`].
+        count: u16,
+        /// Their next hop.
+        hop: HopId,
+    },
+    /// IPv4: the /24 network `slot` has longer prefixes, which are in `group`.
+    Extend {
+        /// The network: an address shifted by eight bits.
+        slot: u32,
+        /// Below [`LONG_GROUPS`].
+        group: u16,
+    },
+    /// IPv4: the addresses `first..first + count` of a group get `hop`.
+    Fill8 {
+        /// Which group.
+        group: u16,
+        /// The first one: the last octet of an address.
+        first: u8,
+        /// How many, at most 256.
+        count: u16,
+        /// Their next hop.
+        hop: HopId,
+    },
+    /// IPv4: the /8 networks `first..first + count` get `hop` where nothing longer than /7 says more.
+    Fill7 {
+        /// The first octet.
+        first: u8,
+        /// How many, at most 256.
+        count: u16,
+        /// Their next hop.
+        hop: HopId,
+    },
+    /// IPv6: the /16 networks `first..first + count` get `hop` where nothing longer says more.
+    Fill16 {
+        /// The first one: an address shifted by 112 bits.
+        first: u16,
+        /// How many, at most [`FibChange::ENTRIES_MAX`].
+        count: u16,
+        /// Their next hop.
+        hop: HopId,
+    },
+    /// IPv6: prefixes longer than /16 of the network `cell` are below this node; zero: there are none.
+    Root {
+        /// An address shifted by 112 bits.
+        cell: u16,
+        /// Its number.
+        node: u32,
+    },
+    /// IPv6: a node of the trie.
+    Node {
+        /// Its number.
+        at: u32,
+        /// What it becomes.
+        node: Node,
+    },
+    /// IPv6: a next hop that a node names.
+    NodeHop {
+        /// Its number.
+        at: u32,
+        /// What it becomes.
+        hop: HopId,
+    },
+    /// A next hop.
+    Hop {
+        /// Its number.
+        id: HopId,
+        /// What it becomes; `None`: no route names it any more.
+        hop: Option<Hop>,
+    },
+    /// A neighbour.
+    Neighbour {
+        /// On the link of this port.
+        port: PortId,
+        /// Whose link address it is.
+        address: IpAddr,
+        /// What is known; `None`: nothing any more.
+        neighbour: Option<Neighbour>,
+    },
+}
+
+impl FibChange {
+    /// Entries that one change writes at most: what keeps the time between two batches short.
+    pub const ENTRIES_MAX: u16 = 4096;
+
+    /// Entries that it writes, for whoever bounds the work between two batches.
+    pub const fn entries(&self) -> u16 {
+        match self {
+            Self::Fill24 { count, .. }
+            | Self::Fill8 { count, .. }
+            | Self::Fill7 { count, .. }
+            | Self::Fill16 { count, .. } => *count,
+            _ => 1,
+        }
+    }
+}
+
+/// All tables of one data thread.
+#[derive(Clone, Debug)]
+pub struct Fib {
+    /// IPv4 destinations.
+    pub four: Fib4,
+    /// IPv6 destinations.
+    pub six: Fib6,
+    hops: Vec<Option<Hop>>,
+    neighbours: Neighbours,
+}
+
+impl Fib {
+    /// Tables without routes. `seed` keeps others from choosing addresses that collide in the table of
+    /// neighbours.
+    pub fn new(seed: u64) -> Self {
+        Self {
+            four: Fib4::new(),
+            six: Fib6::new(),
+            hops: vec![None; usize::from(HopId::LIMIT)],
+            neighbours: Neighbours::new(seed),
+        }
+    }
+
+    /// Takes one step. Places outside the tables are left alone: the control side names none.
+    pub fn apply(&mut self, change: &FibChange) {
+        match *change {
+            FibChange::Fill24 { first, count, hop } => self.four.fill24(first, count, hop),
+            FibChange::Extend { slot, group } => self.four.extend(slot, group),
+            FibChange::Fill8 { group, first, count, hop } => {
+                self.four.fill8(group, first, count, hop);
+            }
+            FibChange::Fill7 { first, count, hop } => self.four.fill7(first, count, hop),
+            FibChange::Fill16 { .. }
+            | FibChange::Root { .. }
+            | FibChange::Node { .. }
+            | FibChange::NodeHop { .. } => self.six.apply(change),
+            FibChange::Hop { id, hop } => {
+                if let Some(place) = self.hops.get_mut(id.index()) {
+                    *place = hop;
+                }
+            }
+            FibChange::Neighbour { port, address, neighbour } => {
+                self.neighbours.set(port, address, neighbour);
+            }
+        }
+    }
+
+    /// The next hop of that number.
+    #[inline]
+    pub fn hop(&self, id: HopId) -> Option<&Hop> {
+        self.hops.get(id.index())?.as_ref()
+    }
+
+    /// What is known of a neighbour.
+    #[inline]
+    pub fn neighbour(&self, port: PortId, address: IpAddr) -> Option<Neighbour> {
+        self.neighbours.get(port, address)
+    }
+}
