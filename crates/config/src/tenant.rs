@@ -33,7 +33,7 @@ pub struct Tenant {
     /// Its programs at once; 0: none may attach. Default: 64.
     #[serde(default = "apps")]
     pub apps: u32,
-    /// Sockets of all its programs together. Default: 65 536.
+    /// Sockets of all its programs together; a connection within this host counts twice for who opened it. Default: 65 536.
     #[serde(default = "connections")]
     pub connections: u32,
     /// Mebibytes of the rings of all its programs' sockets. Default: 1024.

@@ -25,6 +25,8 @@ mod marks;
 #[cfg(not(loom))]
 mod places;
 #[cfg(not(loom))]
+mod quota;
+#[cfg(not(loom))]
 mod record;
 #[cfg(not(loom))]
 mod ring;
@@ -41,6 +43,7 @@ pub use {
     layout::{EARS_MAX, SLOTS_MAX, Side, StreamMemory, StreamSizes, WORKERS_MAX},
     lock::{Locked, SlotLock},
     places::Places,
+    quota::Quota,
     record::{HEADER_BYTES, PAYLOAD_MAX, Record},
     ring::{Piece, RingDesc, RingMemory},
     server::StreamServer,

@@ -9,7 +9,7 @@ use attach::{PeerCredentials, Profile};
 use config::Tenant;
 use datapath::stream::{AppStreams, Rate};
 use rustix::io::Errno;
-use shm::stream::{Kind, Side, SlotState, SlotWords, StreamServer, StreamSizes};
+use shm::stream::{Kind, Quota, Side, SlotState, SlotWords, StreamServer, StreamSizes};
 use sys::eventfd::EventFd;
 
 use super::bells::{Pipes, Ringer};
@@ -25,6 +25,7 @@ pub(super) struct App {
     pub(super) token: [u8; 16],
     pub(super) tenant: Arc<Tenant>,
     pub(super) streams: Arc<AppStreams>,
+    pub(super) quota: Arc<Quota>,
     pub(super) pipes: Arc<Pipes>,
     /// Rung by the application when a worker sleeps.
     pub(super) doorbell: Arc<EventFd>,
@@ -43,12 +44,14 @@ pub(super) struct Birth {
     /// Workers that the daemon may ever have.
     pub(super) workers: u32,
     pub(super) rate: Option<Arc<Rate>>,
+    /// What all programs of the user may have together.
+    pub(super) quota: Arc<Quota>,
 }
 
 impl App {
     /// Makes its memory.
     pub(super) fn new(birth: Birth) -> Result<Self, String> {
-        let Birth { number, region, name, who, profile, tenant, workers, rate } = birth;
+        let Birth { number, region, name, who, profile, tenant, workers, rate, quota } = birth;
         let failed = |error: &dyn std::fmt::Display| format!("the daemon is out of means: {error}");
         let sizes = StreamSizes {
             slots: tenant.connections.clamp(2, shm::stream::SLOTS_MAX),
@@ -57,7 +60,8 @@ impl App {
             workers: workers.min(shm::stream::WORKERS_MAX),
             ring_bytes: u64::from(tenant.memory_mib).min(1 << 16) << 20,
         };
-        let server = StreamServer::create(&name, sizes).map_err(|error| failed(&error))?;
+        let server = StreamServer::within(&name, sizes, Arc::clone(&quota))
+            .map_err(|error| failed(&error))?;
         let doorbell = Arc::new(EventFd::new().map_err(|error| failed(&error))?);
         let token = sys::random::bytes().map_err(|error| failed(&error))?;
         let pipes = Pipes::new();
@@ -78,6 +82,7 @@ impl App {
             token,
             tenant,
             streams,
+            quota,
             pipes,
             doorbell,
             pids: vec![who.pid],

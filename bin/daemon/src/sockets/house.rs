@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use attach::{JoinRequest, PeerCredentials, StreamRequest, Streaming};
 use base::Nanos;
-use config::Config;
+use config::{Config, Tenant};
 use datapath::DetachReason;
 use datapath::stream::{Command, Front, Rate};
 use port::xdp::{Destination, Protocol};
-use shm::stream::Side;
+use shm::stream::{Quota, Side};
 use sys::SysError;
 use sys::eventfd::EventFd;
 use sys::socket_end::SocketEnds;
@@ -89,6 +89,8 @@ pub(crate) struct House {
     pub(super) fallbacks: Fallbacks,
     pub(super) closer: Closer,
     rates: BTreeMap<u32, Arc<Rate>>,
+    /// By user: what its programs have together. One lives as long as any of their memory.
+    quotas: BTreeMap<u32, Weak<Quota>>,
     pub(super) firewall: Firewall,
     pub(super) is_draining: bool,
     pub(super) gone: Vec<Gone>,
@@ -154,6 +156,7 @@ impl House {
             fallbacks: Fallbacks::default(),
             closer: Closer::start()?,
             rates: BTreeMap::new(),
+            quotas: BTreeMap::new(),
             firewall: Firewall::default(),
             is_draining: false,
             gone: Vec::new(),
@@ -207,6 +210,7 @@ impl House {
             // One for all programs of a user.
             Arc::clone(self.rates.entry(who.uid).or_insert_with(new))
         });
+        let quota = self.quota_of(who.uid, &tenant);
         let app = App::new(Birth {
             number,
             region,
@@ -216,6 +220,7 @@ impl House {
             tenant,
             workers: u32::from(self.setting.config.workers.max),
             rate,
+            quota,
         })?;
         self.regions.insert(region, Region::App(number));
         self.setting.doorbells.add(number, Arc::clone(&app.doorbell));
@@ -342,6 +347,18 @@ impl House {
     /// How long a connection's name stays taken.
     pub(super) fn time_wait(&self) -> Nanos {
         Nanos::from_millis(u64::from(self.setting.config.tcp.time_wait_ms) + 1000)
+    }
+
+    /// What the programs of a user may have together.
+    fn quota_of(&mut self, uid: u32, tenant: &Tenant) -> Arc<Quota> {
+        self.quotas.retain(|_, quota| quota.strong_count() > 0);
+        if let Some(quota) = self.quotas.get(&uid).and_then(Weak::upgrade) {
+            return quota;
+        }
+        let bytes = u64::from(tenant.memory_mib) << 20;
+        let quota = Arc::new(Quota::new(tenant.connections, bytes));
+        self.quotas.insert(uid, Arc::downgrade(&quota));
+        quota
     }
 
     fn free_number(&mut self, now: Nanos) -> Option<u16> {

@@ -6,13 +6,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
 use attach::{FallbackReason, RegionKind, Reply};
 use rustix::io::Errno;
 use shm::stream::{
-    Asks, Entry, Heap, Kind, RingMemory, Side, SlotOption, SlotState, SlotWords, StreamServer,
-    StreamSizes,
+    Asks, Entry, Heap, Kind, Quota, RingMemory, Side, SlotOption, SlotState, SlotWords,
+    StreamServer, StreamSizes,
 };
 use sys::eventfd::EventFd;
 use sys::futex::{self, Scope};
@@ -60,7 +61,8 @@ struct Pair {
 }
 
 impl Junction {
-    fn create(ends: [End; 2], memory_mib: u32) -> Option<Self> {
+    /// What its sockets take is counted for `quota`: that of who connects.
+    fn create(ends: [End; 2], memory_mib: u32, quota: Arc<Quota>) -> Option<Self> {
         let sizes = StreamSizes {
             slots: 2 * PAIRS_MAX,
             ears: shm::stream::EARS_MAX,
@@ -68,7 +70,7 @@ impl Junction {
             workers: 0,
             ring_bytes: u64::from(memory_mib.clamp(1, 1 << 16)) << 20,
         };
-        let server = StreamServer::create("junction", sizes).ok()?;
+        let server = StreamServer::within("junction", sizes, quota).ok()?;
         Some(Self { server, ends, pairs: BTreeMap::new(), unnamed: BTreeSet::new() })
     }
 
@@ -326,7 +328,8 @@ impl House {
         let end =
             |app, region| Some(End { app, region, wake: EventFd::new().ok()?, is_gone: false });
         let ends = [end(connecting, regions[0])?, end(accepting, regions[1])?];
-        let junction = Junction::create(ends, memory_mib)?;
+        let quota = Arc::clone(&self.apps.get(&connecting)?.quota);
+        let junction = Junction::create(ends, memory_mib, quota)?;
         // The number is as unique as the regions' are.
         let number = regions[0];
         for (region, side) in regions.into_iter().zip(SIDES) {

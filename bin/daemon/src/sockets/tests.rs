@@ -298,6 +298,33 @@ fn a_tenant_gets_an_error_or_the_kernel_for_what_it_may_not_do() {
 }
 
 #[test]
+fn the_programs_of_a_user_share_its_connections_and_its_memory() {
+    let mut place = Place::new("[[tenant]]\nuid = 0\nconnections = 5\nmemory_mib = 1");
+    let (mut one, _) = place.attach("one").expect("anybody may");
+    let (mut other, _) = place.attach("other").expect("anybody may");
+    let listen = Call::Listen { backlog: 1 };
+    let sockets = [0; 3].map(|_| listener());
+    for (listening, _) in &sockets[..2] {
+        slot(&place.call(&mut one, &listen, Some(listening)));
+    }
+    // A connection within the host has two ends.
+    let connecting = [socket(), socket()];
+    let connect = Call::Connect { remote: sockets[0].1 };
+    slot(&place.call(&mut other, &connect, Some(&connecting[0])));
+    let answer = place.call(&mut other, &connect, Some(&connecting[1]));
+    let full = Reply::Kernel { reason: FallbackReason::TooManySockets };
+    assert_eq!(answer.reply, full, "one of five is left");
+    slot(&place.call(&mut other, &listen, Some(&sockets[2].0)));
+    let more = listener().0;
+    assert_eq!(place.call(&mut one, &listen, Some(&more)).reply, full);
+    place.house.leave(other.member, DetachReason::Left, clock::now());
+    drop((sockets, connecting));
+    place.wait_until(|house| house.apps.values().all(|app| app.quota.slots() == 0));
+    assert_eq!((place.house.count(), place.house.apps.len()), (1, 1));
+    slot(&place.call(&mut one, &listen, Some(&more)));
+}
+
+#[test]
 fn what_is_not_here_is_left_to_the_kernel_and_remembered_with_its_reason() {
     let mut place = Place::new("");
     let (mut process, _) = place.attach("one").expect("anybody may");

@@ -4,10 +4,10 @@
 //! cost nothing, and pages come with their first touch. So nothing is ever merged or split, and lending takes no lock.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::layout::{CLASSES, StreamMemory};
 use super::places::Places;
+use super::quota::Quota;
 use super::ring::{RingDesc, RingMemory};
 
 /// Which rings are lent.
@@ -16,37 +16,38 @@ pub struct Heap {
     memory: StreamMemory,
     /// By size class: which of its rings.
     classes: [Places; CLASSES.len()],
-    /// Bytes lent, and how many may be.
-    bytes: AtomicU64,
-    bytes_max: u64,
+    /// How many bytes may be lent, here and elsewhere.
+    quota: Arc<Quota>,
 }
 
 impl Heap {
-    /// All of it free. No more than `bytes_max` are lent at once.
-    pub(super) fn new(memory: StreamMemory, bytes_max: u64) -> Self {
+    /// All of it free.
+    pub(super) fn new(memory: StreamMemory, quota: Arc<Quota>) -> Self {
         let sizes = *memory.sizes();
         let classes = CLASSES.map(|log2| Places::new((sizes.class_bytes() >> log2) as u32));
-        Self { memory, classes, bytes: AtomicU64::new(0), bytes_max }
+        Self { memory, classes, quota }
     }
 
     /// Bytes that are lent.
     pub fn bytes(&self) -> u64 {
-        self.bytes.load(Ordering::Relaxed)
+        let classes = self.classes.iter().zip(CLASSES);
+        classes.map(|(places, log2)| u64::from(places.taken()) << log2).sum()
     }
 
     /// Whether a ring of that length would be within the limit now.
     pub fn has_room(&self, log2: u8) -> bool {
-        self.bytes() + (1 << log2) <= self.bytes_max
+        self.quota.has_room(1 << log2)
     }
 
     /// Lends a ring of at least `1 << log2` bytes; nothing when there is none that long, or the limit is reached.
     pub fn lend(&self, log2: u8) -> Option<RingMemory> {
         let class = CLASSES.iter().position(|&class| class >= log2)?;
         let bytes = 1 << CLASSES[class];
-        let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        let place = (before + bytes <= self.bytes_max).then(|| self.classes[class].take());
-        let Some(place) = place.flatten() else {
-            self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        if !self.quota.take_bytes(bytes) {
+            return None;
+        }
+        let Some(place) = self.classes[class].take() else {
+            self.quota.give_back_bytes(bytes);
             return None;
         };
         let class_at = class as u64 * self.memory.sizes().class_bytes();
@@ -64,7 +65,13 @@ impl Heap {
         let Some(class) = CLASSES.iter().position(|&class| class == log2) else { return };
         let inside = desc.offset() - class as u64 * self.memory.sizes().class_bytes();
         if self.classes[class].give_back((inside >> log2) as u32) {
-            self.bytes.fetch_sub(desc.bytes(), Ordering::Relaxed);
+            self.quota.give_back_bytes(desc.bytes());
         }
+    }
+}
+
+impl Drop for Heap {
+    fn drop(&mut self) {
+        self.quota.give_back_bytes(self.bytes());
     }
 }

@@ -1,10 +1,12 @@
 //! The daemon's side of a region of sockets: what it lends to whom.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::heap::Heap;
 use super::layout::{StreamMemory, StreamSizes};
 use super::places::Places;
+use super::quota::Quota;
 use super::slot::Kind;
 use crate::region::RegionError;
 
@@ -13,6 +15,8 @@ use crate::region::RegionError;
 pub struct StreamServer {
     memory: StreamMemory,
     heap: Heap,
+    /// How many sockets may be lent, here and elsewhere.
+    quota: Arc<Quota>,
     slots: Places,
     /// Of each slot; the words that the application sees are copies, and its to overwrite.
     generations: Box<[AtomicU32]>,
@@ -25,9 +29,18 @@ impl StreamServer {
     /// # Errors
     /// There is no memory for it.
     pub fn create(name: &str, sizes: StreamSizes) -> Result<Self, RegionError> {
+        Self::within(name, sizes, Arc::new(Quota::new(sizes.slots, sizes.ring_bytes)))
+    }
+
+    /// The same, of which no more is lent than `quota` has left.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub fn within(name: &str, sizes: StreamSizes, quota: Arc<Quota>) -> Result<Self, RegionError> {
         let memory = StreamMemory::create(name, sizes)?;
         Ok(Self {
-            heap: Heap::new(memory.clone(), sizes.ring_bytes),
+            heap: Heap::new(memory.clone(), Arc::clone(&quota)),
+            quota,
             slots: Places::new(sizes.slots),
             generations: (0..sizes.slots).map(|_| AtomicU32::new(0)).collect(),
             ears: [Places::new(sizes.ears), Places::new(sizes.ears)],
@@ -70,22 +83,35 @@ impl StreamServer {
     /// Lends a slot for a socket of that kind, its words as those of a new one; nothing when all are in use.
     /// The state is still [`Kind::Free`]: whoever sets up the socket says last what it is.
     pub fn lend_slot(&self) -> Option<u32> {
-        let slot = self.slots.take()?;
+        if !self.quota.take_slots(1) {
+            return None;
+        }
+        let Some(slot) = self.slots.take() else {
+            self.quota.give_back_slots(1);
+            return None;
+        };
         self.clear(slot);
         Some(slot)
     }
 
     /// Lends a slot and the one after it, for the two ends of a local connection.
     pub fn lend_pair(&self) -> Option<u32> {
+        if !self.quota.take_slots(2) {
+            return None;
+        }
         // Only pairs are lent here, so places come as pairs.
-        let first = self.slots.take()?;
+        let first = self.slots.take();
         let second = self.slots.take();
-        if first % 2 == 0 && second == Some(first + 1) {
+        if let (Some(first), Some(second)) = (first, second)
+            && first % 2 == 0
+            && second == first + 1
+        {
             self.clear(first);
-            self.clear(first + 1);
+            self.clear(second);
             return Some(first);
         }
-        for slot in [Some(first), second].into_iter().flatten() {
+        self.quota.give_back_slots(2);
+        for slot in [first, second].into_iter().flatten() {
             self.slots.give_back(slot);
         }
         None
@@ -105,6 +131,14 @@ impl StreamServer {
         if let Some(words) = self.memory.slot(slot) {
             words.state.store(Kind::Free as u32, Ordering::Release);
         }
-        self.slots.give_back(slot);
+        if self.slots.give_back(slot) {
+            self.quota.give_back_slots(1);
+        }
+    }
+}
+
+impl Drop for StreamServer {
+    fn drop(&mut self) {
+        self.quota.give_back_slots(self.slots.taken());
     }
 }

@@ -1,6 +1,7 @@
 //! Both sides of a region, on one thread.
 
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use proptest::prelude::*;
@@ -67,6 +68,29 @@ fn rings_are_lent_up_to_the_limit_and_never_twice() {
     assert!(server.heap().lend(10).is_none(), "all classes share the limit");
     rings.into_iter().for_each(|ring| server.heap().take_back(ring));
     assert!(server.heap().lend(10).is_some() && server.heap().lend(31).is_none());
+}
+
+#[test]
+fn regions_of_one_user_share_what_it_may_have_and_one_that_goes_gives_its_share_back() {
+    let quota = Arc::new(Quota::new(5, 40 << 10));
+    let [one, other] = [0; 2].map(|_| {
+        StreamServer::within("test", sizes(), Arc::clone(&quota)).expect("addresses are left")
+    });
+    let slots = [one.lend_slot(), one.lend_slot(), other.lend_pair()];
+    assert_eq!(slots, [Some(0), Some(1), Some(0)]);
+    assert_eq!((other.lend_pair(), one.lend_slot()), (None, Some(2)), "one is left");
+    assert_eq!((other.lend_slot(), quota.slots()), (None, 5));
+    other.take_back_slot(1);
+    other.take_back_slot(1);
+    assert_eq!((quota.slots(), one.lend_slot()), (4, Some(3)), "given back once");
+    let ring = one.heap().lend(14).expect("16 of 40 KiB");
+    assert!(other.heap().lend(14).is_some() && other.heap().lend(14).is_none());
+    assert!(!other.heap().has_room(14) && other.heap().lend(12).is_some());
+    assert_eq!((one.heap().bytes(), other.heap().bytes()), (16 << 10, 20 << 10));
+    drop(other);
+    assert_eq!((quota.slots(), quota.bytes()), (4, 16 << 10));
+    one.heap().take_back(ring);
+    assert_eq!(quota.bytes(), 0);
 }
 
 #[test]
