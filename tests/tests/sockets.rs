@@ -26,6 +26,7 @@ traps! {
     files_pipes_and_streams_go_through_sockets: "sendfile";
     options_are_told_inherited_and_refused_as_on_linux: "options";
     who_has_no_descriptor_left_leaves_callers_waiting: "limits";
+    workers_of_a_server_that_dropped_its_rights_and_its_root_are_served: "privileges";
 }
 
 /// Who calls while a program begins to listen may be the kernel's: so only what is seen is compared.

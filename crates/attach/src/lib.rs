@@ -17,6 +17,7 @@ mod listener;
 mod message;
 mod peer;
 mod reason;
+mod side_door;
 mod stream;
 mod text;
 
@@ -29,6 +30,7 @@ pub use message::{
 };
 pub use peer::{Peer, PeerCredentials, Received};
 pub use reason::DetachReason;
+pub use side_door::SideDoor;
 pub use stream::{Call, JoinRequest, Profile, RegionKind, Reply, StreamRequest, Streaming};
 pub use text::{decode_to_app, decode_to_daemon};
 

@@ -47,11 +47,29 @@ impl Link {
             )
         };
         let address = SocketAddrUnix::new(path).map_err(failed)?;
-        let socket = socket(SocketFlags::empty()).map_err(failed)?;
+        Self::connect_to(&address, path, failed)
+    }
+
+    /// Connects to the side door of this name: see `SideDoor`.
+    ///
+    /// # Errors
+    /// As of [`Self::connect`].
+    pub fn connect_aside(name: &str) -> Result<Self, AttachError> {
+        let failed = |errno| SysError::new(format!("connect to @{name}"), errno, "");
+        let address = SocketAddrUnix::new_abstract_name(name.as_bytes()).map_err(failed)?;
+        Self::connect_to(&address, &Path::new("@").join(name), failed)
+    }
+
+    fn connect_to(
+        address: &SocketAddrUnix,
+        path: &Path,
+        failed: impl Fn(Errno) -> SysError,
+    ) -> Result<Self, AttachError> {
+        let socket = socket(SocketFlags::empty()).map_err(&failed)?;
         // It bounds `connect` too, which waits while the daemon accepts nobody.
-        set_socket_timeout(&socket, Timeout::Send, Some(PATIENCE)).map_err(failed)?;
+        set_socket_timeout(&socket, Timeout::Send, Some(PATIENCE)).map_err(&failed)?;
         loop {
-            return match rustix::net::connect(&socket, &address) {
+            return match rustix::net::connect(&socket, address) {
                 Ok(()) => Ok(Self { socket, calls: AtomicU64::new(0) }),
                 Err(Errno::INTR) => continue,
                 Err(Errno::NOENT | Errno::NOTDIR) => Err(AttachError::NoSocket(path.to_owned())),

@@ -11,7 +11,7 @@ use sys::SysError;
 use crate::peer::Peer;
 
 /// Applications that may wait to be accepted.
-const BACKLOG: i32 = 64;
+pub(crate) const BACKLOG: i32 = 64;
 
 /// A listening socket and its file, which goes when this drops.
 #[derive(Debug)]
@@ -63,17 +63,7 @@ impl AttachListener {
     /// Out of descriptors or memory. The application still waits, so the listener stays readable:
     /// try again later, not at once.
     pub fn accept(&self) -> Result<Option<Peer>, SysError> {
-        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        match rustix::net::accept_with(&self.socket, flags) {
-            Ok(socket) => Peer::new(socket).map(Some),
-            // The last: it has gone while it waited.
-            Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => Ok(None),
-            Err(errno) => Err(SysError::new(
-                "accept an application",
-                errno,
-                "raise the limit of open files (ulimit -n)",
-            )),
-        }
+        accept(self.socket.as_fd())
     }
 }
 
@@ -89,6 +79,21 @@ impl Drop for AttachListener {
         if found.is_ok_and(|found| (found.dev(), found.ino()) == self.file) {
             let _ = std::fs::remove_file(&self.path);
         }
+    }
+}
+
+/// The next one that has connected to a socket that does not block.
+pub(crate) fn accept(listener: BorrowedFd<'_>) -> Result<Option<Peer>, SysError> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    match rustix::net::accept_with(listener, flags) {
+        Ok(socket) => Peer::new(socket).map(Some),
+        // The last: it has gone while it waited.
+        Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => Ok(None),
+        Err(errno) => Err(SysError::new(
+            "accept an application",
+            errno,
+            "raise the limit of open files (ulimit -n)",
+        )),
     }
 }
 

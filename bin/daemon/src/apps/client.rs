@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use attach::{Detached, Peer, ToApp};
+use attach::{Detached, Peer, ToApp, ToDaemon};
 use datapath::{AppId, DetachReason};
 use port::xdp::Destination;
 use sys::pidfd::PidFd;
@@ -12,11 +12,21 @@ use crate::sockets::Member;
 /// One connection.
 pub(super) struct Client {
     pub(super) peer: Peer,
+    way: Way,
     pub(super) since: Instant,
     /// Its application, once it is in.
     pub(super) app: Option<App>,
     /// The same of a process whose sockets are served.
     pub(super) member: Option<Membership>,
+}
+
+/// By which door a connection has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Its file says who may.
+    Front,
+    /// Anybody may, but only to join.
+    Side,
 }
 
 /// A process with sockets.
@@ -33,13 +43,18 @@ pub(super) struct App {
 }
 
 impl Client {
-    pub(super) fn new(peer: Peer) -> Self {
-        Self { peer, since: Instant::now(), app: None, member: None }
+    pub(super) fn new(peer: Peer, way: Way) -> Self {
+        Self { peer, way, since: Instant::now(), app: None, member: None }
     }
 
     /// Whether it has not said yet what it wants.
     pub(super) fn is_stranger(&self) -> bool {
         self.app.is_none() && self.member.is_none()
+    }
+
+    /// Whether a stranger may say this first.
+    pub(super) fn may_begin_with(&self, message: &ToDaemon) -> bool {
+        self.way == Way::Front || matches!(message, ToDaemon::Join(_))
     }
 
     /// The process of its application.
@@ -77,7 +92,22 @@ fn word(reason: DetachReason) -> attach::DetachReason {
 
 #[cfg(test)]
 mod tests {
+    use attach::{JoinRequest, Link, Profile, SideDoor, StreamRequest};
+
     use super::*;
+
+    #[test]
+    fn who_comes_by_the_side_door_can_only_join() {
+        let side = SideDoor::open().expect("it opens");
+        let _link = Link::connect_aside(side.name()).expect("somebody listens");
+        let peer = side.accept().expect("descriptors are left").expect("one has come");
+        let client = Client::new(peer, Way::Side);
+        let join = JoinRequest { app: 1, token: String::new() };
+        assert!(client.may_begin_with(&ToDaemon::Join(join)));
+        let (name, profile) = ("new".to_owned(), Profile::Safe);
+        let stream = StreamRequest { name, profile, features: 0 };
+        assert!(!client.may_begin_with(&ToDaemon::Stream(stream)));
+    }
 
     #[test]
     fn a_reason_has_the_same_name_in_memory_and_in_messages() {

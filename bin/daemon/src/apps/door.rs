@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel};
 use std::time::{Duration, Instant};
 
 use admin::{Command, ReplyBody};
-use attach::{AttachListener, Attached, PortInfo, Received, ToApp, ToDaemon};
+use attach::{AttachListener, Attached, PortInfo, Received, SideDoor, ToApp, ToDaemon};
 use base::Nanos;
 use datapath::{AppId, DetachReason, Guest};
 use port::xdp::Destination;
@@ -17,7 +17,7 @@ use sys::pidfd::PidFd;
 
 use crate::apps::arrival::Terms;
 use crate::apps::claims::Claims;
-use crate::apps::client::{App, Client};
+use crate::apps::client::{App, Client, Way};
 use crate::apps::rules::Rules;
 use crate::ask::Asks;
 use crate::log;
@@ -76,6 +76,8 @@ impl Notices {
 /// What the door knows and holds.
 pub(crate) struct Door {
     listener: AttachListener,
+    /// Of processes whose application is in already; absent when the workers serve no sockets.
+    pub(super) side_door: Option<SideDoor>,
     rules: Rules,
     terms: Terms,
     ports: Vec<PortInfo>,
@@ -107,6 +109,7 @@ impl Door {
         let to_door = Notices { sender, eventfd: bell, is_drained: drained };
         let door = Self {
             listener,
+            side_door: None,
             rules,
             terms,
             ports,
@@ -125,6 +128,8 @@ impl Door {
     /// From now on programs may have their sockets served.
     pub(crate) fn open_house(&mut self, house: House) {
         self.house = Some(house);
+        // Without it, who cannot see the file of ours any more has no way in.
+        self.side_door = SideDoor::open().map_err(|error| log::warn(error.to_string())).ok();
     }
 
     /// Serves until the daemon ends; then the socket's file goes.
@@ -149,6 +154,8 @@ impl Door {
         let mut fds = vec![PollFd::from_borrowed_fd(self.eventfd.as_fd(), PollFlags::IN)];
         if self.strangers() < STRANGERS_MAX {
             fds.push(PollFd::from_borrowed_fd(self.listener.as_fd(), PollFlags::IN));
+            let side = self.side_door.iter();
+            fds.extend(side.map(|side| PollFd::from_borrowed_fd(side.as_fd(), PollFlags::IN)));
         }
         for client in self.clients.iter().filter(|client| !self.must_wait(client)) {
             fds.push(PollFd::from_borrowed_fd(client.peer.as_fd(), PollFlags::IN));
@@ -205,10 +212,16 @@ impl Door {
             if self.strangers() >= STRANGERS_MAX {
                 return;
             }
-            match self.listener.accept() {
-                Ok(Some(peer)) => {
+            let came = match (self.listener.accept(), &self.side_door) {
+                (Ok(None), Some(side)) => {
+                    side.accept().map(|peer| peer.map(|peer| (peer, Way::Side)))
+                }
+                (came, _) => came.map(|peer| peer.map(|peer| (peer, Way::Front))),
+            };
+            match came {
+                Ok(Some((peer, way))) => {
                     self.make_room_for(peer.credentials().uid);
-                    self.clients.push(Client::new(peer));
+                    self.clients.push(Client::new(peer, way));
                 }
                 Ok(None) => return,
                 Err(error) => {
@@ -278,6 +291,10 @@ impl Door {
                     }
                     _ => Ok(()),
                 },
+                Ok(Received::Message(message)) if !client.may_begin_with(&message) => {
+                    client.refuse("whoever comes by the side door joins an application");
+                    Err(DetachReason::Protocol)
+                }
                 Ok(Received::Message(ToDaemon::Attach(request))) if client.app.is_none() => {
                     self.attach(at, &request, asks)
                 }

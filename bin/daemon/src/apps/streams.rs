@@ -44,7 +44,7 @@ impl Door {
         )?;
         let who = self.clients[at].peer.credentials();
         let now = clock::now();
-        let (member, streaming, answer) = match message {
+        let (member, mut streaming, answer) = match message {
             ToDaemon::Stream(request) => {
                 let came = house.attach(request, who, now)?;
                 let (number, name, profile) = (came.0.app(), &request.name, request.profile);
@@ -60,6 +60,7 @@ impl Door {
                 return Err("that comes first from nobody".to_owned());
             }
         };
+        streaming.side_door = self.side_door.as_ref().map(|side| side.name().to_owned());
         let process = PidFd::open(who.pid).ok();
         let client = &mut self.clients[at];
         client.member = Some(Membership { member, process });

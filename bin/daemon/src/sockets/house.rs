@@ -382,6 +382,7 @@ fn welcome(app: &App) -> rustix::io::Result<(Streaming, Answer)> {
         region: app.region(),
         token: app.token_text(),
         ears: shm::stream::EARS_MAX,
+        side_door: None,
         features: 0,
     };
     let memory = app.streams.server.memory();

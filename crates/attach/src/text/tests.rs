@@ -91,7 +91,14 @@ fn the_messages_of_stream_mode_are_read() {
     for (text, message) in said {
         assert_eq!(decode_to_daemon(format!(r#"{{"v":1,{text}}}"#).as_bytes()), Ok(message));
     }
-    let streaming = Streaming { app: 3, region: 5, token: token.into(), ears: 256, features: 0 };
+    let streaming = Streaming {
+        app: 3,
+        region: 5,
+        token: token.into(),
+        ears: 256,
+        side_door: None,
+        features: 0,
+    };
     let reply = |reply| ToApp::Reply { id: 7, reply };
     let answered = [
         (
@@ -278,7 +285,7 @@ fn answers() -> impl Strategy<Value = ToApp> {
     let refused = any::<String>().prop_map(|message| ToApp::Refused { message });
     let streaming = (any::<(u32, u32, u32, u64)>(), "[0-9a-f]{32}").prop_map(|(numbers, token)| {
         let (app, region, ears, features) = numbers;
-        ToApp::Streaming(Streaming { app, region, token, ears, features })
+        ToApp::Streaming(Streaming { app, region, token, ears, side_door: None, features })
     });
     let reply = (any::<u64>(), replies()).prop_map(|(id, reply)| ToApp::Reply { id, reply });
     prop_oneof![attached, detached, refused, streaming, reply]

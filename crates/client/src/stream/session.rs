@@ -118,7 +118,7 @@ impl Session {
     pub fn rejoin(&self) -> Result<Self, AttachError> {
         lock::note_fork();
         let core = &self.current().0;
-        let link = Link::connect(&core.path)?.out_of_the_way();
+        let link = core.reach()?.out_of_the_way();
         let token = core.streaming.token.clone();
         let (streaming, descriptors) =
             link.join(&JoinRequest { app: core.streaming.app, token })?;
@@ -365,6 +365,15 @@ impl Session {
         let region = Arc::new(region);
         others.push(Arc::clone(&region));
         region
+    }
+}
+
+impl Core {
+    /// Another connection to the daemon that this one leads to. A process that has changed its root
+    /// since does not see the daemon's file any more.
+    fn reach(&self) -> Result<Link, AttachError> {
+        let Some(side_door) = &self.streaming.side_door else { return Link::connect(&self.path) };
+        Link::connect_aside(side_door).or_else(|_| Link::connect(&self.path))
     }
 }
 

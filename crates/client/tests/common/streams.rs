@@ -330,8 +330,14 @@ impl World {
         };
         let app = &mut self.apps[number];
         let id = number as u32 + 1;
-        let streaming =
-            Streaming { app: id, region: id, token: TOKEN.into(), ears: 8, features: 0 };
+        let streaming = Streaming {
+            app: id,
+            region: id,
+            token: TOKEN.into(),
+            ears: 8,
+            side_door: None,
+            features: 0,
+        };
         let fds = [app.server.memory().descriptor(), app.doorbell.as_fd()];
         assert_eq!(peer.send(&ToApp::Streaming(streaming), &fds), Ok(true));
         app.peers.push(peer);
