@@ -52,6 +52,18 @@ static void kinds(void) {
     drains(fd, 2);
     waits("level, all read", level, 0);
     waits("outer, all read", outer, 0);
+    /* Nobody asks the inner set in between: the outer one alone must know. */
+    put(fd, "x");
+    waits("outer, one more", outer, 5000);
+    drains(fd, 1);
+    waits("outer, that is read too", outer, 0);
+    struct pollfd both[2] = {{.fd = outer, .events = POLLIN}, {.fd = level, .events = POLLIN}};
+    told("poll of both sets", poll(both, 2, 0));
+    put(fd, "y");
+    MUST(ready(fd, POLLIN) == POLLIN);
+    told("poll of both sets with news", poll(both, 2, 0));
+    drains(fd, 1);
+    told("poll of both sets, all read", poll(both, 2, 0));
     event.events = EPOLLOUT | EPOLLET;
     MUST(epoll_ctl(edge, EPOLL_CTL_MOD, fd, &event) == 0);
     waits("edge, changed to writing", edge, 0);

@@ -57,14 +57,11 @@ pub(crate) unsafe fn epoll_ctl(
     let ours = match &found {
         Found::Ours(held) if held.file().is_some() => held,
         Found::Internal => return outcome::failed(Errno::BADF),
+        Found::KernelSet | Found::Ours(_) if operation == libc::EPOLL_CTL_ADD => {
+            // SAFETY: the caller's arguments.
+            return unsafe { add_set(set, fd, event) };
+        }
         _ => {
-            if let Found::KernelSet | Found::Ours(_) = found
-                && operation == libc::EPOLL_CTL_ADD
-                && let Some(inner) = set_of(fd)
-                && let Some(inner) = inner.set()
-            {
-                inner.set_waited_for(fd);
-            }
             // SAFETY: the caller's arguments.
             let result = unsafe { real::epoll_ctl(set, operation, fd, event) };
             count(set, operation, result);
@@ -73,6 +70,26 @@ pub(crate) unsafe fn epoll_ctl(
     };
     // SAFETY: the caller's promise.
     outcome::done(unsafe { change(set, operation, fd, ours, event) })
+}
+
+/// Adds a set to a set, which from now on asks it before each look whether it has something: only the
+/// inner one knows when what it has told was read.
+unsafe fn add_set(set: c_int, fd: c_int, event: *mut epoll_event) -> c_int {
+    let inner = set_of(fd);
+    if let Some(inner) = inner.as_ref().and_then(Held::set) {
+        inner.set_waited_for(fd);
+    }
+    // SAFETY: the caller's arguments.
+    let result = unsafe { real::epoll_ctl(set, libc::EPOLL_CTL_ADD, fd, event) };
+    count(set, libc::EPOLL_CTL_ADD, result);
+    if result == 0
+        && let Some(inner) = inner
+        && let Some(outer) = set_of(set)
+        && let Some(outer) = outer.set()
+    {
+        outer.note_inner(inner);
+    }
+    result
 }
 
 /// Keeps count of the kernel's members of a set that has some of ours.

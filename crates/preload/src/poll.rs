@@ -131,6 +131,7 @@ impl List {
         mask: *const sigset_t,
     ) -> Result<usize, Errno> {
         const AT_ONCE: timespec = timespec { tv_sec: 0, tv_nsec: 0 };
+        self.sets.iter().filter_map(Held::set).for_each(Set::leave);
         let has_kernels = self.kernel.iter().any(|place| place.fd >= 0);
         let mut count = self.look();
         if count > 0 || deadline.is_now() {

@@ -171,6 +171,11 @@ impl Members {
         all.map(|(index, _)| index as u32).collect()
     }
 
+    /// Whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_key.is_empty()
+    }
+
     /// All of them.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Member> {
         self.places.iter().flatten()

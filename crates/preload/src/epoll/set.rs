@@ -30,6 +30,8 @@ pub(crate) struct Set {
     pub(super) sleepers: AtomicU32,
     /// Another set, or a call to poll, waits for this set itself: then the ear stays armed.
     is_waited_for: AtomicBool,
+    /// Sets are among the members, or were.
+    has_inner: AtomicBool,
     /// Members of ours that were closed.
     pub(super) graves: Graves,
 }
@@ -38,6 +40,8 @@ pub(crate) struct Set {
 pub(super) struct State {
     pub(super) members: Members,
     ear: Option<OwnEar>,
+    /// Sets that are members.
+    inner: Vec<Held>,
     /// Lit while there is something, for those who wait for the set itself.
     light: Option<Inner<EventFd>>,
     /// The first of the [`MARKS`] marks, drawn at random.
@@ -97,6 +101,7 @@ impl Set {
         let state = State {
             members: Members::default(),
             ear: None,
+            inner: Vec::new(),
             light: None,
             mark: if mark == 0 { 0xCA11_5700 << 32 } else { mark },
             kernel_members: 1,
@@ -106,6 +111,7 @@ impl Set {
             state: Lock::new(state),
             sleepers: AtomicU32::new(0),
             is_waited_for: AtomicBool::new(false),
+            has_inner: AtomicBool::new(false),
             graves: Graves::new(),
         }
     }
@@ -132,6 +138,27 @@ impl Set {
             }
         }
         self.leave();
+    }
+
+    /// A set has become a member.
+    pub(super) fn note_inner(&self, inner: Held) {
+        if let Ok(mut state) = self.lock() {
+            state.inner.retain(|known| known.address() != inner.address());
+            state.inner.push(inner);
+            self.has_inner.store(true, Ordering::Release);
+        }
+    }
+
+    /// Has the sets that are members look anew whether they have something.
+    pub(super) fn ask_inner(&self) {
+        if !self.has_inner.load(Ordering::Acquire) {
+            return;
+        }
+        let Ok(mut state) = self.lock() else { return };
+        state.inner.retain(|inner| !inner.is_closed());
+        let inner = state.inner.clone();
+        drop(state);
+        inner.iter().filter_map(Held::set).for_each(Self::leave);
     }
 
     /// Makes sure that the set has an ear of this process; `fd` is the set's own. Without one, sleepers
@@ -322,6 +349,10 @@ impl Set {
         let process = life::process();
         for _ in 0..2 {
             let state = self.lock()?;
+            if state.ear.is_none() && state.members.is_empty() {
+                // The first member of ours brings an ear, which the kernel's set hears.
+                return Ok(Prepared::Sleep);
+            }
             if let Some(ear) = state.ear.as_ref().filter(|ear| ear.process == process) {
                 let may_sleep = !state.members.has_queued() && ear.ear.arm();
                 return Ok(if may_sleep { Prepared::Sleep } else { Prepared::LookAgain });
@@ -351,6 +382,7 @@ impl Set {
     /// For those who wait for the set itself: leaves its descriptor readable while there is something,
     /// and has it made readable when something comes.
     pub(crate) fn leave(&self) {
+        self.ask_inner();
         if !self.is_waited_for.load(Ordering::Acquire) {
             return;
         }
@@ -400,8 +432,9 @@ impl Set {
                 });
             }
             let members = std::mem::take(&mut state.members);
+            let inner = std::mem::take(&mut state.inner);
             drop(state);
-            drop((ear, light, members));
+            drop((ear, light, members, inner));
         }
     }
 }

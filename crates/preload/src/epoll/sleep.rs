@@ -35,6 +35,7 @@ pub(super) unsafe fn wait(
         return Err(Errno::INVAL);
     }
     faults::watch();
+    set.ask_inner();
     let mut found = [epoll_event { events: 0, u64: 0 }; EVENTS_MAX];
     let found = &mut found[..room];
     let count = look_until(set, fd, found, deadline, mask)?;
