@@ -12,6 +12,8 @@ mod checksum;
 mod counters;
 /// Faults on top of any port.
 pub mod faulty;
+/// Which packets are wanted, as tcpdump would say it.
+pub mod filter;
 mod finish;
 mod mapping;
 /// A wire in memory.
@@ -30,6 +32,7 @@ pub mod xdp;
 
 pub use any::AnyPort;
 pub use counters::PortCounters;
+pub use filter::{Filter, FilterError, Judge};
 pub use open_error::OpenError;
 pub use opener::Opener;
 pub use port::{Capabilities, Fault, Port};
