@@ -24,11 +24,11 @@ mod memory;
 mod nginx;
 mod offered;
 mod passthrough;
-mod priority;
-mod programs;
+pub(crate) mod priority;
+pub(crate) mod programs;
 mod redis;
-mod running;
-mod turns;
+pub(crate) mod running;
+pub(crate) mod turns;
 mod witness;
 
 use std::io::Write;

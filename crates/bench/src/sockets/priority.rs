@@ -10,14 +10,14 @@ const FIRST: i32 = -20;
 const GROUP: &str = "/proc/self/autogroup";
 
 /// Before everybody else, until it is dropped. Whatever is started meanwhile inherits it.
-pub(super) struct Priority {
+pub(crate) struct Priority {
     nice: Option<i32>,
     group: Option<i32>,
 }
 
 impl Priority {
     /// Takes it, as far as we have the right to: without it, figures are still figures.
-    pub(super) fn take() -> Self {
+    pub(crate) fn take() -> Self {
         let nice = rustix::process::getpriority_process(None).ok();
         let group = std::fs::read_to_string(GROUP).ok().and_then(|text| nice_in(&text));
         let _ = rustix::process::setpriority_process(None, FIRST);

@@ -11,7 +11,7 @@ use crate::place::ScratchDir;
 const ALSO: [&str; 2] = ["/usr/sbin", "/sbin"];
 
 /// A program by its name, or what to install. `package` is Debian's that has it.
-pub(super) fn find(name: &'static str, package: &str) -> Result<PathBuf, Error> {
+pub(crate) fn find(name: &'static str, package: &str) -> Result<PathBuf, Error> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path)
         .chain(ALSO.map(PathBuf::from))
@@ -23,39 +23,42 @@ pub(super) fn find(name: &'static str, package: &str) -> Result<PathBuf, Error> 
 
 /// A program in C.
 #[derive(Clone, Copy)]
-pub(super) struct Source {
+pub(crate) struct Source {
     name: &'static str,
     text: &'static str,
 }
 
 impl Source {
+    /// A program called `name` whose whole source is `text`.
+    pub(crate) const fn new(name: &'static str, text: &'static str) -> Self {
+        Self { name, text }
+    }
+
     /// The name of its program's file.
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         self.name
     }
 }
 
 /// A server that sends back what comes: `ADDRESS PORT [spin]`.
-pub(super) const EPOLL_ECHO: Source =
-    Source { name: "epoll_echo", text: include_str!("programs/epoll_echo.c") };
+pub(crate) const EPOLL_ECHO: Source =
+    Source::new("epoll_echo", include_str!("programs/epoll_echo.c"));
 
 /// Its client on the same host: `ADDRESS PORT MILLISECONDS [spin]`.
-pub(super) const ECHO_ASK: Source =
-    Source { name: "echo_ask", text: include_str!("programs/echo_ask.c") };
+pub(crate) const ECHO_ASK: Source = Source::new("echo_ask", include_str!("programs/echo_ask.c"));
 
 /// A server that reads files: `ADDRESS PORT`.
-pub(super) const READ_ZERO: Source =
-    Source { name: "read_zero", text: include_str!("programs/read_zero.c") };
+pub(crate) const READ_ZERO: Source = Source::new("read_zero", include_str!("programs/read_zero.c"));
 
 /// A compiled program; gone with this value.
-pub(super) struct Compiled {
+pub(crate) struct Compiled {
     _folder: ScratchDir,
     program: PathBuf,
 }
 
 impl Compiled {
     /// Compiles it.
-    pub(super) fn new(source: Source) -> Result<Self, Error> {
+    pub(crate) fn new(source: Source) -> Result<Self, Error> {
         let Source { name, text } = source;
         let folder = ScratchDir::new(name).or_needs("folder for a program")?;
         let (file, program) =
@@ -72,7 +75,7 @@ impl Compiled {
     }
 
     /// Where it is.
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.program
     }
 }

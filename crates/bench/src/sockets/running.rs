@@ -18,14 +18,14 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const TAIL_LINES: usize = 4;
 
 /// A process with everything that it starts; ended when dropped.
-pub(super) struct Running {
+pub(crate) struct Running {
     child: Child,
     folder: ScratchDir,
 }
 
 impl Running {
     /// Starts it; it inherits `cpu`, and so does whatever it starts.
-    pub(super) fn start(mut command: Command, cpu: usize) -> Result<Self, Error> {
+    pub(crate) fn start(mut command: Command, cpu: usize) -> Result<Self, Error> {
         let folder = ScratchDir::new("server").or_needs("folder for a log")?;
         let log = File::create(folder.path().join("log")).or_needs("log of a server")?;
         let errors = log.try_clone().or_needs("log of a server")?;
@@ -36,12 +36,12 @@ impl Running {
     }
 
     /// Its number; of a program that another one became, it is the same.
-    pub(super) fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
     /// An error if it has ended: with what it said.
-    pub(super) fn unless_ended(&mut self) -> Result<(), Error> {
+    pub(crate) fn unless_ended(&mut self) -> Result<(), Error> {
         match self.child.try_wait().or_needs("state of a server")? {
             None => Ok(()),
             Some(status) => {
@@ -51,13 +51,13 @@ impl Running {
     }
 
     /// The last lines of its output.
-    pub(super) fn said(&self) -> String {
+    pub(crate) fn said(&self) -> String {
         let text = std::fs::read(self.folder.path().join("log")).unwrap_or_default();
         tail(&String::from_utf8_lossy(&text))
     }
 
     /// CPU time of it and of the processes below it.
-    pub(super) fn cpu_time(&self) -> Result<Nanos, Error> {
+    pub(crate) fn cpu_time(&self) -> Result<Nanos, Error> {
         let mut total = cpu_time(self.pid())?;
         sys::process_tree::each_process(self.pid(), |process| {
             // One that has ended meanwhile has had none worth speaking of.

@@ -19,7 +19,7 @@ const TRIES: u32 = 3;
 
 /// Measures `count` things in turn, round after round: every other round backwards, so that nobody
 /// always comes first. Samples by thing.
-pub(super) fn in_turns<T>(
+pub(crate) fn in_turns<T>(
     plan: &Plan,
     report: &Report<'_>,
     what: &str,
