@@ -2,8 +2,8 @@
 //!
 //! What must hold: a figure and its baseline are measured in the same run, in turns; a figure is a
 //! median with its range; what was missed is printed as missed, and what could not be measured
-//! says why. Read `report.rs` for what a figure is, and `steer.rs`, `apps.rs`, `cores.rs`, `tcp.rs` and
-//! `sockets.rs` for the lists of cases.
+//! says why. Read `report.rs` for what a figure is, and `steer.rs`, `apps.rs`, `cores.rs`, `tcp.rs`,
+//! `sockets.rs` and `slice.rs` for the lists of cases.
 #![forbid(unsafe_code)]
 
 /// `calisto bench apps`: what attached applications cost, and what a hostile one can do.
@@ -17,6 +17,8 @@ mod flows;
 mod place;
 mod report;
 mod rig;
+/// `calisto bench slice`: what a slice forwards, and what others do on the same wires.
+pub mod slice;
 /// `calisto bench sockets`: programs of others on our sockets and on Linux's.
 pub mod sockets;
 /// `calisto bench steer`: what steering costs, and what a flow's move costs.

@@ -50,6 +50,11 @@ enum What {
         calisto bench sockets --case echo redis -j\n      two cases, one object a line\n  \
         calisto bench sockets --rehearse --quick\n      Linux in our place too: whether the comparison is fair")]
     Sockets(bench::sockets::Args),
+    /// What a slice forwards between two wires, and what others do.
+    #[command(after_help = "Examples:\n  \
+        calisto bench slice --quick\n      whether it works here, in short\n  \
+        calisto bench slice --case forward -j\n      one case (root), one object a line")]
+    Slice(bench::slice::Args),
 }
 
 impl Bench {
@@ -63,6 +68,7 @@ impl Bench {
             What::Cores(args) => bench::cores::run(args, json).map_err(Failure::new),
             What::Tcp(args) => bench::tcp::run(args, json).map_err(Failure::new),
             What::Sockets(args) => bench::sockets::run(args, json).map_err(Failure::new),
+            What::Slice(args) => bench::slice::run(args, json).map_err(Failure::new),
         }
     }
 }

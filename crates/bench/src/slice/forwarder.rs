@@ -1,0 +1,128 @@
+//! Whoever stands between the two wires and hands packets on.
+
+use std::process::Command;
+
+use super::in_process::{InProcess, packet_rings};
+use super::tools::Tools;
+use super::wires::{IN, OUT, Wires};
+use crate::error::Error;
+use crate::place::Cpus;
+use crate::sockets::programs::{Compiled, find};
+use crate::sockets::running::Running;
+
+/// The programs that forward end by themselves after this, whatever becomes of us.
+const LONGEST_MILLIS: &str = "60000";
+
+/// One of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Forwarder {
+    /// Our port over a packet socket's ring.
+    PacketRings,
+    /// DPDK's testpmd over AF_XDP.
+    TestpmdXdp,
+    /// The same over packet sockets.
+    TestpmdPacket,
+    /// pcap_dispatch() and pcap_inject().
+    Pcap,
+    /// recvmmsg(2) and sendmmsg(2).
+    Mmsg,
+    /// A program in the kernel that redirects.
+    XdpRedirect,
+    /// The kernel's routing.
+    Kernel,
+}
+
+impl Forwarder {
+    /// All that are not ours.
+    pub(super) const OTHERS: [Self; 7] = [
+        Self::TestpmdXdp,
+        Self::PacketRings,
+        Self::TestpmdPacket,
+        Self::Pcap,
+        Self::Mmsg,
+        Self::XdpRedirect,
+        Self::Kernel,
+    ];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::PacketRings => "TPACKET_V3",
+            Self::TestpmdXdp => "testpmd on af_xdp",
+            Self::TestpmdPacket => "testpmd on af_packet",
+            Self::Pcap => "libpcap",
+            Self::Mmsg => "recvmmsg",
+            Self::XdpRedirect => "XDP redirect",
+            Self::Kernel => "kernel ip_forward",
+        }
+    }
+
+    /// Whether packets lose a hop in it.
+    pub(super) fn routes(self) -> bool {
+        self == Self::Kernel
+    }
+
+    /// Starts it; whether packets come through is to be seen at the sink.
+    pub(super) fn start(self, tools: &Tools, wires: &Wires, cpus: Cpus) -> Result<Started, Error> {
+        let bridge = |tool: &Compiled, words: &[&str]| {
+            let mut command = wires.inner().command(tool.path());
+            command.args(words).args([IN, OUT, LONGEST_MILLIS]);
+            Running::start(command, cpus.server).map(Started::Program)
+        };
+        match self {
+            Self::PacketRings => {
+                InProcess::start(wires.inner().namespace(), cpus.server, packet_rings)
+                    .map(Started::Loop)
+            }
+            Self::TestpmdXdp => testpmd(wires, cpus, "net_af_xdp"),
+            Self::TestpmdPacket => testpmd(wires, cpus, "net_af_packet"),
+            Self::Pcap => bridge(&tools.pcap_forward, &[]),
+            Self::Mmsg => bridge(&tools.mmsg_forward, &[]),
+            Self::XdpRedirect => bridge(&tools.xdp, &["redirect"]),
+            Self::Kernel => Ok(Started::Kernel),
+        }
+    }
+}
+
+/// testpmd between the wires: from one to the other and back, as it comes.
+fn testpmd(wires: &Wires, cpus: Cpus, driver: &str) -> Result<Started, Error> {
+    let program = find("dpdk-testpmd", "dpdk-dev")?;
+    let Cpus { client, server } = cpus;
+    let mut command: Command = wires.inner().command(program);
+    // The first core of the list is the one that does not forward.
+    command.args(["--lcores", &format!("0@{client},1@{server}")]);
+    command.args(["--no-huge", "-m", "512", "--no-pci", "--no-telemetry", "--no-shconf"]);
+    for (at, link) in [IN, OUT].into_iter().enumerate() {
+        command.arg(format!("--vdev={driver}{at},iface={link}"));
+    }
+    command.args(["--", "--forward-mode=io", "--nb-cores=1", "--total-num-mbufs=16384"]);
+    // Not interactive, and quiet until it is told to stop.
+    command.args(["--stats-period", "600"]);
+    Running::start(command, client).map(Started::Program)
+}
+
+/// A forwarder under way; ended when dropped.
+pub(super) enum Started {
+    /// The kernel itself: nothing to end.
+    Kernel,
+    Program(Running),
+    Loop(InProcess),
+}
+
+impl Started {
+    /// An error if it has ended: with what it said.
+    pub(super) fn unless_ended(&mut self) -> Result<(), Error> {
+        match self {
+            Self::Kernel => Ok(()),
+            Self::Program(running) => running.unless_ended(),
+            Self::Loop(thread) => thread.unless_ended(),
+        }
+    }
+
+    /// What it said last.
+    pub(super) fn said(&self) -> String {
+        match self {
+            Self::Program(running) => running.said(),
+            Self::Kernel | Self::Loop(_) => "nothing".to_owned(),
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Two wires with a generator and a sink: what a forwarder between them hands on.
+
+use std::time::Duration;
+
+use base::Nanos;
+use sys::clock::now;
+
+use super::forwarder::Forwarder;
+use super::generator::{Generator, Traffic};
+use super::sink::{Sink, Window};
+use super::tools::Tools;
+use super::wires::Wires;
+use crate::error::{Error, OrNeeds, unless_interrupted};
+use crate::place::Cpus;
+
+/// How long a forwarder may take until packets come through.
+const PATIENCE: Nanos = Nanos::from_secs(10);
+
+/// What comes through at first is not counted.
+const WARM_UP: Duration = Duration::from_millis(100);
+
+/// Everything but the forwarder.
+pub(super) struct Rig {
+    cpus: Cpus,
+    tools: Tools,
+    /// Before the wires: it ends with its input, not with its namespace.
+    sink: Sink,
+    wires: Wires,
+}
+
+impl Rig {
+    /// Makes the wires and waits at their end.
+    pub(super) fn new(cpus: Cpus) -> Result<Self, Error> {
+        let tools = Tools::new()?;
+        let wires = Wires::new()?;
+        let sink = Sink::start(&tools, &wires, cpus.client)?;
+        Ok(Self { cpus, tools, sink, wires })
+    }
+
+    /// What comes through `forwarder` in a while of `length` if `frame_bytes` long frames are sent,
+    /// `rate` a second or as many as can be.
+    pub(super) fn measure(
+        &mut self,
+        forwarder: Forwarder,
+        frame_bytes: usize,
+        rate: Option<f64>,
+        length: Duration,
+    ) -> Result<Window, Error> {
+        let Self { cpus, tools, sink, wires } = self;
+        let to_router = forwarder.routes();
+        wires.restore()?;
+        wires.let_kernel_forward(forwarder == Forwarder::Kernel)?;
+        let mut started = forwarder.start(tools, wires, *cpus)?;
+        let traffic = Traffic { frame_bytes, rate, to_router };
+        let mut generator = Generator::start(tools, wires, cpus.client, traffic)?;
+        let began = now();
+        while sink.count(Duration::from_millis(10))?.packets == 0 {
+            unless_interrupted()?;
+            started.unless_ended()?;
+            generator.unless_ended()?;
+            if now().since(began) > PATIENCE {
+                let why = format!("none in {PATIENCE}; it says: {}", started.said());
+                return Err(why).or_needs("packet that comes through");
+            }
+        }
+        sink.count(WARM_UP)?;
+        let window = sink.count(length)?;
+        started.unless_ended()?;
+        generator.unless_ended()?;
+        // Else somebody else has forwarded them.
+        if window.routed != if to_router { window.packets } else { 0 } {
+            let why = format!("{} of {} were routed", window.routed, window.packets);
+            return Err(why).or_needs("forwarder that is alone");
+        }
+        Ok(window)
+    }
+}
