@@ -69,7 +69,12 @@ pub(crate) const CRATES: &[CrateRule] = &[
     row("testbed", &["base", "sys"], Worldly, Forbidden),
     row("doctor", &["base", "sys", "config"], Worldly, Forbidden),
     row("load", &["base", "wire", "shm", "sys", "port"], Worldly, Forbidden),
-    row("sim", &["base", "wire", "policy", "load", "tcp", "nf", "shm", "port", "datapath"], Worldly, Forbidden),
+    row(
+        "sim",
+        &["base", "wire", "policy", "load", "tcp", "nf", "shm", "port", "datapath"],
+        Worldly,
+        Forbidden,
+    ),
     row(
         "replay",
         &["base", "wire", "policy", "shm", "port", "datapath", "sys"],

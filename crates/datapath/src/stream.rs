@@ -227,9 +227,7 @@ impl Stream {
                     let _ = engine.abort(flow);
                     continue;
                 }
-                let mut press =
-                    Press { routes, spares, outlet, events, counts, train: None, joins: false };
-                sockets.event(event, engine, &mut desk.rings, &mut press);
+                sockets.event(event, engine, &mut desk.rings);
                 continue;
             }
             match event {

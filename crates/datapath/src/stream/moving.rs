@@ -169,7 +169,7 @@ impl Stream {
             self.service.set_position(new, position);
             if let Some(sockets) = self.sockets.as_mut() {
                 match socket {
-                    Some(socket) => sockets.settle_in(new, socket),
+                    Some(socket) => sockets.settle_in(new, socket, &mut self.engine),
                     None => sockets.turn_away(new, &mut self.engine),
                 }
             }

@@ -209,26 +209,22 @@ impl Rings {
     }
 
     /// From now on the flow's rings lie in an application's memory: a send ring of `1 << send_log2` bytes, and
-    /// what has come already. False: there is no memory.
-    pub(super) fn settle(&mut self, flow: FlowId, home: Arc<AppStreams>, send_log2: u8) -> bool {
-        let pair = self.take(flow);
-        self.bytes += pair.bytes();
-        let Pair { receive: old, send, home: before, .. } = pair;
-        self.give_back(send, before.as_deref());
-        self.pair(flow).home = Some(Arc::clone(&home));
-        let Some(send) = self.make(send_log2, Some(&home)) else {
-            self.give_back(old, before.as_deref());
-            return self.refuse();
-        };
-        self.pair(flow).send = send;
-        if !old.is_none() {
-            let is_made = self.ensure_receive(flow);
-            if is_made {
-                self.pair(flow).receive.bytes_mut().copy_from_slice(old.bytes());
-            }
-            self.give_back(old, before.as_deref());
-            return is_made;
+    /// what has come already. False: there is no memory, and everything is as it was.
+    pub(super) fn settle(&mut self, flow: FlowId, home: &Arc<AppStreams>, send_log2: u8) -> bool {
+        let Some(send) = self.make(send_log2, Some(home)) else { return self.refuse() };
+        let mut receive = Ring::None;
+        if !self.pair(flow).receive.is_none() {
+            let Some(made) = self.make(self.receive_log2, Some(home)) else {
+                self.give_back(send, Some(home));
+                return self.refuse();
+            };
+            receive = made;
+            receive.bytes_mut().copy_from_slice(self.pair(flow).receive.bytes());
         }
+        let new = Pair { receive, send, home: Some(Arc::clone(home)), receive_log2: 0 };
+        let Pair { receive, send, home: before, .. } = std::mem::replace(self.pair(flow), new);
+        self.give_back(receive, before.as_deref());
+        self.give_back(send, before.as_deref());
         true
     }
 
@@ -288,7 +284,8 @@ impl Rings {
         })
     }
 
-    /// The same for a ring that an application reads from: the old one comes back, because it may still be read.
+    /// The same for a ring that an application reads from: the old one comes back, because it may still be read. `copy`
+    /// is asked once there is memory for the new one.
     pub(super) fn outgrow_receive(
         &mut self,
         flow: FlowId,

@@ -58,8 +58,8 @@ pub(super) struct Sockets {
     bound: Vec<Bound>,
     /// Connections that were opened here, have no socket any more and are not over: what is to be said then.
     orphans: BTreeMap<FlowId, SocketEvent>,
-    /// Connections that stand and found their backlog full.
-    parked: VecDeque<(FlowId, ListenerId)>,
+    /// Connections that stand and found no room: in the backlog of a listener, or for a ring of one opened here.
+    parked: VecDeque<(FlowId, Option<ListenerId>)>,
     /// The time of the present turn.
     now: Nanos,
     /// UDP sockets, of all applications.
@@ -175,7 +175,7 @@ impl Sockets {
             for (app, slot) in std::mem::take(&mut self.paced) {
                 self.look(app, slot, engine, rings, now, out);
             }
-            self.accept_parked(engine, rings);
+            self.try_parked(engine, rings);
         }
         let mut marked = arrayvec::ArrayVec::<u32, { LOOKS + 64 }>::new();
         for app in 0..self.clients.len() {
@@ -206,6 +206,11 @@ impl Sockets {
         let client = self.clients.get_mut(usize::from(app))?.as_deref_mut()?;
         let conn = client.conns.get_mut(slot as usize)?.as_mut()?;
         Some((conn, &client.streams))
+    }
+
+    fn take_conn(&mut self, app: u16, slot: u32) -> Option<Conn> {
+        let client = self.clients.get_mut(usize::from(app))?.as_deref_mut()?;
+        client.conns.get_mut(slot as usize)?.take()
     }
 
     fn insert(&mut self, app: u16, slot: u32, conn: Conn) {
@@ -240,16 +245,10 @@ impl Sockets {
     }
 
     /// What the engine has to say about a flow.
-    pub(super) fn event<O: Output>(
-        &mut self,
-        event: Event,
-        engine: &mut Engine,
-        rings: &mut Rings,
-        out: &mut O,
-    ) {
+    pub(super) fn event(&mut self, event: Event, engine: &mut Engine, rings: &mut Rings) {
         match event {
             Event::Connected { flow, listener } => match (listener, self.owner(flow)) {
-                (Some(listener), _) => self.accept(flow, listener, engine, rings, out),
+                (Some(listener), _) => self.accept(flow, listener, engine, rings),
                 (None, Some((app, slot))) => self.connected(app, slot, flow, engine, rings),
                 (None, None) => _ = engine.abort(flow),
             },
@@ -380,8 +379,7 @@ impl Sockets {
             self.post.say(finished);
         }
         let (app, slot) = self.by_flow.get_mut(flow.index())?.take()?;
-        let client = self.clients.get_mut(usize::from(app))?.as_deref_mut()?;
-        let conn = client.conns.get_mut(slot as usize)?.take()?;
+        let conn = self.take_conn(app, slot)?;
         Some((app, slot, conn))
     }
 
@@ -399,7 +397,16 @@ impl Sockets {
     }
 
     /// The socket of a flow that has come from another worker.
-    pub(super) fn settle_in(&mut self, flow: FlowId, (app, slot, mut conn): (u16, u32, Conn)) {
+    pub(super) fn settle_in(
+        &mut self,
+        flow: FlowId,
+        (app, slot, mut conn): (u16, u32, Conn),
+        engine: &mut Engine,
+    ) {
+        if !conn.is_connected {
+            // It may stand already, and wait for its first ring.
+            self.park(flow, None, engine);
+        }
         conn.flow = Some(flow);
         conn.is_touched = false;
         self.insert(app, slot, conn);

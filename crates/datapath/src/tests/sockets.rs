@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use proptest::prelude::*;
 use shm::stream::{
-    Asks, Backlog, HEADER_BYTES, Kind, Record, RingDesc, Side, SlotState, SlotWords, StreamMemory,
-    StreamServer, StreamSizes, TX_GROW_SHIFT,
+    Asks, Backlog, HEADER_BYTES, Kind, Quota, Record, RingDesc, Side, SlotState, SlotWords,
+    StreamMemory, StreamServer, StreamSizes, TX_GROW_SHIFT,
 };
 use tcp::{CloseReason, FlowOptions};
 
@@ -52,9 +52,11 @@ fn options() -> FlowOptions {
 }
 
 impl App {
-    fn new(front: Front, rate: Option<Arc<Rate>>, ring_bytes: u64) -> Self {
-        let sizes = StreamSizes { slots: 128, ears: 8, sides: 1, workers: 16, ring_bytes };
-        let server = StreamServer::create("test", sizes).expect("addresses are left");
+    fn new(front: Front, rate: Option<Arc<Rate>>, quota_bytes: u64) -> Self {
+        let sizes =
+            StreamSizes { slots: 128, ears: 8, sides: 1, workers: 16, ring_bytes: 64 << 20 };
+        let quota = Arc::new(Quota::new(128, quota_bytes));
+        let server = StreamServer::within("test", sizes, quota).expect("addresses are left");
         let fd = server.memory().descriptor().as_fd().try_clone_to_owned().expect("fds are left");
         let rung = Arc::new(Rung::default());
         let bells = Box::new(Arc::clone(&rung));
@@ -190,14 +192,15 @@ impl App {
 }
 
 fn bench(workers: usize, rate: Option<Arc<Rate>>) -> (Bench, App) {
-    bench_with(workers, rate, 64 << 20)
+    // More than the region has addresses for.
+    bench_with(workers, rate, 1 << 30)
 }
 
 /// With so many bytes for all rings of the application.
-fn bench_with(workers: usize, rate: Option<Arc<Rate>>, ring_bytes: u64) -> (Bench, App) {
+fn bench_with(workers: usize, rate: Option<Arc<Rate>>, quota_bytes: u64) -> (Bench, App) {
     let front = Front::new(|| (), || ());
     let bench = Bench::with_front(ServiceKind::Sockets, workers, 512, Some(front.clone()));
-    (bench, App::new(front, rate, ring_bytes))
+    (bench, App::new(front, rate, quota_bytes))
 }
 
 #[test]
@@ -787,7 +790,7 @@ fn a_socket_whose_words_were_overwritten_is_closed_and_its_slot_free() {
     let generation = |app: &App, slot| app.streams.server.generation(slot);
     let mut sockets = vec![(udp, generation(&app, udp)), (opened, generation(&app, opened))];
     // Before any worker has seen them.
-    [udp, opened].into_iter().for_each(|slot| overwrite(app.words(slot)));
+    [udp, opened].iter().for_each(|slot| overwrite(app.words(*slot)));
     let local = "10.0.0.2:7".parse().expect("an address");
     let remote = "10.0.0.1:80".parse().expect("an address");
     let header = [&CLIENT[..], &OURS, &[8, 0]].concat();
@@ -827,4 +830,57 @@ fn a_connection_that_no_worker_has_begun_with_is_taken_back_once() {
     let options = options();
     app.front.command(&Command::Connect { app: 5, slot: 8, local, remote, options, way });
     assert!(!app.front.withdraw(5, 9) && app.front.withdraw(5, 8) && !app.front.withdraw(5, 8));
+}
+
+#[test]
+fn who_can_have_no_longer_ring_keeps_its_connection_and_every_byte() {
+    let (mut bench, mut app) = bench(1, None);
+    bench.turns(2);
+    let talks = bench.talks(1);
+    bench.turns(5);
+    app.accept();
+    let slot = app.accepted[0];
+    // There is room as far as is known, and then there is not.
+    let taken: Vec<_> = std::iter::from_fn(|| app.streams.server.heap().lend(18)).collect();
+    assert!(app.streams.server.heap().has_room(18) && !taken.is_empty());
+    let whole: Vec<u8> = (0..1_000_000_u32).map(|at| (at ^ (at >> 9)) as u8).collect();
+    let (mut written, mut read) = (0, Vec::new());
+    for _ in 0..4000 {
+        written += bench.write(talks[0].flow, &whole[written..]);
+        bench.turn();
+        read.extend(app.read(slot, 50_000));
+    }
+    assert!(bench.closed.is_empty() && read == whole, "{} of {}", read.len(), whole.len());
+}
+
+#[test]
+fn connections_that_find_no_memory_stand_as_soon_as_there_is_some() {
+    let (mut bench, mut app) = bench(1, None);
+    bench.turns(2);
+    let remote = "10.0.0.1:80".parse().expect("an address");
+    bench.engine.listen(remote, 64, FlowOptions::default()).expect("nobody listens there");
+    let taken: Vec<_> = std::iter::from_fn(|| app.streams.server.heap().lend(10)).collect();
+    let opened = app.streams.server.lend_slot().expect("a slot");
+    let connecting = Kind::Stream as u32 | SlotState::CONNECTING;
+    app.words(opened).state.store(connecting, Ordering::Release);
+    let local = "10.0.0.2:7".parse().expect("an address");
+    let header = [&CLIENT[..], &OURS, &[8, 0]].concat();
+    let way = Way { port: base::PortId(0), vlan_tci: 0, header };
+    let options = options();
+    app.front.command(&Command::Connect { app: 5, slot: opened, local, remote, options, way });
+    let (local, remote) = app.front.next_letter().expect("it was asked for");
+    assert!(bench.dispatcher.send_letter(local, remote, bench.now));
+    let talks = bench.talks(3);
+    talks.iter().for_each(|talk| _ = bench.write(talk.flow, b"early"));
+    bench.turns(40);
+    app.accept();
+    assert!(bench.closed.is_empty() && app.accepted.is_empty());
+    assert_eq!(app.words(opened).state().0, connecting, "neither broken nor connected");
+    taken.into_iter().for_each(|ring| app.streams.server.heap().take_back(ring));
+    bench.turns(20);
+    app.accept();
+    assert_eq!(app.accepted.len(), 3);
+    assert!(app.accepted.iter().all(|slot| app.read(*slot, 100) == b"early"));
+    assert!(app.words(opened).state().has(SlotState::CONNECTED));
+    assert_eq!(app.write(opened, b"hello"), 5);
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use base::Nanos;
 use shm::stream::{Entry, Kind, SlotOption, SlotState, SlotWords};
-use tcp::{Engine, FlowId, FlowOptions, ListenerId, Output};
+use tcp::{Engine, FlowId, FlowOptions, ListenerId, State};
 use wire::FlowKey;
 
 use super::super::front::{AppStreams, Listening};
@@ -18,6 +18,9 @@ pub(super) const FIRST_SEND_LOG2: u8 = 10;
 
 /// Connections that stand and wait for room in their backlog, at most.
 pub(super) const PARKED_MAX: usize = 4096;
+
+/// So many of them try at once.
+const PARKED_TRIES: usize = 64;
 
 /// Time until they try again.
 const PARKED_FOR: Nanos = Nanos::from_micros(500);
@@ -67,36 +70,47 @@ impl Sockets {
     }
 
     /// A connection stands that somebody listens for.
-    pub(super) fn accept<O: Output>(
+    pub(super) fn accept(
         &mut self,
         flow: FlowId,
         listener: ListenerId,
         engine: &mut Engine,
         rings: &mut Rings,
-        _out: &mut O,
     ) {
-        if self.is_full(flow, listener, engine) && self.parked.len() < PARKED_MAX {
+        match self.try_accept(flow, listener, engine, rings) {
+            Taken::Yes => {}
             // The program is late, not gone. Linux lets the peer send its last acknowledgement again.
-            self.parked.push_back((flow, listener));
-            self.paced_until = self.paced_until.min(self.now + PARKED_FOR);
-        } else if self.try_accept(flow, listener, engine, rings).is_none() {
+            Taken::Later => self.park(flow, Some(listener), engine),
             // Nobody can take it: the peer hears so at once.
-            let _ = engine.abort(flow);
+            Taken::No => _ = engine.abort(flow),
         }
     }
 
-    /// Connections that found their backlog full try again, oldest first.
-    pub(super) fn accept_parked(&mut self, engine: &mut Engine, rings: &mut Rings) {
-        for _ in 0..self.parked.len() {
-            let Some((flow, listener)) = self.parked.pop_front() else { return };
-            if engine.state(flow).is_none() {
-                rings.free(flow);
-            } else if self.is_full(flow, listener, engine) {
-                self.parked.push_back((flow, listener));
-                self.paced_until = self.paced_until.min(self.now + PARKED_FOR);
-            } else if self.try_accept(flow, listener, engine, rings).is_none() {
-                let _ = engine.abort(flow);
+    /// A connection that stands waits for room: in the backlog of `listener`, or for its first ring.
+    pub(super) fn park(&mut self, flow: FlowId, listener: Option<ListenerId>, engine: &mut Engine) {
+        if self.parked.len() >= PARKED_MAX {
+            let _ = engine.abort(flow);
+            return;
+        }
+        self.parked.push_back((flow, listener));
+        self.paced_until = self.paced_until.min(self.now + PARKED_FOR);
+    }
+
+    /// Connections that wait for room try again, oldest first.
+    pub(super) fn try_parked(&mut self, engine: &mut Engine, rings: &mut Rings) {
+        for _ in 0..self.parked.len().min(PARKED_TRIES) {
+            let Some((flow, listener)) = self.parked.pop_front() else { break };
+            let stands = engine.state(flow).is_some_and(|state| state != State::SynSent);
+            match (listener, self.owner(flow)) {
+                // It is over or elsewhere, or says itself that it stands.
+                _ if !stands => {}
+                (Some(listener), _) => self.accept(flow, listener, engine, rings),
+                (None, Some((app, slot))) => self.connected(app, slot, flow, engine, rings),
+                (None, None) => {}
             }
+        }
+        if !self.parked.is_empty() {
+            self.paced_until = self.paced_until.min(self.now + PARKED_FOR);
         }
     }
 
@@ -113,31 +127,27 @@ impl Sockets {
         Some((bound.members.get(at)?, key))
     }
 
-    fn is_full(&self, flow: FlowId, listener: ListenerId, engine: &Engine) -> bool {
-        self.taker(flow, listener, engine).is_some_and(|(taker, _)| {
-            let words = taker.app.server.memory().slot(taker.slot);
-            words.is_some_and(|words| taker.backlog.is_full(words))
-        })
-    }
-
     fn try_accept(
         &mut self,
         flow: FlowId,
         listener: ListenerId,
         engine: &mut Engine,
         rings: &mut Rings,
-    ) -> Option<()> {
-        let (taker, key) = self.taker(flow, listener, engine)?;
+    ) -> Taken {
+        let Some((taker, key)) = self.taker(flow, listener, engine) else { return Taken::No };
         let listening = Arc::clone(taker);
         let app = Arc::clone(&listening.app);
-        let slot = app.server.lend_slot()?;
-        if !rings.settle(flow, Arc::clone(&app), FIRST_SEND_LOG2) {
-            rings.free(flow);
-            app.server.take_back_slot(slot);
-            return None;
-        }
         let memory = app.server.memory();
-        let (words, from) = (memory.slot(slot)?, memory.slot(listening.slot)?);
+        let Some(from) = memory.slot(listening.slot) else { return Taken::No };
+        if listening.backlog.is_full(from) {
+            return Taken::Later;
+        }
+        let Some(slot) = app.server.lend_slot() else { return Taken::No };
+        let words = memory.slot(slot).filter(|_| rings.settle(flow, &app, FIRST_SEND_LOG2));
+        let Some(words) = words else {
+            app.server.take_back_slot(slot);
+            return Taken::Later;
+        };
         words.local.set(Some(key.destination()));
         words.remote.set(Some(key.source()));
         inherit(from, words);
@@ -148,14 +158,14 @@ impl Sockets {
         let entry = Entry { region: app.region, slot };
         if !listening.backlog.push(memory, from, entry) {
             self.by_flow[flow.index()] = None;
-            let client = self.clients.get_mut(usize::from(app.app))?.as_deref_mut()?;
-            let conn = client.conns.get_mut(slot as usize)?.take()?;
-            conn.give_back(&app, rings);
+            if let Some(conn) = self.take_conn(app.app, slot) {
+                conn.give_back(&app, rings);
+            }
             app.server.take_back_slot(slot);
-            return None;
+            return Taken::No;
         }
         self.notify(app.app, listening.slot);
-        Some(())
+        Taken::Yes
     }
 
     /// A connection that was opened here stands.
@@ -169,13 +179,10 @@ impl Sockets {
     ) {
         let Some((_, streams)) = self.conn(app, slot) else { return };
         let streams = Arc::clone(streams);
-        if !rings.settle(flow, Arc::clone(&streams), FIRST_SEND_LOG2) {
-            let _ = engine.abort(flow);
-            return;
+        if !rings.settle(flow, &streams, FIRST_SEND_LOG2) {
+            return self.park(flow, None, engine);
         }
-        let client = self.clients.get_mut(usize::from(app)).and_then(Option::as_deref_mut);
-        let conn = client.and_then(|client| client.conns.get_mut(slot as usize)?.take());
-        let Some(mut conn) = conn else { return };
+        let Some(mut conn) = self.take_conn(app, slot) else { return };
         self.settle(&streams, slot, &mut conn, flow, engine, rings);
         self.insert(app, slot, conn);
         self.touch(app, slot);
@@ -202,6 +209,15 @@ impl Sockets {
         conn.is_connected = true;
         words.state.store(Kind::Stream as u32 | SlotState::CONNECTED, Ordering::Release);
     }
+}
+
+/// What becomes of a connection that has come.
+enum Taken {
+    Yes,
+    /// There is no room now.
+    Later,
+    /// Nobody can.
+    No,
 }
 
 /// What an accepted socket has from its listener (as in Linux: all but what belongs to the descriptor).

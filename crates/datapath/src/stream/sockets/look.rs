@@ -192,13 +192,16 @@ fn widen(
         let heap = app.server.heap();
         heap.has_room(larger)
     });
-    if has_room && let Some(regrow) = engine.grow_receive_ring(flow, larger) {
-        let old = rings.outgrow_receive(flow, larger, |old, new| regrow.copy(old, new));
-        match old {
-            Some(old) => conn.outgrown = Some((old, conn.rx_tail)),
-            // Another worker took the room in between, and the engine counts on it.
-            None => _ = engine.abort(flow),
-        }
+    if !has_room {
+        return;
+    }
+    // Another worker may take the room in between: then the window stays as it is. So the engine, which counts on what
+    // it has agreed to, is asked when the memory is there.
+    let old = rings.outgrow_receive(flow, larger, |old, new| {
+        engine.grow_receive_ring(flow, larger).is_some_and(|regrow| regrow.copy(old, new))
+    });
+    if let Some(old) = old {
+        conn.outgrown = Some((old, conn.rx_tail));
     }
 }
 
