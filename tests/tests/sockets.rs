@@ -1,7 +1,7 @@
 //! What breaks stacks that stand in for the kernel's: each a C program that sees the same on Linux as on
 //! Calisto, with its peer on Linux at the other end of a wire.
 
-use whole::{Accelerated, Trap, looks_like_linux};
+use whole::{Accelerated, Trap, kernel_udp, looks_like_linux};
 
 macro_rules! traps {
     ($($sentence:ident: $program:literal;)*) => {$(
@@ -27,6 +27,19 @@ traps! {
     options_are_told_inherited_and_refused_as_on_linux: "options";
     who_has_no_descriptor_left_leaves_callers_waiting: "limits";
     workers_of_a_server_that_dropped_its_rights_and_its_root_are_served: "privileges";
+}
+
+#[test]
+fn datagrams_of_sockets_without_a_port_go_our_way_and_only_long_ones_the_kernels() {
+    let trap = Trap::build("datagrams");
+    let accelerated = Accelerated::start();
+    let sent_by_kernel = || kernel_udp(accelerated.here(), "OutDatagrams");
+    let before = sent_by_kernel();
+    let calisto = trap.on_calisto(&accelerated);
+    assert!(sent_by_kernel() - before <= 4, "only what does not fit into a packet for certain");
+    accelerated.all_was_accelerated();
+    accelerated.nothing_is_left();
+    assert_eq!(calisto, trap.on_linux(&accelerated), "Calisto on the left, Linux on the right");
 }
 
 /// Who calls while a program begins to listen may be the kernel's: so only what is seen is compared.

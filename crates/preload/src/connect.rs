@@ -43,6 +43,10 @@ unsafe fn decide(
         // SAFETY: the caller's promise.
         return unsafe { again(fd, &held, address, bytes) };
     }
+    if descriptors::is_fresh(fd) {
+        // It gets its port now, whoever serves it.
+        descriptors::is_new(fd);
+    }
     if !descriptors::is_plain(fd) {
         return None;
     }

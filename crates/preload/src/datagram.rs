@@ -1,6 +1,6 @@
 //! UDP: what goes through the data plane, and what the kernel's half of the same socket serves.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::BorrowedFd;
 
 use client::stream::{FallbackReason, Outcome, Readiness, ReceiveFlags};
@@ -13,7 +13,9 @@ use crate::receive::Served;
 use crate::spans::Spans;
 use crate::table::real;
 use crate::wait::{self, Ended};
-use crate::{connect, descriptors, inherit, life, names, outcome, receive, say, session, sockets};
+use crate::{
+    connect, descriptors, faults, inherit, life, names, outcome, receive, say, session, sockets,
+};
 
 /// What came.
 pub(crate) struct Received {
@@ -32,6 +34,9 @@ pub(crate) struct Received {
 pub(crate) unsafe fn bind(fd: c_int, address: *const sockaddr, bytes: socklen_t) -> c_int {
     // SAFETY: the caller's arguments.
     let result = unsafe { real::bind(fd, address, bytes) };
+    if result == 0 && descriptors::is_fresh(fd) {
+        descriptors::is_new(fd);
+    }
     if result == 0 && descriptors::is_plain(fd) && !life::is_borrowed() {
         outcome::unheard(|| {
             if let Some((family, false)) = sockets::kind_of(fd) {
@@ -40,6 +45,35 @@ pub(crate) unsafe fn bind(fd: c_int, address: *const sockaddr, bytes: socklen_t)
         });
     }
     result
+}
+
+/// A UDP socket without a port sends its first datagram: the kernel would give it a port now, and so do
+/// we, for it can receive from then on.
+///
+/// # Safety
+/// Reading the address is the program's wish.
+pub(crate) unsafe fn begin(fd: c_int, address: *const sockaddr, bytes: socklen_t) {
+    if life::is_borrowed() || address.is_null() {
+        return;
+    }
+    faults::watch();
+    // SAFETY: the caller's promise.
+    let to = unsafe { names::read(address, bytes) };
+    let (Ok(Some(to)), Some((family, false))) = (to, sockets::kind_of(fd)) else { return };
+    if !is_ours(to) {
+        return;
+    }
+    descriptors::is_new(fd);
+    let everywhere: IpAddr = match family {
+        libc::AF_INET => Ipv4Addr::UNSPECIFIED.into(),
+        _ => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let (own, own_bytes) = names::storage(SocketAddr::new(everywhere, 0), family);
+    outcome::unheard(|| {
+        // SAFETY: an address of ours. A socket that has a port refuses, and keeps it.
+        unsafe { real::bind(fd, (&raw const own).cast(), own_bytes as socklen_t) };
+        open(fd, family, None);
+    });
 }
 
 /// Offers a UDP socket; true: connected as asked.

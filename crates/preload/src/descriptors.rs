@@ -22,6 +22,8 @@ const INTERNAL: usize = 1;
 const UNKNOWN: usize = 2;
 /// A set of epoll(7) without members of ours.
 const SET: usize = 3;
+/// A UDP socket without a port: the data plane's once it has one.
+const FRESH: usize = 4;
 /// Words from here on are addresses of entries.
 const FIRST_ADDRESS: usize = 64;
 
@@ -48,12 +50,18 @@ pub(crate) fn is_plain(fd: c_int) -> bool {
     word_of(fd).is_none_or(|word| word.load(Ordering::Acquire) == PLAIN)
 }
 
+/// Whether a descriptor is a UDP socket that has no port yet, as far as is known here.
+#[inline]
+pub(crate) fn is_fresh(fd: c_int) -> bool {
+    word_of(fd).is_some_and(|word| word.load(Ordering::Acquire) == FRESH)
+}
+
 /// What a descriptor is. A socket from elsewhere is asked for its identity now.
 pub(crate) fn find(fd: c_int) -> Found {
     let Some(place) = word_of(fd) else { return Found::Plain };
     loop {
         match place.load(Ordering::Acquire) {
-            PLAIN => return Found::Plain,
+            PLAIN | FRESH => return Found::Plain,
             INTERNAL => return Found::Internal,
             SET => return Found::KernelSet,
             UNKNOWN => {
@@ -162,6 +170,11 @@ pub(crate) fn set_internal(fd: c_int) {
 /// Marks a socket that came from elsewhere.
 pub(crate) fn set_unknown(fd: c_int) {
     mark(fd, UNKNOWN);
+}
+
+/// Marks a UDP socket that has no port yet.
+pub(crate) fn set_fresh(fd: c_int) {
+    mark(fd, FRESH);
 }
 
 /// Marks a set of epoll(7).

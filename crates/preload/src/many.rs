@@ -75,6 +75,10 @@ pub(crate) unsafe fn sendmmsg(
     count: c_uint,
     flags: c_int,
 ) -> c_int {
+    if count > 0 {
+        // SAFETY: the caller's promise: there is one.
+        unsafe { message::note_first(fd, messages.cast::<libc::msghdr>().cast_const()) };
+    }
     if descriptors::socket(fd).is_none() {
         for index in 0..count.min(MESSAGES_MAX) as usize {
             // SAFETY: the caller's promise: there are so many.

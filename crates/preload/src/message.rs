@@ -34,6 +34,8 @@ pub(crate) unsafe fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> s
 /// # Safety
 /// As for libc's.
 pub(crate) unsafe fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
+    // SAFETY: the caller's promise.
+    unsafe { note_first(fd, message) };
     if !descriptors::is_plain(fd) {
         // SAFETY: the caller's promise.
         if let Served::Done(result) = unsafe { send_ours(fd, message, flags) } {
@@ -130,6 +132,23 @@ pub(crate) unsafe fn send_ours(fd: c_int, message: *const msghdr, flags: c_int) 
         return unsafe { datagram::sendto(fd, &held, &mut spans, flags, name, bytes) };
     }
     send::stream(fd, &held, spans.left(), flags, |piece| spans.empty(piece))
+}
+
+/// The first message of a UDP socket that has no port.
+///
+/// # Safety
+/// Reading the message is the program's wish.
+pub(crate) unsafe fn note_first(fd: c_int, message: *const msghdr) {
+    if !descriptors::is_fresh(fd) {
+        return;
+    }
+    crate::faults::watch();
+    // SAFETY: the caller's promise; any bits are a message's header.
+    if let Ok(header) = unsafe { copy::get(message) } {
+        let name = header.msg_name.cast_const().cast();
+        // SAFETY: the caller's promise.
+        unsafe { datagram::begin(fd, name, header.msg_namelen) };
+    }
 }
 
 /// Sockets of ours that go to another process are no longer this one's alone to close.

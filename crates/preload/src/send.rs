@@ -171,6 +171,10 @@ pub(crate) unsafe fn sendto(
     address: *const sockaddr,
     address_bytes: socklen_t,
 ) -> ssize_t {
+    if descriptors::is_fresh(fd) {
+        // SAFETY: the caller's promise.
+        unsafe { datagram::begin(fd, address, address_bytes) };
+    }
     let mut spans = Spans::one(buffer, bytes);
     let served = match descriptors::socket(fd) {
         Some(held) if held.file().is_some_and(|file| file.kind == Kind::Datagram) => {

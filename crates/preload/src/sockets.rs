@@ -6,9 +6,10 @@ use client::stream::{FallbackReason, Session};
 use libc::{c_int, c_void, socklen_t};
 
 use crate::table::real;
-use crate::{descriptors, say, session};
+use crate::{descriptors, life, say, session};
 
-/// socket(2): the kernel's, always. It becomes ours when it listens, connects or is bound.
+/// socket(2): the kernel's, always. It becomes ours when it listens or connects, or for
+/// UDP when it gets a port.
 ///
 /// # Safety
 /// As for libc's.
@@ -16,6 +17,12 @@ pub(crate) unsafe fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_in
     // SAFETY: plain numbers.
     let fd = unsafe { real::socket(domain, kind, protocol) };
     descriptors::is_new(fd);
+    let is_inet = domain == libc::AF_INET || domain == libc::AF_INET6;
+    let is_datagram = kind & !(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK) == libc::SOCK_DGRAM;
+    let is_udp = is_datagram && (protocol == 0 || protocol == libc::IPPROTO_UDP);
+    if fd >= 0 && is_inet && is_udp && !life::is_borrowed() {
+        descriptors::set_fresh(fd);
+    }
     fd
 }
 
