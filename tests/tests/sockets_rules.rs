@@ -36,6 +36,17 @@ fn a_tenant_connects_only_to_where_it_may() {
 }
 
 #[test]
+fn a_tenant_listens_only_where_it_may() {
+    let accelerated = Accelerated::with("[[tenant]]\nuid = \"*\"\nlisten = [\"*:8000\"]\n");
+    let serve =
+        |port: &str| accelerated.run(&[PYTHON, &script("asyncio_server.py"), "0.0.0.0", port]);
+    serve("8000").wait_until_it_says("listening");
+    let Finished { status, said, .. } = serve("8001").end();
+    assert!(!status.success() && said.contains("PermissionError"), "{said}");
+    accelerated.nothing_is_left();
+}
+
+#[test]
 fn a_tenant_that_is_denied_may_be_left_to_the_kernel() {
     let rules = "[[tenant]]\nuid = \"*\"\nconnect = []\ndenied = \"kernel\"\n";
     let accelerated = Accelerated::with(rules);
