@@ -2,17 +2,13 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use base::Nanos;
-use rustix::process::{Pid, Signal};
 
 use super::guest::Kind;
+use crate::ending::end;
 use crate::error::{Error, OrNeeds};
 use crate::place::on_cpu;
-
-/// It is killed when it has not ended by then.
-const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Ended when dropped.
 pub(super) struct Process {
@@ -56,17 +52,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
-        if let Some(pid) = pid {
-            // It may have ended by itself.
-            let _ = rustix::process::kill_process(pid, Signal::TERM);
-        }
-        let began = Instant::now();
-        while began.elapsed() < PATIENCE && matches!(self.child.try_wait(), Ok(None)) {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        end(&mut self.child);
     }
 }
 

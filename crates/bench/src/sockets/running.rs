@@ -2,17 +2,13 @@
 
 use std::fs::File;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use base::Nanos;
-use rustix::process::{Pid, Signal};
 
 use crate::cores::process::cpu_time;
+use crate::ending::end;
 use crate::error::{Error, OrNeeds};
 use crate::place::{ScratchDir, on_cpu};
-
-/// It is killed when it has not ended by then.
-const PATIENCE: Duration = Duration::from_secs(3);
 
 /// What it said last, for an error.
 const TAIL_LINES: usize = 4;
@@ -69,17 +65,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
-        if let Some(pid) = pid {
-            // It may have ended by itself.
-            let _ = rustix::process::kill_process(pid, Signal::TERM);
-        }
-        let began = Instant::now();
-        while began.elapsed() < PATIENCE && matches!(self.child.try_wait(), Ok(None)) {
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        end(&mut self.child);
     }
 }
 
@@ -93,7 +79,12 @@ fn tail(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::*;
+
+    /// Longer than any of them takes.
+    const PATIENCE: Duration = Duration::from_secs(20);
 
     fn shell(script: &str) -> Running {
         let mut command = Command::new("sh");
@@ -120,7 +111,7 @@ mod tests {
         let running = shell("(while :; do :; done) & trap 'kill $!; exit' TERM; wait");
         let began = Instant::now();
         while running.cpu_time().expect("it is there") < Nanos::from_millis(20) {
-            assert!(began.elapsed() < Duration::from_secs(20), "its child spins");
+            assert!(began.elapsed() < PATIENCE, "its child spins");
             std::thread::sleep(Duration::from_millis(5));
         }
         let pid = running.pid();

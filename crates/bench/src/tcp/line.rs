@@ -1,20 +1,16 @@
 //! Two hosts with `calisto wire` between them: Linux at one end, the daemon and Linux at the other.
 
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal};
 use serde_json::Value;
 use testbed::{Side, Testbed, TestbedConfig};
 
 use super::house::serve;
 use super::kernel_server::Service;
 use crate::apps::house::House;
+use crate::ending::end;
 use crate::error::{Error, OrNeeds};
 use crate::place::{Cpus, on_cpu};
-
-/// A wire that was told to end has ended by then, or is killed.
-const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Longer than any measurement: the wire ends by itself when nobody is left to end it.
 const SECONDS_MAX: &str = "300";
@@ -77,7 +73,7 @@ impl Wire {
     /// Ends it; what happened on the way from the servers to the client.
     pub(super) fn end(mut self) -> Result<Value, Error> {
         let mut child = self.0.take().ok_or("it has ended").or_needs("running wire")?;
-        stop(&mut child);
+        end(&mut child);
         let output = child.wait_with_output().or_needs("words of the wire")?;
         let said: Value = serde_json::from_slice(&output.stdout).or_needs("words of the wire")?;
         Ok(said["b_to_a"].clone())
@@ -87,22 +83,7 @@ impl Wire {
 impl Drop for Wire {
     fn drop(&mut self) {
         if let Some(child) = &mut self.0 {
-            stop(child);
-            let _ = child.wait();
+            end(child);
         }
     }
-}
-
-/// Asks it to end, and makes it.
-fn stop(child: &mut Child) {
-    if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-        // It may have ended by itself.
-        let _ = rustix::process::kill_process(pid, Signal::TERM);
-    }
-    let began = Instant::now();
-    while began.elapsed() < PATIENCE && matches!(child.try_wait(), Ok(None)) {
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    // Without effect on one that has ended.
-    let _ = child.kill();
 }
