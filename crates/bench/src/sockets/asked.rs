@@ -4,17 +4,37 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::ground::Ground;
+use super::running::Running;
+use super::turns::{Strangers, quietly};
+use crate::cases::Plan;
 use crate::error::{Error, OrNeeds};
+use crate::place::on_cpu;
 
 /// Seconds after which a client is ended: its server does not answer.
 const LIMIT: &str = "60";
 
-/// Runs a client in the client's namespace, on the CPU of the calling thread: what it printed.
-pub(super) fn from_client(
+/// Has a client ask `server`, on the client's CPU and with every byte carried by whom the ground is named
+/// after: what `figures` finds in that which it printed, and who else had the CPUs.
+pub(super) fn ask<T: Send>(
+    plan: &Plan,
     ground: &Ground,
+    server: &Running,
     program: &Path,
     words: &[&str],
-) -> Result<String, Error> {
+    figures: fn(&str) -> Option<T>,
+) -> Result<(T, Strangers), Error> {
+    ground.witnessed(|| {
+        on_cpu(plan.cpus.client, || {
+            quietly(plan, ground, server, || {
+                let text = from_client(ground, program, words)?;
+                figures(&text).ok_or(text).or_needs("report of a client without errors")
+            })
+        })
+    })
+}
+
+/// Runs a client in the client's namespace, on the CPU of the calling thread: what it printed.
+fn from_client(ground: &Ground, program: &Path, words: &[&str]) -> Result<String, Error> {
     let mut command = ground.client().command(program);
     command.args(words);
     to_its_end(&command)

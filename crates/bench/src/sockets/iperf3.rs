@@ -3,14 +3,14 @@
 use serde_json::Value;
 
 use super::accelerated::Profile;
-use super::asked::from_client;
+use super::asked::ask;
 use super::ground::{Ground, Offloads};
 use super::programs::find;
-use super::turns::{Strangers, in_turns, print_strangers, quietly};
+use super::turns::{Strangers, in_turns, print_strangers};
 use crate::cases::Plan;
-use crate::error::{Error, OrNeeds};
+use crate::error::Error;
 use crate::figure::{Figure, Target};
-use crate::place::{Cpus, on_cpu};
+use crate::place::Cpus;
 use crate::report::Report;
 
 const PORT: u16 = 7004;
@@ -69,14 +69,7 @@ fn measure(
     let server = ground.serve(Profile::Latency, program, &["-s", "-B", &ip, "-p", &port], PORT)?;
     let mut words = vec!["-c", &ip, "-p", &port, "-J", "-t", "1"];
     words.extend(option);
-    ground.witnessed(|| {
-        on_cpu(plan.cpus.client, || {
-            quietly(plan, ground, &server, || {
-                let text = from_client(ground, program, &words)?;
-                rate_in(&text).ok_or(text).or_needs("report of iperf3")
-            })
-        })
-    })
+    ask(plan, ground, &server, program, &words, rate_in)
 }
 
 /// Gbit/s that arrived.

@@ -1,15 +1,14 @@
 //! nginx with a small static file, asked by wrk over connections that are kept alive.
 
 use super::accelerated::Profile;
-use super::asked::from_client;
+use super::asked::ask;
 use super::contest::{Grounds, Metric, Round};
 use super::ground::Ground;
 use super::programs::find;
-use super::turns::quietly;
 use crate::cases::Plan;
 use crate::error::{Error, OrNeeds};
 use crate::figure::Target;
-use crate::place::{Cpus, ScratchDir, on_cpu};
+use crate::place::{Cpus, ScratchDir};
 use crate::report::Report;
 
 const PORT: u16 = 7003;
@@ -46,14 +45,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
         let server = ground.serve(Profile::Latency, &nginx, &words, PORT)?;
         let url = format!("http://{}/file", ground.address(PORT));
         let words = ["-t", "1", "-c", "50", "-d", "1s", "--latency", &url];
-        let (values, strangers) = ground.witnessed(|| {
-            on_cpu(plan.cpus.client, || {
-                quietly(plan, ground, &server, || {
-                    let text = from_client(ground, &wrk, &words)?;
-                    values_in(&text).ok_or(text).or_needs("report of wrk without errors")
-                })
-            })
-        })?;
+        let (values, strangers) = ask(plan, ground, &server, &wrk, &words, values_in)?;
         Ok(Round { values, strangers })
     })
 }

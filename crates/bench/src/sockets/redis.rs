@@ -1,15 +1,14 @@
 //! redis-server, asked by redis-benchmark.
 
 use super::accelerated::Profile;
-use super::asked::from_client;
+use super::asked::ask;
 use super::contest::{Grounds, Metric, Round};
 use super::ground::Ground;
 use super::programs::find;
-use super::turns::quietly;
 use crate::cases::Plan;
-use crate::error::{Error, OrNeeds};
+use crate::error::Error;
 use crate::figure::Target;
-use crate::place::{Cpus, on_cpu};
+use crate::place::Cpus;
 use crate::report::Report;
 
 const PORT: u16 = 7001;
@@ -45,14 +44,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
         let server = ground.serve(Profile::Latency, &redis, &words, PORT)?;
         let words = ["-h", &ip, "-p", &port, "-t", "set,get", "-c", "50", "-d", "64", "--csv"];
         let words = [&words[..], &["-n", &requests]].concat();
-        let (values, strangers) = ground.witnessed(|| {
-            on_cpu(plan.cpus.client, || {
-                quietly(plan, ground, &server, || {
-                    let text = from_client(ground, &benchmark, &words)?;
-                    values_in(&text).ok_or(text).or_needs("table of redis-benchmark")
-                })
-            })
-        })?;
+        let (values, strangers) = ask(plan, ground, &server, &benchmark, &words, values_in)?;
         Ok(Round { values, strangers })
     })
 }
