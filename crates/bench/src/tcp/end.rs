@@ -82,6 +82,19 @@ impl Packet {
         &self.bytes[IPV4_BYTES..self.end]
     }
 
+    /// It, as the engine takes it in.
+    #[inline]
+    pub(super) fn incoming(&self) -> Incoming<'_> {
+        Incoming {
+            key: self.key,
+            hash: self.hash,
+            segment: self.segment(),
+            ecn: 0,
+            is_verified: false,
+            route: self.route,
+        }
+    }
+
     /// Writes the header in front of the segment.
     #[inline]
     fn write_ipv4(&mut self) {
@@ -116,6 +129,21 @@ pub(super) fn key_of(bytes: &[u8]) -> Option<FlowKey> {
     let destination =
         SocketAddr::from((header.destination, u16::from_be_bytes([ports[2], ports[3]])));
     FlowKey::new(wire::Protocol::Tcp, source, destination)
+}
+
+/// Copies from one ring to another of the same length: `count` bytes from where each index points to.
+#[inline]
+pub(super) fn copy_ring(from: &[u8], from_at: usize, to: &mut [u8], to_at: usize, count: usize) {
+    match (from.get(from_at..from_at + count), to.get_mut(to_at..to_at + count)) {
+        (Some(from), Some(to)) => to.copy_from_slice(from),
+        // One of them goes around its ring's end.
+        _ => {
+            let ring = from.len();
+            for offset in 0..count {
+                to[(to_at + offset) % ring] = from[(from_at + offset) % ring];
+            }
+        }
+    }
 }
 
 /// Rings of all flows, of one length.
@@ -274,17 +302,8 @@ impl End {
     #[inline]
     pub(super) fn receive(&mut self, now: Nanos, packets: &[Packet]) {
         for packets in packets.chunks(BURST) {
-            let mut batch = ArrayVec::<Incoming<'_>, BURST>::new();
-            for packet in packets {
-                batch.push(Incoming {
-                    key: packet.key,
-                    hash: packet.hash,
-                    segment: packet.segment(),
-                    ecn: 0,
-                    is_verified: false,
-                    route: packet.route,
-                });
-            }
+            let batch: ArrayVec<Incoming<'_>, BURST> =
+                packets.iter().map(Packet::incoming).collect();
             self.engine.receive(now, &batch, &mut self.rings, &mut self.out);
         }
     }
@@ -307,15 +326,7 @@ impl End {
         let Rings { log2, receive, send } = &mut self.rings;
         let (start, ring, count) = (flow.index() << *log2, 1 << *log2, bytes as usize);
         let (from, to) = (&receive[start..start + ring], &mut send[start..start + ring]);
-        match (from.get(unread.at..unread.at + count), to.get_mut(room.at..room.at + count)) {
-            (Some(from), Some(to)) => to.copy_from_slice(from),
-            // One of them goes around its ring's end.
-            _ => {
-                for offset in 0..count {
-                    to[(room.at + offset) % ring] = from[(unread.at + offset) % ring];
-                }
-            }
-        }
+        copy_ring(from, unread.at, to, room.at, count);
         self.engine.consume(flow, bytes).is_ok() && self.engine.send(flow, bytes).is_ok()
     }
 

@@ -5,7 +5,7 @@ use arrayvec::ArrayVec;
 use base::{BURST, Nanos};
 use tcp::{Buffers, Engine, Event, FlowId, Incoming, Output, Segment, Span};
 
-use super::end::{PACKET_BYTES, Packet};
+use super::end::{PACKET_BYTES, Packet, copy_ring};
 
 /// Base-2 logarithm of the bytes in each ring.
 pub(super) const RING_LOG2: u8 = 10;
@@ -89,29 +89,14 @@ impl Lean {
     pub(super) fn serve(&mut self, now: Nanos, packets: &[Packet]) -> usize {
         self.sink.written = 0;
         counted_expire(self, now);
-        let mut batch = ArrayVec::<Incoming<'_>, BURST>::new();
-        for packet in packets {
-            batch.push(Incoming {
-                key: packet.key,
-                hash: packet.hash,
-                segment: packet.segment(),
-                ecn: 0,
-                is_verified: false,
-                route: packet.route,
-            });
-        }
+        let batch: ArrayVec<Incoming<'_>, BURST> = packets.iter().map(Packet::incoming).collect();
         counted_receive(self, now, &batch);
         for at in 0..self.sink.readable.len() {
             let flow = self.sink.readable[at];
             let (unread, room) = counted_spans(&mut self.engine, flow);
             let bytes = unread.bytes.min(room.bytes) as usize;
             let (from, to) = (&self.rings.receive[place(flow)], &mut self.rings.send[place(flow)]);
-            match (from.get(unread.at..unread.at + bytes), to.get_mut(room.at..room.at + bytes)) {
-                (Some(from), Some(to)) => to.copy_from_slice(from),
-                _ => (0..bytes).for_each(|offset| {
-                    to[(room.at + offset) % RING] = from[(unread.at + offset) % RING];
-                }),
-            }
+            copy_ring(from, unread.at, to, room.at, bytes);
             counted_reply(&mut self.engine, flow, bytes as u32);
         }
         self.sink.readable.clear();
