@@ -15,7 +15,7 @@ mod tenants;
 
 use std::io::Write;
 
-use crate::cases::{self, Case, Plan, names};
+use crate::cases::{self, Case, Plan, Size, names};
 use crate::error::Error;
 use guest::GuestArgs;
 
@@ -26,14 +26,9 @@ pub struct Args {
     #[arg(long = "case", value_name = "NAME", num_args = 1.., value_parser = names(&CASES, &[]))]
     pub cases: Vec<String>,
 
-    /// Rounds of every case: ours and the baseline take turns, figures are medians [default: 5,
-    /// or 2 with --quick].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=99))]
-    pub rounds: Option<u32>,
-
-    /// Small sizes and short rounds: whether it works, not how fast it is.
-    #[arg(long)]
-    pub quick: bool,
+    /// How much of each.
+    #[command(flatten)]
+    pub size: Size<5>,
 
     #[command(flatten)]
     guest: GuestArgs,
@@ -57,23 +52,16 @@ static CASES: [Case; 3] = [
     },
 ];
 
-/// Runs the cases and prints their figures: with `json` one object a line, else a table a case.
+/// Runs the cases and prints their figures to `out`: with `json` one object a line, else a table a
+/// case.
 ///
 /// # Errors
 /// The figures could not be printed.
-pub fn run(args: &Args, json: bool) -> Result<(), Error> {
-    run_to(args, json, &mut std::io::stdout().lock())
-}
-
-/// The same, printed to `out`.
-///
-/// # Errors
-/// The figures could not be printed.
-pub fn run_to(args: &Args, json: bool, out: &mut dyn Write) -> Result<(), Error> {
+pub fn run(args: &Args, json: bool, out: &mut dyn Write) -> Result<(), Error> {
     if let Some(kind) = args.guest.kind {
         return guest::run(kind, &args.guest, out);
     }
-    let plan = Plan::new(args.rounds, args.quick);
+    let plan = Plan::new(&args.size);
     cases::run("apps", &CASES, &args.cases, &plan, json, out)
 }
 

@@ -8,6 +8,21 @@ use crate::error::{Error, unless_interrupted};
 use crate::place::Cpus;
 use crate::report::Report;
 
+/// Settings of every bench. `ROUNDS` is how many there are unless somebody wants another number.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub struct Size<const ROUNDS: u32> {
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=99), help = format!(
+        "Rounds of every case: ours and the baselines take turns, figures are medians [default: \
+         {ROUNDS}, or 2 with --quick]"
+    ))]
+    /// Rounds of every case.
+    pub rounds: Option<u32>,
+
+    /// Small sizes and short rounds: whether it works, not how fast it is.
+    #[arg(long)]
+    pub quick: bool,
+}
+
 /// How much of everything.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
@@ -19,9 +34,10 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Five rounds, or two of a quick run, unless `rounds` says how many.
-    pub(crate) fn new(rounds: Option<u32>, quick: bool) -> Self {
-        let rounds = rounds.unwrap_or(if quick { 2 } else { 5 });
+    /// As much as is wanted, on the CPUs that are there.
+    pub(crate) fn new<const ROUNDS: u32>(size: &Size<ROUNDS>) -> Self {
+        let Size { rounds, quick } = *size;
+        let rounds = rounds.unwrap_or(if quick { 2 } else { ROUNDS });
         Self { rounds, quick, cpus: Cpus::choose(), is_rehearsal: false }
     }
 

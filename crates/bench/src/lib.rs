@@ -16,6 +16,8 @@ mod error;
 mod figure;
 mod flows;
 mod place;
+#[cfg(test)]
+mod printed;
 mod report;
 mod rig;
 /// `calisto bench slice`: what a slice forwards, and what others do on the same wires.
@@ -29,4 +31,5 @@ pub mod tcp;
 /// `calisto bench wait`: what waiting for many queues costs.
 pub mod wait;
 
+pub use cases::Size;
 pub use error::Error;

@@ -14,7 +14,7 @@ mod wires;
 
 use std::io::Write;
 
-use crate::cases::{self, Case, Plan, names};
+use crate::cases::{self, Case, Plan, Size, names};
 use crate::error::{Error, OrNeeds};
 use crate::sockets::priority::Priority;
 
@@ -25,33 +25,21 @@ pub struct Args {
     #[arg(long = "case", value_name = "NAME", num_args = 1.., value_parser = names(&CASES, &[]))]
     pub cases: Vec<String>,
 
-    /// Rounds of every case: ours and the peers take turns, figures are medians [default: 5,
-    /// or 2 with --quick].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=99))]
-    pub rounds: Option<u32>,
-
-    /// Small sizes and short rounds: whether it works, not how fast it is.
-    #[arg(long)]
-    pub quick: bool,
+    /// How much of each.
+    #[command(flatten)]
+    pub size: Size<5>,
 }
 
 static CASES: [Case; 1] =
     [Case { name: "forward", help: "packets a second between two wires", run: forward::run }];
 
-/// Runs the cases and prints their figures: with `json` one object a line, else a table a case.
+/// Runs the cases and prints their figures to `out`: with `json` one object a line, else a table a
+/// case.
 ///
 /// # Errors
 /// The figures could not be printed, or there is no second CPU.
-pub fn run(args: &Args, json: bool) -> Result<(), Error> {
-    run_to(args, json, &mut std::io::stdout().lock())
-}
-
-/// The same, printed to `out`.
-///
-/// # Errors
-/// The same.
-pub fn run_to(args: &Args, json: bool, out: &mut dyn Write) -> Result<(), Error> {
-    let plan = Plan::new(args.rounds, args.quick);
+pub fn run(args: &Args, json: bool, out: &mut dyn Write) -> Result<(), Error> {
+    let plan = Plan::new(&args.size);
     if !plan.cpus.are_two() {
         return Err("there is one").or_needs("second CPU");
     }

@@ -13,7 +13,7 @@ mod throughput;
 
 use std::io::Write;
 
-use crate::cases::{self, Case, Plan, names};
+use crate::cases::{self, Case, Plan, Size, names};
 use crate::error::Error;
 
 /// Settings of `calisto bench wait`.
@@ -23,14 +23,9 @@ pub struct Args {
     #[arg(long = "case", value_name = "NAME", num_args = 1.., value_parser = names(&CASES, &[ALL]))]
     pub cases: Vec<String>,
 
-    /// Rounds of every case: ours and the baseline take turns, figures are medians [default: 5,
-    /// or 2 with --quick].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=99))]
-    pub rounds: Option<u32>,
-
-    /// Small sizes and short rounds: whether it works, not how fast it is.
-    #[arg(long)]
-    pub quick: bool,
+    /// How much of each.
+    #[command(flatten)]
+    pub size: Size<5>,
 }
 
 const ALL: &str = "all";
@@ -44,20 +39,13 @@ static CASES: [Case; 6] = [
     Case { name: "hiccup", help: "own queues against shared ones", run: hiccup::run },
 ];
 
-/// Runs the cases and prints their figures: with `json` one object a line, else a table a case.
+/// Runs the cases and prints their figures to `out`: with `json` one object a line, else a table a
+/// case.
 ///
 /// # Errors
 /// The figures could not be printed.
-pub fn run(args: &Args, json: bool) -> Result<(), Error> {
-    run_to(args, json, &mut std::io::stdout().lock())
-}
-
-/// The same, printed to `out`.
-///
-/// # Errors
-/// The figures could not be printed.
-pub fn run_to(args: &Args, json: bool, out: &mut dyn Write) -> Result<(), Error> {
-    let plan = Plan::new(args.rounds, args.quick);
+pub fn run(args: &Args, json: bool, out: &mut dyn Write) -> Result<(), Error> {
+    let plan = Plan::new(&args.size);
     let is_all = args.cases.iter().any(|name| name == ALL);
     let wanted = if is_all { &[][..] } else { &args.cases };
     cases::run("wait", &CASES, wanted, &plan, json, out)

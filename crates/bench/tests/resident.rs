@@ -1,12 +1,13 @@
 //! The largest data path fits in 64 MiB. A program of its own, so that nothing else is resident.
 
-use bench::steer::{Args, run_to};
+use bench::Size;
+use bench::steer::{Args, run};
 
 #[test]
 fn a_million_groups_and_4096_touched_frames_are_resident_in_less_than_64_mib() {
-    let args = Args { cases: vec!["resident".to_owned()], rounds: None, quick: false };
+    let args = Args { cases: vec!["resident".to_owned()], size: Size::default() };
     let mut out = Vec::new();
-    run_to(&args, false, &mut out).expect("everything can be made");
+    run(&args, false, &mut out).expect("everything can be made");
     let text = String::from_utf8(out).expect("text");
     let numbers = text.trim().strip_prefix("resident_bytes ").expect("two numbers follow");
     let (empty, full) = numbers.split_once(' ').expect("two numbers");

@@ -61,14 +61,16 @@ impl Bench {
     pub(crate) fn run(&self, json: bool) -> Result<(), Failure> {
         // Ctrl-C is noticed between two rounds, so that the namespaces of a round are removed.
         testbed::on_interrupt().map_err(Failure::new)?;
+        let out = &mut std::io::stdout().lock();
         match &self.what {
-            What::Steer(args) => bench::steer::run(args, json).map_err(Failure::new),
-            What::Apps(args) => bench::apps::run(args, json).map_err(Failure::new),
-            What::Wait(args) => bench::wait::run(args, json).map_err(Failure::new),
-            What::Cores(args) => bench::cores::run(args, json).map_err(Failure::new),
-            What::Tcp(args) => bench::tcp::run(args, json).map_err(Failure::new),
-            What::Sockets(args) => bench::sockets::run(args, json).map_err(Failure::new),
-            What::Slice(args) => bench::slice::run(args, json).map_err(Failure::new),
+            What::Steer(args) => bench::steer::run(args, json, out),
+            What::Apps(args) => bench::apps::run(args, json, out),
+            What::Wait(args) => bench::wait::run(args, json, out),
+            What::Cores(args) => bench::cores::run(args, json, out),
+            What::Tcp(args) => bench::tcp::run(args, json, out),
+            What::Sockets(args) => bench::sockets::run(args, json, out),
+            What::Slice(args) => bench::slice::run(args, json, out),
         }
+        .map_err(Failure::new)
     }
 }

@@ -4,29 +4,11 @@
 use serde_json::Value;
 
 use super::*;
+use crate::printed::{self, find, has_two_cpus, smallest};
 
 fn figures(case: &str) -> Vec<Value> {
-    let args = Args {
-        cases: vec![case.to_owned()],
-        rounds: Some(1),
-        quick: true,
-        guest: GuestArgs::default(),
-    };
-    let mut out = Vec::new();
-    run_to(&args, true, &mut out).expect("memory takes every line");
-    let text = String::from_utf8(out).expect("JSON is text");
-    println!("{text}");
-    text.lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect()
-}
-
-fn find<'a>(figures: &'a [Value], metric: &str) -> &'a Value {
-    let found = figures.iter().find(|figure| figure["metric"] == metric);
-    found.unwrap_or_else(|| panic!("no figure is called {metric:?}"))
-}
-
-/// On a machine with one CPU these cases say that they need another.
-fn has_two_cpus() -> bool {
-    crate::place::Cpus::choose().are_two()
+    let args = Args { cases: vec![case.to_owned()], size: smallest(), guest: GuestArgs::default() };
+    printed::figures(|out| run(&args, true, out))
 }
 
 #[test]

@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn nobody_always_comes_first_and_samples_stay_with_their_thing() {
-        let plan = Plan::new(Some(3), true);
+        let plan = Plan::new(&crate::cases::Size::<3>::default());
         let mut out = Vec::new();
         let report = Report::new("sockets", true, &mut out);
         let mut order = Vec::new();

@@ -4,29 +4,12 @@
 use serde_json::Value;
 
 use super::*;
+use crate::printed::{self, find, smallest, value};
 use guest::Kind;
 
 fn figures(case: &str) -> Vec<Value> {
-    let args = Args {
-        cases: vec![case.to_owned()],
-        rounds: Some(1),
-        quick: true,
-        guest: GuestArgs::default(),
-    };
-    let mut out = Vec::new();
-    run_to(&args, true, &mut out).expect("memory takes every line");
-    let text = String::from_utf8(out).expect("JSON is text");
-    println!("{text}");
-    text.lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect()
-}
-
-fn find<'a>(figures: &'a [Value], metric: &str) -> &'a Value {
-    let found = figures.iter().find(|figure| figure["metric"] == metric);
-    found.unwrap_or_else(|| panic!("no figure is called {metric:?}"))
-}
-
-fn value(figures: &[Value], metric: &str) -> f64 {
-    find(figures, metric)["value"].as_f64().unwrap_or_else(|| panic!("{metric:?} has no value"))
+    let args = Args { cases: vec![case.to_owned()], size: smallest(), guest: GuestArgs::default() };
+    printed::figures(|out| run(&args, true, out))
 }
 
 #[test]

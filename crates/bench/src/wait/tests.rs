@@ -4,21 +4,16 @@
 use serde_json::Value;
 
 use super::*;
+use crate::printed::{self, has_two_cpus, smallest};
 
-/// The figures of a case; none where it needs two CPUs and there is one.
+/// The figures of a case; none where there is one CPU.
 fn figures(case: &str) -> Vec<Value> {
-    let args = Args { cases: vec![case.to_owned()], rounds: Some(1), quick: true };
-    let mut out = Vec::new();
-    run_to(&args, true, &mut out).expect("memory takes every line");
-    let text = String::from_utf8(out).expect("JSON is text");
-    println!("{text}");
-    let figures: Vec<Value> =
-        text.lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect();
-    if figures.iter().any(|figure| figure["metric"] == "not measured") {
-        Vec::new()
-    } else {
-        figures
+    if !has_two_cpus() {
+        println!("not tried: it needs a second CPU");
+        return Vec::new();
     }
+    let args = Args { cases: vec![case.to_owned()], size: smallest() };
+    printed::figures(|out| run(&args, true, out))
 }
 
 fn values<'a>(figures: &'a [Value], part: &'a str) -> impl Iterator<Item = &'a Value> {

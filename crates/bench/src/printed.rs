@@ -1,0 +1,38 @@
+//! What a bench prints, as its tests read it: the figures of a case in its smallest form.
+
+use std::io::Write;
+
+use serde_json::Value;
+
+use crate::cases::Size;
+use crate::error::Error;
+
+/// One short round.
+pub(crate) const fn smallest<const ROUNDS: u32>() -> Size<ROUNDS> {
+    Size { rounds: Some(1), quick: true }
+}
+
+/// The figures that `run` prints as JSON.
+pub(crate) fn figures(run: impl FnOnce(&mut dyn Write) -> Result<(), Error>) -> Vec<Value> {
+    let mut out = Vec::new();
+    run(&mut out).expect("memory takes every line");
+    let text = String::from_utf8(out).expect("JSON is text");
+    println!("{text}");
+    text.lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect()
+}
+
+/// The first figure of that name.
+pub(crate) fn find<'a>(figures: &'a [Value], metric: &str) -> &'a Value {
+    let found = figures.iter().find(|figure| figure["metric"] == metric);
+    found.unwrap_or_else(|| panic!("no figure is called {metric:?}"))
+}
+
+/// Its value.
+pub(crate) fn value(figures: &[Value], metric: &str) -> f64 {
+    find(figures, metric)["value"].as_f64().unwrap_or_else(|| panic!("{metric:?} has no value"))
+}
+
+/// On a machine with one CPU some cases say that they need another.
+pub(crate) fn has_two_cpus() -> bool {
+    crate::place::Cpus::choose().are_two()
+}
