@@ -11,6 +11,8 @@ mod batch_means;
 /// What queueing theory knows exactly.
 pub mod closed_form;
 mod event_queue;
+/// Cores, rings and links around the real decisions.
+pub mod model;
 /// A queue in front of some servers: the simplest model, and the one that theory can check.
 pub mod station;
 
