@@ -11,7 +11,7 @@ use crate::memory::MemoryPort;
 use crate::pcap::PcapPort;
 use crate::tap::TapPort;
 use crate::xdp::XdpPort;
-use crate::{Capabilities, Fault, Port, PortCounters};
+use crate::{Capabilities, Fault, Filter, Judge, OpenError, Port, PortCounters};
 
 /// Any kind of port.
 pub enum AnyPort {
@@ -62,6 +62,10 @@ impl Port for AnyPort {
     #[inline]
     fn tx(&mut self, pool: &mut FramePool, batch: &mut Batch, now: Nanos) -> usize {
         each!(self, port => port.tx(pool, batch, now))
+    }
+
+    fn set_filter(&mut self, filter: Option<&Filter>) -> Result<Judge, OpenError> {
+        each!(self, port => port.set_filter(filter))
     }
 
     fn flush(&mut self, pool: &mut FramePool, now: Nanos) {

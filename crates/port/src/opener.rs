@@ -9,13 +9,14 @@ use crate::af_packet::AfPacketPort;
 use crate::pcap::{PcapOptions, PcapPort};
 use crate::tap::TapPort;
 use crate::xdp::{AttachMode, Take, Umem, XdpInterface, XdpPort};
-use crate::{AnyPort, OpenError, PortSpec};
+use crate::{AnyPort, Filter, OpenError, Port, PortSpec};
 
 /// Opens the ports of one pool.
 #[derive(Debug)]
 pub struct Opener {
     umem: Umem,
     interfaces: Vec<Attached>,
+    filter: Option<Filter>,
 }
 
 #[derive(Debug)]
@@ -28,7 +29,13 @@ struct Attached {
 impl Opener {
     /// For ports over `pool`.
     pub fn new(pool: &FramePool) -> Self {
-        Self { umem: Umem::new(pool), interfaces: Vec::new() }
+        Self { umem: Umem::new(pool), interfaces: Vec::new(), filter: None }
+    }
+
+    /// What the ports that are opened from now on receive, as far as the kernel can tell
+    /// ([`Port::set_filter`] says which can).
+    pub fn set_filter(&mut self, filter: Option<Filter>) {
+        self.filter = filter;
     }
 
     /// Opens the port that `spec` names, in the calling thread's network namespace.
@@ -41,11 +48,14 @@ impl Opener {
         id: PortId,
         pool: &mut FramePool,
     ) -> Result<AnyPort, OpenError> {
-        Ok(match spec {
+        let filter = self.filter.clone();
+        let mut port = match spec {
             PortSpec::Xdp { interface, queue, attach, take, options } => {
                 let interface = self.interface(interface, *attach, *take)?;
-                let port = XdpPort::open(&interface, id, *queue, &self.umem, pool, options)?;
-                AnyPort::Xdp(Box::new(port))
+                let (umem, filter) = (&self.umem, filter.as_ref());
+                let port =
+                    XdpPort::open_filtered(&interface, id, *queue, umem, pool, options, filter)?;
+                return Ok(AnyPort::Xdp(Box::new(port)));
             }
             PortSpec::AfPacket { interface, options } => {
                 let port = AfPacketPort::open(interface, id, QueueId(0), pool, options)?;
@@ -62,7 +72,14 @@ impl Opener {
                 };
                 AnyPort::Pcap(Box::new(PcapPort::open(id, pool, &options)?))
             }
-        })
+        };
+        match port.set_filter(filter.as_ref()) {
+            Ok(_) => Ok(port),
+            Err(error) => {
+                port.close(pool);
+                Err(error)
+            }
+        }
     }
 
     /// The program on `name`, attached now if no port of ours has done so.

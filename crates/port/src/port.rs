@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use base::{Nanos, QueueId};
 use shm::{Batch, FramePool};
 
-use crate::PortCounters;
+use crate::{Filter, Judge, OpenError, PortCounters};
 
 /// A NIC, or something that looks like one: one receive and one transmit queue of it.
 ///
@@ -24,6 +24,16 @@ pub trait Port {
     /// and the caller decides: try again, or give them back and count. A frame that can never
     /// leave (too long, in pieces) is taken, given back to `pool` and counted.
     fn tx(&mut self, pool: &mut FramePool, batch: &mut Batch, now: Nanos) -> usize;
+
+    /// From now on receives only what `filter` wants, or everything again; who looks at the packets. What
+    /// came before may still be received.
+    ///
+    /// # Errors
+    /// The kernel refuses what it should be able to do.
+    fn set_filter(&mut self, filter: Option<&Filter>) -> Result<Judge, OpenError> {
+        let why = "this kind of port does not look at packets".to_owned();
+        Ok(if filter.is_none() { Judge::Kernel } else { Judge::Reader { why } })
+    }
 
     /// Pushes on what earlier calls could not finish: unsent kicks, frames whose time has come.
     /// [`Port::rx`] does the same; a thread that only transmits calls this.

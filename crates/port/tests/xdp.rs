@@ -10,7 +10,7 @@ use base::{Nanos, PortId, QueueId};
 use common::*;
 use port::af_packet::{AfPacketOptions, AfPacketPort};
 use port::xdp::{AttachMode, Destination, Protocol, Take, Umem, XdpInterface, XdpOptions, XdpPort};
-use port::{Fault, OpenError, Opener, Port, PortSpec};
+use port::{Fault, Filter, Judge, OpenError, Opener, Port, PortSpec};
 use shm::{Batch, FramePool, PoolConfig};
 use testbed::{Side, Testbed, TestbedConfig};
 
@@ -462,12 +462,10 @@ fn wrong_places_are_named_with_what_to_do() {
     let error = error.err().expect("there is one queue").to_string();
     assert!(error.contains("veth0 has no queue 3: it uses 1"), "{error}");
 
-    let error = attach(side, AttachMode::Native, Take::Ours).expect_err("ours is there");
+    let error = attach(side, AttachMode::Generic, Take::Ours).expect_err("it is native");
     let error = error.to_string();
     assert!(error.contains("another XDP program (id "), "{error}");
     assert!(error.contains("`ip link set dev veth0 xdp off`"), "{error}");
-    let error = attach(side, AttachMode::Generic, Take::Ours).expect_err("ours is there");
-    assert!(error.to_string().contains("another XDP program (id "), "{error}");
     assert_eq!(pool.outstanding(), 0, "a port that did not open keeps no frame");
 }
 
@@ -651,4 +649,114 @@ fn an_opener_shares_the_program_and_refuses_contradictions() {
     give_all(&mut pool, &mut got);
     ports.iter_mut().for_each(|port| port.close(&mut pool));
     assert_eq!(pool.outstanding(), 0);
+}
+
+/// A veth whose peer sends from as many queues as it likes; we have two.
+fn two_queues() -> Testbed {
+    bed(TestbedConfig { queues: 2, ..TestbedConfig::default() })
+}
+
+/// Sends packets of many flows from the kernel, so that both queues get some; how many.
+fn send_many_flows(bed: &Testbed) -> usize {
+    for port in 0..64u16 {
+        let client = socket(bed.client(), (bed.client().ipv4(), 20_000 + port));
+        client.send_to(b"flow", (bed.server().ipv4(), ECHO_PORT)).expect("the link is up");
+    }
+    64
+}
+
+/// A port with its own frames: an owner of its own.
+struct Owner {
+    pool: FramePool,
+    port: XdpPort,
+}
+
+impl Owner {
+    fn new(bed: &Testbed, queue: u16, take: Take) -> Self {
+        let interface = attach(bed.server(), AttachMode::Native, take);
+        let interface = interface.unwrap_or_else(|error| panic!("{error}"));
+        let mut pool = pool();
+        let umem = Umem::new(&pool);
+        let port = open(&interface, queue, &umem, &mut pool, &XdpOptions::default())
+            .unwrap_or_else(|error| panic!("{error}"));
+        Self { pool, port }
+    }
+
+    /// How many packets have come.
+    fn received(&mut self) -> usize {
+        let mut batch = receive_for(&mut self.port, &mut self.pool, Nanos::from_millis(20));
+        let count = batch.len();
+        give_all(&mut self.pool, &mut batch);
+        count
+    }
+}
+
+#[test]
+fn two_owners_share_an_interface_and_neither_needs_the_other() {
+    let bed = two_queues();
+    let kernel = socket(bed.server(), (bed.server().ipv4(), ECHO_PORT));
+    let mut first = Owner::new(&bed, 0, Take::Ours);
+    let mut second = Owner::new(&bed, 1, Take::Everything);
+    assert!(second.port.capabilities().mode.contains("shared"), "{:?}", second.port.capabilities());
+    let to_kernel = |kernel: &std::net::UdpSocket| {
+        kernel.set_read_timeout(Some(std::time::Duration::from_millis(100))).expect("a time");
+        std::iter::from_fn(|| kernel.recv(&mut [0; 64]).ok()).count()
+    };
+
+    // Nothing is the first's: its queue is the kernel's, while the second takes all of its own.
+    let sent = send_many_flows(&bed);
+    let (of_first, of_second, of_kernel) =
+        (first.received(), second.received(), to_kernel(&kernel));
+    assert!(of_first == 0 && of_second > 0 && of_kernel > 0, "{of_first} {of_second} {of_kernel}");
+    assert_eq!(of_second + of_kernel, sent);
+
+    first.port.interface().ours().add(echo_of(&bed)).expect("the map has room");
+    send_many_flows(&bed);
+    assert_eq!((first.received(), second.received()), (of_kernel, of_second));
+
+    // The one who attached the program goes: the other stays.
+    drop(first);
+    send_many_flows(&bed);
+    assert_eq!((second.received(), to_kernel(&kernel)), (of_second, of_kernel));
+
+    // A successor finds its place again.
+    let mut third = Owner::new(&bed, 0, Take::Everything);
+    send_many_flows(&bed);
+    assert_eq!((third.received(), second.received()), (of_kernel, of_second));
+
+    // A guest goes, closed or not: its queue is the kernel's.
+    drop(second);
+    send_many_flows(&bed);
+    assert_eq!((third.received(), to_kernel(&kernel)), (of_kernel, of_second));
+    drop(third);
+    assert_eq!(send_many_flows(&bed), to_kernel(&kernel), "all is as it was");
+}
+
+#[test]
+fn a_filter_is_changed_while_traffic_runs_and_leaves_the_rest_to_the_kernel() {
+    let bed = bed(TestbedConfig::default());
+    let kernel = socket(bed.server(), (bed.server().ipv4(), ECHO_PORT));
+    let client = client(&bed);
+    let mut owner = Owner::new(&bed, 0, Take::Everything);
+    let filter = |text: &str| Filter::compile(text).unwrap_or_else(|error| panic!("{error}"));
+    let mut is_ours = |owner: &mut Owner| {
+        client.send(b"whose?").expect("the link is up");
+        let ours = owner.received() > 0;
+        assert_eq!(is_quiet(&kernel), ours, "it has one receiver");
+        ours
+    };
+    assert!(is_ours(&mut owner));
+    for (expression, ours) in [("tcp", false), ("udp port 7000", true), ("udp port 7001", false)] {
+        let judge = owner.port.set_filter(Some(&filter(expression))).expect("the map has room");
+        assert_eq!(judge, Judge::Kernel, "{expression}");
+        assert_eq!(is_ours(&mut owner), ours, "{expression}");
+    }
+    let loops = filter("ip6 protochain 6");
+    let judge = owner.port.set_filter(Some(&loops)).expect("the map has room");
+    assert_eq!(judge, Judge::Reader { why: "it has a loop".to_owned() });
+    assert!(is_ours(&mut owner), "what the kernel cannot judge comes whole");
+    owner.port.set_filter(Some(&filter("tcp"))).expect("the map has room");
+    assert!(!is_ours(&mut owner));
+    owner.port.set_filter(None).expect("the map has room");
+    assert!(is_ours(&mut owner));
 }

@@ -4,6 +4,7 @@
 //! kernel sees every packet too: use addresses that it does not own, or it answers as well.
 
 mod block;
+pub(crate) mod filter;
 mod port;
 
 pub use port::{AfPacketOptions, AfPacketPort, FanoutMode};

@@ -15,9 +15,10 @@ use sys::capability::Capability;
 use sys::{ethtool, interface};
 
 use super::block::{BlockRing, Packet};
+use super::filter;
 use crate::finish::{finish, insert_tag};
 use crate::mapping::Mapping;
-use crate::{Capabilities, Fault, OpenError, Port, PortCounters, sockopt};
+use crate::{Capabilities, Fault, Filter, Judge, OpenError, Port, PortCounters, sockopt};
 
 const FAULT_CHECK_INTERVAL: Nanos = Nanos::from_millis(100);
 
@@ -286,6 +287,11 @@ impl Port for AfPacketPort {
             }
         }
         offered - batch.len()
+    }
+
+    fn set_filter(&mut self, filter: Option<&Filter>) -> Result<Judge, OpenError> {
+        filter::set(self.receive.as_fd(), filter)
+            .map_err(|errno| failed(&self.capabilities.name, errno))
     }
 
     fn flush(&mut self, _pool: &mut FramePool, _now: Nanos) {}

@@ -6,7 +6,7 @@ use base::Nanos;
 use shm::{Batch, FramePool};
 
 use super::{ImpairmentError, Impairments, Line, LineCounters};
-use crate::{Capabilities, Fault, Port, PortCounters};
+use crate::{Capabilities, Fault, Filter, Judge, OpenError, Port, PortCounters};
 
 /// Any port, with a bad wire in front of each direction.
 pub struct Faulty<P> {
@@ -95,6 +95,10 @@ impl<P: Port> Port for Faulty<P> {
         }
         self.push_out(pool, now);
         count
+    }
+
+    fn set_filter(&mut self, filter: Option<&Filter>) -> Result<Judge, OpenError> {
+        self.inner.set_filter(filter)
     }
 
     fn flush(&mut self, pool: &mut FramePool, now: Nanos) {

@@ -1,6 +1,6 @@
 //! A tiny assembler for eBPF: instructions with labels, nothing else.
 //!
-//! Encoding: RFC 9669 (BPF instruction set). Only what the one program here needs.
+//! Encoding: RFC 9669 (BPF instruction set). Only what the programs here need.
 
 /// One instruction slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,8 @@ pub(super) enum Register {
     R1,
     R2,
     R3,
-    R6 = 6,
+    R5 = 5,
+    R6,
     R7,
     R8,
     R9,
@@ -46,18 +47,27 @@ pub(super) enum Size {
 pub(super) enum If {
     Equal = 0x10,
     Greater = 0x20,
+    GreaterOrEqual = 0x30,
+    AnyBit = 0x40,
     NotEqual = 0x50,
     Less = 0xa0,
 }
 
-/// Arithmetic on 64 bits, as the opcode's operation bits.
+/// Arithmetic, as the opcode's operation bits.
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
 pub(super) enum Alu {
     Add = 0x00,
+    Subtract = 0x10,
+    Multiply = 0x20,
+    Divide = 0x30,
+    Or = 0x40,
     And = 0x50,
     ShiftLeft = 0x60,
     ShiftRight = 0x70,
+    Negate = 0x80,
+    Modulo = 0x90,
+    ExclusiveOr = 0xa0,
     Move = 0xb0,
 }
 
@@ -78,10 +88,15 @@ pub(super) struct Assembler {
 const LDX_MEM: u8 = 0x61;
 const ST_MEM: u8 = 0x62;
 const STX_MEM: u8 = 0x63;
+const ALU32_IMMEDIATE: u8 = 0x04;
+const ALU32_REGISTER: u8 = 0x0c;
+const TO_BIG_ENDIAN: u8 = 0xdc;
 const ALU64_IMMEDIATE: u8 = 0x07;
 const ALU64_REGISTER: u8 = 0x0f;
 const JUMP_IMMEDIATE: u8 = 0x05;
 const JUMP_REGISTER: u8 = 0x0d;
+const JUMP32_IMMEDIATE: u8 = 0x06;
+const JUMP32_REGISTER: u8 = 0x0e;
 const LD_IMM64: u8 = 0x18;
 const PSEUDO_MAP_FD: u8 = 1;
 const CALL: u8 = 0x85;
@@ -124,6 +139,22 @@ impl Assembler {
         self.push(ALU64_REGISTER | operation as u8, to as u8, from as u8, 0, 0);
     }
 
+    /// The same with the low 32 bits, which leaves the high ones zero.
+    pub(super) fn alu32(&mut self, operation: Alu, to: Register, value: u32) {
+        let value = value.cast_signed();
+        self.push(ALU32_IMMEDIATE | operation as u8, to as u8, 0, 0, value);
+    }
+
+    /// The same with a register.
+    pub(super) fn alu32_register(&mut self, operation: Alu, to: Register, from: Register) {
+        self.push(ALU32_REGISTER | operation as u8, to as u8, from as u8, 0, 0);
+    }
+
+    /// Turns the low `bits` (16 or 32) from the network's order into the machine's.
+    pub(super) fn to_big_endian(&mut self, to: Register, bits: i32) {
+        self.push(TO_BIG_ENDIAN, to as u8, 0, 0, bits);
+    }
+
     pub(super) fn jump(&mut self, label: Label) {
         self.jumps.push((self.instructions.len(), label));
         self.push(JUMP_IMMEDIATE, 0, 0, 0, 0);
@@ -145,6 +176,24 @@ impl Assembler {
     ) {
         self.jumps.push((self.instructions.len(), label));
         self.push(JUMP_REGISTER | compare as u8, left as u8, right as u8, 0, 0);
+    }
+
+    /// The same as [`Self::jump_if`] with the low 32 bits.
+    pub(super) fn jump_if32(&mut self, left: Register, compare: If, value: u32, label: Label) {
+        self.jumps.push((self.instructions.len(), label));
+        self.push(JUMP32_IMMEDIATE | compare as u8, left as u8, 0, 0, value.cast_signed());
+    }
+
+    /// The same with a register.
+    pub(super) fn jump_if32_register(
+        &mut self,
+        left: Register,
+        compare: If,
+        right: Register,
+        label: Label,
+    ) {
+        self.jumps.push((self.instructions.len(), label));
+        self.push(JUMP32_REGISTER | compare as u8, left as u8, right as u8, 0, 0);
     }
 
     /// `to = the map behind descriptor fd`; two slots.
@@ -169,7 +218,7 @@ impl Assembler {
             let target = labels[label.0].expect("every label that is jumped to is bound");
             let distance = target as isize - (slot as isize + 1);
             instructions[slot].offset =
-                i16::try_from(distance).expect("the program is a few hundred slots long");
+                i16::try_from(distance).expect("programs are shorter than 32,768 slots");
         }
         instructions
     }

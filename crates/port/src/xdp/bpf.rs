@@ -7,6 +7,8 @@ use rustix::io::Errno;
 use super::asm::Instruction;
 use crate::sockopt::last_errno;
 
+pub(super) mod loaded;
+
 /// Commands of enum bpf_cmd (linux/bpf.h).
 mod command {
     pub(super) const MAP_CREATE: libc::c_int = 0;
@@ -17,11 +19,18 @@ mod command {
     pub(super) const PROG_LOAD: libc::c_int = 5;
     #[cfg(test)]
     pub(super) const PROG_TEST_RUN: libc::c_int = 10;
+    pub(super) const PROG_GET_FD_BY_ID: libc::c_int = 13;
+    pub(super) const MAP_GET_FD_BY_ID: libc::c_int = 14;
+    pub(super) const OBJ_GET_INFO_BY_FD: libc::c_int = 15;
     pub(super) const LINK_CREATE: libc::c_int = 28;
+    pub(super) const LINK_GET_FD_BY_ID: libc::c_int = 30;
+    pub(super) const LINK_GET_NEXT_ID: libc::c_int = 31;
 }
 
 /// `BPF_MAP_TYPE_HASH`.
 pub(super) const MAP_TYPE_HASH: u32 = 1;
+/// `BPF_MAP_TYPE_PROG_ARRAY`.
+pub(super) const MAP_TYPE_PROG_ARRAY: u32 = 3;
 /// `BPF_MAP_TYPE_XSKMAP`.
 pub(super) const MAP_TYPE_XSKMAP: u32 = 17;
 /// `BPF_F_NO_PREALLOC`: memory of a hash map's entries is taken as they come.
@@ -236,6 +245,18 @@ pub(super) struct Refused {
     pub(super) errno: Errno,
     /// What the verifier said; empty when it was not asked.
     pub(super) log: String,
+}
+
+impl std::fmt::Display for Refused {
+    /// The last words, which are those that matter.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.log.is_empty() {
+            return write!(f, "the kernel refused its program: {}", self.errno);
+        }
+        let lines: Vec<_> = self.log.trim_end().lines().collect();
+        let tail = &lines[lines.len().saturating_sub(4)..];
+        write!(f, "the verifier said: {}", tail.join(" / "))
+    }
 }
 
 /// Loads an XDP program. When the kernel refuses it, it is asked again for its reasons.

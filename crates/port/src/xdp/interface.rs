@@ -10,9 +10,10 @@ use sys::netns::Netns;
 use sys::{SysError, ethtool, interface};
 
 use super::bpf::{self, MAP_TYPE_XSKMAP, Map};
+use super::host::{self, Host, Owners, PROGRAM_NAME, QUEUES_MAX};
 use super::if_xdp::{XDP_FLAGS_DRV_MODE, XDP_FLAGS_SKB_MODE};
 use super::{Ours, Take, program};
-use crate::OpenError;
+use crate::{Filter, Judge, OpenError};
 
 /// How the program hooks in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,11 +30,8 @@ pub enum AttachMode {
 /// How long what a dead predecessor held may still be busy.
 pub(super) const PATIENCE: Nanos = Nanos::from_millis(500);
 
-/// Queues that the map of sockets has room for.
-const QUEUES_MAX: u32 = 1024;
-
 /// An interface with our program attached. The program goes when this is dropped or the process
-/// dies, and all traffic is the kernel's again.
+/// dies, and all traffic is the kernel's again; if others of ours use it too, that of our queues.
 #[derive(Debug)]
 pub struct XdpInterface {
     name: String,
@@ -50,7 +48,11 @@ pub struct XdpInterface {
     /// AF_XDP sockets by queue.
     sockets: Map,
     /// `None`: attached by whoever gave us the maps.
-    _link: Option<OwnedFd>,
+    link: Option<OwnedFd>,
+    /// Programs by queue; `None`: whoever gave us the maps has it.
+    owners: Option<Owners>,
+    /// What our queues get in there, when the attached program is another owner's.
+    own: Option<OwnedFd>,
 }
 
 /// How the program came to be attached.
@@ -62,6 +64,10 @@ enum Mode {
     FellBack(Errno),
     /// By the process that passed the descriptors.
     Inherited,
+    /// By another owner, who has other queues.
+    Shared {
+        generic: bool,
+    },
 }
 
 impl fmt::Display for Mode {
@@ -71,6 +77,10 @@ impl fmt::Display for Mode {
             Self::Generic => f.write_str("generic"),
             Self::FellBack(errno) => write!(f, "generic (the driver refused native XDP: {errno})"),
             Self::Inherited => f.write_str("attached by the parent"),
+            Self::Shared { generic } => {
+                let mode = if *generic { "generic" } else { "native" };
+                write!(f, "{mode} (shared with the owner of other queues)")
+            }
         }
     }
 }
@@ -99,21 +109,22 @@ impl XdpInterface {
                 let advice = "the kernel lacks AF_XDP: use af_packet";
                 OpenError::of("make a map of sockets", errno, &[Capability::Bpf], advice)
             })?;
-        let code = program::assemble(take, ours.as_fd().as_raw_fd(), sockets.as_fd().as_raw_fd());
-        let program = bpf::load("calisto", &code).map_err(|refused| {
-            let needs = [Capability::Bpf, Capability::NetAdmin];
-            match refused.errno {
-                Errno::PERM => OpenError::of("load an XDP program", refused.errno, &needs, ""),
-                errno => {
-                    let tail = refused.log.trim_end().lines().rev().take(4).collect::<Vec<_>>();
-                    let tail = tail.into_iter().rev().collect::<Vec<_>>().join(" / ");
-                    let advice = format!("report this; the verifier said: {tail}");
-                    SysError::new("load an XDP program", errno, advice).into()
-                }
-            }
+        let assemble = |owners: Option<&Owners>| {
+            let owners = owners.map(|owners| owners.as_fd().as_raw_fd());
+            let (ours, sockets) = (ours.as_fd().as_raw_fd(), sockets.as_fd().as_raw_fd());
+            load(&program::assemble(take, ours, sockets, owners))
+        };
+        let owners = Owners::create().map_err(|errno| {
+            OpenError::of("make a map of programs", errno, &[Capability::Bpf], "report this")
         })?;
-        let (interface, mode, link) = link_patiently(interface, program.as_fd(), mode)?;
-        Self::new(interface, take, mode, ours, sockets, Some(link))
+        let program = assemble(Some(&owners))?;
+        let (interface, mode, placed) = place(interface, program.as_fd(), mode)?;
+        let (owners, link, own) = match placed {
+            Placed::First(link) => (owners, link, None),
+            Placed::Guest(Host { owners, link }) => (owners, link, Some(assemble(None)?)),
+        };
+        let new = Self::new(interface, take, mode, ours, sockets, Some(link))?;
+        Ok(Self { owners: Some(owners), own, ..new })
     }
 
     /// Uses a program that somebody with the rights has attached.
@@ -150,7 +161,9 @@ impl XdpInterface {
             mode,
             ours,
             sockets,
-            _link: link,
+            link,
+            owners: None,
+            own: None,
         })
     }
 
@@ -176,7 +189,7 @@ impl XdpInterface {
 
     /// The link that keeps the program attached, to hand to a successor.
     pub fn link_fd(&self) -> Option<BorrowedFd<'_>> {
-        self._link.as_ref().map(AsFd::as_fd)
+        self.link.as_ref().map(AsFd::as_fd)
     }
 
     pub(super) fn index(&self) -> u32 {
@@ -223,31 +236,91 @@ impl XdpInterface {
         })
     }
 
+    /// From the next packet on, what `filter` wants of the packets of `queue` goes to its socket, and what
+    /// it does not want to the kernel; without one, what the program takes. Who applies the filter.
+    pub(super) fn direct(&self, queue: u16, filter: Option<&Filter>) -> Result<Judge, OpenError> {
+        let Some(owners) = &self.owners else {
+            let why = "the XDP program is another process's".to_owned();
+            return Ok(if filter.is_none() { Judge::Kernel } else { Judge::Reader { why } });
+        };
+        let (program, judge) = match filter.map(|filter| self.load_filter(filter)) {
+            Some(Err(why)) => (None, Judge::Reader { why }),
+            Some(Ok(program)) => (Some(program), Judge::Kernel),
+            None => (None, Judge::Kernel),
+        };
+        let set = match program.as_ref().or(self.own.as_ref()) {
+            Some(program) => owners.set(queue, program.as_fd()),
+            None => owners.unset(queue),
+        };
+        let doing = || format!("choose the packets of queue {queue} of {}", self.name);
+        set.map_err(|errno| OpenError::of(doing(), errno, &[Capability::Bpf], "report this"))?;
+        Ok(judge)
+    }
+
+    /// The program of a filter; why there is none.
+    fn load_filter(&self, filter: &Filter) -> Result<OwnedFd, String> {
+        let sockets = self.sockets.as_fd().as_raw_fd();
+        let code = program::filter::assemble(filter.program(), sockets)?;
+        bpf::load(PROGRAM_NAME, &code).map_err(|refused| refused.to_string())
+    }
+
     /// From the next packet on, packets of `queue` go to the kernel.
     pub(super) fn stop_delivery(&self, queue: u16) {
         // The kernel removes the entry too when the socket closes.
         let _ = self.sockets.delete(&u32::from(queue).to_ne_bytes());
+        if let Some(owners) = &self.owners {
+            // A program that stays finds no socket, and passes everything on.
+            let _ = owners.unset(queue);
+        }
     }
 }
 
-/// Attaches the program. One of a process that has just ended, or ours of a moment ago, may still
-/// be there (the kernel removes it with the last copy of its descriptor, in its own time): wait
-/// that moment, so that a restart does not fail.
-fn link_patiently(
+fn load(code: &[super::asm::Instruction]) -> Result<OwnedFd, OpenError> {
+    bpf::load(PROGRAM_NAME, code).map_err(|refused| {
+        let doing = "load an XDP program";
+        let needs = [Capability::Bpf, Capability::NetAdmin];
+        match refused.errno {
+            Errno::PERM => OpenError::of(doing, refused.errno, &needs, ""),
+            errno => SysError::new(doing, errno, format!("report this; {refused}")).into(),
+        }
+    })
+}
+
+/// How we came onto an interface.
+enum Placed {
+    /// Our program is attached to it.
+    First(OwnedFd),
+    /// Another owner's is, which has a place for ours.
+    Guest(Host),
+}
+
+/// Attaches the program, or finds a place with the one that is there. One that shares nothing may be just
+/// going (the kernel removes it with the last copy of its descriptor, in its own time): wait that
+/// moment, so that a restart does not fail.
+fn place(
     mut interface: interface::Interface,
     program: BorrowedFd<'_>,
     mode: AttachMode,
-) -> Result<(interface::Interface, Mode, OwnedFd), OpenError> {
+) -> Result<(interface::Interface, Mode, Placed), OpenError> {
     let end = sys::clock::now() + PATIENCE;
     loop {
-        match link(&interface, program, mode) {
-            Ok((mode, fd)) => return Ok((interface, mode, fd)),
-            Err(OpenError::OtherProgram { .. }) if sys::clock::now() < end => {
-                std::thread::sleep(std::time::Duration::from_millis(5));
-                interface = interface::by_name(&interface.name)?;
-            }
+        let refused = match link(&interface, program, mode) {
+            Ok((mode, fd)) => return Ok((interface, mode, Placed::First(fd))),
+            Err(refused @ OpenError::OtherProgram { .. }) => refused,
             Err(error) => return Err(error),
+        };
+        interface = interface::by_name(&interface.name)?;
+        if let Some(attached) = interface.xdp
+            && (mode == AttachMode::Probe || (mode == AttachMode::Generic) == attached.generic)
+            && let Ok(Some(host)) = host::find(attached.program_id)
+        {
+            let mode = Mode::Shared { generic: attached.generic };
+            return Ok((interface, mode, Placed::Guest(host)));
         }
+        if sys::clock::now() >= end {
+            return Err(refused);
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
     }
 }
 

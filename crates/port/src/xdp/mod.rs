@@ -5,6 +5,7 @@
 
 mod asm;
 mod bpf;
+mod host;
 mod if_xdp;
 mod interface;
 mod lent;

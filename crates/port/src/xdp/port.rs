@@ -18,7 +18,7 @@ use super::segments::{SegmentSocket, Sent};
 use super::socket::{Kick, Socket};
 use super::{Take, Umem, XdpInterface, XdpOptions};
 use crate::finish::finish;
-use crate::{Capabilities, Fault, OpenError, Port, PortCounters};
+use crate::{Capabilities, Fault, Filter, Judge, OpenError, Port, PortCounters};
 
 /// How often an idle port asks the kernel whether its interface still exists.
 const FAULT_CHECK_INTERVAL: Nanos = Nanos::from_millis(100);
@@ -64,6 +64,21 @@ impl XdpPort {
         pool: &mut FramePool,
         options: &XdpOptions,
     ) -> Result<Self, OpenError> {
+        Self::open_filtered(interface, id, queue, umem, pool, options, None)
+    }
+
+    /// The same, and receives from the first packet on only what `filter` wants, as far as the kernel can
+    /// run it.
+    #[expect(clippy::too_many_arguments, reason = "each is another thing that a queue is made of")]
+    pub(crate) fn open_filtered(
+        interface: &Arc<XdpInterface>,
+        id: PortId,
+        queue: QueueId,
+        umem: &Umem,
+        pool: &mut FramePool,
+        options: &XdpOptions,
+        filter: Option<&Filter>,
+    ) -> Result<Self, OpenError> {
         options.check()?;
         if !umem.is_of(pool) {
             return Err(OpenError::OtherPool);
@@ -81,6 +96,7 @@ impl XdpPort {
             return Err(OpenError::MtuTooLarge { interface, mtu, max, chunk_bytes });
         }
         let socket = interface.at_home(|| open_socket(interface, queue, umem, pool, options))??;
+        interface.direct(queue.0, filter)?;
         interface.deliver(queue.0, socket.as_fd())?;
         let zero_copy = socket.zero_copy;
         let copy = if zero_copy { "zero copy" } else { "copy" };
@@ -437,6 +453,10 @@ impl Port for XdpPort {
             return self.send_mixed(pool, batch);
         }
         self.send_plain(pool, batch, batch.len())
+    }
+
+    fn set_filter(&mut self, filter: Option<&Filter>) -> Result<Judge, OpenError> {
+        self.interface.direct(self.queue.0, filter)
     }
 
     fn flush(&mut self, pool: &mut FramePool, _now: Nanos) {

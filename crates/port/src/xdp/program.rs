@@ -1,5 +1,9 @@
 //! The XDP program: ours or not ours, and nothing else.
 //!
+//! An interface has one program and may have several owners, who share nothing else: each has queues of
+//! its own. So the program first looks in a map whether somebody has put a program of its own there for
+//! the packet's queue, and goes on with that ([`super::host`]). What follows is for all other queues.
+//!
 //! It finds {family, protocol, destination address, destination port} of a packet and looks it up
 //! in the map of what is ours; a hit goes to the AF_XDP socket of the packet's queue, everything
 //! else to the kernel. So ssh keeps working and ARP is answered. Which worker gets a packet is
@@ -15,6 +19,9 @@
 use super::asm::{Alu, Assembler, If, Instruction, Label, Register, Size};
 use super::if_xdp::XDP_PASS;
 use super::ours::{KEY_BYTES, key};
+
+pub(super) mod filter;
+
 use Register::{R0, R1, R2, R3, R6, R7, R8, R9, R10};
 
 /// What the program takes from the interface.
@@ -29,6 +36,7 @@ pub enum Take {
 
 /// Helper functions of the kernel, by number (linux/bpf.h).
 const MAP_LOOKUP_ELEM: i32 = 1;
+const TAIL_CALL: i32 = 12;
 const REDIRECT_MAP: i32 = 51;
 
 /// Offsets in struct xdp_md (linux/bpf.h).
@@ -64,29 +72,46 @@ const fn wire(value: u16) -> i32 {
     u16::from_be(value) as i32
 }
 
-/// The program over the map of what is ours and the map of sockets by queue.
-pub(super) fn assemble(take: Take, ours_fd: i32, sockets_fd: i32) -> Vec<Instruction> {
+/// The program over the map of what is ours and the map of sockets by queue; `owners_fd` is the map of
+/// others' programs by queue, when it has to look there first.
+pub(super) fn assemble(
+    take: Take,
+    ours_fd: i32,
+    sockets_fd: i32,
+    owners_fd: Option<i32>,
+) -> Vec<Instruction> {
     let mut asm = Assembler::default();
     let pass = asm.label();
     let hit = asm.label();
     // R6: context. R7: where parsing is. R8: one past the packet. R9: transport protocol.
     asm.alu_register(Alu::Move, R6, R1);
+    if let Some(fd) = owners_fd {
+        asm.load_map(R2, fd);
+        asm.load(Size::Word, R3, R6, CTX_RX_QUEUE_INDEX);
+        // Returns only when the queue has no entry.
+        asm.call(TAIL_CALL);
+    }
     if take == Take::Ours {
         parse_and_look_up(&mut asm, ours_fd, hit, pass);
     }
     asm.bind(hit);
-    asm.load(Size::Word, R2, R6, CTX_RX_QUEUE_INDEX);
-    asm.load_map(R1, sockets_fd);
-    // The low bits of the flags are the answer when the queue has no socket.
-    asm.alu(Alu::Move, R3, XDP_PASS);
-    asm.call(REDIRECT_MAP);
-    asm.exit();
+    redirect(&mut asm, sockets_fd);
     asm.bind(pass);
     if take == Take::Ours {
         asm.alu(Alu::Move, R0, XDP_PASS);
         asm.exit();
     }
     asm.finish()
+}
+
+/// Ends: the packet goes to the socket of its queue. R6 is the context.
+fn redirect(asm: &mut Assembler, sockets_fd: i32) {
+    asm.load(Size::Word, R2, R6, CTX_RX_QUEUE_INDEX);
+    asm.load_map(R1, sockets_fd);
+    // The low bits of the flags are the answer when the queue has no socket.
+    asm.alu(Alu::Move, R3, XDP_PASS);
+    asm.call(REDIRECT_MAP);
+    asm.exit();
 }
 
 fn parse_and_look_up(asm: &mut Assembler, ours_fd: i32, hit: Label, pass: Label) {

@@ -23,7 +23,7 @@ impl Loaded {
     fn new(take: Take) -> Self {
         let ours = Ours::create().expect("the tests of XDP run as root");
         let sockets = Map::create(MAP_TYPE_XSKMAP, "test", 4, 4, 4, 0).expect("root may");
-        let program = assemble(take, ours.as_fd().as_raw_fd(), sockets.as_fd().as_raw_fd());
+        let program = assemble(take, ours.as_fd().as_raw_fd(), sockets.as_fd().as_raw_fd(), None);
         let program = bpf::load("test", &program).unwrap_or_else(|refused| {
             panic!("{}: {}", refused.errno, refused.log);
         });
