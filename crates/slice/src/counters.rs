@@ -37,6 +37,10 @@ counters! {
     sleeps,
     /// Times that a sleeping reader was woken by its waker.
     woken,
+    /// Packets that the slice judged by its filter itself, because their port does not.
+    judged_here,
+    /// Packets among those that the filter did not want, dropped.
+    unwanted,
 }
 
 #[cfg(test)]
@@ -45,7 +49,7 @@ mod tests {
 
     #[test]
     fn every_counter_has_a_sentence_of_help() {
-        let counters = SliceCounters { read: 7, woken: 9, ..SliceCounters::default() };
+        let counters = SliceCounters { read: 7, unwanted: 9, ..SliceCounters::default() };
         let each = counters.each();
         assert_eq!((each[0].0, each[0].1), ("read", 7));
         assert_eq!(each[SliceCounters::COUNT - 1].1, 9);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use port::{OpenError, PortSpec};
+use port::{FilterError, OpenError};
 use sys::SysError;
 
 /// Why a slice cannot be had.
@@ -45,13 +45,20 @@ pub enum SliceError {
         /// Why not.
         error: OpenError,
     },
+    /// The filter is none; the sentence is its own.
+    Filter {
+        /// Its name.
+        slice: String,
+        /// What is wrong.
+        error: FilterError,
+    },
     /// The kernel refuses.
     Sys(SysError),
 }
 
 impl SliceError {
-    pub(crate) fn port(slice: &str, spec: &PortSpec, error: OpenError) -> Self {
-        Self::Port { slice: slice.to_owned(), port: spec.to_string(), error }
+    pub(crate) fn port(slice: &str, port: impl fmt::Display, error: OpenError) -> Self {
+        Self::Port { slice: slice.to_owned(), port: port.to_string(), error }
     }
 }
 
@@ -79,6 +86,7 @@ impl fmt::Display for SliceError {
             ),
             Self::Frames { slice, reason } => write!(f, "slice {slice}: {reason}"),
             Self::Port { slice, port, error } => write!(f, "slice {slice}, port {port}: {error}"),
+            Self::Filter { slice, error } => write!(f, "slice {slice}: {error}"),
             Self::Sys(error) => error.fmt(f),
         }
     }

@@ -30,6 +30,7 @@
 
 mod counters;
 mod error;
+mod filter;
 mod receive;
 mod slice;
 mod spec;
@@ -38,6 +39,7 @@ mod wait;
 
 pub use counters::SliceCounters;
 pub use error::SliceError;
+pub use port::{Filter, FilterError, Judge};
 pub use slice::Slice;
 pub use spec::SliceSpec;
 pub use wait::Waker;

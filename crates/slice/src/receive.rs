@@ -4,11 +4,18 @@ use base::{Nanos, PortId};
 use port::Port;
 use shm::{Batch, FramePool};
 
-use crate::Slice;
+use crate::filter::Filtering;
+use crate::{Slice, SliceCounters};
 
-/// Whose turn it is: the place of the port that is looked at next.
-#[derive(Debug, Default)]
-pub(crate) struct Turn(usize);
+/// What receiving needs of a slice.
+pub(crate) struct Intake<'slice, P> {
+    pub(crate) ports: &'slice mut [P],
+    pub(crate) pool: &'slice mut FramePool,
+    /// The place of the port whose turn it is.
+    pub(crate) turn: &'slice mut usize,
+    pub(crate) filtering: &'slice Filtering,
+    pub(crate) counters: &'slice mut SliceCounters,
+}
 
 impl<P: Port> Slice<P> {
     /// Appends packets that have come to `batch`, up to its capacity; how many. Each one's meta says
@@ -20,36 +27,38 @@ impl<P: Port> Slice<P> {
     #[inline]
     pub fn read_multi(&mut self, batch: &mut Batch, now: Nanos) -> usize {
         let before = batch.len();
-        let Self { ports, pool, turn, found, counters, .. } = self;
+        let (mut intake, found) = self.intake();
         if !found.is_empty() {
             let count = found.len().min(batch.remaining_capacity());
             batch.extend(found.drain(..count));
         }
-        turn.receive(ports, pool, batch, now);
+        intake.receive(batch, now);
         let count = batch.len() - before;
-        counters.read += count as u64;
+        self.counters.read += count as u64;
         count
+    }
+
+    /// What receiving needs, and what a wait has found.
+    #[inline]
+    pub(crate) fn intake(&mut self) -> (Intake<'_, P>, &mut Batch) {
+        let Self { ports, pool, turn, filtering, counters, found, .. } = self;
+        (Intake { ports, pool, turn, filtering, counters }, found)
     }
 }
 
-impl Turn {
-    /// Appends what has come to `ports`, up to the capacity of `batch`.
+impl<P: Port> Intake<'_, P> {
+    /// Appends what has come to the ports, up to the capacity of `batch`.
     #[inline]
-    pub(crate) fn receive<P: Port>(
-        &mut self,
-        ports: &mut [P],
-        pool: &mut FramePool,
-        batch: &mut Batch,
-        now: Nanos,
-    ) {
-        for _ in 0..ports.len() {
+    pub(crate) fn receive(&mut self, batch: &mut Batch, now: Nanos) {
+        for _ in 0..self.ports.len() {
             if batch.is_full() {
                 break;
             }
-            let index = self.0;
-            self.0 = if index + 1 == ports.len() { 0 } else { index + 1 };
+            let index = *self.turn;
+            *self.turn = if index + 1 == self.ports.len() { 0 } else { index + 1 };
             let first = batch.len();
-            ports[index].rx(pool, batch, now);
+            self.ports[index].rx(self.pool, batch, now);
+            self.filtering.judge(index, batch, first, self.pool, self.counters);
             for frame in &mut batch[first..] {
                 frame.meta_mut().port = PortId(index as u16);
             }

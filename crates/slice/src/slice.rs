@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use base::{Nanos, PortId};
-use port::{AnyPort, Opener, Port, PortSpec};
+use port::{AnyPort, Filter, Opener, Port, PortSpec};
 use shm::wait::{Ladder, WaitConfig};
 use shm::{Batch, Frame, FramePool, PoolConfig};
 use sys::cpu_set::CpuSet;
@@ -15,7 +15,7 @@ use sys::eventfd::EventFd;
 use sys::numa;
 use sys::poll_set::PollSet;
 
-use crate::receive::Turn;
+use crate::filter::Filtering;
 use crate::{SliceCounters, SliceError, SliceSpec};
 
 /// Ports of a slice, at most: a look at all of them must stay short.
@@ -27,7 +27,9 @@ pub struct Slice<P: Port = AnyPort> {
     pub(crate) ports: Vec<P>,
     pub(crate) pool: FramePool,
     pub(crate) cpus: CpuSet,
-    pub(crate) turn: Turn,
+    /// The place of the port that is looked at next.
+    pub(crate) turn: usize,
+    pub(crate) filtering: Filtering,
     /// What a wait has found and no reader has taken yet.
     pub(crate) found: Batch,
     /// By port: what a write sends there. Empty between calls.
@@ -46,17 +48,20 @@ impl Slice<AnyPort> {
     /// # Errors
     /// Why not, and what to do.
     pub fn open(spec: &SliceSpec) -> Result<Self, SliceError> {
-        let SliceSpec { name, ports: _, cpus, frames, frame_bytes, filter: _ } = spec;
+        let SliceSpec { name, ports: _, cpus, frames, frame_bytes, filter } = spec;
         if let Some(port) = twice(&spec.ports) {
             return Err(SliceError::SameQueue { slice: name.clone(), port });
         }
         check_count(name, spec.ports.len())?;
+        let filter = filter.as_deref().map(Filter::compile).transpose();
+        let filter = filter.map_err(|error| SliceError::Filter { slice: name.clone(), error })?;
         let numa_node = node_of(cpus);
         let config = PoolConfig { frames: *frames, chunk_bytes: *frame_bytes, numa_node };
         let mut pool = numa::prefer(numa_node, || FramePool::new(config)).map_err(|error| {
             SliceError::Frames { slice: name.clone(), reason: error.to_string() }
         })?;
         let mut opener = Opener::new(&pool);
+        opener.set_filter(filter.clone());
         let mut ports = Vec::with_capacity(spec.ports.len());
         for (index, port) in spec.whole_ports().enumerate() {
             match opener.open(&port, PortId(index as u16), &mut pool) {
@@ -69,6 +74,9 @@ impl Slice<AnyPort> {
         }
         let mut slice = Self::over(ports, pool, *cpus)?;
         slice.name.clone_from(name);
+        if let Some(filter) = &filter {
+            slice.attach_filter(filter)?;
+        }
         Ok(slice)
     }
 }
@@ -96,7 +104,8 @@ impl<P: Port> Slice<P> {
             ports,
             pool,
             cpus,
-            turn: Turn::default(),
+            turn: 0,
+            filtering: Filtering::default(),
             found: Batch::new(),
             counters: SliceCounters::default(),
             ladder: Ladder::new(WaitConfig::default()),

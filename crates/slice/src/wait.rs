@@ -101,9 +101,9 @@ impl<P: Port> Slice<P> {
 
     /// Whether there is something to read; what was found is kept for the next read.
     fn look(&mut self, now: Nanos) -> bool {
-        if self.found.is_empty() {
-            let Self { ports, pool, turn, found, .. } = self;
-            turn.receive(ports, pool, found, now);
+        let (mut intake, found) = self.intake();
+        if found.is_empty() {
+            intake.receive(found, now);
         }
         !self.found.is_empty()
     }

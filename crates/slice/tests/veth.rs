@@ -6,24 +6,28 @@ use std::time::Duration;
 
 use base::{Nanos, PortId};
 use common::Middle;
-use port::Port;
-use shm::Batch;
-use slice::{Slice, SliceSpec};
+use port::{Port, PortSpec};
+use shm::{Batch, Waited};
+use slice::{Judge, Slice, SliceSpec};
 
 /// Sends what comes to one port out of the other until `done` says that it is enough.
 fn bridge(slice: &mut Slice, mut done: impl FnMut() -> bool) {
-    let mut batch = Batch::new();
     let end = sys::clock::now() + Nanos::from_secs(20);
     while !done() && sys::clock::now() < end {
-        slice.wait(Nanos::from_millis(1));
-        slice.read_multi(&mut batch, sys::clock::now());
-        for frame in &mut batch {
-            let meta = frame.meta_mut();
-            (meta.port, meta.transmit) = (PortId(1 - meta.port.0), true);
-        }
-        slice.write_multi(&mut batch, sys::clock::now());
-        slice.give_back(&mut batch);
+        bridge_once(slice);
     }
+}
+
+fn bridge_once(slice: &mut Slice) {
+    let mut batch = Batch::new();
+    slice.wait(Nanos::from_millis(1));
+    slice.read_multi(&mut batch, sys::clock::now());
+    for frame in &mut batch {
+        let meta = frame.meta_mut();
+        (meta.port, meta.transmit) = (PortId(1 - meta.port.0), true);
+    }
+    slice.write_multi(&mut batch, sys::clock::now());
+    slice.give_back(&mut batch);
 }
 
 #[test]
@@ -96,4 +100,63 @@ fn a_queue_has_one_owner_and_comes_free_with_its_slice() {
     twice.push(twice[0].clone());
     let Err(error) = middle.open(&SliceSpec::new("twice", twice)) else { panic!("one is twice") };
     assert!(error.to_string().contains("twice"), "{error}");
+}
+
+#[test]
+fn a_slice_with_a_filter_leaves_the_rest_to_the_kernel_from_the_first_packet_on() {
+    let middle = Middle::new();
+    let mut spec = SliceSpec::new("filtered", middle.ports());
+    spec.filter = Some("udp port 7002".to_owned());
+    let mut slice = middle.slice(spec.clone());
+    assert!(slice.judges().iter().all(|judge| *judge == Judge::Kernel), "{:?}", slice.judges());
+    let left = middle.socket_left(7001);
+    // To the middle's own address: the kernel's, but for the one port.
+    let kernel = common::socket(middle.middle(), ([10, 77, 0, 2], 7003).into());
+    left.send_to(b"kernel", (middle.middle().ipv4(), 7003)).expect("the link is up");
+    assert_eq!(kernel.recv(&mut [0; 64]).expect("it passes the slice by"), 6);
+    left.send_to(b"slice", (middle.middle().ipv4(), 7002)).expect("the link is up");
+    let mut batch = Batch::new();
+    while slice.read_multi(&mut batch, sys::clock::now()) == 0 {
+        assert_eq!(slice.wait(Nanos::from_secs(10)), Waited::Ready);
+    }
+    assert_eq!((batch.len(), &batch[0].bytes()[42..]), (1, &b"slice"[..]));
+    slice.give_back(&mut batch);
+    assert_eq!(slice.counters().judged_here, 0);
+
+    spec.filter = Some("not a filter".to_owned());
+    drop(slice);
+    let Err(error) = middle.open(&spec) else { panic!("it makes no sense") };
+    assert!(error.to_string().contains("slice filtered: \"not a filter\""), "{error}");
+}
+
+#[test]
+fn packet_sockets_carry_a_slice_where_there_is_no_xdp_and_share_by_fanout() {
+    let middle = Middle::new();
+    let port = |text: &str| text.parse::<PortSpec>().expect("a port");
+    // Two slices share both interfaces; which of them gets a packet its flow decides.
+    let specs = ["one", "two"].map(|name| {
+        let ports = vec![port("af_packet:veth0,fanout=7"), port("af_packet:veth1,fanout=8")];
+        SliceSpec { filter: Some("udp or arp".to_owned()), ..SliceSpec::new(name, ports) }
+    });
+    let mut slices = specs.map(|spec| middle.slice(spec));
+    assert!(slices[0].judges().iter().all(|judge| *judge == Judge::Kernel));
+    // The kernel sees the packets as well: the address is not its own, so it only looks on.
+    let right = middle.socket_right(7002);
+    let lefts: Vec<_> = (0..32).map(|port| middle.socket_left(20_000 + port)).collect();
+    let sender = std::thread::spawn(move || {
+        for left in &lefts {
+            left.send_to(b"hello", Middle::right_address(7002)).expect("the link is up");
+        }
+        for _ in &lefts {
+            right.recv(&mut [0; 64]).expect("it comes through a slice");
+        }
+    });
+    let [one, two] = &mut slices;
+    bridge(one, || {
+        bridge_once(two);
+        sender.is_finished()
+    });
+    sender.join().expect("all came through");
+    let read = slices.each_ref().map(|slice| slice.counters().read);
+    assert!(read[0] > 0 && read[1] > 0, "32 flows reach both: {read:?}");
 }

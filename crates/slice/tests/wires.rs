@@ -7,7 +7,7 @@ use port::Port;
 use port::memory::{MemoryPort, wire};
 use proptest::prelude::*;
 use shm::{Batch, Frame, FramePool, PoolConfig, Waited};
-use slice::{Slice, SliceError};
+use slice::{Filter, Judge, Slice, SliceError};
 use sys::cpu_set::CpuSet;
 
 const PORTS: usize = 3;
@@ -270,4 +270,28 @@ fn a_slice_without_ports_is_refused_with_a_sentence() {
     let Err(error) = Slice::over(ports, pool, CpuSet::new()) else { panic!("it has no ports") };
     assert!(matches!(error, SliceError::NoPorts { .. }));
     assert!(error.to_string().contains("xdp:eth1"), "{error}");
+}
+
+#[test]
+fn a_filter_that_no_port_runs_is_run_by_the_slice_and_counted() {
+    let mut bench = Bench::new(16);
+    let filter = Filter::compile("ether[0] = 1 or ether[0] = 3").expect("libpcap is installed");
+    bench.slice.attach_filter(&filter).expect("it runs here");
+    assert!(bench.slice.judges().iter().all(|judge| matches!(judge, Judge::Reader { .. })));
+    for number in 0..5 {
+        assert!(bench.send(0, &[number; 20]));
+    }
+    let mut batch = Batch::new();
+    assert_eq!(bench.slice.read_multi(&mut batch, Nanos::ZERO), 2);
+    assert_eq!((batch[0].bytes()[0], batch[1].bytes()[0]), (1, 3), "in their order");
+    bench.slice.give_back(&mut batch);
+    let counters = bench.slice.counters();
+    assert_eq!((counters.judged_here, counters.unwanted, counters.read), (5, 3, 2));
+    bench.slice.detach_filter().expect("nothing is in the kernel");
+    assert!(bench.slice.filter().is_none());
+    assert!(bench.send(0, &[0; 20]));
+    assert_eq!(bench.slice.read_multi(&mut batch, Nanos::ZERO), 1);
+    bench.slice.give_back(&mut batch);
+    bench.far.iter_mut().for_each(|far| far.close(bench.slice.pool()));
+    assert_eq!(bench.slice.close(), 0);
 }
