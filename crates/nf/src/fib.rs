@@ -15,7 +15,7 @@ pub use neighbours::{NEIGHBOURS, Neighbours};
 
 pub(crate) use fib6::{CELLS, STRIDE, index_of};
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use base::PortId;
 
@@ -78,6 +78,19 @@ pub enum Neighbour {
     At([u8; 6]),
     /// It was asked for and has not answered.
     Failed,
+}
+
+/// What a port of ours is on its link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// Its link address.
+    pub mac: [u8; 6],
+    /// Bytes of the longest IP packet that the link takes.
+    pub mtu: u32,
+    /// The address that our IPv4 error messages come from; `None`: none are sent.
+    pub four: Option<Ipv4Addr>,
+    /// The same for IPv6.
+    pub six: Option<Ipv6Addr>,
 }
 
 /// One step of the control side.
@@ -165,6 +178,20 @@ pub enum FibChange {
         /// What is known; `None`: nothing any more.
         neighbour: Option<Neighbour>,
     },
+    /// A port that packets may come from and leave by.
+    Interface {
+        /// Which one.
+        port: PortId,
+        /// What it is; `None`: it is not used any more.
+        interface: Option<Interface>,
+    },
+    /// An address of this host, which nobody else sends from.
+    Own {
+        /// Which one.
+        address: IpAddr,
+        /// Whether it is ours, or is not any more.
+        is_ours: bool,
+    },
 }
 
 impl FibChange {
@@ -192,6 +219,11 @@ pub struct Fib {
     pub six: Fib6,
     hops: Vec<Option<Hop>>,
     neighbours: Neighbours,
+    /// By the number of the port.
+    interfaces: Vec<Option<Interface>>,
+    /// In order.
+    own4: Vec<u32>,
+    own6: Vec<u128>,
 }
 
 impl Fib {
@@ -203,6 +235,9 @@ impl Fib {
             six: Fib6::new(),
             hops: vec![None; usize::from(HopId::LIMIT)],
             neighbours: Neighbours::new(seed),
+            interfaces: Vec::new(),
+            own4: Vec::new(),
+            own6: Vec::new(),
         }
     }
 
@@ -227,6 +262,19 @@ impl Fib {
             FibChange::Neighbour { port, address, neighbour } => {
                 self.neighbours.set(port, address, neighbour);
             }
+            FibChange::Interface { port, interface } => {
+                let index = usize::from(port.0);
+                if index >= self.interfaces.len() {
+                    self.interfaces.resize(index + 1, None);
+                }
+                self.interfaces[index] = interface;
+            }
+            FibChange::Own { address: IpAddr::V4(four), is_ours } => {
+                set_member(&mut self.own4, four.to_bits(), is_ours);
+            }
+            FibChange::Own { address: IpAddr::V6(six), is_ours } => {
+                set_member(&mut self.own6, six.to_bits(), is_ours);
+            }
         }
     }
 
@@ -240,5 +288,34 @@ impl Fib {
     #[inline]
     pub fn neighbour(&self, port: PortId, address: IpAddr) -> Option<Neighbour> {
         self.neighbours.get(port, address)
+    }
+
+    /// What a port is; nothing for one that is not used.
+    #[inline]
+    pub fn interface(&self, port: PortId) -> Option<&Interface> {
+        self.interfaces.get(usize::from(port.0))?.as_ref()
+    }
+
+    /// Whether the IPv4 address is this host's.
+    #[inline]
+    pub fn is_own4(&self, address: u32) -> bool {
+        self.own4.binary_search(&address).is_ok()
+    }
+
+    /// Whether the IPv6 address is this host's.
+    #[inline]
+    pub fn is_own6(&self, address: u128) -> bool {
+        self.own6.binary_search(&address).is_ok()
+    }
+}
+
+/// Puts `value` into a sorted list, or takes it out.
+fn set_member<T: Ord>(list: &mut Vec<T>, value: T, is_member: bool) {
+    match (list.binary_search(&value), is_member) {
+        (Err(place), true) => list.insert(place, value),
+        (Ok(place), false) => {
+            list.remove(place);
+        }
+        _ => {}
     }
 }

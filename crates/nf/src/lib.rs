@@ -8,10 +8,12 @@
 
 #[macro_use]
 mod counters;
+mod bucket;
 mod checksum;
 /// Forwarding tables, and the steps that change them while packets flow.
 pub mod fib;
 mod function;
+mod icmp;
 /// Forwarding between pairs of ports, as a wire does.
 pub mod l2;
 /// The manual pages of the functions.
@@ -19,6 +21,8 @@ pub mod manual;
 mod prefix;
 /// Routes and neighbours on the control side.
 pub mod rib;
+/// Forwarding by destination.
+pub mod router;
 #[cfg(test)]
 mod samples;
 mod verdict;
@@ -28,4 +32,5 @@ pub use function::Function;
 pub use l2::L2;
 pub use prefix::{Prefix, PrefixError};
 pub use rib::{Rib, RibError};
+pub use router::Router;
 pub use verdict::{Verdict, Verdicts};

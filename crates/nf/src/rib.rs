@@ -9,14 +9,14 @@ mod four;
 mod hops;
 mod six;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::IpAddr;
 
 use base::PortId;
 
 use crate::Prefix;
-use crate::fib::{Fib, FibChange, HopId, NEIGHBOURS, Neighbour, NextHop};
+use crate::fib::{Fib, FibChange, HopId, Interface, NEIGHBOURS, Neighbour, NextHop};
 use four::Routes4;
 use hops::Hops;
 use six::Routes6;
@@ -28,6 +28,8 @@ pub struct Rib {
     six: Routes6,
     hops: Hops,
     neighbours: BTreeMap<(PortId, IpAddr), Neighbour>,
+    interfaces: BTreeMap<PortId, Interface>,
+    own: BTreeSet<IpAddr>,
 }
 
 impl Rib {
@@ -109,6 +111,30 @@ impl Rib {
         true
     }
 
+    /// Sets what a port is, or that it is not used any more.
+    pub fn set_interface(
+        &mut self,
+        port: PortId,
+        interface: Option<Interface>,
+        steps: &mut Vec<FibChange>,
+    ) {
+        match interface {
+            Some(interface) => self.interfaces.insert(port, interface),
+            None => self.interfaces.remove(&port),
+        };
+        steps.push(FibChange::Interface { port, interface });
+    }
+
+    /// Adds an address of this host, or removes it: packets that say they come from it are lies. Packets to
+    /// it need a route to [`NextHop::Local`] besides.
+    pub fn set_own(&mut self, address: IpAddr, is_ours: bool, steps: &mut Vec<FibChange>) {
+        let has_changed =
+            if is_ours { self.own.insert(address) } else { self.own.remove(&address) };
+        if has_changed {
+            steps.push(FibChange::Own { address, is_ours });
+        }
+    }
+
     /// The route of exactly this prefix.
     pub fn get(&self, prefix: Prefix) -> Option<NextHop> {
         let hop = match prefix.address() {
@@ -137,6 +163,13 @@ impl Rib {
         for ((port, address), neighbour) in &self.neighbours {
             let (port, address, neighbour) = (*port, *address, Some(*neighbour));
             fib.apply(&FibChange::Neighbour { port, address, neighbour });
+        }
+        for (port, interface) in &self.interfaces {
+            let (port, interface) = (*port, Some(*interface));
+            fib.apply(&FibChange::Interface { port, interface });
+        }
+        for address in &self.own {
+            fib.apply(&FibChange::Own { address: *address, is_ours: true });
         }
         fib
     }

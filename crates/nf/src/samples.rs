@@ -76,3 +76,40 @@ pub(crate) fn tcp([source, destination]: [&str; 2], payload: &[u8]) -> Vec<u8> {
 fn end(text: &str) -> SocketAddr {
     text.parse().expect("a test writes addresses that parse")
 }
+
+/// An IPv4 packet from 10.0.0.1 to 10.0.1.2 whose options are a multiple of four bytes.
+pub(crate) fn ipv4(protocol: u8, options: &[u8], payload: &[u8]) -> Vec<u8> {
+    let words = 5 + options.len() / 4;
+    let total = (words * 4 + payload.len()) as u16;
+    let mut frame = [&OUR_MAC[..], &ALICE_MAC, &[0x08, 0x00, 0x40 | words as u8, 0]].concat();
+    frame.extend(total.to_be_bytes());
+    frame.extend([0, 0, 0, 0, 64, protocol, 0, 0, 10, 0, 0, 1, 10, 0, 1, 2]);
+    frame.extend(options);
+    frame.extend(payload);
+    correct_checksum(&mut frame);
+    frame
+}
+
+/// An IPv6 packet from fd00::1 to fd01::2.
+pub(crate) fn ipv6(next_header: u8, payload: &[u8]) -> Vec<u8> {
+    let mut frame = [&OUR_MAC[..], &ALICE_MAC, &[0x86, 0xdd, 0x60, 0, 0, 0]].concat();
+    frame.extend((payload.len() as u16).to_be_bytes());
+    frame.extend([next_header, 64]);
+    for (second, last) in [(0, 1), (1, 2)] {
+        frame.extend([0xfd, second, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last]);
+    }
+    frame.extend(payload);
+    frame
+}
+
+/// Makes the checksum of the IPv4 header right again.
+pub(crate) fn correct_checksum(frame: &mut [u8]) {
+    let header_bytes = usize::from(frame[14] & 0x0f) * 4;
+    if let Some(head) = frame.get_mut(14..14 + header_bytes)
+        && head.len() >= 20
+    {
+        head[10..12].fill(0);
+        let sum = wire::checksum::of(head);
+        head[10..12].copy_from_slice(&sum.to_be_bytes());
+    }
+}

@@ -1,0 +1,376 @@
+//! router: forwards IPv4 and IPv6 packets by the longest prefix of their destination.
+//!
+//! WHAT IT DOES
+//!   A packet that came to its port's link address is checked, its destination is looked up, its TTL or
+//!   hop limit is lowered, and it leaves by the port of its next hop, to that one's link address. What
+//!   cannot be forwarded is dropped under a counter that says why; where the standards say that the
+//!   sender is to be told, it becomes the ICMP error message, back by the port that it came from.
+//!   Routes and neighbours come from the control side while packets flow; a neighbour that is not known
+//!   yet is asked for, and its packets are dropped until it answers.
+//!
+//! PARAMETERS
+//!   routes           "kernel": those of the kernel's main table, followed as they change; or a file
+//!   icmp_per_second  error messages a second, all senders together; 1000
+//!   icmp_burst       error messages at once after a pause; 50
+//!
+//! COUNTERS
+//!   forwarded; not_ip, tagged, link_group, not_to_us, bad_checksum, own_source, link_local,
+//!   source_route, multicast, broadcast, jumbogram, no_interface, for_us, no_route, blackhole,
+//!   unreachable, prohibited, expired, too_big, neighbour_unknown, neighbour_failed (dropped);
+//!   wanted_full; icmp_sent, icmp_limited, icmp_withheld; and one for each way in which a header can be
+//!   malformed, such as ipv4_header_length and ipv6_beyond_frame. Each has a sentence in the statistics.
+//!
+//! STANDARDS
+//!   RFC 1812 (sections 4.2, 4.3, 5.2, 5.3), RFC 8200, RFC 4443, RFC 1191, RFC 8201, RFC 1624 (the header
+//!   checksum is updated, not computed), RFC 2644 (no directed broadcasts), RFC 7126 (source routes are
+//!   dropped, other options are passed on as they are, router alert among them), RFC 8950 (IPv6 next
+//!   hops of IPv4 routes).
+//!
+//! LIMITS
+//!   It fragments nothing: an IPv4 packet that is too long is dropped, and its sender told, whether it
+//!   may be fragmented or not. No redirects are sent, no options are filled in. Of several paths to one
+//!   destination one is used. Tagged frames are not routed. Hop-by-hop options are not read (RFC 8200
+//!   section 4 allows that). 32,767 next hops; IPv4 prefixes longer than /24 in 32,768 networks; 2 Mi
+//!   nodes of the IPv6 trie (176,000 prefixes of the Internet take a tenth); 16,384 neighbours.
+
+mod stop;
+mod wanted;
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use arrayvec::ArrayVec;
+use base::{BURST, Nanos, PortId};
+use shm::{Batch, Frame};
+use wire::checksum::{self, Sum};
+use wire::{Malformed, ethernet, ipv4, ipv6};
+
+use crate::bucket::{Bucket, Rate};
+use crate::fib::{Fib, FibChange, HopId, Interface, Neighbour, NextHop};
+use crate::icmp::{self, Sender};
+use crate::{Function, Verdict, Verdicts};
+
+pub use stop::RouterCounters;
+use stop::Stop;
+pub use wanted::Wanted;
+use wanted::WantedList;
+
+/// What an operator may choose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RouterSettings {
+    /// Error messages a second, all senders together.
+    pub icmp_per_second: u32,
+    /// Error messages at once after a pause.
+    pub icmp_burst: u32,
+}
+
+impl Default for RouterSettings {
+    /// What Linux sends at most (net.ipv4.icmp_msgs_per_sec, icmp_msgs_burst).
+    fn default() -> Self {
+        Self { icmp_per_second: 1000, icmp_burst: 50 }
+    }
+}
+
+/// The function.
+#[derive(Debug)]
+pub struct Router {
+    fib: Fib,
+    counters: RouterCounters,
+    /// By [`Malformed::index`].
+    malformed: [u64; Malformed::ALL.len()],
+    icmp_rate: Rate,
+    icmp_bucket: Bucket,
+    wanted: WantedList,
+}
+
+/// Bytes of the link header, which every packet stands behind.
+const LINK: usize = 14;
+/// The shortest frame without its checksum (IEEE 802.3 section 3.2.7): padding up to here may stay.
+const FRAME_MIN: usize = 60;
+
+/// Where a packet that passed all checks wants to go.
+enum Destination {
+    Four(u32),
+    Six(u128),
+}
+
+/// Packets of one IP version, by index in the batch and by destination.
+struct Lookups<A> {
+    indexes: ArrayVec<u8, BURST>,
+    addresses: ArrayVec<A, BURST>,
+}
+
+impl Router {
+    /// Forwards by these tables.
+    pub fn new(fib: Fib, settings: &RouterSettings) -> Self {
+        let icmp_rate = Rate::new(settings.icmp_per_second.into(), settings.icmp_burst.into());
+        Self {
+            fib,
+            counters: RouterCounters::default(),
+            malformed: [0; Malformed::ALL.len()],
+            icmp_rate,
+            icmp_bucket: Bucket::full(&icmp_rate, Nanos::ZERO),
+            wanted: WantedList::default(),
+        }
+    }
+
+    /// Takes one step of the control side, between two batches.
+    pub fn apply(&mut self, change: &FibChange) {
+        self.fib.apply(change);
+    }
+
+    /// Neighbours that packets wanted since the last call, each once, at most 64.
+    pub fn take_wanted(&mut self) -> impl Iterator<Item = Wanted> {
+        self.wanted.drain()
+    }
+
+    /// The tables.
+    pub fn fib(&self) -> &Fib {
+        &self.fib
+    }
+
+    /// What has been counted so far, malformed packets apart.
+    pub fn counts(&self) -> &RouterCounters {
+        &self.counters
+    }
+
+    /// How many packets were malformed in this way.
+    pub fn malformed(&self, reason: Malformed) -> u64 {
+        self.malformed[reason.index()]
+    }
+
+    /// Checks everything that can be checked without a route.
+    #[inline]
+    fn inspect(&self, frame: &Frame) -> Result<Destination, Stop> {
+        let bytes = frame.bytes();
+        let link = ethernet::Header::parse(bytes)?;
+        let interface = self.fib.interface(frame.meta().port).ok_or(Stop::NoInterface)?;
+        if link.destination != interface.mac {
+            let is_group = ethernet::is_group(link.destination);
+            // RFC 1812 section 5.3.4: what came to many is not forwarded to one.
+            return Err(if is_group { Stop::LinkGroup } else { Stop::NotToUs });
+        }
+        if frame.meta().vlan_tci != 0 {
+            return Err(Stop::Tagged);
+        }
+        let packet = bytes.get(LINK..).unwrap_or_default();
+        match link.ether_type {
+            ethernet::IPV4 => self.inspect4(packet),
+            ethernet::IPV6 => self.inspect6(packet),
+            wire::vlan::CUSTOMER | wire::vlan::SERVICE => Err(Stop::Tagged),
+            _ => Err(Stop::NotIp),
+        }
+    }
+
+    #[inline]
+    fn inspect4(&self, packet: &[u8]) -> Result<Destination, Stop> {
+        let header = ipv4::Header::parse(packet)?;
+        header.check_addresses()?;
+        let head = packet.get(..usize::from(header.header_bytes)).unwrap_or_default();
+        // RFC 1812 section 5.2.2: dropped without a word.
+        if Sum::ZERO.bytes(head).fold() != 0xffff {
+            return Err(Stop::BadChecksum);
+        }
+        if self.fib.is_own4(u32::from_be_bytes(header.source)) {
+            return Err(Stop::OwnSource);
+        }
+        Ok(Destination::Four(u32::from_be_bytes(header.destination)))
+    }
+
+    #[inline]
+    fn inspect6(&self, packet: &[u8]) -> Result<Destination, Stop> {
+        let header = ipv6::Header::parse(packet)?;
+        header.check_addresses()?;
+        if header.payload_bytes == 0 && header.next_header == 0 {
+            return Err(Stop::Jumbogram);
+        }
+        // RFC 4291 section 2.5.6: never forwarded to another link.
+        if is_link_local(header.destination) {
+            return Err(Stop::LinkLocal);
+        }
+        if self.fib.is_own6(u128::from_be_bytes(header.source)) {
+            return Err(Stop::OwnSource);
+        }
+        if is_link_local(header.source) {
+            return Err(Stop::LinkLocalSource);
+        }
+        Ok(Destination::Six(u128::from_be_bytes(header.destination)))
+    }
+
+    /// Sends the packet in `frame`, which [`Self::inspect`] found well, on to a next hop.
+    #[inline]
+    fn forward(&mut self, frame: &mut Frame, to: IpAddr, hop: HopId) -> Result<PortId, Stop> {
+        let Some(hop) = self.fib.hop(hop) else { return Err(Stop::NoRoute) };
+        let is_ipv6 = to.is_ipv6();
+        let (port, address, neighbour) = match hop.to {
+            NextHop::Gateway { port, address } => (port, address, hop.neighbour),
+            NextHop::OnLink { port } => (port, to, self.fib.neighbour(port, to)),
+            NextHop::Local => return Err(Stop::ForUs),
+            NextHop::Blackhole => return Err(Stop::Blackhole),
+            NextHop::Unreachable => return Err(Stop::Unreachable { is_ipv6 }),
+            NextHop::Prohibit => return Err(Stop::Prohibited),
+        };
+        let limit_at = LINK + if is_ipv6 { 7 } else { 8 };
+        if frame.bytes().get(limit_at).is_none_or(|limit| *limit <= 1) {
+            return Err(Stop::Expired);
+        }
+        let Some(&Interface { mac, mtu, .. }) = self.fib.interface(port) else {
+            return Err(Stop::NoInterface);
+        };
+        let packet_bytes = packet_bytes(frame.bytes(), is_ipv6);
+        if packet_bytes > mtu as usize {
+            return Err(Stop::TooBig { mtu });
+        }
+        let destination = match neighbour {
+            Some(Neighbour::At(mac)) => mac,
+            Some(Neighbour::Failed) => return Err(Stop::NeighbourFailed),
+            None => {
+                if !self.wanted.push(Wanted { port, address }) {
+                    self.counters.wanted_full += 1;
+                }
+                return Err(Stop::NeighbourUnknown);
+            }
+        };
+        // All checks are done: from here on the packet is written.
+        let frame_bytes = (LINK + packet_bytes).max(FRAME_MIN);
+        if frame.len() > frame_bytes {
+            // What stands behind the packet goes no further: it is not what the MTU was held against.
+            let _ = frame.set_len(frame_bytes);
+        }
+        crate::checksum::complete_if_open(frame);
+        write_link_and_limit(frame.bytes_mut(), destination, mac, is_ipv6);
+        Ok(port)
+    }
+
+    /// Drops a packet, or turns it into the message that its sender is to get.
+    #[cold]
+    fn refuse(&mut self, frame: &mut Frame, stop: Stop, now: Nanos) -> Verdict {
+        match (stop, stop.counter(&mut self.counters)) {
+            (_, Some(counter)) => *counter += 1,
+            (Stop::Malformed(reason), None) => self.malformed[reason.index()] += 1,
+            (_, None) => {}
+        }
+        let Some(complaint) = stop.complaint() else { return Verdict::Drop };
+        let port = frame.meta().port;
+        let Some(interface) = self.fib.interface(port) else { return Verdict::Drop };
+        let Interface { mac, mtu: _, four, six } = *interface;
+        let sender = Sender { mac, four, six };
+        if !icmp::may_answer(frame.bytes()) {
+            self.counters.icmp_withheld += 1;
+            return Verdict::Drop;
+        }
+        // RFC 1812 section 4.3.2.8, RFC 4443 section 2.4 f.
+        if !self.icmp_bucket.take(&self.icmp_rate, 1, now) {
+            self.counters.icmp_limited += 1;
+            return Verdict::Drop;
+        }
+        if !icmp::answer(frame, complaint, &sender) {
+            self.counters.icmp_withheld += 1;
+            return Verdict::Drop;
+        }
+        self.counters.icmp_sent += 1;
+        Verdict::Out(port)
+    }
+
+    fn finish(&mut self, frame: &mut Frame, to: IpAddr, hop: HopId, now: Nanos) -> Verdict {
+        match self.forward(frame, to, hop) {
+            Ok(port) => {
+                self.counters.forwarded += 1;
+                Verdict::Out(port)
+            }
+            Err(stop) => self.refuse(frame, stop, now),
+        }
+    }
+}
+
+impl Function for Router {
+    fn name(&self) -> &'static str {
+        "router"
+    }
+
+    /// In three rounds, so that the lookups of all packets overlap: check, look up, send on.
+    fn process(&mut self, batch: &mut Batch, verdicts: &mut Verdicts, now: Nanos) {
+        let mut four = Lookups::new();
+        let mut six = Lookups::new();
+        for (index, frame, verdict) in verdicts.undecided(batch) {
+            match self.inspect(frame) {
+                Ok(Destination::Four(address)) => four.push(index, address),
+                Ok(Destination::Six(address)) => six.push(index, address),
+                Err(stop) => *verdict = self.refuse(frame, stop, now),
+            }
+        }
+        let mut hops = [HopId::NONE; BURST];
+        self.fib.four.lookup_batch(&four.addresses, &mut hops);
+        for ((index, address), hop) in four.iter().zip(hops) {
+            let to = Ipv4Addr::from_bits(address).into();
+            verdicts[index] = self.finish(&mut batch[index], to, hop, now);
+        }
+        self.fib.six.lookup_batch(&six.addresses, &mut hops);
+        for ((index, address), hop) in six.iter().zip(hops) {
+            let to = Ipv6Addr::from_bits(address).into();
+            verdicts[index] = self.finish(&mut batch[index], to, hop, now);
+        }
+    }
+
+    fn counters(&self, each: &mut dyn FnMut(&'static str, &'static str, u64)) {
+        self.counters.each(each);
+        let of_ip = ["ethernet_", "ipv4_", "ipv6_"];
+        for reason in Malformed::ALL {
+            if of_ip.iter().any(|start| reason.name().starts_with(start)) {
+                each(reason.name(), reason.help(), self.malformed(*reason));
+            }
+        }
+    }
+}
+
+impl<A: Copy> Lookups<A> {
+    fn new() -> Self {
+        Self { indexes: ArrayVec::new(), addresses: ArrayVec::new() }
+    }
+
+    /// A batch has at most as many packets as there is room for.
+    #[inline]
+    fn push(&mut self, index: usize, address: A) {
+        self.indexes.push(index as u8);
+        self.addresses.push(address);
+    }
+
+    #[inline]
+    fn iter(&self) -> impl Iterator<Item = (usize, A)> {
+        self.indexes.iter().map(|index| usize::from(*index)).zip(self.addresses.iter().copied())
+    }
+}
+
+const fn is_link_local([first, second, ..]: [u8; 16]) -> bool {
+    first == 0xfe && second & 0xc0 == 0x80
+}
+
+/// Bytes of the IP packet in a frame that was found well.
+#[inline]
+fn packet_bytes(frame: &[u8], is_ipv6: bool) -> usize {
+    let word = |at: usize| match frame.get(LINK + at..).and_then(|rest| rest.first_chunk()) {
+        Some(word) => usize::from(u16::from_be_bytes(*word)),
+        None => 0,
+    };
+    if is_ipv6 { usize::from(ipv6::HEADER_BYTES) + word(4) } else { word(2) }
+}
+
+/// Writes the link addresses, and lowers the hop limit, or the TTL with its checksum (RFC 1624).
+#[inline]
+fn write_link_and_limit(frame: &mut [u8], to: [u8; 6], from: [u8; 6], is_ipv6: bool) {
+    // Long enough for any header: it was found well.
+    let Some(head) = frame.first_chunk_mut::<{ LINK + 20 }>() else { return };
+    head[..6].copy_from_slice(&to);
+    head[6..12].copy_from_slice(&from);
+    if is_ipv6 {
+        head[LINK + 7] -= 1;
+        return;
+    }
+    let old = u16::from_be_bytes([head[LINK + 8], head[LINK + 9]]);
+    head[LINK + 8] -= 1;
+    let sum = u16::from_be_bytes([head[LINK + 10], head[LINK + 11]]);
+    let [high, low] = checksum::update(sum, old, old - 0x0100).to_be_bytes();
+    (head[LINK + 10], head[LINK + 11]) = (high, low);
+}
+
+#[cfg(test)]
+mod tests;
