@@ -7,7 +7,6 @@
 
 mod error;
 mod function;
-mod prefix;
 mod section;
 mod slice;
 #[cfg(test)]
@@ -15,10 +14,10 @@ mod tests;
 
 pub use error::FileError;
 pub use function::{EspPart, FunctionPart, L2Part, LinkPart, RouterPart, Routes};
-pub use prefix::{Prefix, PrefixError};
 pub use slice::SlicePart;
 
 use section::Section;
+pub(crate) use section::shorten;
 
 /// A chain as its file describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]

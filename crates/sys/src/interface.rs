@@ -149,19 +149,26 @@ pub fn add_address(index: u32, address: IpAddr, prefix_bits: u8) -> Result<(), S
 /// # Errors
 /// Netlink is not available.
 pub fn addresses(index: u32) -> Result<Vec<IpAddr>, SysError> {
+    let all = all_addresses()?;
+    Ok(all.into_iter().filter(|(at, _)| *at == index).map(|(_, address)| address).collect())
+}
+
+/// The addresses of all interfaces, of both families, each with its interface's index, in the order in
+/// which the kernel prefers them on that interface.
+///
+/// # Errors
+/// Netlink is not available.
+pub fn all_addresses() -> Result<Vec<(u32, IpAddr)>, SysError> {
     let mut addresses = Vec::new();
-    // struct ifaddrmsg of linux/if_addr.h; a zero family asks for all. The dump is of every
-    // interface: which one is looked at here.
+    // struct ifaddrmsg of linux/if_addr.h; a zero family asks for all.
     Request::new(libc::RTM_GETADDR, NLM_F_DUMP, &[0; 8])
         .send(|kind, body| {
             if kind == libc::RTM_NEWADDR {
-                addresses.extend(parse_address(body).filter(|(at, _)| *at == index));
+                addresses.extend(parse_address(body));
             }
         })
-        .map_err(|errno| {
-            SysError::new(format!("list the addresses of interface {index}"), errno, "")
-        })?;
-    Ok(addresses.into_iter().map(|(_, address)| address).collect())
+        .map_err(|errno| SysError::new("list the addresses of this host", errno, ""))?;
+    Ok(addresses)
 }
 
 /// Index of the interface, and its address: the local one where the link has two ends.

@@ -24,7 +24,7 @@ keys = "tunnel.keys"
 [[function]]
 kind = "router"
 routes = "table.txt"
-icmp_rate = 100
+icmp_per_second = 100
 "#;
 
 fn refused(text: &str) -> FileError {
@@ -47,7 +47,11 @@ fn a_whole_file_is_read_as_it_is_meant() {
     assert_eq!((first.frames, first.frame_bytes), (Some(8192), Some(2048)));
     assert_eq!(first.filter.as_deref(), Some("ip or ip6"));
     assert_eq!((second.frames, &second.cpus[..]), (None, &[][..]));
-    let router = RouterPart { routes: Routes::File("table.txt".to_owned()), icmp_rate: Some(100) };
+    let router = RouterPart {
+        routes: Routes::File("table.txt".to_owned()),
+        icmp_per_second: Some(100),
+        icmp_burst: None,
+    };
     let esp = EspPart { keys: "tunnel.keys".to_owned() };
     assert_eq!(chain.functions, [FunctionPart::Esp(esp), FunctionPart::Router(router)]);
 }
@@ -96,10 +100,16 @@ fn what_is_wrong_is_said_with_file_line_field_and_what_is_allowed() {
         ("kind = \"esp\"", "kind = \"ESP\"", 15, "function.kind", "\"router\" or \"l2\""),
         ("kind = \"esp\"", "kind = \"rooter\"", 15, "function.kind", "did you mean \"router\"?"),
         ("keys = \"tunnel.keys\"", "", 14, "function.keys", "keys = \"tunnel.keys\""),
-        ("icmp_rate = 100", "icmp_rate = 1.5", 21, "function.icmp_rate", "is 1.5; allowed is"),
-        ("icmp_rate = 100", "links = []", 21, "function.links", "keys here are kind, routes"),
         (
-            "kind = \"router\"\nroutes = \"table.txt\"\nicmp_rate = 100",
+            "icmp_per_second = 100",
+            "icmp_per_second = 1.5",
+            21,
+            "function.icmp_per_second",
+            "is 1.5; allowed is",
+        ),
+        ("icmp_per_second = 100", "links = []", 21, "function.links", "keys here are kind, routes"),
+        (
+            "kind = \"router\"\nroutes = \"table.txt\"\nicmp_per_second = 100",
             "kind = \"esp\"\nkeys = \"k\"",
             18,
             "function.kind",

@@ -8,8 +8,10 @@ use crate::file::section::{Section, number, text};
 pub struct RouterPart {
     /// Where its routes come from.
     pub routes: Routes,
-    /// ICMP errors a second, at most; `None`: the router's own default.
-    pub icmp_rate: Option<u32>,
+    /// Error messages a second, all senders together; `None`: the router's own default.
+    pub icmp_per_second: Option<u32>,
+    /// Error messages at once after a pause; the same.
+    pub icmp_burst: Option<u32>,
 }
 
 /// Where a router's routes come from.
@@ -25,12 +27,15 @@ const PATH_BYTES_MAX: usize = 4095;
 
 pub(super) fn read(section: &mut Section<'_>) -> Result<RouterPart, FileError> {
     let routes = section.optional("routes", text(PATH_BYTES_MAX))?;
-    let icmp_rate = section.optional("icmp_rate", number(0..=1_000_000))?;
+    let icmp_per_second = section.optional("icmp_per_second", number(0..=1_000_000))?;
+    let icmp_burst = section.optional("icmp_burst", number(0..=1_000_000))?;
+    let narrow = |number: Option<u64>| number.and_then(|number| number.try_into().ok());
     Ok(RouterPart {
         routes: match routes.as_deref() {
             None | Some("kernel") => Routes::Kernel,
             Some(path) => Routes::File(path.to_owned()),
         },
-        icmp_rate: icmp_rate.and_then(|rate| rate.try_into().ok()),
+        icmp_per_second: narrow(icmp_per_second),
+        icmp_burst: narrow(icmp_burst),
     })
 }

@@ -1,0 +1,6 @@
+//! Where a router's routes come from.
+
+/// A file of routes.
+pub mod file;
+/// The kernel's tables, followed as they change.
+pub mod kernel;
