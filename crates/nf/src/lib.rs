@@ -12,6 +12,8 @@ mod bucket;
 mod checksum;
 /// Forwarding tables, and the steps that change them while packets flow.
 pub mod fib;
+/// ESP tunnels between networks.
+pub mod esp;
 mod function;
 mod icmp;
 /// Forwarding between pairs of ports, as a wire does.
@@ -28,6 +30,7 @@ mod samples;
 mod verdict;
 
 pub use fib::{Fib, FibChange, Neighbour, NextHop};
+pub use esp::Esp;
 pub use function::Function;
 pub use l2::L2;
 pub use prefix::{Prefix, PrefixError};

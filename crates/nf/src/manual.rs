@@ -1,8 +1,11 @@
 //! The manual pages of the functions: what stands at the start of each one's file.
 
 /// Kinds of functions, each with the text of the file that begins with its manual page.
-const FILES: &[(&str, &str)] =
-    &[("l2", include_str!("l2.rs")), ("router", include_str!("router.rs"))];
+const FILES: &[(&str, &str)] = &[
+    ("esp", include_str!("esp.rs")),
+    ("l2", include_str!("l2.rs")),
+    ("router", include_str!("router.rs")),
+];
 
 /// What kinds of functions have a page.
 pub fn kinds() -> impl Iterator<Item = &'static str> {
