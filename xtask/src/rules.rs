@@ -66,6 +66,7 @@ pub(crate) const CRATES: &[CrateRule] = &[
         Worldly,
         Forbidden,
     ),
+    row("crypto", &["base", "nf"], Worldly, Home),
     row("testbed", &["base", "sys"], Worldly, Forbidden),
     row("doctor", &["base", "sys", "config"], Worldly, Forbidden),
     row("load", &["base", "wire", "shm", "sys", "port"], Worldly, Forbidden),
