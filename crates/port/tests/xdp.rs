@@ -739,7 +739,7 @@ fn a_filter_is_changed_while_traffic_runs_and_leaves_the_rest_to_the_kernel() {
     let client = client(&bed);
     let mut owner = Owner::new(&bed, 0, Take::Everything);
     let filter = |text: &str| Filter::compile(text).unwrap_or_else(|error| panic!("{error}"));
-    let mut is_ours = |owner: &mut Owner| {
+    let is_ours = |owner: &mut Owner| {
         client.send(b"whose?").expect("the link is up");
         let ours = owner.received() > 0;
         assert_eq!(is_quiet(&kernel), ours, "it has one receiver");
