@@ -5,9 +5,11 @@
 //! gives one back is decided by `policy`, the code that the daemon runs. Start with [`Plant`].
 
 mod app;
+mod cores;
 mod costs;
 mod flows;
 mod outcome;
+mod packets;
 mod plant;
 mod steering;
 #[cfg(test)]
