@@ -31,6 +31,8 @@ pub(crate) struct Plan {
     pub(crate) cpus: Cpus,
     /// Linux in our place too, where a bench can do that.
     pub(crate) is_rehearsal: bool,
+    /// How many run at once, where a bench can do more than two.
+    pub(crate) cores: usize,
 }
 
 impl Plan {
@@ -38,7 +40,7 @@ impl Plan {
     pub(crate) fn new<const ROUNDS: u32>(size: &Size<ROUNDS>) -> Self {
         let Size { rounds, quick } = *size;
         let rounds = rounds.unwrap_or(if quick { 2 } else { ROUNDS });
-        Self { rounds, quick, cpus: Cpus::choose(), is_rehearsal: false }
+        Self { rounds, quick, cpus: Cpus::choose(), is_rehearsal: false, cores: 2 }
     }
 
     /// `full`, or `quick` in a quick run.

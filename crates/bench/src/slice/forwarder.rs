@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use super::in_process::{InProcess, packet_rings};
+use super::in_process::{InProcess, Stop, bridge_slice, packet_rings};
 use super::tools::Tools;
 use super::wires::{IN, OUT, Wires};
 use crate::error::Error;
@@ -16,6 +16,8 @@ const LONGEST_MILLIS: &str = "60000";
 /// One of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Forwarder {
+    /// A slice of both wires, with function l2.
+    Slice,
     /// Our port over a packet socket's ring.
     PacketRings,
     /// DPDK's testpmd over AF_XDP.
@@ -33,8 +35,9 @@ pub(super) enum Forwarder {
 }
 
 impl Forwarder {
-    /// All that are not ours.
-    pub(super) const OTHERS: [Self; 7] = [
+    /// All of them, ours first.
+    pub(super) const ALL: [Self; 8] = [
+        Self::Slice,
         Self::TestpmdXdp,
         Self::PacketRings,
         Self::TestpmdPacket,
@@ -46,6 +49,7 @@ impl Forwarder {
 
     pub(super) fn name(self) -> &'static str {
         match self {
+            Self::Slice => "slice, l2",
             Self::PacketRings => "TPACKET_V3",
             Self::TestpmdXdp => "testpmd on af_xdp",
             Self::TestpmdPacket => "testpmd on af_packet",
@@ -68,11 +72,12 @@ impl Forwarder {
             command.args(words).args([IN, OUT, LONGEST_MILLIS]);
             Running::start(command, cpus.server).map(Started::Program)
         };
+        let loops = |work: fn(&Stop) -> Result<(), Error>| {
+            InProcess::start(wires.inner().namespace(), cpus.server, work).map(Started::Loop)
+        };
         match self {
-            Self::PacketRings => {
-                InProcess::start(wires.inner().namespace(), cpus.server, packet_rings)
-                    .map(Started::Loop)
-            }
+            Self::Slice => loops(bridge_slice),
+            Self::PacketRings => loops(packet_rings),
             Self::TestpmdXdp => testpmd(wires, cpus, "net_af_xdp"),
             Self::TestpmdPacket => testpmd(wires, cpus, "net_af_packet"),
             Self::Pcap => bridge(&tools.pcap_forward, &[]),

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use super::talker::Talker;
 use super::tools::Tools;
 use super::wires::{DESTINATION, DESTINATION_BITS, IN, SINK_MAC, Wires};
-use crate::error::Error;
-use crate::sockets::running::Running;
+use crate::error::{Error, OrNeeds};
 
 /// It ends by itself after this, whatever becomes of us.
 const LONGEST: Duration = Duration::from_secs(30);
@@ -17,23 +17,22 @@ pub(super) struct Traffic {
     pub(super) frame_bytes: usize,
     /// Packets a second; nothing for as many as it can.
     pub(super) rate: Option<f64>,
-    /// To the forwarder's link address, as a router wants it; else past it, to the sink's, as what a
-    /// bridge forwards.
-    pub(super) to_router: bool,
 }
 
 /// The generator, under way. Ended when dropped.
-pub(super) struct Generator(Running);
+pub(super) struct Generator(Talker);
 
 impl Generator {
-    /// Sends `traffic` into the first wire.
+    /// Sends `traffic` into the first wire: `to_router`, to the forwarder's link address, as a router wants
+    /// it; else past it, to the sink's, as what a bridge forwards.
     pub(super) fn start(
         tools: &Tools,
         wires: &Wires,
         cpu: usize,
         traffic: Traffic,
+        to_router: bool,
     ) -> Result<Self, Error> {
-        let Traffic { frame_bytes, rate, to_router } = traffic;
+        let Traffic { frame_bytes, rate } = traffic;
         let mac = |side: &testbed::Side| side.mac().map(|byte| format!("{byte:02x}")).join(":");
         let (outer, inner) = (wires.outer(), wires.inner());
         let to = if to_router { mac(inner) } else { SINK_MAC.to_owned() };
@@ -44,11 +43,38 @@ impl Generator {
         // Zero is the program's word for "as it can".
         command.arg((rate.unwrap_or(0.0).round() as u64).to_string());
         command.arg(LONGEST.as_millis().to_string());
-        Running::start(command, cpu).map(Self)
+        Talker::start(command, cpu).map(Self)
     }
 
     /// An error if it has ended.
     pub(super) fn unless_ended(&mut self) -> Result<(), Error> {
         self.0.unless_ended()
+    }
+
+    /// Ends it; how many millions of packets a second it has sent.
+    pub(super) fn end(mut self) -> Result<f64, Error> {
+        self.0.ask_to_end();
+        let line = self.0.line()?;
+        mpps_in(&line).ok_or(format!("it says {line:?}")).or_needs("count of the generator")
+    }
+}
+
+/// Of "sent PACKETS NANOSECONDS".
+fn mpps_in(line: &str) -> Option<f64> {
+    let (packets, nanos) = line.strip_prefix("sent ")?.split_once(' ')?;
+    let (packets, nanos): (u64, u64) = (packets.parse().ok()?, nanos.parse().ok()?);
+    (nanos > 0).then(|| packets as f64 * 1e3 / nanos as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_sent_is_a_rate() {
+        assert_eq!(mpps_in("sent 3000000 1500000000"), Some(2.0));
+        for bad in ["", "sent 3", "sent 3 0", "3 4", "sent x 4"] {
+            assert_eq!(mpps_in(bad), None, "{bad:?}");
+        }
     }
 }

@@ -1,23 +1,27 @@
-//! Our own forwarders: a loop over ports, on a thread of this process in the inner namespace.
+//! Our own forwarders: a loop on a thread of this process, in the inner namespace.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
 use base::PortId;
+use nf::L2;
+use nf::l2::Link;
 use port::{AnyPort, Opener, Port, PortSpec};
 use shm::{Batch, FramePool, PoolConfig};
+use slice::{Slice, SliceSpec};
 
+use super::carry::Carrier;
 use super::wires::{IN, OUT};
 use crate::error::{Error, OrNeeds};
 
-/// Frames of a loop's pool: both ports' rings twice over.
-pub(super) const FRAMES: u32 = 8192;
+/// Frames of a packet socket's loop: two batches would do, the kernel keeps none of them.
+const FRAMES: u32 = 1024;
 /// Bytes of each: a full Ethernet frame and room before it.
-pub(super) const FRAME_BYTES: u32 = 2048;
+const FRAME_BYTES: u32 = 2048;
 
 /// Turns between two looks at the flag that ends a loop.
-pub(super) const TURNS: u32 = 256;
+const TURNS: u32 = 256;
 
 /// Tells a loop to end.
 #[derive(Clone, Default)]
@@ -76,6 +80,29 @@ impl Drop for InProcess {
         // What it says at its end is of no figure any more; a panic has been printed.
         let _ = self.thread.take().map(JoinHandle::join);
     }
+}
+
+/// Forwards by function l2 on a slice of the default kind.
+pub(super) fn bridge_slice(stop: &Stop) -> Result<(), Error> {
+    let port = |name: &str| format!("xdp:{name}").parse::<PortSpec>().or_needs("name of a port");
+    let spec = SliceSpec::new("bench", vec![port(IN)?, port(OUT)?]);
+    let mut slice = Slice::open(&spec).or_needs("slice")?;
+    let mut function = bridge()?;
+    let mut carrier = Carrier::new();
+    while !stop.is_asked() {
+        for _ in 0..TURNS {
+            carrier.turn(&mut slice, &mut function, sys::clock::now());
+        }
+    }
+    slice.close();
+    Ok(())
+}
+
+/// What comes in at either of two ports leaves by the other.
+pub(super) fn bridge() -> Result<L2, Error> {
+    let link = |from, to| Link { from, to, source: None, destination: None };
+    let (left, right) = (PortId(0), PortId(1));
+    L2::new(&[link(left, right), link(right, left)]).or_needs("bridge")
 }
 
 /// Forwards between two packet sockets with TPACKET_V3 rings.

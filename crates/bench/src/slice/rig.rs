@@ -7,7 +7,7 @@ use sys::clock::now;
 
 use super::forwarder::Forwarder;
 use super::generator::{Generator, Traffic};
-use super::sink::{Sink, Window};
+use super::sink::Sink;
 use super::tools::Tools;
 use super::wires::Wires;
 use crate::error::{Error, OrNeeds, unless_interrupted};
@@ -18,6 +18,15 @@ const PATIENCE: Nanos = Nanos::from_secs(10);
 
 /// What comes through at first is not counted.
 const WARM_UP: Duration = Duration::from_millis(100);
+
+/// Millions of packets a second.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Through {
+    /// What the generator sent, from its start to its end.
+    pub(super) offered_mpps: f64,
+    /// What came to the sink.
+    pub(super) mpps: f64,
+}
 
 /// Everything but the forwarder.
 pub(super) struct Rig {
@@ -37,22 +46,19 @@ impl Rig {
         Ok(Self { cpus, tools, sink, wires })
     }
 
-    /// What comes through `forwarder` in a while of `length` if `frame_bytes` long frames are sent,
-    /// `rate` a second or as many as can be.
+    /// What comes through `forwarder` in a while of `length`.
     pub(super) fn measure(
         &mut self,
         forwarder: Forwarder,
-        frame_bytes: usize,
-        rate: Option<f64>,
+        traffic: Traffic,
         length: Duration,
-    ) -> Result<Window, Error> {
+    ) -> Result<Through, Error> {
         let Self { cpus, tools, sink, wires } = self;
         let to_router = forwarder.routes();
         wires.restore()?;
         wires.let_kernel_forward(forwarder == Forwarder::Kernel)?;
         let mut started = forwarder.start(tools, wires, *cpus)?;
-        let traffic = Traffic { frame_bytes, rate, to_router };
-        let mut generator = Generator::start(tools, wires, cpus.client, traffic)?;
+        let mut generator = Generator::start(tools, wires, cpus.client, traffic, to_router)?;
         let began = now();
         while sink.count(Duration::from_millis(10))?.packets == 0 {
             unless_interrupted()?;
@@ -72,6 +78,6 @@ impl Rig {
             let why = format!("{} of {} were routed", window.routed, window.packets);
             return Err(why).or_needs("forwarder that is alone");
         }
-        Ok(window)
+        Ok(Through { offered_mpps: generator.end()?, mpps: window.mpps() })
     }
 }

@@ -1,13 +1,11 @@
 //! The end of the way: every packet of ours is counted and dropped by XDP, as early as can be.
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::Duration;
 
+use super::talker::Talker;
 use super::tools::Tools;
 use super::wires::{OUT, Wires};
 use crate::error::{Error, OrNeeds};
-use crate::place::on_cpu;
 
 /// What came by in a while.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -25,49 +23,26 @@ impl Window {
     }
 }
 
-/// Ended when dropped.
-pub(super) struct Sink {
-    child: Child,
-    input: Option<ChildStdin>,
-    output: BufReader<ChildStdout>,
-}
+/// Ended when dropped, and its program in the kernel with it.
+pub(super) struct Sink(Talker);
 
 impl Sink {
     /// Takes what comes by the second wire, from now on.
     pub(super) fn start(tools: &Tools, wires: &Wires, cpu: usize) -> Result<Self, Error> {
         let mut command = wires.outer().command(tools.xdp.path());
-        command.args(["drop", OUT]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        // A process inherits the CPU of the thread that starts it.
-        let mut child = on_cpu(cpu, || command.spawn().or_needs("sink"))?;
-        let (input, output) = (child.stdin.take(), child.stdout.take());
-        let output = output.ok_or("it has no output").or_needs("sink")?;
-        let mut sink = Self { child, input, output: BufReader::new(output) };
-        match sink.line()?.as_str() {
-            "ready" => Ok(sink),
+        command.args(["drop", OUT]);
+        let mut talker = Talker::start(command, cpu)?;
+        match talker.line()?.as_str() {
+            "ready" => Ok(Self(talker)),
             said => Err(format!("it says {said:?}")).or_needs("sink that is ready"),
         }
     }
 
     /// Counts for so long.
     pub(super) fn count(&mut self, length: Duration) -> Result<Window, Error> {
-        let input = self.input.as_mut().ok_or("it has no input").or_needs("sink")?;
-        writeln!(input, "{}", length.as_millis()).or_needs("sink that listens")?;
-        let line = self.line()?;
+        self.0.say(&length.as_millis().to_string())?;
+        let line = self.0.line()?;
         window_in(&line).ok_or(format!("it says {line:?}")).or_needs("count of the sink")
-    }
-
-    fn line(&mut self) -> Result<String, Error> {
-        let mut line = String::new();
-        self.output.read_line(&mut line).or_needs("words of the sink")?;
-        Ok(line.trim_end().to_owned())
-    }
-}
-
-impl Drop for Sink {
-    /// It ends with its input, and its program in the kernel with it.
-    fn drop(&mut self) {
-        drop(self.input.take());
-        let _ = self.child.wait();
     }
 }
 

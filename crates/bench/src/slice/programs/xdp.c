@@ -5,7 +5,8 @@
  *     xdp redirect FROM TO MILLISECONDS
  *
  * `send` lets the kernel run frames of BYTES out of INTERFACE: UDP of 1024 flows to random addresses
- * of DESTINATION/BITS, RATE a second (0: as fast as it goes); it prints "sent PACKETS NANOSECONDS".
+ * of DESTINATION/BITS, RATE a second (0: as fast as it goes). After MILLISECONDS, or at SIGTERM, it
+ * prints "sent PACKETS NANOSECONDS".
  * `drop` takes everything that comes in and counts those frames: for every line "MILLISECONDS" it
  * prints "PACKETS ROUTED NANOSECONDS", ROUTED those that have lost one of their 64 hops; it ends
  * with its input. `redirect` hands every frame on. Both print "ready" first.
@@ -19,6 +20,7 @@
 #include <linux/if_link.h>
 #include <net/if.h>
 #include <poll.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -322,8 +324,18 @@ static int sender(const struct frames *frames, uint32_t out, uint64_t interval, 
 	return load();
 }
 
+static volatile sig_atomic_t is_told_to_end;
+
+static void end(int signal)
+{
+	is_told_to_end = signal;
+}
+
 static int send_frames(char **words)
 {
+	/* It ends the system call that is under way, too. */
+	struct sigaction action = { .sa_handler = end };
+	sigaction(SIGTERM, &action, NULL);
 	int bytes = atoi(words[5]), map;
 	uint64_t rate = strtoull(words[6], NULL, 10), milliseconds = strtoull(words[7], NULL, 10);
 	if (bytes < FRAME_MIN || bytes > FRAME_MAX) {
@@ -333,8 +345,8 @@ static int send_frames(char **words)
 	struct frames made = frames(words + 1, bytes);
 	volatile uint64_t *number = numbers(&map);
 	int program = sender(&made, interface(words[0]), rate ? 1000000000 / rate : 0, map);
-	uint64_t began = now_ns(), end = began + milliseconds * 1000000;
-	while (now_ns() < end) {
+	uint64_t began = now_ns(), last = began + milliseconds * 1000000;
+	while (!is_told_to_end && now_ns() < last) {
 		union bpf_attr attr = {
 			.test = {
 				.prog_fd = program,
