@@ -5,6 +5,7 @@
 
 mod balanced;
 mod calisto;
+mod historic;
 mod hybrid;
 mod least_loaded;
 mod least_movement;
@@ -144,7 +145,7 @@ pub struct SteerConfig {
 }
 
 /// Every policy with a sentence of help.
-pub const NAMES: [(&str, &str); 8] = [
+pub const NAMES: [(&str, &str); 10] = [
     ("modulo", "group modulo active workers, rewritten whole whenever they change (Shenango)"),
     ("calisto", "a group's first packet places it on the next worker in turn, where it stays"),
     ("hybrid", "modulo while a group is cold, sticky once it repeats"),
@@ -156,6 +157,8 @@ pub const NAMES: [(&str, &str); 8] = [
     ),
     ("least_loaded", "a new group goes to the less delayed of two workers drawn by lot"),
     ("shared", "any worker takes any packet: one queue, no affinity, no order (scale-up)"),
+    ("listing3", "historic: the Calisto paper's Listing 3, to be measured against"),
+    ("public_code", "historic: the public code of Calisto, to be measured against"),
 ];
 
 /// Makes the policy of that name.
@@ -172,6 +175,8 @@ pub fn by_name(name: &str, config: SteerConfig) -> Result<Box<dyn Steer>, Unknow
         "balanced" => Box::new(balanced::Balanced::default()),
         "least_loaded" => Box::new(least_loaded::LeastLoaded::new(config.seed)),
         "shared" => Box::new(shared::Shared),
+        "listing3" => Box::new(historic::Listing3::default()),
+        "public_code" => Box::new(historic::PublicCode),
         unknown => return Err(UnknownPolicy::new("steering", unknown, &NAMES)),
     })
 }

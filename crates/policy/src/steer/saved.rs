@@ -5,7 +5,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Steer, Turn, balanced, calisto, hybrid, least_loaded, modulo, prefilled, shared, sticky,
+    Steer, Turn, balanced, calisto, historic, hybrid, least_loaded, modulo, prefilled, shared,
+    sticky,
 };
 
 /// A policy with all that it remembers.
@@ -29,6 +30,9 @@ pub(super) enum Saved {
     /// The state of the lottery.
     LeastLoaded(u64),
     Shared,
+    /// Whose turn it is.
+    Listing3(usize),
+    PublicCode,
 }
 
 impl From<Saved> for SavedSteer {
@@ -57,6 +61,8 @@ impl SavedSteer {
             Saved::Balanced(_) => return Err("the figures of balanced are not possible".to_owned()),
             Saved::LeastLoaded(lots) => Box::new(least_loaded::LeastLoaded::restore(lots)),
             Saved::Shared => Box::new(shared::Shared),
+            Saved::Listing3(next) => Box::new(historic::Listing3::from(next)),
+            Saved::PublicCode => Box::new(historic::PublicCode),
         })
     }
 }

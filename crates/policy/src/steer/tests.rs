@@ -73,6 +73,17 @@ fn modulo_moves_nearly_every_flow_when_one_worker_comes() {
 }
 
 #[test]
+fn listing3_gives_the_first_worker_one_flow_and_the_others_all_the_rest_in_turn() {
+    let mut steer = by_name("listing3", SteerConfig { groups: 128, seed: 1 }).expect("listed");
+    let workers = Workers::of(&ids(0..4));
+    let order: Vec<u16> =
+        (0..8).map(|group| steer.place(FlowGroup(group), &workers, Nanos::ZERO).0).collect();
+    assert_eq!(order, [0, 1, 2, 3, 1, 2, 3, 1]);
+    let alone = Workers::of(&ids(2..3));
+    assert_eq!(steer.place(FlowGroup(9), &alone, Nanos::ZERO), WorkerId(2));
+}
+
+#[test]
 fn sticky_moves_the_least_that_restores_balance() {
     for (workers, ideal) in [(1, 0.5), (2, 1.0 / 3.0), (4, 0.20), (9, 0.10)] {
         for policy in ["sticky", "prefilled", "balanced"] {
