@@ -3,7 +3,7 @@
 #include "trap.h"
 #include <sys/ioctl.h>
 
-enum { PORT_ECHO = 6013, PORT_LISTEN = 5013, PORT_RESET = 6113 };
+enum { PORT_ECHO = 6013, PORT_LISTEN = 5013, PORT_RESET = 6113, PORT_LATE = 6213, PORT_READY = 6313 };
 
 static const struct { const char *name; int level, option, value; } numbers[] = {
     {"SO_TYPE", SOL_SOCKET, SO_TYPE, -1}, {"SO_DOMAIN", SOL_SOCKET, SO_DOMAIN, -1},
@@ -72,6 +72,7 @@ static void inherited(void) {
     MUST(setsockopt(listener, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) == 0);
     MUST(fcntl(listener, F_SETFL, O_NONBLOCK) == 0 && fcntl(listener, F_SETFD, FD_CLOEXEC) == 0);
     MUST(bind(listener, (struct sockaddr *)&name, sizeof name) == 0 && listen(listener, 5) == 0);
+    close(dials(address_there, PORT_READY));
     MUST(ready(listener, POLLIN) == POLLIN);
     int fd = accepts(listener);
     say("flags %x, %x", fcntl(fd, F_GETFL) & O_NONBLOCK, fcntl(fd, F_GETFD));
@@ -99,6 +100,43 @@ static void resets(void) {
     close(watch);
 }
 
+/* Sends more than the peer takes before it reads. */
+static int fills(int seconds) {
+    static char text[65536];
+    struct linger linger = {1, seconds};
+    int fd = dials(address_there, PORT_LATE);
+    MUST(setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof linger) == 0);
+    struct pollfd one = {.fd = fd, .events = POLLOUT};
+    size_t left = 8 * sizeof text;
+    while (left > 0 && poll(&one, 1, 200) > 0) {
+        ssize_t count = send(fd, text, left < sizeof text ? left : sizeof text, MSG_DONTWAIT);
+        if (count > 0) left -= (size_t)count;
+    }
+    return fd;
+}
+
+static volatile int was_told;
+
+static void *tells(void *watch) {
+    pause_ms(100);
+    was_told = 1;
+    put(*(int *)watch, "read");
+    return NULL;
+}
+
+/* close() waits until the peer has all, or for as long as it may. */
+static void lingers(void) {
+    int first = fills(60), second = fills(1), watch = dials(address_there, PORT_LATE);
+    pthread_t thread;
+    told("close of what nobody reads", close(second));
+    MUST(pthread_create(&thread, NULL, tells, &watch) == 0);
+    told("close of what is read late", close(first));
+    say("it was read before: %d", was_told);
+    MUST(pthread_join(thread, NULL) == 0);
+    hears("watcher", watch, 3);
+    close(watch);
+}
+
 static void here(void) {
     int fd = dials(address_there, PORT_ECHO);
     values(fd);
@@ -108,16 +146,23 @@ static void here(void) {
     close(fd);
     inherited();
     resets();
+    lingers();
 }
 
 static void there(void) {
-    char byte;
+    char byte, text[4096];
+    int late = socket(AF_INET, SOCK_STREAM, 0), room = 16384;
+    struct sockaddr_in name = place("0.0.0.0", PORT_LATE);
+    MUST(setsockopt(late, SOL_SOCKET, SO_RCVBUF, &room, sizeof room) == 0);
+    MUST(bind(late, (struct sockaddr *)&name, sizeof name) == 0 && listen(late, 5) == 0);
     pid_t echo = fork();
     if (echo == 0) {
         echoes_to(PORT_ECHO, 1);
         _exit(0);
     }
     int listener = listens(PORT_RESET);
+    /* Who calls while the other end begins to listen may be its kernel's. */
+    close(accepts(listens(PORT_READY)));
     for (int i = 0; i < 2; i++) {
         int fd = dials(address_here, PORT_LISTEN);
         MUST(read(fd, &byte, 1) == 0);
@@ -127,5 +172,11 @@ static void there(void) {
     long count = read(first, &byte, 1);
     put(second, count < 0 && errno == ECONNRESET ? "ECONNRESET" : "no reset, ");
     MUST(read(second, &byte, 1) == 0);
+    first = accepts(late), second = accepts(late);
+    int watch = accepts(late);
+    MUST(recv(watch, text, 4, MSG_WAITALL) == 4);
+    while (read(first, text, sizeof text) > 0) {}
+    put(watch, "all");
+    MUST(read(watch, &byte, 1) == 0);
     MUST(waitpid(echo, NULL, 0) == echo);
 }

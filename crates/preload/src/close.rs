@@ -1,6 +1,8 @@
 //! close(2), shutdown(2), and what follows when an open file has lost its last number.
 
-use client::stream::Shutdown;
+use std::time::Duration;
+
+use client::stream::{Shutdown, SocketOption};
 use libc::{c_int, c_uint};
 use rustix::io::Errno;
 
@@ -8,6 +10,7 @@ use crate::descriptors::Found;
 use crate::entry::{Body, Held};
 use crate::file::Kind;
 use crate::table::real;
+use crate::wait::Deadline;
 use crate::{descriptors, life, outcome, session};
 
 /// close(2). A descriptor that the program does not know of is not open, as far as it can see.
@@ -22,6 +25,9 @@ pub(crate) unsafe fn close(fd: c_int) -> c_int {
         // The number is free only when the kernel has it back: until then nobody gets it anew. Who
         // waits on it is woken after that, and finds what the kernel has there by then.
         let removed = descriptors::remove(fd);
+        if let Some((held, true)) = &removed {
+            outcome::unheard(|| linger(held));
+        }
         // SAFETY: a plain number.
         let result = unsafe { real::close(fd) };
         if let Some((held, true)) = removed {
@@ -36,6 +42,7 @@ pub(crate) unsafe fn close(fd: c_int) -> c_int {
 /// The number means nothing to us any more.
 pub(crate) fn forget(fd: c_int) {
     if let Some((held, true)) = descriptors::remove(fd) {
+        linger(&held);
         last_number(&held);
     }
 }
@@ -53,6 +60,27 @@ pub(crate) fn last_number(held: &Held) {
         Body::Set(set) => set.end(),
     }
 }
+
+/// SO_LINGER: close(2) waits until the peer has all that was written, or the time is over. The kernel's
+/// socket is still open then: with it the data plane's would go.
+fn linger(held: &Held) {
+    let Some(file) = held.file() else { return };
+    // Counted from one on; without any time it is a reset, which waits for nothing.
+    let seconds = file.socket.option(SocketOption::Linger).saturating_sub(1);
+    if seconds == 0 || file.kind != Kind::Stream || file.is_shared() {
+        return;
+    }
+    let deadline = Deadline::after(Duration::from_secs(seconds.into()));
+    while file.socket.unsent_bytes() > 0 && !deadline.is_over() {
+        // Nothing is held back for more to come. And nobody is told of the last acknowledgement: a worker
+        // looks what there is of them because an option was set.
+        file.socket.set_option(SocketOption::Cork, 0);
+        std::thread::sleep(LINGER_STEP);
+    }
+}
+
+/// How long a look lasts whether all was sent.
+const LINGER_STEP: Duration = Duration::from_millis(1);
 
 /// close_range(2). Our own descriptors are left out, so that a program that closes all it does not know
 /// goes on being served.
