@@ -82,18 +82,51 @@ static void *talks(void *unused) {
     return unused;
 }
 
+/* Is in the allocator, or opens and closes sockets, whenever a child is made. */
+static void *allocates(void *unused) {
+    while (!stops) {
+        void *some = malloc(1 + (size_t)rand() % 100000);
+        int set = epoll_create1(0), fd = socket(AF_INET, SOCK_STREAM, 0);
+        struct epoll_event event = {.events = EPOLLIN};
+        MUST(some != NULL && epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) == 0);
+        free(some), close(fd), close(set);
+    }
+    return unused;
+}
+
+/* Is in a set's wait, or changes it. */
+static void *waits(void *unused) {
+    int fd = dials(address_there, PORT_ECHO), set = epoll_create1(0);
+    struct epoll_event event = {.events = EPOLLIN};
+    char byte = 'w';
+    while (!stops) {
+        MUST(epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) == 0);
+        MUST(write(fd, &byte, 1) == 1);
+        MUST(epoll_wait(set, &event, 1, 10000) == 1);
+        MUST(read(fd, &byte, 1) == 1);
+        MUST(epoll_ctl(set, EPOLL_CTL_DEL, fd, NULL) == 0);
+        event.events = EPOLLIN;
+    }
+    close(fd), close(set);
+    return unused;
+}
+
 static void many_threads(void) {
+    void *(*const work[THREADS])(void *) = {talks, talks, waits, allocates};
     pthread_t threads[THREADS];
     int good = 0;
-    for (int i = 0; i < THREADS; i++) MUST(pthread_create(&threads[i], NULL, talks, NULL) == 0);
+    for (int i = 0; i < THREADS; i++) MUST(pthread_create(&threads[i], NULL, work[i], NULL) == 0);
     for (int i = 0; i < CHILDREN; i++) {
         pid_t child = fork();
         int status = 0;
         if (child == 0) {
             alarm(10);
-            int fd = dials(address_there, PORT_ECHO);
-            char byte = 'z';
+            int fd = dials(address_there, PORT_ECHO), set = epoll_create1(0);
+            struct epoll_event event = {.events = EPOLLIN};
+            char byte = 'z', *some = malloc(5000);
+            MUST(some != NULL && epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) == 0);
             MUST(write(fd, &byte, 1) == 1);
+            MUST(epoll_wait(set, &event, 1, 10000) == 1);
             MUST(read(fd, &byte, 1) == 1);
             _exit(byte == 'z' ? 0 : 1);
         }
@@ -114,7 +147,7 @@ static void here(void) {
 static void there(void) {
     pid_t echo = fork();
     if (echo == 0) {
-        echoes_to(PORT_ECHO, 1 + THREADS + CHILDREN);
+        echoes_to(PORT_ECHO, THREADS + CHILDREN);
         _exit(0);
     }
     for (int i = 0; i < CALLS; i++) {

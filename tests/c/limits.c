@@ -2,7 +2,7 @@
 #include "trap.h"
 #include <sys/resource.h>
 
-enum { PORT_LISTEN = 5016, PORT_ECHO = 6016 };
+enum { PORT_LISTEN = 5016, PORT_ECHO = 6016, PORT_READY = 6116 };
 
 static void *closes(void *fd) {
     pause_ms(100);
@@ -16,6 +16,7 @@ static void here(void) {
     struct rlimit few = {64, 64};
     pthread_t thread;
     char byte;
+    close(dials(address_there, PORT_READY));
     MUST(setrlimit(RLIMIT_NOFILE, &few) == 0);
     MUST(ready(listener, POLLIN) == POLLIN);
     while ((spare[count] = dup(0)) >= 0) count++;
@@ -44,6 +45,8 @@ static void there(void) {
         echoes_to(PORT_ECHO, 1);
         _exit(0);
     }
+    /* Who calls while the other end begins to listen may be its kernel's. */
+    close(accepts(listens(PORT_READY)));
     int fd = dials(address_here, PORT_LISTEN);
     put(fd, "call");
     MUST(recv(fd, text, 6, MSG_WAITALL) == 6);

@@ -42,6 +42,17 @@ fn datagrams_of_sockets_without_a_port_go_our_way_and_only_long_ones_the_kernels
     assert_eq!(calisto, trap.on_linux(&accelerated), "Calisto on the left, Linux on the right");
 }
 
+#[test]
+fn a_listener_that_the_rules_deny_is_refused_at_listen() {
+    let rules = "[[tenant]]\nuid = \"*\"\nlisten = [\"*:8000\"]\ndenied = \"refuse\"\n";
+    let accelerated = Accelerated::with(rules);
+    let told = Trap::build("denied").on_calisto(&accelerated);
+    let meant = "listen: 0\nlisten where it is not allowed: EACCES\nit listens: 0\n\
+                 connect: ECONNREFUSED\nclose: 0\n";
+    assert_eq!(told, meant);
+    accelerated.nothing_is_left();
+}
+
 /// Who calls while a program begins to listen may be the kernel's: so only what is seen is compared.
 fn looks_like_linux_with_callers_of_both(name: &str) {
     let trap = Trap::build(name);
