@@ -3,5 +3,6 @@
 mod ends;
 mod errors;
 mod hostile;
+mod scapy;
 mod shared;
 mod through;
