@@ -53,6 +53,13 @@ impl Bucket {
             None => false,
         }
     }
+
+    /// Whether it is full again: a new one would be no different.
+    #[inline]
+    pub(crate) const fn is_full(&self, rate: &Rate, now: Nanos) -> bool {
+        let added = now.since(self.at).0.saturating_mul(rate.per_second);
+        self.level.saturating_add(added) >= rate.full
+    }
 }
 
 #[cfg(test)]
@@ -70,6 +77,8 @@ mod tests {
         assert_eq!(taken(&mut bucket, Nanos::from_micros(999)), 0);
         assert_eq!(taken(&mut bucket, Nanos::from_millis(1)), 1);
         assert_eq!(taken(&mut bucket, Nanos::from_millis(11)), 10);
+        assert!(!bucket.is_full(&rate, Nanos::from_millis(60)));
+        assert!(bucket.is_full(&rate, Nanos::from_millis(61)));
         assert_eq!(taken(&mut bucket, Nanos::FAR_FUTURE), 50, "never more than the burst");
     }
 

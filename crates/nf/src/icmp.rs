@@ -8,6 +8,8 @@ use shm::Frame;
 use wire::checksum::{self, Sum};
 use wire::{icmp, ipv4, ipv6};
 
+use crate::headers::follow;
+
 /// What is said about a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Complaint {
@@ -97,30 +99,15 @@ fn may_answer4(packet: &[u8]) -> Option<bool> {
 
 fn may_answer6(packet: &[u8]) -> Option<bool> {
     const REDIRECT: u8 = 137;
-    const OFFSET: u16 = 0xfff8;
     let header = ipv6::Header::parse(packet).ok()?;
-    let mut rest = packet.get(usize::from(ipv6::HEADER_BYTES)..header.total_bytes())?;
-    let mut kind = header.next_header;
-    for _ in 0..ipv6::MAX_EXTENSIONS {
-        let bytes = match (kind, rest) {
-            (ipv6::ICMPV6, [kind, ..]) => {
-                return Some(!icmp::is_error_ipv6(*kind) && *kind != REDIRECT);
-            }
-            // Behind a later fragment's header stands no other.
-            (44, [_, _, high, low, ..]) if u16::from_be_bytes([*high, *low]) & OFFSET != 0 => {
-                return Some(true);
-            }
-            (44, _) => 8,
-            (0 | 43 | 60, [_, words, ..]) => (usize::from(*words) + 1) * 8,
-            (51, [_, words, ..]) => (usize::from(*words) + 2) * 4,
-            (0 | 43 | 51 | 60 | ipv6::ICMPV6, _) => return Some(false),
-            _ => return Some(true),
-        };
-        kind = *rest.first()?;
-        rest = rest.get(bytes..)?;
-    }
+    let payload = packet.get(usize::from(ipv6::HEADER_BYTES)..header.total_bytes())?;
     // A chain that nobody follows to its end may end in an error message.
-    Some(false)
+    let last = follow(payload, header.next_header)?;
+    if last.protocol != ipv6::ICMPV6 || matches!(last.fragment, Some(1..)) {
+        return Some(true);
+    }
+    let kind = *last.payload.first()?;
+    Some(!icmp::is_error_ipv6(kind) && kind != REDIRECT)
 }
 
 /// Turns the packet in `frame` into the message to whoever sent it, for the link that it came from.

@@ -8,6 +8,8 @@
 
 #[macro_use]
 mod counters;
+/// Permitting and denying by rules.
+pub mod acl;
 mod bucket;
 mod checksum;
 /// Forwarding tables, and the steps that change them while packets flow.
@@ -15,11 +17,14 @@ pub mod fib;
 /// ESP tunnels between networks.
 pub mod esp;
 mod function;
+mod headers;
 mod icmp;
 /// Forwarding between pairs of ports, as a wire does.
 pub mod l2;
 /// The manual pages of the functions.
 pub mod manual;
+/// Limiting how much of a kind of traffic passes.
+pub mod policer;
 mod prefix;
 /// Routes and neighbours on the control side.
 pub mod rib;
@@ -27,13 +32,17 @@ pub mod rib;
 pub mod router;
 #[cfg(test)]
 mod samples;
+mod selector;
 mod verdict;
 
+pub use acl::Acl;
 pub use fib::{Fib, FibChange, Neighbour, NextHop};
 pub use esp::Esp;
 pub use function::Function;
 pub use l2::L2;
+pub use policer::Policer;
 pub use prefix::{Prefix, PrefixError};
 pub use rib::{Rib, RibError};
 pub use router::Router;
+pub use selector::{PortRange, Selector, SelectorError};
 pub use verdict::{Verdict, Verdicts};

@@ -5,6 +5,8 @@ const FILES: &[(&str, &str)] = &[
     ("esp", include_str!("esp.rs")),
     ("l2", include_str!("l2.rs")),
     ("router", include_str!("router.rs")),
+    ("acl", include_str!("acl.rs")),
+    ("policer", include_str!("policer.rs")),
 ];
 
 /// What kinds of functions have a page.
