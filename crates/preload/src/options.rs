@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use crate::file::{File, Kind};
 use crate::inherit;
 use crate::table::real;
-use crate::{copy, descriptors, faults, outcome, tcp_info};
+use crate::{copy, descriptors, faults, outcome, sockets, tcp_info};
 
 /// setsockopt(2).
 ///
@@ -20,11 +20,13 @@ pub(crate) unsafe fn setsockopt(
     value: *const c_void,
     bytes: socklen_t,
 ) -> c_int {
-    let held = descriptors::socket(fd);
-    if held.is_some() && (level, name) == (libc::SOL_SOCKET, libc::SO_ZEROCOPY) {
-        // Programs that ask for it go on without it; nothing here could tell when a buffer is free.
+    if (level, name) == (libc::SOL_SOCKET, libc::SO_ZEROCOPY) && sockets::kind_of(fd).is_some() {
+        // As a kernel says that cannot, of every socket that may become ours: a program goes on without
+        // it then, and does not wait for news of its buffers. It has lost nothing: our bytes are copied
+        // once, and those of the kernel's sockets, which are left on loopback, were always copied.
         return outcome::failed(Errno::OPNOTSUPP);
     }
+    let held = descriptors::socket(fd);
     if held.is_some() && (level, name) == (libc::IPPROTO_TCP, libc::TCP_ULP) {
         // As a kernel says that does not have the protocol: programs do without it then.
         return outcome::failed(Errno::NOENT);
@@ -95,7 +97,7 @@ unsafe fn follow(
             let is_it = |&&(l, n, _): &&(c_int, c_int, SocketOption)| (l, n) == (level, name);
             let Some(&(.., option)) = inherit::NUMBERS.iter().find(is_it) else { return Ok(false) };
             // The kernel has doubled, cut or refused it: what it made of it is what holds.
-            let number = crate::sockets::number(fd, level, name);
+            let number = sockets::number(fd, level, name);
             file.socket.set_option(option, number.unwrap_or(0) as u32);
         }
     }

@@ -128,7 +128,7 @@ interpose! {
         = SYS_getpeername => names::getpeername;
     by_descriptor getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void,
         bytes: *mut socklen_t) -> c_int = SYS_getsockopt => options::getsockopt;
-    by_descriptor setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void,
+    always setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void,
         bytes: socklen_t) -> c_int = SYS_setsockopt => options::setsockopt;
     by_descriptor sockatmark(fd: c_int) -> c_int = => names::sockatmark;
 
