@@ -9,7 +9,7 @@ use admin::{Command as Ask, ReplyBody};
 use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketOption;
 use pcap_file::pcapng::{Block, PcapNgReader};
 use testbed::Testbed;
-use whole::{Daemon, Talks, bed, binary, wait_for};
+use whole::{Accelerated, Daemon, Program, Talks, bed, binary, project, run, wait_for};
 
 const CONFIG: &str = "ports = [\"xdp:veth0,mode=native\"]\n\
     listen = [\"tcp:10.77.0.2:7\", \"tcp:10.77.0.2:8\"]\n[workers]\ncount = 2\njob = \"tcp-echo\"\n";
@@ -95,6 +95,39 @@ fn a_capture_has_both_directions_of_what_was_asked_for_in_order_and_ends_at_its_
     let packets = read(&file);
     assert!(packets.iter().all(|(.., bytes)| bytes.len() <= 54));
     assert!(packets.iter().any(|(.., len, _)| *len > 1000));
+}
+
+#[test]
+fn tshark_reads_what_an_accelerated_program_has_heard_and_said() {
+    let accelerated = Accelerated::start();
+    let script = |name: &str| project().join("tests/programs").join(name).display().to_string();
+    let python = "/usr/bin/python3";
+    let mut server = accelerated.run(&[python, &script("asyncio_server.py"), "0.0.0.0", "8000"]);
+    server.wait_until_it_says("listening");
+    let file = accelerated.daemon().folder().join("port.pcapng");
+    let mut command = Command::new(binary("calisto"));
+    command.args(["pcap", "-c", "30", "--port", "8000", "-w"]).arg(&file);
+    let capture = Program::spawn(command.env("CALISTO_ADMIN", accelerated.daemon().socket()));
+    let host = accelerated.here().ipv4().to_string();
+    wait_for("the end of the capture", || {
+        let client = [python, &script("asyncio_client.py"), &host, "8000", "1", "20000"];
+        accelerated.run_there(&client).succeed();
+        let said = capture.so_far();
+        if said.contains("30 packets in ") { Ok(()) } else { Err(said) }
+    });
+    assert!(capture.end().status.success());
+    accelerated.all_was_accelerated();
+    let fields = ["-T", "fields", "-e", "tcp.srcport", "-e", "tcp.dstport", "-e", "_ws.malformed"];
+    let (status, out, said) =
+        run(Command::new("tshark").args(["-n", "-r"]).arg(&file).args(fields));
+    assert!(status.success(), "{said}");
+    let rows: Vec<Vec<&str>> = out.lines().map(|line| line.split('\t').collect()).collect();
+    assert_eq!(rows.len(), 30, "{out}");
+    assert!(rows.iter().all(|row| row[2].is_empty()), "{out}");
+    // From the program, and to it.
+    for at in [0, 1] {
+        assert!(rows.iter().any(|row| row[at] == "8000" && row[1 - at] != "8000"), "{out}");
+    }
 }
 
 #[test]
