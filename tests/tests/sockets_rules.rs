@@ -1,9 +1,12 @@
 //! Who is not accelerated, and is told so: by the rules of a tenant or of nftables, or by what the program is.
 
+use std::io::Read;
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
-use whole::{Accelerated, Finished, Program, Trap, project, run};
+use whole::{Accelerated, Finished, PATIENCE, Program, Trap, project, run};
 
 const PYTHON: &str = "/usr/bin/python3";
 
@@ -43,6 +46,35 @@ fn a_tenant_listens_only_where_it_may() {
     serve("8000").wait_until_it_says("listening");
     let Finished { status, said, .. } = serve("8001").end();
     assert!(!status.success() && said.contains("PermissionError"), "{said}");
+    accelerated.nothing_is_left();
+}
+
+#[test]
+fn a_tenant_sends_as_fast_as_it_may_and_loses_nothing_by_it() {
+    const BYTES: usize = 4_000_000;
+    let accelerated =
+        Accelerated::with("[[tenant]]\nuid = \"*\"\nrate_mbit = 16\nburst_kib = 64\n");
+    let address = SocketAddr::from((accelerated.there().ipv4(), 8000));
+    let listener = accelerated.there().enter(|| TcpListener::bind(address));
+    let listener = listener.expect("the namespace is there").expect("the port is free");
+    // It ends as soon as all is in buffers: what the rate has held back until then is sent after that.
+    let say = "import socket, sys\n\
+        with socket.create_connection((sys.argv[1], 8000)) as one: one.sendall(bytes(int(sys.argv[2])))\n";
+    let words = [PYTHON, "-c", say, &address.ip().to_string(), &BYTES.to_string()];
+    let program = accelerated.run(&words);
+    let (mut stream, _) = listener.accept().expect("it comes");
+    stream.set_read_timeout(Some(PATIENCE)).expect("no zero");
+    stream.read_exact(&mut [0]).expect("it says something");
+    let began = Instant::now();
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).expect("it ends in order");
+    let took = began.elapsed();
+    assert_eq!(rest.len(), BYTES - 1);
+    // Two million bytes a second, and at most 64 KiB at once.
+    assert!(took > Duration::from_millis(1700), "{took:?}");
+    program.succeed();
+    accelerated.all_was_accelerated();
+    drop(stream);
     accelerated.nothing_is_left();
 }
 
