@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use admin::{Command, FallbackRow, ReplyBody, SocketRow, SocketState};
 use client::stream::{Session, SessionOptions, TcpListener, TcpStream, UdpSocket};
+use rustix::net::{AddressFamily, SocketType};
 use rustix::process::Signal;
 use testbed::Testbed;
 use whole::{Daemon, bed, wait_for};
@@ -129,9 +130,10 @@ fn a_program_connects_to_peers_on_the_wire_from_an_address_that_is_reserved_in_t
             echo(&mut stream, &vec![9; 100_000]);
             let local = stream.local_addr().expect("it is connected");
             assert_eq!(local.ip(), address(&bed, 0).ip());
-            let taken = std::net::TcpListener::bind(local).map_err(|error| error.kind());
-            // With SO_REUSEADDR, as std sets it, one may listen beside a guard; so look for the row.
-            drop(taken);
+            // Not by std, which sets SO_REUSEADDR and so may bind beside it.
+            let other = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None);
+            let taken = rustix::net::bind(other.expect("descriptors are left"), &local);
+            assert_eq!(taken, Err(rustix::io::Errno::ADDRINUSE));
             let all = rows(&daemon);
             assert_eq!(all.len(), 1, "{all:?}");
             assert_eq!(all[0].local, local.to_string());

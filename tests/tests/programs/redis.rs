@@ -177,7 +177,9 @@ fn keys_of_redis_server_expire() {
         other => Err(format!("{other:?}")),
     });
     assert_eq!(client.ask("TTL soon"), Reply::Integer(-2));
-    assert_eq!(client.ask("TTL late"), Reply::Integer(1000));
+    // However long the machine has taken since.
+    let left = client.ask("TTL late");
+    assert!(matches!(left, Reply::Integer(900..=1000)), "{left:?}");
     assert_eq!(client.ask("GET late"), text("1"));
     // A client that waits is told when its time is over, while nobody says anything.
     assert_eq!(client.ask("BLPOP nothing 0.2"), Reply::Nothing);
@@ -306,9 +308,10 @@ fn redis_cli_of_linux_talks_to_redis_server() {
             ["redis-cli", "-h", &host].into_iter().chain(words.split(' ')).collect();
         accelerated.run_there(&all).succeed()
     };
-    assert_eq!(cli("SET a 1 EX 100"), "OK\n");
+    assert_eq!(cli("SET a 1 EX 1000"), "OK\n");
     assert_eq!(cli("-r 50 INCR a").lines().last(), Some("51"));
-    assert_eq!(cli("TTL a"), "100\n");
+    let left = cli("TTL a");
+    assert!(left.trim().parse().is_ok_and(|left| (900..=1000).contains(&left)), "{left}");
     assert_eq!(cli("BGSAVE"), "Background saving started\n");
     accelerated.all_was_accelerated();
     let carried = accelerated.carried();
