@@ -112,6 +112,11 @@ fn nonsense_in_all_memory_around_a_listener_harms_nobody_else() {
 }
 
 #[test]
+fn nonsense_in_all_memory_around_a_udp_socket_harms_nobody_else() {
+    nonsense_everywhere(StreamLiar::datagrams, false);
+}
+
+#[test]
 fn a_program_may_close_every_descriptor_and_go_on() {
     looks_like_linux("close_all");
 }
