@@ -21,6 +21,7 @@ mod tcp_act;
 mod tcp_client;
 mod tcp_counts;
 mod tcp_report;
+mod turns_report;
 
 use std::io::Write;
 use std::time::{Duration, Instant};

@@ -1,30 +1,17 @@
 //! What the fourth act has shown: a table for people, lines of JSON for programs.
 
-use serde::Serialize;
-
 use super::Demo;
 use super::placement::Placement;
 use super::redis_act::{RedisAct, Shown};
 use super::redis_client::{CONNECTIONS, REQUESTS, VALUE_BYTES};
 use super::tcp_act::seats;
+use super::turns_report;
 use crate::failure::Failure;
-use crate::output;
 use crate::table::{Cell, Table, grouped};
-
-/// One server, for a script.
-#[derive(Serialize)]
-struct Row<'a> {
-    act: &'static str,
-    port: &'a str,
-    connections: u32,
-    #[serde(flatten)]
-    shown: &'a Shown,
-}
 
 /// Prints the act, a line for each server.
 pub(super) fn rows(RedisAct { ours, linux, port, .. }: &RedisAct) -> Result<(), Failure> {
-    let row = |shown| Row { act: "redis", port, connections: CONNECTIONS, shown };
-    [ours, linux].into_iter().try_for_each(|shown| output::json(&row(shown)))
+    turns_report::rows("redis", port, CONNECTIONS, [ours, linux])
 }
 
 /// The act, for a person.
@@ -99,13 +86,5 @@ mod tests {
         for part in ["1.50 x as many GETs", "240'000 segments", "the median of 3 rounds"] {
             assert!(text.contains(part), "{part} is not in\n{text}");
         }
-    }
-
-    #[test]
-    fn a_row_for_a_script_has_every_figure_at_the_top() {
-        let act = act();
-        let row = Row { act: "redis", port: "xdp:veth0", connections: 50, shown: &act.ours };
-        let row = serde_json::to_value(row).expect("plain values");
-        assert_eq!((&row["server"], &row["get_per_s"]), (&"calisto".into(), &150_000.0.into()));
     }
 }

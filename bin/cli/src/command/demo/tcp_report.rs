@@ -1,30 +1,16 @@
 //! What the third act has shown: a table for people, lines of JSON for programs.
 
-use serde::Serialize;
-
 use super::Demo;
 use super::placement::Placement;
-use super::tcp_act::{Shown, TcpAct, connections, seats};
+use super::tcp_act::{TcpAct, connections, seats};
 use super::tcp_client::REQUEST_BYTES;
+use super::turns_report;
 use crate::failure::Failure;
-use crate::output;
 use crate::table::{Cell, Table};
-
-/// One server, for a script.
-#[derive(Serialize)]
-struct Row<'a> {
-    act: &'static str,
-    port: &'a str,
-    connections: u32,
-    #[serde(flatten)]
-    shown: &'a Shown,
-}
 
 /// Prints the act, a line for each server.
 pub(super) fn rows(demo: &Demo, TcpAct { ours, linux, port }: &TcpAct) -> Result<(), Failure> {
-    let connections = demo.connections;
-    let row = |shown| Row { act: "tcp", port, connections, shown };
-    [ours, linux].into_iter().try_for_each(|shown| output::json(&row(shown)))
+    turns_report::rows("tcp", port, demo.connections, [ours, linux])
 }
 
 /// The act, for a person.
@@ -74,6 +60,7 @@ mod tests {
 
     use super::*;
     use crate::args::{Cli, Command};
+    use crate::command::demo::tcp_act::Shown;
 
     fn shown(server: &'static str, requests_per_s: f64, fast: Option<f64>) -> Shown {
         Shown {
@@ -112,14 +99,5 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part} is not in\n{text}");
         }
-    }
-
-    #[test]
-    fn a_row_for_a_script_has_every_figure_at_the_top() {
-        let act = act();
-        let row = Row { act: "tcp", port: "xdp:veth0", connections: 64, shown: &act.ours };
-        let row = serde_json::to_value(row).expect("plain values");
-        assert_eq!((&row["server"], &row["connections"]), (&"calisto".into(), &64.into()));
-        assert_eq!((&row["packets_per_request"], &row["fast"]), (&1.004.into(), &0.9987.into()));
     }
 }
