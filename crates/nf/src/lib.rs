@@ -11,6 +11,8 @@ mod counters;
 /// Permitting and denying by rules.
 pub mod acl;
 mod bucket;
+/// What the functions' capacity is measured with.
+pub mod capacity;
 mod checksum;
 /// Forwarding tables, and the steps that change them while packets flow.
 pub mod fib;
