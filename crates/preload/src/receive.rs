@@ -19,6 +19,17 @@ pub(crate) enum Served<T> {
     Elsewhere,
 }
 
+impl Served<usize> {
+    /// What the call returns to the program: made of the kernel if it is to be made elsewhere.
+    #[inline]
+    pub(crate) fn otherwise(self, of_kernel: impl FnOnce() -> ssize_t) -> ssize_t {
+        match self {
+            Self::Done(result) => outcome::bytes(result),
+            Self::Elsewhere => of_kernel(),
+        }
+    }
+}
+
 /// Flags of recv(2) that ask the kernel's socket: of a connection of ours it has nothing to tell.
 const KERNELS: c_int = libc::MSG_ERRQUEUE;
 
@@ -152,11 +163,9 @@ fn receive(fd: c_int, spans: &mut Spans, flags: c_int) -> Served<usize> {
 /// # Safety
 /// As for libc's.
 pub(crate) unsafe fn read(fd: c_int, buffer: *mut c_void, bytes: size_t) -> ssize_t {
-    match receive(fd, &mut Spans::one(buffer, bytes), 0) {
-        Served::Done(result) => outcome::bytes(result),
-        // SAFETY: the caller's arguments.
-        Served::Elsewhere => unsafe { real::read(fd, buffer, bytes) },
-    }
+    // SAFETY: the caller's arguments.
+    receive(fd, &mut Spans::one(buffer, bytes), 0)
+        .otherwise(|| unsafe { real::read(fd, buffer, bytes) })
 }
 
 /// read(2) as programs call it that were built to check their buffers.
@@ -187,11 +196,8 @@ pub(crate) unsafe fn readv(fd: c_int, parts: *const iovec, count: c_int) -> ssiz
         Ok(mut spans) => receive(fd, &mut spans, 0),
         Err(errno) => Served::Done(Err(errno)),
     };
-    match served {
-        Served::Done(result) => outcome::bytes(result),
-        // SAFETY: the caller's arguments.
-        Served::Elsewhere => unsafe { real::readv(fd, parts, count) },
-    }
+    // SAFETY: the caller's arguments.
+    served.otherwise(|| unsafe { real::readv(fd, parts, count) })
 }
 
 /// preadv2(2): a socket has no places to read at but "where it is".
@@ -218,11 +224,9 @@ pub(crate) unsafe fn preadv2(
 /// # Safety
 /// As for libc's.
 pub(crate) unsafe fn recv(fd: c_int, buffer: *mut c_void, bytes: size_t, flags: c_int) -> ssize_t {
-    match receive(fd, &mut Spans::one(buffer, bytes), flags) {
-        Served::Done(result) => outcome::bytes(result),
-        // SAFETY: the caller's arguments.
-        Served::Elsewhere => unsafe { real::recv(fd, buffer, bytes, flags) },
-    }
+    // SAFETY: the caller's arguments.
+    receive(fd, &mut Spans::one(buffer, bytes), flags)
+        .otherwise(|| unsafe { real::recv(fd, buffer, bytes, flags) })
 }
 
 /// recv(2) as programs call it that were built to check their buffers.
@@ -276,13 +280,8 @@ pub(crate) unsafe fn recvfrom(
             }
         }
     };
-    match served {
-        Served::Done(result) => outcome::bytes(result),
-        Served::Elsewhere => {
-            // SAFETY: the caller's arguments.
-            unsafe { real::recvfrom(fd, buffer, bytes, flags, address, address_bytes) }
-        }
-    }
+    // SAFETY: the caller's arguments.
+    served.otherwise(|| unsafe { real::recvfrom(fd, buffer, bytes, flags, address, address_bytes) })
 }
 
 /// recvfrom(2) as programs call it that were built to check their buffers.

@@ -10,7 +10,7 @@ use crate::receive::Served;
 use crate::spans::Spans;
 use crate::table::real;
 use crate::wait::{self, Ended};
-use crate::{datagram, descriptors, outcome, raw};
+use crate::{datagram, descriptors, raw};
 
 /// Writes all of `bytes`, of which `fill` gives the next ones, unless the socket does not wait; how many.
 pub(crate) fn stream(
@@ -99,11 +99,9 @@ fn transmit(fd: c_int, spans: &mut Spans, flags: c_int) -> Served<usize> {
 /// # Safety
 /// As for libc's.
 pub(crate) unsafe fn write(fd: c_int, buffer: *const c_void, bytes: size_t) -> ssize_t {
-    match transmit(fd, &mut Spans::one(buffer, bytes), 0) {
-        Served::Done(result) => outcome::bytes(result),
-        // SAFETY: the caller's arguments.
-        Served::Elsewhere => unsafe { real::write(fd, buffer, bytes) },
-    }
+    // SAFETY: the caller's arguments.
+    transmit(fd, &mut Spans::one(buffer, bytes), 0)
+        .otherwise(|| unsafe { real::write(fd, buffer, bytes) })
 }
 
 /// writev(2).
@@ -116,11 +114,8 @@ pub(crate) unsafe fn writev(fd: c_int, parts: *const iovec, count: c_int) -> ssi
         Ok(mut spans) => transmit(fd, &mut spans, 0),
         Err(errno) => Served::Done(Err(errno)),
     };
-    match served {
-        Served::Done(result) => outcome::bytes(result),
-        // SAFETY: the caller's arguments.
-        Served::Elsewhere => unsafe { real::writev(fd, parts, count) },
-    }
+    // SAFETY: the caller's arguments.
+    served.otherwise(|| unsafe { real::writev(fd, parts, count) })
 }
 
 /// pwritev2(2): a socket has no places to write at but "where it is".
@@ -152,11 +147,9 @@ pub(crate) unsafe fn send(
     bytes: size_t,
     flags: c_int,
 ) -> ssize_t {
-    match transmit(fd, &mut Spans::one(buffer, bytes), flags) {
-        Served::Done(result) => outcome::bytes(result),
-        // SAFETY: the caller's arguments.
-        Served::Elsewhere => unsafe { real::send(fd, buffer, bytes, flags) },
-    }
+    // SAFETY: the caller's arguments.
+    transmit(fd, &mut Spans::one(buffer, bytes), flags)
+        .otherwise(|| unsafe { real::send(fd, buffer, bytes, flags) })
 }
 
 /// sendto(2). A connection sends to its peer, whatever address stands beside the bytes.
@@ -183,11 +176,6 @@ pub(crate) unsafe fn sendto(
         }
         _ => transmit(fd, &mut spans, flags),
     };
-    match served {
-        Served::Done(result) => outcome::bytes(result),
-        Served::Elsewhere => {
-            // SAFETY: the caller's arguments.
-            unsafe { real::sendto(fd, buffer, bytes, flags, address, address_bytes) }
-        }
-    }
+    // SAFETY: the caller's arguments.
+    served.otherwise(|| unsafe { real::sendto(fd, buffer, bytes, flags, address, address_bytes) })
 }
