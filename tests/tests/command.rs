@@ -63,13 +63,13 @@ fn a_day_in_the_life_up_ask_steer_load_down() {
 
 #[test]
 fn the_demo_shows_least_movement_and_leaves_nothing_behind() {
-    let out = demo("--acts steer --seconds 4 --rate 2000 --flows 500");
+    let out = demo("steer --seconds 4 --rate 2000 --flows 500");
     assert!(out.contains("modulo") && out.contains("sticky"), "{out}");
 }
 
 #[test]
 fn the_demo_gives_a_core_to_and_fro_and_leaves_nothing_behind() {
-    let out = demo("--acts cores --steps 200,1000 --step-seconds 1");
+    let out = demo("cores --steps 200,1000 --step-seconds 1");
     let rows: Vec<serde_json::Value> =
         out.lines().map(|line| serde_json::from_str(line).expect("JSON lines")).collect();
     let [steps @ .., idle] = &rows[..] else { panic!("{out}") };
@@ -88,7 +88,7 @@ fn the_demo_gives_a_core_to_and_fro_and_leaves_nothing_behind() {
 
 #[test]
 fn the_demo_shows_tcp_beside_linux_and_leaves_nothing_behind() {
-    let out = demo("--acts tcp --rounds 1 --connections 8");
+    let out = demo("tcp --rounds 1 --connections 8");
     let rows: Vec<serde_json::Value> =
         out.lines().map(|line| serde_json::from_str(line).expect("JSON lines")).collect();
     let [ours, linux] = &rows[..] else { panic!("{out}") };

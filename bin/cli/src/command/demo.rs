@@ -52,14 +52,14 @@ use crate::output;
 #[command(after_help = "Examples:\n  \
     calisto demo\n  \
     calisto demo --policies modulo,calisto,sticky --workers 8 --flows 10000\n  \
-    calisto demo --acts cores --steps 500,20000,500\n  \
-    calisto demo --acts tcp --connections 1 --rounds 5\n  \
-    calisto demo --acts redis\n  \
+    calisto demo cores --steps 500,20000,500\n  \
+    calisto demo tcp --connections 1 --rounds 5\n  \
+    calisto demo redis\n  \
     calisto demo --port af_packet -j")]
 pub(crate) struct Demo {
-    /// What to show [default: steer,cores,tcp, and redis if redis-server and redis-benchmark are
+    /// What to show [default: steer cores tcp, and redis if redis-server and redis-benchmark are
     /// installed].
-    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    #[arg(value_delimiter = ',', value_name = "ACT")]
     acts: Vec<ActName>,
     /// Requests a second.
     #[arg(long, default_value_t = 20_000)]
@@ -314,11 +314,11 @@ mod tests {
         assert_eq!(demo.acts(), ActName::ALL);
         let demo = parse("--port af_packet").expect("it is a kind");
         assert!(!demo.acts().contains(&ActName::Redis), "it needs AF_XDP");
-        let demo = parse("--acts cores --steps 500,7000 --step-seconds 1").expect("they are named");
+        let demo = parse("cores --steps 500,7000 --step-seconds 1").expect("they are named");
         assert_eq!((demo.acts, demo.steps), (vec![ActName::Cores], vec![500, 7000]));
-        let demo = parse("--acts tcp --connections 1 --rounds 5").expect("they are named");
+        let demo = parse("tcp --connections 1 --rounds 5").expect("they are named");
         assert_eq!((demo.acts, demo.connections, demo.rounds), (vec![ActName::Tcp], 1, 5));
-        for line in ["--acts third", "--steps 99", "--step-seconds 0", "--connections 501"] {
+        for line in ["third", "--steps 99", "--step-seconds 0", "--connections 501"] {
             assert_eq!(parse(line).expect_err(line).exit_code(), 2, "{line}");
         }
     }
