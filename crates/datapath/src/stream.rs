@@ -292,9 +292,7 @@ impl Stream {
         self.counts.set(StreamEvent::RingBytes, self.desk.rings.bytes());
         self.counts.set(StreamEvent::RingsFull, self.desk.rings.refused());
         if let Some(sockets) = &self.sockets {
-            let (received, sent) = sockets.bytes();
-            self.counts.set(StreamEvent::BytesReceived, received);
-            self.counts.set(StreamEvent::BytesSent, sent);
+            sockets.tally().publish(&self.counts);
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use base::Nanos;
 
-use crate::cold::Cold;
-use crate::flow::Flow;
-use crate::{Config, handshake, recovery};
+use crate::cold::{Cold, Purpose};
+use crate::flow::{Flags, Flow, State};
+use crate::{Algorithm, Config, handshake, recovery};
 
 /// What a sender is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,10 +66,33 @@ pub struct FlowInfo {
     pub round_trip: Option<Nanos>,
     /// Shortest of the last minutes.
     pub shortest_round_trip: Option<Nanos>,
+    /// Mean deviation of round trips.
+    pub round_trip_variation: Nanos,
     /// Retransmission timeout, doublings included.
     pub timeout: Nanos,
     /// When payload last came; before any: when the connection came to stand.
     pub data_heard_at: Nanos,
+    /// Congestion control.
+    pub congestion: Algorithm,
+    /// Timestamps, selective acknowledgements and ECN: which were agreed on.
+    pub agreed: [bool; 3],
+    /// Shifts of the peer's windows and of ours, if windows are scaled.
+    pub shifts: Option<[u8; 2]>,
+    /// What the flow waits for, and when that comes.
+    pub timer: Option<(TimerKind, Nanos)>,
+}
+
+/// What a flow's timer is for, as `ss` tells them apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimerKind {
+    /// Something that was sent is not acknowledged.
+    Retransmit,
+    /// The peer is asked whether it is there.
+    KeepAlive,
+    /// The end of TIME-WAIT.
+    TimeWait,
+    /// The peer is asked whether its window has opened.
+    Persist,
 }
 
 /// Describes a flow.
@@ -103,8 +126,30 @@ pub(crate) fn describe(flow: &Flow, cold: &Cold, config: &Config) -> FlowInfo {
         queued_bytes: flow.queued(),
         unsent_bytes: flow.unsent().min(flow.queued()),
         round_trip: cold.rtt.smoothed(),
+        round_trip_variation: cold.rtt.variation(),
         shortest_round_trip: cold.rtt.shortest(),
         timeout: cold.rtt.rto_backed_off(config),
         data_heard_at: cold.data_at,
+        congestion: cold.options.congestion,
+        agreed: [Flags::TIMESTAMPS, Flags::SACK, Flags::ECN].map(|flag| flow.flags.has(flag)),
+        shifts: flow.flags.has(Flags::SCALING).then(|| [flow.snd_shift(), flow.rcv_shift()]),
+        timer: timer(flow, cold, config),
     }
+}
+
+fn timer(flow: &Flow, cold: &Cold, config: &Config) -> Option<(TimerKind, Nanos)> {
+    let due = |at: Nanos| (at != Nanos::FAR_FUTURE).then_some(at);
+    if flow.state == State::TimeWait {
+        return Some((TimerKind::TimeWait, due(cold.timers.life)?));
+    }
+    if let Some(at) = due(cold.timers.retransmit) {
+        return Some(match cold.purpose {
+            Purpose::Persist => (TimerKind::Persist, at),
+            // The time is that of the segment.
+            Purpose::Open => (TimerKind::Retransmit, at + cold.rtt.rto_backed_off(config)),
+            _ => (TimerKind::Retransmit, at),
+        });
+    }
+    cold.options.keep_alive?;
+    Some((TimerKind::KeepAlive, due(cold.timers.life)?))
 }

@@ -46,7 +46,7 @@ pub use config::{Algorithm, Config, FlowOptions, KeepAlive};
 pub use counters::Counters;
 pub use engine::{AttachError, CallError, ConnectError, Detached, Engine, ListenError, Span};
 pub use flow::State;
-pub use info::{FlowInfo, Phase};
+pub use info::{FlowInfo, Phase, TimerKind};
 pub use io::{Buffers, CE, CloseReason, ECT, Event, FlowId, Incoming, ListenerId, Output, Segment};
 pub use options::OptionBytes;
 pub use regrow::Regrow;

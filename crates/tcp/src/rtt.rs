@@ -53,6 +53,11 @@ impl Rtt {
         (self.srtt_us_x8 != 0).then(|| Nanos::from_micros(u64::from(self.srtt_us_x8 / 8)))
     }
 
+    /// The mean deviation; zero before the first sample.
+    pub(crate) fn variation(&self) -> Nanos {
+        Nanos::from_micros(u64::from(self.rttvar_us_x4 / 4))
+    }
+
     /// The shortest round trip of the last minutes.
     pub(crate) fn shortest(&self) -> Option<Nanos> {
         let us = self.min_us[0].min(self.min_us[1]);

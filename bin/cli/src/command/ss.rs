@@ -120,7 +120,8 @@ fn info(row: &SocketRow) -> String {
     words.push(format!("bytes_sent:{}", row.bytes_sent));
     words.push(format!("bytes_received:{}", row.bytes_received));
     if let Some(timer) = &row.timer {
-        words.push(format!("timer:({},{}ms,{})", timer.name, timer.left_ms, timer.expirations));
+        let name = if timer.name == "retransmit" { "on" } else { &timer.name };
+        words.push(format!("timer:({name},{},{})", left(timer.left_ms), timer.expirations));
     }
     words.push(format!("uid:{}", row.uid));
     for (name, value) in [("ino", row.inode), ("sk", row.cookie)] {
@@ -136,6 +137,18 @@ fn info(row: &SocketRow) -> String {
     }
     words.push(row.profile.clone());
     words.join(" ")
+}
+
+/// A timer's time as `ss -o` writes it: the longer, the coarser.
+fn left(ms: u64) -> String {
+    let (minutes, seconds, ms) = (ms / 60_000, ms / 1000 % 60, ms % 1000);
+    match (minutes, seconds) {
+        (0, 0) => format!("{ms:03}ms"),
+        (0, 1..10) if ms > 0 => format!("{seconds}.{ms:03}ms"),
+        (0, _) => format!("{seconds}sec"),
+        (10.., _) | (_, 0) => format!("{minutes}min"),
+        _ => format!("{minutes}min{seconds}sec"),
+    }
 }
 
 fn of_tcp(tcp: &TcpRow, words: &mut Vec<String>) {
@@ -190,7 +203,7 @@ mod tests {
             "mss:1448",
             "cwnd:10",
             "bytes_received:52100",
-            "timer:(retransmit,201ms,0)",
+            "timer:(on,201ms,0)",
             "ino:88240",
             "sk:4098",
             "worker:1",
@@ -199,6 +212,23 @@ mod tests {
             assert!(lines[2].contains(&word), "{word}: {text}");
         }
         assert!(!text.contains("ssthresh") && !text.contains("retrans:"), "{text}");
+    }
+
+    #[test]
+    fn a_timers_time_is_written_as_ss_writes_it() {
+        let cases = [
+            (7, "007ms"),
+            (201, "201ms"),
+            (1500, "1.500ms"),
+            (2000, "2sec"),
+            (12_345, "12sec"),
+            (61_000, "1min1sec"),
+            (120_000, "2min"),
+            (7_190_000, "119min"),
+        ];
+        for (ms, text) in cases {
+            assert_eq!(left(ms), text);
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ use shm::stream::{Kind, Quota, Side, SlotState, SlotWords, StreamServer, StreamS
 use sys::eventfd::EventFd;
 
 use super::bells::{Pipes, Ringer};
+use crate::engine::algorithm;
 
 /// Ears that an application may have at once.
 const EARS: u32 = shm::stream::EARS_MAX;
@@ -72,7 +73,16 @@ impl App {
                 Box::new(move |remote| limits.may_connect(remote))
             });
         let spins = profile != Profile::Safe;
-        let streams = AppStreams { app: number, region, server, bells, spins, rate, permits };
+        let streams = AppStreams {
+            app: number,
+            region,
+            server,
+            bells,
+            spins,
+            rate,
+            permits,
+            congestions: tenant.congestion.iter().map(|one| algorithm(*one)).collect(),
+        };
         let streams = Arc::new(streams);
         let uid = who.uid;
         Ok(Self {

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use admin::{FallbackRow, FallbackTotal, ReplyBody, SocketRow, SocketState, TcpRow};
+use admin::{FallbackRow, FallbackTotal, ReplyBody, SocketRow, SocketState, SocketTimer, TcpRow};
 use shm::stream::{Asks, Kind, RingDesc, SlotInfo, SlotOption, SlotState, SlotWords};
 
 use super::app::App;
@@ -156,7 +156,7 @@ impl House {
             is_local: junction.is_some(),
             bytes_received: if backlog_max.is_some() { 0 } else { came },
             bytes_sent: taken,
-            timer: None,
+            timer: timer(words.info(SlotInfo::Timer)),
             tcp: (kind == Kind::Stream && junction.is_none()).then(|| tcp(words, app)),
         })
     }
@@ -207,6 +207,19 @@ fn state(words: &SlotWords) -> SocketState {
     }
 }
 
+/// The timer of a connection, from [`SlotInfo::Timer`].
+fn timer(told: u64) -> Option<SocketTimer> {
+    let name = match told & 0xff {
+        1 => "retransmit",
+        2 => "keepalive",
+        3 => "timewait",
+        4 => "persist",
+        _ => return None,
+    };
+    let expirations = (told >> 8 & 0xff) as u32;
+    Some(SocketTimer { name: name.to_owned(), left_ms: told >> 32, expirations })
+}
+
 fn tcp(words: &SlotWords, app: &App) -> TcpRow {
     let small = |which| u32::try_from(words.info(which)).unwrap_or(u32::MAX);
     let unread = words.rx_tail.load(Ordering::Relaxed);
@@ -231,7 +244,7 @@ fn tcp(words: &SlotWords, app: &App) -> TcpRow {
         ssthresh: (threshold != 0 && threshold != u32::MAX).then_some(threshold),
         mss: (words.info(SlotInfo::Segments) >> 32) as u32,
         rcv_wnd: ring.bytes().saturating_sub(unread),
-        snd_wnd: 0,
+        snd_wnd: words.info(SlotInfo::SendWindow),
         retransmits: words.info(SlotInfo::Retransmitted),
         congestion: congestion(words, app).to_owned(),
         options,

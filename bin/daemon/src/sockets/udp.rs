@@ -202,6 +202,7 @@ fn set_up(
         words.tx_ring.store(rings.1.desc().word(), Ordering::Relaxed);
         words.tx_ring_used.store(rings.1.desc().word(), Ordering::Relaxed);
         words.tx_log2_max.store(u32::from(SEND_LOG2_MAX), Ordering::Relaxed);
+        words.payload_max.store(payload_max as u32, Ordering::Relaxed);
         words.state.store(Kind::Datagram as u32, Ordering::Release);
     }
     let (streams, local) = (Arc::clone(&app.streams), examined.local);

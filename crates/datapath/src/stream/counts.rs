@@ -25,10 +25,20 @@ pub enum StreamEvent {
     BytesReceived,
     /// Payload bytes that programs' sockets have handed over.
     BytesSent,
+    /// Datagrams dropped because their socket had no room, or another worker was at it.
+    DatagramsNoRoom,
+    /// Datagrams of programs dropped because they are longer than a packet.
+    DatagramsTooLong,
+    /// Datagrams of programs dropped because they have no address, or their user may not send there.
+    DatagramsDenied,
+    /// Datagrams of programs dropped because nobody knows a way.
+    DatagramsNoWay,
+    /// Choices of a congestion control that the user may not have.
+    CongestionDenied,
 }
 
 impl StreamEvent {
-    const ALL: [(Self, &'static str, &'static str); 8] = [
+    const ALL: [(Self, &'static str, &'static str); 13] = [
         (Self::Flows, "flows", "Flows that hold memory now."),
         (Self::RingBytes, "ring_bytes", "Bytes of all rings now."),
         (Self::RoutesFull, "routes_full", "Dropped: too many link addresses to answer to."),
@@ -37,12 +47,17 @@ impl StreamEvent {
         (Self::NotTcp, "not_tcp", "Dropped: no TCP, which is all that is served here."),
         (Self::BytesReceived, "bytes_received", "Payload bytes given to programs' TCP sockets."),
         (Self::BytesSent, "bytes_sent", "Payload bytes taken from programs' TCP sockets."),
+        (Self::DatagramsNoRoom, "datagrams_no_room", "Dropped: a UDP socket had no room."),
+        (Self::DatagramsTooLong, "datagrams_too_long", "Dropped: longer than a packet."),
+        (Self::DatagramsDenied, "datagrams_denied", "Dropped: their user may not send there."),
+        (Self::DatagramsNoWay, "datagrams_no_way", "Dropped: nobody knows the way."),
+        (Self::CongestionDenied, "congestion_denied", "Choices that the user may not have."),
     ];
 }
 
 /// Room for the engine's counters, behind the events above.
-const VALUES: usize = 96;
-const ENGINE_AT: usize = 8;
+const VALUES: usize = 128;
+const ENGINE_AT: usize = StreamEvent::ALL.len();
 
 /// Counts of one worker: it writes them, anybody reads them, a moment old.
 #[derive(Clone, Debug)]

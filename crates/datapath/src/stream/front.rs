@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use base::{PortId, WorkerId};
 use shm::stream::{Backlog, StreamServer};
 use shm::{Consumer, Producer, ring};
-use tcp::FlowOptions;
+use tcp::{Algorithm, FlowOptions};
 
 use super::bucket::Rate;
 use super::sockets::Datagrams;
@@ -41,6 +41,8 @@ pub struct AppStreams {
     pub rate: Option<Arc<Rate>>,
     /// To whom it may send datagrams, if that is limited.
     pub permits: Option<Box<dyn Fn(SocketAddr) -> bool + Send + Sync>>,
+    /// What its connections may choose from.
+    pub congestions: Vec<Algorithm>,
 }
 
 impl AppStreams {

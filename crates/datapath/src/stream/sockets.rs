@@ -10,6 +10,7 @@ mod datagrams;
 mod look;
 mod mail;
 mod show;
+mod tally;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -26,6 +27,7 @@ use accept::Bound;
 pub(super) use conn::Conn;
 pub use datagrams::Datagrams;
 pub(super) use datagrams::Sending;
+pub(super) use tally::Tally;
 
 /// Slots of one application that are looked at in one turn: so that nobody keeps the others waiting.
 const LOOKS: usize = 256;
@@ -75,9 +77,7 @@ pub(super) struct Sockets {
     paced_until: Nanos,
     /// Applications were told something since they last said something.
     owed_since: Option<Nanos>,
-    /// Bytes of all connections: shown to applications, and taken from them.
-    bytes_received: u64,
-    bytes_sent: u64,
+    tally: Tally,
 }
 
 impl Sockets {
@@ -98,8 +98,7 @@ impl Sockets {
             paced: Vec::new(),
             paced_until: Nanos::FAR_FUTURE,
             owed_since: None,
-            bytes_received: 0,
-            bytes_sent: 0,
+            tally: Tally::default(),
         }
     }
 
@@ -128,9 +127,9 @@ impl Sockets {
         self.owed_since
     }
 
-    /// Bytes that applications were shown, and that were taken from them, over all connections so far.
-    pub(super) fn bytes(&self) -> (u64, u64) {
-        (self.bytes_received, self.bytes_sent)
+    /// What happened so far.
+    pub(super) fn tally(&self) -> &Tally {
+        &self.tally
     }
 
     /// Whether an application wants its worker to wait on a CPU; while there is none, nobody minds.

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use proptest::prelude::*;
 use shm::stream::{
-    Asks, Backlog, HEADER_BYTES, Kind, Quota, Record, RingDesc, Side, SlotState, SlotWords,
-    StreamMemory, StreamServer, StreamSizes, TX_GROW_SHIFT,
+    Asks, Backlog, HEADER_BYTES, Kind, Quota, Record, RingDesc, Side, SlotInfo, SlotOption,
+    SlotState, SlotWords, StreamMemory, StreamServer, StreamSizes, TX_GROW_SHIFT,
 };
-use tcp::{CloseReason, FlowOptions};
+use tcp::{Algorithm, CloseReason, FlowOptions};
 
 use super::connections::{Bench, CLIENT_MAC as CLIENT, OUR_MAC as OURS};
 use crate::stream::{
@@ -68,6 +68,7 @@ impl App {
             spins: true,
             rate,
             permits: None,
+            congestions: vec![Algorithm::NewReno, Algorithm::Timely],
         });
         front.command(&Command::Add(Arc::clone(&streams)));
         let listener = streams.server.lend_slot().expect("a slot");
@@ -883,4 +884,115 @@ fn connections_that_find_no_memory_stand_as_soon_as_there_is_some() {
     assert!(app.accepted.iter().all(|slot| app.read(*slot, 100) == b"early"));
     assert!(app.words(opened).state().has(SlotState::CONNECTED));
     assert_eq!(app.write(opened, b"hello"), 5);
+}
+
+#[test]
+fn a_congestion_control_is_changed_on_a_living_connection_if_it_is_permitted() {
+    let (mut bench, mut app) = bench(1, None);
+    bench.turns(2);
+    let talks = bench.talks(1);
+    bench.turns(5);
+    app.accept();
+    let slot = app.accepted[0];
+    let mut choose = |number| {
+        app.words(slot).set_option(SlotOption::Congestion, number);
+        app.ask(slot, Asks::INFO);
+        // Counts are shown once a millisecond.
+        bench.turns(30);
+        (app.words(slot).info(SlotInfo::Congestion), bench.count("congestion_denied"))
+    };
+    assert_eq!(choose(0), (2, 0), "cubic, as its listener has");
+    assert_eq!(choose(1), (1, 0));
+    assert_eq!(choose(3), (1, 1), "it may not have dctcp");
+    assert_eq!(choose(77), (1, 2), "there is none of that number");
+    assert_eq!(choose(4), (4, 2));
+    // It goes on under the new one.
+    let whole = vec![5; 20_000];
+    let (mut written, mut read) = (0, 0);
+    for _ in 0..4000 {
+        written += app.write(slot, &whole[written..]);
+        bench.turn();
+        read += bench.read(talks[0].flow).len();
+    }
+    assert_eq!(read, whole.len());
+}
+
+#[test]
+fn a_connection_tells_its_timer_its_window_and_what_was_agreed_on() {
+    let (mut bench, mut app) = bench(1, None);
+    bench.turns(2);
+    let talks = bench.talks(1);
+    bench.turns(5);
+    app.accept();
+    let slot = app.accepted[0];
+    bench.write(talks[0].flow, b"request");
+    bench.turns(3);
+    app.write(slot, b"answer");
+    app.ask(slot, Asks::INFO);
+    bench.turn_of_data_path();
+    app.ask(slot, Asks::INFO);
+    bench.turn_of_data_path();
+    let info = |which| app.words(slot).info(which);
+    let timer = info(SlotInfo::Timer);
+    assert_eq!((timer & 0xff, timer >> 8 & 0xff), (1, 0), "what was sent is not acknowledged");
+    assert!((1..=400).contains(&(timer >> 32)), "{} ms", timer >> 32);
+    assert!(info(SlotInfo::SendWindow) > 1000 && info(SlotInfo::RttVariation) > 0);
+    assert_eq!((info(SlotInfo::Received), info(SlotInfo::Acknowledged)), (7, 0));
+    assert_eq!(info(SlotInfo::Options) & 7, 7, "timestamps, SACK and window scaling");
+    app.words(slot).set_option(SlotOption::KeepIdle, 60);
+    app.words(slot).set_option(SlotOption::KeepAlive, 1);
+    app.mark(slot);
+    bench.turns(600);
+    app.ask(slot, Asks::INFO);
+    bench.turns(2);
+    let info = |which| app.words(slot).info(which);
+    assert_eq!((info(SlotInfo::Timer) & 0xff, info(SlotInfo::Acknowledged)), (2, 6));
+}
+
+#[test]
+fn datagrams_that_cannot_leave_are_dropped_each_under_its_name() {
+    let (mut bench, app) = bench(1, None);
+    let slot = datagrams(&app);
+    bench.turns(2);
+    let long = Record {
+        payload: 1473,
+        remote: Some("10.0.0.1:53".parse().expect("an address")),
+        local: None,
+    };
+    let aimless = Record { payload: 0, remote: None, local: None };
+    let mut bytes = long.encode().to_vec();
+    bytes.resize(Record::bytes(1473), 0);
+    bytes.extend(aimless.encode());
+    assert_eq!(app.write(slot, &bytes), bytes.len());
+    for _ in 0..5 {
+        bench.pass(vec![packet(9, &[1; 1200])]);
+    }
+    let sent: usize = (0..5).map(|_| bench.pass(Vec::new()).len()).sum();
+    assert_eq!(sent, 0);
+    bench.turns(30);
+    let names = ["datagrams_too_long", "datagrams_denied", "datagrams_no_room"];
+    assert_eq!(names.map(|name| bench.count(name)), [1, 1, 2]);
+    assert_eq!(app.words(slot).tx_head.load(Ordering::Relaxed), bytes.len() as u64);
+}
+
+#[test]
+fn a_name_that_is_still_in_use_is_refused_as_linux_refuses_it() {
+    let (mut bench, app) = bench(1, None);
+    bench.turns(2);
+    let [local, remote] = ["10.0.0.2:7", "10.0.0.9:80"].map(|at| at.parse().expect("an address"));
+    let header = [&CLIENT[..], &OURS, &[8, 0]].concat();
+    let way = Way { port: base::PortId(0), vlan_tci: 0, header };
+    let slots = [0; 2].map(|_| app.streams.server.lend_slot().expect("a slot"));
+    for slot in slots {
+        let (way, options) = (way.clone(), options());
+        app.words(slot).state.store(Kind::Stream as u32 | SlotState::CONNECTING, Ordering::Release);
+        app.front.command(&Command::Connect { app: 5, slot, local, remote, options, way });
+        let (local, remote) = app.front.next_letter().expect("it was asked for");
+        assert!(bench.dispatcher.send_letter(local, remote, bench.now));
+        // Nobody answers.
+        (0..3).for_each(|_| bench.turn_of_data_path());
+    }
+    assert!(app.words(slots[0]).state().has(SlotState::CONNECTING));
+    assert!(app.words(slots[1]).state().has(SlotState::BROKEN));
+    assert_eq!(app.words(slots[1]).error.load(Ordering::Relaxed), 99, "EADDRNOTAVAIL");
 }

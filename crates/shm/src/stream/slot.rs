@@ -183,10 +183,15 @@ pub enum SlotInfo {
     Counts,
     /// Congestion control as [`SlotOption::Congestion`] numbers it.
     Congestion,
+    /// Bytes that the peer's window takes.
+    SendWindow,
+    /// The timer that runs: 1 retransmission, 2 keep-alive, 3 TIME-WAIT, 4 zero window (0: none) in the low 8 bits, how
+    /// often it has run out in a row in the next 8, milliseconds left in the high 32.
+    Timer,
 }
 
 /// How many of them there are place for.
-const INFOS: usize = 16;
+const INFOS: usize = 18;
 
 /// A socket's address in shared words.
 #[derive(Debug)]
@@ -259,7 +264,9 @@ pub struct SlotWords {
     pub info_version: AtomicU32,
     /// The most that the send ring may grow to, as a logarithm.
     pub tx_log2_max: AtomicU32,
-    _rest: [u32; 9],
+    /// Of a UDP socket: bytes of the longest payload that leaves here. Longer ones are for the kernel to cut.
+    pub payload_max: AtomicU32,
+    _rest: [u32; 8],
 
     /// Bytes read.
     pub rx_head: AtomicU64,
@@ -297,7 +304,7 @@ pub struct SlotWords {
     pub local: Address,
     /// Whom it is connected to.
     pub remote: Address,
-    _addresses: [u64; 10],
+    _addresses: [u64; 8],
     /// By [`SlotInfo`].
     pub info: [AtomicU64; INFOS],
 }
@@ -360,6 +367,7 @@ impl SlotWords {
             &self.worker,
             &self.error,
             &self.tx_log2_max,
+            &self.payload_max,
             &self.asks,
             &self.sleepers,
             &self.options_version,

@@ -4,9 +4,10 @@ use base::Nanos;
 use wire::FlowKey;
 
 use super::{CallError, Engine};
+use crate::congestion::Congestion;
 use crate::flow::{Flags, State};
 use crate::io::{CloseReason, Output};
-use crate::{FlowId, KeepAlive, Regrow, Seq, pmtu, regrow};
+use crate::{Algorithm, FlowId, KeepAlive, Regrow, Seq, pmtu, regrow};
 
 impl Engine {
     /// Whether small segments leave at once (TCP_NODELAY). Switched on, it sends what waits, even
@@ -51,6 +52,22 @@ impl Engine {
     pub fn set_route(&mut self, id: FlowId, route: u32) -> Result<(), CallError> {
         let at = self.place(id).ok_or(CallError::Gone)?;
         self.flows[at].route = route;
+        Ok(())
+    }
+
+    /// Under which congestion control it goes on (TCP_CONGESTION). The window stays as it is; what the one before knew
+    /// of the path is forgotten. ECN is as was agreed on.
+    pub fn set_congestion(&mut self, id: FlowId, algorithm: Algorithm) -> Result<(), CallError> {
+        let at = self.place(id).ok_or(CallError::Gone)?;
+        let (flow, cold) = (&mut self.flows[at], &mut self.cold[at]);
+        if cold.options.congestion == algorithm {
+            return Ok(());
+        }
+        cold.options.congestion = algorithm;
+        cold.congestion = Congestion::new(algorithm);
+        cold.timers.pace = Nanos::FAR_FUTURE;
+        flow.flags.put(Flags::PACED, cold.options.pacing || algorithm == Algorithm::Timely);
+        self.enqueue(id.index);
         Ok(())
     }
 

@@ -4,7 +4,7 @@
 //! one worker at a time. Who finds it taken drops what came (UDP may), or leaves what is to be sent to the one who has it.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use base::Nanos;
@@ -17,7 +17,7 @@ use super::super::frames;
 use super::super::front::{AppStreams, SocketEvent};
 use super::super::routes::Route;
 use super::super::ways::Ways;
-use super::Sockets;
+use super::{Sockets, Tally};
 use crate::job::Outlet;
 
 /// Datagrams of one socket that are sent in one look.
@@ -46,8 +46,6 @@ pub struct Datagrams {
     tx: Mutex<Outward>,
     /// It is closed.
     is_over: AtomicBool,
-    /// Datagrams dropped for lack of room, or because another worker was at it.
-    pub dropped: AtomicU64,
 }
 
 /// The receiving side; positions are the daemon's own.
@@ -86,7 +84,6 @@ impl Datagrams {
             rx: Mutex::new(Inward { ring: Some(rx), tail: 0 }),
             tx: Mutex::new(Outward { ring: Some(tx), offered: None, head: 0, tries: 0 }),
             is_over: AtomicBool::new(false),
-            dropped: AtomicU64::new(0),
         }
     }
 
@@ -194,7 +191,7 @@ impl Sockets {
         let best = fits.max_by_key(|at| (at.remote.is_some(), !at.local.ip().is_unspecified()));
         let Some(socket) = best.cloned() else { return false };
         if !socket.deliver(key, payload) {
-            socket.dropped.fetch_add(1, Ordering::Relaxed);
+            self.tally.datagrams_no_room += 1;
             return true;
         }
         self.notify(socket.app.app, socket.slot);
@@ -219,7 +216,7 @@ impl Sockets {
         let mut marked = std::mem::take(&mut self.to_send);
         for (app, slot) in marked.drain(..) {
             let Some(socket) = self.datagrams_of(app, slot) else { continue };
-            match look(&socket, sending, now) {
+            match look(&socket, sending, &mut self.tally, now) {
                 Look::Done => {}
                 Look::Lie => {
                     self.end_datagrams(app, slot);
@@ -247,7 +244,7 @@ impl Sockets {
     }
 }
 
-fn look(socket: &Datagrams, sending: &mut Sending<'_, '_>, now: Nanos) -> Look {
+fn look(socket: &Datagrams, sending: &mut Sending<'_, '_>, tally: &mut Tally, now: Nanos) -> Look {
     let memory = socket.app.server.memory();
     let Some(words) = memory.slot(socket.slot) else { return Look::Done };
     // Another worker is at it, and looks at what was written before it lets go, or is marked again.
@@ -304,7 +301,7 @@ fn look(socket: &Datagrams, sending: &mut Sending<'_, '_>, now: Nanos) -> Look {
                     return Look::Unresolved(remote.ip());
                 }
                 *tries = 0;
-                (*head, _) = (*head + bytes, socket.dropped.fetch_add(1, Ordering::Relaxed));
+                (*head, tally.datagrams_no_way) = (*head + bytes, tally.datagrams_no_way + 1);
                 words.tx_head.store(*head, Ordering::Release);
                 continue;
             };
@@ -319,9 +316,13 @@ fn look(socket: &Datagrams, sending: &mut Sending<'_, '_>, now: Nanos) -> Look {
                 }
             }
             let from = SocketAddr::new(source, socket.local.port());
-            send(socket, ring.desc(), *head, payload, (from, remote), route, sending);
+            if !send(socket, ring.desc(), *head, payload, (from, remote), route, sending) {
+                tally.datagrams_too_long += 1;
+            }
+        } else if is_possible {
+            tally.datagrams_denied += 1;
         } else {
-            socket.dropped.fetch_add(1, Ordering::Relaxed);
+            tally.datagrams_too_long += 1;
         }
         *head += bytes;
         words.tx_head.store(*head, Ordering::Release);
@@ -338,6 +339,7 @@ fn read(socket: &Datagrams, desc: RingDesc, at: u64, to: &mut [u8]) -> bool {
     true
 }
 
+/// Sends a datagram; false when it does not fit into a packet.
 fn send(
     socket: &Datagrams,
     desc: RingDesc,
@@ -346,8 +348,8 @@ fn send(
     (from, to): (SocketAddr, SocketAddr),
     route: Route,
     sending: &mut Sending<'_, '_>,
-) {
-    let Some(mut frame) = sending.spares.pop() else { return };
+) -> bool {
+    let Some(mut frame) = sending.spares.pop() else { return false };
     let place = frames::write_datagram(&route, from, to, payload, &mut frame);
     let is_written = place.is_some_and(|place| {
         let to = frame.bytes_mut().get_mut(place..);
@@ -356,7 +358,7 @@ fn send(
     if is_written {
         sending.outlet.send(frame);
     } else {
-        socket.dropped.fetch_add(1, Ordering::Relaxed);
         sending.spares.push(frame);
     }
+    is_written
 }

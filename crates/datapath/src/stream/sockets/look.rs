@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use base::Nanos;
 use shm::stream::{Asks, RingDesc, SlotInfo, SlotOption, SlotWords};
-use tcp::{Engine, FlowId, KeepAlive, Output, State};
+use tcp::{Algorithm, Engine, FlowId, FlowInfo, KeepAlive, Output, State, TimerKind};
 
 use super::super::front::{AppStreams, SocketEvent};
 use super::super::rings::{Ring, Rings};
@@ -40,7 +40,7 @@ impl Sockets {
             let looked = consume(conn, words, flow, engine, rings, now)
                 .and_then(|()| switch_rings(conn, words, &client.streams, flow, engine, rings))
                 .and_then(|tail| take(conn, tail, &client.streams, flow, engine, now));
-            self.bytes_sent += conn.tx_tail - sent_before;
+            self.tally.bytes_sent += conn.tx_tail - sent_before;
             match looked {
                 Ok(None) => {}
                 Ok(Some(again)) => {
@@ -55,7 +55,9 @@ impl Sockets {
             let version = words.options_version.load(Ordering::Acquire);
             if version != conn.options_version {
                 conn.options_version = version;
-                apply_options(words, flow, engine, now);
+                if !apply_options(words, &client.streams, flow, engine, now) {
+                    self.tally.congestion_denied += 1;
+                }
             }
             if asks.has(Asks::URGENT) {
                 words.asks.fetch_and(!Asks::URGENT, Ordering::AcqRel);
@@ -77,7 +79,7 @@ impl Sockets {
         if asks.has(Asks::INFO) {
             words.asks.fetch_and(!Asks::INFO, Ordering::AcqRel);
             if let Some(flow) = conn.flow {
-                describe(words, flow, engine);
+                describe(words, conn, flow, engine, now);
             }
             words.info_version.fetch_add(1, Ordering::Release);
         }
@@ -286,8 +288,14 @@ fn offer(
     }
 }
 
-/// Settings that the engine carries out.
-fn apply_options(words: &SlotWords, flow: FlowId, engine: &mut Engine, now: Nanos) {
+/// Settings that the engine carries out. False: one of them is not permitted, and stays as it was.
+fn apply_options(
+    words: &SlotWords,
+    app: &AppStreams,
+    flow: FlowId,
+    engine: &mut Engine,
+    now: Nanos,
+) -> bool {
     let option = |which| words.option(which);
     let _ = engine.set_no_delay(flow, option(SlotOption::NoDelay) != 0);
     let _ = engine.set_cork(flow, option(SlotOption::Cork) != 0);
@@ -304,15 +312,32 @@ fn apply_options(words: &SlotWords, flow: FlowId, engine: &mut Engine, now: Nano
         probes: or(SlotOption::KeepCount, u32::from(default.probes)) as u8,
     });
     let _ = engine.set_keep_alive(now, flow, keep_alive);
+    let chosen = match option(SlotOption::Congestion) {
+        0 => return true,
+        number => algorithm(u64::from(number)).filter(|chosen| app.congestions.contains(chosen)),
+    };
+    chosen.is_some_and(|chosen| {
+        let _ = engine.set_congestion(flow, chosen);
+        true
+    })
+}
+
+/// Congestion controls as [`SlotOption::Congestion`] numbers them, from one on.
+const ALGORITHMS: [Algorithm; 4] =
+    [Algorithm::NewReno, Algorithm::Cubic, Algorithm::Dctcp, Algorithm::Timely];
+
+fn algorithm(number: u64) -> Option<Algorithm> {
+    ALGORITHMS.get(usize::try_from(number).ok()?.checked_sub(1)?).copied()
 }
 
 /// Brings what is told about the connection up to date.
-fn describe(words: &SlotWords, flow: FlowId, engine: &Engine) {
+fn describe(words: &SlotWords, conn: &Conn, flow: FlowId, engine: &Engine, now: Nanos) {
     let Some(info) = engine.info(flow) else { return };
     let set = |which, value: u64| words.info_word(which).store(value, Ordering::Relaxed);
     let micros = |time: Nanos| time.0 / 1000;
     set(SlotInfo::State, engine.state(flow).map_or(7, linux_state));
     set(SlotInfo::Rtt, info.round_trip.map_or(0, micros));
+    set(SlotInfo::RttVariation, micros(info.round_trip_variation));
     set(SlotInfo::RttMin, info.shortest_round_trip.map_or(0, micros));
     set(SlotInfo::Rto, micros(info.timeout));
     set(SlotInfo::Window, u64::from(info.window));
@@ -320,6 +345,35 @@ fn describe(words: &SlotWords, flow: FlowId, engine: &Engine) {
     set(SlotInfo::Segments, u64::from(info.snd_mss) << 32 | u64::from(info.rcv_mss));
     set(SlotInfo::Unacknowledged, u64::from(info.on_their_way));
     set(SlotInfo::Unsent, u64::from(info.unsent_bytes));
+    set(SlotInfo::SendWindow, u64::from(info.snd_wnd));
+    let unread = u64::from(engine.readable(flow).bytes);
+    set(SlotInfo::Acknowledged, conn.tx_tail.saturating_sub(u64::from(info.queued_bytes)));
+    set(SlotInfo::Received, conn.rx_head + unread);
+    let control = ALGORITHMS.iter().position(|one| *one == info.congestion);
+    set(SlotInfo::Congestion, control.map_or(0, |at| at as u64 + 1));
+    set(SlotInfo::Options, agreed(&info));
+    set(SlotInfo::Timer, timer(&info, now));
+}
+
+/// What was agreed on, as [`SlotInfo::Options`] has it.
+fn agreed(info: &FlowInfo) -> u64 {
+    let [timestamps, sack, ecn] = info.agreed.map(u64::from);
+    let scaling =
+        info.shifts.map_or(0, |[peer, own]| 4 | u64::from(peer) << 8 | u64::from(own) << 16);
+    timestamps | sack << 1 | ecn << 3 | scaling
+}
+
+/// The timer that runs, as [`SlotInfo::Timer`] has it.
+fn timer(info: &FlowInfo, now: Nanos) -> u64 {
+    let Some((kind, due)) = info.timer else { return 0 };
+    let (number, expirations) = match kind {
+        TimerKind::Retransmit => (1, info.retries),
+        TimerKind::KeepAlive => (2, info.probes),
+        TimerKind::TimeWait => (3, 0),
+        TimerKind::Persist => (4, info.probes),
+    };
+    let left_ms = (due.since(now).0 / 1_000_000).min(u64::from(u32::MAX));
+    left_ms << 32 | u64::from(expirations) << 8 | number
 }
 
 /// As include/net/tcp_states.h numbers them.

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use base::Nanos;
-use tcp::{CloseReason, Engine, FlowId, FlowOptions, Output};
+use tcp::{CloseReason, ConnectError, Engine, FlowId, FlowOptions, Output};
 use wire::FlowKey;
 
 use super::super::front::Command;
@@ -97,22 +97,42 @@ impl Sockets {
         {
             let options = FlowOptions { send_ring_log2: FIRST_SEND_LOG2, ..options };
             let route = Route::of_way(&way).and_then(|route| routes.number(route));
-            let flow =
-                route.and_then(|route| engine.connect(now, local, remote, options, route).ok());
-            self.connect(app, slot, local, flow);
+            let opened = match route {
+                Some(route) => engine.connect(now, local, remote, options, route).map_err(refused),
+                None => Err(CloseReason::Aborted),
+            };
+            self.connect(app, slot, local, opened);
         }
     }
 
     /// A socket of this worker that was opened from here.
-    fn connect(&mut self, app: u16, slot: u32, local: SocketAddr, flow: Option<FlowId>) {
+    fn connect(
+        &mut self,
+        app: u16,
+        slot: u32,
+        local: SocketAddr,
+        opened: Result<FlowId, CloseReason>,
+    ) {
         let Some(client) = self.client(app) else { return };
         let generation = client.streams.server.generation(slot);
-        let mut conn = Conn::new(flow, generation);
+        let mut conn = Conn::new(opened.ok(), generation);
         conn.opened_from = Some(local);
-        if flow.is_none() {
-            conn.reason = Some(CloseReason::Aborted);
-        }
+        conn.reason = opened.err();
         self.insert(app, slot, conn);
         self.touch(app, slot);
+    }
+}
+
+/// EADDRNOTAVAIL of asm-generic/errno.h.
+const EADDRNOTAVAIL: u16 = 99;
+
+/// How a program is told that its connection could not be opened.
+fn refused(error: ConnectError) -> CloseReason {
+    match error {
+        // A port that it has chosen itself, of a connection that is not quite over; Linux says so too.
+        ConnectError::InUse => CloseReason::Unreachable(EADDRNOTAVAIL),
+        ConnectError::MixedVersions | ConnectError::NoPort | ConnectError::Full => {
+            CloseReason::Aborted
+        }
     }
 }

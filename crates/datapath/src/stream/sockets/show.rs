@@ -31,7 +31,7 @@ impl Sockets {
             conn.is_touched = false;
             let received_before = conn.rx_tail;
             let is_news = publish(conn, words, engine, rings);
-            self.bytes_received += conn.rx_tail - received_before;
+            self.tally.bytes_received += conn.rx_tail - received_before;
             if is_news {
                 self.notify(app, slot);
                 self.owed_since.get_or_insert(now);
