@@ -2,7 +2,7 @@
 //! worker sends the first segment.
 
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
 use attach::{FallbackReason, Reply};
@@ -11,6 +11,7 @@ use config::Congestion;
 use datapath::stream::{Command, Way};
 use port::xdp::Protocol;
 use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use shm::stream::{Kind, SlotState};
 use sys::port_guard::PortGuard;
 use sys::socket;
@@ -19,7 +20,7 @@ use tcp::FlowOptions;
 use super::app::App;
 use super::calls::{Answer, Context, Refusal};
 use super::examine::Examined;
-use super::guards::{SocketKey, destination};
+use super::guards::{Holds, SocketKey, destination};
 use super::house::{House, Setting};
 use super::records::{Record, What};
 use super::routes::{Hop, Reach, UNREACHABLE, Whither};
@@ -125,16 +126,15 @@ impl House {
             return Err(Refusal::denied(app.tenant.denied));
         }
         let slot = app.streams.server.lend_slot().ok_or(FallbackReason::TooManySockets)?;
-        let opened = take_address(examined, hop.source, context).inspect_err(|_| {
-            app.streams.server.take_back_slot(slot);
-        });
-        let (local, guard) = opened?;
+        let own = Own::take(examined, hop.source, remote, &self.holds, context);
+        let Own { local, is_automatic, guard } =
+            own.inspect_err(|_| app.streams.server.take_back_slot(slot))?;
         let mut options = self.setting.flow_of_socket(app, examined);
         options.mss_max = hop.mtu.map(|mtu| mss(mtu, remote.ip()));
         let generation = prepare(app, slot, examined.cookie, local, remote);
         let (number, region) = (app.number(), app.region());
         let key = (number, slot, generation);
-        self.holds.add(key, destination(Protocol::Tcp, local), guard);
+        self.holds.add(key, (local, remote), is_automatic, guard);
         let (cookie, inode) = (examined.cookie, examined.inode);
         let what = What::Unsent;
         let record = Record { app: number, generation, cookie, inode, what };
@@ -198,25 +198,57 @@ impl House {
     }
 }
 
-/// The connection's own address, bound in the kernel too, guarded there and taken from it.
-fn take_address(
-    examined: &Examined,
-    source: IpAddr,
-    context: &mut Context<'_>,
-) -> Result<(SocketAddr, Option<PortGuard>), Refusal> {
-    let fd = examined.socket.as_fd();
-    let port = match examined.local.port() {
-        0 => socket::bind(fd, SocketAddr::new(source, 0))
-            .map_err(|error| Refusal::Errno(error.errno()))?
-            .port(),
-        port => port,
-    };
-    let local = SocketAddr::new(source, port);
-    // Without one the port is the program's own for as long as it has the socket, and no longer.
-    let guard = PortGuard::beside(fd).ok();
-    let claimed = context.claims.add(destination(Protocol::Tcp, local));
-    claimed.map_err(|_| Refusal::Kernel(FallbackReason::NoMemory))?;
-    Ok((local, guard))
+/// A connection's own address, guarded in the kernel and taken from it.
+struct Own {
+    local: SocketAddr,
+    /// The program has not chosen the port.
+    is_automatic: bool,
+    guard: Option<PortGuard>,
+}
+
+impl Own {
+    /// From `source`, at the port that the socket is bound to; at one that the kernel chooses, and binds it to, if there
+    /// is none.
+    fn take(
+        examined: &Examined,
+        source: IpAddr,
+        remote: SocketAddr,
+        holds: &Holds,
+        context: &mut Context<'_>,
+    ) -> Result<Self, Refusal> {
+        let fd = examined.socket.as_fd();
+        let bound = SocketAddr::new(source, examined.local.port());
+        let own = if bound.port() == 0 {
+            let port = bind_anew(fd, source)?.port();
+            // Without one the port is the program's own for as long as it has the socket, and no longer.
+            let guard = PortGuard::beside(fd).ok();
+            Self { local: SocketAddr::new(source, port), is_automatic: true, guard }
+        } else if holds.has_chosen((bound, remote)) {
+            // It was connected there before, and that connection may not be over yet: the next one has another port, as
+            // Linux gives it when a socket is connected again (connect(2): AF_UNSPEC).
+            Self::beside_the_socket(source)?
+        } else {
+            Self { local: bound, is_automatic: false, guard: PortGuard::beside(fd).ok() }
+        };
+        let claimed = context.claims.add(destination(Protocol::Tcp, own.local));
+        claimed.map_err(|_| Refusal::Kernel(FallbackReason::NoMemory))?;
+        Ok(own)
+    }
+
+    /// A port that the program's own socket is not bound to: nothing but the guard has it.
+    fn beside_the_socket(source: IpAddr) -> Result<Self, Refusal> {
+        let family = if source.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let spare = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None);
+        let spare = spare.map_err(Refusal::Errno)?;
+        let port = bind_anew(spare.as_fd(), source)?.port();
+        let guard = PortGuard::beside(spare.as_fd());
+        let guard = guard.map_err(|error| Refusal::Errno(error.errno()))?;
+        Ok(Self { local: SocketAddr::new(source, port), is_automatic: true, guard: Some(guard) })
+    }
+}
+
+fn bind_anew(fd: BorrowedFd<'_>, source: IpAddr) -> Result<SocketAddr, Refusal> {
+    socket::bind(fd, SocketAddr::new(source, 0)).map_err(|error| Refusal::Errno(error.errno()))
 }
 
 /// Writes what the application may know from the start; the slot's generation.
@@ -233,4 +265,41 @@ fn prepare(app: &App, slot: u32, cookie: u64, local: SocketAddr, remote: SocketA
 fn mss(mtu: u32, remote: IpAddr) -> u16 {
     let headers = if remote.is_ipv4() { 20 + 20 } else { 40 + 20 };
     u16::try_from(mtu.saturating_sub(headers)).unwrap_or(u16::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::app::Member;
+    use super::super::examine;
+    use super::*;
+    use crate::apps::Claims;
+
+    #[test]
+    fn who_is_connected_again_gets_another_port_unless_it_has_chosen_its_own() {
+        let made = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None);
+        let namespace = examine::own_namespace().expect("sockets can be made");
+        let look = |socket| Examined::new(socket, wire::Protocol::Tcp, namespace);
+        let examined = look(made.expect("descriptors are left")).map_err(|(why, _)| why);
+        let examined = examined.expect("TCP, here, not connected");
+        let source = IpAddr::from([127, 0, 0, 1]);
+        let remote = SocketAddr::from(([10, 0, 0, 1], 80));
+        let (mut claims, mut holds) = (Claims::new(Vec::new(), Vec::new()), Holds::default());
+        let mut member = Member::new(1, 1, 1);
+        let mut take = |examined: &Examined, holds: &Holds| {
+            let (member, claims) = (&mut member, &mut claims);
+            let mut context = Context { member, claims, now: Nanos::ZERO };
+            Own::take(examined, source, remote, holds, &mut context).expect("ports are left")
+        };
+        let first = take(&examined, &holds);
+        assert!(first.is_automatic && first.guard.is_some());
+        let bound = socket::local_address(examined.socket.as_fd()).expect("it is a socket");
+        assert_eq!(first.local, bound, "the kernel's socket has the port too");
+        let again = look(examined.socket).map_err(|(why, _)| why).expect("still not connected");
+        holds.add((1, 0, 1), (first.local, remote), first.is_automatic, first.guard);
+        let second = take(&again, &holds);
+        assert!(second.local != first.local && second.is_automatic && second.guard.is_some());
+        let mut holds = Holds::default();
+        holds.add((1, 0, 1), (first.local, remote), false, None);
+        assert_eq!(take(&again, &holds).local, first.local, "that was its own choice");
+    }
 }

@@ -15,12 +15,15 @@ pub(super) fn destination(protocol: Protocol, address: SocketAddr) -> Destinatio
     Destination { protocol, address: Some(address.ip()), port: Some(address.port()) }
 }
 
+/// A connection's own address and its peer's.
+pub(super) type Ends = (SocketAddr, SocketAddr);
+
 /// A socket: the application's number, its slot, the generation.
 pub(super) type SocketKey = (u16, u32, u32);
 
 /// What is held for a connection.
 struct Hold {
-    destination: Destination,
+    ends: Ends,
     /// Nobody else on this host gets the port.
     _guard: Option<PortGuard>,
 }
@@ -29,6 +32,8 @@ struct Hold {
 #[derive(Default)]
 pub(super) struct Holds {
     open: BTreeMap<SocketKey, Hold>,
+    /// The names that are taken, and whether the port was chosen for the program.
+    names: BTreeMap<Ends, bool>,
     /// By when they go; the number tells those of one moment apart.
     leaving: BTreeMap<(Nanos, u64), Hold>,
     count: u64,
@@ -39,10 +44,17 @@ impl Holds {
     pub(super) fn add(
         &mut self,
         key: SocketKey,
-        destination: Destination,
+        ends: Ends,
+        is_automatic: bool,
         guard: Option<PortGuard>,
     ) {
-        self.open.insert(key, Hold { destination, _guard: guard });
+        self.names.insert(ends, is_automatic);
+        self.open.insert(key, Hold { ends, _guard: guard });
+    }
+
+    /// Whether a connection of that name is there, or ended not long ago, for which the port was chosen.
+    pub(super) fn has_chosen(&self, ends: Ends) -> bool {
+        self.names.get(&ends).is_some_and(|is_automatic| *is_automatic)
     }
 
     /// Whether it is held for that socket.
@@ -78,7 +90,9 @@ impl Holds {
             if first.key().0 > now {
                 return;
             }
-            claims.remove(first.remove().destination);
+            let (local, remote) = first.remove().ends;
+            self.names.remove(&(local, remote));
+            claims.remove(destination(Protocol::Tcp, local));
         }
     }
 
@@ -92,17 +106,19 @@ impl Holds {
 mod tests {
     use super::*;
 
-    fn of_port(port: u16) -> Destination {
-        Destination { protocol: Protocol::Tcp, address: None, port: Some(port) }
+    fn name(port: u16) -> Ends {
+        let local = SocketAddr::from(([10, 0, 0, 1], port));
+        (local, SocketAddr::from(([10, 0, 0, 2], 80)))
     }
 
     #[test]
     fn a_name_stays_taken_until_no_late_segment_can_come() {
         let mut claims = Claims::new(Vec::new(), Vec::new());
         let mut holds = Holds::default();
+        let of_port = |port| destination(Protocol::Tcp, name(port).0);
         for slot in 0..3 {
             claims.add(of_port(slot as u16)).expect("there is no interface to refuse");
-            holds.add((1, slot, 7), of_port(slot as u16), None);
+            holds.add((1, slot, 7), name(slot as u16), slot != 2, None);
         }
         let at = Nanos::from_secs;
         holds.finish((1, 0, 7), at(60));
@@ -113,8 +129,9 @@ mod tests {
         holds.tend(at(50), &mut claims);
         assert!(claims.has(of_port(0)) && !claims.has(of_port(1)));
         assert!(!claims.has(of_port(2)));
+        assert!(holds.has_chosen(name(0)) && !holds.has_chosen(name(1)));
         holds.tend(at(60), &mut claims);
-        assert!(!claims.has(of_port(0)));
+        assert!(!claims.has(of_port(0)) && !holds.has_chosen(name(0)));
         assert_eq!(holds.next_deadline(), Nanos::FAR_FUTURE);
     }
 }
