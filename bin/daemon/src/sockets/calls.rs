@@ -174,6 +174,8 @@ impl House {
 
     /// A socket that came from elsewhere: from before an exec, or from another process of the same user.
     fn adopt(&mut self, context: &mut Context<'_>, cookie: u64) -> Option<Answer> {
+        // Accepted ends of connections within the host may have been named a moment ago.
+        self.learn_names();
         let uid = self.apps.get(&context.member.app)?.uid;
         let mut named = self.records.named(cookie);
         let (place, _) = named

@@ -11,6 +11,7 @@ use base::Nanos;
 use datapath::stream::{AppStreams, Command, Listening};
 use port::xdp::{Destination, Protocol};
 use rustix::io::Errno;
+use rustix::net::sockopt;
 use shm::stream::{Backlog, Kind, SlotState};
 use tcp::FlowOptions;
 
@@ -60,7 +61,8 @@ impl Lingering {
 type Asked = Result<(Answer, OwnedFd), (Refusal, OwnedFd)>;
 
 impl House {
-    /// Serves the port that a kernel socket listens on, on our interfaces and for programs here.
+    /// Serves the port that a kernel socket listens on, on our interfaces and for programs here. A socket that is bound
+    /// and does not listen yet is served first: so nobody comes to the kernel's listener in between.
     pub(super) fn listen(
         &mut self,
         context: &mut Context<'_>,
@@ -102,7 +104,13 @@ impl House {
         }
         let app = self.apps.get(&number).ok_or(Refusal::Errno(Errno::INVAL))?;
         let addresses = permitted(app, examined, self.ways.addresses())?;
-        for place in self.replaced(app, examined, &addresses) {
+        let replaced = self.replaced(app, examined, &addresses);
+        if !replaced.is_empty() && !sockopt::socket_acceptconn(&examined.socket).unwrap_or(false) {
+            // Sockets may be bound to one port while none listens: the kernel says whether this one may be the first.
+            rustix::net::listen(&examined.socket, backlog.min(BACKLOG_MAX) as i32)
+                .map_err(Refusal::Errno)?;
+        }
+        for place in replaced {
             self.end_listener(place, context.now);
         }
         check_free(&addresses, context)?;
@@ -130,7 +138,8 @@ impl House {
                 && examined.shares_port
                 && self.apps.get(&record.app).is_some_and(|other| other.uid == app.uid);
             other.local.port() == examined.local.port()
-                && other.addresses.iter().any(|address| addresses.contains(address))
+                && (other.local == examined.local
+                    || other.addresses.iter().any(|address| addresses.contains(address)))
                 && !may_share
         });
         others.map(|(place, ..)| place).collect()

@@ -282,6 +282,70 @@ fn an_application_lives_as_long_as_one_of_its_sockets() {
 }
 
 #[test]
+fn both_ends_of_a_connection_within_the_host_can_be_adopted() {
+    let mut place = Place::new("");
+    let (mut server, _) = place.attach("server").expect("anybody may");
+    let (mut heir, _) = place.attach("heir").expect("anybody may");
+    let (listening, address) = listener();
+    let (_, at) = slot(&place.call(&mut server, &Call::Listen { backlog: 8 }, Some(&listening)));
+    let connecting = socket();
+    let connect = Call::Connect { remote: address };
+    let opened = place.call(&mut server, &connect, Some(&connecting));
+    let own = slot(&opened);
+    let memory = map(opened);
+    let words = server.memory.slot(at).expect("it was lent");
+    let entry = Backlog::take(&server.memory, words).expect("one waits");
+    let accepted = socket();
+    let half = memory.slot(entry.slot).expect("it was lent");
+    let cookie = sys::socket::cookie_of(accepted.as_fd()).expect("it is a socket");
+    half.cookie.store(cookie, std::sync::atomic::Ordering::Relaxed);
+    half.asks.fetch_or(Asks::NAMED, std::sync::atomic::Ordering::Release);
+    for (side, (visible, expected)) in
+        [(&connecting, own), (&accepted, (entry.region, entry.slot))].into_iter().enumerate()
+    {
+        let adopted = place.call(&mut heir, &Call::Adopt, Some(visible));
+        assert_eq!(slot(&adopted), expected);
+        let region = expected.0;
+        let given = place.call(&mut heir, &Call::Region { region }, None);
+        let side = side as u8;
+        assert_eq!(given.reply, Reply::Region { kind: RegionKind::Junction, side });
+        assert_eq!(given.descriptors.len(), 3);
+    }
+}
+
+#[test]
+fn a_socket_that_does_not_listen_yet_is_served_and_takes_the_port_from_nobody() {
+    let mut place = Place::new("");
+    let (mut process, _) = place.attach("one").expect("anybody may");
+    let bound = |address: SocketAddr| {
+        let socket = socket();
+        rustix::net::sockopt::set_socket_reuseaddr(&socket, true).expect("a socket");
+        let address = sys::socket::bind(socket.as_fd(), address).expect("nobody listens there");
+        (socket, address)
+    };
+    let (first, address) = bound("127.0.0.1:0".parse().expect("an address"));
+    let (second, _) = bound(address);
+    let listen = Call::Listen { backlog: 8 };
+    let at = slot(&place.call(&mut process, &listen, Some(&first)));
+    rustix::net::listen(&first, 8).expect("it is the first");
+    let late = place.call(&mut process, &listen, Some(&second));
+    assert_eq!(late.reply, Reply::Errno { errno: 98 });
+    assert_eq!(slot(&place.call(&mut process, &listen, Some(&first))), at, "it listens on");
+    // Another may have it once the first is closed, also before that was heard of.
+    drop(first);
+    let begun = std::time::Instant::now();
+    let answer = loop {
+        // The copies that came with calls are closed where nobody waits.
+        let answer = place.call(&mut process, &listen, Some(&second));
+        if answer.reply != late.reply || begun.elapsed() > std::time::Duration::from_secs(10) {
+            break answer;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    };
+    assert_ne!(slot(&answer), at);
+}
+
+#[test]
 fn a_tenant_gets_an_error_or_the_kernel_for_what_it_may_not_do() {
     let rule = |denied| format!("[[tenant]]\nuid = 0\nlisten = []\napps = 1\ndenied = '{denied}'");
     for (denied, reply) in [
