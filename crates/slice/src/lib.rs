@@ -31,15 +31,19 @@
 mod counters;
 mod error;
 mod filter;
+mod kernel_side;
 mod receive;
 mod slice;
 mod spec;
+mod symmetric_rss;
 mod transmit;
 mod wait;
 
 pub use counters::SliceCounters;
 pub use error::SliceError;
+pub use kernel_side::KernelSide;
 pub use port::{Filter, FilterError, Judge};
 pub use slice::Slice;
 pub use spec::SliceSpec;
+pub use symmetric_rss::{SymmetricRss, symmetric_key};
 pub use wait::Waker;

@@ -38,6 +38,21 @@ impl<P: Port> Slice<P> {
         count
     }
 
+    /// The same, up to `max` packets.
+    pub fn read_up_to(&mut self, batch: &mut Batch, max: usize, now: Nanos) -> usize {
+        if max >= batch.remaining_capacity() {
+            return self.read_multi(batch, now);
+        }
+        let (mut intake, found) = self.intake();
+        if found.is_empty() {
+            intake.receive(found, now);
+        }
+        let count = max.min(found.len());
+        batch.extend(found.drain(..count));
+        self.counters.read += count as u64;
+        count
+    }
+
     /// What receiving needs, and what a wait has found.
     #[inline]
     pub(crate) fn intake(&mut self) -> (Intake<'_, P>, &mut Batch) {

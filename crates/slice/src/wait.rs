@@ -108,14 +108,18 @@ impl<P: Port> Slice<P> {
         !self.found.is_empty()
     }
 
-    /// Sleeps until `end` at most; whether the waker ended it.
+    /// Sleeps until `end` at most; whether the waker or a signal ended it.
     fn sleep(&mut self, end: Nanos, now: Nanos) -> bool {
         let blind = self.ports.iter().any(|port| port.poll_fd().is_none());
         let blind = if blind { now + BLIND_SLEEP_MAX } else { Nanos::FAR_FUTURE };
         let end = end.min(self.next_deadline()).min(blind);
         let most = if end == Nanos::FAR_FUTURE { end } else { end.since(now) };
         self.counters.sleeps += 1;
-        poll::wait_readable(self.poll_fd(), most) && self.take_wake()
+        if poll::wait_readable(self.poll_fd(), most) {
+            return self.take_wake();
+        }
+        // Neither readable nor late.
+        clock::now() < end
     }
 
     fn take_wake(&mut self) -> bool {

@@ -8,7 +8,8 @@ use base::{Nanos, PortId};
 use common::Middle;
 use port::{Port, PortSpec};
 use shm::{Batch, Waited};
-use slice::{Judge, Slice, SliceSpec};
+use slice::{Judge, KernelSide, Slice, SliceSpec};
+use sys::cpu_set::CpuSet;
 
 /// Sends what comes to one port out of the other until `done` says that it is enough.
 fn bridge(slice: &mut Slice, mut done: impl FnMut() -> bool) {
@@ -159,4 +160,30 @@ fn packet_sockets_carry_a_slice_where_there_is_no_xdp_and_share_by_fanout() {
     sender.join().expect("all came through");
     let read = slices.each_ref().map(|slice| slice.counters().read);
     assert!(read[0] > 0 && read[1] > 0, "32 flows reach both: {read:?}");
+}
+
+#[test]
+fn the_kernels_half_of_a_slice_can_be_placed_on_a_cpu() {
+    let middle = Middle::new();
+    let mut slice = middle.slice(SliceSpec::new("placed", middle.ports()));
+    assert_eq!(slice.kernel_cpus(), [KernelSide::Sender, KernelSide::Sender], "a veth's default");
+    let cpu = sys::thread::allowed_cpus().into_iter().next_back().expect("we run on one");
+    slice.set_kernel_cpus(&CpuSet::only(cpu)).unwrap_or_else(|error| panic!("{error}"));
+    for side in slice.kernel_cpus() {
+        let KernelSide::Thread { cpus, .. } = side else { panic!("{side}") };
+        assert_eq!(cpus, CpuSet::only(cpu));
+    }
+    // And packets still come.
+    let left = middle.socket_left(7001);
+    left.send_to(b"hello", (middle.middle().ipv4(), 7002)).expect("the link is up");
+    assert_eq!(slice.wait(Nanos::from_secs(10)), Waited::Ready);
+    assert!(slice.set_kernel_cpus(&CpuSet::new()).is_err(), "no CPU is no place");
+
+    drop(slice);
+    let mut ports = middle.ports();
+    if let PortSpec::Xdp { options, .. } = &mut ports[0] {
+        options.busy_poll_micros = Some(20);
+    }
+    let slice = middle.slice(SliceSpec::new("busy", ports));
+    assert_eq!(slice.kernel_cpus()[0], KernelSide::Slice);
 }

@@ -17,6 +17,7 @@ mod flags;
 mod flow_hash;
 mod queues_max;
 mod rings;
+mod rss;
 
 pub use coalescing::{Coalescing, coalescing};
 pub use driver::{Driver, driver};
@@ -24,6 +25,7 @@ pub use flags::{Flags, flags};
 pub use flow_hash::{indirection_table, udp_hash_has_ports};
 pub use queues_max::queues_max;
 pub use rings::{Rings, rings};
+pub use rss::{Rss, rss, set_rss_key, set_rss_table};
 
 /// Something that a NIC or its driver can do for packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -26,6 +26,8 @@ pub mod freezer;
 pub mod futex;
 /// What the kernel knows of its network interfaces, and how to change it.
 pub mod interface;
+/// Which CPUs an interrupt goes to.
+pub mod irq;
 /// How much memory may be locked.
 pub mod memlock;
 /// Many UDP datagrams by one system call.

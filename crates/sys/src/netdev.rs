@@ -1,10 +1,15 @@
-//! What a driver says of its XDP: the generic netlink family "netdev" (Linux 6.3).
+//! What a driver says of its XDP, and of who polls its queues: the generic netlink family "netdev"
+//! (Linux 6.3).
 
 use rustix::io::Errno;
 use rustix::net::netlink;
 
 use crate::SysError;
 use crate::netlink::{NLM_F_ACK, Request, attributes};
+
+mod napi;
+
+pub use napi::{Napi, napi_of_queue, set_threaded};
 
 /// What native XDP of an interface can do (enum netdev_xdp_act of linux/netdev.h).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

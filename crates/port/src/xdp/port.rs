@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use base::{BURST, ChecksumState, NO_FRAGMENT, Nanos, PortId, QueueId, TxChecksum};
 use shm::{Batch, Frame, FramePool};
+use sys::netdev::Napi;
 
 use super::if_xdp::{XDP_TX_METADATA, XdpDesc, checksum_request};
 use super::interface::PATIENCE;
@@ -151,6 +152,30 @@ impl XdpPort {
     /// The program on the interface, with what it takes.
     pub fn interface(&self) -> &Arc<XdpInterface> {
         &self.interface
+    }
+
+    /// What polls the queue in the kernel.
+    ///
+    /// # Errors
+    /// The interface is down or gone, or the kernel too old to tell.
+    pub fn napi(&self) -> Result<Napi, OpenError> {
+        let (index, queues) = (self.interface.index(), self.interface.queues());
+        let queue = u32::from(self.queue.0);
+        Ok(self.interface.at_home(|| sys::netdev::napi_of_queue(index, queue, queues))??)
+    }
+
+    /// Gives what polls the queue a thread of its own in the kernel, or takes it away.
+    ///
+    /// # Errors
+    /// As [`Self::napi`], or missing rights.
+    pub fn set_threaded(&self, threaded: bool) -> Result<(), OpenError> {
+        let id = self.napi()?.id;
+        Ok(self.interface.at_home(|| sys::netdev::set_threaded(id, threaded))??)
+    }
+
+    /// Whether the queue is polled by our own system calls.
+    pub fn is_busy_polled(&self) -> bool {
+        self.busy_poll
     }
 
     /// Frames that the kernel has from this port.
