@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use base::{Nanos, PortId};
+use base::{ChecksumState, Nanos, PortId};
 use crypto::IpsecMb;
 use nf::esp::{Algorithm, Association, Esp, EspCounters, Gateway, Others, Secret, Tunnel};
 use nf::{Function, Verdict, Verdicts};
@@ -94,6 +94,8 @@ pub(crate) struct End {
     pub(crate) esp: Esp<IpsecMb>,
     pool: FramePool,
     pub(crate) now: Nanos,
+    /// What the port knows of checksums.
+    pub(crate) checksum: ChecksumState,
 }
 
 impl End {
@@ -101,7 +103,12 @@ impl End {
         let cipher = IpsecMb::open().expect("apt-get install libipsec-mb1");
         let config = PoolConfig { frames: 128, chunk_bytes: 2048, ..PoolConfig::default() };
         let pool = FramePool::new(config).expect("a small pool");
-        Self { esp: Esp::new(gateway, others, cipher), pool, now: Nanos::from_secs(1) }
+        Self {
+            esp: Esp::new(gateway, others, cipher),
+            pool,
+            now: Nanos::from_secs(1),
+            checksum: ChecksumState::Unknown,
+        }
     }
 
     /// What becomes of frames that come in one batch.
@@ -110,6 +117,7 @@ impl End {
             let mut frame = self.pool.take().expect("frames are given back");
             assert!(frame.fill(packet), "{} bytes do not fit", packet.len());
             frame.meta_mut().port = PORT;
+            frame.meta_mut().checksum = self.checksum;
             frame
         };
         let mut batch: Batch = packets.iter().map(frame).collect();

@@ -1,5 +1,6 @@
 //! Honest packets.
 
+use base::ChecksumState;
 use nf::esp::{Algorithm, Others};
 
 use crate::ends::{GATEWAY_MAC, HOST_MAC, Plan, forwarded, ipv4, ipv6, sum_ipv4, udp};
@@ -177,4 +178,21 @@ fn options_of_the_outer_header_and_extensions_are_passed_over() {
     sealed[20] = 60;
     sealed[19] += 8;
     assert_eq!(far.pass(&sealed), Some(forwarded(ipv6(100))));
+}
+
+#[test]
+fn checksum_that_a_sender_left_open_is_written_before_it_is_out_of_reach() {
+    let [mut near, mut far] = Plan::new(Algorithm::Gcm).both();
+    near.checksum = ChecksumState::Partial;
+    for packet in [ipv4(101), ipv6(101)] {
+        let mut open = packet.clone();
+        let (addresses, udp) = if packet[14] >> 4 == 4 { (26..34, 34) } else { (22..54, 54) };
+        let length = (packet.len() - udp) as u16;
+        // Only the sum of the pseudo-header, as a kernel leaves it on a veth.
+        let sum = wire::checksum::Sum::ZERO.bytes(&packet[addresses]).word(17).word(length);
+        open[udp + 6..udp + 8].copy_from_slice(&sum.fold().to_be_bytes());
+        assert_ne!(open, packet);
+        let sealed = near.pass(&open).expect("it goes into the tunnel");
+        assert_eq!(far.pass(&sealed), Some(forwarded(packet)));
+    }
 }
