@@ -86,7 +86,7 @@ pub(crate) const CRATES: &[CrateRule] = &[
         "bench",
         &[
             "base", "wire", "policy", "attach", "client", "datapath", "shm", "sys", "port",
-            "testbed", "load", "tcp", "slice", "nf",
+            "testbed", "load", "tcp", "slice", "nf", "crypto",
         ],
         Worldly,
         Forbidden,

@@ -1,6 +1,7 @@
 //! The cases of a bench, and how much of each is measured.
 
 use std::io::Write;
+use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
 
@@ -24,7 +25,7 @@ pub struct Size<const ROUNDS: u32> {
 }
 
 /// How much of everything.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) rounds: u32,
     pub(crate) quick: bool,
@@ -33,6 +34,8 @@ pub(crate) struct Plan {
     pub(crate) is_rehearsal: bool,
     /// How many run at once, where a bench can do more than two.
     pub(crate) cores: usize,
+    /// A file of routes, where a bench wants one.
+    pub(crate) table: Option<PathBuf>,
 }
 
 impl Plan {
@@ -40,7 +43,7 @@ impl Plan {
     pub(crate) fn new<const ROUNDS: u32>(size: &Size<ROUNDS>) -> Self {
         let Size { rounds, quick } = *size;
         let rounds = rounds.unwrap_or(if quick { 2 } else { ROUNDS });
-        Self { rounds, quick, cpus: Cpus::choose(), is_rehearsal: false, cores: 2 }
+        Self { rounds, quick, cpus: Cpus::choose(), is_rehearsal: false, cores: 2, table: None }
     }
 
     /// `full`, or `quick` in a quick run.

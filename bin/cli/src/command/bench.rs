@@ -50,10 +50,11 @@ enum What {
         calisto bench sockets --case echo redis -j\n      two cases, one object a line\n  \
         calisto bench sockets --rehearse --quick\n      Linux in our place too: whether the comparison is fair")]
     Sockets(bench::sockets::Args),
-    /// What a slice forwards between two wires, and what others do.
+    /// What slices forward, route and encrypt, and what others do.
     #[command(after_help = "Examples:\n  \
         calisto bench slice --quick\n      whether it works here, in short\n  \
-        calisto bench slice --case forward -j\n      one case (root), one object a line")]
+        calisto bench slice --case router esp cycles cores -j\n      four cases, which need no root, one object a line\n  \
+        calisto bench slice --case forward overload\n      between namespaces (root), some 6 minutes")]
     Slice(bench::slice::Args),
 }
 

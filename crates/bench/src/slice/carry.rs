@@ -1,4 +1,4 @@
-//! One turn of a slice with a function: read, decide, write.
+//! One turn of a slice with its functions: read, decide, write.
 
 use base::Nanos;
 use nf::{Function, Verdict, Verdicts};
@@ -6,33 +6,31 @@ use port::Port;
 use shm::Batch;
 use slice::Slice;
 
-/// What a turn needs again and again.
+/// Functions, in order, and what a turn needs again and again.
 pub(super) struct Carrier {
+    functions: Vec<Box<dyn Function>>,
     batch: Batch,
     verdicts: Verdicts,
 }
 
 impl Carrier {
-    pub(super) fn new() -> Self {
-        Self { batch: Batch::new(), verdicts: Verdicts::new() }
+    pub(super) fn new(functions: Vec<Box<dyn Function>>) -> Self {
+        Self { functions, batch: Batch::new(), verdicts: Verdicts::new() }
     }
 
-    /// Reads a batch, lets `function` decide, and sends what is to leave; how many were read. What the
-    /// ports have no room for is dropped, as a wire would.
+    /// Reads a batch, lets the functions decide, and sends what is to leave; how many were read. What
+    /// the ports have no room for is dropped, as a wire would.
     #[inline]
-    pub(super) fn turn<P: Port>(
-        &mut self,
-        slice: &mut Slice<P>,
-        function: &mut dyn Function,
-        now: Nanos,
-    ) -> usize {
-        let Self { batch, verdicts } = self;
+    pub(super) fn turn<P: Port>(&mut self, slice: &mut Slice<P>, now: Nanos) -> usize {
+        let Self { functions, batch, verdicts } = self;
         let read = slice.read_multi(batch, now);
         if read == 0 {
             return 0;
         }
         verdicts.reset();
-        function.process(batch, verdicts, now);
+        for function in functions {
+            function.process(batch, verdicts, now);
+        }
         for (frame, verdict) in batch.iter_mut().zip(verdicts.of(read)) {
             let meta = frame.meta_mut();
             meta.transmit = false;

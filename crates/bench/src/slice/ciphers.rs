@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use nf::esp::Algorithm;
+
+use super::works::TEXT_BYTES;
 use crate::error::{Error, OrNeeds};
 use crate::place::{Cpus, on_cpu};
 use crate::sockets::programs::find;
-
-/// Bytes of a packet, as in the slides.
-pub(super) const PACKET_BYTES: usize = 1408;
 
 /// Packets that one of a batch are encrypted with.
 const BURST: &str = "32";
@@ -23,7 +23,13 @@ pub(super) enum Suite {
 }
 
 impl Suite {
-    pub(super) const ALL: [Self; 2] = [Self::Gcm, Self::CbcSha1];
+    /// What it is in our tunnels.
+    pub(super) fn algorithm(self) -> Algorithm {
+        match self {
+            Self::Gcm => Algorithm::Gcm,
+            Self::CbcSha1 => Algorithm::CbcSha1,
+        }
+    }
 
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -65,7 +71,7 @@ pub(super) fn dpdk(suite: Suite, cpus: Cpus, packets: u64) -> Result<f64, Error>
     command.args(["--no-huge", "-m", "512", "--no-pci", "--no-telemetry", "--no-shconf"]);
     command.args(["--vdev", "crypto_aesni_mb", "--", "--ptest", "throughput"]);
     command.args(["--devtype", "crypto_aesni_mb", "--burst-sz", BURST]);
-    command.args(["--buffer-sz", &PACKET_BYTES.to_string()]);
+    command.args(["--buffer-sz", &TEXT_BYTES.to_string()]);
     command.args(["--total-ops", &packets.to_string(), "--silent", "--csv-friendly"]);
     command.args(suite.dpdk_words().split_ascii_whitespace());
     let said = output(command, client)?;
@@ -76,7 +82,7 @@ pub(super) fn dpdk(suite: Suite, cpus: Cpus, packets: u64) -> Result<f64, Error>
 pub(super) fn openssl(suite: Suite, cpus: Cpus) -> Result<f64, Error> {
     let mut command = Command::new(find("openssl", "openssl")?);
     command.args(["speed", "-mr", "-elapsed", "-seconds", "1"]);
-    command.args(["-bytes", &PACKET_BYTES.to_string(), "-evp", suite.openssl_name()]);
+    command.args(["-bytes", &TEXT_BYTES.to_string(), "-evp", suite.openssl_name()]);
     let said = output(command, cpus.server)?;
     openssl_in(&said).ok_or_else(|| last_of(&said)).or_needs("figure of openssl speed")
 }

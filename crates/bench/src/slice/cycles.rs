@@ -6,14 +6,15 @@ use std::thread;
 use base::Nanos;
 use sys::clock::TscRate;
 
+use super::absent::in_turns_if_there;
 use super::memory::{self, Spent, Work};
-use super::works::WORKS;
+use super::table;
+use super::works::{Internet, works};
 use crate::cases::Plan;
 use crate::error::{Error, OrNeeds};
 use crate::figure::{Figure, Target};
 use crate::place::{allowed, on_cpu};
 use crate::report::Report;
-use crate::sockets::turns::in_turns;
 
 /// `calisto bench slice --case cycles`.
 pub(super) fn cycles(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
@@ -27,14 +28,23 @@ pub(super) fn cycles(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> 
         ),
     )?;
     let (length, rate) = (length(plan), TscRate::calibrate(Nanos::from_millis(20)));
-    let samples = in_turns(plan, report, "every function", WORKS.len(), |which| {
-        on_cpu(cpu, || memory::run(WORKS[which], length, rate))
+    let internet = internet(plan);
+    let works = works(&internet);
+    let samples = in_turns_if_there(plan, report, "every function", works.len(), |which| {
+        on_cpu(cpu, || memory::run(&works[which], length, rate))
     })?;
-    for (work, samples) in WORKS.iter().zip(&samples) {
+    for (work, samples) in works.iter().zip(&samples) {
+        let samples = match samples {
+            Ok(samples) => samples,
+            Err(why) => {
+                report.figure(Figure::missing(&work.name, why))?;
+                continue;
+            }
+        };
         let column = |of: fn(&Spent, TscRate) -> f64| -> Vec<f64> {
             samples.iter().map(|spent| of(spent, rate)).collect()
         };
-        let name = work.name;
+        let name = &work.name;
         report.figure(Figure::new(
             format!("{name}: per packet"),
             "cycles (tsc)",
@@ -70,12 +80,19 @@ pub(super) fn cores(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     let (length, rate) = (length(plan), TscRate::calibrate(Nanos::from_millis(20)));
     // Nine tenths of a core are lost to nothing, and 1.9 of two cores is what is wanted.
     let target = Target::RatioAtLeast(0.95 * cores as f64);
-    for work in WORKS {
+    let internet = internet(plan);
+    for work in &works(&internet) {
         let ways = [cpus, &cpus[cores - 1..]];
-        let samples = in_turns(plan, report, work.name, ways.len(), |which| {
+        let samples = in_turns_if_there(plan, report, &work.name, ways.len(), |which| {
             together(work, ways[which], length, rate)
         })?;
-        let [all, alone] = [&samples[0], &samples[1]];
+        let [all, alone] = match [&samples[0], &samples[1]] {
+            [Ok(all), Ok(alone)] => [all, alone],
+            [Err(why), _] | [_, Err(why)] => {
+                report.figure(Figure::missing(&work.name, why))?;
+                continue;
+            }
+        };
         let metric = format!("{}: {cores} slices", work.name);
         let figure = Figure::new(metric, "Mpps", all).against("one slice", all, alone);
         report.figure(figure.target(target))?;
@@ -83,19 +100,20 @@ pub(super) fn cores(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     Ok(())
 }
 
+/// The table of routes, or why there is none.
+fn internet(plan: &Plan) -> Result<Internet, Error> {
+    Internet::new(&table::routes(plan.table.as_deref(), plan.pick(usize::MAX, 10_000))?)
+}
+
 fn length(plan: &Plan) -> Nanos {
     plan.pick(Nanos::from_millis(400), Nanos::from_millis(30))
 }
 
 /// Millions of packets a second of slices on all `cpus` at once.
-fn together(work: Work, cpus: &[usize], length: Nanos, rate: TscRate) -> Result<f64, Error> {
+fn together(work: &Work<'_>, cpus: &[usize], length: Nanos, rate: TscRate) -> Result<f64, Error> {
     let begin = Barrier::new(cpus.len());
-    let one = |cpu: usize| {
-        on_cpu(cpu, || {
-            begin.wait();
-            memory::run(work, length, rate)
-        })
-    };
+    let one =
+        |cpu: usize| on_cpu(cpu, || memory::run_after(work, length, rate, &|| drop(begin.wait())));
     thread::scope(|scope| {
         let one = &one;
         let threads: Vec<_> = cpus.iter().map(|&cpu| scope.spawn(move || one(cpu))).collect();

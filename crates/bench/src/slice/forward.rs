@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::absent::{Given, in_turns_if_there};
 use super::forwarder::Forwarder;
 use super::generator::Traffic;
 use super::rig::Rig;
@@ -9,7 +10,6 @@ use crate::cases::Plan;
 use crate::error::Error;
 use crate::figure::{Figure, Target};
 use crate::report::Report;
-use crate::sockets::turns::in_turns;
 
 /// Bytes of the frames, without their checksums: the shortest that are usual, the longest.
 pub(super) const FRAME_BYTES: [usize; 2] = [64, 1514];
@@ -33,61 +33,44 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Millions of packets a second by round, or why there are none.
-type Rates = Result<Vec<f64>, String>;
-
-/// Everybody's, in turns.
+/// Everybody's millions of packets a second, in turns.
 fn contest(
     plan: &Plan,
     report: &Report<'_>,
     rig: &mut Rig,
     frame_bytes: usize,
-) -> Result<Vec<Rates>, Error> {
+) -> Result<Vec<Given<f64>>, Error> {
     let length = plan.pick(Duration::from_millis(500), Duration::from_millis(100));
     let traffic = Traffic { frame_bytes, rate: None };
-    let mut absent: Vec<Option<String>> = vec![None; Forwarder::ALL.len()];
     let what = format!("{frame_bytes} B");
-    let samples = in_turns(plan, report, &what, Forwarder::ALL.len(), |which| {
-        if absent[which].is_some() {
-            return Ok(None);
-        }
-        match rig.measure(Forwarder::ALL[which], traffic, length) {
-            Ok(through) => Ok(Some(through.mpps)),
-            Err(error @ Error::Needs { .. }) => {
-                absent[which] = Some(error.to_string());
-                Ok(None)
-            }
-            Err(error) => Err(error),
-        }
-    })?;
-    let rates = absent.into_iter().zip(samples).map(|(absent, samples)| match absent {
-        None => Ok(samples.into_iter().flatten().collect()),
-        Some(why) => Err(why),
-    });
-    Ok(rates.collect())
+    in_turns_if_there(plan, report, &what, Forwarder::ALL.len(), |which| {
+        Ok(rig.measure(Forwarder::ALL[which], traffic, length)?.mpps)
+    })
 }
 
 /// Ours against those that it must beat, then everybody.
-fn print(report: &mut Report<'_>, frame_bytes: usize, rates: &[Rates]) -> Result<(), Error> {
+fn print(report: &mut Report<'_>, frame_bytes: usize, rates: &[Given<f64>]) -> Result<(), Error> {
     let of = |forwarder: Forwarder| {
         let at = Forwarder::ALL.iter().position(|&one| one == forwarder);
-        at.map_or(&[][..], |at| rates[at].as_deref().unwrap_or_default())
+        at.and_then(|at| rates[at].as_deref().ok())
     };
-    let own = of(Forwarder::Slice);
     let packet_rings = (frame_bytes == FRAME_BYTES[0]).then_some(Target::RatioAtLeast(1.15));
-    for (forwarder, target) in [
-        (Forwarder::TestpmdXdp, Some(Target::RatioAtLeast(1.1))),
-        (Forwarder::PacketRings, packet_rings),
+    for (ours, theirs, target) in [
+        (Forwarder::Bridge, Forwarder::TestpmdXdp, Some(Target::RatioAtLeast(1.1))),
+        (Forwarder::Bridge, Forwarder::PacketRings, packet_rings),
+        (Forwarder::Router, Forwarder::Kernel, None),
     ] {
-        let metric = format!("{frame_bytes} B: {}", Forwarder::Slice.name());
-        let figure = Figure::new(metric, "Mpps", own).against(forwarder.name(), own, of(forwarder));
+        // Of an absent one there is a line below.
+        let (Some(own), other) = (of(ours), of(theirs).unwrap_or_default()) else { continue };
+        let metric = format!("{frame_bytes} B: {}", ours.name());
+        let figure = Figure::new(metric, "Mpps", own).against(theirs.name(), own, other);
         report.figure(target.map_or(figure.clone(), |target| figure.target(target)))?;
     }
     for (forwarder, rates) in Forwarder::ALL.into_iter().zip(rates) {
         let metric = format!("{frame_bytes} B: {}", forwarder.name());
         match rates {
             Err(why) => report.figure(Figure::missing(metric, why))?,
-            Ok(_) if forwarder == Forwarder::Slice => {}
+            Ok(_) if forwarder.is_ours() => {}
             Ok(rates) => report.figure(Figure::new(metric, "Mpps", rates))?,
         }
     }

@@ -2,7 +2,8 @@
 
 use std::process::Command;
 
-use super::in_process::{InProcess, Stop, bridge_slice, packet_rings};
+use super::functions::{bridge, router};
+use super::in_process::{InProcess, Stop, packet_rings, slice_of};
 use super::tools::Tools;
 use super::wires::{IN, OUT, Wires};
 use crate::error::Error;
@@ -17,7 +18,9 @@ const LONGEST_MILLIS: &str = "60000";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Forwarder {
     /// A slice of both wires, with function l2.
-    Slice,
+    Bridge,
+    /// A slice of both wires, with function router.
+    Router,
     /// Our port over a packet socket's ring.
     PacketRings,
     /// DPDK's testpmd over AF_XDP.
@@ -36,8 +39,9 @@ pub(super) enum Forwarder {
 
 impl Forwarder {
     /// All of them, ours first.
-    pub(super) const ALL: [Self; 8] = [
-        Self::Slice,
+    pub(super) const ALL: [Self; 9] = [
+        Self::Bridge,
+        Self::Router,
         Self::TestpmdXdp,
         Self::PacketRings,
         Self::TestpmdPacket,
@@ -49,7 +53,8 @@ impl Forwarder {
 
     pub(super) fn name(self) -> &'static str {
         match self {
-            Self::Slice => "slice, l2",
+            Self::Bridge => "slice, l2",
+            Self::Router => "slice, router",
             Self::PacketRings => "TPACKET_V3",
             Self::TestpmdXdp => "testpmd on af_xdp",
             Self::TestpmdPacket => "testpmd on af_packet",
@@ -62,12 +67,17 @@ impl Forwarder {
 
     /// Whether packets lose a hop in it.
     pub(super) fn routes(self) -> bool {
-        self == Self::Kernel
+        matches!(self, Self::Kernel | Self::Router)
+    }
+
+    /// Whether it is a slice.
+    pub(super) fn is_ours(self) -> bool {
+        matches!(self, Self::Bridge | Self::Router)
     }
 
     /// Starts it; whether packets come through is to be seen at the sink.
     pub(super) fn start(self, tools: &Tools, wires: &Wires, cpus: Cpus) -> Result<Started, Error> {
-        let bridge = |tool: &Compiled, words: &[&str]| {
+        let program = |tool: &Compiled, words: &[&str]| {
             let mut command = wires.inner().command(tool.path());
             command.args(words).args([IN, OUT, LONGEST_MILLIS]);
             Running::start(command, cpus.server).map(Started::Program)
@@ -76,13 +86,14 @@ impl Forwarder {
             InProcess::start(wires.inner().namespace(), cpus.server, work).map(Started::Loop)
         };
         match self {
-            Self::Slice => loops(bridge_slice),
+            Self::Bridge => loops(|stop| slice_of(stop, bridge()?)),
+            Self::Router => loops(|stop| slice_of(stop, router()?)),
             Self::PacketRings => loops(packet_rings),
             Self::TestpmdXdp => testpmd(wires, cpus, "net_af_xdp"),
             Self::TestpmdPacket => testpmd(wires, cpus, "net_af_packet"),
-            Self::Pcap => bridge(&tools.pcap_forward, &[]),
-            Self::Mmsg => bridge(&tools.mmsg_forward, &[]),
-            Self::XdpRedirect => bridge(&tools.xdp, &["redirect"]),
+            Self::Pcap => program(&tools.pcap_forward, &[]),
+            Self::Mmsg => program(&tools.mmsg_forward, &[]),
+            Self::XdpRedirect => program(&tools.xdp, &["redirect"]),
             Self::Kernel => Ok(Started::Kernel),
         }
     }

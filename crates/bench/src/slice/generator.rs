@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::talker::Talker;
 use super::tools::Tools;
-use super::wires::{DESTINATION, DESTINATION_BITS, IN, SINK_MAC, Wires};
+use super::wires::{DESTINATION, DESTINATION_BITS, IN, INNER_MACS, SINK_MAC, Wires, mac_text};
 use crate::error::{Error, OrNeeds};
 
 /// It ends by itself after this, whatever becomes of us.
@@ -33,11 +33,11 @@ impl Generator {
         to_router: bool,
     ) -> Result<Self, Error> {
         let Traffic { frame_bytes, rate } = traffic;
-        let mac = |side: &testbed::Side| side.mac().map(|byte| format!("{byte:02x}")).join(":");
-        let (outer, inner) = (wires.outer(), wires.inner());
-        let to = if to_router { mac(inner) } else { SINK_MAC.to_owned() };
+        let outer = wires.outer();
+        let to = mac_text(if to_router { INNER_MACS[0] } else { SINK_MAC });
+        let from = mac_text(outer.mac());
         let mut command = outer.command(tools.xdp.path());
-        command.args(["send", IN, &to, &mac(outer), &outer.ipv4().to_string()]);
+        command.args(["send", IN, &to, &from, &outer.ipv4().to_string()]);
         command.arg(format!("{DESTINATION}/{DESTINATION_BITS}"));
         command.arg(frame_bytes.to_string());
         // Zero is the program's word for "as it can".

@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
 use base::PortId;
-use nf::L2;
-use nf::l2::Link;
+use nf::Function;
 use port::{AnyPort, Opener, Port, PortSpec};
 use shm::{Batch, FramePool, PoolConfig};
 use slice::{Slice, SliceSpec};
@@ -82,27 +81,19 @@ impl Drop for InProcess {
     }
 }
 
-/// Forwards by function l2 on a slice of the default kind.
-pub(super) fn bridge_slice(stop: &Stop) -> Result<(), Error> {
+/// Forwards by `function` on a slice of the default kind.
+pub(super) fn slice_of(stop: &Stop, function: impl Function + 'static) -> Result<(), Error> {
     let port = |name: &str| format!("xdp:{name}").parse::<PortSpec>().or_needs("name of a port");
     let spec = SliceSpec::new("bench", vec![port(IN)?, port(OUT)?]);
     let mut slice = Slice::open(&spec).or_needs("slice")?;
-    let mut function = bridge()?;
-    let mut carrier = Carrier::new();
+    let mut carrier = Carrier::new(vec![Box::new(function)]);
     while !stop.is_asked() {
         for _ in 0..TURNS {
-            carrier.turn(&mut slice, &mut function, sys::clock::now());
+            carrier.turn(&mut slice, sys::clock::now());
         }
     }
     slice.close();
     Ok(())
-}
-
-/// What comes in at either of two ports leaves by the other.
-pub(super) fn bridge() -> Result<L2, Error> {
-    let link = |from, to| Link { from, to, source: None, destination: None };
-    let (left, right) = (PortId(0), PortId(1));
-    L2::new(&[link(left, right), link(right, left)]).or_needs("bridge")
 }
 
 /// Forwards between two packet sockets with TPACKET_V3 rings.

@@ -25,18 +25,17 @@ const FRAME_BYTES: u32 = 2048;
 /// Turns between two looks at the clock that ends it all.
 const TURNS: u32 = 64;
 
-/// A function to measure, and packets that it forwards.
+/// Functions to measure, in order, and packets that they forward.
 pub(super) struct Subject {
-    pub(super) function: Box<dyn Function>,
+    pub(super) functions: Vec<Box<dyn Function>>,
     /// They come one after the other, again and again, from the first port.
     pub(super) packets: Vec<Vec<u8>>,
 }
 
 /// A name, and how to make a subject on the thread that is to run it.
-#[derive(Clone, Copy)]
-pub(super) struct Work {
-    pub(super) name: &'static str,
-    pub(super) make: fn() -> Result<Subject, Error>,
+pub(super) struct Work<'a> {
+    pub(super) name: String,
+    pub(super) make: Box<dyn Fn() -> Result<Subject, Error> + Sync + 'a>,
 }
 
 /// Ticks of the time-stamp counter in the slice's turns, and the packets that they were spent on.
@@ -114,10 +113,22 @@ impl Loop {
 }
 
 /// Runs full batches through `work` for `length`, on the calling thread. Every packet must come out.
-pub(super) fn run(work: Work, length: Nanos, rate: TscRate) -> Result<Spent, Error> {
-    let Subject { mut function, packets } = (work.make)()?;
+pub(super) fn run(work: &Work<'_>, length: Nanos, rate: TscRate) -> Result<Spent, Error> {
+    run_after(work, length, rate, &|| ())
+}
+
+/// The same, once `ready` has returned: it is called when all is made, or cannot be.
+pub(super) fn run_after(
+    work: &Work<'_>,
+    length: Nanos,
+    rate: TscRate,
+    ready: &dyn Fn(),
+) -> Result<Spent, Error> {
+    let made = (work.make)();
+    ready();
+    let Subject { functions, packets } = made?;
     let mut around = Loop::new(packets)?;
-    let mut carrier = Carrier::new();
+    let mut carrier = Carrier::new(functions);
     let turn_max = (TURN_MAX.as_secs_f64() * rate.ticks_per_second()) as u64;
     let mut spent = Spent::default();
     // Every packet has been through once, and every table been looked at, before the clock starts.
@@ -128,7 +139,7 @@ pub(super) fn run(work: Work, length: Nanos, rate: TscRate) -> Result<Spent, Err
             let time = now();
             let offered = around.offer(time);
             let start = tsc();
-            let read = carrier.turn(&mut around.slice, function.as_mut(), time);
+            let read = carrier.turn(&mut around.slice, time);
             let ticks = tsc().wrapping_sub(start);
             let came = around.collect(time);
             if (read, came) != (offered, offered) {

@@ -40,7 +40,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
         ),
     )?;
     let mut rig = Rig::new(cpus)?;
-    for forwarder in [Forwarder::Slice, Forwarder::TestpmdXdp, Forwarder::PacketRings] {
+    for forwarder in [Forwarder::Bridge, Forwarder::TestpmdXdp, Forwarder::PacketRings] {
         let name = forwarder.name();
         let mut at = |rate: f64| {
             let traffic = Traffic { frame_bytes: FRAME_BYTES, rate: Some(rate) };
@@ -71,7 +71,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
         let figure = Figure::new(format!("{name}: goodput at twice the capacity"), "Mpps", twice);
         let figure = figure.against("peak", twice, peak);
         report.figure(match forwarder {
-            Forwarder::Slice => figure.target(Target::RatioAtLeast(0.9)),
+            Forwarder::Bridge => figure.target(Target::RatioAtLeast(0.9)),
             _ => figure,
         })?;
     }

@@ -6,7 +6,7 @@ use super::*;
 use crate::printed::{self, find, has_two_cpus, smallest, value};
 
 fn args(case: &str) -> Args {
-    Args { cases: vec![case.to_owned()], size: smallest(), cores: 2 }
+    Args { cases: vec![case.to_owned()], size: smallest(), cores: 2, table: None }
 }
 
 /// Figures of a case; none where there is one CPU.
@@ -31,11 +31,57 @@ fn packets_come_through_every_forwarder_that_is_here_and_absent_ones_are_named()
 #[test]
 fn every_function_has_its_cycles_and_what_several_cores_do_of_it() {
     let (Some(cycles), Some(cores)) = (figures("cycles"), figures("cores")) else { return };
-    for work in works::WORKS {
-        assert!(value(&cycles, &format!("{}: per packet", work.name)) > 0.0);
-        let figure = find(&cores, &format!("{}: 2 slices", work.name));
+    for bytes in [64, 1514] {
+        assert!(value(&cycles, &format!("l2, {bytes} B: per packet")) > 0.0);
+        let figure = find(&cores, &format!("l2, {bytes} B: 2 slices"));
         assert!(figure["ratio"].as_f64() > Some(0.0), "{figure}");
         assert!(figure["target"].is_string(), "{figure}");
+    }
+    // Without a table of routes, or without the library, there is a line that says so.
+    for kind in ["router, 64 B", "esp, 1408 B"] {
+        for figures in [&cycles, &cores] {
+            let starts = |figure: &&Value| {
+                figure["metric"].as_str().is_some_and(|metric| metric.starts_with(kind))
+            };
+            let figure = figures.iter().find(starts).unwrap_or_else(|| panic!("no {kind}"));
+            assert!(figure["value"].is_number() || figure["note"].is_string(), "{figure}");
+        }
+    }
+}
+
+#[test]
+fn a_table_is_loaded_asked_and_changed_or_said_to_be_missing() {
+    let folder = crate::place::ScratchDir::new("table").expect("there is room");
+    let file = folder.path().join("routes");
+    let lines =
+        (0..2000).map(|n| format!("20.{}.{}.0/24 {n}\n2a00:{n:x}::/32 {n}\n", n / 256, n % 256));
+    std::fs::write(&file, lines.collect::<String>()).expect("there is room");
+    if !has_two_cpus() {
+        return;
+    }
+    let args = Args { table: Some(file), ..args("router") };
+    let figures = printed::figures(|out| run(&args, true, out));
+    for metric in ["load", "IPv4 random: ours", "IPv6 skewed: ours"] {
+        assert!(value(&figures, metric) > 0.0, "{metric}");
+    }
+    let figure = find(&figures, "IPv4 skewed: ours");
+    assert_eq!(figure["target"], "ratio >= 1.5");
+    assert!(value(&figures, "change of a /8 under traffic, p99") > 0.0);
+    let nowhere = Args { table: Some("/no/such/file".into()), ..args };
+    let figures = printed::figures(|out| run(&nowhere, true, out));
+    let note = find(&figures, "not measured")["note"].to_string();
+    assert!(note.contains("/no/such/file"), "{note}");
+}
+
+#[test]
+fn ours_is_held_against_those_who_only_encrypt_or_absent_ones_are_named() {
+    let Some(figures) = figures("esp") else { return };
+    for suite in ["AES-128-GCM", "AES-128-CBC + HMAC-SHA1"] {
+        for way in ["ours, seal", "ours, open", "dpdk aesni_mb", "openssl"] {
+            let figure = find(&figures, &format!("{suite}: {way}"));
+            let is_absent = figure["note"].is_string();
+            assert!(is_absent || figure["value"].as_f64() > Some(0.0), "{figure}");
+        }
     }
 }
 

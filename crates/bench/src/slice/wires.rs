@@ -24,8 +24,11 @@ pub(super) const DESTINATION_BITS: u8 = 16;
 pub(super) const SINK: &str = "10.77.1.1";
 
 /// Link addresses of the second wire: the sink's and the forwarder's.
-pub(super) const SINK_MAC: &str = "02:00:00:77:01:01";
-const OUT_MAC: &str = "02:00:00:77:01:02";
+pub(super) const SINK_MAC: [u8; 6] = [2, 0, 0, 0x77, 1, 1];
+const OUT_MAC: [u8; 6] = [2, 0, 0, 0x77, 1, 2];
+
+/// Those of the forwarder's ends; the first is the testbed's.
+pub(super) const INNER_MACS: [[u8; 6]; 2] = [[2, 0, 0, 0x77, 0, 2], OUT_MAC];
 
 /// Gone with this value.
 pub(super) struct Wires(Testbed);
@@ -36,8 +39,9 @@ impl Wires {
         let bed = Testbed::new(TestbedConfig::default()).or_needs("pair of namespaces")?;
         let wires = Self(bed);
         let (outer, inner) = (wires.outer(), wires.inner());
-        let far = format!("peer name {OUT} address {OUT_MAC} netns {}", inner.namespace());
-        ip(outer, &format!("link add {OUT} address {SINK_MAC} type veth {far}"))?;
+        let (near_mac, far_mac) = (mac_text(SINK_MAC), mac_text(OUT_MAC));
+        let far = format!("peer name {OUT} address {far_mac} netns {}", inner.namespace());
+        ip(outer, &format!("link add {OUT} address {near_mac} type veth {far}"))?;
         for side in [outer, inner] {
             let off = || {
                 let offloads = [Offload::Tso, Offload::Gso, Offload::Gro, Offload::TxChecksum];
@@ -63,15 +67,17 @@ impl Wires {
         self.0.server()
     }
 
-    /// Brings back what a forwarder may have taken with it: DPDK sets a link down when it closes it,
-    /// and with that go routes and neighbours.
+    /// Brings back what a forwarder may have taken with it, and takes away what it may have left: DPDK
+    /// sets a link down when it closes it, and with that go routes and neighbours; where it is killed, its
+    /// XDP program stays.
     pub(super) fn restore(&self) -> Result<(), Error> {
         let inner = self.inner();
         for link in [IN, OUT] {
+            ip(inner, &format!("link set dev {link} xdp off"))?;
             ip(inner, &format!("link set dev {link} up"))?;
         }
         ip(inner, &format!("address replace 10.77.1.2/24 dev {OUT}"))?;
-        let known = format!("lladdr {SINK_MAC} dev {OUT} nud permanent");
+        let known = format!("lladdr {} dev {OUT} nud permanent", mac_text(SINK_MAC));
         ip(inner, &format!("neighbour replace {SINK} {known}"))?;
         ip(inner, &format!("route replace {DESTINATION}/{DESTINATION_BITS} via {SINK} dev {OUT}"))
     }
@@ -80,6 +86,11 @@ impl Wires {
     pub(super) fn let_kernel_forward(&self, forwards: bool) -> Result<(), Error> {
         set(self.inner(), "net/ipv4/ip_forward", if forwards { "1" } else { "0" })
     }
+}
+
+/// As ip(8) writes it.
+pub(super) fn mac_text(mac: [u8; 6]) -> String {
+    mac.map(|byte| format!("{byte:02x}")).join(":")
 }
 
 /// Runs `ip WORDS` there.

@@ -1,38 +1,113 @@
-//! The functions that are measured over wires in memory, each with packets that it forwards.
+//! What is measured over wires in memory: functions, each with packets that it forwards.
 
 use std::net::SocketAddr;
 
+use nf::esp::Algorithm;
+use nf::router::RouterSettings;
+use nf::{Fib, Function, Router};
 use wire::build::UdpPacket;
 
-use super::in_process::bridge;
+use super::functions::{bridge, tunnel, whole_table};
 use super::memory::{Subject, Work};
+use super::table::{self, Route};
 use crate::error::{Error, OrNeeds};
 use crate::flows::{SEED, SplitMix};
 
-/// All of them.
-pub(super) const WORKS: [Work; 2] =
-    [Work { name: "l2, 64 B", make: || l2(64) }, Work { name: "l2, 1514 B", make: || l2(1514) }];
-
-/// Different packets: more than a batch, fewer than a cache.
+/// Different packets of what looks at headers only: more than a batch, fewer than a cache.
 const PACKETS: usize = 256;
+/// Of what looks destinations up: more than a cache of their entries.
+const DESTINATIONS: usize = 1 << 16;
 
 /// Bytes of the headers of a UDP packet over IPv4.
 const HEADERS: usize = 14 + 20 + 8;
 
-fn l2(frame_bytes: usize) -> Result<Subject, Error> {
-    let mut random = SplitMix(SEED);
-    let packets: Result<Vec<_>, Error> =
-        (0..PACKETS).map(|_| packet(frame_bytes, random.next() as u32)).collect();
-    Ok(Subject { function: Box::new(bridge()?), packets: packets? })
+/// Link addresses of both ports.
+pub(super) const MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 2], [2, 0, 0, 0, 0, 3]];
+
+/// Bytes of a packet that are encrypted, trailer and all: as in the slides.
+pub(super) const TEXT_BYTES: usize = 1408;
+/// What the trailer of ESP has of them.
+const TRAILER_BYTES: usize = 2;
+
+/// A table of routes, and addresses that are looked up in it.
+pub(super) struct Internet {
+    pub(super) fib: Fib,
+    routes: usize,
+    destinations: Vec<u32>,
 }
 
-/// A UDP packet in 10.0.0.0/8 to that address, `frame_bytes` long.
+impl Internet {
+    pub(super) fn new(routes: &[Route]) -> Result<Self, Error> {
+        let fib = whole_table(routes, MACS)?.fib(SEED);
+        // Skewed traffic never leaves the table, and so is never for a loopback or a group.
+        let mut destinations = table::skewed4(routes, DESTINATIONS);
+        if destinations.is_empty() {
+            return Err("there is no IPv4 route").or_needs("table of routes");
+        }
+        destinations.truncate(DESTINATIONS);
+        Ok(Self { fib, routes: routes.len(), destinations })
+    }
+
+    fn subject(&self) -> Result<Subject, Error> {
+        let packets = self.destinations.iter().map(|&to| packet(64, to));
+        let router = Router::new(self.fib.clone(), &RouterSettings::default());
+        Ok(Subject {
+            functions: vec![Box::new(router)],
+            packets: packets.collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+/// All that there is to measure; the router over `internet`, if there is a table.
+pub(super) fn works<'a>(internet: &'a Result<Internet, Error>) -> Vec<Work<'a>> {
+    let mut works: Vec<Work<'a>> = [64, 1514]
+        .map(|bytes| Work { name: format!("l2, {bytes} B"), make: Box::new(move || l2(bytes)) })
+        .into();
+    works.push(match internet {
+        Ok(internet) => Work {
+            name: format!("router, 64 B, {} routes", internet.routes),
+            make: Box::new(|| internet.subject()),
+        },
+        Err(why) => {
+            let why = why.to_string();
+            let absent = move || Err(why.clone()).or_needs("router to measure");
+            Work { name: "router, 64 B".to_owned(), make: Box::new(absent) }
+        }
+    });
+    works.extend(Algorithm::ALL.map(seal));
+    works
+}
+
+/// Encryption by one algorithm.
+pub(super) fn seal(algorithm: Algorithm) -> Work<'static> {
+    let name = format!("esp, {TEXT_BYTES} B, {}", algorithm.name());
+    Work { name, make: Box::new(move || esp(algorithm)) }
+}
+
+fn l2(frame_bytes: usize) -> Result<Subject, Error> {
+    let mut random = SplitMix(SEED);
+    let packets = (0..PACKETS).map(|_| packet(frame_bytes, random.next() as u32));
+    Ok(Subject {
+        functions: vec![Box::new(bridge()?)],
+        packets: packets.collect::<Result<_, _>>()?,
+    })
+}
+
+fn esp(algorithm: Algorithm) -> Result<Subject, Error> {
+    let functions: Vec<Box<dyn Function>> = vec![Box::new(tunnel(algorithm)?), Box::new(bridge()?)];
+    // As few as are in the caches behind a NIC that writes into them.
+    let frame_bytes = 14 + TEXT_BYTES - TRAILER_BYTES;
+    let to = |host: u8| packet(frame_bytes, u32::from_be_bytes([10, 2, 0, host]));
+    Ok(Subject { functions, packets: (1..=64).map(to).collect::<Result<_, _>>()? })
+}
+
+/// A UDP packet from 10.1/16 to that address, `frame_bytes` long.
 pub(super) fn packet(frame_bytes: usize, destination: u32) -> Result<Vec<u8>, Error> {
     let payload = vec![0x5a; frame_bytes.saturating_sub(HEADERS)];
     let mut bytes = vec![0; frame_bytes.max(HEADERS)];
     let packet = UdpPacket {
         source_mac: [2, 0, 0, 0, 0, 1],
-        destination_mac: [2, 0, 0, 0, 0, 2],
+        destination_mac: MACS[0],
         source: SocketAddr::from(([10, 1, 2, 3], 1024 + (destination % 1024) as u16)),
         destination: SocketAddr::from((destination.to_be_bytes(), 9)),
         payload: &payload,

@@ -28,6 +28,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -39,8 +40,9 @@ enum {
 	FRAME_MIN = 60, FRAME_MAX = 1514,
 	FLOWS = 1024,
 	HOPS = 64,
-	/* Frames of one system call: setting one up takes milliseconds, and so does ending one. */
-	REPEAT = 500000,
+	/* Frames of one system call: setting one up takes milliseconds, and so does ending one. A paced
+	 * sender only looks at most of them. Signals end it before. */
+	REPEAT = 5000000, REPEAT_PACED = 1000000000,
 	/* A paced sender that was held up sends so much more at once. */
 	CREDIT_NS = 1000000,
 	INSTRUCTIONS_MAX = 128,
@@ -336,6 +338,7 @@ static int send_frames(char **words)
 	/* It ends the system call that is under way, too. */
 	struct sigaction action = { .sa_handler = end };
 	sigaction(SIGTERM, &action, NULL);
+	sigaction(SIGALRM, &action, NULL);
 	int bytes = atoi(words[5]), map;
 	uint64_t rate = strtoull(words[6], NULL, 10), milliseconds = strtoull(words[7], NULL, 10);
 	if (bytes < FRAME_MIN || bytes > FRAME_MAX) {
@@ -345,14 +348,18 @@ static int send_frames(char **words)
 	struct frames made = frames(words + 1, bytes);
 	volatile uint64_t *number = numbers(&map);
 	int program = sender(&made, interface(words[0]), rate ? 1000000000 / rate : 0, map);
-	uint64_t began = now_ns(), last = began + milliseconds * 1000000;
-	while (!is_told_to_end && now_ns() < last) {
+	struct itimerval timer = {
+		.it_value = { milliseconds / 1000, milliseconds % 1000 * 1000 },
+	};
+	setitimer(ITIMER_REAL, &timer, NULL);
+	uint64_t began = now_ns();
+	while (!is_told_to_end) {
 		union bpf_attr attr = {
 			.test = {
 				.prog_fd = program,
 				.data_in = (uintptr_t)made.bytes,
 				.data_size_in = made.length,
-				.repeat = REPEAT,
+				.repeat = rate ? REPEAT_PACED : REPEAT,
 				.flags = BPF_F_TEST_XDP_LIVE_FRAMES,
 			},
 		};

@@ -1,4 +1,4 @@
-//! The tables that are measured: ours, and those of other crates, all of them with the same routes.
+//! Forwarding tables that are measured: ours, and those of other crates, all with the same routes.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -7,15 +7,15 @@ use ipnet::{Ipv4Net, Ipv6Net};
 use iptrie::map::{LCTrieMap, RTrieMap};
 use iptrie::{Ipv4Prefix, Ipv6Prefix};
 use nf::fib::HopId;
-use nf::{Fib, NextHop, Prefix, Rib};
+use nf::{Fib, NextHop, Rib};
 use poptrie::Poptrie;
 use prefix_trie::PrefixMap;
 
-/// A route of the table: its prefix, and the number of its next hop.
-pub(crate) type Route = (Prefix, u16);
+use super::table::Route;
+use crate::error::{Error, OrNeeds};
 
 /// Tables of one crate.
-pub(crate) trait Tables {
+pub(super) trait Tables: Sync {
     /// What they are.
     fn name(&self) -> &'static str;
     /// The sum of the next hops' numbers of all addresses, so that nothing can be left out.
@@ -25,24 +25,24 @@ pub(crate) trait Tables {
 }
 
 /// Ours.
-pub(crate) struct Ours {
-    /// The control side.
-    pub(crate) rib: Rib,
+pub(super) struct Ours {
+    /// The control side: it takes memory for as long as there are tables.
+    _rib: Rib,
     /// A data thread's tables.
-    pub(crate) fib: Fib,
+    pub(super) fib: Fib,
 }
 
 impl Ours {
     /// Takes all routes and makes the tables.
-    pub(crate) fn load(routes: &[Route]) -> Result<Self, String> {
+    pub(super) fn load(routes: &[Route]) -> Result<Self, Error> {
         let mut rib = Rib::new();
         for (prefix, hop) in routes {
             // As if each next hop were behind a port of its own.
             let to = NextHop::OnLink { port: PortId(*hop) };
-            rib.load(*prefix, to).map_err(|error| format!("{prefix}: {error}"))?;
+            rib.load(*prefix, to).or_needs("room in the tables")?;
         }
         let fib = rib.fib(1);
-        Ok(Self { rib, fib })
+        Ok(Self { _rib: rib, fib })
     }
 
     fn number(&self, id: HopId) -> u64 {
@@ -59,21 +59,21 @@ fn number_of(ours: &Ours) -> Vec<u64> {
 }
 
 /// Ours as a data thread uses them: a batch at a time.
-pub(crate) struct Batched<'a> {
+pub(super) struct Batched<'a> {
     ours: &'a Ours,
     numbers: Vec<u64>,
 }
 
 impl<'a> Batched<'a> {
     /// Over these tables.
-    pub(crate) fn new(ours: &'a Ours) -> Self {
+    pub(super) fn new(ours: &'a Ours) -> Self {
         Self { ours, numbers: number_of(ours) }
     }
 }
 
 impl Tables for Batched<'_> {
     fn name(&self) -> &'static str {
-        "calisto"
+        "ours"
     }
 
     fn sum4(&self, addresses: &[u32]) -> u64 {
@@ -98,14 +98,14 @@ impl Tables for Batched<'_> {
 }
 
 /// The crate poptrie.
-pub(crate) struct PoptrieTables {
+pub(super) struct PoptrieTables {
     four: Poptrie<(Ipv4Addr, u8), u16>,
     six: Poptrie<(Ipv6Addr, u8), u16>,
 }
 
 impl PoptrieTables {
     /// With all routes.
-    pub(crate) fn load(routes: &[Route]) -> Self {
+    pub(super) fn load(routes: &[Route]) -> Self {
         let four = routes.iter().filter_map(|(prefix, hop)| match prefix.address() {
             IpAddr::V4(four) => Some(((four, prefix.bits()), *hop)),
             IpAddr::V6(_) => None,
@@ -135,14 +135,14 @@ impl Tables for PoptrieTables {
 }
 
 /// The crate prefix-trie.
-pub(crate) struct PrefixTrieTables {
+pub(super) struct PrefixTrieTables {
     four: PrefixMap<Ipv4Net, u16>,
     six: PrefixMap<Ipv6Net, u16>,
 }
 
 impl PrefixTrieTables {
     /// With all routes.
-    pub(crate) fn load(routes: &[Route]) -> Self {
+    pub(super) fn load(routes: &[Route]) -> Self {
         let (mut four, mut six) = (PrefixMap::new(), PrefixMap::new());
         for (prefix, hop) in routes {
             match prefix.address() {
@@ -181,25 +181,25 @@ impl Tables for PrefixTrieTables {
 }
 
 /// The crate iptrie, level-compressed: the faster of its two kinds.
-pub(crate) struct IptrieTables {
+pub(super) struct IptrieTables {
     four: LCTrieMap<Ipv4Prefix, u16>,
     six: LCTrieMap<Ipv6Prefix, u16>,
 }
 
 impl IptrieTables {
     /// With all routes. It always has a default route: to next hop zero.
-    pub(crate) fn load(routes: &[Route]) -> Result<Self, String> {
+    pub(super) fn load(routes: &[Route]) -> Result<Self, Error> {
         let mut four = RTrieMap::with_root(0);
         let mut six = RTrieMap::with_root(0);
         for (prefix, hop) in routes {
             match prefix.address() {
                 IpAddr::V4(address) => {
                     let key = Ipv4Prefix::new(address, prefix.bits());
-                    four.insert(key.map_err(|error| format!("{prefix}: {error:?}"))?, *hop);
+                    four.insert(key.or_needs("prefix that iptrie takes")?, *hop);
                 }
                 IpAddr::V6(address) => {
                     let key = Ipv6Prefix::new(address, prefix.bits());
-                    six.insert(key.map_err(|error| format!("{prefix}: {error:?}"))?, *hop);
+                    six.insert(key.or_needs("prefix that iptrie takes")?, *hop);
                 }
             }
         }

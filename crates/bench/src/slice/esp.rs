@@ -1,0 +1,87 @@
+//! Encryption on one core: through function esp on a slice, and by those who only encrypt.
+
+use base::Nanos;
+use crypto::IpsecMb;
+use nf::esp::Algorithm;
+use nf::esp::load::Load;
+use sys::clock::{TscRate, now};
+
+use super::absent::in_turns_if_there;
+use super::ciphers::{Suite, dpdk, openssl};
+use super::memory;
+use super::works::{TEXT_BYTES, seal};
+use crate::cases::Plan;
+use crate::error::{Error, OrNeeds};
+use crate::figure::{Figure, Target};
+use crate::place::on_cpu;
+use crate::report::Report;
+
+/// Batches of packets that are decrypted in turn.
+const BATCHES: usize = 4;
+
+pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
+    let cpu = plan.cpus.server;
+    let length = plan.pick(Nanos::from_millis(400), Nanos::from_millis(50));
+    let packets = plan.pick(1_000_000, 200_000);
+    report.begin(
+        "esp",
+        &format!(
+            "{TEXT_BYTES} B of text a packet, one key, on CPU {cpu}. Ours: a slice of two wires in \
+             memory, all of RFC 4303 (tunnel headers, padding, sequence, ICV) by function esp over \
+             libipsec-mb; opening: the same function without a slice. dpdk-test-crypto-perf with \
+             driver aesni_mb and openssl speed encrypt and authenticate, and do nothing else"
+        ),
+    )?;
+    let rate = TscRate::calibrate(Nanos::from_millis(20));
+    for (suite, target) in [(Suite::Gcm, 0.8), (Suite::CbcSha1, 0.6)] {
+        let algorithm = suite.algorithm();
+        let work = seal(algorithm);
+        let ways = ["ours, seal", "ours, open", "dpdk aesni_mb", "openssl"];
+        let samples =
+            in_turns_if_there(plan, report, suite.name(), ways.len(), |which| match which {
+                0 => {
+                    let spent = on_cpu(cpu, || memory::run(&work, length, rate))?;
+                    Ok(spent.mpps(rate) * bits() / 1e3)
+                }
+                1 => on_cpu(cpu, || open(algorithm, length)),
+                2 => dpdk(suite, plan.cpus, packets),
+                _ => openssl(suite, plan.cpus),
+            })?;
+        for (at, (way, own)) in ways.iter().zip(&samples).enumerate() {
+            let metric = format!("{}: {way}", suite.name());
+            let own = match own {
+                Ok(own) => own,
+                Err(why) => {
+                    report.figure(Figure::missing(metric, why))?;
+                    continue;
+                }
+            };
+            let mut figure = Figure::new(metric, "Gb/s", own);
+            if let (0, Ok(dpdk)) = (at, &samples[2]) {
+                figure = figure.against(ways[2], own, dpdk).target(Target::RatioAtLeast(target));
+            }
+            report.figure(figure)?;
+        }
+    }
+    Ok(())
+}
+
+fn bits() -> f64 {
+    TEXT_BYTES as f64 * 8.0
+}
+
+/// Gb/s of packets that come sealed.
+fn open(algorithm: Algorithm, length: Nanos) -> Result<f64, Error> {
+    let cipher = || IpsecMb::open().or_needs("library that encrypts");
+    let load = Load::new(algorithm, TEXT_BYTES, BATCHES, [cipher()?, cipher()?]);
+    let mut load = load.ok_or("its packets cannot be made").or_needs("tunnel")?;
+    let (mut spent, mut packets) = (Nanos::ZERO, 0);
+    while spent < length {
+        load.refill();
+        load.seal();
+        let began = now();
+        packets += load.open();
+        spent += now().since(began);
+    }
+    Ok(packets as f64 * bits() / spent.0 as f64)
+}
