@@ -59,8 +59,8 @@ impl fmt::Display for SpecError {
 impl std::error::Error for SpecError {}
 
 const KINDS: [&str; 4] = ["xdp", "af_packet", "tap", "pcap"];
-const XDP_OPTIONS: [&str; 8] =
-    ["mode", "copy", "zerocopy", "busy_poll", "trust_link", "take", "ring", "fill"];
+const XDP_OPTIONS: [&str; 9] =
+    ["queue", "mode", "copy", "zerocopy", "busy_poll", "trust_link", "take", "ring", "fill"];
 const AF_PACKET_OPTIONS: [&str; 4] = ["fanout", "fanout_mode", "qdisc", "trust_link"];
 const TAP_OPTIONS: [&str; 4] = ["address", "up", "mtu", "multi_queue"];
 const PCAP_OPTIONS: [&str; 1] = ["pace"];
@@ -120,7 +120,7 @@ fn option<'a>(
 }
 
 fn xdp<'a>(name: &str, parts: impl Iterator<Item = &'a str>) -> Result<PortSpec, SpecError> {
-    let (interface, queue) = match name.split_once('@') {
+    let (interface, mut queue) = match name.split_once('@') {
         None => (name, 0),
         Some((interface, queue)) => (interface, number("queue", Some(queue))?),
     };
@@ -129,6 +129,10 @@ fn xdp<'a>(name: &str, parts: impl Iterator<Item = &'a str>) -> Result<PortSpec,
     for part in parts {
         let (key, value) = option(part, "xdp", &XDP_OPTIONS)?;
         match key {
+            "queue" if queue == 0 => queue = number(key, value)?,
+            "queue" => {
+                return Err(SpecError(format!("{name} says its queue twice: leave one out")));
+            }
             "mode" => {
                 attach = match value {
                     Some("native") => AttachMode::Native,

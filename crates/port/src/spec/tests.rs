@@ -31,6 +31,7 @@ fn what_is_printed_is_read_back_and_short_forms_stay_short() {
 #[test]
 fn defaults_may_be_said_too() {
     assert_eq!(parse("xdp:a@0,take=ours,ring=2048,busy_poll=20"), parse("xdp:a,busy_poll"));
+    assert_eq!(parse("xdp:a,queue=3").to_string(), "xdp:a@3");
     assert_eq!(parse("pcap:in,pace=fast"), parse("pcap:in"));
     assert_eq!(parse("af_packet:a,fanout=1,fanout_mode=hash"), parse("af_packet:a,fanout=1"));
     assert_eq!(

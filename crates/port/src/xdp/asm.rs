@@ -151,7 +151,7 @@ impl Assembler {
     }
 
     /// Turns the low `bits` (16 or 32) from the network's order into the machine's.
-    pub(super) fn to_big_endian(&mut self, to: Register, bits: i32) {
+    pub(super) fn turn_big_endian(&mut self, to: Register, bits: i32) {
         self.push(TO_BIG_ENDIAN, to as u8, 0, 0, bits);
     }
 

@@ -182,11 +182,11 @@ fn read(asm: &mut Assembler, to: Machine, base: Machine, offset: i16, width: Wid
         Width::Byte => asm.load(Size::Byte, to, base, offset),
         Width::Half => {
             asm.load(Size::Half, to, base, offset);
-            asm.to_big_endian(to, 16);
+            asm.turn_big_endian(to, 16);
         }
         Width::Word => {
             asm.load(Size::Word, to, base, offset);
-            asm.to_big_endian(to, 32);
+            asm.turn_big_endian(to, 32);
         }
     }
 }
