@@ -27,9 +27,10 @@
 //!   the first one's flags, are dropped. RFC 7045 section 2.1: extension headers are passed over, not judged.
 //!
 //! LIMITS
-//!   Later fragments have no ports: a rule with ports does not match them. Put a rule without ports where
-//!   they are to pass; without their first fragment they are of no use to anybody. The time for a packet
-//!   grows with the rules before the one that matches, so put those first that match most.
+//!   It judges what no function before it has sent on or dropped: put it before router and l2. Later
+//!   fragments have no ports: a rule with ports does not match them. Put a rule without ports where they are
+//!   to pass; without their first fragment they are of no use to anybody. The time for a packet grows with
+//!   the rules before the one that matches, so put those first that match most.
 
 use std::fmt;
 

@@ -23,6 +23,7 @@
 //!   RFC 2697's single rate with one bucket and two colours: passed and dropped.
 //!
 //! LIMITS
+//!   It counts what no function before it has sent on or dropped: put it before router and l2.
 //!   65,536 sources of all classes are remembered at a time. One that has paused long enough for its bucket to
 //!   be full again is forgotten for another; while there are more busy ones than that, those that find no
 //!   place share one bucket for each class (sources_shared). A fragment after the first has no ports and is in
