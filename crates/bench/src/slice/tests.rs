@@ -31,9 +31,10 @@ fn packets_come_through_every_forwarder_that_is_here_and_absent_ones_are_named()
 #[test]
 fn every_function_has_its_cycles_and_what_several_cores_do_of_it() {
     let (Some(cycles), Some(cores)) = (figures("cycles"), figures("cores")) else { return };
-    for bytes in [64, 1514] {
-        assert!(value(&cycles, &format!("l2, {bytes} B: per packet")) > 0.0);
-        let figure = find(&cores, &format!("l2, {bytes} B: 2 slices"));
+    let functions = ["l2, 64 B", "l2, 1514 B", "router IPv6, 64 B", "acl, 16 rules, 64 B"];
+    for function in functions.into_iter().chain(["policer, sources, 64 B"]) {
+        assert!(value(&cycles, &format!("{function}: per packet")) > 0.0, "{function}");
+        let figure = find(&cores, &format!("{function}: 2 slices"));
         assert!(figure["ratio"].as_f64() > Some(0.0), "{figure}");
         assert!(figure["target"].is_string(), "{figure}");
     }

@@ -4,18 +4,16 @@ use std::net::SocketAddr;
 
 use nf::esp::Algorithm;
 use nf::router::RouterSettings;
-use nf::{Fib, Function, Router};
+use nf::{Fib, Function, Router, capacity};
 use wire::build::UdpPacket;
 
 use super::functions::{bridge, tunnel, whole_table};
 use super::memory::{Subject, Work};
 use super::table::{self, Route};
 use crate::error::{Error, OrNeeds};
-use crate::flows::{SEED, SplitMix};
+use crate::flows::SEED;
 
-/// Different packets of what looks at headers only: more than a batch, fewer than a cache.
-const PACKETS: usize = 256;
-/// Of what looks destinations up: more than a cache of their entries.
+/// Different packets of what looks destinations up: more than a cache holds of their entries.
 const DESTINATIONS: usize = 1 << 16;
 
 /// Bytes of the headers of a UDP packet over IPv4.
@@ -60,9 +58,9 @@ impl Internet {
 
 /// All that there is to measure; the router over `internet`, if there is a table.
 pub(super) fn works<'a>(internet: &'a Result<Internet, Error>) -> Vec<Work<'a>> {
-    let mut works: Vec<Work<'a>> = [64, 1514]
-        .map(|bytes| Work { name: format!("l2, {bytes} B"), make: Box::new(move || l2(bytes)) })
-        .into();
+    let names = capacity::subjects(64).into_iter().map(|subject| subject.name);
+    let mut works: Vec<Work<'a>> = names.map(|name| of_nf(name, 64)).collect();
+    works.push(of_nf("l2", 1514));
     works.push(match internet {
         Ok(internet) => Work {
             name: format!("router, 64 B, {} routes", internet.routes),
@@ -84,13 +82,17 @@ pub(super) fn seal(algorithm: Algorithm) -> Work<'static> {
     Work { name, make: Box::new(move || esp(algorithm)) }
 }
 
-fn l2(frame_bytes: usize) -> Result<Subject, Error> {
-    let mut random = SplitMix(SEED);
-    let packets = (0..PACKETS).map(|_| packet(frame_bytes, random.next() as u32));
-    Ok(Subject {
-        functions: vec![Box::new(bridge()?)],
-        packets: packets.collect::<Result<_, _>>()?,
-    })
+/// A function as its own crate sets it up, with frames of so many bytes.
+fn of_nf(name: &'static str, frame_bytes: usize) -> Work<'static> {
+    let make = move || {
+        let found =
+            capacity::subjects(frame_bytes).into_iter().find(|subject| subject.name == name);
+        let found = found.ok_or_else(|| format!("there is no {name}")).or_needs("function")?;
+        // What says nothing of the port is sent on by the next one.
+        let functions: Vec<Box<dyn Function>> = vec![found.function, Box::new(bridge()?)];
+        Ok(Subject { functions, packets: found.packets })
+    };
+    Work { name: format!("{name}, {frame_bytes} B"), make: Box::new(make) }
 }
 
 fn esp(algorithm: Algorithm) -> Result<Subject, Error> {
