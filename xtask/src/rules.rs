@@ -50,7 +50,7 @@ pub(crate) const CRATES: &[CrateRule] = &[
     row("nf", &["base", "wire", "shm"], Pure, Forbidden),
     row("attach", &["base", "sys"], Worldly, Forbidden),
     row("client", &["base", "shm", "wire", "sys", "attach"], Worldly, Forbidden),
-    row("capi", &["client"], Worldly, Home),
+    row("capi", &["base", "client", "port", "slice", "sys"], Worldly, Home),
     row("preload", &["base", "client", "sys", "attach"], Worldly, Home),
     row("port", &["base", "shm", "sys"], Worldly, Home),
     row("slice", &["base", "wire", "shm", "sys", "port"], Worldly, Forbidden),

@@ -1,4 +1,5 @@
-/* libcalisto: sockets that the Calisto daemon serves, and applications that take whole packets.
+/* libcalisto: sockets that the Calisto daemon serves, applications that take whole packets, and
+ * slices.
  *
  * Sockets:
  *   calisto_session_open once, then calisto_tcp_listen and calisto_tcp_accept, or
@@ -12,11 +13,16 @@
  *     calisto_wait when there was nothing
  *   and at the end calisto_detach.
  *
+ * Slices (a queue of every NIC, some CPUs, their memory; no daemon):
+ *   calisto_slice_open, then a loop of
+ *     calisto_slice_read_multi, work, calisto_slice_write_multi
+ *   and at the end calisto_slice_close.
+ *
  * Numbers: 0 or more is success, less than 0 is one of the errors below, and calisto_error says
  * it in words; for CALISTO_SYSTEM calisto_errno says which errno.
  *
  * Threads: calisto_attach, calisto_worker, calisto_port and calisto_error may be called by any
- * thread. A worker and its packets belong to one thread at a time; a second one gets
+ * thread. A worker, or a slice, and its packets belong to one thread at a time; a second one gets
  * CALISTO_BUSY. calisto_detach must be the last call. A process that forks goes on in one of the
  * two only.
  *
@@ -93,6 +99,18 @@
 #define CALISTO_FOREVER UINT64_MAX
 
 /**
+ * In `flags` of a packet that is written: do not send it.
+ */
+#define CALISTO_SLICE_SKIP 1
+
+/**
+ * In `flags` of a packet that is written: sum from `checksum_start` to its end, with what lies at
+ * `checksum_start + checksum_offset` (the sum of a pseudo-header, or zero) included, and write the
+ * checksum there. By the device, where it can.
+ */
+#define CALISTO_SLICE_CHECKSUM 2
+
+/**
  * An attached application.
  */
 struct calisto_app;
@@ -106,6 +124,11 @@ struct calisto_listener;
  * A process's connection to the daemon for its sockets. Any number of threads may use it.
  */
 struct calisto_session;
+
+/**
+ * A slice. One thread at a time is in a call for it.
+ */
+struct calisto_slice;
 
 /**
  * A TCP connection. One thread may read while another one writes.
@@ -245,6 +268,99 @@ struct calisto_packet {
    * The library's own name for it; zero once it was given back.
    */
   uint64_t handle;
+};
+
+/**
+ * What a slice is to be made of. Set all of it to zero first: zero means the default.
+ */
+struct calisto_slice_options {
+  /**
+   * Its ports with blanks between, such as "xdp:eth0@1 xdp:eth1@1": queue 1 of both. Queue 0 may be
+   * left out. The kernel's packet sockets instead of AF_XDP: "af_packet:eth0".
+   */
+  const char *ports;
+  /**
+   * The CPUs that its thread is to run on, such as "2-3"; null: wherever it is.
+   */
+  const char *cpus;
+  /**
+   * Which packets it takes, as tcpdump would say it, such as "udp port 53"; null: all of its queues.
+   * What it does not take is the kernel's.
+   */
+  const char *filter;
+  /**
+   * What people call it; null: "slice".
+   */
+  const char *name;
+  /**
+   * Buffers that its ports share; 0: 4096 for each port.
+   */
+  uint32_t frames;
+  /**
+   * Bytes of a buffer, 2048 or 4096; 0: 4096.
+   */
+  uint32_t frame_bytes;
+  /**
+   * Zero.
+   */
+  uint64_t reserved[4];
+};
+
+/**
+ * A packet of a slice, from its Ethernet header on. Read and write `data[0 .. len]`; to make it longer,
+ * raise `len` up to `room`. After calisto_slice_write_multi took it, `data` is null.
+ */
+struct calisto_slice_packet {
+  /**
+   * Its first byte.
+   */
+  uint8_t *data;
+  /**
+   * Its bytes.
+   */
+  uint32_t len;
+  /**
+   * The largest `len`.
+   */
+  uint32_t room;
+  /**
+   * Which of the slice's ports it came from, counted from 0; by which it is to leave, when written.
+   */
+  uint16_t port;
+  /**
+   * CALISTO_SLICE_SKIP, CALISTO_SLICE_CHECKSUM; 0 when it was just read.
+   */
+  uint16_t flags;
+  /**
+   * Bytes from `data` to where the sum begins, for CALISTO_SLICE_CHECKSUM.
+   */
+  uint16_t checksum_start;
+  /**
+   * Bytes from there to the checksum.
+   */
+  uint16_t checksum_offset;
+  /**
+   * The library's own name for it; zero once it was taken.
+   */
+  uint64_t handle;
+};
+
+/**
+ * A number that a slice or one of its ports has counted.
+ */
+struct calisto_slice_counter {
+  /**
+   * What is counted, such as "read" or "rx_packets".
+   */
+  char name[32];
+  /**
+   * The same as a sentence.
+   */
+  char help[128];
+  /**
+   * How many.
+   */
+  uint64_t value;
 };
 
 #ifdef __cplusplus
@@ -610,6 +726,123 @@ int calisto_udp_address(const struct calisto_udp *udp, char *to, uintptr_t bytes
  * `udp` is open, or null.
  */
 void calisto_udp_close(struct calisto_udp *udp);
+
+/**
+ * Opens a slice and stores it in `*slice`. Returns 0, or a negative number (then `*slice` is null and
+ * calisto_error(NULL) says why). Needs no daemon; its queues are nobody else's until it is closed.
+ *
+ * The caller's part:
+ * `options` and what it points to can be read, and `slice` can be written.
+ */
+int calisto_slice_open(const struct calisto_slice_options *options,
+                       struct calisto_slice **slice);
+
+/**
+ * Reads up to `max` packets into `packets`, from every port in turn. When there is none it waits,
+ * `timeout_ns` nanoseconds at most (CALISTO_FOREVER: without end; 0: not at all). Returns how many, or
+ * a negative number; 0 also when a signal came. Every packet must be written again, if only to be
+ * skipped: the slice has so many buffers and no more.
+ *
+ * The caller's part:
+ * `slice` came from calisto_slice_open and was not closed, or is null; `packets` has room for `max`. The
+ * content of the array does not matter.
+ */
+int calisto_slice_read_multi(struct calisto_slice *slice,
+                             struct calisto_slice_packet *packets,
+                             uint32_t max,
+                             uint64_t timeout_ns);
+
+/**
+ * Sends each packet of the array by the port that it names, or takes it back unsent if its flags say
+ * CALISTO_SLICE_SKIP. Returns how many were taken, or a negative number. The others, for which a port had
+ * no room, are moved to the front of the array: write them again, or skip them. Packets to one port keep
+ * their order.
+ *
+ * A packet that is wrong (too long, of another slice) is an error, and none is taken.
+ *
+ * The caller's part:
+ * As for calisto_slice_read_multi, with `count` packets that it has given.
+ */
+int calisto_slice_write_multi(struct calisto_slice *slice,
+                              struct calisto_slice_packet *packets,
+                              uint32_t count);
+
+/**
+ * Closes the slice: its queues are the kernel's again, packets that were not written are lost. No other
+ * thread may be in a call for it, and nothing of it may be used afterwards. Null does nothing.
+ *
+ * The caller's part:
+ * As for calisto_slice_read_multi, and as said.
+ */
+void calisto_slice_close(struct calisto_slice *slice);
+
+/**
+ * Lets the calling thread, which is to be the slice's own, run on the slice's CPUs only. Returns 0, or
+ * a negative number.
+ *
+ * The caller's part:
+ * `slice` came from calisto_slice_open and was not closed, or is null.
+ */
+int calisto_slice_pin(struct calisto_slice *slice);
+
+/**
+ * Writes the CPUs of the slice's two halves as text, such as "2-3": those of its thread to `user`, and to
+ * `kernel` where the kernel works for port `port`, in words. Either may be null. Each has `bytes` bytes;
+ * what has no room is cut. Returns 0, or a negative number.
+ *
+ * The caller's part:
+ * As for calisto_slice_pin; `user` and `kernel` can be written.
+ */
+int calisto_slice_get_cpus(struct calisto_slice *slice,
+                           uint32_t port,
+                           char *user,
+                           char *kernel,
+                           uintptr_t bytes);
+
+/**
+ * Changes the CPUs of the slice's two halves: `user` of its thread, which calisto_slice_pin then takes;
+ * `kernel` those on which the kernel works for it (interrupts, or threads for devices without). Null leaves
+ * a half as it is. Returns 0, or a negative number.
+ *
+ * The caller's part:
+ * As for calisto_slice_pin; both texts end with a zero or are null.
+ */
+int calisto_slice_set_cpus(struct calisto_slice *slice,
+                           const char *user,
+                           const char *kernel);
+
+/**
+ * From now on the slice takes only what `filter` wants, as tcpdump would say it; null: every packet of its
+ * queues. What it does not take is the kernel's. Packets that came before may still be read. Returns 0,
+ * or a negative number.
+ *
+ * The caller's part:
+ * As for calisto_slice_pin; `filter` ends with a zero or is null.
+ */
+int calisto_slice_attach_filter(struct calisto_slice *slice,
+                                const char *filter);
+
+/**
+ * For a loop of the application's own: a descriptor that poll finds readable when there may be something
+ * to read. Before each sleep on it read once more with a timeout of 0. Do not read or close it. Returns
+ * it, or a negative number.
+ *
+ * The caller's part:
+ * As for calisto_slice_pin.
+ */
+int calisto_slice_poll_fd(struct calisto_slice *slice);
+
+/**
+ * Stores counter `n` in `*counter`: of the slice itself when `port` is negative, else of that port.
+ * Returns 1, or 0 when there are no more than `n`, or a negative number.
+ *
+ * The caller's part:
+ * As for calisto_slice_pin, and `counter` can be written or is null.
+ */
+int calisto_slice_counter(struct calisto_slice *slice,
+                          int port,
+                          uint32_t n,
+                          struct calisto_slice_counter *counter);
 
 #ifdef __cplusplus
 }  // extern "C"

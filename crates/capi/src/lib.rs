@@ -1,4 +1,5 @@
-//! libcalisto: the C interface of packet mode and of sockets, a thin skin over the crate `client`.
+//! libcalisto: the C interface of packet mode, of sockets and of slices, a thin skin over the crates
+//! `client` and `slice`.
 //!
 //! One of the crates that may use `unsafe`: what C gives are raw pointers. Everything that can be
 //! checked is: null, lengths, packets that were given back already, two threads in one worker. No
@@ -8,6 +9,9 @@ mod app;
 mod failure;
 mod packet;
 mod session;
+mod slice_control;
+mod slice_packet;
+mod slices;
 mod slots;
 mod tcp;
 mod udp;
@@ -26,6 +30,15 @@ pub use packet::{
     CALISTO_CHECKSUM_PARTIAL, CALISTO_CHECKSUM_UNKNOWN, CALISTO_CHECKSUM_VERIFIED, CalistoPacket,
 };
 pub use session::{CalistoSession, calisto_session_close, calisto_session_open};
+pub use slice_control::{
+    CalistoSliceCounter, calisto_slice_attach_filter, calisto_slice_counter,
+    calisto_slice_get_cpus, calisto_slice_pin, calisto_slice_poll_fd, calisto_slice_set_cpus,
+};
+pub use slice_packet::{CALISTO_SLICE_CHECKSUM, CALISTO_SLICE_SKIP, CalistoSlicePacket};
+pub use slices::{
+    CalistoSlice, CalistoSliceOptions, calisto_slice_close, calisto_slice_open,
+    calisto_slice_read_multi, calisto_slice_write_multi,
+};
 pub use tcp::{
     CalistoListener, CalistoStream, calisto_tcp_accept, calisto_tcp_close, calisto_tcp_connect,
     calisto_tcp_is_accelerated, calisto_tcp_listen, calisto_tcp_listener_address,

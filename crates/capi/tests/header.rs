@@ -26,6 +26,10 @@ fn config() -> Config {
         ("CalistoPacket", "calisto_packet"),
         ("CalistoPort", "calisto_port"),
         ("CalistoSession", "calisto_session"),
+        ("CalistoSlice", "calisto_slice"),
+        ("CalistoSliceCounter", "calisto_slice_counter"),
+        ("CalistoSliceOptions", "calisto_slice_options"),
+        ("CalistoSlicePacket", "calisto_slice_packet"),
         ("CalistoStream", "calisto_stream"),
         ("CalistoUdp", "calisto_udp"),
         ("CalistoWorker", "calisto_worker"),
@@ -36,7 +40,8 @@ fn config() -> Config {
 }
 
 const HEAD: &str = "\
-/* libcalisto: sockets that the Calisto daemon serves, and applications that take whole packets.
+/* libcalisto: sockets that the Calisto daemon serves, applications that take whole packets, and
+ * slices.
  *
  * Sockets:
  *   calisto_session_open once, then calisto_tcp_listen and calisto_tcp_accept, or
@@ -50,11 +55,16 @@ const HEAD: &str = "\
  *     calisto_wait when there was nothing
  *   and at the end calisto_detach.
  *
+ * Slices (a queue of every NIC, some CPUs, their memory; no daemon):
+ *   calisto_slice_open, then a loop of
+ *     calisto_slice_read_multi, work, calisto_slice_write_multi
+ *   and at the end calisto_slice_close.
+ *
  * Numbers: 0 or more is success, less than 0 is one of the errors below, and calisto_error says
  * it in words; for CALISTO_SYSTEM calisto_errno says which errno.
  *
  * Threads: calisto_attach, calisto_worker, calisto_port and calisto_error may be called by any
- * thread. A worker and its packets belong to one thread at a time; a second one gets
+ * thread. A worker, or a slice, and its packets belong to one thread at a time; a second one gets
  * CALISTO_BUSY. calisto_detach must be the last call. A process that forks goes on in one of the
  * two only.
  *
@@ -65,7 +75,19 @@ const HEAD: &str = "\
  */";
 
 fn generate() -> String {
-    let sources = ["failure", "packet", "app", "worker", "waiting", "session", "tcp", "udp"];
+    let sources = [
+        "failure",
+        "packet",
+        "app",
+        "worker",
+        "waiting",
+        "session",
+        "tcp",
+        "udp",
+        "slice_packet",
+        "slices",
+        "slice_control",
+    ];
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut builder = Builder::new().with_config(config());
     for source in sources {

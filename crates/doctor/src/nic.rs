@@ -8,6 +8,7 @@ mod offloads;
 mod queues;
 mod xdp;
 
+use sys::cpu_set::CpuSet;
 use sys::interface::Interface;
 
 use crate::Finding;
@@ -20,6 +21,8 @@ pub(crate) use facts::NicFacts;
 pub(crate) struct Context {
     /// CPUs that we may run on.
     pub allowed: Vec<u16>,
+    /// CPUs of a slice that was asked about.
+    pub slice: Option<CpuSet>,
     /// NUMA nodes.
     pub nodes: usize,
     /// Whether irqbalance(1) runs.
@@ -104,6 +107,7 @@ mod tests {
     pub(super) fn context() -> Context {
         Context {
             allowed: (0..128).collect(),
+            slice: None,
             nodes: 2,
             irqbalance: false,
             daemon_runs: false,

@@ -45,6 +45,7 @@ pub fn run(args: &Args) -> Result<Report, Error> {
     findings.extend(sockets::judge(&sockets::gather()));
 
     let context = Context {
+        slice: args.slice_cpus,
         nodes: memory.nodes,
         irqbalance: runs("irqbalance"),
         daemon_runs: daemon.listener == Listener::Running,

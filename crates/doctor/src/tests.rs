@@ -43,7 +43,7 @@ fn the_report_of_a_veth_says_native_no_zero_copy_its_queues_and_its_mtu() {
 fn a_veth_with_offloads_and_a_large_mtu_is_told_what_that_costs() {
     let config = TestbedConfig { mtu: 9000, offloads: true, ..TestbedConfig::default() };
     let bed = Testbed::new(config).expect("root makes namespaces");
-    let args = Args { nic: vec!["veth0".to_owned()], quick: true };
+    let args = Args { nic: vec!["veth0".to_owned()], quick: true, ..Args::default() };
     let report = bed.client().enter(|| run(&args)).expect("the namespace is there");
     let report = report.expect("the interface is there");
     assert_eq!(of(&report, "veth0 mtu").mend.as_deref(), Some("ip link set dev veth0 mtu 3498"));
@@ -56,7 +56,7 @@ fn a_tap_is_known_by_its_driver_and_waits_for_no_further_packets() {
     let made =
         bed.client().command("ip").args(["tuntap", "add", "dev", "tap0", "mode", "tap"]).status();
     assert!(made.expect("ip is installed").success());
-    let args = Args { nic: vec!["tap0".to_owned()], quick: true };
+    let args = Args { nic: vec!["tap0".to_owned()], quick: true, ..Args::default() };
     let (coalescing, report) = bed
         .client()
         .enter(|| (sys::ethtool::coalescing("tap0"), run(&args)))
@@ -96,7 +96,7 @@ fn what_costs_something_says_what_and_nearly_all_of_it_says_what_to_do() {
 
 #[test]
 fn an_interface_that_is_not_there_is_a_usage_error_that_lists_those_there_are() {
-    let args = Args { nic: vec!["none-such0".to_owned()], quick: true };
+    let args = Args { nic: vec!["none-such0".to_owned()], quick: true, ..Args::default() };
     let error = run(&args).expect_err("nobody has it");
     assert!(error.is_usage());
     assert!(error.to_string().contains("interfaces here:"), "{error}");

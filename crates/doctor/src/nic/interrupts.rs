@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use sys::cpu_set::CpuSet;
+
 use super::offloads::has_hardware;
 use super::{Context, NicFacts};
 use crate::Finding;
@@ -12,10 +14,16 @@ const WAIT_MICROS_LONG: u32 = 10;
 
 /// What that means.
 pub(super) fn judge(facts: &NicFacts, context: &Context) -> Vec<Finding> {
-    [affinity(facts, context), coalescing(facts), deferral(facts), node(facts, context)]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        affinity(facts, context),
+        coalescing(facts),
+        deferral(facts),
+        node(facts, context),
+        slice(facts, context),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 fn affinity(facts: &NicFacts, context: &Context) -> Option<Finding> {
@@ -105,6 +113,24 @@ fn node(facts: &NicFacts, context: &Context) -> Option<Finding> {
     })
 }
 
+fn slice(facts: &NicFacts, context: &Context) -> Option<Finding> {
+    let cpus = context.slice?;
+    let subject = format!("{} slice", facts.name);
+    let Some(node) = facts.node.as_ref().filter(|_| context.nodes > 1) else {
+        return Some(Finding::fine(subject, format!("as near to CPUs {cpus} as to any")));
+    };
+    let (number, near) = (node.number, write_cpu_list(&node.cpus));
+    let is_far = |&cpu: &usize| !node.cpus.iter().any(|&of_node| usize::from(of_node) == cpu);
+    let far: CpuSet = cpus.iter().filter(is_far).collect();
+    Some(if far.is_empty() {
+        Finding::fine(subject, format!("node {number}, as CPUs {cpus}"))
+    } else {
+        Finding::worse(subject, format!("node {number}, and CPUs {far} of the slice are elsewhere"))
+            .cost("every packet of the slice crosses from node to node, most of all its bytes")
+            .mend(format!("give the slice CPUs among {near}, or a NIC of its own node"))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use sys::ethtool::Coalescing;
@@ -165,6 +191,19 @@ mod tests {
         assert_eq!(of(&with(0, 200_000), &context(), "busy poll").level, Level::Note);
         assert_eq!(of(&with(2, 0), &context(), "busy poll").level, Level::Note);
         assert_eq!(of(&with(2, 200_000), &context(), "busy poll").level, Level::Fine);
+    }
+
+    #[test]
+    fn a_slice_on_another_node_than_its_nic_is_warned_of() {
+        let facts = NicFacts { node: Some(Node { number: 1, cpus: (64..128).collect() }), ..ice() };
+        let asked = |slice: &str| Context { slice: slice.parse().ok(), ..context() };
+        let warned = of(&facts, &asked("63-65"), "slice");
+        assert_eq!(warned.level, Level::Worse);
+        assert!(warned.what.contains("CPUs 63 of the slice"), "{}", warned.what);
+        assert_eq!(of(&facts, &asked("64,127"), "slice").level, Level::Fine);
+        let one_node = Context { nodes: 1, ..asked("0") };
+        assert_eq!(of(&facts, &one_node, "slice").level, Level::Fine);
+        assert!(judge(&facts, &context()).iter().all(|found| !found.subject.ends_with("slice")));
     }
 
     #[test]
