@@ -824,8 +824,9 @@ int calisto_slice_attach_filter(struct calisto_slice *slice,
 
 /**
  * For a loop of the application's own: a descriptor that poll finds readable when there may be something
- * to read. Before each sleep on it read once more with a timeout of 0. Do not read or close it. Returns
- * it, or a negative number.
+ * to read. Before each sleep on it call this again, and read once more with a timeout of 0. From the first
+ * call on each packet costs more: without need of it, let calisto_slice_read_multi wait. Do not read or
+ * close it. Returns it, or a negative number.
  *
  * The caller's part:
  * As for calisto_slice_pin.

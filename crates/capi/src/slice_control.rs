@@ -123,8 +123,9 @@ pub unsafe extern "C" fn calisto_slice_attach_filter(
 }
 
 /// For a loop of the application's own: a descriptor that poll finds readable when there may be something
-/// to read. Before each sleep on it read once more with a timeout of 0. Do not read or close it. Returns
-/// it, or a negative number.
+/// to read. Before each sleep on it call this again, and read once more with a timeout of 0. From the first
+/// call on each packet costs more: without need of it, let calisto_slice_read_multi wait. Do not read or
+/// close it. Returns it, or a negative number.
 ///
 /// # Safety
 /// As for calisto_slice_pin.
@@ -132,7 +133,7 @@ pub unsafe extern "C" fn calisto_slice_attach_filter(
 pub unsafe extern "C" fn calisto_slice_poll_fd(slice: *mut CalistoSlice) -> c_int {
     let fd = |inner: &mut Inner| {
         inner.slice.prepare_wait();
-        Ok(inner.slice.poll_fd().as_raw_fd())
+        Ok(inner.slice.poll_fd()?.as_raw_fd())
     };
     // SAFETY: as the caller says.
     unsafe { with(slice, fd) }

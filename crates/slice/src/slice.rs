@@ -3,7 +3,6 @@
 //! What must hold: every frame is in the pool, with a port, or in a batch of the caller's. So whatever a
 //! caller reads it must write or give back; what it drops is lost to the pool, which counts it.
 
-use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use base::{Nanos, PortId};
@@ -18,8 +17,8 @@ use sys::poll_set::PollSet;
 use crate::filter::Filtering;
 use crate::{SliceCounters, SliceError, SliceSpec};
 
-/// Ports of a slice, at most: a look at all of them must stay short.
-const PORTS_MAX: usize = 64;
+/// Ports of a slice, at most: as many as can be waited for beside its waker.
+const PORTS_MAX: usize = sys::poll::WAIT_MAX - 1;
 
 /// One queue of every chosen port, some CPUs, and the memory of their packets. One thread owns it.
 pub struct Slice<P: Port = AnyPort> {
@@ -37,8 +36,9 @@ pub struct Slice<P: Port = AnyPort> {
     pub(crate) counters: SliceCounters,
     pub(crate) ladder: Ladder,
     pub(crate) wake: Arc<EventFd>,
-    /// The descriptors of the ports and the waker.
-    pub(crate) readable: PollSet,
+    /// The descriptors of the waker and the ports, once somebody has asked for it: while the kernel has to
+    /// tell it of each packet, each packet costs a lock more.
+    pub(crate) readable: Option<PollSet>,
 }
 
 impl Slice<AnyPort> {
@@ -91,13 +91,6 @@ impl<P: Port> Slice<P> {
         let name = "slice";
         check_count(name, ports.len())?;
         let wake = Arc::new(EventFd::new()?);
-        let readable = PollSet::new()?;
-        readable.add(wake.as_fd())?;
-        for port in &ports {
-            if let Some(fd) = port.poll_fd() {
-                readable.add(fd)?;
-            }
-        }
         Ok(Self {
             name: name.to_owned(),
             leaving: ports.iter().map(|_| Batch::new()).collect(),
@@ -110,7 +103,7 @@ impl<P: Port> Slice<P> {
             counters: SliceCounters::default(),
             ladder: Ladder::new(WaitConfig::default()),
             wake,
-            readable,
+            readable: None,
         })
     }
 

@@ -77,7 +77,8 @@ fn a_thread_that_waits_for_the_poll_descriptor_is_told_of_packets() {
             if slice.read_multi(&mut batch, sys::clock::now()) > 0 {
                 break;
             }
-            sys::poll::wait_readable(slice.poll_fd(), Nanos::from_secs(20));
+            let fd = slice.poll_fd().expect("descriptors are left");
+            sys::poll::wait_readable(fd, Nanos::from_secs(20));
         }
         assert!(!batch.is_empty(), "it slept on although there was a packet");
         slice.give_back(&mut batch);

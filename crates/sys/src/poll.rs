@@ -59,6 +59,24 @@ pub fn wait_readable(fd: BorrowedFd<'_>, timeout: Nanos) -> bool {
     rustix::event::poll(&mut fds, timespec.as_ref()).is_ok_and(|ready| ready > 0)
 }
 
+/// Sleeps until `first` or one of `others` is readable (or broken), a signal comes, or `timeout` passes;
+/// whether one is readable. Of the others, [`WAIT_MAX`] less one are looked at. Allocates nothing.
+pub fn wait_any<'fd>(
+    first: BorrowedFd<'fd>,
+    others: impl Iterator<Item = BorrowedFd<'fd>>,
+    timeout: Nanos,
+) -> bool {
+    let timespec = (timeout != Nanos::FAR_FUTURE).then(|| timespec(timeout));
+    let mut fds: [PollFd<'fd>; WAIT_MAX] =
+        std::array::from_fn(|_| PollFd::from_borrowed_fd(first, PollFlags::IN));
+    let mut count = 1;
+    for (place, fd) in fds[1..].iter_mut().zip(others) {
+        *place = PollFd::from_borrowed_fd(fd, PollFlags::IN);
+        count += 1;
+    }
+    rustix::event::poll(&mut fds[..count], timespec.as_ref()).is_ok_and(|ready| ready > 0)
+}
+
 fn timespec(length: Nanos) -> Timespec {
     Timespec {
         tv_sec: i64::try_from(length.0 / 1_000_000_000).expect("2^64 ns are 584 years"),
@@ -86,6 +104,17 @@ mod tests {
         assert!(!waiter.is_ready(0));
         assert!(waiter.is_ready(1));
         assert!(!waiter.is_ready(2));
+    }
+
+    #[test]
+    fn any_of_some_descriptors_ends_a_wait_for_all() {
+        let quiet = EventFd::new().expect("descriptors are left");
+        let rung = EventFd::new().expect("descriptors are left");
+        let others = || [quiet.as_fd(), rung.as_fd()].into_iter();
+        assert!(!wait_any(quiet.as_fd(), others(), Nanos::from_micros(200)));
+        rung.ring();
+        assert!(wait_any(quiet.as_fd(), others(), Nanos::FAR_FUTURE));
+        assert!(wait_any(rung.as_fd(), std::iter::empty(), Nanos::FAR_FUTURE));
     }
 
     #[test]
