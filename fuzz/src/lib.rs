@@ -5,6 +5,8 @@
 pub mod hostile_app;
 /// Peers against the TCP engine.
 pub mod hostile_peer;
+/// Packets for network functions.
+pub mod packets;
 /// A recording to be damaged.
 pub mod recording;
 
