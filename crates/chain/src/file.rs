@@ -13,7 +13,9 @@ mod slice;
 mod tests;
 
 pub use error::FileError;
-pub use function::{EspPart, FunctionPart, L2Part, LinkPart, RouterPart, Routes};
+pub use function::{
+    AclPart, EspPart, FunctionPart, L2Part, LinkPart, PolicerPart, RouterPart, Routes,
+};
 pub use slice::SlicePart;
 
 use section::Section;

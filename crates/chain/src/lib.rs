@@ -1,9 +1,15 @@
 //! Chains of network functions over slices: what `calisto nf` runs.
 //!
 //! A file says which queues, CPUs and functions (`file.rs`), the kernel or another file which routes
-//! (`routes.rs`).
+//! (`routes.rs`). Each slice has a thread that moves packets (`worker.rs`); the control thread
+//! (`runner.rs`) keeps the router's tables (`tables.rs`), sends what changes there in small steps to all
+//! threads (`feed.rs`), and answers whoever asks for figures (`socket.rs`).
 #![forbid(unsafe_code)]
 
+mod board;
+mod check;
+mod error;
+mod feed;
 /// What a running chain has counted.
 pub mod figures;
 /// The file that describes a chain.
@@ -14,3 +20,14 @@ pub mod filter;
 pub mod ports;
 /// Where a router's routes come from.
 pub mod routes;
+mod runner;
+/// The socket of a running chain.
+pub mod socket;
+mod stage;
+mod tables;
+mod tunnels;
+mod worker;
+
+pub use check::{Checked, check};
+pub use error::ChainError;
+pub use runner::{Chain, Event};

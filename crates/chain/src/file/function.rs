@@ -1,11 +1,16 @@
 //! `[[function]]`: one function of a chain and its settings.
 
+mod acl;
 mod esp;
 mod l2;
+mod policer;
 mod router;
+mod selector;
 
+pub use acl::AclPart;
 pub use esp::EspPart;
 pub use l2::{L2Part, LinkPart};
+pub use policer::PolicerPart;
 pub use router::{RouterPart, Routes};
 
 use port::PortSpec;
@@ -19,19 +24,25 @@ use super::slice::SlicePart;
 pub enum FunctionPart {
     /// Forwards by longest prefix.
     Router(RouterPart),
+    /// Permits and denies.
+    Acl(AclPart),
+    /// Limits how much passes.
+    Policer(PolicerPart),
     /// Joins ports in pairs.
     L2(L2Part),
     /// Seals and opens what goes through tunnels.
     Esp(EspPart),
 }
 
-const KINDS: &[&str] = &["router", "l2", "esp"];
+const KINDS: &[&str] = &["router", "acl", "policer", "l2", "esp"];
 
 impl FunctionPart {
     /// Its kind, as the file writes it.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Router(_) => "router",
+            Self::Acl(_) => "acl",
+            Self::Policer(_) => "policer",
             Self::L2(_) => "l2",
             Self::Esp(_) => "esp",
         }
@@ -42,6 +53,8 @@ pub(crate) fn read(section: &mut Section<'_>) -> Result<FunctionPart, FileError>
     let kind = section.required("kind", "kind = \"router\"", word(KINDS))?;
     Ok(match KINDS[kind] {
         "router" => FunctionPart::Router(router::read(section)?),
+        "acl" => FunctionPart::Acl(acl::read(section)?),
+        "policer" => FunctionPart::Policer(policer::read(section)?),
         "l2" => FunctionPart::L2(l2::read(section)?),
         _ => FunctionPart::Esp(esp::read(section)?),
     })

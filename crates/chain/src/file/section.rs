@@ -86,7 +86,7 @@ impl<'a> Section<'a> {
         &mut self,
         key: &'static str,
         count: RangeInclusive<usize>,
-        mut read: impl FnMut(&mut Section<'a>) -> Result<T, FileError>,
+        mut read: impl FnMut(&mut Self) -> Result<T, FileError>,
     ) -> Result<Vec<(T, usize)>, FileError> {
         let (least, most) = (*count.start(), *count.end());
         let Some((name, value)) = self.field(key) else {
@@ -151,6 +151,11 @@ impl<'a> Section<'a> {
             Some((name, _)) => self.wrong_at(name, key, says.into()),
             None => self.source.error(Some(self.line), &self.path(key), says.into()),
         }
+    }
+
+    /// An error about what begins in that line.
+    pub(crate) fn error_at(&self, line: Option<usize>, key: &str, says: String) -> FileError {
+        self.source.error(line, &self.path(key), says)
     }
 
     fn wrong_at(&self, name: &Spanned<DeString<'_>>, key: &str, says: String) -> FileError {

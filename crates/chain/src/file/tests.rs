@@ -1,5 +1,8 @@
 //! Files that are read, and files that are refused with file, line, field and what is allowed.
 
+use nf::PortRange;
+use nf::acl::{Action, Rule};
+use nf::esp::Others;
 use proptest::prelude::*;
 
 use super::*;
@@ -52,7 +55,7 @@ fn a_whole_file_is_read_as_it_is_meant() {
         icmp_per_second: Some(100),
         icmp_burst: None,
     };
-    let esp = EspPart { keys: "tunnel.keys".to_owned() };
+    let esp = EspPart { keys: "tunnel.keys".to_owned(), others: Others::Drop };
     assert_eq!(chain.functions, [FunctionPart::Esp(esp), FunctionPart::Router(router)]);
 }
 
@@ -97,7 +100,13 @@ fn what_is_wrong_is_said_with_file_line_field_and_what_is_allowed() {
         ("[\"xdp:eth0@1\", ", "[\"xdp:eth0\", ", 11, "slice.ports", "belongs to one slice"),
         ("[\"xdp:eth0@1\", ", "[\"xpd:eth0\", ", 12, "slice.ports", "did you mean xdp"),
         ("[\"xdp:eth0@1\", \"xdp:eth1\"]", "[]", 12, "slice.ports", "a list of 1 to 64"),
-        ("kind = \"esp\"", "kind = \"ESP\"", 15, "function.kind", "\"router\" or \"l2\""),
+        (
+            "kind = \"esp\"",
+            "kind = \"ESP\"",
+            15,
+            "function.kind",
+            "\"router\" or \"acl\" or \"policer\"",
+        ),
         ("kind = \"esp\"", "kind = \"rooter\"", 15, "function.kind", "did you mean \"router\"?"),
         ("keys = \"tunnel.keys\"", "", 14, "function.keys", "keys = \"tunnel.keys\""),
         (
@@ -149,6 +158,80 @@ fn a_bridge_joins_ports_that_there_are_and_each_once() {
     ] {
         let said = refused(&bridge(function)).to_string();
         assert!(said.contains(words), "{function}: {said}");
+    }
+}
+
+/// A router behind a function of that kind and text.
+fn before_router(kind: &str, text: &str) -> String {
+    format!(
+        "name = \"r\"\n[[slice]]\nports = [\"xdp:a\"]\n[[function]]\nkind = {kind:?}\n{text}\
+         [[function]]\nkind = \"router\"\n"
+    )
+}
+
+#[test]
+fn rules_and_classes_are_read_as_they_are_meant() {
+    let text = before_router(
+        "acl",
+        "default = \"permit\"\nrules = [{ action = \"deny\", protocol = \"tcp\", \
+         source = \"10.0.0.0/8\", destination_port = \"1-1023\" }, { action = \"permit\" }]\n",
+    );
+    let chain = ChainFile::parse(&text, "r.toml").expect("it is right");
+    let FunctionPart::Acl(acl) = &chain.functions[0] else { panic!("{chain:?}") };
+    assert_eq!((acl.default, acl.not_ip, acl.rules.len()), (Action::Permit, Action::Permit, 2));
+    let Rule { action, selector } = acl.rules[0];
+    assert_eq!((action, selector.protocol), (Action::Deny, Some(6)));
+    assert_eq!(selector.source, "10.0.0.0/8".parse().ok());
+    assert_eq!(selector.destination_ports, PortRange::new(1, 1023));
+    let text = before_router(
+        "policer",
+        "[[function.classes]]\nrate_mbit = 0.5\nprotocol = 17\nsource_port = 53\n\
+         [[function.classes]]\nrate_mbit = 800\nburst_kib = 64\nper_source = [32, 64]\n",
+    );
+    let chain = ChainFile::parse(&text, "r.toml").expect("it is right");
+    let FunctionPart::Policer(policer) = &chain.functions[0] else { panic!("{chain:?}") };
+    let [slow, fast] = policer.classes[..] else { panic!("{policer:?}") };
+    assert_eq!((slow.bytes_per_second, slow.burst_bytes), (62_500, 16 << 10));
+    assert_eq!(slow.selector.source_ports, PortRange::new(53, 53));
+    assert_eq!((fast.bytes_per_second, fast.burst_bytes), (100_000_000, 64 << 10));
+    let bits = fast.per_source.map(|bits| (bits.ipv4_bits, bits.ipv6_bits));
+    assert_eq!(bits, Some((32, 64)));
+}
+
+#[test]
+fn rules_and_classes_that_make_no_sense_are_named() {
+    for (kind, text, line, words) in [
+        ("acl", "rules = [{ action = \"drop\" }]\n", 6, "\"permit\" or \"deny\""),
+        ("acl", "rules = [{ source = \"10.0.0.0/8\" }]\n", 6, "action = \"permit\""),
+        (
+            "acl",
+            "[[function.rules]]\naction = \"deny\"\nsource = \"10.0.0.1/8\"\n",
+            8,
+            "10.0.0.0/8",
+        ),
+        ("acl", "[[function.rules]]\naction = \"deny\"\nprotocol = \"tpc\"\n", 8, "icmp, tcp, udp"),
+        ("acl", "[[function.rules]]\naction = \"deny\"\nsource_port = \"9-8\"\n", 8, "8000-8080"),
+        (
+            "acl",
+            "[[function.rules]]\naction = \"deny\"\nprotocol = 1\nsource_port = 8\n",
+            6,
+            "ports",
+        ),
+        ("acl", "rules = 1\n", 6, "[[function.rules]]"),
+        ("policer", "", 4, "[[function.classes]]"),
+        ("policer", "[[function.classes]]\n", 6, "rate_mbit = 100"),
+        ("policer", "[[function.classes]]\nrate_mbit = 0\n", 7, "0.001 to 1000000"),
+        ("policer", "[[function.classes]]\nrate_mbit = nan\n", 7, "0.001 to 1000000"),
+        ("policer", "[[function.classes]]\nrate_mbit = 1\nburst_kib = 1\n", 8, "2 to 4194304"),
+        ("policer", "[[function.classes]]\nrate_mbit = 1\nper_source = [33, 64]\n", 8, "[32, 64]"),
+        ("esp", "keys = \"k\"\nothers = \"let\"\n", 7, "\"drop\" or \"pass\""),
+    ] {
+        let error = refused(&before_router(kind, text));
+        let said = error.to_string();
+        assert!(said.contains(words), "{text}: {said}");
+        if error.line().is_some() {
+            assert_eq!(error.line(), Some(line), "{text}: {said}");
+        }
     }
 }
 

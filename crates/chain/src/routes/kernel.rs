@@ -3,7 +3,8 @@
 //!
 //! Tables `main` and `local` are read, as a kernel without rules of its own would; among entries for the
 //! same destinations those of `local` come first, then the least metric, then the kernel's own order. An
-//! entry of several next hops (multipath) is its first one whose link is up. Nothing is asked of the
+//! entry of several next hops (multipath) is its first one whose link is up; of IPv6 entries of one
+//! destination and metric, among which the kernel takes turns, the first is used. Nothing is asked of the
 //! kernel here: who follows it passes news on, and a dump when [`KernelRoutes::is_in_doubt`] says so.
 
 use std::collections::BTreeMap;

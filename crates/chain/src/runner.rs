@@ -1,0 +1,285 @@
+//! A running chain: a thread for each slice, and the control of them all in the thread that owns it.
+
+mod figures;
+mod launch;
+
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use base::{Nanos, PortId};
+use nf::esp::Gateway;
+use port::Fault;
+use port::Filter;
+use shm::{Consumer, Producer};
+use slice::SliceError;
+use sys::clock;
+use sys::eventfd::EventFd;
+use sys::poll::Waiter;
+
+use crate::board::Board;
+use crate::error::ChainError;
+use crate::feed::Feed;
+use crate::file::ChainFile;
+use crate::filter;
+use crate::ports::Ports;
+use crate::socket::{self, FigureSocket};
+use crate::tables::Tables;
+
+/// The longest sleep of the control thread: how soon it sees a thread that has ended.
+const GLANCE: Nanos = Nanos::from_millis(200);
+/// How often ports are looked at for faults.
+const FAULTS_EVERY: Nanos = Nanos::from_secs(1);
+
+/// What whoever runs a chain may want to say.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// A file of routes is being read: so many bytes of so many.
+    Reading {
+        /// Bytes that have been read.
+        bytes: usize,
+        /// Bytes of the file.
+        of: usize,
+    },
+    /// The tables are filled.
+    Loaded {
+        /// Where the routes come from.
+        routes: String,
+        /// IPv4 prefixes.
+        ipv4: usize,
+        /// IPv6 prefixes.
+        ipv6: usize,
+        /// How long it took.
+        took: Nanos,
+    },
+    /// Something that an operator should know.
+    Note(String),
+    /// Packets are forwarded from now on.
+    Forwarding {
+        /// The ports, by name.
+        ports: String,
+        /// Slices, each a thread.
+        slices: usize,
+    },
+}
+
+/// A running chain. Dropped, its threads have ended, and its ports and its socket are given back.
+pub struct Chain {
+    name: String,
+    began: Nanos,
+    ports: Ports,
+    /// Whether ESP to this host is for the chain.
+    has_tunnels: bool,
+    threads: Vec<Thread>,
+    tables: Option<Tables>,
+    /// Tunnels that all slices share.
+    gateway: Option<Arc<Gateway>>,
+    socket: FigureSocket,
+    /// Rung by threads that want neighbours.
+    bell: Arc<EventFd>,
+    stop: Arc<AtomicBool>,
+    /// Faults of ports that have been told of, by slice and port.
+    faults: Vec<(String, Fault)>,
+    faults_at: Nanos,
+}
+
+/// The control side of a slice's thread.
+struct Thread {
+    name: String,
+    cpus: Vec<usize>,
+    filter: Option<String>,
+    /// Of a slice whose filter follows the host's addresses.
+    filters: Option<Producer<Filter>>,
+    board: Arc<Board>,
+    feed: Feed,
+    wanted: Consumer<(PortId, IpAddr)>,
+    /// Absent once it has been joined.
+    handle: Option<JoinHandle<Result<(), SliceError>>>,
+}
+
+impl Chain {
+    /// Fills the tables, opens the slices and starts their threads. `folder` is where the chain's file
+    /// lies, `sockets` where its socket is to be.
+    ///
+    /// # Errors
+    /// What cannot be had, and what to do. Nothing is left behind then.
+    pub fn start(
+        file: &ChainFile,
+        folder: &Path,
+        sockets: &Path,
+        tell: &mut dyn FnMut(Event),
+    ) -> Result<Self, ChainError> {
+        let socket = FigureSocket::listen(&socket::path_of(sockets, &file.name))?;
+        let ports = launch::ports(file)?;
+        let gateway = launch::gateway(file, folder)?;
+        let tables = launch::tables(file, folder, &ports, gateway.as_deref(), tell)?;
+        let mut chain = Self {
+            name: file.name.clone(),
+            began: clock::now(),
+            ports,
+            has_tunnels: launch::has(file, "esp"),
+            threads: Vec::new(),
+            tables,
+            gateway,
+            socket,
+            bell: Arc::new(EventFd::new()?),
+            stop: Arc::new(AtomicBool::new(false)),
+            faults: Vec::new(),
+            faults_at: Nanos::ZERO,
+        };
+        launch::threads(&mut chain, file, tell)?;
+        chain.began = clock::now();
+        tell(Event::Forwarding { ports: chain.ports.names(), slices: chain.threads.len() });
+        Ok(chain)
+    }
+
+    /// Follows routes and neighbours and answers whoever asks for figures, until `is_over` says so.
+    ///
+    /// # Errors
+    /// A thread or the kernel has failed: the chain forwards no more.
+    pub fn run(
+        &mut self,
+        is_over: impl Fn() -> bool,
+        tell: &mut dyn FnMut(Event),
+    ) -> Result<(), ChainError> {
+        while !is_over() {
+            self.sleep();
+            self.bell.drain();
+            self.follow(clock::now(), &is_over, tell)?;
+            self.look_after_threads(tell)?;
+            self.socket.answer(|| self.figures());
+        }
+        Ok(())
+    }
+
+    /// Until there is news, a wish, a client, or something is due.
+    fn sleep(&self) {
+        let now = clock::now();
+        let due = self.tables.as_ref().map_or(Nanos::FAR_FUTURE, Tables::next_deadline);
+        let mut waiter = Waiter::new();
+        let fds = [Some(self.bell.as_fd()), Some(self.socket.as_fd())];
+        let news = self.tables.as_ref().map(AsFd::as_fd);
+        for fd in fds.into_iter().chain([news]).flatten() {
+            // Three are far from what it takes.
+            let _ = waiter.add(fd);
+        }
+        waiter.wait(GLANCE.min(due.since(now)));
+    }
+
+    /// Brings what the kernel tells and what threads wish to the tables, and from there to the threads.
+    fn follow(
+        &mut self,
+        now: Nanos,
+        is_over: &impl Fn() -> bool,
+        tell: &mut dyn FnMut(Event),
+    ) -> Result<(), ChainError> {
+        let Some(tables) = &mut self.tables else { return Ok(()) };
+        for thread in &mut self.threads {
+            while let Some((port, address)) = thread.wanted.pop() {
+                tables.want(port, address);
+            }
+        }
+        tables.turn(now)?;
+        if let Some(error) = tables.take_refused() {
+            tell(Event::Note(format!("routes are missing in the tables: {error}")));
+        }
+        for thread in &mut self.threads {
+            let lives = || !is_over() && thread.handle.as_ref().is_some_and(|h| !h.is_finished());
+            thread.feed.send(tables.steps(), lives);
+        }
+        tables.steps().clear();
+        if let Some(own) = tables.take_readdressed() {
+            let own: Vec<IpAddr> = own.iter().copied().collect();
+            self.refilter(&own, tell)?;
+        }
+        Ok(())
+    }
+
+    /// Lets slices whose filter follows the host's addresses take what fits to the present ones.
+    fn refilter(&mut self, own: &[IpAddr], tell: &mut dyn FnMut(Event)) -> Result<(), ChainError> {
+        let Some(expression) = filter::of_router(own, self.has_tunnels) else {
+            tell(Event::Note(launch::too_many_addresses()));
+            return Ok(());
+        };
+        for thread in &mut self.threads {
+            let Some(filters) = &mut thread.filters else { continue };
+            if thread.filter.as_ref() == Some(&expression) {
+                continue;
+            }
+            let filter = Filter::compile(&expression)
+                .map_err(|error| SliceError::Filter { slice: thread.name.clone(), error })?;
+            if filters.push(filter).is_ok() {
+                thread.filter = Some(expression.clone());
+            }
+            thread.feed.wake();
+        }
+        Ok(())
+    }
+
+    fn look_after_threads(&mut self, tell: &mut dyn FnMut(Event)) -> Result<(), ChainError> {
+        let ended =
+            |thread: &&mut Thread| thread.handle.as_ref().is_some_and(JoinHandle::is_finished);
+        if let Some(thread) = self.threads.iter_mut().find(ended) {
+            let why = match thread.handle.take().map(JoinHandle::join) {
+                Some(Err(panic)) => {
+                    let text = panic.downcast_ref::<String>().map(String::as_str);
+                    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+                    format!("it panicked: {}", text.unwrap_or("without a word"))
+                }
+                Some(Ok(Err(error))) => error.to_string(),
+                _ => "nobody told it to".to_owned(),
+            };
+            return Err(ChainError::Ended { slice: thread.name.clone(), why });
+        }
+        let now = clock::now();
+        if now >= self.faults_at {
+            self.faults_at = now + FAULTS_EVERY;
+            self.tell_of_faults(tell)?;
+        }
+        Ok(())
+    }
+
+    /// Says what ports have stopped or go on; one whose interface has gone ends the chain.
+    fn tell_of_faults(&mut self, tell: &mut dyn FnMut(Event)) -> Result<(), ChainError> {
+        let mut faults = Vec::new();
+        for thread in &self.threads {
+            for group in thread.board.read().groups {
+                faults.extend(
+                    group.fault.map(|fault| (format!("{}, {}", thread.name, group.name), fault)),
+                );
+            }
+            // For the next look.
+            thread.board.ask();
+            thread.feed.wake();
+        }
+        for (port, fault) in &faults {
+            if *fault == Fault::Vanished {
+                return Err(ChainError::Ended { slice: port.clone(), why: fault.to_string() });
+            }
+            if !self.faults.iter().any(|(known, _)| known == port) {
+                tell(Event::Note(format!("{port}: {fault}")));
+            }
+        }
+        for (port, _) in &self.faults {
+            if !faults.iter().any(|(other, _)| other == port) {
+                tell(Event::Note(format!("{port}: it goes on")));
+            }
+        }
+        self.faults = faults;
+        Ok(())
+    }
+}
+
+impl Drop for Chain {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.threads.iter().for_each(|thread| thread.feed.wake());
+        for thread in &mut self.threads {
+            // What it had to say about a panic it has said on its standard error.
+            let _ = thread.handle.take().map(JoinHandle::join);
+        }
+    }
+}

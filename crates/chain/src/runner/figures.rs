@@ -1,0 +1,59 @@
+//! Gathers what all threads have counted.
+
+use std::time::{Duration, Instant};
+
+use sys::clock;
+
+use super::{Chain, Thread};
+use crate::board::Group;
+use crate::figures::{CounterFigure, Figures, GroupFigures, SCHEMA_VERSION, SliceFigures};
+use crate::tables::Tables;
+
+/// How long figures are waited for; a thread answers between two batches. After that those of the last
+/// time are given.
+const WITHIN: Duration = Duration::from_millis(500);
+
+impl Chain {
+    /// What has been counted up to now.
+    pub fn figures(&self) -> Figures {
+        let questions: Vec<u64> = self.threads.iter().map(|thread| thread.board.ask()).collect();
+        self.threads.iter().for_each(|thread| thread.feed.wake());
+        let began = Instant::now();
+        for (thread, question) in self.threads.iter().zip(questions) {
+            while !thread.board.is_answered(question) && began.elapsed() < WITHIN {
+                std::thread::sleep(Duration::from_micros(20));
+            }
+        }
+        Figures {
+            schema_version: SCHEMA_VERSION,
+            name: self.name.clone(),
+            pid: std::process::id(),
+            uptime_seconds: clock::now().since(self.began).as_secs_f64(),
+            slices: self.threads.iter().map(of_slice).collect(),
+            router: self.tables.as_ref().map(Tables::figures),
+        }
+    }
+}
+
+fn of_slice(thread: &Thread) -> SliceFigures {
+    SliceFigures {
+        name: thread.name.clone(),
+        cpus: thread.cpus.clone(),
+        filter: thread.filter.clone(),
+        groups: thread.board.read().groups.iter().map(of_group).collect(),
+    }
+}
+
+fn of_group(group: &Group) -> GroupFigures {
+    let counter = |&(name, help, value): &(&str, &str, u64)| CounterFigure {
+        name: name.to_owned(),
+        help: help.to_owned(),
+        value,
+    };
+    GroupFigures {
+        of: group.of.to_owned(),
+        name: group.name.clone(),
+        fault: group.fault.map(|fault| fault.to_string()),
+        counters: group.counters.iter().map(counter).collect(),
+    }
+}

@@ -1,0 +1,63 @@
+//! One function at its place in a slice's chain: a closed set, so that a batch costs one branch a function.
+
+use std::net::IpAddr;
+
+use base::{Nanos, PortId};
+use crypto::IpsecMb;
+use nf::router::Wanted;
+use nf::{Acl, Esp, FibChange, Function, L2, Policer, Router, Verdicts};
+use shm::Batch;
+
+/// A function.
+pub(crate) enum Stage {
+    Router(Box<Router>),
+    Acl(Box<Acl>),
+    Policer(Box<Policer>),
+    L2(L2),
+    Esp(Box<Esp<IpsecMb>>),
+}
+
+impl Stage {
+    fn function(&self) -> &dyn Function {
+        match self {
+            Self::Router(router) => &**router,
+            Self::Acl(acl) => &**acl,
+            Self::Policer(policer) => &**policer,
+            Self::L2(l2) => l2,
+            Self::Esp(esp) => &**esp,
+        }
+    }
+
+    pub(crate) fn name(&self) -> &'static str {
+        self.function().name()
+    }
+
+    pub(crate) fn counters(&self, each: &mut dyn FnMut(&'static str, &'static str, u64)) {
+        self.function().counters(each);
+    }
+
+    #[inline]
+    pub(crate) fn process(&mut self, batch: &mut Batch, verdicts: &mut Verdicts, now: Nanos) {
+        match self {
+            Self::Router(router) => router.process(batch, verdicts, now),
+            Self::Acl(acl) => acl.process(batch, verdicts, now),
+            Self::Policer(policer) => policer.process(batch, verdicts, now),
+            Self::L2(l2) => l2.process(batch, verdicts, now),
+            Self::Esp(esp) => esp.process(batch, verdicts, now),
+        }
+    }
+
+    /// Takes one step of the control side.
+    pub(crate) fn apply(&mut self, change: &FibChange) {
+        if let Self::Router(router) = self {
+            router.apply(change);
+        }
+    }
+
+    /// Neighbours whose link addresses packets wait for.
+    pub(crate) fn take_wanted(&mut self, mut each: impl FnMut(PortId, IpAddr)) {
+        if let Self::Router(router) = self {
+            router.take_wanted().for_each(|Wanted { port, address }| each(port, address));
+        }
+    }
+}

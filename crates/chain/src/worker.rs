@@ -1,0 +1,160 @@
+//! A slice's thread: read a batch, let the functions decide, write it, take a few changes, wait.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use base::{Nanos, PortId};
+use nf::{FibChange, Verdict, Verdicts};
+use port::{Filter, Port};
+use shm::{Batch, Consumer, Producer};
+use slice::{Slice, SliceError};
+use sys::clock;
+use sys::eventfd::EventFd;
+
+use crate::board::{Board, Group, Written};
+use crate::stage::Stage;
+
+/// Table entries that are written between two batches at most: a few microseconds.
+const ENTRIES_A_TURN: u32 = 4096;
+/// Writes of one batch before what is left of it is dropped: a port without room is overloaded.
+const WRITES_MAX: u32 = 16;
+/// The longest sleep; whoever wants something rings the waker.
+const SLEEP_MAX: Nanos = Nanos::from_millis(100);
+
+/// One thread's part of a chain.
+pub(crate) struct Worker<P: Port> {
+    pub(crate) slice: Slice<P>,
+    pub(crate) stages: Vec<Stage>,
+    pub(crate) changes: Consumer<FibChange>,
+    /// What to take from now on.
+    pub(crate) filters: Consumer<Filter>,
+    /// Neighbours that packets wait for; one that finds no room is wanted again by the next packet.
+    pub(crate) wanted: Producer<(PortId, IpAddr)>,
+    /// Tells the control thread that some are.
+    pub(crate) bell: Arc<EventFd>,
+    pub(crate) board: Arc<Board>,
+    /// Packets that no function decided about.
+    pub(crate) undecided: u64,
+}
+
+impl<P: Port> Worker<P> {
+    /// Goes on until told to stop, and closes the slice.
+    pub(crate) fn run(mut self, stop: &AtomicBool) -> Result<(), SliceError> {
+        self.slice.pin()?;
+        let mut batch = Batch::new();
+        let mut verdicts = Verdicts::new();
+        while !stop.load(Ordering::Relaxed) {
+            let has_moved = self.turn(&mut batch, &mut verdicts, clock::now());
+            if has_moved {
+                continue;
+            }
+            // Without its filter it would take what is the kernel's, so it ends rather.
+            match self.filters.pop() {
+                Some(filter) => self.slice.attach_filter(&filter)?,
+                None => _ = self.slice.wait(SLEEP_MAX),
+            }
+        }
+        self.slice.close();
+        Ok(())
+    }
+
+    /// One batch, and what is to be done beside it; whether there was anything.
+    pub(crate) fn turn(&mut self, batch: &mut Batch, verdicts: &mut Verdicts, now: Nanos) -> bool {
+        let has_changed = self.take_changes();
+        let read = self.slice.read_multi(batch, now);
+        if read > 0 {
+            verdicts.reset();
+            for stage in &mut self.stages {
+                stage.process(batch, verdicts, now);
+            }
+            self.carry_out(batch, verdicts);
+            self.write(batch, now);
+            self.pass_wanted_on();
+        }
+        let Self { slice, stages, board, undecided, .. } = self;
+        board.answer(|written| write_figures(slice, stages, *undecided, written));
+        read > 0 || has_changed
+    }
+
+    /// Writes the verdicts where the slice reads them.
+    #[inline]
+    fn carry_out(&mut self, batch: &mut Batch, verdicts: &Verdicts) {
+        for (frame, verdict) in batch.iter_mut().zip(verdicts.of(usize::MAX)) {
+            let meta = frame.meta_mut();
+            match *verdict {
+                Verdict::Out(port) => (meta.port, meta.transmit) = (port, true),
+                Verdict::Drop => meta.transmit = false,
+                Verdict::Next => {
+                    meta.transmit = false;
+                    self.undecided += 1;
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn write(&mut self, batch: &mut Batch, now: Nanos) {
+        for _ in 0..WRITES_MAX {
+            self.slice.write_multi(batch, now);
+            if batch.is_empty() {
+                return;
+            }
+        }
+        self.slice.give_back(batch);
+    }
+
+    /// Takes what the control thread has sent, as far as the time between two batches reaches.
+    fn take_changes(&mut self) -> bool {
+        let mut entries = 0;
+        while entries < ENTRIES_A_TURN {
+            let Some(change) = self.changes.pop() else { break };
+            entries += u32::from(change.entries()).max(1);
+            for stage in &mut self.stages {
+                stage.apply(&change);
+            }
+        }
+        entries > 0
+    }
+
+    fn pass_wanted_on(&mut self) {
+        let Self { stages, wanted, bell, .. } = self;
+        for stage in stages {
+            stage.take_wanted(|port, address| {
+                let _ = wanted.stage((port, address));
+            });
+        }
+        if wanted.publish() {
+            bell.ring();
+        }
+    }
+}
+
+#[cold]
+fn write_figures<P: Port>(
+    slice: &Slice<P>,
+    stages: &[Stage],
+    undecided: u64,
+    written: &mut Written,
+) {
+    written.groups.clear();
+    let turned = |(name, value, help)| (name, help, value);
+    let mut counters: Vec<_> = slice.counters().each().into_iter().map(turned).collect();
+    counters.push(("undecided", "Packets that no function decided about, dropped.", undecided));
+    let name = slice.name().to_owned();
+    written.groups.push(Group { of: "slice", name, fault: None, counters });
+    for port in slice.ports() {
+        written.groups.push(Group {
+            of: "port",
+            name: port.capabilities().name.clone(),
+            fault: port.fault(),
+            counters: port.counters().each().into_iter().map(turned).collect(),
+        });
+    }
+    for stage in stages {
+        let mut counters = Vec::new();
+        stage.counters(&mut |name, help, value| counters.push((name, help, value)));
+        let name = stage.name().to_owned();
+        written.groups.push(Group { of: "function", name, fault: None, counters });
+    }
+}
