@@ -51,6 +51,7 @@ pub(crate) enum Command {
     Load(command::load::Load),
     Replay(command::replay::Replay),
     Wire(command::wire::Wire),
+    Nf(command::nf::Nf),
     Bench(command::bench::Bench),
     Doctor(command::doctor::Doctor),
     Demo(command::demo::Demo),

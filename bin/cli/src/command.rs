@@ -11,6 +11,7 @@ pub(crate) mod explain;
 pub(crate) mod flows;
 pub(crate) mod load;
 pub(crate) mod man;
+pub(crate) mod nf;
 pub(crate) mod pcap;
 pub(crate) mod record;
 pub(crate) mod replay;
@@ -47,6 +48,7 @@ pub(crate) fn run(command: &Command, json: bool) -> Result<(), Failure> {
         Command::Pcap(pcap) => pcap.run(json),
         Command::Cores(cores) => cores.run(json),
         Command::Top(top) => top.run(json),
+        Command::Nf(nf) => nf.run(json),
         Command::Wire(wire) => wire.run(json),
         Command::Record(record) => record.run(json),
         Command::ReplayPlans(replay) => replay.run(json),

@@ -1,0 +1,82 @@
+//! `calisto nf`: chains of network functions over slices.
+
+mod check;
+mod manual;
+mod run;
+mod stats;
+
+use std::path::{Path, PathBuf};
+
+use chain::file::ChainFile;
+use clap::{Args, Subcommand};
+
+use crate::failure::Failure;
+
+/// Run network functions over slices: a router, a bridge, a filter, an ESP tunnel gateway.
+///
+/// A chain is described by a file: queues and CPUs (one thread for each [[slice]]), and functions in the
+/// order in which they see packets.
+#[derive(Args, Debug)]
+#[command(
+    disable_help_subcommand = true,
+    arg_required_else_help = true,
+    after_help = "Example: a router between two NICs that forwards by the kernel's routes, on CPU 1\n\n  \
+        name = \"edge\"\n  \
+        [[slice]]\n  \
+        ports = [\"xdp:eth1\", \"xdp:eth2\"]\n  \
+        cpus = [1]\n  \
+        [[function]]\n  \
+        kind = \"router\"\n\n  \
+        calisto nf check edge.toml && calisto nf run edge.toml\n  \
+        calisto nf stats edge"
+)]
+pub(crate) struct Nf {
+    /// Folder of the sockets by which running chains are asked.
+    #[arg(
+        long,
+        value_name = "FOLDER",
+        env = "CALISTO_NF",
+        default_value = chain::socket::FOLDER,
+        global = true
+    )]
+    sockets: PathBuf,
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    Run(run::Run),
+    Check(check::Check),
+    Stats(stats::Stats),
+    Help(manual::Help),
+}
+
+impl Nf {
+    pub(crate) fn run(&self, json: bool) -> Result<(), Failure> {
+        match &self.action {
+            Action::Run(run) => run.run(&self.sockets, json),
+            Action::Check(check) => check.run(json),
+            Action::Stats(stats) => stats.run(&self.sockets, json),
+            Action::Help(help) => help.run(json),
+        }
+    }
+}
+
+/// Reads a chain's file; with it the folder that other files' names in it are relative to.
+fn read(path: &Path) -> Result<(ChainFile, PathBuf), Failure> {
+    let shown = path.display();
+    let unreadable =
+        |why: &dyn std::fmt::Display| Failure::new(format!("cannot read {shown}: {why}"));
+    let bytes = std::fs::metadata(path).map_err(|error| unreadable(&error))?.len();
+    if bytes > chain::file::FILE_BYTES_MAX as u64 {
+        let most = chain::file::FILE_BYTES_MAX;
+        return Err(unreadable(&format!("it has {bytes} bytes; allowed are {most}")));
+    }
+    let text = std::fs::read_to_string(path).map_err(|error| unreadable(&error))?;
+    let file = ChainFile::parse(&text, &shown.to_string()).map_err(Failure::new)?;
+    Ok((file, path.parent().unwrap_or(Path::new("")).to_owned()))
+}
+
+#[cfg(test)]
+mod tests;
