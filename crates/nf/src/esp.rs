@@ -102,7 +102,6 @@ pub use counters::EspCounters;
 pub use gateway::{Gateway, PAIRS_MAX, TUNNELS_MAX};
 pub use replay::{WINDOW_MAX, WINDOW_MIN};
 pub use secret::{Secret, WeakKey};
-pub use selector::{NotPrefix, Prefix};
 pub use tunnel::{Association, BadTunnel, MTU_MIN, NETWORKS_MAX, Tunnel};
 
 use self::answer::Rate;

@@ -14,10 +14,10 @@ mod bucket;
 /// What the functions' capacity is measured with.
 pub mod capacity;
 mod checksum;
-/// Forwarding tables, and the steps that change them while packets flow.
-pub mod fib;
 /// ESP tunnels between networks.
 pub mod esp;
+/// Forwarding tables, and the steps that change them while packets flow.
+pub mod fib;
 mod function;
 mod headers;
 mod icmp;
@@ -38,8 +38,8 @@ mod selector;
 mod verdict;
 
 pub use acl::Acl;
-pub use fib::{Fib, FibChange, Neighbour, NextHop};
 pub use esp::Esp;
+pub use fib::{Fib, FibChange, Neighbour, NextHop};
 pub use function::Function;
 pub use l2::L2;
 pub use policer::Policer;

@@ -82,16 +82,13 @@ pub(super) fn tunnel(algorithm: Algorithm) -> Result<Esp<IpsecMb>, Error> {
         let secret = Secret::new(algorithm, &key, &auth).or_needs("key")?;
         Ok(Association { spi: 256 + u32::from(number), secret })
     };
-    let network = |second| -> Result<Vec<esp::Prefix>, Error> {
-        let prefix = esp::Prefix::new(Ipv4Addr::new(10, second, 0, 0).into(), 16);
-        Ok(vec![prefix.ok_or("it is none").or_needs("prefix")?])
-    };
+    let network = |second| vec![Prefix::of(Ipv4Addr::new(10, second, 0, 0).into(), 16)];
     let tunnel = Tunnel {
         name: "bench".to_owned(),
         local: Ipv4Addr::new(192, 0, 2, 1).into(),
         remote: Ipv4Addr::new(192, 0, 2, 2).into(),
-        local_networks: network(1)?,
-        remote_networks: network(2)?,
+        local_networks: network(1),
+        remote_networks: network(2),
         outbound: association(1)?,
         inbound: association(2)?,
         mtu: 1500,

@@ -5,11 +5,11 @@ use std::ops::Range;
 
 use base::Nanos;
 
+use super::Secret;
 use super::replay::Replay;
-use super::selector::{self, Address};
+use super::selector::{self, Address, Network};
 use super::sequence::Sequence;
 use super::tunnel::{BadTunnel, Tunnel};
-use super::{Prefix, Secret};
 
 /// Tunnels of one gateway.
 pub const TUNNELS_MAX: usize = 256;
@@ -44,8 +44,8 @@ pub(crate) struct Link {
 
 #[derive(Clone, Copy, Debug)]
 struct Pair {
-    local: Prefix,
-    remote: Prefix,
+    local: Network,
+    remote: Network,
     tunnel: u16,
 }
 
@@ -96,10 +96,13 @@ impl Gateway {
         let mut ranges = Vec::new();
         for (number, tunnel) in (0u16..).zip(&tunnels) {
             let first = pairs.len();
-            for &local in &tunnel.local_networks {
+            for local in &tunnel.local_networks {
                 let remotes = tunnel.remote_networks.iter();
-                let same = remotes.filter(|remote| remote.is_ipv4() == local.is_ipv4());
-                pairs.extend(same.map(|&remote| Pair { local, remote, tunnel: number }));
+                let same = remotes
+                    .filter(|remote| remote.address().is_ipv4() == local.address().is_ipv4());
+                let local = Network::of(local);
+                let pair = |remote| Pair { local, remote: Network::of(remote), tunnel: number };
+                pairs.extend(same.map(pair));
             }
             if pairs.len() == first {
                 return Err(BadTunnel::no_pair(&tunnel.name));

@@ -12,8 +12,8 @@ use shm::{Batch, Frame, FramePool, PoolConfig};
 use wire::build::UdpPacket;
 
 use super::outbound::ESP_BYTES;
-use super::{Algorithm, Association, Cipher, Esp, Gateway, Others, Prefix, Secret, Tunnel};
-use crate::{Function, Verdict, Verdicts};
+use super::{Algorithm, Association, Cipher, Esp, Gateway, Others, Secret, Tunnel};
+use crate::{Function, Prefix, Verdict, Verdicts};
 
 /// Batches of packets, and the gateways at both ends of their tunnel.
 pub struct Load<C: Cipher> {
@@ -159,7 +159,7 @@ fn tunnel(algorithm: Algorithm, is_far: bool) -> Tunnel {
     };
     let network = |second| {
         let address = Ipv4Addr::new(10, second, 0, 0).into();
-        vec![Prefix::new(address, 16).expect("shorter than an address")]
+        vec![Prefix::of(address, 16)]
     };
     let [local, remote] = [Ipv4Addr::new(192, 0, 2, 1).into(), Ipv4Addr::new(192, 0, 2, 2).into()];
     let near = Tunnel {

@@ -4,7 +4,8 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::replay::{WINDOW_MAX, WINDOW_MIN};
-use super::{Algorithm, Prefix, Secret};
+use super::{Algorithm, Secret};
+use crate::Prefix;
 
 /// A tunnel between this gateway and another: one association in each direction.
 #[derive(Debug)]
@@ -117,7 +118,7 @@ impl Tunnel {
         if self.outbound.secret.encrypts_like(&self.inbound.secret) {
             return bad(Why::SameKey);
         }
-        let carries_ipv6 = self.local_networks.iter().any(|network| !network.is_ipv4());
+        let carries_ipv6 = self.local_networks.iter().any(|network| !network.address().is_ipv4());
         let needs = if carries_ipv6 { IPV6_MTU_MIN } else { 0 };
         if self.mtu < MTU_MIN || self.inner_mtu() < needs {
             return bad(Why::Mtu { inner: self.inner_mtu(), needs });
