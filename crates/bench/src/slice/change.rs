@@ -58,26 +58,41 @@ struct Shared {
     is_over: AtomicBool,
 }
 
-/// Changes the route of a prefix `count` times; how long each took to be seen. Also gives the router
-/// back.
+/// How long a change took.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Change {
+    /// Until the control side had made its steps.
+    pub(super) made: Nanos,
+    /// Until the first packet left by it.
+    pub(super) seen: Nanos,
+}
+
+/// Changes the route of a prefix `count` times; how long each took. Also gives the router back.
 pub(super) fn times(
     cpus: Cpus,
     routed: Routed,
     watched: Watched,
     count: usize,
-) -> Result<(Vec<Nanos>, Routed), Error> {
+) -> Result<(Vec<Change>, Routed), Error> {
     let Routed { mut rib, mut router } = routed;
     let Watched { network, bits } = watched;
     let prefix = Prefix::new(network.into(), bits).or_needs("prefix")?;
     let (sender, receiver) = mpsc::channel();
     let shared = Shared::default();
     let packet = packet(64, network.to_bits() | 1)?;
+    let mut pool = FramePool::new(PoolConfig::default()).or_needs("pool of frames")?;
+    // The route is there, and so is a packet that takes it, before the first change is timed.
+    let mut steps = Vec::new();
+    let (first, mac) = gateway(3);
+    rib.set(prefix, first, &mut steps).or_needs("room in the tables")?;
+    steps.drain(..).for_each(|step| router.apply(&step));
+    shared.wanted.store(mac[5].into(), Ordering::Relaxed);
     thread::scope(|scope| {
-        let (router, packet, shared) = (&mut router, &packet, &shared);
-        let data = move || route(router, packet, &receiver, shared);
+        let (router, pool, packet, shared) = (&mut router, &mut pool, &packet, &shared);
+        let data = move || route(router, pool, packet, &receiver, shared);
         let data = scope.spawn(move || on_cpu(cpus.server, data));
         let control = on_cpu(cpus.client, || {
-            let mut steps = Vec::new();
+            seen(shared, now())?;
             let mut times = Vec::with_capacity(count);
             for turn in 0..count {
                 unless_interrupted()?;
@@ -87,10 +102,11 @@ pub(super) fn times(
                 shared.wanted.store(mac[5].into(), Ordering::Release);
                 let began = now();
                 rib.set(prefix, to, &mut steps).or_needs("room in the tables")?;
+                let made = now().since(began);
                 for step in steps.drain(..) {
                     sender.send(step).or_needs("data thread")?;
                 }
-                times.push(seen(&shared, began)?.since(began));
+                times.push(Change { made, seen: seen(shared, began)?.since(began) });
             }
             Ok(times)
         });
@@ -117,11 +133,11 @@ fn seen(shared: &Shared, began: Nanos) -> Result<Nanos, Error> {
 /// Routes full batches of `packet`, taking changes between them, until it is over.
 fn route(
     router: &mut Router,
+    pool: &mut FramePool,
     packet: &[u8],
     changes: &Receiver<FibChange>,
     shared: &Shared,
 ) -> Result<(), Error> {
-    let mut pool = FramePool::new(PoolConfig::default()).or_needs("pool of frames")?;
     let mut batch = Batch::new();
     let mut verdicts = Verdicts::new();
     while let (false, Some(frame)) = (batch.is_full(), pool.take()) {
@@ -165,6 +181,7 @@ mod tests {
         for watched in [SHORT, LONG] {
             let (times, back) = times(cpus, routed, watched, 6).expect("both threads run");
             assert_eq!(times.len(), 6);
+            assert!(times.iter().all(|change| change.made <= change.seen), "{times:?}");
             routed = back;
         }
     }

@@ -11,10 +11,13 @@ use super::ciphers::{Suite, dpdk, openssl};
 use super::memory;
 use super::works::{TEXT_BYTES, seal};
 use crate::cases::Plan;
-use crate::error::{Error, OrNeeds};
+use crate::error::{Error, OrNeeds, unless_interrupted};
 use crate::figure::{Figure, Target};
 use crate::place::on_cpu;
 use crate::report::Report;
+
+/// Tries of everybody in each round, of which the fastest counts.
+const TRIES: u32 = 3;
 
 /// Batches of packets that are decrypted in turn.
 const BATCHES: usize = 4;
@@ -29,7 +32,8 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
             "{TEXT_BYTES} B of text a packet, one key, on CPU {cpu}. Ours: a slice of two wires in \
              memory, all of RFC 4303 (tunnel headers, padding, sequence, ICV) by function esp over \
              libipsec-mb; opening: the same function without a slice. dpdk-test-crypto-perf with \
-             driver aesni_mb and openssl speed encrypt and authenticate, and do nothing else"
+             driver aesni_mb and openssl speed encrypt and authenticate, and do nothing else. Of each \
+             one the fastest of {TRIES} tries in a round"
         ),
     )?;
     let rate = TscRate::calibrate(Nanos::from_millis(20));
@@ -39,13 +43,13 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
         let ways = ["ours, seal", "ours, open", "dpdk aesni_mb", "openssl"];
         let samples =
             in_turns_if_there(plan, report, suite.name(), ways.len(), |which| match which {
-                0 => {
+                0 => fastest(plan, || {
                     let spent = on_cpu(cpu, || memory::run(&work, length, rate))?;
-                    Ok(spent.mpps(rate) * bits() / 1e3)
-                }
-                1 => on_cpu(cpu, || open(algorithm, length)),
-                2 => dpdk(suite, plan.cpus, packets),
-                _ => openssl(suite, plan.cpus),
+                    Ok(spent.by_the_clock(rate) * bits() / 1e9)
+                }),
+                1 => fastest(plan, || on_cpu(cpu, || open(algorithm, length))),
+                2 => fastest(plan, || dpdk(suite, plan.cpus, packets)),
+                _ => fastest(plan, || openssl(suite, plan.cpus)),
             })?;
         for (at, (way, own)) in ways.iter().zip(&samples).enumerate() {
             let metric = format!("{}: {way}", suite.name());
@@ -64,6 +68,16 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// The fastest of some tries: others run to their end whoever else has the CPU, and so do ours here.
+fn fastest(plan: &Plan, mut once: impl FnMut() -> Result<f64, Error>) -> Result<f64, Error> {
+    let mut most = 0.0_f64;
+    for _ in 0..plan.pick(TRIES, 1) {
+        unless_interrupted()?;
+        most = most.max(once()?);
+    }
+    Ok(most)
 }
 
 fn bits() -> f64 {

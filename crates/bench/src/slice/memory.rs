@@ -44,14 +44,21 @@ pub(super) struct Spent {
     pub(super) packets: u64,
     pub(super) ticks: u64,
     pub(super) turns: u64,
-    /// Turns that somebody else had a part in.
+    /// Turns that somebody else had a part in, and what they took.
     pub(super) turns_left_out: u64,
+    pub(super) ticks_left_out: u64,
 }
 
 impl Spent {
     /// Ticks of a packet.
     pub(super) fn cycles(self) -> f64 {
         self.ticks as f64 / self.packets.max(1) as f64
+    }
+
+    /// Packets of a second, whoever else had the CPU: as those see it who only look at the clock.
+    pub(super) fn by_the_clock(self, rate: TscRate) -> f64 {
+        let ticks = (self.ticks + self.ticks_left_out).max(1);
+        self.packets as f64 * rate.ticks_per_second() / ticks as f64
     }
 
     /// Millions of packets a second.
@@ -150,6 +157,7 @@ pub(super) fn run_after(
                 warm -= 1;
             } else if ticks > turn_max {
                 spent.turns_left_out += 1;
+                spent.ticks_left_out += ticks;
             } else {
                 spent.turns += 1;
                 spent.ticks += ticks;

@@ -67,7 +67,7 @@ fn a_table_is_loaded_asked_and_changed_or_said_to_be_missing() {
     }
     let figure = find(&figures, "IPv4 skewed: ours");
     assert_eq!(figure["target"], "ratio >= 1.5");
-    assert!(value(&figures, "change of a /8 under traffic, p99") > 0.0);
+    assert!(value(&figures, "change of a /8 under traffic, seen, p99") > 0.0);
     let nowhere = Args { table: Some("/no/such/file".into()), ..args };
     let figures = printed::figures(|out| run(&nowhere, true, out));
     let note = find(&figures, "not measured")["note"].to_string();
