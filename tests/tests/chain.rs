@@ -209,9 +209,11 @@ fn keys(is_west: bool, algorithm: &str) -> String {
         }
         text
     };
+    // Whom errors about packets that are too long for the tunnel come from.
+    let own = if is_west { ["10.90.0.2", "fd90:0::2"] } else { ["10.90.2.1", "fd90:2::1"] };
     let (out, back) = if is_west { (3, 5) } else { (5, 3) };
     format!(
-        "[[tunnel]]\nname = \"t\"\nlocal = {:?}\nremote = {:?}\nlocal_networks = [{:?}, {:?}]\n\
+        "[[tunnel]]\nname = \"t\"\naddress = {own:?}\nlocal = {:?}\nremote = {:?}\nlocal_networks = [{:?}, {:?}]\n\
          remote_networks = [{:?}, {:?}]\nalgorithm = {algorithm:?}\n{}{}",
         here.0,
         there.0,
