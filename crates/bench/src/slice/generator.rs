@@ -43,7 +43,11 @@ impl Generator {
         // Zero is the program's word for "as it can".
         command.arg((rate.unwrap_or(0.0).round() as u64).to_string());
         command.arg(LONGEST.as_millis().to_string());
-        Talker::start(command, cpu).map(Self)
+        let mut talker = Talker::start(command, cpu)?;
+        match talker.line()?.as_str() {
+            "ready" => Ok(Self(talker)),
+            said => Err(format!("it says {said:?}")).or_needs("generator that is ready"),
+        }
     }
 
     /// An error if it has ended.
