@@ -1,6 +1,8 @@
 //! Sockets of an application, from an engine at the other end of a wire: the application's side of the memory is
 //! played here, word by word.
 
+mod endings;
+
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};

@@ -91,8 +91,10 @@ impl Sockets {
         }
         if conn.is_closing || asks.0 & LAST_ASKS != 0 {
             let lingers_not = words.option(SlotOption::Linger) == 1;
-            let has_more =
-                conn.flow.is_some() && conn.tx_tail != words.tx_tail.load(Ordering::Acquire);
+            // What was written after the end of its side is nobody's: it is never taken.
+            let has_more = conn.flow.is_some()
+                && !conn.is_shut
+                && conn.tx_tail != words.tx_tail.load(Ordering::Acquire);
             if has_more && !asks.has(Asks::ABORT) && !lingers_not {
                 // The rate does not allow the rest yet: it is closed when that has gone.
                 return;
