@@ -12,7 +12,7 @@ mod mail;
 mod show;
 mod tally;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -73,7 +73,7 @@ pub(super) struct Sockets {
     /// Sockets to be shown at the end of the turn.
     touched: Vec<(u16, u32)>,
     /// Sockets whose application may send no more for a while, and until when.
-    paced: Vec<(u16, u32)>,
+    paced: BTreeSet<(u16, u32)>,
     paced_until: Nanos,
     /// Applications were told something since they last said something.
     owed_since: Option<Nanos>,
@@ -95,7 +95,7 @@ impl Sockets {
             to_send: Vec::new(),
             ending: Vec::new(),
             touched: Vec::new(),
-            paced: Vec::new(),
+            paced: BTreeSet::new(),
             paced_until: Nanos::FAR_FUTURE,
             owed_since: None,
             tally: Tally::default(),

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use base::Nanos;
+
 use super::front::Way;
 use super::routes::Route;
 
@@ -13,7 +15,12 @@ const WAYS_MAX: usize = 4096;
 #[derive(Debug, Default)]
 pub(super) struct Ways {
     known: BTreeMap<IpAddr, (Route, IpAddr)>,
+    /// Addresses that the slow side was asked for, and when.
+    asked: BTreeMap<IpAddr, Nanos>,
 }
+
+/// A question that was not answered for so long, or in vain, may be asked again.
+const ASK_EVERY: Nanos = Nanos::from_secs(4);
 
 impl Ways {
     /// A datagram from `remote` to `local` came by that route.
@@ -27,9 +34,25 @@ impl Ways {
     /// The slow side has found a way, or that there is none.
     pub(super) fn set(&mut self, remote: IpAddr, way: Option<(&Way, IpAddr)>) {
         match way.and_then(|(way, local)| Some((Route::of_way(way)?, local))) {
-            Some((route, local)) => self.insert(remote, route, local),
+            Some((route, local)) => {
+                self.asked.remove(&remote);
+                self.insert(remote, route, local);
+            }
+            // What was asked in vain is not asked again at once.
             None => _ = self.known.remove(&remote),
         }
+    }
+
+    /// Whether the slow side is to be asked for the way to an address now: once, however many datagrams wait for it.
+    pub(super) fn ask(&mut self, remote: IpAddr, now: Nanos) -> bool {
+        if self.asked.get(&remote).is_some_and(|at| now < *at + ASK_EVERY) {
+            return false;
+        }
+        if self.asked.len() >= WAYS_MAX {
+            self.asked.pop_first();
+        }
+        self.asked.insert(remote, now);
+        true
     }
 
     fn insert(&mut self, remote: IpAddr, route: Route, local: IpAddr) {

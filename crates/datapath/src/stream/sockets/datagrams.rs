@@ -26,8 +26,8 @@ const SENDS: usize = 64;
 /// A datagram that nobody has a way for yet is looked at again after so long.
 const RESOLVE_EVERY: Nanos = Nanos::from_millis(5);
 
-/// How often it is, before it is given up.
-const RESOLVE_TRIES: u32 = 400;
+/// So long it waits before it is given up.
+const RESOLVE_WITHIN: Nanos = Nanos::from_secs(2);
 
 /// A UDP socket, as all workers share it.
 #[derive(Debug)]
@@ -61,8 +61,8 @@ struct Outward {
     ring: Option<RingMemory>,
     offered: Option<RingMemory>,
     head: u64,
-    /// Looks for a way for the datagram in front.
-    tries: u32,
+    /// When the datagram in front, for which no way is known, is given up.
+    waits_until: Option<Nanos>,
 }
 
 impl Datagrams {
@@ -82,7 +82,7 @@ impl Datagrams {
             remote,
             payload_max,
             rx: Mutex::new(Inward { ring: Some(rx), tail: 0 }),
-            tx: Mutex::new(Outward { ring: Some(tx), offered: None, head: 0, tries: 0 }),
+            tx: Mutex::new(Outward { ring: Some(tx), offered: None, head: 0, waits_until: None }),
             is_over: AtomicBool::new(false),
         }
     }
@@ -140,7 +140,7 @@ impl Datagrams {
 
 /// What a look at the sending side needs.
 pub(in crate::stream) struct Sending<'a, 'o> {
-    pub(in crate::stream) ways: &'a Ways,
+    pub(in crate::stream) ways: &'a mut Ways,
     pub(in crate::stream) spares: &'a mut Vec<Frame>,
     pub(in crate::stream) outlet: &'a mut Outlet<'o>,
 }
@@ -224,7 +224,9 @@ impl Sockets {
                     continue;
                 }
                 Look::Unresolved(remote) => {
-                    self.post.say(SocketEvent::Unresolved { remote });
+                    if sending.ways.ask(remote, now) {
+                        self.post.say(SocketEvent::Unresolved { remote });
+                    }
                     self.later(app, slot, now + RESOLVE_EVERY);
                 }
                 Look::Again(due) => self.later(app, slot, due),
@@ -239,7 +241,7 @@ impl Sockets {
     }
 
     fn later(&mut self, app: u16, slot: u32, due: Nanos) {
-        self.paced.push((app, slot));
+        self.paced.insert((app, slot));
         self.paced_until = self.paced_until.min(due);
     }
 }
@@ -252,7 +254,7 @@ fn look(socket: &Datagrams, sending: &mut Sending<'_, '_>, tally: &mut Tally, no
     let wished = words.asks().grow();
     let tail = words.tx_tail.load(Ordering::Acquire);
     let used = RingDesc::of_word(words.tx_ring_used.load(Ordering::Acquire));
-    let Outward { ring, offered, head, tries } = &mut *tx;
+    let Outward { ring, offered, head, waits_until } = &mut *tx;
     if let Some(new) = offered.take_if(|new| new.desc() == used)
         && let Some(old) = ring.replace(new)
     {
@@ -296,16 +298,15 @@ fn look(socket: &Datagrams, sending: &mut Sending<'_, '_>, tally: &mut Tally, no
         let is_possible = payload <= socket.payload_max;
         if let Some(remote) = remote.filter(|remote| is_possible && socket.app.may_send(*remote)) {
             let Some((route, source)) = sending.ways.find(remote.ip(), local) else {
-                *tries += 1;
-                if *tries < RESOLVE_TRIES {
+                if now < *waits_until.get_or_insert(now + RESOLVE_WITHIN) {
                     return Look::Unresolved(remote.ip());
                 }
-                *tries = 0;
+                *waits_until = None;
                 (*head, tally.datagrams_no_way) = (*head + bytes, tally.datagrams_no_way + 1);
                 words.tx_head.store(*head, Ordering::Release);
                 continue;
             };
-            *tries = 0;
+            *waits_until = None;
             if sending.outlet.room() == 0 || sending.spares.is_empty() {
                 return Look::Again(now + Nanos::from_micros(20));
             }

@@ -44,7 +44,7 @@ impl Sockets {
             match looked {
                 Ok(None) => {}
                 Ok(Some(again)) => {
-                    self.paced.push((app, slot));
+                    self.paced.insert((app, slot));
                     self.paced_until = self.paced_until.min(again);
                 }
                 Err(Lie) => {

@@ -8,6 +8,19 @@ fn close(app: &App, slot: u32, is_abort: bool) {
     app.front.command(&Command::Close { app: 5, slot, generation, is_abort });
 }
 
+/// A datagram in an application's ring.
+fn record(remote: &str, payload: &[u8]) -> Vec<u8> {
+    let remote = Some(remote.parse().expect("an address"));
+    let record = Record { payload: payload.len() as u32, remote, local: None };
+    let mut bytes = [&record.encode()[..], payload].concat();
+    bytes.resize(Record::bytes(payload.len()), 0);
+    bytes
+}
+
+fn way() -> Way {
+    Way { port: base::PortId(0), vlan_tci: 0, header: [&CLIENT[..], &OURS, &[8, 0]].concat() }
+}
+
 #[test]
 fn who_writes_after_it_has_ended_its_side_keeps_no_socket_alive() {
     let (mut bench, mut app) = bench(1, None);
@@ -24,4 +37,22 @@ fn who_writes_after_it_has_ended_its_side_keeps_no_socket_alive() {
     close(&app, slot, false);
     bench.turns(5);
     assert_eq!(app.streams.server.slots_taken(), 1, "the listener's");
+}
+
+#[test]
+fn who_marks_its_socket_again_and_again_while_a_way_is_sought_is_asked_about_once() {
+    let (mut bench, app) = bench(1, None);
+    let slot = datagrams(&app);
+    bench.turns(2);
+    app.write(slot, &record("10.9.9.9:53", b"hi"));
+    for _ in 0..500 {
+        app.mark(slot);
+        bench.turn_of_data_path();
+    }
+    let remote = "10.9.9.9".parse().expect("an address");
+    assert_eq!(app.events(), [SocketEvent::Unresolved { remote }]);
+    let local = "10.0.0.2".parse().expect("an address");
+    app.front.command(&Command::Resolved { remote, way: Some((way(), local)) });
+    let sent: Vec<_> = (0..100).flat_map(|_| bench.pass(Vec::new())).collect();
+    assert_eq!(sent.len(), 1);
 }
