@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use base::{FlowGroup, WorkerId};
 use tcp::Detached;
 
+use super::front::AppStreams;
 use super::rings::Pair;
 use super::routes::Route;
 use super::sockets::Conn;
@@ -38,8 +39,8 @@ pub(super) struct Belongings {
     pub(super) is_live: bool,
     /// Where the service is in what it sends.
     pub(super) position: u32,
-    /// The application's socket: its number, the slot, and what is known of it.
-    pub(super) socket: Option<(u16, u32, Conn)>,
+    /// The application's socket: whose, the slot, and what is known of it.
+    pub(super) socket: Option<(Arc<AppStreams>, u32, Conn)>,
 }
 
 /// The parcels of all groups under way; clones are the same exchange.

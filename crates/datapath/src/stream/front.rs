@@ -4,7 +4,7 @@
 //! workers have to say about sockets comes back by a ring of each. Connections are opened and closed here, payload never
 //! passes: a worker looks at one word a turn to see that there is no mail.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -212,6 +212,9 @@ struct State {
     /// Connections to be opened, and those among them whose worker is yet to be found.
     opens: Vec<Command>,
     letters: VecDeque<(SocketAddr, SocketAddr)>,
+    /// Sockets that are to be closed and have not ended, by application, slot and generation: with a reset? For the
+    /// worker that gets one which was between workers when it was told.
+    closing: BTreeMap<(u16, u32, u32), bool>,
 }
 
 struct Shared {
@@ -304,8 +307,12 @@ impl Front {
     /// Hears what workers have said since the last time.
     pub fn hear(&self, mut each: impl FnMut(SocketEvent)) {
         let mut state = self.state();
-        for consumer in &mut state.heard {
+        let State { heard, closing, .. } = &mut *state;
+        for consumer in heard {
             while let Some(event) = consumer.pop() {
+                if let SocketEvent::Freed { app, slot, generation } = event {
+                    closing.remove(&(app, slot, generation));
+                }
                 each(event);
             }
         }
@@ -334,13 +341,28 @@ impl State {
             Command::Remove { app } => {
                 self.standing.retain(|other| other.app() != Some(*app));
                 self.opens.retain(|other| other.app() != Some(*app));
+                self.closing.retain(|(other, ..), _| other != app);
             }
             Command::Unlisten { app, slot } | Command::Close { app, slot, .. } => {
+                if let Command::Close { generation, is_abort, .. } = *command
+                    && self.is_taken(*app, *slot, generation)
+                {
+                    *self.closing.entry((*app, *slot, generation)).or_default() |= is_abort;
+                }
                 self.standing.retain(|other| other.socket() != Some((*app, *slot)));
                 self.opens.retain(|other| other.socket() != Some((*app, *slot)));
             }
             Command::Connect { .. } | Command::Resolved { .. } => {}
         }
+    }
+
+    /// Whether a socket has not ended yet. One that has said so already says nothing more.
+    fn is_taken(&self, app: u16, slot: u32, generation: u32) -> bool {
+        self.standing.iter().any(|command| {
+            matches!(command, Command::Add(streams) if streams.app == app
+                && streams.server.is_taken(slot)
+                && streams.server.generation(slot) == generation)
+        })
     }
 }
 
@@ -415,6 +437,11 @@ impl Post {
         let is_it = |command: &Command| matches!(command, Command::Connect { local: own, remote: other, .. } if (*own, *other) == (local, remote));
         let at = state.opens.iter().position(is_it)?;
         Some(state.opens.swap_remove(at))
+    }
+
+    /// Whether a socket is to be closed, and then whether with a reset.
+    pub(super) fn closing(&self, app: u16, slot: u32, generation: u32) -> Option<bool> {
+        self.front.state().closing.get(&(app, slot, generation)).copied()
     }
 
     /// Says something; it is heard after [`Self::flush`].

@@ -3,9 +3,9 @@
 use base::{FlowGroup, Nanos, WorkerId};
 use tcp::Detached;
 
-use super::Stream;
 use super::counts::StreamEvent;
 use super::exchange::{Belongings, Parcel};
+use super::{Heard, Stream};
 use crate::message::Moving;
 
 /// Groups looked at in one step of giving a table's part up: in between, packets go on.
@@ -144,6 +144,12 @@ impl Stream {
     }
 
     fn unpack(&mut self, group: FlowGroup, mut parcel: Parcel, now: Nanos) -> bool {
+        if let Some(sockets) = self.sockets.as_mut() {
+            // What was asked for before it came here, such as an application's first word or its last.
+            let Self { engine, desk, ways, events, .. } = self;
+            let mut heard = Heard { events };
+            sockets.read_mail(usize::MAX, engine, &mut desk.rings, ways, now, &mut heard);
+        }
         let Parcel { to: _, flows, belongings, routes } = &mut parcel;
         let mine = &mut self.routes;
         let ways: Vec<u32> =
@@ -169,7 +175,9 @@ impl Stream {
             self.service.set_position(new, position);
             if let Some(sockets) = self.sockets.as_mut() {
                 match socket {
-                    Some(socket) => sockets.settle_in(new, socket, &mut self.engine),
+                    Some(socket) => {
+                        sockets.settle_in(new, socket, &mut self.engine, &mut self.desk.rings);
+                    }
                     None => sockets.turn_away(new, &mut self.engine),
                 }
             }

@@ -372,14 +372,15 @@ impl Sockets {
     }
 
     /// The socket of a flow that goes to another worker.
-    pub(super) fn take_along(&mut self, flow: FlowId) -> Option<(u16, u32, Conn)> {
+    pub(super) fn take_along(&mut self, flow: FlowId) -> Option<(Arc<AppStreams>, u32, Conn)> {
         // Who takes it knows nothing of its name: that is held for a while from now on.
         if let Some(finished) = self.orphans.remove(&flow) {
             self.post.say(finished);
         }
         let (app, slot) = self.by_flow.get_mut(flow.index())?.take()?;
         let conn = self.take_conn(app, slot)?;
-        Some((app, slot, conn))
+        let streams = Arc::clone(&self.client(app)?.streams);
+        Some((streams, slot, conn))
     }
 
     /// A turn begins.
@@ -387,21 +388,42 @@ impl Sockets {
         self.now = now;
     }
 
-    /// A flow has come from another worker without a socket: if it stands, it waited there for room in a backlog, and
-    /// nobody knows any more whose.
+    /// A flow has come from another worker without a socket: if its own side is open, it waited there for room in a
+    /// backlog, and nobody knows any more whose. One that was closed goes on to its end.
     pub(super) fn turn_away(&self, flow: FlowId, engine: &mut Engine) {
-        if engine.state(flow).is_some_and(|state| state != State::SynReceived) {
+        if matches!(engine.state(flow), Some(State::Established | State::CloseWait)) {
             let _ = engine.abort(flow);
         }
     }
 
-    /// The socket of a flow that has come from another worker.
+    /// The socket of a flow that has come from another worker. What the slow side has asked for was heard.
     pub(super) fn settle_in(
         &mut self,
         flow: FlowId,
-        (app, slot, mut conn): (u16, u32, Conn),
+        (streams, slot, mut conn): (Arc<AppStreams>, u32, Conn),
         engine: &mut Engine,
+        rings: &mut Rings,
     ) {
+        let (app, generation) = (streams.app, conn.generation);
+        let is_known =
+            self.client(app).is_some_and(|client| Arc::ptr_eq(&client.streams, &streams));
+        if !is_known {
+            // The application has gone meanwhile, and no worker had the socket when that was told.
+            let _ = engine.abort(flow);
+            if let Some(local) = conn.opened_from {
+                self.post.say(SocketEvent::Finished { app, slot, generation, local });
+            }
+            conn.give_back(&streams, rings);
+            streams.server.take_back_slot(slot);
+            return self.post.say(SocketEvent::Freed { app, slot, generation });
+        }
+        if let Some(is_abort) = self.post.closing(app, slot, generation) {
+            (conn.is_closing, conn.must_abort) = (true, is_abort);
+        }
+        if conn.is_closing {
+            // Not by a mark: its application could take that away.
+            self.later(app, slot, self.now);
+        }
         if !conn.is_connected {
             // It may stand already, and wait for its first ring.
             self.park(flow, None, engine);

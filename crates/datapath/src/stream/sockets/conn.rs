@@ -43,6 +43,8 @@ pub(in crate::stream) struct Conn {
     pub(super) is_shut: bool,
     /// Its last descriptor is closed: it ends when what was written has been taken.
     pub(super) is_closing: bool,
+    /// It ends with a reset, whatever was written.
+    pub(super) must_abort: bool,
     /// It was shown that nothing more comes.
     pub(super) is_at_end: bool,
     /// It is to be shown at the end of the turn.
@@ -76,6 +78,7 @@ impl Conn {
             is_connected: false,
             is_shut: false,
             is_closing: false,
+            must_abort: false,
             is_at_end: false,
             is_touched: false,
             was_full: false,

@@ -240,7 +240,7 @@ impl Sockets {
         }
     }
 
-    fn later(&mut self, app: u16, slot: u32, due: Nanos) {
+    pub(super) fn later(&mut self, app: u16, slot: u32, due: Nanos) {
         self.paced.insert((app, slot));
         self.paced_until = self.paced_until.min(due);
     }

@@ -95,11 +95,11 @@ impl Sockets {
             let has_more = conn.flow.is_some()
                 && !conn.is_shut
                 && conn.tx_tail != words.tx_tail.load(Ordering::Acquire);
-            if has_more && !asks.has(Asks::ABORT) && !lingers_not {
+            let is_abort = conn.must_abort || asks.has(Asks::ABORT) || lingers_not;
+            if has_more && !is_abort {
                 // The rate does not allow the rest yet: it is closed when that has gone.
                 return;
             }
-            let is_abort = asks.has(Asks::ABORT) || lingers_not;
             return self.close(app, slot, is_abort, engine, rings, out);
         }
         self.touch(app, slot);

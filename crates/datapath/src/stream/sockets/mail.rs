@@ -32,6 +32,10 @@ impl Sockets {
                 has_acted = true;
             }
         }
+        if has_acted {
+            // Flows that arrive have it read between two turns: what comes of it is done in the next one.
+            self.paced_until = self.paced_until.min(now);
+        }
         has_acted
     }
 

@@ -40,6 +40,51 @@ fn who_writes_after_it_has_ended_its_side_keeps_no_socket_alive() {
 }
 
 #[test]
+fn a_socket_that_is_closed_while_it_moves_between_workers_is_closed_where_it_arrives() {
+    for (is_abort, is_removed) in [(false, false), (true, false), (true, true)] {
+        for steps in 0..60 {
+            let (mut bench, mut app) = bench(1, None);
+            bench.turns(2);
+            let talks = bench.talks(30);
+            bench.turns(5);
+            app.accept();
+            assert_eq!(app.accepted.len(), 30);
+            bench.hire();
+            for step in 0..steps {
+                match step % 3 {
+                    0 => {
+                        bench.now += base::Nanos::from_micros(100);
+                        bench.dispatcher.step(bench.now);
+                    }
+                    worker => {
+                        bench.workers[worker - 1].1.step(bench.now);
+                    }
+                }
+            }
+            if is_removed {
+                app.front.command(&Command::Remove { app: 5 });
+            } else {
+                app.accepted.iter().for_each(|slot| close(&app, *slot, is_abort));
+            }
+            bench.turns(20);
+            for talk in &talks {
+                let _ = bench.engine.close(talk.flow, &mut bench.said);
+            }
+            bench.turns(20);
+            let taken = app.streams.server.slots_taken();
+            assert_eq!(taken, 1, "after {steps} steps, {is_abort} {is_removed}");
+            assert_eq!(app.streams.server.heap().bytes(), 1 << 10);
+            let freed = app.events();
+            let freed = freed.iter().filter(|event| matches!(event, SocketEvent::Freed { .. }));
+            assert_eq!(freed.count(), 30);
+            assert_eq!(bench.closed.len(), 30, "every peer hears of it");
+            let reason = if is_abort { CloseReason::Reset } else { CloseReason::Finished };
+            assert!(bench.closed.iter().all(|(_, other)| *other == reason), "{:?}", bench.closed);
+        }
+    }
+}
+
+#[test]
 fn who_marks_its_socket_again_and_again_while_a_way_is_sought_is_asked_about_once() {
     let (mut bench, app) = bench(1, None);
     let slot = datagrams(&app);
