@@ -17,13 +17,14 @@ use super::works::{MACS, packet};
 use crate::error::{Error, OrNeeds, unless_interrupted};
 use crate::place::{Cpus, on_cpu};
 
-/// A network of no public table, and an address there: a change writes all 65,536 entries of a /8.
+/// A network that is a whole /8, of which a real table has thousands of longer prefixes: a change writes
+/// what lies between them.
 pub(super) const SHORT: Watched = Watched { network: Ipv4Addr::new(10, 0, 0, 0), bits: 8 };
-/// The same of one entry.
+/// One of a single entry.
 pub(super) const LONG: Watched = Watched { network: Ipv4Addr::new(172, 16, 5, 0), bits: 24 };
 
-/// Changes that are given to the data thread between two batches, at most: each writes 4096 entries at most.
-const CHANGES_A_BATCH: usize = 1;
+/// Entries that changes may write between two batches: what one of them writes at most.
+const ENTRIES_A_BATCH: u16 = FibChange::ENTRIES_MAX;
 
 /// A change that is not seen after that is lost.
 const PATIENCE: Nanos = Nanos::from_secs(2);
@@ -145,7 +146,11 @@ fn route(
     }
     let mut lost = 0;
     while !shared.is_over.load(Ordering::Relaxed) {
-        for change in changes.try_iter().take(CHANGES_A_BATCH) {
+        let mut entries = 0;
+        while entries < ENTRIES_A_BATCH
+            && let Ok(change) = changes.try_recv()
+        {
+            entries += change.entries();
             router.apply(&change);
         }
         for frame in &mut batch {

@@ -112,8 +112,15 @@ fn length(plan: &Plan) -> Nanos {
 /// Millions of packets a second of slices on all `cpus` at once.
 fn together(work: &Work<'_>, cpus: &[usize], length: Nanos, rate: TscRate) -> Result<f64, Error> {
     let begin = Barrier::new(cpus.len());
-    let begun = || _ = begin.wait();
-    let one = |cpu: usize| on_cpu(cpu, || memory::run_after(work, length, rate, &begun));
+    // Whatever fails, nobody is waited for in vain.
+    let ready = || {
+        begin.wait();
+    };
+    let one = |cpu: usize| {
+        let pinned = sys::thread::pin(cpu).or_needs("place on that CPU");
+        pinned.inspect_err(|_| ready())?;
+        memory::run_after(work, length, rate, &ready)
+    };
     thread::scope(|scope| {
         let one = &one;
         let threads: Vec<_> = cpus.iter().map(|&cpu| scope.spawn(move || one(cpu))).collect();
