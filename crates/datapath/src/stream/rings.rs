@@ -78,6 +78,8 @@ pub(super) struct Pair {
     pub(super) home: Option<Arc<AppStreams>>,
     /// Base-2 logarithm of the receive ring's length, once it has grown; 0: as all begin.
     receive_log2: u8,
+    /// Bytes came for which there was no ring, and have not come again since.
+    is_starved: bool,
 }
 
 impl Pair {
@@ -202,9 +204,11 @@ impl Rings {
         let (home, log2) = (pair.home.clone(), pair.receive_log2);
         let log2 = if log2 == 0 { self.receive_log2 } else { log2 };
         let Some(ring) = self.make(log2, home.as_deref()) else {
+            self.pair(flow).is_starved = true;
             return self.refuse();
         };
-        self.pair(flow).receive = ring;
+        let pair = self.pair(flow);
+        (pair.receive, pair.is_starved) = (ring, false);
         true
     }
 
@@ -221,7 +225,7 @@ impl Rings {
             receive = made;
             receive.bytes_mut().copy_from_slice(self.pair(flow).receive.bytes());
         }
-        let new = Pair { receive, send, home: Some(Arc::clone(home)), receive_log2: 0 };
+        let new = Pair { receive, send, home: Some(Arc::clone(home)), ..Pair::default() };
         let Pair { receive, send, home: before, .. } = std::mem::replace(self.pair(flow), new);
         self.give_back(receive, before.as_deref());
         self.give_back(send, before.as_deref());
@@ -251,6 +255,11 @@ impl Rings {
     /// The rings of a flow as they are.
     pub(super) fn of(&self, flow: FlowId) -> Option<&Pair> {
         self.pairs.get(flow.index())
+    }
+
+    /// Whether the peer has sent bytes that nobody had memory for: they are as unread as those in a ring.
+    pub(super) fn is_starved(&self, flow: FlowId) -> bool {
+        self.pairs.get(flow.index()).is_some_and(|pair| pair.is_starved)
     }
 
     fn refuse(&mut self) -> bool {

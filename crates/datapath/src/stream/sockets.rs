@@ -346,7 +346,12 @@ impl Sockets {
             opened.map(|local| SocketEvent::Finished { app, slot, generation, local });
         if let Some(flow) = conn.flow {
             self.by_flow[flow.index()] = None;
-            let ended = if is_abort { engine.abort(flow) } else { engine.close(flow, out) };
+            // What came and found no memory is unread too, though the engine does not know of it: else the peer would hear
+            // that nobody reads it with its next try only, which comes later and later.
+            let ended = match is_abort || rings.is_starved(flow) {
+                true => engine.abort(flow),
+                false => engine.close(flow, out),
+            };
             // Its name is free when the engine has said its last word about it.
             if ended.is_ok()
                 && let Some(finished) = finished.take()

@@ -775,6 +775,27 @@ fn an_application_without_memory_for_what_comes_gets_it_when_it_has_read_somethi
     assert!(bench.count("no_ring") > 0);
 }
 
+#[test]
+fn a_connection_that_is_closed_without_memory_for_what_came_is_reset() {
+    let (mut bench, mut app) = bench_with(1, None, 72 << 10);
+    bench.turns(2);
+    let talks = bench.talks(3);
+    bench.turns(5);
+    app.accept();
+    for talk in &talks {
+        bench.write(talk.flow, &[7; 500]);
+    }
+    bench.turns(10);
+    assert!(bench.count("no_ring") > 0 && bench.closed.is_empty());
+    for slot in std::mem::take(&mut app.accepted) {
+        app.ask(slot, Asks::CLOSE);
+    }
+    bench.turns(3);
+    assert_eq!(bench.closed.len(), 3);
+    assert!(bench.closed.iter().all(|(_, reason)| *reason == CloseReason::Reset));
+    assert_eq!(app.streams.server.slots_taken(), 1, "the listener's");
+}
+
 /// What a program can do to a slot that it was given.
 fn overwrite(words: &SlotWords) {
     words.generation.store(0x5555_5555, Ordering::Relaxed);
