@@ -140,3 +140,32 @@ fn a_program_that_leaks_descriptors_takes_only_its_own() {
     accelerated.all_was_accelerated();
     accelerated.nothing_is_left();
 }
+
+#[test]
+fn a_program_that_fills_all_buffers_and_reads_nothing_stops_at_its_own_limit() {
+    let accelerated = Accelerated::with("[[tenant]]\nuid = \"*\"\nmemory_mib = 8\n");
+    let remote = SocketAddr::from((accelerated.there().ipv4(), 7));
+    let _echo = KernelTcp::echo(accelerated.there(), remote);
+    let fill = "import socket, sys, time\n\
+        kept = [socket.create_connection((sys.argv[1], 7)) for _ in range(50)]\n\
+        text = bytes(1 << 16)\n\
+        for one in kept: one.setblocking(False)\n\
+        quiet = 0\n\
+        while quiet < 20:\n\
+        \x20   quiet += 1\n\
+        \x20   for one in kept:\n\
+        \x20       try:\n\
+        \x20           while one.send(text): quiet = 0\n\
+        \x20       except BlockingIOError: pass\n\
+        \x20   time.sleep(0.01)\n\
+        print('full', flush=True)\n\
+        time.sleep(60)\n";
+    let host = remote.ip().to_string();
+    let mut program = accelerated.run(&[PYTHON, "-c", fill, &host]);
+    program.wait_until_it_says("full");
+    let used = accelerated.daemon().counter("tcp_ring_bytes");
+    assert!(used <= 8 << 20, "{used} bytes of rings");
+    program.kill();
+    others_are_served(&accelerated);
+    accelerated.nothing_is_left();
+}
