@@ -271,7 +271,7 @@ pub(crate) fn send(
     loop {
         let mut attempt = *spans;
         let bytes = attempt.left();
-        if bytes > UNCUT_MAX {
+        if bytes > file.socket.payload_max() {
             return Served::Done(by_kernel(fd, file, spans, to, flags));
         }
         match file.socket.send_to_with(bytes, to, |piece| attempt.empty(piece)) {
@@ -296,10 +296,7 @@ pub(crate) fn send(
     }
 }
 
-/// Payload of a datagram that fits into one packet everywhere; the kernel cuts longer ones.
-const UNCUT_MAX: usize = 1400;
-
-/// Sends a datagram by the kernel's half, which has the same port.
+/// Sends a datagram by the kernel's half, which has the same port, and cuts what is too long for a packet.
 fn by_kernel(
     fd: c_int,
     file: &File,

@@ -63,6 +63,13 @@ impl Socket {
         }
     }
 
+    /// Bytes of the longest datagram that fits into one packet. Longer ones are for the kernel socket, which
+    /// has the same port and cuts them: sent here they are lost.
+    pub fn payload_max(&self) -> usize {
+        let words = self.slot().map(|slot| slot.words.payload_max.load(Ordering::Relaxed));
+        words.unwrap_or_default() as usize
+    }
+
     /// Sends a datagram of `bytes` bytes to `to`, or to whom the socket is connected: `copy` is given
     /// stretches of room for it and fills them.
     ///

@@ -105,7 +105,9 @@ impl UdpSocket {
     /// As the kernel's sendto(2).
     pub fn send_to(&self, from: &[u8], to: SocketAddr) -> io::Result<usize> {
         match &self.ours {
-            Some(ours) if !to.ip().is_loopback() => ours.send(from, Some(to)),
+            Some(ours) if !to.ip().is_loopback() && ours.has_room_for(from) => {
+                ours.send(from, Some(to))
+            }
             _ => self.kernel.send_to(from, to),
         }
     }
@@ -116,8 +118,8 @@ impl UdpSocket {
     /// As the kernel's send(2).
     pub fn send(&self, from: &[u8]) -> io::Result<usize> {
         match &self.ours {
-            Some(ours) => ours.send(from, None),
-            None => self.kernel.send(from),
+            Some(ours) if ours.has_room_for(from) => ours.send(from, None),
+            _ => self.kernel.send(from),
         }
     }
 
@@ -206,6 +208,11 @@ impl UdpSocket {
 }
 
 impl Ours {
+    /// Whether it fits into one packet; the kernel cuts what does not.
+    fn has_room_for(&self, datagram: &[u8]) -> bool {
+        datagram.len() <= self.socket.payload_max()
+    }
+
     fn send(&self, from: &[u8], to: Option<SocketAddr>) -> io::Result<usize> {
         let socket = &self.socket;
         blocking(socket, Readiness::OUT, SlotOption::SendTimeout, || socket.send_to(from, to))
