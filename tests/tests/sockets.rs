@@ -26,6 +26,7 @@ traps! {
     files_pipes_and_streams_go_through_sockets: "sendfile";
     options_are_told_inherited_and_refused_as_on_linux: "options";
     who_has_no_descriptor_left_leaves_callers_waiting: "limits";
+    a_new_program_goes_on_with_what_was_left_open: "exec";
     workers_of_a_server_that_dropped_its_rights_and_its_root_are_served: "privileges";
 }
 
@@ -53,21 +54,12 @@ fn a_listener_that_the_rules_deny_is_refused_at_listen() {
     accelerated.nothing_is_left();
 }
 
-/// Who calls while a program begins to listen may be the kernel's: so only what is seen is compared.
-fn looks_like_linux_with_callers_of_both(name: &str) {
-    let trap = Trap::build(name);
+#[test]
+fn one_listener_of_both_families_has_callers_of_the_wire_and_of_loopback() {
+    // Those of loopback are the kernel's: so only what is seen is compared.
+    let trap = Trap::build("mapped");
     let accelerated = Accelerated::start();
     let calisto = trap.on_calisto(&accelerated);
     accelerated.nothing_is_left();
     assert_eq!(calisto, trap.on_linux(&accelerated), "Calisto on the left, Linux on the right");
-}
-
-#[test]
-fn a_new_program_goes_on_with_what_was_left_open() {
-    looks_like_linux_with_callers_of_both("exec");
-}
-
-#[test]
-fn one_listener_of_both_families_has_callers_of_the_wire_and_of_loopback() {
-    looks_like_linux_with_callers_of_both("mapped");
 }

@@ -1,15 +1,15 @@
-//! listen(2): the kernel's listener first, and ours beside it behind the same descriptor.
+//! listen(2): our listener first, and the kernel's beside it behind the same descriptor.
 
 use std::os::fd::BorrowedFd;
 
 use client::stream::Outcome;
-use libc::c_int;
+use libc::{c_int, sockaddr_storage, socklen_t};
 use rustix::io::Errno;
 
-use crate::entry::Body;
+use crate::entry::{Body, Held};
 use crate::file::{File, Kind};
 use crate::table::real;
-use crate::{descriptors, inherit, life, outcome, say, session, sockets};
+use crate::{close, descriptors, inherit, life, names, outcome, say, session, sockets};
 
 /// listen(2). The kernel's part serves what does not come through the data plane, holds the port, and
 /// says what is wrong with the call.
@@ -23,11 +23,18 @@ pub(crate) unsafe fn listen(fd: c_int, backlog: c_int) -> c_int {
         // The kernel does not know that it is connected.
         return outcome::failed(Errno::INVAL);
     }
-    // SAFETY: plain numbers.
-    let result = unsafe { real::listen(fd, backlog) };
-    if result == 0 && descriptors::is_plain(fd) && !life::is_borrowed() {
+    if !descriptors::is_plain(fd) || life::is_borrowed() {
+        // SAFETY: plain numbers.
+        return unsafe { real::listen(fd, backlog) };
+    }
+    if !is_bound_only(fd) {
+        // SAFETY: plain numbers.
+        let result = unsafe { real::listen(fd, backlog) };
+        if result != 0 {
+            return result;
+        }
         return match outcome::unheard(|| beside(fd, backlog)) {
-            Ok(()) => 0,
+            Ok(_) => 0,
             Err(errno) => {
                 // Nobody is to be served here, by the kernel neither.
                 // SAFETY: plain numbers.
@@ -36,21 +43,63 @@ pub(crate) unsafe fn listen(fd: c_int, backlog: c_int) -> c_int {
             }
         };
     }
+    // Once the kernel listens it takes callers: so the data plane does first.
+    let ours = match outcome::unheard(|| beside(fd, backlog)) {
+        Ok(ours) => ours,
+        Err(errno) => return outcome::failed(errno),
+    };
+    // SAFETY: plain numbers.
+    let result = unsafe { real::listen(fd, backlog) };
+    if result != 0
+        && let Some(ours) = ours
+    {
+        outcome::unheard(|| give_up(fd, &ours));
+    }
     result
+}
+
+/// Whether it is a TCP socket that has a port and does nothing yet.
+fn is_bound_only(fd: c_int) -> bool {
+    if !matches!(sockets::kind_of(fd), Some((_, true))) || sockets::is_listening(fd) {
+        return false;
+    }
+    // SAFETY: all zero are a valid address.
+    let mut name = unsafe { std::mem::zeroed::<sockaddr_storage>() };
+    let mut bytes = size_of::<sockaddr_storage>() as socklen_t;
+    // SAFETY: `name` has so much room.
+    let has_peer = unsafe { real::getpeername(fd, (&raw mut name).cast(), &raw mut bytes) } == 0;
+    bytes = size_of::<sockaddr_storage>() as socklen_t;
+    // SAFETY: likewise.
+    if has_peer || unsafe { real::getsockname(fd, (&raw mut name).cast(), &raw mut bytes) } != 0 {
+        return false;
+    }
+    // SAFETY: the kernel has written so much of it.
+    let local = unsafe { names::read((&raw const name).cast(), bytes) };
+    local.ok().flatten().is_some_and(|local| local.port() != 0)
+}
+
+/// The kernel will not have it listen: nor do we.
+fn give_up(fd: c_int, ours: &Held) {
+    let Some(file) = ours.file() else { return };
+    if let Some(session) = session::current() {
+        session::inside(|| session.unlisten(&file.socket));
+    }
+    sockets::set_nonblocking(fd, file.is_nonblocking());
+    close::forget(fd);
 }
 
 /// Opens our listener, if the data plane has one for this address.
 ///
 /// # Errors
 /// This user may not listen there.
-fn beside(fd: c_int, backlog: c_int) -> Result<(), Errno> {
-    let Some((family, true)) = sockets::kind_of(fd) else { return Ok(()) };
-    let Some(session) = session::get() else { return Ok(()) };
+fn beside(fd: c_int, backlog: c_int) -> Result<Option<Held>, Errno> {
+    let Some((family, true)) = sockets::kind_of(fd) else { return Ok(None) };
+    let Some(session) = session::get() else { return Ok(None) };
     if sockets::is_kept(session, fd) {
-        return Ok(());
+        return Ok(None);
     }
     let backlog = u32::try_from(backlog).unwrap_or(u32::MAX);
-    // SAFETY: the kernel has just made it a listener.
+    // SAFETY: it was a socket a moment ago.
     let descriptor = unsafe { BorrowedFd::borrow_raw(fd) };
     match session::inside(|| session.listen(descriptor, backlog)) {
         Ok(Outcome::Ours(socket)) => {
@@ -59,12 +108,12 @@ fn beside(fd: c_int, backlog: c_int) -> Result<(), Errno> {
             inherit::from_kernel(fd, &file);
             // Two take connections from the kernel's part: none may wait there for one that the other
             // has just taken. Whether the program's calls wait is kept beside it.
-            sockets::set_nonblocking(fd);
-            descriptors::install(fd, Body::Socket(file));
+            sockets::set_nonblocking(fd, true);
+            return Ok(descriptors::install(fd, Body::Socket(file)));
         }
         Ok(Outcome::Kernel(reason)) => say::fallback(reason),
         Ok(Outcome::Errno(errno)) => return Err(errno),
         Err(error) => say::no_daemon(&error),
     }
-    Ok(())
+    Ok(None)
 }

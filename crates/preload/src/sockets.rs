@@ -94,13 +94,15 @@ pub(crate) fn is_nonblocking(fd: c_int) -> bool {
     flags >= 0 && flags & libc::O_NONBLOCK != 0
 }
 
-/// Sets the kernel's own flag.
-pub(crate) fn set_nonblocking(fd: c_int) {
+/// Sets the kernel's own flag, or clears it.
+pub(crate) fn set_nonblocking(fd: c_int, is_on: bool) {
     // SAFETY: plain numbers. It fails only for what is no descriptor.
     unsafe {
         let flags = real::fcntl(fd, libc::F_GETFL, 0);
         if flags >= 0 {
-            real::fcntl(fd, libc::F_SETFL, (flags | libc::O_NONBLOCK) as usize);
+            let rest = flags & !libc::O_NONBLOCK;
+            let flags = if is_on { rest | libc::O_NONBLOCK } else { rest };
+            real::fcntl(fd, libc::F_SETFL, flags as usize);
         }
     }
 }

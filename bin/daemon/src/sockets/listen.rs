@@ -62,7 +62,7 @@ type Asked = Result<(Answer, OwnedFd), (Refusal, OwnedFd)>;
 
 impl House {
     /// Serves the port that a kernel socket listens on, on our interfaces and for programs here. A socket that is bound
-    /// and does not listen yet is served first: so nobody comes to the kernel's listener in between.
+    /// and does not listen yet begins to in the same moment: so nobody comes to the kernel's listener in between.
     pub(super) fn listen(
         &mut self,
         context: &mut Context<'_>,
@@ -105,10 +105,9 @@ impl House {
         let app = self.apps.get(&number).ok_or(Refusal::Errno(Errno::INVAL))?;
         let addresses = permitted(app, examined, self.ways.addresses())?;
         let replaced = self.replaced(app, examined, &addresses);
-        if !replaced.is_empty() && !sockopt::socket_acceptconn(&examined.socket).unwrap_or(false) {
-            // Sockets may be bound to one port while none listens: the kernel says whether this one may be the first.
-            rustix::net::listen(&examined.socket, backlog.min(BACKLOG_MAX) as i32)
-                .map_err(Refusal::Errno)?;
+        if !replaced.is_empty() {
+            // Before anything of those ends.
+            begin_to_listen(examined, backlog)?;
         }
         for place in replaced {
             self.end_listener(place, context.now);
@@ -126,7 +125,13 @@ impl House {
             what: What::Listener(listener.1),
         };
         self.records.insert((region, slot), record);
-        self.serve((region, slot), context);
+        self.tell_workers((region, slot));
+        // Now or never: no packet was taken from anybody so far, and from here on callers are ours.
+        if let Err(refusal) = begin_to_listen(examined, backlog) {
+            self.end_unclaimed((region, slot), context.now);
+            return Err(refusal);
+        }
+        self.claim((region, slot), context);
         Ok(Answer::new(Reply::Slot { region, slot }))
     }
 
@@ -145,17 +150,22 @@ impl House {
         others.map(|(place, ..)| place).collect()
     }
 
-    /// Takes the addresses of a listener from the kernel and tells workers.
-    fn serve(&mut self, place: Place, context: &mut Context<'_>) {
-        let Some(record) = self.records.get_mut(place) else { return };
-        let What::Listener(listener) = &mut record.what else { return };
+    /// Has workers listen, and waits until they do.
+    fn tell_workers(&mut self, place: Place) {
+        let Some(record) = self.records.get(place) else { return };
+        let What::Listener(listener) = &record.what else { return };
         let Some(app) = self.apps.get(&record.app) else { return };
         let options = self.setting.flow_of(app);
         for &address in &listener.addresses {
             self.setting.front.command(&listening(app, place.1, listener, address, options));
         }
-        // Until then the kernel's listener takes who comes.
         self.setting.await_workers();
+    }
+
+    /// Takes the addresses of a listener from the kernel. Until then its own listener takes who comes.
+    fn claim(&mut self, place: Place, context: &mut Context<'_>) {
+        let Some(record) = self.records.get_mut(place) else { return };
+        let What::Listener(listener) = &mut record.what else { return };
         let claims = &mut *context.claims;
         // What the program cannot be told stays the kernel's.
         listener
@@ -201,6 +211,14 @@ impl House {
         }
         self.end_listener(place, context.now);
         Answer::done()
+    }
+
+    /// The same for one that has taken no address from the kernel yet.
+    fn end_unclaimed(&mut self, place: Place, now: Nanos) {
+        if let Some(Record { what: What::Listener(listener), .. }) = self.records.get_mut(place) {
+            listener.addresses.clear();
+        }
+        self.end_listener(place, now);
     }
 
     /// A listener ends; the connections that nobody has taken end with it.
@@ -283,6 +301,17 @@ impl House {
         let app = streams.app;
         self.setting.front.command(&Command::Close { app, slot, generation, is_abort: true });
     }
+}
+
+/// Has a socket listen that is only bound yet. Sockets of different users may be bound to one port as long as none
+/// listens, so that being bound is no right to it: the kernel says whose it is, and once it has said so nobody else
+/// gets the port.
+fn begin_to_listen(examined: &Examined, backlog: u32) -> Result<(), Refusal> {
+    if sockopt::socket_acceptconn(&examined.socket).unwrap_or(false) {
+        return Ok(());
+    }
+    let backlog = backlog.min(BACKLOG_MAX) as i32;
+    rustix::net::listen(&examined.socket, backlog).map_err(Refusal::Errno)
 }
 
 /// An application in packet mode may have one of the addresses.

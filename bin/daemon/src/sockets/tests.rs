@@ -327,7 +327,11 @@ fn a_socket_that_does_not_listen_yet_is_served_and_takes_the_port_from_nobody() 
     let (second, _) = bound(address);
     let listen = Call::Listen { backlog: 8 };
     let at = slot(&place.call(&mut process, &listen, Some(&first)));
-    rustix::net::listen(&first, 8).expect("it is the first");
+    assert_eq!(
+        rustix::net::sockopt::socket_acceptconn(&first),
+        Ok(true),
+        "nobody may come between"
+    );
     let late = place.call(&mut process, &listen, Some(&second));
     assert_eq!(late.reply, Reply::Errno { errno: 98 });
     assert_eq!(slot(&place.call(&mut process, &listen, Some(&first))), at, "it listens on");
@@ -343,6 +347,38 @@ fn a_socket_that_does_not_listen_yet_is_served_and_takes_the_port_from_nobody() 
         std::thread::sleep(std::time::Duration::from_millis(1));
     };
     assert_ne!(slot(&answer), at);
+}
+
+#[test]
+fn who_is_only_bound_takes_no_callers_from_a_listener_whoever_serves_that() {
+    let mut place = Place::new("");
+    let (mut honest, _) = place.attach("honest").expect("anybody may");
+    let (mut thief, _) = place.attach("thief").expect("anybody may");
+    let listen = Call::Listen { backlog: 8 };
+    for is_served in [false, true] {
+        let bound = |address: SocketAddr| {
+            let socket = socket();
+            rustix::net::sockopt::set_socket_reuseaddr(&socket, true).expect("a socket");
+            let address = sys::socket::bind(socket.as_fd(), address).expect("nobody listens there");
+            (socket, address)
+        };
+        let (stolen, address) = bound("127.0.0.1:0".parse().expect("an address"));
+        let (own, _) = bound(address);
+        rustix::net::listen(&own, 8).expect("it is the first");
+        let listeners = place.house.records.listeners().count();
+        let served = is_served.then(|| slot(&place.call(&mut honest, &listen, Some(&own))));
+        let answer = place.call(&mut thief, &listen, Some(&stolen));
+        assert_eq!(answer.reply, Reply::Errno { errno: 98 });
+        // Whoever calls on this host comes to the one that listens.
+        let connect = Call::Connect { remote: address };
+        let caller = socket();
+        let (mut client, _) = place.attach("client").expect("anybody may");
+        let answer = place.call(&mut client, &connect, Some(&caller));
+        assert_eq!(matches!(answer.reply, Reply::Slot { .. }), is_served);
+        let now: Vec<_> = place.house.records.listeners().map(|(place, ..)| place).collect();
+        assert_eq!(now.len(), listeners + usize::from(is_served), "the thief has none");
+        assert!(served.is_none_or(|served| now.contains(&served)));
+    }
 }
 
 #[test]

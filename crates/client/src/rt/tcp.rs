@@ -84,9 +84,15 @@ impl Net {
     /// # Errors
     /// As bind(2) and listen(2), and Unsupported when only the kernel can.
     pub fn listen(&self, address: SocketAddr) -> io::Result<TcpListener> {
-        let reservation = kernel::bound(address, SocketType::STREAM)?;
+        let mut reservation = kernel::bound(address, SocketType::STREAM)?;
         let local = kernel::address(&reservation)?;
+        if address.port() == 0 {
+            // A port that the kernel has chosen would be free again when its socket does not listen any more.
+            reservation = kernel::bound(local, SocketType::STREAM)?;
+        }
         let listener = PolledListener::new(&self.0, &reservation)?.ok_or_else(left_to_kernel)?;
+        // This runtime cannot wait for the kernel's callers: better refused than kept waiting.
+        rustix::net::shutdown(&reservation, rustix::net::Shutdown::Both)?;
         Ok(TcpListener { listener, local, _reservation: reservation })
     }
 }

@@ -187,6 +187,14 @@ impl Session {
         self.offer(&Call::Listen { backlog }, fd)
     }
 
+    /// Takes back what [`Self::listen`] has brought: callers that nobody has accepted are turned away. The
+    /// kernel socket is as it was, or listens.
+    pub fn unlisten(&self, listener: &Socket) {
+        let (region, slot) = listener.key();
+        // A daemon that is gone listens no more.
+        let _ = self.current().call(&Call::Unlisten { region: region.0, slot: slot.0 }, None);
+    }
+
     /// Offers a kernel socket that is to be connected. If the daemon takes it, a SYN is under way:
     /// wait for the socket to be ready for writing.
     ///

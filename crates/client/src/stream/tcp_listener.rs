@@ -46,7 +46,6 @@ impl TcpListener {
     /// As the kernel's bind(2) and listen(2).
     pub fn bind(session: &Session, address: SocketAddr) -> io::Result<Self> {
         let kernel = kernel::bound(address, SocketType::STREAM)?;
-        rustix::net::listen(&kernel, BACKLOG as i32)?;
         rustix::io::ioctl_fionbio(&kernel, true)?;
         let ours = Self::offer(session, &kernel)?;
         Ok(Self { kernel, ours, is_nonblocking: AtomicBool::new(false) })
@@ -143,18 +142,22 @@ impl TcpListener {
     }
 }
 
-/// Has the daemon listen as well; none: it does not, and the kernel alone is to.
+/// Has the daemon and the kernel listen; none: the kernel alone does. The daemon is asked first, so that who calls
+/// from now on is not the kernel's.
 pub(super) fn listen(session: &Session, kernel: &OwnedFd) -> io::Result<Option<Socket>> {
-    match session.listen(kernel.as_fd(), BACKLOG) {
-        Ok(Outcome::Ours(socket)) => Ok(Some(socket)),
-        Ok(Outcome::Errno(errno)) => Err(errno.into()),
-        Ok(Outcome::Kernel(_)) => Ok(None),
-        Err(AttachError::System(error)) => Err(error.errno().into()),
+    let ours = match session.listen(kernel.as_fd(), BACKLOG) {
+        Ok(Outcome::Ours(socket)) => Some(socket),
+        Ok(Outcome::Errno(errno)) => return Err(errno.into()),
+        Ok(Outcome::Kernel(_)) => None,
+        Err(AttachError::System(error)) => return Err(error.errno().into()),
         Err(_) => {
             session.fallback(kernel.as_fd(), FallbackReason::DaemonGone);
-            Ok(None)
+            None
         }
-    }
+    };
+    // If this fails the socket is closed, and ours with it.
+    rustix::net::listen(kernel, BACKLOG as i32)?;
+    Ok(ours)
 }
 
 /// Takes a connection from a listener's backlog, if there is one. It stays there when there is no

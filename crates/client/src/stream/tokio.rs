@@ -33,9 +33,6 @@ use super::polled::{PolledListener, PolledStream};
 use super::reactor::Reactor;
 use super::session::Session;
 
-/// Connections that may wait to be accepted.
-const BACKLOG: i32 = 128;
-
 /// The sockets of one tokio runtime: an ear, and a task that listens to it. Clones are the same one;
 /// the task ends with the last of them and of their sockets.
 #[derive(Clone, Debug)]
@@ -86,7 +83,6 @@ impl Net {
     /// As the kernel's bind(2) and listen(2).
     pub fn listen(&self, address: SocketAddr) -> io::Result<TcpListener> {
         let fd = kernel::bound(address, SocketType::STREAM)?;
-        rustix::net::listen(&fd, BACKLOG)?;
         rustix::io::ioctl_fionbio(&fd, true)?;
         let ours = PolledListener::new(&self.0.reactor, &fd)?;
         let kernel = ::tokio::net::TcpListener::from_std(OwnedFd::into(fd))?;
