@@ -112,10 +112,12 @@ fn inode(fd: std::os::fd::BorrowedFd<'_>) -> Result<u64, FallbackReason> {
     socket::inode_of(fd).map_err(|_| FallbackReason::RawOrOtherProtocol)
 }
 
-/// What is known of a descriptor that need not be one that can be served: cookie and inode.
+/// What is known of a descriptor that need not be one that can be served: cookie and inode; zero: it is no socket.
 pub(super) fn identity(socket: &OwnedFd) -> (u64, u64) {
     let fd = socket.as_fd();
-    (socket::cookie_of(fd).unwrap_or(0), socket::inode_of(fd).unwrap_or(0))
+    // Only of a socket the kernel alone answers; a file's system may be a program that does not.
+    let Ok(cookie) = socket::cookie_of(fd) else { return (0, 0) };
+    (cookie, socket::inode_of(fd).unwrap_or(0))
 }
 
 /// The network namespace of this thread.
@@ -177,6 +179,9 @@ mod tests {
         assert_eq!(refused(connected.into()), FallbackReason::WrongState);
         let elsewhere = Examined::new(listener.into(), Protocol::Tcp, 1);
         assert_eq!(elsewhere.map_err(|(why, _)| why).err(), Some(FallbackReason::OtherNamespace));
-        assert_ne!(identity(&udp().into()).0, 0);
+        let (cookie, inode) = identity(&udp().into());
+        assert!(cookie != 0 && inode != 0);
+        let file = std::fs::File::open("/dev/null").expect("it is there");
+        assert_eq!(identity(&file.into()), (0, 0), "a file is asked nothing");
     }
 }
