@@ -279,12 +279,10 @@ impl House {
     }
 
     fn retire(&mut self, streams: &AppStreams, slot: u32, backlog: Backlog) {
-        let memory = streams.server.memory();
-        if let Some(words) = memory.slot(slot) {
-            // What an application has written there itself names sockets of its own only.
-            while let Some(entry) = Backlog::take(memory, words) {
-                self.close_unaccepted(streams, entry.region, entry.slot);
-            }
+        // The ring is our own, each place looked at once: what the application says about it is not asked. What it has
+        // written there itself names sockets of its own only.
+        for entry in backlog.waiting(streams.server.memory()) {
+            self.close_unaccepted(streams, entry.region, entry.slot);
         }
         streams.server.heap().take_back(backlog.into_ring());
         streams.server.take_back_slot(slot);
