@@ -14,8 +14,8 @@ use crate::{DESCRIPTORS_MAX, MESSAGE_BYTES_MAX};
 /// Room for the descriptors of a message, at most.
 const CONTROL_BYTES: usize = rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX));
 
-/// Room for one.
-const ONE_CONTROL_BYTES: usize = rustix::cmsg_space!(ScmRights(1));
+/// Room for as many as the kernel lets a message have (SCM_MAX_FD).
+const ALL_CONTROL_BYTES: usize = rustix::cmsg_space!(ScmRights(253));
 
 /// What a socket had.
 #[derive(Debug)]
@@ -24,11 +24,11 @@ pub(crate) enum Incoming {
     Nothing,
     /// A message and the descriptors beside it.
     Message(Vec<u8>, Vec<OwnedFd>),
-    /// A message of more bytes than one may have; it is dropped.
-    TooLong,
+    /// A message of more bytes than one may have; it is dropped, but for its descriptors.
+    TooLong(Vec<OwnedFd>),
     /// A message with more descriptors than one may have, or than this process may open; it is
-    /// dropped and all of them are closed.
-    TooManyDescriptors,
+    /// dropped, but for them.
+    TooManyDescriptors(Vec<OwnedFd>),
     /// The other side is gone, or has sent an empty message, which cannot be told apart.
     Closed,
 }
@@ -38,7 +38,8 @@ pub(crate) enum Incoming {
 pub(crate) enum Descriptors {
     /// At most [`DESCRIPTORS_MAX`], or the message is refused.
     Keep,
-    /// At most one, or the message is refused; none if this process may open no more.
+    /// At most one, or the message is refused; none if this process may open no more. There is room for all that
+    /// can come: the kernel closes in our place what it finds no room for, and that can take long.
     One,
     /// The kernel is given no room for them, so they never become ours.
     Refuse,
@@ -49,7 +50,7 @@ impl Descriptors {
     const fn room(self) -> (usize, usize) {
         match self {
             Self::Keep => (CONTROL_BYTES, DESCRIPTORS_MAX),
-            Self::One => (ONE_CONTROL_BYTES, 1),
+            Self::One => (ALL_CONTROL_BYTES, 1),
             Self::Refuse => (0, 0),
         }
     }
@@ -66,7 +67,7 @@ pub(crate) fn receive(socket: BorrowedFd<'_>, descriptors: Descriptors) -> Resul
         Read::Got(len) => len,
     };
     let mut text = vec![0; len.min(MESSAGE_BYTES_MAX)];
-    let mut room = [MaybeUninit::uninit(); CONTROL_BYTES];
+    let mut room = [MaybeUninit::uninit(); ALL_CONTROL_BYTES];
     let (control_bytes, most) = descriptors.room();
     let mut control = RecvAncillaryBuffer::new(&mut room[..control_bytes]);
     let got = read(|| {
@@ -86,18 +87,18 @@ pub(crate) fn receive(socket: BorrowedFd<'_>, descriptors: Descriptors) -> Resul
         }
     }
     if message.flags.contains(ReturnFlags::TRUNC) {
-        return Ok(Incoming::TooLong);
+        return Ok(Incoming::TooLong(fds));
     }
     // The room is rounded up, so that one more may have come in whole.
     let are_cut = message.flags.contains(ReturnFlags::CTRUNC);
     let are_too_many = match descriptors {
         Descriptors::Keep => are_cut || fds.len() > most,
-        // Cut down to none is what happens to one that does not fit into this process.
+        // Cut down to none is what happens when this process may open no more.
         Descriptors::One => fds.len() > most || (are_cut && !fds.is_empty()),
         Descriptors::Refuse => false,
     };
     if are_too_many {
-        return Ok(Incoming::TooManyDescriptors);
+        return Ok(Incoming::TooManyDescriptors(fds));
     }
     text.truncate(message.bytes);
     Ok(Incoming::Message(text, fds))

@@ -132,8 +132,8 @@ impl Link {
                     return Ok(Some((message, descriptors)));
                 }
                 Incoming::Closed => return Err(AttachError::Closed),
-                Incoming::TooLong => return Err(AttachError::Protocol(peer::too_long())),
-                Incoming::TooManyDescriptors => {
+                Incoming::TooLong(_) => return Err(AttachError::Protocol(peer::too_long())),
+                Incoming::TooManyDescriptors(_) => {
                     return Err(AttachError::Protocol(format!(
                         "the daemon's descriptors do not fit: raise the limit of open files \
                          (ulimit -n) to {DESCRIPTORS_MAX} more"

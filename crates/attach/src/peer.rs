@@ -74,30 +74,30 @@ impl Peer {
     }
 
     /// The next message of an application that may pass descriptors, with the one that came beside
-    /// it. It is missing, too, when the daemon may open no more. To close it can take as long as the
-    /// application likes.
+    /// it. It is missing, too, when the daemon may open no more. Beside what is [`Received::Bad`] there
+    /// may be more. To close them can take as long as the application likes.
     ///
     /// # Errors
     /// The kernel failed; the connection is of no more use.
-    pub fn receive_call(&self) -> Result<(Received, Option<OwnedFd>), SysError> {
+    pub fn receive_call(&self) -> Result<(Received, Vec<OwnedFd>), SysError> {
         self.take(Descriptors::One)
     }
 
-    fn take(&self, wanted: Descriptors) -> Result<(Received, Option<OwnedFd>), SysError> {
+    fn take(&self, wanted: Descriptors) -> Result<(Received, Vec<OwnedFd>), SysError> {
         let incoming = channel::receive(self.socket.as_fd(), wanted)
             .map_err(|errno| SysError::new("read what an application sent", errno, ""))?;
-        let received = match incoming {
-            Incoming::Nothing => Received::Nothing,
-            Incoming::Closed => Received::Closed,
+        Ok(match incoming {
+            Incoming::Nothing => (Received::Nothing, Vec::new()),
+            Incoming::Closed => (Received::Closed, Vec::new()),
             Incoming::Message(text, descriptors) => {
-                let received =
-                    text::decode_to_daemon(&text).map_or_else(Received::Bad, Received::Message);
-                return Ok((received, descriptors.into_iter().next()));
+                let received = text::decode_to_daemon(&text);
+                (received.map_or_else(Received::Bad, Received::Message), descriptors)
             }
-            Incoming::TooLong => Received::Bad(too_long()),
-            Incoming::TooManyDescriptors => Received::Bad("a call has one descriptor".into()),
-        };
-        Ok((received, None))
+            Incoming::TooLong(descriptors) => (Received::Bad(too_long()), descriptors),
+            Incoming::TooManyDescriptors(descriptors) => {
+                (Received::Bad("a call has one descriptor".into()), descriptors)
+            }
+        })
     }
 
     /// Sends a message with descriptors beside it; false when the socket's buffer is full, because

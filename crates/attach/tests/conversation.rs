@@ -318,7 +318,7 @@ fn next(peer: &Peer) -> (Received, Option<OwnedFd>) {
     for _ in 0..10_000 {
         match peer.receive_call().expect("the kernel is well") {
             (Received::Nothing, _) => std::thread::sleep(std::time::Duration::from_millis(1)),
-            said => return said,
+            (said, descriptors) => return (said, descriptors.into_iter().next()),
         }
     }
     panic!("it says nothing");

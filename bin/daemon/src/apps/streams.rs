@@ -78,6 +78,7 @@ impl Door {
 
     /// Answers what a process asks.
     pub(super) fn hear_member(&mut self, at: usize, is_dead: bool) -> Result<(), DetachReason> {
+        let uid = self.clients[at].peer.credentials().uid;
         for _ in 0..CALLS {
             let client = &mut self.clients[at];
             let (Some(house), Some(membership)) = (&mut self.house, &mut client.member) else {
@@ -88,24 +89,25 @@ impl Door {
                 (Received::Nothing, _) if is_dead => return Err(DetachReason::Died),
                 (Received::Nothing, _) => return Ok(()),
                 (Received::Closed, _) => return Err(client.gone()),
-                (Received::Message(ToDaemon::Call { id, call }), socket) => {
+                (Received::Message(ToDaemon::Call { id, call }), sockets) => {
+                    let socket = sockets.into_iter().next();
                     let member = &mut membership.member;
                     let now = clock::now();
                     let answer = house.call(member, &call, socket, &mut self.claims, now);
                     (id, answer)
                 }
-                (Received::Message(_), socket) => {
-                    house.close_later(socket);
+                (Received::Message(_), descriptors) => {
+                    descriptors.into_iter().for_each(|one| house.close_later(uid, one));
                     return Err(DetachReason::Protocol);
                 }
-                (Received::Bad(why), socket) => {
-                    house.close_later(socket);
+                (Received::Bad(why), descriptors) => {
+                    descriptors.into_iter().for_each(|one| house.close_later(uid, one));
                     client.refuse(&why);
                     return Err(DetachReason::Protocol);
                 }
             };
             let (id, answer) = reply;
-            if house.is_flooded() {
+            if house.is_flooded(uid) {
                 // It passes descriptors faster than they can be closed.
                 return Err(DetachReason::Protocol);
             }
@@ -124,7 +126,7 @@ impl Door {
             house.leave(member, reason, clock::now());
         }
         // What it has sent and nobody has read may be slow to close.
-        house.close_later(client.peer);
+        house.close_later(client.peer.credentials().uid, client.peer);
         self.see_apps_out();
     }
 
@@ -148,7 +150,7 @@ impl Door {
             };
             for client in self.clients.extract_if(.., is_its) {
                 client.dismiss(reason);
-                house.close_later(client.peer);
+                house.close_later(client.peer.credentials().uid, client.peer);
             }
         }
     }

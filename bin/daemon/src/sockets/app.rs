@@ -166,6 +166,7 @@ impl App {
 pub(crate) struct Member {
     pub(super) app: u16,
     pub(super) pid: u32,
+    pub(super) uid: u32,
     pub(super) ears: Vec<u32>,
     /// Regions that it was given, or may ask for.
     pub(super) knows: BTreeSet<u32>,
@@ -173,9 +174,10 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    pub(super) fn new(app: u16, pid: u32, region: u32) -> Self {
+    pub(super) fn new(app: u16, who: PeerCredentials, region: u32) -> Self {
         let knows = BTreeSet::from([region]);
-        Self { app, pid, ears: Vec::new(), may_map: knows.clone(), knows }
+        let PeerCredentials { pid, uid, gid: _ } = who;
+        Self { app, pid, uid, ears: Vec::new(), may_map: knows.clone(), knows }
     }
 
     /// The application's number.

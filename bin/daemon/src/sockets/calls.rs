@@ -91,8 +91,10 @@ impl House {
         let mut context = Context { member, claims, now };
         let context = &mut context;
         if !call.has_descriptor() {
-            // One that came all the same.
-            self.closer.close(socket);
+            if let Some(socket) = socket {
+                // It came all the same.
+                self.close_later(context.member.uid, socket);
+            }
             return match *call {
                 Call::Ear => self.open_ear(context),
                 Call::DropEar { ear } => self.drop_ear(context, ear),
@@ -132,7 +134,7 @@ impl House {
                 (Answer::new(Reply::Kernel { reason }), socket)
             }
         };
-        self.closer.close(socket);
+        self.close_later(context.member.uid, socket);
         answer
     }
 

@@ -1,56 +1,92 @@
-//! A thread that closes what applications have passed.
+//! Threads that close what applications have passed, one for each user.
 //!
 //! To close the last copy of a descriptor can take as long as whoever made it likes: a TCP socket that lingers,
-//! a file of a file system that does not answer. So it happens where nobody waits.
+//! a file of a file system that does not answer. So it happens where nobody waits, and nobody else's waits behind it.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 
 use sys::SysError;
 
-/// Things that wait to be closed, at most, before whoever sends more is shown the door.
+/// Things of one user that wait to be closed, at most, before whoever sends more is shown the door.
 const WAITING_MAX: usize = 1024;
 
-/// The way to the thread.
+/// Threads that are kept although they have nothing to do.
+const IDLE_MAX: usize = 16;
+
+/// The ways to the threads.
 pub(crate) struct Closer {
+    /// Of users for whom no thread could be started.
+    common: Lane,
+    lanes: BTreeMap<u32, Lane>,
+}
+
+/// One thread, which ends with this and what it has still to close.
+struct Lane {
     sender: Sender<Box<dyn Any + Send>>,
     waiting: Arc<AtomicUsize>,
 }
 
 impl Closer {
-    /// Starts the thread, which ends with this.
+    /// Starts the first thread.
     pub(crate) fn start() -> Result<Self, SysError> {
-        let (sender, things) = channel::<Box<dyn Any + Send>>();
-        let waiting = Arc::new(AtomicUsize::new(0));
-        let count = Arc::clone(&waiting);
-        let thread = std::thread::Builder::new().name("closer".to_owned());
-        // Not joined: at the daemon's end it may wait for somebody else's file.
-        let started = thread.spawn(move || {
-            for thing in things {
-                drop(thing);
-                count.fetch_sub(1, Ordering::Release);
-            }
-        });
-        started.map_err(|error| {
+        let common = Lane::start().map_err(|error| {
             let errno = rustix::io::Errno::from_io_error(&error);
             let errno = errno.unwrap_or(rustix::io::Errno::AGAIN);
             SysError::new("start the thread that closes descriptors", errno, "")
         })?;
+        Ok(Self { common, lanes: BTreeMap::new() })
+    }
+
+    /// Closes something that came from user `uid`, some time.
+    pub(crate) fn close(&mut self, uid: u32, thing: impl Any + Send) {
+        if !self.lanes.contains_key(&uid) {
+            if self.lanes.len() >= IDLE_MAX {
+                self.lanes.retain(|_, lane| lane.waiting() > 0);
+            }
+            if let Ok(lane) = Lane::start() {
+                self.lanes.insert(uid, lane);
+            }
+        }
+        self.lane(uid).close(thing);
+    }
+
+    /// Whether so much of a user's waits that it should send no more.
+    pub(crate) fn is_full(&self, uid: u32) -> bool {
+        self.lane(uid).waiting() > WAITING_MAX
+    }
+
+    fn lane(&self, uid: u32) -> &Lane {
+        self.lanes.get(&uid).unwrap_or(&self.common)
+    }
+}
+
+impl Lane {
+    fn start() -> std::io::Result<Self> {
+        let (sender, things) = channel::<Box<dyn Any + Send>>();
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&waiting);
+        // Not joined: at the daemon's end it may wait for somebody else's file.
+        std::thread::Builder::new().name("closer".to_owned()).spawn(move || {
+            for thing in things {
+                drop(thing);
+                count.fetch_sub(1, Ordering::Release);
+            }
+        })?;
         Ok(Self { sender, waiting })
     }
 
-    /// Closes it, some time.
-    pub(crate) fn close(&self, thing: impl Any + Send) {
+    fn close(&self, thing: impl Any + Send) {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         // Its thread lives as long as the sender.
         let _ = self.sender.send(Box::new(thing));
     }
 
-    /// Whether so much waits that its sender should send no more.
-    pub(crate) fn is_full(&self) -> bool {
-        self.waiting.load(Ordering::Acquire) > WAITING_MAX
+    fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Acquire)
     }
 }
 
@@ -71,32 +107,42 @@ mod tests {
 
     #[test]
     fn what_is_slow_to_close_keeps_nobody_waiting() {
-        let closer = Closer::start().expect("threads are left");
+        let mut closer = Closer::start().expect("threads are left");
         let (closed, heard) = channel();
         let begun = Instant::now();
         for _ in 0..50 {
-            closer.close(Slow(closed.clone()));
+            closer.close(7, Slow(closed.clone()));
         }
         drop(closed);
         assert!(begun.elapsed() < Duration::from_secs(1), "it would take a second in a row");
         assert_eq!(heard.iter().count(), 50);
     }
 
-    #[test]
-    fn whoever_sends_more_than_can_be_closed_is_told() {
-        let closer = Closer::start().expect("threads are left");
-        let (held, until) = channel::<()>();
-        struct Stuck(std::sync::mpsc::Receiver<()>);
-        impl Drop for Stuck {
-            fn drop(&mut self) {
-                let _ = self.0.recv();
-            }
+    struct Stuck(std::sync::mpsc::Receiver<()>);
+
+    impl Drop for Stuck {
+        fn drop(&mut self) {
+            let _ = self.0.recv();
         }
-        closer.close(Stuck(until));
-        (1..WAITING_MAX).for_each(|_| closer.close(()));
-        assert!(!closer.is_full());
-        closer.close(());
-        assert!(closer.is_full(), "the stuck one counts");
+    }
+
+    #[test]
+    fn whoever_sends_more_than_can_be_closed_is_told_and_nobody_else() {
+        let mut closer = Closer::start().expect("threads are left");
+        let (held, until) = channel::<()>();
+        closer.close(7, Stuck(until));
+        (1..WAITING_MAX).for_each(|_| closer.close(7, ()));
+        assert!(!closer.is_full(7));
+        closer.close(7, ());
+        assert!(closer.is_full(7), "the stuck one counts");
+        let (closed, heard) = channel();
+        // Also when there are more users than threads are kept for.
+        for uid in 8..8 + 3 * IDLE_MAX as u32 {
+            closer.close(uid, Slow(closed.clone()));
+        }
+        drop(closed);
+        assert_eq!(heard.iter().count(), 3 * IDLE_MAX);
+        assert!(closer.is_full(7) && !closer.is_full(8));
         drop(held);
     }
 }

@@ -284,7 +284,8 @@ mod tests {
         let source = IpAddr::from([127, 0, 0, 1]);
         let remote = SocketAddr::from(([10, 0, 0, 1], 80));
         let (mut claims, mut holds) = (Claims::new(Vec::new(), Vec::new()), Holds::default());
-        let mut member = Member::new(1, 1, 1);
+        let who = attach::PeerCredentials { pid: 1, uid: 0, gid: 0 };
+        let mut member = Member::new(1, who, 1);
         let mut take = |examined: &Examined, holds: &Holds| {
             let (member, claims) = (&mut member, &mut claims);
             let mut context = Context { member, claims, now: Nanos::ZERO };

@@ -173,14 +173,14 @@ impl House {
         self.apps.len()
     }
 
-    /// Closes something that an application has passed.
-    pub(crate) fn close_later(&self, thing: impl std::any::Any + Send) {
-        self.closer.close(thing);
+    /// Closes something that a process of user `uid` has passed.
+    pub(crate) fn close_later(&mut self, uid: u32, thing: impl std::any::Any + Send) {
+        self.closer.close(uid, thing);
     }
 
-    /// Whether so much waits to be closed that whoever sends more must go.
-    pub(crate) fn is_flooded(&self) -> bool {
-        self.closer.is_full()
+    /// Whether so much of a user's waits to be closed that whoever of its processes sends more must go.
+    pub(crate) fn is_flooded(&self, uid: u32) -> bool {
+        self.closer.is_full(uid)
     }
 
     /// An application comes.
@@ -227,7 +227,7 @@ impl House {
         self.setting.front.command(&Command::Add(Arc::clone(&app.streams)));
         let app = self.apps.entry(number).or_insert(app);
         let welcome = welcome(app).map_err(|error| error.to_string());
-        let member = Member::new(number, who.pid, region);
+        let member = Member::new(number, who, region);
         match welcome {
             Ok((streaming, answer)) => Ok((member, streaming, answer)),
             Err(why) => {
@@ -250,7 +250,7 @@ impl House {
         let app = known.ok_or("there is no such application, or this is not its token")?;
         let (streaming, answer) = welcome(app).map_err(|error| error.to_string())?;
         app.pids.push(who.pid);
-        Ok((Member::new(app.number(), who.pid, app.region()), streaming, answer))
+        Ok((Member::new(app.number(), who, app.region()), streaming, answer))
     }
 
     /// A process is gone, or its connection. The application lives while any of its processes or

@@ -295,7 +295,7 @@ impl World {
     fn welcome(&mut self, peer: Peer) {
         let (message, _) = loop {
             match peer.receive_call().expect("the kernel is well") {
-                (Received::Message(message), fd) => break (message, fd),
+                (Received::Message(message), fds) => break (message, fds),
                 (Received::Nothing, _) => std::thread::yield_now(),
                 (other, _) => panic!("{other:?}"),
             }
@@ -349,8 +349,8 @@ impl World {
             loop {
                 let received = self.apps[app].peers[at].receive_call().expect("the kernel is well");
                 match received {
-                    (Received::Message(ToDaemon::Call { id, call }), fd) => {
-                        let (reply, fds) = self.answer(app, &call, fd);
+                    (Received::Message(ToDaemon::Call { id, call }), fds) => {
+                        let (reply, fds) = self.answer(app, &call, fds.into_iter().next());
                         let fds: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
                         let peer = &self.apps[app].peers[at];
                         assert_eq!(peer.send(&ToApp::Reply { id, reply }, &fds), Ok(true));
