@@ -61,6 +61,7 @@ reasons! {
     NoNeighbour "no_neighbour" "the next hop's link address cannot be found";
     WrongState "wrong_state" "the socket is connected, or not bound, in the kernel";
     DaemonBusy "daemon_busy" "the daemon is out of descriptors or ends";
+    OtherUser "other_user" "the other end is another user's program, and the two would share memory";
     #[serde(other)]
     Other "other" "of a reason that this program does not know";
 }

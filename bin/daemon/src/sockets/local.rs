@@ -19,6 +19,7 @@ use sys::eventfd::EventFd;
 use sys::futex::{self, Scope};
 use sys::socket;
 
+use super::bells::Pipes;
 use super::calls::{Answer, Context, Refusal};
 use super::ends::Nameless;
 use super::examine::{Examined, covers};
@@ -49,8 +50,11 @@ pub(super) struct Junction {
 struct End {
     app: u16,
     region: u32,
-    /// Wakes this side's ears. Both sides have it: who drains it for nothing harms nobody but the two.
+    /// How the other side wakes this side's ears. Both have it, and can have whoever writes there wait: the daemon never
+    /// does.
     wake: EventFd,
+    /// How the daemon wakes them.
+    pipes: Arc<Pipes>,
     is_gone: bool,
 }
 
@@ -183,18 +187,16 @@ impl Junction {
         let (memory, side) = (self.server.memory(), SIDES[(slot & 1) as usize]);
         let Some(words) = memory.slot(slot) else { return };
         fence(Ordering::SeqCst);
-        let mut must_ring = false;
         for (at, word) in words.ears.iter().enumerate() {
             let mut bits = word.load(Ordering::Relaxed);
             while bits != 0 {
                 let ear = at as u32 * 64 + bits.trailing_zeros();
                 bits &= bits - 1;
                 let marks = memory.ear(side, ear);
-                must_ring |= marks.is_some_and(|marks| marks.set(slot) && marks.claim_wake());
+                if marks.is_some_and(|marks| marks.set(slot) && marks.claim_wake()) {
+                    self.ends[side as usize].pipes.ring(ear);
+                }
             }
-        }
-        if must_ring {
-            self.ends[side as usize].wake.ring();
         }
         if words.sleepers.swap(0, Ordering::Relaxed) != 0 {
             words.bell.fetch_add(1, Ordering::Release);
@@ -259,6 +261,10 @@ impl House {
         }
         let nobody = FallbackReason::LoopbackPeerNotAccelerated;
         let (listening, accepting) = self.listener_at(remote, examined.cookie).ok_or(nobody)?;
+        if self.apps.get(&accepting).is_none_or(|other| other.uid != app.uid) {
+            // Each could write the other's words, its locks and settings too.
+            return Err(FallbackReason::OtherUser.into());
+        }
         let number = self.junction(app.number(), accepting).ok_or(FallbackReason::NoMemory)?;
         let local = match examined.local.port() {
             0 => socket::bind(examined.socket.as_fd(), SocketAddr::new(source, 0))
@@ -325,8 +331,10 @@ impl House {
         let memory = |app: u16| self.apps.get(&app).map(|app| app.tenant.memory_mib);
         let memory_mib = memory(connecting)?.min(memory(accepting)?);
         let regions = [self.new_region()?, self.new_region()?];
-        let end =
-            |app, region| Some(End { app, region, wake: EventFd::new().ok()?, is_gone: false });
+        let end = |app: u16, region| {
+            let pipes = Arc::clone(&self.apps.get(&app)?.pipes);
+            Some(End { app, region, wake: EventFd::new().ok()?, pipes, is_gone: false })
+        };
         let ends = [end(connecting, regions[0])?, end(accepting, regions[1])?];
         let quota = Arc::clone(&self.apps.get(&connecting)?.quota);
         let junction = Junction::create(ends, memory_mib, quota)?;

@@ -3,6 +3,7 @@
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use attach::{
     Call, FallbackReason, JoinRequest, PeerCredentials, Profile, RegionKind, Reply, StreamRequest,
@@ -11,7 +12,7 @@ use config::Config;
 use datapath::DetachReason;
 use datapath::stream::Front;
 use rustix::net::{AddressFamily, SocketType};
-use shm::stream::{Asks, Backlog, Entry, SlotState, StreamMemory};
+use shm::stream::{Asks, Backlog, Entry, Side, SlotState, StreamMemory};
 use sys::clock;
 use sys::eventfd::EventFd;
 
@@ -45,8 +46,16 @@ impl Place {
     }
 
     fn attach(&mut self, name: &str) -> Result<(Process, JoinRequest), String> {
+        self.attach_as(name, me())
+    }
+
+    fn attach_as(
+        &mut self,
+        name: &str,
+        who: PeerCredentials,
+    ) -> Result<(Process, JoinRequest), String> {
         let request = StreamRequest { name: name.to_owned(), profile: Profile::Safe, features: 0 };
-        let (member, streaming, answer) = self.house.attach(&request, me(), clock::now())?;
+        let (member, streaming, answer) = self.house.attach(&request, who, clock::now())?;
         assert_eq!(answer.descriptors.len(), 2, "memory and a doorbell");
         let memory = map(answer);
         let join = JoinRequest { app: streaming.app, token: streaming.token };
@@ -60,7 +69,7 @@ impl Place {
     }
 
     /// Hears of what has ended until `holds`.
-    fn wait_until(&mut self, holds: impl Fn(&mut House) -> bool) {
+    fn wait_until(&mut self, mut holds: impl FnMut(&mut House) -> bool) {
         let begun = std::time::Instant::now();
         loop {
             self.house.tend(&mut self.claims, clock::now());
@@ -81,7 +90,11 @@ struct Process {
 }
 
 fn me() -> PeerCredentials {
-    PeerCredentials { pid: std::process::id(), uid: 0, gid: 0 }
+    user(0)
+}
+
+fn user(uid: u32) -> PeerCredentials {
+    PeerCredentials { pid: std::process::id(), uid, gid: 0 }
 }
 
 fn map(answer: Answer) -> StreamMemory {
@@ -379,6 +392,48 @@ fn who_is_only_bound_takes_no_callers_from_a_listener_whoever_serves_that() {
         assert_eq!(now.len(), listeners + usize::from(is_served), "the thief has none");
         assert!(served.is_none_or(|served| now.contains(&served)));
     }
+}
+
+#[test]
+fn programs_of_two_users_share_no_memory() {
+    let mut place = Place::new("");
+    let (mut server, _) = place.attach("server").expect("anybody may");
+    let (mut client, _) = place.attach_as("client", user(7)).expect("anybody may");
+    let (listening, address) = listener();
+    slot(&place.call(&mut server, &Call::Listen { backlog: 8 }, Some(&listening)));
+    let connect = Call::Connect { remote: address };
+    let answer = place.call(&mut client, &connect, Some(&socket()));
+    assert_eq!(answer.reply, Reply::Kernel { reason: FallbackReason::OtherUser });
+    assert_eq!((answer.descriptors.len(), place.house.junctions.len()), (0, 0));
+}
+
+#[test]
+fn an_end_is_told_by_the_ears_own_pipe_and_waits_for_nobody() {
+    let mut place = Place::new("");
+    let (mut server, _) = place.attach("server").expect("anybody may");
+    let (mut client, _) = place.attach("client").expect("anybody may");
+    let (listening, address) = listener();
+    slot(&place.call(&mut server, &Call::Listen { backlog: 8 }, Some(&listening)));
+    let ear = place.call(&mut client, &Call::Ear, None);
+    assert_eq!(ear.reply, Reply::Ear { ear: 0 });
+    let connecting = socket();
+    let answer = place.call(&mut client, &Call::Connect { remote: address }, Some(&connecting));
+    let (_, at) = slot(&answer);
+    // The client has the daemon's eventfds wait, and fills them.
+    for wake in &answer.descriptors[1..] {
+        rustix::io::write(wake, &(u64::MAX - 1).to_ne_bytes()).expect("it is empty");
+        let flags = rustix::fs::fcntl_getfl(wake).expect("it is a descriptor");
+        let flags = flags - rustix::fs::OFlags::NONBLOCK;
+        rustix::fs::fcntl_setfl(wake, flags).expect("it is a descriptor");
+    }
+    let memory = map(answer);
+    memory.slot(at).expect("it was lent").ears[0].fetch_or(1, Ordering::AcqRel);
+    assert!(memory.ear(Side::Zero, 0).expect("it is there").arm(), "there is no news");
+    place.house.leave(server.member, DetachReason::Died, clock::now());
+    drop(listening);
+    let pipe = &ear.descriptors[0];
+    let mut byte = [0];
+    place.wait_until(|_| rustix::io::read(pipe, &mut byte[..]).is_ok_and(|count| count == 1));
 }
 
 #[test]
