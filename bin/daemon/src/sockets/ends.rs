@@ -30,6 +30,8 @@ pub(super) struct Suspects {
     app: u16,
     nameless: Vec<Nameless>,
     look_at: Nanos,
+    /// There is reason to look at all of them again after that.
+    again: bool,
 }
 
 impl House {
@@ -175,11 +177,17 @@ impl House {
     /// may be another's that is about to name it, too, so there is a second look. Without any process, an application
     /// may have named files that never were.
     pub(super) fn suspect(&mut self, number: u16, now: Nanos) {
+        // However often its processes come and go: two lists of an application are never kept.
+        if let Some(one) = self.suspects.iter_mut().find(|one| one.app == number) {
+            one.again = true;
+            return;
+        }
         self.learn_names();
         let Some(app) = self.apps.get(&number) else { return };
         let nameless = self.nameless(app);
         if !nameless.is_empty() || app.pids.is_empty() {
-            self.suspects.push(Suspects { app: number, nameless, look_at: now + NAMED_WITHIN });
+            let look_at = now + NAMED_WITHIN;
+            self.suspects.push(Suspects { app: number, nameless, look_at, again: false });
         }
     }
 
@@ -203,6 +211,9 @@ impl House {
             }
             if has_nobody {
                 self.look_for_ends(|record| record.app == number, now);
+            }
+            if suspects.again {
+                self.suspect(number, now);
             }
         }
     }

@@ -132,6 +132,9 @@ impl Firewall {
     }
 }
 
+/// Processes of one application at the door: each is a connection, and asked about at every look.
+const PROCESSES_MAX: usize = 1024;
+
 impl House {
     /// An empty one, in this thread's network namespace.
     pub(crate) fn new(setting: Setting) -> Result<Self, SysError> {
@@ -248,6 +251,9 @@ impl House {
         // A child may have given up its user's rights meanwhile, but not what its parent told it.
         let known = app.filter(|app| app.has_token(&request.token));
         let app = known.ok_or("there is no such application, or this is not its token")?;
+        if app.pids.len() >= PROCESSES_MAX {
+            return Err(format!("an application has at most {PROCESSES_MAX} processes here"));
+        }
         let (streaming, answer) = welcome(app).map_err(|error| error.to_string())?;
         app.pids.push(who.pid);
         Ok((Member::new(app.number(), who, app.region()), streaming, answer))

@@ -137,6 +137,25 @@ fn a_process_comes_in_another_joins_by_the_token_and_both_are_gone_when_they_hav
 }
 
 #[test]
+fn processes_come_and_go_and_only_so_many_are_here_at_once() {
+    let mut place = Place::new("");
+    let (_process, join) = place.attach("one").expect("anybody may");
+    let mut children: Vec<Member> = Vec::new();
+    let refused = loop {
+        match place.house.join(&join, me()) {
+            Ok((child, ..)) => children.push(child),
+            Err(why) => break why,
+        }
+    };
+    assert_eq!(children.len(), 1023, "{refused}");
+    for child in children {
+        place.house.leave(child, DetachReason::Left, clock::now());
+    }
+    assert!(place.house.suspects.len() <= 1, "one list, whoever leaves");
+    place.house.join(&join, me()).expect("there is room again");
+}
+
+#[test]
 fn ears_are_pipes_of_the_process_that_asked_and_end_with_it() {
     let mut place = Place::new("");
     let (mut process, join) = place.attach("one").expect("anybody may");
