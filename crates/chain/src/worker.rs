@@ -45,14 +45,12 @@ impl<P: Port> Worker<P> {
         let mut batch = Batch::new();
         let mut verdicts = Verdicts::new();
         while !stop.load(Ordering::Relaxed) {
-            let has_moved = self.turn(&mut batch, &mut verdicts, clock::now());
-            if has_moved {
-                continue;
+            if let Some(filter) = self.filters.pop() {
+                // Without its filter it would take what is the kernel's, so it ends rather.
+                self.slice.attach_filter(&filter)?;
             }
-            // Without its filter it would take what is the kernel's, so it ends rather.
-            match self.filters.pop() {
-                Some(filter) => self.slice.attach_filter(&filter)?,
-                None => _ = self.slice.wait(SLEEP_MAX),
+            if !self.turn(&mut batch, &mut verdicts, clock::now()) {
+                self.slice.wait(SLEEP_MAX);
             }
         }
         self.slice.close();
