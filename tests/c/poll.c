@@ -78,6 +78,51 @@ static void masks(int fd) {
     close(set);
 }
 
+enum { MANY = 4 << 20 };
+
+static volatile int still_talk = 2;
+static int talked;
+
+static void *writes_many(void *unused) {
+    static char text[3000];
+    for (int left = MANY; left > 0;) {
+        int part = left < (int)sizeof text ? left : (int)sizeof text;
+        ssize_t count = send(talked, text, (size_t)part, MSG_NOSIGNAL);
+        if (count <= 0) break;
+        left -= (int)count;
+    }
+    __sync_fetch_and_sub(&still_talk, 1);
+    return unused;
+}
+
+static void *reads_many(void *bytes) {
+    static char text[1000];
+    ssize_t count;
+    while (*(int *)bytes < MANY && (count = read(talked, text, sizeof text)) > 0) {
+        *(int *)bytes += (int)count;
+    }
+    __sync_fetch_and_sub(&still_talk, 1);
+    return bytes;
+}
+
+/* A thread that looks while others read and write sees no end and no error that there is not. */
+static void looks_on(void) {
+    int bytes = 0, seen = 0;
+    pthread_t writer, reader;
+    talked = dials(address_there, PORT_ECHO);
+    MUST(pthread_create(&writer, NULL, writes_many, NULL) == 0);
+    MUST(pthread_create(&reader, NULL, reads_many, &bytes) == 0);
+    while (still_talk > 0) {
+        struct pollfd one = {.fd = talked, .events = POLLIN | POLLOUT | POLLRDHUP};
+        MUST(poll(&one, 1, 0) >= 0);
+        seen |= one.revents;
+    }
+    MUST(pthread_join(writer, NULL) == 0 && pthread_join(reader, NULL) == 0);
+    say("%d bytes have come back, and what was not to be seen: %x", bytes,
+        seen & (POLLHUP | POLLERR | POLLRDHUP | POLLNVAL));
+    close(talked);
+}
+
 static void here(void) {
     struct rlimit many = {2048, 4096};
     MUST(setrlimit(RLIMIT_NOFILE, &many) == 0);
@@ -86,6 +131,7 @@ static void here(void) {
     sets(fd);
     masks(fd);
     close(fd);
+    looks_on();
 }
 
-static void there(void) { echoes_to(PORT_ECHO, 1); }
+static void there(void) { echoes_to(PORT_ECHO, 2); }

@@ -38,7 +38,18 @@ impl Stretch {
     pub(crate) fn room(&self) -> u64 {
         self.ring.bytes() - self.bytes()
     }
+
+    /// Itself, if the ring has room for it.
+    #[inline]
+    fn possible(self) -> Result<Self, Nonsense> {
+        let bytes = self.tail.checked_sub(self.head).ok_or(Nonsense)?;
+        if bytes > self.ring.bytes() { Err(Nonsense) } else { Ok(self) }
+    }
 }
+
+/// So often a look is begun anew because a position of our own side has moved during it. Other threads
+/// move it at most once in a copy of bytes, so this many is the work of somebody who lies.
+const LOOKS_MAX: u32 = 10_000;
 
 /// The other side has written what cannot be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,21 +61,22 @@ impl<'a> Slot<'a> {
         Self { region, slot, words, peer }
     }
 
-    /// What can be read.
+    /// What can be read. Another thread may read meanwhile, unless the caller has the lock.
     #[inline]
     pub(crate) fn unread(&self) -> Result<Stretch, Nonsense> {
-        // The position that bounds the reading before the ring that it is about.
-        let tail = match self.peer {
-            None => self.words.rx_tail.load(Ordering::Acquire),
-            Some(peer) => peer.tx_tail.load(Ordering::Acquire),
-        };
-        let ring = RingDesc::of_word(self.words.rx_ring.load(Ordering::Acquire));
-        let head = self.words.rx_head.load(Ordering::Relaxed);
-        let bytes = tail.checked_sub(head).ok_or(Nonsense)?;
-        if bytes > ring.bytes() {
-            return Err(Nonsense);
+        for _ in 0..LOOKS_MAX {
+            let head = self.words.rx_head.load(Ordering::Acquire);
+            // The position that bounds the reading before the ring that it is about.
+            let tail = match self.peer {
+                None => self.words.rx_tail.load(Ordering::Acquire),
+                Some(peer) => peer.tx_tail.load(Ordering::Acquire),
+            };
+            let ring = RingDesc::of_word(self.words.rx_ring.load(Ordering::Acquire));
+            if self.words.rx_head.load(Ordering::Relaxed) == head {
+                return Stretch { ring, head, tail }.possible();
+            }
         }
-        Ok(Stretch { ring, head, tail })
+        Err(Nonsense)
     }
 
     /// The pieces of what can be read, from `head` on.
@@ -79,21 +91,22 @@ impl<'a> Slot<'a> {
         self.region.memory.pieces(stretch.ring, index, bytes).ok_or(Nonsense)
     }
 
-    /// What is written and not acknowledged, in the ring that is written to.
+    /// What is written and not acknowledged, in the ring that is written to. Another thread may write
+    /// meanwhile, unless the caller has the lock.
     #[inline]
     pub(crate) fn unacknowledged(&self) -> Result<Stretch, Nonsense> {
-        let head = match self.peer {
-            None => self.words.tx_head.load(Ordering::Acquire),
-            Some(peer) => peer.rx_head.load(Ordering::Acquire),
-        };
-        let tail = self.words.tx_tail.load(Ordering::Relaxed);
-        let ring = RingDesc::of_word(self.words.tx_ring_used.load(Ordering::Relaxed));
-        let stretch = Stretch { ring, head, tail };
-        let bytes = tail.checked_sub(head).ok_or(Nonsense)?;
-        if bytes > ring.bytes() {
-            return Err(Nonsense);
+        for _ in 0..LOOKS_MAX {
+            let tail = self.words.tx_tail.load(Ordering::Acquire);
+            let head = match self.peer {
+                None => self.words.tx_head.load(Ordering::Acquire),
+                Some(peer) => peer.rx_head.load(Ordering::Acquire),
+            };
+            let ring = RingDesc::of_word(self.words.tx_ring_used.load(Ordering::Acquire));
+            if self.words.tx_tail.load(Ordering::Relaxed) == tail {
+                return Stretch { ring, head, tail }.possible();
+            }
         }
-        Ok(stretch)
+        Err(Nonsense)
     }
 
     /// The pieces of the send ring `ring` from a position on.
