@@ -1,5 +1,6 @@
 /* Sets of both kinds of members: levels, edges, once; the same socket in several sets; sets in sets; a
-   duplicate keeps a member in its set; and members of the kernel are heard in a flood of ours. */
+   duplicate keeps a member in its set; members of the kernel are heard in a flood of ours; and several
+   threads sleep in one set. */
 #include "trap.h"
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
@@ -137,18 +138,51 @@ static void ends(void) {
     close(fd), close(set);
 }
 
+static int shared_set, woken[2];
+
+static void *is_woken_once(void *unused) {
+    struct epoll_event event;
+    char byte = 'w';
+    MUST(epoll_wait(shared_set, &event, 1, -1) == 1);
+    MUST(write(woken[1], &byte, 1) == 1);
+    return unused;
+}
+
+/* Two threads sleep in one set: that one was woken and went away does not leave the other asleep. */
+static void sleepers(void) {
+    int fds[2] = {dials(address_there, PORT_ECHO), dials(address_there, PORT_ECHO)};
+    pthread_t threads[2];
+    char byte;
+    MUST(pipe(woken) == 0);
+    shared_set = set_of(fds[0], EPOLLIN | EPOLLET);
+    struct epoll_event event = {.events = EPOLLIN | EPOLLET};
+    MUST(epoll_ctl(shared_set, EPOLL_CTL_ADD, fds[1], &event) == 0);
+    for (int i = 0; i < 2; i++) MUST(pthread_create(&threads[i], NULL, is_woken_once, NULL) == 0);
+    pause_ms(100);
+    for (int i = 0; i < 2; i++) {
+        put(fds[i], "x");
+        int is_awake = ready(woken[0], POLLIN) == POLLIN;
+        say("thread %d is woken: %d", i, is_awake);
+        if (!is_awake) return;
+        MUST(read(woken[0], &byte, 1) == 1);
+    }
+    for (int i = 0; i < 2; i++) MUST(pthread_join(threads[i], NULL) == 0);
+    close(fds[0]), close(fds[1]), close(shared_set), close(woken[0]), close(woken[1]);
+}
+
 static void here(void) {
     kinds();
     mixed();
     flood();
     ends();
+    sleepers();
 }
 
 static void there(void) {
     pid_t echo = fork();
     char byte;
     if (echo == 0) {
-        echoes_to(PORT_ECHO, 2);
+        echoes_to(PORT_ECHO, 4);
         _exit(0);
     }
     int listener = listens(PORT_FLOOD), half = listens(PORT_HALF), fds[4];

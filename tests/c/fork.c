@@ -69,6 +69,21 @@ static void many_workers(void) {
     told("close", close(listener));
 }
 
+/* A child that closes its copy of a set takes nothing from the parent's. */
+static void one_set(void) {
+    int fd = dials(address_there, PORT_ECHO), set = epoll_create1(0);
+    struct epoll_event event = {.events = EPOLLIN};
+    MUST(epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) == 0);
+    told("nothing there", epoll_wait(set, &event, 1, 0));
+    pid_t child = fork();
+    if (child == 0) _exit(close(set) == 0 && close(fd) == 0 ? 0 : 1);
+    ended("closer of the set", child);
+    put(fd, "news");
+    told("the parent's set", epoll_wait(set, &event, 1, 5000));
+    hears("parent", fd, 4);
+    close(fd), close(set);
+}
+
 static volatile int stops;
 
 static void *talks(void *unused) {
@@ -140,6 +155,7 @@ static void many_threads(void) {
 
 static void here(void) {
     one_connection();
+    one_set();
     many_workers();
     many_threads();
 }
@@ -147,7 +163,7 @@ static void here(void) {
 static void there(void) {
     pid_t echo = fork();
     if (echo == 0) {
-        echoes_to(PORT_ECHO, THREADS + CHILDREN);
+        echoes_to(PORT_ECHO, 1 + THREADS + CHILDREN);
         _exit(0);
     }
     for (int i = 0; i < CALLS; i++) {

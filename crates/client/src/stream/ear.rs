@@ -254,6 +254,12 @@ impl Ear {
         }
     }
 
+    /// Wakes one who sleeps on [`Self::fd`] as if there were news: for a thread that goes away with
+    /// something left for the others.
+    pub fn poke(&self) {
+        self.session.ears().poke(self.number);
+    }
+
     /// Makes [`Self::fd`] quiet again, after it was found readable.
     pub fn drain(&self) {
         let mut bytes = [0; 64];

@@ -191,6 +191,13 @@ impl Members {
         }
     }
 
+    /// Looks at all of them the next time: nobody hears what has news.
+    pub(super) fn queue_all(&mut self) {
+        for index in 0..self.places.len() {
+            self.queue(index as u32);
+        }
+    }
+
     /// Queues those of whom the ear has heard.
     pub(super) fn hear(&mut self, ear: &Ear) {
         loop {

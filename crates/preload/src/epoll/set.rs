@@ -52,10 +52,23 @@ pub(super) struct State {
     pub(super) calls: u32,
 }
 
-/// An ear, and whose: a forked child has no use for its parent's.
+/// An ear, and whose: a forked child must leave its parent's alone, for it would take the parent's news.
 struct OwnEar {
     ear: Inner<Ear>,
     process: u32,
+}
+
+impl State {
+    /// The ear, if it is this process's.
+    fn own_ear(&self) -> Option<&Ear> {
+        self.ear.as_ref().and_then(OwnEar::own)
+    }
+}
+
+impl OwnEar {
+    fn own(&self) -> Option<&Ear> {
+        (self.process == life::process()).then_some(&*self.ear)
+    }
 }
 
 /// Calls after which the kernel's members are looked at, however much ours have to tell.
@@ -164,13 +177,12 @@ impl Set {
     /// Makes sure that the set has an ear of this process; `fd` is the set's own. Without one, sleepers
     /// look from time to time.
     pub(super) fn ensure_ear(&self, fd: c_int) -> Result<(), Errno> {
-        let process = life::process();
-        if self.lock()?.ear.as_ref().is_some_and(|ear| ear.process == process) {
+        if self.lock()?.own_ear().is_some() {
             return Ok(());
         }
         let Some(ear) = session::new_ear() else { return Ok(()) };
         let mut state = self.lock()?;
-        if state.ear.as_ref().is_some_and(|ear| ear.process == process) {
+        if state.own_ear().is_some() {
             // The guard goes first: letting go of an ear asks the daemon.
             drop(state);
             return Ok(());
@@ -185,7 +197,7 @@ impl Set {
         let how = if was_parents { libc::EPOLLIN | libc::EPOLLET } else { libc::EPOLLIN };
         let event = epoll_event { events: how as u32, u64: state.mark };
         control(fd, libc::EPOLL_CTL_ADD, ear.fd().as_raw_fd(), Some(event))?;
-        let old = state.ear.replace(OwnEar { ear, process });
+        let old = state.ear.replace(OwnEar { ear, process: life::process() });
         drop(state);
         drop(old);
         Ok(())
@@ -215,8 +227,8 @@ impl Set {
             state.kernel_members += 1;
         }
         file.memberships.add(set.1.address());
-        if let Some(ear) = &state.ear {
-            ear.ear.add(&file.socket)?;
+        if let Some(ear) = state.own_ear() {
+            ear.add(&file.socket)?;
         }
         state.members.add(member);
         self.after_change(state, &file.socket);
@@ -268,8 +280,8 @@ impl Set {
             }
         }
         let is_last = state.members.of_file(&member.held).is_empty();
-        if let (true, Some(file), Some(ear)) = (is_last, member.held.file(), &state.ear) {
-            ear.ear.remove(&file.socket);
+        if let (true, Some(file), Some(ear)) = (is_last, member.held.file(), state.own_ear()) {
+            ear.remove(&file.socket);
         }
     }
 
@@ -307,11 +319,11 @@ impl Set {
     /// Somebody may sleep in the kernel's set, and what was changed may have news already.
     fn after_change(&self, state: Locked<'_, State>, socket: &Socket) {
         if self.sleepers.load(Ordering::SeqCst) > 0
-            && let Some(ear) = &state.ear
+            && let Some(ear) = state.own_ear()
         {
             // Taken out and put in, an ear hears of a socket as if it had news.
-            ear.ear.remove(socket);
-            let _ = ear.ear.add(socket);
+            ear.remove(socket);
+            let _ = ear.add(socket);
         }
         drop(state);
         self.leave();
@@ -326,8 +338,9 @@ impl Set {
     fn gather_locked(&self, state: &mut State, set: c_int, out: &mut [epoll_event]) -> usize {
         self.bury(state, set);
         let State { members, ear, .. } = state;
-        if let Some(ear) = ear {
-            members.hear(&ear.ear);
+        match ear.as_ref().and_then(OwnEar::own) {
+            Some(ear) => members.hear(ear),
+            None => members.queue_all(),
         }
         members.tell(out)
     }
@@ -346,15 +359,14 @@ impl Set {
 
     /// Prepares for sleep. Should something come between the last look and this, it says so.
     pub(super) fn prepare(&self, set: c_int) -> Result<Prepared, Errno> {
-        let process = life::process();
         for _ in 0..2 {
             let state = self.lock()?;
             if state.ear.is_none() && state.members.is_empty() {
                 // The first member of ours brings an ear, which the kernel's set hears.
                 return Ok(Prepared::Sleep);
             }
-            if let Some(ear) = state.ear.as_ref().filter(|ear| ear.process == process) {
-                let may_sleep = !state.members.has_queued() && ear.ear.arm();
+            if let Some(ear) = state.own_ear() {
+                let may_sleep = !state.members.has_queued() && ear.arm();
                 return Ok(if may_sleep { Prepared::Sleep } else { Prepared::LookAgain });
             }
             drop(state);
@@ -367,14 +379,27 @@ impl Set {
     /// has woken us, unless others must still be woken by it.
     pub(super) fn awake(&self, was_called: bool) -> Result<(), Errno> {
         let state = self.lock()?;
-        let Some(ear) = &state.ear else { return Ok(()) };
+        let Some(ear) = state.own_ear() else { return Ok(()) };
         let others =
             self.sleepers.load(Ordering::SeqCst) > 0 || self.is_waited_for.load(Ordering::Acquire);
         if !others {
-            ear.ear.disarm();
+            ear.disarm();
         }
         if was_called && (!others || !state.members.has_queued()) {
-            ear.ear.drain();
+            ear.drain();
+        }
+        Ok(())
+    }
+
+    /// Before a thread leaves that has slept: who has called it has disarmed the ear, and nobody would
+    /// call the others that sleep on.
+    pub(super) fn pass_on(&self) -> Result<(), Errno> {
+        let state = self.lock()?;
+        if self.sleepers.load(Ordering::SeqCst) > 0
+            && let Some(ear) = state.own_ear()
+            && (state.members.has_queued() || !ear.arm())
+        {
+            ear.poke();
         }
         Ok(())
     }
@@ -388,15 +413,16 @@ impl Set {
         }
         let Ok(mut state) = self.lock() else { return };
         let State { members, ear: Some(ear), light: Some(light), .. } = &mut *state else { return };
+        let Some(ear) = ear.own() else { return };
         light.drain();
-        ear.ear.drain();
+        ear.drain();
         // Should news come at every look, the next waiter finds it.
         for _ in 0..4 {
-            members.hear(&ear.ear);
+            members.hear(ear);
             if members.is_any_ready() {
                 break;
             }
-            if ear.ear.arm() {
+            if ear.arm() {
                 return;
             }
         }
@@ -426,9 +452,9 @@ impl Set {
         if let Some(mut state) = self.state.lock() {
             let ear = state.ear.take();
             let light = state.light.take();
-            if let Some(ear) = &ear {
+            if let Some(ear) = ear.as_ref().and_then(OwnEar::own) {
                 state.members.iter().filter_map(|member| member.held.file()).for_each(|file| {
-                    ear.ear.remove(&file.socket);
+                    ear.remove(&file.socket);
                 });
             }
             let members = std::mem::take(&mut state.members);

@@ -96,6 +96,7 @@ fn look_until(
         let kernels = slept?.count;
         let count = kernels + set.gather(fd, &mut found[kernels..])?;
         if count > 0 || deadline.is_over() {
+            set.pass_on()?;
             return Ok(count);
         }
     }
