@@ -43,6 +43,7 @@ static void file(int fd, int from) {
     at = 0;
     sent = 0;
     ssize_t count = 0;
+    told("without waiting, behind the end", sendfile(fd, from, &(off_t){FILE_BYTES}, 10));
     for (int i = 0; i < 10000 && count >= 0; i++) {
         at = 0;
         count = sendfile(fd, from, &at, FILE_BYTES);

@@ -60,6 +60,10 @@ unsafe fn send_file(
             return Err(Errno::NODATA);
         }
         let count = read_file(from, start.map(|start| start + done), piece)?;
+        if count == 0 {
+            // Nothing to wait for, unlike a socket without room.
+            return Err(Errno::NODATA);
+        }
         is_end = count < piece.len();
         done += count as off64_t;
         Ok(count)
