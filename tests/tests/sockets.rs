@@ -1,7 +1,10 @@
 //! What breaks stacks that stand in for the kernel's: each a C program that sees the same on Linux as on
 //! Calisto, with its peer on Linux at the other end of a wire.
 
-use whole::{Accelerated, Trap, kernel_udp, looks_like_linux};
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use whole::{Accelerated, Trap, kernel_udp, looks_like_linux, wait_for};
 
 macro_rules! traps {
     ($($sentence:ident: $program:literal;)*) => {$(
@@ -41,6 +44,34 @@ fn datagrams_of_sockets_without_a_port_go_our_way_and_only_long_ones_the_kernels
     accelerated.all_was_accelerated();
     accelerated.nothing_is_left();
     assert_eq!(calisto, trap.on_linux(&accelerated), "Calisto on the left, Linux on the right");
+}
+
+#[test]
+fn a_server_of_datagrams_goes_on_by_the_kernel_when_the_daemon_was_killed() {
+    let trap = Trap::build("answers");
+    let mut accelerated = Accelerated::start();
+    let (here, there) = (accelerated.here().ipv4(), accelerated.there().ipv4());
+    let words = [trap.path(), "here", &here.to_string(), &there.to_string()];
+    let mut server = accelerated.run(&words);
+    server.wait_until_it_says("ready");
+    let client = accelerated.there().enter(|| UdpSocket::bind((there, 0)));
+    let client = client.expect("the namespace is there").expect("any port");
+    client.connect((here, 5015)).expect("it has an address");
+    client.set_read_timeout(Some(Duration::from_millis(200))).expect("no zero");
+    let ask = |text: &str| {
+        wait_for("an answer", || {
+            client.send(text.as_bytes()).map_err(|error| error.to_string())?;
+            let mut answer = [0; 64];
+            let bytes = client.recv(&mut answer).map_err(|error| error.to_string())?;
+            (&answer[..bytes] == text.as_bytes()).then_some(()).ok_or("another's".to_owned())
+        });
+    };
+    ask("one");
+    accelerated.all_was_accelerated();
+    accelerated.daemon_mut().0.kill();
+    ask("two");
+    ask("end");
+    server.succeed();
 }
 
 #[test]

@@ -192,7 +192,7 @@ pub(crate) fn receive(fd: c_int, held: &Held, spans: &mut Spans, flags: c_int) -
             }
             Err(Errno::AGAIN) => {}
             // The daemon has ended: the kernel's half goes on alone.
-            Err(Errno::CONNRESET | Errno::NOTCONN | Errno::CONNABORTED) => {}
+            Err(Errno::NETDOWN | Errno::CONNRESET | Errno::NOTCONN | Errno::CONNABORTED) => {}
             Err(errno) => return Served::Done(Err(errno)),
         }
         match of_kernel(fd, spans, flags) {
@@ -278,7 +278,8 @@ pub(crate) fn send(
             // Where there is no way for us there may be one for the kernel, whose socket has the
             // same port.
             Err(
-                Errno::NETUNREACH
+                Errno::NETDOWN
+                | Errno::NETUNREACH
                 | Errno::HOSTUNREACH
                 | Errno::NOTCONN
                 | Errno::CONNRESET

@@ -105,9 +105,9 @@ impl UdpSocket {
     /// As the kernel's sendto(2).
     pub fn send_to(&self, from: &[u8], to: SocketAddr) -> io::Result<usize> {
         match &self.ours {
-            Some(ours) if !to.ip().is_loopback() && ours.has_room_for(from) => {
-                ours.send(from, Some(to))
-            }
+            Some(ours) if !to.ip().is_loopback() && ours.has_room_for(from) => ours
+                .send(from, Some(to))
+                .or_else(|error| unless_alone(error, || self.kernel.send_to(from, to))),
             _ => self.kernel.send_to(from, to),
         }
     }
@@ -118,7 +118,9 @@ impl UdpSocket {
     /// As the kernel's send(2).
     pub fn send(&self, from: &[u8]) -> io::Result<usize> {
         match &self.ours {
-            Some(ours) if ours.has_room_for(from) => ours.send(from, None),
+            Some(ours) if ours.has_room_for(from) => ours
+                .send(from, None)
+                .or_else(|error| unless_alone(error, || self.kernel.send(from))),
             _ => self.kernel.send(from),
         }
     }
@@ -139,7 +141,7 @@ impl UdpSocket {
                     return Ok((received.bytes, from.ok_or(Errno::NOTCONN)?));
                 }
                 // Without the daemon the kernel goes on alone.
-                Err(Errno::AGAIN | Errno::NETDOWN) => {}
+                Err(Errno::AGAIN | Errno::NETDOWN | Errno::CONNRESET) => {}
                 Err(error) => return Err(error.into()),
             }
             match self.kernel.recv_from(to) {
@@ -216,6 +218,17 @@ impl Ours {
     fn send(&self, from: &[u8], to: Option<SocketAddr>) -> io::Result<usize> {
         let socket = &self.socket;
         blocking(socket, Readiness::OUT, SlotOption::SendTimeout, || socket.send_to(from, to))
+    }
+}
+
+/// Without the daemon the kernel goes on alone.
+fn unless_alone(
+    error: io::Error,
+    by_kernel: impl FnOnce() -> io::Result<usize>,
+) -> io::Result<usize> {
+    match Errno::from_io_error(&error) {
+        Some(Errno::NETDOWN | Errno::CONNRESET) => by_kernel(),
+        _ => Err(error),
     }
 }
 

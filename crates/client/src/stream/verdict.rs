@@ -201,15 +201,16 @@ impl DatagramView {
         !self.is_closed && !self.is_write_shut && !self.has_room
     }
 
-    /// poll(2), as datagram_poll has it.
+    /// poll(2), as datagram_poll has it. A socket that serves nobody any more is the kernel's alone: it
+    /// has room, and what comes is the kernel's to tell.
     pub(crate) fn readiness(&self) -> Readiness {
-        let is_read_shut = self.is_read_shut || self.is_closed;
-        let is_write_shut = self.is_write_shut || self.is_closed;
+        let is_over = self.is_read_shut && self.is_write_shut;
+        let has_room = self.has_room || self.is_write_shut || self.is_closed;
         Readiness::ERR.when(self.error.is_some())
-            | Readiness::HUP.when(is_read_shut && is_write_shut)
-            | (Readiness::IN | Readiness::RDHUP).when(is_read_shut)
+            | Readiness::HUP.when(is_over)
+            | (Readiness::IN | Readiness::RDHUP).when(self.is_read_shut)
             | Readiness::IN.when(self.has_datagram)
-            | Readiness::OUT.when(self.has_room || is_write_shut)
+            | Readiness::OUT.when(has_room)
     }
 }
 

@@ -189,11 +189,13 @@ fn a_datagram_socket_says_its_error_before_its_data_and_once() {
 }
 
 #[test]
-fn a_datagram_socket_without_a_daemon_fails_and_does_not_wait() {
+fn a_datagram_socket_without_a_daemon_leaves_all_to_the_kernel() {
     let gone = DatagramView { is_closed: true, has_room: false, ..DATAGRAMS };
     assert_eq!(gone.receive(), Verdict::Fail(Errno::NETDOWN));
     assert_eq!(gone.send(), Verdict::Fail(Errno::NETDOWN));
-    assert_eq!(gone.readiness(), IN | OUT | RDHUP | HUP);
+    assert_eq!(gone.readiness(), OUT, "what comes is the kernel's to tell");
+    let shut = DatagramView { is_read_shut: true, is_write_shut: true, ..gone };
+    assert_eq!(shut.readiness(), IN | OUT | RDHUP | HUP);
     let full = DatagramView { has_room: false, ..DATAGRAMS };
     assert_eq!((full.receive(), full.send()), (Verdict::Wait, Verdict::Wait));
     assert_eq!(full.readiness(), Readiness::EMPTY);
