@@ -1,9 +1,9 @@
 /* Calls that signals interrupt, go on after them or time out; threads that are canceled; a handler that
-   closes what the program waits for. */
+   closes what the program waits for, and one that reads in the middle of a read. */
 #include "trap.h"
 #include <sys/time.h>
 
-enum { PORT_ECHO = 6011 };
+enum { PORT_ECHO = 6011, PORT_FLOOD = 6111 };
 
 static int used;
 static volatile sig_atomic_t handled;
@@ -103,11 +103,45 @@ static void closed(int fd) {
     say("closed in a handler, 20 times");
 }
 
+enum { BREAKS = 200, PART = 1 << 16 };
+
+/* Waits for a byte in the middle of a read, maybe of the very same bytes. */
+static void on_read(int number) {
+    int error = errno;
+    char byte;
+    (void)number;
+    if (handled < BREAKS) handled += read(used, &byte, 1) == 1 || errno == EAGAIN;
+    errno = error;
+}
+
+static void within(void) {
+    static char text[PART];
+    struct itimerval often = {{0, 1000}, {0, 1000}}, never = {{0, 0}, {0, 0}};
+    used = dials(address_there, PORT_FLOOD);
+    handled = 0;
+    handles(on_read, SA_RESTART);
+    MUST(setitimer(ITIMER_REAL, &often, NULL) == 0);
+    while (handled < BREAKS) MUST(read(used, text, PART) > 0 || errno == EAGAIN);
+    MUST(setitimer(ITIMER_REAL, &never, NULL) == 0);
+    say("%d handlers have read in the middle of reads", handled);
+    close(used);
+}
+
 static void here(void) {
     int fd = dials(address_there, PORT_ECHO);
     interrupted(fd);
     canceled(fd);
     closed(fd);
+    within();
 }
 
-static void there(void) { echoes_to(PORT_ECHO, 21); }
+static void there(void) {
+    static char text[PART];
+    pid_t flood = fork();
+    if (flood == 0) {
+        int fd = accepts(listens(PORT_FLOOD));
+        while (send(fd, text, PART, MSG_NOSIGNAL) > 0) {}
+        _exit(0);
+    }
+    echoes_to(PORT_ECHO, 21);
+}

@@ -193,7 +193,7 @@ pub(crate) fn receive(fd: c_int, held: &Held, spans: &mut Spans, flags: c_int) -
             Err(Errno::AGAIN) => {}
             // The daemon has ended: the kernel's half goes on alone.
             Err(Errno::NETDOWN | Errno::CONNRESET | Errno::NOTCONN | Errno::CONNABORTED) => {}
-            Err(errno) => return Served::Done(Err(errno)),
+            Err(errno) => return Served::Done(Err(outcome::in_handler(errno))),
         }
         match of_kernel(fd, spans, flags) {
             Err(Errno::AGAIN) => {}
@@ -286,7 +286,7 @@ pub(crate) fn send(
                 | Errno::CONNABORTED,
             ) => return Served::Done(by_kernel(fd, file, spans, to, flags)),
             Err(Errno::AGAIN) if may_wait => {}
-            other => return Served::Done(other),
+            other => return Served::Done(other.map_err(outcome::in_handler)),
         }
         match wait::on(fd, held, Readiness::OUT, deadline) {
             Ok(Ended::Look) => {}

@@ -6,6 +6,7 @@ use rustix::io::Errno;
 
 use crate::entry::Held;
 use crate::file::{File, Kind};
+use crate::outcome::in_handler;
 use crate::spans::Spans;
 use crate::table::real;
 use crate::wait::{self, Deadline, Ended};
@@ -57,7 +58,7 @@ pub(crate) fn stream(fd: c_int, held: &Held, spans: &mut Spans, flags: c_int) ->
         Ok(count) if flags & libc::MSG_PEEK == 0 && count >= target => {
             return Served::Done(Ok(count));
         }
-        Err(errno) if errno != Errno::AGAIN => return Served::Done(Err(errno)),
+        Err(errno) if errno != Errno::AGAIN => return Served::Done(Err(in_handler(errno))),
         _ => {}
     }
     let mut done = first.unwrap_or(0);
@@ -82,7 +83,8 @@ pub(crate) fn stream(fd: c_int, held: &Held, spans: &mut Spans, flags: c_int) ->
             Ok(0) => return Served::Done(Ok(done)),
             Ok(count) => done += count,
             Err(Errno::AGAIN) => continue,
-            Err(errno) => return Served::Done(if done > 0 { Ok(done) } else { Err(errno) }),
+            Err(_) if done > 0 => return Served::Done(Ok(done)),
+            Err(errno) => return Served::Done(Err(in_handler(errno))),
         }
         if flags & libc::MSG_PEEK == 0 && done >= target {
             return Served::Done(Ok(done));
@@ -121,7 +123,7 @@ fn peek_all(
     let file = held.file().ok_or(Errno::BADF)?;
     loop {
         let mut whole = spans;
-        let count = take(file, &mut whole, flags)?;
+        let count = take(file, &mut whole, flags).map_err(in_handler)?;
         let is_end = file.socket.readiness().contains(Readiness::RDHUP);
         if count >= spans.whole() || is_end {
             return Ok(count);
@@ -139,7 +141,7 @@ fn urgent(file: &File, spans: &mut Spans) -> Result<usize, Errno> {
     if spans.left() == 0 {
         return Ok(0);
     }
-    let byte = [file.socket.receive_urgent()?];
+    let byte = [file.socket.receive_urgent().map_err(in_handler)?];
     spans.put(&byte)
 }
 

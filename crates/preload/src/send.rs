@@ -6,6 +6,7 @@ use rustix::io::Errno;
 
 use crate::entry::Held;
 use crate::file::{File, Kind};
+use crate::outcome::in_handler;
 use crate::receive::Served;
 use crate::spans::Spans;
 use crate::table::real;
@@ -32,7 +33,7 @@ pub(crate) fn stream(
         match put(file, asked, bytes - done, &mut fill) {
             Ok(count) => done += count,
             Err(Errno::AGAIN) => {}
-            Err(errno) => return Served::Done(end(Err(errno), done, flags)),
+            Err(errno) => return Served::Done(end(Err(in_handler(errno)), done, flags)),
         }
         if done >= bytes {
             return Served::Done(Ok(done));

@@ -15,13 +15,13 @@ use sys::thread;
 /// Takes the lock, and waits for it if another thread has it.
 ///
 /// # Errors
-/// EAGAIN: this thread has it already; a signal's handler has interrupted its call, which would never
-/// go on if the handler waited.
+/// EDEADLK: this thread has it already; a signal's handler has interrupted its call, which would never
+/// go on if the handler waited. Nor will waiting for the socket help: the handler is to be told EAGAIN.
 #[inline]
 pub(crate) fn hold(word: &AtomicU32) -> Result<SlotLock<'_>, Errno> {
     match SlotLock::acquire(word, own_number(), |holder| !is_dead(holder)) {
         Locked::Ours(lock) => Ok(lock),
-        Locked::Reentered => Err(Errno::AGAIN),
+        Locked::Reentered => Err(Errno::DEADLK),
     }
 }
 
@@ -88,7 +88,7 @@ mod tests {
     fn a_second_call_of_the_same_thread_is_turned_away_and_does_not_hang() {
         let word = AtomicU32::new(0);
         let held = hold(&word).expect("it is free");
-        assert_eq!(hold(&word).expect_err("it is held here"), Errno::AGAIN);
+        assert_eq!(hold(&word).expect_err("it is held here"), Errno::DEADLK);
         drop(held);
         assert!(hold(&word).is_ok());
     }

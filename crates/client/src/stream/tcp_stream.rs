@@ -267,6 +267,8 @@ pub(super) fn blocking<T>(
     loop {
         match call() {
             Err(Errno::AGAIN) if socket.flags() & OFlags::NONBLOCK.bits() == 0 => {}
+            // In a signal's handler that has interrupted such a call of its own thread.
+            Err(Errno::DEADLK) => return Err(Errno::AGAIN.into()),
             result => return Ok(result?),
         }
         match socket.wait(want, timeout_of(socket, timeout))? {

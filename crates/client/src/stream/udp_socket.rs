@@ -142,6 +142,8 @@ impl UdpSocket {
                 }
                 // Without the daemon the kernel goes on alone.
                 Err(Errno::AGAIN | Errno::NETDOWN | Errno::CONNRESET) => {}
+                // In a signal's handler that has interrupted such a call of its own thread.
+                Err(Errno::DEADLK) => return Err(Errno::AGAIN.into()),
                 Err(error) => return Err(error.into()),
             }
             match self.kernel.recv_from(to) {
