@@ -66,6 +66,11 @@ static void pointers(int fd) {
     MUST(page != MAP_FAILED && mprotect(page + 4096, 4096, PROT_NONE) == 0);
     told("write from nowhere", write(fd, bad, 5));
     told("sendmsg of nowhere", sendmsg(fd, nowhere, 0));
+    int pair[2];
+    MUST(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+    told("sendmsg of nowhere, by a plain socket", sendmsg(pair[0], nowhere, 0));
+    told("recvmsg to nowhere, by a plain socket", recvmsg(pair[1], nowhere, MSG_DONTWAIT));
+    close(pair[0]), close(pair[1]);
     put(fd, "abcdefgh");
     waits_for(fd, 8);
     told("read to nowhere", read(fd, bad, 8));

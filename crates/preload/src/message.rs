@@ -186,14 +186,15 @@ pub(crate) unsafe fn note_received(message: *const msghdr) {
 
 /// Calls `see` for each descriptor beside a message.
 unsafe fn each_descriptor(message: *const msghdr, mut see: impl FnMut(c_int)) -> Result<(), Errno> {
-    // SAFETY: the caller's promise.
-    let header = unsafe { message.as_ref() }.ok_or(Errno::FAULT)?;
+    crate::faults::watch();
+    // SAFETY: the caller's promise; any bits are a message's header. Whether it can be read is for the
+    // kernel to say, which has not looked yet.
+    let header = unsafe { copy::get(message)? };
     let mut left = header.msg_controllen;
     let mut next = header.msg_control.cast::<u8>().cast_const();
     if next.is_null() {
         return Ok(());
     }
-    crate::faults::watch();
     const HEADER: usize = size_of::<cmsghdr>();
     const WORD: usize = size_of::<usize>();
     while left >= HEADER {
