@@ -2,7 +2,9 @@
 #include "trap.h"
 #include <sys/resource.h>
 
-enum { PORT_LISTEN = 5016, PORT_ECHO = 6016, PORT_READY = 6116 };
+enum { PORT_LISTEN = 5016, PORT_ECHO = 6016, PORT_READY = 6116, PORT_NEAR = 5116 };
+
+static void near(void);
 
 static void *closes(void *fd) {
     pause_ms(100);
@@ -36,6 +38,29 @@ static void here(void) {
     MUST(read(fd, &byte, 1) <= 0);
     MUST(pthread_join(thread, NULL) == 0);
     told("read", read(fd, &byte, 1));
+    near();
+}
+
+/* The same when it is a program of this host that calls: one descriptor is not enough for that. */
+static void near(void) {
+    int listener = listens(PORT_NEAR), spare[256], count = 0;
+    pid_t child = fork();
+    char byte;
+    if (child == 0) {
+        int fd = dials(address_here, PORT_NEAR);
+        put(fd, "near");
+        _exit(read(fd, &byte, 1) == 0 ? 0 : 1);
+    }
+    MUST(ready(listener, POLLIN) == POLLIN);
+    while ((spare[count] = dup(0)) >= 0) count++;
+    close(spare[--count]);
+    int fd = accept(listener, NULL, NULL);
+    MUST(fd >= 0 || errno == EMFILE);
+    while (count > 0) close(spare[--count]);
+    if (fd < 0) fd = accepts(listener);
+    hears("caller that is near", fd, 4);
+    close(fd), close(listener);
+    ended("caller", child);
 }
 
 static void there(void) {

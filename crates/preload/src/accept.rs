@@ -10,7 +10,7 @@ use crate::entry::{Body, Held};
 use crate::file::{File, Kind};
 use crate::table::real;
 use crate::wait::{self, Ended};
-use crate::{descriptors, inherit, names, outcome};
+use crate::{descriptors, inherit, names, outcome, session};
 
 /// accept(2).
 ///
@@ -102,10 +102,13 @@ fn of_data_plane(listener: &File, flags: c_int) -> Result<(c_int, Option<SocketA
         errno
     };
     let socket = loop {
-        match listener.socket.accept() {
+        match session::inside(|| listener.socket.accept()) {
             Ok(socket) => break socket,
             // It was gone before it could be had; the next one.
             Err(Errno::CONNABORTED) => continue,
+            Err(errno @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM)) => {
+                return Err(discard(errno));
+            }
             // Another thread was faster, or the listener was shut down, which the kernel says.
             Err(_) => return Err(discard(Errno::AGAIN)),
         }

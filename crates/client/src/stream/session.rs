@@ -353,6 +353,26 @@ impl Session {
         Ok(self.keep(map(id, &reply, descriptors)?))
     }
 
+    /// Makes sure that a region is mapped, or that asking for it again would be for nothing.
+    ///
+    /// # Errors
+    /// EMFILE and the like: there are no descriptors for it, or no memory.
+    pub(crate) fn reach(&self, id: RegionId) -> Result<(), Errno> {
+        if self.known(id).is_some() {
+            return Ok(());
+        }
+        match self.ask_for(id) {
+            Ok((reply @ Reply::Region { .. }, descriptors)) => {
+                self.keep(map(id, &reply, descriptors).map_err(|_| Errno::MFILE)?);
+                Ok(())
+            }
+            // Descriptors that do not fit into this process come as too many.
+            Err(AttachError::Protocol(_)) => Err(Errno::MFILE),
+            Err(AttachError::System(error)) => Err(error.errno()),
+            _ => Ok(()),
+        }
+    }
+
     fn known(&self, id: RegionId) -> Option<Arc<Region>> {
         if id == self.0.own.id {
             return Some(Arc::clone(&self.0.own));

@@ -128,7 +128,8 @@ impl Socket {
     ///
     /// # Errors
     /// EAGAIN: there is none. EINVAL: it does not listen, or not any more. ENOTCONN: it was closed.
-    /// ECONNABORTED: it can be had no more.
+    /// ECONNABORTED: it can be had no more. EMFILE and the like: it can when there are more descriptors,
+    /// and goes on waiting.
     pub fn accept(&self) -> Result<Self, Errno> {
         let slot = self.slot()?;
         loop {
@@ -141,9 +142,12 @@ impl Socket {
                 Verdict::Fail(error) => return Err(error),
                 Verdict::End | Verdict::Wait => return Err(Errno::AGAIN),
             }
-            // Another thread or process may have been faster: then look again.
-            let Some(entry) = Backlog::take(&slot.region.memory, slot.words) else { continue };
+            // Another thread or process may be faster: then look again.
+            let memory = &slot.region.memory;
+            let Some(next) = Backlog::oldest(memory, slot.words) else { continue };
             let session = self.session();
+            session.reach(RegionId(next.region))?;
+            let Some(entry) = Backlog::take(memory, slot.words) else { continue };
             let accepted = session.socket(RegionId(entry.region), SlotId(entry.slot));
             let accepted = accepted.map_err(|_| Errno::CONNABORTED)?;
             accepted.slot()?.ask(Asks::ACCEPTED);

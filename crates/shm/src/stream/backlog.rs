@@ -105,6 +105,16 @@ impl Backlog {
         None
     }
 
+    /// The connection that [`Self::take`] takes next, unless somebody else is faster.
+    pub fn oldest(memory: &StreamMemory, words: &SlotWords) -> Option<Entry> {
+        let tail = words.rx_tail.load(Ordering::Acquire);
+        let entries = memory.entries(RingDesc::of_word(words.rx_ring.load(Ordering::Acquire)))?;
+        let count = entries.len() as u64;
+        let head = words.rx_head.load(Ordering::Relaxed).max(tail.saturating_sub(count));
+        (head..tail)
+            .find_map(|at| Entry::of_word(entries[(at % count) as usize].load(Ordering::Acquire)))
+    }
+
     /// Whether there is a connection to be taken.
     pub fn has_any(memory: &StreamMemory, words: &SlotWords) -> bool {
         let tail = words.rx_tail.load(Ordering::Acquire);
