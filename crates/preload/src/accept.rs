@@ -113,6 +113,7 @@ fn of_data_plane(listener: &File, flags: c_int) -> Result<(c_int, Option<SocketA
             Err(_) => return Err(discard(Errno::AGAIN)),
         }
     };
+    session::note_region_of(&socket);
     let cookie = sys_cookie(made).ok_or_else(|| discard(Errno::CONNABORTED))?;
     socket.name(cookie);
     let peer = socket.peer_address();

@@ -47,6 +47,7 @@ pub(crate) fn ask(fd: c_int) -> Option<Body> {
     // SAFETY: a call on this number is under way, so it is open, or the program's own mistake.
     let descriptor = unsafe { BorrowedFd::borrow_raw(fd) };
     let socket = session::inside(|| session.adopt(descriptor)).ok()??;
+    session::note_region_of(&socket);
     socket.mark_shared();
     let kind = match (is_stream, sockets::is_listening(fd)) {
         (true, true) => Kind::Listener,

@@ -101,6 +101,7 @@ fn open(fd: c_int, family: c_int, remote: SocketAddr) -> Option<Result<(), Errno
             return None;
         }
     };
+    session::note_region_of(&socket);
     let file = File::new(socket, Kind::Stream, family);
     file.set_opening(true);
     let is_nonblocking = sockets::is_nonblocking(fd);

@@ -7,7 +7,7 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use attach::AttachError;
-use client::stream::{Ear, Profile, Session, SessionOptions};
+use client::stream::{Ear, Profile, Session, SessionOptions, Socket};
 
 use crate::{adopt, descriptors, exec, faults, say};
 
@@ -83,6 +83,14 @@ fn publish(session: Session) -> &'static Session {
 /// Keeps the program from closing what the session uses.
 pub(crate) fn note_descriptors(session: &Session) {
     session.descriptors().into_iter().for_each(descriptors::set_internal);
+}
+
+/// A socket has come to this process, maybe with a region that was mapped for it: what keeps that is the
+/// session's own too.
+pub(crate) fn note_region_of(socket: &Socket) {
+    if socket.is_local() || socket.is_foreign() {
+        note_descriptors(socket.session());
+    }
 }
 
 fn options() -> SessionOptions {

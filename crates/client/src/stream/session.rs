@@ -384,9 +384,11 @@ impl Session {
         self.call(&Call::Region { region: id.0 }, None)
     }
 
-    /// Keeps a region that was mapped, unless another thread has done so meanwhile.
+    /// Keeps a region that was mapped, unless another thread has done so meanwhile. Those that are over and
+    /// that no socket uses any more are let go.
     fn keep(&self, region: Region) -> Arc<Region> {
         let mut others = self.others();
+        others.retain(|known| Arc::strong_count(known) > 1 || !known.is_over());
         if let Some(known) = others.iter().find(|known| known.id == region.id) {
             return Arc::clone(known);
         }

@@ -70,6 +70,11 @@ impl Socket {
         self.0.region.is_junction()
     }
 
+    /// Whether it is another application's, which it has come from.
+    pub fn is_foreign(&self) -> bool {
+        self.0.region.is_foreign
+    }
+
     /// Its words.
     ///
     /// # Errors
