@@ -75,12 +75,14 @@ fn a_server_of_datagrams_goes_on_by_the_kernel_when_the_daemon_was_killed() {
 }
 
 #[test]
-fn a_listener_that_the_rules_deny_is_refused_at_listen() {
+fn listeners_and_datagrams_that_the_rules_deny_are_refused() {
     let rules = "[[tenant]]\nuid = \"*\"\nlisten = [\"*:8000\"]\ndenied = \"refuse\"\n";
     let accelerated = Accelerated::with(rules);
     let told = Trap::build("denied").on_calisto(&accelerated);
     let meant = "listen: 0\nlisten where it is not allowed: EACCES\nit listens: 0\n\
-                 connect: ECONNREFUSED\nclose: 0\n";
+                 connect: ECONNREFUSED\nclose: 0\n\
+                 bind: 0\nbind where it is not allowed: EACCES\nconnect: EACCES\n\
+                 sendto: EACCES\nsendmsg: EACCES\nsendto: EACCES\nsendmsg: EACCES\n";
     assert_eq!(told, meant);
     accelerated.nothing_is_left();
 }

@@ -69,7 +69,7 @@ unsafe fn decide(
     if is_stream {
         open(fd, socket_family, remote)
     } else {
-        datagram::open(fd, socket_family, Some(remote)).then_some(Ok(()))
+        datagram::connected(fd, socket_family, remote)
     }
 }
 

@@ -38,11 +38,15 @@ pub(crate) unsafe fn bind(fd: c_int, address: *const sockaddr, bytes: socklen_t)
         descriptors::is_new(fd);
     }
     if result == 0 && descriptors::is_plain(fd) && !life::is_borrowed() {
-        outcome::unheard(|| {
-            if let Some((family, false)) = sockets::kind_of(fd) {
-                open(fd, family, None);
-            }
+        let offered = outcome::unheard(|| match sockets::kind_of(fd) {
+            Some((family, false)) => open(fd, family, None).map(drop),
+            _ => Ok(()),
         });
+        if let Err(errno) = offered {
+            // It has its port, and is refused again when it sends.
+            descriptors::set_fresh(fd);
+            return outcome::failed(errno);
+        }
     }
     result
 }
@@ -50,18 +54,25 @@ pub(crate) unsafe fn bind(fd: c_int, address: *const sockaddr, bytes: socklen_t)
 /// A UDP socket without a port sends its first datagram: the kernel would give it a port now, and so do
 /// we, for it can receive from then on.
 ///
+/// # Errors
+/// This user may not.
+///
 /// # Safety
 /// Reading the address is the program's wish.
-pub(crate) unsafe fn begin(fd: c_int, address: *const sockaddr, bytes: socklen_t) {
+pub(crate) unsafe fn begin(
+    fd: c_int,
+    address: *const sockaddr,
+    bytes: socklen_t,
+) -> Result<(), Errno> {
     if life::is_borrowed() || address.is_null() {
-        return;
+        return Ok(());
     }
     faults::watch();
     // SAFETY: the caller's promise.
     let to = unsafe { names::read(address, bytes) };
-    let (Ok(Some(to)), Some((family, false))) = (to, sockets::kind_of(fd)) else { return };
+    let (Ok(Some(to)), Some((family, false))) = (to, sockets::kind_of(fd)) else { return Ok(()) };
     if !is_ours(to) {
-        return;
+        return Ok(());
     }
     descriptors::is_new(fd);
     let everywhere: IpAddr = match family {
@@ -72,17 +83,21 @@ pub(crate) unsafe fn begin(fd: c_int, address: *const sockaddr, bytes: socklen_t
     outcome::unheard(|| {
         // SAFETY: an address of ours. A socket that has a port refuses, and keeps it.
         unsafe { real::bind(fd, (&raw const own).cast(), own_bytes as socklen_t) };
-        open(fd, family, None);
-    });
+        // Refused, it is refused the next time too.
+        open(fd, family, None).map(drop).inspect_err(|_| descriptors::set_fresh(fd))
+    })
 }
 
 /// Offers a UDP socket; true: connected as asked.
-pub(crate) fn open(fd: c_int, family: c_int, remote: Option<SocketAddr>) -> bool {
-    let Some(session) = session::get() else { return false };
+///
+/// # Errors
+/// This user may not.
+pub(crate) fn open(fd: c_int, family: c_int, remote: Option<SocketAddr>) -> Result<bool, Errno> {
+    let Some(session) = session::get() else { return Ok(false) };
     // SAFETY: it was a socket a moment ago.
     let descriptor = unsafe { BorrowedFd::borrow_raw(fd) };
     if sockets::is_kept(session, fd) {
-        return false;
+        return Ok(false);
     }
     if let Some(remote) = remote {
         bind_towards(fd, family, remote);
@@ -90,23 +105,23 @@ pub(crate) fn open(fd: c_int, family: c_int, remote: Option<SocketAddr>) -> bool
     if !is_plain_udp(fd, family) {
         say::fallback(FallbackReason::UnsupportedOption);
         session::inside(|| session.fallback(descriptor, FallbackReason::UnsupportedOption));
-        return false;
+        return Ok(false);
     }
     match session::inside(|| session.udp(descriptor, remote)) {
         Ok(Outcome::Ours(socket)) => {
             let file = File::new(socket, Kind::Datagram, family);
             file.set_nonblocking(sockets::is_nonblocking(fd));
             inherit::from_kernel(fd, &file);
-            descriptors::install(fd, Body::Socket(file)).is_some()
+            Ok(descriptors::install(fd, Body::Socket(file)).is_some())
         }
         Ok(Outcome::Kernel(reason)) => {
             say::fallback(reason);
-            false
+            Ok(false)
         }
-        Ok(Outcome::Errno(_)) => false,
+        Ok(Outcome::Errno(errno)) => Err(errno),
         Err(error) => {
             say::no_daemon(&error);
-            false
+            Ok(false)
         }
     }
 }
@@ -171,7 +186,19 @@ pub(crate) unsafe fn connect(
     };
     crate::close::forget(fd);
     let remote = remote.filter(|remote| !connect::is_hopeless(*remote))?;
-    open(fd, family, Some(remote)).then_some(Ok(()))
+    connected(fd, family, remote)
+}
+
+/// Offers a UDP socket with its peer, for connect(2); nothing: the kernel is to do it.
+pub(crate) fn connected(fd: c_int, family: c_int, remote: SocketAddr) -> Option<Result<(), Errno>> {
+    match open(fd, family, Some(remote)) {
+        Ok(true) => Some(Ok(())),
+        Ok(false) => None,
+        Err(errno) => {
+            descriptors::set_fresh(fd);
+            Some(Err(errno))
+        }
+    }
 }
 
 /// Receives a datagram of either half.

@@ -77,7 +77,11 @@ pub(crate) unsafe fn sendmmsg(
 ) -> c_int {
     if count > 0 {
         // SAFETY: the caller's promise: there is one.
-        unsafe { message::note_first(fd, messages.cast::<libc::msghdr>().cast_const()) };
+        let first =
+            unsafe { message::note_first(fd, messages.cast::<libc::msghdr>().cast_const()) };
+        if let Err(errno) = first {
+            return outcome::failed(errno);
+        }
     }
     if descriptors::socket(fd).is_none() {
         for index in 0..count.min(MESSAGES_MAX) as usize {

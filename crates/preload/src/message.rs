@@ -35,7 +35,9 @@ pub(crate) unsafe fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> s
 /// As for libc's.
 pub(crate) unsafe fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
     // SAFETY: the caller's promise.
-    unsafe { note_first(fd, message) };
+    if let Err(errno) = unsafe { note_first(fd, message) } {
+        return outcome::failed(errno);
+    }
     if !descriptors::is_plain(fd) {
         // SAFETY: the caller's promise.
         if let Served::Done(result) = unsafe { send_ours(fd, message, flags) } {
@@ -136,19 +138,23 @@ pub(crate) unsafe fn send_ours(fd: c_int, message: *const msghdr, flags: c_int) 
 
 /// The first message of a UDP socket that has no port.
 ///
+/// # Errors
+/// This user may not.
+///
 /// # Safety
 /// Reading the message is the program's wish.
-pub(crate) unsafe fn note_first(fd: c_int, message: *const msghdr) {
+pub(crate) unsafe fn note_first(fd: c_int, message: *const msghdr) -> Result<(), Errno> {
     if !descriptors::is_fresh(fd) {
-        return;
+        return Ok(());
     }
     crate::faults::watch();
     // SAFETY: the caller's promise; any bits are a message's header.
-    if let Ok(header) = unsafe { copy::get(message) } {
-        let name = header.msg_name.cast_const().cast();
-        // SAFETY: the caller's promise.
-        unsafe { datagram::begin(fd, name, header.msg_namelen) };
-    }
+    let Ok(header) = (unsafe { copy::get(message) }) else {
+        return Ok(());
+    };
+    let name = header.msg_name.cast_const().cast();
+    // SAFETY: the caller's promise.
+    unsafe { datagram::begin(fd, name, header.msg_namelen) }
 }
 
 /// Sockets of ours that go to another process are no longer this one's alone to close.

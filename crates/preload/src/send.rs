@@ -11,7 +11,7 @@ use crate::receive::Served;
 use crate::spans::Spans;
 use crate::table::real;
 use crate::wait::{self, Ended};
-use crate::{datagram, descriptors, raw};
+use crate::{datagram, descriptors, outcome, raw};
 
 /// Writes all of `bytes`, of which `fill` gives the next ones, unless the socket does not wait; how many.
 pub(crate) fn stream(
@@ -167,7 +167,9 @@ pub(crate) unsafe fn sendto(
 ) -> ssize_t {
     if descriptors::is_fresh(fd) {
         // SAFETY: the caller's promise.
-        unsafe { datagram::begin(fd, address, address_bytes) };
+        if let Err(errno) = unsafe { datagram::begin(fd, address, address_bytes) } {
+            return outcome::failed(errno);
+        }
     }
     let mut spans = Spans::one(buffer, bytes);
     let served = match descriptors::socket(fd) {
