@@ -11,6 +11,7 @@ use attach::{
     StreamRequest, Streaming,
 };
 use rustix::io::Errno;
+use rustix::process::{Pid, getpid};
 use shm::stream::{Side, StreamMemory};
 use sys::eventfd::EventFd;
 
@@ -68,6 +69,8 @@ pub struct Session(Arc<Core>);
 
 #[derive(Debug)]
 struct Core {
+    /// The process that it is the connection of.
+    process: Pid,
     path: PathBuf,
     profile: Profile,
     streaming: Streaming,
@@ -143,6 +146,7 @@ impl Session {
         let region = RegionId(streaming.region);
         let own = Region::own(region, open(memory)?, event(daemon)?);
         Ok(Self(Arc::new(Core {
+            process: getpid(),
             path,
             profile,
             streaming,
@@ -164,9 +168,9 @@ impl Session {
         current
     }
 
-    /// Whether no forked child has taken its place.
+    /// Whether it is this process's: not the parent's of a forked child, joined or not.
     pub(crate) fn is_current(&self) -> bool {
-        self.0.successor.get().is_none()
+        self.0.successor.get().is_none() && self.0.process == getpid()
     }
 
     /// How this process waits.
@@ -318,6 +322,10 @@ impl Session {
         fd: Option<BorrowedFd<'_>>,
     ) -> Result<(Reply, Vec<OwnedFd>), AttachError> {
         let core = &self.0;
+        if core.process != getpid() {
+            // A forked child that could not join. The answers would be taken from the parent.
+            return Err(AttachError::Closed);
+        }
         let result = {
             let _calling = core.calling.lock().unwrap_or_else(PoisonError::into_inner);
             core.link.call(call, fd)
