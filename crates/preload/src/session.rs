@@ -37,8 +37,12 @@ pub(crate) fn current() -> Option<&'static Session> {
     unsafe { CURRENT.load(Ordering::Acquire).as_ref() }
 }
 
-/// The attachment; made now if there is none. Nothing if there is no daemon that has us.
+/// The attachment; made now if there is none. Nothing if there is no daemon that has us, and for the handler
+/// of a signal that has interrupted our own code, which may be attaching.
 pub(crate) fn get() -> Option<&'static Session> {
+    if is_inside() {
+        return None;
+    }
     if let Some(session) = current()
         && session.is_alive()
     {
@@ -160,8 +164,12 @@ impl<T> Drop for Inner<T> {
     }
 }
 
-/// Another ear of this process; none if there is no attachment, or it has too many already.
+/// Another ear of this process; none if there is no attachment, or it has too many already, or a signal has
+/// interrupted our own code.
 pub(crate) fn new_ear() -> Option<Inner<Ear>> {
+    if is_inside() {
+        return None;
+    }
     let session = current()?;
     let ear = inside(|| session.ear()).ok()?;
     note_descriptors(session);

@@ -1,14 +1,15 @@
 //! What a thread listens to that waits for many sockets at once.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use attach::{AttachError, Call, Reply};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
-use shm::stream::Side;
+use shm::stream::{EARS_MAX, Side};
 use sys::SysError;
 use sys::descriptor;
 use sys::eventfd::EventFd;
@@ -86,7 +87,11 @@ impl Ear {
             .and_then(|()| add(session.ears().lit.as_fd(), at_edges | epoll::EventFlags::IN))
             .map_err(failed)?;
         let epoll = Arc::new(epoll);
-        session.ears().list().push((number, Arc::clone(&epoll), pipe.as_raw_fd()));
+        let known = (number, Arc::clone(&epoll), pipe.as_raw_fd());
+        session.ears().change(|list| {
+            list.retain(|(known, ..)| *known != number);
+            list.push(known);
+        });
         let ear = Self {
             session,
             number,
@@ -315,7 +320,7 @@ impl Drop for Ear {
         if !self.session.is_current() {
             return;
         }
-        self.session.ears().list().retain(|(number, ..)| *number != self.number);
+        self.session.ears().change(|list| list.retain(|(number, ..)| *number != self.number));
         let sockets = std::mem::take(&mut self.members().sockets);
         sockets.values().for_each(|socket| self.forget(socket));
         let _ = self.session.call(&Call::DropEar { ear: self.number }, None);
@@ -337,32 +342,68 @@ pub(crate) struct Ears {
     lit: EventFd,
     /// By number, with the descriptors of each.
     list: Mutex<Vec<(u32, Arc<OwnedFd>, RawFd)>>,
+    /// By number, those to be woken: by whoever has the list next, or has it already.
+    poked: [AtomicU64; EARS_MAX.div_ceil(64) as usize],
+}
+
+thread_local! {
+    /// This thread has the list of some ears, or waits for it. The handler of a signal must not wait too.
+    static HAS_LIST: Cell<bool> = const { Cell::new(false) };
 }
 
 impl Ears {
     pub(crate) fn new() -> Result<Self, SysError> {
         let lit = EventFd::new()?.out_of_the_way();
         lit.ring();
-        Ok(Self { lit, list: Mutex::default() })
+        Ok(Self { lit, list: Mutex::default(), poked: Default::default() })
     }
 
-    fn list(&self) -> MutexGuard<'_, Vec<(u32, Arc<OwnedFd>, RawFd)>> {
-        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Does something with the list, and wakes whoever is to be woken meanwhile. Nothing is done in a
+    /// signal's handler that has interrupted its own thread here.
+    fn change(&self, with: impl FnOnce(&mut Vec<(u32, Arc<OwnedFd>, RawFd)>)) {
+        if HAS_LIST.replace(true) {
+            return;
+        }
+        let mut with = Some(with);
+        loop {
+            {
+                let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+                with.take().into_iter().for_each(|with| with(&mut list));
+                self.wake_the_poked(&list);
+            }
+            HAS_LIST.set(false);
+            // What a handler has left until now, nobody else may do.
+            if self.poked.iter().all(|word| word.load(Ordering::Acquire) == 0) {
+                return;
+            }
+            HAS_LIST.set(true);
+        }
+    }
+
+    fn wake_the_poked(&self, list: &[(u32, Arc<OwnedFd>, RawFd)]) {
+        for (at, word) in (0..).zip(&self.poked) {
+            let bits = word.swap(0, Ordering::AcqRel);
+            let is_meant = |number: u32| number / 64 == at && bits >> (number % 64) & 1 != 0;
+            for (_, epoll, _) in list.iter().filter(|(number, ..)| is_meant(*number)) {
+                let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+                // It was added when the ear was made.
+                let _ = epoll::modify(epoll, &self.lit, TAG, flags);
+            }
+        }
     }
 
     /// Wakes who sleeps on an ear of this process.
     pub(crate) fn poke(&self, ear: u32) {
-        if let Some((_, epoll, _)) = self.list().iter().find(|(number, ..)| *number == ear) {
-            let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
-            // It was added when the ear was made.
-            let _ = epoll::modify(epoll, &self.lit, TAG, flags);
-        }
+        let Some(word) = self.poked.get((ear / 64) as usize) else { return };
+        word.fetch_or(1 << (ear % 64), Ordering::AcqRel);
+        self.change(|_| {});
     }
 
     /// Adds their own descriptors to a list.
     pub(crate) fn add_descriptors(&self, all: &mut Vec<RawFd>) {
         all.push(self.lit.as_fd().as_raw_fd());
-        let list = self.list();
-        all.extend(list.iter().flat_map(|(_, epoll, pipe)| [epoll.as_raw_fd(), *pipe]));
+        self.change(|list| {
+            all.extend(list.iter().flat_map(|(_, epoll, pipe)| [epoll.as_raw_fd(), *pipe]));
+        });
     }
 }

@@ -1,5 +1,6 @@
 //! A process's connection to the daemon for its sockets.
 
+use std::cell::Cell;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::PathBuf;
@@ -83,6 +84,11 @@ struct Core {
     ears: Arc<Ears>,
     /// In a forked child: the session that has taken this one's place.
     successor: OnceLock<Session>,
+}
+
+thread_local! {
+    /// This thread asks the daemon, or waits for its turn.
+    static IS_CALLING: Cell<bool> = const { Cell::new(false) };
 }
 
 impl Session {
@@ -315,7 +321,8 @@ impl Session {
         }
     }
 
-    /// Asks the daemon; one call at a time.
+    /// Asks the daemon; one call at a time. The handler of a signal that has interrupted a call of its own
+    /// thread is told that there is no answer.
     pub(crate) fn call(
         &self,
         call: &Call,
@@ -326,10 +333,14 @@ impl Session {
             // A forked child that could not join. The answers would be taken from the parent.
             return Err(AttachError::Closed);
         }
+        if IS_CALLING.replace(true) {
+            return Err(AttachError::TimedOut);
+        }
         let result = {
             let _calling = core.calling.lock().unwrap_or_else(PoisonError::into_inner);
             core.link.call(call, fd)
         };
+        IS_CALLING.set(false);
         if let Err(AttachError::Closed | AttachError::Detached(_)) = &result {
             core.own.end(DetachReason::DaemonGone);
         }
