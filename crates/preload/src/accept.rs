@@ -6,7 +6,7 @@ use client::stream::Readiness;
 use libc::{c_int, sockaddr, socklen_t};
 use rustix::io::Errno;
 
-use crate::entry::{Body, Held};
+use crate::entry::Body;
 use crate::file::{File, Kind};
 use crate::table::real;
 use crate::wait::{self, Ended};
@@ -72,7 +72,7 @@ pub(crate) unsafe fn accept4(
         if errno != Errno::AGAIN || file.is_nonblocking() {
             return made;
         }
-        match wait_for_one(fd, &held, deadline) {
+        match wait::on(fd, &held, Readiness::IN, deadline) {
             Ok(Ended::Look) => {}
             // SAFETY: the caller's arguments.
             Ok(Ended::Replaced) => return unsafe { real::accept4(fd, address, bytes, flags) },
@@ -80,10 +80,6 @@ pub(crate) unsafe fn accept4(
             Err(errno) => return outcome::failed(errno),
         }
     }
-}
-
-fn wait_for_one(fd: c_int, held: &Held, deadline: wait::Deadline) -> Result<Ended, Errno> {
-    wait::on(fd, held, Readiness::IN, deadline)
 }
 
 /// Takes a connection of the data plane. The descriptor is made first: when there are no more, the

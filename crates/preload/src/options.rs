@@ -208,7 +208,7 @@ pub(crate) unsafe fn ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_in
     {
         faults::watch();
         // SAFETY: the caller's promise.
-        if let Some(result) = unsafe { control(file, fd, request, argument) } {
+        if let Some(result) = unsafe { control(file, request, argument) } {
             return outcome::done(result);
         }
     }
@@ -221,12 +221,7 @@ const NOT_SENT: c_ulong = 0x894B;
 /// SIOCATMARK of asm-generic/sockios.h.
 const AT_MARK: c_ulong = 0x8905;
 
-unsafe fn control(
-    file: &File,
-    fd: c_int,
-    request: c_ulong,
-    argument: usize,
-) -> Option<Result<(), Errno>> {
+unsafe fn control(file: &File, request: c_ulong, argument: usize) -> Option<Result<(), Errno>> {
     let place = std::ptr::with_exposed_provenance_mut::<c_int>(argument);
     let number = match request {
         libc::FIONBIO => {
@@ -255,7 +250,6 @@ unsafe fn control(
         AT_MARK if file.kind == Kind::Stream => file.socket.at_mark().into(),
         _ => return None,
     };
-    let _ = fd;
     let number = c_int::try_from(number).unwrap_or(c_int::MAX);
     // SAFETY: the caller's promise.
     Some(unsafe { copy::put(place, &number) })

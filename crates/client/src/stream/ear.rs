@@ -177,8 +177,8 @@ impl Ear {
             return;
         }
         self.forget(socket);
-        let Ok(slot) = socket.slot() else { return };
-        let (region, side) = (socket.region(), socket.region().side(slot.slot));
+        // Even of one that was closed meanwhile the junction is to know.
+        let (region, side) = (socket.region(), socket.region().side(socket.key().1.0));
         if let Some(junction) = members.junction(region, side) {
             junction.sockets -= 1;
             if let (0, Some(wake)) = (junction.sockets, region.wake_of(side)) {

@@ -54,8 +54,9 @@ impl Reactor {
     /// Takes part in the waiting for a socket.
     pub(crate) fn watch(&self, socket: &Socket) -> Result<(), Errno> {
         let waiting = Waiting { socket: socket.clone(), reader: None, writer: None };
+        // Known before it is heard of; and not known if it will not be.
         self.sockets().insert(socket.key(), waiting);
-        self.ear.add(socket)
+        self.ear.add(socket).inspect_err(|_| _ = self.sockets().remove(&socket.key()))
     }
 
     pub(crate) fn forget(&self, socket: &Socket) {

@@ -51,7 +51,6 @@ impl Socket {
             match slot.view().send() {
                 Verdict::Copy => {}
                 Verdict::Error => match slot.take_error() {
-                    Some(Errno::PIPE) => return Err(Errno::PIPE),
                     Some(error) => return Err(error),
                     None => continue,
                 },

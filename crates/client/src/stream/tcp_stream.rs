@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use attach::FallbackReason;
 use rustix::fs::OFlags;
@@ -68,13 +68,16 @@ impl TcpStream {
         };
         // Closed if it comes to nothing.
         let named = Named::new(stream, fd)?;
+        let deadline = timeout.map(|timeout| Instant::now() + timeout);
         loop {
             match named.socket.connected() {
                 Ok(()) => return Ok(Self(By::Us(Arc::new(named)))),
                 Err(Errno::AGAIN) => {}
                 Err(error) => return Err(error.into()),
             }
-            if named.socket.wait(Readiness::OUT, timeout)? == Waited::TimedOut {
+            // Signals interrupt the wait, and do not make it longer.
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            if named.socket.wait(Readiness::OUT, left)? == Waited::TimedOut {
                 named.socket.abort();
                 return Err(io::ErrorKind::TimedOut.into());
             }
