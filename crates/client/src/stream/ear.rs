@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use attach::{AttachError, Call, Reply};
-use rustix::event::{Timespec, epoll};
+use rustix::event::{PollFd, PollFlags, Timespec, epoll};
 use rustix::io::Errno;
 use shm::stream::{EARS_MAX, Side};
 use sys::SysError;
@@ -37,6 +37,8 @@ pub struct Ear {
     cursor: AtomicU32,
     /// There are junctions among the members, or were.
     has_junctions: AtomicBool,
+    /// Threads in [`Self::sleep_beside`].
+    sleepers: AtomicU32,
     /// All members were taken because the daemon is gone.
     has_told_end: AtomicBool,
     members: Mutex<Members>,
@@ -99,6 +101,7 @@ impl Ear {
             pipe,
             cursor: AtomicU32::new(0),
             has_junctions: AtomicBool::new(false),
+            sleepers: AtomicU32::new(0),
             has_told_end: AtomicBool::new(false),
             members: Mutex::default(),
             from_afar: Arc::default(),
@@ -259,6 +262,32 @@ impl Ear {
         }
     }
 
+    /// Sleeps until there is news or `other` is readable, for at most so long. It is for ears of one socket,
+    /// which is looked at after that anyway. Several threads may; each calls [`Self::pass_on`] when it goes.
+    pub(crate) fn sleep_beside(&self, other: impl AsFd, most: &Timespec) -> Result<(), Errno> {
+        self.sleepers.fetch_add(1, Ordering::SeqCst);
+        let result = if self.arm() {
+            let ear = self.fd();
+            let mut fds = [PollFd::new(&other, PollFlags::IN), PollFd::new(&ear, PollFlags::IN)];
+            rustix::event::poll(&mut fds, Some(most)).map(drop)
+        } else {
+            Ok(())
+        };
+        self.sleepers.fetch_sub(1, Ordering::SeqCst);
+        // It may stay armed: that costs a byte in the pipe.
+        self.drain();
+        self.take(&mut Vec::new(), usize::MAX);
+        result
+    }
+
+    /// A thread goes away that may have been called: the others that sleep are called if there is more, and
+    /// else with what comes.
+    pub(crate) fn pass_on(&self, has_more: impl FnOnce() -> bool) {
+        if self.sleepers.load(Ordering::SeqCst) > 0 && (has_more() || !self.arm()) {
+            self.poke();
+        }
+    }
+
     /// Wakes one who sleeps on [`Self::fd`] as if there were news: for a thread that goes away with
     /// something left for the others.
     pub fn poke(&self) {
@@ -405,5 +434,36 @@ impl Ears {
         self.change(|list| {
             all.extend(list.iter().flat_map(|(_, epoll, pipe)| [epoll.as_raw_fd(), *pipe]));
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_readable(epoll: &OwnedFd) -> bool {
+        let mut fds = [PollFd::new(epoll, PollFlags::IN)];
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        rustix::event::poll(&mut fds, Some(&at_once)).is_ok_and(|count| count > 0)
+    }
+
+    #[test]
+    fn who_is_woken_by_a_handler_in_the_middle_of_the_list_is_woken_after_it() {
+        let ears = Ears::new().expect("descriptors are left");
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).expect("descriptors are left");
+        let epoll = Arc::new(epoll);
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        epoll::add(&epoll, &ears.lit, TAG, flags).expect("it is new");
+        let mut events = Vec::with_capacity(1);
+        epoll::wait(&epoll, rustix::buffer::spare_capacity(&mut events), None).expect("it is lit");
+        assert!(!is_readable(&epoll), "what was always lit was heard of");
+        ears.change(|list| {
+            list.push((130, Arc::clone(&epoll), 0));
+            // As the handler of a signal that comes just now.
+            ears.poke(130);
+            ears.poke(7);
+            assert!(!is_readable(&epoll));
+        });
+        assert!(is_readable(&epoll));
     }
 }

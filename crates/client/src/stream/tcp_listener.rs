@@ -86,6 +86,14 @@ impl TcpListener {
     /// # Errors
     /// Out of descriptors, and as the kernel's accept(2).
     pub fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        let accepted = self.accept_or_wait();
+        if let Some(Ours { socket, ear }) = &self.ours {
+            ear.pass_on(|| socket.readiness().contains(Readiness::IN));
+        }
+        accepted
+    }
+
+    fn accept_or_wait(&self) -> io::Result<(TcpStream, SocketAddr)> {
         loop {
             if let Some(accepted) = self.try_accept()? {
                 return Ok(accepted);
@@ -121,19 +129,7 @@ impl TcpListener {
             rustix::event::poll(&mut fds, None)?;
             return Ok(());
         };
-        let result = if ear.arm() {
-            let ear_fd = ear.fd();
-            let mut fds =
-                [PollFd::new(&self.kernel, PollFlags::IN), PollFd::new(&ear_fd, PollFlags::IN)];
-            rustix::event::poll(&mut fds, Some(&LOOK_EVERY)).map(drop)
-        } else {
-            Ok(())
-        };
-        ear.disarm();
-        ear.drain();
-        // It listens for one socket only, which is looked at anyway.
-        ear.take(&mut Vec::new(), usize::MAX);
-        Ok(result?)
+        Ok(ear.sleep_beside(&self.kernel, &LOOK_EVERY)?)
     }
 
     /// Connections, without end.

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use attach::FallbackReason;
-use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::event::Timespec;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::net::{SocketType, sockopt};
@@ -132,6 +132,12 @@ impl UdpSocket {
     /// As the kernel's recvfrom(2).
     pub fn recv_from(&self, to: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         let Some(ours) = &self.ours else { return self.kernel.recv_from(to) };
+        let received = self.receive_or_wait(ours, to);
+        ours.ear.pass_on(|| ours.socket.readiness().contains(Readiness::IN));
+        received
+    }
+
+    fn receive_or_wait(&self, ours: &Ours, to: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         let timeout = timeout_of(&ours.socket, SlotOption::ReceiveTimeout);
         let deadline = timeout.map(|timeout| Instant::now() + timeout);
         loop {
@@ -155,7 +161,10 @@ impl UdpSocket {
             if !may_wait || left == Some(Duration::ZERO) {
                 return Err(Errno::AGAIN.into());
             }
-            self.wait(ours, left.unwrap_or(LOOK_EVERY).min(LOOK_EVERY))?;
+            let most = left.unwrap_or(LOOK_EVERY).min(LOOK_EVERY);
+            let most =
+                Timespec { tv_sec: most.as_secs() as i64, tv_nsec: most.subsec_nanos().into() };
+            ours.ear.sleep_beside(&self.kernel, &most)?;
         }
     }
 
@@ -165,24 +174,6 @@ impl UdpSocket {
     /// As the kernel's recv(2).
     pub fn recv(&self, to: &mut [u8]) -> io::Result<usize> {
         self.recv_from(to).map(|(bytes, _)| bytes)
-    }
-
-    fn wait(&self, ours: &Ours, most: Duration) -> io::Result<()> {
-        let Ours { ear, .. } = ours;
-        let result = if ear.arm() {
-            let ear_fd = ear.fd();
-            let mut fds =
-                [PollFd::new(&self.kernel, PollFlags::IN), PollFd::new(&ear_fd, PollFlags::IN)];
-            let most =
-                Timespec { tv_sec: most.as_secs() as i64, tv_nsec: most.subsec_nanos().into() };
-            rustix::event::poll(&mut fds, Some(&most)).map(drop)
-        } else {
-            Ok(())
-        };
-        ear.disarm();
-        ear.drain();
-        ear.take(&mut Vec::new(), usize::MAX);
-        Ok(result?)
     }
 
     /// Calls that would wait fail with WouldBlock.
