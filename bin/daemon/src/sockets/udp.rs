@@ -115,7 +115,9 @@ impl House {
             return Err(FallbackReason::NoRouteHere.into());
         }
         let permitted = own.into_iter().filter(|at| app.tenant.may_listen(app.uid, *at));
-        let destinations: Vec<_> = permitted.map(|at| destination(Protocol::Udp, at)).collect();
+        let permitted: Vec<_> = permitted.collect();
+        let to = permitted.iter().map(|at| destination(Protocol::Udp, *at));
+        let destinations: Vec<_> = to.collect();
         if destinations.is_empty() {
             return Err(Refusal::denied(app.tenant.denied));
         }
@@ -123,7 +125,8 @@ impl House {
             return Err(FallbackReason::PortInUse.into());
         }
         let payload_max = payload_max(self.setting.mtu, examined.takes_v6);
-        let datagrams = set_up(app, examined, remote, payload_max)?;
+        let sources = permitted.iter().map(SocketAddr::ip).collect();
+        let datagrams = set_up(app, examined, remote, payload_max, sources)?;
         let slot = datagrams.slot;
         let generation = app.streams.server.generation(slot);
         self.setting.front.command(&Command::Bind(Arc::new(datagrams)));
@@ -182,6 +185,7 @@ fn set_up(
     examined: &Examined,
     remote: Option<SocketAddr>,
     payload_max: usize,
+    sources: Vec<IpAddr>,
 ) -> Result<Datagrams, Refusal> {
     let server = &app.streams.server;
     let slot = server.lend_slot().ok_or(FallbackReason::TooManySockets)?;
@@ -206,7 +210,7 @@ fn set_up(
         words.state.store(Kind::Datagram as u32, Ordering::Release);
     }
     let (streams, local) = (Arc::clone(&app.streams), examined.local);
-    Ok(Datagrams::new(streams, slot, local, remote, payload_max, rings))
+    Ok(Datagrams::new(streams, slot, local, remote, payload_max, sources, rings))
 }
 
 /// The longest payload in a packet of `mtu` bytes.

@@ -33,12 +33,16 @@ pub enum StreamEvent {
     DatagramsDenied,
     /// Datagrams of programs dropped because nobody knows a way.
     DatagramsNoWay,
+    /// Datagrams of programs dropped because they were to leave from an address that is not their user's.
+    DatagramsSpoofed,
+    /// UDP sockets of programs that ended before all that they had written had left.
+    DatagramsCutOff,
     /// Choices of a congestion control that the user may not have.
     CongestionDenied,
 }
 
 impl StreamEvent {
-    const ALL: [(Self, &'static str, &'static str); 13] = [
+    const ALL: [(Self, &'static str, &'static str); 15] = [
         (Self::Flows, "flows", "Flows that hold memory now."),
         (Self::RingBytes, "ring_bytes", "Bytes of all rings now."),
         (Self::RoutesFull, "routes_full", "Dropped: too many link addresses to answer to."),
@@ -51,6 +55,8 @@ impl StreamEvent {
         (Self::DatagramsTooLong, "datagrams_too_long", "Dropped: longer than a packet."),
         (Self::DatagramsDenied, "datagrams_denied", "Dropped: their user may not send there."),
         (Self::DatagramsNoWay, "datagrams_no_way", "Dropped: nobody knows the way."),
+        (Self::DatagramsSpoofed, "datagrams_spoofed", "Dropped: from an address of others."),
+        (Self::DatagramsCutOff, "datagrams_cut_off", "UDP sockets that ended with some unsent."),
         (Self::CongestionDenied, "congestion_denied", "Choices that the user may not have."),
     ];
 }

@@ -9,6 +9,7 @@ mod conn;
 mod datagrams;
 mod look;
 mod mail;
+mod ports;
 mod show;
 mod tally;
 
@@ -27,6 +28,7 @@ use accept::Bound;
 pub(super) use conn::Conn;
 pub use datagrams::Datagrams;
 pub(super) use datagrams::Sending;
+use ports::Ports;
 pub(super) use tally::Tally;
 
 /// Slots of one application that are looked at in one turn: so that nobody keeps the others waiting.
@@ -65,11 +67,11 @@ pub(super) struct Sockets {
     /// The time of the present turn.
     now: Nanos,
     /// UDP sockets, of all applications.
-    datagrams: Vec<Arc<Datagrams>>,
+    datagrams: Ports,
     /// Those of them that have written something.
     to_send: Vec<(u16, u32)>,
     /// Those that end when what they have written has left.
-    ending: Vec<(u16, u32)>,
+    ending: BTreeSet<(u16, u32)>,
     /// Sockets to be shown at the end of the turn.
     touched: Vec<(u16, u32)>,
     /// Sockets whose application may send no more for a while, and until when.
@@ -91,9 +93,9 @@ impl Sockets {
             orphans: BTreeMap::new(),
             parked: VecDeque::new(),
             now: Nanos::ZERO,
-            datagrams: Vec::new(),
+            datagrams: Ports::default(),
             to_send: Vec::new(),
-            ending: Vec::new(),
+            ending: BTreeSet::new(),
             touched: Vec::new(),
             paced: BTreeSet::new(),
             paced_until: Nanos::FAR_FUTURE,
@@ -307,7 +309,8 @@ impl Sockets {
         let Some(client) = self.clients.get(usize::from(app)).and_then(Option::as_deref) else {
             return;
         };
-        let slots = 0..client.conns.len() as u32;
+        let slots = (0_u32..).zip(&client.conns).filter(|(_, conn)| conn.is_some());
+        let slots: Vec<u32> = slots.map(|(slot, _)| slot).collect();
         let listening: Vec<u32> = self.bound.iter().flat_map(|bound| bound.slots_of(app)).collect();
         for slot in listening {
             self.unlisten(app, slot, engine);
@@ -315,9 +318,7 @@ impl Sockets {
         for slot in slots {
             self.close(app, slot, true, engine, rings, out);
         }
-        let datagrams: Vec<u32> =
-            self.datagrams.iter().filter(|at| at.app.app == app).map(|at| at.slot).collect();
-        for slot in datagrams {
+        for slot in self.datagrams.slots_of(app) {
             self.end_datagrams(app, slot);
         }
         self.clients[usize::from(app)] = None;

@@ -530,7 +530,8 @@ fn datagrams(app: &App) -> u32 {
     words.state.store(Kind::Datagram as u32, Ordering::Release);
     let local = "0.0.0.0:7".parse().expect("an address");
     let streams = Arc::clone(&app.streams);
-    let socket = Datagrams::new(streams, slot, local, None, 1472, (rx, tx));
+    let own = vec!["10.0.0.2".parse().expect("an address")];
+    let socket = Datagrams::new(streams, slot, local, None, 1472, own, (rx, tx));
     app.front.command(&Command::Bind(Arc::new(socket)));
     slot
 }

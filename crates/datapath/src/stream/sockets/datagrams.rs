@@ -5,7 +5,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use base::Nanos;
 use shm::Frame;
@@ -42,6 +42,8 @@ pub struct Datagrams {
     pub remote: Option<SocketAddr>,
     /// The longest payload that leaves in one packet.
     pub payload_max: usize,
+    /// The addresses of ours that its datagrams may leave from.
+    pub sources: Vec<IpAddr>,
     rx: Mutex<Inward>,
     tx: Mutex<Outward>,
     /// It is closed.
@@ -66,13 +68,15 @@ struct Outward {
 }
 
 impl Datagrams {
-    /// A socket over two rings of its application, which its slot names.
+    /// A socket over two rings of its application, which its slot names. `sources` are the addresses of ours that its
+    /// user may have; its datagrams leave from no other.
     pub fn new(
         app: Arc<AppStreams>,
         slot: u32,
         local: SocketAddr,
         remote: Option<SocketAddr>,
         payload_max: usize,
+        sources: Vec<IpAddr>,
         (rx, tx): (RingMemory, RingMemory),
     ) -> Self {
         Self {
@@ -81,30 +85,38 @@ impl Datagrams {
             local,
             remote,
             payload_max,
+            sources,
             rx: Mutex::new(Inward { ring: Some(rx), tail: 0 }),
             tx: Mutex::new(Outward { ring: Some(tx), offered: None, head: 0, waits_until: None }),
             is_over: AtomicBool::new(false),
         }
     }
 
-    /// Ends it, once: its rings and its slot go back.
-    pub(super) fn end(&self) -> bool {
+    /// Whether some worker has ended it.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
+
+    /// Ends it, once: its rings and its slot go back. Then, whether all that was written had left.
+    fn end(&self) -> Option<bool> {
         if self.is_over.swap(true, Ordering::AcqRel) {
-            return false;
+            return None;
         }
         let server = &self.app.server;
-        let poisoned = std::sync::PoisonError::into_inner;
-        let mut rx = self.rx.lock().unwrap_or_else(poisoned);
-        let mut tx = self.tx.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut rx = self.rx.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tx = self.tx.lock().unwrap_or_else(PoisonError::into_inner);
+        let words = server.memory().slot(self.slot);
+        let has_left = words.is_none_or(|words| words.tx_tail.load(Ordering::Acquire) == tx.head);
         let rings = [rx.ring.take(), tx.ring.take(), tx.offered.take()];
         rings.into_iter().flatten().for_each(|ring| server.heap().take_back(ring));
         server.take_back_slot(self.slot);
-        true
+        Some(has_left)
     }
 
     fn hears(&self, key: &FlowKey) -> bool {
         let (to, local) = (key.destination(), self.local);
-        to.port() == local.port()
+        !self.is_over()
+            && to.port() == local.port()
             && (local.ip() == to.ip() || local.ip().is_unspecified())
             && self.remote.is_none_or(|remote| remote == key.source())
     }
@@ -162,32 +174,35 @@ impl Sockets {
         if let Some(words) = socket.app.server.memory().slot(socket.slot) {
             words.worker.store(u32::from(self.me.0), Ordering::Release);
         }
-        let name = (socket.app.app, socket.slot);
-        self.datagrams.retain(|other| (other.app.app, other.slot) != name);
-        self.datagrams.push(socket);
+        self.datagrams.insert(socket);
     }
 
     pub(super) fn datagrams_of(&self, app: u16, slot: u32) -> Option<Arc<Datagrams>> {
-        let found = self.datagrams.iter().find(|at| at.app.app == app && at.slot == slot);
-        found.cloned()
+        self.datagrams.get((app, slot)).cloned()
     }
 
-    /// Ends a UDP socket; false: there is none.
+    /// Ends a UDP socket at once; false: there is none.
     pub(super) fn end_datagrams(&mut self, app: u16, slot: u32) -> bool {
-        let Some(socket) = self.datagrams_of(app, slot) else { return false };
-        self.datagrams.retain(|other| !Arc::ptr_eq(other, &socket));
+        self.ending.remove(&(app, slot));
+        let Some(socket) = self.datagrams.remove((app, slot)) else { return false };
         // Before its slot is another socket's.
         let generation = socket.app.server.generation(slot);
-        if socket.end() {
-            self.post.say(SocketEvent::Freed { app, slot, generation });
-        }
+        let Some(has_left) = socket.end() else { return false };
+        self.tally.datagrams_cut_off += u64::from(!has_left);
+        self.post.say(SocketEvent::Freed { app, slot, generation });
         true
+    }
+
+    /// Ends a UDP socket when what it has written has left.
+    pub(super) fn finish_datagrams(&mut self, app: u16, slot: u32) {
+        self.ending.insert((app, slot));
+        self.to_send.push((app, slot));
     }
 
     /// A datagram has come. True: somebody has it.
     pub(in crate::stream) fn deliver(&mut self, key: &FlowKey, payload: &[u8], now: Nanos) -> bool {
         // Who is connected to this peer goes before who hears everybody, and of those the more exact address.
-        let fits = self.datagrams.iter().filter(|socket| socket.hears(key));
+        let fits = self.datagrams.on(key.destination().port()).filter(|at| at.hears(key));
         let best = fits.max_by_key(|at| (at.remote.is_some(), !at.local.ip().is_unspecified()));
         let Some(socket) = best.cloned() else { return false };
         if !socket.deliver(key, payload) {
@@ -204,8 +219,9 @@ impl Sockets {
         if !error.is_hard() {
             return;
         }
-        let fits = self.datagrams.iter().find(|at| at.remote.is_some() && at.hears(&error.key));
-        let Some(socket) = fits.cloned() else { return };
+        let port = error.key.destination().port();
+        let fits = |at: &&Arc<Datagrams>| at.remote.is_some() && at.hears(&error.key);
+        let Some(socket) = self.datagrams.on(port).find(fits).cloned() else { return };
         let Some(words) = socket.app.server.memory().slot(socket.slot) else { return };
         words.error.store(error.errno() as u32, Ordering::Release);
         self.notify(socket.app.app, socket.slot);
@@ -215,8 +231,17 @@ impl Sockets {
     pub(in crate::stream) fn send_datagrams(&mut self, sending: &mut Sending<'_, '_>, now: Nanos) {
         let mut marked = std::mem::take(&mut self.to_send);
         for (app, slot) in marked.drain(..) {
-            let Some(socket) = self.datagrams_of(app, slot) else { continue };
-            match look(&socket, sending, &mut self.tally, now) {
+            let Some(socket) = self.datagrams_of(app, slot) else {
+                // Another worker has ended it.
+                self.end_datagrams(app, slot);
+                continue;
+            };
+            let is_ending = self.ending.contains(&(app, slot));
+            match look(&socket, is_ending, sending, &mut self.tally, now) {
+                Look::Done if is_ending => {
+                    self.end_datagrams(app, slot);
+                    continue;
+                }
                 Look::Done => {}
                 Look::Lie => {
                     self.end_datagrams(app, slot);
@@ -235,9 +260,6 @@ impl Sockets {
         }
         // In place, so that its memory is used again.
         self.to_send = marked;
-        while let Some((app, slot)) = self.ending.pop() {
-            self.end_datagrams(app, slot);
-        }
     }
 
     pub(super) fn later(&mut self, app: u16, slot: u32, due: Nanos) {
@@ -246,7 +268,14 @@ impl Sockets {
     }
 }
 
-fn look(socket: &Datagrams, sending: &mut Sending<'_, '_>, tally: &mut Tally, now: Nanos) -> Look {
+/// Looks at what a socket has written; one that is ending waits for ways once, not for each datagram.
+fn look(
+    socket: &Datagrams,
+    is_ending: bool,
+    sending: &mut Sending<'_, '_>,
+    tally: &mut Tally,
+    now: Nanos,
+) -> Look {
     let memory = socket.app.server.memory();
     let Some(words) = memory.slot(socket.slot) else { return Look::Done };
     // Another worker is at it, and looks at what was written before it lets go, or is marked again.
@@ -293,42 +322,76 @@ fn look(socket: &Datagrams, sending: &mut Sending<'_, '_>, tally: &mut Tally, no
         if bytes > left {
             return Look::Lie;
         }
-        let local = record.local.unwrap_or(socket.local.ip());
-        let remote = record.remote.or(socket.remote);
-        let is_possible = payload <= socket.payload_max;
-        if let Some(remote) = remote.filter(|remote| is_possible && socket.app.may_send(*remote)) {
-            let Some((route, source)) = sending.ways.find(remote.ip(), local) else {
+        match plan(socket, &record, sending.ways) {
+            Ok((route, ends)) => {
+                if sending.outlet.room() == 0 || sending.spares.is_empty() {
+                    return Look::Again(now + Nanos::from_micros(20));
+                }
+                if let Some(rate) = &socket.app.rate {
+                    let (taken, again) = rate.take(payload as u64, now);
+                    if taken < payload as u64 {
+                        return Look::Again(again);
+                    }
+                }
+                if !send(socket, ring.desc(), *head, payload, ends, route, sending) {
+                    tally.datagrams_too_long += 1;
+                }
+            }
+            Err(Hindrance::NoWay(remote)) => {
                 if now < *waits_until.get_or_insert(now + RESOLVE_WITHIN) {
-                    return Look::Unresolved(remote.ip());
+                    return Look::Unresolved(remote);
                 }
-                *waits_until = None;
-                (*head, tally.datagrams_no_way) = (*head + bytes, tally.datagrams_no_way + 1);
-                words.tx_head.store(*head, Ordering::Release);
-                continue;
-            };
-            *waits_until = None;
-            if sending.outlet.room() == 0 || sending.spares.is_empty() {
-                return Look::Again(now + Nanos::from_micros(20));
+                tally.datagrams_no_way += 1;
             }
-            if let Some(rate) = &socket.app.rate {
-                let (taken, again) = rate.take(payload as u64, now);
-                if taken < payload as u64 {
-                    return Look::Again(again);
-                }
-            }
-            let from = SocketAddr::new(source, socket.local.port());
-            if !send(socket, ring.desc(), *head, payload, (from, remote), route, sending) {
-                tally.datagrams_too_long += 1;
-            }
-        } else if is_possible {
-            tally.datagrams_denied += 1;
-        } else {
-            tally.datagrams_too_long += 1;
+            Err(Hindrance::TooLong) => tally.datagrams_too_long += 1,
+            Err(Hindrance::Denied) => tally.datagrams_denied += 1,
+            Err(Hindrance::Spoofed) => tally.datagrams_spoofed += 1,
         }
+        waits_until.take_if(|_| !is_ending);
         *head += bytes;
         words.tx_head.store(*head, Ordering::Release);
     }
     Look::Again(now)
+}
+
+/// Why a datagram does not leave.
+enum Hindrance {
+    /// It is longer than a packet.
+    TooLong,
+    /// It has no address, or its user may not send there.
+    Denied,
+    /// It is to come from an address that is not its user's.
+    Spoofed,
+    /// Nobody knows a way to that address.
+    NoWay(IpAddr),
+}
+
+/// By which way a datagram leaves, from where and to whom.
+fn plan(
+    socket: &Datagrams,
+    record: &Record,
+    ways: &Ways,
+) -> Result<(Route, (SocketAddr, SocketAddr)), Hindrance> {
+    if record.payload as usize > socket.payload_max {
+        return Err(Hindrance::TooLong);
+    }
+    let remote = record.remote.or(socket.remote).ok_or(Hindrance::Denied)?;
+    if !socket.app.may_send(remote) {
+        return Err(Hindrance::Denied);
+    }
+    let wanted = match record.local.map(|local| local.to_canonical()) {
+        Some(local) if !socket.sources.contains(&local) => return Err(Hindrance::Spoofed),
+        Some(local) => local,
+        None => socket.local.ip(),
+    };
+    let found = ways.find(remote.ip(), wanted).ok_or(Hindrance::NoWay(remote.ip()))?;
+    let (route, mut source) = found;
+    if wanted.is_unspecified() && !socket.sources.contains(&source) {
+        // Others talk to that peer from an address that this user may not have.
+        let same = |own: &&IpAddr| own.is_ipv4() == remote.is_ipv4();
+        source = *socket.sources.iter().find(same).ok_or(Hindrance::Spoofed)?;
+    }
+    Ok((route, (SocketAddr::new(source, socket.local.port()), remote)))
 }
 
 fn read(socket: &Datagrams, desc: RingDesc, at: u64, to: &mut [u8]) -> bool {

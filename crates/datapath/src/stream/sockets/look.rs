@@ -116,9 +116,12 @@ impl Sockets {
             let generation = socket.app.server.generation(slot);
             self.post.say(SocketEvent::Named { app, slot, generation, cookie });
         }
-        self.to_send.push((app, slot));
-        if asks.0 & LAST_ASKS != 0 {
-            self.ending.push((app, slot));
+        if asks.has(Asks::ABORT) {
+            self.end_datagrams(app, slot);
+        } else if asks.has(Asks::CLOSE) {
+            self.finish_datagrams(app, slot);
+        } else {
+            self.to_send.push((app, slot));
         }
     }
 

@@ -70,12 +70,13 @@ impl Sockets {
                 if server.is_none_or(|server| server.generation(slot) != generation) {
                     return;
                 }
-                match self.conn(app, slot) {
-                    Some((conn, _)) if !is_abort => {
-                        conn.is_closing = true;
-                        self.look(app, slot, engine, rings, now, out);
-                    }
-                    _ => self.close(app, slot, is_abort, engine, rings, out),
+                if is_abort {
+                    self.close(app, slot, is_abort, engine, rings, out);
+                } else if let Some((conn, _)) = self.conn(app, slot) {
+                    conn.is_closing = true;
+                    self.look(app, slot, engine, rings, now, out);
+                } else if self.datagrams_of(app, slot).is_some() {
+                    self.finish_datagrams(app, slot);
                 }
             }
             Command::Bind(socket) => self.bind(socket),

@@ -13,6 +13,9 @@ pub(in crate::stream) struct Tally {
     pub(super) datagrams_too_long: u64,
     pub(super) datagrams_denied: u64,
     pub(super) datagrams_no_way: u64,
+    pub(super) datagrams_spoofed: u64,
+    /// UDP sockets that ended before all that they had written had left.
+    pub(super) datagrams_cut_off: u64,
     /// Congestion controls that were chosen and not permitted.
     pub(super) congestion_denied: u64,
 }
@@ -27,6 +30,8 @@ impl Tally {
             (StreamEvent::DatagramsTooLong, self.datagrams_too_long),
             (StreamEvent::DatagramsDenied, self.datagrams_denied),
             (StreamEvent::DatagramsNoWay, self.datagrams_no_way),
+            (StreamEvent::DatagramsSpoofed, self.datagrams_spoofed),
+            (StreamEvent::DatagramsCutOff, self.datagrams_cut_off),
             (StreamEvent::CongestionDenied, self.congestion_denied),
         ] {
             counts.set(event, count);

@@ -101,3 +101,86 @@ fn who_marks_its_socket_again_and_again_while_a_way_is_sought_is_asked_about_onc
     let sent: Vec<_> = (0..100).flat_map(|_| bench.pass(Vec::new())).collect();
     assert_eq!(sent.len(), 1);
 }
+
+#[test]
+fn all_datagrams_that_were_written_before_a_close_leave() {
+    for is_asked in [true, false] {
+        let (mut bench, app) = bench(2, None);
+        let slot = datagrams(&app);
+        bench.turns(2);
+        bench.pass(vec![packet(9, b"here I am")]);
+        for at in 0..80_u8 {
+            app.write(slot, &record("10.0.0.1:9", &[at]));
+        }
+        if is_asked {
+            app.ask(slot, Asks::CLOSE);
+        } else {
+            close(&app, slot, false);
+        }
+        let sent: Vec<_> = (0..100).flat_map(|_| bench.pass(Vec::new())).collect();
+        let sent: Vec<_> = sent.iter().map(|packet| payload_of(packet).1).collect();
+        assert_eq!(sent, (0..80).map(|at| vec![at]).collect::<Vec<_>>());
+        assert_eq!(app.streams.server.slots_taken(), 1);
+        assert_eq!(app.streams.server.heap().bytes(), 1 << 10);
+    }
+}
+
+#[test]
+fn a_closed_socket_waits_for_a_way_and_not_for_ever() {
+    for is_found in [true, false] {
+        let (mut bench, app) = bench(1, None);
+        let slot = datagrams(&app);
+        bench.turns(2);
+        app.write(slot, &record("10.9.9.9:53", b"hi"));
+        app.write(slot, &record("10.9.9.10:53", b"ho"));
+        bench.turn_of_data_path();
+        close(&app, slot, false);
+        bench.turns(30);
+        assert!(app.streams.server.is_taken(slot), "it waits");
+        for remote in ["10.9.9.9", "10.9.9.10"].into_iter().filter(|_| is_found) {
+            let remote = remote.parse().expect("an address");
+            let local = "10.0.0.2".parse().expect("an address");
+            app.front.command(&Command::Resolved { remote, way: Some((way(), local)) });
+        }
+        bench.now += base::Nanos::from_secs(3);
+        let sent: Vec<_> = (0..30).flat_map(|_| bench.pass(Vec::new())).collect();
+        let (left, lost) = if is_found { (2, 0) } else { (0, 2) };
+        assert_eq!((sent.len(), bench.count("datagrams_no_way")), (left, lost));
+        assert!(!app.streams.server.is_taken(slot));
+    }
+}
+
+#[test]
+fn a_udp_socket_that_is_reset_says_that_something_was_left_in_it() {
+    let (mut bench, app) = bench(2, None);
+    let slots = [datagrams(&app), datagrams(&app)];
+    bench.turns(2);
+    app.write(slots[0], &record("10.9.9.9:53", b"hi"));
+    bench.turns(2);
+    slots.iter().for_each(|slot| close(&app, *slot, true));
+    bench.turns(30);
+    assert_eq!(app.streams.server.slots_taken(), 1);
+    assert_eq!(bench.count("datagrams_cut_off"), 1);
+}
+
+#[test]
+fn a_datagram_leaves_from_no_address_but_those_that_its_user_may_have() {
+    let (mut bench, app) = bench(1, None);
+    let slot = datagrams(&app);
+    bench.turns(2);
+    bench.pass(vec![packet(9, b"here I am")]);
+    let remote = Some("10.0.0.1:9".parse().expect("an address"));
+    for own in ["10.0.0.3", "192.0.2.1", "10.0.0.2"] {
+        let local = Some(own.parse().expect("an address"));
+        app.write(slot, &Record { payload: 0, remote, local }.encode());
+    }
+    // By a way on which others have another address.
+    let remote = "10.9.9.9".parse().expect("an address");
+    let others = "10.0.0.3".parse().expect("an address");
+    app.front.command(&Command::Resolved { remote, way: Some((way(), others)) });
+    app.write(slot, &record("10.9.9.9:9", b""));
+    let sent: Vec<_> = (0..30).flat_map(|_| bench.pass(Vec::new())).collect();
+    let sources = sent.iter().map(|packet| packet[14 + 12..14 + 16].to_vec());
+    assert_eq!(sources.collect::<Vec<_>>(), [[10, 0, 0, 2]; 2]);
+    assert_eq!(bench.count("datagrams_spoofed"), 2);
+}

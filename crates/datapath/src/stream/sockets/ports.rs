@@ -1,0 +1,53 @@
+//! The UDP sockets of all applications: by name, and by the port that packets come to.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::Datagrams;
+
+/// Application and slot.
+type Name = (u16, u32);
+
+/// All that a worker serves. A port has at most one for each of our addresses, however many sockets there are.
+#[derive(Debug, Default)]
+pub(super) struct Ports {
+    by_name: BTreeMap<Name, Arc<Datagrams>>,
+    by_port: BTreeMap<u16, Vec<Arc<Datagrams>>>,
+}
+
+impl Ports {
+    /// Adds a socket; one of the same name goes.
+    pub(super) fn insert(&mut self, socket: Arc<Datagrams>) {
+        let name = (socket.app.app, socket.slot);
+        self.remove(name);
+        self.by_port.entry(socket.local.port()).or_default().push(Arc::clone(&socket));
+        self.by_name.insert(name, socket);
+    }
+
+    pub(super) fn remove(&mut self, name: Name) -> Option<Arc<Datagrams>> {
+        let socket = self.by_name.remove(&name)?;
+        let port = socket.local.port();
+        if let Some(others) = self.by_port.get_mut(&port) {
+            others.retain(|other| !Arc::ptr_eq(other, &socket));
+            if others.is_empty() {
+                self.by_port.remove(&port);
+            }
+        }
+        Some(socket)
+    }
+
+    /// The socket of that name, unless another worker has ended it.
+    pub(super) fn get(&self, name: Name) -> Option<&Arc<Datagrams>> {
+        self.by_name.get(&name).filter(|socket| !socket.is_over())
+    }
+
+    /// The sockets on a port.
+    pub(super) fn on(&self, port: u16) -> impl Iterator<Item = &Arc<Datagrams>> {
+        self.by_port.get(&port).into_iter().flatten()
+    }
+
+    /// The slots of an application's sockets.
+    pub(super) fn slots_of(&self, app: u16) -> Vec<u32> {
+        self.by_name.range((app, 0)..=(app, u32::MAX)).map(|((_, slot), _)| *slot).collect()
+    }
+}
