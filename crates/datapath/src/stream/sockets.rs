@@ -9,17 +9,18 @@ mod conn;
 mod datagrams;
 mod look;
 mod mail;
+mod parked;
 mod ports;
 mod show;
 mod tally;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use base::{Nanos, WorkerId};
 use shm::stream::Asks;
-use tcp::{CloseReason, Engine, Event, FlowId, ListenerId, Output, State};
+use tcp::{CloseReason, Engine, Event, FlowId, Output, State};
 
 use super::front::{AppStreams, Front, Post, SocketEvent};
 use super::rings::Rings;
@@ -28,6 +29,7 @@ use accept::Bound;
 pub(super) use conn::Conn;
 pub use datagrams::Datagrams;
 pub(super) use datagrams::Sending;
+use parked::Parked;
 use ports::Ports;
 pub(super) use tally::Tally;
 
@@ -62,8 +64,7 @@ pub(super) struct Sockets {
     bound: Vec<Bound>,
     /// Connections that were opened here, have no socket any more and are not over: what is to be said then.
     orphans: BTreeMap<FlowId, SocketEvent>,
-    /// Connections that stand and found no room: in the backlog of a listener, or for a ring of one opened here.
-    parked: VecDeque<(FlowId, Option<ListenerId>)>,
+    parked: Parked,
     /// The time of the present turn.
     now: Nanos,
     /// UDP sockets, of all applications.
@@ -91,7 +92,7 @@ impl Sockets {
             by_flow: Vec::new(),
             bound: Vec::new(),
             orphans: BTreeMap::new(),
-            parked: VecDeque::new(),
+            parked: Parked::default(),
             now: Nanos::ZERO,
             datagrams: Ports::default(),
             to_send: Vec::new(),
@@ -432,7 +433,7 @@ impl Sockets {
         }
         if !conn.is_connected {
             // It may stand already, and wait for its first ring.
-            self.park(flow, None, engine);
+            self.park_opened(flow);
         }
         conn.flow = Some(flow);
         conn.is_touched = false;

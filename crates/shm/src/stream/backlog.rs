@@ -46,6 +46,11 @@ impl Backlog {
         Self { ring, tail: AtomicU64::new(0), limit }
     }
 
+    /// Connections that may wait, at most.
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+
     /// The ring, to be given back.
     pub fn into_ring(self) -> RingMemory {
         self.ring

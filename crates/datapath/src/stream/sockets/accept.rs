@@ -4,9 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use base::Nanos;
 use shm::stream::{Entry, Kind, SlotOption, SlotState, SlotWords};
-use tcp::{Engine, FlowId, FlowOptions, ListenerId, State};
+use tcp::{Engine, FlowId, FlowOptions, ListenerId};
 use wire::FlowKey;
 
 use super::super::front::{AppStreams, Listening};
@@ -15,15 +14,6 @@ use super::{Conn, Sockets};
 
 /// Bytes of a new connection's send ring, as a logarithm: most answers are short, and idle connections many.
 pub(super) const FIRST_SEND_LOG2: u8 = 10;
-
-/// Connections that stand and wait for room in their backlog, at most.
-pub(super) const PARKED_MAX: usize = 4096;
-
-/// So many of them try at once.
-const PARKED_TRIES: usize = 64;
-
-/// Time until they try again.
-const PARKED_FOR: Nanos = Nanos::from_micros(500);
 
 /// Bytes that a send ring may grow to, as a logarithm.
 const SEND_LOG2_MAX: u8 = 22;
@@ -79,38 +69,9 @@ impl Sockets {
     ) {
         match self.try_accept(flow, listener, engine, rings) {
             Taken::Yes => {}
-            // The program is late, not gone. Linux lets the peer send its last acknowledgement again.
-            Taken::Later => self.park(flow, Some(listener), engine),
+            Taken::Later(taker) => self.park(flow, listener, &taker, engine),
             // Nobody can take it: the peer hears so at once.
             Taken::No => _ = engine.abort(flow),
-        }
-    }
-
-    /// A connection that stands waits for room: in the backlog of `listener`, or for its first ring.
-    pub(super) fn park(&mut self, flow: FlowId, listener: Option<ListenerId>, engine: &mut Engine) {
-        if self.parked.len() >= PARKED_MAX {
-            let _ = engine.abort(flow);
-            return;
-        }
-        self.parked.push_back((flow, listener));
-        self.paced_until = self.paced_until.min(self.now + PARKED_FOR);
-    }
-
-    /// Connections that wait for room try again, oldest first.
-    pub(super) fn try_parked(&mut self, engine: &mut Engine, rings: &mut Rings) {
-        for _ in 0..self.parked.len().min(PARKED_TRIES) {
-            let Some((flow, listener)) = self.parked.pop_front() else { break };
-            let stands = engine.state(flow).is_some_and(|state| state != State::SynSent);
-            match (listener, self.owner(flow)) {
-                // It is over or elsewhere, or says itself that it stands.
-                _ if !stands => {}
-                (Some(listener), _) => self.accept(flow, listener, engine, rings),
-                (None, Some((app, slot))) => self.connected(app, slot, flow, engine, rings),
-                (None, None) => {}
-            }
-        }
-        if !self.parked.is_empty() {
-            self.paced_until = self.paced_until.min(self.now + PARKED_FOR);
         }
     }
 
@@ -127,7 +88,7 @@ impl Sockets {
         Some((bound.members.get(at)?, key))
     }
 
-    fn try_accept(
+    pub(super) fn try_accept(
         &mut self,
         flow: FlowId,
         listener: ListenerId,
@@ -140,13 +101,13 @@ impl Sockets {
         let memory = app.server.memory();
         let Some(from) = memory.slot(listening.slot) else { return Taken::No };
         if listening.backlog.is_full(from) {
-            return Taken::Later;
+            return Taken::Later(listening);
         }
         let Some(slot) = app.server.lend_slot() else { return Taken::No };
         let words = memory.slot(slot).filter(|_| rings.settle(flow, &app, FIRST_SEND_LOG2));
         let Some(words) = words else {
             app.server.take_back_slot(slot);
-            return Taken::Later;
+            return Taken::Later(listening);
         };
         words.local.set(Some(key.destination()));
         words.remote.set(Some(key.source()));
@@ -180,7 +141,7 @@ impl Sockets {
         let Some((_, streams)) = self.conn(app, slot) else { return };
         let streams = Arc::clone(streams);
         if !rings.settle(flow, &streams, FIRST_SEND_LOG2) {
-            return self.park(flow, None, engine);
+            return self.park_opened(flow);
         }
         let Some(mut conn) = self.take_conn(app, slot) else { return };
         self.settle(&streams, slot, &mut conn, flow, engine, rings);
@@ -212,10 +173,10 @@ impl Sockets {
 }
 
 /// What becomes of a connection that has come.
-enum Taken {
+pub(super) enum Taken {
     Yes,
-    /// There is no room now.
-    Later,
+    /// There is no room now at that listener.
+    Later(Arc<Listening>),
     /// Nobody can.
     No,
 }

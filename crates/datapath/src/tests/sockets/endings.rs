@@ -164,6 +164,23 @@ fn a_udp_socket_that_is_reset_says_that_something_was_left_in_it() {
 }
 
 #[test]
+fn connections_beyond_twice_the_backlog_of_who_takes_none_are_turned_away() {
+    let (mut bench, mut app) = bench(1, None);
+    bench.turns(2);
+    bench.talks(200);
+    bench.turns(60);
+    assert_eq!(bench.closed.len(), 200 - 2 * 64, "64 stand in the backlog, 64 wait for room in it");
+    let mut taken = Vec::new();
+    for _ in 0..40 {
+        app.accept();
+        taken.append(&mut app.accepted);
+        bench.turns(10);
+    }
+    // There are slots for 127 of them; the last one hears that nobody can take it.
+    assert_eq!((taken.len(), bench.closed.len()), (127, 200 - 127));
+}
+
+#[test]
 fn a_datagram_leaves_from_no_address_but_those_that_its_user_may_have() {
     let (mut bench, app) = bench(1, None);
     let slot = datagrams(&app);
