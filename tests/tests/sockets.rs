@@ -30,6 +30,7 @@ traps! {
     options_are_told_inherited_and_refused_as_on_linux: "options";
     who_has_no_descriptor_left_leaves_callers_waiting: "limits";
     a_new_program_goes_on_with_what_was_left_open: "exec";
+    programs_that_call_one_after_another_take_their_memory_away: "regions";
     workers_of_a_server_that_dropped_its_rights_and_its_root_are_served: "privileges";
 }
 
