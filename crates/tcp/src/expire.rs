@@ -105,7 +105,8 @@ fn retransmit(flow: &mut Flow, cold: &mut Cold, shared: &mut Shared, now: Nanos)
             Fate::Keep
         }
         Purpose::Persist => {
-            if cold.probes > 0 && is_given_up_asking(cold, shared, now) {
+            let is_left = flow.flags.has(Flags::ORPHAN) && cold.rtt.backoff >= ORPHAN_BACKOFF_MAX;
+            if is_left || (cold.probes > 0 && is_given_up_asking(cold, shared, now)) {
                 return Fate::Abort(CloseReason::TimedOut);
             }
             cold.rtt.backoff = cold.rtt.backoff.saturating_add(1);
@@ -144,6 +145,11 @@ fn retransmit(flow: &mut Flow, cold: &mut Cold, shared: &mut Shared, now: Nanos)
         }
     }
 }
+
+/// A connection that nobody here has any more asks so often about a closed window, at most: a peer that
+/// answers and never reads would keep it, and what it was to get, for ever. About a minute and a half;
+/// Linux has the same number (net.ipv4.tcp_orphan_retries).
+const ORPHAN_BACKOFF_MAX: u8 = 8;
 
 /// A closed window may stay closed for ever, as long as the peer says so (RFC 9293 section
 /// 3.8.6.1): only silence counts.

@@ -495,6 +495,24 @@ fn a_closed_window_is_asked_about_with_doubled_pauses_for_as_long_as_it_is_answe
 }
 
 #[test]
+fn a_connection_that_nobody_has_any_more_does_not_ask_about_a_closed_window_for_ever() {
+    let mut script = Script::accepted(plain(), new_reno());
+    script.inject(". 1:1 ack 1 win 0");
+    script.write(100);
+    let flow = script.flow();
+    script.host.engine.close(flow, &mut script.host.sink).unwrap();
+    for _ in 0..8 {
+        script.wait_ms(60_000);
+        if script.take_packets().is_empty() {
+            break;
+        }
+        script.inject(". 1:1 ack 1 win 0");
+    }
+    script.wait_ms(120_000);
+    assert_eq!(closed(&mut script), Some(CloseReason::TimedOut));
+}
+
+#[test]
 fn a_silent_peer_is_asked_and_then_given_up() {
     // RFC 9293 section 3.8.4.
     let keep_alive = Some(KeepAlive { idle_s: 10, interval_s: 2, probes: 2 });
