@@ -170,12 +170,12 @@ impl Stream {
                     is_full = true;
                 }
                 Arrival::Datagram(key, payload) => {
-                    if let Some(route) = Route::back(frame) {
-                        ways.learn(key.source().ip(), key.destination().ip(), route);
-                    }
                     let taker = sockets.as_mut();
                     if !taker.is_some_and(|sockets| sockets.deliver(&key, payload, now)) {
                         counts.add(StreamEvent::NotTcp, 1);
+                    } else if let Some(route) = Route::back(frame) {
+                        // Not of what nobody wanted: its sender may have invented any number of addresses.
+                        ways.learn(key.source().ip(), key.destination().ip(), route, now);
                     }
                 }
                 Arrival::Error(error) => errors.push(error),

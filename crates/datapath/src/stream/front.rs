@@ -206,7 +206,10 @@ impl Mailbox {
 #[derive(Default)]
 struct State {
     boxes: Vec<(WorkerId, Arc<Mailbox>)>,
-    heard: Vec<Consumer<SocketEvent>>,
+    /// What each of them says.
+    heard: Vec<(Arc<Mailbox>, Consumer<SocketEvent>)>,
+    /// What workers that have ended had said, and nobody had heard.
+    last_words: Vec<SocketEvent>,
     /// What a worker that comes later has to know: applications, listeners, UDP sockets.
     standing: Vec<Command>,
     /// Connections to be opened, and those among them whose worker is yet to be found.
@@ -307,14 +310,13 @@ impl Front {
     /// Hears what workers have said since the last time.
     pub fn hear(&self, mut each: impl FnMut(SocketEvent)) {
         let mut state = self.state();
-        let State { heard, closing, .. } = &mut *state;
-        for consumer in heard {
-            while let Some(event) = consumer.pop() {
-                if let SocketEvent::Freed { app, slot, generation } = event {
-                    closing.remove(&(app, slot, generation));
-                }
-                each(event);
+        let State { heard, last_words, closing, .. } = &mut *state;
+        let said = heard.iter_mut().flat_map(|(_, worker)| std::iter::from_fn(|| worker.pop()));
+        for event in last_words.drain(..).chain(said) {
+            if let SocketEvent::Freed { app, slot, generation } = event {
+                closing.remove(&(app, slot, generation));
             }
+            each(event);
         }
     }
 
@@ -327,7 +329,7 @@ impl Front {
         mailbox.has_any.store(true, Ordering::Release);
         state.boxes.retain(|(id, _)| *id != worker);
         state.boxes.push((worker, Arc::clone(&mailbox)));
-        state.heard.push(heard);
+        state.heard.push((Arc::clone(&mailbox), heard));
         Post { mailbox, events: to_front, waiting: VecDeque::new(), front: self.clone() }
     }
 }
@@ -402,15 +404,24 @@ impl std::fmt::Debug for Post {
 }
 
 impl Drop for Post {
-    /// UDP sockets of a worker that ends go to another one.
+    /// UDP sockets of a worker that ends go to another one; what it has said is heard.
     fn drop(&mut self) {
+        self.flush();
         let mut state = self.front.state();
-        let State { boxes, standing, .. } = &mut *state;
+        let State { boxes, standing, heard, last_words, .. } = &mut *state;
+        let is_own = |(mailbox, _): &mut (Arc<Mailbox>, _)| Arc::ptr_eq(mailbox, &self.mailbox);
+        for (_, mut worker) in heard.extract_if(.., is_own) {
+            last_words.extend(std::iter::from_fn(|| worker.pop()));
+        }
+        last_words.extend(self.waiting.drain(..));
         boxes.retain(|(_, mailbox)| !Arc::ptr_eq(mailbox, &self.mailbox));
-        let Some((_, other)) = boxes.first() else { return };
-        let sockets = standing.iter().filter(|command| matches!(command, Command::Bind(_)));
-        other.letters().extend(sockets.cloned());
-        other.has_any.store(true, Ordering::Release);
+        if let Some((_, other)) = boxes.first() {
+            let sockets = standing.iter().filter(|command| matches!(command, Command::Bind(_)));
+            other.letters().extend(sockets.cloned());
+            other.has_any.store(true, Ordering::Release);
+        }
+        drop(state);
+        (self.front.shared.tell)();
     }
 }
 
@@ -473,3 +484,6 @@ impl Post {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -265,7 +265,7 @@ impl Sockets {
             Event::Closed { flow, reason } => {
                 if let Some((app, slot)) = self.owner(flow) {
                     self.by_flow[flow.index()] = None;
-                    self.ended(app, slot, flow, reason, engine, rings);
+                    self.ended(app, slot, flow, reason, rings);
                 } else {
                     rings.free(flow);
                     if let Some(finished) = self.orphans.remove(&flow) {
@@ -277,18 +277,9 @@ impl Sockets {
     }
 
     /// A flow is over; its socket may still have something to be read.
-    fn ended(
-        &mut self,
-        app: u16,
-        slot: u32,
-        flow: FlowId,
-        reason: CloseReason,
-        engine: &Engine,
-        rings: &mut Rings,
-    ) {
+    fn ended(&mut self, app: u16, slot: u32, flow: FlowId, reason: CloseReason, rings: &mut Rings) {
         // The engine has said its last word, so that nothing more is known than was shown; what is
         // unread stays readable until the socket is closed.
-        let _ = engine;
         let pair = rings.take(flow);
         let Some((conn, _)) = self.conn(app, slot) else {
             rings.adopt(pair);
@@ -383,6 +374,8 @@ impl Sockets {
         // Who takes it knows nothing of its name: that is held for a while from now on.
         if let Some(finished) = self.orphans.remove(&flow) {
             self.post.say(finished);
+            // It is shown at the end of a turn, and this may be between two.
+            self.paced_until = self.paced_until.min(self.now);
         }
         let (app, slot) = self.by_flow.get_mut(flow.index())?.take()?;
         let conn = self.take_conn(app, slot)?;

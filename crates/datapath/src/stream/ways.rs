@@ -8,63 +8,119 @@ use base::Nanos;
 use super::front::Way;
 use super::routes::Route;
 
-/// Addresses at once, at most: whoever is heard of last after that is forgotten first.
+/// Addresses at once, at most. Beyond that the last in order is forgotten, and asked for when it is needed again.
 const WAYS_MAX: usize = 4096;
 
-/// The ways that are known: the number of a route, and our address on it.
+/// A way by which nothing was heard for so long may lead nowhere by now: it is used, and asked for again.
+const FRESH_FOR: Nanos = Nanos::from_secs(30);
+
+/// The ways that are known.
 #[derive(Debug, Default)]
 pub(super) struct Ways {
-    known: BTreeMap<IpAddr, (Route, IpAddr)>,
+    known: BTreeMap<IpAddr, Known>,
     /// Addresses that the slow side was asked for, and when.
     asked: BTreeMap<IpAddr, Nanos>,
+    /// What it is to be asked next.
+    questions: Vec<IpAddr>,
+}
+
+#[derive(Debug)]
+struct Known {
+    route: Route,
+    /// Our address on it.
+    local: IpAddr,
+    heard_at: Nanos,
 }
 
 /// A question that was not answered for so long, or in vain, may be asked again.
 const ASK_EVERY: Nanos = Nanos::from_secs(4);
 
 impl Ways {
-    /// A datagram from `remote` to `local` came by that route.
-    pub(super) fn learn(&mut self, remote: IpAddr, local: IpAddr, route: Route) {
-        match self.known.get_mut(&remote) {
-            Some(known) => *known = (route, local),
-            None => self.insert(remote, route, local),
-        }
+    /// A datagram from `remote` to `local` came by that route, and somebody has it.
+    pub(super) fn learn(&mut self, remote: IpAddr, local: IpAddr, route: Route, now: Nanos) {
+        self.insert(remote, Known { route, local, heard_at: now });
     }
 
     /// The slow side has found a way, or that there is none.
-    pub(super) fn set(&mut self, remote: IpAddr, way: Option<(&Way, IpAddr)>) {
+    pub(super) fn set(&mut self, remote: IpAddr, way: Option<(&Way, IpAddr)>, now: Nanos) {
         match way.and_then(|(way, local)| Some((Route::of_way(way)?, local))) {
             Some((route, local)) => {
                 self.asked.remove(&remote);
-                self.insert(remote, route, local);
+                self.insert(remote, Known { route, local, heard_at: now });
             }
             // What was asked in vain is not asked again at once.
             None => _ = self.known.remove(&remote),
         }
     }
 
-    /// Whether the slow side is to be asked for the way to an address now: once, however many datagrams wait for it.
-    pub(super) fn ask(&mut self, remote: IpAddr, now: Nanos) -> bool {
+    /// Asks for the way to an address: once, however many datagrams wait for it.
+    fn ask(&mut self, remote: IpAddr, now: Nanos) {
         if self.asked.get(&remote).is_some_and(|at| now < *at + ASK_EVERY) {
-            return false;
+            return;
         }
         if self.asked.len() >= WAYS_MAX {
             self.asked.pop_first();
         }
         self.asked.insert(remote, now);
-        true
+        self.questions.push(remote);
     }
 
-    fn insert(&mut self, remote: IpAddr, route: Route, local: IpAddr) {
+    /// What the slow side is to be asked: the addresses whose ways nobody knows, or that nothing was heard from for long.
+    pub(super) fn questions(&mut self) -> impl Iterator<Item = IpAddr> + use<'_> {
+        self.questions.drain(..)
+    }
+
+    fn insert(&mut self, remote: IpAddr, known: Known) {
         if self.known.len() >= WAYS_MAX && !self.known.contains_key(&remote) {
             self.known.pop_last();
         }
-        self.known.insert(remote, (route, local));
+        self.known.insert(remote, known);
     }
 
     /// By which route, and from which address, a datagram goes to `remote`; `wanted`, if it is specified, is its sender's.
-    pub(super) fn find(&self, remote: IpAddr, wanted: IpAddr) -> Option<(Route, IpAddr)> {
-        let (route, local) = self.known.get(&remote)?;
-        Some((*route, if wanted.is_unspecified() { *local } else { wanted }))
+    pub(super) fn find(
+        &mut self,
+        remote: IpAddr,
+        wanted: IpAddr,
+        now: Nanos,
+    ) -> Option<(Route, IpAddr)> {
+        let known = self.known.get(&remote);
+        let found = known
+            .map(|known| (known.route, if wanted.is_unspecified() { known.local } else { wanted }));
+        if known.is_none_or(|known| now.since(known.heard_at) > FRESH_FOR) {
+            self.ask(remote, now);
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base::PortId;
+
+    use super::*;
+
+    #[test]
+    fn a_way_that_nothing_came_by_for_long_is_used_and_asked_for_once() {
+        let mut ways = Ways::default();
+        let [remote, local] = ["10.0.0.1", "10.0.0.2"].map(|ip| ip.parse().expect("an address"));
+        let way = Way { port: PortId(1), vlan_tci: 0, header: vec![0; 14] };
+        let at = Nanos::from_secs;
+        let ask = |ways: &mut Ways, now| {
+            let is_found = ways.find(remote, local, now).is_some();
+            (is_found, ways.questions().count())
+        };
+        assert_eq!(ask(&mut ways, at(1)), (false, 1));
+        assert_eq!(ask(&mut ways, at(2)), (false, 0), "it was asked already");
+        ways.set(remote, None, at(3));
+        assert_eq!(ask(&mut ways, at(3)), (false, 0), "it was told that there is none");
+        assert_eq!(ask(&mut ways, at(6)), (false, 1), "perhaps there is by now");
+        ways.set(remote, Some((&way, local)), at(6));
+        assert_eq!(ask(&mut ways, at(30)), (true, 0));
+        assert_eq!(ask(&mut ways, at(37)), (true, 1), "it is thirty seconds old");
+        assert_eq!(ask(&mut ways, at(38)), (true, 0));
+        let route = Route::of_way(&way).expect("a short header");
+        ways.learn(remote, local, route, at(50));
+        assert_eq!(ask(&mut ways, at(79)), (true, 0), "something came by it");
     }
 }

@@ -163,8 +163,8 @@ enum Look {
     Done,
     /// The rest waits for frames, time or a way.
     Again(Nanos),
-    /// The rest waits for a way to an address.
-    Unresolved(IpAddr),
+    /// The rest waits for a way to an address, which is asked for.
+    Unresolved,
     /// What is there cannot be.
     Lie,
 }
@@ -174,7 +174,10 @@ impl Sockets {
         if let Some(words) = socket.app.server.memory().slot(socket.slot) {
             words.worker.store(u32::from(self.me.0), Ordering::Release);
         }
+        let (app, slot) = (socket.app.app, socket.slot);
         self.datagrams.insert(socket);
+        // It may have been another worker's, which has ended with something left to do.
+        self.later(app, slot, self.now);
     }
 
     pub(super) fn datagrams_of(&self, app: u16, slot: u32) -> Option<Arc<Datagrams>> {
@@ -248,15 +251,13 @@ impl Sockets {
                     self.post.say(SocketEvent::Lied { app });
                     continue;
                 }
-                Look::Unresolved(remote) => {
-                    if sending.ways.ask(remote, now) {
-                        self.post.say(SocketEvent::Unresolved { remote });
-                    }
-                    self.later(app, slot, now + RESOLVE_EVERY);
-                }
+                Look::Unresolved => self.later(app, slot, now + RESOLVE_EVERY),
                 Look::Again(due) => self.later(app, slot, due),
             }
             self.notify(app, slot);
+        }
+        for remote in sending.ways.questions() {
+            self.post.say(SocketEvent::Unresolved { remote });
         }
         // In place, so that its memory is used again.
         self.to_send = marked;
@@ -322,7 +323,7 @@ fn look(
         if bytes > left {
             return Look::Lie;
         }
-        match plan(socket, &record, sending.ways) {
+        match plan(socket, &record, sending.ways, now) {
             Ok((route, ends)) => {
                 if sending.outlet.room() == 0 || sending.spares.is_empty() {
                     return Look::Again(now + Nanos::from_micros(20));
@@ -337,9 +338,9 @@ fn look(
                     tally.datagrams_too_long += 1;
                 }
             }
-            Err(Hindrance::NoWay(remote)) => {
+            Err(Hindrance::NoWay) => {
                 if now < *waits_until.get_or_insert(now + RESOLVE_WITHIN) {
-                    return Look::Unresolved(remote);
+                    return Look::Unresolved;
                 }
                 tally.datagrams_no_way += 1;
             }
@@ -362,15 +363,16 @@ enum Hindrance {
     Denied,
     /// It is to come from an address that is not its user's.
     Spoofed,
-    /// Nobody knows a way to that address.
-    NoWay(IpAddr),
+    /// Nobody knows a way to its address.
+    NoWay,
 }
 
 /// By which way a datagram leaves, from where and to whom.
 fn plan(
     socket: &Datagrams,
     record: &Record,
-    ways: &Ways,
+    ways: &mut Ways,
+    now: Nanos,
 ) -> Result<(Route, (SocketAddr, SocketAddr)), Hindrance> {
     if record.payload as usize > socket.payload_max {
         return Err(Hindrance::TooLong);
@@ -384,7 +386,7 @@ fn plan(
         Some(local) => local,
         None => socket.local.ip(),
     };
-    let found = ways.find(remote.ip(), wanted).ok_or(Hindrance::NoWay(remote.ip()))?;
+    let found = ways.find(remote.ip(), wanted, now).ok_or(Hindrance::NoWay)?;
     let (route, mut source) = found;
     if wanted.is_unspecified() && !socket.sources.contains(&source) {
         // Others talk to that peer from an address that this user may not have.

@@ -81,7 +81,8 @@ impl Sockets {
             }
             Command::Bind(socket) => self.bind(socket),
             Command::Resolved { remote, way } => {
-                ways.set(remote, way.as_ref().map(|(way, local)| (way, *local)));
+                let way = way.as_ref().map(|(way, local)| (way, *local));
+                ways.set(remote, way, now);
             }
             // It comes by letter.
             Command::Connect { .. } => {}

@@ -16,6 +16,9 @@ const ECONNRESET: u32 = 104;
 const ETIMEDOUT: u32 = 110;
 const ECONNREFUSED: u32 = 111;
 
+/// Time between two tries to say what the slow side has no room for.
+const SAY_EVERY: Nanos = Nanos::from_millis(1);
+
 impl Sockets {
     /// Shows every socket that something happened to, rings every ear once, and says what the slow side must know.
     pub(in crate::stream) fn show(&mut self, engine: &mut Engine, rings: &mut Rings, now: Nanos) {
@@ -53,6 +56,10 @@ impl Sockets {
         }
         if self.post.has_news() {
             self.post.flush();
+        }
+        if self.post.has_news() {
+            // The slow side is slow: nobody else may give this worker a turn when it has made room.
+            self.paced_until = self.paced_until.min(now + SAY_EVERY);
         }
     }
 
