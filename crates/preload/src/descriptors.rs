@@ -6,6 +6,7 @@ use libc::c_int;
 
 use crate::adopt;
 use crate::entry::{Body, Held};
+use crate::session;
 
 /// Descriptors from this number on are the kernel's, always: no program that the data plane serves has
 /// so many.
@@ -64,6 +65,8 @@ pub(crate) fn find(fd: c_int) -> Found {
             PLAIN | FRESH => return Found::Plain,
             INTERNAL => return Found::Internal,
             SET => return Found::KernelSet,
+            // For a signal's handler in the middle of our own code it is the kernel's; the next call asks.
+            UNKNOWN if session::is_inside() => return Found::Plain,
             UNKNOWN => {
                 let found = adopt::ask(fd);
                 settle(place, found);
