@@ -92,12 +92,20 @@ impl House {
     }
 
     /// An accepted connection's descriptor has been named.
-    fn name(&mut self, number: u16, slot: u32, generation: u32, cookie: u64, now: Nanos) {
+    pub(super) fn name(
+        &mut self,
+        number: u16,
+        slot: u32,
+        generation: u32,
+        cookie: u64,
+        now: Nanos,
+    ) {
         let Some(app) = self.apps.get(&number) else { return };
         let place = (app.region(), slot);
-        // One that was set up here has its name from the kernel.
+        // One that was set up here has its name from the kernel. The slot may be another socket's by now.
         let is_known = self.records.get(place).is_some_and(|at| at.generation == generation);
-        if is_known || !app.streams.server.is_taken(slot) {
+        let server = &app.streams.server;
+        if is_known || !server.is_taken(slot) || server.generation(slot) != generation {
             return;
         }
         let what = What::Stream;

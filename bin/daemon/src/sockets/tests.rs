@@ -295,6 +295,25 @@ fn names_of_files_that_never_were_keep_no_application_that_has_no_process() {
 }
 
 #[test]
+fn a_name_that_comes_late_is_not_that_of_the_socket_that_has_the_slot_by_now() {
+    let mut place = Place::new("");
+    let (process, _) = place.attach("one").expect("anybody may");
+    let number = process.member.app();
+    let server = &place.house.apps[&number].streams.server;
+    let slot = server.lend_slot().expect("there are slots");
+    let before = server.generation(slot);
+    server.take_back_slot(slot);
+    assert_eq!(server.lend_slot(), Some(slot));
+    let generation = server.generation(slot);
+    let at = (process.region, slot);
+    let record = Record { app: number, generation, cookie: 7, inode: 0, what: What::Stream };
+    place.house.records.insert(at, record);
+    place.house.name(number, slot, before, 6, clock::now());
+    let record = place.house.records.get(at).expect("it is still there");
+    assert_eq!((record.generation, record.cookie), (generation, 7));
+}
+
+#[test]
 fn an_application_lives_as_long_as_one_of_its_sockets() {
     let mut place = Place::new("");
     let (mut process, _) = place.attach("one").expect("anybody may");
