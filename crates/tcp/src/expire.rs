@@ -201,6 +201,13 @@ pub(crate) fn catch_up(flow: &Flow, cold: &mut Cold, shared: &Shared) {
     }
 }
 
+/// When the timer that [`postpone`] has left open would run out: what [`catch_up`] would make of it.
+pub(crate) fn postponed(flow: &Flow, cold: &Cold, shared: &Shared) -> Nanos {
+    let start = cold.timers.retransmit;
+    let timeout = start + cold.rtt.rto_backed_off(&shared.config);
+    probe_wait(flow, cold, shared).map_or(timeout, |wait| timeout.min(start + wait))
+}
+
 /// Sets the retransmission timer after everything that could leave has left.
 pub(crate) fn arm(flow: &Flow, cold: &mut Cold, shared: &Shared, now: Nanos) {
     if !flow.state.is_synchronized() || flow.state == State::TimeWait {

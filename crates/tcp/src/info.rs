@@ -4,7 +4,8 @@ use base::Nanos;
 
 use crate::cold::{Cold, Purpose};
 use crate::flow::{Flags, Flow, State};
-use crate::{Algorithm, Config, handshake, recovery};
+use crate::shared::Shared;
+use crate::{Algorithm, expire, handshake, recovery};
 
 /// What a sender is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +97,8 @@ pub enum TimerKind {
 }
 
 /// Describes a flow.
-pub(crate) fn describe(flow: &Flow, cold: &Cold, config: &Config) -> FlowInfo {
+pub(crate) fn describe(flow: &Flow, cold: &Cold, shared: &Shared) -> FlowInfo {
+    let config = &shared.config;
     let board = &cold.board;
     let phase = match cold.recovery.phase {
         recovery::Phase::Open if board.sacked > 0 => Phase::Disorder,
@@ -133,11 +135,11 @@ pub(crate) fn describe(flow: &Flow, cold: &Cold, config: &Config) -> FlowInfo {
         congestion: cold.options.congestion,
         agreed: [Flags::TIMESTAMPS, Flags::SACK, Flags::ECN].map(|flag| flow.flags.has(flag)),
         shifts: flow.flags.has(Flags::SCALING).then(|| [flow.snd_shift(), flow.rcv_shift()]),
-        timer: timer(flow, cold, config),
+        timer: timer(flow, cold, shared),
     }
 }
 
-fn timer(flow: &Flow, cold: &Cold, config: &Config) -> Option<(TimerKind, Nanos)> {
+fn timer(flow: &Flow, cold: &Cold, shared: &Shared) -> Option<(TimerKind, Nanos)> {
     let due = |at: Nanos| (at != Nanos::FAR_FUTURE).then_some(at);
     if flow.state == State::TimeWait {
         return Some((TimerKind::TimeWait, due(cold.timers.life)?));
@@ -145,8 +147,7 @@ fn timer(flow: &Flow, cold: &Cold, config: &Config) -> Option<(TimerKind, Nanos)
     if let Some(at) = due(cold.timers.retransmit) {
         return Some(match cold.purpose {
             Purpose::Persist => (TimerKind::Persist, at),
-            // The time is that of the segment.
-            Purpose::Open => (TimerKind::Retransmit, at + cold.rtt.rto_backed_off(config)),
+            Purpose::Open => (TimerKind::Retransmit, expire::postponed(flow, cold, shared)),
             _ => (TimerKind::Retransmit, at),
         });
     }

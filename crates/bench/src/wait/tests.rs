@@ -25,10 +25,11 @@ fn values<'a>(figures: &'a [Value], part: &'a str) -> impl Iterator<Item = &'a V
 #[test]
 fn every_number_of_queues_has_its_latency_held_against_polling_and_against_one_queue() {
     let figures = figures("latency");
+    // Others may have the CPUs all the time: then the bench says so, instead of figures.
+    if figures.is_empty() || values(&figures, "not measured").count() == 1 {
+        return;
+    }
     for queues in [64, 512, 4096] {
-        if figures.is_empty() {
-            return;
-        }
         let metric = format!("{queues} queues: p50");
         let both: Vec<_> = values(&figures, &metric).collect();
         assert_eq!(both.len(), 2, "{metric}");

@@ -178,7 +178,7 @@ impl Engine {
     /// What can be told about a flow; nothing when it is over.
     pub fn info(&self, id: FlowId) -> Option<FlowInfo> {
         let at = self.place(id)?;
-        Some(info::describe(&self.flows[at], &self.cold[at], &self.shared.config))
+        Some(info::describe(&self.flows[at], &self.cold[at], &self.shared))
     }
 
     /// The name of a flow, as segments that come in have it: the peer is the source.
