@@ -362,6 +362,7 @@ impl SlotWords {
             word.store(0, Ordering::Relaxed);
         }
         for word in [
+            &self.info_version,
             &self.rx_base,
             &self.tx_base,
             &self.worker,
