@@ -728,8 +728,10 @@ fn two_owners_share_an_interface_and_neither_needs_the_other() {
     drop(second);
     send_many_flows(&bed);
     assert_eq!((third.received(), to_kernel(&kernel)), (of_kernel, of_second));
+    // The kernel takes the program away a moment after the last of us has gone.
     drop(third);
-    assert_eq!(send_many_flows(&bed), to_kernel(&kernel), "all is as it was");
+    let is_as_before = (0..50).any(|_| send_many_flows(&bed) == to_kernel(&kernel));
+    assert!(is_as_before, "the kernel does not get all of its packets");
 }
 
 #[test]
