@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use testbed::Testbed;
 
+use crate::wait_for;
+
 /// Connected sockets, each a flow, with the number of the next request and of the next reply.
 #[derive(Debug)]
 pub struct Flows {
@@ -148,21 +150,32 @@ pub fn answered(bed: &Testbed, port: u16) -> u64 {
     flows.received
 }
 
-/// A kernel socket of the server's end on `port` that answers until it drops.
+/// What [`serve_with_the_kernel`] knows its own question by; no request is like it.
+const PROBE: &[u8] = b"whose?";
+
+/// A kernel socket of the server's end on `port` that answers until it drops; the first packets have come to it.
 ///
 /// # Panics
-/// The port is taken.
+/// The port is taken, or its packets do not come to the kernel.
 pub fn serve_with_the_kernel(bed: &Testbed, port: u16) -> KernelEcho {
     let address = SocketAddr::from((bed.server().ipv4(), port));
     let socket = bed.server().enter(|| UdpSocket::bind(address).expect("the port is free"));
     let socket = socket.expect("the server's namespace is there");
     socket.set_read_timeout(Some(Duration::from_millis(20))).expect("no zero");
+    // That an application is detached is known a moment before its port is given back.
+    wait_for("the kernel's packets", || {
+        let sent = bed.client().enter(|| UdpSocket::bind("0.0.0.0:0")?.send_to(PROBE, address));
+        sent.expect("the client's namespace is there").map_err(|error| error.to_string())?;
+        socket.recv(&mut [0; 256]).map_err(|error| error.to_string())
+    });
     let stop = Arc::new(AtomicBool::new(false));
     let stops = Arc::clone(&stop);
     let thread = std::thread::spawn(move || {
         let (mut bytes, mut count) = ([0; 256], 0);
         while !stops.load(Ordering::Relaxed) {
-            if let Ok((len, from)) = socket.recv_from(&mut bytes) {
+            if let Ok((len, from)) = socket.recv_from(&mut bytes)
+                && bytes[..len] != *PROBE
+            {
                 count += 1;
                 let _ = socket.send_to(&bytes[..len], from);
             }
