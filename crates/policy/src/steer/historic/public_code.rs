@@ -6,9 +6,10 @@
 
 use base::{FlowGroup, Nanos, WorkerId};
 
-use crate::steer::{Change, GroupState, Saved, SavedSteer, Steer, Workers, modulo_owner};
+use crate::steer::modulo::Modulo;
+use crate::steer::{Change, GroupState, Saved, SavedSteer, Steer, Workers};
 
-/// Has no state that decides anything.
+/// Shenango's rule under another name.
 #[derive(Debug)]
 pub(in crate::steer) struct PublicCode;
 
@@ -21,16 +22,15 @@ impl Steer for PublicCode {
         Some(Saved::PublicCode.into())
     }
 
-    fn place(&mut self, group: FlowGroup, workers: &Workers, _: Nanos) -> WorkerId {
-        modulo_owner(group, workers)
+    fn place(&mut self, group: FlowGroup, workers: &Workers, now: Nanos) -> WorkerId {
+        Modulo.place(group, workers, now)
     }
 
-    fn wants_rewrite(&self, _: Change) -> bool {
-        true
+    fn wants_rewrite(&self, change: Change) -> bool {
+        Modulo.wants_rewrite(change)
     }
 
-    fn reassign(&mut self, group: GroupState, workers: &Workers, _: Nanos) -> Option<WorkerId> {
-        group.owner?;
-        Some(modulo_owner(group.group, workers))
+    fn reassign(&mut self, group: GroupState, workers: &Workers, now: Nanos) -> Option<WorkerId> {
+        Modulo.reassign(group, workers, now)
     }
 }
