@@ -40,26 +40,31 @@ impl Changed {
     }
 }
 
+/// The groups of all that decides where packets go.
+pub(crate) fn join_all(buffer_bytes: usize) -> Result<Groups, Errno> {
+    /// Bits by enum rtnetlink_groups of linux/rtnetlink.h.
+    const IPV6_RULE: u32 = 1 << (19 - 1);
+    const NEXT_HOP: u32 = 1 << (32 - 1);
+    let known = libc::RTMGRP_LINK
+        | libc::RTMGRP_NEIGH
+        | libc::RTMGRP_IPV4_IFADDR
+        | libc::RTMGRP_IPV6_IFADDR
+        | libc::RTMGRP_IPV4_ROUTE
+        | libc::RTMGRP_IPV6_ROUTE
+        | libc::RTMGRP_IPV4_RULE;
+    let groups = known as u32 | IPV6_RULE;
+    // Next hops of their own exist since Linux 5.3.
+    Groups::join(None, groups | NEXT_HOP, buffer_bytes)
+        .or_else(|_: Errno| Groups::join(None, groups, buffer_bytes))
+}
+
 impl NetChanges {
     /// Hears of the calling thread's network namespace from now on.
     ///
     /// # Errors
     /// Netlink is not available, or descriptors are short.
     pub fn watch() -> Result<Self, SysError> {
-        /// Bits by enum rtnetlink_groups of linux/rtnetlink.h.
-        const IPV6_RULE: u32 = 1 << (19 - 1);
-        const NEXT_HOP: u32 = 1 << (32 - 1);
-        let known = libc::RTMGRP_LINK
-            | libc::RTMGRP_NEIGH
-            | libc::RTMGRP_IPV4_IFADDR
-            | libc::RTMGRP_IPV6_IFADDR
-            | libc::RTMGRP_IPV4_ROUTE
-            | libc::RTMGRP_IPV6_ROUTE
-            | libc::RTMGRP_IPV4_RULE;
-        let groups = known as u32 | IPV6_RULE;
-        // Next hops of their own exist since Linux 5.3.
-        let groups = Groups::join(None, groups | NEXT_HOP, BUFFER_BYTES)
-            .or_else(|_: Errno| Groups::join(None, groups, BUFFER_BYTES))
+        let groups = join_all(BUFFER_BYTES)
             .map_err(|errno| SysError::new("watch for changes of routes", errno, ""))?;
         Ok(Self { groups })
     }

@@ -5,10 +5,9 @@
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use rustix::io::Errno;
-
 use crate::SysError;
 use crate::neighbour::{self, Neighbour};
+use crate::net_changes::join_all;
 use crate::netlink::{Groups, Heard, NLM_F_APPEND, NLM_F_REPLACE};
 use crate::route::{self, Entry};
 
@@ -59,20 +58,7 @@ impl NetNews {
     /// # Errors
     /// Netlink is not available, or descriptors are short.
     pub fn follow() -> Result<Self, SysError> {
-        /// Bits by enum rtnetlink_groups of linux/rtnetlink.h.
-        const IPV6_RULE: u32 = 1 << (19 - 1);
-        const NEXT_HOP: u32 = 1 << (32 - 1);
-        let known = libc::RTMGRP_LINK
-            | libc::RTMGRP_NEIGH
-            | libc::RTMGRP_IPV4_IFADDR
-            | libc::RTMGRP_IPV6_IFADDR
-            | libc::RTMGRP_IPV4_ROUTE
-            | libc::RTMGRP_IPV6_ROUTE
-            | libc::RTMGRP_IPV4_RULE;
-        let groups = known as u32 | IPV6_RULE;
-        // Next hops of their own exist since Linux 5.3.
-        let groups = Groups::join(None, groups | NEXT_HOP, BUFFER_BYTES)
-            .or_else(|_: Errno| Groups::join(None, groups, BUFFER_BYTES))
+        let groups = join_all(BUFFER_BYTES)
             .map_err(|errno| SysError::new("follow the kernel's routes", errno, ""))?;
         Ok(Self { groups })
     }
