@@ -37,14 +37,19 @@ fn server(accelerated: &Accelerated) -> Program {
     server
 }
 
+/// Where a file is that says "a small file".
+fn small_file(accelerated: &Accelerated) -> String {
+    let file = accelerated.daemon().folder().join("www/small");
+    std::fs::write(file, "a small file\n").expect("the folder is ours");
+    format!("http://{}:{PORT}/small", accelerated.here().ipv4())
+}
+
 #[test]
 fn nginx_with_two_workers_serves_small_files_over_kept_connections() {
     install();
     let accelerated = Accelerated::start();
     let server = server(&accelerated);
-    let www = accelerated.daemon().folder().join("www");
-    std::fs::write(www.join("small"), "a small file\n").expect("the folder is ours");
-    let url = format!("http://{}:{PORT}/small", accelerated.here().ipv4());
+    let url = small_file(&accelerated);
     let mut carried = (0, 0);
     for _ in 0..10 {
         let words = ["--parallel", "--parallel-max", "8", &url, &url, &url, &url];
@@ -66,9 +71,7 @@ fn wrk_asks_nginx_for_small_files_and_gets_no_error() {
     install();
     let accelerated = Accelerated::start();
     let server = server(&accelerated);
-    let www = accelerated.daemon().folder().join("www");
-    std::fs::write(www.join("small"), "a small file\n").expect("the folder is ours");
-    let url = format!("http://{}:{PORT}/small", accelerated.here().ipv4());
+    let url = small_file(&accelerated);
     let said = accelerated.run_there(&["wrk", "-t2", "-c40", "-d2", &url]).succeed();
     assert!(!said.contains("errors"), "{said}");
     assert!(said.contains("requests in"), "{said}");
