@@ -77,8 +77,9 @@ impl House {
                 SocketEvent::Named { app, slot, generation, cookie } => {
                     self.name(app, slot, generation, cookie, now);
                 }
-                SocketEvent::Finished { app, slot, generation, local: _ } => {
-                    self.holds.finish((app, slot, generation), now + self.time_wait());
+                SocketEvent::Finished { app, slot, generation, may_linger } => {
+                    let until = if may_linger { now + self.time_wait() } else { now };
+                    self.holds.finish((app, slot, generation), until);
                 }
                 SocketEvent::Freed { app, slot, generation } => {
                     self.forget(app, slot, generation, now);

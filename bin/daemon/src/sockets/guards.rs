@@ -21,6 +21,10 @@ pub(super) type Ends = (SocketAddr, SocketAddr);
 /// A socket: the application's number, its slot, the generation.
 pub(super) type SocketKey = (u16, u32, u32);
 
+/// Names of connections that are over, held at once, at most: each is a descriptor. Beyond that the one that would go
+/// first goes early, as in Linux where the table of TIME-WAIT is full (net.ipv4.tcp_max_tw_buckets).
+const LEAVING_MAX: usize = 4096;
+
 /// What is held for a connection.
 struct Hold {
     ends: Ends,
@@ -86,10 +90,12 @@ impl Holds {
 
     /// Gives back what is due.
     pub(super) fn tend(&mut self, now: Nanos, claims: &mut Claims) {
+        let mut count = self.leaving.len();
         while let Some(first) = self.leaving.first_entry() {
-            if first.key().0 > now {
+            if first.key().0 > now && count <= LEAVING_MAX {
                 return;
             }
+            count -= 1;
             let (local, remote) = first.remove().ends;
             self.names.remove(&(local, remote));
             claims.remove(destination(Protocol::Tcp, local));
@@ -133,5 +139,18 @@ mod tests {
         holds.tend(at(60), &mut claims);
         assert!(!claims.has(of_port(0)) && !holds.has_chosen(name(0)));
         assert_eq!(holds.next_deadline(), Nanos::FAR_FUTURE);
+    }
+
+    #[test]
+    fn names_of_connections_that_are_over_are_not_held_without_end() {
+        let mut claims = Claims::new(Vec::new(), Vec::new());
+        let mut holds = Holds::default();
+        for slot in 0..LEAVING_MAX as u32 + 100 {
+            holds.add((1, slot, 1), name(slot as u16), true, None);
+            holds.finish((1, slot, 1), Nanos(1_000_000 + u64::from(slot)));
+        }
+        holds.tend(Nanos(0), &mut claims);
+        assert_eq!(holds.leaving.len(), LEAVING_MAX);
+        assert!(!holds.has_chosen(name(99)) && holds.has_chosen(name(100)), "the oldest went");
     }
 }

@@ -156,7 +156,7 @@ pub enum SocketEvent {
         /// SO_COOKIE.
         cookie: u64,
     },
-    /// A connection that was opened here is over, or could not be opened; its name may be taken for a while yet.
+    /// A connection that was opened here is over, or could not be opened.
     Finished {
         /// Whose.
         app: u16,
@@ -164,8 +164,9 @@ pub enum SocketEvent {
         slot: u32,
         /// Its generation.
         generation: u32,
-        /// What it was bound to.
-        local: SocketAddr,
+        /// Both sides have closed it, so that its name stays taken for a while: late segments may come
+        /// (TIME-WAIT). One that was refused or reset leaves nothing behind.
+        may_linger: bool,
     },
     /// The slot is free again.
     Freed {

@@ -52,6 +52,9 @@ pub(super) struct Client {
     has_rung: bool,
 }
 
+/// A socket: the application's number, its slot, the generation.
+type SocketKey = (u16, u32, u32);
+
 /// Everything a worker knows about sockets.
 #[derive(Debug)]
 pub(super) struct Sockets {
@@ -63,7 +66,7 @@ pub(super) struct Sockets {
     by_flow: Vec<Option<(u16, u32)>>,
     bound: Vec<Bound>,
     /// Connections that were opened here, have no socket any more and are not over: what is to be said then.
-    orphans: BTreeMap<FlowId, SocketEvent>,
+    orphans: BTreeMap<FlowId, SocketKey>,
     parked: Parked,
     /// The time of the present turn.
     now: Nanos,
@@ -268,12 +271,29 @@ impl Sockets {
                     self.ended(app, slot, flow, reason, rings);
                 } else {
                     rings.free(flow);
-                    if let Some(finished) = self.orphans.remove(&flow) {
-                        self.post.say(finished);
+                    if let Some(key) = self.orphans.remove(&flow) {
+                        self.finished(key, Some(reason));
                     }
                 }
             }
         }
+    }
+
+    /// A connection that was opened here is over, for that reason if it is known.
+    fn finished(&mut self, (app, slot, generation): SocketKey, reason: Option<CloseReason>) {
+        // Of all others late segments may come.
+        let is_cut_off = matches!(
+            reason,
+            Some(
+                CloseReason::Refused
+                    | CloseReason::Reset
+                    | CloseReason::TimedOut
+                    | CloseReason::Aborted
+                    | CloseReason::DataAfterClose
+            )
+        );
+        let may_linger = !is_cut_off;
+        self.post.say(SocketEvent::Finished { app, slot, generation, may_linger });
     }
 
     /// A flow is over; its socket may still have something to be read.
@@ -288,10 +308,10 @@ impl Sockets {
         conn.flow = None;
         conn.kept = Some(pair);
         conn.reason = Some(reason);
-        let opened = conn.opened_from.take();
+        let was_opened = std::mem::take(&mut conn.was_opened);
         let generation = conn.generation;
-        if let Some(local) = opened {
-            self.post.say(SocketEvent::Finished { app, slot, generation, local });
+        if was_opened {
+            self.finished((app, slot, generation), Some(reason));
         }
         self.touch(app, slot);
     }
@@ -334,9 +354,7 @@ impl Sockets {
         let Some(conn) = client.conns.get_mut(slot as usize).and_then(Option::take) else { return };
         let streams = Arc::clone(&client.streams);
         let generation = conn.generation;
-        let opened = conn.opened_from;
-        let mut finished =
-            opened.map(|local| SocketEvent::Finished { app, slot, generation, local });
+        let mut finished = conn.was_opened.then_some((app, slot, generation));
         if let Some(flow) = conn.flow {
             self.by_flow[flow.index()] = None;
             // What came and found no memory is unread too, though the engine does not know of it: else the peer would hear
@@ -352,8 +370,8 @@ impl Sockets {
                 self.orphans.insert(flow, finished);
             }
         }
-        if let Some(finished) = finished {
-            self.post.say(finished);
+        if let Some(key) = finished {
+            self.finished(key, conn.reason);
         }
         conn.give_back(&streams, rings);
         streams.server.take_back_slot(slot);
@@ -372,8 +390,8 @@ impl Sockets {
     /// The socket of a flow that goes to another worker.
     pub(super) fn take_along(&mut self, flow: FlowId) -> Option<(Arc<AppStreams>, u32, Conn)> {
         // Who takes it knows nothing of its name: that is held for a while from now on.
-        if let Some(finished) = self.orphans.remove(&flow) {
-            self.post.say(finished);
+        if let Some(key) = self.orphans.remove(&flow) {
+            self.finished(key, None);
             // It is shown at the end of a turn, and this may be between two.
             self.paced_until = self.paced_until.min(self.now);
         }
@@ -410,8 +428,8 @@ impl Sockets {
         if !is_known {
             // The application has gone meanwhile, and no worker had the socket when that was told.
             let _ = engine.abort(flow);
-            if let Some(local) = conn.opened_from {
-                self.post.say(SocketEvent::Finished { app, slot, generation, local });
+            if conn.was_opened {
+                self.finished((app, slot, generation), Some(CloseReason::Aborted));
             }
             conn.give_back(&streams, rings);
             streams.server.take_back_slot(slot);

@@ -1,7 +1,5 @@
 //! What a worker keeps to itself about one socket.
 
-use std::net::SocketAddr;
-
 use base::Nanos;
 use shm::stream::RingDesc;
 use tcp::{CloseReason, FlowId};
@@ -33,8 +31,8 @@ pub(in crate::stream) struct Conn {
     /// Why it is over.
     pub(super) reason: Option<CloseReason>,
     pub(super) options_version: u32,
-    /// For a connection that was opened here: its own address.
-    pub(super) opened_from: Option<SocketAddr>,
+    /// It was opened here, and the slow side has not heard of its end.
+    pub(super) was_opened: bool,
     /// Bytes read since a moment: whether a larger window would be used.
     pub(super) read_bytes: u32,
     pub(super) read_since: Nanos,
@@ -72,7 +70,7 @@ impl Conn {
             kept: None,
             reason: None,
             options_version: 0,
-            opened_from: None,
+            was_opened: false,
             read_bytes: 0,
             read_since: Nanos::ZERO,
             is_connected: false,

@@ -1,7 +1,5 @@
 //! What the slow side has asked for: applications that come and go, listeners, connections to be opened and closed.
 
-use std::net::SocketAddr;
-
 use base::Nanos;
 use tcp::{CloseReason, ConnectError, Engine, FlowId, FlowOptions, Output};
 use wire::FlowKey;
@@ -107,22 +105,16 @@ impl Sockets {
                 Some(route) => engine.connect(now, local, remote, options, route).map_err(refused),
                 None => Err(CloseReason::Aborted),
             };
-            self.connect(app, slot, local, opened);
+            self.connect(app, slot, opened);
         }
     }
 
     /// A socket of this worker that was opened from here.
-    fn connect(
-        &mut self,
-        app: u16,
-        slot: u32,
-        local: SocketAddr,
-        opened: Result<FlowId, CloseReason>,
-    ) {
+    fn connect(&mut self, app: u16, slot: u32, opened: Result<FlowId, CloseReason>) {
         let Some(client) = self.client(app) else { return };
         let generation = client.streams.server.generation(slot);
         let mut conn = Conn::new(opened.ok(), generation);
-        conn.opened_from = Some(local);
+        conn.was_opened = true;
         conn.reason = opened.err();
         self.insert(app, slot, conn);
         self.touch(app, slot);
