@@ -70,12 +70,15 @@ pub(crate) const CRATES: &[CrateRule] = &[
     row("testbed", &["base", "sys"], Worldly, Forbidden),
     row("doctor", &["base", "sys", "config"], Worldly, Forbidden),
     row("load", &["base", "wire", "shm", "sys", "port"], Worldly, Forbidden),
+    row("sim", &["base", "policy", "load"], Worldly, Forbidden),
     row(
-        "sim",
-        &["base", "wire", "policy", "load", "tcp", "nf", "shm", "port", "datapath"],
+        "fabric",
+        &["base", "wire", "policy", "tcp", "shm", "port", "datapath", "load", "sim"],
         Worldly,
         Forbidden,
     ),
+    row("report", &[], Worldly, Forbidden),
+    row("figures", &["base", "policy", "load", "sim", "fabric", "report"], Worldly, Forbidden),
     row(
         "replay",
         &["base", "wire", "policy", "shm", "port", "datapath", "sys"],

@@ -1,0 +1,3 @@
+//! The real datapath and the real TCP over modelled links, in virtual time.
+
+#![forbid(unsafe_code)]

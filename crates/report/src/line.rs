@@ -1,0 +1,170 @@
+//! One line of a result file.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// The version of this form.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// A line: its field `line` says which.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "line", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Line {
+    /// What a figure is. Every shard writes it, always the same.
+    Figure(FigureLine),
+    /// One point.
+    Point(PointLine),
+    /// What a paper says, and whether it is so here.
+    Claim(Claim),
+}
+
+/// How a figure is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A line for each series.
+    Lines,
+    /// Cells with a value each, `x` by `y`: the best series of each cell is named in it.
+    Map,
+}
+
+/// How an axis runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scale {
+    /// Equal steps.
+    #[default]
+    Linear,
+    /// Equal factors.
+    Log,
+}
+
+/// An axis.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Axis {
+    /// What it shows.
+    pub label: String,
+    /// In which unit; empty for a plain number.
+    pub unit: String,
+    /// How it runs.
+    #[serde(default)]
+    pub scale: Scale,
+}
+
+/// Where points come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// A model, in virtual time.
+    Simulated,
+    /// Packets on this machine.
+    Live,
+    /// A paper's own.
+    Paper,
+    /// Mathematics.
+    Theory,
+}
+
+/// A series of a figure.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SeriesHead {
+    /// The name that its points use.
+    pub name: String,
+    /// What the legend says.
+    pub label: String,
+    /// Where its points come from.
+    pub origin: Origin,
+    /// How many points it has in every panel when the whole figure was run.
+    pub points: usize,
+}
+
+/// Something that was chosen.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Parameter {
+    /// What.
+    pub name: String,
+    /// Its value, with its unit.
+    pub value: String,
+    /// Why this one: a measurement, a paper's page.
+    pub source: String,
+}
+
+/// What a figure is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FigureLine {
+    /// [`SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// Its short name: a word of lower-case letters, figures and hyphens.
+    pub figure: String,
+    /// Its place on the page.
+    pub order: u32,
+    /// The heading.
+    pub title: String,
+    /// Whose it is: paper and figure.
+    pub source: String,
+    /// A few sentences: what is modelled, and how.
+    pub text: String,
+    /// How it is drawn.
+    pub kind: Kind,
+    /// Across.
+    pub x: Axis,
+    /// Up. For a map the second variable.
+    pub y: Axis,
+    /// Small plots side by side with the same axes, by name; one with an empty name when there is just one.
+    pub panels: Vec<String>,
+    /// Its series, in the order of the legend.
+    pub series: Vec<SeriesHead>,
+    /// What was chosen.
+    pub parameters: Vec<Parameter>,
+    /// Where everything random comes from.
+    pub seed: u64,
+    /// The command that repeats it.
+    pub command: String,
+}
+
+/// A point.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PointLine {
+    /// Of which figure.
+    pub figure: String,
+    /// In which panel.
+    pub panel: String,
+    /// Of which series.
+    pub series: String,
+    /// In the unit of the axis.
+    pub x: f64,
+    /// In the unit of the axis.
+    pub y: f64,
+    /// The band that the true value is in: from the ranges of what was measured, and from chance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub band: Option<(f64, f64)>,
+    /// More was asked for than can be served: `y` says nothing but that, and is not drawn on the line.
+    #[serde(default)]
+    pub saturated: bool,
+    /// What else came out, by name with its unit last: moved_flows, reordered_packets, drops_packets, p50_us ...; of
+    /// a map's cell one value for each series that took part.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub more: BTreeMap<String, f64>,
+}
+
+/// What a paper says, and whether it is so here.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// Of which figure.
+    pub figure: String,
+    /// What is claimed.
+    pub claim: String,
+    /// Who says it.
+    pub source: String,
+    /// Whether it holds here, from the points of this run; nothing when the points that it needs are in another shard.
+    pub holds: Option<bool>,
+    /// With which figures.
+    pub because: String,
+}
