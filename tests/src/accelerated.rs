@@ -13,8 +13,8 @@ use crate::program::Program;
 
 /// What every such daemon is told. A connection that is over is soon forgotten, so that a test can see
 /// that nothing stays.
-const CONFIG: &str = "ports = [\"xdp:veth0\"]\n[workers]\ncount = 1\njob = \"sockets\"\n\
-                      [tcp]\ntime_wait_ms = 100\n";
+const CONFIG: &str =
+    "ports = [\"xdp:veth0\"]\n[tcp]\ntime_wait_ms = 100\n[workers]\njob = \"sockets\"\n";
 
 /// Two namespaces, and a daemon that serves sockets in the server's.
 #[derive(Debug)]
@@ -50,9 +50,17 @@ impl Accelerated {
     /// # Panics
     /// As [`Self::start`].
     pub fn with(tables: &str) -> Self {
+        Self::with_workers("count = 1", tables)
+    }
+
+    /// The same with other settings of its workers.
+    ///
+    /// # Panics
+    /// As [`Self::start`].
+    pub fn with_workers(workers: &str, tables: &str) -> Self {
         let bed = Testbed::new(TestbedConfig { ipv6: true, ..TestbedConfig::default() });
         let bed = bed.expect("this test needs root and the ip command");
-        let daemon = Daemon::start(bed.server(), &format!("{CONFIG}{tables}"));
+        let daemon = Daemon::start(bed.server(), &format!("{CONFIG}{workers}\n{tables}"));
         let kernel_before = kernel_connections(bed.server());
         let descriptors_before = descriptors(daemon.pid()).len();
         Self { daemon, bed, kernel_before, descriptors_before }

@@ -42,7 +42,7 @@ impl Cores {
         if cores.set.is_empty() {
             return Ok(None);
         }
-        let policy = policy::cores::by_name(&cores.policy)?;
+        let policy = policy::cores::by_name(config.cores_policy())?;
         let settings = CoresConfig {
             interval: Nanos::from_micros(u64::from(cores.interval_us)),
             yield_bound: Nanos::from_micros(u64::from(cores.yield_bound_us)),

@@ -89,6 +89,13 @@ impl Config {
             && self.apps.max > 0
     }
 
+    /// Who gets a core, now that it is known what the workers do.
+    pub fn cores_policy(&self) -> &str {
+        // Connections last: cores that came and went with every burst would move them about.
+        let default = if self.job() == Job::Sockets { "utilisation" } else { "queue_delay" };
+        self.cores.policy.as_deref().unwrap_or(default)
+    }
+
     /// What a user's programs may do with their sockets.
     pub fn tenant(&self, uid: u32) -> Tenant {
         let tenant = self.tenants.iter().find(|tenant| tenant.uid.fits(uid));
@@ -396,8 +403,9 @@ impl Default for Apps {
 pub struct Cores {
     /// The CPUs; empty: none is managed, and workers run where Linux lets them. Default: empty.
     pub set: Vec<u16>,
-    /// Who gets a core: queue_delay, utilisation or static_set. Default: queue_delay.
-    pub policy: String,
+    /// Who gets a core: queue_delay, utilisation or static_set. Default: utilisation where the workers serve sockets,
+    /// queue_delay elsewhere.
+    pub policy: Option<String>,
     /// Microseconds between two looks, 1 to 10 000; more when a look takes more than a tenth of it.
     /// Default: 5.
     pub interval_us: u32,
@@ -418,7 +426,7 @@ impl Default for Cores {
     fn default() -> Self {
         Self {
             set: Vec::new(),
-            policy: "queue_delay".to_owned(),
+            policy: None,
             interval_us: 5,
             yield_bound_us: 100,
             rest_ms: 10,

@@ -4,6 +4,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 
+use admin::{Command, CoreApp, CoresStatus, ReplyBody};
+
 use testbed::Side;
 use whole::{Accelerated, Carried, PATIENCE, Program, wait_for};
 
@@ -316,4 +318,38 @@ fn redis_cli_of_linux_talks_to_redis_server() {
     accelerated.all_was_accelerated();
     let carried = accelerated.carried();
     assert!(carried.received > 0 && carried.sent > 0, "{carried:?}");
+}
+
+/// What the daemon says of its cores, and of itself among those who have some.
+fn own_cores(accelerated: &Accelerated) -> (CoresStatus, CoreApp) {
+    let ReplyBody::Cores(cores) = accelerated.daemon().ask(Command::Cores) else {
+        panic!("no cores")
+    };
+    let own = cores.apps.iter().find(|app| app.app == 0).expect("its workers run on them").clone();
+    (cores, own)
+}
+
+#[test]
+fn workers_that_serve_sockets_hold_cores_while_there_is_work_by_how_busy_they_are() {
+    install();
+    let workers = "count = 2\narrangement = \"threads\"";
+    let accelerated = Accelerated::with_workers(workers, "[cores]\nset = [0, 1]\n");
+    let server = server(&accelerated);
+    let until = |what, is_so: fn(&CoreApp) -> bool| {
+        wait_for(what, || {
+            let (_, own) = own_cores(&accelerated);
+            if is_so(&own) { Ok(own) } else { Err(format!("{own:?}")) }
+        })
+    };
+    let before = until("no core held", |own| own.held == 0);
+    let host = accelerated.here().ipv4().to_string();
+    let words = ["redis-benchmark", "-h", &host, "-q", "-t", "get,set", "-c", "50", "-n", "100000"];
+    let load = accelerated.run_there(&words);
+    until("a core held", |own| own.held > 0);
+    load.succeed();
+    let after = until("no core held", |own| own.held == 0);
+    assert!(after.grants > before.grants, "{before:?} {after:?}");
+    assert_eq!(own_cores(&accelerated).0.policy, "utilisation");
+    accelerated.all_was_accelerated();
+    server.stop();
 }
