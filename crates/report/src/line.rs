@@ -71,13 +71,15 @@ pub enum Origin {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SeriesHead {
-    /// The name that its points use.
+    /// The name that its points use. Names that differ in nothing but a last word `-live`, `-paper`, `-theory` or
+    /// `-simulated` are of one thing, and are drawn in one colour: `sticky`, `sticky-live`.
     pub name: String,
     /// What the legend says.
     pub label: String,
     /// Where its points come from.
     pub origin: Origin,
-    /// How many points it has in every panel when the whole figure was run.
+    /// How many points it has in every panel when the whole figure was run. Of a map: in how many cells it takes
+    /// part, as winner or in `more`.
     pub points: usize,
 }
 
@@ -115,6 +117,9 @@ pub struct FigureLine {
     pub x: Axis,
     /// Up. For a map the second variable.
     pub y: Axis,
+    /// Of a map: what the values in its cells are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<Axis>,
     /// Small plots side by side with the same axes, by name; one with an empty name when there is just one.
     pub panels: Vec<String>,
     /// Its series, in the order of the legend.
@@ -135,7 +140,7 @@ pub struct PointLine {
     pub figure: String,
     /// In which panel.
     pub panel: String,
-    /// Of which series.
+    /// Of which series. Of a map's cell: the best one.
     pub series: String,
     /// In the unit of the axis.
     pub x: f64,
@@ -148,7 +153,7 @@ pub struct PointLine {
     #[serde(default)]
     pub saturated: bool,
     /// What else came out, by name with its unit last: moved_flows, reordered_packets, drops_packets, p50_us ...; of
-    /// a map's cell one value for each series that took part.
+    /// a map's cell one value for each series that took part, by the series' name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub more: BTreeMap<String, f64>,
 }
