@@ -1,0 +1,150 @@
+//! The page: what a paper claims and whether it is so, then every figure with all that it was made of.
+
+mod section;
+
+use std::fmt::Write;
+
+use crate::figure::Figure;
+use crate::line::Claim;
+use crate::markup::Escaped;
+use crate::merge::Report;
+use crate::svg;
+
+const STYLE: &str = include_str!("page.css");
+
+/// How many claims hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Verdicts {
+    /// That are so here.
+    pub hold: usize,
+    /// That are not.
+    pub do_not: usize,
+    /// Whose points are not there.
+    pub not_known: usize,
+}
+
+impl Verdicts {
+    /// Counts claims.
+    pub fn of<'a>(claims: impl IntoIterator<Item = &'a Claim>) -> Self {
+        let mut verdicts = Self::default();
+        for claim in claims {
+            match claim.holds {
+                Some(true) => verdicts.hold += 1,
+                Some(false) => verdicts.do_not += 1,
+                None => verdicts.not_known += 1,
+            }
+        }
+        verdicts
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn all(self) -> usize {
+        self.hold + self.do_not + self.not_known
+    }
+}
+
+impl std::fmt::Display for Verdicts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { hold, do_not, not_known } = self;
+        match self.all() {
+            0 => return f.write_str("no claims"),
+            1 => f.write_str("1 claim: ")?,
+            all => write!(f, "{all} claims: ")?,
+        }
+        let hold = if *hold == 1 { "1 holds".to_owned() } else { format!("{hold} hold") };
+        let do_not =
+            if *do_not == 1 { "1 does not".to_owned() } else { format!("{do_not} do not") };
+        write!(f, "{hold} here, {do_not}")?;
+        if *not_known > 0 {
+            write!(f, ", {not_known} not known")?;
+        }
+        Ok(())
+    }
+}
+
+impl Report {
+    /// What the papers claim, over all figures.
+    #[must_use]
+    pub fn verdicts(&self) -> Verdicts {
+        Verdicts::of(self.figures().iter().flat_map(Figure::claims))
+    }
+
+    /// The whole page: HTML that needs nothing beside itself.
+    #[must_use]
+    pub fn page(&self) -> String {
+        let mut page = String::new();
+        page += "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n";
+        page += "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n";
+        // Whatever a result file says, this page loads nothing and runs nothing.
+        page += "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n";
+        let plots = svg::STYLE;
+        let _ = writeln!(page, "<title>Calisto: figures</title>\n<style>\n{STYLE}{plots}</style>");
+        page += "</head>\n<body>\n<header>\n<h1>Calisto: figures</h1>\n";
+        let figures = self.figures().len();
+        let points: usize = self.figures().iter().map(|figure| figure.points().count()).sum();
+        let many = if figures == 1 { "" } else { "s" };
+        let _ =
+            writeln!(page, "<p>{figures} figure{many}, {points} points, {}.</p>", self.verdicts());
+        page += "</header>\n<main>\n";
+        self.contents(&mut page);
+        self.claims(&mut page);
+        for figure in self.figures() {
+            section::write(&mut page, figure);
+        }
+        page += "</main>\n</body>\n</html>\n";
+        page
+    }
+
+    fn contents(&self, page: &mut String) {
+        *page += "<nav aria-label=\"Figures\">\n<h2>Figures</h2>\n<ol>\n";
+        for figure in self.figures() {
+            let head = figure.head();
+            let (name, title) = (&head.figure, Escaped(&head.title));
+            let mut remarks = Vec::new();
+            let verdicts = Verdicts::of(figure.claims());
+            if verdicts.all() > 0 {
+                remarks.push(verdicts.to_string());
+            }
+            let coverage = figure.coverage();
+            if !coverage.lacks.is_empty() {
+                remarks.push(format!("{} of {} points", coverage.there, coverage.promised));
+            }
+            let _ = write!(page, "<li><a href=\"#{name}\">{title}</a>");
+            if !remarks.is_empty() {
+                let _ = write!(page, " <span class=\"quiet\">{}</span>", remarks.join("; "));
+            }
+            *page += "</li>\n";
+        }
+        *page += "</ol>\n</nav>\n";
+    }
+
+    fn claims(&self, page: &mut String) {
+        let all = || {
+            self.figures()
+                .iter()
+                .flat_map(|figure| figure.claims().iter().map(move |claim| (figure, claim)))
+        };
+        if all().next().is_none() {
+            return;
+        }
+        *page += "<div class=\"summary\">\n<h2>What the papers claim</h2>\n<div class=\"wide\"><table class=\"claims\">\n";
+        *page += "<tr><th>Here it</th><th>Claim</th><th>Who says it</th><th>Figure</th></tr>\n";
+        for wanted in [Some(true), Some(false), None] {
+            for (figure, claim) in all().filter(|(_, claim)| claim.holds == wanted) {
+                let name = &figure.head().figure;
+                let _ = writeln!(
+                    page,
+                    "<tr>{}<td>{}</td><td>{}</td><td><a href=\"#{name}\">{name}</a></td></tr>",
+                    section::verdict(claim),
+                    Escaped(&claim.claim),
+                    Escaped(&claim.source),
+                );
+            }
+        }
+        *page += "</table></div>\n</div>\n";
+    }
+}
+
+#[cfg(test)]
+mod tests;
