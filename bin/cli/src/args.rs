@@ -52,6 +52,7 @@ pub(crate) enum Command {
     Replay(command::replay::Replay),
     Wire(command::wire::Wire),
     Nf(command::nf::Nf),
+    Report(command::report::Report),
     Bench(command::bench::Bench),
     Doctor(command::doctor::Doctor),
     Demo(command::demo::Demo),

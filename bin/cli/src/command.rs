@@ -16,6 +16,7 @@ pub(crate) mod pcap;
 pub(crate) mod record;
 pub(crate) mod replay;
 pub(crate) mod replay_plans;
+pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod ss;
@@ -54,6 +55,7 @@ pub(crate) fn run(command: &Command, json: bool) -> Result<(), Failure> {
         Command::ReplayPlans(replay) => replay.run(json),
         Command::Load(load) => load.run(json),
         Command::Replay(replay) => replay.run(json),
+        Command::Report(report) => report.run(json),
         Command::Bench(bench) => bench.run(json),
         Command::Doctor(doctor) => doctor.run(json),
         Command::Demo(demo) => demo.run(json),
