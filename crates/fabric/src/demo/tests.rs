@@ -1,0 +1,86 @@
+//! What the demo shows, and that the prediction follows from its costs alone.
+
+use std::net::SocketAddr;
+
+use base::Nanos;
+use sim::model::Range;
+
+use super::{DemoPlan, Latency, Moves, run};
+
+fn flows(count: u16) -> Vec<(SocketAddr, SocketAddr)> {
+    let flow = |number| (([10, 77, 0, 1], 20_000 + number).into(), ([10, 77, 0, 2], 7).into());
+    (0..count).map(flow).collect()
+}
+
+fn plan() -> DemoPlan {
+    let mut plan =
+        DemoPlan { length: Nanos::from_millis(300), groups: 4096, ..DemoPlan::default() };
+    plan.acts.iter_mut().for_each(|act| act.flows = flows(1000));
+    plan
+}
+
+#[test]
+fn modulo_moves_four_fifths_of_the_flows_and_sticky_one_fifth_each_way() {
+    let outcomes = run(&plan()).expect("it makes sense");
+    let shares =
+        |moves: &Moves| [moves.up(), moves.down()].map(|moved| moved as f64 / moves.flows() as f64);
+    for share in shares(&outcomes[0].moves) {
+        assert!((0.74..0.86).contains(&share), "modulo moves {share}");
+    }
+    for share in shares(&outcomes[1].moves) {
+        assert!((0.14..0.26).contains(&share), "sticky moves {share}");
+    }
+}
+
+#[test]
+fn under_sticky_flows_move_to_the_worker_that_came_and_from_it_when_it_goes_and_no_others() {
+    let mut plan = plan();
+    plan.acts.remove(0);
+    let [before, more, after] = &run(&plan).expect("it makes sense")[0].moves.owners;
+    for ((before, more), after) in before.iter().zip(more).zip(after) {
+        assert!(before == more || *more == Some(4), "whoever moves goes to the worker that came");
+        assert_eq!(more != after, *more == Some(4), "when it goes, its flows move and no other");
+    }
+}
+
+#[test]
+fn the_same_plan_moves_the_same_flows_and_another_hash_key_others() {
+    let plan = plan();
+    let outcome = run(&plan).expect("it makes sense");
+    assert_eq!(outcome, run(&plan).expect("it makes sense"));
+    let other = run(&DemoPlan { seed: 2, ..plan }).expect("it makes sense");
+    assert_ne!(outcome[0].moves, other[0].moves);
+}
+
+fn latency(rate: f64) -> Latency {
+    let mut plan = DemoPlan { rate, ..plan() };
+    plan.acts.truncate(1);
+    plan.costs.awake = Range::nanos(10_000, 10_000, 10_000);
+    plan.costs.worker_asleep = Range::nanos(20_000, 20_000, 20_000);
+    plan.costs.both_asleep = Range::nanos(50_000, 50_000, 50_000);
+    run(&plan).expect("it makes sense")[0].latency
+}
+
+#[test]
+fn a_rare_request_wakes_both_and_of_frequent_ones_each_finds_everybody_awake() {
+    let rare = latency(500.0);
+    assert_eq!(rare.p50, Nanos(50_000));
+    assert!(rare.found[2] > 0.9, "{rare:?}");
+    let frequent = latency(60_000.0);
+    assert!(frequent.found[2] < 0.05 && frequent.found[0] > 0.5, "{frequent:?}");
+    // Poisson's gaps are longer than 50 us once in e at 20,000 a second, and a worker has one in four requests.
+    let between = latency(20_000.0);
+    assert!((0.25..0.45).contains(&between.found[2]), "{between:?}");
+    assert!(between.found[1] > between.found[0], "{between:?}");
+    assert_eq!(between.p50, Nanos(20_000));
+}
+
+#[test]
+fn nonsense_is_refused_by_its_field() {
+    let refused = |plan: DemoPlan| run(&plan).expect_err("it makes no sense").field;
+    assert_eq!(refused(DemoPlan::default()), "flows");
+    assert_eq!(refused(DemoPlan { workers: 0, ..plan() }), "workers");
+    let mut unknown = plan();
+    unknown.acts[1].policy = "modula".to_owned();
+    assert_eq!(refused(unknown), "policies");
+}
