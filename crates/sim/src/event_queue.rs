@@ -66,6 +66,11 @@ impl<E> EventQueue<E> {
         self.put
     }
 
+    /// Events ever taken.
+    pub fn taken_count(&self) -> u64 {
+        self.put - self.heap.len() as u64
+    }
+
     /// Something is to happen at `at`; what is already past happens next.
     #[inline]
     pub fn put(&mut self, at: Nanos, event: E) {

@@ -1,20 +1,24 @@
-//! An application: its load, its workers, what became of its packets.
+//! An application: what a scenario says of it, and what the run knows of it.
+
+use std::collections::VecDeque;
 
 use base::{Nanos, WorkerId};
 use load::{Arrival, Distribution, Random};
-use policy::UnknownPolicy;
-use policy::cores::Class;
+use policy::cores::{Class, Progress};
 
-use super::flows::{FlowLottery, Popularity};
+use super::PlanError;
+use super::flows::{Flow, FlowLottery, Popularity};
 use super::outcome::AppOutcome;
-use super::steering::{Steering, System};
+use super::steering::Steering;
+use super::system::System;
+use super::worker::Packet;
 
 /// An application as a scenario describes it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct AppPlan {
     /// Who steers its packets.
     pub system: System,
-    /// Workers.
+    /// Workers: so many cores it can use at once.
     pub workers: u16,
     /// Cores that it gets whenever it asks.
     pub guaranteed: u16,
@@ -22,25 +26,33 @@ pub struct AppPlan {
     pub class: Class,
     /// Congested when something waits for longer; zero: for longer than a tick.
     pub queue_delay: Nanos,
-    /// Flows.
+    /// Flows at any time.
     pub flows: u32,
     /// How packets spread over them.
     pub popularity: Popularity,
+    /// Flows that end, a second; each is followed by a new one at once.
+    pub churn: f64,
     /// How packets arrive.
     pub arrival: Arrival,
     /// The distribution of what the application does for a packet.
     pub service: Distribution,
     /// Its mean.
     pub service_mean: Nanos,
-    /// Packets that a worker's ring holds.
+    /// Packets that a worker's ring holds; with one queue for all, so many for each worker.
     pub ring: usize,
-    /// A worker with nothing to do takes packets from the fullest ring.
+    /// A worker with nothing to do takes the packet that has waited for longest in another one's ring.
     pub steals: bool,
-    /// A worker without a core for this long gives its groups away.
+    /// A packet that takes longer is put aside for the others that wait, and goes on later, for the cost of a
+    /// switch; [`Nanos::FAR_FUTURE`]: everything runs to its end.
+    pub quantum: Nanos,
+    /// A worker with nothing to do keeps its core for so long; [`Nanos::FAR_FUTURE`]: for ever.
+    pub spin: Nanos,
+    /// A worker without a core for this long gives its groups away; [`Nanos::FAR_FUTURE`]: never.
     pub rest_after: Nanos,
 }
 
 impl Default for AppPlan {
+    /// One worker with `sticky`, no work, and what the daemon does where nothing is configured.
     fn default() -> Self {
         Self {
             system: System::policy("sticky"),
@@ -50,81 +62,94 @@ impl Default for AppPlan {
             queue_delay: Nanos::ZERO,
             flows: 1000,
             popularity: Popularity::Uniform,
+            churn: 0.0,
             arrival: Arrival::Poisson,
             service: Distribution::Zero,
             service_mean: Nanos::ZERO,
             ring: 4096,
             steals: false,
-            // The daemon's.
+            quantum: Nanos::FAR_FUTURE,
+            // `wait.spin_us` and `cores.rest_ms` of the configuration.
+            spin: Nanos::from_micros(50),
             rest_after: Nanos::from_millis(10),
         }
     }
 }
 
-/// A stretch of time with one rate.
-#[derive(Clone, Debug)]
-pub struct Step {
-    /// Packets a second, by application.
-    pub rates: Vec<f64>,
-    /// How long.
-    pub length: Nanos,
-}
+impl AppPlan {
+    /// Work without end on up to so many cores, given away to whoever asks.
+    pub fn batch(workers: u16) -> Self {
+        Self { workers, class: Class::Batch, ..Self::default() }
+    }
 
-/// What is remembered of a flow.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Flow {
-    /// The arrival of its latest packet that was done.
-    pub(super) done: Nanos,
-    /// Who did it; [`NOBODY`] before the first.
-    pub(super) worker: u16,
-    /// An exact table of flows has it.
-    pub(super) is_listed: bool,
+    /// The same with all its cores, and nobody else ever has them: it spins (Arrakis, IX). The plant's
+    /// policy for cores is to be `static_set`.
+    #[must_use]
+    pub fn with_cores_of_its_own(self) -> Self {
+        let guaranteed = self.workers;
+        Self { guaranteed, spin: Nanos::FAR_FUTURE, rest_after: Nanos::FAR_FUTURE, ..self }
+    }
 }
-
-pub(super) const NOBODY: u16 = u16::MAX;
 
 pub(super) struct App {
     pub(super) plan: AppPlan,
     pub(super) steering: Steering,
     /// Its first worker among all.
     pub(super) first: usize,
+    /// Workers that may have flows.
+    pub(super) limit: u16,
     pub(super) lottery: FlowLottery,
     pub(super) arrivals: Random,
     pub(super) work: Random,
     pub(super) flows: Vec<Flow>,
-    /// Room that is left in an exact table of flows.
+    /// Each packet pays for an exact table of flows, in which there is so much room left.
+    pub(super) has_flow_table: bool,
     pub(super) table_room: u32,
     pub(super) rate: f64,
     /// Counts changes of the rate, so that an arrival of the old one is known.
     pub(super) rate_number: u32,
     pub(super) is_steering: bool,
+    /// It is in the list of those with something to do and perhaps nobody who does it.
+    pub(super) is_wanting: bool,
+    /// Packets between arrival and answer or drop.
+    pub(super) inside: u64,
+    /// The one queue of all workers, and how far it has come.
+    pub(super) queue: VecDeque<Packet>,
+    pub(super) queue_progress: Progress,
+    /// Of the step under way.
     pub(super) outcome: AppOutcome,
 }
 
 impl App {
-    pub(super) fn new(plan: &AppPlan, first: usize, seed: u64) -> Result<Self, UnknownPolicy> {
+    pub(super) fn new(plan: &AppPlan, first: usize, seed: u64) -> Result<Self, PlanError> {
         let mut seeds = Random::new(seed ^ (first as u64) << 32);
         let mut steering = Steering::new(&plan.system, seeds.bits())?;
         let workers = if plan.system.follows_cores() { 1 } else { plan.workers };
         steering.set_active((0..workers).map(WorkerId).collect());
-        let flow = Flow { done: Nanos::ZERO, worker: NOBODY, is_listed: false };
         Ok(Self {
             steering,
             first,
+            limit: plan.workers,
             lottery: FlowLottery::new(plan.flows, plan.popularity, Random::new(seeds.bits())),
             arrivals: Random::new(seeds.bits()),
             work: Random::new(seeds.bits()),
-            flows: vec![flow; plan.flows as usize],
+            flows: vec![Flow::default(); plan.flows as usize],
+            has_flow_table: plan.system.flow_table().is_some(),
             table_room: plan.system.flow_table().unwrap_or(0),
             rate: 0.0,
             rate_number: 0,
             is_steering: false,
+            is_wanting: false,
+            inside: 0,
+            queue: VecDeque::new(),
+            queue_progress: Progress::default(),
             outcome: AppOutcome::default(),
             plan: plan.clone(),
         })
     }
 
     /// The time until the next packet.
+    #[inline]
     pub(super) fn gap(&mut self) -> Nanos {
         let mean = 1e9 / self.rate;
         let gap = match self.plan.arrival {
@@ -134,7 +159,31 @@ impl App {
         Nanos(gap.round() as u64)
     }
 
+    /// The time until the next flow ends.
+    pub(super) fn churn_gap(&mut self) -> Nanos {
+        Nanos((1e9 / self.plan.churn * self.arrivals.exponential()).round() as u64)
+    }
+
+    /// Its workers among all.
+    #[inline]
+    pub(super) fn workers(&self) -> std::ops::Range<usize> {
+        self.first..self.first + usize::from(self.plan.workers)
+    }
+
+    /// Whether its packets wait in one queue for any worker.
+    #[inline]
+    pub(super) fn has_one_queue(&self) -> bool {
+        self.plan.system == System::OneQueue
+    }
+
+    #[inline]
     pub(super) fn is_batch(&self) -> bool {
         self.plan.class == Class::Batch
+    }
+
+    /// A packet has gone, unanswered.
+    pub(super) fn drop_one(&mut self) {
+        self.outcome.dropped += 1;
+        self.inside -= 1;
     }
 }

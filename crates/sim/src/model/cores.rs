@@ -3,83 +3,141 @@
 use base::{Nanos, WorkerId};
 use policy::cores::{AppId, BusyWorker, CoresPlan, Hold, Progress};
 
-use super::app::NOBODY;
+use super::app::App;
 use super::plant::{Event, Plant};
-use super::worker::Doing;
+use super::worker::{Doing, Worker};
 
 impl Plant {
+    /// The worker is on its core.
     pub(super) fn ready(&mut self, id: u16, generation: u32) {
+        let now = self.events.now();
         let worker = &mut self.workers[usize::from(id)];
         if worker.generation != generation || worker.doing != Doing::Waking {
             return;
         }
-        if self.apps[usize::from(worker.app)].is_batch() {
-            worker.doing = Doing::Working;
-        } else if worker.is_told {
+        if worker.is_told {
             self.park(id);
-        } else if worker.ring.is_empty() {
+        } else if self.apps[usize::from(worker.app)].is_batch() {
+            worker.does(Doing::Working(now), now);
+        } else if !self.begin(id) {
             self.look(id);
-        } else {
-            self.begin(id);
         }
+    }
+
+    /// The worker has looked for something to do for long enough.
+    pub(super) fn find_nothing(&mut self, id: u16, generation: u32) {
+        let worker = &self.workers[usize::from(id)];
+        if worker.generation == generation && matches!(worker.doing, Doing::Looking(_)) {
+            self.park(id);
+        }
+    }
+
+    /// The worker has heard that it is to give its core back: between two packets it does.
+    pub(super) fn leave(&mut self, id: u16, generation: u32) {
+        let worker = &self.workers[usize::from(id)];
+        if worker.generation == generation && worker.is_told && worker.current.is_none() {
+            self.park(id);
+        }
+    }
+
+    /// The worker is moved off its core, in the middle of its packet if need be.
+    pub(super) fn take_off(&mut self, id: u16, generation: u32) {
+        let now = self.events.now();
+        let worker = &mut self.workers[usize::from(id)];
+        if worker.generation != generation || !worker.is_told || !worker.has_core() {
+            return;
+        }
+        worker.lay_down(self.apps[usize::from(worker.app)].plan.quantum, now);
+        self.park(id);
     }
 
     /// The worker gives its core back.
     pub(super) fn park(&mut self, id: u16) {
         let now = self.events.now();
         let worker = &mut self.workers[usize::from(id)];
-        if !worker.has_core() {
-            return;
-        }
-        if let Doing::Looking(since) = worker.doing {
-            worker.idle += now.since(since);
-        }
-        worker.core = None;
+        let Some(core) = worker.core.take() else { return };
+        worker.does(Doing::Parked, now);
         worker.held += now.since(worker.granted_at);
-        worker.doing = Doing::Parked;
         worker.is_told = false;
         worker.generation = worker.generation.wrapping_add(1);
-        let (index, generation) = (usize::from(worker.app), worker.generation);
-        let has_more = !worker.ring.is_empty();
-        let plan = &self.apps[index].plan;
-        if plan.system.follows_cores() {
+        let (index, generation) = (worker.app, worker.generation);
+        self.freed_at[usize::from(core.0)] = now;
+        if let Some(at) = self.held.iter().position(|held| *held == id) {
+            self.held.swap_remove(at);
+        }
+        let app = &self.apps[usize::from(index)];
+        let is_batch = app.is_batch();
+        if app.plan.system.follows_cores() {
             self.rest(id);
-        } else if self.apps[index].plan.rest_after != Nanos::FAR_FUTURE {
-            let at = now + self.apps[index].plan.rest_after;
-            self.events.put(at, Event::Rest(id, generation));
+        } else if !is_batch && app.plan.rest_after != Nanos::FAR_FUTURE {
+            self.events.put(now + app.plan.rest_after, Event::Rest(id, generation));
         }
         let mut plan = std::mem::take(&mut self.cores_plan);
         self.cores.parked(WorkerId(id), now, &mut plan);
         self.carry(&plan);
         self.cores_plan = plan;
-        if has_more {
+        if is_batch {
+            self.want(index);
+        } else if self.rests(id) {
+            self.drain(id);
+        } else if !self.workers[usize::from(id)].ring.is_empty() {
             self.cores.prefer(WorkerId(id));
-            self.tick_soon();
+            self.want(index);
         }
     }
 
-    /// The flows of a worker without a core go to those who have one.
-    pub(super) fn rest(&mut self, id: u16) {
+    /// The worker has been without a core for long.
+    pub(super) fn rest_parked(&mut self, id: u16, generation: u32) {
+        let worker = &self.workers[usize::from(id)];
+        if worker.generation == generation && worker.doing == Doing::Parked && self.rest(id) {
+            self.drain(id);
+        }
+    }
+
+    /// The flows of the worker go to those who have a core. Whether there is one.
+    fn rest(&mut self, id: u16) -> bool {
         let worker = &self.workers[usize::from(id)];
         let (number, index) = (WorkerId(worker.number), worker.app);
         let app = &mut self.apps[usize::from(index)];
         let mut active = app.steering.active().to_vec();
-        let all = app.first..app.first + usize::from(app.plan.workers);
-        let runs = self.workers[all].iter().any(|other| other.has_core());
-        if active.len() > 1 && active.contains(&number) && (runs || app.plan.system.follows_cores())
-        {
-            active.retain(|other| *other != number);
-            app.steering.set_active(active);
-            self.steer_soon(index);
+        let runs = |other: &Worker| other.has_core() && !other.is_told && other.number != number.0;
+        let others = self.workers[app.workers()].iter().any(runs);
+        let system = &app.plan.system;
+        let may = (others || system.follows_cores()) && !system.keeps_flows();
+        if !may || active.len() < 2 || !active.contains(&number) {
+            return false;
+        }
+        active.retain(|other| *other != number);
+        app.steering.set_active(active);
+        self.steer_soon(index);
+        true
+    }
+
+    /// Whether its flows are others' by now, or on their way to them. By Shenango's rule what is in its ring
+    /// waits for it to have a core again.
+    pub(super) fn rests(&self, id: u16) -> bool {
+        let worker = &self.workers[usize::from(id)];
+        let app = &self.apps[usize::from(worker.app)];
+        let is_active = app.steering.active().contains(&WorkerId(worker.number));
+        !is_active && !app.plan.system.follows_cores()
+    }
+
+    /// Nobody else can do what is in the ring of a worker that rests: it does it, on a CPU that is nobody's.
+    pub(super) fn drain(&mut self, id: u16) {
+        let now = self.events.now();
+        let worker = &mut self.workers[usize::from(id)];
+        if !worker.has_core() && !worker.ring.is_empty() {
+            worker.does(Doing::Draining, now);
+            self.begin(id);
         }
     }
 
     /// The worker has a core: it gets its flows back.
-    pub(super) fn rouse(&mut self, id: u16) {
+    fn rouse(&mut self, id: u16) {
         let worker = &self.workers[usize::from(id)];
         let (number, index) = (WorkerId(worker.number), worker.app);
         let app = &mut self.apps[usize::from(index)];
-        if !app.steering.active().contains(&number) {
+        if number.0 < app.limit && !app.steering.active().contains(&number) {
             let mut active = app.steering.active().to_vec();
             // By Shenango's rule only those who run have flows.
             if app.plan.system.follows_cores() {
@@ -93,9 +151,35 @@ impl Plant {
         }
     }
 
+    /// So many of the application's workers may have flows from now on.
+    pub(super) fn set_workers(&mut self, index: u16, workers: u16) {
+        let app = &mut self.apps[usize::from(index)];
+        app.limit = workers;
+        if app.plan.system.follows_cores() {
+            let mut active = app.steering.active().to_vec();
+            active.retain(|worker| worker.0 < workers);
+            active = if active.is_empty() { vec![WorkerId(0)] } else { active };
+            app.steering.set_active(active);
+        } else {
+            app.steering.set_active((0..workers).map(WorkerId).collect());
+        }
+        self.steer_soon(index);
+    }
+
+    /// The application has something to do and perhaps nobody who does it.
+    pub(super) fn want(&mut self, index: u16) {
+        let app = &mut self.apps[usize::from(index)];
+        if !std::mem::replace(&mut app.is_wanting, true) {
+            self.wanting.push(index);
+        }
+        self.tick_soon();
+    }
+
+    /// Ticks come at whole multiples of the interval, while there is something to look at.
+    #[inline]
     pub(super) fn tick_soon(&mut self) {
-        if !self.ticks {
-            self.ticks = true;
+        if !self.has_tick {
+            self.has_tick = true;
             let interval = self.cores.interval().0.max(1);
             let now = self.events.now().0;
             self.events.put(Nanos((now / interval + 1) * interval), Event::Tick);
@@ -104,66 +188,106 @@ impl Plant {
 
     pub(super) fn tick(&mut self) {
         let now = self.events.now();
-        self.ticks = false;
-        self.sample.now = now;
-        self.sample.busy.clear();
-        self.sample.waiting.clear();
-        let mut has_undone = false;
-        for (id, worker) in self.workers.iter().enumerate() {
-            if worker.has_core() {
-                let looking = match worker.doing {
-                    Doing::Looking(since) => now.since(since),
-                    _ => Nanos::ZERO,
-                };
-                self.sample.busy.push(BusyWorker {
-                    id: WorkerId(id as u16),
-                    packets: worker.progress,
-                    tasks: Progress::default(),
-                    oldest: worker.oldest(now),
-                    idle: worker.idle + looking,
-                });
-                has_undone |= !worker.ring.is_empty() || worker.is_told;
-            } else if !worker.ring.is_empty() || self.apps[usize::from(worker.app)].is_batch() {
-                let app = AppId(worker.app);
-                if self.sample.waiting.last() != Some(&app) {
-                    self.sample.waiting.push(app);
-                }
-                has_undone |= !worker.ring.is_empty();
-            }
-        }
+        self.has_tick = false;
+        self.ticks += 1;
+        let cost = Nanos(self.at(self.plan.costs.tick).0 * self.held.len() as u64);
+        self.dispatcher_free = self.dispatcher_free.max(now) + cost;
+        self.dispatcher_time += cost;
+        let has_undone = self.take_sample(now);
+        // The sample tells what the one before has cost, and costs do not change here.
+        self.sample.cost = cost;
         let mut plan = std::mem::take(&mut self.cores_plan);
         self.cores.tick(&self.sample, &mut plan);
         let is_empty = plan.is_empty();
         self.carry(&plan);
         self.cores_plan = plan;
-        if has_undone || !is_empty {
+        let is_watched = self.watches_idle && !self.held.is_empty();
+        if has_undone || !is_empty || is_watched {
             self.tick_soon();
         }
     }
 
-    pub(super) fn carry(&mut self, plan: &CoresPlan) {
+    /// Whether something waits that was there before.
+    fn take_sample(&mut self, now: Nanos) -> bool {
+        let Self { sample, held, wanting, workers, apps, .. } = self;
+        sample.now = now;
+        sample.busy.clear();
+        sample.waiting.clear();
+        let mut has_undone = false;
+        for &id in &*held {
+            let worker = &workers[usize::from(id)];
+            let app = &apps[usize::from(worker.app)];
+            let looking = match worker.doing {
+                Doing::Looking(since) => now.since(since),
+                _ => Nanos::ZERO,
+            };
+            let (packets, oldest) = if app.has_one_queue() {
+                let oldest = app.queue.front().map(|packet| now.since(packet.arrived));
+                (app.queue_progress, oldest.unwrap_or_default())
+            } else {
+                (worker.progress, worker.oldest(now))
+            };
+            has_undone |= packets.is_waiting() || worker.is_told;
+            let (tasks, idle) = (Progress::default(), worker.idle + looking);
+            sample.busy.push(BusyWorker { id: WorkerId(id), packets, tasks, oldest, idle });
+        }
+        wanting.retain(|&index| {
+            let app = &mut apps[usize::from(index)];
+            app.is_wanting = wants(app, workers);
+            if app.is_wanting {
+                sample.waiting.push(AppId(index));
+                has_undone |= !app.is_batch();
+            }
+            app.is_wanting
+        });
+        has_undone
+    }
+
+    fn carry(&mut self, plan: &CoresPlan) {
         let now = self.events.now();
-        let (wake, switch) = (self.at(self.plan.costs.wake), self.at(self.plan.costs.switch));
-        let revoke = self.at(self.plan.costs.revoke);
+        let costs = &self.plan.costs;
+        let (wake, switch) = (self.at(costs.wake), self.at(costs.switch));
+        let revoke = self.at(costs.revoke);
         for &Hold { worker: id, core } in &plan.grants {
             let worker = &mut self.workers[id.index()];
+            worker.lay_down(self.apps[usize::from(worker.app)].plan.quantum, now);
             worker.core = Some(core);
             worker.granted_at = now;
-            worker.doing = Doing::Waking;
+            worker.does(Doing::Waking, now);
             worker.is_told = false;
             worker.generation = worker.generation.wrapping_add(1);
-            let before = std::mem::replace(&mut self.core_of[usize::from(core.0)], worker.app);
-            let switched = before != NOBODY && before != worker.app;
-            let ready = now + wake + if switched { switch } else { Nanos::ZERO };
+            self.held.push(id.0);
             self.apps[usize::from(worker.app)].outcome.grants += 1;
+            // A core that has been idle for however short a time is asleep.
+            let is_warm = self.freed_at[usize::from(core.0)] == now;
+            let ready = now + if is_warm { switch } else { wake };
             self.events.put(ready, Event::Ready(id.0, worker.generation));
             self.rouse(id.0);
         }
-        for &Hold { worker: id, .. } in plan.parks.iter().chain(&plan.revokes).chain(&plan.takes) {
+        for &Hold { worker: id, .. } in plan.parks.iter().chain(&plan.revokes) {
             let worker = &mut self.workers[id.index()];
             worker.is_told = true;
             worker.generation = worker.generation.wrapping_add(1);
+            self.apps[usize::from(worker.app)].outcome.revokes += 1;
             self.events.put(now + revoke, Event::Leave(id.0, worker.generation));
+            if !self.apps[usize::from(self.workers[id.index()].app)].is_batch() {
+                self.rest(id.0);
+            }
         }
+        for &Hold { worker: id, .. } in &plan.takes {
+            let generation = self.workers[id.index()].generation;
+            self.events.put(now + revoke, Event::Take(id.0, generation));
+        }
+    }
+}
+
+/// Whether an application has something to do that none of its workers with a core can or will do.
+fn wants(app: &App, workers: &[Worker]) -> bool {
+    let workers = &workers[app.workers()];
+    if app.is_batch() {
+        workers.iter().any(|worker| !worker.has_core())
+    } else {
+        workers.iter().any(|worker| worker.doing == Doing::Parked && !worker.ring.is_empty())
+            || !app.queue.is_empty() && workers.iter().all(|worker| !worker.has_core())
     }
 }

@@ -2,9 +2,29 @@
 //!
 //! What is modelled is time: how long a packet occupies the dispatcher and a worker, what a flow costs on
 //! a core where its state is not, what it takes to wake a core. Who gets a packet, who gets a core and who
-//! gives one back is decided by `policy`, the code that the daemon runs. Start with [`Plant`].
+//! gives one back is decided by `policy`, the code that the daemon runs.
+//!
+//! A [`PlantPlan`] says what is simulated, [`Plant::simulate`] does it, and an [`Outcome`] says what came of
+//! it, step by step of the load:
+//!
+//! ```
+//! use base::Nanos;
+//! use sim::model::{AppPlan, Plant, PlantPlan, Step, System};
+//!
+//! let app = AppPlan { system: System::policy("sticky"), workers: 4, ..AppPlan::default() };
+//! let second = Nanos::from_secs(1);
+//! let steps = vec![Step::new(second, [5_000.0]), Step::new(second, [6_000.0])];
+//! let plan = PlantPlan { cores: 4, apps: vec![app], steps, ..PlantPlan::default() };
+//! let outcome = Plant::simulate(plan, 42)?;
+//! let app = &outcome.steps[1].apps[0];
+//! assert!(!app.is_saturated() && app.latency.percentiles().p99_us > 0.0);
+//! # Ok::<(), sim::model::PlanError>(())
+//! ```
+//!
+//! Read `plant.rs` first, then a packet's way in `packets.rs` and a core's in `cores.rs`.
 
 mod app;
+mod check;
 mod cores;
 mod costs;
 mod flows;
@@ -12,13 +32,21 @@ mod outcome;
 mod packets;
 mod plant;
 mod steering;
+mod step;
+mod system;
+mod tables;
 #[cfg(test)]
 mod tests;
+mod waiting;
 mod worker;
 
-pub use app::{AppPlan, Step};
-pub use costs::{Costs, Level, Range};
+pub use app::AppPlan;
+pub use check::PlanError;
+pub use costs::{Costs, NamedCost};
 pub use flows::Popularity;
-pub use outcome::{AppOutcome, Outcome};
+pub use outcome::{AppOutcome, Outcome, StepOutcome};
 pub use plant::{Plant, PlantPlan};
-pub use steering::System;
+pub use step::Step;
+pub use system::System;
+
+pub use crate::{Level, Range};

@@ -2,34 +2,51 @@
 
 use base::{Nanos, WorkerId};
 
-use super::app::NOBODY;
-use super::flows::flow_hash;
-use super::plant::{Event, PORT_RING, Plant};
+use super::app::App;
+use super::flows::{NOBODY, flow_hash};
+use super::plant::{Event, Plant};
 use super::steering::Route;
 use super::worker::{Doing, Packet, Worker};
 
+/// Packets that the dispatcher's port holds.
+const PORT_RING: usize = 2048;
+/// The core of a worker that has none and works all the same: some CPU that is not given out.
+const ELSEWHERE: u16 = NOBODY - 1;
+
+/// A packet that the dispatcher has not looked at yet.
+#[derive(Debug)]
+pub(super) struct AtPort {
+    pub(super) app: u16,
+    /// What the look costs.
+    cost: Nanos,
+    packet: Packet,
+}
+
 impl Plant {
+    #[inline]
     pub(super) fn arrive(&mut self, index: u16, rate: u32) {
         let now = self.events.now();
-        let costs = self.plan.costs;
-        let level = self.plan.level;
         let app = &mut self.apps[usize::from(index)];
         if app.rate_number != rate {
             return;
         }
+        self.packet_events += 1;
         let gap = app.gap();
         self.events.put(now + gap, Event::Arrive(index, rate));
         app.outcome.offered += 1;
-        let mut cost = costs.dispatch.at(level);
-        if self.dispatcher_free.since(now).0 > PORT_RING * cost.0.max(1) {
-            app.outcome.dropped += 1;
+        app.inside += 1;
+        if self.port.len() >= PORT_RING {
+            app.drop_one();
             return;
         }
         let flow = app.lottery.draw();
         let work = Nanos(app.plan.service.sample(app.plan.service_mean.0, &mut app.work));
-        if app.plan.system.flow_table().is_some() {
+        let costs = &self.plan.costs;
+        let level = self.plan.level;
+        let mut cost = costs.dispatch.at(level);
+        let known = &mut app.flows[flow as usize];
+        if app.has_flow_table {
             cost += costs.flow_lookup.at(level);
-            let known = &mut app.flows[flow as usize];
             if !known.is_listed && app.table_room > 0 {
                 known.is_listed = true;
                 app.table_room -= 1;
@@ -39,157 +56,284 @@ impl Plant {
                 cost += costs.flow_log.at(level);
             }
         }
-        self.dispatcher_free = self.dispatcher_free.max(now) + cost;
-        let packet = Packet { arrived: now, work, flow };
-        self.events.put(self.dispatcher_free, Event::Dispatched(index, packet));
+        let packet = Packet { arrived: now, work, flow, life: known.life, is_begun: false };
+        self.port.push_back(AtPort { app: index, cost, packet });
+        if self.port.len() == 1 {
+            self.look_at_port();
+        }
     }
 
-    pub(super) fn dispatch(&mut self, index: u16, packet: Packet) {
+    /// The dispatcher begins with the first packet at its port.
+    fn look_at_port(&mut self) {
+        let Some(first) = self.port.front() else { return };
+        let begin = self.dispatcher_free.max(self.events.now());
+        self.dispatcher_free = begin + first.cost;
+        self.dispatcher_time += first.cost;
+        self.events.put(self.dispatcher_free, Event::Dispatched);
+    }
+
+    #[inline]
+    pub(super) fn dispatched(&mut self) {
+        self.packet_events += 1;
+        let Some(AtPort { app, packet, .. }) = self.port.pop_front() else { return };
+        self.dispatch(app, packet);
+        self.look_at_port();
+    }
+
+    fn dispatch(&mut self, index: u16, packet: Packet) {
         let now = self.events.now();
-        let seed = self.seed;
         let app = &mut self.apps[usize::from(index)];
-        let hash = flow_hash(packet.flow, seed);
+        let hash = flow_hash(packet.flow, packet.life, self.seed);
         let route = app.steering.route(hash, now, &mut self.begun);
-        self.mark_begun(index);
+        if !self.begun.is_empty() {
+            self.mark_begun(index);
+        }
         let app = &mut self.apps[usize::from(index)];
         match route {
             Route::To(number) => self.deliver(index, number, packet),
             Route::Held(handover) => {
-                app.outcome.held += 1;
-                app.steering.hold(handover, packet);
-                self.steer_soon(index);
+                let room = app.plan.ring * usize::from(app.plan.workers);
+                if app.steering.waiting() < room && app.steering.hold(handover, packet) {
+                    app.outcome.held += 1;
+                    self.steer_soon(index);
+                } else {
+                    app.drop_one();
+                }
             }
             Route::Shortest => {
-                let workers = &self.workers[app.first..app.first + usize::from(app.plan.workers)];
-                let ready = |worker: &&Worker| worker.has_core();
-                let shortest =
-                    workers.iter().filter(ready).min_by_key(|worker| worker.unfinished());
+                let ready = |worker: &&Worker| worker.has_core() && !worker.is_told;
+                let running = self.workers[app.workers()].iter().filter(ready);
+                let shortest = running.min_by_key(|worker| worker.unfinished());
                 let number = shortest.map_or(0, |worker| worker.number);
                 self.deliver(index, number, packet);
             }
-            Route::Nobody => app.outcome.dropped += 1,
+            Route::Any => self.deliver_any(index, packet),
+            Route::Nobody => app.drop_one(),
         }
     }
 
-    pub(super) fn deliver(&mut self, index: u16, number: u16, packet: Packet) {
+    fn deliver(&mut self, index: u16, number: u16, packet: Packet) {
         let now = self.events.now();
         let app = &mut self.apps[usize::from(index)];
         let id = app.first + usize::from(number);
         let worker = &mut self.workers[id];
         if worker.ring.len() >= app.plan.ring {
-            app.outcome.dropped += 1;
+            app.drop_one();
             return;
         }
         worker.put(packet);
-        match worker.doing {
-            Doing::Looking(since) if !worker.is_told => {
-                worker.idle += now.since(since);
-                self.begin(id as u16);
-            }
-            Doing::Parked => {
-                self.cores.prefer(WorkerId(id as u16));
-                self.tick_soon();
-            }
-            _ => self.tick_soon(),
+        if matches!(worker.doing, Doing::Looking(_)) && !worker.is_told {
+            self.begin(id as u16);
+            return;
+        }
+        // Whoever has nothing to do and may steal sees it at once.
+        let is_parked = worker.doing == Doing::Parked;
+        let thief = if app.plan.steals { self.idle_worker(index) } else { None };
+        if thief.is_some_and(|thief| self.steal(thief, now)) {
+            return;
+        }
+        if !is_parked {
+            self.tick_soon();
+        } else if self.rests(id as u16) {
+            self.drain(id as u16);
+        } else {
+            self.cores.prefer(WorkerId(id as u16));
+            self.want(index);
         }
     }
 
-    /// The worker takes its next packet.
-    pub(super) fn begin(&mut self, id: u16) {
-        let now = self.events.now();
-        let mut cost = self.at(self.plan.costs.packet);
-        let cold = self.at(self.plan.costs.cold);
+    /// Into the one queue, or to somebody who has nothing to do.
+    fn deliver_any(&mut self, index: u16, packet: Packet) {
+        let app = &mut self.apps[usize::from(index)];
+        if app.queue.len() >= app.plan.ring * usize::from(app.plan.workers) {
+            app.drop_one();
+            return;
+        }
+        app.queue.push_back(packet);
+        app.queue_progress.put = app.queue_progress.put.wrapping_add(1);
+        match self.idle_worker(index) {
+            Some(idle) => {
+                self.begin(idle);
+            }
+            None => self.want(index),
+        }
+    }
+
+    /// A worker of the application that has a core and nothing to do.
+    fn idle_worker(&self, index: u16) -> Option<u16> {
+        let app = &self.apps[usize::from(index)];
+        let is_idle =
+            |worker: &Worker| matches!(worker.doing, Doing::Looking(_)) && !worker.is_told;
+        let found = self.workers[app.workers()].iter().position(is_idle)?;
+        Some((app.first + found) as u16)
+    }
+
+    /// The worker takes its next packet, if there is one.
+    pub(super) fn begin(&mut self, id: u16) -> bool {
         let worker = &mut self.workers[usize::from(id)];
-        let Some(packet) = worker.take() else { return };
-        worker.generation = worker.generation.wrapping_add(1);
-        worker.doing = Doing::Working;
-        worker.current = Some(packet);
-        let number = worker.number;
         let app = &mut self.apps[usize::from(worker.app)];
-        let flow = &mut app.flows[packet.flow as usize];
-        if flow.worker != number && flow.worker != NOBODY {
-            cost += cold;
-            app.outcome.moved += 1;
-        }
-        flow.worker = number;
-        app.outcome.reordered += u64::from(packet.arrived < flow.done);
-        flow.done = flow.done.max(packet.arrived);
-        self.events.put(now + cost + packet.work, Event::Done(id));
+        let taken = worker.take().or_else(|| take_any(app));
+        taken.map(|packet| self.start(id, packet, Nanos::ZERO)).is_some()
     }
 
-    pub(super) fn done(&mut self, id: u16) {
+    /// The worker has this packet in its hands now; `extra` is what that costs besides.
+    fn start(&mut self, id: u16, packet: Packet, extra: Nanos) {
         let now = self.events.now();
-        let outside = self.at(self.plan.costs.outside);
+        let (each, cold) = (self.at(self.plan.costs.packet), self.at(self.plan.costs.cold));
         let worker = &mut self.workers[usize::from(id)];
-        let index = worker.app;
+        let app = &mut self.apps[usize::from(worker.app)];
+        let mut cost = extra;
+        let flow = &mut app.flows[packet.flow as usize];
+        if !packet.is_begun {
+            cost += each;
+        }
+        if flow.life == packet.life {
+            let core = worker.core.map_or(ELSEWHERE, |core| core.0);
+            if flow.core != core && flow.core != NOBODY {
+                cost += cold;
+                app.outcome.cold_packets += 1;
+            }
+            if flow.worker != worker.number && flow.worker != NOBODY {
+                app.outcome.moved_packets += 1;
+                app.outcome.moved_flows += u64::from(flow.moved_in != self.step);
+                flow.moved_in = self.step;
+            }
+            (flow.core, flow.worker) = (core, worker.number);
+        }
+        if worker.has_core() {
+            worker.does(Doing::Working(now), now);
+            worker.generation = worker.generation.wrapping_add(1);
+        }
+        worker.turn = worker.turn.wrapping_add(1);
+        worker.done_at = now + cost + packet.work.min(app.plan.quantum);
+        worker.current = Some(packet);
+        self.events.put(worker.done_at, Event::Done(id, worker.turn));
+    }
+
+    #[inline]
+    pub(super) fn done(&mut self, id: u16, turn: u32) {
+        let worker = &mut self.workers[usize::from(id)];
+        if worker.turn != turn {
+            return;
+        }
+        self.packet_events += 1;
+        let quantum = self.apps[usize::from(worker.app)].plan.quantum;
         if let Some(packet) = worker.current.take() {
-            let app = &mut self.apps[usize::from(index)];
-            app.outcome.delivered += 1;
-            app.outcome.latency.record(now.since(packet.arrived) + outside);
+            if packet.work > quantum && self.put_aside(id, packet) {
+                return;
+            }
+            self.finish(id, packet);
         }
         self.pass_marks(id);
-        let worker = &mut self.workers[usize::from(id)];
-        if worker.is_told {
-            return self.park(id);
-        }
-        if worker.ring.is_empty() {
+        let (is_told, has_core) = {
+            let worker = &self.workers[usize::from(id)];
+            (worker.is_told, worker.has_core())
+        };
+        if is_told {
+            self.park(id);
+        } else if self.begin(id) {
+        } else if has_core {
             self.look(id);
         } else {
-            self.begin(id);
+            let now = self.events.now();
+            self.workers[usize::from(id)].does(Doing::Parked, now);
         }
+    }
+
+    fn finish(&mut self, id: u16, packet: Packet) {
+        let now = self.events.now();
+        let outside = self.at(self.plan.costs.outside);
+        let app = &mut self.apps[usize::from(self.workers[usize::from(id)].app)];
+        app.inside -= 1;
+        app.outcome.delivered += 1;
+        app.outcome.latency.record(now.since(packet.arrived) + outside);
+        let flow = &mut app.flows[packet.flow as usize];
+        if flow.life == packet.life {
+            app.outcome.reordered += u64::from(packet.arrived < flow.done);
+            flow.done = flow.done.max(packet.arrived);
+        }
+    }
+
+    /// The packet has had its quantum. If others wait, it goes behind them; if not, the worker goes on with
+    /// it.
+    fn put_aside(&mut self, id: u16, packet: Packet) -> bool {
+        let now = self.events.now();
+        let switch = self.at(self.plan.costs.switch);
+        let worker = &mut self.workers[usize::from(id)];
+        let app = &mut self.apps[usize::from(worker.app)];
+        let work = packet.work - app.plan.quantum;
+        let rest = Packet { work, is_begun: true, ..packet };
+        if worker.is_told {
+            worker.untake(rest);
+            self.park(id);
+            return true;
+        }
+        if worker.ring.is_empty() && app.queue.is_empty() {
+            worker.turn = worker.turn.wrapping_add(1);
+            worker.done_at = now + work.min(app.plan.quantum);
+            worker.current = Some(rest);
+            self.events.put(worker.done_at, Event::Done(id, worker.turn));
+            return true;
+        }
+        if app.has_one_queue() {
+            app.queue.push_back(rest);
+            app.queue_progress.put = app.queue_progress.put.wrapping_add(1);
+        } else {
+            worker.put(rest);
+        }
+        if let Some(next) = worker.take().or_else(|| take_any(app)) {
+            self.start(id, next, switch);
+        }
+        true
     }
 
     /// The worker has nothing of its own to do.
     pub(super) fn look(&mut self, id: u16) {
         let now = self.events.now();
-        if self.steal(id) {
-            return;
-        }
-        let spin = self.at(self.plan.costs.spin);
         let worker = &mut self.workers[usize::from(id)];
+        let spin = self.apps[usize::from(worker.app)].plan.spin;
         worker.generation = worker.generation.wrapping_add(1);
-        worker.doing = Doing::Looking(now);
-        self.events.put(now + spin, Event::Park(id, worker.generation));
+        let generation = worker.generation;
+        worker.does(Doing::Looking(now), now);
+        if !self.steal(id, now) && spin != Nanos::FAR_FUTURE {
+            self.events.put(now + spin, Event::Park(id, generation));
+        }
     }
 
-    /// Takes a packet of the fullest ring of its application.
-    pub(super) fn steal(&mut self, id: u16) -> bool {
-        let index = usize::from(self.workers[usize::from(id)].app);
-        if !self.apps[index].plan.steals {
+    /// Takes the packet that has waited for longest in a ring of its application.
+    fn steal(&mut self, id: u16, now: Nanos) -> bool {
+        let cost = self.at(self.plan.costs.steal);
+        let app = &self.apps[usize::from(self.workers[usize::from(id)].app)];
+        if !app.plan.steals {
             return false;
         }
-        let first = self.apps[index].first;
-        let all = first..first + usize::from(self.apps[index].plan.workers);
-        let fullest = all.max_by_key(|other| self.workers[*other].ring.len());
-        let Some(packet) = fullest.and_then(|victim| self.workers[victim].take()) else {
-            return false;
-        };
-        if let Some(victim) = fullest {
-            self.pass_marks(victim as u16);
-        }
-        self.apps[index].outcome.stolen += 1;
-        let work = packet.work + self.at(self.plan.costs.steal);
-        let worker = &mut self.workers[usize::from(id)];
-        worker.ring.push_front(Packet { work, ..packet });
-        worker.progress.put = worker.progress.put.wrapping_add(1);
-        self.begin(id);
+        let waits = |other: &usize| !self.workers[*other].ring.is_empty();
+        let longest = app.workers().filter(waits).max_by_key(|other| {
+            let oldest = self.workers[*other].oldest(now);
+            // Of equals the first, so that it is always the same.
+            (oldest, usize::MAX - other)
+        });
+        let Some(victim) = longest else { return false };
+        let Some(packet) = self.workers[victim].take() else { return false };
+        self.apps[usize::from(self.workers[victim].app)].outcome.stolen += 1;
+        self.start(id, packet, cost);
+        self.pass_marks(victim as u16);
         true
     }
 
     /// Marks that stand behind nothing any more: their hand-overs go on.
-    pub(super) fn pass_marks(&mut self, id: u16) {
+    fn pass_marks(&mut self, id: u16) {
         loop {
             let worker = &mut self.workers[usize::from(id)];
-            let begun = worker.progress.taken.wrapping_sub(u32::from(worker.current.is_some()));
             let Some(&(target, handover)) = worker.marks.front() else { return };
+            let begun = worker.progress.taken.wrapping_sub(u32::from(worker.current.is_some()));
             // Counters wrap around: what is "not before" is less than half a turn away.
             if begun.wrapping_sub(target) > u32::MAX / 2 {
                 return;
             }
             worker.marks.pop_front();
             let index = worker.app;
-            let packets = self.apps[usize::from(index)].steering.passed(handover);
-            for packet in packets {
+            for packet in self.apps[usize::from(index)].steering.passed(handover) {
                 self.dispatch(index, packet);
             }
         }
@@ -205,4 +349,23 @@ impl Plant {
             self.pass_marks(id as u16);
         }
     }
+
+    /// A flow ends, and another one begins.
+    pub(super) fn churn(&mut self, index: u16) {
+        let now = self.events.now();
+        let app = &mut self.apps[usize::from(index)];
+        let flow = app.lottery.draw_evenly();
+        app.flows[flow as usize].replace();
+        app.outcome.replaced_flows += 1;
+        let gap = app.churn_gap();
+        self.events.put(now + gap, Event::Churn(index));
+    }
+}
+
+/// The next packet of the one queue.
+#[inline]
+fn take_any(app: &mut App) -> Option<Packet> {
+    let packet = app.queue.pop_front()?;
+    app.queue_progress.taken = app.queue_progress.taken.wrapping_add(1);
+    Some(packet)
 }

@@ -1,33 +1,36 @@
 //! One dispatcher, some cores, some applications: the loop over their events.
 
-use base::{Nanos, WorkerId};
-use policy::cores::{
-    self, AppId, AppTerms, CoreId, CoresConfig, CoresControl, CoresPlan, CoresRefused, CoresSample,
-};
-use policy::{UnknownPolicy, WorkerSample};
+use std::collections::VecDeque;
 
-use super::app::{App, AppPlan, NOBODY, Step};
-use super::costs::{Costs, Level};
-use super::outcome::{Outcome, StepOutcome};
+use base::{Nanos, WorkerId};
+use policy::WorkerSample;
+use policy::cores::{
+    self, AppId, AppTerms, CoreId, CoresConfig, CoresControl, CoresPlan, CoresSample,
+};
+
+use super::app::{App, AppPlan};
+use super::check::PlanError;
+use super::costs::Costs;
+use super::outcome::{AppOutcome, Outcome, StepOutcome};
+use super::packets::AtPort;
 use super::steering::Begun;
-use super::worker::{Doing, Packet, Worker};
-use crate::EventQueue;
+use super::step::Step;
+use super::worker::Worker;
+use crate::{EventQueue, Level, Range};
 
 /// Time between two turns of a steering that has something to do: the daemon's.
 const STEER_EVERY: Nanos = Nanos::from_micros(50);
 /// Time between two looks at the load of groups: the daemon's.
 const LOAD_EVERY: Nanos = Nanos::from_millis(1);
-/// Packets that the dispatcher's port holds.
-pub(super) const PORT_RING: u64 = 2048;
 
 /// What is simulated.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct PlantPlan {
     /// Cores that are given out; the dispatcher has one of its own.
     pub cores: u16,
-    /// The policy that gives them out, by name.
+    /// The policy that gives them out, by name: `queue_delay`, `utilisation` or `static_set`.
     pub cores_policy: String,
-    /// The time from one of its ticks to the next.
+    /// The time from one of its ticks to the next that is wished for: 1 us to 10 ms.
     pub interval: Nanos,
     /// The applications.
     pub apps: Vec<AppPlan>,
@@ -35,53 +38,55 @@ pub struct PlantPlan {
     pub costs: Costs,
     /// Which end of their ranges.
     pub level: Level,
-    /// The load, step by step. The first is not measured.
+    /// The load, step by step. The first finds everybody parked and every table empty.
     pub steps: Vec<Step>,
 }
 
-/// Why a plan cannot be run.
-#[derive(Debug)]
-pub enum PlanError {
-    /// No policy has that name.
-    Policy(UnknownPolicy),
-    /// The cores cannot be given out like that.
-    Cores(CoresRefused),
-}
-
-impl std::fmt::Display for PlanError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Policy(unknown) => unknown.fmt(f),
-            Self::Cores(refused) => refused.fmt(f),
+impl Default for PlantPlan {
+    /// Ten cores given out as the daemon does it, at measured costs; no application and no load yet.
+    fn default() -> Self {
+        Self {
+            cores: 10,
+            cores_policy: "queue_delay".to_owned(),
+            interval: CoresConfig::default().interval,
+            apps: Vec::new(),
+            costs: Costs::default(),
+            level: Level::Median,
+            steps: Vec::new(),
         }
     }
 }
 
-impl std::error::Error for PlanError {}
-
+/// What happens. A worker's number is one among those of all applications; a second number says whether
+/// it still means something.
+#[derive(Debug)]
 pub(super) enum Event {
-    /// A packet arrives; the rate's number says whether it still does.
+    /// A packet arrives for this application, at the rate of this number.
     Arrive(u16, u32),
-    /// The dispatcher has looked at it.
-    Dispatched(u16, Packet),
-    /// The worker has done its packet.
-    Done(u16),
+    /// A flow of this application ends.
+    Churn(u16),
+    /// The dispatcher is done with the first packet at its port.
+    Dispatched,
+    /// The worker is done with the packet of this turn, or puts it aside.
+    Done(u16, u32),
     /// The worker is on its core.
     Ready(u16, u32),
     /// It has found nothing for long.
     Park(u16, u32),
-    /// It leaves its core, because it was told to.
+    /// It leaves its core when it has nothing in its hands, because it was told to.
     Leave(u16, u32),
+    /// It is moved off its core, because it was told long ago.
+    Take(u16, u32),
     /// It has been without a core for long.
     Rest(u16, u32),
     /// The cores are looked at.
     Tick,
-    /// The steering goes on.
+    /// The steering of this application goes on.
     Steer(u16),
-    /// The steering looks at the load.
+    /// It looks at the load.
     Load(u16),
     /// The load changes.
-    Step(usize),
+    Step(u32),
 }
 
 /// A run.
@@ -91,23 +96,46 @@ pub struct Plant {
     pub(super) events: EventQueue<Event>,
     pub(super) apps: Vec<App>,
     pub(super) workers: Vec<Worker>,
+    /// Packets that the dispatcher has not looked at.
+    pub(super) port: VecDeque<AtPort>,
+    /// When it has time for the next one.
+    pub(super) dispatcher_free: Nanos,
     pub(super) cores: CoresControl,
     pub(super) cores_plan: CoresPlan,
     pub(super) sample: CoresSample,
-    /// Whose worker a core had last.
-    pub(super) core_of: Vec<u16>,
-    pub(super) dispatcher_free: Nanos,
-    pub(super) ticks: bool,
+    /// Workers that hold a core.
+    pub(super) held: Vec<u16>,
+    /// Applications with something to do and perhaps nobody who does it.
+    pub(super) wanting: Vec<u16>,
+    /// By core: when its last holder left it.
+    pub(super) freed_at: Vec<Nanos>,
+    pub(super) has_tick: bool,
+    /// The policy for cores wants to see workers that have nothing to do, too.
+    pub(super) watches_idle: bool,
     pub(super) begun: Vec<Begun>,
+    /// Of the step under way.
+    pub(super) dispatcher_time: Nanos,
+    pub(super) ticks: u64,
+    pub(super) step: u16,
+    pub(super) packet_events: u64,
     pub(super) outcome: Outcome,
 }
 
 impl Plant {
+    /// Runs a plan.
+    ///
+    /// # Errors
+    /// The plan is not possible.
+    pub fn simulate(plan: PlantPlan, seed: u64) -> Result<Outcome, PlanError> {
+        Self::new(plan, seed).map(Self::run)
+    }
+
     /// Everybody parked and nothing under way.
     ///
     /// # Errors
-    /// The plan names what does not exist, or asks for more cores than there are.
+    /// The plan names what does not exist, or asks for what is not possible.
     pub fn new(plan: PlantPlan, seed: u64) -> Result<Self, PlanError> {
+        plan.check()?;
         let allocate = cores::by_name(&plan.cores_policy).map_err(PlanError::Policy)?;
         let ids: Vec<CoreId> = (0..plan.cores).map(CoreId).collect();
         let config = CoresConfig { interval: plan.interval, ..CoresConfig::default() };
@@ -125,20 +153,28 @@ impl Plant {
             };
             let ids: Vec<WorkerId> = (first..workers.len()).map(|id| WorkerId(id as u16)).collect();
             cores.add_app(terms, &ids).map_err(PlanError::Cores)?;
-            apps.push(App::new(app, first, seed).map_err(PlanError::Policy)?);
+            apps.push(App::new(app, first, seed)?);
         }
         Ok(Self {
             seed,
             events: EventQueue::default(),
             apps,
             workers,
+            port: VecDeque::new(),
+            dispatcher_free: Nanos::ZERO,
             cores,
             cores_plan: CoresPlan::with_room(ids.len()),
             sample: CoresSample::default(),
-            core_of: vec![NOBODY; ids.len()],
-            dispatcher_free: Nanos::ZERO,
-            ticks: false,
+            held: Vec::new(),
+            wanting: Vec::new(),
+            freed_at: vec![Nanos::FAR_FUTURE; ids.len()],
+            has_tick: false,
+            watches_idle: plan.cores_policy == "utilisation",
             begun: Vec::new(),
+            dispatcher_time: Nanos::ZERO,
+            ticks: 0,
+            step: 0,
+            packet_events: 0,
             outcome: Outcome::default(),
             plan,
         })
@@ -146,6 +182,11 @@ impl Plant {
 
     /// Runs all steps.
     pub fn run(mut self) -> Outcome {
+        self.run_all();
+        self.outcome
+    }
+
+    pub(super) fn run_all(&mut self) {
         self.events.put(Nanos::ZERO, Event::Step(0));
         for app in 0..self.apps.len() as u16 {
             if self.apps[usize::from(app)].steering.wants_load() {
@@ -157,87 +198,95 @@ impl Plant {
                 break;
             }
         }
-        self.outcome.events = self.events.put_count();
-        self.outcome
+        self.outcome.events = self.events.taken_count();
+        self.outcome.packet_events = self.packet_events;
     }
 
-    pub(super) fn at(&self, range: super::Range) -> Nanos {
+    #[inline]
+    pub(super) fn at(&self, range: Range) -> Nanos {
         range.at(self.plan.level)
     }
 
     /// False when the last step is over.
+    #[inline]
     fn happen(&mut self, event: Event) -> bool {
         match event {
             Event::Arrive(app, rate) => self.arrive(app, rate),
-            Event::Dispatched(app, packet) => self.dispatch(app, packet),
-            Event::Done(worker) => self.done(worker),
+            Event::Churn(app) => self.churn(app),
+            Event::Dispatched => self.dispatched(),
+            Event::Done(worker, turn) => self.done(worker, turn),
             Event::Ready(worker, generation) => self.ready(worker, generation),
-            Event::Park(worker, generation) => {
-                let of = &self.workers[usize::from(worker)];
-                if of.generation == generation && matches!(of.doing, Doing::Looking(_)) {
-                    self.park(worker);
-                }
-            }
-            Event::Leave(worker, generation) => {
-                let of = &self.workers[usize::from(worker)];
-                if of.generation == generation && of.is_told && of.current.is_none() {
-                    self.park(worker);
-                }
-            }
-            Event::Rest(worker, generation) => {
-                let of = &self.workers[usize::from(worker)];
-                if of.generation == generation && of.doing == Doing::Parked {
-                    self.rest(worker);
-                }
-            }
+            Event::Park(worker, generation) => self.find_nothing(worker, generation),
+            Event::Leave(worker, generation) => self.leave(worker, generation),
+            Event::Take(worker, generation) => self.take_off(worker, generation),
+            Event::Rest(worker, generation) => self.rest_parked(worker, generation),
             Event::Tick => self.tick(),
             Event::Steer(app) => self.steer(app, false),
             Event::Load(app) => {
                 self.events.put(self.events.now() + LOAD_EVERY, Event::Load(app));
                 self.steer(app, true);
             }
-            Event::Step(step) => return self.step(step),
+            Event::Step(step) => return self.begin_step(step),
         }
         true
     }
 
     /// The load changes: what was measured so far is the outcome of the step before.
-    fn step(&mut self, number: usize) -> bool {
+    fn begin_step(&mut self, number: u32) -> bool {
         let now = self.events.now();
+        self.step = number as u16;
         if number > 0 {
-            let length = self.plan.steps[number - 1].length;
+            let length = self.plan.steps[number as usize - 1].length;
             let apps = (0..self.apps.len()).map(|app| self.close_outcome(app, now)).collect();
-            self.outcome.steps.push(StepOutcome { length, apps });
+            self.outcome.steps.push(StepOutcome {
+                begin: now - length,
+                length,
+                apps,
+                dispatcher: std::mem::take(&mut self.dispatcher_time),
+                ticks: std::mem::take(&mut self.ticks),
+            });
         }
-        let Some(step) = self.plan.steps.get(number) else { return false };
+        let Some(step) = self.plan.steps.get(number as usize) else { return false };
         self.events.put(now + step.length, Event::Step(number + 1));
-        for (index, (app, rate)) in self.apps.iter_mut().zip(&step.rates).enumerate() {
-            app.rate = *rate;
-            app.rate_number += 1;
+        for (index, (app, &rate)) in self.apps.iter_mut().zip(&step.rates).enumerate() {
+            let id = index as u16;
+            let (is_first, is_new) = (number == 0, rate != app.rate);
             if app.is_batch() {
-                self.ticks = true;
-                self.events.put(now, Event::Tick);
-            } else if *rate > 0.0 {
-                let gap = app.gap();
-                self.events.put(now + gap, Event::Arrive(index as u16, app.rate_number));
+                if is_first {
+                    app.is_wanting = true;
+                    self.wanting.push(id);
+                }
+            } else if is_first || is_new {
+                app.rate = rate;
+                app.rate_number += 1;
+                if rate > 0.0 {
+                    let gap = app.gap();
+                    self.events.put(now + gap, Event::Arrive(id, app.rate_number));
+                }
+            }
+            if is_first && app.plan.churn > 0.0 {
+                let gap = app.churn_gap();
+                self.events.put(now + gap, Event::Churn(id));
             }
         }
+        let workers = step.workers.clone();
+        for (index, workers) in workers.into_iter().enumerate() {
+            self.set_workers(index as u16, workers);
+        }
+        self.tick_soon();
         true
     }
 
-    fn close_outcome(&mut self, index: usize, now: Nanos) -> super::AppOutcome {
+    fn close_outcome(&mut self, index: usize, now: Nanos) -> AppOutcome {
         let app = &mut self.apps[index];
-        let mut outcome = std::mem::take(&mut app.outcome);
-        let workers = app.first..app.first + usize::from(app.plan.workers);
-        for worker in &mut self.workers[workers] {
-            outcome.unfinished += u64::from(worker.unfinished());
-            outcome.core_time += std::mem::take(&mut worker.held);
-            if worker.has_core() {
-                outcome.core_time += now.since(worker.granted_at);
-                worker.granted_at = now;
-            }
+        app.outcome.unfinished = app.inside;
+        for worker in &mut self.workers[app.workers()] {
+            let (held, busy) = worker.close(now);
+            app.outcome.core_time += held;
+            app.outcome.busy_time += busy;
         }
-        outcome
+        let next = AppOutcome { at_begin: app.inside, ..AppOutcome::default() };
+        std::mem::replace(&mut app.outcome, next)
     }
 
     pub(super) fn steer_soon(&mut self, index: u16) {
@@ -248,14 +297,13 @@ impl Plant {
         }
     }
 
-    pub(super) fn steer(&mut self, index: u16, with_load: bool) {
+    fn steer(&mut self, index: u16, with_load: bool) {
         let now = self.events.now();
         let app = &mut self.apps[usize::from(index)];
         if !with_load {
             app.is_steering = false;
         }
-        let all = app.first..app.first + usize::from(app.plan.workers);
-        let samples = self.workers[all].iter().map(|worker| WorkerSample {
+        let samples = self.workers[app.workers()].iter().map(|worker| WorkerSample {
             id: WorkerId(worker.number),
             queued: worker.ring.len() as u32,
             delay: worker.oldest(now),
@@ -263,5 +311,15 @@ impl Plant {
         app.steering.turn(samples, with_load, now, &mut self.begun);
         self.mark_begun(index);
         self.steer_soon(index);
+    }
+
+    /// Packets that are there: what [`App::inside`] counts, counted anew.
+    #[cfg(test)]
+    pub(super) fn packets_of(&self, index: u16) -> u64 {
+        let app = &self.apps[usize::from(index)];
+        let at_workers: usize =
+            self.workers[app.workers()].iter().map(|worker| worker.unfinished()).sum();
+        let at_port = self.port.iter().filter(|packet| packet.app == index).count();
+        (at_workers + at_port + app.queue.len() + app.steering.waiting()) as u64
     }
 }

@@ -9,8 +9,13 @@ use policy::cores::{CoreId, Progress};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Packet {
     pub(super) arrived: Nanos,
+    /// What is left to be done for it.
     pub(super) work: Nanos,
     pub(super) flow: u32,
+    /// Which of the flows that have had this place it belongs to.
+    pub(super) life: u8,
+    /// It was put aside in the middle of its work: what each packet costs has been paid.
+    pub(super) is_begun: bool,
 }
 
 /// What a worker does.
@@ -22,8 +27,10 @@ pub(super) enum Doing {
     Waking,
     /// It looks for something to do, since then.
     Looking(Nanos),
-    /// It has a packet, or, in a batch job, work without end.
-    Working,
+    /// It has a packet, or, in a batch job, work without end; since then.
+    Working(Nanos),
+    /// Its flows are others' by now, and it does what is left in its ring, without a core of its own.
+    Draining,
 }
 
 #[derive(Debug)]
@@ -35,17 +42,22 @@ pub(super) struct Worker {
     pub(super) core: Option<CoreId>,
     pub(super) ring: VecDeque<Packet>,
     pub(super) current: Option<Packet>,
+    /// When it is done with that, or puts it aside.
+    pub(super) done_at: Nanos,
     pub(super) progress: Progress,
-    /// It is to park at its next poll boundary.
+    /// It is to give its core back at its next poll boundary.
     pub(super) is_told: bool,
-    /// Counts what would make an old event mean something new.
+    /// Counts what would make an old event about its core mean something new.
     pub(super) generation: u32,
+    /// The same for the packet in its hands.
+    pub(super) turn: u32,
     pub(super) granted_at: Nanos,
-    /// How long it has found nothing to do.
+    /// How long it has found nothing to do, all its life.
     pub(super) idle: Nanos,
-    /// Core time that it has held.
+    /// Core time that it has held, and the part in which it worked, since the step began.
     pub(super) held: Nanos,
-    /// Marks of hand-overs in its ring: after so many packets more, this hand-over passes.
+    pub(super) busy: Nanos,
+    /// Marks of hand-overs in its ring: after so many packets, this hand-over passes.
     pub(super) marks: VecDeque<(u32, u32)>,
 }
 
@@ -58,38 +70,84 @@ impl Worker {
             core: None,
             ring: VecDeque::new(),
             current: None,
+            done_at: Nanos::ZERO,
             progress: Progress::default(),
             is_told: false,
             generation: 0,
+            turn: 0,
             granted_at: Nanos::ZERO,
             idle: Nanos::ZERO,
             held: Nanos::ZERO,
+            busy: Nanos::ZERO,
             marks: VecDeque::new(),
         }
     }
 
+    #[inline]
     pub(super) fn has_core(&self) -> bool {
         self.core.is_some()
     }
 
-    /// Packets in its ring and in its hands.
-    pub(super) fn unfinished(&self) -> u32 {
-        self.ring.len() as u32 + u32::from(self.current.is_some())
+    /// From now on it does this; how long it did what it did before is written down.
+    #[inline]
+    pub(super) fn does(&mut self, doing: Doing, now: Nanos) {
+        match self.doing {
+            Doing::Looking(since) => self.idle += now.since(since),
+            Doing::Working(since) => self.busy += now.since(since),
+            Doing::Parked | Doing::Waking | Doing::Draining => {}
+        }
+        self.doing = doing;
     }
 
+    /// Packets in its ring and in its hands.
+    #[inline]
+    pub(super) fn unfinished(&self) -> usize {
+        self.ring.len() + usize::from(self.current.is_some())
+    }
+
+    #[inline]
     pub(super) fn put(&mut self, packet: Packet) {
         self.ring.push_back(packet);
         self.progress.put = self.progress.put.wrapping_add(1);
     }
 
+    #[inline]
     pub(super) fn take(&mut self) -> Option<Packet> {
         let packet = self.ring.pop_front()?;
         self.progress.taken = self.progress.taken.wrapping_add(1);
         Some(packet)
     }
 
+    /// What it has in its hands goes back into its ring, with what is left of its work.
+    pub(super) fn lay_down(&mut self, quantum: Nanos, now: Nanos) {
+        if let Some(packet) = self.current.take() {
+            let work = self.done_at.since(now) + packet.work.since(quantum);
+            self.turn = self.turn.wrapping_add(1);
+            self.untake(Packet { work, is_begun: true, ..packet });
+        }
+    }
+
+    /// It never took it: the next to be taken is this one.
+    pub(super) fn untake(&mut self, packet: Packet) {
+        self.ring.push_front(packet);
+        self.progress.taken = self.progress.taken.wrapping_sub(1);
+    }
+
     /// How long the oldest packet in the ring has waited.
     pub(super) fn oldest(&self, now: Nanos) -> Nanos {
         self.ring.front().map_or(Nanos::ZERO, |packet| now.since(packet.arrived))
+    }
+
+    /// Time goes to the step that ends now.
+    pub(super) fn close(&mut self, now: Nanos) -> (Nanos, Nanos) {
+        if self.has_core() {
+            self.held += now.since(self.granted_at);
+            self.granted_at = now;
+        }
+        if let Doing::Working(since) = &mut self.doing {
+            self.busy += now.since(*since);
+            *since = now;
+        }
+        (std::mem::take(&mut self.held), std::mem::take(&mut self.busy))
     }
 }

@@ -1,0 +1,245 @@
+//! The daemon's control loop over its two tables, carried out in virtual time.
+//!
+//! What the data path does with threads and rings is done here with marks: a hand-over holds the packets of
+//! its groups until the old owner has done everything that was in its ring when it began. The contract is
+//! that of [`policy::Control`].
+
+use base::{FlowGroup, FlowHash, Nanos, WorkerId};
+use policy::sample::GROUPS_PER_STEP;
+use policy::steer::{SteerConfig, by_name};
+use policy::{
+    Control, ControlConfig, CoreSample, GroupLoad, LoadSample, Move, OwnerTable, Placement, Plan,
+    WorkerSample,
+};
+
+use super::PlanError;
+use super::steering::{Begun, Route};
+use super::waiting::Waiting;
+use super::worker::Packet;
+
+/// Steps of the control loop that a turn may take where nothing but the decision matters.
+const STEPS_AT_ONCE: usize = 4;
+
+/// Policies that decide by what groups and workers have to do. To the others a look at the load would only
+/// say which groups rest, and they leave those where they are.
+const LOOK_AT_LOAD: [&str; 3] = ["balanced", "hybrid", "least_loaded"];
+
+pub(super) struct Tables {
+    control: Control,
+    live: OwnerTable,
+    shadow: OwnerTable,
+    plan: Plan,
+    waiting: Waiting,
+    /// Old owners of a published table that have not passed: the hand-over of each, by worker.
+    transition: Option<Vec<Option<u32>>>,
+    loads: Option<Loads>,
+    sample: CoreSample,
+}
+
+impl Tables {
+    pub(super) fn new(name: &str, groups: u32, seed: u64) -> Result<Self, PlanError> {
+        let live = OwnerTable::new(groups, 0).map_err(PlanError::Groups)?;
+        let config = SteerConfig { groups: live.len(), seed };
+        let steer = by_name(name, config).map_err(PlanError::Policy)?;
+        Ok(Self {
+            control: Control::new(ControlConfig::default(), steer, live.len()),
+            shadow: live.clone(),
+            loads: LOOK_AT_LOAD.contains(&name).then(|| Loads::new(live.len())),
+            live,
+            plan: Plan::default(),
+            waiting: Waiting::default(),
+            transition: None,
+            sample: CoreSample::default(),
+        })
+    }
+
+    pub(super) fn set_workers(&mut self, active: &[WorkerId]) {
+        self.control.set_workers(active);
+    }
+
+    pub(super) fn is_settled(&self) -> bool {
+        self.control.is_settled() && self.transition.is_none() && self.waiting.is_empty()
+    }
+
+    pub(super) fn wants_load(&self) -> bool {
+        self.loads.is_some()
+    }
+
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.packets()
+    }
+
+    pub(super) fn hold(&mut self, handover: u32, packet: Packet) -> bool {
+        self.waiting.hold(handover, packet)
+    }
+
+    #[inline]
+    pub(super) fn route(&mut self, hash: u32, now: Nanos, begun: &mut Vec<Begun>) -> Route {
+        let group = self.live.group_of(FlowHash(hash));
+        if let Some(loads) = &mut self.loads {
+            loads.note(group, now);
+        }
+        let entry = self.live.entry(group);
+        if self.transition.is_none()
+            && let Some(owner) = entry.plain()
+            && !self.control.shares_queue()
+        {
+            return Route::To(owner.0);
+        }
+        self.route_slow(group, now, begun)
+    }
+
+    #[cold]
+    fn route_slow(&mut self, group: FlowGroup, now: Nanos, begun: &mut Vec<Begun>) -> Route {
+        if self.control.shares_queue() {
+            return Route::Shortest;
+        }
+        let entry = self.live.entry(group);
+        if let Some(transition) = &self.transition {
+            let (was, is) = (self.shadow.entry(group).owner(), entry.owner());
+            if let (Some(was), Some(is)) = (was, is)
+                && was != is
+                && let Some(Some(handover)) = transition.get(was.index())
+            {
+                return Route::Held(*handover);
+            }
+        }
+        if entry.is_moving()
+            && let Some(handover) = self.waiting.find(|asked| asked.group == group)
+        {
+            return Route::Held(handover);
+        }
+        if let Some(owner) = entry.plain() {
+            return Route::To(owner.0);
+        }
+        match self.control.place(group, &mut self.live, &mut self.shadow, now) {
+            None => Route::Nobody,
+            Some(Placement::Now(worker)) => Route::To(worker.0),
+            Some(Placement::Move(asked)) => Route::Held(self.begin_single(asked, begun)),
+        }
+    }
+
+    fn begin_single(&mut self, asked: Move, begun: &mut Vec<Begun>) -> u32 {
+        let entry = self.live.entry(asked.group).with_moving(true);
+        self.control.write(asked.group, entry, &mut self.live);
+        let handover = self.waiting.begin(asked.from, Some(asked));
+        begun.push(Begun { handover, from: asked.from.0 });
+        handover
+    }
+
+    /// The old owner has passed its mark: what waited.
+    pub(super) fn passed(&mut self, number: u32) -> Vec<Packet> {
+        let Some(handover) = self.waiting.take(number) else { return Vec::new() };
+        if let Some(done) = handover.single {
+            self.control.moved(done, &mut self.live);
+        } else if let Some(transition) = &mut self.transition {
+            transition[handover.from.index()] = None;
+            if transition.iter().all(Option::is_none) {
+                self.transition = None;
+                self.control.epoch_finished();
+            }
+        }
+        handover.packets
+    }
+
+    pub(super) fn turn(
+        &mut self,
+        workers: impl Iterator<Item = WorkerSample>,
+        with_load: bool,
+        now: Nanos,
+        begun: &mut Vec<Begun>,
+    ) {
+        self.sample.now = now;
+        self.sample.workers.clear();
+        self.sample.workers.extend(workers);
+        for _ in 0..STEPS_AT_ONCE {
+            self.step(with_load, begun);
+        }
+    }
+
+    fn step(&mut self, with_load: bool, begun: &mut Vec<Begun>) {
+        let Self { control, live, shadow, plan, sample, loads, .. } = self;
+        let loads = if with_load { loads.as_mut() } else { None };
+        let load = loads.map(|loads| loads.sample(sample.now));
+        control.tick(sample, load, live, shadow, plan);
+        let moves = std::mem::take(&mut plan.moves);
+        for &asked in &moves {
+            let entry = self.live.entry(asked.group);
+            if entry.owner() == Some(asked.from) && !entry.is_moving() {
+                self.begin_single(asked, begun);
+            } else {
+                self.control.refused(asked, &mut self.live);
+            }
+        }
+        self.plan.moves = moves;
+        if self.plan.publish {
+            self.publish(begun);
+        }
+    }
+
+    /// The shadow becomes the table in force; everybody who owned a group before gets a mark.
+    fn publish(&mut self, begun: &mut Vec<Begun>) {
+        self.plan.publish = false;
+        std::mem::swap(&mut self.live, &mut self.shadow);
+        let owners = (0..self.shadow.len() as u32).filter_map(|group| {
+            let group = FlowGroup(group);
+            let was = self.shadow.entry(group).owner()?;
+            (self.live.entry(group).owner() != Some(was)).then_some(was)
+        });
+        let mut transition: Vec<Option<u32>> = Vec::new();
+        for was in owners {
+            if transition.len() <= was.index() {
+                transition.resize(was.index() + 1, None);
+            }
+            if transition[was.index()].is_none() {
+                let handover = self.waiting.begin(was, None);
+                transition[was.index()] = Some(handover);
+                begun.push(Begun { handover, from: was.0 });
+            }
+        }
+        if transition.is_empty() {
+            self.control.epoch_finished();
+        } else {
+            self.transition = Some(transition);
+        }
+    }
+}
+
+/// What each group has had lately.
+struct Loads {
+    /// Packets since the last look, and when the last one came.
+    groups: Vec<(u32, Nanos)>,
+    next: usize,
+    sample: LoadSample,
+}
+
+impl Loads {
+    fn new(groups: usize) -> Self {
+        Self {
+            groups: vec![(0, Nanos::FAR_FUTURE); groups],
+            next: 0,
+            sample: LoadSample::default(),
+        }
+    }
+
+    #[inline]
+    fn note(&mut self, group: FlowGroup, now: Nanos) {
+        let (packets, last) = &mut self.groups[group.index()];
+        (*packets, *last) = (*packets + 1, now);
+    }
+
+    /// The next slice of groups; their counts start over.
+    fn sample(&mut self, now: Nanos) -> &LoadSample {
+        let first = self.next;
+        let end = (first + GROUPS_PER_STEP).min(self.groups.len());
+        self.next = if end == self.groups.len() { 0 } else { end };
+        self.sample.now = now;
+        self.sample.first = FlowGroup(first as u32);
+        self.sample.groups.clear();
+        self.sample.groups.extend(self.groups[first..end].iter_mut().map(|(packets, last)| {
+            let idle = if *last == Nanos::FAR_FUTURE { *last } else { now.since(*last) };
+            GroupLoad { packets: std::mem::take(packets), idle }
+        }));
+        &self.sample
+    }
+}
