@@ -91,7 +91,7 @@ fn cores_follow_the_load_with_utilisation() {
         ..exponential(4, System::policy("sticky"))
     };
     let step = |rate| Step::new(Nanos::from_millis(2000), [rate]);
-    let steps = vec![step(20_000.0), step(250_000.0), step(20_000.0)];
+    let steps = [step(20_000.0), step(250_000.0), step(20_000.0)];
     let sliced = steps.iter().flat_map(|step| step.sliced(Nanos::from_millis(500))).collect();
     let base = plan(4, app, 0.0);
     let interval = Nanos::from_millis(1);
