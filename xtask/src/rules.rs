@@ -89,7 +89,7 @@ pub(crate) const CRATES: &[CrateRule] = &[
         "bench",
         &[
             "base", "wire", "policy", "attach", "client", "datapath", "shm", "sys", "port",
-            "testbed", "load", "tcp", "slice", "nf", "crypto",
+            "testbed", "load", "tcp", "slice", "nf", "crypto", "sim",
         ],
         Worldly,
         Forbidden,

@@ -3,7 +3,7 @@
 //! What must hold: a figure and its baseline are measured in the same run, in turns; a figure is a
 //! median with its range; what was missed is printed as missed, and what could not be measured
 //! says why. Read `report.rs` for what a figure is, and `steer.rs`, `apps.rs`, `cores.rs`, `tcp.rs`,
-//! `sockets.rs` and `slice.rs` for the lists of cases.
+//! `sockets.rs`, `slice.rs` and `sim.rs` for the lists of cases.
 #![forbid(unsafe_code)]
 
 /// `calisto bench apps`: what attached applications cost, and what a hostile one can do.
@@ -20,6 +20,8 @@ mod place;
 mod printed;
 mod report;
 mod rig;
+/// `calisto bench sim`: how fast the simulator is.
+pub mod sim;
 /// `calisto bench slice`: what a slice forwards, and what others do on the same wires.
 pub mod slice;
 /// `calisto bench sockets`: programs of others on our sockets and on Linux's.

@@ -56,6 +56,11 @@ enum What {
         calisto bench slice --case router esp cycles cores -j\n      four cases, which need no root, one object a line\n  \
         calisto bench slice --case forward overload\n      between namespaces (root), some 6 minutes")]
     Slice(bench::slice::Args),
+    /// How fast the simulator is.
+    #[command(after_help = "Examples:\n  \
+        calisto bench sim --quick\n      whether it works here, in short\n  \
+        calisto bench sim --case speed -j\n      one case, one object a line")]
+    Sim(bench::sim::Args),
 }
 
 impl Bench {
@@ -71,6 +76,7 @@ impl Bench {
             What::Tcp(args) => bench::tcp::run(args, json, out),
             What::Sockets(args) => bench::sockets::run(args, json, out),
             What::Slice(args) => bench::slice::run(args, json, out),
+            What::Sim(args) => bench::sim::run(args, json, out),
         }
         .map_err(Failure::new)
     }
