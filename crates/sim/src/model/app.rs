@@ -109,8 +109,10 @@ pub(super) struct App {
     /// Counts changes of the rate, so that an arrival of the old one is known.
     pub(super) rate_number: u32,
     pub(super) is_steering: bool,
-    /// It is in the list of those with something to do and perhaps nobody who does it.
-    pub(super) is_wanting: bool,
+    /// Its policy looks at what waits for each worker whenever it gives a group away.
+    pub(super) wants_samples: bool,
+    /// Workers that hold a core.
+    pub(super) running: u16,
     /// Packets between arrival and answer or drop.
     pub(super) inside: u64,
     /// The one queue of all workers, and how far it has come.
@@ -139,7 +141,8 @@ impl App {
             rate: 0.0,
             rate_number: 0,
             is_steering: false,
-            is_wanting: false,
+            wants_samples: plan.system.name() == "least_loaded",
+            running: 0,
             inside: 0,
             queue: VecDeque::new(),
             queue_progress: Progress::default(),
@@ -174,6 +177,11 @@ impl App {
     #[inline]
     pub(super) fn has_one_queue(&self) -> bool {
         self.plan.system == System::OneQueue
+    }
+
+    /// Whether something is in its one queue and nobody has a core.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.running == 0 && !self.queue.is_empty()
     }
 
     #[inline]

@@ -65,24 +65,26 @@ impl Plant {
         if let Some(at) = self.held.iter().position(|held| *held == id) {
             self.held.swap_remove(at);
         }
-        let app = &self.apps[usize::from(index)];
-        let is_batch = app.is_batch();
+        let app = &mut self.apps[usize::from(index)];
+        app.running -= 1;
+        let first = app.first as u16;
+        let is_stuck = app.is_stuck();
         if app.plan.system.follows_cores() {
             self.rest(id);
-        } else if !is_batch && app.plan.rest_after != Nanos::FAR_FUTURE {
+        } else if !app.is_batch() && app.plan.rest_after != Nanos::FAR_FUTURE {
             self.events.put(now + app.plan.rest_after, Event::Rest(id, generation));
         }
         let mut plan = std::mem::take(&mut self.cores_plan);
         self.cores.parked(WorkerId(id), now, &mut plan);
         self.carry(&plan);
         self.cores_plan = plan;
-        if is_batch {
-            self.want(index);
-        } else if self.rests(id) {
+        if is_stuck {
+            self.wait_for_core(first);
+        }
+        if self.rests(id) {
             self.drain(id);
-        } else if !self.workers[usize::from(id)].ring.is_empty() {
-            self.cores.prefer(WorkerId(id));
-            self.want(index);
+        } else if self.has_work(id) {
+            self.wait_for_core(id);
         }
     }
 
@@ -166,12 +168,19 @@ impl Plant {
         self.steer_soon(index);
     }
 
-    /// The application has something to do and perhaps nobody who does it.
-    pub(super) fn want(&mut self, index: u16) {
-        let app = &mut self.apps[usize::from(index)];
-        if !std::mem::replace(&mut app.is_wanting, true) {
-            self.wanting.push(index);
+    /// Whether the worker would have something to do if it had a core.
+    fn has_work(&self, id: u16) -> bool {
+        let worker = &self.workers[usize::from(id)];
+        has_work(worker, &self.apps[usize::from(worker.app)])
+    }
+
+    /// The worker without a core has something to do: of its application it is the next to get one.
+    pub(super) fn wait_for_core(&mut self, id: u16) {
+        let worker = &mut self.workers[usize::from(id)];
+        if !std::mem::replace(&mut worker.waits, true) {
+            self.waiting.push(id);
         }
+        self.cores.prefer(WorkerId(id));
         self.tick_soon();
     }
 
@@ -209,7 +218,7 @@ impl Plant {
 
     /// Whether something waits that was there before.
     fn take_sample(&mut self, now: Nanos) -> bool {
-        let Self { sample, held, wanting, workers, apps, .. } = self;
+        let Self { sample, held, waiting, workers, apps, cores, .. } = self;
         sample.now = now;
         sample.busy.clear();
         sample.waiting.clear();
@@ -231,15 +240,18 @@ impl Plant {
             let (tasks, idle) = (Progress::default(), worker.idle + looking);
             sample.busy.push(BusyWorker { id: WorkerId(id), packets, tasks, oldest, idle });
         }
-        wanting.retain(|&index| {
-            let app = &mut apps[usize::from(index)];
-            app.is_wanting = wants(app, workers);
-            if app.is_wanting {
-                sample.waiting.push(AppId(index));
-                has_undone |= !app.is_batch();
-            }
-            app.is_wanting
+        waiting.retain(|&id| {
+            let worker = &mut workers[usize::from(id)];
+            let app = &apps[usize::from(worker.app)];
+            worker.waits = has_work(worker, app);
+            has_undone |= worker.waits && !app.is_batch();
+            worker.waits
         });
+        // The last one named is the first to be served: whoever waits for longest.
+        for &id in waiting.iter().rev() {
+            cores.prefer(WorkerId(id));
+            sample.waiting.push(AppId(workers[usize::from(id)].app));
+        }
         has_undone
     }
 
@@ -257,6 +269,7 @@ impl Plant {
             worker.is_told = false;
             worker.generation = worker.generation.wrapping_add(1);
             self.held.push(id.0);
+            self.apps[usize::from(worker.app)].running += 1;
             self.apps[usize::from(worker.app)].outcome.grants += 1;
             // A core that has been idle for however short a time is asleep.
             let is_warm = self.freed_at[usize::from(core.0)] == now;
@@ -281,13 +294,8 @@ impl Plant {
     }
 }
 
-/// Whether an application has something to do that none of its workers with a core can or will do.
-fn wants(app: &App, workers: &[Worker]) -> bool {
-    let workers = &workers[app.workers()];
-    if app.is_batch() {
-        workers.iter().any(|worker| !worker.has_core())
-    } else {
-        workers.iter().any(|worker| worker.doing == Doing::Parked && !worker.ring.is_empty())
-            || !app.queue.is_empty() && workers.iter().all(|worker| !worker.has_core())
-    }
+/// Whether a worker without a core has something to do, and nobody else does it.
+fn has_work(worker: &Worker, app: &App) -> bool {
+    worker.doing == Doing::Parked
+        && (app.is_batch() || !worker.ring.is_empty() || app.is_stuck() && worker.number == 0)
 }

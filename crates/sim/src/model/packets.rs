@@ -1,6 +1,6 @@
 //! A packet's way: the dispatcher, a ring, a worker, and marks between them.
 
-use base::{Nanos, WorkerId};
+use base::Nanos;
 
 use super::app::App;
 use super::flows::{NOBODY, flow_hash};
@@ -56,10 +56,14 @@ impl Plant {
                 cost += costs.flow_log.at(level);
             }
         }
+        let wants_samples = app.wants_samples;
         let packet = Packet { arrived: now, work, flow, life: known.life, is_begun: false };
         self.port.push_back(AtPort { app: index, cost, packet });
         if self.port.len() == 1 {
             self.look_at_port();
+        }
+        if wants_samples {
+            self.steer_soon(index);
         }
     }
 
@@ -137,8 +141,7 @@ impl Plant {
         } else if self.rests(id as u16) {
             self.drain(id as u16);
         } else {
-            self.cores.prefer(WorkerId(id as u16));
-            self.want(index);
+            self.wait_for_core(id as u16);
         }
     }
 
@@ -155,7 +158,10 @@ impl Plant {
             Some(idle) => {
                 self.begin(idle);
             }
-            None => self.want(index),
+            None if self.apps[usize::from(index)].is_stuck() => {
+                self.wait_for_core(self.apps[usize::from(index)].first as u16);
+            }
+            None => self.tick_soon(),
         }
     }
 

@@ -105,8 +105,8 @@ pub struct Plant {
     pub(super) sample: CoresSample,
     /// Workers that hold a core.
     pub(super) held: Vec<u16>,
-    /// Applications with something to do and perhaps nobody who does it.
-    pub(super) wanting: Vec<u16>,
+    /// Workers that have something to do and no core, the longest waiting first.
+    pub(super) waiting: Vec<u16>,
     /// By core: when its last holder left it.
     pub(super) freed_at: Vec<Nanos>,
     pub(super) has_tick: bool,
@@ -166,7 +166,7 @@ impl Plant {
             cores_plan: CoresPlan::with_room(ids.len()),
             sample: CoresSample::default(),
             held: Vec::new(),
-            wanting: Vec::new(),
+            waiting: Vec::new(),
             freed_at: vec![Nanos::FAR_FUTURE; ids.len()],
             has_tick: false,
             watches_idle: plan.cores_policy == "utilisation",
@@ -224,7 +224,9 @@ impl Plant {
             Event::Steer(app) => self.steer(app, false),
             Event::Load(app) => {
                 self.events.put(self.events.now() + LOAD_EVERY, Event::Load(app));
-                self.steer(app, true);
+                if self.apps[usize::from(app)].steering.is_load_due(self.events.now()) {
+                    self.steer(app, true);
+                }
             }
             Event::Step(step) => return self.begin_step(step),
         }
@@ -248,13 +250,13 @@ impl Plant {
         }
         let Some(step) = self.plan.steps.get(number as usize) else { return false };
         self.events.put(now + step.length, Event::Step(number + 1));
+        let mut batch: Vec<u16> = Vec::new();
         for (index, (app, &rate)) in self.apps.iter_mut().zip(&step.rates).enumerate() {
             let id = index as u16;
             let (is_first, is_new) = (number == 0, rate != app.rate);
             if app.is_batch() {
                 if is_first {
-                    app.is_wanting = true;
-                    self.wanting.push(id);
+                    batch.extend(app.workers().map(|id| id as u16));
                 }
             } else if is_first || is_new {
                 app.rate = rate;
@@ -270,6 +272,8 @@ impl Plant {
             }
         }
         let workers = step.workers.clone();
+        // The first is preferred if it is the last to be named.
+        batch.into_iter().rev().for_each(|id| self.wait_for_core(id));
         for (index, workers) in workers.into_iter().enumerate() {
             self.set_workers(index as u16, workers);
         }
@@ -291,7 +295,8 @@ impl Plant {
 
     pub(super) fn steer_soon(&mut self, index: u16) {
         let app = &mut self.apps[usize::from(index)];
-        if !app.is_steering && !app.steering.is_settled() {
+        let samples = app.wants_samples && app.inside > 0;
+        if !app.is_steering && (samples || !app.steering.is_settled()) {
             app.is_steering = true;
             self.events.put(self.events.now() + STEER_EVERY, Event::Steer(index));
         }

@@ -83,6 +83,11 @@ impl Steering {
         matches!(&self.rule, Rule::Tables(tables) if tables.wants_load())
     }
 
+    /// Whether it is time for it to look.
+    pub(super) fn is_load_due(&self, now: Nanos) -> bool {
+        matches!(&self.rule, Rule::Tables(tables) if tables.is_load_due(now))
+    }
+
     /// Packets that wait for a hand-over.
     pub(super) fn waiting(&self) -> usize {
         match &self.rule {

@@ -20,6 +20,10 @@ use super::worker::Packet;
 /// Steps of the control loop that a turn may take where nothing but the decision matters.
 const STEPS_AT_ONCE: usize = 4;
 
+/// Fewer packets than this since the last look at the load, and the next one waits for so long: the daemon's.
+const FEW_PACKETS: u32 = 256;
+const QUIET: Nanos = Nanos::from_millis(64);
+
 /// Policies that decide by what groups and workers have to do. To the others a look at the load would only
 /// say which groups rest, and they leave those where they are.
 const LOOK_AT_LOAD: [&str; 3] = ["balanced", "hybrid", "least_loaded"];
@@ -63,6 +67,11 @@ impl Tables {
 
     pub(super) fn wants_load(&self) -> bool {
         self.loads.is_some()
+    }
+
+    /// Whether there is enough to see, or enough time has passed.
+    pub(super) fn is_load_due(&self, now: Nanos) -> bool {
+        self.loads.as_ref().is_some_and(|loads| loads.is_due(now))
     }
 
     pub(super) fn waiting(&self) -> usize {
@@ -152,8 +161,11 @@ impl Tables {
         self.sample.now = now;
         self.sample.workers.clear();
         self.sample.workers.extend(workers);
+        if with_load {
+            return self.step(true, begun);
+        }
         for _ in 0..STEPS_AT_ONCE {
-            self.step(with_load, begun);
+            self.step(false, begun);
         }
     }
 
@@ -209,27 +221,33 @@ impl Tables {
 struct Loads {
     /// Packets since the last look, and when the last one came.
     groups: Vec<(u32, Nanos)>,
+    /// Packets since the last look, and when that was.
+    noted: u32,
+    looked: Nanos,
     next: usize,
     sample: LoadSample,
 }
 
 impl Loads {
     fn new(groups: usize) -> Self {
-        Self {
-            groups: vec![(0, Nanos::FAR_FUTURE); groups],
-            next: 0,
-            sample: LoadSample::default(),
-        }
+        let groups = vec![(0, Nanos::FAR_FUTURE); groups];
+        Self { groups, noted: 0, looked: Nanos::ZERO, next: 0, sample: LoadSample::default() }
     }
 
     #[inline]
     fn note(&mut self, group: FlowGroup, now: Nanos) {
+        self.noted += 1;
         let (packets, last) = &mut self.groups[group.index()];
         (*packets, *last) = (*packets + 1, now);
     }
 
+    fn is_due(&self, now: Nanos) -> bool {
+        self.noted >= FEW_PACKETS || now.since(self.looked) >= QUIET
+    }
+
     /// The next slice of groups; their counts start over.
     fn sample(&mut self, now: Nanos) -> &LoadSample {
+        (self.noted, self.looked) = (0, now);
         let first = self.next;
         let end = (first + GROUPS_PER_STEP).min(self.groups.len());
         self.next = if end == self.groups.len() { 0 } else { end };

@@ -47,6 +47,8 @@ pub(super) struct Worker {
     pub(super) progress: Progress,
     /// It is to give its core back at its next poll boundary.
     pub(super) is_told: bool,
+    /// It is in the list of those who wait for a core.
+    pub(super) waits: bool,
     /// Counts what would make an old event about its core mean something new.
     pub(super) generation: u32,
     /// The same for the packet in its hands.
@@ -73,6 +75,7 @@ impl Worker {
             done_at: Nanos::ZERO,
             progress: Progress::default(),
             is_told: false,
+            waits: false,
             generation: 0,
             turn: 0,
             granted_at: Nanos::ZERO,
