@@ -70,7 +70,7 @@ fn a_rare_request_wakes_both_and_of_frequent_ones_each_finds_everybody_awake() {
     assert!(frequent.found[2] < 0.05 && frequent.found[0] > 0.5, "{frequent:?}");
     // Poisson's gaps are longer than 50 us once in e at 20,000 a second, and a worker has one in four requests.
     let between = latency(20_000.0);
-    assert!((0.25..0.45).contains(&between.found[2]), "{between:?}");
+    assert!((0.2..0.45).contains(&between.found[2]), "{between:?}");
     assert!(between.found[1] > between.found[0], "{between:?}");
     assert_eq!(between.p50, Nanos(20_000));
 }

@@ -58,7 +58,8 @@ pub struct TcpPlan {
     pub ring_log2: u8,
     /// Shortest retransmission timeout.
     pub rto_min: Nanos,
-    /// How long an acknowledgement may wait.
+    /// How long an acknowledgement may wait. TIMELY takes one that has waited for a long queue: its flows starve at
+    /// their lowest rate unless this is zero.
     pub ack_delay: Nanos,
     /// Segments of the first flight.
     pub initial_window: u32,
