@@ -123,6 +123,18 @@ impl Steering {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn start_recording(&mut self) -> Option<policy::record::Snapshot> {
+        let Rule::Tables(tables) = &mut self.rule else { return None };
+        Some(tables.start_recording())
+    }
+
+    #[cfg(test)]
+    pub(super) fn stop_recording(&mut self) -> Option<Box<policy::record::Recorder>> {
+        let Rule::Tables(tables) = &mut self.rule else { return None };
+        tables.stop_recording()
+    }
+
     /// A turn of the control loop.
     pub(super) fn turn(
         &mut self,

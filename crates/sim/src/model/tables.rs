@@ -217,6 +217,19 @@ impl Tables {
     }
 }
 
+#[cfg(test)]
+impl Tables {
+    pub(super) fn start_recording(&mut self) -> policy::record::Snapshot {
+        let recorder = Box::new(policy::record::Recorder::new(self.live.len(), 2, 1 << 20));
+        let begun = self.control.start_recording(recorder, &self.live, &self.shadow);
+        begun.expect("every policy can be recorded")
+    }
+
+    pub(super) fn stop_recording(&mut self) -> Option<Box<policy::record::Recorder>> {
+        self.control.stop_recording()
+    }
+}
+
 /// What each group has had lately.
 struct Loads {
     /// Packets since the last look, and when the last one came.

@@ -2,6 +2,7 @@
 
 mod behaviour;
 mod conservation;
+mod recording;
 mod theory;
 
 use base::Nanos;

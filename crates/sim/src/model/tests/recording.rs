@@ -1,0 +1,61 @@
+//! The plant keeps the contracts of the loops that it drives: what they were told and have answered, run
+//! again without it, gives every answer again.
+
+use policy::cores::record::{self as cores_record, CoresWriter};
+use policy::record::{self, Writer};
+
+use super::*;
+
+/// Cores that come and go, a batch job beside, and load that comes in waves.
+fn waves(system: System) -> PlantPlan {
+    let app = AppPlan {
+        workers: 4,
+        system,
+        flows: 300,
+        churn: 2000.0,
+        service: Distribution::Bimodal1,
+        service_mean: Nanos::from_micros(10),
+        spin: Nanos::from_micros(5),
+        rest_after: Nanos::from_micros(300),
+        ..AppPlan::default()
+    };
+    let waves = [10_000.0, 250_000.0, 0.0, 100_000.0, 5_000.0, 200_000.0];
+    let steps = waves.map(|rate| Step::new(Nanos::from_millis(20), [rate, 0.0]));
+    PlantPlan {
+        cores: 3,
+        apps: vec![app, AppPlan::batch(3)],
+        steps: steps.to_vec(),
+        ..PlantPlan::default()
+    }
+}
+
+#[test]
+fn recorded_samples_of_a_plant_replay_to_the_same_plans() {
+    for policy in ["sticky", "modulo", "balanced", "hybrid", "prefilled", "least_loaded"] {
+        let plan = waves(System::policy_over(policy, 256));
+        let mut plant = Plant::new(plan, 3).expect("it is possible");
+        let steering = &mut plant.apps[0].steering;
+        let snapshot = steering.start_recording().expect("it has tables");
+        let cores_snapshot = plant.cores.start_recording(2, 1 << 20);
+        plant.run_all();
+
+        let mut writer = Writer::begin(Vec::new(), &snapshot).expect("memory takes every line");
+        let recorder = plant.apps[0].steering.stop_recording().expect("it was begun");
+        let lost = recorder.lost();
+        recorder.into_rest().for_each(|events| writer.write(&events).expect("as above"));
+        let lines = writer.end(lost).expect("as above");
+        let report = record::replay(&lines[..]).expect("it is a recording");
+        assert!(report.is_same(), "{policy}: {report}");
+        assert!(report.tables > 0 && report.placements > 0, "{policy}: {report:?}");
+
+        let mut writer = CoresWriter::begin(Vec::new(), &cores_snapshot).expect("as above");
+        let recorder = plant.cores.stop_recording().expect("it was begun");
+        let lost = recorder.lost();
+        recorder.into_rest().for_each(|events| writer.write(&events).expect("as above"));
+        let lines = writer.end(lost).expect("as above");
+        let report = cores_record::replay(&lines[..]).expect("it is a recording");
+        assert!(report.is_same(), "{policy}: {report}");
+        let grants = plant.outcome.steps.iter().map(|step| step.total().grants).sum::<u64>();
+        assert!(grants > 500, "{policy}: {grants} grants are not worth a recording");
+    }
+}
