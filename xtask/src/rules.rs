@@ -78,7 +78,12 @@ pub(crate) const CRATES: &[CrateRule] = &[
         Forbidden,
     ),
     row("report", &[], Worldly, Forbidden),
-    row("figures", &["base", "policy", "load", "sim", "fabric", "report"], Worldly, Forbidden),
+    row(
+        "figures",
+        &["base", "config", "policy", "tcp", "load", "sim", "fabric", "report"],
+        Worldly,
+        Forbidden,
+    ),
     row(
         "replay",
         &["base", "wire", "policy", "shm", "port", "datapath", "sys"],

@@ -52,6 +52,7 @@ pub(crate) enum Command {
     Replay(command::replay::Replay),
     Wire(command::wire::Wire),
     Nf(command::nf::Nf),
+    Sim(command::sim::Sim),
     Report(command::report::Report),
     Bench(command::bench::Bench),
     Doctor(command::doctor::Doctor),

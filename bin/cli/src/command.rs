@@ -19,6 +19,7 @@ pub(crate) mod replay_plans;
 pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod serve;
+pub(crate) mod sim;
 pub(crate) mod ss;
 pub(crate) mod stats;
 pub(crate) mod status;
@@ -55,6 +56,7 @@ pub(crate) fn run(command: &Command, json: bool) -> Result<(), Failure> {
         Command::ReplayPlans(replay) => replay.run(json),
         Command::Load(load) => load.run(json),
         Command::Replay(replay) => replay.run(json),
+        Command::Sim(sim) => sim.run(json),
         Command::Report(report) => report.run(json),
         Command::Bench(bench) => bench.run(json),
         Command::Doctor(doctor) => doctor.run(json),

@@ -74,10 +74,20 @@ impl Table {
         Self { heads: heads.map(str::to_owned).to_vec(), rows: Vec::new() }
     }
 
+    /// The same when how many there are is known only now.
+    pub(crate) fn with_heads(heads: Vec<String>) -> Self {
+        Self { heads, rows: Vec::new() }
+    }
+
     /// Adds a row.
     pub(crate) fn row<const N: usize>(&mut self, cells: [Cell; N]) {
-        assert_eq!(N, self.heads.len(), "a row has as many cells as the table has heads");
-        self.rows.push(cells.into());
+        self.cells(cells.into());
+    }
+
+    /// The same when how many there are is known only now.
+    pub(crate) fn cells(&mut self, cells: Vec<Cell>) {
+        assert_eq!(cells.len(), self.heads.len(), "a row has as many cells as the table has heads");
+        self.rows.push(cells);
     }
 
     /// The table as text, each line ended; lines have no blanks at their end.

@@ -1,0 +1,109 @@
+//! `scan_cores`: some cores with a queue each (scale-out), or shared queues (scale-up).
+
+use std::collections::BTreeMap;
+
+use base::Nanos;
+use load::Distribution;
+use sim::Level;
+use sim::scan::many_cores::{Plan, Queues, run as simulate};
+
+use super::{Experiment, Misfit, Row, Task, plant, scan};
+use crate::scenario::Over;
+use crate::setting::{Kind, Preset, Rule};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "scan_cores",
+    help: "some cores with a queue each (scale-out), or shared queues (scale-up)",
+    rules: RULES,
+    values: &["mean_us", "p50_us", "p99_us", "p99_9_us", "delivered_mpps", "dropped_percent"],
+    over: &[Over::Points],
+    has_costs: true,
+    rows: |_| 1,
+    check,
+    run,
+    parameters: |_| scan::parameters(),
+};
+
+fn queues() -> Vec<&'static str> {
+    Queues::ALL.iter().map(|queues| queues.name()).collect()
+}
+
+const RULES: &[Rule] = &[
+    rule("cores", Kind::Whole(1, 1024), Preset::Number(10.0), "cores"),
+    rule("queues", Kind::Word(queues), Preset::Word("scale_out"), "whose queues they are"),
+    rule(
+        "waiting",
+        Kind::Word(scan::waits),
+        Preset::Word("polling"),
+        "how cores learn that there is something",
+    ),
+    rule("rate", Kind::Rate(1.0, 1e9), Preset::Number(30e6), "items a second in all"),
+    rule(
+        "distribution",
+        Kind::Word(plant::distributions),
+        Preset::Word("constant"),
+        "of an item's work",
+    ),
+    rule("work", Kind::Time(0.0, 1000.0), Preset::Number(0.16), "its mean"),
+    rule(
+        "hiccup_share",
+        Kind::Number(0.0, 1.0),
+        Preset::Number(0.0),
+        "items that take longer, of 1",
+    ),
+    rule("hiccup", Kind::Time(0.0, 1e6), Preset::Number(1.0), "by how much"),
+    rule("flows", Kind::Whole(1, 65_536), Preset::Number(64.0), "queues of a shared ready set"),
+    rule("burst", Kind::Whole(1, 1024), Preset::Number(32.0), "items that a core takes at once"),
+    rule("ring", Kind::Whole(1, 1 << 20), Preset::Number(512.0), "items that wait for a core"),
+    rule("items", Kind::Whole(100, 20_000_000), Preset::Number(200_000.0), "items that arrive"),
+];
+
+const fn rule(key: &'static str, kind: Kind, default: Preset, help: &'static str) -> Rule {
+    Rule { key, kind, default, help }
+}
+
+fn check(task: &Task<'_>) -> Result<(), Misfit> {
+    let (rate, items) = (task.settings.number("rate"), task.settings.number("items"));
+    if items / rate > 1000.0 {
+        let says = format!(
+            "`items` takes {:.0} s at this `rate`; allowed are 1000 s at most",
+            items / rate
+        );
+        return Err(("items".to_owned(), says));
+    }
+    Ok(())
+}
+
+fn run(task: &Task<'_>, level: Level, seed: u64) -> Result<Vec<Row>, String> {
+    let settings = task.settings;
+    let whose = Queues::ALL.into_iter().find(|one| one.name() == settings.word("queues"));
+    let named = |word: &str| Distribution::ALL.into_iter().find(|one| one.name() == word);
+    let plan = Plan {
+        cores: settings.whole("cores") as u32,
+        queues: whose.unwrap_or(Queues::Own),
+        waiting: scan::waiting(settings),
+        rate: settings.number("rate"),
+        service: named(settings.word("distribution")).unwrap_or(Distribution::Constant),
+        work: settings.time("work"),
+        hiccup_share: settings.number("hiccup_share"),
+        hiccup: settings.time("hiccup"),
+        flows: settings.whole("flows") as u32,
+        burst: settings.whole("burst") as u32,
+        ring: settings.whole("ring") as u32,
+        level,
+        items: settings.whole("items") / if task.quick { 10 } else { 1 },
+        ..Plan::default()
+    };
+    let outcome = simulate(&plan, seed);
+    let percentiles = outcome.latency.percentiles();
+    let elapsed = outcome.elapsed.max(Nanos(1)).as_secs_f64();
+    let values = BTreeMap::from([
+        ("mean_us", percentiles.mean_us),
+        ("p50_us", percentiles.p50_us),
+        ("p99_us", percentiles.p99_us),
+        ("p99_9_us", percentiles.p99_9_us),
+        ("delivered_mpps", outcome.delivered as f64 / elapsed / 1e6),
+        ("dropped_percent", 100.0 * outcome.dropped as f64 / outcome.offered.max(1) as f64),
+    ]);
+    Ok(vec![Row { at: None, values, saturated: outcome.is_saturated(&plan) }])
+}

@@ -1,0 +1,126 @@
+//! A job's runs, made into points.
+
+use std::collections::BTreeMap;
+
+use report::PointLine;
+use sim::Level;
+
+use crate::experiment::Row;
+use crate::sweep::{Job, Scenario};
+
+/// Below this share of difference two series of a map do equally well, and the one named first has the cell.
+const EVEN: f64 = 0.03;
+
+/// Runs a job: at the low, the median and the high end of what was measured, or just at the median.
+pub(crate) fn of_job(
+    scenario: &Scenario,
+    job: &Job,
+    seed: u64,
+    quick: bool,
+) -> Result<Vec<PointLine>, String> {
+    let mut by_series = Vec::new();
+    for series in job.series(scenario) {
+        let is_bare = quick || scenario.is_map() || !scenario.series[series].experiment.has_costs;
+        let levels: &[Level] = if is_bare { &[Level::Median] } else { &Level::ALL };
+        let settings = scenario.settings(job, series);
+        let values = scenario.sweep_values();
+        let task = scenario.task(&settings, &values, quick);
+        let of = &scenario.series[series];
+        let seed = job.seed(seed);
+        let run = |level: &Level| {
+            // Other requests at each level: the band then has what chance does, too.
+            let seed = seed.wrapping_add(*level as u64);
+            (of.experiment.run)(&task, *level, seed).map(|rows| (*level, rows))
+        };
+        let runs = levels.iter().map(run).collect::<Result<Vec<_>, String>>()?;
+        by_series.push((series, runs));
+    }
+    if scenario.is_map() {
+        return Ok(cell(scenario, job, &by_series).into_iter().collect());
+    }
+    Ok(by_series.iter().flat_map(|(series, runs)| lines(scenario, job, *series, runs)).collect())
+}
+
+/// The points of a series.
+fn lines(
+    scenario: &Scenario,
+    job: &Job,
+    series: usize,
+    runs: &[(Level, Vec<Row>)],
+) -> Vec<PointLine> {
+    let of = &scenario.series[series];
+    let median = runs.iter().find(|(level, _)| *level == Level::Median);
+    let Some((_, rows)) = median else { return Vec::new() };
+    let point = |(number, row): (usize, &Row)| {
+        let at = row.at.map(|at| at / scenario.read.x.factor);
+        let x = at.unwrap_or_else(|| scenario.axes.x[job.x.unwrap_or(number)]);
+        let y = row.values.get(of.value).copied().filter(|y| y.is_finite());
+        let others = runs.iter().filter_map(|(_, rows)| rows.get(number));
+        let all = others.filter(|row| !row.saturated).filter_map(|row| row.values.get(of.value));
+        let (low, high) = all
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), y| (low.min(*y), high.max(*y)));
+        let more =
+            row.values.iter().filter(|(name, value)| **name != of.value && value.is_finite());
+        let saturated = row.saturated || y.is_none();
+        PointLine {
+            figure: scenario.name().to_owned(),
+            panel: scenario.panels[job.panel].clone(),
+            series: of.name.clone(),
+            x: rounded(x),
+            y: rounded(y.unwrap_or(0.0)),
+            band: (!saturated && runs.len() > 1).then(|| (rounded(low), rounded(high))),
+            saturated,
+            more: more.map(|(name, value)| ((*name).to_owned(), rounded(*value))).collect(),
+        }
+    };
+    rows.iter().enumerate().map(point).collect()
+}
+
+/// The cell of a map: who does best.
+fn cell(
+    scenario: &Scenario,
+    job: &Job,
+    by_series: &[(usize, Vec<(Level, Vec<Row>)>)],
+) -> Option<PointLine> {
+    let mut more = BTreeMap::new();
+    let mut best: Option<(&str, f64)> = None;
+    for (series, runs) in by_series {
+        let of = &scenario.series[*series];
+        let row = runs.first().and_then(|(_, rows)| rows.first());
+        let found = row.filter(|row| !row.saturated).and_then(|row| row.values.get(of.value));
+        let Some(value) = found.copied().filter(|value| value.is_finite()) else { continue };
+        more.insert(of.name.clone(), rounded(value));
+        if best.is_none_or(|(_, least)| value < least * (1.0 - EVEN)) {
+            best = Some((&of.name, value));
+        }
+    }
+    let name = best.map_or("", |(name, _)| name);
+    Some(PointLine {
+        figure: scenario.name().to_owned(),
+        panel: scenario.panels[job.panel].clone(),
+        series: if best.is_some() { name } else { &scenario.series.first()?.name }.to_owned(),
+        x: *scenario.axes.x.get(job.x?)?,
+        y: *scenario.axes.y.get(job.y?)?,
+        band: None,
+        saturated: best.is_none(),
+        more,
+    })
+}
+
+/// Six digits: more say nothing, and fewer bytes are easier to look at.
+fn rounded(value: f64) -> f64 {
+    format!("{value:.5e}").parse().unwrap_or(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn six_digits_are_kept() {
+        for (value, expected) in [(0.0, 0.0), (1.0 / 3.0, 0.333_333), (-1_234_567.0, -1_234_570.0)]
+        {
+            assert_eq!(rounded(value), expected);
+        }
+    }
+}

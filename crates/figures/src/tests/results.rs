@@ -1,0 +1,148 @@
+//! What comes out: the promised points, the same bytes for the same seed, parts that make the whole.
+
+use report::Line;
+
+use super::{SMALL, claims, lines, options, points, small};
+use crate::{Scenario, Shard, library, store};
+
+fn shard(text: &str) -> Shard {
+    text.parse().expect("it is a shard")
+}
+
+/// The claims of a figure that comes along, from a short run.
+fn verdicts(name: &str) -> Vec<(String, Option<bool>)> {
+    let lines = lines(library::find(name).expect("it is there"), options(2, Shard::WHOLE));
+    claims(&lines).iter().map(|claim| (claim.claim.clone(), claim.holds)).collect()
+}
+
+#[test]
+fn every_series_has_as_many_points_in_each_panel_as_the_head_promises() {
+    for scenario in [small(), library::find("spin-latency").expect("it is there")] {
+        let lines = lines(scenario, options(2, Shard::WHOLE));
+        let Some(Line::Figure(head)) = lines.first() else { panic!("the head comes first") };
+        let points = points(&lines);
+        for series in &head.series {
+            for panel in &head.panels {
+                let own = |point: &&&report::PointLine| {
+                    point.series == series.name && point.panel == *panel
+                };
+                assert_eq!(
+                    points.iter().filter(own).count(),
+                    series.points,
+                    "{} {panel}",
+                    series.name
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn one_seed_gives_the_same_bytes_on_any_number_of_threads_and_another_seed_others() {
+    let text = |threads, seed| {
+        let options = crate::Options { seed, ..options(threads, Shard::WHOLE) };
+        store::to_text(&lines(small(), options))
+    };
+    assert_eq!(text(1, None), text(3, None));
+    assert_eq!(text(1, None), text(1, Some(3)));
+    assert_ne!(text(1, None), text(1, Some(4)));
+}
+
+#[test]
+fn parts_put_together_are_the_whole_to_the_byte() {
+    let whole = lines(small(), options(2, Shard::WHOLE));
+    let parts =
+        ["1/5", "2/5", "3/5", "4/5", "5/5"].map(|part| lines(small(), options(1, shard(part))));
+    let merged = store::merge(&small(), "calisto sim it", &parts).expect("they belong together");
+    assert_eq!(store::to_text(&merged), store::to_text(&whole));
+    let open = claims(&parts[0]).iter().filter(|claim| claim.holds.is_none()).count();
+    assert_eq!((open, claims(&whole)[0].holds), (1, Some(true)), "a part does not judge the whole");
+    let other = crate::Options { seed: Some(9), ..options(1, shard("1/5")) };
+    let strange = [parts[1].clone(), lines(small(), other)];
+    assert!(store::merge(&small(), "", &strange).is_err(), "seeds differ");
+}
+
+#[test]
+fn files_are_written_whole_beside_nothing_else_and_read_back() {
+    let folder = std::env::temp_dir().join(format!("calisto-figures-{}", std::process::id()));
+    let lines = lines(small(), options(1, Shard::WHOLE));
+    let path = store::write(&folder, "small.jsonl", &lines).expect("the folder is ours");
+    assert_eq!(store::read(&path).expect("it was written"), lines);
+    let names = std::fs::read_dir(&folder).expect("it is there").count();
+    std::fs::remove_dir_all(&folder).expect("it is ours");
+    assert_eq!(names, 1, "nothing is left beside it");
+    assert!(store::write(std::path::Path::new("/proc/nowhere"), "x", &lines).is_err());
+}
+
+#[test]
+fn too_much_load_is_said_and_not_drawn_as_a_latency() {
+    let over = SMALL.replace("values = [10, 50, 90]", "values = [10, 50, 90, 150]");
+    let lines = lines(Scenario::parse(&over).expect("it is sound"), options(1, Shard::WHOLE));
+    let at = |series: &str, x: f64| {
+        let found = points(&lines).into_iter().find(|point| point.series == series && point.x == x);
+        found.expect("every point is there").saturated
+    };
+    assert!(at("one", 150.0) && !at("one", 90.0) && !at("two", 150.0));
+}
+
+#[test]
+fn a_queue_has_the_mean_that_theory_has() {
+    let long = SMALL.replace("packets = 2000", "packets = 2000000");
+    let lines = lines(Scenario::parse(&long).expect("it is sound"), options(2, Shard::WHOLE));
+    for (panel, expected) in [("left", 15.0), ("right", 20.0)] {
+        let of = |point: &&&report::PointLine| {
+            point.panel == panel && point.series == "one" && point.x == 50.0
+        };
+        let points = points(&lines);
+        let found = points.iter().find(of).expect("it is there").y;
+        assert!((found / expected - 1.0).abs() < 0.05, "{panel}: {found}, not {expected}");
+    }
+}
+
+#[test]
+fn polling_loses_to_a_ready_set_with_many_queues_and_wins_with_one() {
+    let verdicts = verdicts("spin-latency");
+    assert!(verdicts.iter().all(|(_, holds)| *holds == Some(true)), "{verdicts:?}");
+}
+
+#[test]
+fn sticky_moves_the_least_and_modulo_nearly_all() {
+    let few =
+        library::SCENARIOS.iter().find(|(name, _)| *name == "demo-moves").expect("it is there").1;
+    let few =
+        few.replace("flows = 20000", "flows = 4000").replace("[1, 2, 3, 4, 5, 6, 7, 8, 9]", "[4]");
+    let lines = lines(Scenario::parse(&few).expect("it is sound"), options(2, Shard::WHOLE));
+    for (series, expected) in [("modulo", 80.0), ("sticky", 20.0), ("calisto", 0.0)] {
+        let points = points(&lines);
+        let of = |point: &&&report::PointLine| point.series == series;
+        let found = points.iter().find(of).expect("it is there").y;
+        assert!((found - expected).abs() < 4.0, "{series}: {found}, not {expected}");
+    }
+}
+
+#[test]
+fn a_map_names_the_best_of_each_cell_and_says_what_all_had() {
+    let small = r#"
+name = "cells"
+title = "t"
+source = "s"
+text = "x"
+experiment = "station"
+kind = "map"
+x = { label = "load", key = "rate", values = [50000, 90000] }
+y = { label = "cores", key = "cores", value = "mean_us", values = [1, 2] }
+cell = { label = "mean", unit = "us" }
+base = { mean = "10us", packets = 2000 }
+[[series]]
+name = "even"
+label = "Even"
+[[series]]
+name = "uneven"
+label = "Uneven"
+set = { distribution = "bimodal1" }
+"#;
+    let lines = lines(Scenario::parse(small).expect("it is sound"), options(2, Shard::WHOLE));
+    let points = points(&lines);
+    assert_eq!(points.len(), 4);
+    assert!(points.iter().all(|point| point.series == "even" && point.more.len() == 2));
+}
