@@ -23,7 +23,8 @@ pub(crate) fn draw(figure: &Figure, titled: bool) -> (String, f64, f64) {
     let rows = steps(figure.points().map(|point| point.y));
     let widest = rows.iter().map(|y| width(&number::short(*y), SMALL)).fold(0.0, f64::max);
     let height = (rows.len() as f64 * CELL).min(PANEL);
-    let mut frame = Frame::new(head, Wish { titled, ticks_width: widest + 10.0, height });
+    let wish = Wish { titled, ticks_width: widest + 10.0, height, ceiling: 0.0 };
+    let mut frame = Frame::new(head, wish);
     let looks = Look::of_all(&head.series);
     let values_fit = fit(figure, frame.panels[0], (columns.len(), rows.len()));
     for panel in 0..head.panels.len() {

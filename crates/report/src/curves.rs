@@ -1,9 +1,10 @@
 //! A plot of lines: for each series its points, the line through them and the band around them.
 
 use crate::canvas::{Anchor, Area, Canvas, width};
+use crate::cover::covered;
 use crate::figure::Figure;
 use crate::frame::{Frame, SMALL, Wish};
-use crate::line::{Axis, Origin, PointLine, SeriesHead};
+use crate::line::{Axis, Origin, PointLine, Scale, SeriesHead};
 use crate::look::Look;
 use crate::number;
 use crate::ruler::{Ends, Ruler, Tick};
@@ -16,6 +17,10 @@ const CROWD: usize = 16;
 const CEILING: f64 = 66.0;
 /// A series' own share of it, at most.
 const LANE: f64 = 13.0;
+/// What the strip for them is called.
+const SATURATED: &str = "saturated";
+/// More bands than these make mud of one another unless they are faint.
+const FEW_BANDS: usize = 3;
 /// Between the frame and the first and last point.
 const INSET: f64 = 12.0;
 
@@ -23,9 +28,8 @@ const INSET: f64 = 12.0;
 pub(crate) fn draw(figure: &Figure, titled: bool) -> (String, f64, f64) {
     let head = figure.head();
     let across = Ruler::over(head.x.scale, Ends::AtValues, figure.points().map(|point| point.x));
-    let up = Ruler::over(head.y.scale, Ends::AtTicks, heights(figure));
+    let up = Ruler::over(head.y.scale, Ends::AtTicks, heights(figure, head.y.scale));
     let widest = up.ticks().iter().map(|tick| width(&tick.label, SMALL)).fold(0.0, f64::max);
-    let mut frame = Frame::new(head, Wish { titled, ticks_width: widest + 10.0, height: 0.0 });
     let looks = Look::of_all(&head.series);
     let saturated: Vec<&str> = head
         .series
@@ -34,6 +38,13 @@ pub(crate) fn draw(figure: &Figure, titled: bool) -> (String, f64, f64) {
         .filter(|name| figure.points().any(|point| point.saturated && point.series == *name))
         .collect();
     let ceiling = LANE.min(CEILING / saturated.len().max(1) as f64) * saturated.len() as f64;
+    let widest = if ceiling > 0.0 { widest.max(width(SATURATED, SMALL)) } else { widest };
+    let wish = Wish { titled, ticks_width: widest + 10.0, height: 0.0, ceiling };
+    let mut frame = Frame::new(head, wish);
+    let banded = head.series.iter().filter(|series| {
+        figure.points().any(|point| point.band.is_some() && point.series == series.name)
+    });
+    let band = if banded.count() > FEW_BANDS { "band faint" } else { "band" };
     for panel in 0..head.panels.len() {
         let area = frame.panels[panel];
         let labelled = frame.is_first_of_row(panel);
@@ -41,7 +52,7 @@ pub(crate) fn draw(figure: &Figure, titled: bool) -> (String, f64, f64) {
         sheet.axes(&mut frame.canvas, labelled);
         // Bands lie under all lines, so that none hides another series.
         for (series, look) in head.series.iter().zip(&looks) {
-            sheet.bands(&mut frame.canvas, *look, figure.series(panel, series));
+            sheet.bands(&mut frame.canvas, (*look, band), figure.series(panel, series));
         }
         for (series, look) in head.series.iter().zip(&looks) {
             let lane = saturated.iter().position(|name| *name == series.name);
@@ -53,15 +64,22 @@ pub(crate) fn draw(figure: &Figure, titled: bool) -> (String, f64, f64) {
     for note in notes(figure, &across, &up) {
         frame.note(&note);
     }
+    let covered = covered(figure, &looks, &up);
+    if !covered.is_empty() {
+        let covered = covered.join("; ");
+        frame.note(&format!(
+            "Under the lines of others at every point, to be read in the table: {covered}."
+        ));
+    }
     frame.finish()
 }
 
 /// All that the y axis must have room for.
-fn heights(figure: &Figure) -> impl Iterator<Item = f64> {
-    figure.points().filter(|point| !point.saturated).flat_map(|point| {
+fn heights(figure: &Figure, scale: Scale) -> impl Iterator<Item = f64> {
+    figure.points().filter(|point| !point.saturated).flat_map(move |point| {
         let (low, high) = point.band.unwrap_or((point.y, point.y));
         // The lower end of a band may leave a logarithmic axis, but must not make a zero of it.
-        let low = if low > 0.0 { low } else { point.y };
+        let low = if low > 0.0 || scale == Scale::Linear { low } else { point.y };
         [point.y, low, high]
     })
 }
@@ -141,16 +159,20 @@ impl<'a> Sheet<'a> {
         let Self { area, plain, across, up } = self;
         if plain.y > area.y {
             canvas.rectangle("ceiling", Area { height: plain.y - area.y, ..*area });
-            canvas.text("quiet", area.x + 6.0, area.y + SMALL, Anchor::Start, "saturated");
+            if labelled {
+                canvas.text("tick", area.x - 6.0, area.y + SMALL - 2.0, Anchor::End, SATURATED);
+            }
         }
+        // A label that would run into another one stays away.
+        let mut free = f64::INFINITY;
         for Tick { value, label } in up.ticks() {
             let y = self.y(*value);
             canvas.line("grid", (area.x, y), (area.right(), y));
-            if labelled {
+            if labelled && y < free {
                 canvas.text("tick", area.x - 6.0, y + 4.0, Anchor::End, label);
+                free = y - SMALL;
             }
         }
-        // A label that would run into the one before it stays away.
         let mut free = f64::NEG_INFINITY;
         for Tick { value, label } in across.ticks() {
             let x = self.x(*value);
@@ -189,7 +211,7 @@ impl<'a> Sheet<'a> {
     fn bands<'p>(
         &self,
         canvas: &mut Canvas,
-        look: Look,
+        (look, band): (Look, &str),
         points: impl Iterator<Item = &'p PointLine>,
     ) {
         let ends = |point: &PointLine| {
@@ -205,7 +227,7 @@ impl<'a> Sheet<'a> {
             if together {
                 let upper = run().map(|(x, _, high)| (*x, *high));
                 let lower = run().rev().map(|(x, low, _)| (*x, *low));
-                canvas.polygon("band", &upper.chain(lower).collect::<Vec<_>>());
+                canvas.polygon(band, &upper.chain(lower).collect::<Vec<_>>());
             } else {
                 for &(x, low, high) in run() {
                     canvas.line("whisker", (x, low), (x, high));

@@ -15,7 +15,7 @@ pub struct Figure {
 /// How much of a figure is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Coverage {
-    /// Points (of a map: values in cells) that there are.
+    /// Points (of a map: cells) that there are.
     pub there: usize,
     /// That there are when the whole figure was run.
     pub promised: usize,
@@ -84,12 +84,8 @@ impl Figure {
     pub fn count(&self, panel: usize, series: &SeriesHead) -> usize {
         match self.head.kind {
             Kind::Lines => self.series(panel, series).count(),
-            Kind::Map => {
-                let takes_part = |point: &&PointLine| {
-                    point.series == series.name || point.more.contains_key(&series.name)
-                };
-                self.panels[panel].iter().filter(takes_part).count()
-            }
+            // All take part in every cell; who has no value there was saturated.
+            Kind::Map => self.panels[panel].len(),
         }
     }
 
@@ -98,6 +94,17 @@ impl Figure {
     pub fn coverage(&self) -> Coverage {
         let FigureLine { panels, series, .. } = &self.head;
         let mut all = Coverage { there: 0, promised: 0, lacks: Vec::new() };
+        if self.head.kind == Kind::Map {
+            all.there = self.points().count();
+            all.promised =
+                series.iter().map(|series| series.points).max().unwrap_or(0) * panels.len();
+            if all.there < all.promised {
+                all.lacks.push("cells are blank: shards are missing".to_owned());
+            } else if all.there > all.promised {
+                all.lacks.push("there are more cells than were promised".to_owned());
+            }
+            return all;
+        }
         for series in series {
             let counts = (0..panels.len()).map(|panel| self.count(panel, series));
             let there = counts.clone().sum();

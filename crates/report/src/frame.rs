@@ -40,6 +40,8 @@ pub(crate) struct Wish {
     pub(crate) ticks_width: f64,
     /// How high a panel is at least.
     pub(crate) height: f64,
+    /// How much higher it is for the points that have no y.
+    pub(crate) ceiling: f64,
 }
 
 impl Frame {
@@ -65,7 +67,7 @@ impl Frame {
         let tick_height = SMALL * LEADING + 8.0;
         let left = LABEL * LEADING + GAP + wish.ticks_width;
         let width = (WIDTH - left - GAP - GAP * (columns - 1) as f64) / columns as f64;
-        let height = (width * 0.62).clamp(150.0, 380.0).max(wish.height);
+        let height = (width * 0.62).clamp(150.0, 380.0).max(wish.height) + wish.ceiling;
         let mut panels = Vec::new();
         for (number, name) in head.panels.iter().enumerate() {
             let (row, column) = (number / columns, number % columns);
@@ -146,7 +148,12 @@ impl Frame {
 /// An axis in words.
 pub(crate) fn with_unit(axis: &Axis) -> String {
     let Axis { label, unit, .. } = axis;
-    if unit.is_empty() { label.clone() } else { format!("{label} ({unit})") }
+    // "Cores (cores)" says nothing twice.
+    if unit.is_empty() || label.eq_ignore_ascii_case(unit) {
+        label.clone()
+    } else {
+        format!("{label} ({unit})")
+    }
 }
 
 fn legend_label(figure: &Figure, series: &SeriesHead) -> String {

@@ -12,6 +12,7 @@
 mod canvas;
 mod cells;
 mod check;
+mod cover;
 mod curves;
 mod error;
 mod figure;

@@ -78,8 +78,7 @@ pub struct SeriesHead {
     pub label: String,
     /// Where its points come from.
     pub origin: Origin,
-    /// How many points it has in every panel when the whole figure was run. Of a map: in how many cells it takes
-    /// part, as winner or in `more`.
+    /// How many points it has in every panel when the whole figure was run. Of a map: how many cells a panel has.
     pub points: usize,
 }
 

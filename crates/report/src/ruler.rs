@@ -83,10 +83,14 @@ impl Ruler {
             [only] => ((2.0 * only).min(0.0), (2.0 * only).max(0.0)),
             [first, .., last] => (*first, *last),
         };
-        // Zero belongs on the axis unless all there is to see would shrink to a flat line.
+        // Zero belongs on the axis unless all there is to see would shrink: up to a flat line, across to a corner.
         let spread = high - low;
-        let low = if low > 0.0 && spread > 0.25 * high { 0.0 } else { low };
-        let high = if high < 0.0 && spread > -0.25 * low { 0.0 } else { high };
+        let enough = match ends {
+            Ends::AtValues => 0.75,
+            Ends::AtTicks => 0.25,
+        };
+        let low = if low > 0.0 && spread > enough * high { 0.0 } else { low };
+        let high = if high < 0.0 && spread > -enough * low { 0.0 } else { high };
         let step = nice((high - low) / TICKS);
         let (first, last) = ((low / step).floor(), (high / step).ceil());
         let (low, high) = match ends {
@@ -115,7 +119,7 @@ impl Ruler {
         };
         let decades = (high / low).log10();
         // Within few decades 1, 2 and 5 of each are marks; within many only 1.
-        let steps: &[f64] = if decades <= 2.0 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+        let steps: &[f64] = if decades <= 3.0 { &[1.0, 2.0, 5.0] } else { &[1.0] };
         let candidates: Vec<f64> = (low.log10().floor() as i32 - 1
             ..=high.log10().ceil() as i32 + 1)
             .flat_map(|decade| steps.iter().map(move |step| step * 10f64.powi(decade)))

@@ -232,3 +232,32 @@ fn long_and_hostile_names_stay_text_within_the_picture() {
     assert!(!elements.iter().any(|element| element.path.contains("script")));
     assert!(!figure.svg().contains(['\u{0}', '\u{202E}']));
 }
+
+#[test]
+fn a_series_that_lies_under_others_is_told_by_name() {
+    let points = |name: &'static str, dy: f64| {
+        [1.0, 2.0, 3.0].map(|x| sample::point(name, x, 100.0 * x + dy))
+    };
+    let covered = |dy: f64| {
+        let all = points("one", 0.0).into_iter().chain(points("two", dy));
+        let elements = drawn(&with_points(sample::figure(), all));
+        let told = |text: &&str| text.starts_with("Under the lines of others");
+        texts(&elements).iter().find(|text| told(text)).map(|text| (*text).to_owned())
+    };
+    let text = covered(1.0).expect("a pixel is too little to be seen");
+    assert!(text.ends_with("to be read in the table: One."), "{text}");
+    assert_eq!(covered(50.0), None);
+}
+
+#[test]
+fn a_map_that_is_whole_lacks_nothing_though_a_series_is_saturated_in_a_cell() {
+    let mut lines = sample::map();
+    if let Line::Point(cell) = &mut lines[1] {
+        cell.more.remove("two");
+    }
+    let coverage = figure(lines.clone()).coverage();
+    assert_eq!((coverage.there, coverage.promised, coverage.lacks.len()), (4, 4, 0));
+    lines.pop();
+    let coverage = figure(lines).coverage();
+    assert_eq!((coverage.there, coverage.promised, coverage.lacks.len()), (3, 4, 1));
+}
