@@ -15,8 +15,10 @@ const MARK: f64 = 4.0;
 const CROWD: usize = 16;
 /// How high the place above the plot is for points that have no y.
 const CEILING: f64 = 66.0;
-/// A series' own share of it, at most.
+/// A series' own share of it.
 const LANE: f64 = 13.0;
+/// How high it must be for its name to stand beside it.
+const NAMED: f64 = 22.0;
 /// What the strip for them is called.
 const SATURATED: &str = "saturated";
 /// More bands than these make mud of one another unless they are faint.
@@ -37,7 +39,10 @@ pub(crate) fn draw(figure: &Figure, titled: bool) -> (String, f64, f64) {
         .map(|series| series.name.as_str())
         .filter(|name| figure.points().any(|point| point.saturated && point.series == *name))
         .collect();
-    let ceiling = LANE.min(CEILING / saturated.len().max(1) as f64) * saturated.len() as f64;
+    let ceiling = match saturated.len() as f64 {
+        0.0 => 0.0,
+        lanes => (LANE * lanes).clamp(NAMED, CEILING),
+    };
     let widest = if ceiling > 0.0 { widest.max(width(SATURATED, SMALL)) } else { widest };
     let wish = Wish { titled, ticks_width: widest + 10.0, height: 0.0, ceiling };
     let mut frame = Frame::new(head, wish);

@@ -67,7 +67,7 @@ impl Frame {
         let tick_height = SMALL * LEADING + 8.0;
         let left = LABEL * LEADING + GAP + wish.ticks_width;
         let width = (WIDTH - left - GAP - GAP * (columns - 1) as f64) / columns as f64;
-        let height = (width * 0.62).clamp(150.0, 380.0).max(wish.height) + wish.ceiling;
+        let height = (width * 0.72).clamp(150.0, 380.0).max(wish.height) + wish.ceiling;
         let mut panels = Vec::new();
         for (number, name) in head.panels.iter().enumerate() {
             let (row, column) = (number / columns, number % columns);
