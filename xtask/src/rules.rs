@@ -69,7 +69,7 @@ pub(crate) const CRATES: &[CrateRule] = &[
     ),
     row("testbed", &["base", "sys"], Worldly, Forbidden),
     row("doctor", &["base", "sys", "config"], Worldly, Forbidden),
-    row("load", &["base", "wire", "shm", "sys", "port"], Worldly, Forbidden),
+    row("load", &["base", "wire", "shm", "sys", "port", "client"], Worldly, Forbidden),
     row("sim", &["base", "policy", "load"], Worldly, Forbidden),
     row(
         "fabric",

@@ -44,7 +44,7 @@ impl PartialEq for Figure {
     }
 }
 
-static FIGURES: [Figure; 15] = [
+static FIGURES: [Figure; 18] = [
     Figure { name: "p50", of: Of::Latency(|report| report.latency.p50_us) },
     Figure { name: "p90", of: Of::Latency(|report| report.latency.p90_us) },
     Figure { name: "p95", of: Of::Latency(|report| report.latency.p95_us) },
@@ -58,6 +58,9 @@ static FIGURES: [Figure; 15] = [
     Figure { name: "duplicates", of: Of::Count(|report| report.duplicates) },
     Figure { name: "reordered", of: Of::Count(|report| report.reordered) },
     Figure { name: "corrupted", of: Of::Count(|report| report.corrupted) },
+    Figure { name: "errors", of: Of::Count(|report| report.errors) },
+    Figure { name: "closed", of: Of::Count(|report| report.closed) },
+    Figure { name: "broken", of: Of::Count(|report| report.broken) },
     Figure { name: "refused", of: Of::Count(|report| report.refused) },
     Figure { name: "rate", of: Of::Rate(|report| report.achieved_rate) },
 ];

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::Random;
+use crate::{Random, Zipf};
 
 /// An order of flows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, clap::ValueEnum)]
@@ -12,18 +12,39 @@ use crate::Random;
 pub enum FlowOrder {
     /// Any flow at any time, evenly.
     #[default]
+    #[value(alias = "uniform")]
     Random,
     /// One after the other: every flow is seen before any is seen twice.
     RoundRobin,
+    /// Any flow at any time, the first ones most often, by Zipf's law.
+    Zipf,
 }
 
-impl FlowOrder {
-    /// The flow, of `flows`, of the request with this index.
+/// Picks flows, or keys.
+#[derive(Clone, Debug)]
+pub(crate) enum Pick {
+    Random(u32),
+    RoundRobin(u32),
+    Zipf(Zipf),
+}
+
+impl Pick {
+    /// Out of `count`; `exponent` is that of Zipf's law.
+    pub(crate) fn new(order: FlowOrder, count: u32, exponent: f64) -> Self {
+        match order {
+            FlowOrder::Random => Self::Random(count),
+            FlowOrder::RoundRobin => Self::RoundRobin(count),
+            FlowOrder::Zipf => Self::Zipf(Zipf::new(count, exponent)),
+        }
+    }
+
+    /// The one for the request with this index.
     #[inline]
-    pub(crate) fn flow(self, index: u64, flows: u32, random: &mut Random) -> u32 {
+    pub(crate) fn at(&self, index: u64, random: &mut Random) -> u32 {
         match self {
-            Self::Random => random.below(flows),
-            Self::RoundRobin => (index % u64::from(flows.max(1))) as u32,
+            Self::Random(count) => random.below(*count),
+            Self::RoundRobin(count) => (index % u64::from((*count).max(1))) as u32,
+            Self::Zipf(zipf) => zipf.draw(random),
         }
     }
 }
@@ -33,6 +54,7 @@ impl fmt::Display for FlowOrder {
         f.write_str(match self {
             Self::Random => "random",
             Self::RoundRobin => "round-robin",
+            Self::Zipf => "Zipf",
         })
     }
 }
@@ -44,15 +66,18 @@ mod tests {
     #[test]
     fn round_robin_sees_every_flow_before_any_twice() {
         let mut random = Random::new(1);
-        let mut order: Vec<u32> =
-            (0..50).map(|index| FlowOrder::RoundRobin.flow(index, 50, &mut random)).collect();
+        let pick = Pick::new(FlowOrder::RoundRobin, 50, 0.0);
+        let mut order: Vec<u32> = (0..50).map(|index| pick.at(index, &mut random)).collect();
         order.sort_unstable();
         assert_eq!(order, (0..50).collect::<Vec<_>>());
     }
 
     #[test]
-    fn random_order_stays_within_the_flows() {
+    fn random_orders_stay_within_the_flows() {
         let mut random = Random::new(2);
-        assert!((0..1000).all(|index| FlowOrder::Random.flow(index, 7, &mut random) < 7));
+        for order in [FlowOrder::Random, FlowOrder::Zipf] {
+            let pick = Pick::new(order, 7, 0.99);
+            assert!((0..1000).all(|index| pick.at(index, &mut random) < 7));
+        }
     }
 }

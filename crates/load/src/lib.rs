@@ -2,28 +2,41 @@
 //!
 //! A [`Plan`] says what is sent and when, before the first packet leaves: from a seed, so that it can
 //! be repeated. Each thread runs one [`Lane`]: it sends what is due, receives what has come, and
-//! accounts for it ([`Tally`]). How packets travel is a [`Transport`]; arrivals, flow order and work
-//! are a file each. [`udp::run`] is all of it together; read `lane.rs` first.
+//! accounts for it ([`Tally`]). How requests travel is a [`Transport`], what they say on a stream is
+//! `protocol.rs`; arrivals, changes of the rate, flow order and work are a file each. [`udp::run`] is
+//! all of it together; read `lane.rs` first.
 #![forbid(unsafe_code)]
 
+mod args;
 mod arrival;
+mod barrier;
 mod check;
 mod closed_loop;
 mod error;
 mod flow_order;
 mod hdr_log;
+/// The command `load http`.
+pub mod http;
 mod lane;
 mod latency;
 mod live;
 mod open_loop;
+mod parts;
 mod plan;
+mod profile;
+/// What is said on connections.
+pub mod protocol;
 mod quantity;
 mod random;
 mod report;
 mod request;
 mod run;
 mod schedule;
+/// The commands `load memcached` and `load redis`.
+pub mod store;
 mod tally;
+/// The command `load tcp`, and what all loads on connections share.
+pub mod tcp;
 #[cfg(test)]
 mod tests;
 /// Ways for requests to travel.
@@ -32,21 +45,26 @@ pub mod transport;
 pub mod udp;
 mod window;
 mod work;
+mod zipf;
 
+pub use args::Common;
 pub use arrival::Arrival;
+pub use barrier::{BARRIER_PORT, Barrier};
 pub use check::Check;
 pub use error::Error;
 pub use flow_order::FlowOrder;
 pub use lane::{Lane, Turn};
 pub use latency::{Latencies, Percentiles};
 pub use plan::{LaneCount, Pace, Plan};
+pub use profile::{PIECES_MAX, Piece, Profile};
 pub use quantity::{parse_duration, parse_rate};
 pub use random::Random;
-pub use report::{Report, StolenTime};
+pub use report::{Report, Step, StolenTime};
 pub use request::{REQUEST_BYTES, Request};
 pub use run::{Options, run};
 pub use schedule::Schedule;
 pub use tally::Tally;
-pub use transport::{Reply, Transport, TransportCounters};
+pub use transport::{Answer, Reply, Transport, TransportCounters};
 pub use window::Window;
-pub use work::Distribution;
+pub use work::{Distribution, Work};
+pub use zipf::Zipf;

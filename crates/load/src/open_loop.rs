@@ -2,6 +2,7 @@
 
 use base::{BURST, Nanos};
 
+use crate::parts::Parts;
 use crate::{Latencies, Plan, Request, Schedule, Transport, Window};
 
 /// A request that leaves later than this is counted as late: the bound of Shenango's `synthetic`,
@@ -19,6 +20,7 @@ pub(crate) struct OpenLoop {
     start: Nanos,
     measure_from: Nanos,
     end: Nanos,
+    parts: Parts,
     /// The next request that is not due yet; `None`: there is none any more.
     next: Option<Request>,
     /// Due and not yet taken by the transport, from `taken` on.
@@ -40,21 +42,45 @@ pub(crate) struct SendCounts {
     pub(crate) never_sent: u64,
     /// How long after its intended time each left: the generator's own error.
     pub(crate) delay: Latencies,
+    /// The same counts by part of the run.
+    pub(crate) parts: Vec<PartSent>,
+}
+
+/// What a sender counts of a part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PartSent {
+    pub(crate) sent: u64,
+    pub(crate) late: u64,
+    pub(crate) never_sent: u64,
+}
+
+impl PartSent {
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self {
+            sent: self.sent + other.sent,
+            late: self.late + other.late,
+            never_sent: self.never_sent + other.never_sent,
+        }
+    }
 }
 
 impl OpenLoop {
     /// For `schedule`, whose times count from `start`; `plan` is the whole run's.
     pub(crate) fn new(plan: &Plan, mut schedule: Schedule, start: Nanos) -> Self {
         let next = schedule.next().map(|request| shifted(request, start));
+        let parts = Parts::new(plan, start);
+        let counts =
+            SendCounts { parts: vec![PartSent::default(); parts.len()], ..SendCounts::default() };
         Self {
             schedule,
             start,
             measure_from: start + plan.warmup,
             end: start + plan.warmup + plan.length + LAST_MOMENT,
+            parts,
             next,
             due: Vec::with_capacity(BURST),
             taken: 0,
-            counts: SendCounts::default(),
+            counts,
         }
     }
 
@@ -92,9 +118,14 @@ impl OpenLoop {
                 self.counts.sent_ever += 1;
                 if request.intended >= self.measure_from {
                     let delay = now.since(request.intended);
+                    let late = u64::from(delay > LATE_AFTER);
                     self.counts.sent += 1;
-                    self.counts.late += u64::from(delay > LATE_AFTER);
+                    self.counts.late += late;
                     self.counts.delay.record(delay);
+                    if let Some(part) = self.parts.of(request.intended) {
+                        self.counts.parts[part].sent += 1;
+                        self.counts.parts[part].late += late;
+                    }
                 }
             }
             self.taken += taken;
@@ -120,13 +151,16 @@ impl OpenLoop {
     #[cold]
     fn give_up(&mut self) {
         let waiting = self.due[self.taken..].iter().copied().chain(self.next);
-        let measured = |request: &Request| request.intended >= self.measure_from;
-        let near = waiting.filter(measured).count() as u64;
         let start = self.start;
         let rest = self.schedule.by_ref().map(|request| shifted(request, start));
-        let measure_from = self.measure_from;
-        let far = rest.filter(|request| request.intended >= measure_from).count() as u64;
-        self.counts.never_sent += near + far;
+        for request in waiting.chain(rest) {
+            if request.intended >= self.measure_from {
+                self.counts.never_sent += 1;
+                if let Some(part) = self.parts.of(request.intended) {
+                    self.counts.parts[part].never_sent += 1;
+                }
+            }
+        }
         self.cancel();
     }
 

@@ -2,7 +2,9 @@
 
 use base::Nanos;
 
-use crate::{Arrival, Distribution, Error, FlowOrder, REQUEST_BYTES};
+use crate::parts::PARTS_MAX;
+use crate::zipf::EXPONENT_MAX;
+use crate::{Arrival, Distribution, Error, FlowOrder, Profile, REQUEST_BYTES};
 
 /// Flows that a run may have.
 pub(crate) const FLOWS_MAX: u32 = 700_000;
@@ -31,14 +33,20 @@ pub enum Pace {
 }
 
 /// What is sent and when.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// What decides when requests leave.
     pub pace: Pace,
+    /// How the rate of an open loop changes; see [`Plan::with_profile`].
+    pub profile: Profile,
+    /// Each piece of the profile is measured for itself too.
+    pub by_piece: bool,
     /// How many flows they belong to.
     pub flows: u32,
     /// Which one is next.
     pub flow_order: FlowOrder,
+    /// The exponent, where that is by Zipf's law.
+    pub zipf_exponent: f64,
     /// How much work they ask for.
     pub distribution: Distribution,
     /// Mean of that work.
@@ -61,8 +69,11 @@ impl Default for Plan {
     fn default() -> Self {
         Self {
             pace: Pace::Open { arrival: Arrival::Poisson, rate: 20e3 },
+            profile: Profile::LEVEL,
+            by_piece: false,
             flows: 1,
             flow_order: FlowOrder::Random,
+            zipf_exponent: 0.99,
             distribution: Distribution::Constant,
             iterations: 0,
             payload_bytes: REQUEST_BYTES,
@@ -96,6 +107,16 @@ impl LaneCount {
 }
 
 impl Plan {
+    /// The same with a rate that changes: length, warm-up and (mean) rate are those of `profile`.
+    #[must_use]
+    pub fn with_profile(self, profile: Profile) -> Self {
+        let pace = match self.pace {
+            Pace::Open { arrival, .. } => Pace::Open { arrival, rate: profile.mean_rate() },
+            closed @ Pace::Closed { .. } => closed,
+        };
+        Self { pace, warmup: profile.warmup(), length: profile.length(), profile, ..self }
+    }
+
     /// Whether the plan can be carried out by so many lanes.
     ///
     /// # Errors
@@ -116,12 +137,25 @@ impl Plan {
                 "a payload of {} bytes is not possible: choose {REQUEST_BYTES} to {PAYLOAD_MAX}",
                 self.payload_bytes
             )
+        } else if !(0.0..=EXPONENT_MAX).contains(&self.zipf_exponent) {
+            format!(
+                "an exponent of {} is not possible for Zipf's law: choose 0 to {EXPONENT_MAX}",
+                self.zipf_exponent
+            )
+        } else if self.by_piece && self.profile.measured().len() > PARTS_MAX {
+            format!(
+                "{} samples are not possible: choose 1 to {PARTS_MAX}",
+                self.profile.measured().len()
+            )
         } else if self.length == Nanos::ZERO {
             "a run of no length measures nothing: choose more seconds".to_owned()
         } else {
             match self.pace {
                 Pace::Open { rate, .. } if !(rate > 0.0 && rate <= 1e9) => {
                     format!("a rate of {rate} a second is not possible: choose 1 to 1000M")
+                }
+                Pace::Closed { .. } if !self.profile.is_level() => {
+                    "a closed loop has no rate that could change: leave out what sets it".to_owned()
                 }
                 Pace::Closed { outstanding }
                     if !(lanes..=OUTSTANDING_MAX).contains(&outstanding) =>
@@ -145,14 +179,23 @@ impl Plan {
             }
             Pace::Closed { outstanding } => Pace::Closed { outstanding: lane.part(outstanding) },
         };
-        Self { pace, flows: lane.part(self.flows), ..*self }
+        let profile = self.profile.scaled(1.0 / f64::from(lane.lanes.max(1)));
+        Self { pace, profile, flows: lane.part(self.flows), ..self.clone() }
+    }
+
+    /// The plan of one of several load generators that begin together: each has requests of its own.
+    pub(crate) fn of_client(&self, client: u32) -> Self {
+        let seed = self.seed ^ u64::from(client).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        Self { seed, ..self.clone() }
     }
 
     /// Requests whose replies can still be told, a lane: what is sent in two seconds and the
     /// grace, because a server that stalls answers late and is to be measured, not forgotten.
     pub(crate) fn window_requests(&self) -> usize {
         let wanted = match self.pace {
-            Pace::Open { rate, .. } => rate * (self.grace.as_secs_f64() + 2.0),
+            Pace::Open { rate, .. } => {
+                rate.max(self.profile.peak()) * (self.grace.as_secs_f64() + 2.0)
+            }
             // A closed loop sends at most a few million a second.
             Pace::Closed { outstanding } => f64::from(outstanding) * 64.0,
         };
@@ -179,14 +222,23 @@ mod tests {
     #[test]
     fn an_impossible_plan_is_refused_by_a_sentence_with_the_range() {
         let plan = Plan::default();
-        let closed = |outstanding| Plan { pace: Pace::Closed { outstanding }, flows: 9, ..plan };
+        let closed =
+            |outstanding| Plan { pace: Pace::Closed { outstanding }, flows: 9, ..Plan::default() };
+        let steps = |count| {
+            let piece = crate::Piece::level(5.0, Nanos::from_secs(1));
+            let profile = Profile::new(vec![piece; count]).expect("it is possible");
+            Plan { by_piece: true, ..Plan::default() }.with_profile(profile)
+        };
         for (plan, lanes, expected) in [
-            (Plan { flows: 0, ..plan }, 1, "choose 1 to 700000"),
-            (Plan { flows: 700_001, ..plan }, 1, "choose 1 to 700000"),
-            (Plan { flows: 2, ..plan }, 3, "use more flows or fewer threads"),
-            (plan, 0, "choose 1 to 64"),
-            (Plan { payload_bytes: 15, ..plan }, 1, "choose 16 to 65507"),
-            (Plan { length: Nanos::ZERO, ..plan }, 1, "more seconds"),
+            (Plan { flows: 0, ..plan.clone() }, 1, "choose 1 to 700000"),
+            (Plan { flows: 700_001, ..plan.clone() }, 1, "choose 1 to 700000"),
+            (Plan { flows: 2, ..plan.clone() }, 3, "use more flows or fewer threads"),
+            (plan.clone(), 0, "choose 1 to 64"),
+            (Plan { payload_bytes: 15, ..plan.clone() }, 1, "choose 16 to 65507"),
+            (Plan { zipf_exponent: -1.0, ..plan.clone() }, 1, "choose 0 to 10"),
+            (Plan { length: Nanos::ZERO, ..plan.clone() }, 1, "more seconds"),
+            (steps(101), 1, "choose 1 to 100"),
+            (Plan { pace: Pace::Closed { outstanding: 1 }, ..steps(2) }, 1, "closed loop"),
             (closed(0), 1, "choose 1 to 65536"),
             (closed(3), 4, "choose 4 to 65536"),
         ] {
@@ -195,5 +247,6 @@ mod tests {
         }
         assert_eq!(plan.check(1), Ok(()));
         assert_eq!(closed(4).check(4), Ok(()));
+        assert_eq!(steps(100).check(1), Ok(()));
     }
 }

@@ -59,6 +59,14 @@ impl Random {
     pub fn exponential(&mut self) -> f64 {
         -self.unit().ln()
     }
+
+    /// Normally distributed with mean 0 and variance 1.
+    #[inline]
+    pub fn normal(&mut self) -> f64 {
+        // Box and Muller (1958), one of the pair: no state is kept between calls.
+        let radius = (2.0 * self.exponential()).sqrt();
+        radius * (std::f64::consts::TAU * self.unit()).cos()
+    }
 }
 
 #[cfg(test)]
@@ -104,5 +112,15 @@ mod tests {
         let mean = samples.iter().sum::<f64>() / 1e5;
         let variance = samples.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / 1e5;
         assert!((mean - 1.0).abs() < 0.02 && (variance - 1.0).abs() < 0.05, "{mean} {variance}");
+    }
+
+    #[test]
+    fn normal_numbers_lie_within_one_and_two_deviations_as_often_as_they_should() {
+        let mut random = Random::new(6);
+        let samples: Vec<f64> = (0..100_000).map(|_| random.normal()).collect();
+        let within = |bound: f64| samples.iter().filter(|x| x.abs() < bound).count() as f64 / 1e5;
+        assert!((within(1.0) - 0.6827).abs() < 0.006, "{}", within(1.0));
+        assert!((within(2.0) - 0.9545).abs() < 0.003, "{}", within(2.0));
+        assert!((samples.iter().sum::<f64>() / 1e5).abs() < 0.015);
     }
 }

@@ -5,16 +5,22 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use base::Nanos;
 use serde::Serialize;
 
-use crate::open_loop::SendCounts;
+use crate::open_loop::{PartSent, SendCounts};
 use crate::{
-    Check, Distribution, Latencies, Options, Pace, Percentiles, Plan, Tally, TransportCounters,
+    Check, Distribution, FlowOrder, Latencies, Options, Pace, Percentiles, Plan, Tally,
+    TransportCounters,
 };
 
+mod step;
 mod text;
+
+pub use step::Step;
 
 /// What a run found. Counts and latencies leave the warm-up out.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
+    /// Counts changes of these fields that are more than additions.
+    pub schema_version: u32,
     /// Requests that were sent.
     pub sent: u64,
     /// Requests that were answered.
@@ -41,6 +47,20 @@ pub struct Report {
     pub refused: u64,
     /// Packets that came and were no replies of the target.
     pub strangers: u64,
+    /// Answers that are errors of the server; they are among the received.
+    pub errors: u64,
+    /// Connections that ended before they were told to.
+    pub closed: u64,
+    /// Connections given up because of what came on them.
+    pub broken: u64,
+    /// Requests sent again on a new connection.
+    pub resent: u64,
+    /// Requests for a value that the server had, the warm-up's included.
+    pub hits: u64,
+    /// Requests for a value that it had not.
+    pub misses: u64,
+    /// Values that it stored.
+    pub stored: u64,
     /// How long was measured.
     pub seconds: f64,
     /// Requests a second that were wanted; none in a closed loop.
@@ -73,6 +93,8 @@ pub struct Report {
     pub start: u64,
     /// Whether it was ended early.
     pub interrupted: bool,
+    /// The steps of a sweep, each for itself.
+    pub steps: Vec<Step>,
     /// The thresholds that it missed, a sentence each.
     pub failed_checks: Vec<String>,
     /// All latencies from the intended time.
@@ -101,8 +123,10 @@ pub(crate) struct Totals {
     reordered: u64,
     corrupted: u64,
     expired: u64,
+    errors: u64,
     from_intended: Latencies,
     from_sent: Latencies,
+    parts: Vec<Latencies>,
     counters: TransportCounters,
     pub(crate) transport: String,
 }
@@ -114,12 +138,16 @@ impl Totals {
         tally: Option<&Tally>,
         counters: TransportCounters,
     ) {
-        let SendCounts { sent, sent_ever, late, never_sent, delay } = send;
+        let SendCounts { sent, sent_ever, late, never_sent, delay, parts } = send;
         self.send.sent += sent;
         self.send.sent_ever += sent_ever;
         self.send.late += late;
         self.send.never_sent += never_sent;
         self.send.delay.add(delay);
+        self.send.parts.resize(self.send.parts.len().max(parts.len()), PartSent::default());
+        for (sum, part) in self.send.parts.iter_mut().zip(parts) {
+            *sum = sum.plus(*part);
+        }
         self.counters = self.counters.plus(counters);
         if let Some(tally) = tally {
             let counts = tally.counts();
@@ -129,7 +157,11 @@ impl Totals {
             self.corrupted += counts.corrupted;
             self.expired += counts.expired;
             self.from_intended.add(tally.from_intended());
+            self.errors += counts.errors;
             self.from_sent.add(tally.from_sent());
+            let parts = tally.of_parts();
+            self.parts.resize(self.parts.len().max(parts.len()), Latencies::default());
+            self.parts.iter_mut().zip(parts).for_each(|(sum, part)| sum.add(part));
         }
     }
 }
@@ -144,14 +176,28 @@ impl Report {
         stolen: impl Iterator<Item = (usize, Nanos)>,
         started_at: SystemTime,
     ) -> Self {
-        let Totals { send, received, counters, .. } = &totals;
+        let Totals { send, received, counters, parts, .. } = &totals;
         let seconds = length.as_secs_f64();
         let rate = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
         let target_rate = match plan.pace {
             Pace::Open { rate, .. } => Some(rate),
             Pace::Closed { .. } => None,
         };
+        let start = started_at.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let pieces = plan.profile.measured();
+        let begins = pieces.iter().scan(plan.warmup, |end, piece| {
+            let begin = *end;
+            *end += piece.length;
+            Some(start + begin.0 / 1_000_000_000)
+        });
+        // A run that was ended early has no figures of the steps that it did not reach.
+        let steps = pieces.iter().zip(begins).zip(&send.parts).zip(parts);
+        let steps = steps
+            .filter(|((_, sent), _)| sent.sent + sent.never_sent > 0)
+            .map(|(((piece, begin), sent), latencies)| Step::new(piece, begin, sent, latencies))
+            .collect();
         Self {
+            schema_version: 1,
             sent: send.sent,
             received: *received,
             lost: send.sent.saturating_sub(*received),
@@ -165,6 +211,13 @@ impl Report {
             send_errors: counters.send_errors,
             refused: counters.refused,
             strangers: counters.strangers,
+            errors: totals.errors,
+            closed: counters.closed,
+            broken: counters.broken,
+            resent: counters.resent,
+            hits: counters.hits,
+            misses: counters.misses,
+            stored: counters.stored,
             seconds,
             target_rate,
             sent_rate: rate(send.sent),
@@ -181,8 +234,9 @@ impl Report {
             iterations: plan.iterations,
             flows: plan.flows,
             seed: plan.seed,
-            start: started_at.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+            start,
             interrupted,
+            steps,
             failed_checks: Vec::new(),
             latencies: totals.from_intended,
             latencies_from_send: totals.from_sent,
@@ -197,12 +251,28 @@ impl Report {
 }
 
 fn generator(plan: &Plan, transport: &str) -> String {
+    let changes = match plan.profile.measured() {
+        [] => String::new(),
+        [only] if only.from == only.to => String::new(),
+        [first, .., last] | [first @ last] => format!(
+            " on average, {} to {} in {} part(s)",
+            first.from,
+            last.to,
+            plan.profile.measured().len()
+        ),
+    };
     let pace = match plan.pace {
-        Pace::Open { arrival, rate } => format!("open loop, {arrival}, {rate} requests/s"),
+        Pace::Open { arrival, rate } => {
+            format!("open loop, {arrival}, {rate} requests/s{changes}")
+        }
         Pace::Closed { outstanding } => format!("closed loop, {outstanding} in flight"),
     };
-    let Plan { flows, flow_order, payload_bytes, .. } = plan;
-    format!("{pace}, {flows} flow(s) in {flow_order} order, {payload_bytes} B, {transport}")
+    let Plan { flows, flow_order, .. } = plan;
+    let exponent = match flow_order {
+        FlowOrder::Zipf => format!(" ({})", plan.zipf_exponent),
+        _ => String::new(),
+    };
+    format!("{pace}, {flows} flow(s) in {flow_order}{exponent} order, {transport}")
 }
 
 fn placement(plan: &Plan, options: &Options) -> String {

@@ -5,15 +5,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, Scope, ScopedJoinHandle};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use base::Nanos;
 use sys::clock::now;
 
+use crate::barrier::Go;
 use crate::live::Live;
 use crate::open_loop::SendCounts;
 use crate::report::Totals;
-use crate::{Error, Lane, LaneCount, Plan, Report, Tally, Transport, TransportCounters};
+use crate::{Barrier, Error, Lane, LaneCount, Plan, Report, Tally, Transport, TransportCounters};
 
 /// Between the moment all lanes are ready and the first request: nobody is still waking up.
 const HEAD_START: Nanos = Nanos::from_millis(5);
@@ -40,6 +41,8 @@ pub struct Options {
     pub live: bool,
     /// Progress as JSON.
     pub json: bool,
+    /// Others that begin together with this one.
+    pub barrier: Option<Barrier>,
 }
 
 impl Default for Options {
@@ -51,6 +54,7 @@ impl Default for Options {
             spin: Nanos::from_micros(50),
             live: false,
             json: false,
+            barrier: None,
         }
     }
 }
@@ -88,18 +92,17 @@ pub fn run<T: Transport + Send>(
 ) -> Result<Report, Error> {
     plan.check(options.threads)?;
     let stolen_before = sys::steal::per_cpu();
-    let started_at = SystemTime::now();
     let progress: Vec<_> = (0..options.threads).map(|_| Arc::new(Progress::default())).collect();
     let outcomes = thread::scope(|scope| {
         let (ready, all_ready) = channel();
         let mut lanes = Vec::new();
         for (number, progress) in progress.iter().enumerate() {
             let lane = LaneCount { lane: number as u32, lanes: options.threads };
-            let (go, start) = channel();
+            let (go, begin) = channel();
             let (ready, open) = (ready.clone(), &open);
             let work = move || {
                 let thread = Thread { plan, options, lane, progress };
-                thread.run(scope, open, split, &ready, &start)
+                thread.run(scope, open, split, &ready, &begin)
             };
             lanes.push((go, spawn(scope, &format!("load-{number}"), work)?));
         }
@@ -108,10 +111,15 @@ pub fn run<T: Transport + Send>(
         for _ in &lanes {
             all_ready.recv().map_err(|_| died())??;
         }
-        let start = now() + HEAD_START;
+        let begin = match &options.barrier {
+            Some(barrier) => barrier.meet()?,
+            None => Go { at: now() + HEAD_START, client: 0 },
+        };
         for (go, _) in &lanes {
-            go.send(start).map_err(|_| died())?;
+            go.send(begin).map_err(|_| died())?;
         }
+        let start = begin.at;
+        let started_at = SystemTime::now() + Duration::from(start.since(now()));
         if options.live {
             let done = || lanes.iter().all(|(_, lane)| lane.is_finished());
             Live { start, json: options.json, progress: &progress }.watch(done);
@@ -120,9 +128,9 @@ pub fn run<T: Transport + Send>(
         for (_, lane) in lanes {
             outcomes.push(lane.join().map_err(|_| died())??);
         }
-        Ok::<_, Error>((start, outcomes))
+        Ok::<_, Error>((start, started_at, outcomes))
     });
-    let (start, outcomes) = outcomes?;
+    let (start, started_at, outcomes) = outcomes?;
     Ok(report(plan, options, start, started_at, &stolen_before, outcomes))
 }
 
@@ -141,7 +149,7 @@ impl<'a> Thread<'a> {
         open: &(impl Fn(&Plan, LaneCount) -> Result<T, Error> + Sync),
         split: Option<fn(&T) -> T>,
         ready: &Sender<Result<(), Error>>,
-        start: &Receiver<Nanos>,
+        go: &Receiver<Go>,
     ) -> Result<Outcome, Error>
     where
         'a: 'scope,
@@ -162,8 +170,8 @@ impl<'a> Thread<'a> {
         // A lane allocates its window, and faults it in, before the start.
         let mut made = Lane::new(plan, lane, transport, Nanos::FAR_FUTURE);
         ready.send(Ok(())).map_err(|_| died())?;
-        let start = start.recv().map_err(|_| died())?;
-        made.begin(plan, lane, start);
+        let Go { at: start, client } = go.recv().map_err(|_| died())?;
+        made.begin(&plan.of_client(client), lane, start);
         let receiver = other_half.and_then(|half| made.split_off_receiver(half));
         let Some(mut receiver) = receiver else {
             let stopped_at = drive(&mut made, plan, options, start, progress);

@@ -6,7 +6,8 @@
 use base::Nanos;
 
 use crate::arrival::Arrivals;
-use crate::{Arrival, LaneCount, Pace, Plan, Random, Request};
+use crate::flow_order::Pick;
+use crate::{Arrival, Distribution, LaneCount, Pace, Plan, Profile, Random, Request};
 
 /// The requests of one lane. Their times count from the start of the run.
 #[derive(Clone, Debug)]
@@ -20,22 +21,27 @@ pub struct Schedule {
 /// What requests are about, besides their time.
 #[derive(Clone, Debug)]
 pub(crate) struct Content {
-    plan: Plan,
+    flows: Pick,
+    distribution: Distribution,
+    iterations: u64,
     random: Random,
 }
 
 impl Content {
     /// Of one lane; `plan` is that lane's.
     pub(crate) fn new(plan: &Plan, lane: LaneCount) -> Self {
-        Self { plan: *plan, random: Random::new(stream(plan.seed, lane, 1)) }
+        let Plan { flows, flow_order, zipf_exponent, distribution, iterations, .. } = *plan;
+        let random = Random::new(stream(plan.seed, lane, 1));
+        let flows = Pick::new(flow_order, flows, zipf_exponent);
+        Self { flows, distribution, iterations, random }
     }
 
     /// The request with this index.
     #[inline]
     pub(crate) fn request(&mut self, index: u64, intended: Nanos) -> Request {
-        let Self { plan, random } = self;
-        let flow = plan.flow_order.flow(index, plan.flows, random);
-        let iterations = plan.distribution.sample(plan.iterations, random);
+        let Self { flows, distribution, iterations, random } = self;
+        let flow = flows.at(index, random);
+        let iterations = distribution.sample(*iterations, random);
         Request { index, intended, flow, iterations }
     }
 }
@@ -44,15 +50,18 @@ impl Schedule {
     /// The schedule of one lane of `plan`. A closed loop has none: its schedule is empty.
     pub fn new(plan: &Plan, lane: LaneCount) -> Self {
         let plan = plan.of_lane(lane);
-        let (arrival, rate, end) = match plan.pace {
-            Pace::Open { arrival, rate } => (arrival, rate, plan.warmup + plan.length),
-            Pace::Closed { .. } => (Arrival::Constant, 1.0, Nanos::ZERO),
+        let level = Profile::LEVEL;
+        let (arrival, rate, profile, end) = match plan.pace {
+            Pace::Open { arrival, rate } => {
+                (arrival, rate, &plan.profile, plan.warmup + plan.length)
+            }
+            Pace::Closed { .. } => (Arrival::Constant, 1.0, &level, Nanos::ZERO),
         };
         let phase = f64::from(lane.lane) / f64::from(lane.lanes.max(1));
         // Times have a stream of their own: another distribution of work leaves them unchanged.
         let random = Random::new(stream(plan.seed, lane, 0));
         Self {
-            arrivals: Arrivals::new(arrival, rate, phase, random),
+            arrivals: Arrivals::new(arrival, rate, profile, phase, random),
             content: Content::new(&plan, lane),
             end,
             next_index: 0,
@@ -65,10 +74,7 @@ impl Iterator for Schedule {
 
     #[inline]
     fn next(&mut self) -> Option<Request> {
-        let at = self.arrivals.next();
-        if at >= self.end {
-            return None;
-        }
+        let at = self.arrivals.next().filter(|at| *at < self.end)?;
         let index = self.next_index;
         self.next_index += 1;
         Some(self.content.request(index, at))
@@ -84,7 +90,7 @@ fn stream(seed: u64, lane: LaneCount, number: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Distribution;
+    use crate::Piece;
 
     fn plan(rate: f64) -> Plan {
         Plan {
@@ -148,6 +154,22 @@ mod tests {
             assert!(pair[0].intended <= pair[1].intended);
         }
         assert!(requests.iter().all(|request| request.intended < Nanos::from_secs(1)));
+    }
+
+    #[test]
+    fn steps_shared_by_lanes_have_the_requests_of_each_step_exactly() {
+        let steps = [100.0, 300.0, 200.0].map(|rate| Piece::level(rate, Nanos::from_secs(1)));
+        let profile = Profile::new(steps.to_vec()).expect("it is possible");
+        let warmup = vec![Piece::level(100.0, Nanos::from_secs(2))];
+        let pace = Pace::Open { arrival: Arrival::Constant, rate: 1.0 };
+        let plan = Plan { pace, ..plan(1.0) }.with_profile(profile.after(warmup));
+        let mut counts = [0; 5];
+        for lane in 0..2 {
+            for request in Schedule::new(&plan, LaneCount { lane, lanes: 2 }) {
+                counts[(request.intended.0 / 1_000_000_000) as usize] += 1;
+            }
+        }
+        assert_eq!(counts, [100, 100, 100, 300, 200]);
     }
 
     #[test]

@@ -2,9 +2,10 @@
 
 use base::Nanos;
 
+use crate::parts::Parts;
 use crate::request::read_reply;
 use crate::window::Known;
-use crate::{Latencies, Plan, Reply, Window};
+use crate::{Answer, Latencies, Plan, Reply, Window};
 
 /// Counts replies, and how long they took.
 #[derive(Clone, Debug)]
@@ -20,6 +21,9 @@ pub struct Tally {
     counts: Counts,
     from_intended: Latencies,
     from_sent: Latencies,
+    parts: Parts,
+    /// By part, from the intended time.
+    of_parts: Vec<Latencies>,
 }
 
 /// What a [`Tally`] counts.
@@ -37,6 +41,8 @@ pub struct Counts {
     pub corrupted: u64,
     /// Replies to requests that had been given up.
     pub expired: u64,
+    /// Of the answers (those of the warm-up left out), those that are errors of the server.
+    pub errors: u64,
 }
 
 /// What a reply was.
@@ -44,6 +50,8 @@ pub struct Counts {
 pub(crate) enum Verdict {
     /// The first to its request.
     Answer,
+    /// Its request will never be answered: another may take its place.
+    Gone,
     /// Anything else; it is counted.
     Other,
 }
@@ -59,15 +67,32 @@ impl Tally {
             counts: Counts::default(),
             from_intended: Latencies::default(),
             from_sent: Latencies::default(),
+            of_parts: vec![Latencies::default(); Parts::new(plan, start).len()],
+            parts: Parts::new(plan, start),
         }
     }
 
     /// Accounts for a reply that came at `now`.
     #[inline]
     pub(crate) fn reply(&mut self, window: &Window, reply: &Reply<'_>, now: Nanos) -> Verdict {
-        let Some((iterations, index)) = read_reply(reply.payload, self.payload_bytes) else {
-            self.counts.corrupted += 1;
-            return Verdict::Other;
+        let (iterations, index, is_error) = match reply.answer {
+            Answer::Copy(payload) => match read_reply(payload, self.payload_bytes) {
+                Some((iterations, index)) => (Some(iterations), index, false),
+                None => {
+                    self.counts.corrupted += 1;
+                    return Verdict::Other;
+                }
+            },
+            Answer::To(index) => (None, index, false),
+            Answer::ErrorTo(index) => (None, index, true),
+            Answer::NoneTo(index) => {
+                let is_open = matches!(window.find(index), Known::Sent { .. });
+                if !is_open || self.is_done(index) {
+                    return Verdict::Other;
+                }
+                self.give_up(index);
+                return Verdict::Gone;
+            }
         };
         let (request, sent) = match window.find(index) {
             Known::Sent { request, at } => (request, at),
@@ -81,7 +106,7 @@ impl Tally {
             }
         };
         let on_its_flow = reply.flow.is_none_or(|flow| flow == request.flow);
-        if iterations != request.iterations || !on_its_flow {
+        if iterations.is_some_and(|iterations| iterations != request.iterations) || !on_its_flow {
             self.counts.corrupted += 1;
             return Verdict::Other;
         }
@@ -106,9 +131,14 @@ impl Tally {
         }
         self.counts.received_ever += 1;
         if request.intended >= self.measure_from {
+            let latency = now.since(request.intended);
             self.counts.received += 1;
-            self.from_intended.record(now.since(request.intended));
+            self.counts.errors += u64::from(is_error);
+            self.from_intended.record(latency);
             self.from_sent.record(now.since(sent));
+            if let Some(part) = self.parts.of(request.intended) {
+                self.of_parts[part].record(latency);
+            }
         }
         Verdict::Answer
     }
@@ -133,6 +163,11 @@ impl Tally {
     /// Latencies from the intended time of each request.
     pub fn from_intended(&self) -> &Latencies {
         &self.from_intended
+    }
+
+    /// The same by part of the run, where it is measured by parts.
+    pub(crate) fn of_parts(&self) -> &[Latencies] {
+        &self.of_parts
     }
 
     /// Latencies from the time at which each request left.

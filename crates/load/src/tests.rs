@@ -127,7 +127,7 @@ impl Transport for FakeServer {
             && entry.key().0 <= now
         {
             let (flow, payload) = entry.remove();
-            sink(&Reply { flow: Some(flow), payload: &payload });
+            sink(&Reply { flow: Some(flow), answer: Answer::Copy(&payload), at: None });
             count += 1;
         }
         count

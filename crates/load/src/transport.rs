@@ -10,6 +10,8 @@ pub mod kernel;
 pub mod packets;
 /// Which address and port each flow comes from.
 pub mod sources;
+/// One TCP connection a flow.
+pub mod streams;
 
 /// A way for requests to travel to the server and replies back. Generic over it, no call by pointer.
 ///
@@ -42,7 +44,22 @@ pub struct Reply<'a> {
     /// The flow that it came on, where the transport knows it.
     pub flow: Option<u32>,
     /// What it says.
-    pub payload: &'a [u8],
+    pub answer: Answer<'a>,
+    /// When the transport took it from the network; not known: now.
+    pub at: Option<Nanos>,
+}
+
+/// What a reply says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer<'a> {
+    /// A copy of the request, not looked at yet: the copy says of which.
+    Copy(&'a [u8]),
+    /// The right answer to the request with this index: the transport has looked.
+    To(u64),
+    /// An error of the server in answer to it.
+    ErrorTo(u64),
+    /// It will not be answered any more: its connection has failed, or it could not be sent.
+    NoneTo(u64),
 }
 
 /// What a transport counts.
@@ -56,6 +73,18 @@ pub struct TransportCounters {
     pub refused: u64,
     /// Packets that came and were no replies of the target.
     pub strangers: u64,
+    /// Connections that ended before they were told to.
+    pub closed: u64,
+    /// Connections given up because of what came: no answer of the protocol, or to nothing.
+    pub broken: u64,
+    /// Requests sent again on a new connection.
+    pub resent: u64,
+    /// Requests for a value that the server had, and for one that it had not.
+    pub hits: u64,
+    /// See `hits`.
+    pub misses: u64,
+    /// Values that were stored.
+    pub stored: u64,
 }
 
 impl TransportCounters {
@@ -67,6 +96,12 @@ impl TransportCounters {
             send_errors: self.send_errors + other.send_errors,
             refused: self.refused + other.refused,
             strangers: self.strangers + other.strangers,
+            closed: self.closed + other.closed,
+            broken: self.broken + other.broken,
+            resent: self.resent + other.resent,
+            hits: self.hits + other.hits,
+            misses: self.misses + other.misses,
+            stored: self.stored + other.stored,
         }
     }
 }

@@ -24,7 +24,7 @@ pub fn run(args: &Args, json: bool) -> Result<Report, Error> {
     let plan = args.plan()?;
     let options = args.options(json);
     let sources = args.sources();
-    let mut report = match &args.transport {
+    let report = match &args.transport {
         TransportKind::Kernel => {
             let open = |plan: &crate::Plan, _| {
                 KernelUdp::open(&KernelConfig {
@@ -39,11 +39,7 @@ pub fn run(args: &Args, json: bool) -> Result<Report, Error> {
         }
         TransportKind::Port(spec) => run_port(args, &plan, &options, spec)?,
     };
-    if let Some(path) = &args.hdr {
-        report.write_hdr_log(path)?;
-    }
-    report.apply(&args.check);
-    Ok(report)
+    args.common.finish(report)
 }
 
 fn run_port(

@@ -1,12 +1,13 @@
 //! How much work a request asks for: distributions of service time, in iterations.
 //!
-//! The five of Shenango's `synthetic`, with its parameters, so that figures can be compared.
+//! The five of Shenango's `synthetic`, with its parameters, so that figures can be compared, and the
+//! lognormal one, which measured service times often resemble.
 
 use std::fmt;
 
 use serde::Serialize;
 
-use crate::Random;
+use crate::{Plan, REQUEST_BYTES, Random};
 
 /// A distribution of iterations around a mean.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, clap::ValueEnum)]
@@ -24,12 +25,23 @@ pub enum Distribution {
     Bimodal1,
     /// 99.9% half the mean, 0.1% 500.5 times the mean.
     Bimodal2,
+    /// Its logarithm is normal with standard deviation 1: the median is 0.61 of the mean.
+    Lognormal,
 }
+
+/// Standard deviation of the logarithm of lognormal work.
+const SIGMA: f64 = 1.0;
 
 impl Distribution {
     /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::Zero, Self::Constant, Self::Exponential, Self::Bimodal1, Self::Bimodal2];
+    pub const ALL: [Self; 6] = [
+        Self::Zero,
+        Self::Constant,
+        Self::Exponential,
+        Self::Bimodal1,
+        Self::Bimodal2,
+        Self::Lognormal,
+    ];
 
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -39,6 +51,7 @@ impl Distribution {
             Self::Exponential => "exponential",
             Self::Bimodal1 => "bimodal1",
             Self::Bimodal2 => "bimodal2",
+            Self::Lognormal => "lognormal",
         }
     }
 
@@ -54,8 +67,40 @@ impl Distribution {
             Self::Bimodal1 => mean * 5.5,
             Self::Bimodal2 if random.unit() <= 0.999 => mean * 0.5,
             Self::Bimodal2 => mean * 500.5,
+            // The mean of exp(N(m, s^2)) is exp(m + s^2/2).
+            Self::Lognormal => mean * (SIGMA * random.normal() - SIGMA * SIGMA / 2.0).exp(),
         };
         iterations.round() as u64
+    }
+}
+
+/// What requests of a server that does fake work ask for.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct Work {
+    /// Mean of the fake work that requests ask the server for (`synthetic`), in iterations.
+    #[arg(short, long, alias = "mean", default_value_t = 0)]
+    pub iterations: u64,
+    /// Distribution of that work.
+    #[arg(short, long, value_enum, default_value_t)]
+    pub distribution: Distribution,
+    /// Bytes of a request: 16 and a pattern.
+    #[arg(long, default_value_t = REQUEST_BYTES, value_name = "BYTES")]
+    pub payload: usize,
+}
+
+impl Default for Work {
+    /// None, in the smallest request.
+    fn default() -> Self {
+        Self { iterations: 0, distribution: Distribution::default(), payload: REQUEST_BYTES }
+    }
+}
+
+impl Work {
+    /// `plan` with this work.
+    #[must_use]
+    pub fn of(&self, plan: Plan) -> Plan {
+        let Self { iterations, distribution, payload } = *self;
+        Plan { iterations, distribution, payload_bytes: payload, ..plan }
     }
 }
 
@@ -79,6 +124,29 @@ mod tests {
             let expected = if distribution == Distribution::Zero { 0.0 } else { 1000.0 };
             // bimodal2 has a standard deviation of 15.8 means, so 1.6% of the mean here.
             assert!((mean - expected).abs() <= 80.0, "{distribution}: {mean}");
+        }
+    }
+
+    #[test]
+    fn shapes_are_those_of_their_names() {
+        // Squared coefficient of variation, and the share of requests below the mean.
+        for (distribution, variation, below) in [
+            (Distribution::Constant, 0.0, 0.0),
+            (Distribution::Exponential, 1.0, 0.632),
+            (Distribution::Bimodal1, 2.25, 0.9),
+            (Distribution::Lognormal, 1.718, 0.691),
+        ] {
+            let mut random = Random::new(23);
+            let samples: Vec<f64> =
+                (0..400_000).map(|_| distribution.sample(10_000, &mut random) as f64).collect();
+            let squares: f64 = samples.iter().map(|x| (x / 10_000.0 - 1.0).powi(2)).sum();
+            let found = squares / samples.len() as f64;
+            assert!(
+                (found - variation).abs() <= 0.1 * variation.max(0.1),
+                "{distribution}: {found}"
+            );
+            let share = samples.iter().filter(|&&x| x < 10_000.0).count() as f64 / 400_000.0;
+            assert!((share - below).abs() < 0.01, "{distribution}: {share}");
         }
     }
 

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use super::Report;
-use crate::Percentiles;
+use super::{Report, Step};
+use crate::{Distribution, Latencies, Percentiles};
 
 impl Report {
     /// The report as a table, a line each.
@@ -22,22 +22,28 @@ impl Report {
 
     /// The run as a line of that CSV: latencies in microseconds, `inf` where a lost request falls.
     pub fn csv_line(&self) -> String {
-        let target = self.target_rate.unwrap_or(self.sent_rate).round();
-        let mut line = format!(
-            "{}, {target}, {}, {}, {}",
+        csv_line(
             self.distribution,
-            self.achieved_rate.round(),
-            self.lost,
-            self.never_sent
-        );
-        for share in [0.5, 0.9, 0.99, 0.999, 0.9999] {
-            let _ = match self.latencies.quantile_with_missing(share, self.lost) {
-                Some(latency) => write!(line, ", {:.1}", latency.as_micros_f64()),
-                None => write!(line, ", inf"),
-            };
+            self.target_rate.unwrap_or(self.sent_rate),
+            self.achieved_rate,
+            (self.lost, self.never_sent),
+            &self.latencies,
+            self.start,
+        )
+    }
+
+    /// A line for each step of a sweep, or the one of a run without steps; each ends in a newline.
+    pub fn csv_lines(&self) -> String {
+        if self.steps.is_empty() {
+            return self.csv_line() + "\n";
         }
-        let _ = write!(line, ", {}", self.start);
-        line
+        let line = |step: &Step| {
+            let Step { target_rate, achieved_rate, lost, never_sent, latencies, start, .. } = step;
+            let counts = (*lost, *never_sent);
+            csv_line(self.distribution, *target_rate, *achieved_rate, counts, latencies, *start)
+                + "\n"
+        };
+        self.steps.iter().map(line).collect()
     }
 
     fn write_table(&self, text: &mut String) -> std::fmt::Result {
@@ -73,11 +79,19 @@ impl Report {
             (self.send_errors, "requests not sent because of errors"),
             (self.refused, "refusals: nobody listens at the target"),
             (self.strangers, "packets that were no replies"),
+            (self.errors, "answers that were errors of the server"),
+            (self.closed, "connections that ended too soon"),
+            (self.broken, "connections given up because of what came"),
+            (self.resent, "requests sent again on a new connection"),
         ];
         for (count, what) in troubles {
             if count > 0 {
                 writeln!(text, "trouble     {count} {what}")?;
             }
+        }
+        let Self { hits, misses, stored, .. } = self;
+        if hits + misses + stored > 0 {
+            writeln!(text, "values      {hits} hits, {misses} misses, {stored} stored")?;
         }
         let columns = ["p50", "p90", "p95", "p99", "p99.9", "p99.99", "max", "mean"];
         write!(text, "latency, us           ")?;
@@ -88,6 +102,7 @@ impl Report {
         if self.target_rate.is_some() {
             write_row(text, "  generator's delay", &self.send_delay)?;
         }
+        self.steps.iter().try_for_each(|step| step.write_line(text))?;
         write!(text, "stolen     ")?;
         for stolen in &self.stolen {
             write!(text, " CPU {} {:.0} ms", stolen.cpu, stolen.millis)?;
@@ -95,6 +110,29 @@ impl Report {
         writeln!(text)?;
         self.failed_checks.iter().try_for_each(|sentence| writeln!(text, "MISSED      {sentence}"))
     }
+}
+
+/// `counts`: lost and never sent.
+fn csv_line(
+    distribution: Distribution,
+    target_rate: f64,
+    achieved_rate: f64,
+    counts: (u64, u64),
+    latencies: &Latencies,
+    start: u64,
+) -> String {
+    let (lost, never_sent) = counts;
+    let (target, achieved) = (target_rate.round(), achieved_rate.round());
+    let mut line = format!("{distribution}, {target}, {achieved}, {lost}, {never_sent}");
+    for share in [0.5, 0.9, 0.99, 0.999, 0.9999] {
+        // Writing to a string cannot fail.
+        let _ = match latencies.quantile_with_missing(share, lost) {
+            Some(latency) => write!(line, ", {:.1}", latency.as_micros_f64()),
+            None => write!(line, ", inf"),
+        };
+    }
+    let _ = write!(line, ", {start}");
+    line
 }
 
 fn write_row(text: &mut String, name: &str, percentiles: &Percentiles) -> std::fmt::Result {

@@ -5,6 +5,9 @@ use crate::Request;
 
 const PLAN: Plan = Plan {
     pace: crate::Pace::Closed { outstanding: 1 },
+    profile: crate::Profile::LEVEL,
+    by_piece: false,
+    zipf_exponent: 0.0,
     flows: 2,
     flow_order: crate::FlowOrder::Random,
     distribution: crate::Distribution::Zero,
@@ -39,7 +42,11 @@ impl Bench {
     fn reply(&mut self, request: &Request, flow: Option<u32>) -> Counts {
         let mut payload = [0; 24];
         request.write(&mut payload);
-        self.tally.reply(&self.window, &Reply { flow, payload: &payload }, Nanos(10_000));
+        self.tally.reply(
+            &self.window,
+            &Reply { flow, answer: Answer::Copy(&payload), at: None },
+            Nanos(10_000),
+        );
         *self.tally.counts()
     }
 }
@@ -76,7 +83,8 @@ fn what_was_never_asked_is_corrupted_whatever_it_is() {
     let hostile = Request { index: u64::MAX, ..Bench::request(0) };
     assert_eq!(bench.reply(&hostile, None).corrupted, 4);
     for payload in [&[][..], &[0; 15], &[0xff; 25]] {
-        bench.tally.reply(&bench.window, &Reply { flow: None, payload }, Nanos(1));
+        let reply = Reply { flow: None, answer: Answer::Copy(payload), at: None };
+        bench.tally.reply(&bench.window, &reply, Nanos(1));
     }
     assert_eq!(bench.tally.counts().corrupted, 7);
     assert_eq!(bench.reply(&Bench::request(3), Some(1)).received, 1, "the right one still counts");
@@ -101,4 +109,25 @@ fn the_place_of_an_answered_request_serves_the_next_one() {
     let counts = bench.reply(&Bench::request(9), None);
     assert_eq!((counts.received, counts.duplicates), (2, 0));
     assert_eq!(bench.reply(&Bench::request(9), None).duplicates, 1);
+}
+
+#[test]
+fn an_answer_without_a_copy_counts_by_its_index_and_an_error_as_an_answer_that_is_one() {
+    let mut bench = Bench::new();
+    let mut reply = |answer| {
+        let verdict =
+            bench.tally.reply(&bench.window, &Reply { flow: None, answer, at: None }, Nanos(9000));
+        (verdict, *bench.tally.counts())
+    };
+    let (verdict, counts) = reply(Answer::To(3));
+    assert_eq!((verdict, counts.received, counts.errors), (Verdict::Answer, 1, 0));
+    let (verdict, counts) = reply(Answer::ErrorTo(4));
+    assert_eq!((verdict, counts.received, counts.errors), (Verdict::Answer, 2, 1));
+    let (verdict, counts) = reply(Answer::To(3));
+    assert_eq!((verdict, counts.duplicates), (Verdict::Other, 1));
+    let (verdict, counts) = reply(Answer::NoneTo(5));
+    assert_eq!((verdict, counts.received), (Verdict::Gone, 2));
+    assert_eq!(reply(Answer::NoneTo(5)).0, Verdict::Other, "it is gone already");
+    assert_eq!(reply(Answer::NoneTo(99)).0, Verdict::Other, "there is no such request");
+    assert_eq!(reply(Answer::To(5)).1.expired, 1);
 }

@@ -17,7 +17,7 @@ use rustix::process::{Resource, Rlimit};
 use sys::mmsg::{DATAGRAMS_MAX, Datagrams};
 
 use super::sources::{FIRST_PORT, Prefix, Spread};
-use super::{Reply, Transport, TransportCounters};
+use super::{Answer, Reply, Transport, TransportCounters};
 use crate::{Error, Request};
 
 /// Sockets of a run, at most: an address has 55,000 ports from [`FIRST_PORT`] on, and each socket
@@ -220,11 +220,13 @@ impl Transport for KernelUdp {
                         self.ready.push(number);
                     }
                     count += received;
+                    let at = Some(sys::clock::now());
                     // One socket for many addresses does not say which one was meant, but is not
                     // connected either: the index says it all.
                     let flow = one_address.then_some(number as u32);
                     for index in 0..received {
-                        sink(&Reply { flow, payload: self.incoming.bytes(index) });
+                        let answer = Answer::Copy(self.incoming.bytes(index));
+                        sink(&Reply { flow, answer, at });
                     }
                 }
                 Err(Errno::AGAIN) => {}
@@ -298,7 +300,7 @@ fn bind(
 }
 
 /// Allows so many sockets in this process.
-fn raise_descriptor_limit(sockets: u64) -> Result<(), Error> {
+pub(super) fn raise_descriptor_limit(sockets: u64) -> Result<(), Error> {
     let open = std::fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count() as u64);
     let wanted = open + sockets + SPARE_DESCRIPTORS;
     let Rlimit { current, maximum } = rustix::process::getrlimit(Resource::Nofile);

@@ -14,11 +14,15 @@ use wire::build::UdpPacket;
 use wire::{NotOurs, Outcome, Protocol, arp, classify};
 
 use super::sources::{Prefix, Spread};
-use super::{Reply, Transport, TransportCounters};
+use super::{Answer, Reply, Transport, TransportCounters};
 use crate::{Error, REQUEST_BYTES, Request};
 
 /// Batches received in one turn, at most.
 const BATCHES_PER_TURN: usize = 4;
+
+/// Packets that leave together, at most: the first one waits while the others are built, and all are
+/// noted as sent before that.
+const GROUP_MAX: usize = 16;
 
 /// Ports of an address, at most.
 const PORTS_MAX: u32 = 50_000;
@@ -129,7 +133,7 @@ impl<P: Port> Packets<P> {
 impl<P: Port> Transport for Packets<P> {
     #[inline]
     fn group(&self, requests: &[Request]) -> usize {
-        requests.len()
+        requests.len().min(GROUP_MAX)
     }
 
     fn send(&mut self, requests: &[Request]) -> usize {
@@ -173,6 +177,7 @@ impl<P: Port> Transport for Packets<P> {
             if self.port.rx(&mut self.pool, &mut self.incoming, now) == 0 {
                 break;
             }
+            let at = Some((self.clock)());
             let mut frames = std::mem::take(&mut self.incoming);
             for mut frame in frames.drain(..) {
                 match classify(frame.bytes()) {
@@ -183,7 +188,8 @@ impl<P: Port> Transport for Packets<P> {
                         match (number, frame.bytes().get(start..end)) {
                             (Some(number), Some(payload)) => {
                                 count += 1;
-                                sink(&Reply { flow: Some(number), payload });
+                                let answer = Answer::Copy(payload);
+                                sink(&Reply { flow: Some(number), answer, at });
                             }
                             _ => self.counters.strangers += 1,
                         }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::Parser;
 
 use super::*;
-use crate::Arrival;
+use crate::{Arrival, Common, Work};
 
 #[derive(Parser)]
 struct CommandLine {
@@ -62,16 +62,16 @@ impl Echo {
 fn an_open_loop_over_loopback_is_answered_whole_by_one_thread_or_two_or_split() {
     let mut echo = Echo::start();
     for (threads, split) in [(1, false), (2, false), (1, true)] {
-        let args = Args {
+        let common = Common {
             rate: Some(1000.0),
             flows: 50,
             seconds: 0.2,
             warmup: 0.05,
-            payload: 100,
             threads,
-            split,
-            ..Args::new(echo.address)
+            ..Common::default()
         };
+        let work = Work { payload: 100, ..Work::default() };
+        let args = Args { common, work, split, ..Args::new(echo.address) };
         let report = run(&args, false).expect("loopback is there");
         // 200 with standard deviation 14.
         assert!((100..320).contains(&report.sent), "{threads} {split}: {report:?}");
@@ -87,7 +87,8 @@ fn an_open_loop_over_loopback_is_answered_whole_by_one_thread_or_two_or_split() 
 #[test]
 fn a_closed_loop_over_loopback_answers_what_it_sends() {
     let mut echo = Echo::start();
-    let args = Args { outstanding: Some(8), flows: 4, seconds: 0.1, ..Args::new(echo.address) };
+    let common = Common { outstanding: Some(8), flows: 4, seconds: 0.1, ..Common::default() };
+    let args = Args { common, ..Args::new(echo.address) };
     let report = run(&args, false).expect("loopback is there");
     assert!(report.sent >= 8, "{report:?}");
     assert_eq!((report.lost, report.corrupted, report.target_rate), (0, 0, None));
@@ -98,15 +99,15 @@ fn a_closed_loop_over_loopback_answers_what_it_sends() {
 fn the_server_sees_as_many_flows_as_were_asked_for() {
     for source_prefix in [None, Some("127.8.0.0/25".parse().expect("it is a prefix"))] {
         let mut echo = Echo::start();
-        let args = Args {
+        let common = Common {
             rate: Some(2000.0),
             arrival: Arrival::Constant,
             flows: 300,
             flow_order: crate::FlowOrder::RoundRobin,
             seconds: 0.2,
-            source_prefix,
-            ..Args::new(echo.address)
+            ..Common::default()
         };
+        let args = Args { common, source_prefix, ..Args::new(echo.address) };
         let report = run(&args, false).expect("loopback is there");
         // On a busy machine a few are not sent in time; those that are must be of so many flows.
         assert_eq!(report.sent + report.never_sent, 400, "{report:?}");
@@ -116,17 +117,39 @@ fn the_server_sees_as_many_flows_as_were_asked_for() {
 }
 
 #[test]
+fn each_step_of_a_sweep_is_measured_for_itself_and_all_together_are_the_whole() {
+    let mut echo = Echo::start();
+    let common = Common {
+        rate: Some(3000.0),
+        samples: Some(3),
+        arrival: Arrival::Constant,
+        seconds: 0.1,
+        ..Common::default()
+    };
+    let report = run(&Args { common, ..Args::new(echo.address) }, false).expect("loopback");
+    echo.stop();
+    let due: Vec<u64> = report.steps.iter().map(|step| step.sent + step.never_sent).collect();
+    assert_eq!(due, [100, 200, 300]);
+    assert_eq!(report.steps.iter().map(|step| step.received).sum::<u64>(), report.received);
+    assert_eq!(report.lost, 0, "{report:?}");
+    assert_eq!(report.csv_lines().lines().count(), 3);
+    assert!(report.csv_lines().starts_with("constant, 1000, "), "{}", report.csv_lines());
+    assert!(report.table().contains("step        3000/s wanted"), "{}", report.table());
+}
+
+#[test]
 fn a_target_where_nobody_listens_is_all_lost_and_fails_its_check() {
     let address = UdpSocket::bind("127.0.0.1:0")
         .and_then(|socket| socket.local_addr())
         .expect("loopback is there");
-    let args = Args {
+    let common = Common {
         rate: Some(1000.0),
         seconds: 0.05,
         grace: base::Nanos::from_millis(20),
         check: vec!["lost=0".parse().expect("it is a threshold")],
-        ..Args::new(address)
+        ..Common::default()
     };
+    let args = Args { common, ..Args::new(address) };
     let report = run(&args, false).expect("sending does not need a listener");
     assert!(report.refused > 0 && report.lost == report.sent, "{report:?}");
     assert_eq!(report.failed_checks.len(), 1);

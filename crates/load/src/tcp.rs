@@ -1,0 +1,117 @@
+//! `load tcp`: requests of a fixed size on TCP connections to a server that copies them back; and what
+//! every load on connections shares.
+
+use std::net::{IpAddr, SocketAddr};
+
+use crate::protocol::Protocol;
+use crate::transport::streams::kernel::Kernel;
+use crate::transport::streams::ours::{self, Calisto};
+use crate::transport::streams::{CONNECTIONS_MAX, Streams};
+use crate::{Common, Error, LaneCount, Plan, Report, Work};
+
+/// Settings of `load tcp`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// Where requests go: IP:PORT, or [IP]:PORT for IPv6.
+    #[arg(value_name = "TARGET")]
+    pub target: SocketAddr,
+    /// Rate, flows, time and output.
+    #[command(flatten)]
+    pub common: Common,
+    /// What requests ask for.
+    #[command(flatten)]
+    pub work: Work,
+    /// Whose connections they are.
+    #[command(flatten)]
+    pub link: Link,
+}
+
+/// Whose connections requests travel on.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub struct Link {
+    /// Whose TCP carries them: the kernel's, or that of the daemon of Calisto on this machine
+    /// (CALISTO_APPS says where it listens).
+    #[arg(long, value_enum, default_value_t)]
+    pub transport: By,
+    /// The address that connections come from (the kernel's).
+    #[arg(long, value_name = "IP")]
+    pub source_ip: Option<IpAddr>,
+}
+
+/// Whose TCP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum By {
+    /// This kernel's.
+    #[default]
+    Kernel,
+    /// A daemon's of Calisto.
+    Calisto,
+}
+
+/// Generates the load that `args` asks for, and reports; see [`crate::udp::run`].
+///
+/// # Errors
+/// As [`crate::udp::run`].
+pub fn run(args: &Args, json: bool) -> Result<Report, Error> {
+    let plan = args.work.of(args.common.plan(args.target)?);
+    let payload_bytes = plan.payload_bytes;
+    let protocol = move |_: u64| Protocol::Echo { payload_bytes };
+    run_streams(&args.common, &args.link, &plan, args.target, protocol, json)
+}
+
+/// Requests on connections. `protocol` is given a seed for each lane.
+pub(crate) fn run_streams(
+    common: &Common,
+    link: &Link,
+    plan: &Plan,
+    target: SocketAddr,
+    protocol: impl Fn(u64) -> Protocol + Sync,
+    json: bool,
+) -> Result<Report, Error> {
+    plan.check(common.threads)?;
+    let connections = plan.flows.div_ceil(common.threads.max(1));
+    if connections > CONNECTIONS_MAX {
+        return Err(Error::Setting(format!(
+            "{} flows would be as many connections, and a thread can have {CONNECTIONS_MAX}: use \
+             fewer flows or more threads",
+            plan.flows
+        )));
+    }
+    let source = link.source_ip;
+    if source.is_some_and(|source| source.is_ipv4() != target.is_ipv4()) {
+        return Err(Error::Setting(format!(
+            "the source address and {target} are of different IP versions: use one of both"
+        )));
+    }
+    let options = common.options(json);
+    let protocol = |plan: &Plan, lane: LaneCount| {
+        protocol(plan.seed ^ u64::from(lane.lane + 1).wrapping_mul(0xd6e8_feb8_6659_fd93))
+    };
+    let report = match link.transport {
+        By::Kernel => {
+            let open = |own: &Plan, lane: LaneCount| {
+                let network = Kernel::new(plan.flows, source)?;
+                Streams::open(network, protocol(own, lane), target, own.flows)
+            };
+            crate::run(plan, &options, open, None)?
+        }
+        By::Calisto if source.is_some() => {
+            return Err(Error::Setting(
+                "the daemon chooses the address of its connections: leave out --source-ip"
+                    .to_owned(),
+            ));
+        }
+        By::Calisto => {
+            let session = ours::attach()?;
+            let open = |own: &Plan, lane: LaneCount| {
+                let network = Calisto::new(session.clone())?;
+                Streams::open(network, protocol(own, lane), target, own.flows)
+            };
+            crate::run(plan, &options, open, None)?
+        }
+    };
+    common.finish(report)
+}
+
+#[cfg(test)]
+mod tests;
