@@ -395,8 +395,7 @@ fn set_up(
 ) -> Result<(u32, Listener), Refusal> {
     let server = &app.streams.server;
     let backlog_max = backlog.clamp(1, BACKLOG_MAX);
-    // One more, so that a full one is not an empty one.
-    let bytes = (u64::from(backlog_max) + 1).next_power_of_two() * 8;
+    let bytes = u64::from(backlog_max).next_power_of_two() * 8;
     let slot = server.lend_slot().ok_or(FallbackReason::TooManySockets)?;
     let Some(mut ring) = server.heap().lend(bytes.trailing_zeros().max(10) as u8) else {
         server.take_back_slot(slot);

@@ -8,7 +8,7 @@
 //! page    for each side of a junction (an application's own region has one): its ears, each a line
 //!         with "armed", then the top words and the words of bits of its marks
 //! ...     for each worker of the daemon: the same; a worker is armed while it sleeps
-//! page    slots, 512 bytes each
+//! page    slots, 640 bytes each
 //! page    the heap: for each size class of rings as many bytes as all may have together
 //! ```
 

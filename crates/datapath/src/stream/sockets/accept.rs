@@ -37,7 +37,14 @@ impl Sockets {
     pub(super) fn listen(&mut self, listening: Arc<Listening>, engine: &mut Engine) {
         let address = listening.address;
         if let Some(bound) = self.bound.iter_mut().find(|bound| bound.address == address) {
-            return bound.members.push(listening);
+            // An address that was away for a while and is back: the listener has never left here.
+            let is_it = |member: &Arc<Listening>| {
+                (member.app.app, member.slot) == (listening.app.app, listening.slot)
+            };
+            if !bound.members.iter().any(is_it) {
+                bound.members.push(listening);
+            }
+            return;
         }
         // The slow side has seen to it that the address is free.
         let options = FlowOptions { send_ring_log2: FIRST_SEND_LOG2, ..listening.options };
