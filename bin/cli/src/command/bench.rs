@@ -61,6 +61,12 @@ enum What {
         calisto bench sim --quick\n      whether it works here, in short\n  \
         calisto bench sim --case speed -j\n      one case, one object a line")]
     Sim(bench::sim::Args),
+    /// Whether the load generator can be trusted, and how much it can send.
+    #[command(after_help = "Examples:\n  \
+        calisto bench load --quick\n      whether it works here, in short\n  \
+        calisto bench load --case timing -j\n      one case, which needs no root, one object a line\n  \
+        calisto bench load --case limit\n      between namespaces (root)")]
+    Load(bench::generator::Args),
 }
 
 impl Bench {
@@ -77,6 +83,7 @@ impl Bench {
             What::Sockets(args) => bench::sockets::run(args, json, out),
             What::Slice(args) => bench::slice::run(args, json, out),
             What::Sim(args) => bench::sim::run(args, json, out),
+            What::Load(args) => bench::generator::run(args, json, out),
         }
         .map_err(Failure::new)
     }
