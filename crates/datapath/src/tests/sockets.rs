@@ -452,7 +452,12 @@ proptest! {
             }
         }
         app.front.command(&Command::Remove { app: 5 });
-        bench.turns(20);
+        bench.turns(5);
+        // What was closed in order waits for its peer to do the same.
+        for talk in &talks {
+            let _ = bench.engine.shutdown(talk.flow);
+        }
+        bench.turns(15);
         prop_assert_eq!(app.streams.server.slots_taken(), 1);
         prop_assert_eq!(app.streams.server.heap().bytes(), 1 << 10);
         prop_assert_eq!(bench.count("ring_bytes"), 0);
