@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use report::{Coverage, Error, Figure, Verdicts};
+use report::{Claim, Coverage, Error, Figure, Verdicts};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -64,7 +64,8 @@ struct MadeFigure<'a> {
 impl Report {
     pub(crate) fn run(&self, json: bool) -> Result<(), Failure> {
         let Self { paths, output: page, svg } = self;
-        let report = report::read(paths).map_err(unreadable)?;
+        let mut report = report::read(paths).map_err(unreadable)?;
+        report.figures_mut().iter_mut().for_each(judge);
         write(page, &report.page())?;
         let mut made = Vec::new();
         for figure in report.figures() {
@@ -120,6 +121,23 @@ impl<'a> MadeFigure<'a> {
     fn claims(&self) -> usize {
         self.claims_that_hold + self.claims_that_do_not + self.claims_not_known
     }
+}
+
+/// Answers the claims that every shard has left open for want of points: here they are together.
+fn judge(figure: &mut Figure) {
+    if figure.claims().iter().all(|claim| claim.holds.is_some()) {
+        return;
+    }
+    let points: Vec<_> = figure.points().cloned().collect();
+    // Nothing is known of the claims of a scenario that is not the program's own.
+    let judged = figures::judge(&figure.head().figure, &points).unwrap_or_default();
+    let claims = figure.claims().iter().map(|claim| {
+        let is_same =
+            |known: &&Claim| (&known.claim, &known.source) == (&claim.claim, &claim.source);
+        let known = judged.iter().find(is_same).filter(|_| claim.holds.is_none());
+        known.unwrap_or(claim).clone()
+    });
+    figure.set_claims(claims.collect());
 }
 
 fn number(count: usize) -> Cell {
