@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
+use std::sync::Arc;
 
 use report::{Axis, Claim, FigureLine, Kind, Line, Origin, PointLine, Scale, SeriesHead};
 use whole::{binary, run};
@@ -113,6 +114,96 @@ fn who_has_no_results_is_told_how_to_make_some() {
         assert!(said.contains("calisto sim --all"), "{said}");
         assert_eq!(said.trim_end().lines().count(), 1, "{said}");
     }
+}
+
+#[test]
+fn every_figure_of_the_program_has_a_plot_with_labels_units_legend_and_the_promised_points() {
+    for (name, _) in figures::library::SCENARIOS {
+        let (head, lines) = complete(name);
+        let report = report::Report::of(lines).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let [figure] = report.figures() else { panic!("{name}: {report:?}") };
+        let coverage = figure.coverage();
+        assert_eq!((coverage.lacks.len(), coverage.there), (0, coverage.promised), "{name}");
+        let svg = figure.svg();
+        let (plot, legend) = svg.split_once("<g class=\"legend\">").expect("a plot has a legend");
+        let words = [&head.title, &head.x.label, &head.x.unit, &head.y.label, &head.y.unit];
+        let words = words.into_iter().chain(&head.panels);
+        for word in words.chain(head.value.iter().flat_map(|axis| [&axis.label, &axis.unit])) {
+            let word = escaped(word);
+            assert!(
+                svg.to_lowercase().contains(&word.to_lowercase()),
+                "{name}: {word:?} is missing"
+            );
+        }
+        for series in &head.series {
+            let label = escaped(&series.label);
+            assert!(legend.contains(&label), "{name}: {label} is not in the legend");
+        }
+        let groups: Vec<&str> = plot.split("<g class=\"series ").skip(1).collect();
+        assert_eq!(groups.len(), head.series.len() * head.panels.len(), "{name}");
+        let marks = |group: &str| group.matches("class=\"mark").count();
+        match head.kind {
+            Kind::Lines => {
+                for (group, series) in groups.iter().zip(head.series.iter().cycle()) {
+                    assert_eq!(marks(group), series.points, "{name}, {}", series.name);
+                }
+            }
+            Kind::Map => {
+                let cells: usize = groups.iter().map(|group| marks(group)).sum();
+                assert_eq!(cells, coverage.promised, "{name}");
+            }
+        }
+        let page = report.page();
+        for parameter in &head.parameters {
+            assert!(page.contains(&escaped(&parameter.source)), "{name}: {parameter:?}");
+        }
+        assert!(page.contains(&format!("seed {}", head.seed)), "{name}");
+    }
+}
+
+/// What a figure of the program is, and lines with all the points that it promises. Their values are made up: what
+/// they are in truth takes minutes, and is the matter of crate `figures`.
+fn complete(name: &str) -> (FigureLine, Vec<Line>) {
+    let scenario = figures::library::find(name).unwrap_or_else(|error| panic!("{error}"));
+    // A part that has no job: the run ends at once, and its lines are what the figure is and what is claimed of it.
+    let shard = "100000/100000".parse().expect("it is a part");
+    let options = figures::Options { seed: None, shard, threads: 1, quick: true };
+    let run = figures::Run::start(Arc::new(scenario), options).expect("there is a thread");
+    let mut lines = run.lines("calisto sim");
+    lines.retain(|line| !matches!(line, Line::Point(_)));
+    let Some(Line::Figure(head)) = lines.first().cloned() else { panic!("{name}: {lines:?}") };
+    let point = |panel: &str, series: &SeriesHead, x: usize, y: usize| {
+        Line::Point(PointLine {
+            figure: name.to_owned(),
+            panel: panel.to_owned(),
+            series: series.name.clone(),
+            x: x as f64 + 1.0,
+            y: y as f64 + 1.0,
+            band: None,
+            saturated: false,
+            more: [(series.name.clone(), 1.0)].into(),
+        })
+    };
+    for panel in &head.panels {
+        match head.kind {
+            Kind::Lines => {
+                for series in &head.series {
+                    lines.extend((0..series.points).map(|x| point(panel, series, x, x)));
+                }
+            }
+            Kind::Map => {
+                let cells = (0..head.series[0].points).zip(head.series.iter().cycle());
+                lines.extend(cells.map(|(cell, series)| point(panel, series, cell % 6, cell / 6)));
+            }
+        }
+    }
+    (head, lines)
+}
+
+/// As it stands in markup.
+fn escaped(text: &str) -> String {
+    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    text.replace('"', "&quot;").replace('\'', "&#39;")
 }
 
 fn head(figure: &str) -> Line {
