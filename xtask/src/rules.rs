@@ -95,6 +95,7 @@ pub(crate) const CRATES: &[CrateRule] = &[
         &[
             "base", "wire", "policy", "attach", "client", "datapath", "shm", "sys", "port",
             "testbed", "load", "tcp", "slice", "nf", "crypto", "sim",
+            "fabric",
         ],
         Worldly,
         Forbidden,

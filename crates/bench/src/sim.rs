@@ -1,5 +1,6 @@
-//! `calisto bench sim`: how fast the simulator is.
+//! `calisto bench sim`: how fast the simulator is, and whether what it says is so.
 
+mod demo;
 mod speed;
 mod sweep;
 
@@ -22,9 +23,10 @@ pub struct Args {
 
 const ALL: &str = "all";
 
-static CASES: [Case; 2] = [
+static CASES: [Case; 3] = [
     Case { name: "speed", help: "packet events a second on one core", run: speed::run },
     Case { name: "sweep", help: "the papers' sweep, all policies at three costs", run: sweep::run },
+    Case { name: "demo", help: "the demo's first act, predicted and live", run: demo::run },
 ];
 
 /// Runs the cases and prints their figures to `out`: with `json` one object a line, else a table a

@@ -73,6 +73,11 @@ impl House {
         }
     }
 
+    /// Where operators ask.
+    pub(crate) fn admin(&self) -> PathBuf {
+        self.folder.path().join("admin.sock")
+    }
+
     /// Where applications attach.
     pub(crate) fn socket(&self) -> PathBuf {
         self.folder.path().join("apps.sock")
