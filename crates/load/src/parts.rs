@@ -21,7 +21,7 @@ impl Parts {
         }
         let mut end = start + plan.warmup;
         let ends = plan.profile.measured().iter().map(|piece| {
-            end = end + piece.length;
+            end += piece.length;
             end
         });
         Self { ends: ends.collect() }

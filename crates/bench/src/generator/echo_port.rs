@@ -27,7 +27,7 @@ pub(super) struct Stamps {
 }
 
 impl Stamps {
-    fn note(list: &mut Vec<u64>, frame: &Frame, ticks: u64) {
+    fn note(list: &mut [u64], frame: &Frame, ticks: u64) {
         let index = frame.bytes().get(INDEX..).and_then(|bytes| bytes.first_chunk());
         let Some(index) = index.map(|bytes| u64::from_be_bytes(*bytes) as usize) else { return };
         // Made beforehand for as many as there will be.

@@ -64,13 +64,9 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     report.figure(Figure::new("error, p95", "us", &p95).target(Target::AtMost(2.0)))?;
     report.figure(Figure::new("error, p50", "us", &of(|round| at(&round.errors, 0.5))))?;
     report.figure(Figure::new("error, p99", "us", &of(|round| at(&round.errors, 0.99))))?;
-    let quantiles: [(&str, fn(&Round) -> f64, fn(&Round) -> f64); 3] = [
-        ("latency, p50", |round| at(&round.recorded, 0.5), |round| at(&round.counted, 0.5)),
-        ("latency, p95", |round| at(&round.recorded, 0.95), |round| at(&round.counted, 0.95)),
-        ("latency, p99", |round| at(&round.recorded, 0.99), |round| at(&round.counted, 0.99)),
-    ];
-    for (name, recorded, counted) in quantiles {
-        let (own, other) = (of(recorded), of(counted));
+    for (name, share) in [("latency, p50", 0.5), ("latency, p95", 0.95), ("latency, p99", 0.99)] {
+        let own: Vec<f64> = rounds.iter().map(|round| at(&round.recorded, share)).collect();
+        let other: Vec<f64> = rounds.iter().map(|round| at(&round.counted, share)).collect();
         report.figure(Figure::new(name, "us", &own).against("TSC", &own, &other))?;
     }
     report.figure(Figure::new("left over 5 us late", "%", &of(|round| round.late_share)))
