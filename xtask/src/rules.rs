@@ -94,8 +94,7 @@ pub(crate) const CRATES: &[CrateRule] = &[
         "bench",
         &[
             "base", "wire", "policy", "attach", "client", "datapath", "shm", "sys", "port",
-            "testbed", "load", "tcp", "slice", "nf", "crypto", "sim",
-            "fabric",
+            "testbed", "load", "tcp", "slice", "nf", "crypto", "sim", "fabric",
         ],
         Worldly,
         Forbidden,
