@@ -21,15 +21,15 @@
 //! # Ok::<(), sim::model::PlanError>(())
 //! ```
 //!
-//! Read `plant.rs` first, then a packet's way in `packets.rs` and a core's in `cores.rs`.
+//! Read `plant.rs` first, then a packet's way in `dispatcher.rs` and `work.rs`, and a core's in `cores.rs`.
 
 mod app;
 mod check;
 mod cores;
 mod costs;
+mod dispatcher;
 mod flows;
 mod outcome;
-mod packets;
 mod plant;
 mod steering;
 mod step;
@@ -38,6 +38,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 mod waiting;
+mod work;
 mod worker;
 
 pub use app::AppPlan;

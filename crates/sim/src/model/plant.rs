@@ -11,8 +11,8 @@ use policy::cores::{
 use super::app::{App, AppPlan};
 use super::check::PlanError;
 use super::costs::Costs;
+use super::dispatcher::AtPort;
 use super::outcome::{AppOutcome, Outcome, StepOutcome};
-use super::packets::AtPort;
 use super::steering::Begun;
 use super::step::Step;
 use super::worker::Worker;

@@ -115,18 +115,3 @@ fn a_full_queue_drops_and_says_so() {
     assert!(outcome.dropped > 2 * outcome.delivered, "{outcome:?}");
     assert!((outcome.throughput() / 1e6 - 1.0).abs() < 0.05, "{}", outcome.throughput());
 }
-
-#[test]
-fn the_next_queue_is_found_all_the_way_round() {
-    for queues in [1, 63, 64, 65, 130] {
-        for set in 0..queues {
-            let mut ready = Ready::new(queues);
-            assert_eq!(ready.next_from(set), None);
-            ready.set(set);
-            for from in 0..queues {
-                assert_eq!(ready.next_from(from), Some((set + queues - from) % queues), "{queues}");
-            }
-            ready.clear(set);
-        }
-    }
-}
