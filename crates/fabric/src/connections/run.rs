@@ -174,8 +174,10 @@ impl World {
             no_delay: true,
             ..FlowOptions::default()
         };
+        // A hash spreads them evenly, but not quite.
+        let at_core = plan.connections / u32::from(plan.cores) * 3 / 2 + 1024;
         let core = |number| {
-            let mut side = Side::new(plan.connections, number);
+            let mut side = Side::new(at_core, number);
             let listening = side.engine.listen(([10, 0, 0, 2], 7).into(), 2 * BUNCH, options);
             debug_assert!(listening.is_ok(), "a fresh engine listens nowhere");
             Core { side, queue: VecDeque::new(), is_busy: false }

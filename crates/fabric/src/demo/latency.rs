@@ -51,6 +51,9 @@ pub struct Latency {
     pub p95: Nanos,
     /// The shares of requests that find both awake, the worker asleep, both asleep.
     pub found: [f64; 3],
+    /// The share of its time for which requests want the server's CPU. From 1 on a queue grows for ever, and the times
+    /// are nothing but its length.
+    pub load: f64,
 }
 
 pub(super) fn predict(plan: &DemoPlan, moves: &Moves) -> Latency {
@@ -91,5 +94,6 @@ pub(super) fn predict(plan: &DemoPlan, moves: &Moves) -> Latency {
         p50: quantile(0.5),
         p95: quantile(0.95),
         found: found.map(|found| found as f64 / count),
+        load: plan.rate * busy.as_secs_f64(),
     }
 }

@@ -76,6 +76,12 @@ fn a_rare_request_wakes_both_and_of_frequent_ones_each_finds_everybody_awake() {
 }
 
 #[test]
+fn more_requests_than_the_server_can_do_are_told_apart_from_a_long_way() {
+    assert!(latency(20_000.0).load < 0.1);
+    assert!(latency(400_000.0).load > 1.0, "3.56 us each");
+}
+
+#[test]
 fn nonsense_is_refused_by_its_field() {
     let refused = |plan: DemoPlan| run(&plan).expect_err("it makes no sense").field;
     assert_eq!(refused(DemoPlan::default()), "flows");
