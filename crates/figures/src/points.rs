@@ -11,6 +11,9 @@ use crate::sweep::{Job, Scenario};
 /// Below this share of difference two series of a map do equally well, and the one named first has the cell.
 const EVEN: f64 = 0.03;
 
+/// What came out at each level.
+type Runs = Vec<(Level, Vec<Row>)>;
+
 /// Runs a job: at the low, the median and the high end of what was measured, or just at the median.
 pub(crate) fn of_job(
     scenario: &Scenario,
@@ -32,7 +35,7 @@ pub(crate) fn of_job(
             let seed = seed.wrapping_add(*level as u64);
             (of.experiment.run)(&task, *level, seed).map(|rows| (*level, rows))
         };
-        let runs = levels.iter().map(run).collect::<Result<Vec<_>, String>>()?;
+        let runs = levels.iter().map(run).collect::<Result<Runs, String>>()?;
         by_series.push((series, runs));
     }
     if scenario.is_map() {
@@ -77,11 +80,7 @@ fn lines(
 }
 
 /// The cell of a map: who does best.
-fn cell(
-    scenario: &Scenario,
-    job: &Job,
-    by_series: &[(usize, Vec<(Level, Vec<Row>)>)],
-) -> Option<PointLine> {
+fn cell(scenario: &Scenario, job: &Job, by_series: &[(usize, Runs)]) -> Option<PointLine> {
     let mut more = BTreeMap::new();
     let mut best: Option<(&str, f64)> = None;
     for (series, runs) in by_series {

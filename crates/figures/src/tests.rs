@@ -81,19 +81,23 @@ fn lines(scenario: Scenario, options: Options) -> Vec<Line> {
 }
 
 fn points(lines: &[Line]) -> Vec<&PointLine> {
-    let point = |line| match line {
-        &Line::Point(ref point) => Some(point),
-        _ => None,
-    };
-    lines.iter().filter_map(point).collect()
+    lines
+        .iter()
+        .filter_map(|line| match line {
+            Line::Point(point) => Some(point),
+            _ => None,
+        })
+        .collect()
 }
 
 fn claims(lines: &[Line]) -> Vec<&Claim> {
-    let claim = |line| match line {
-        &Line::Claim(ref claim) => Some(claim),
-        _ => None,
-    };
-    lines.iter().filter_map(claim).collect()
+    lines
+        .iter()
+        .filter_map(|line| match line {
+            Line::Claim(claim) => Some(claim),
+            _ => None,
+        })
+        .collect()
 }
 
 fn small() -> Scenario {

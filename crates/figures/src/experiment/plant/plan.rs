@@ -224,7 +224,6 @@ pub(super) fn plan(task: &Task<'_>, timetable: &Timetable, level: Level) -> Plan
         costs: costs(settings),
         level,
         steps: steps.collect(),
-        ..PlantPlan::default()
     }
 }
 
