@@ -32,10 +32,9 @@ pub(crate) fn draw(figure: &Figure, titled: bool) -> (String, f64, f64) {
         let grid = Grid { area, columns: &columns, rows: &rows, values_fit };
         let labelled = frame.is_first_of_row(panel);
         grid.ticks(&mut frame.canvas, labelled);
-        for column in 0..columns.len() {
-            for row in 0..rows.len() {
-                let is_here =
-                    |point: &PointLine| (point.x, point.y) == (columns[column], rows[row]);
+        for (column, x) in columns.iter().enumerate() {
+            for (row, y) in rows.iter().enumerate() {
+                let is_here = |point: &PointLine| (point.x, point.y) == (*x, *y);
                 if !figure.panel(panel).iter().any(is_here) {
                     grid.rectangle(&mut frame.canvas, "absent", (column, row));
                 }

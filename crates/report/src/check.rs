@@ -201,7 +201,8 @@ mod tests {
 
     #[test]
     fn a_figure_is_refused_with_the_field_that_is_wrong() {
-        let cases: [(&str, fn(&mut FigureLine)); 11] = [
+        type Spoil = fn(&mut FigureLine);
+        let cases: [(&str, Spoil); 11] = [
             ("schema_version is 2", |line| line.schema_version = 2),
             ("figure is \"../x\"", |line| "../x".clone_into(&mut line.figure)),
             ("figure is \"-x\"", |line| "-x".clone_into(&mut line.figure)),

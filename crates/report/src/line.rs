@@ -8,6 +8,10 @@ use serde::{Deserialize, Serialize};
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// A line: its field `line` says which.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a line lives until it is written or put in its place"
+)]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "line", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Line {
