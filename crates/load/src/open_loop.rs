@@ -108,6 +108,10 @@ impl OpenLoop {
             self.due.push(request);
             self.next = self.schedule.next().map(|request| shifted(request, self.start));
         }
+        if !self.due.is_empty() {
+            // Finding out what is due has taken time when it is much.
+            now = clock();
+        }
         let mut any = false;
         while let Some(waiting) = self.due.get(self.taken..).filter(|waiting| !waiting.is_empty()) {
             let group = &waiting[..transport.group(waiting).clamp(1, waiting.len())];

@@ -6,7 +6,8 @@ use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 
-use base::Nanos;
+use arrayvec::ArrayVec;
+use base::{BURST, Nanos};
 use load::Random;
 use port::memory::{MemoryPort, wire};
 use port::{Capabilities, Fault, Port, PortCounters};
@@ -26,10 +27,18 @@ pub(super) struct Stamps {
     pub(super) heard: Vec<u64>,
 }
 
-impl Stamps {
-    fn note(list: &mut [u64], frame: &Frame, ticks: u64) {
-        let index = frame.bytes().get(INDEX..).and_then(|bytes| bytes.first_chunk());
-        let Some(index) = index.map(|bytes| u64::from_be_bytes(*bytes) as usize) else { return };
+/// The index of a request, or of its answer.
+fn index_of(frame: &Frame) -> Option<usize> {
+    let bytes = frame.bytes().get(INDEX..)?.first_chunk()?;
+    usize::try_from(u64::from_be_bytes(*bytes)).ok()
+}
+
+/// Notes the time for all of `frames`. They are looked at before it is read: touching them for the first
+/// time takes longer than anything that is to be measured.
+fn note(list: &mut [u64], frames: &[Frame]) {
+    let indexes: ArrayVec<usize, BURST> = frames.iter().filter_map(index_of).collect();
+    let ticks = tsc();
+    for index in indexes {
         // Made beforehand for as many as there will be.
         if let Some(place) = list.get_mut(index) {
             *place = ticks;
@@ -86,17 +95,12 @@ impl Port for EchoPort {
         self.serve(pool, now);
         let before = batch.len();
         let count = self.near.rx(pool, batch, now);
-        let ticks = tsc();
-        let mut stamps = self.stamps.borrow_mut();
-        batch[before..].iter().for_each(|frame| Stamps::note(&mut stamps.heard, frame, ticks));
+        note(&mut self.stamps.borrow_mut().heard, &batch[before..]);
         count
     }
 
     fn tx(&mut self, pool: &mut FramePool, batch: &mut Batch, now: Nanos) -> usize {
-        let ticks = tsc();
-        let mut stamps = self.stamps.borrow_mut();
-        batch.iter().for_each(|frame| Stamps::note(&mut stamps.sent, frame, ticks));
-        drop(stamps);
+        note(&mut self.stamps.borrow_mut().sent, batch);
         self.near.tx(pool, batch, now)
     }
 
