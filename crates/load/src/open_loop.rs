@@ -118,10 +118,14 @@ impl OpenLoop {
             // Noted before the call: a reply may be back before it returns.
             group.iter().for_each(|request| window.note(request, now));
             let taken = transport.send(group).min(group.len());
+            let sent_at = transport.sent_at().filter(|_| taken > 0);
             for request in &group[..taken] {
+                if let Some(at) = sent_at {
+                    window.note(request, at);
+                }
                 self.counts.sent_ever += 1;
                 if request.intended >= self.measure_from {
-                    let delay = now.since(request.intended);
+                    let delay = sent_at.unwrap_or(now).since(request.intended);
                     let late = u64::from(delay > LATE_AFTER);
                     self.counts.sent += 1;
                     self.counts.late += late;

@@ -25,6 +25,12 @@ pub trait Transport {
     /// again. One that the network refuses counts as taken (it is lost) and moves a counter.
     fn send(&mut self, requests: &[Request]) -> usize;
 
+    /// When the requests of the last [`Transport::send`] really left, where the transport knows better than
+    /// its caller: building them takes time. Only of transports whose replies the same thread receives.
+    fn sent_at(&self) -> Option<Nanos> {
+        None
+    }
+
     /// Gives replies that have come to `sink`, at most a few batches of them; how many.
     fn receive(&mut self, sink: impl FnMut(&Reply<'_>)) -> usize;
 

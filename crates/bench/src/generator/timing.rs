@@ -172,7 +172,20 @@ impl Transport for Watched {
             }
         }
         drop(book);
-        self.inner.send(requests)
+        let taken = self.inner.send(requests);
+        if let Some(at) = self.inner.sent_at() {
+            let mut book = self.book.borrow_mut();
+            for request in &requests[..taken.min(requests.len())] {
+                if let Some(place) = book.noted.get_mut(request.index as usize) {
+                    *place = at;
+                }
+            }
+        }
+        taken
+    }
+
+    fn sent_at(&self) -> Option<Nanos> {
+        self.inner.sent_at()
     }
 
     fn receive(&mut self, mut sink: impl FnMut(&Reply<'_>)) -> usize {

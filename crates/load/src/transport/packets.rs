@@ -56,6 +56,8 @@ pub struct Packets<P: Port> {
     incoming: Batch,
     payload: Vec<u8>,
     clock: fn() -> Nanos,
+    /// When the port was last given packets.
+    sent_at: Option<Nanos>,
     counters: TransportCounters,
 }
 
@@ -101,6 +103,7 @@ impl<P: Port> Packets<P> {
             incoming: Batch::new(),
             payload: vec![0; payload_bytes.max(REQUEST_BYTES)],
             clock: sys::clock::now,
+            sent_at: None,
             counters: TransportCounters::default(),
         })
     }
@@ -109,7 +112,9 @@ impl<P: Port> Packets<P> {
     #[inline]
     fn transmit(&mut self) {
         if !self.outgoing.is_empty() {
-            self.port.tx(&mut self.pool, &mut self.outgoing, (self.clock)());
+            let now = (self.clock)();
+            self.sent_at = Some(now);
+            self.port.tx(&mut self.pool, &mut self.outgoing, now);
         }
     }
 
@@ -167,6 +172,11 @@ impl<P: Port> Transport for Packets<P> {
         }
         self.transmit();
         taken
+    }
+
+    #[inline]
+    fn sent_at(&self) -> Option<Nanos> {
+        self.sent_at
     }
 
     fn receive(&mut self, mut sink: impl FnMut(&Reply<'_>)) -> usize {
