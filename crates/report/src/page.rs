@@ -128,7 +128,7 @@ impl Report {
         if all().next().is_none() {
             return;
         }
-        *page += "<div class=\"summary\">\n<h2>What the papers claim</h2>\n<div class=\"wide\"><table class=\"claims\">\n";
+        *page += "<div class=\"summary\">\n<h2>What is claimed, and whether it is so here</h2>\n<div class=\"wide\"><table class=\"claims\">\n";
         *page += "<tr><th>Here it</th><th>Claim</th><th>Who says it</th><th>Figure</th></tr>\n";
         for wanted in [Some(true), Some(false), None] {
             for (figure, claim) in all().filter(|(_, claim)| claim.holds == wanted) {
