@@ -2,13 +2,12 @@
 
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
 use base::Nanos;
 use nf::router::RouterSettings;
 use nf::{FibChange, Function, Prefix, Rib, Router, Verdict, Verdicts};
-use shm::{Batch, FramePool, PoolConfig};
+use shm::{Batch, Consumer, FramePool, PoolConfig, Producer, ring};
 use sys::clock::now;
 
 use super::functions::{gateway, whole_table};
@@ -25,6 +24,9 @@ pub(super) const LONG: Watched = Watched { network: Ipv4Addr::new(172, 16, 5, 0)
 
 /// Entries that changes may write between two batches: what one of them writes at most.
 const ENTRIES_A_BATCH: u16 = FibChange::ENTRIES_MAX;
+
+/// Steps on their way to a thread, at most: as in `calisto nf`.
+const STEPS: usize = 1 << 15;
 
 /// A change that is not seen after that is lost.
 const PATIENCE: Nanos = Nanos::from_secs(2);
@@ -78,7 +80,7 @@ pub(super) fn times(
     let Routed { mut rib, mut router } = routed;
     let Watched { network, bits } = watched;
     let prefix = Prefix::new(network.into(), bits).or_needs("prefix")?;
-    let (sender, receiver) = mpsc::channel();
+    let (mut sender, mut receiver) = ring(STEPS);
     let shared = Shared::default();
     let packet = packet(64, network.to_bits() | 1)?;
     let mut pool = FramePool::new(PoolConfig::default()).or_needs("pool of frames")?;
@@ -90,7 +92,7 @@ pub(super) fn times(
     shared.wanted.store(mac[5].into(), Ordering::Relaxed);
     thread::scope(|scope| {
         let (router, pool, packet, shared) = (&mut router, &mut pool, &packet, &shared);
-        let data = move || route(router, pool, packet, &receiver, shared);
+        let data = || route(router, pool, packet, &mut receiver, shared);
         let data = scope.spawn(move || on_cpu(cpus.server, data));
         let control = on_cpu(cpus.client, || {
             seen(shared, now())?;
@@ -104,9 +106,7 @@ pub(super) fn times(
                 let began = now();
                 rib.set(prefix, to, &mut steps).or_needs("room in the tables")?;
                 let made = now().since(began);
-                for step in steps.drain(..) {
-                    sender.send(step).or_needs("data thread")?;
-                }
+                send(&mut sender, &mut steps, began)?;
                 times.push(Change { made, seen: seen(shared, began)?.since(began) });
             }
             Ok(times)
@@ -116,6 +116,26 @@ pub(super) fn times(
         ended.and(control)
     })
     .map(|times| (times, Routed { rib, router }))
+}
+
+/// Hands steps out, as the control thread of `calisto nf` does.
+fn send(
+    sender: &mut Producer<FibChange>,
+    steps: &mut Vec<FibChange>,
+    began: Nanos,
+) -> Result<(), Error> {
+    for mut step in steps.drain(..) {
+        while let Err(back) = sender.stage(step) {
+            step = back;
+            sender.publish();
+            if now().since(began) > PATIENCE {
+                return Err(format!("none for {PATIENCE}")).or_needs("thread that takes steps");
+            }
+            std::hint::spin_loop();
+        }
+    }
+    sender.publish();
+    Ok(())
 }
 
 /// Waits until a packet was seen.
@@ -136,7 +156,7 @@ fn route(
     router: &mut Router,
     pool: &mut FramePool,
     packet: &[u8],
-    changes: &Receiver<FibChange>,
+    changes: &mut Consumer<FibChange>,
     shared: &Shared,
 ) -> Result<(), Error> {
     let mut batch = Batch::new();
@@ -148,7 +168,7 @@ fn route(
     while !shared.is_over.load(Ordering::Relaxed) {
         let mut entries = 0;
         while entries < ENTRIES_A_BATCH
-            && let Ok(change) = changes.try_recv()
+            && let Some(change) = changes.pop()
         {
             entries += change.entries();
             router.apply(&change);
