@@ -211,6 +211,30 @@ fn timely_goes_up_while_round_trips_are_short_and_down_while_they_grow() {
 }
 
 #[test]
+fn timely_does_not_take_its_own_slow_pace_for_a_queue() {
+    let mut control = Timely::default();
+    let mut window = Window::default();
+    let mut now = Nanos::ZERO;
+    let mut round = |control: &mut Timely, round_trip: Nanos| {
+        now += round_trip;
+        let round_trip_us = (round_trip.0 / 1000).max(1) as u32;
+        let (una, nxt) = (Seq(now.0 as u32), Seq(now.0 as u32));
+        control.measured(&mut window, &Sample { now, round_trip, round_trip_us, una, nxt });
+    };
+    round(&mut control, Nanos::from_micros(40));
+    for _ in 0..20 {
+        control.reduce(&Window::default(), Cause::Loss);
+    }
+    let slowest = control.interval();
+    for _ in 0..20 {
+        // The receiver acknowledges every second segment, so each sample has the time between two in it.
+        let round_trip = Nanos::from_micros(40) + control.interval();
+        round(&mut control, round_trip);
+    }
+    assert!(control.interval().0 < slowest.0 / 10, "{slowest} to {}", control.interval());
+}
+
+#[test]
 fn slow_start_ends_when_round_trips_grow_by_an_eighth() {
     let mut control = Congestion::new(Algorithm::Cubic);
     let mut window = Window { segments: 100, ..Window::default() };
