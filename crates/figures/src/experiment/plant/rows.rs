@@ -83,8 +83,13 @@ impl Sum {
             ("batch_cores", batch_time.as_secs_f64() / seconds),
             ("dispatcher_percent", 100.0 * dispatcher.as_secs_f64() / seconds),
         ]);
-        // For a moment there may be more than can be served: that is what a sweep over time shows.
-        Row { at, values, saturated: over != Over::Time && all.is_saturated() }
+        let saturated = match over {
+            // For a moment there may be more than can be served: that is what a sweep over time shows. While nothing was
+            // answered at all, no latency is known.
+            Over::Time => all.delivered == 0 && all.unfinished > 0,
+            _ => all.is_saturated(),
+        };
+        Row { at, values, saturated }
     }
 }
 
