@@ -72,7 +72,11 @@ fn a_rare_request_wakes_both_and_of_frequent_ones_each_finds_everybody_awake() {
     let between = latency(20_000.0);
     assert!((0.2..0.45).contains(&between.found[2]), "{between:?}");
     assert!(between.found[1] > between.found[0], "{between:?}");
-    assert_eq!(between.p50, Nanos(20_000));
+    let median = Nanos(20_000)..Nanos(30_000);
+    assert!(
+        median.contains(&between.p50),
+        "a worker's wake, and now and then somebody else's: {between:?}"
+    );
 }
 
 #[test]
