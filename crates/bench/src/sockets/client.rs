@@ -10,7 +10,6 @@ use base::Nanos;
 use load::Latencies;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
-use rustix::net::sockopt::set_socket_linger;
 use sys::clock::now;
 use testbed::Side;
 
@@ -230,8 +229,6 @@ pub(super) fn connected(
             let stream = TcpStream::connect_timeout(&server, ATTEMPT)?;
             stream.set_nodelay(true)?;
             stream.set_nonblocking(true)?;
-            // Closed by a reset: in TIME-WAIT thousands would keep their ports from the next round's.
-            set_socket_linger(&stream, Some(Duration::ZERO))?;
             Ok::<_, std::io::Error>(stream)
         };
         (0..count).map(one).collect::<Result<Vec<TcpStream>, _>>()

@@ -8,6 +8,8 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use rustix::net::sockopt::set_socket_linger;
+
 use super::accelerated::Profile;
 use super::client::connected;
 use super::dialogue::ECHO_BYTES;
@@ -113,6 +115,10 @@ fn grown(
         once(stream).or_needs("answer on every connection")?;
     }
     let asked = settled(&look)?;
+    for stream in &streams {
+        // Closed by a reset: in TIME-WAIT they would keep the client's ports from the next rounds.
+        set_socket_linger(stream, Some(Duration::ZERO)).or_needs("reset of a connection")?;
+    }
     drop(streams);
     let each = |after: u64, before: u64| (after as f64 - before as f64) / connections as f64;
     Ok([opened, asked]
