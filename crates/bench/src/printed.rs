@@ -32,7 +32,12 @@ pub(crate) fn value(figures: &[Value], metric: &str) -> f64 {
     find(figures, metric)["value"].as_f64().unwrap_or_else(|| panic!("{metric:?} has no value"))
 }
 
-/// On a machine with one CPU some cases say that they need another.
-pub(crate) fn has_two_cpus() -> bool {
-    crate::place::Cpus::choose().are_two()
+/// On a machine with one CPU some cases only say that they need another, which tests nothing.
+pub(crate) fn needs_two_cpus() {
+    assert!(crate::place::Cpus::choose().are_two(), "this test needs a second CPU");
+}
+
+/// Namespaces are made by root alone.
+pub(crate) fn needs_root() {
+    assert!(rustix::process::geteuid().is_root(), "this test makes namespaces: run it as root");
 }

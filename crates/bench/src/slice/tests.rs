@@ -3,22 +3,21 @@
 use serde_json::Value;
 
 use super::*;
-use crate::printed::{self, find, has_two_cpus, smallest, value};
+use crate::printed::{self, find, needs_root, needs_two_cpus, smallest, value};
 
 fn args(case: &str) -> Args {
     Args { cases: vec![case.to_owned()], size: smallest(), cores: 2, table: None }
 }
 
-/// Figures of a case; none where there is one CPU.
-fn figures(case: &str) -> Option<Vec<Value>> {
-    has_two_cpus().then(|| printed::figures(|out| run(&args(case), true, out)))
+fn figures(case: &str) -> Vec<Value> {
+    needs_two_cpus();
+    printed::figures(|out| run(&args(case), true, out))
 }
 
 #[test]
 fn packets_come_through_every_forwarder_that_is_here_and_absent_ones_are_named() {
-    // Namespaces need a right that others have not.
-    let is_root = rustix::process::geteuid().is_root();
-    let Some(figures) = is_root.then(|| figures("forward")).flatten() else { return };
+    needs_root();
+    let figures = figures("forward");
     for bytes in forward::FRAME_BYTES {
         for forwarder in forwarder::Forwarder::ALL {
             let figure = find(&figures, &format!("{bytes} B: {}", forwarder.name()));
@@ -30,7 +29,7 @@ fn packets_come_through_every_forwarder_that_is_here_and_absent_ones_are_named()
 
 #[test]
 fn every_function_has_its_cycles_and_what_several_cores_do_of_it() {
-    let (Some(cycles), Some(cores)) = (figures("cycles"), figures("cores")) else { return };
+    let (cycles, cores) = (figures("cycles"), figures("cores"));
     let functions = ["l2, 64 B", "l2, 1514 B", "router IPv6, 64 B", "acl, 16 rules, 64 B"];
     for function in functions.into_iter().chain(["policer, sources, 64 B"]) {
         assert!(value(&cycles, &format!("{function}: per packet")) > 0.0, "{function}");
@@ -57,9 +56,7 @@ fn a_table_is_loaded_asked_and_changed_or_said_to_be_missing() {
     let lines =
         (0..2000).map(|n| format!("20.{}.{}.0/24 {n}\n2a00:{n:x}::/32 {n}\n", n / 256, n % 256));
     std::fs::write(&file, lines.collect::<String>()).expect("there is room");
-    if !has_two_cpus() {
-        return;
-    }
+    needs_two_cpus();
     let args = Args { table: Some(file), ..args("router") };
     let figures = printed::figures(|out| run(&args, true, out));
     for metric in ["load", "IPv4 random: ours", "IPv6 skewed: ours"] {
@@ -76,7 +73,7 @@ fn a_table_is_loaded_asked_and_changed_or_said_to_be_missing() {
 
 #[test]
 fn ours_is_held_against_those_who_only_encrypt_or_absent_ones_are_named() {
-    let Some(figures) = figures("esp") else { return };
+    let figures = figures("esp");
     for suite in ["AES-128-GCM", "AES-128-CBC + HMAC-SHA1"] {
         for way in ["ours, seal", "ours, open", "dpdk aesni_mb", "openssl"] {
             let figure = find(&figures, &format!("{suite}: {way}"));
@@ -88,11 +85,11 @@ fn ours_is_held_against_those_who_only_encrypt_or_absent_ones_are_named() {
 
 #[test]
 fn more_cores_than_there_are_is_a_line_that_says_so() {
+    needs_two_cpus();
     let cpus = crate::place::allowed().len();
-    if (2..64).contains(&cpus) {
-        let args = Args { cores: 64, ..args("cores") };
-        let figures = printed::figures(|out| run(&args, true, out));
-        let note = find(&figures, "not measured")["note"].to_string();
-        assert!(note.contains(&format!("there are {cpus}")), "{note}");
-    }
+    let more = u16::try_from(cpus + 1).expect("there are fewer");
+    let args = Args { cores: more, ..args("cores") };
+    let figures = printed::figures(|out| run(&args, true, out));
+    let note = find(&figures, "not measured")["note"].to_string();
+    assert!(note.contains(&format!("there are {cpus}")), "{note}");
 }

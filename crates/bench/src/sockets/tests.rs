@@ -3,17 +3,15 @@
 use serde_json::Value;
 
 use super::*;
-use crate::printed::{self, find, has_two_cpus, smallest};
+use crate::printed::{self, find, needs_root, needs_two_cpus, smallest};
 
-/// Figures of a rehearsal; none where there is one CPU or namespaces need a right that we have not.
-fn rehearsed(case: &str) -> Option<Vec<Value>> {
-    if !has_two_cpus() || !rustix::process::geteuid().is_root() {
-        println!("not tried: it needs root and a second CPU");
-        return None;
-    }
+/// Figures of a rehearsal.
+fn rehearsed(case: &str) -> Vec<Value> {
+    needs_two_cpus();
+    needs_root();
     let args =
         Args { cases: vec![case.to_owned()], size: smallest(), breakdown: false, rehearse: true };
-    Some(printed::figures(|out| run(&args, true, out)))
+    printed::figures(|out| run(&args, true, out))
 }
 
 #[test]
@@ -22,7 +20,7 @@ fn a_rehearsal_holds_linux_against_itself() {
         ("passthrough", "Linux in our place: more than without", None),
         ("local", "both blocking: Linux in our place, p50", Some("loopback")),
     ] {
-        let Some(figures) = rehearsed(case) else { return };
+        let figures = rehearsed(case);
         let figure = find(&figures, metric);
         assert!(figure["value"].is_number() && figure["target"].is_string(), "{figure}");
         assert_eq!(figure["baseline"]["name"].as_str(), baseline, "{figure}");
