@@ -28,6 +28,9 @@ pub struct Interface {
     pub up: bool,
     /// Whether it has a carrier, too.
     pub running: bool,
+    /// Whether its operational state is up (RFC 2863): until the kernel has taken note of a carrier, what is sent is
+    /// dropped. Software interfaces such as lo have none, and never say so.
+    pub operational: bool,
     /// Receive queues it was made with. How many are in use: [`crate::ethtool::channels`].
     pub rx_queues: u32,
     /// Transmit queues it was made with.
@@ -210,6 +213,8 @@ fn link_message(index: u32, flags: u32, change: u32) -> [u8; 16] {
 }
 
 fn parse_link(body: &[u8]) -> Option<Interface> {
+    /// `IF_OPER_UP` of linux/if.h.
+    const IF_OPER_UP: u8 = 6;
     /// Values of IFLA_XDP_ATTACHED, from linux/if_link.h.
     const XDP_ATTACHED_NONE: u8 = 0;
     const XDP_ATTACHED_SKB: u8 = 2;
@@ -231,6 +236,7 @@ fn parse_link(body: &[u8]) -> Option<Interface> {
         mtu: 0,
         up: flags & libc::IFF_UP as u32 != 0,
         running: flags & libc::IFF_RUNNING as u32 != 0,
+        operational: false,
         rx_queues: 1,
         tx_queues: 1,
         qdisc: String::new(),
@@ -239,6 +245,7 @@ fn parse_link(body: &[u8]) -> Option<Interface> {
     for (kind, value) in attributes(rest) {
         match kind {
             libc::IFLA_IFNAME => interface.name = text(value),
+            libc::IFLA_OPERSTATE => interface.operational = value.first() == Some(&IF_OPER_UP),
             libc::IFLA_QDISC => interface.qdisc = text(value),
             libc::IFLA_ADDRESS => interface.mac = value.try_into().unwrap_or_default(),
             libc::IFLA_MTU => interface.mtu = number(value)?,

@@ -2,8 +2,10 @@
 
 use std::io;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use sys::ethtool::{self, Offload};
+use sys::interface;
 
 use crate::ip::{ip, ip_in};
 use crate::name::INTERFACE;
@@ -12,6 +14,9 @@ use crate::{Side, TestbedConfig, TestbedError};
 /// What must be off for every packet on the wire to be complete and within the MTU: the kernel
 /// leaves sums and cuts to the "hardware" of a veth, and that has none.
 const OFFLOADS: [Offload; 4] = [Offload::Tso, Offload::Gso, Offload::Gro, Offload::TxChecksum];
+
+/// How long the kernel may take to notice that a wire is whole: it does so in a thread of its own.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// IPv6 of a bed without IPv6.
 const IPV6_OFF: &[(&str, &str)] = &[("disable_ipv6", "1")];
@@ -48,6 +53,19 @@ pub(crate) fn build(
         if config.static_neighbours {
             neighbour(side, peer, config)?;
         }
+    }
+    [client, server].into_iter().try_for_each(|side| side.enter(wait_until_it_carries)?)
+}
+
+/// The end that was set up first got its carrier from the other one, and drops what is sent until the kernel has
+/// taken note of that.
+fn wait_until_it_carries() -> Result<(), TestbedError> {
+    let began = Instant::now();
+    while !interface::by_name(INTERFACE)?.operational {
+        if began.elapsed() > PATIENCE {
+            return Err(TestbedError::NoCarrier);
+        }
+        std::thread::sleep(Duration::from_millis(1));
     }
     Ok(())
 }
