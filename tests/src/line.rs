@@ -6,7 +6,9 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use base::Nanos;
 use sys::ethtool::{self, Offload};
+use sys::interface;
 
 use crate::process::run;
 
@@ -67,6 +69,10 @@ impl Line {
                 host.ip(&format!("addr add 10.90.{wire}.{end}/24 dev {interface}"));
                 host.ip(&format!("addr add fd90:{wire}::{end}/64 dev {interface} nodad"));
                 host.ip(&format!("link set {interface} up"));
+            }
+            for (host, name) in [(&ends[0], "east"), (&ends[1], "west")] {
+                host.enter(|| interface::wait_until_operational(name, Nanos::from_secs(20)))
+                    .expect("both ends are up");
             }
         }
         line

@@ -3,6 +3,7 @@
 use std::net::UdpSocket;
 use std::time::Duration;
 
+use base::Nanos;
 use testbed::{Testbed, TestbedConfig};
 use whole::{Daemon, Flows, run};
 
@@ -166,6 +167,10 @@ fn a_wire_with_delay_and_loss_joins_two_linux_hosts() {
     ip(left.server(), &format!("link set veth0 netns {} name left0", middle.namespace()));
     ip(middle, "addr flush dev veth0");
     ip(middle, "link set left0 up");
+    for (side, name) in [(left.client(), "veth0"), (middle, "left0")] {
+        let wait = || sys::interface::wait_until_operational(name, Nanos::from_secs(20));
+        side.enter(wait).expect("the namespace is there").expect("both ends are up");
+    }
     ip(right.client(), "addr flush dev veth0");
     ip(right.client(), "addr add 10.77.0.9/24 dev veth0");
     let server = right.client().enter(|| {

@@ -227,7 +227,7 @@ fn an_interface_that_goes_down_or_vanishes_is_a_fault_and_no_more() {
     };
     ip(bed.server(), "link set dev veth0 down");
     wait_for(&mut port, &mut pool, Some(Fault::Down));
-    ip(bed.server(), "link set dev veth0 up");
+    up_again(&bed);
     client(&bed).send(b"back again").expect("the link is up");
     wait_for(&mut port, &mut pool, None);
     ip(bed.client(), "link delete dev veth0");

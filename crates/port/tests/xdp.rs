@@ -541,7 +541,7 @@ fn an_interface_that_goes_down_or_vanishes_is_a_fault_and_no_more() {
     port.tx(&mut pool, &mut batch, sys::clock::now());
     assert_eq!(port.fault(), Some(Fault::Down));
     give_all(&mut pool, &mut batch);
-    ip(bed.server(), "link set dev veth0 up");
+    up_again(&bed);
     let end = sys::clock::now() + Nanos::from_secs(5);
     while port.fault().is_some() && sys::clock::now() < end {
         port.flush(&mut pool, sys::clock::now());
@@ -576,7 +576,7 @@ fn an_empty_pool_loses_packets_into_a_counter_and_recovers() {
     for _ in 0..100 {
         client.send(b"flood").expect("the link is up");
     }
-    let mut batch = receive_for(&mut port, &mut pool, Nanos::from_millis(50));
+    let mut batch = receive_for(&mut port, &mut pool, Nanos::from_millis(300));
     assert_eq!(batch.len(), 32, "as many as the kernel had frames");
     let counters = port.counters();
     assert!(counters.rx_no_frame > 0 && counters.rx_fill_empty >= 68, "{counters:?}");
@@ -684,7 +684,7 @@ impl Owner {
 
     /// How many packets have come.
     fn received(&mut self) -> usize {
-        let mut batch = receive_for(&mut self.port, &mut self.pool, Nanos::from_millis(20));
+        let mut batch = receive_for(&mut self.port, &mut self.pool, Nanos::from_millis(300));
         let count = batch.len();
         give_all(&mut self.pool, &mut batch);
         count
@@ -699,7 +699,7 @@ fn two_owners_share_an_interface_and_neither_needs_the_other() {
     let mut second = Owner::new(&bed, 1, Take::Everything);
     assert!(second.port.capabilities().mode.contains("shared"), "{:?}", second.port.capabilities());
     let to_kernel = |kernel: &std::net::UdpSocket| {
-        kernel.set_read_timeout(Some(std::time::Duration::from_millis(100))).expect("a time");
+        kernel.set_read_timeout(Some(std::time::Duration::from_millis(300))).expect("a time");
         std::iter::from_fn(|| kernel.recv(&mut [0; 64]).ok()).count()
     };
 

@@ -4,11 +4,13 @@
 //! that the calling thread has entered.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
+use base::Nanos;
 use rustix::io::Errno;
 
-use crate::SysError;
 use crate::netlink::{NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_REPLACE, Request, attributes};
+use crate::{SysError, clock};
 
 /// The longest name an interface can have (IFNAMSIZ without its zero).
 pub const NAME_BYTES_MAX: usize = 15;
@@ -75,6 +77,23 @@ pub fn by_name(name: &str) -> Result<Interface, SysError> {
         })
         .map_err(missing)?;
     found.ok_or_else(|| missing(Errno::NODEV))
+}
+
+/// Waits until the interface called `name` may send. Who gets a carrier from an end that comes up later is told so by a
+/// thread of the kernel's, and until then all that is sent is dropped, on a busy machine for a good while.
+///
+/// # Errors
+/// There is no such interface, or it takes longer than `patience`.
+pub fn wait_until_operational(name: &str, patience: Nanos) -> Result<(), SysError> {
+    let end = clock::now() + patience;
+    while !by_name(name)?.operational {
+        if clock::now() > end {
+            let doing = format!("wait for the carrier of {name}");
+            return Err(SysError::new(doing, Errno::TIMEDOUT, "is its other end up?"));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
 }
 
 /// Its name's index now; `None` when no interface is called that any more.

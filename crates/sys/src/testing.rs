@@ -5,8 +5,8 @@ use std::process::Command;
 
 use base::Nanos;
 
+use crate::interface;
 use crate::netns::Netns;
-use crate::{clock, interface};
 
 /// Runs `work` in an empty network namespace, on a thread that ends there.
 pub(crate) fn in_fresh_namespace<T: Send + 'static>(
@@ -38,17 +38,11 @@ pub(crate) fn in_pair_of_namespaces<T: Send + 'static>(
                 .expect("root may enter");
         }
         // A link that comes up is told of once more when the kernel finds time for it.
-        let end = clock::now() + Nanos::from_secs(10);
-        while !far.within(is_running).expect("root may enter") || !is_running() {
-            assert!(clock::now() < end, "veth0 has no carrier");
-            std::thread::yield_now();
-        }
+        let wait = || interface::wait_until_operational("veth0", Nanos::from_secs(20));
+        far.within(wait).expect("root may enter").expect("both ends are up");
+        wait().expect("both ends are up");
         work(far)
     })
-}
-
-fn is_running() -> bool {
-    interface::by_name("veth0").expect("it was made").running
 }
 
 /// Runs `ip` with these words in the calling thread's namespace.

@@ -32,8 +32,6 @@ pub enum TestbedError {
         /// Why.
         error: io::Error,
     },
-    /// Both ends of the wire are up, and the kernel does not notice.
-    NoCarrier,
     /// The configuration cannot be built.
     Config(String),
     /// A system call failed.
@@ -53,9 +51,6 @@ impl fmt::Display for TestbedError {
             Self::Proc { path, error } => {
                 write!(f, "cannot use {}: {error}{}", path.display(), advice(&error.to_string()))
             }
-            Self::NoCarrier => {
-                write!(f, "the wire is not up yet: is the machine very busy? Try again")
-            }
             Self::Config(sentence) => write!(f, "{sentence}"),
             Self::Sys(error) => write!(f, "{error}"),
         }
@@ -67,9 +62,7 @@ impl std::error::Error for TestbedError {
         match self {
             Self::CannotRun { error, .. } | Self::Proc { error, .. } => Some(error),
             Self::Sys(error) => Some(error),
-            Self::NoIpCommand | Self::CommandFailed { .. } | Self::NoCarrier | Self::Config(_) => {
-                None
-            }
+            Self::NoIpCommand | Self::CommandFailed { .. } | Self::Config(_) => None,
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use std::io;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
+use base::Nanos;
 use sys::ethtool::{self, Offload};
 use sys::interface;
 
@@ -15,8 +15,8 @@ use crate::{Side, TestbedConfig, TestbedError};
 /// leaves sums and cuts to the "hardware" of a veth, and that has none.
 const OFFLOADS: [Offload; 4] = [Offload::Tso, Offload::Gso, Offload::Gro, Offload::TxChecksum];
 
-/// How long the kernel may take to notice that a wire is whole: it does so in a thread of its own.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// How long the kernel may take to notice that a wire is whole.
+const PATIENCE: Nanos = Nanos::from_secs(20);
 
 /// IPv6 of a bed without IPv6.
 const IPV6_OFF: &[(&str, &str)] = &[("disable_ipv6", "1")];
@@ -54,18 +54,8 @@ pub(crate) fn build(
             neighbour(side, peer, config)?;
         }
     }
-    [client, server].into_iter().try_for_each(|side| side.enter(wait_until_it_carries)?)
-}
-
-/// The end that was set up first got its carrier from the other one, and drops what is sent until the kernel has
-/// taken note of that.
-fn wait_until_it_carries() -> Result<(), TestbedError> {
-    let began = Instant::now();
-    while !interface::by_name(INTERFACE)?.operational {
-        if began.elapsed() > PATIENCE {
-            return Err(TestbedError::NoCarrier);
-        }
-        std::thread::sleep(Duration::from_millis(1));
+    for side in [client, server] {
+        side.enter(|| interface::wait_until_operational(INTERFACE, PATIENCE))??;
     }
     Ok(())
 }

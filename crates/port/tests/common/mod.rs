@@ -32,6 +32,15 @@ pub(crate) fn ip(side: &Side, line: &str) {
     assert!(output.status.success(), "ip {line}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
+/// The server's end is up again, and both may send.
+pub(crate) fn up_again(bed: &Testbed) {
+    ip(bed.server(), "link set dev veth0 up");
+    for side in [bed.server(), bed.client()] {
+        let wait = || sys::interface::wait_until_operational("veth0", Nanos::from_secs(20));
+        inside(side, wait).expect("both ends are up");
+    }
+}
+
 /// A kernel socket in the namespace of `side` that gives up after a few seconds.
 pub(crate) fn socket(side: &Side, address: impl Into<SocketAddr> + Send) -> UdpSocket {
     let address = address.into();
@@ -58,14 +67,19 @@ pub(crate) fn receive(port: &mut impl Port, pool: &mut FramePool, count: usize) 
     batch
 }
 
-/// What arrives in a while.
+/// What arrives until there is quiet for so long.
 pub(crate) fn receive_for(port: &mut impl Port, pool: &mut FramePool, length: Nanos) -> Batch {
     let mut batch = Batch::new();
-    let end = sys::clock::now() + length;
-    while sys::clock::now() < end {
-        port.rx(pool, &mut batch, sys::clock::now());
+    let mut end = sys::clock::now() + length;
+    loop {
+        // Asked before the last look: whoever was held up looks once more.
+        let is_last = sys::clock::now() >= end;
+        if port.rx(pool, &mut batch, sys::clock::now()) > 0 {
+            end = sys::clock::now() + length;
+        } else if is_last {
+            return batch;
+        }
     }
-    batch
 }
 
 /// Transmits all of `batch`, or gives up after five seconds.

@@ -5,6 +5,7 @@
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
+use base::Nanos;
 use port::PortSpec;
 use slice::{Slice, SliceError, SliceSpec};
 use testbed::{Side, Testbed, TestbedConfig};
@@ -40,6 +41,15 @@ impl Middle {
             "address add 10.77.0.3/24 dev veth0",
         ] {
             ip(right.client(), line);
+        }
+        for (side, name) in [
+            (left.client(), "veth0"),
+            (left.server(), "veth0"),
+            (left.server(), "veth1"),
+            (right.client(), "veth0"),
+        ] {
+            let wait = || sys::interface::wait_until_operational(name, Nanos::from_secs(20));
+            side.enter(wait).expect("the namespace is there").expect("all ends are up");
         }
         Self { left, right }
     }
