@@ -2,6 +2,7 @@
 //! send or receive may take the kernel's way unseen.
 
 use std::process::Command;
+use std::time::Duration;
 
 use admin::{FallbackTotal, ReplyBody, SocketRow};
 use testbed::{Side, Testbed, TestbedConfig};
@@ -62,7 +63,17 @@ impl Accelerated {
         let bed = bed.expect("this test needs root and the ip command");
         let daemon = Daemon::start(bed.server(), &format!("{CONFIG}{workers}\n{tables}"));
         let kernel_before = kernel_connections(bed.server());
-        let descriptors_before = descriptors(daemon.pid()).len();
+        // It says that it is ready before its loop turns, and the loop has descriptors of its own. Who is answered
+        // has been through it; then that connection goes.
+        daemon.counter("tcp_flows");
+        let descriptors_before = wait_for("rest of a daemon", || {
+            let looks = [0; 5].map(|_| {
+                std::thread::sleep(Duration::from_millis(2));
+                descriptors(daemon.pid()).len()
+            });
+            let is_still = looks.iter().all(|&open| open == looks[0]);
+            is_still.then_some(looks[0]).ok_or_else(|| format!("{looks:?} descriptors"))
+        });
         Self { daemon, bed, kernel_before, descriptors_before }
     }
 
