@@ -56,7 +56,8 @@ static void deaf(void) {
     char byte;
     told("the end", read(fd, &byte, 1));
     told("write", send(fd, "x", 1, MSG_NOSIGNAL));
-    pause_ms(100);
+    /* Until the reset is here. */
+    ready(fd, 0);
     told("write again", send(fd, "x", 1, MSG_NOSIGNAL));
     told("and again", send(fd, "x", 1, MSG_NOSIGNAL));
     close(fd);

@@ -24,6 +24,12 @@ static void soon(int ms) {
     MUST(setitimer(ITIMER_REAL, &time, NULL) == 0);
 }
 
+/* Again and again, so that one comes while the call waits, however late that begins; with 0: no more. */
+static void every(int ms) {
+    struct itimerval time = {.it_interval = {0, ms * 1000}, .it_value = {0, ms * 1000}};
+    MUST(setitimer(ITIMER_REAL, &time, NULL) == 0);
+}
+
 /* Has something come back later than the signal comes. */
 static void *answers(void *fd) {
     pause_ms(150);
@@ -35,26 +41,32 @@ static void interrupted(int fd) {
     pthread_t thread;
     char byte;
     handles(on_signal, 0);
-    soon(50);
+    every(50);
     told("read", read(fd, &byte, 1));
+    every(0);
     say("handled: %d", handled == SIGALRM);
     handles(on_signal, SA_RESTART);
     handled = 0;
     MUST(pthread_create(&thread, NULL, answers, &fd) == 0);
-    soon(50);
+    every(50);
     told("read that goes on", read(fd, &byte, 1));
+    every(0);
     say("handled: %d", handled == SIGALRM);
     MUST(pthread_join(thread, NULL) == 0);
     /* poll never goes on. */
     struct pollfd one = {.fd = fd, .events = POLLIN};
-    soon(50);
-    told("poll", poll(&one, 1, 5000));
+    every(50);
+    told("poll", poll(&one, 1, 20000));
+    every(0);
     struct timeval limit = {0, 80000};
     MUST(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0);
     told("read with a limit", read(fd, &byte, 1));
-    soon(20);
+    limit = (struct timeval){20, 0};
+    MUST(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0);
+    every(20);
     told("read with a limit and a signal", read(fd, &byte, 1));
-    limit.tv_usec = 0;
+    every(0);
+    limit.tv_sec = 0;
     MUST(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0);
 }
 

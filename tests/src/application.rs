@@ -51,7 +51,10 @@ impl Application {
         // The folder that it was built in may be root's alone.
         let copy = daemon.folder().join(program);
         if !copy.exists() {
-            std::fs::copy(binary(program), &copy).expect("there is room for it");
+            // By another process: a thread that forks while we write to it would hold it open, and what is open for
+            // writing cannot be run.
+            let copied = Command::new("cp").arg(binary(program)).arg(&copy).status();
+            assert!(copied.expect("there is cp").success(), "there is room for it");
         }
         let mut command = command(daemon, words);
         let mut application = Self::spawn(command.current_dir("/").uid(uid).gid(uid));

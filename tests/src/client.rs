@@ -107,10 +107,10 @@ impl Flows {
         self.settle();
     }
 
-    /// Waits until every request is answered, or for a second without any reply.
+    /// Waits until every request is answered, or for five seconds without any reply.
     pub fn settle(&mut self) {
         let (mut last, mut since) = (self.received, Instant::now());
-        while self.received < self.sent && since.elapsed() < Duration::from_secs(1) {
+        while self.received < self.sent && since.elapsed() < Duration::from_secs(5) {
             self.receive_all();
             if self.received != last {
                 (last, since) = (self.received, Instant::now());

@@ -109,7 +109,7 @@ fn a_killed_applications_port_is_linuxs_again_and_it_may_come_back_at_once() {
 #[test]
 fn a_stopped_application_holds_up_nobody_and_is_detached_and_learns_it_when_it_goes_on() {
     let bed = bed();
-    let daemon = start(&bed, "[apps]\nstall_ms = 500\n");
+    let daemon = start(&bed, "[apps]\nstall_ms = 3000\n");
     let other = echo(&daemon, 10);
     for keep in [false, true] {
         let words = "udp-echo --listen udp:10.77.0.2:9 --name nine";

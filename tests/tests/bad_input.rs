@@ -57,7 +57,7 @@ fn an_interface_that_vanishes_stops_its_traffic_and_nothing_else() {
     let mut delete = bed.server().command("ip");
     let (status, _, said) = run(delete.args(["link", "del", "veth0"]));
     assert!(status.success(), "{said}");
-    let fault = (0..200).find_map(|_| {
+    let fault = (0..2000).find_map(|_| {
         let ReplyBody::Status(status) = daemon.ask(admin::Command::Status) else {
             panic!("no status")
         };

@@ -2,10 +2,11 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use whole::{bed, binary, run};
+use whole::{PATIENCE, bed, binary, run};
 
 fn folder(name: &str) -> std::path::PathBuf {
     let path = std::env::temp_dir().join(format!("calisto-{name}-{}", std::process::id()));
@@ -24,8 +25,8 @@ fn a_day_in_the_life_up_ask_steer_load_down() {
     let mut up =
         up.arg("--admin").arg(&socket).stdout(Stdio::null()).spawn().expect("calisto is there");
     let began = Instant::now();
-    while !socket.exists() {
-        assert!(began.elapsed() < Duration::from_secs(10), "the daemon does not come up");
+    while std::os::unix::net::UnixStream::connect(&socket).is_err() {
+        assert!(began.elapsed() < PATIENCE, "the daemon does not come up");
         std::thread::sleep(Duration::from_millis(10));
     }
     let ask = |words: &str| {
@@ -116,7 +117,9 @@ fn demo(words: &str) -> String {
         left.lines().filter(|line| line.starts_with("calisto-") && !line.starts_with(&own));
     let alive = strangers.filter(|line| {
         let pid = line.split('-').nth(1).unwrap_or_default();
-        !std::path::Path::new("/proc").join(pid).exists()
+        let name = line.split(' ').next().unwrap_or_default();
+        // Another one may have ended since, with all that it had.
+        !Path::new("/proc").join(pid).exists() && Path::new("/run/netns").join(name).exists()
     });
     assert_eq!(alive.count(), 0, "namespaces of a process that has ended: {left}");
     out
@@ -131,7 +134,9 @@ fn without_rights_the_daemon_says_which_it_lacks() {
     };
     open(&folder, 0o777);
     let program = folder.join("calistod");
-    std::fs::copy(binary("calistod"), &program).expect("there is room for it");
+    // By another process: a thread that forks meanwhile would hold it open, and what is open for writing cannot be run.
+    let copied = Command::new("cp").arg(binary("calistod")).arg(&program).status();
+    assert!(copied.expect("there is cp").success(), "there is room for it");
     open(&program, 0o755);
     let config = folder.join("calisto.toml");
     let text = format!(

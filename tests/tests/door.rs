@@ -249,7 +249,7 @@ fn a_tenant_may_do_what_its_rule_says_and_gets_an_error_for_the_rest() {
 #[test]
 fn a_daemon_that_is_asked_to_end_gives_connections_time_and_resets_what_is_left() {
     let bed = bed();
-    let mut daemon = start(&bed, "[sockets]\ndrain_ms = 1500");
+    let mut daemon = start(&bed, "[sockets]\ndrain_ms = 5000");
     let (listener, mut stream, mut peer) = bed
         .server()
         .enter(|| {

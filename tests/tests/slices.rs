@@ -61,7 +61,7 @@ impl Ground {
         }
         let mut round = Round { echoed: 0, sliced: 0, passed: [0, 0] };
         let mut quiet_since = sys::clock::now();
-        while sys::clock::now().since(quiet_since) < Nanos::from_millis(200) {
+        while sys::clock::now().since(quiet_since) < Nanos::from_secs(2) {
             let mut batch = Batch::new();
             let sliced = slice.as_mut().map_or(0, |slice| {
                 let count = slice.read_multi(&mut batch, sys::clock::now());

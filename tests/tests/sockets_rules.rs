@@ -70,8 +70,9 @@ fn a_tenant_sends_as_fast_as_it_may_and_loses_nothing_by_it() {
     stream.read_to_end(&mut rest).expect("it ends in order");
     let took = began.elapsed();
     assert_eq!(rest.len(), BYTES - 1);
-    // Two million bytes a second, and at most 64 KiB at once.
-    assert!(took > Duration::from_millis(1700), "{took:?}");
+    // Two million bytes a second, and at most 64 KiB at once: two seconds, less what had come before we looked.
+    // Without a limit it is a tenth of that.
+    assert!(took > Duration::from_millis(1000), "{took:?}");
     program.succeed();
     accelerated.all_was_accelerated();
     drop(stream);

@@ -15,10 +15,12 @@ fn service(bed: &Testbed, port: &str, job: &str, more: &str) -> Daemon {
     Daemon::start(bed.server(), &config(port, job, more))
 }
 
+/// A client that is away for a while is not taken for a loss.
 fn config(port: &str, job: &str, more: &str) -> String {
     format!(
         "ports = [{port:?}]\nlisten = [\"tcp:10.77.0.2:7\", \"tcp:[fd77::2]:7\"]\n\
-         [workers]\ncount = 2\njob = \"tcp-{job}\"\n{more}"
+         [workers]\ncount = 2\njob = \"tcp-{job}\"\n{more}\n\
+         [tcp]\nrto_min_ms = 2000\n"
     )
 }
 

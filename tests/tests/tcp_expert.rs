@@ -107,9 +107,11 @@ fn serious(out: &str) -> impl Iterator<Item = &str> {
     })
 }
 
+/// A client that is away for a while is not taken for a loss.
 fn service(bed: &Testbed, job: &str) -> Daemon {
     let config = format!(
-        "ports = [\"xdp:veth0\"]\nlisten = [\"tcp:10.77.0.2:7\"]\n[workers]\njob = \"tcp-{job}\"\n"
+        "ports = [\"xdp:veth0\"]\nlisten = [\"tcp:10.77.0.2:7\"]\n[workers]\njob = \"tcp-{job}\"\n\
+         [tcp]\nrto_min_ms = 2000\n"
     );
     Daemon::start(bed.server(), &config)
 }

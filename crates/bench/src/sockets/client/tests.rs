@@ -44,9 +44,9 @@ fn as_many_are_asked_at_a_time_as_wanted_and_all_of_them_in_turn() {
         let mut clients = clients(server, 5);
         for under_way in [2, 5] {
             let answers = clients
-                .ask(&mut Dialogue::Echo, under_way, Nanos::from_millis(300))
+                .ask(&mut Dialogue::Echo, under_way, Nanos::from_secs(2))
                 .expect("it answers");
-            assert!(answers.per_second * 0.3 > 5.0, "{answers:?}");
+            assert!(answers.per_second * 2.0 > 5.0, "{answers:?}");
             assert!(answers.p50_us > 0.0 && answers.p95_us >= answers.p50_us, "{answers:?}");
             assert_eq!((answers.lost, clients.outstanding), (0, 0));
         }
