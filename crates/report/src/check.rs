@@ -18,8 +18,8 @@ const SERIES_MAX: usize = 64;
 const PARAMETERS_MAX: usize = 200;
 /// Points of a series in one panel: more than there are pixels.
 const POINTS_MAX: usize = 10_000;
-/// Columns beside a point's own.
-const COLUMNS_MAX: usize = 64;
+/// Columns beside a point's own: of one point, and of all points of a figure together.
+pub(crate) const COLUMNS_MAX: usize = 64;
 /// Of a coordinate's size; beyond it (and under its inverse) axes lose their digits.
 const SIZE_MAX: f64 = 1e18;
 

@@ -3,6 +3,7 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::check::COLUMNS_MAX;
 use crate::error::{Error, Place};
 use crate::figure::Figure;
 use crate::line::{Axis, Claim, FigureLine, Kind, Line, PointLine, Scale};
@@ -184,16 +185,19 @@ struct Building {
     commands: Vec<String>,
     /// By panel, series (of a map: none, a cell has one winner) and place on the axes.
     points: BTreeMap<(usize, usize, Key, Key), (Place, PointLine)>,
+    /// The names of all values beside the points: the table has a column for each, and a row for each point.
+    columns: BTreeSet<String>,
     claims: Vec<(Place, Claim)>,
 }
 
 impl Building {
     fn new(head: FigureLine, commands: Vec<String>) -> Self {
-        Self { head, commands, points: BTreeMap::new(), claims: Vec::new() }
+        let (points, columns) = (BTreeMap::new(), BTreeSet::new());
+        Self { head, commands, points, columns, claims: Vec::new() }
     }
 
     fn add_point(&mut self, place: Place, point: PointLine) -> Result<(), Error> {
-        let Self { head, points, .. } = self;
+        let Self { head, points, columns, .. } = self;
         let wrong = |wrong| Error::Line { place: place.clone(), wrong };
         let figure = &head.figure;
         let panel =
@@ -210,6 +214,7 @@ impl Building {
         })?;
         on_axis("x", &head.x, point.x).map_err(wrong)?;
         on_axis("y", &head.y, point.y).map_err(wrong)?;
+        add_columns(columns, figure, &place, &point)?;
         let key = match head.kind {
             Kind::Lines => (panel, series, Key::of(point.x), Key::of(0.0)),
             Kind::Map => (panel, 0, Key::of(point.x), Key::of(point.y)),
@@ -258,7 +263,7 @@ impl Building {
     }
 
     fn finish(self) -> Result<Figure, Error> {
-        let Self { head, commands, points, claims } = self;
+        let Self { head, commands, points, columns: _, claims } = self;
         if head.kind == Kind::Map {
             let steps = |axis: fn(&PointLine) -> f64| {
                 let all = points.values().map(|(_, point)| Key::of(axis(point)));
@@ -276,6 +281,29 @@ impl Building {
         let claims = claims.into_iter().map(|(_, claim)| claim).collect();
         Ok(Figure::new(head, commands, points, claims))
     }
+}
+
+/// Points of a few names each, all of them different, would make a table of far more cells than there are values.
+fn add_columns(
+    columns: &mut BTreeSet<String>,
+    figure: &str,
+    place: &Place,
+    point: &PointLine,
+) -> Result<(), Error> {
+    for name in point.more.keys() {
+        if columns.contains(name) {
+            continue;
+        }
+        if columns.len() == COLUMNS_MAX {
+            let what = format!(
+                "the points of figure {figure} have more than {COLUMNS_MAX} names in more; {name:?} of {place} is one \
+                 too many"
+            );
+            return Err(Error::TooMuch { what });
+        }
+        columns.insert(name.clone());
+    }
+    Ok(())
 }
 
 fn on_axis(name: &str, axis: &Axis, value: f64) -> Result<(), String> {

@@ -139,3 +139,18 @@ fn claims_have_an_end() {
     let wrong = merge([Line::Figure(sample::figure())].into_iter().chain(claims));
     assert!(wrong.expect_err("they are too many").contains("more than 200 claims"));
 }
+
+#[test]
+fn columns_of_all_points_of_a_figure_together_have_an_end() {
+    let merge = |names: usize| {
+        let points = (0..2 * names).map(|number| {
+            let more = [(format!("column_{}", number % names), 1.0)].into();
+            point(PointLine { more, ..sample::point("one", number as f64, 1.0) })
+        });
+        merge([Line::Figure(sample::figure())].into_iter().chain(points))
+    };
+    assert!(merge(COLUMNS_MAX).is_ok());
+    let wrong = merge(COLUMNS_MAX + 1).expect_err("they are too many");
+    assert!(wrong.contains("figure fig have more than 64 names in more"), "{wrong}");
+    assert!(wrong.contains("\"column_64\" of 65.jsonl:1 is one too many"), "{wrong}");
+}
