@@ -86,6 +86,22 @@ fn a_bad_line_is_told_with_its_place_and_no_page_is_made() {
 }
 
 #[test]
+fn a_page_that_has_no_room_leaves_the_old_one_and_nothing_beside_it() {
+    let folder = Folder::new("full");
+    folder.write("a.jsonl", &[vec![head("delay")], points("sticky")].concat());
+    fs::write(folder.0.join("report.html"), "the old page").expect("the folder is ours");
+    // A file may grow to a block, as if the disk were full then.
+    let words = "trap '' XFSZ; ulimit -f 1; exec \"$0\" report";
+    let mut shell = Command::new("sh");
+    let (status, _, said) =
+        run(shell.args(["-c", words]).arg(binary("calisto")).current_dir(&folder.0));
+    assert_eq!(status.code(), Some(1), "{said}");
+    assert!(said.starts_with("calisto: cannot write report.html: "), "{said}");
+    assert_eq!(folder.text("report.html"), "the old page");
+    assert_eq!(fs::read_dir(&folder.0).expect("it is ours").count(), 2, "results and the page");
+}
+
+#[test]
 fn two_runs_that_contradict_are_told_apart() {
     let folder = Folder::new("contradict");
     let other: Vec<Line> = points("sticky")

@@ -28,6 +28,7 @@ mod ruler;
 #[cfg(test)]
 mod sample;
 mod svg;
+mod write;
 #[cfg(test)]
 mod xml;
 
@@ -40,3 +41,4 @@ pub use line::{
 pub use merge::Report;
 pub use page::Verdicts;
 pub use read::read;
+pub use write::write;

@@ -153,7 +153,7 @@ fn write_picture(folder: &Path, figure: &Figure) -> Result<PathBuf, Failure> {
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    fs::write(path, text).map_err(|error| cannot_write(path, &error))
+    report::write(path, text).map_err(|error| cannot_write(path, &error))
 }
 
 fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {
