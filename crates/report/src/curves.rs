@@ -21,6 +21,8 @@ const LANE: f64 = 13.0;
 const NAMED: f64 = 22.0;
 /// What the strip for them is called.
 const SATURATED: &str = "saturated";
+/// The value beside a point that says how many of its runs, one at each level of the costs, saturate.
+const SATURATED_RUNS: &str = "saturated_runs";
 /// More bands than these make mud of one another unless they are faint.
 const FEW_BANDS: usize = 3;
 /// Between the frame and the first and last point.
@@ -108,6 +110,15 @@ fn notes(figure: &Figure, across: &Ruler, up: &Ruler) -> Vec<String> {
     if figure.points().any(|point| point.band.is_some() && !point.saturated) {
         let text = "Shaded bands and whiskers: the range that the value is in, from the ranges of measured costs and \
                     from chance.";
+        notes.push(text.to_owned());
+    }
+    let is_bare = |point: &PointLine| {
+        let saturated_runs = point.more.get(SATURATED_RUNS).copied().unwrap_or(0.0);
+        saturated_runs > 0.0 && point.band.is_none() && !point.saturated
+    };
+    if figure.points().any(is_bare) {
+        let text = "No band where some runs of a point saturate: with other costs of the measured ranges more is asked \
+                    for than can be served, so that nobody knows how wide the band is.";
         notes.push(text.to_owned());
     }
     let axes =

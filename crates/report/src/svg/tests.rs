@@ -261,3 +261,17 @@ fn a_map_that_is_whole_lacks_nothing_though_a_series_is_saturated_in_a_cell() {
     let coverage = figure(lines).coverage();
     assert_eq!((coverage.there, coverage.promised, coverage.lacks.len()), (3, 4, 1));
 }
+
+#[test]
+fn a_value_without_a_band_because_some_of_its_runs_saturate_is_explained() {
+    let explained = |saturated_runs: f64, band, saturated| {
+        let mut point = PointLine { band, saturated, ..sample::point("one", 2.0, 20.0) };
+        point.more.insert("saturated_runs".to_owned(), saturated_runs);
+        let elements = drawn(&with_points(sample::figure(), [point]));
+        texts(&elements).iter().any(|text| text.starts_with("No band where"))
+    };
+    assert!(explained(2.0, None, false));
+    assert!(!explained(0.0, None, false), "none of its runs saturates");
+    assert!(!explained(2.0, Some((10.0, 30.0)), false), "it has one");
+    assert!(!explained(4.0, None, true), "it has no value either");
+}
