@@ -66,8 +66,8 @@ static FIGURES: [Figure; 18] = [
 ];
 
 impl Check {
-    /// The sentence that says how far `report` misses it; nothing when it is met. A latency of a
-    /// run without a single reply is missed, whatever the limit.
+    /// The sentence that says how far `report` misses it; nothing when it is met. A latency that
+    /// falls on a lost request is missed, whatever the limit.
     pub fn missed_by(&self, report: &Report) -> Option<String> {
         let Self { figure: Figure { name, of }, limit } = self;
         match (of, limit) {
@@ -76,6 +76,13 @@ impl Check {
             }
             (Of::Latency(of), Limit::Latency(limit)) => {
                 let (found, limit) = (of(report), limit.as_micros_f64());
+                if found.is_infinite() {
+                    let Report { lost, sent, .. } = report;
+                    return Some(format!(
+                        "{name} is not known: {lost} of {sent} requests were never answered, and it \
+                         falls among them"
+                    ));
+                }
                 (found > limit).then(|| format!("{name} is {found:.1} us, above {limit:.1} us"))
             }
             (Of::Count(of), Limit::Count(limit)) => {
@@ -135,8 +142,9 @@ mod tests {
     fn a_threshold_is_met_up_to_its_limit_and_missed_by_a_sentence_with_both_numbers() {
         let mut report = report::sample();
         for (check, sentence) in [
-            ("p50=51us", None),
-            ("p50=49us", Some("p50 is 50.0 us, above 49.0 us")),
+            ("p50=52us", None),
+            ("p50=49us", Some("p50 is 51.0 us, above 49.0 us")),
+            ("p99=1ms", None),
             ("lost=1", None),
             ("lost=0", Some("lost is 1, above 0")),
             ("rate=100", None),
@@ -148,6 +156,20 @@ mod tests {
         let checks = ["lost=0", "p50=1ms"].map(|check| check.parse().expect("as above"));
         assert!(!report.apply(&checks));
         assert_eq!(report.failed_checks.len(), 1);
+    }
+
+    #[test]
+    fn a_latency_that_falls_on_a_lost_request_is_missed_whatever_the_limit() {
+        // One of 101 was lost.
+        let report = report::sample();
+        for (text, is_met) in
+            [("p99=1ms", true), ("p99.9=60s", false), ("max=60s", false), ("mean=60s", false)]
+        {
+            let check: Check = text.parse().expect(text);
+            let missed = check.missed_by(&report);
+            assert_eq!(missed.is_none(), is_met, "{text}: {missed:?}");
+            assert!(missed.is_none_or(|words| words.contains("1 of 101")), "{text}");
+        }
     }
 
     #[test]

@@ -54,9 +54,30 @@ impl Latencies {
 
     /// The percentiles that people read.
     pub fn percentiles(&self) -> Percentiles {
-        let at = |share| self.quantile(share).as_micros_f64();
         let mean_us = if self.count() == 0 { 0.0 } else { self.histogram.mean() / 1e3 };
-        Percentiles {
+        Percentiles::of(mean_us, |share| self.quantile(share).as_micros_f64())
+    }
+
+    /// The same when `missing` more never ended: infinite wherever one of them counts, and everywhere
+    /// when nothing ended. Else a server that drops what it is slow with would look fast.
+    pub fn percentiles_with_missing(&self, missing: u64) -> Percentiles {
+        let is_whole = missing == 0 && self.count() > 0;
+        let mean_us = if is_whole { self.histogram.mean() / 1e3 } else { f64::INFINITY };
+        Percentiles::of(mean_us, |share| {
+            let latency = self.quantile_with_missing(share, missing);
+            latency.map_or(f64::INFINITY, Nanos::as_micros_f64)
+        })
+    }
+
+    pub(crate) fn histogram(&self) -> &Histogram<u64> {
+        &self.histogram
+    }
+}
+
+impl Percentiles {
+    /// `at` gives the latency in microseconds below which a share lies.
+    fn of(mean_us: f64, at: impl Fn(f64) -> f64) -> Self {
+        Self {
             p50_us: at(0.5),
             p90_us: at(0.9),
             p95_us: at(0.95),
@@ -67,10 +88,6 @@ impl Latencies {
             mean_us,
         }
     }
-
-    pub(crate) fn histogram(&self) -> &Histogram<u64> {
-        &self.histogram
-    }
 }
 
 /// Not the thousands of counters behind them.
@@ -80,7 +97,7 @@ impl fmt::Debug for Latencies {
     }
 }
 
-/// Latencies in microseconds.
+/// Latencies in microseconds; infinite (in JSON null) where one counts that never ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Percentiles {
     /// Half are below this.
@@ -130,6 +147,11 @@ mod tests {
         assert!(latencies.quantile_with_missing(0.9, 10).is_some());
         assert_eq!(latencies.quantile_with_missing(0.91, 10), None);
         assert_eq!(Latencies::default().quantile_with_missing(0.5, 0), None);
+        let some = latencies.percentiles_with_missing(10);
+        assert_eq!((some.p90_us, some.p95_us), (latencies.percentiles().p90_us, f64::INFINITY));
+        assert!(some.max_us.is_infinite() && some.mean_us.is_infinite(), "{some:?}");
+        assert_eq!(latencies.percentiles_with_missing(0), latencies.percentiles());
+        assert!(Latencies::default().percentiles_with_missing(0).p50_us.is_infinite());
     }
 
     #[test]

@@ -69,7 +69,8 @@ pub struct Report {
     pub sent_rate: f64,
     /// Requests a second that were answered.
     pub achieved_rate: f64,
-    /// Time to the reply from the intended time of each request: what a user would have waited.
+    /// Time to the reply from the intended time of each request: what a user would have waited. The
+    /// lost ones count as waiting for ever, here and from the moment of sending.
     pub latency: Percentiles,
     /// Time to the reply from the moment each request left: what the server and the way did.
     pub latency_from_send: Percentiles,
@@ -178,6 +179,7 @@ impl Report {
     ) -> Self {
         let Totals { send, received, counters, parts, .. } = &totals;
         let seconds = length.as_secs_f64();
+        let lost = send.sent.saturating_sub(*received);
         let rate = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
         let target_rate = match plan.pace {
             Pace::Open { rate, .. } => Some(rate),
@@ -197,10 +199,10 @@ impl Report {
             .map(|(((piece, begin), sent), latencies)| Step::new(piece, begin, sent, latencies))
             .collect();
         Self {
-            schema_version: 1,
+            schema_version: 2,
             sent: send.sent,
             received: *received,
-            lost: send.sent.saturating_sub(*received),
+            lost,
             late: send.late,
             never_sent: send.never_sent,
             duplicates: totals.duplicates,
@@ -222,8 +224,8 @@ impl Report {
             target_rate,
             sent_rate: rate(send.sent),
             achieved_rate: rate(*received),
-            latency: totals.from_intended.percentiles(),
-            latency_from_send: totals.from_sent.percentiles(),
+            latency: totals.from_intended.percentiles_with_missing(lost),
+            latency_from_send: totals.from_sent.percentiles_with_missing(lost),
             send_delay: send.delay.percentiles(),
             stolen: stolen
                 .map(|(cpu, time)| StolenTime { cpu, millis: time.as_micros_f64() / 1e3 })

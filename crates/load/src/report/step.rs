@@ -26,7 +26,7 @@ pub struct Step {
     pub late: u64,
     /// Requests that were due in it and never sent.
     pub never_sent: u64,
-    /// Time to the reply from the intended time of each request.
+    /// Time to the reply from the intended time of each request; the lost ones wait for ever.
     pub latency: Percentiles,
     /// When it began, in seconds since 1970.
     pub start: u64,
@@ -40,16 +40,17 @@ impl Step {
         let PartSent { sent, late, never_sent } = *counts;
         let seconds = piece.length.as_secs_f64();
         let received = latencies.count();
+        let lost = sent.saturating_sub(received);
         Self {
             target_rate: piece.requests() / seconds,
             achieved_rate: received as f64 / seconds,
             seconds,
             sent,
             received,
-            lost: sent.saturating_sub(received),
+            lost,
             late,
             never_sent,
-            latency: latencies.percentiles(),
+            latency: latencies.percentiles_with_missing(lost),
             start,
             latencies: latencies.clone(),
         }

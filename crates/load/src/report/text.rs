@@ -161,6 +161,27 @@ mod tests {
     }
 
     #[test]
+    fn table_csv_and_json_say_alike_where_a_lost_request_falls() {
+        let report = report::sample();
+        let (table, line) = (report.table(), report.csv_line());
+        let row = |name| table.lines().find(|line| line.contains(name)).expect(name);
+        for row in [row("from intended time"), row("from sending")] {
+            let cells: Vec<_> = row.split_whitespace().rev().take(8).collect();
+            // From the right: mean, max, p99.99, p99.9, p99.
+            assert_eq!(cells[..4], ["inf"; 4], "{row}");
+            assert!(cells[4].parse::<f64>().is_ok_and(f64::is_finite), "{row}");
+        }
+        let p99 = line.split(", ").nth(7).expect("there are eleven");
+        assert!(row("from intended time").contains(p99), "{line}\n{table}");
+        let json = serde_json::to_value(&report).expect("it is data");
+        let latency = &json["latency"];
+        assert!(latency["p99_us"].is_f64(), "{latency}");
+        for name in ["p99_9_us", "p99_99_us", "max_us", "mean_us"] {
+            assert!(latency[name].is_null(), "{name}: {latency}");
+        }
+    }
+
+    #[test]
     fn the_table_names_every_figure_and_what_made_it() {
         let mut report = report::sample();
         report.failed_checks.push("p95 is 1 us".to_owned());

@@ -62,10 +62,11 @@ struct Report {
     latency: Percentiles,
 }
 
+/// None: it falls on a lost request.
 #[derive(Deserialize)]
 struct Percentiles {
-    p50_us: f64,
-    p95_us: f64,
+    p50_us: Option<f64>,
+    p95_us: Option<f64>,
 }
 
 impl LoadProcess {
@@ -160,6 +161,7 @@ fn figures(text: &str) -> Result<LoadFigures, Failure> {
             Failure::new(format!("the load generator's report cannot be read: {error}"))
         })?;
     let Percentiles { p50_us, p95_us } = latency;
+    let [p50_us, p95_us] = [p50_us, p95_us].map(|latency| latency.unwrap_or(f64::INFINITY));
     Ok(LoadFigures { sent, lost, reordered, p50_us, p95_us })
 }
 
@@ -187,6 +189,8 @@ mod tests {
         let figures = figures(text).expect("it is a report");
         let expected = LoadFigures { sent: 100, lost: 2, reordered: 3, p50_us: 41.5, p95_us: 70.0 };
         assert_eq!(figures, expected);
+        let lost = text.replace("\"p95_us\":70", "\"p95_us\":null");
+        assert_eq!(super::figures(&lost).expect("as above").p95_us, f64::INFINITY);
         assert!(super::figures("").is_err());
         assert!(super::figures("{}").is_err());
     }
