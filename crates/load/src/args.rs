@@ -58,13 +58,14 @@ pub struct Common {
     /// Before anything is measured, the rate rises from zero for so many seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
     pub rampup: f64,
-    /// Flows that requests belong to: 1 to 700000; each is a socket of its own with TCP.
+    /// Flows that requests belong to: 1 to 700000; each is a socket of its own with TCP. [default: as
+    /// many as --threads]
     ///
     /// UDP from kernel sockets: 50,000 with one source address, and all with a --source-prefix of
     /// local addresses (`ip route add local PREFIX dev lo`). From a port all, with addresses that
     /// nobody has.
-    #[arg(short, long, default_value_t = 1)]
-    pub flows: u32,
+    #[arg(short, long)]
+    pub flows: Option<u32>,
     /// Which flow is next.
     #[arg(long, value_enum, default_value_t)]
     pub flow_order: FlowOrder,
@@ -139,7 +140,7 @@ impl Default for Common {
             ramp: None,
             shift: Vec::new(),
             rampup: 0.0,
-            flows: 1,
+            flows: None,
             flow_order: FlowOrder::default(),
             zipf: 0.99,
             seconds: 10.0,
@@ -181,7 +182,7 @@ impl Common {
         let plan = Plan {
             pace,
             by_piece: self.samples.is_some(),
-            flows: self.flows,
+            flows: self.flows.unwrap_or(self.threads.max(1)),
             flow_order: self.flow_order,
             zipf_exponent: self.zipf,
             warmup: seconds("--warmup", self.warmup)?,

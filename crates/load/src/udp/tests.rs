@@ -70,7 +70,7 @@ fn an_open_loop_over_loopback_is_answered_whole_by_one_thread_or_two_or_split() 
     for (threads, split) in [(1, false), (2, false), (1, true)] {
         let common = Common {
             rate: Some(1000.0),
-            flows: 50,
+            flows: Some(50),
             seconds: 0.2,
             warmup: 0.05,
             threads,
@@ -97,7 +97,7 @@ fn a_closed_loop_over_loopback_answers_what_it_sends() {
     let mut echo = Echo::start();
     let common = Common {
         outstanding: Some(8),
-        flows: 4,
+        flows: Some(4),
         flow_order: crate::FlowOrder::RoundRobin,
         seconds: 0.6,
         grace: PATIENT,
@@ -117,7 +117,7 @@ fn the_server_sees_as_many_flows_as_were_asked_for() {
         let common = Common {
             rate: Some(2000.0),
             arrival: Arrival::Constant,
-            flows: 300,
+            flows: Some(300),
             flow_order: crate::FlowOrder::RoundRobin,
             seconds: 0.2,
             grace: PATIENT,
@@ -185,7 +185,10 @@ fn options_of_synthetic_mean_what_they_mean_there() {
     let plan = args.plan().expect("it is possible");
     assert!(matches!(plan.pace, crate::Pace::Open { rate, .. } if rate == 20e3));
     assert_eq!((plan.iterations, plan.distribution), (167, crate::Distribution::Bimodal1));
-    assert_eq!(args.options(false).threads, 4);
+    assert_eq!((args.options(false).threads, plan.flows), (4, 9));
+    // There a thread is a connection.
+    let args = parse("10.0.0.2:7 --threads 4").expect("it is known");
+    assert_eq!(args.plan().map(|plan| plan.flows), Ok(4));
 }
 
 #[test]
