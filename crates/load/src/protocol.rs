@@ -113,7 +113,7 @@ impl Protocol {
     pub(crate) fn unread_max(&self) -> usize {
         match self {
             Self::Echo { payload_bytes } => *payload_bytes,
-            Self::Memcached(_) | Self::Redis(_) => cache::VALUE_MAX + 2 * LINE_MAX,
+            Self::Memcached(cache) | Self::Redis(cache) => cache.longest() + 2 * LINE_MAX,
             Self::Http(_) => http::HEAD_MAX,
         }
     }

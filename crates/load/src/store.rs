@@ -41,7 +41,8 @@ pub struct Args {
     /// Which share of the requests sets a value, 0 to 1; the others get one.
     #[arg(long, default_value_t = 0.1, value_name = "SHARE")]
     pub sets: f64,
-    /// Do not set every key once before the load begins.
+    /// Do not set every key once before the load begins. A value longer than --value-bytes that is
+    /// there already is then taken for no answer, and ends its connection.
     #[arg(long)]
     pub no_fill: bool,
     /// Whose connections they are.

@@ -99,6 +99,12 @@ impl Cache {
         Ask::Set { key, bytes }
     }
 
+    /// Bytes of the longest value that it stores: an answer with more is none, so that a hostile store
+    /// cannot make every connection keep as much as stores can hold.
+    pub(super) fn longest(&self) -> usize {
+        self.config.value_bytes.1
+    }
+
     pub(crate) fn config(&self) -> &CacheConfig {
         &self.config
     }

@@ -1,6 +1,6 @@
 //! memcached's text protocol (protocol.txt of memcached): `get` and `set` of one key.
 
-use super::cache::{Cache, VALUE_MAX, is_value, write_value};
+use super::cache::{Cache, is_value, write_value};
 use super::{Ask, Heard, Read, line, number};
 
 pub(super) fn write(cache: &Cache, ask: Ask, to: &mut Vec<u8>) {
@@ -47,7 +47,9 @@ fn read_value(cache: &Cache, key: u32, first: &[u8], head: usize, bytes: &[u8]) 
     let mut words = first.split(|byte| *byte == b' ');
     let (word, name, _flags) = (words.next(), words.next(), words.next());
     let length = words.next().and_then(number).and_then(|length| usize::try_from(length).ok());
-    let Some(length) = length.filter(|length| *length <= VALUE_MAX) else { return Read::Broken };
+    let Some(length) = length.filter(|length| *length <= cache.longest()) else {
+        return Read::Broken;
+    };
     if word != Some(b"VALUE") || !name.is_some_and(|name| cache.is_key(key, name)) {
         return Read::Broken;
     }

@@ -1,6 +1,6 @@
 //! RESP2, the protocol of Redis: `GET` and `SET` of one key.
 
-use super::cache::{Cache, VALUE_MAX, is_value, write_value};
+use super::cache::{Cache, is_value, write_value};
 use super::{Ask, Heard, Read, line, number};
 
 pub(super) fn write(cache: &Cache, ask: Ask, to: &mut Vec<u8>) {
@@ -22,7 +22,7 @@ pub(super) fn write(cache: &Cache, ask: Ask, to: &mut Vec<u8>) {
     }
 }
 
-pub(super) fn read(_: &Cache, ask: Ask, bytes: &[u8]) -> Read {
+pub(super) fn read(cache: &Cache, ask: Ask, bytes: &[u8]) -> Read {
     let (first, head) = match line(bytes) {
         Ok(Some(found)) => found,
         Ok(None) => return Read::More(0),
@@ -34,7 +34,7 @@ pub(super) fn read(_: &Cache, ask: Ask, bytes: &[u8]) -> Read {
         (Ask::Get { .. }, b"$-1") => Read::Answer(head, Heard::Miss),
         (Ask::Get { key }, [b'$', digits @ ..]) => {
             let length = number(digits).and_then(|length| usize::try_from(length).ok());
-            let Some(length) = length.filter(|length| *length <= VALUE_MAX) else {
+            let Some(length) = length.filter(|length| *length <= cache.longest()) else {
                 return Read::Broken;
             };
             let end = head + length;

@@ -150,6 +150,7 @@ fn what_cannot_be_the_answer_is_broken() {
         (&memcached, SET, b"END\r\n"),
         (&memcached, GET, b"VALUE other 0 5\r\nhello\r\nEND\r\n"),
         (&memcached, GET, b"VALUE c000000000000042 0 9999999999\r\n"),
+        (&memcached, GET, b"VALUE c000000000000042 0 6\r\n"),
         (&memcached, GET, b"VALUE c000000000000042 0 -1\r\n"),
         (&memcached, GET, b"VALUE c000000000000042 0\r\n"),
         (&memcached, GET, b"VALUE c000000000000042 0 1\r\nxyEND\r\n"),
@@ -158,6 +159,7 @@ fn what_cannot_be_the_answer_is_broken() {
         (&redis, GET, b"+OK\r\n"),
         (&redis, SET, b"$5\r\nhello\r\n"),
         (&redis, GET, b"$99999999999999999999\r\n"),
+        (&redis, GET, b"$6\r\n"),
         (&redis, GET, b"$+5\r\nhello\r\n"),
         (&redis, GET, b"$5\r\nhelloXY"),
         (&redis, GET, long_line.as_bytes()),
@@ -179,6 +181,17 @@ fn what_cannot_be_the_answer_is_broken() {
     for (protocol, ask, bytes) in table {
         let (read, _) = read_in(protocol, ask, bytes, bytes.len());
         assert_eq!(read, Read::Broken, "{:?}", String::from_utf8_lossy(bytes));
+    }
+}
+
+#[test]
+fn no_more_is_kept_of_an_answer_than_the_longest_value_that_is_stored_needs() {
+    for bytes in [1, 64, 5000] {
+        for protocol in [Protocol::Memcached(cache((1, bytes))), Protocol::Redis(cache((1, bytes)))]
+        {
+            let most = protocol.unread_max();
+            assert!((bytes..bytes + 4096).contains(&most), "{bytes}: {most}");
+        }
     }
 }
 
