@@ -59,9 +59,10 @@ impl<T: Transport> Lane<T> {
         Self { transport, window, sender, tally, start }
     }
 
-    /// Sets the start anew. Made beforehand, a lane has its memory when time counts.
+    /// Sets start and seed anew. Made beforehand, a lane has its memory when time counts.
     pub(crate) fn begin(&mut self, plan: &Plan, lane: LaneCount, start: Nanos) {
         let own = plan.of_lane(lane);
+        self.transport.begin(lane.seed(plan.seed));
         self.sender = Sender::new(plan, &own, lane, start);
         self.tally = Some(Tally::new(&own, &self.window, start));
         self.start = start;

@@ -98,6 +98,11 @@ impl LaneCount {
     /// The only lane there is.
     pub const ALONE: Self = Self { lane: 0, lanes: 1 };
 
+    /// The seed of what this lane's transport draws, in a run with `seed`.
+    pub(crate) fn seed(self, seed: u64) -> u64 {
+        seed ^ u64::from(self.lane + 1).wrapping_mul(0xd6e8_feb8_6659_fd93)
+    }
+
     /// This lane's part of `total`; the parts of all lanes are `total`.
     pub(crate) fn part(self, total: u32) -> u32 {
         let (lane, lanes) = (u64::from(self.lane), u64::from(self.lanes.max(1)));

@@ -84,6 +84,14 @@ pub(crate) struct Reader {
 }
 
 impl Protocol {
+    /// What is asked for follows from `seed` from now on.
+    pub(crate) fn reseed(&mut self, seed: u64) {
+        match self {
+            Self::Memcached(cache) | Self::Redis(cache) => cache.reseed(seed),
+            Self::Echo { .. } | Self::Http(_) => {}
+        }
+    }
+
     /// What `request` asks for.
     #[inline]
     pub(crate) fn ask(&mut self) -> Ask {

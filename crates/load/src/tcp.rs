@@ -84,9 +84,7 @@ pub(crate) fn run_streams(
         )));
     }
     let options = common.options(json);
-    let protocol = |plan: &Plan, lane: LaneCount| {
-        protocol(plan.seed ^ u64::from(lane.lane + 1).wrapping_mul(0xd6e8_feb8_6659_fd93))
-    };
+    let protocol = |plan: &Plan, lane: LaneCount| protocol(lane.seed(plan.seed));
     let report = match link.transport {
         By::Kernel => {
             let open = |own: &Plan, lane: LaneCount| {

@@ -1,7 +1,7 @@
 //! Lanes against a server that answers in virtual time: every stall and fault is exact.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use base::Nanos;
@@ -52,6 +52,8 @@ struct FakeServer {
     replies: Rc<RefCell<Replies>>,
     number: u64,
     in_flight_max: usize,
+    /// The seed that it began with.
+    seed: Option<u64>,
 }
 
 impl FakeServer {
@@ -67,6 +69,7 @@ impl FakeServer {
             replies: Rc::default(),
             number: 0,
             in_flight_max: 0,
+            seed: None,
         }
     }
 
@@ -77,6 +80,10 @@ impl FakeServer {
 }
 
 impl Transport for FakeServer {
+    fn begin(&mut self, seed: u64) {
+        self.seed = Some(seed);
+    }
+
     fn group(&self, requests: &[Request]) -> usize {
         requests.len()
     }
@@ -246,6 +253,23 @@ fn the_warmup_is_sent_and_not_measured() {
     assert_eq!((found.counts().received_ever, found.counts().received), (1200, 1000));
     assert!(millis(found.from_intended().quantile(1.0)) < 0.1);
     assert_eq!(lane.send_counts().map(|counts| counts.sent), Some(1000));
+}
+
+#[test]
+fn every_lane_of_every_client_begins_with_a_seed_of_its_own_and_the_first_with_that_of_a_lone_run()
+{
+    let plan = Plan { seed: 5, ..open_plan(1000.0) };
+    let seed = |client: u32, number: u32| {
+        let count = LaneCount { lane: number, lanes: 2 };
+        let server = FakeServer::new(&Time::default());
+        let mut lane = Lane::new(&plan, count, server, Nanos::FAR_FUTURE);
+        lane.begin(&plan.of_client(client), count, Nanos::ZERO);
+        lane.transport().seed.expect("it has begun")
+    };
+    let clients = [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0)];
+    let seeds: BTreeSet<_> = clients.iter().map(|(client, lane)| seed(*client, *lane)).collect();
+    assert_eq!(seeds.len(), clients.len());
+    assert_eq!(seed(0, 1), LaneCount { lane: 1, lanes: 2 }.seed(5));
 }
 
 #[test]

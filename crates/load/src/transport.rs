@@ -17,6 +17,10 @@ pub mod streams;
 ///
 /// It is polled: nothing but [`Transport::wait`] blocks.
 pub trait Transport {
+    /// The run begins: what the transport draws follows from `seed` from now on. It may have been opened
+    /// with another one, when nobody knew yet which of several clients this is.
+    fn begin(&mut self, _seed: u64) {}
+
     /// How many requests from the front of `requests`, which is not empty, leave together by one
     /// call of [`Transport::send`]: at least one. They share the time at which they were sent.
     fn group(&self, requests: &[Request]) -> usize;

@@ -85,6 +85,12 @@ impl Cache {
         Self { config, pick, random: Random::new(seed), index: 0 }
     }
 
+    /// Asks from now on as if it had been made with this seed.
+    pub(super) fn reseed(&mut self, seed: u64) {
+        self.random = Random::new(seed);
+        self.index = 0;
+    }
+
     #[inline]
     pub(super) fn ask(&mut self) -> Ask {
         let key = self.pick.at(self.index, &mut self.random);

@@ -227,6 +227,10 @@ fn asks_have_the_share_of_sets_and_the_sizes_that_were_wanted() {
         (0..100_000).map(|_| cache.ask()).collect()
     };
     assert!(same == asks, "equal seeds ask the same");
+    let mut other = Cache::new(config, 4);
+    other.ask();
+    other.reseed(3);
+    assert!((0..100_000).map(|_| other.ask()).eq(asks), "so does one that was seeded anew");
 }
 
 #[test]

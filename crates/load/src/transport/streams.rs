@@ -221,6 +221,10 @@ fn is_refusal(error: &std::io::Error) -> bool {
 }
 
 impl<N: Network> Transport for Streams<N> {
+    fn begin(&mut self, seed: u64) {
+        self.protocol.reseed(seed);
+    }
+
     #[inline]
     fn group(&self, requests: &[Request]) -> usize {
         let first = requests.first().map(|request| request.flow);

@@ -12,7 +12,7 @@ use base::Nanos;
 use super::Streams;
 use super::kernel::Kernel;
 use crate::protocol::{Cache, Page, Protocol};
-use crate::{Pace, Plan, Report};
+use crate::{Pace, Plan, Report, Transport};
 
 /// A server on loopback whose every connection is in the hands of one function; it lives as long as
 /// the value.
@@ -115,6 +115,21 @@ fn an_honest_server_answers_everything_on_as_many_connections_as_there_are_flows
         assert_eq!([report.closed, report.broken, report.resent, report.errors], [0; 4]);
         assert!(report.generator.contains("3 TCP connection(s)"), "{}", report.generator);
     }
+}
+
+#[test]
+fn what_is_asked_for_follows_from_the_seed_that_the_run_begins_with() {
+    let server = Server::start(|stream, _| echo(stream, usize::MAX));
+    let redis = Protocol::Redis(Cache::new(Default::default(), 1));
+    let asks = |seed| -> Vec<_> {
+        let kernel = Kernel::new(1, None).expect("descriptors are left");
+        let streams = Streams::open(kernel, redis.clone(), server.address, 1);
+        let mut streams = streams.expect("it listens");
+        streams.begin(seed);
+        (0..50).map(|_| streams.protocol.ask()).collect()
+    };
+    assert_eq!(asks(1), asks(1));
+    assert_ne!(asks(1), asks(2));
 }
 
 #[test]
