@@ -177,11 +177,27 @@ impl Plant {
     /// The worker without a core has something to do: of its application it is the next to get one.
     pub(super) fn wait_for_core(&mut self, id: u16) {
         let worker = &mut self.workers[usize::from(id)];
-        if !std::mem::replace(&mut worker.waits, true) {
+        let is_batch = self.apps[usize::from(worker.app)].is_batch();
+        let is_new = !std::mem::replace(&mut worker.waits, true);
+        if is_new {
             self.waiting.push(id);
         }
         self.cores.prefer(WorkerId(id));
         self.tick_soon();
+        if is_new && !is_batch {
+            self.call();
+        }
+    }
+
+    /// Who has begun to wait does not wait for a tick: its bell has called the dispatcher, which listens
+    /// between two bursts.
+    fn call(&mut self) {
+        if !std::mem::replace(&mut self.has_call, true) {
+            let burst = self.port.len().min(base::BURST) as u64;
+            let rest = Nanos(self.at(self.plan.costs.dispatch).0 * burst);
+            let at = self.dispatcher_free.max(self.events.now()) + rest;
+            self.events.put(at, Event::Call);
+        }
     }
 
     /// Ticks come at whole multiples of the interval, while there is something to look at.
@@ -196,13 +212,28 @@ impl Plant {
     }
 
     pub(super) fn tick(&mut self) {
-        let now = self.events.now();
         self.has_tick = false;
+        self.step_cores(true);
+    }
+
+    /// Somebody called between two ticks.
+    pub(super) fn called(&mut self) {
+        self.has_call = false;
+        self.step_cores(false);
+    }
+
+    fn step_cores(&mut self, is_tick: bool) {
+        let now = self.events.now();
         self.ticks += 1;
         let cost = Nanos(self.at(self.plan.costs.tick).0 * self.held.len() as u64);
         self.dispatcher_free = self.dispatcher_free.max(now) + cost;
         self.dispatcher_time += cost;
         let has_undone = self.take_sample(now);
+        if !is_tick {
+            // It serves those who wait. How far the queues of holders have come is for the policy to
+            // compare from tick to tick.
+            self.sample.busy.clear();
+        }
         // The sample tells what the one before has cost, and costs do not change here.
         self.sample.cost = cost;
         let mut plan = std::mem::take(&mut self.cores_plan);
@@ -268,6 +299,9 @@ impl Plant {
             worker.does(Doing::Waking, now);
             worker.is_told = false;
             worker.generation = worker.generation.wrapping_add(1);
+            if std::mem::take(&mut worker.waits) {
+                self.waiting.retain(|&waiting| waiting != id.0);
+            }
             self.held.push(id.0);
             self.apps[usize::from(worker.app)].running += 1;
             self.apps[usize::from(worker.app)].outcome.grants += 1;

@@ -124,7 +124,7 @@ pub struct StepOutcome {
     pub apps: Vec<AppOutcome>,
     /// How long the dispatcher was at work.
     pub dispatcher: Nanos,
-    /// Control ticks.
+    /// Looks at the cores: control ticks, and calls between two of them.
     pub ticks: u64,
 }
 

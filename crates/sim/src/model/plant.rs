@@ -81,6 +81,8 @@ pub(super) enum Event {
     Rest(u16, u32),
     /// The cores are looked at.
     Tick,
+    /// Those who wait for a core are looked at.
+    Call,
     /// The steering of this application goes on.
     Steer(u16),
     /// It looks at the load.
@@ -110,6 +112,8 @@ pub struct Plant {
     /// By core: when its last holder left it.
     pub(super) freed_at: Vec<Nanos>,
     pub(super) has_tick: bool,
+    /// An [`Event::Call`] is under way.
+    pub(super) has_call: bool,
     /// The policy for cores wants to see workers that have nothing to do, too.
     pub(super) watches_idle: bool,
     pub(super) begun: Vec<Begun>,
@@ -169,6 +173,7 @@ impl Plant {
             waiting: Vec::new(),
             freed_at: vec![Nanos::FAR_FUTURE; ids.len()],
             has_tick: false,
+            has_call: false,
             watches_idle: plan.cores_policy == "utilisation",
             begun: Vec::new(),
             dispatcher_time: Nanos::ZERO,
@@ -221,6 +226,7 @@ impl Plant {
             Event::Take(worker, generation) => self.take_off(worker, generation),
             Event::Rest(worker, generation) => self.rest_parked(worker, generation),
             Event::Tick => self.tick(),
+            Event::Call => self.called(),
             Event::Steer(app) => self.steer(app, false),
             Event::Load(app) => {
                 self.events.put(self.events.now() + LOAD_EVERY, Event::Load(app));
