@@ -7,6 +7,9 @@ use super::app::App;
 use super::plant::{Event, Plant};
 use super::worker::{Doing, Worker};
 
+/// Who waits in vain is looked at no more often than this.
+const REST_LEAST: Nanos = Nanos::from_micros(1);
+
 impl Plant {
     /// The worker is on its core.
     pub(super) fn ready(&mut self, id: u16, generation: u32) {
@@ -60,7 +63,7 @@ impl Plant {
         worker.held += now.since(worker.granted_at);
         worker.is_told = false;
         worker.generation = worker.generation.wrapping_add(1);
-        let (index, generation) = (worker.app, worker.generation);
+        let index = worker.app;
         self.freed_at[usize::from(core.0)] = now;
         if let Some(at) = self.held.iter().position(|held| *held == id) {
             self.held.swap_remove(at);
@@ -71,8 +74,8 @@ impl Plant {
         let is_stuck = app.is_stuck();
         if app.plan.system.follows_cores() {
             self.rest(id);
-        } else if !app.is_batch() && app.plan.rest_after != Nanos::FAR_FUTURE {
-            self.events.put(now + app.plan.rest_after, Event::Rest(id, generation));
+        } else {
+            self.watch_rest(id);
         }
         let mut plan = std::mem::take(&mut self.cores_plan);
         self.cores.parked(WorkerId(id), now, &mut plan);
@@ -88,11 +91,33 @@ impl Plant {
         }
     }
 
+    /// From now on it is without a core, or waits for one: its time runs, if it does not yet.
+    fn watch_rest(&mut self, id: u16) {
+        let worker = &mut self.workers[usize::from(id)];
+        let app = &self.apps[usize::from(worker.app)];
+        let system = &app.plan.system;
+        let stays = app.is_batch() || system.follows_cores() || system.keeps_flows();
+        if stays || app.plan.rest_after == Nanos::FAR_FUTURE || worker.is_timed() {
+            return;
+        }
+        worker.timed = Some(worker.generation);
+        let at = self.events.now() + app.plan.rest_after.max(REST_LEAST);
+        self.events.put(at, Event::Rest(id, worker.generation));
+    }
+
     /// The worker has been without a core for long.
     pub(super) fn rest_parked(&mut self, id: u16, generation: u32) {
-        let worker = &self.workers[usize::from(id)];
-        if worker.generation == generation && worker.doing == Doing::Parked && self.rest(id) {
+        let worker = &mut self.workers[usize::from(id)];
+        if worker.generation != generation || worker.doing != Doing::Parked {
+            return;
+        }
+        worker.timed = None;
+        let waits = worker.waits;
+        if self.rest(id) {
             self.drain(id);
+        } else if waits {
+            // Nobody runs to whom they could go. That may change while it waits.
+            self.watch_rest(id);
         }
     }
 
@@ -185,6 +210,7 @@ impl Plant {
         self.cores.prefer(WorkerId(id));
         self.tick_soon();
         if is_new && !is_batch {
+            self.watch_rest(id);
             self.call();
         }
     }

@@ -51,6 +51,8 @@ pub(super) struct Worker {
     pub(super) waits: bool,
     /// Counts what would make an old event about its core mean something new.
     pub(super) generation: u32,
+    /// In this generation the time runs after which it gives its groups away.
+    pub(super) timed: Option<u32>,
     /// The same for the packet in its hands.
     pub(super) turn: u32,
     pub(super) granted_at: Nanos,
@@ -77,6 +79,7 @@ impl Worker {
             is_told: false,
             waits: false,
             generation: 0,
+            timed: None,
             turn: 0,
             granted_at: Nanos::ZERO,
             idle: Nanos::ZERO,
@@ -84,6 +87,10 @@ impl Worker {
             busy: Nanos::ZERO,
             marks: VecDeque::new(),
         }
+    }
+
+    pub(super) fn is_timed(&self) -> bool {
+        self.timed == Some(self.generation)
     }
 
     #[inline]

@@ -17,3 +17,22 @@ fn a_parked_worker_gets_an_idle_core_at_once_however_slow_the_ticks() {
     let [fast, slow] = [Nanos::from_micros(5), Nanos::from_millis(10)].map(p99);
     assert!(slow.0 < 2 * fast.0, "{fast} with ticks of 5 us, {slow} with ticks of 10 ms");
 }
+
+#[test]
+fn a_worker_that_waits_in_vain_gives_its_flows_to_the_one_that_runs() {
+    // One core, which the first worker never gives back: something comes for it all the time.
+    let app = AppPlan {
+        service: Distribution::Constant,
+        service_mean: Nanos::from_micros(5),
+        guaranteed: 0,
+        spin: Nanos::from_millis(1),
+        rest_after: Nanos::from_millis(10),
+        ..exponential(2, System::policy("sticky"))
+    };
+    let outcome = run(plan(1, app, 100_000.0));
+    let dropped: u64 = outcome.steps.iter().map(|step| step.apps[0].dropped).sum();
+    let app = last(outcome);
+    assert!(dropped == 0 && !app.is_saturated(), "{dropped} dropped, {app:?}");
+    // It waited in the first tenth of a second, and never again.
+    assert!(app.latency.quantile(0.999) < Nanos::from_millis(1), "{}", app.latency.quantile(0.999));
+}
