@@ -1,6 +1,6 @@
 //! A packet's way to a worker: the dispatcher's port, its look, a ring or the list of a hand-over.
 
-use base::Nanos;
+use base::{Nanos, WorkerId};
 
 use super::flows::flow_hash;
 use super::plant::{Event, Plant};
@@ -102,11 +102,13 @@ impl Plant {
                 }
             }
             Route::Shortest => {
-                let ready = |worker: &&Worker| worker.has_core() && !worker.is_told;
-                let running = self.workers[app.workers()].iter().filter(ready);
-                let shortest = running.min_by_key(|worker| worker.unfinished());
-                let number = shortest.map_or(0, |worker| worker.number);
-                self.deliver(index, number, packet);
+                // Of all that are active, those included that are parked and called by this. A packet is
+                // in its ring until its work is complete.
+                let queued = |id: &&WorkerId| self.workers[app.first + id.index()].unfinished();
+                match app.steering.active().iter().min_by_key(queued) {
+                    Some(&WorkerId(shortest)) => self.deliver(index, shortest, packet),
+                    None => app.drop_one(),
+                }
             }
             Route::Any => self.deliver_any(index, packet),
             Route::Nobody => app.drop_one(),

@@ -36,3 +36,18 @@ fn a_worker_that_waits_in_vain_gives_its_flows_to_the_one_that_runs() {
     // It waited in the first tenth of a second, and never again.
     assert!(app.latency.quantile(0.999) < Nanos::from_millis(1), "{}", app.latency.quantile(0.999));
 }
+
+#[test]
+fn the_shortest_ring_may_be_one_of_a_parked_worker_which_is_called_by_it() {
+    let app = AppPlan {
+        service: Distribution::Constant,
+        guaranteed: 0,
+        spin: Nanos::from_micros(2),
+        rest_after: Nanos::FAR_FUTURE,
+        ..exponential(4, System::policy("shared"))
+    };
+    // More than one can do, and no tick to find it out.
+    let interval = Nanos::from_millis(10);
+    let app = last(run(PlantPlan { interval, ..plan(4, app, 150_000.0) }));
+    assert!(app.latency.quantile(0.99) < Nanos::from_millis(1), "{app:?}");
+}
