@@ -94,11 +94,14 @@ impl Plant {
             Route::To(number) => self.deliver(index, number, packet),
             Route::Held(handover) => {
                 let room = app.plan.ring * usize::from(app.plan.workers);
-                if app.steering.waiting() < room && app.steering.hold(handover, packet) {
+                if app.steering.waiting() >= room {
+                    app.drop_one();
+                } else if app.steering.hold(handover, packet) {
                     app.outcome.held += 1;
                     self.steer_soon(index);
                 } else {
-                    app.drop_one();
+                    // The old owner had nothing to do and has passed already.
+                    self.dispatch(index, packet);
                 }
             }
             Route::Shortest => {

@@ -2,6 +2,7 @@
 
 mod behaviour;
 mod conservation;
+mod handovers;
 mod on_demand;
 mod recording;
 mod theory;

@@ -1,0 +1,31 @@
+//! Hand-overs: whose mark passes when, and that no packet is lost by one.
+
+use super::*;
+
+/// Groups that are warm where `hybrid` would not put cold ones, rest until they have aged, and come again.
+/// The last step is the one in which they do.
+fn aged(app: AppPlan, rate: f64) -> PlantPlan {
+    let app = AppPlan {
+        system: System::policy_over("hybrid", 128),
+        service: Distribution::Constant,
+        workers: 3,
+        flows: 2000,
+        ..app
+    };
+    let step = |millis, rate| Step::new(Nanos::from_millis(millis), [rate]);
+    let warm = step(100, 100_000.0);
+    let steps = vec![
+        warm.clone().with_workers([2]),
+        warm.with_workers([3]),
+        step(11_000, 0.0),
+        step(100, rate),
+    ];
+    PlantPlan { steps, ..plan(3, app, 0.0) }
+}
+
+#[test]
+fn a_packet_that_wakes_a_group_whose_owner_has_nothing_to_do_is_not_lost() {
+    let app = last(run(aged(exponential(3, System::OneQueue), 20_000.0)));
+    assert!(app.moved_flows > 0, "nothing was handed over: {app:?}");
+    assert_eq!((app.dropped, app.reordered), (0, 0), "{app:?}");
+}
