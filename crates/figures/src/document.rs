@@ -253,8 +253,10 @@ impl Reader<'_> {
         let settings = settings.collect::<Result<_, ScenarioError>>()?;
         let read_axis = |key: &Option<Spanned<String>>, values: &[f64], factor: f64| {
             let Some(key) = key else { return Ok(None) };
-            // An axis that means nothing to this model: the same everywhere along it.
-            let Some(rule) = experiment.rule(key.get_ref()) else { return Ok(None) };
+            // An axis that means nothing to a model would be drawn as a line that does not move.
+            let Some(rule) = experiment.rule(key.get_ref()) else {
+                return Err(self.error(&written.name, unknown(experiment, key.get_ref())));
+            };
             for value in values {
                 rule.number(value * factor).map_err(|sentence| self.error(key, sentence))?;
             }

@@ -1,5 +1,6 @@
 //! What every scenario promises, what is refused, and that parts make the whole.
 
+mod claimed;
 mod refused;
 mod results;
 
@@ -98,6 +99,20 @@ fn claims(lines: &[Line]) -> Vec<&Claim> {
             _ => None,
         })
         .collect()
+}
+
+/// A figure that comes along at some places of its axis, with other settings for those models that have them.
+fn cut(name: &str, x: &[f64], set: &[(&str, f64)]) -> Scenario {
+    let mut scenario = library::find(name).expect("it is there");
+    scenario.axes.x = x.to_vec();
+    for series in &mut scenario.series {
+        for (key, value) in set {
+            let Some(rule) = series.experiment.rule(key) else { continue };
+            let value = rule.number(*value).expect("the rule lets it pass");
+            series.settings.iter_mut().for_each(|settings| settings.set(rule, value.clone()));
+        }
+    }
+    scenario
 }
 
 fn small() -> Scenario {

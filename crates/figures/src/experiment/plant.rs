@@ -11,7 +11,7 @@ use super::{Experiment, Misfit, Row, Task, parameters};
 use crate::scenario::Over;
 use crate::setting::{Kind, Preset, Rule};
 
-pub(super) use plan::distribution;
+pub(super) use plan::{distribution, rate};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "plant",

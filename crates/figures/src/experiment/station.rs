@@ -47,6 +47,12 @@ const RULES: &[Rule] = &[
         help: "requests a second",
     },
     Rule {
+        key: "load",
+        kind: Kind::Number(0.0001, 10.0),
+        default: Preset::Nothing,
+        help: "instead of a rate, a share of what the plant's cores can do: the same requests as there",
+    },
+    Rule {
         key: "distribution",
         kind: Kind::Word(plant::distributions),
         default: Preset::Word("constant"),
@@ -71,7 +77,7 @@ const LOAD_MAX: f64 = 0.999;
 
 fn load(task: &Task<'_>) -> f64 {
     let settings = task.settings;
-    settings.number("rate") * settings.number("mean") / 1e6 / settings.number("cores")
+    plant::rate(settings) * settings.number("mean") / 1e6 / settings.number("cores")
 }
 
 fn run(task: &Task<'_>, _: Level, seed: u64) -> Result<Vec<Row>, String> {
@@ -87,7 +93,7 @@ fn run(task: &Task<'_>, _: Level, seed: u64) -> Result<Vec<Row>, String> {
         if settings.word("queues") == "one" { (cores as u32, 1.0) } else { (1, cores as f64) };
     let station = Station {
         servers,
-        gap: Nanos((1e9 * sharers / settings.number("rate")).round() as u64),
+        gap: Nanos((1e9 * sharers / plant::rate(settings)).round() as u64),
         service: plant::distribution(settings),
         service_mean: settings.time("mean"),
     };

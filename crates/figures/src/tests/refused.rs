@@ -120,3 +120,16 @@ fn a_sweep_in_one_run_is_refused_to_a_model_that_has_none() {
     let says = Scenario::parse(&swept).expect_err("a station has no steps").to_string();
     assert!(says.contains("point by point"), "{says}");
 }
+
+#[test]
+fn an_axis_that_means_nothing_to_one_of_the_models_is_refused_at_its_series() {
+    let mixed = SMALL
+        .replace("experiment = \"station\"", "experiment = \"plant\"")
+        .replace("key = \"rate\"", "key = \"interval\"")
+        .replace("factor = 1000.0\n", "")
+        .replace("set = { cores = 2 }", "experiment = \"station\"");
+    let error = Scenario::parse(&mixed).expect_err("a station has no interval");
+    assert!(error.to_string().contains("\"station\" has no setting `interval`"), "{error}");
+    let line = mixed.lines().position(|line| line == "name = \"two\"").map(|at| at + 1);
+    assert_eq!(error.line(), line);
+}

@@ -174,7 +174,7 @@ fn bounded(task: &Task<'_>) -> Result<(), Misfit> {
 }
 
 /// Requests a second; where the load is a share of what the cores can do, that.
-fn rate(settings: &Settings) -> f64 {
+pub(in crate::experiment) fn rate(settings: &Settings) -> f64 {
     let Some(load) = settings.maybe("load") else { return settings.number("rate") };
     let each = settings.time("mean") + costs(settings).packet.at(Level::Median);
     load * settings.number("cores") * 1e9 / each.0.max(1) as f64

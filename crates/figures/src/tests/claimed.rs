@@ -1,0 +1,38 @@
+//! What the figures that come along show: the order of policies and bounds, from short runs.
+
+use report::PointLine;
+
+use super::{cut, lines, options, points};
+use crate::Shard;
+
+/// The points of a figure at some places, of a run with other settings.
+fn seen(name: &str, x: &[f64], set: &[(&str, f64)]) -> Vec<PointLine> {
+    let lines = lines(cut(name, x, set), options(2, Shard::WHOLE));
+    points(&lines).into_iter().cloned().collect()
+}
+
+/// What a series has at a place of a panel.
+fn at<'a>(points: &'a [PointLine], panel: &str, series: &str, x: f64) -> &'a PointLine {
+    let is_it = |point: &&PointLine| {
+        point.panel == panel && point.series == series && (point.x - x).abs() < 1e-9
+    };
+    points.iter().find(is_it).expect("every point is there")
+}
+
+#[test]
+fn the_bound_of_theory_gets_the_requests_of_the_plant_and_nobody_beats_it() {
+    let seen = seen("tails", &[0.3, 0.8], &[("packets", 50_000.0)]);
+    let panel = "exponential";
+    for x in [0.3, 0.8] {
+        let theory = at(&seen, panel, "one-queue-theory", x);
+        // A packet costs a core something besides its work: of that alone cores are less loaded.
+        let load = theory.more["load"];
+        assert!((0.9 * x..=x).contains(&load), "{load} of the servers, not {x}");
+        let series = seen.iter().filter(|point| point.panel == panel && point.x == x);
+        for point in series.filter(|point| point.series != theory.series) {
+            assert!(point.y > 0.9 * theory.y, "{} beats theory at {x}", point.series);
+        }
+    }
+    let of_theory = |x| at(&seen, panel, "one-queue-theory", x).y;
+    assert!(of_theory(0.8) > of_theory(0.3), "its tail grows with the load");
+}
