@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use base::Nanos;
 
 use crate::barrier::{BARRIER_PORT, CLIENTS_MAX};
+use crate::hdr_log::HdrLog;
 use crate::parts::PARTS_MAX;
 use crate::{
     Arrival, Barrier, Check, Error, FlowOrder, Options, Pace, Piece, Plan, Profile, Report,
@@ -244,13 +245,20 @@ impl Common {
         }
     }
 
-    /// What is done with a report: the histogram log is written, thresholds are applied.
-    pub(crate) fn finish(&self, mut report: Report) -> Result<Report, Error> {
-        if let Some(path) = &self.hdr {
-            report.write_hdr_log(path)?;
-        }
+    /// Opens the histogram log, if there is to be one. Done before the first request: a run whose results
+    /// have nowhere to go need not begin.
+    pub(crate) fn hdr_log(&self) -> Result<Option<HdrLog>, Error> {
+        self.hdr.as_deref().map(HdrLog::create).transpose()
+    }
+
+    /// What is done with a report: thresholds are applied, the histogram log is written. Where that fails
+    /// the report says so: it is not lost with the log.
+    pub(crate) fn finish(&self, mut report: Report, hdr_log: Option<HdrLog>) -> Report {
         report.apply(&self.check);
-        Ok(report)
+        if let Some(Err(error)) = hdr_log.map(|log| log.write(&report)) {
+            report.failed_checks.push(error.to_string());
+        }
+        report
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use hdrhistogram::serialization::V2DeflateSerializer;
@@ -13,20 +13,42 @@ use crate::{Error, Report};
 /// The log keeps nanoseconds; its column of maxima is in microseconds.
 const NANOS_PER_MICRO: f64 = 1e3;
 
-impl Report {
-    /// Writes all latencies to `path`: tag `intended` from the intended time, `sent` from sending.
+/// A histogram log that is open and still empty: whether it can be written is known before the run.
+#[derive(Debug)]
+pub(crate) struct HdrLog {
+    path: PathBuf,
+    file: File,
+}
+
+impl HdrLog {
+    /// Opens it.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn write_hdr_log(&self, path: &Path) -> Result<(), Error> {
-        let doing = || format!("write the histogram log {}", path.display());
-        let file = File::create(path).map_err(|error| Error::io(doing(), &error))?;
-        let mut file = BufWriter::new(file);
-        self.write_log(&mut file)
-            .and_then(|()| file.flush())
-            .map_err(|error| Error::io(doing(), &error))
+    pub(crate) fn create(path: &Path) -> Result<Self, Error> {
+        let file = File::create(path).map_err(|error| failed(path, &error))?;
+        Ok(Self { path: path.to_owned(), file })
     }
 
+    /// Writes all latencies: tag `intended` from the intended time, `sent` from sending.
+    ///
+    /// # Errors
+    /// The file cannot be written any more.
+    pub(crate) fn write(self, report: &Report) -> Result<(), Error> {
+        let Self { path, file } = self;
+        let mut file = BufWriter::new(file);
+        report
+            .write_log(&mut file)
+            .and_then(|()| file.flush())
+            .map_err(|error| failed(&path, &error))
+    }
+}
+
+fn failed(path: &Path, error: &io::Error) -> Error {
+    Error::io(format!("write the histogram log {}", path.display()), error)
+}
+
+impl Report {
     fn write_log(&self, output: &mut impl Write) -> io::Result<()> {
         let mut serializer = V2DeflateSerializer::new();
         let mut builder = IntervalLogWriterBuilder::new();

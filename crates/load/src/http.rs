@@ -81,7 +81,7 @@ pub fn run(args: &Args, json: bool) -> Result<Report, Error> {
     let plan = args.common.plan(target)?;
     let page = Page::new(&args.url.host, &args.url.path);
     let protocol = move |_| Protocol::Http(page.clone());
-    run_streams(&args.common, &args.link, &plan, target, protocol, json)
+    run_streams(&args.common, &args.link, &plan, target, protocol, || Ok(()), json)
 }
 
 #[cfg(test)]

@@ -96,7 +96,7 @@ pub struct Report {
     pub interrupted: bool,
     /// The steps of a sweep, each for itself.
     pub steps: Vec<Step>,
-    /// The thresholds that it missed, a sentence each.
+    /// The thresholds that it missed, and the histogram log that could not be written, a sentence each.
     pub failed_checks: Vec<String>,
     /// All latencies from the intended time.
     #[serde(skip)]

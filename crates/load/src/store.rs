@@ -81,10 +81,9 @@ pub fn run(kind: Kind, args: &Args, json: bool) -> Result<Report, Error> {
         }
     };
     // Only one of several that begin together fills, and the others wait for it.
-    if !args.no_fill && args.common.barrier_leader.is_none() {
-        fill::fill(&protocol(plan.seed), args.target)?;
-    }
-    run_streams(&args.common, &args.link, &plan, args.target, protocol, json)
+    let fills = !args.no_fill && args.common.barrier_leader.is_none();
+    let fill = || if fills { fill::fill(&protocol(plan.seed), args.target) } else { Ok(()) };
+    run_streams(&args.common, &args.link, &plan, args.target, protocol, fill, json)
 }
 
 fn parse_range(text: &str) -> Result<(usize, usize), String> {

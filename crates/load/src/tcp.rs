@@ -56,16 +56,18 @@ pub fn run(args: &Args, json: bool) -> Result<Report, Error> {
     let plan = args.work.of(args.common.plan(args.target)?);
     let payload_bytes = plan.payload_bytes;
     let protocol = move |_: u64| Protocol::Echo { payload_bytes };
-    run_streams(&args.common, &args.link, &plan, args.target, protocol, json)
+    run_streams(&args.common, &args.link, &plan, args.target, protocol, || Ok(()), json)
 }
 
-/// Requests on connections. `protocol` is given a seed for each lane.
+/// Requests on connections. `protocol` is given a seed for each lane; `prepare` is called when the
+/// settings are known to make sense, before anything else is sent.
 pub(crate) fn run_streams(
     common: &Common,
     link: &Link,
     plan: &Plan,
     target: SocketAddr,
     protocol: impl Fn(u64) -> Protocol + Sync,
+    prepare: impl FnOnce() -> Result<(), Error>,
     json: bool,
 ) -> Result<Report, Error> {
     plan.check(common.threads)?;
@@ -83,6 +85,13 @@ pub(crate) fn run_streams(
             "the source address and {target} are of different IP versions: use one of both"
         )));
     }
+    if link.transport == By::Calisto && source.is_some() {
+        return Err(Error::Setting(
+            "the daemon chooses the address of its connections: leave out --source-ip".to_owned(),
+        ));
+    }
+    let hdr_log = common.hdr_log()?;
+    prepare()?;
     let options = common.options(json);
     let protocol = |plan: &Plan, lane: LaneCount| protocol(lane.seed(plan.seed));
     let report = match link.transport {
@@ -93,12 +102,6 @@ pub(crate) fn run_streams(
             };
             crate::run(plan, &options, open, None)?
         }
-        By::Calisto if source.is_some() => {
-            return Err(Error::Setting(
-                "the daemon chooses the address of its connections: leave out --source-ip"
-                    .to_owned(),
-            ));
-        }
         By::Calisto => {
             let session = ours::attach()?;
             let open = |own: &Plan, lane: LaneCount| {
@@ -108,7 +111,7 @@ pub(crate) fn run_streams(
             crate::run(plan, &options, open, None)?
         }
     };
-    common.finish(report)
+    Ok(common.finish(report, hdr_log))
 }
 
 #[cfg(test)]

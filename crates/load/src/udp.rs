@@ -18,12 +18,13 @@ pub use args::{Args, TransportKind};
 /// [`Report::failed_checks`]. Ends early, with a report, once `sys::signal::stop_requested()`.
 ///
 /// # Errors
-/// Settings that make no sense ([`Error::is_usage`]), or what the kernel refused; nothing was sent
-/// then. Or the histogram log cannot be written.
+/// Settings that make no sense ([`Error::is_usage`]), a histogram log that cannot be made, or what the
+/// kernel refused; nothing was sent then.
 pub fn run(args: &Args, json: bool) -> Result<Report, Error> {
     let plan = args.plan()?;
     let options = args.options(json);
     let sources = args.sources();
+    let hdr_log = args.common.hdr_log()?;
     let report = match &args.transport {
         TransportKind::Kernel => {
             let open = |plan: &crate::Plan, _| {
@@ -39,7 +40,7 @@ pub fn run(args: &Args, json: bool) -> Result<Report, Error> {
         }
         TransportKind::Port(spec) => run_port(args, &plan, &options, spec)?,
     };
-    args.common.finish(report)
+    Ok(args.common.finish(report, hdr_log))
 }
 
 fn run_port(

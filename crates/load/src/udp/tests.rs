@@ -155,6 +155,35 @@ fn each_step_of_a_sweep_is_measured_for_itself_and_all_together_are_the_whole() 
 }
 
 #[test]
+fn a_histogram_log_that_cannot_be_made_is_known_before_anything_is_sent() {
+    let mut echo = Echo::start();
+    let hdr = std::env::temp_dir().join("calisto-no-such-folder/log");
+    let common = Common { seconds: 0.6, grace: PATIENT, hdr: Some(hdr), ..Common::default() };
+    let args = Args { common, ..Args::new(echo.address) };
+    let error = run(&args, false).expect_err("there is no such folder").to_string();
+    assert!(error.contains("calisto-no-such-folder/log"), "{error}");
+    assert_eq!(echo.stop().len(), 0, "nothing was sent");
+}
+
+#[test]
+fn a_histogram_log_that_becomes_full_costs_the_log_and_not_the_report() {
+    let mut echo = Echo::start();
+    let common = Common {
+        rate: Some(1000.0),
+        seconds: 0.1,
+        grace: PATIENT,
+        hdr: Some("/dev/full".into()),
+        ..Common::default()
+    };
+    let args = Args { common, ..Args::new(echo.address) };
+    let report = run(&args, false).expect("it can be opened");
+    echo.stop();
+    assert!(report.sent + report.never_sent > 0, "{report:?}");
+    assert_eq!(report.failed_checks.len(), 1, "{report:?}");
+    assert!(report.failed_checks[0].contains("histogram log /dev/full"), "{report:?}");
+}
+
+#[test]
 fn a_target_where_nobody_listens_is_all_lost_and_fails_its_check() {
     let address = UdpSocket::bind("127.0.0.1:0")
         .and_then(|socket| socket.local_addr())
