@@ -187,16 +187,21 @@ impl Report {
         };
         let start = started_at.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let pieces = plan.profile.measured();
-        let begins = pieces.iter().scan(plan.warmup, |end, piece| {
+        // When each began, counted from the first, and how much of it was measured: of the one in which a
+        // run was ended early, less than all.
+        let spans = pieces.iter().scan(Nanos::ZERO, |end, piece| {
             let begin = *end;
             *end += piece.length;
-            Some(start + begin.0 / 1_000_000_000)
+            Some((begin, (*end).min(length).since(begin)))
         });
         // A run that was ended early has no figures of the steps that it did not reach.
-        let steps = pieces.iter().zip(begins).zip(&send.parts).zip(parts);
+        let steps = pieces.iter().zip(spans).zip(&send.parts).zip(parts);
         let steps = steps
             .filter(|((_, sent), _)| sent.sent + sent.never_sent > 0)
-            .map(|(((piece, begin), sent), latencies)| Step::new(piece, begin, sent, latencies))
+            .map(|(((piece, (begin, measured)), sent), latencies)| {
+                let begin = start + (plan.warmup + begin).0 / 1_000_000_000;
+                Step::new(piece, begin, measured, sent, latencies)
+            })
             .collect();
         Self {
             schema_version: 2,
@@ -290,6 +295,9 @@ fn placement(plan: &Plan, options: &Options) -> String {
     };
     format!("{threads} thread(s) {role}, {place}, sleeping after {spin} without work")
 }
+
+#[cfg(test)]
+mod tests;
 
 #[cfg(test)]
 pub(crate) fn sample() -> Report {

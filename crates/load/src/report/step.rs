@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Write};
 
+use base::Nanos;
 use serde::Serialize;
 
 use crate::open_loop::PartSent;
@@ -14,7 +15,7 @@ pub struct Step {
     pub target_rate: f64,
     /// Requests a second that were answered.
     pub achieved_rate: f64,
-    /// How long it was, in seconds.
+    /// How long it was measured, in seconds: less than planned where the run was ended early.
     pub seconds: f64,
     /// Requests that were due in it and were sent.
     pub sent: u64,
@@ -36,14 +37,21 @@ pub struct Step {
 }
 
 impl Step {
-    pub(super) fn new(piece: &Piece, start: u64, counts: &PartSent, latencies: &Latencies) -> Self {
+    /// `measured`: how much of it was, before the run ended.
+    pub(super) fn new(
+        piece: &Piece,
+        start: u64,
+        measured: Nanos,
+        counts: &PartSent,
+        latencies: &Latencies,
+    ) -> Self {
         let PartSent { sent, late, never_sent } = *counts;
-        let seconds = piece.length.as_secs_f64();
+        let seconds = measured.as_secs_f64();
         let received = latencies.count();
         let lost = sent.saturating_sub(received);
         Self {
-            target_rate: piece.requests() / seconds,
-            achieved_rate: received as f64 / seconds,
+            target_rate: piece.requests() / piece.length.as_secs_f64(),
+            achieved_rate: if seconds > 0.0 { received as f64 / seconds } else { 0.0 },
             seconds,
             sent,
             received,
