@@ -188,6 +188,25 @@ fn every_figure_of_the_program_has_a_plot_with_labels_units_legend_and_the_promi
     }
 }
 
+#[test]
+fn the_sweep_on_real_packets_stands_right_after_the_simulated_one() {
+    // It first says what its figure is. Without `ip` it ends there, has made nothing, and need not be root's.
+    let words = "python=$(python3 -c 'import sys; print(sys.executable)') && PATH=/nowhere exec \"$python\" \"$0\"";
+    let script = whole::project().join("script/live-sweep");
+    let (_, out, said) = run(Command::new("sh").args(["-c", words]).arg(script));
+    let live: Line = serde_json::from_str(out.lines().next().unwrap_or_default())
+        .unwrap_or_else(|error| panic!("{error}: {out}{said}"));
+    let Line::Figure(figure) = live.clone() else { panic!("{live:?}") };
+    let [six, seven] = ["calisto-6", "calisto-7"].map(|name| complete(name).0);
+    for (one, other) in [(&figure.x, &six.x), (&figure.y, &six.y)] {
+        assert_eq!((&one.label, &one.unit), (&other.label, &other.unit));
+    }
+    let report = report::Report::of([seven, six].map(Line::Figure).into_iter().chain([live]));
+    let report = report.unwrap_or_else(|error| panic!("{error}"));
+    let names = report.figures().iter().map(|figure| figure.head().figure.as_str());
+    assert_eq!(names.collect::<Vec<_>>(), ["calisto-6", "calisto-6-live", "calisto-7"]);
+}
+
 /// Axes of plain numbers: of all others a label without a unit is a fault.
 const WITHOUT_UNIT: &[(&str, &str)] = &[
     ("demo-moves", "Workers before one more comes"),
