@@ -15,7 +15,9 @@ impl Plant {
     pub(super) fn begin(&mut self, id: u16) -> bool {
         let worker = &mut self.workers[usize::from(id)];
         let app = &mut self.apps[usize::from(worker.app)];
-        let taken = worker.take().or_else(|| take_any(app));
+        // Without a core it does what nobody else can, and no more.
+        let has_core = worker.has_core();
+        let taken = worker.take().or_else(|| if has_core { take_any(app) } else { None });
         taken.map(|packet| self.start(id, packet, Nanos::ZERO)).is_some()
     }
 
@@ -80,6 +82,10 @@ impl Plant {
         } else {
             let now = self.events.now();
             self.workers[usize::from(id)].does(Doing::Parked, now);
+            let app = &self.apps[usize::from(self.workers[usize::from(id)].app)];
+            if app.is_stuck() {
+                self.wait_for_core(app.first as u16);
+            }
         }
     }
 
@@ -111,7 +117,7 @@ impl Plant {
             self.park(id);
             return true;
         }
-        if worker.ring.is_empty() && app.queue.is_empty() {
+        if worker.ring.is_empty() && app.queue.is_empty() || !worker.has_core() {
             worker.turn = worker.turn.wrapping_add(1);
             worker.done_at = now + work.min(app.plan.quantum);
             worker.current = Some(rest);

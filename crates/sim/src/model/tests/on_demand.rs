@@ -51,3 +51,29 @@ fn the_shortest_ring_may_be_one_of_a_parked_worker_which_is_called_by_it() {
     let app = last(run(PlantPlan { interval, ..plan(4, app, 150_000.0) }));
     assert!(app.latency.quantile(0.99) < Nanos::from_millis(1), "{app:?}");
 }
+
+#[test]
+fn workers_without_a_core_add_nothing_to_what_the_cores_can_do() {
+    // Packets of 2 ms from one queue, more than two cores can do; another application comes, has one of these
+    // taken back in the middle of a packet, and keeps it.
+    let slow = AppPlan {
+        service: Distribution::Constant,
+        service_mean: Nanos::from_millis(2),
+        guaranteed: 0,
+        rest_after: Nanos::from_millis(10),
+        ..exponential(2, System::OneQueue)
+    };
+    let quick = AppPlan { workers: 1, guaranteed: 1, ..slow.clone() };
+    let quick = AppPlan { service_mean: Nanos::from_micros(1), ..quick };
+    let mut plan = plan(2, slow, 0.0);
+    plan.apps.push(quick);
+    let step = |millis, quick| Step::new(Nanos::from_millis(millis), [2000.0, quick]);
+    plan.steps = vec![step(100, 0.0), step(1000, 1000.0)];
+    let outcome = run(plan);
+    let slow = &outcome.steps[1].apps[0];
+    assert!(slow.revokes > 0 && slow.is_saturated(), "{slow:?}");
+    // What was begun on the core that was taken back is finished elsewhere, and nothing else.
+    let elsewhere = Nanos::from_millis(2).0 * (slow.revokes + 1);
+    let work = Nanos::from_millis(2).0 * slow.delivered;
+    assert!(work <= slow.core_time.0 + elsewhere, "{} ms of work, {slow:?}", work / 1_000_000);
+}
