@@ -58,25 +58,43 @@ fn lines(
         let at = row.at.map(|at| at / scenario.read.x.factor);
         let x = at.unwrap_or_else(|| scenario.axes.x[job.x.unwrap_or(number)]);
         let y = row.values.get(of.value).copied().filter(|y| y.is_finite());
-        let others = runs.iter().filter_map(|(_, rows)| rows.get(number));
-        let all = others.filter(|row| !row.saturated).filter_map(|row| row.values.get(of.value));
-        let (low, high) = all
-            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), y| (low.min(*y), high.max(*y)));
+        let saturated = row.saturated || y.is_none();
+        let at_levels = runs.iter().filter_map(|(_, rows)| rows.get(number));
+        let (band, saturated_runs) = band(at_levels, of.value);
         let more =
             row.values.iter().filter(|(name, value)| **name != of.value && value.is_finite());
-        let saturated = row.saturated || y.is_none();
+        let more = more.map(|(name, value)| ((*name).to_owned(), rounded(*value)));
+        // Where some of the runs have no value nobody knows how wide the band is: it is said instead of drawn.
+        let unknown = (!saturated && saturated_runs > 0)
+            .then(|| ("saturated_runs".to_owned(), saturated_runs as f64));
         PointLine {
             figure: scenario.name().to_owned(),
             panel: scenario.panels[job.panel].clone(),
             series: of.name.clone(),
             x: rounded(x),
             y: rounded(y.unwrap_or(0.0)),
-            band: (!saturated && runs.len() > 1).then(|| (rounded(low), rounded(high))),
+            band: band.filter(|_| !saturated && runs.len() > 1),
             saturated,
-            more: more.map(|(name, value)| ((*name).to_owned(), rounded(*value))).collect(),
+            more: more.chain(unknown).collect(),
         }
     };
     rows.iter().enumerate().map(point).collect()
+}
+
+/// From the least to the most of what the levels have, if each has something; and how many have not.
+fn band<'a>(
+    rows: impl Iterator<Item = &'a Row>,
+    value: &'static str,
+) -> (Option<(f64, f64)>, usize) {
+    let (mut low, mut high, mut saturated) = (f64::INFINITY, f64::NEG_INFINITY, 0);
+    for row in rows {
+        match row.values.get(value) {
+            Some(y) if y.is_finite() && !row.saturated => (low, high) = (low.min(*y), high.max(*y)),
+            _ => saturated += 1,
+        }
+    }
+    let is_known = saturated == 0 && low <= high;
+    (is_known.then(|| (rounded(low), rounded(high))), saturated)
 }
 
 /// The cell of a map: who does best.
@@ -114,6 +132,45 @@ fn rounded(value: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn row(y: f64, saturated: bool) -> Row {
+        Row { values: BTreeMap::from([("mean_us", y)]), saturated, ..Row::default() }
+    }
+
+    /// The only point of a scenario that has gone so at its three levels.
+    fn point(rows: [Row; 3]) -> PointLine {
+        let text = r#"
+name = "levels"
+title = "t"
+source = "s"
+text = "x"
+experiment = "scan"
+x = { label = "load", key = "rate", values = [1000] }
+y = { label = "mean", unit = "us", value = "mean_us" }
+[[series]]
+name = "one"
+label = "One"
+"#;
+        let scenario = Scenario::parse(text).expect("it is sound");
+        let runs: Vec<_> =
+            Level::ALL.into_iter().zip(rows).map(|(level, row)| (level, vec![row])).collect();
+        let job = Job { panel: 0, only: Some(0), x: Some(0), y: None };
+        lines(&scenario, &job, 0, &runs).remove(0)
+    }
+
+    #[test]
+    fn a_band_goes_over_all_levels() {
+        let point = point([row(2.0, false), row(3.0, false), row(5.0, false)]);
+        assert_eq!((point.y, point.band), (3.0, Some((2.0, 5.0))));
+        assert!(!point.more.contains_key("saturated_runs"));
+    }
+
+    #[test]
+    fn where_a_level_is_saturated_there_is_no_band_and_it_is_said() {
+        let point = point([row(2.0, false), row(3.0, false), row(900.0, true)]);
+        assert_eq!((point.y, point.band, point.saturated), (3.0, None, false));
+        assert_eq!(point.more["saturated_runs"], 1.0);
+    }
 
     #[test]
     fn six_digits_are_kept() {
