@@ -10,7 +10,12 @@ impl Relation {
     /// Whether it compares with another series.
     pub(crate) fn needs_other(self) -> bool {
         match self {
-            Self::Grows | Self::Falls | Self::Flat | Self::AtMost | Self::AtLeast => false,
+            Self::Grows
+            | Self::Falls
+            | Self::Flat
+            | Self::AtMost
+            | Self::AtLeast
+            | Self::Within => false,
             Self::Lower
             | Self::LowerSomewhere
             | Self::LowerFrom
@@ -151,6 +156,10 @@ impl Evidence<'_> {
                 let holds = match self.claim.relation {
                     Relation::AtMost => high.y <= self.claim.limit,
                     Relation::AtLeast => low.y >= self.claim.limit,
+                    Relation::Within => {
+                        let up_to = self.claim.up_to.unwrap_or(f64::INFINITY);
+                        low.y >= self.claim.limit && high.y <= up_to
+                    }
                     _ => high.y <= low.y * by && !is_saturated,
                 };
                 Some((holds, because))

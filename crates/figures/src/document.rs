@@ -5,7 +5,7 @@ use toml::Spanned;
 
 use crate::error::{ScenarioError, line_of, shorten};
 use crate::experiment::{self, Experiment};
-use crate::scenario::{Layer, Over, SeriesText, Text};
+use crate::scenario::{Layer, Over, Relation, SeriesText, Text};
 use crate::setting::{Settings, Value};
 use crate::sweep::{Axes, Jobs, Scenario, Series};
 
@@ -350,6 +350,11 @@ impl Reader<'_> {
             if claim.relation.needs_other() != claim.than.is_some() {
                 let sentence =
                     "`than` names the series that a claim compares with, where its relation does";
+                return Err(self.error(&claim.series, sentence));
+            }
+            let is_within = claim.relation == Relation::Within;
+            if is_within != claim.up_to.is_some_and(|up_to| up_to >= claim.limit) {
+                let sentence = "`up_to` belongs to the relation `within`, and is `limit` or more";
                 return Err(self.error(&claim.series, sentence));
             }
             if let Some(panel) = &claim.panel

@@ -192,6 +192,8 @@ pub(crate) enum Relation {
     AtMost,
     /// No point is below `limit`.
     AtLeast,
+    /// No point is below `limit` or above `up_to`.
+    Within,
 }
 
 /// What somebody says, and how it is seen.
@@ -211,9 +213,11 @@ pub(crate) struct ClaimText {
     pub(crate) to: Option<f64>,
     #[serde(default)]
     pub(crate) by: f64,
-    /// Of `at_most` and `at_least`.
+    /// Of `at_most`, `at_least` and `within`.
     #[serde(default)]
     pub(crate) limit: f64,
+    /// Of `within`.
+    pub(crate) up_to: Option<f64>,
     /// Another value than that of the axis.
     pub(crate) value: Option<Spanned<String>>,
 }

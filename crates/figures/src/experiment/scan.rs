@@ -70,6 +70,12 @@ const RULES: &[Rule] = &[
         "queues with traffic always have something: the most that can be",
     ),
     rule("rate", Kind::Rate(1.0, 1e9), Preset::Number(100e3), "items a second"),
+    rule(
+        "full_from",
+        Kind::Rate(1.0, 1e9),
+        Preset::Nothing,
+        "from this rate on it is `saturated`: a sweep's last point is full load",
+    ),
     rule("work", Kind::Time(0.0, 1000.0), Preset::Number(0.0), "for each item"),
     rule(
         "burst",
@@ -103,10 +109,11 @@ fn run(task: &Task<'_>, level: Level, seed: u64) -> Result<Vec<Row>, String> {
     let settings = task.settings;
     let queues = settings.whole("queues") as u32;
     let busy = settings.whole("busy_queues") as u32;
+    let is_full = settings.maybe("full_from").is_some_and(|full| settings.number("rate") >= full);
     let plan = Plan {
         queues,
         busy_queues: if busy == 0 { queues } else { busy },
-        feed: match settings.flag("saturated") {
+        feed: match settings.flag("saturated") || is_full {
             true => Feed::Saturated,
             false => Feed::Rate(settings.number("rate")),
         },

@@ -91,6 +91,8 @@ pub struct Outcome {
     pub elapsed_ns: f64,
     /// On items: getting at them, taking them out, their work.
     pub useful_ns: f64,
+    /// Of that their work alone.
+    pub work_ns: f64,
     /// Looking in vain, and falling asleep and waking.
     pub useless_ns: f64,
     /// Without any instruction.
@@ -113,9 +115,10 @@ impl Outcome {
         self.delivered as f64 / self.elapsed_ns * 1e9
     }
 
-    /// The share of the time that was not on items though the core was at work: the polling tax.
+    /// The share of the time that the core was awake and not in the work of an item: the polling tax. That is what
+    /// looking in vain takes, and what it takes to find an item and to take it out.
     pub fn tax(&self) -> f64 {
-        self.useless_ns / self.elapsed_ns
+        (self.useful_ns + self.useless_ns - self.work_ns) / self.elapsed_ns
     }
 
     /// Looks in vain for each item.

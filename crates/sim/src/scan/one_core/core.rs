@@ -217,6 +217,7 @@ impl Core {
     fn finish(mut self) -> Outcome {
         let costs = &self.plan.costs;
         self.outcome.elapsed_ns = self.now;
+        self.outcome.work_ns = self.outcome.delivered as f64 * self.plan.work.0 as f64;
         self.outcome.useful_instructions = self.outcome.useful_ns * costs.work_instructions_per_ns;
         let awake = self.outcome.useful_ns + self.outcome.useless_ns;
         self.outcome.cycles = awake * costs.cycles_per_ns;

@@ -95,6 +95,19 @@ fn who_polls_does_more_in_vain_the_less_there_is_to_do() {
 }
 
 #[test]
+fn at_full_load_nothing_is_in_vain_and_getting_at_items_is_the_tax_that_is_left() {
+    let work = Nanos(50);
+    for waiting in Waiting::ALL {
+        let plan = Plan { feed: Feed::Saturated, busy_queues: 8, work, ..light(8, waiting) };
+        let outcome = run(&plan, SEED);
+        let in_work = outcome.throughput() * work.as_secs_f64();
+        assert_eq!(outcome.useless_ns, 0.0, "{waiting:?}");
+        assert!(outcome.tax() > 0.0, "{waiting:?}");
+        assert!((outcome.tax() - (1.0 - in_work)).abs() < 1e-6, "{waiting:?}: {}", outcome.tax());
+    }
+}
+
+#[test]
 fn the_parts_of_the_time_are_the_whole_and_one_seed_gives_one_outcome() {
     for waiting in Waiting::ALL {
         for idle in [Idle::Spins, Idle::Halts, Idle::Sleeps(Nanos::from_micros(5))] {
