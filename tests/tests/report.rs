@@ -123,6 +123,33 @@ fn two_runs_that_contradict_are_told_apart() {
 }
 
 #[test]
+fn nothing_in_a_result_file_reaches_the_terminal_but_as_text() {
+    // It would set the window's title, and ring.
+    let evil = "\u{1b}]0;x\u{7}\u{9b}2J";
+    let Line::Figure(mut figure) = head("delay") else { panic!("it is the figure") };
+    let SeriesHead { name, label, .. } = &mut figure.series[0];
+    (*name, *label) = (evil.to_owned(), evil.to_owned());
+    let figure = Line::Figure(figure);
+    let point = |y: f64, more: f64| {
+        let Some(Line::Point(point)) = points(evil).pop() else { panic!("it is a point") };
+        Line::Point(PointLine { y, more: [(evil.to_owned(), more)].into(), ..point })
+    };
+    let cases: [(&str, &[Line], &str); 3] = [
+        ("lacks", &[], "was not run here"),
+        ("conflict", &[point(1.0, 1.0), point(2.0, 1.0)], "differ; remove the file"),
+        ("column", &[point(1.0, 1e99)], "it must be 0, or from"),
+    ];
+    for (case, lines, expected) in cases {
+        let folder = Folder::new(case);
+        folder.write(&format!("{evil}.jsonl"), &[&[figure.clone()], lines].concat());
+        let (_, out, said) = folder.report(&[]);
+        let all = out + &said;
+        assert!(all.contains(expected) && all.contains("\\u{1b}]0;x"), "{case}: {all:?}");
+        assert!(!all.replace('\n', "").contains(char::is_control), "{case}: {all:?}");
+    }
+}
+
+#[test]
 fn who_has_no_results_is_told_how_to_make_some() {
     let folder = Folder::new("none");
     for words in [&[][..], &["elsewhere"]] {

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use base::printable;
 use clap::Args;
 use report::{Claim, Coverage, Error, Figure, Verdicts};
 use serde::Serialize;
@@ -16,6 +17,9 @@ const SCHEMA_VERSION: u32 = 1;
 
 /// Where `calisto sim` leaves its results if nothing else is said.
 const RESULTS: &str = "results";
+
+/// Characters of a sentence with words out of a result file that are shown: room for the longest text of one.
+const SHOWN_MAX: usize = 12_000;
 
 /// Make one page of plots, tables and claims out of results.
 ///
@@ -91,6 +95,7 @@ impl Report {
         let mut text = table.render();
         for figure in &made {
             for lack in &figure.lacks {
+                let lack = printable(lack, SHOWN_MAX);
                 text += &format!("{}: {lack}\n", figure.figure);
             }
         }
@@ -162,11 +167,13 @@ fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {
 
 /// Who has no results yet is told how to get some.
 fn unreadable(error: Error) -> Failure {
+    // It names files, series and fields as somebody else has called them.
+    let said = printable(&error.to_string(), SHOWN_MAX);
     match &error {
         Error::Empty { path } | Error::Read { path, .. } if !path.is_file() => {
-            Failure::new(format!("{error}; `calisto sim --all` makes results in {RESULTS}/"))
+            Failure::new(format!("{said}; `calisto sim --all` makes results in {RESULTS}/"))
         }
-        _ => Failure::new(error),
+        _ => Failure::new(said),
     }
 }
 
