@@ -64,7 +64,9 @@ impl<T: Transport> Lane<T> {
         let own = plan.of_lane(lane);
         self.transport.begin(lane.seed(plan.seed));
         self.sender = Sender::new(plan, &own, lane, start);
-        self.tally = Some(Tally::new(&own, &self.window, start));
+        if let Some(tally) = &mut self.tally {
+            tally.begin(&own, start);
+        }
         self.start = start;
     }
 

@@ -57,19 +57,27 @@ pub(crate) enum Verdict {
 }
 
 impl Tally {
-    /// For a lane with this plan and window, which starts at `start`.
+    /// For a lane with this plan and window, which starts at `start`. All of its memory is there when this
+    /// returns: nothing is faulted in while time counts.
     pub fn new(plan: &Plan, window: &Window, start: Nanos) -> Self {
         Self {
             measure_from: start + plan.warmup,
             payload_bytes: plan.payload_bytes,
-            answered: vec![0; window.capacity()],
-            youngest: vec![0; plan.flows as usize],
+            answered: present(window.capacity()),
+            youngest: present(plan.flows as usize),
             counts: Counts::default(),
             from_intended: Latencies::default(),
             from_sent: Latencies::default(),
             of_parts: vec![Latencies::default(); Parts::new(plan, start).len()],
             parts: Parts::new(plan, start),
         }
+    }
+
+    /// Sets the start anew, before anything was received, and keeps the memory.
+    pub(crate) fn begin(&mut self, plan: &Plan, start: Nanos) {
+        debug_assert_eq!(self.counts, Counts::default(), "it has not begun");
+        self.measure_from = start + plan.warmup;
+        self.parts = Parts::new(plan, start);
     }
 
     /// Accounts for a reply that came at `now`.
@@ -174,6 +182,20 @@ impl Tally {
     pub fn from_sent(&self) -> &Latencies {
         &self.from_sent
     }
+
+    /// Where its largest table is.
+    #[cfg(test)]
+    pub(crate) fn address(&self) -> *const u64 {
+        self.answered.as_ptr()
+    }
+}
+
+/// So many zeros, in memory that is there: that of fresh zeros comes at the first write.
+fn present(count: usize) -> Vec<u64> {
+    let mut zeros = vec![0; count];
+    // Unseen by the compiler, which knows that they are zero already.
+    std::hint::black_box(&mut zeros).fill(0);
+    zeros
 }
 
 #[cfg(test)]

@@ -256,6 +256,20 @@ fn the_warmup_is_sent_and_not_measured() {
 }
 
 #[test]
+fn a_lane_that_begins_keeps_its_memory_and_measures_from_its_new_start() {
+    let time = Time::default();
+    let warmup = Nanos::from_millis(200);
+    let plan = Plan { warmup, ..open_plan(1000.0) };
+    let mut lane = Lane::new(&plan, LaneCount::ALONE, FakeServer::new(&time), Nanos::FAR_FUTURE);
+    let before = tally(&lane).address();
+    lane.begin(&plan, LaneCount::ALONE, Nanos::from_millis(70));
+    assert_eq!(tally(&lane).address(), before);
+    finish(&mut lane, &time);
+    let counts = tally(&lane).counts();
+    assert_eq!((counts.received_ever, counts.received), (1200, 1000));
+}
+
+#[test]
 fn every_lane_of_every_client_begins_with_a_seed_of_its_own_and_the_first_with_that_of_a_lone_run()
 {
     let plan = Plan { seed: 5, ..open_plan(1000.0) };
