@@ -44,8 +44,10 @@ pub(super) enum Body {
     Length { left: u64, heard: Heard },
     /// Before the size of a chunk; so many bytes came before.
     ChunkSize { before: u64, heard: Heard },
-    /// In a chunk, the line's end behind it counted with it.
+    /// In a chunk.
     Chunk { left: u64, before: u64, heard: Heard },
+    /// Before the line's end behind a chunk.
+    ChunkEnd { before: u64, heard: Heard },
     /// Behind the last chunk.
     Trailer { heard: Heard },
     /// In a body that the connection's end will end.
@@ -69,10 +71,21 @@ impl Body {
             Self::Chunk { left, before, heard } => {
                 let used = left.min(bytes.len() as u64);
                 *self = match left - used {
-                    0 => Self::ChunkSize { before, heard },
+                    0 => Self::ChunkEnd { before, heard },
                     left => Self::Chunk { left, before, heard },
                 };
                 Read::More(used as usize)
+            }
+            Self::ChunkEnd { before, heard } => {
+                const END: &[u8] = b"\r\n";
+                if bytes.starts_with(END) {
+                    *self = Self::ChunkSize { before, heard };
+                    Read::More(END.len())
+                } else if END.starts_with(bytes) {
+                    Read::More(0)
+                } else {
+                    Read::Broken
+                }
             }
             Self::Trailer { heard } => match line(bytes, HEAD_MAX) {
                 Err(()) => Read::Broken,
@@ -158,7 +171,7 @@ impl Body {
                 Read::More(used)
             }
             Some(size) => {
-                *self = Self::Chunk { left: size + 2, before: before + size, heard };
+                *self = Self::Chunk { left: size, before: before + size, heard };
                 Read::More(used)
             }
         }

@@ -176,6 +176,16 @@ fn what_cannot_be_the_answer_is_broken() {
             Ask::Page,
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n",
         ),
+        (
+            &http,
+            Ask::Page,
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhelloXY0\r\n\r\n",
+        ),
+        (
+            &http,
+            Ask::Page,
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\rX0\r\n\r\n",
+        ),
         (&http, Ask::Page, long_head.as_bytes()),
     ];
     for (protocol, ask, bytes) in table {
