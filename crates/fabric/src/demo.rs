@@ -13,12 +13,15 @@ mod tests;
 use std::net::SocketAddr;
 
 use base::Nanos;
-pub use latency::{DemoCosts, Latency};
+pub use latency::{DemoCosts, Latency, RoundTrips};
 pub use moves::Moves;
 use sim::model::Level;
 
 use crate::Refused;
 use crate::refused::check;
+
+/// Each has its time kept until the end.
+const REQUESTS_MAX: f64 = 1e8;
 
 /// One policy on the stage.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,6 +91,8 @@ pub fn run(plan: &DemoPlan) -> Result<Vec<DemoOutcome>, Refused> {
     check(rate, "rate", plan.rate, "above 0 and at most 10 million")?;
     let length = (Nanos(1)..=Nanos::from_secs(3600)).contains(&plan.length);
     check(length, "length", plan.length, "more than nothing and at most an hour")?;
+    let requests = plan.rate * plan.length.as_secs_f64();
+    check(requests <= REQUESTS_MAX, "length", plan.length, "at most 100 million requests")?;
     let has_flows = plan.acts.iter().all(|act| !act.flows.is_empty());
     check(has_flows, "flows", "empty", "at least one for each policy")?;
     let all_moves = moves::predict(plan)?;

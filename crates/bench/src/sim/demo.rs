@@ -2,7 +2,7 @@
 //!
 //! The live side is what `calisto demo steer` does: an open loop of many flows from kernel sockets, a
 //! worker that comes and goes, two policies. The prediction has the daemon's own decisions for the flows, and
-//! for the time three round trips and a rate, each measured where it is alone: nobody asleep, one worker of many
+//! for the time three kinds of round trips and a rate, each measured where it is alone: nobody asleep, one worker of many
 //! asleep, everybody asleep, and as many requests as fit.
 
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use base::Nanos;
-use fabric::demo::{DemoAct, DemoCosts, DemoOutcome, DemoPlan};
+use fabric::demo::{DemoAct, DemoCosts, DemoOutcome, DemoPlan, RoundTrips};
 use load::transport::kernel::{KernelConfig, KernelUdp};
 use load::transport::sources::FIRST_PORT;
 use load::{Arrival, FlowOrder, Options, Pace};
@@ -73,7 +73,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
         rounds.push(self::round(plan)?);
     }
     let predictions: Vec<Vec<DemoOutcome>> =
-        rounds.iter().map(|round| predict(plan, round.costs)).collect::<Result<_, _>>()?;
+        rounds.iter().map(|round| predict(plan, round.costs.clone())).collect::<Result<_, _>>()?;
     for (number, policy) in POLICIES.iter().enumerate() {
         let each = || {
             rounds.iter().zip(&predictions).map(|(round, all)| (&round.acts[number], &all[number]))
@@ -127,9 +127,9 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
             rounds.iter().map(|round| of(&round.costs).median.as_micros_f64()).collect();
         Figure::new(name, "us", &samples)
     };
-    report.figure(cost("cost: a round trip, nobody asleep", |costs| costs.awake))?;
-    report.figure(cost("cost: ... the worker asleep", |costs| costs.worker_asleep))?;
-    report.figure(cost("cost: ... everybody asleep", |costs| costs.both_asleep))?;
+    report.figure(cost("cost: a round trip, nobody asleep", |costs| costs.awake.median()))?;
+    report.figure(cost("cost: ... the worker asleep", |costs| costs.worker_asleep.median()))?;
+    report.figure(cost("cost: ... everybody asleep", |costs| costs.both_asleep.median()))?;
     report.figure(cost("cost: the server's CPU, a request", |costs| costs.server))?;
     let lost: Vec<f64> = rounds.iter().map(|round| round.lost as f64).collect();
     report.figure(Figure::new("requests lost", "a round", &lost).target(Target::AtMost(0.0)))
@@ -166,15 +166,22 @@ fn round(plan: &Plan) -> Result<Round, Error> {
     stage.resize(MANY_WORKERS)?;
     let many = stage.load(Pace::Closed { outstanding: 1 }, FlowOrder::Random, length)?;
     lost += full.lost + rare.lost + many.lost;
-    let nanos = |micros: f64| Range::exactly(Nanos((micros * 1000.0) as u64));
+    let server = Nanos((1e9 / full.achieved_rate.max(1.0)) as u64);
     let costs = DemoCosts {
-        awake: nanos(awake.latency.p50_us),
-        worker_asleep: nanos(many.latency.p50_us),
-        both_asleep: nanos(rare.latency.p50_us),
-        server: nanos(1e6 / full.achieved_rate.max(1.0)),
+        awake: round_trips(&awake),
+        worker_asleep: round_trips(&many),
+        both_asleep: round_trips(&rare),
+        server: Range::exactly(server),
         ..DemoCosts::default()
     };
     Ok(Round { costs, acts, lost })
+}
+
+/// The middles of twenty equal shares of the requests.
+fn round_trips(report: &load::Report) -> RoundTrips {
+    let middles = (0..20).map(|share| (f64::from(share) + 0.5) / 20.0);
+    let at = |share| Range::exactly(report.latencies.quantile(share));
+    RoundTrips::of(middles.map(at).collect())
 }
 
 fn predict(plan: &Plan, costs: DemoCosts) -> Result<Vec<DemoOutcome>, Error> {

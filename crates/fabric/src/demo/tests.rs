@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use base::Nanos;
 use sim::model::Range;
 
-use super::{DemoPlan, Latency, Moves, run};
+use super::{DemoPlan, Latency, Moves, RoundTrips, run};
 
 fn flows(count: u16) -> Vec<(SocketAddr, SocketAddr)> {
     let flow = |number| (([10, 77, 0, 1], 20_000 + number).into(), ([10, 77, 0, 2], 7).into());
@@ -55,9 +55,10 @@ fn the_same_plan_moves_the_same_flows_and_another_hash_key_others() {
 fn latency(rate: f64) -> Latency {
     let mut plan = DemoPlan { rate, ..plan() };
     plan.acts.truncate(1);
-    plan.costs.awake = Range::nanos(10_000, 10_000, 10_000);
-    plan.costs.worker_asleep = Range::nanos(20_000, 20_000, 20_000);
-    plan.costs.both_asleep = Range::nanos(50_000, 50_000, 50_000);
+    let always = |nanos| RoundTrips::of(vec![Range::exactly(Nanos(nanos))]);
+    plan.costs.awake = always(10_000);
+    plan.costs.worker_asleep = always(20_000);
+    plan.costs.both_asleep = always(50_000);
     run(&plan).expect("it makes sense")[0].latency
 }
 
@@ -80,8 +81,35 @@ fn a_rare_request_wakes_both_and_of_frequent_ones_each_finds_everybody_awake() {
 }
 
 #[test]
+fn half_of_all_requests_may_take_what_the_slow_ones_of_one_kind_take() {
+    let mut plan = plan();
+    plan.acts.truncate(1);
+    let likely = |nanos: [u64; 4]| RoundTrips::of(nanos.map(|n| Range::exactly(Nanos(n))).to_vec());
+    // A third finds both asleep and takes longest: of the rest three quarters are within half of all.
+    plan.costs.awake = likely([10_000, 11_000, 12_000, 19_000]);
+    plan.costs.worker_asleep = plan.costs.awake.clone();
+    plan.costs.both_asleep = likely([50_000; 4]);
+    let latency = run(&plan).expect("it makes sense")[0].latency;
+    assert!((0.25..0.5).contains(&latency.found[2]), "{latency:?}");
+    assert_eq!(latency.p50, Nanos(19_000), "and not the median of who finds somebody awake");
+}
+
+#[test]
+fn wakes_count_as_load_too() {
+    let mut plan = DemoPlan { rate: 100_000.0, workers: 63, ..plan() };
+    plan.acts.truncate(1);
+    let always = |nanos| RoundTrips::of(vec![Range::exactly(Nanos(nanos))]);
+    plan.costs.awake = always(10_000);
+    plan.costs.worker_asleep = always(18_000);
+    // 3.56 us of work each, and nearly each wakes one of many workers.
+    let latency = run(&plan).expect("it makes sense")[0].latency;
+    assert!(latency.found[1] > 0.8 && latency.load > 0.9, "{latency:?}");
+}
+
+#[test]
 fn more_requests_than_the_server_can_do_are_told_apart_from_a_long_way() {
-    assert!(latency(20_000.0).load < 0.1);
+    assert!(latency(2_000.0).load < 0.1);
+    assert!(latency(20_000.0).load < 0.7, "every third wakes both, which takes 40 us");
     assert!(latency(400_000.0).load > 1.0, "3.56 us each");
 }
 
@@ -90,6 +118,8 @@ fn nonsense_is_refused_by_its_field() {
     let refused = |plan: DemoPlan| run(&plan).expect_err("it makes no sense").field;
     assert_eq!(refused(DemoPlan::default()), "flows");
     assert_eq!(refused(DemoPlan { workers: 0, ..plan() }), "workers");
+    let endless = DemoPlan { rate: 1e6, length: Nanos::from_secs(3600), ..plan() };
+    assert_eq!(refused(endless), "length");
     let mut unknown = plan();
     unknown.acts[1].policy = "modula".to_owned();
     assert_eq!(refused(unknown), "policies");
