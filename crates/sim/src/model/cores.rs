@@ -11,19 +11,22 @@ use super::worker::{Doing, Worker};
 const REST_LEAST: Nanos = Nanos::from_micros(1);
 
 impl Plant {
-    /// The worker is on its core.
+    /// The worker is awake: on its core, or, when its groups are others' by now, on some CPU that is nobody's.
     pub(super) fn ready(&mut self, id: u16, generation: u32) {
         let now = self.events.now();
         let worker = &mut self.workers[usize::from(id)];
         if worker.generation != generation || worker.doing != Doing::Waking {
             return;
         }
+        let has_core = worker.has_core();
         if worker.is_told {
             self.park(id);
         } else if self.apps[usize::from(worker.app)].is_batch() {
             worker.does(Doing::Working(now), now);
-        } else if !self.begin(id) {
-            self.look(id);
+        } else {
+            worker.does(if has_core { Doing::Working(now) } else { Doing::Draining }, now);
+            self.pass_marks(id);
+            self.go_on(id);
         }
     }
 
@@ -84,10 +87,8 @@ impl Plant {
         if is_stuck {
             self.wait_for_core(first);
         }
-        if self.rests(id) {
-            self.drain(id);
-        } else if self.has_work(id) {
-            self.wait_for_core(id);
+        if self.has_work(id) {
+            self.ring_bell(id);
         }
     }
 
@@ -149,13 +150,24 @@ impl Plant {
         !is_active && !app.plan.system.follows_cores()
     }
 
-    /// Nobody else can do what is in the ring of a worker that rests: it does it, on a CPU that is nobody's.
-    pub(super) fn drain(&mut self, id: u16) {
+    /// Something has come for a worker without a core. Nobody else can do it: if it rests it wakes for that, on
+    /// a CPU that is nobody's, and else it waits for a core.
+    pub(super) fn ring_bell(&mut self, id: u16) {
+        if self.rests(id) {
+            self.drain(id);
+        } else {
+            self.wait_for_core(id);
+        }
+    }
+
+    fn drain(&mut self, id: u16) {
+        let wake = self.at(self.plan.costs.wake);
         let now = self.events.now();
         let worker = &mut self.workers[usize::from(id)];
-        if !worker.has_core() && !worker.ring.is_empty() {
-            worker.does(Doing::Draining, now);
-            self.begin(id);
+        if worker.doing == Doing::Parked && worker.has_messages() {
+            worker.does(Doing::Waking, now);
+            worker.generation = worker.generation.wrapping_add(1);
+            self.events.put(now + wake, Event::Ready(id, worker.generation));
         }
     }
 
@@ -182,6 +194,10 @@ impl Plant {
     pub(super) fn set_workers(&mut self, index: u16, workers: u16) {
         let app = &mut self.apps[usize::from(index)];
         app.limit = workers;
+        // A batch job has no flows.
+        if app.is_batch() {
+            return;
+        }
         if app.plan.system.follows_cores() {
             let mut active = app.steering.active().to_vec();
             active.retain(|worker| worker.0 < workers);
@@ -357,5 +373,5 @@ impl Plant {
 /// Whether a worker without a core has something to do, and nobody else does it.
 fn has_work(worker: &Worker, app: &App) -> bool {
     worker.doing == Doing::Parked
-        && (app.is_batch() || !worker.ring.is_empty() || app.is_stuck() && worker.number == 0)
+        && (app.is_batch() || worker.has_messages() || app.is_stuck() && worker.number == 0)
 }

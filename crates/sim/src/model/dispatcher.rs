@@ -138,12 +138,10 @@ impl Plant {
         if thief.is_some_and(|thief| self.steal(thief, now)) {
             return;
         }
-        if !is_parked {
-            self.tick_soon();
-        } else if self.rests(id as u16) {
-            self.drain(id as u16);
+        if is_parked {
+            self.ring_bell(id as u16);
         } else {
-            self.wait_for_core(id as u16);
+            self.tick_soon();
         }
     }
 

@@ -70,14 +70,18 @@ impl Plant {
             self.finish(id, packet);
         }
         self.pass_marks(id);
-        let (is_told, has_core) = {
-            let worker = &self.workers[usize::from(id)];
-            (worker.is_told, worker.has_core())
-        };
-        if is_told {
+        if self.workers[usize::from(id)].is_told {
             self.park(id);
-        } else if self.begin(id) {
-        } else if has_core {
+        } else {
+            self.go_on(id);
+        }
+    }
+
+    /// The next packet, or, if there is none, a look for one with the core that it has.
+    #[inline]
+    pub(super) fn go_on(&mut self, id: u16) {
+        if self.begin(id) {
+        } else if self.workers[usize::from(id)].has_core() {
             self.look(id);
         } else {
             let now = self.events.now();
@@ -170,10 +174,14 @@ impl Plant {
         true
     }
 
-    /// Marks that stand behind nothing any more: their hand-overs go on.
-    fn pass_marks(&mut self, id: u16) {
+    /// Marks that stand behind nothing any more: their hand-overs go on. Who sleeps passes none: a mark is a
+    /// message in its ring, and who it is for has to take it.
+    pub(super) fn pass_marks(&mut self, id: u16) {
         loop {
             let worker = &mut self.workers[usize::from(id)];
+            if matches!(worker.doing, Doing::Parked | Doing::Waking) {
+                return;
+            }
             let Some(&(target, handover)) = worker.marks.front() else { return };
             let begun = worker.progress.taken.wrapping_sub(u32::from(worker.current.is_some()));
             // Counters wrap around: what is "not before" is less than half a turn away.
@@ -195,7 +203,11 @@ impl Plant {
             let id = first + usize::from(begun.from);
             let worker = &mut self.workers[id];
             worker.marks.push_back((worker.progress.put, begun.handover));
-            self.pass_marks(id as u16);
+            if worker.doing == Doing::Parked {
+                self.ring_bell(id as u16);
+            } else {
+                self.pass_marks(id as u16);
+            }
         }
     }
 }

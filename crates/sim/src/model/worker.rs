@@ -23,7 +23,7 @@ pub(super) struct Packet {
 pub(super) enum Doing {
     /// It has no core.
     Parked,
-    /// It has one and is on its way.
+    /// It is on its way to its core; or, without one, to what nobody else can do.
     Waking,
     /// It looks for something to do, since then.
     Looking(Nanos),
@@ -107,6 +107,11 @@ impl Worker {
             Doing::Parked | Doing::Waking | Doing::Draining => {}
         }
         self.doing = doing;
+    }
+
+    /// Whether packets or marks are in its ring.
+    pub(super) fn has_messages(&self) -> bool {
+        !self.ring.is_empty() || !self.marks.is_empty()
     }
 
     /// Packets in its ring and in its hands.

@@ -29,3 +29,20 @@ fn a_packet_that_wakes_a_group_whose_owner_has_nothing_to_do_is_not_lost() {
     assert!(app.moved_flows > 0, "nothing was handed over: {app:?}");
     assert_eq!((app.dropped, app.reordered), (0, 0), "{app:?}");
 }
+
+#[test]
+fn a_group_of_a_parked_owner_waits_until_that_is_awake() {
+    // Nobody has a core when a packet comes: the old owner is called for its mark, and then the new one.
+    let app = AppPlan {
+        guaranteed: 0,
+        spin: Nanos::from_micros(2),
+        rest_after: Nanos::FAR_FUTURE,
+        ..exponential(3, System::OneQueue)
+    };
+    let plan = aged(app, 500.0);
+    let wake = plan.costs.wake.median;
+    let app = last(run(plan));
+    assert!(app.held > 0 && app.dropped == 0, "{app:?}");
+    let slowest = app.latency.quantile(1.0);
+    assert!(slowest > Nanos(2 * wake.0), "{slowest} with two wake-ups of {wake}");
+}
