@@ -194,6 +194,7 @@ const RULES: &[Rule] = &[
     cost("switch", "the core had another application's worker"),
     cost("steal", "a packet taken from another worker's ring"),
     cost("revoke", "from the order to park to the free core"),
+    cost("look", "the dispatcher's look at the load of 4096 groups"),
     cost("tick", "a control tick, for each worker with a core"),
     cost("outside", "wire, NIC and client"),
 ];

@@ -25,6 +25,8 @@ pub struct Costs {
     pub steal: Range,
     /// From a worker that is told to give its core back to the core being free.
     pub revoke: Range,
+    /// The dispatcher's look at the load of 4096 groups; of fewer, in proportion.
+    pub look: Range,
     /// A control tick, for each worker that holds a core: the dispatcher does nothing else meanwhile.
     pub tick: Range,
     /// What a client sees besides: wire, NIC, its own stack.
@@ -56,6 +58,7 @@ impl Default for Costs {
             switch: Range::nanos(3_200, 3_200, 3_200),
             steal: Range::nanos(120, 252, 394),
             revoke: Range::nanos(12_100, 17_200, 24_700),
+            look: Range::nanos(10_000, 20_000, 30_000),
             tick: Range::nanos(19, 20, 22),
             outside: Range::nanos(5_700, 5_900, 6_900),
         }
@@ -75,6 +78,7 @@ impl Costs {
         switch: Range::FREE,
         steal: Range::FREE,
         revoke: Range::FREE,
+        look: Range::FREE,
         tick: Range::FREE,
         outside: Range::FREE,
     };
@@ -92,7 +96,7 @@ impl Costs {
         found.map(|(_, field, _)| *field = range).is_some()
     }
 
-    fn entries(&mut self) -> [(&'static str, &mut Range, &'static str); 12] {
+    fn entries(&mut self) -> [(&'static str, &mut Range, &'static str); 13] {
         // Every field by name, so that a new one cannot be forgotten here.
         let Self {
             dispatch,
@@ -105,6 +109,7 @@ impl Costs {
             switch,
             steal,
             revoke,
+            look,
             tick,
             outside,
         } = self;
@@ -119,6 +124,7 @@ impl Costs {
             ("switch", switch, "futex switch on one CPU: 3.2 us"),
             ("steal", steal, "two lines from core to core: the ring's indexes and the packet"),
             ("revoke", revoke, "bench cores, reclaim: 20.4 us (15.3 to 27.9), less a switch"),
+            ("look", look, "measured from 10 to 30 us for 4096 groups; the middle is assumed"),
             ("tick", tick, "bench cores, tick: 1.2 us for 64 workers, 5.4 us for 256"),
             ("outside", outside, "bench steer, echo: p50 5.9 us, one packet under way"),
         ]

@@ -7,6 +7,7 @@ use policy::WorkerSample;
 use policy::cores::{
     self, AppId, AppTerms, CoreId, CoresConfig, CoresControl, CoresPlan, CoresSample,
 };
+use policy::sample::GROUPS_PER_STEP;
 
 use super::app::{App, AppPlan};
 use super::check::PlanError;
@@ -85,7 +86,7 @@ pub(super) enum Event {
     Call,
     /// The steering of this application goes on.
     Steer(u16),
-    /// It looks at the load.
+    /// The dispatcher looks at the load of its groups.
     Load(u16),
     /// The load changes.
     Step(u32),
@@ -194,7 +195,7 @@ impl Plant {
     pub(super) fn run_all(&mut self) {
         self.events.put(Nanos::ZERO, Event::Step(0));
         for app in 0..self.apps.len() as u16 {
-            if self.apps[usize::from(app)].steering.wants_load() {
+            if self.apps[usize::from(app)].steering.has_load() {
                 self.events.put(LOAD_EVERY, Event::Load(app));
             }
         }
@@ -231,7 +232,7 @@ impl Plant {
             Event::Load(app) => {
                 self.events.put(self.events.now() + LOAD_EVERY, Event::Load(app));
                 if self.apps[usize::from(app)].steering.is_load_due(self.events.now()) {
-                    self.steer(app, true);
+                    self.look_at_load(app);
                 }
             }
             Event::Step(step) => return self.begin_step(step),
@@ -305,6 +306,20 @@ impl Plant {
         if !app.is_steering && (samples || !app.steering.is_settled()) {
             app.is_steering = true;
             self.events.put(self.events.now() + STEER_EVERY, Event::Steer(index));
+        }
+    }
+
+    /// The dispatcher reads a slice of the groups' counts, and does nothing else meanwhile.
+    fn look_at_load(&mut self, index: u16) {
+        let now = self.events.now();
+        let look = self.at(self.plan.costs.look).0;
+        let steering = &mut self.apps[usize::from(index)].steering;
+        let wants_load = steering.wants_load();
+        let cost = Nanos(look * steering.look(now) as u64 / GROUPS_PER_STEP as u64);
+        self.dispatcher_free = self.dispatcher_free.max(now) + cost;
+        self.dispatcher_time += cost;
+        if wants_load {
+            self.steer(index, true);
         }
     }
 

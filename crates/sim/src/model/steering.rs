@@ -78,7 +78,20 @@ impl Steering {
         }
     }
 
-    /// Whether the policy looks at the load.
+    /// Whether the dispatcher has tables whose load it looks at.
+    pub(super) fn has_load(&self) -> bool {
+        matches!(&self.rule, Rule::Tables(_))
+    }
+
+    /// The dispatcher looks at the load now: at so many groups.
+    pub(super) fn look(&mut self, now: Nanos) -> usize {
+        match &mut self.rule {
+            Rule::Tables(tables) => tables.look(now),
+            Rule::Modulo | Rule::OneQueue => 0,
+        }
+    }
+
+    /// Whether the policy decides by the load.
     pub(super) fn wants_load(&self) -> bool {
         matches!(&self.rule, Rule::Tables(tables) if tables.wants_load())
     }

@@ -17,15 +17,12 @@ use super::steering::{Begun, Route};
 use super::waiting::Waiting;
 use super::worker::Packet;
 
-/// Steps of the control loop that a turn may take where nothing but the decision matters.
-const STEPS_AT_ONCE: usize = 4;
-
 /// Fewer packets than this since the last look at the load, and the next one waits for so long: the daemon's.
 const FEW_PACKETS: u32 = 256;
 const QUIET: Nanos = Nanos::from_millis(64);
 
 /// Policies that decide by what groups and workers have to do. To the others a look at the load would only
-/// say which groups rest, and they leave those where they are.
+/// say which groups rest, and they leave those where they are; the dispatcher looks all the same.
 const LOOK_AT_LOAD: [&str; 3] = ["balanced", "hybrid", "least_loaded"];
 
 pub(super) struct Tables {
@@ -37,6 +34,9 @@ pub(super) struct Tables {
     /// Old owners of a published table that have not passed: the hand-over of each, by worker.
     transition: Option<Vec<Option<u32>>>,
     loads: Option<Loads>,
+    /// Packets since the last look at the load, and when that was.
+    noted: u32,
+    looked: Nanos,
     sample: CoreSample,
 }
 
@@ -53,6 +53,8 @@ impl Tables {
             plan: Plan::default(),
             waiting: Waiting::default(),
             transition: None,
+            noted: 0,
+            looked: Nanos::ZERO,
             sample: CoreSample::default(),
         })
     }
@@ -65,13 +67,20 @@ impl Tables {
         self.control.is_settled() && self.transition.is_none() && self.waiting.is_empty()
     }
 
+    /// Whether the policy decides by the load.
     pub(super) fn wants_load(&self) -> bool {
         self.loads.is_some()
     }
 
     /// Whether there is enough to see, or enough time has passed.
     pub(super) fn is_load_due(&self, now: Nanos) -> bool {
-        self.loads.as_ref().is_some_and(|loads| loads.is_due(now))
+        self.noted >= FEW_PACKETS || now.since(self.looked) >= QUIET
+    }
+
+    /// The dispatcher looks at the load now: at so many groups.
+    pub(super) fn look(&mut self, now: Nanos) -> usize {
+        (self.noted, self.looked) = (0, now);
+        self.live.len().min(GROUPS_PER_STEP)
     }
 
     pub(super) fn waiting(&self) -> usize {
@@ -85,6 +94,7 @@ impl Tables {
     #[inline]
     pub(super) fn route(&mut self, hash: u32, now: Nanos, begun: &mut Vec<Begun>) -> Route {
         let group = self.live.group_of(FlowHash(hash));
+        self.noted += 1;
         if let Some(loads) = &mut self.loads {
             loads.note(group, now);
         }
@@ -161,12 +171,7 @@ impl Tables {
         self.sample.now = now;
         self.sample.workers.clear();
         self.sample.workers.extend(workers);
-        if with_load {
-            return self.step(true, begun);
-        }
-        for _ in 0..STEPS_AT_ONCE {
-            self.step(false, begun);
-        }
+        self.step(with_load, begun);
     }
 
     fn step(&mut self, with_load: bool, begun: &mut Vec<Begun>) {
@@ -234,9 +239,6 @@ impl Tables {
 struct Loads {
     /// Packets since the last look, and when the last one came.
     groups: Vec<(u32, Nanos)>,
-    /// Packets since the last look, and when that was.
-    noted: u32,
-    looked: Nanos,
     next: usize,
     sample: LoadSample,
 }
@@ -244,23 +246,17 @@ struct Loads {
 impl Loads {
     fn new(groups: usize) -> Self {
         let groups = vec![(0, Nanos::FAR_FUTURE); groups];
-        Self { groups, noted: 0, looked: Nanos::ZERO, next: 0, sample: LoadSample::default() }
+        Self { groups, next: 0, sample: LoadSample::default() }
     }
 
     #[inline]
     fn note(&mut self, group: FlowGroup, now: Nanos) {
-        self.noted += 1;
         let (packets, last) = &mut self.groups[group.index()];
         (*packets, *last) = (*packets + 1, now);
     }
 
-    fn is_due(&self, now: Nanos) -> bool {
-        self.noted >= FEW_PACKETS || now.since(self.looked) >= QUIET
-    }
-
     /// The next slice of groups; their counts start over.
     fn sample(&mut self, now: Nanos) -> &LoadSample {
-        (self.noted, self.looked) = (0, now);
         let first = self.next;
         let end = (first + GROUPS_PER_STEP).min(self.groups.len());
         self.next = if end == self.groups.len() { 0 } else { end };
@@ -272,5 +268,25 @@ impl Loads {
             GroupLoad { packets: std::mem::take(packets), idle }
         }));
         &self.sample
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_rewrites_no_more_groups_than_a_tick_of_the_daemon() {
+        let groups = 16 * GROUPS_PER_STEP as u32;
+        let mut tables = Tables::new("prefilled", groups, 1).expect("there is such a policy");
+        let mut begun = Vec::new();
+        tables.set_workers(&[WorkerId(0), WorkerId(1)]);
+        let mut turns = 0;
+        while tables.live.entry(FlowGroup(groups - 1)).owner().is_none() {
+            tables.turn(std::iter::empty(), false, Nanos::ZERO, &mut begun);
+            turns += 1;
+            assert!(turns < 1000, "it is never filled");
+        }
+        assert!(turns >= 16, "{turns} turns for 16 slices");
     }
 }

@@ -46,3 +46,18 @@ fn a_group_of_a_parked_owner_waits_until_that_is_awake() {
     let slowest = app.latency.quantile(1.0);
     assert!(slowest > Nanos(2 * wake.0), "{slowest} with two wake-ups of {wake}");
 }
+
+#[test]
+fn looks_at_the_load_of_groups_take_the_dispatchers_time_whatever_the_policy() {
+    for (policy, groups) in [("balanced", 4096), ("sticky", 4096), ("sticky", 1024)] {
+        let app = exponential(2, System::policy_over(policy, groups));
+        let look = Nanos::from_micros(16);
+        let costs = Costs { look: Range::nanos(look.0, look.0, look.0), ..Costs::FREE };
+        // More than 256 packets a millisecond, and one step of a second: a look each millisecond.
+        let mut plan = PlantPlan { costs, ..plan(2, app, 400_000.0) };
+        plan.apps[0].service_mean = Nanos::from_micros(1);
+        let outcome = run(plan);
+        let expected = 1000 * look.0 * u64::from(groups) / 4096;
+        assert_eq!(outcome.steps[1].dispatcher, Nanos(expected), "{policy} {groups}");
+    }
+}

@@ -44,12 +44,12 @@ fn the_shortest_ring_may_be_one_of_a_parked_worker_which_is_called_by_it() {
         guaranteed: 0,
         spin: Nanos::from_micros(2),
         rest_after: Nanos::FAR_FUTURE,
-        ..exponential(4, System::policy("shared"))
+        ..exponential(2, System::policy("shared"))
     };
-    // More than one can do, and no tick to find it out.
+    // More than one can do, and hardly a tick to find it out: those who are granted a core have been called.
     let interval = Nanos::from_millis(10);
-    let app = last(run(PlantPlan { interval, ..plan(4, app, 150_000.0) }));
-    assert!(app.latency.quantile(0.99) < Nanos::from_millis(1), "{app:?}");
+    let app = last(run(PlantPlan { interval, ..plan(2, app, 150_000.0) }));
+    assert!(app.grants > 10 * 100, "a hundred ticks, {} grants: {app:?}", app.grants);
 }
 
 #[test]
