@@ -56,10 +56,9 @@ struct Evidence<'a> {
 
 impl Evidence<'_> {
     fn judged(&self) -> Claim {
-        let verdict = self.verdict();
-        let (holds, because) = match verdict {
-            Some((holds, because)) => (Some(holds), because),
-            None => (None, "the points that it needs are in other shards".to_owned()),
+        let (holds, because) = match self.verdict() {
+            Ok((holds, because)) => (Some(holds), because),
+            Err(open) => (None, open),
         };
         Claim {
             figure: self.scenario.name().to_owned(),
@@ -70,19 +69,24 @@ impl Evidence<'_> {
         }
     }
 
-    fn verdict(&self) -> Option<(bool, String)> {
-        let own = self.seen(self.claim.series.get_ref())?;
+    /// Whether it holds, and with which figures; else why nobody knows.
+    fn verdict(&self) -> Result<(bool, String), String> {
+        let elsewhere = || "the points that it needs are in other shards".to_owned();
+        let own = self.seen(self.claim.series.get_ref()).ok_or_else(elsewhere)?;
         match &self.claim.than {
-            None => self.of_one(&own),
+            None => self.of_one(&own).ok_or_else(elsewhere),
             Some(than) => {
-                let other = self.seen(than.get_ref())?;
+                let other = self.seen(than.get_ref()).ok_or_else(elsewhere)?;
                 let pairs: Vec<(Seen, Seen)> = own
                     .iter()
                     .filter_map(|seen| {
                         Some((*seen, *other.iter().find(|other| other.x == seen.x)?))
                     })
                     .collect();
-                self.of_two(&pairs)
+                match self.claim.relation {
+                    Relation::Outlasts => self.outlasts(&pairs),
+                    _ => self.of_two(&pairs).ok_or_else(elsewhere),
+                }
             }
         }
     }
@@ -169,9 +173,6 @@ impl Evidence<'_> {
 
     fn of_two(&self, pairs: &[(Seen, Seen)]) -> Option<(bool, String)> {
         let relation = self.claim.relation;
-        if relation == Relation::Outlasts {
-            return Some(self.outlasts(pairs));
-        }
         // Where neither serves what is asked for there is nothing to compare.
         let either = pairs.iter().filter(|(own, other)| own.y.is_finite() || other.y.is_finite());
         let ratios: Vec<(f64, f64)> = either
@@ -211,15 +212,22 @@ impl Evidence<'_> {
         Some((holds, range))
     }
 
-    fn outlasts(&self, pairs: &[(Seen, Seen)]) -> (bool, String) {
+    /// Whose last point that is served lies further on. Where nothing was too much for anybody nobody knows.
+    fn outlasts(&self, pairs: &[(Seen, Seen)]) -> Result<(bool, String), String> {
         let last = |which: &dyn Fn(&(Seen, Seen)) -> f64| {
             let served = pairs.iter().filter(|pair| which(pair).is_finite());
             served.map(|(own, _)| own.x).fold(f64::NEG_INFINITY, f64::max)
         };
+        if let Some((end, _)) = pairs.last()
+            && pairs.iter().all(|(own, other)| own.y.is_finite() && other.y.is_finite())
+        {
+            let end = self.place(end.x);
+            return Err(format!("neither is saturated up to {end}, where the sweep ends"));
+        }
         let (own, other) = (last(&|(own, _)| own.y), last(&|(_, other)| other.y));
         let shown = |x: f64| if x.is_finite() { self.place(x) } else { "nothing".to_owned() };
         let because = format!("the most that is served: {} and {}", shown(own), shown(other));
-        (own > other, because)
+        Ok((own > other, because))
     }
 
     fn label(&self, name: &str) -> &str {

@@ -3,7 +3,7 @@
 use report::PointLine;
 
 use super::{cut, lines, options, points};
-use crate::Shard;
+use crate::{Shard, library};
 
 /// The points of a figure at some places, of a run with other settings.
 fn seen(name: &str, x: &[f64], set: &[(&str, f64)]) -> Vec<PointLine> {
@@ -51,5 +51,15 @@ fn the_polling_tax_is_all_but_the_work_and_the_last_point_is_full_load() {
         // Of a second so much is work: 50 ns for each of what was delivered.
         let in_work = full.more["throughput_mpps"] * 1e6 * 50e-9 * 100.0;
         assert!((full.y + in_work - 100.0).abs() < 0.1, "{series}: {} and {in_work}", full.y);
+    }
+}
+
+#[test]
+fn the_sweep_of_shared_queues_goes_on_until_each_way_to_serve_is_saturated() {
+    let whole = library::find("spin-scale").expect("it is there");
+    let last = whole.axes.x.last().copied().expect("it has values");
+    let seen = seen("spin-scale", &[5.0, last], &[("items", 3_000_000.0)]);
+    for point in &seen {
+        assert_eq!(point.saturated, point.x > 5.0, "{} at {}", point.series, point.x);
     }
 }

@@ -85,6 +85,23 @@ fn too_much_load_is_said_and_not_drawn_as_a_latency() {
     assert!(at("one", 150.0) && !at("one", 90.0) && !at("two", 150.0));
 }
 
+/// The verdict of the one claim of the small scenario: which of the two serves more, at these loads.
+fn outlasting(values: &str) -> (Option<bool>, String) {
+    let text = SMALL.replace("values = [10, 50, 90]", values);
+    let text = text.replace("relation = \"lower\"", "relation = \"outlasts\"");
+    let lines = lines(Scenario::parse(&text).expect("it is sound"), options(1, Shard::WHOLE));
+    (claims(&lines)[0].holds, claims(&lines)[0].because.clone())
+}
+
+#[test]
+fn who_serves_more_is_open_until_one_of_them_is_saturated() {
+    let (holds, because) = outlasting("values = [50, 90]");
+    assert_eq!(holds, None, "{because}");
+    assert!(because.contains("90 kpps"), "{because}");
+    assert_eq!(outlasting("values = [50, 90, 150]").0, Some(true));
+    assert_eq!(outlasting("values = [50, 90, 250]").0, Some(false), "both end at the same load");
+}
+
 #[test]
 fn a_queue_has_the_mean_that_theory_has() {
     let long = SMALL.replace("packets = 2000", "packets = 2000000");
