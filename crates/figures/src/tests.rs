@@ -134,6 +134,16 @@ fn every_scenario_that_comes_along_is_sound_and_bears_its_name() {
 }
 
 #[test]
+fn texts_name_the_numbers_that_their_runs_have() {
+    let text = |name: &str| library::find(name).expect("it is there").read.text;
+    let apps = &library::find("apps").expect("it is there").series[0].settings[0];
+    let exponent = format!("exponent {}", apps.number("apps_zipf"));
+    assert!(text("apps").contains(&exponent), "{exponent}");
+    let cold = sim::model::Costs::default().cold.median.0;
+    assert!(text("calisto-penalty").contains(&format!("{cold} ns, as measured")), "{cold}");
+}
+
+#[test]
 fn every_default_is_a_value_that_its_own_rule_lets_pass() {
     use crate::setting::Preset;
     for experiment in crate::experiment::EXPERIMENTS {
