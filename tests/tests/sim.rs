@@ -106,6 +106,10 @@ fn parts_run_anywhere_and_merge_into_the_whole() {
     assert_eq!(code, Some(0), "{said}");
     let read = |folder: &Path| fs::read_to_string(folder.join("queue.jsonl")).expect("it is there");
     assert_eq!(read(&parts), read(&whole));
+    assert_eq!(sim(&parts, &[&scenario, "--shard", "2/3", "--seed", "7"]).0, Some(0));
+    let (code, _, said) = sim(&parts, &[&scenario, "--merge"]);
+    assert_eq!(code, Some(1), "a part of another run is no part of this one: {said}");
+    assert!(said.contains("--seed 7"), "{said}");
     let (code, _, said) = sim(&folder.0.join("empty"), &[&scenario, "--merge"]);
     assert_eq!(code, Some(1));
     assert!(said.contains("empty"), "it says where: {said}");

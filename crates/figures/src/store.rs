@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use report::{Line, PointLine};
+use report::{FigureLine, Line, PointLine};
 
 use crate::lines;
 use crate::shard::Shard;
@@ -47,31 +47,72 @@ pub fn write(folder: &Path, name: &str, lines: &[Line]) -> io::Result<PathBuf> {
     written.map(|()| path)
 }
 
-/// The lines of the whole from those of its parts, as if it had been run at once.
+/// The lines of the whole from the files of its parts, as if it had been run at once.
 ///
 /// # Errors
-/// What is missing, or does not belong together.
-pub fn merge(scenario: &Scenario, command: &str, parts: &[Vec<Line>]) -> Result<Vec<Line>, String> {
-    let mut seed = None;
-    let mut points: Vec<PointLine> = Vec::new();
-    for line in parts.iter().flatten() {
-        match line {
-            Line::Figure(figure) if figure.figure != scenario.name() => {
-                return Err(format!("one part is of the figure {}", figure.figure));
+/// What is missing, or does not belong together: parts of another figure, of another text of it, or of runs with
+/// another seed or other options; a point that two parts have differently.
+pub fn merge(scenario: &Scenario, parts: &[PathBuf]) -> Result<Vec<Line>, String> {
+    let command = command(scenario, parts)?;
+    let report = report::read(parts).map_err(|error| error.to_string())?;
+    let [figure] = report.figures() else { return Err("there is nothing to merge".to_owned()) };
+    let own = |point: &&PointLine| scenario.series.iter().any(|one| one.name == point.series);
+    let mut points: Vec<PointLine> = figure.points().filter(own).cloned().collect();
+    sort(scenario, &mut points);
+    let seed = figure.head().seed;
+    let lines = lines::all(scenario, &command, seed, points);
+    let Some(Line::Figure(head)) = lines.first() else {
+        return Err("there is nothing to merge".to_owned());
+    };
+    if (FigureLine { command: String::new(), ..head.clone() })
+        != (FigureLine { command: String::new(), ..figure.head().clone() })
+    {
+        return Err("the parts are of another text of this scenario: run them again".to_owned());
+    }
+    for series in head.series.iter().take(scenario.series.len()) {
+        for (number, panel) in head.panels.iter().enumerate() {
+            let (there, promised) = (figure.count(number, series), series.points);
+            if there != promised {
+                let panel =
+                    if panel.is_empty() { String::new() } else { format!(", panel {panel}") };
+                return Err(format!(
+                    "{}{panel} has {there} of {promised} points: parts are missing",
+                    series.label
+                ));
             }
-            Line::Figure(figure) => {
-                if seed.replace(figure.seed).is_some_and(|seed| seed != figure.seed) {
-                    return Err("the parts were run with different seeds".to_owned());
-                }
-            }
-            Line::Point(point) if !points.contains(point) => points.push(point.clone()),
-            Line::Point(_) | Line::Claim(_) => {}
         }
     }
-    let seed = seed.ok_or("there is nothing to merge")?;
-    points.retain(|point| scenario.series.iter().any(|series| series.name == point.series));
-    sort(scenario, &mut points);
-    Ok(lines::all(scenario, command, seed, points))
+    Ok(lines)
+}
+
+/// The command that repeats the whole: that of each part, but for which part it is.
+fn command(scenario: &Scenario, parts: &[PathBuf]) -> Result<String, String> {
+    let mut common: Option<(String, &Path)> = None;
+    for path in parts {
+        let report = report::read(std::slice::from_ref(path)).map_err(|error| error.to_string())?;
+        for figure in report.figures() {
+            let name = &figure.head().figure;
+            if name != scenario.name() {
+                return Err(format!("{} is of the figure {name}", path.display()));
+            }
+            for command in figure.commands() {
+                let command = command.rsplit_once(" --shard ").map_or(&**command, |(all, _)| all);
+                match &common {
+                    None => common = Some((command.to_owned(), path.as_path())),
+                    Some((known, _)) if known == command => {}
+                    Some((known, first)) => {
+                        return Err(format!(
+                            "{} is of {known:?}, and {} of {command:?}: parts belong together when they \
+                             differ in nothing but --shard",
+                            first.display(),
+                            path.display()
+                        ));
+                    }
+                }
+            }
+        }
+    }
+    common.map(|(command, _)| command).ok_or_else(|| "there is nothing to merge".to_owned())
 }
 
 /// In the order of the jobs.
@@ -90,18 +131,4 @@ fn sort(scenario: &Scenario, points: &mut [PointLine]) {
             })
             .then_with(|| one.x.total_cmp(&other.x))
     });
-}
-
-/// Reads a result file.
-///
-/// # Errors
-/// It cannot be read, or a line is none of ours: which one.
-pub fn read(path: &Path) -> io::Result<Vec<Line>> {
-    let text = fs::read_to_string(path)?;
-    let line = |(number, line): (usize, &str)| {
-        serde_json::from_str(line).map_err(|error| {
-            io::Error::new(io::ErrorKind::InvalidData, format!("line {}: {error}", number + 1))
-        })
-    };
-    text.lines().enumerate().map(line).collect()
 }

@@ -1,6 +1,7 @@
 //! What every scenario promises, what is refused, and that parts make the whole.
 
 mod claimed;
+mod merged;
 mod refused;
 mod results;
 
