@@ -133,3 +133,31 @@ fn an_axis_that_means_nothing_to_one_of_the_models_is_refused_at_its_series() {
     let line = mixed.lines().position(|line| line == "name = \"two\"").map(|at| at + 1);
     assert_eq!(error.line(), line);
 }
+
+#[test]
+fn a_run_of_more_stretches_of_time_than_fit_is_refused_before_any_is_made() {
+    let over_time = SMALL
+        .replace("experiment = \"station\"", "experiment = \"plant\"")
+        .replace("key = \"rate\"\nfactor = 1000.0\nvalues = [10, 50, 90]", "over = \"time\"")
+        .replace("packets = 2000", "packets = 1000");
+    Scenario::parse(&over_time).expect("the plant can be seen over time");
+    let over_points = SMALL.replace("experiment = \"station\"", "experiment = \"plant\"");
+    let many = "1k:1ms,".repeat(999) + "1k:1ms";
+    let shifts = format!("loadshift = \"{many}\", repeat = 10000");
+    for (text, set, words) in [
+        // A hundred thousand million slices of a microsecond.
+        (&over_time, "rate = 1, slice = \"1us\", packets = 100000", "`slice`"),
+        (&over_time, "loadshift = \"1k:600s\", slice = \"1us\"", "`slice`"),
+        (
+            &over_time,
+            "loadshift = \"1k:9s\", slice = \"1ms\", apps = 1200, flows = 2000",
+            "`apps` is 1200",
+        ),
+        (&over_points, shifts.as_str(), "`repeat`"),
+    ] {
+        let text = text.replace("set = { cores = 2 }", &format!("set = {{ {set} }}"));
+        let error = Scenario::parse(&text).expect_err(set);
+        assert!(error.to_string().contains(words), "{error}");
+        assert!(error.line().is_some(), "{error}");
+    }
+}

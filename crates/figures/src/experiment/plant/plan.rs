@@ -15,6 +15,10 @@ const REQUESTS_MAX: f64 = 5e7;
 const WORKERS_MAX: u64 = 60_000;
 /// Slices of time of one run.
 const SLICES_MAX: f64 = 10_000.0;
+/// Stretches of load of one run: the plant counts them in 16 bits.
+const STRETCHES_MAX: f64 = 65_534.0;
+/// Stretches times applications, as each has a rate of its own in each: 80 MB of them.
+const RATES_MAX: f64 = 1e7;
 
 /// The load, stretch by stretch, and which of it is measured together.
 pub(super) struct Timetable {
@@ -38,10 +42,7 @@ pub(super) fn timetable(task: &Task<'_>) -> Timetable {
     let settings = task.settings;
     let part = if task.quick { 0.1 } else { 1.0 };
     let shortened = |length: Nanos| Nanos(((length.0 as f64 * part) as u64).max(1000));
-    let measured = |rate: f64| {
-        let packets = settings.number("packets") / rate * 1e9;
-        shortened(Nanos((packets as u64).max(settings.time("length").0)))
-    };
+    let measured = |rate: f64| shortened(measured(settings, rate));
     let warmup = |rate: f64| Shift { rate, length: shortened(settings.time("warmup")) };
     let rate = rate(settings);
     let shifts = settings.shifts("loadshift");
@@ -139,18 +140,30 @@ pub(super) fn check(task: &Task<'_>) -> Result<(), Misfit> {
 /// Not for ever: what a run asks for is done in minutes at most.
 fn bounded(task: &Task<'_>) -> Result<(), Misfit> {
     let settings = task.settings;
-    if task.over == Over::Time {
-        let length: f64 =
-            settings.shifts("loadshift").iter().map(|shift| shift.length.0 as f64).sum();
-        let slices = length / settings.time("slice").0.max(1) as f64;
-        if slices > SLICES_MAX {
-            return Err((
-                "slice".to_owned(),
-                format!(
-                    "`slice` cuts the run into {slices:.0} points; allowed are at most {SLICES_MAX}"
-                ),
-            ));
-        }
+    // Counted before any is made: a text can ask for more than there is memory.
+    let stretches = stretches(task);
+    let (key, most) = match task.over {
+        Over::Time => ("slice", SLICES_MAX),
+        Over::Points | Over::Steps => ("repeat", STRETCHES_MAX),
+    };
+    if stretches > most {
+        return Err((
+            key.to_owned(),
+            format!(
+                "`{key}` cuts the run into {stretches:.0} stretches of time; allowed are at most {most}"
+            ),
+        ));
+    }
+    let apps = settings.number("apps");
+    if stretches * apps > RATES_MAX {
+        return Err((
+            "apps".to_owned(),
+            format!(
+                "`apps` is {apps} in a run of {stretches:.0} stretches of time; allowed are at most \
+                 {:.0} in so many",
+                RATES_MAX / stretches
+            ),
+        ));
     }
     let whole = Task { quick: false, ..task.clone() };
     let requests = |shift: &Shift| shift.rate * shift.length.as_secs_f64();
@@ -171,6 +184,31 @@ fn bounded(task: &Task<'_>) -> Result<(), Misfit> {
         ));
     }
     Ok(())
+}
+
+/// How many stretches a task's timetable has.
+fn stretches(task: &Task<'_>) -> f64 {
+    let settings = task.settings;
+    let shifts = settings.shifts("loadshift");
+    match task.over {
+        Over::Steps => (shifts.len() + task.values.len()) as f64,
+        Over::Points if shifts.is_empty() => 2.0,
+        Over::Points => 1.0 + (shifts.len() - 1) as f64 * settings.number("repeat"),
+        Over::Time => {
+            let slice = settings.time("slice").0.max(1) as f64;
+            let slices = |length: Nanos| (length.0 as f64 / slice).ceil();
+            if shifts.is_empty() {
+                return slices(measured(settings, rate(settings)));
+            }
+            shifts.iter().map(|shift| slices(shift.length)).sum()
+        }
+    }
+}
+
+/// How long is measured at a rate: so long that enough requests come, but not less than is asked for.
+fn measured(settings: &Settings, rate: f64) -> Nanos {
+    let packets = settings.number("packets") / rate * 1e9;
+    Nanos((packets as u64).max(settings.time("length").0))
 }
 
 /// Requests a second; where the load is a share of what the cores can do, that.
