@@ -133,6 +133,17 @@ impl Reader<'_> {
                  key = \"rate\" and values = [1000, 2000]",
             ));
         }
+        if let Some(key) = &read.x.key
+            && read.x.over == Over::Steps
+            && key.get_ref() != "rate"
+        {
+            let sentence = format!(
+                "`x.key` is \"{}\", but a sweep in one run goes through `rate`: write key = \"rate\", or leave \
+                 `x.over` away",
+                shorten(key.get_ref())
+            );
+            return Err(self.error(key, sentence));
+        }
         if !(read.x.factor.is_finite() && read.x.factor > 0.0) {
             return Err(missing(
                 "`x.factor` is what one unit of the axis is in the setting's: above 0",

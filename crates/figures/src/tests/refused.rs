@@ -161,3 +161,16 @@ fn a_run_of_more_stretches_of_time_than_fit_is_refused_before_any_is_made() {
         assert!(error.line().is_some(), "{error}");
     }
 }
+
+#[test]
+fn a_sweep_in_one_run_goes_through_rates_and_nothing_else() {
+    let steps = SMALL
+        .replace("experiment = \"station\"", "experiment = \"plant\"")
+        .replace("unit = \"kpps\"", "unit = \"kpps\"\nover = \"steps\"");
+    Scenario::parse(&steps).expect("rates can follow each other");
+    let error = Scenario::parse(&steps.replace("key = \"rate\"", "key = \"interval\""));
+    let error = error.expect_err("the interval does not change within a run");
+    assert!(error.to_string().contains("goes through `rate`"), "{error}");
+    let line = steps.lines().position(|line| line.starts_with("key = ")).map(|at| at + 1);
+    assert_eq!(error.line(), line);
+}
