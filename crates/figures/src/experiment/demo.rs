@@ -7,7 +7,7 @@ use base::Nanos;
 use fabric::demo::{DemoAct, DemoPlan, run as simulate};
 use sim::Level;
 
-use super::{Experiment, Row, Task};
+use super::{Experiment, Misfit, Row, Task};
 use crate::scenario::Over;
 use crate::setting::{Kind, Preset, Rule};
 
@@ -19,7 +19,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     over: &[Over::Points],
     has_costs: true,
     rows: |_| 1,
-    check: |_| Ok(()),
+    check,
     run,
     parameters: |_| Vec::new(),
 };
@@ -50,6 +50,21 @@ fn flow(number: u32) -> (SocketAddr, SocketAddr) {
     (client, SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 77, 0, 2)), 7))
 }
 
+/// Requests of a run: each is a number that is kept until the end.
+const REQUESTS_MAX: f64 = 2e7;
+
+fn check(task: &Task<'_>) -> Result<(), Misfit> {
+    let (rate, length) = (task.settings.number("rate"), task.settings.time("length"));
+    let requests = rate * length.as_secs_f64();
+    if requests > REQUESTS_MAX {
+        let says = format!(
+            "`rate` and `length` make {requests:.0} requests; allowed are at most {REQUESTS_MAX}"
+        );
+        return Err(("rate".to_owned(), says));
+    }
+    Ok(())
+}
+
 fn run(task: &Task<'_>, level: Level, seed: u64) -> Result<Vec<Row>, String> {
     let settings = task.settings;
     let flows = settings.whole("flows") as u32;
@@ -77,7 +92,8 @@ fn run(task: &Task<'_>, level: Level, seed: u64) -> Result<Vec<Row>, String> {
             ("p50_us", outcome.latency.p50.as_micros_f64()),
             ("p95_us", outcome.latency.p95.as_micros_f64()),
         ]);
-        Row { at: None, values, saturated: false }
+        // More than the server's CPU can do: how long requests take is how long one has looked.
+        Row { at: None, values, saturated: outcome.latency.load >= 1.0 }
     };
     Ok(outcomes.iter().map(row).collect())
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use report::Parameter;
 use sim::Level;
-use sim::scan::one_core::{Feed, Idle, Plan, run as simulate};
+use sim::scan::one_core::{Feed, Idle, Outcome, Plan, run as simulate};
 use sim::scan::{ScanCosts, Waiting};
 
 use super::{Experiment, Misfit, Row, Task};
@@ -143,8 +143,16 @@ fn run(task: &Task<'_>, level: Level, seed: u64) -> Result<Vec<Row>, String> {
         ("empty_looks_per_item", outcome.empty_looks_per_item()),
         ("instructions_per_cycle", outcome.instructions_per_cycle()),
     ]);
+    Ok(vec![Row { at: None, values, saturated: is_saturated(&plan, &outcome, seed) }])
+}
+
+/// Whether more came than could be done: some of it found its queue full, or the rate is above what the core does
+/// when every queue always has something. The queues of a short run may just not be full yet.
+fn is_saturated(plan: &Plan, outcome: &Outcome, seed: u64) -> bool {
     let offered = outcome.delivered + outcome.dropped;
-    Ok(vec![Row { at: None, values, saturated: outcome.dropped * 100 > offered }])
+    let Feed::Rate(rate) = plan.feed else { return false };
+    let peak = simulate(&Plan { feed: Feed::Saturated, ..*plan }, seed).throughput();
+    outcome.dropped * 100 > offered || rate > peak
 }
 
 /// How a core learns that there is something.

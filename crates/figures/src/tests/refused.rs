@@ -174,3 +174,19 @@ fn a_sweep_in_one_run_goes_through_rates_and_nothing_else() {
     let line = steps.lines().position(|line| line.starts_with("key = ")).map(|at| at + 1);
     assert_eq!(error.line(), line);
 }
+
+#[test]
+fn a_prediction_of_more_requests_than_fit_is_refused() {
+    let demo = SMALL
+        .replace("experiment = \"station\"", "experiment = \"demo\"")
+        .replace("\"mean_us\"", "\"p50_us\"")
+        .replace("cores = 1\nmean = \"10us\"\npackets = 2000", "length = \"1s\"")
+        .replace("[sources]\nmean = \"chosen\"", "")
+        .replace("distribution = \"exponential\"", "flows = 1000")
+        .replace("cores = 2", "workers = 2");
+    Scenario::parse(&demo).expect("so many can be");
+    let long = demo.replace("length = \"1s\"", "length = \"60s\"");
+    let error = Scenario::parse(&long.replace("[10, 50, 90]", "[10, 10000]"));
+    let error = error.expect_err("six hundred million are too many").to_string();
+    assert!(error.contains("requests; allowed are at most 20000000"), "{error}");
+}

@@ -86,6 +86,27 @@ fn who_serves_more_is_open_until_one_of_them_is_saturated() {
 }
 
 #[test]
+fn a_queue_that_grows_without_having_overflowed_is_no_latency_either() {
+    for (experiment, set, rates) in [
+        // A core that does 19 M a second, and queues with room for all that is too much.
+        ("scan", "{ work = 0.05, queues = 64 }", "[10e6, 21e6]"),
+        // The server's CPU does 281,000 a second.
+        ("demo", "{ flows = 100, length = 100000, groups = 128 }", "[200e3, 300e3]"),
+    ] {
+        let text = format!(
+            "name = \"over\"\ntitle = \"t\"\nsource = \"s\"\ntext = \"x\"\n\
+             experiment = \"{experiment}\"\n\
+             x = {{ label = \"load\", key = \"rate\", values = {rates} }}\n\
+             y = {{ label = \"median\", unit = \"us\", value = \"p50_us\" }}\nbase = {set}\n\
+             [[series]]\nname = \"one\"\nlabel = \"One\"\n"
+        );
+        let lines = lines(Scenario::parse(&text).expect("it is sound"), options(1, Shard::WHOLE));
+        let saturated: Vec<bool> = points(&lines).iter().map(|point| point.saturated).collect();
+        assert_eq!(saturated, [false, true], "{experiment}");
+    }
+}
+
+#[test]
 fn a_queue_has_the_mean_that_theory_has() {
     let long = SMALL.replace("packets = 2000", "packets = 2000000");
     let lines = lines(Scenario::parse(&long).expect("it is sound"), options(2, Shard::WHOLE));
