@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod chosen;
 mod claim;
 mod document;
 mod error;

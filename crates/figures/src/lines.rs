@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use report::{Axis, FigureLine, Line, Origin, Parameter, PointLine, SCHEMA_VERSION, SeriesHead};
+use report::{Axis, FigureLine, Line, PointLine, SCHEMA_VERSION, SeriesHead};
 
+use crate::chosen;
 use crate::claim;
-use crate::experiment::Experiment;
-use crate::setting::describe;
 use crate::sweep::{Job, Jobs, Scenario};
 
 /// The lines of a run: what the figure is, its points, the papers' points, its claims.
@@ -42,7 +41,7 @@ fn head(scenario: &Scenario, command: &str, seed: u64) -> FigureLine {
         value: read.cell.as_ref().map(|cell| axis(&cell.label, &cell.unit, cell.scale)),
         panels: scenario.panels.clone(),
         series: series(scenario),
-        parameters: parameters(scenario),
+        parameters: chosen::parameters(scenario),
         seed,
         command: command.to_owned(),
     }
@@ -97,36 +96,4 @@ fn papers(scenario: &Scenario) -> Vec<PointLine> {
         }
     }
     points
-}
-
-/// What was chosen for all series, in the order of the model's own table, and what the model takes for given.
-fn parameters(scenario: &Scenario) -> Vec<Parameter> {
-    let read = &scenario.read;
-    let simulated = scenario.series.iter().filter(|series| series.origin == Origin::Simulated);
-    let mut models: Vec<&'static Experiment> = vec![scenario.main];
-    for series in simulated {
-        if !models.iter().any(|model| model.name == series.experiment.name) {
-            models.push(series.experiment);
-        }
-    }
-    let mut parameters: Vec<Parameter> = Vec::new();
-    for model in models {
-        for rule in model.rules {
-            let Some(written) = read.base.get(rule.key) else { continue };
-            if parameters.iter().any(|known| known.name == rule.key) {
-                continue;
-            }
-            let source = read.sources.get(rule.key).map(|source| source.get_ref().clone());
-            parameters.push(Parameter {
-                name: rule.key.to_owned(),
-                value: describe(written.get_ref()).trim_matches('"').to_owned(),
-                source: source.unwrap_or_else(|| format!("chosen ({})", rule.help)),
-            });
-        }
-        let of = scenario.series.iter().find(|series| series.experiment.name == model.name);
-        if let Some(series) = of {
-            parameters.extend((model.parameters)(&series.settings[0]));
-        }
-    }
-    parameters
 }

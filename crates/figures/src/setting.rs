@@ -207,6 +207,11 @@ impl Settings {
         self.values.insert(rule.key, value);
     }
 
+    /// What a key holds, if it holds anything.
+    pub(crate) fn get(&self, key: &str) -> Option<&Value> {
+        self.values.get(key)
+    }
+
     /// The number that a key holds, if it holds one.
     pub(crate) fn maybe(&self, key: &str) -> Option<f64> {
         match self.values.get(key) {

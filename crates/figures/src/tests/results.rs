@@ -3,7 +3,7 @@
 use report::Line;
 
 use super::{SMALL, claims, lines, options, points, small};
-use crate::{Scenario, Shard, library, store};
+use crate::{Options, Scenario, Shard, library, store};
 
 /// The claims of a figure that comes along, from a short run.
 fn verdicts(name: &str) -> Vec<(String, Option<bool>)> {
@@ -36,7 +36,7 @@ fn every_series_has_as_many_points_in_each_panel_as_the_head_promises() {
 #[test]
 fn one_seed_gives_the_same_bytes_on_any_number_of_threads_and_another_seed_others() {
     let text = |threads, seed| {
-        let options = crate::Options { seed, ..options(threads, Shard::WHOLE) };
+        let options = Options { seed, ..options(threads, Shard::WHOLE) };
         store::to_text(&lines(small(), options))
     };
     assert_eq!(text(1, None), text(3, None));
@@ -66,6 +66,42 @@ fn too_much_load_is_said_and_not_drawn_as_a_latency() {
         found.expect("every point is there").saturated
     };
     assert!(at("one", 150.0) && !at("one", 90.0) && !at("two", 150.0));
+}
+
+#[test]
+fn the_head_has_every_setting_of_the_runs_with_what_panels_and_series_change() {
+    let rows = |scenario: Scenario| {
+        let lines = lines(
+            scenario,
+            Options { shard: "1/999".parse().expect("a shard"), ..options(1, Shard::WHOLE) },
+        );
+        let Some(Line::Figure(head)) = lines.first() else { panic!("the head comes first") };
+        head.parameters.clone()
+    };
+    let of = |rows: &[report::Parameter], name: &str| {
+        let found = rows.iter().find(|row| row.name == name);
+        found.map(|row| (row.value.clone(), row.source.starts_with("default")))
+    };
+    let small = rows(small());
+    for (name, expected) in [
+        ("cores", Some(("1", false))),
+        ("queues", Some(("one", true))),
+        ("distribution", Some(("constant", true))),
+        ("distribution: panel right", Some(("exponential", false))),
+        ("cores: two", Some(("2", false))),
+        // It is the axis.
+        ("rate", None),
+    ] {
+        let expected = expected.map(|(value, is_default)| (value.to_owned(), is_default));
+        assert_eq!(of(&small, name), expected, "{name}");
+    }
+    let tails = rows(library::find("tails").expect("it is there"));
+    assert_eq!(of(&tails, "policy: shared"), Some(("shared".to_owned(), false)));
+    assert_eq!(of(&tails, "policy"), None, "each series has its own");
+    assert_eq!(of(&tails, "rate"), None, "the load says it");
+    let interval = rows(library::find("shenango-interval").expect("it is there"));
+    assert!(of(&interval, "cost of wake").is_some(), "as measured, where no panel sets it");
+    assert_eq!(of(&interval, "wake: panel an idle core polls"), Some(("2us".to_owned(), false)));
 }
 
 /// The verdict of the one claim of the small scenario: which of the two serves more, at these loads.
