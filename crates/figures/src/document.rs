@@ -1,11 +1,13 @@
 //! Holds a scenario's text against what its experiment can be told.
 
-use report::Kind;
+use report::{Error, Kind, Report};
 use toml::Spanned;
 
 use crate::error::{ScenarioError, line_of, shorten};
 use crate::experiment::{self, Experiment};
-use crate::scenario::{Layer, Over, Relation, SeriesText, Text};
+use crate::lines;
+use crate::points;
+use crate::scenario::{ClaimText, Layer, Over, Relation, SeriesText, Text};
 use crate::setting::{Settings, Value};
 use crate::sweep::{Axes, Jobs, Scenario, Series};
 
@@ -94,6 +96,7 @@ impl Reader<'_> {
         let scenario = Scenario { main, axes, panels, series, read };
         self.claims(&scenario)?;
         self.fits(&scenario)?;
+        drawable(&scenario)?;
         Ok(scenario)
     }
 
@@ -178,6 +181,15 @@ impl Reader<'_> {
             let sentence = format!(
                 "`{axis}.values` has {} values; allowed are 1 to {VALUES_MAX}",
                 numbers.len()
+            );
+            return Err(self.error(values, sentence));
+        }
+        if let Some(two) =
+            numbers.windows(2).find(|two| two[0] < two[1] && is_alike(two[0], two[1]))
+        {
+            let sentence = format!(
+                "`{axis}.values` has {} and {}, which are alike to the six digits that are written",
+                two[0], two[1]
             );
             return Err(self.error(values, sentence));
         }
@@ -343,7 +355,15 @@ impl Reader<'_> {
     }
 
     fn claims(&self, scenario: &Scenario) -> Result<(), ScenarioError> {
-        for claim in &scenario.read.claim {
+        let claims = &scenario.read.claim;
+        for (number, claim) in claims.iter().enumerate() {
+            let is_twin =
+                |one: &ClaimText| (&one.claim, &one.source) == (&claim.claim, &claim.source);
+            if claims[..number].iter().any(is_twin) {
+                let sentence =
+                    format!("\"{}\" is claimed twice by the same source", shorten(&claim.claim));
+                return Err(self.error(&claim.series, sentence));
+            }
             for name in std::iter::once(&claim.series).chain(&claim.than) {
                 let is_series = scenario.series.iter().any(|one| one.name == *name.get_ref());
                 let is_paper =
@@ -420,6 +440,22 @@ impl Reader<'_> {
         let axis = axis.and_then(|(_, values)| values.as_ref()).map(Spanned::span);
         axis.or(written).map(|span| line_of(self.text, span.start))
     }
+}
+
+/// Whether two numbers are written alike.
+fn is_alike(one: f64, other: f64) -> bool {
+    points::rounded(one) == points::rounded(other)
+}
+
+/// Whether the page will take what comes out: better before a run than after it.
+fn drawable(scenario: &Scenario) -> Result<(), ScenarioError> {
+    let refused = match Report::of(lines::all(scenario, "", 0, Vec::new())) {
+        Ok(_) => return Ok(()),
+        Err(Error::Line { wrong, .. }) => wrong,
+        Err(Error::Conflict { what, .. }) => format!("{what}: it is there twice"),
+        Err(error) => error.to_string(),
+    };
+    Err(ScenarioError::new(None, format!("the page cannot show it: {refused}")))
 }
 
 fn unknown(experiment: &Experiment, key: &str) -> String {

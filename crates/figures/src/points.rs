@@ -125,7 +125,7 @@ fn cell(scenario: &Scenario, job: &Job, by_series: &[(usize, Runs)]) -> Option<P
 }
 
 /// Six digits: more say nothing, and fewer bytes are easier to look at.
-fn rounded(value: f64) -> f64 {
+pub(crate) fn rounded(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)
 }
 

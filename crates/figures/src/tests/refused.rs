@@ -190,3 +190,27 @@ fn a_prediction_of_more_requests_than_fit_is_refused() {
     let error = error.expect_err("six hundred million are too many").to_string();
     assert!(error.contains("requests; allowed are at most 20000000"), "{error}");
 }
+
+#[test]
+fn what_no_page_would_take_is_refused_before_it_is_run() {
+    let long = format!("title = \"{}\"", "x".repeat(201));
+    for (good, bad, words) in [
+        ("title = \"A queue\"", "title = \"\"", "title is empty"),
+        ("title = \"A queue\"", long.as_str(), "title has 201 characters"),
+        ("unit = \"us\"", &format!("unit = \"{}\"", "u".repeat(65)), "unit of y has 65"),
+        ("label = \"Two servers\"", "label = \"\"", "label of a series is empty"),
+        ("label = \"Mean\"", "label = \"\"", "label of y is empty"),
+        ("name = \"one-theory\"", "name = \"one\"", "series"),
+        ("points = [[50, 15]]", "points = [[50, 1e20]]", "y is 1"),
+        ("points = [[50, 15]]", "points = [[50, 15], [50, 16]]", "twice"),
+        ("values = [10, 50, 90]", "values = [10, 50, 50.00001]", "alike to the six digits"),
+        ("name = \"right\"", &format!("name = \"{}\"", "p".repeat(65)), "panels has 65"),
+    ] {
+        let (_, sentence) = refusal(good, bad);
+        assert!(sentence.contains(words), "{bad}: {sentence}");
+    }
+    let claim = SMALL.split("[[claim]]").nth(1).expect("it has one");
+    let twice = format!("{SMALL}\n[[claim]]{}", claim.replace("\"lower\"", "\"higher\""));
+    let says = Scenario::parse(&twice).expect_err("which of them holds?").to_string();
+    assert!(says.contains("claimed twice"), "{says}");
+}
