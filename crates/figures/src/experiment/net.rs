@@ -139,7 +139,7 @@ const fn rule(key: &'static str, kind: Kind, default: Preset, help: &'static str
 
 fn plan(task: &Task<'_>) -> NetPlan {
     let settings = task.settings;
-    let part = |count: u64| if task.quick { (count / 10).max(1) } else { count } as u32;
+    let part = |count: u64| if task.quick { (count / 10).max(1) } else { count };
     let host_link = LinkPlan {
         rate: (settings.number("gbps") * 1e9) as u64,
         delay: settings.time("delay"),
@@ -170,11 +170,11 @@ fn plan(task: &Task<'_>) -> NetPlan {
                     flows: settings.whole("flows") as u32,
                     spread: settings.time("spread"),
                     from,
-                    until: from + Nanos(u64::from(part(settings.time("length").0))),
+                    until: from + Nanos(part(settings.time("length").0)),
                 }
             } else {
                 Traffic::Arriving {
-                    flows: part(settings.whole("flows")),
+                    flows: part(settings.whole("flows")) as u32,
                     sizes: Sizes::web_search(settings.whole("shrink")),
                     load: settings.number("load"),
                 }
@@ -195,7 +195,18 @@ fn plan(task: &Task<'_>) -> NetPlan {
 
 fn check(task: &Task<'_>) -> Result<(), Misfit> {
     let whole = Task { quick: false, ..task.clone() };
-    plan(&whole).check().map_err(|refused| (refused.field.to_owned(), refused.to_string()))
+    plan(&whole).check().map_err(|refused| match refused.field {
+        // What the plan calls the end of both.
+        "until" => {
+            let says = format!(
+                "`warmup` and `length` together are {}; allowed are {}, the `time_limit`, at most",
+                refused.value,
+                task.settings.time("time_limit")
+            );
+            ("length".to_owned(), says)
+        }
+        field => (field.to_owned(), refused.to_string()),
+    })
 }
 
 fn run(task: &Task<'_>, _: Level, seed: u64) -> Result<Vec<Row>, String> {
@@ -270,4 +281,44 @@ fn parameters(settings: &Settings) -> Vec<Parameter> {
             "chosen",
         ),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::setting::Value;
+
+    /// The model's settings for lasting traffic, with this length and warm-up in microseconds.
+    fn lasting(length: f64, warmup: f64) -> Settings {
+        let mut settings = Settings::defaults(RULES);
+        let mut set = |key, value| {
+            let rule = EXPERIMENT.rule(key).expect("there is one");
+            settings.set(rule, value);
+        };
+        set("traffic", Value::Word("lasting".to_owned()));
+        set("length", Value::Number(length));
+        set("warmup", Value::Number(warmup));
+        settings
+    }
+
+    fn task(settings: &Settings) -> Task<'_> {
+        Task { settings, over: Over::Points, values: &[], quick: false }
+    }
+
+    #[test]
+    fn a_length_of_more_than_four_seconds_is_measured_whole() {
+        let settings = lasting(1e7, 1000.0);
+        let Traffic::Lasting { from, until, .. } = plan(&task(&settings)).traffic else {
+            panic!("it lasts");
+        };
+        assert_eq!(until - from, Nanos::from_secs(10));
+    }
+
+    #[test]
+    fn what_ends_after_the_time_limit_is_refused_by_its_own_key() {
+        let settings = lasting(1000.0, 3e7);
+        let (key, says) = check(&task(&settings)).expect_err("the limit is twenty seconds");
+        assert_eq!(key, "length");
+        assert!(says.contains("`warmup`") && says.contains("`time_limit`"), "{says}");
+    }
 }
