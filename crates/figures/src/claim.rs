@@ -1,10 +1,14 @@
 //! Claims, computed from points: what holds here, and with which figures.
 
+mod words;
+
 use report::{Claim, PointLine};
 
 use crate::library;
+use crate::points::EVEN;
 use crate::scenario::{ClaimText, Relation};
 use crate::sweep::Scenario;
+use words::{difference, with_unit};
 
 impl Relation {
     /// Whether it compares with another series.
@@ -44,8 +48,10 @@ pub fn judge(figure: &str, points: &[PointLine]) -> Option<Vec<Claim>> {
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     x: f64,
-    /// Infinite where more was asked for than can be served.
+    /// Infinite where it is a latency and more was asked for than can be served.
     y: f64,
+    /// More was asked for than can be served.
+    is_saturated: bool,
 }
 
 struct Evidence<'a> {
@@ -71,12 +77,11 @@ impl Evidence<'_> {
 
     /// Whether it holds, and with which figures; else why nobody knows.
     fn verdict(&self) -> Result<(bool, String), String> {
-        let elsewhere = || "the points that it needs are in other shards".to_owned();
-        let own = self.seen(self.claim.series.get_ref()).ok_or_else(elsewhere)?;
+        let own = self.seen(self.claim.series.get_ref())?;
         match &self.claim.than {
-            None => self.of_one(&own).ok_or_else(elsewhere),
+            None => self.of_one(&own),
             Some(than) => {
-                let other = self.seen(than.get_ref()).ok_or_else(elsewhere)?;
+                let other = self.seen(than.get_ref())?;
                 let pairs: Vec<(Seen, Seen)> = own
                     .iter()
                     .filter_map(|seen| {
@@ -85,114 +90,131 @@ impl Evidence<'_> {
                     .collect();
                 match self.claim.relation {
                     Relation::Outlasts => self.outlasts(&pairs),
-                    _ => self.of_two(&pairs).ok_or_else(elsewhere),
+                    _ => self.of_two(&pairs),
                 }
             }
         }
     }
 
-    /// The points of a series that the claim is about; `None` when one is missing.
-    fn seen(&self, name: &str) -> Option<Vec<Seen>> {
+    /// The points of a series that the claim is about, or why there are none.
+    fn seen(&self, name: &str) -> Result<Vec<Seen>, String> {
         let panel =
             self.claim.panel.as_ref().map_or(&self.scenario.panels[0], |panel| panel.get_ref());
         let is_in = |x: f64| {
             self.claim.from.is_none_or(|from| x >= from) && self.claim.to.is_none_or(|to| x <= to)
         };
+        let nowhere = || format!("{} has no point where the claim looks", self.label(name));
         if let Some(paper) =
             self.scenario.read.paper.iter().find(|paper| paper.name.get_ref() == name)
         {
             let points = paper.points.get_ref().iter().filter(|(x, _)| is_in(*x));
-            return Some(points.map(|&(x, y)| Seen { x, y }).collect());
+            let seen: Vec<Seen> =
+                points.map(|&(x, y)| Seen { x, y, is_saturated: false }).collect();
+            return if seen.is_empty() { Err(nowhere()) } else { Ok(seen) };
         }
-        let points = self
-            .points
+        let own = self.points.iter().filter(|point| point.series == name && point.panel == *panel);
+        let all: Vec<&PointLine> = own.collect();
+        let seen: Vec<Seen> = all
             .iter()
-            .filter(|point| point.series == name && point.panel == *panel && is_in(point.x));
-        let seen: Vec<Seen> = points.filter_map(|point| self.look(point)).collect();
+            .filter(|point| is_in(point.x))
+            .filter_map(|point| self.look(point))
+            .collect();
         let wanted = self.scenario.axes.x.iter().filter(|x| is_in(**x)).count();
-        (!seen.is_empty() && seen.len() >= wanted).then_some(seen)
+        let is_sweep = !self.scenario.axes.x.is_empty();
+        if (is_sweep && wanted == 0) || (!is_sweep && seen.is_empty() && !all.is_empty()) {
+            return Err(nowhere());
+        }
+        if seen.is_empty() || seen.len() < wanted {
+            return Err("the points that it needs are in other shards".to_owned());
+        }
+        Ok(seen)
     }
 
     fn look(&self, point: &PointLine) -> Option<Seen> {
-        let x = point.x;
-        if point.saturated {
-            return Some(Seen { x, y: f64::INFINITY });
-        }
-        let y = match &self.claim.value {
-            None => point.y,
-            Some(value) => {
-                let of = self.scenario.series.iter().find(|one| one.name == point.series)?;
-                if of.value == value.get_ref() {
-                    point.y
-                } else {
-                    *point.more.get(value.get_ref())?
-                }
-            }
+        let of = self.scenario.series.iter().find(|one| one.name == point.series)?;
+        let value = self.claim.value.as_ref().map_or(of.value, |value| value.get_ref());
+        let (x, is_saturated) = (point.x, point.saturated);
+        // How long it takes has no end then. How much is served, moved, lost is known all the same.
+        let y = if is_saturated && value.ends_with("_us") {
+            f64::INFINITY
+        } else if of.value == value {
+            point.y
+        } else {
+            *point.more.get(value)?
         };
-        Some(Seen { x, y })
+        Some(Seen { x, y, is_saturated })
     }
 
-    fn of_one(&self, own: &[Seen]) -> Option<(bool, String)> {
+    fn of_one(&self, own: &[Seen]) -> Result<(bool, String), String> {
         let served: Vec<Seen> = own.iter().copied().filter(|seen| seen.y.is_finite()).collect();
-        let (first, last) = (served.first()?, served.last()?);
+        let lowest = served.iter().copied().min_by(|a, b| a.y.total_cmp(&b.y));
+        let highest = served.iter().copied().max_by(|a, b| a.y.total_cmp(&b.y));
+        let (Some(low), Some(high), Some(first), Some(last)) =
+            (lowest, highest, served.first(), served.last())
+        else {
+            return Err("every point that it needs is saturated".to_owned());
+        };
+        let at = |seen: Seen| format!("{} at {}", self.amount(seen.y), self.place(seen.x));
+        let unserved: Vec<&Seen> = own.iter().filter(|seen| seen.y.is_infinite()).collect();
+        let and = unserved.first().map_or(String::new(), |seen| {
+            format!(
+                "; {} of {} points saturated, the first at {}",
+                unserved.len(),
+                own.len(),
+                self.place(seen.x)
+            )
+        });
+        let ends = format!("{} and {}{and}", at(*first), at(*last));
+        let range = format!("from {} to {}{and}", at(low), at(high));
         let by = 1.0 + self.claim.by;
-        let ends = format!(
-            "{} at {} and {} at {}",
-            self.amount(first.y),
-            self.place(first.x),
-            self.amount(last.y),
-            self.place(last.x)
-        );
-        match self.claim.relation {
-            Relation::Grows => Some((last.y >= first.y * by, ends)),
-            Relation::Falls => Some((last.y <= first.y * (1.0 - self.claim.by), ends)),
-            _ => {
-                let low = served.iter().copied().min_by(|a, b| a.y.total_cmp(&b.y))?;
-                let high = served.iter().copied().max_by(|a, b| a.y.total_cmp(&b.y))?;
-                let because = format!(
-                    "from {} at {} to {} at {}",
-                    self.amount(low.y),
-                    self.place(low.x),
-                    self.amount(high.y),
-                    self.place(high.x)
-                );
-                let is_saturated = served.len() < own.len();
-                let holds = match self.claim.relation {
-                    Relation::AtMost => high.y <= self.claim.limit,
-                    Relation::AtLeast => low.y >= self.claim.limit,
-                    Relation::Within => {
-                        let up_to = self.claim.up_to.unwrap_or(f64::INFINITY);
-                        low.y >= self.claim.limit && high.y <= up_to
-                    }
-                    _ => high.y <= low.y * by && !is_saturated,
-                };
-                Some((holds, because))
+        let is_served = unserved.is_empty();
+        let ends_served = own.last().is_some_and(|seen| seen.y.is_finite());
+        Ok(match self.claim.relation {
+            Relation::Grows => (last.y >= first.y * by, ends),
+            Relation::Falls => (ends_served && last.y <= first.y * (1.0 - self.claim.by), ends),
+            Relation::AtMost => (is_served && high.y <= self.claim.limit, range),
+            Relation::AtLeast => (low.y >= self.claim.limit, range),
+            Relation::Within => {
+                let up_to = self.claim.up_to.unwrap_or(f64::INFINITY);
+                (is_served && low.y >= self.claim.limit && high.y <= up_to, range)
             }
-        }
+            _ => (is_served && high.y <= low.y * by, range),
+        })
     }
 
-    fn of_two(&self, pairs: &[(Seen, Seen)]) -> Option<(bool, String)> {
+    fn of_two(&self, pairs: &[(Seen, Seen)]) -> Result<(bool, String), String> {
         let relation = self.claim.relation;
         // Where neither serves what is asked for there is nothing to compare.
         let either = pairs.iter().filter(|(own, other)| own.y.is_finite() || other.y.is_finite());
-        let ratios: Vec<(f64, f64)> = either
-            .map(|(own, other)| (own.x, if own.y == other.y { 1.0 } else { own.y / other.y }))
+        let ratios: Vec<(&(Seen, Seen), f64)> = either
+            .map(|pair| (pair, if pair.0.y == pair.1.y { 1.0 } else { pair.0.y / pair.1.y }))
             .filter(|(_, ratio)| !ratio.is_nan())
             .collect();
-        let by = self.claim.by;
+        // One point of many may be lucky: there it takes more than what two runs differ by chance.
+        let by = match relation {
+            Relation::LowerSomewhere | Relation::HigherSomewhere if self.claim.by >= 0.0 => {
+                self.claim.by.max(EVEN)
+            }
+            _ => self.claim.by,
+        };
         // By nothing: below. By less than nothing: not much above.
         let low = |ratio: f64| (ratio < 1.0 || by < 0.0) && ratio <= 1.0 - by;
         let high = |ratio: f64| (ratio > 1.0 || by < 0.0) && ratio >= 1.0 + by;
-        let least = *ratios.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
-        let most = *ratios.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+        let least = ratios.iter().min_by(|a, b| a.1.total_cmp(&b.1));
+        let most = ratios.iter().max_by(|a, b| a.1.total_cmp(&b.1));
+        let (Some((least, _)), Some((most, _))) = (least, most) else {
+            let both = "both are saturated, or have no point in common, where the claim looks";
+            return Err(both.to_owned());
+        };
+        let shown = |(own, other): &(Seen, Seen)| {
+            format!("{} at {}", difference(own.y, other.y), self.place(own.x))
+        };
         let range = format!(
-            "{} to {}: {} at {} to {} at {}",
+            "{} to {}: {} to {}",
             self.label(self.claim.series.get_ref()),
             self.claim.than.as_ref().map_or("", |than| self.label(than.get_ref())),
-            difference(least.1),
-            self.place(least.0),
-            difference(most.1),
-            self.place(most.0)
+            shown(least),
+            shown(most)
         );
         let every = |fits: &dyn Fn(f64) -> bool| ratios.iter().all(|(_, ratio)| fits(*ratio));
         let some = |fits: &dyn Fn(f64) -> bool| ratios.iter().any(|(_, ratio)| fits(*ratio));
@@ -204,27 +226,29 @@ impl Evidence<'_> {
             Relation::Equal => every(&|ratio| (ratio - 1.0).abs() <= by),
             _ => {
                 let since = ratios.iter().rev().take_while(|(_, ratio)| low(*ratio)).last();
-                let from = since
-                    .map_or("nowhere".to_owned(), |(x, _)| format!("from {} on", self.place(*x)));
-                return Some((since.is_some(), format!("{from}; {range}")));
+                let from = since.map_or("nowhere".to_owned(), |((own, _), _)| {
+                    format!("from {} on", self.place(own.x))
+                });
+                return Ok((since.is_some(), format!("{from}; {range}")));
             }
         };
-        Some((holds, range))
+        Ok((holds, range))
     }
 
     /// Whose last point that is served lies further on. Where nothing was too much for anybody nobody knows.
     fn outlasts(&self, pairs: &[(Seen, Seen)]) -> Result<(bool, String), String> {
-        let last = |which: &dyn Fn(&(Seen, Seen)) -> f64| {
-            let served = pairs.iter().filter(|pair| which(pair).is_finite());
+        let last = |which: &dyn Fn(&(Seen, Seen)) -> bool| {
+            let served = pairs.iter().filter(|pair| !which(pair));
             served.map(|(own, _)| own.x).fold(f64::NEG_INFINITY, f64::max)
         };
         if let Some((end, _)) = pairs.last()
-            && pairs.iter().all(|(own, other)| own.y.is_finite() && other.y.is_finite())
+            && pairs.iter().all(|(own, other)| !own.is_saturated && !other.is_saturated)
         {
             let end = self.place(end.x);
             return Err(format!("neither is saturated up to {end}, where the sweep ends"));
         }
-        let (own, other) = (last(&|(own, _)| own.y), last(&|(_, other)| other.y));
+        let own = last(&|(own, _)| own.is_saturated);
+        let other = last(&|(_, other)| other.is_saturated);
         let shown = |x: f64| if x.is_finite() { self.place(x) } else { "nothing".to_owned() };
         let because = format!("the most that is served: {} and {}", shown(own), shown(other));
         Ok((own > other, because))
@@ -247,29 +271,5 @@ impl Evidence<'_> {
     fn amount(&self, y: f64) -> String {
         let unit = if self.claim.value.is_some() { "" } else { self.scenario.read.y.unit.as_str() };
         with_unit(y, unit)
-    }
-}
-
-fn with_unit(number: f64, unit: &str) -> String {
-    let shown = if number.abs() >= 100.0 || number.fract() == 0.0 {
-        format!("{number:.0}")
-    } else if number.abs() >= 10.0 {
-        format!("{number:.1}")
-    } else {
-        format!("{number:.3}")
-    };
-    if unit.is_empty() { shown } else { format!("{shown} {unit}") }
-}
-
-/// A ratio as people say it.
-fn difference(ratio: f64) -> String {
-    if ratio.is_infinite() {
-        "saturated".to_owned()
-    } else if ratio == 0.0 {
-        "served where the other is saturated".to_owned()
-    } else if ratio >= 3.0 {
-        format!("x {ratio:.1}")
-    } else {
-        format!("{:+.1} %", 100.0 * (ratio - 1.0))
     }
 }

@@ -8,8 +8,9 @@ use sim::Level;
 use crate::experiment::Row;
 use crate::sweep::{Job, Scenario};
 
-/// Below this share of difference two series of a map do equally well, and the one named first has the cell.
-const EVEN: f64 = 0.03;
+/// Below this share of difference two series do equally well: so much two runs differ by chance. Of a map the one
+/// named first has the cell then.
+pub(crate) const EVEN: f64 = 0.03;
 
 /// What came out at each level.
 type Runs = Vec<(Level, Vec<Row>)>;

@@ -4,6 +4,7 @@ mod claimed;
 mod merged;
 mod refused;
 mod results;
+mod verdicts;
 
 use std::sync::Arc;
 use std::time::Duration;
