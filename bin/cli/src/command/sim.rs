@@ -193,8 +193,19 @@ impl Sim {
         let quick = if self.quick { " --quick" } else { "" };
         let shard =
             if self.shard.is_whole() { String::new() } else { format!(" --shard {}", self.shard) };
-        format!("calisto sim {called}{seed}{quick}{shard}")
+        format!("calisto sim {}{seed}{quick}{shard}", quoted(called))
     }
+}
+
+/// A name as a shell takes it for one word.
+fn quoted(name: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./+,:@%".contains(letter);
+    if name.chars().all(is_plain) && !name.starts_with('-') {
+        return name.to_owned();
+    }
+    // Within these marks nothing has a meaning but the mark itself.
+    let dash = if name.starts_with('-') { "./" } else { "" };
+    format!("'{dash}{}'", name.replace('\'', "'\\''"))
 }
 
 /// The text of a figure that comes with the program, or of a file.

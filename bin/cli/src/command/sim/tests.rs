@@ -35,3 +35,16 @@ fn the_list_of_figures_can_be_printed() {
     sim(&["--settings"]).expect("it is a text");
     sim(&["--print", "calisto-6"]).expect("it is there");
 }
+
+#[test]
+fn the_command_that_repeats_a_run_is_one_word_a_file() {
+    for (name, expected) in [
+        ("calisto-6", "calisto-6"),
+        ("some/where/mine.toml", "some/where/mine.toml"),
+        ("my own.toml", "'my own.toml'"),
+        ("it's $HOME.toml", r"'it'\''s $HOME.toml'"),
+        ("-x.toml", "'./-x.toml'"),
+    ] {
+        assert_eq!(super::quoted(name), expected);
+    }
+}
