@@ -1,7 +1,5 @@
 //! A job's runs, made into points.
 
-use std::collections::BTreeMap;
-
 use report::PointLine;
 use sim::Level;
 
@@ -100,19 +98,19 @@ fn band<'a>(
 
 /// The cell of a map: who does best.
 fn cell(scenario: &Scenario, job: &Job, by_series: &[(usize, Runs)]) -> Option<PointLine> {
-    let mut more = BTreeMap::new();
-    let mut best: Option<(&str, f64)> = None;
+    let mut all: Vec<(&str, f64)> = Vec::new();
     for (series, runs) in by_series {
         let of = &scenario.series[*series];
         let row = runs.first().and_then(|(_, rows)| rows.first());
         let found = row.filter(|row| !row.saturated).and_then(|row| row.values.get(of.value));
         let Some(value) = found.copied().filter(|value| value.is_finite()) else { continue };
-        more.insert(of.name.clone(), rounded(value));
-        if best.is_none_or(|(_, least)| value < least * (1.0 - EVEN)) {
-            best = Some((&of.name, value));
-        }
+        all.push((&of.name, value));
     }
-    let name = best.map_or("", |(name, _)| name);
+    // As good as the least, not as whoever was looked at before: else each could be a little worse than the next.
+    let least = all.iter().map(|(_, value)| *value).fold(f64::INFINITY, f64::min);
+    let best = all.iter().find(|(_, value)| value * (1.0 - EVEN) <= least);
+    let name = best.map_or("", |(name, _)| *name);
+    let more = all.iter().map(|(name, value)| ((*name).to_owned(), rounded(*value))).collect();
     Some(PointLine {
         figure: scenario.name().to_owned(),
         panel: scenario.panels[job.panel].clone(),
@@ -132,6 +130,8 @@ pub(crate) fn rounded(value: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     fn row(y: f64, saturated: bool) -> Row {
@@ -171,6 +171,43 @@ label = "One"
         let point = point([row(2.0, false), row(3.0, false), row(900.0, true)]);
         assert_eq!((point.y, point.band, point.saturated), (3.0, None, false));
         assert_eq!(point.more["saturated_runs"], 1.0);
+    }
+
+    #[test]
+    fn a_cell_goes_to_the_first_that_does_as_well_as_the_best() {
+        let text = r#"
+name = "cells"
+title = "t"
+source = "s"
+text = "x"
+experiment = "scan"
+kind = "map"
+x = { label = "load", key = "rate", values = [1000] }
+y = { label = "queues", key = "queues", value = "mean_us", values = [1] }
+cell = { label = "mean", unit = "us" }
+[[series]]
+name = "one"
+label = "One"
+[[series]]
+name = "two"
+label = "Two"
+[[series]]
+name = "three"
+label = "Three"
+"#;
+        let scenario = Scenario::parse(text).expect("it is sound");
+        let job = Job { panel: 0, only: None, x: Some(0), y: Some(0) };
+        let winner = |values: [f64; 3]| {
+            let runs = values.map(|y| vec![(Level::Median, vec![row(y, y > 999.0)])]);
+            let by_series: Vec<(usize, Runs)> = runs.into_iter().enumerate().collect();
+            let cell = cell(&scenario, &job, &by_series).expect("it is a cell");
+            (cell.series, cell.saturated)
+        };
+        assert_eq!(winner([100.0, 98.0, 98.0]), ("one".to_owned(), false));
+        // The first is not as good as the third, though nearly as good as the second.
+        assert_eq!(winner([100.0, 98.0, 96.0]), ("two".to_owned(), false));
+        assert_eq!(winner([1000.0, 500.0, 1000.0]), ("two".to_owned(), false));
+        assert!(winner([1000.0; 3]).1);
     }
 
     #[test]

@@ -34,6 +34,20 @@ fn every_series_has_as_many_points_in_each_panel_as_the_head_promises() {
 }
 
 #[test]
+fn a_short_run_over_time_has_as_many_points_as_a_long_one() {
+    let text = SMALL
+        .replace("experiment = \"station\"", "experiment = \"plant\"")
+        .replace("key = \"rate\"\nfactor = 1000.0\nvalues = [10, 50, 90]", "over = \"time\"")
+        .replace("packets = 2000", "packets = 100\nlength = \"9ms\"");
+    for quick in [false, true] {
+        let options = Options { quick, ..options(1, Shard::WHOLE) };
+        let lines = lines(Scenario::parse(&text).expect("it is sound"), options);
+        let own = points(&lines).into_iter().filter(|point| point.series == "one");
+        assert_eq!(own.count(), 2 * 9, "two panels of a point each millisecond");
+    }
+}
+
+#[test]
 fn one_seed_gives_the_same_bytes_on_any_number_of_threads_and_another_seed_others() {
     let text = |threads, seed| {
         let options = Options { seed, ..options(threads, Shard::WHOLE) };

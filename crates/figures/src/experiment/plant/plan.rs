@@ -57,7 +57,8 @@ pub(super) fn timetable(task: &Task<'_>) -> Timetable {
         }
         Over::Time => {
             let slice = settings.time("slice").0.max(1);
-            let whole = [Shift { rate, length: measured(rate) }];
+            // As long as it is told, in a short run too: it has the points that were promised.
+            let whole = [Shift { rate, length: self::measured(settings, rate) }];
             let shifts = if shifts.is_empty() { &whole } else { shifts };
             let sliced = shifts.iter().flat_map(|shift| {
                 let full = usize::try_from(shift.length.0 / slice).unwrap_or(0);
