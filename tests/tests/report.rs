@@ -141,7 +141,7 @@ fn nothing_in_a_result_file_reaches_the_terminal_but_as_text() {
     ];
     for (case, lines, expected) in cases {
         let folder = Folder::new(case);
-        folder.write(&format!("{evil}.jsonl"), &[&[figure.clone()], lines].concat());
+        folder.write(&format!("{evil}.jsonl"), &[std::slice::from_ref(&figure), lines].concat());
         let (_, out, said) = folder.report(&[]);
         let all = out + &said;
         assert!(all.contains(expected) && all.contains("\\u{1b}]0;x"), "{case}: {all:?}");
