@@ -12,6 +12,9 @@ use self::core::Core;
 use super::{ScanCosts, Waiting};
 use crate::{Histogram, Level};
 
+/// Items left over that say nothing: a queue of that length comes and goes.
+const PASSING: u64 = 64;
+
 /// What comes in.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Feed {
@@ -83,6 +86,8 @@ impl Default for Plan {
 pub struct Outcome {
     /// From an item's arrival to the end of its work.
     pub latency: Histogram,
+    /// Items that arrived; queues that always have something offer what is taken.
+    pub offered: u64,
     /// Items done.
     pub delivered: u64,
     /// Items that found their queue full.
@@ -113,6 +118,13 @@ impl Outcome {
     /// Items a second.
     pub fn throughput(&self) -> f64 {
         self.delivered as f64 / self.elapsed_ns * 1e9
+    }
+
+    /// Whether more came than could be done: a hundredth or more of it was dropped or is left. Then a latency
+    /// says how long the queues are.
+    pub fn is_saturated(&self) -> bool {
+        let undone = self.offered.saturating_sub(self.delivered);
+        undone > PASSING && undone * 100 > self.offered
     }
 
     /// The share of the time that the core was awake and not in the work of an item: the polling tax. That is what

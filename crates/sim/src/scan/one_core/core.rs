@@ -71,6 +71,7 @@ impl Core {
         while self.next_arrival <= self.now {
             let lot = self.random.below(self.plan.busy_queues) as usize;
             let queue = self.place_of(lot);
+            self.outcome.offered += 1;
             if self.rings[queue].len() >= self.plan.ring as usize {
                 self.outcome.dropped += 1;
             } else {
@@ -212,6 +213,7 @@ impl Core {
         self.now += useful;
         self.outcome.useful_ns += useful;
         self.outcome.delivered = (rounds * busy * burst) as u64;
+        self.outcome.offered = self.outcome.delivered;
     }
 
     fn finish(mut self) -> Outcome {

@@ -128,3 +128,20 @@ fn a_full_queue_drops_and_says_so() {
     assert!(outcome.dropped > 2 * outcome.delivered, "{outcome:?}");
     assert!((outcome.throughput() / 1e6 - 1.0).abs() < 0.05, "{}", outcome.throughput());
 }
+
+#[test]
+fn more_than_can_be_done_is_saturation_whether_it_is_dropped_or_waits_in_a_long_queue() {
+    for waiting in Waiting::ALL {
+        let at = |load: f64, ring| {
+            let (feed, work) = (Feed::Rate(load * 1e6), Nanos::from_micros(1));
+            let costs = ScanCosts::free();
+            run(&Plan { feed, work, waiting, ring, costs, ..Plan::default() }, SEED)
+        };
+        assert!(!at(0.9, 1024).is_saturated(), "{waiting:?}");
+        let [short, endless] = [64, 1 << 20].map(|ring| at(1.1, ring));
+        assert!(short.dropped > 0 && short.is_saturated(), "{short:?}");
+        assert!(endless.dropped == 0 && endless.is_saturated(), "{endless:?}");
+    }
+    let all = Plan { feed: Feed::Saturated, ..Plan::default() };
+    assert!(!run(&all, SEED).is_saturated(), "the most that can be done is done");
+}
