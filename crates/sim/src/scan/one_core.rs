@@ -58,7 +58,7 @@ pub struct Plan {
     pub costs: ScanCosts,
     /// Which end of their ranges.
     pub level: Level,
-    /// Items to deliver.
+    /// Items to deliver; a run ends before that when twenty times as many have come.
     pub items: u64,
 }
 

@@ -9,6 +9,9 @@ use super::ready::Ready;
 use super::{Feed, Idle, Outcome, Plan};
 use crate::scan::Waiting;
 
+/// A run ends when so many times as many items have come as were to be delivered.
+const OFFERED_MOST: u64 = 20;
+
 /// A core with its queues.
 pub(super) struct Core {
     plan: Plan,
@@ -57,8 +60,10 @@ impl Core {
     fn run_rate(&mut self, rate: f64) {
         let gap = 1e9 / rate;
         self.next_arrival = gap * self.random.exponential();
-        while self.outcome.delivered < self.plan.items {
-            self.admit(gap);
+        // An overload without bounds would play nothing but drops.
+        let most = self.plan.items.saturating_mul(OFFERED_MOST);
+        while self.outcome.delivered < self.plan.items && self.outcome.offered < most {
+            self.admit(gap, most);
             match self.ready.next_from(self.next) {
                 None => self.wait(),
                 Some(distance) => self.go_to(distance),
@@ -67,8 +72,8 @@ impl Core {
     }
 
     /// What has arrived by now is in its queue.
-    fn admit(&mut self, gap: f64) {
-        while self.next_arrival <= self.now {
+    fn admit(&mut self, gap: f64, most: u64) {
+        while self.next_arrival <= self.now && self.outcome.offered < most {
             let lot = self.random.below(self.plan.busy_queues) as usize;
             let queue = self.place_of(lot);
             self.outcome.offered += 1;

@@ -145,3 +145,11 @@ fn more_than_can_be_done_is_saturation_whether_it_is_dropped_or_waits_in_a_long_
     let all = Plan { feed: Feed::Saturated, ..Plan::default() };
     assert!(!run(&all, SEED).is_saturated(), "the most that can be done is done");
 }
+
+#[test]
+fn an_overload_without_bounds_ends_and_is_saturation() {
+    let plan = Plan { feed: Feed::Rate(1e9), work: Nanos::from_millis(1), ..Plan::default() };
+    let outcome = run(&plan, SEED);
+    assert!(outcome.offered <= 20 * plan.items && outcome.is_saturated(), "{outcome:?}");
+    assert!(outcome.elapsed_ns.is_finite() && outcome.delivered > 0, "{outcome:?}");
+}
