@@ -105,5 +105,5 @@ fn run(task: &Task<'_>, level: Level, seed: u64) -> Result<Vec<Row>, String> {
         ("delivered_mpps", outcome.delivered as f64 / elapsed / 1e6),
         ("dropped_percent", 100.0 * outcome.dropped as f64 / outcome.offered.max(1) as f64),
     ]);
-    Ok(vec![Row { at: None, values, saturated: outcome.is_saturated(&plan) }])
+    Ok(vec![Row { at: None, values, saturated: outcome.is_saturated() }])
 }

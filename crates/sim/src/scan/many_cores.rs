@@ -105,6 +105,10 @@ pub struct Outcome {
     pub dropped: u64,
     /// From the first arrival to the last item's end.
     pub elapsed: Nanos,
+    /// When the last item arrived.
+    pub last_arrival: Nanos,
+    /// The longest work of an item.
+    pub longest: Nanos,
     /// Turns at the lock that found nothing.
     pub empty_turns: u64,
 }
@@ -115,11 +119,13 @@ impl Outcome {
         self.delivered as f64 / self.elapsed.as_secs_f64()
     }
 
-    /// Whether more came than could be done: a hundredth or more was dropped, or the last item ended so much
-    /// later than it came. Then a latency says how long the queues are.
-    pub fn is_saturated(&self, plan: &Plan) -> bool {
-        let span = self.offered as f64 / plan.rate * 1e9;
-        self.dropped * 100 > self.offered || self.elapsed.0 as f64 > 1.02 * span + 1e5
+    /// Whether more came than could be done: a hundredth or more was dropped, or the last item ended later
+    /// than it came by a fiftieth of the whole time and the longest work. Then a latency says how long the
+    /// queues are.
+    pub fn is_saturated(&self) -> bool {
+        let behind = self.elapsed.since(self.last_arrival);
+        let passing = Nanos(self.last_arrival.0 / 50) + self.longest;
+        self.dropped * 100 > self.offered || behind > passing
     }
 }
 
@@ -135,6 +141,7 @@ pub fn run(plan: &Plan, seed: u64) -> Outcome {
         (Queues::Shared, Waiting::ReadySet) => shared_ready::run(&plan, &mut items),
     };
     outcome.offered = plan.items;
+    (outcome.last_arrival, outcome.longest) = (Nanos(items.at.round() as u64), items.longest);
     outcome
 }
 
@@ -153,13 +160,15 @@ struct Items {
     random: Random,
     left: u64,
     at: f64,
+    longest: Nanos,
     next: Option<Item>,
 }
 
 impl Items {
     fn new(plan: Plan, seed: u64) -> Self {
         let random = Random::new(seed);
-        let mut items = Self { plan, random, left: plan.items, at: 0.0, next: None };
+        let mut items =
+            Self { plan, random, left: plan.items, at: 0.0, longest: Nanos::ZERO, next: None };
         items.draw();
         items
     }
@@ -190,6 +199,7 @@ impl Items {
             let usual = Nanos(service.sample(work.0, &mut self.random));
             let hiccups = self.random.unit() <= hiccup_share;
             let work = if hiccups { usual + hiccup } else { usual };
+            self.longest = self.longest.max(work);
             let lot = self.random.bits() as u32;
             self.next = Some(Item { arrived: Nanos(self.at.round() as u64), work, lot });
         }

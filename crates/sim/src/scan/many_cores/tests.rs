@@ -65,7 +65,7 @@ fn every_item_is_done_or_dropped_and_one_seed_gives_one_outcome() {
                 assert_eq!(outcome.latency.count(), outcome.delivered, "{plan:?}");
                 // Between the two it depends on who serves.
                 let is_clear = !(1e7..1e9).contains(&rate);
-                let is_saturated = outcome.is_saturated(&plan);
+                let is_saturated = outcome.is_saturated();
                 assert!(!is_clear || is_saturated == (rate > 1e8), "{plan:?} {outcome:?}");
                 assert_eq!(outcome, run(&plan, SEED));
             }
@@ -108,4 +108,16 @@ fn idle_cores_take_turns_at_the_lock_in_vain() {
     };
     let found = [1e5, 1e6, 5e6].map(turns);
     assert!(found.is_sorted_by(|more, less| more > less) && found[0] > 50.0, "{found:?}");
+}
+
+#[test]
+fn a_short_run_of_more_than_can_be_done_is_saturated_and_one_of_half_of_it_is_not() {
+    for waiting in Waiting::ALL {
+        for (load, expected) in [(5.0, false), (13.0, true)] {
+            let plan = Plan { items: 1000, ..free(10, Queues::Own, waiting, load) };
+            let service = Distribution::Constant;
+            let outcome = run(&Plan { service, ..plan }, SEED);
+            assert_eq!(outcome.is_saturated(), expected, "{waiting:?} {load}: {outcome:?}");
+        }
+    }
 }
