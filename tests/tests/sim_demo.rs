@@ -73,8 +73,9 @@ fn live(bed: &Testbed, daemon: &Daemon) -> ([Vec<Option<u16>>; 3], f64) {
         std::thread::sleep(Duration::from_millis(700));
     }
     let output = running.wait_with_output().expect("it is our child");
-    let p50_us = report(&output.stdout)["latency"]["p50_us"].as_f64();
-    (stages.try_into().expect("three stages"), p50_us.expect("a number"))
+    // Where half of all were lost there is none.
+    let p50_us = report(&output.stdout)["latency"]["p50_us"].as_f64().unwrap_or(f64::INFINITY);
+    (stages.try_into().expect("three stages"), p50_us)
 }
 
 #[test]
@@ -117,7 +118,7 @@ fn the_flows_that_move_in_a_live_daemon_are_the_predicted_ones() {
             moves.down(),
             latency.p50.as_micros_f64()
         );
-        let costs = plan.costs;
-        assert!((costs.awake.median..=costs.both_asleep.median).contains(&latency.p50));
+        let [least, most] = [&plan.costs.awake, &plan.costs.both_asleep];
+        assert!((least.median().median..=most.median().median).contains(&latency.p50));
     }
 }
