@@ -12,6 +12,12 @@ use super::plant::PlantPlan;
 
 /// Flows of an application, at most: 256 MB of them.
 const FLOWS_MAX: u32 = 1 << 24;
+/// The same of all applications together: half a gigabyte.
+const ALL_FLOWS_MAX: u64 = 1 << 25;
+/// Flow groups of all applications together, at most: with what is noted of each, as much again.
+const ALL_GROUPS_MAX: u64 = 1 << 25;
+/// Outcomes, at most: one for each application in each step, of some kilobytes when it is full.
+const OUTCOMES_MAX: usize = 1 << 17;
 /// Packets of a ring, at most.
 const RING_MAX: usize = 1 << 20;
 /// Packets a second, at most: ten times what a dispatcher can do.
@@ -69,6 +75,12 @@ impl PlantPlan {
         }
         let workers: usize = self.apps.iter().map(|app| usize::from(app.workers)).sum();
         within("the sum of all workers", workers, 1, usize::from(WorkerId::LIMIT))?;
+        let flows: u64 = self.apps.iter().map(|app| u64::from(app.flows)).sum();
+        within("the sum of all flows", flows, 1, ALL_FLOWS_MAX)?;
+        let groups: u64 = self.apps.iter().map(|app| u64::from(app.system.groups())).sum();
+        within("the sum of all groups", groups, 0, ALL_GROUPS_MAX)?;
+        let outcomes = self.apps.len() * self.steps.len();
+        within("the number of steps times that of apps", outcomes, 1, OUTCOMES_MAX)?;
         for (at, step) in self.steps.iter().enumerate() {
             let field = |name: &str| format!("steps[{at}].{name}");
             length(&field("length"), step.length, Nanos(1), LENGTH_MAX)?;
@@ -143,7 +155,7 @@ mod tests {
     #[test]
     fn nonsense_is_a_sentence_that_names_the_field_and_what_is_possible() {
         type Spoil = fn(&mut PlantPlan);
-        let cases: [(Spoil, &str); 12] = [
+        let cases: [(Spoil, &str); 15] = [
             (|plan| plan.cores = 0, "cores is 0: it can be from 1 to 4096"),
             (|plan| plan.interval = Nanos::ZERO, "interval is 0 ns: it can be from 1.0 us"),
             (|plan| plan.apps.clear(), "the number of apps is 0"),
@@ -161,6 +173,25 @@ mod tests {
             (
                 |plan| plan.apps[0].system = System::policy_over("sticky", 1000),
                 "1000 flow groups are not possible",
+            ),
+            (
+                |plan| {
+                    let system = System::policy_over("sticky", 1 << 20);
+                    plan.apps = vec![AppPlan { system, ..AppPlan::default() }; 2000];
+                },
+                "the sum of all groups is 2097152000: it can be from 0 to 33554432",
+            ),
+            (
+                |plan| plan.apps = vec![AppPlan { flows: 1 << 24, ..AppPlan::default() }; 3],
+                "the sum of all flows is 50331648: it can be from 1 to 33554432",
+            ),
+            (
+                |plan| {
+                    let system = System::OneQueue;
+                    plan.apps = vec![AppPlan { system, ..AppPlan::default() }; 4000];
+                    plan.steps = vec![Step::new(Nanos(1), [0.0]); 60_000];
+                },
+                "the number of steps times that of apps is 240000000",
             ),
         ];
         assert_eq!(plan().check(), Ok(()));

@@ -71,6 +71,14 @@ impl System {
         Ok(())
     }
 
+    /// Groups of its table, if it has one.
+    pub(super) fn groups(&self) -> u32 {
+        match self {
+            Self::Policy { groups, .. } => *groups,
+            Self::Shenango | Self::PublicCode | Self::OneQueue => 0,
+        }
+    }
+
     /// Whether each packet pays for an exact table of flows, and of how many.
     pub(super) fn flow_table(&self) -> Option<u32> {
         match self {
