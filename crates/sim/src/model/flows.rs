@@ -1,7 +1,7 @@
 //! Which flow the next packet is of, and what is known of each flow.
 
 use base::Nanos;
-use load::Random;
+use load::{Random, Zipf};
 
 /// How packets spread over flows.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -58,7 +58,7 @@ impl Flow {
     }
 }
 
-/// Draws flows, by inverting the sum of a power law: one look and no table of all flows.
+/// Draws flows by the laws of the load generator.
 #[derive(Clone, Debug)]
 pub(super) struct FlowLottery {
     flows: u32,
@@ -66,36 +66,17 @@ pub(super) struct FlowLottery {
     random: Random,
 }
 
-/// The power law over the reals from 1/2 to n + 1/2, rounded, has Zipf's shares but for the first few ranks,
-/// which it hits to some per cent. The inverse of its sum, with what does not change worked out.
 #[derive(Clone, Copy, Debug)]
 enum Law {
     Even,
-    /// Of exponent one: `from * ratio^share`, by `exp2`.
-    Harmonic {
-        octaves: f64,
-    },
-    /// Of any other: `(from + share * span)^power`.
-    Power {
-        from: f64,
-        span: f64,
-        power: f64,
-    },
+    Zipf(Zipf),
 }
 
 impl FlowLottery {
     pub(super) fn new(flows: u32, popularity: Popularity, random: Random) -> Self {
-        let (from, to) = (0.5_f64, f64::from(flows) + 0.5);
         let law = match popularity {
             Popularity::Uniform => Law::Even,
-            Popularity::Zipf { exponent } if (exponent - 1.0).abs() < 1e-9 => {
-                Law::Harmonic { octaves: (to / from).log2() }
-            }
-            Popularity::Zipf { exponent } => {
-                let power = 1.0 - exponent;
-                let first = from.powf(power);
-                Law::Power { from: first, span: to.powf(power) - first, power: 1.0 / power }
-            }
+            Popularity::Zipf { exponent } => Law::Zipf(Zipf::new(flows, exponent)),
         };
         Self { flows, law, random }
     }
@@ -103,12 +84,10 @@ impl FlowLottery {
     /// The flow of the next packet.
     #[inline]
     pub(super) fn draw(&mut self) -> u32 {
-        let rank = match self.law {
-            Law::Even => return self.random.below(self.flows),
-            Law::Harmonic { octaves } => 0.5 * (self.random.unit() * octaves).exp2(),
-            Law::Power { from, span, power } => (from + self.random.unit() * span).powf(power),
-        };
-        (rank.round() as u32).clamp(1, self.flows) - 1
+        match self.law {
+            Law::Even => self.random.below(self.flows),
+            Law::Zipf(zipf) => zipf.draw(&mut self.random),
+        }
     }
 
     /// Any flow, whatever its share.
@@ -143,15 +122,17 @@ mod tests {
     }
 
     #[test]
-    fn zipf_gives_the_second_flow_half_of_the_first_and_the_tenth_a_tenth() {
+    fn the_first_flows_have_zipfs_shares() {
         for exponent in [0.9, 1.0, 1.2] {
             let shares = shares(Popularity::Zipf { exponent });
-            let ratio =
-                |rank: i32| shares[rank as usize - 1] / shares[0] * f64::from(rank).powf(exponent);
-            for rank in [2, 5, 10, 50] {
-                assert!((0.75..1.35).contains(&ratio(rank)), "{exponent} {rank} {}", ratio(rank));
+            let sum: f64 = (1..=1000).map(|rank| f64::from(rank).powf(-exponent)).sum();
+            for rank in [1, 2, 3, 5, 10] {
+                let expected = f64::from(rank).powf(-exponent) / sum;
+                // Four standard deviations of a count of 400,000 draws.
+                let bound = 4.0 * (expected * (1.0 - expected) / 400_000.0).sqrt();
+                let found = shares[rank as usize - 1];
+                assert!((found - expected).abs() < bound, "{exponent} {rank}: {found} {expected}");
             }
-            assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-6);
         }
     }
 
