@@ -106,6 +106,8 @@ pub(super) struct App {
     pub(super) has_flow_table: bool,
     pub(super) table_room: u32,
     pub(super) rate: f64,
+    /// From when on the gap to the next packet runs: the last arrival.
+    pub(super) arrived: Nanos,
     /// Counts changes of the rate, so that an arrival of the old one is known.
     pub(super) rate_number: u32,
     pub(super) is_steering: bool,
@@ -139,6 +141,7 @@ impl App {
             has_flow_table: plan.system.flow_table().is_some(),
             table_room: plan.system.flow_table().unwrap_or(0),
             rate: 0.0,
+            arrived: Nanos::ZERO,
             rate_number: 0,
             is_steering: false,
             wants_samples: plan.system.name() == "least_loaded",

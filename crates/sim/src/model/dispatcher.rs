@@ -29,6 +29,7 @@ impl Plant {
         }
         self.packet_events += 1;
         let gap = app.gap();
+        app.arrived = now;
         self.events.put(now + gap, Event::Arrive(index, rate));
         app.outcome.offered += 1;
         app.inside += 1;

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use base::{Nanos, WorkerId};
+use load::Arrival;
 use policy::WorkerSample;
 use policy::cores::{
     self, AppId, AppTerms, CoreId, CoresConfig, CoresControl, CoresPlan, CoresSample,
@@ -269,8 +270,14 @@ impl Plant {
                 app.rate = rate;
                 app.rate_number += 1;
                 if rate > 0.0 {
-                    let gap = app.gap();
-                    self.events.put(now + gap, Event::Arrive(id, app.rate_number));
+                    // A constant pace goes on from the last arrival: with steps shorter than a gap nothing would
+                    // ever come. An exponential one has no memory.
+                    let from = match app.plan.arrival {
+                        Arrival::Constant => app.arrived,
+                        Arrival::Poisson => now,
+                    };
+                    let at = (from + app.gap()).max(now);
+                    self.events.put(at, Event::Arrive(id, app.rate_number));
                 }
             }
             if is_first && app.plan.churn > 0.0 {

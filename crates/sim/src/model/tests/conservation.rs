@@ -124,3 +124,13 @@ fn memory_is_bounded_however_much_is_offered() {
     assert!(app.unfinished <= 3 * 4096 + 2048, "{app:?}");
     assert!(app.is_saturated() && app.dropped > 300_000, "{app:?}");
 }
+
+#[test]
+fn packets_at_a_constant_pace_come_however_short_the_steps_of_their_rate() {
+    // Two rates in turn, with a gap of 100 us or nearly, in steps of 30 us: 1000 steps are 30 ms.
+    let app = AppPlan { arrival: Arrival::Constant, ..exponential(1, System::policy("sticky")) };
+    let steps = (0..1000_u32).map(|at| Step::new(Nanos(30_000), [f64::from(10_000 + at % 2)]));
+    let outcome = run(PlantPlan { steps: steps.collect(), ..plan(1, app, 0.0) });
+    let offered: u64 = outcome.steps.iter().map(|step| step.apps[0].offered).sum();
+    assert!((298..=302).contains(&offered), "{offered} of 300");
+}
