@@ -353,7 +353,7 @@ impl World {
             throughput: requests as f64 / span,
             p50: at(0.5),
             p99: at(0.99),
-            segments_per_request: sent / received.max(1.0),
+            segments_per_request: sent / requests.max(1) as f64,
             fast_share: fast / received.max(1.0),
             cycles: self.plan.cycles(),
             misses: self.plan.misses(),
