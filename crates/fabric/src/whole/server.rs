@@ -105,16 +105,16 @@ impl Server {
         })
     }
 
-    /// Makes it so many workers: the youngest come and go.
-    pub(crate) fn resize(&mut self, workers: u16, now: Nanos) {
+    /// Makes it so many workers: the youngest come and go. How many there was no number for.
+    pub(crate) fn resize(&mut self, workers: u16, now: Nanos) -> u16 {
         let active = self.active();
         for leaver in active.iter().skip(usize::from(workers)) {
             self.dispatcher.steering_mut().remove_worker(*leaver);
         }
-        for _ in active.len()..usize::from(workers) {
+        for number in active.len()..usize::from(workers) {
             let hired = self.dispatcher.add_worker(Arc::new(Doorbell::new()), Arc::new(|| ()));
             // None is free only while earlier leavers have not retired.
-            let Some(hired) = hired else { return };
+            let Some(hired) = hired else { return workers - number as u16 };
             let id = hired.id;
             let job = match &self.work {
                 Work::Echo => BuiltIn::Echo(Echo),
@@ -129,6 +129,7 @@ impl Server {
             };
             self.workers.push((id, hired.employ(job)));
         }
+        0
     }
 
     /// Ids of workers that are there and not on their way out, ascending.

@@ -82,3 +82,13 @@ fn nonsense_is_refused_by_its_field() {
         assert_eq!(run(&plan, 1).expect_err(field).field, field);
     }
 }
+
+#[test]
+fn a_crew_for_which_there_are_not_enough_numbers_is_said_to_lack_workers() {
+    assert_eq!(check(&small(), 1).workers_missing, 0);
+    let crew = |nanos, workers| Crew { at: Nanos(nanos), workers };
+    // Those who leave have not gone a nanosecond later.
+    let crews = vec![crew(0, 40), crew(1_000_000, 1), crew(1_000_001, 40)];
+    let outcome = check(&WholePlan { crews, ..small() }, 1);
+    assert!((1..40).contains(&outcome.workers_missing), "{}", outcome.workers_missing);
+}

@@ -75,6 +75,7 @@ pub(super) struct World {
     unopened: u32,
     requests: u64,
     port_full: u64,
+    workers_missing: u16,
     turns: u64,
     digest: u64,
 }
@@ -151,6 +152,7 @@ impl World {
             unopened: flows,
             requests: u64::from(flows) * u64::from(plan.requests),
             port_full: 0,
+            workers_missing: 0,
             turns: 0,
             digest: 0,
         })
@@ -200,7 +202,8 @@ impl World {
                 }
             }
             What::Crew(workers) => {
-                self.server.resize(workers, now);
+                let missing = self.server.resize(workers, now);
+                self.workers_missing = self.workers_missing.max(missing);
                 self.turn_soon(now);
             }
         }
@@ -307,6 +310,7 @@ impl World {
                 .flatten()
                 .fold(LinkCounts::default(), |sum, link| sum.plus(link.counts())),
             port_full: self.port_full,
+            workers_missing: self.workers_missing,
             retransmitted: of_clients + count("retransmitted"),
             flows_moved: count("attached"),
             dispatcher: dispatcher.filter(|(_, count)| *count > 0).collect(),
