@@ -18,6 +18,9 @@ use sim::model::Level;
 use crate::Refused;
 use crate::refused::check;
 
+/// Requests of all connections, at most: their times are 400 MB.
+pub(crate) const REQUESTS_MAX: u64 = 50_000_000;
+
 /// A run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ConnectionsPlan {
@@ -64,7 +67,9 @@ impl ConnectionsPlan {
         let connections = (1..=200_000).contains(&self.connections);
         check(connections, "connections", self.connections, "from 1 to 200000")?;
         check((1..=256).contains(&self.cores), "cores", self.cores, "from 1 to 256")?;
-        check(self.requests > 0, "requests", self.requests, "at least 1")?;
+        let requests = u64::from(self.connections) * u64::from(self.requests);
+        let few = (1..=REQUESTS_MAX).contains(&requests);
+        check(few, "requests", self.requests, "at least 1, of all connections at most 50 million")?;
         let bytes = (1..=128).contains(&self.request_bytes);
         check(bytes, "request_bytes", self.request_bytes, "from 1 to 128")?;
         let hertz = (1_000_000..=10_000_000_000).contains(&self.cache.hertz);

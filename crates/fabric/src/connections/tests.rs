@@ -71,4 +71,6 @@ fn nonsense_is_refused_by_its_field() {
     assert_eq!(run(&plan(0)).expect_err("no connection").field, "connections");
     let plan = ConnectionsPlan { cores: 0, ..plan(1) };
     assert_eq!(run(&plan).expect_err("no core").field, "cores");
+    let plan = ConnectionsPlan { requests: u32::MAX, ..self::plan(1000) };
+    assert_eq!(plan.check().expect_err("34 GB of times").field, "requests");
 }

@@ -7,6 +7,11 @@ use crate::link::LinkPlan;
 use crate::refused::check;
 use crate::{Refused, Sizes};
 
+/// Bytes of the receive rings of flows that are there together, at most.
+const RINGS_MAX: u64 = 1 << 30;
+/// Looks at all queues, at most.
+const LOOKS_MAX: u64 = 10_000_000;
+
 /// Hosts under leaf switches, which spine switches join; with one leaf there need be no spine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeafSpine {
@@ -228,6 +233,16 @@ impl NetPlan {
         self.tcp.check()?;
         let flows = self.traffic.flows();
         check((1..=100_000).contains(&flows), "flows", flows, "from 1 to 100000")?;
+        // Who arrives gets the ring of somebody who has gone. The others are there together.
+        let together = !matches!(self.traffic, Traffic::Arriving { .. });
+        let rings = u64::from(flows) << self.tcp.ring_log2;
+        let fits = !together || rings <= RINGS_MAX;
+        check(
+            fits,
+            "ring_log2",
+            self.tcp.ring_log2,
+            "such that all flows' rings are 1 GiB at most",
+        )?;
         match &self.traffic {
             Traffic::Arriving { sizes, load, .. } => {
                 check(*load > 0.0 && *load < 1.0, "load", load, "above 0 and below 1")?;
@@ -246,6 +261,8 @@ impl NetPlan {
         let look = self.look_every >= Nanos::from_micros(1);
         check(look, "look_every", self.look_every, "at least 1 us")?;
         let limit = self.time_limit <= Nanos::from_secs(3600);
-        check(limit, "time_limit", self.time_limit, "at most an hour")
+        check(limit, "time_limit", self.time_limit, "at most an hour")?;
+        let looks = self.time_limit.0 / self.look_every.0 <= LOOKS_MAX;
+        check(looks, "look_every", self.look_every, "a ten millionth of `time_limit` or more")
     }
 }

@@ -161,3 +161,14 @@ fn nonsense_is_refused_by_its_field() {
         assert_eq!(run(&plan, 1).expect_err(field).field, field);
     }
 }
+
+#[test]
+fn rings_and_looks_that_no_memory_holds_are_refused() {
+    let mut plan = NetPlan::incast(256, 1000, Algorithm::default());
+    plan.tcp.ring_log2 = 24;
+    assert_eq!(plan.check().expect_err("4 GiB of rings").field, "ring_log2");
+    let hour = Nanos::from_secs(3600);
+    let plan =
+        NetPlan { time_limit: hour, look_every: Nanos::from_micros(1), ..NetPlan::default() };
+    assert_eq!(plan.check().expect_err("3.6e9 looks").field, "look_every");
+}

@@ -4,8 +4,12 @@ use base::Nanos;
 use tcp::Algorithm;
 
 use crate::Refused;
+use crate::connections::REQUESTS_MAX;
 use crate::link::LinkPlan;
 use crate::refused::check;
+
+/// Connections of all clients, at most: the rings of both ends are 512 KiB each.
+const CONNECTIONS_MAX: u64 = 4000;
 
 /// So many workers from then on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +88,11 @@ impl WholePlan {
         check((1..=1000).contains(&self.clients), "clients", self.clients, "from 1 to 1000")?;
         let connections = (1..=10_000).contains(&self.connections);
         check(connections, "connections", self.connections, "from 1 to 10000")?;
-        check(self.requests > 0, "requests", self.requests, "at least 1")?;
+        let all = u64::from(self.clients) * u64::from(self.connections);
+        let few = all <= CONNECTIONS_MAX;
+        check(few, "connections", self.connections, "of all clients together at most 4000")?;
+        let few = (1..=REQUESTS_MAX).contains(&(all * u64::from(self.requests)));
+        check(few, "requests", self.requests, "at least 1, of all connections at most 50 million")?;
         let bytes = (1..=65_536).contains(&self.request_bytes);
         check(bytes, "request_bytes", self.request_bytes, "from 1 to 65536")?;
         self.client_link.check()?;

@@ -92,3 +92,11 @@ fn a_crew_for_which_there_are_not_enough_numbers_is_said_to_lack_workers() {
     let outcome = check(&WholePlan { crews, ..small() }, 1);
     assert!((1..40).contains(&outcome.workers_missing), "{}", outcome.workers_missing);
 }
+
+#[test]
+fn connections_and_requests_that_no_memory_holds_are_refused() {
+    let plan = WholePlan { clients: 1000, connections: 10_000, ..small() };
+    assert_eq!(run(&plan, 1).expect_err("10 TB of rings").field, "connections");
+    let plan = WholePlan { requests: u32::MAX, ..small() };
+    assert_eq!(run(&plan, 1).expect_err("515 GB of times").field, "requests");
+}
