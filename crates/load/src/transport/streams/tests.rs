@@ -247,7 +247,8 @@ fn a_server_that_does_not_read_holds_up_only_its_own_requests() {
     });
     // 64 kB a request: what the kernel's buffers hold is soon full.
     let length = Nanos::from_millis(200);
-    let plan = Plan { payload_bytes: 65_000, length, ..plan(paces()[0]) };
+    let grace = Nanos::from_secs(20);
+    let plan = Plan { payload_bytes: 65_000, length, grace, ..plan(paces()[0]) };
     let protocol = Protocol::Echo { payload_bytes: 65_000 };
     let report = load(&plan, server.address, &protocol);
     assert!(report.received > report.sent / 3, "{report:?}");
