@@ -8,6 +8,7 @@ mod plant;
 mod scan;
 mod scan_cores;
 mod station;
+mod whole;
 
 use std::collections::BTreeMap;
 
@@ -71,6 +72,7 @@ pub(crate) const EXPERIMENTS: &[&Experiment] = &[
     &scan::EXPERIMENT,
     &scan_cores::EXPERIMENT,
     &net::EXPERIMENT,
+    &whole::EXPERIMENT,
     &connections::EXPERIMENT,
     &demo::EXPERIMENT,
 ];

@@ -53,14 +53,14 @@ fn traffics() -> Vec<&'static str> {
     vec!["arriving", "incast", "lasting"]
 }
 
-const CONGESTION: [(&str, Algorithm); 4] = [
+pub(super) const CONGESTION: [(&str, Algorithm); 4] = [
     ("newreno", Algorithm::NewReno),
     ("cubic", Algorithm::Cubic),
     ("dctcp", Algorithm::Dctcp),
     ("timely", Algorithm::Timely),
 ];
 
-fn congestions() -> Vec<&'static str> {
+pub(super) fn congestions() -> Vec<&'static str> {
     CONGESTION.iter().map(|(name, _)| *name).collect()
 }
 
