@@ -18,6 +18,8 @@ const ALL_FLOWS_MAX: u64 = 1 << 25;
 const ALL_GROUPS_MAX: u64 = 1 << 25;
 /// Outcomes, at most: one for each application in each step, of some kilobytes when it is full.
 const OUTCOMES_MAX: usize = 1 << 17;
+/// Flows of all applications that come and go in a run, at most: some minutes of work.
+const COMINGS_MAX: f64 = 1e8;
 /// Packets of a ring, at most.
 const RING_MAX: usize = 1 << 20;
 /// Packets a second, at most: ten times what a dispatcher can do.
@@ -96,6 +98,11 @@ impl PlantPlan {
                 }
             }
         }
+        let span: f64 = self.steps.iter().map(|step| step.length.as_secs_f64()).sum();
+        let churn_max = COMINGS_MAX / (span * self.apps.len() as f64);
+        for (at, app) in self.apps.iter().enumerate() {
+            real(&format!("apps[{at}].churn"), app.churn, 0.0, churn_max.floor())?;
+        }
         Ok(())
     }
 }
@@ -155,7 +162,7 @@ mod tests {
     #[test]
     fn nonsense_is_a_sentence_that_names_the_field_and_what_is_possible() {
         type Spoil = fn(&mut PlantPlan);
-        let cases: [(Spoil, &str); 15] = [
+        let cases: [(Spoil, &str); 16] = [
             (|plan| plan.cores = 0, "cores is 0: it can be from 1 to 4096"),
             (|plan| plan.interval = Nanos::ZERO, "interval is 0 ns: it can be from 1.0 us"),
             (|plan| plan.apps.clear(), "the number of apps is 0"),
@@ -192,6 +199,13 @@ mod tests {
                     plan.steps = vec![Step::new(Nanos(1), [0.0]); 60_000];
                 },
                 "the number of steps times that of apps is 240000000",
+            ),
+            (
+                |plan| {
+                    plan.apps[0].churn = 1e8;
+                    plan.steps[0].length = Nanos::from_secs(600);
+                },
+                "apps[0].churn is 100000000: it can be from 0 to 166666",
             ),
         ];
         assert_eq!(plan().check(), Ok(()));
