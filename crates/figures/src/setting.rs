@@ -42,6 +42,16 @@ pub(crate) struct Rule {
     pub(crate) help: &'static str,
 }
 
+/// A key of that kind, with what it holds by itself and what it is.
+pub(crate) const fn rule(
+    key: &'static str,
+    kind: Kind,
+    default: Preset,
+    help: &'static str,
+) -> Rule {
+    Rule { key, kind, default, help }
+}
+
 /// What a key holds by itself.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Preset {

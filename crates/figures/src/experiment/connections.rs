@@ -8,7 +8,7 @@ use sim::Level;
 
 use super::{Experiment, Misfit, Row, Task};
 use crate::scenario::Over;
-use crate::setting::{Kind, Preset, Rule, Settings};
+use crate::setting::{Kind, Preset, Rule, Settings, rule};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "connections",
@@ -66,10 +66,6 @@ const RULES: &[Rule] = &[
     ),
     rule("ghz", Kind::Number(0.001, 10.0), Preset::Number(2.1), "cycles a nanosecond"),
 ];
-
-const fn rule(key: &'static str, kind: Kind, default: Preset, help: &'static str) -> Rule {
-    Rule { key, kind, default, help }
-}
 
 fn costs(settings: &Settings) -> RequestCosts {
     let of = SYSTEMS.iter().find(|(name, _)| *name == settings.word("system"));

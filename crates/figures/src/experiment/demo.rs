@@ -9,7 +9,7 @@ use sim::Level;
 
 use super::{Experiment, Misfit, Row, Task};
 use crate::scenario::Over;
-use crate::setting::{Kind, Preset, Rule};
+use crate::setting::{Kind, Preset, Rule, rule};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "demo",
@@ -38,10 +38,6 @@ const RULES: &[Rule] = &[
     rule("rate", Kind::Rate(1.0, 1e7), Preset::Number(20e3), "requests a second"),
     rule("length", Kind::Time(1000.0, 6e7), Preset::Number(2e6), "how long is watched"),
 ];
-
-const fn rule(key: &'static str, kind: Kind, default: Preset, help: &'static str) -> Rule {
-    Rule { key, kind, default, help }
-}
 
 /// A client's flow, by its number: addresses and ports one after the other.
 fn flow(number: u32) -> (SocketAddr, SocketAddr) {

@@ -12,7 +12,7 @@ use tcp::Algorithm;
 
 use super::{Experiment, Misfit, Row, Task};
 use crate::scenario::Over;
-use crate::setting::{Kind, Preset, Rule, Settings};
+use crate::setting::{Kind, Preset, Rule, Settings, rule};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "net",
@@ -133,13 +133,8 @@ const RULES: &[Rule] = &[
     ),
 ];
 
-const fn rule(key: &'static str, kind: Kind, default: Preset, help: &'static str) -> Rule {
-    Rule { key, kind, default, help }
-}
-
 fn plan(task: &Task<'_>) -> NetPlan {
     let settings = task.settings;
-    let part = |count: u64| if task.quick { (count / 10).max(1) } else { count };
     let host_link = LinkPlan {
         rate: (settings.number("gbps") * 1e9) as u64,
         delay: settings.time("delay"),
@@ -170,11 +165,11 @@ fn plan(task: &Task<'_>) -> NetPlan {
                     flows: settings.whole("flows") as u32,
                     spread: settings.time("spread"),
                     from,
-                    until: from + Nanos(part(settings.time("length").0)),
+                    until: from + Nanos(task.part(settings.time("length").0)),
                 }
             } else {
                 Traffic::Arriving {
-                    flows: part(settings.whole("flows")) as u32,
+                    flows: task.part(settings.whole("flows")) as u32,
                     sizes: Sizes::web_search(settings.whole("shrink")),
                     load: settings.number("load"),
                 }

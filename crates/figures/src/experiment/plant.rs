@@ -9,7 +9,7 @@ use sim::model::Plant;
 
 use super::{Experiment, Misfit, Row, Task, parameters};
 use crate::scenario::Over;
-use crate::setting::{Kind, Preset, Rule};
+use crate::setting::{Kind, Preset, Rule, rule};
 
 pub(super) use plan::{distribution, rate};
 
@@ -198,10 +198,6 @@ const RULES: &[Rule] = &[
     cost("tick", "a control tick, for each worker with a core"),
     cost("outside", "wire, NIC and client"),
 ];
-
-const fn rule(key: &'static str, kind: Kind, default: Preset, help: &'static str) -> Rule {
-    Rule { key, kind, default, help }
-}
 
 /// A cost instead of the measured one.
 const fn cost(key: &'static str, help: &'static str) -> Rule {

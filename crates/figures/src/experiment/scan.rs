@@ -9,7 +9,7 @@ use sim::scan::{ScanCosts, Waiting};
 
 use super::{Experiment, Misfit, Row, Task};
 use crate::scenario::Over;
-use crate::setting::{Kind, Preset, Rule, Settings};
+use crate::setting::{Kind, Preset, Rule, Settings, rule};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "scan",
@@ -90,10 +90,6 @@ const RULES: &[Rule] = &[
         "items that are measured",
     ),
 ];
-
-const fn rule(key: &'static str, kind: Kind, default: Preset, help: &'static str) -> Rule {
-    Rule { key, kind, default, help }
-}
 
 fn check(task: &Task<'_>) -> Result<(), Misfit> {
     let (queues, busy) = (task.settings.whole("queues"), task.settings.whole("busy_queues"));

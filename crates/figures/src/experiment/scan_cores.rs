@@ -9,7 +9,7 @@ use sim::scan::many_cores::{Plan, Queues, run as simulate};
 
 use super::{Experiment, Misfit, Row, Task, plant, scan};
 use crate::scenario::Over;
-use crate::setting::{Kind, Preset, Rule};
+use crate::setting::{Kind, Preset, Rule, rule};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "scan_cores",
@@ -57,10 +57,6 @@ const RULES: &[Rule] = &[
     rule("ring", Kind::Whole(1, 1 << 20), Preset::Number(512.0), "items that wait for a core"),
     rule("items", Kind::Whole(100, 20_000_000), Preset::Number(200_000.0), "items that arrive"),
 ];
-
-const fn rule(key: &'static str, kind: Kind, default: Preset, help: &'static str) -> Rule {
-    Rule { key, kind, default, help }
-}
 
 fn check(task: &Task<'_>) -> Result<(), Misfit> {
     let (rate, items) = (task.settings.number("rate"), task.settings.number("items"));

@@ -11,7 +11,7 @@ use sim::Level;
 use super::net::{CONGESTION, congestions};
 use super::{Experiment, Misfit, Row, Task};
 use crate::scenario::Over;
-use crate::setting::{Kind, Preset, Rule, Settings};
+use crate::setting::{Kind, Preset, Rule, Settings, rule};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "whole",
@@ -85,13 +85,8 @@ const RULES: &[Rule] = &[
     ),
 ];
 
-const fn rule(key: &'static str, kind: Kind, default: Preset, help: &'static str) -> Rule {
-    Rule { key, kind, default, help }
-}
-
 fn plan(task: &Task<'_>) -> WholePlan {
     let settings = task.settings;
-    let part = |count: u64| if task.quick { (count / 10).max(1) } else { count };
     let client_link = LinkPlan {
         rate: (settings.number("gbps") * 1e9) as u64,
         delay: settings.time("delay"),
@@ -109,7 +104,7 @@ fn plan(task: &Task<'_>) -> WholePlan {
     WholePlan {
         clients: settings.whole("clients") as u32,
         connections: settings.whole("connections") as u32,
-        requests: part(settings.whole("requests")) as u32,
+        requests: task.part(settings.whole("requests")) as u32,
         request_bytes: settings.whole("bytes") as u32,
         client_link,
         server_link: LinkPlan { rate: client_link.rate * 4, ..client_link },
