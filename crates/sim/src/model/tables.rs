@@ -54,7 +54,8 @@ impl Tables {
             waiting: Waiting::default(),
             transition: None,
             noted: 0,
-            looked: Nanos::ZERO,
+            // Applications do not all begin at once: else the quiet ones would be looked at in one go.
+            looked: Nanos(seed % QUIET.0),
             sample: CoreSample::default(),
         })
     }
@@ -274,6 +275,22 @@ impl Loads {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn quiet_applications_are_looked_at_one_after_the_other() {
+        let first_look = |seed: u64| {
+            let tables = Tables::new("sticky", 128, seed).expect("there is such a policy");
+            (0..=200).map(Nanos::from_millis).find(|&at| tables.is_load_due(at))
+        };
+        let mut seeds = load::Random::new(1);
+        let mut looks: Vec<_> = (0..50).map(|_| first_look(seeds.bits())).collect();
+        assert!(
+            looks.iter().all(|at| at.is_some_and(|at| at >= QUIET && at <= Nanos(2 * QUIET.0)))
+        );
+        looks.sort_unstable();
+        looks.dedup();
+        assert!(looks.len() > 20, "{looks:?}");
+    }
 
     #[test]
     fn a_turn_rewrites_no_more_groups_than_a_tick_of_the_daemon() {
