@@ -9,7 +9,7 @@ use testbed::{Side, Testbed, TestbedConfig};
 
 use crate::daemon::Daemon;
 use crate::kernel_tcp::kernel_tcp;
-use crate::process::{binary, wait_for};
+use crate::process::{PATIENCE, binary, wait_for, wait_within};
 use crate::program::Program;
 
 /// What every such daemon is told. A connection that is over is soon forgotten, so that a test can see
@@ -208,11 +208,14 @@ impl Accelerated {
     /// # Panics
     /// Something stays.
     pub fn nothing_is_left(&self) {
-        wait_for("an end without remains", || {
+        // A daemon without a CPU takes its time, and so do its questioners.
+        wait_within(3 * PATIENCE, "an end without remains", || {
+            // Before anything is asked: the connection of a question goes a moment after its answer.
+            let open = descriptors(self.daemon.pid());
             let sockets = self.sockets();
             let count = |name: &str| self.daemon.counter(name);
             let left = (sockets.len(), count("tcp_flows"), count("tcp_ring_bytes"));
-            let open = descriptors(self.daemon.pid());
+            std::thread::sleep(Duration::from_millis(10));
             if left == (0, 0, 0) && open.len() <= self.descriptors_before {
                 return Ok(());
             }
