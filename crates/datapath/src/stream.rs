@@ -359,10 +359,12 @@ impl Job for Stream {
             engine.expire(now, &mut press);
         }
         let told = self.events.len() + usize::from(is_asked);
+        // A reset has freed its flow by now: its socket hears so before anybody looks at what its program wrote.
+        self.serve(now, outlet);
         if is_asked {
             self.attend(now);
+            self.serve(now, outlet);
         }
-        self.serve(now, outlet);
         self.transmit(now, outlet);
         // Aborted flows say that they are over when their reset has left.
         self.serve(now, outlet);

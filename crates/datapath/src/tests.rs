@@ -3,6 +3,7 @@
 mod connections;
 mod cores;
 mod guests;
+mod lots;
 mod packets;
 mod schedules;
 mod sockets;

@@ -187,7 +187,7 @@ impl Bench {
     }
 
     /// The client says what it has to say.
-    fn say(&mut self) {
+    pub(super) fn say(&mut self) {
         self.engine.expire(self.now, &mut self.said);
         self.engine.transmit(self.now, &mut self.sink, &mut self.said);
         let (_, pool) = self.dispatcher.ports_and_pool();

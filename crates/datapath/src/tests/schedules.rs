@@ -5,26 +5,14 @@
 use base::{FlowGroup, FlowHash, Nanos};
 use policy::{Entry, steer};
 
+use super::lots::Lots;
 use super::world::{FLOWS, World, policy};
 use crate::counters::DispatchEvent;
 
 const SCHEDULES: u64 = 10_000;
 
-/// xorshift64*: the schedule must be the same on every machine.
-struct Lots(u64);
-
-impl Lots {
-    fn below(&mut self, limit: u32) -> u32 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        let lot = self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32;
-        ((lot * u64::from(limit)) >> 32) as u32
-    }
-}
-
 fn run(seed: u64) -> World {
-    let mut lots = Lots(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut lots = Lots::new(seed);
     // `shared` promises no order; all others must keep it.
     let names: Vec<&str> =
         steer::NAMES.iter().map(|(name, _)| *name).filter(|name| *name != "shared").collect();

@@ -2,6 +2,7 @@
 //! played here, word by word.
 
 mod endings;
+mod honest;
 
 use std::os::fd::AsFd;
 use std::sync::Arc;

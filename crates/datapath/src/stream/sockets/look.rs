@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use base::Nanos;
 use shm::stream::{Asks, RingDesc, SlotInfo, SlotOption, SlotWords};
-use tcp::{Algorithm, Engine, FlowId, FlowInfo, KeepAlive, Output, State, TimerKind};
+use tcp::{Algorithm, CallError, Engine, FlowId, FlowInfo, KeepAlive, Output, State, TimerKind};
 
 use super::super::front::{AppStreams, SocketEvent};
 use super::super::rings::{Ring, Rings};
@@ -13,8 +13,16 @@ use super::{Conn, LAST_ASKS, Sockets};
 /// Round trips are not measured shorter than a host needs to answer at all.
 const SHORTEST_ROUND_TRIP: Nanos = Nanos::from_micros(100);
 
-/// What an application has written cannot be.
-struct Lie;
+/// Why a look at what an application has written goes no further.
+#[derive(Debug)]
+enum Stop {
+    /// The flow is over, and its socket has not heard so yet: whatever the application wrote in the meantime is as good as
+    /// lost on its way. A peer, a router or a timer ends a flow at any moment, so this says nothing about the application.
+    Gone,
+    /// The application has gone beyond a position that this worker has published itself, or uses a ring that it was never
+    /// offered. Nothing that a peer does, no timer and no hand-over leads there: published positions only ever grow.
+    Violation,
+}
 
 impl Sockets {
     /// Looks at one slot. One that is another worker's is passed on.
@@ -39,15 +47,15 @@ impl Sockets {
             let sent_before = conn.tx_tail;
             let looked = consume(conn, words, flow, engine, rings, now)
                 .and_then(|()| switch_rings(conn, words, &client.streams, flow, engine, rings))
-                .and_then(|tail| take(conn, tail, &client.streams, flow, engine, now));
+                .and_then(|tail| take(conn, tail, &client.streams, flow, engine, rings, now));
             self.tally.bytes_sent += conn.tx_tail - sent_before;
             match looked {
-                Ok(None) => {}
+                Ok(None) | Err(Stop::Gone) => {}
                 Ok(Some(again)) => {
                     self.paced.insert((app, slot));
                     self.paced_until = self.paced_until.min(again);
                 }
-                Err(Lie) => {
+                Err(Stop::Violation) => {
                     self.post.say(SocketEvent::Lied { app });
                     return self.close(app, slot, true, engine, rings, out);
                 }
@@ -148,19 +156,19 @@ fn consume(
     engine: &mut Engine,
     rings: &mut Rings,
     now: Nanos,
-) -> Result<(), Lie> {
+) -> Result<(), Stop> {
     let head = words.rx_head.load(Ordering::Acquire);
     let read = head.wrapping_sub(conn.rx_head);
     if read == 0 {
         return Ok(());
     }
     if read > conn.rx_tail - conn.rx_head {
-        return Err(Lie);
+        return Err(Stop::Violation);
     }
     conn.rx_head = head;
-    if engine.consume(flow, read as u32).is_err() {
-        return Err(Lie);
-    }
+    let consumed = engine.consume(flow, read as u32);
+    debug_assert!(consumed != Err(CallError::TooMany), "no more was published than had come");
+    consumed.map_err(|_| Stop::Gone)?;
     if let Some((_, until)) = &conn.outgrown
         && head >= *until
         && let Some((ring, _)) = conn.outgrown.take()
@@ -221,7 +229,7 @@ fn switch_rings(
     flow: FlowId,
     engine: &mut Engine,
     rings: &mut Rings,
-) -> Result<u64, Lie> {
+) -> Result<u64, Stop> {
     // The tail first: whoever sees a new one sees the ring that it belongs to.
     let tail = words.tx_tail.load(Ordering::Acquire);
     let used = RingDesc::of_word(words.tx_ring_used.load(Ordering::Acquire));
@@ -229,15 +237,15 @@ fn switch_rings(
     if used == present {
         return Ok(tail);
     }
-    let offered = conn.offered.take().ok_or(Lie)?;
+    let offered = conn.offered.take().ok_or(Stop::Violation)?;
     let log2 = offered.desc().filter(|desc| *desc == used).and_then(RingDesc::log2);
     let Some(log2) = log2 else {
         conn.offered = Some(offered);
-        return Err(Lie);
+        return Err(Stop::Violation);
     };
     if engine.grow_send_ring(flow, log2).is_none() {
         conn.offered = Some(offered);
-        return Err(Lie);
+        return Err(Stop::Gone);
     }
     if let Ring::Shared(old) = rings.replace_send(flow, offered) {
         app.server.heap().take_back(old);
@@ -252,14 +260,17 @@ fn take(
     app: &AppStreams,
     flow: FlowId,
     engine: &mut Engine,
+    rings: &Rings,
     now: Nanos,
-) -> Result<Option<Nanos>, Lie> {
+) -> Result<Option<Nanos>, Stop> {
     let written = tail.wrapping_sub(conn.tx_tail);
     if written == 0 || conn.is_shut {
         return Ok(None);
     }
-    if !conn.is_connected || written > u64::from(engine.room(flow).bytes) {
-        return Err(Lie);
+    // What it was told to be free, not what the engine has by now.
+    let room = (rings.lengths(flow).1 as u64).saturating_sub(conn.tx_tail - conn.tx_head);
+    if !conn.is_connected || written > room {
+        return Err(Stop::Violation);
     }
     let (bytes, again) = match &app.rate {
         None => (written, Nanos::FAR_FUTURE),
@@ -267,7 +278,8 @@ fn take(
     };
     if bytes > 0 {
         // The peer may have closed everything meanwhile: what is written then is lost, as it would be on its way.
-        let _ = engine.send(flow, bytes as u32);
+        let sent = engine.send(flow, bytes as u32);
+        debug_assert!(sent != Err(CallError::TooMany), "no more was published than was free");
         conn.tx_tail += bytes;
     }
     Ok((bytes < written).then_some(again))
