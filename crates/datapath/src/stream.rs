@@ -336,6 +336,9 @@ impl Job for Stream {
         if now >= self.retry_at {
             self.claim_waiting(now);
         }
+        if self.exchange.has_any() {
+            self.retry_at = self.retry_at.min(now + moving::RETRY_EVERY);
+        }
         let is_due = self.engine.next_deadline().is_some_and(|due| due <= now);
         let is_asked = self.sockets.as_ref().is_some_and(|sockets| sockets.has_work(now));
         if self.kept.is_empty() && !is_due && !is_asked && self.events.is_empty() {
@@ -423,6 +426,7 @@ impl Job for Stream {
         if self.counts.is_stale() {
             self.publish_counts(self.counts_at);
         }
+        self.leave();
         self.spares.pop()
     }
 

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base::{FlowGroup, WorkerId};
 use tcp::Detached;
+use wire::FlowKey;
 
 use super::front::AppStreams;
 use super::rings::Pair;
@@ -22,6 +23,8 @@ use super::sockets::Conn;
 pub(super) struct Parcel {
     /// Whose they are now; `None`: whoever is told of the group by name.
     pub(super) to: Option<WorkerId>,
+    /// The name of one of its flows, the peer as its source.
+    pub(super) name: Option<FlowKey>,
     pub(super) flows: Detached,
     /// In the order of `flows`.
     pub(super) belongings: Vec<Belongings>,
@@ -89,6 +92,18 @@ impl Exchange {
         let taken = parcels.remove(&group).unwrap_or_default();
         self.shared.count.store(parcels.len(), Ordering::Release);
         taken
+    }
+
+    /// All groups of which flows wait.
+    pub(super) fn groups(&self) -> Vec<FlowGroup> {
+        self.parcels().keys().copied().collect()
+    }
+
+    /// What is left for this worker is anybody's: the name of one flow of each such parcel.
+    pub(super) fn give_up(&self, worker: WorkerId) -> Vec<FlowKey> {
+        let mut parcels = self.parcels();
+        let own = parcels.values_mut().flatten();
+        own.filter_map(|parcel| parcel.to.take_if(|to| *to == worker).and(parcel.name)).collect()
     }
 
     /// The groups of which flows wait for this worker.

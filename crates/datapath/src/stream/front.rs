@@ -15,7 +15,7 @@ use shm::{Consumer, Producer, ring};
 use tcp::{Algorithm, FlowOptions};
 
 use super::bucket::Rate;
-use super::sockets::Datagrams;
+use super::sockets::{Conn, Datagrams};
 
 /// How the sleepers of an application are woken: by somebody who may make system calls.
 pub trait Bells: Send + Sync {
@@ -122,6 +122,8 @@ pub enum Command {
     },
     /// Serve a UDP socket whose slot was lent and set up; one of the same slot goes.
     Bind(Arc<Datagrams>),
+    /// A worker has ended and left sockets behind whose flows are over: they are this one's now.
+    Adopt,
     /// How datagrams to an address leave from now on; none: it cannot be reached.
     Resolved {
         /// The address.
@@ -219,7 +221,13 @@ struct State {
     /// Sockets that are to be closed and have not ended, by application, slot and generation: with a reset? For the
     /// worker that gets one which was between workers when it was told.
     closing: BTreeMap<(u16, u32, u32), bool>,
+    /// Sockets of workers that have ended, without their flows: each connection is over, and its program has not closed
+    /// it. As many as those workers had slots.
+    stranded: Vec<Stranded>,
 }
+
+/// A socket between two workers: its application, its slot and what a worker knows of it.
+pub(super) type Stranded = (Arc<AppStreams>, u32, Conn);
 
 struct Shared {
     state: Mutex<State>,
@@ -327,6 +335,9 @@ impl Front {
         let mailbox = Arc::new(Mailbox::default());
         let mut state = self.state();
         mailbox.letters().extend(state.standing.iter().cloned());
+        if !state.stranded.is_empty() {
+            mailbox.letters().push_back(Command::Adopt);
+        }
         mailbox.has_any.store(true, Ordering::Release);
         state.boxes.retain(|(id, _)| *id != worker);
         state.boxes.push((worker, Arc::clone(&mailbox)));
@@ -355,7 +366,7 @@ impl State {
                 self.standing.retain(|other| other.socket() != Some((*app, *slot)));
                 self.opens.retain(|other| other.socket() != Some((*app, *slot)));
             }
-            Command::Connect { .. } | Command::Resolved { .. } => {}
+            Command::Connect { .. } | Command::Resolved { .. } | Command::Adopt => {}
         }
     }
 
@@ -384,7 +395,7 @@ impl Command {
             Self::Unlisten { app, slot }
             | Self::Connect { app, slot, .. }
             | Self::Close { app, slot, .. } => Some((*app, *slot)),
-            Self::Add(_) | Self::Remove { .. } | Self::Resolved { .. } => None,
+            Self::Add(_) | Self::Remove { .. } | Self::Resolved { .. } | Self::Adopt => None,
         }
     }
 }
@@ -409,7 +420,7 @@ impl Drop for Post {
     fn drop(&mut self) {
         self.flush();
         let mut state = self.front.state();
-        let State { boxes, standing, heard, last_words, .. } = &mut *state;
+        let State { boxes, standing, heard, last_words, stranded, .. } = &mut *state;
         let is_own = |(mailbox, _): &mut (Arc<Mailbox>, _)| Arc::ptr_eq(mailbox, &self.mailbox);
         for (_, mut worker) in heard.extract_if(.., is_own) {
             last_words.extend(std::iter::from_fn(|| worker.pop()));
@@ -418,11 +429,13 @@ impl Drop for Post {
         boxes.retain(|(_, mailbox)| !Arc::ptr_eq(mailbox, &self.mailbox));
         if let Some((_, other)) = boxes.first() {
             let sockets = standing.iter().filter(|command| matches!(command, Command::Bind(_)));
-            other.letters().extend(sockets.cloned());
+            let adopt = (!stranded.is_empty()).then_some(Command::Adopt);
+            other.letters().extend(sockets.cloned().chain(adopt));
             other.has_any.store(true, Ordering::Release);
         }
         drop(state);
         (self.front.shared.tell)();
+        (self.front.shared.wake)();
     }
 }
 
@@ -459,6 +472,23 @@ impl Post {
     /// Says something; it is heard after [`Self::flush`].
     pub(super) fn say(&mut self, event: SocketEvent) {
         self.waiting.push_back(event);
+    }
+
+    /// A letter from `remote` to `local` goes to whichever worker has their group, or gets it.
+    pub(super) fn call_for(&self, local: SocketAddr, remote: SocketAddr) {
+        self.front.put_back((local, remote));
+    }
+
+    /// Leaves sockets without flows to whoever comes first. A worker is told when this end is dropped.
+    pub(super) fn strand(&self, sockets: Vec<Stranded>) {
+        if !sockets.is_empty() {
+            self.front.state().stranded.extend(sockets);
+        }
+    }
+
+    /// What workers that have ended left behind.
+    pub(super) fn take_stranded(&self) -> Vec<Stranded> {
+        std::mem::take(&mut self.front.state().stranded)
     }
 
     /// Another worker was marked and sleeps.

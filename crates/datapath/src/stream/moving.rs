@@ -2,6 +2,7 @@
 
 use base::{FlowGroup, Nanos, WorkerId};
 use tcp::Detached;
+use wire::FlowKey;
 
 use super::counts::StreamEvent;
 use super::exchange::{Belongings, Parcel};
@@ -12,7 +13,7 @@ use crate::message::Moving;
 const GROUPS_PER_STEP: u32 = 2048;
 
 /// Time between two looks for room.
-const RETRY_EVERY: Nanos = Nanos::from_millis(10);
+pub(super) const RETRY_EVERY: Nanos = Nanos::from_millis(10);
 
 /// How far a worker has come with what it gives up.
 #[derive(Clone, Copy, Debug)]
@@ -60,8 +61,16 @@ impl Stream {
         let Self { engine, owners, desk, service, routes, sockets, .. } = self;
         let hashed = owners.hashed();
         let mut flows = Detached::default();
+        let mut name = None;
         if group.0 < hashed {
-            engine.detach_group(group, hashed, |key| !owners.is_pinned(key.id()), &mut flows);
+            let is_wanted = |key: &FlowKey| {
+                let is_wanted = !owners.is_pinned(key.id());
+                if is_wanted {
+                    name.get_or_insert(*key);
+                }
+                is_wanted
+            };
+            engine.detach_group(group, hashed, is_wanted, &mut flows);
         } else if let Some((pinned, hash)) = owners.pinned_to(group) {
             let home = FlowGroup(hash.0 & (hashed - 1));
             engine.detach_group(home, hashed, |key| key.id() == pinned, &mut flows);
@@ -87,7 +96,7 @@ impl Stream {
             }) as u32
         });
         self.counts.touch();
-        self.exchange.put(group, Parcel { to, flows, belongings, routes: ways });
+        self.exchange.put(group, Parcel { to, name, flows, belongings, routes: ways });
     }
 
     /// From now on what moves is ours.
@@ -134,12 +143,30 @@ impl Stream {
         is_done
     }
 
+    /// This worker ends: what it was to take, and has not, waits for a packet, which a silent peer may never send. So a
+    /// letter goes where the next packet would: whoever gets it has the group, and takes its flows.
+    pub(super) fn leave(&mut self) {
+        let Some(sockets) = self.sockets.as_mut() else { return };
+        for name in self.exchange.give_up(self.me) {
+            sockets.call_for(&name);
+        }
+        sockets.leave();
+    }
+
     /// Looks whether there is room now for flows that wait: they have timers, though nothing comes for
-    /// them.
+    /// them. Also takes those that were left for a worker which has ended before it took them, when their group is this
+    /// worker's by now.
     pub(super) fn claim_waiting(&mut self, now: Nanos) {
         self.retry_at = Nanos::FAR_FUTURE;
         for group in std::mem::take(&mut self.waiting) {
             self.claim(group, now);
+        }
+        if self.exchange.has_any() {
+            for group in self.exchange.groups() {
+                if self.owners.owner(group) == Some(self.me) {
+                    self.claim(group, now);
+                }
+            }
         }
     }
 
@@ -150,7 +177,7 @@ impl Stream {
             let mut heard = Heard { events };
             sockets.read_mail(usize::MAX, engine, &mut desk.rings, ways, now, &mut heard);
         }
-        let Parcel { to: _, flows, belongings, routes } = &mut parcel;
+        let Parcel { to: _, name: _, flows, belongings, routes } = &mut parcel;
         let mine = &mut self.routes;
         let ways: Vec<u32> =
             routes.iter().map(|route| mine.number(*route).unwrap_or(u32::MAX)).collect();
@@ -169,14 +196,26 @@ impl Stream {
         let mut waiting = belongings.drain(..);
         for (old, new) in moved {
             // In the same order; those in between were dropped by the engine.
-            let Some(own) = waiting.find(|own| own.id == old) else { break };
+            let own = loop {
+                match waiting.next() {
+                    Some(own) if own.id == old => break Some(own),
+                    Some(other) => self.desk.rings.adopt(other.rings),
+                    None => break None,
+                }
+            };
+            let Some(own) = own else { break };
             let Belongings { id: _, rings, is_live, position, socket } = own;
             self.desk.put(new, rings, is_live);
             self.service.set_position(new, position);
             if let Some(sockets) = self.sockets.as_mut() {
                 match socket {
                     Some(socket) => {
-                        sockets.settle_in(new, socket, &mut self.engine, &mut self.desk.rings);
+                        sockets.settle_in(
+                            Some(new),
+                            socket,
+                            &mut self.engine,
+                            &mut self.desk.rings,
+                        );
                     }
                     None => sockets.turn_away(new, &mut self.engine),
                 }
@@ -186,6 +225,7 @@ impl Stream {
                 self.events.push(tcp::Event::Writable { flow: new });
             }
         }
+        waiting.for_each(|other| self.desk.rings.adopt(other.rings));
         true
     }
 }

@@ -1,4 +1,7 @@
 //! The rings of all flows of a worker: none until the first byte, small at first, larger on demand.
+//!
+//! What must hold: a flow never gets the rings of another. The engine gives the number of a flow that is over to the next
+//! one before anybody has heard of the end, so rings are kept by number *and* generation.
 
 use std::sync::Arc;
 
@@ -88,6 +91,13 @@ impl Pair {
     }
 }
 
+/// A flow number's rings, and the flow that has them.
+#[derive(Debug, Default)]
+struct Held {
+    flow: Option<FlowId>,
+    pair: Pair,
+}
+
 /// All rings of a worker.
 #[derive(Debug)]
 pub(super) struct Rings {
@@ -95,7 +105,10 @@ pub(super) struct Rings {
     receive_log2: u8,
     send_log2: u8,
     /// By flow number.
-    pairs: Vec<Pair>,
+    held: Vec<Held>,
+    /// Rings of flows that are over and whose end nobody has heard of, though their numbers are others' already.
+    /// Bounded by the flows that end in one turn; nearly always empty.
+    displaced: Vec<(FlowId, Pair)>,
     /// Rings without a flow, by the logarithm of their length.
     unused: Vec<Vec<Box<[u8]>>>,
     unused_bytes: u64,
@@ -111,7 +124,8 @@ impl Rings {
             limits,
             receive_log2: flow.receive_ring_log2,
             send_log2: flow.send_ring_log2,
-            pairs: Vec::new(),
+            held: Vec::new(),
+            displaced: Vec::new(),
             unused: (0..=30).map(|_| Vec::new()).collect(),
             unused_bytes: 0,
             bytes: 0,
@@ -177,10 +191,19 @@ impl Rings {
     }
 
     fn pair(&mut self, flow: FlowId) -> &mut Pair {
-        if self.pairs.len() <= flow.index() {
-            self.pairs.resize_with(flow.index() + 1, Pair::default);
+        if self.held.len() <= flow.index() {
+            self.held.resize_with(flow.index() + 1, Held::default);
         }
-        &mut self.pairs[flow.index()]
+        let held = &mut self.held[flow.index()];
+        if held.flow != Some(flow) {
+            if let Some(before) = held.flow.replace(flow) {
+                self.displaced.push((before, std::mem::take(&mut held.pair)));
+            }
+            if let Some(at) = self.displaced.iter().position(|(other, _)| *other == flow) {
+                held.pair = self.displaced.swap_remove(at).1;
+            }
+        }
+        &mut held.pair
     }
 
     /// Both rings of a flow, made if need be: what it has received, and where it writes. False: no memory.
@@ -253,13 +276,22 @@ impl Rings {
     }
 
     /// The rings of a flow as they are.
+    #[inline]
     pub(super) fn of(&self, flow: FlowId) -> Option<&Pair> {
-        self.pairs.get(flow.index())
+        match self.held.get(flow.index()) {
+            Some(held) if held.flow == Some(flow) => Some(&held.pair),
+            _ => self.of_displaced(flow),
+        }
+    }
+
+    #[cold]
+    fn of_displaced(&self, flow: FlowId) -> Option<&Pair> {
+        self.displaced.iter().find(|(other, _)| *other == flow).map(|(_, pair)| pair)
     }
 
     /// Whether the peer has sent bytes that nobody had memory for: they are as unread as those in a ring.
     pub(super) fn is_starved(&self, flow: FlowId) -> bool {
-        self.pairs.get(flow.index()).is_some_and(|pair| pair.is_starved)
+        self.of(flow).is_some_and(|pair| pair.is_starved)
     }
 
     fn refuse(&mut self) -> bool {
@@ -275,7 +307,7 @@ impl Rings {
 
     /// Bytes of a flow's receive and send ring; zero: not made yet.
     pub(super) fn lengths(&self, flow: FlowId) -> (usize, usize) {
-        let pair = self.pairs.get(flow.index());
+        let pair = self.of(flow);
         pair.map_or((0, 0), |pair| (pair.receive.len(), pair.send.len()))
     }
 
@@ -354,7 +386,13 @@ impl Rings {
 
     /// Takes the rings of a flow that goes elsewhere.
     pub(super) fn take(&mut self, flow: FlowId) -> Pair {
-        let pair = self.pairs.get_mut(flow.index()).map(std::mem::take).unwrap_or_default();
+        let pair = match self.held.get_mut(flow.index()) {
+            Some(held) if held.flow == Some(flow) => std::mem::take(held).pair,
+            _ => {
+                let at = self.displaced.iter().position(|(other, _)| *other == flow);
+                at.map(|at| self.displaced.swap_remove(at).1).unwrap_or_default()
+            }
+        };
         self.bytes -= pair.bytes();
         pair
     }
@@ -385,16 +423,16 @@ impl Rings {
 impl Buffers for Rings {
     #[inline]
     fn receive_ring(&mut self, flow: FlowId) -> &mut [u8] {
-        let is_made = self.pairs.get(flow.index()).is_some_and(|pair| !pair.receive.is_none());
+        let is_made = self.of(flow).is_some_and(|pair| !pair.receive.is_none());
         if !is_made && !self.ensure_receive(flow) {
             return &mut [];
         }
-        self.pairs[flow.index()].receive.bytes_mut()
+        self.pair(flow).receive.bytes_mut()
     }
 
     #[inline]
     fn send_ring(&self, flow: FlowId) -> &[u8] {
-        self.pairs.get(flow.index()).map(|pair| pair.send.bytes()).unwrap_or_default()
+        self.of(flow).map(|pair| pair.send.bytes()).unwrap_or_default()
     }
 }
 

@@ -61,13 +61,14 @@ impl Desk {
     pub(super) fn forget(&mut self, flow: FlowId) {
         self.rings.free(flow);
         if let Some(live) = self.live.get_mut(flow.index()) {
-            *live = None;
+            live.take_if(|live| *live == flow);
         }
     }
 
     /// The flow goes elsewhere: its rings, and whether it was announced.
     pub(super) fn take(&mut self, flow: FlowId) -> (Pair, bool) {
-        let was_live = self.live.get_mut(flow.index()).and_then(Option::take).is_some();
+        let live = self.live.get_mut(flow.index());
+        let was_live = live.and_then(|live| live.take_if(|live| *live == flow)).is_some();
         (self.rings.take(flow), was_live)
     }
 

@@ -21,6 +21,7 @@ use std::sync::atomic::Ordering;
 use base::{Nanos, WorkerId};
 use shm::stream::Asks;
 use tcp::{CloseReason, Engine, Event, FlowId, Output, State};
+use wire::FlowKey;
 
 use super::front::{AppStreams, Front, Post, SocketEvent};
 use super::rings::Rings;
@@ -236,9 +237,18 @@ impl Sockets {
         client.conns[slot as usize] = Some(conn);
     }
 
-    /// Whose a flow is.
+    /// Whose a flow is. Its number may be another flow's by now, when this one is over and nobody has heard so yet.
     fn owner(&self, flow: FlowId) -> Option<(u16, u32)> {
-        self.by_flow.get(flow.index()).copied().flatten()
+        let (app, slot) = self.by_flow.get(flow.index()).copied().flatten()?;
+        let conn = self.client(app)?.conns.get(slot as usize)?.as_ref()?;
+        (conn.flow == Some(flow)).then_some((app, slot))
+    }
+
+    /// A flow is nobody's any more, unless its number is another flow's by now.
+    fn disown(&mut self, flow: FlowId) -> Option<(u16, u32)> {
+        let owner = self.owner(flow)?;
+        self.by_flow[flow.index()] = None;
+        Some(owner)
     }
 
     fn touch(&mut self, app: u16, slot: u32) {
@@ -266,8 +276,7 @@ impl Sockets {
                 }
             }
             Event::Closed { flow, reason } => {
-                if let Some((app, slot)) = self.owner(flow) {
-                    self.by_flow[flow.index()] = None;
+                if let Some((app, slot)) = self.disown(flow) {
                     self.ended(app, slot, flow, reason, rings);
                 } else {
                     rings.free(flow);
@@ -356,7 +365,9 @@ impl Sockets {
         let generation = conn.generation;
         let mut finished = conn.was_opened.then_some((app, slot, generation));
         if let Some(flow) = conn.flow {
-            self.by_flow[flow.index()] = None;
+            if let Some(owner) = self.by_flow.get_mut(flow.index()) {
+                owner.take_if(|owner| *owner == (app, slot));
+            }
             // What came and found no memory is unread too, though the engine does not know of it: else the peer would hear
             // that nobody reads it with its next try only, which comes later and later.
             let ended = match is_abort || rings.is_starved(flow) {
@@ -395,7 +406,7 @@ impl Sockets {
             // It is shown at the end of a turn, and this may be between two.
             self.paced_until = self.paced_until.min(self.now);
         }
-        let (app, slot) = self.by_flow.get_mut(flow.index())?.take()?;
+        let (app, slot) = self.disown(flow)?;
         let conn = self.take_conn(app, slot)?;
         let streams = Arc::clone(&self.client(app)?.streams);
         Some((streams, slot, conn))
@@ -414,10 +425,36 @@ impl Sockets {
         }
     }
 
-    /// The socket of a flow that has come from another worker. What the slow side has asked for was heard.
+    /// This worker ends. Its flows have gone with their groups; sockets whose flows are over, but which their programs may
+    /// still read and have to close, go to another worker.
+    pub(super) fn leave(&mut self) {
+        let clients = self.clients.iter_mut().flatten();
+        let stranded = clients.flat_map(|client| {
+            let Client { streams, conns, .. } = &mut **client;
+            let conns = (0..).zip(conns.iter_mut());
+            conns.filter_map(|(slot, conn)| Some((Arc::clone(streams), slot, conn.take()?)))
+        });
+        let stranded = stranded.collect();
+        self.post.strand(stranded);
+    }
+
+    /// Has a letter go to whoever has, or gets, the group of the flow of that name (the peer is its source).
+    pub(super) fn call_for(&self, name: &FlowKey) {
+        self.post.call_for(name.destination(), name.source());
+    }
+
+    /// Takes over what workers that have ended left behind.
+    pub(super) fn adopt_stranded(&mut self, engine: &mut Engine, rings: &mut Rings) {
+        for socket in self.post.take_stranded() {
+            self.settle_in(None, socket, engine, rings);
+        }
+    }
+
+    /// The socket of a flow that has come from another worker, or, without a flow, one whose flow is over. What the slow
+    /// side has asked for was heard.
     pub(super) fn settle_in(
         &mut self,
-        flow: FlowId,
+        flow: Option<FlowId>,
         (streams, slot, mut conn): (Arc<AppStreams>, u32, Conn),
         engine: &mut Engine,
         rings: &mut Rings,
@@ -427,7 +464,7 @@ impl Sockets {
             self.client(app).is_some_and(|client| Arc::ptr_eq(&client.streams, &streams));
         if !is_known {
             // The application has gone meanwhile, and no worker had the socket when that was told.
-            let _ = engine.abort(flow);
+            let _ = flow.map(|flow| engine.abort(flow));
             if conn.was_opened {
                 self.finished((app, slot, generation), Some(CloseReason::Aborted));
             }
@@ -442,11 +479,11 @@ impl Sockets {
             // Not by a mark: its application could take that away.
             self.later(app, slot, self.now);
         }
-        if !conn.is_connected {
+        if let Some(flow) = flow.filter(|_| !conn.is_connected) {
             // It may stand already, and wait for its first ring.
             self.park_opened(flow);
         }
-        conn.flow = Some(flow);
+        conn.flow = flow;
         conn.is_touched = false;
         self.insert(app, slot, conn);
         // What was marked at the other worker, or changed on the way, is looked at here.

@@ -78,6 +78,7 @@ impl Sockets {
                 }
             }
             Command::Bind(socket) => self.bind(socket),
+            Command::Adopt => self.adopt_stranded(engine, rings),
             Command::Resolved { remote, way } => {
                 let way = way.as_ref().map(|(way, local)| (way, *local));
                 ways.set(remote, way, now);
