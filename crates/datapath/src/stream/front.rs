@@ -4,6 +4,8 @@
 //! workers have to say about sockets comes back by a ring of each. Connections are opened and closed here, payload never
 //! passes: a worker looks at one word a turn to see that there is no mail.
 
+mod post;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,11 +13,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base::{PortId, WorkerId};
 use shm::stream::{Backlog, StreamServer};
-use shm::{Consumer, Producer, ring};
+use shm::{Consumer, ring};
 use tcp::{Algorithm, FlowOptions};
 
 use super::bucket::Rate;
 use super::sockets::{Conn, Datagrams};
+pub(super) use post::Post;
 
 /// How the sleepers of an application are woken: by somebody who may make system calls.
 pub trait Bells: Send + Sync {
@@ -396,122 +399,6 @@ impl Command {
             | Self::Connect { app, slot, .. }
             | Self::Close { app, slot, .. } => Some((*app, *slot)),
             Self::Add(_) | Self::Remove { .. } | Self::Resolved { .. } | Self::Adopt => None,
-        }
-    }
-}
-
-/// A worker's end.
-pub(super) struct Post {
-    mailbox: Arc<Mailbox>,
-    events: Producer<SocketEvent>,
-    /// Events that found the ring full.
-    waiting: VecDeque<SocketEvent>,
-    front: Front,
-}
-
-impl std::fmt::Debug for Post {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Post")
-    }
-}
-
-impl Drop for Post {
-    /// UDP sockets of a worker that ends go to another one; what it has said is heard.
-    fn drop(&mut self) {
-        self.flush();
-        let mut state = self.front.state();
-        let State { boxes, standing, heard, last_words, stranded, .. } = &mut *state;
-        let is_own = |(mailbox, _): &mut (Arc<Mailbox>, _)| Arc::ptr_eq(mailbox, &self.mailbox);
-        for (_, mut worker) in heard.extract_if(.., is_own) {
-            last_words.extend(std::iter::from_fn(|| worker.pop()));
-        }
-        last_words.extend(self.waiting.drain(..));
-        boxes.retain(|(_, mailbox)| !Arc::ptr_eq(mailbox, &self.mailbox));
-        if let Some((_, other)) = boxes.first() {
-            let sockets = standing.iter().filter(|command| matches!(command, Command::Bind(_)));
-            let adopt = (!stranded.is_empty()).then_some(Command::Adopt);
-            other.letters().extend(sockets.cloned().chain(adopt));
-            other.has_any.store(true, Ordering::Release);
-        }
-        drop(state);
-        (self.front.shared.tell)();
-        (self.front.shared.wake)();
-    }
-}
-
-impl Post {
-    /// Whether there is mail.
-    #[inline]
-    pub(super) fn has_mail(&self) -> bool {
-        self.mailbox.has_any.load(Ordering::Relaxed)
-    }
-
-    /// The oldest command.
-    pub(super) fn next(&self) -> Option<Command> {
-        let mut letters = self.mailbox.letters();
-        let first = letters.pop_front();
-        if letters.is_empty() {
-            self.mailbox.has_any.store(false, Ordering::Release);
-        }
-        first
-    }
-
-    /// What is to be opened from `local` to `remote`: a letter about it has come.
-    pub(super) fn open(&self, local: SocketAddr, remote: SocketAddr) -> Option<Command> {
-        let mut state = self.front.state();
-        let is_it = |command: &Command| matches!(command, Command::Connect { local: own, remote: other, .. } if (*own, *other) == (local, remote));
-        let at = state.opens.iter().position(is_it)?;
-        Some(state.opens.swap_remove(at))
-    }
-
-    /// Whether a socket is to be closed, and then whether with a reset.
-    pub(super) fn closing(&self, app: u16, slot: u32, generation: u32) -> Option<bool> {
-        self.front.state().closing.get(&(app, slot, generation)).copied()
-    }
-
-    /// Says something; it is heard after [`Self::flush`].
-    pub(super) fn say(&mut self, event: SocketEvent) {
-        self.waiting.push_back(event);
-    }
-
-    /// A letter from `remote` to `local` goes to whichever worker has their group, or gets it.
-    pub(super) fn call_for(&self, local: SocketAddr, remote: SocketAddr) {
-        self.front.put_back((local, remote));
-    }
-
-    /// Leaves sockets without flows to whoever comes first. A worker is told when this end is dropped.
-    pub(super) fn strand(&self, sockets: Vec<Stranded>) {
-        if !sockets.is_empty() {
-            self.front.state().stranded.extend(sockets);
-        }
-    }
-
-    /// What workers that have ended left behind.
-    pub(super) fn take_stranded(&self) -> Vec<Stranded> {
-        std::mem::take(&mut self.front.state().stranded)
-    }
-
-    /// Another worker was marked and sleeps.
-    pub(super) fn wake_others(&self) {
-        (self.front.shared.wake)();
-    }
-
-    /// Whether something waits to be said.
-    #[inline]
-    pub(super) fn has_news(&self) -> bool {
-        !self.waiting.is_empty()
-    }
-
-    /// Shows what was said.
-    pub(super) fn flush(&mut self) {
-        while let Some(&event) = self.waiting.front() {
-            if self.events.stage(event).is_err() {
-                break;
-            }
-            self.waiting.pop_front();
-        }
-        if self.events.publish() {
-            (self.front.shared.tell)();
         }
     }
 }
