@@ -17,6 +17,7 @@ mod house;
 mod listen;
 mod local;
 mod names;
+mod proofs;
 mod records;
 mod routes;
 mod rows;

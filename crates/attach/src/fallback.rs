@@ -62,6 +62,7 @@ reasons! {
     WrongState "wrong_state" "the socket is connected, or not bound, in the kernel";
     DaemonBusy "daemon_busy" "the daemon is out of descriptors or ends";
     OtherUser "other_user" "the other end is another user's program, and the two would share memory";
+    OtherCredentials "other_credentials" "it belongs to the application of the program before this one, which has another user or group";
     #[serde(other)]
     Other "other" "of a reason that this program does not know";
 }

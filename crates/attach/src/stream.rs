@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fallback::FallbackReason;
 
-/// Hexadecimal digits of a token: 128 bits.
+/// Hexadecimal digits of a token and of a ticket: 128 bits.
 const TOKEN_DIGITS: usize = 32;
 
 /// What an application in stream mode wants.
@@ -83,12 +83,13 @@ impl FromStr for Profile {
     }
 }
 
-/// The way of a further process (a forked child) into an application that is there already.
+/// The way of a further process into an application that is there already: of a forked child, by
+/// [`Streaming::token`], or of a program that a process of it has become, by [`Streaming::ticket`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JoinRequest {
     /// The daemon's number for the application.
     pub app: u32,
-    /// What the daemon gave the application to prove this with.
+    /// What the daemon gave the application to prove this with: the token or the ticket.
     pub token: String,
 }
 
@@ -176,8 +177,15 @@ pub struct Streaming {
     pub app: u32,
     /// The number of its region.
     pub region: u32,
-    /// With this its other processes join: 32 hexadecimal digits that nobody else knows.
+    /// With this its forked children join: 32 hexadecimal digits that nobody else knows. It never
+    /// leaves the memory of its processes, so that whoever knows it has the region mapped already,
+    /// and whose rights that process has by then does not matter.
     pub token: String,
+    /// With this a new program joins, one that a process of it has become by exec: 32 other digits.
+    /// An environment carries it, and environments get about, so the daemon takes it only from a
+    /// process of the application's own user and group.
+    #[serde(default)]
+    pub ticket: String,
     /// Ears that it may have at once.
     pub ears: u32,
     /// The name of a socket without a file (see `SideDoor`) by which its further processes reach the

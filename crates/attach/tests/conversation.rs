@@ -310,7 +310,15 @@ fn a_borrowed_descriptor_is_sent_and_stays() {
 }
 
 fn streaming() -> Streaming {
-    Streaming { app: 4, region: 9, token: "0f".repeat(16), ears: 256, side_door: None, features: 0 }
+    Streaming {
+        app: 4,
+        region: 9,
+        token: "0f".repeat(16),
+        ticket: "f0".repeat(16),
+        ears: 256,
+        side_door: None,
+        features: 0,
+    }
 }
 
 /// What the application says next, with a descriptor if it needs one.

@@ -13,6 +13,7 @@ use shm::stream::{Kind, Quota, Side, SlotState, SlotWords, StreamServer, StreamS
 use sys::eventfd::EventFd;
 
 use super::bells::{Pipes, Ringer};
+use super::proofs::Proofs;
 use crate::engine::algorithm;
 
 /// Ears that an application may have at once.
@@ -23,7 +24,7 @@ pub(super) struct App {
     pub(super) name: String,
     pub(super) uid: u32,
     pub(super) profile: Profile,
-    pub(super) token: [u8; 16],
+    pub(super) proofs: Proofs,
     pub(super) tenant: Arc<Tenant>,
     pub(super) streams: Arc<AppStreams>,
     pub(super) quota: Arc<Quota>,
@@ -64,7 +65,7 @@ impl App {
         let server = StreamServer::within(&name, sizes, Arc::clone(&quota))
             .map_err(|error| failed(&error))?;
         let doorbell = Arc::new(EventFd::new().map_err(|error| failed(&error))?);
-        let token = sys::random::bytes().map_err(|error| failed(&error))?;
+        let proofs = Proofs::new(who).map_err(|error| failed(&error))?;
         let pipes = Pipes::new();
         let bells = Box::new(Ringer(Arc::clone(&pipes)));
         let limits = Arc::clone(&tenant);
@@ -89,7 +90,7 @@ impl App {
             name,
             uid,
             profile,
-            token,
+            proofs,
             tenant,
             streams,
             quota,
@@ -107,19 +108,6 @@ impl App {
     /// Its region's number.
     pub(super) fn region(&self) -> u32 {
         self.streams.region
-    }
-
-    /// What it proves itself with, as text.
-    pub(super) fn token_text(&self) -> String {
-        self.token.iter().map(|byte| format!("{byte:02x}")).collect()
-    }
-
-    /// Whether `text` is its token; takes the same time whatever is wrong.
-    pub(super) fn has_token(&self, text: &str) -> bool {
-        let own = self.token_text();
-        let difference =
-            own.bytes().zip(text.bytes()).fold(0, |sum, (one, other)| sum | (one ^ other));
-        own.len() == text.len() && difference == 0
     }
 
     /// The words of one of its slots.

@@ -27,6 +27,7 @@ use super::fallbacks::Fallbacks;
 use super::guards::{Holds, destination};
 use super::listen::Lingering;
 use super::local::Junction;
+use super::proofs::{Denial, Ids};
 use super::records::{Record, Records, What};
 use super::routes::{Link, Ways};
 use super::udp::Unresolved;
@@ -240,7 +241,8 @@ impl House {
         }
     }
 
-    /// A further process of an application comes.
+    /// A further process of an application comes. One that may not is counted among those that were
+    /// left to the kernel, and told why; it can come as an application of its own.
     pub(crate) fn join(
         &mut self,
         request: &JoinRequest,
@@ -248,9 +250,13 @@ impl House {
     ) -> Result<(Member, Streaming, Answer), String> {
         let number = u16::try_from(request.app).ok();
         let app = number.and_then(|number| self.apps.get_mut(&number));
-        // A child may have given up its user's rights meanwhile, but not what its parent told it.
-        let known = app.filter(|app| app.has_token(&request.token));
-        let app = known.ok_or("there is no such application, or this is not its token")?;
+        let app = app.ok_or(Denial::Unknown.sentence())?;
+        let ids = Ids::of_process(who.pid);
+        if let Err(denial) = app.proofs.check(&request.token, who, ids) {
+            let refused = denial.note(app.number(), &app.name, who);
+            refused.into_iter().for_each(|refused| self.fallbacks.add(refused));
+            return Err(denial.sentence().to_owned());
+        }
         if app.pids.len() >= PROCESSES_MAX {
             return Err(format!("an application has at most {PROCESSES_MAX} processes here"));
         }
@@ -383,14 +389,16 @@ impl House {
 
 /// What a process of `app` is told and gets.
 fn welcome(app: &App) -> rustix::io::Result<(Streaming, Answer)> {
-    let streaming = Streaming {
+    let mut streaming = Streaming {
         app: u32::from(app.number()),
         region: app.region(),
-        token: app.token_text(),
+        token: String::new(),
+        ticket: String::new(),
         ears: shm::stream::EARS_MAX,
         side_door: None,
         features: 0,
     };
+    app.proofs.tell(&mut streaming);
     let memory = app.streams.server.memory();
     Ok((streaming, Answer::done().with(memory.descriptor())?.with(app.doorbell.as_fd())?))
 }

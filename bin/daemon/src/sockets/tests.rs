@@ -137,6 +137,25 @@ fn a_process_comes_in_another_joins_by_the_token_and_both_are_gone_when_they_hav
 }
 
 #[test]
+fn a_program_of_another_user_does_not_join_by_the_ticket_that_it_was_started_with() {
+    let mut place = Place::new("");
+    let request = StreamRequest { name: "root".into(), profile: Profile::Safe, features: 0 };
+    let came = place.house.attach(&request, me(), clock::now());
+    let (_member, streaming, _) = came.expect("anybody may");
+    let ticket = JoinRequest { app: streaming.app, token: streaming.ticket };
+    let helpers = [user(65534), PeerCredentials { gid: 65534, ..me() }];
+    for helper in helpers {
+        let refused = place.house.join(&ticket, helper).err().expect("it is another's");
+        assert!(refused.contains("another user's or group's"), "{refused}");
+    }
+    let totals: Vec<_> = place.house.fallbacks.totals().collect();
+    assert_eq!(totals, [(FallbackReason::OtherCredentials, 2)]);
+    place.house.join(&ticket, me()).expect("it is its own");
+    let token = JoinRequest { token: streaming.token, ..ticket };
+    place.house.join(&token, helpers[0]).expect("only memory that was forked has that");
+}
+
+#[test]
 fn processes_come_and_go_and_only_so_many_are_here_at_once() {
     let mut place = Place::new("");
     let (_process, join) = place.attach("one").expect("anybody may");

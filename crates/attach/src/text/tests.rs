@@ -95,6 +95,7 @@ fn the_messages_of_stream_mode_are_read() {
         app: 3,
         region: 5,
         token: token.into(),
+        ticket: "ff".repeat(16),
         ears: 256,
         side_door: None,
         features: 0,
@@ -102,7 +103,7 @@ fn the_messages_of_stream_mode_are_read() {
     let reply = |reply| ToApp::Reply { id: 7, reply };
     let answered = [
         (
-            r#""streaming":{"app":3,"region":5,"token":"00112233445566778899aabbccddeeff","ears":256}"#,
+            r#""streaming":{"app":3,"region":5,"token":"00112233445566778899aabbccddeeff","ticket":"ffffffffffffffffffffffffffffffff","ears":256}"#,
             ToApp::Streaming(streaming),
         ),
         (r#""reply":{"id":7,"reply":"done"}"#, reply(Reply::Done)),
@@ -283,9 +284,12 @@ fn answers() -> impl Strategy<Value = ToApp> {
         ToApp::Detached(Detached { reason, message })
     });
     let refused = any::<String>().prop_map(|message| ToApp::Refused { message });
-    let streaming = (any::<(u32, u32, u32, u64)>(), "[0-9a-f]{32}").prop_map(|(numbers, token)| {
+    let proofs = ("[0-9a-f]{32}", "[0-9a-f]{32}");
+    let streaming = (any::<(u32, u32, u32, u64)>(), proofs).prop_map(|(numbers, proofs)| {
         let (app, region, ears, features) = numbers;
-        ToApp::Streaming(Streaming { app, region, token, ears, side_door: None, features })
+        let (token, ticket) = proofs;
+        let side_door = None;
+        ToApp::Streaming(Streaming { app, region, token, ticket, ears, side_door, features })
     });
     let reply = (any::<u64>(), replies()).prop_map(|(id, reply)| ToApp::Reply { id, reply });
     prop_oneof![attached, detached, refused, streaming, reply]

@@ -33,7 +33,9 @@ pub struct SessionOptions {
     /// How it waits.
     pub profile: Profile,
     /// What [`Session::ticket`] gave the program that this process was before exec: with it the process
-    /// goes on as a member of the same application, whose sockets it may have kept.
+    /// goes on as a member of the same application, whose sockets it may have kept. The daemon wants
+    /// it to be of the same user and group by then; one that is not attaches anew, with memory of its
+    /// own (see [`Session::ticket_refusal`]).
     pub ticket: Option<String>,
 }
 
@@ -84,6 +86,8 @@ struct Core {
     ears: Arc<Ears>,
     /// In a forked child: the session that has taken this one's place.
     successor: OnceLock<Session>,
+    /// See [`Session::ticket_refusal`].
+    ticket_refusal: OnceLock<String>,
 }
 
 thread_local! {
@@ -98,29 +102,47 @@ impl Session {
     /// No daemon answers, or it refuses.
     pub fn attach(options: &SessionOptions) -> Result<Self, AttachError> {
         let path = options.path();
+        let mut refusal = None;
         if let Some((app, token)) = options.ticket.as_deref().and_then(read_ticket) {
             let link = Link::connect(&path)?.out_of_the_way();
-            // An application that is no more has no sockets to go on with.
-            if let Ok((streaming, descriptors)) = link.join(&JoinRequest { app, token }) {
-                return Self::assemble(path, options.profile, link, streaming, descriptors);
+            match link.join(&JoinRequest { app, token }) {
+                Ok((streaming, descriptors)) => {
+                    return Self::assemble(path, options.profile, link, streaming, descriptors);
+                }
+                Err(AttachError::Refused(why)) => refusal = Some(why),
+                // An application that is no more has no sockets to go on with.
+                Err(_) => {}
             }
         }
         let link = Link::connect(&path)?.out_of_the_way();
         let name = options.name.clone();
         let request = StreamRequest { name, profile: options.profile, features: 0 };
         let (streaming, descriptors) = link.stream(&request)?;
-        Self::assemble(path, options.profile, link, streaming, descriptors)
+        let session = Self::assemble(path, options.profile, link, streaming, descriptors)?;
+        if let Some(refusal) = refusal {
+            // It was empty: nobody else has the session yet.
+            let _ = session.0.ticket_refusal.set(refusal);
+        }
+        Ok(session)
+    }
+
+    /// Why the daemon did not let this process go on with the ticket that it came with, if it did not:
+    /// a sentence. The sockets that came with the process are the kernel's then.
+    pub fn ticket_refusal(&self) -> Option<&str> {
+        self.0.ticket_refusal.get().map(String::as_str)
     }
 
     /// What proves that a process belongs to this application, for the program that this one becomes by
-    /// exec: see [`SessionOptions::ticket`]. Whoever has it can be a member; do not show it.
+    /// exec: see [`SessionOptions::ticket`]. Whoever of the same user has it can be a member; do not
+    /// show it.
     pub fn ticket(&self) -> String {
         let streaming = &self.current().0.streaming;
-        format!("{}:{}", streaming.app, streaming.token)
+        format!("{}:{}", streaming.app, streaming.ticket)
     }
 
     /// In a forked child: a connection of its own to the same application. Sockets go on with it;
-    /// ears are the parent's and of no use here.
+    /// ears are the parent's and of no use here. It is let in whatever user it is by then: it shows
+    /// what only memory that was forked has, and has the region mapped.
     ///
     /// # Errors
     /// As for [`Self::attach`].
@@ -162,6 +184,7 @@ impl Session {
             own: Arc::new(own),
             others: Mutex::new(Vec::new()),
             successor: OnceLock::new(),
+            ticket_refusal: OnceLock::new(),
         })))
     }
 
