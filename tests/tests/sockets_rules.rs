@@ -143,3 +143,21 @@ fn static_programs_and_those_with_other_rights_are_told_that_they_cannot_be_help
     std::fs::set_permissions(set_user.path(), rights).expect("it is ours");
     cannot_be_helped(&accelerated, &set_user, "set-user-id");
 }
+
+#[test]
+fn programs_of_other_users_are_started_without_their_starters_memory_and_get_their_own() {
+    let accelerated = Accelerated::start();
+    let told = Trap::build("rights").on_calisto(&accelerated);
+    let lost = "no memory of its starter, hears";
+    let meant = [
+        "same-user: a ticket, the same memory, hears hello",
+        &format!("closed: no ticket, {lost} EBADF"),
+        &format!("other-user: no ticket, {lost} ENOTCONN"),
+        &format!("stale: no ticket, {lost} ENOTCONN"),
+        &format!("spawned: no ticket, {lost} EBADF"),
+        &format!("set-user-id: no ticket, {lost} ENOTCONN"),
+        "the program hears hellohello",
+    ];
+    let told: Vec<&str> = told.lines().filter(|line| !line.contains(" ends with 0")).collect();
+    assert_eq!(told, meant);
+}

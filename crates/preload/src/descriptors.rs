@@ -204,6 +204,15 @@ pub(crate) fn any_special() -> bool {
     SPECIAL_END.load(Ordering::Relaxed) != 0
 }
 
+/// The numbers of sockets that are ours, or may be: one from elsewhere is not asked.
+pub(crate) fn ours() -> impl Iterator<Item = c_int> {
+    let end = SPECIAL_END.load(Ordering::Relaxed);
+    (0..end as c_int).filter(|&fd| {
+        WORDS[fd as usize].load(Ordering::Relaxed) == UNKNOWN
+            || matches!(find_quietly(fd), Found::Ours(held) if held.file().is_some())
+    })
+}
+
 /// The internal descriptors and those with entries between `first` and `last`, lowest first.
 pub(crate) fn special(first: usize, last: usize) -> impl Iterator<Item = (c_int, bool)> {
     let end = last.saturating_add(1).min(SPECIAL_END.load(Ordering::Relaxed));

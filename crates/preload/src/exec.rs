@@ -5,23 +5,17 @@
 
 use std::ffi::{CStr, CString};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::{c_char, c_int};
 
 use crate::table::real;
+use crate::ticket::{self, Target};
 
 /// The variable that has this library loaded.
 const PRELOAD: &[u8] = b"LD_PRELOAD=";
 
 /// What the variables of ours begin with.
 const OURS: &[u8] = b"CALISTO_";
-
-/// The variable by which a program that this one becomes goes on with its sockets.
-pub(crate) const TICKET_VARIABLE: &str = "CALISTO_TICKET";
-
-/// That variable and its value; null before there is an attachment.
-static TICKET: AtomicPtr<c_char> = AtomicPtr::new(std::ptr::null_mut());
 
 /// The variables as they were when this program began, ready to be given on.
 static KEPT: OnceLock<Vec<Kept>> = OnceLock::new();
@@ -35,7 +29,7 @@ unsafe impl Send for Kept {}
 unsafe impl Sync for Kept {}
 
 unsafe extern "C" {
-    static mut environ: *const *const c_char;
+    static mut environ: *mut *const c_char;
 }
 
 /// Pointers of an environment, at most; a longer one is given on as it is.
@@ -48,16 +42,13 @@ pub(crate) struct Environment {
     added: Option<[*const c_char; ROOM]>,
 }
 
-/// Keeps a copy of what a later program will need.
+/// Keeps a copy of what a later program will need, and takes the ticket out of this one's variables.
 pub(crate) fn remember_environment() {
     // SAFETY: the loader has set it, and no other thread runs yet.
-    let variables = unsafe { variables(environ) };
-    // A ticket is the last program's; this one may get its own.
-    let is_kept = |text: &&[u8]| {
-        let is_ours = text.starts_with(PRELOAD) || text.starts_with(OURS);
-        is_ours && name_of(text) != TICKET_VARIABLE.as_bytes()
-    };
-    let kept = variables.filter(is_kept);
+    unsafe { take_ticket(environ) };
+    // SAFETY: likewise.
+    let variables = unsafe { variables(environ.cast_const()) };
+    let kept = variables.filter(|text| text.starts_with(PRELOAD) || text.starts_with(OURS));
     let copies = kept.filter_map(|text| {
         let copy = CString::new(text).ok()?;
         Some(Kept(Box::leak(copy.into_boxed_c_str()).as_ptr()))
@@ -66,11 +57,39 @@ pub(crate) fn remember_environment() {
     let _ = KEPT.set(copies.collect());
 }
 
-/// Keeps what the next program attaches with, if it begins with sockets of this one.
-pub(crate) fn keep_ticket(ticket: &str) {
-    if let Ok(text) = CString::new(format!("{TICKET_VARIABLE}={ticket}")) {
-        // Once for each attachment: another thread may be reading the one before.
-        TICKET.store(text.into_raw(), Ordering::Release);
+/// Removes every ticket from a list of variables; the first is kept for this program's attachment.
+///
+/// # Safety
+/// A list of texts that ends with a null pointer, which nobody else uses; or null.
+unsafe fn take_ticket(list: *mut *const c_char) {
+    let (mut from, mut to) = (list, list);
+    let mut is_first = true;
+    while !from.is_null() {
+        // SAFETY: the caller's promise: up to the null pointer every element is there, and `to` is
+        // never beyond `from`.
+        let text = unsafe { *from };
+        // SAFETY: the elements are texts.
+        let ticket = (!text.is_null())
+            .then(|| unsafe { CStr::from_ptr(text) }.to_bytes().strip_prefix(ticket::VARIABLE))
+            .flatten();
+        match ticket {
+            Some(value) if is_first => {
+                ticket::came(value);
+                is_first = false;
+            }
+            Some(_) => {}
+            None => {
+                // SAFETY: as above.
+                unsafe { *to = text };
+                // SAFETY: as above; it is not used beyond the null pointer.
+                to = unsafe { to.add(1) };
+            }
+        }
+        if text.is_null() {
+            return;
+        }
+        // SAFETY: as above.
+        from = unsafe { from.add(1) };
     }
 }
 
@@ -99,16 +118,18 @@ fn name_of(variable: &[u8]) -> &[u8] {
 }
 
 impl Environment {
-    /// The environment with those of our variables that it does not set. A program that sets
-    /// LD_PRELOAD itself, to nothing even, is taken at its word.
+    /// The environment with those of our variables that it does not set, and with `ticket`, unless that
+    /// is null, as the only ticket. A program that sets LD_PRELOAD itself, to nothing even, is taken at
+    /// its word.
     ///
     /// # Safety
     /// A list of texts that ends with a null pointer, or null.
-    pub(crate) unsafe fn keeping(list: *const *const c_char) -> Self {
+    pub(crate) unsafe fn keeping(list: *const *const c_char, ticket: *const c_char) -> Self {
         let original = Self { original: list, added: None };
-        let Some(kept) = KEPT.get().filter(|_| !list.is_null()) else {
+        let kept = KEPT.get().map_or(&[][..], Vec::as_slice);
+        if list.is_null() {
             return original;
-        };
+        }
         // SAFETY: the caller's promise.
         let count = unsafe { variables(list) }.count();
         // SAFETY: texts that live for ever.
@@ -119,8 +140,10 @@ impl Environment {
             !unsafe { variables(list) }.any(|variable| name_of(variable) == name)
         };
         let missing = kept.iter().filter(is_missing).count();
-        let ticket = TICKET.load(Ordering::Acquire).cast_const();
-        if missing == 0 && ticket.is_null() || count + missing + 1 >= ROOM {
+        // SAFETY: the caller's promise.
+        let has_stale = unsafe { variables(list) }.any(|text| text.starts_with(ticket::VARIABLE));
+        let is_right = missing == 0 && ticket.is_null() && !has_stale;
+        if is_right || count + missing + 1 >= ROOM {
             return original;
         }
         let mut room = [std::ptr::null(); ROOM];
@@ -134,8 +157,7 @@ impl Environment {
             // SAFETY: there are so many.
             let variable = unsafe { *list.add(index) };
             // SAFETY: the elements are texts.
-            let name = name_of(unsafe { CStr::from_ptr(variable) }.to_bytes());
-            if ticket.is_null() || name != TICKET_VARIABLE.as_bytes() {
+            if !unsafe { CStr::from_ptr(variable) }.to_bytes().starts_with(ticket::VARIABLE) {
                 add(variable);
             }
         }
@@ -159,8 +181,9 @@ pub(crate) unsafe fn execve(
     arguments: *const *const c_char,
     environment: *const *const c_char,
 ) -> c_int {
+    let ticket = ticket::for_program(Target::At(libc::AT_FDCWD, path, 0), false);
     // SAFETY: the caller's promise.
-    let kept = unsafe { Environment::keeping(environment) };
+    let kept = unsafe { Environment::keeping(environment, ticket) };
     // SAFETY: the caller's arguments.
     unsafe { real::execve(path, arguments, kept.as_ptr()) }
 }
@@ -171,7 +194,7 @@ pub(crate) unsafe fn execve(
 /// As for libc's.
 pub(crate) unsafe fn execv(path: *const c_char, arguments: *const *const c_char) -> c_int {
     // SAFETY: the caller's arguments and the process's own environment.
-    unsafe { execve(path, arguments, environ) }
+    unsafe { execve(path, arguments, environ.cast_const()) }
 }
 
 /// execvp(3).
@@ -180,7 +203,7 @@ pub(crate) unsafe fn execv(path: *const c_char, arguments: *const *const c_char)
 /// As for libc's.
 pub(crate) unsafe fn execvp(file: *const c_char, arguments: *const *const c_char) -> c_int {
     // SAFETY: the caller's arguments and the process's own environment.
-    unsafe { execvpe(file, arguments, environ) }
+    unsafe { execvpe(file, arguments, environ.cast_const()) }
 }
 
 /// execvpe(3).
@@ -192,8 +215,9 @@ pub(crate) unsafe fn execvpe(
     arguments: *const *const c_char,
     environment: *const *const c_char,
 ) -> c_int {
+    let ticket = ticket::for_program(Target::Named(file), false);
     // SAFETY: the caller's promise.
-    let kept = unsafe { Environment::keeping(environment) };
+    let kept = unsafe { Environment::keeping(environment, ticket) };
     // SAFETY: the caller's arguments.
     unsafe { real::execvpe(file, arguments, kept.as_ptr()) }
 }
@@ -207,8 +231,9 @@ pub(crate) unsafe fn fexecve(
     arguments: *const *const c_char,
     environment: *const *const c_char,
 ) -> c_int {
+    let ticket = ticket::for_program(Target::At(fd, c"".as_ptr(), libc::AT_EMPTY_PATH), false);
     // SAFETY: the caller's promise.
-    let kept = unsafe { Environment::keeping(environment) };
+    let kept = unsafe { Environment::keeping(environment, ticket) };
     // SAFETY: the caller's arguments.
     unsafe { real::fexecve(fd, arguments, kept.as_ptr()) }
 }
@@ -224,8 +249,9 @@ pub(crate) unsafe fn execveat(
     environment: *const *const c_char,
     flags: c_int,
 ) -> c_int {
+    let ticket = ticket::for_program(Target::At(folder, path, flags), false);
     // SAFETY: the caller's promise.
-    let kept = unsafe { Environment::keeping(environment) };
+    let kept = unsafe { Environment::keeping(environment, ticket) };
     // SAFETY: the caller's arguments.
     unsafe { real::execveat(folder, path, arguments, kept.as_ptr(), flags) }
 }

@@ -53,6 +53,7 @@ mod stdio;
 /// The functions of libc that are defined here.
 pub mod table;
 mod tcp_info;
+mod ticket;
 mod wait;
 
 pub use life::{__vfork, vfork};

@@ -21,6 +21,11 @@ pub(crate) fn no_daemon(error: &AttachError) {
     }
 }
 
+/// The daemon does not let this program go on with what it was started with.
+pub(crate) fn not_gone_on(why: &str) {
+    line(&format!("sockets that this program was started with are the kernel's: {why}"));
+}
+
 /// A socket is the kernel's.
 pub(crate) fn fallback(reason: FallbackReason) {
     let bit = 1 << (reason as u64 % 64);

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use attach::AttachError;
 use client::stream::{Ear, Profile, Session, SessionOptions, Socket};
 
-use crate::{adopt, descriptors, exec, faults, say};
+use crate::{adopt, descriptors, faults, say, ticket};
 
 /// The attachment. Never freed: calls of other threads may be using an old one.
 static CURRENT: AtomicPtr<Session> = AtomicPtr::new(std::ptr::null_mut());
@@ -64,7 +64,11 @@ pub(crate) fn get() -> Option<&'static Session> {
     }
     let attached = inside(|| Session::attach(&options()));
     let (session, next) = match attached {
-        Ok(session) => (Some(publish(session)), IDLE),
+        Ok(session) => {
+            ticket::keep(&session.ticket());
+            session.ticket_refusal().into_iter().for_each(say::not_gone_on);
+            (Some(publish(session)), IDLE)
+        }
         Err(error) => {
             say::no_daemon(&error);
             let may_come = error.may_pass() && error != AttachError::TimedOut;
@@ -79,7 +83,6 @@ fn publish(session: Session) -> &'static Session {
     faults::watch();
     let session: &'static Session = Box::leak(Box::new(session));
     note_descriptors(session);
-    exec::keep_ticket(&session.ticket());
     CURRENT.store(std::ptr::from_ref(session).cast_mut(), Ordering::Release);
     session
 }
@@ -101,7 +104,7 @@ fn options() -> SessionOptions {
     let mut options = SessionOptions::new(program_name());
     options.profile = profile();
     if adopt::has_inherited() {
-        options.ticket = std::env::var(exec::TICKET_VARIABLE).ok();
+        options.ticket = ticket::value();
     }
     options
 }
@@ -119,7 +122,8 @@ fn program_name() -> String {
     if name.is_empty() { "program".to_owned() } else { name }
 }
 
-/// In the child of a fork: the region is the same, the connection and all that sleeps are not.
+/// In the child of a fork: the region is the same, the connection and all that sleeps are not. The ticket
+/// for a later program is the parent's, and for the parent's user: see [`ticket`].
 pub(crate) fn in_child() {
     STATE.store(IDLE, Ordering::Relaxed);
     let Some(parents) = current() else { return };

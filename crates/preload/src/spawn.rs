@@ -5,6 +5,7 @@ use libc::{c_char, c_int, c_void, pid_t};
 use crate::exec::Environment;
 use crate::life;
 use crate::table::real;
+use crate::ticket::{self, Target};
 
 /// posix_spawn(3): the new program is served as this one is.
 ///
@@ -19,8 +20,9 @@ pub(crate) unsafe fn posix_spawn(
     environment: *const *mut c_char,
 ) -> c_int {
     life::will_fork();
+    let ticket = ticket::for_program(Target::At(libc::AT_FDCWD, path, 0), !actions.is_null());
     // SAFETY: the caller's promise.
-    let kept = unsafe { Environment::keeping(environment.cast()) };
+    let kept = unsafe { Environment::keeping(environment.cast(), ticket) };
     // SAFETY: the caller's arguments, and an environment that lives until the call is over.
     unsafe { real::posix_spawn(pid, path, actions, attributes, arguments, kept.as_ptr().cast()) }
 }
@@ -38,8 +40,9 @@ pub(crate) unsafe fn posix_spawnp(
     environment: *const *mut c_char,
 ) -> c_int {
     life::will_fork();
+    let ticket = ticket::for_program(Target::Named(file), !actions.is_null());
     // SAFETY: the caller's promise.
-    let kept = unsafe { Environment::keeping(environment.cast()) };
+    let kept = unsafe { Environment::keeping(environment.cast(), ticket) };
     // SAFETY: the caller's arguments, and an environment that lives until the call is over.
     unsafe { real::posix_spawnp(pid, file, actions, attributes, arguments, kept.as_ptr().cast()) }
 }
