@@ -13,9 +13,15 @@ pub struct Config {
     /// of whoever computes [`crate::Incoming::hash`]. It should be a secret, so that nobody outside
     /// can choose names that all fall on one place; the default is known to everybody.
     pub hash_key: [u8; 40],
-    /// Segments on their way, of all flows together: the memory of retransmission.
+    /// Segments on their way that one flow alone may have: the memory of retransmission. All flows
+    /// together have memory for twice as many, and for 16 of each beside. Those 16 a flow always
+    /// gets; above them it gets as many as are free, so that the share of each becomes smaller the
+    /// more want one: `n` flows that take all they can get have the `n + 1`st part of it each. Nor
+    /// does a flow get more than one for every 256 bytes of its send ring beside its 16, so that
+    /// a peer with a tiny MSS costs no more than others.
     pub sent_max: u32,
-    /// Out-of-order ranges, of all flows together.
+    /// Out-of-order ranges that one flow alone may have. All together have memory for twice as
+    /// many, shared in the same way, and each always gets four.
     pub ranges_max: u32,
     /// Out-of-order ranges of one flow; a segment that would make one more is dropped.
     pub ranges_per_flow_max: u32,

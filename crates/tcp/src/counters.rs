@@ -76,7 +76,7 @@ counters! {
     resets_sent,
     /// Dropped: all flows are in use.
     flows_full,
-    /// Nothing sent for now: all records of segments on their way are in use.
+    /// Nothing sent for now: the flow has its share of records of segments on their way.
     sent_full,
     /// Flows given to another engine.
     detached,

@@ -77,11 +77,12 @@ impl Engine {
             queue: Vec::with_capacity(flows_max),
             spare: Vec::with_capacity(flows_max),
             listeners: Listeners::default(),
-            ended: Vec::new(),
+            ended: Vec::with_capacity(flows_max),
             connects: 0,
             shared: Shared {
-                sent: Pool::new(config.sent_max),
-                ranges: Pool::new(config.ranges_max),
+                // One flow alone gets half of what is shared.
+                sent: Pool::new(config.flows_max, config.sent_max.saturating_mul(2)),
+                ranges: Pool::new(config.flows_max, config.ranges_max.saturating_mul(2)),
                 counters: Counters::default(),
                 secret,
                 rto_floor: config.rto_min.min(config.rto_max).min(config.rto_initial),

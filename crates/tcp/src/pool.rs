@@ -2,6 +2,11 @@
 //!
 //! What a flow keeps about segments on their way or out of order is a list whose nodes come from
 //! here: an idle flow owns none, nothing allocates after the start, and no peer can make it grow.
+//!
+//! Nor can one list starve the others. The first `FLOOR` nodes of each are its own, whatever the
+//! others hold: there is memory for the floor of all. Above it a list may hold as many as are free,
+//! and no more (the dynamic threshold of Choudhury and Hahne, 1998): alone it gets half of what is
+//! shared, and among `n` that want all they can get each gets the `n + 1`st part.
 
 /// Stands for the end of a list.
 const NONE: u32 = u32::MAX;
@@ -49,21 +54,27 @@ struct Node<T> {
     next: u32,
 }
 
-/// Nodes for the lists of all flows.
+/// Nodes for the lists of all flows, `FLOOR` of them for each and the others for all.
 #[derive(Debug)]
-pub(crate) struct Pool<T> {
-    /// Grows up to `limit` within the capacity it was made with.
+pub(crate) struct Pool<T, const FLOOR: u32> {
+    /// Grows up to the capacity it was made with.
     nodes: Vec<Node<T>>,
     free: u32,
-    limit: u32,
+    /// Nodes for what lists hold above their floors.
+    shared: u32,
+    /// Those of them that are in lists. At most `shared`.
+    above: u32,
     used: u32,
 }
 
-impl<T: Copy> Pool<T> {
-    /// A pool of at most `limit` nodes. The memory is reserved now and touched when first used.
-    pub(crate) fn new(limit: u32) -> Self {
-        let limit = limit.min(NONE - 1);
-        Self { nodes: Vec::with_capacity(limit as usize), free: NONE, limit, used: 0 }
+impl<T: Copy, const FLOOR: u32> Pool<T, FLOOR> {
+    /// A pool for at most `lists` lists, which hold at most `shared` nodes together above their
+    /// floors. The memory is reserved now and touched when first used.
+    pub(crate) fn new(lists: u32, shared: u32) -> Self {
+        let shared = shared.min(NONE / 2);
+        let limit = lists.saturating_mul(FLOOR).min(NONE / 2 - 1) + shared;
+        let nodes = Vec::with_capacity(limit as usize);
+        Self { nodes, free: NONE, shared, above: 0, used: 0 }
     }
 
     /// Nodes in lists.
@@ -71,21 +82,28 @@ impl<T: Copy> Pool<T> {
         self.used
     }
 
-    /// Nodes that can still be had.
-    pub(crate) const fn room(&self) -> u32 {
-        self.limit - self.used
+    /// Whether lists of these lengths could be put in as they are. Lists that were made under other
+    /// pools' shares need not be within theirs here, but there has to be memory for them.
+    pub(crate) fn has_room_for(&self, lengths: impl Iterator<Item = u32>) -> bool {
+        let above =
+            lengths.fold(0_u32, |sum, length| sum.saturating_add(length.saturating_sub(FLOOR)));
+        above <= self.shared - self.above
     }
 
-    /// Whether another node can be had.
+    /// Whether `list` may have another node: its floor is not reached, or its share is not.
     #[inline]
-    pub(crate) const fn has_room(&self) -> bool {
-        self.used < self.limit
+    pub(crate) const fn may_grow(&self, list: &List) -> bool {
+        list.len < FLOOR || list.len - FLOOR < self.shared - self.above
     }
 
+    /// A node for a list that has `len` of them; none when the pool is empty.
     #[inline]
-    fn take(&mut self, value: T, next: u32) -> Option<u32> {
-        if !self.has_room() {
-            return None;
+    fn take(&mut self, len: u32, value: T, next: u32) -> Option<u32> {
+        if len >= FLOOR {
+            if self.above >= self.shared {
+                return None;
+            }
+            self.above += 1;
         }
         self.used += 1;
         if self.free != NONE {
@@ -100,8 +118,12 @@ impl<T: Copy> Pool<T> {
         Some(index)
     }
 
+    /// Takes a node back from a list that has `len` left.
     #[inline]
-    fn give_back(&mut self, index: u32) -> T {
+    fn give_back(&mut self, len: u32, index: u32) -> T {
+        if len >= FLOOR {
+            self.above -= 1;
+        }
         self.used -= 1;
         let node = &mut self.nodes[index as usize];
         node.next = self.free;
@@ -136,7 +158,7 @@ impl<T: Copy> Pool<T> {
     #[inline]
     #[must_use]
     pub(crate) fn push_back(&mut self, list: &mut List, value: T) -> bool {
-        let Some(index) = self.take(value, NONE) else { return false };
+        let Some(index) = self.take(list.len, value, NONE) else { return false };
         match list.last() {
             Some(last) => self.nodes[last as usize].next = index,
             None => list.head = index,
@@ -146,12 +168,15 @@ impl<T: Copy> Pool<T> {
         true
     }
 
-    /// Puts `value` behind `place`, or at the front; false when the pool is empty.
+    /// Puts `value` behind `place`, or at the front; false when the list may not grow.
     #[inline]
     #[must_use]
     pub(crate) fn insert_after(&mut self, list: &mut List, place: Option<u32>, value: T) -> bool {
+        if !self.may_grow(list) {
+            return false;
+        }
         let next = place.map_or(list.head, |place| self.nodes[place as usize].next);
-        let Some(index) = self.take(value, next) else { return false };
+        let Some(index) = self.take(list.len, value, next) else { return false };
         match place {
             Some(place) => self.nodes[place as usize].next = index,
             None => list.head = index,
@@ -176,7 +201,7 @@ impl<T: Copy> Pool<T> {
             list.tail = place.unwrap_or(NONE);
         }
         list.len -= 1;
-        Some(self.give_back(index))
+        Some(self.give_back(list.len, index))
     }
 
     /// Takes the first node.

@@ -5,7 +5,8 @@
 //! nothing, so nobody can rewrite what was received.
 
 use crate::Seq;
-use crate::pool::{List, Pool};
+use crate::pool::List;
+use crate::shared::RangePool;
 
 /// Numbers from `start` up to, not including, `end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +59,7 @@ impl Reassembly {
     #[must_use]
     pub(crate) fn insert(
         &mut self,
-        pool: &mut Pool<Range>,
+        pool: &mut RangePool,
         new: Range,
         ranges_max: u32,
         mut write: impl FnMut(Range),
@@ -115,7 +116,7 @@ impl Reassembly {
     }
 
     /// The next expected number once everything up to `rcv_nxt` is there.
-    pub(crate) fn advance(&mut self, pool: &mut Pool<Range>, mut rcv_nxt: Seq) -> Seq {
+    pub(crate) fn advance(&mut self, pool: &mut RangePool, mut rcv_nxt: Seq) -> Seq {
         while let Some(index) = self.ranges.first()
             && !pool.get(index).start.is_after(rcv_nxt)
         {
@@ -126,13 +127,13 @@ impl Reassembly {
     }
 
     /// The first number that came before its turn.
-    pub(crate) fn first_start(&self, pool: &Pool<Range>) -> Option<Seq> {
+    pub(crate) fn first_start(&self, pool: &RangePool) -> Option<Seq> {
         self.ranges.first().map(|index| pool.get(index).start)
     }
 
     /// Adds what RFC 2018 section 4 wants to hear: the range that changed last first, then those
     /// that changed before it, then others.
-    pub(crate) fn report(&self, pool: &Pool<Range>, blocks: &mut Blocks) {
+    pub(crate) fn report(&self, pool: &RangePool, blocks: &mut Blocks) {
         if self.is_empty() {
             return;
         }
@@ -150,13 +151,13 @@ impl Reassembly {
     }
 
     /// Whether all of `range` is there.
-    pub(crate) fn holds(&self, pool: &Pool<Range>, range: Range) -> bool {
+    pub(crate) fn holds(&self, pool: &RangePool, range: Range) -> bool {
         pool.iter(&self.ranges)
             .any(|held| !range.start.is_before(held.start) && !range.end.is_after(held.end))
     }
 
     /// Takes its ranges out, to be put into another engine's pool.
-    pub(crate) fn drain(&mut self, pool: &mut Pool<Range>, out: &mut Vec<Range>) -> u32 {
+    pub(crate) fn drain(&mut self, pool: &mut RangePool, out: &mut Vec<Range>) -> u32 {
         let count = self.ranges.len();
         while let Some(range) = pool.pop_front(&mut self.ranges) {
             out.push(range);
@@ -168,7 +169,7 @@ impl Reassembly {
     #[must_use]
     pub(crate) fn restore(
         &mut self,
-        pool: &mut Pool<Range>,
+        pool: &mut RangePool,
         ranges: impl Iterator<Item = Range>,
     ) -> bool {
         let mut is_whole = true;
@@ -179,7 +180,7 @@ impl Reassembly {
     }
 
     /// Gives all its memory back.
-    pub(crate) fn clear(&mut self, pool: &mut Pool<Range>) {
+    pub(crate) fn clear(&mut self, pool: &mut RangePool) {
         pool.clear(&mut self.ranges);
     }
 }

@@ -7,8 +7,9 @@
 use base::Nanos;
 
 use crate::Seq;
-use crate::pool::{List, Pool};
+use crate::pool::List;
 use crate::rtt::Rtt;
+use crate::shared::SentPool;
 
 /// A segment on its way.
 #[derive(Clone, Copy, Debug)]
@@ -120,7 +121,7 @@ impl Scoreboard {
     #[inline]
     pub(crate) fn acknowledge_oldest(
         &mut self,
-        pool: &mut Pool<Sent>,
+        pool: &mut SentPool,
         sent: &mut List,
         ack: Seq,
         now: Nanos,
@@ -145,7 +146,7 @@ impl Scoreboard {
     #[inline]
     pub(crate) fn acknowledge(
         &mut self,
-        pool: &mut Pool<Sent>,
+        pool: &mut SentPool,
         sent: &mut List,
         ack: Seq,
         now: Nanos,
@@ -183,7 +184,7 @@ impl Scoreboard {
     /// Marks what the peer reports in `blocks`; those outside `una` to `nxt` were checked before.
     pub(crate) fn report(
         &mut self,
-        pool: &mut Pool<Sent>,
+        pool: &mut SentPool,
         sent: &List,
         blocks: &[(Seq, Seq)],
         now: Nanos,
@@ -258,7 +259,7 @@ impl Scoreboard {
     /// 6.2 step 5). Returns how many, and how long the next waits for its turn.
     pub(crate) fn detect(
         &mut self,
-        pool: &mut Pool<Sent>,
+        pool: &mut SentPool,
         sent: &List,
         window: Nanos,
         now: Nanos,
@@ -305,7 +306,7 @@ impl Scoreboard {
     }
 
     /// Marks the oldest segment as lost; false when it is marked already or there is none.
-    pub(crate) fn mark_first_lost(&mut self, pool: &mut Pool<Sent>, sent: &List) -> bool {
+    pub(crate) fn mark_first_lost(&mut self, pool: &mut SentPool, sent: &List) -> bool {
         let Some(index) = sent.first() else { return false };
         let segment = pool.get_mut(index);
         if segment.has(SACKED) || segment.has(LOST) {
@@ -318,12 +319,7 @@ impl Scoreboard {
     }
 
     /// Marks as lost what is longer than `bytes`: the path cannot carry it. How many.
-    pub(crate) fn mark_longer_lost(
-        &mut self,
-        pool: &mut Pool<Sent>,
-        sent: &List,
-        bytes: u32,
-    ) -> u32 {
+    pub(crate) fn mark_longer_lost(&mut self, pool: &mut SentPool, sent: &List, bytes: u32) -> u32 {
         let mut count = 0;
         let mut at = sent.first();
         while let Some(index) = at {
@@ -341,7 +337,7 @@ impl Scoreboard {
 
     /// A timeout: everything that the peer has not reported is lost. A peer that reported the
     /// oldest segment and never acknowledged it has thrown away what it had (RFC 2018 section 8).
-    pub(crate) fn mark_all_lost(&mut self, pool: &mut Pool<Sent>, sent: &List, has_sack: bool) {
+    pub(crate) fn mark_all_lost(&mut self, pool: &mut SentPool, sent: &List, has_sack: bool) {
         let is_reneging = sent.first().is_some_and(|index| pool.get(index).has(SACKED));
         if is_reneging || !has_sack {
             self.sacked = 0;
@@ -360,7 +356,7 @@ impl Scoreboard {
     }
 
     /// Nothing was lost after all.
-    pub(crate) fn clear_lost(&mut self, pool: &mut Pool<Sent>, sent: &List) {
+    pub(crate) fn clear_lost(&mut self, pool: &mut SentPool, sent: &List) {
         let mut at = sent.first();
         while let Some(index) = at {
             let segment = pool.get_mut(index);
@@ -371,7 +367,7 @@ impl Scoreboard {
     }
 
     /// The segment at `index` has been sent again.
-    pub(crate) fn sent_again(&mut self, pool: &mut Pool<Sent>, index: u32, now: Nanos) {
+    pub(crate) fn sent_again(&mut self, pool: &mut SentPool, index: u32, now: Nanos) {
         let segment = pool.get_mut(index);
         if segment.is_due() {
             segment.marks |= AGAIN;
@@ -384,7 +380,7 @@ impl Scoreboard {
     /// Cuts the segment at `index`, so that it ends at `end`; false when the pool is empty.
     pub(crate) fn split(
         &mut self,
-        pool: &mut Pool<Sent>,
+        pool: &mut SentPool,
         sent: &mut List,
         index: u32,
         end: Seq,

@@ -57,7 +57,7 @@ pub(crate) fn answer<B: Buffers, O: Output>(
         && flow.sent.len() < flow.window.segments
         && cold.duplicate.0 == cold.duplicate.1
         && !(turn.shared.config.mtu_probing && cold.search.is_on())
-        && turn.shared.sent.has_room();
+        && turn.shared.may_send(flow, cold);
     if !may_leave || (bytes < mss && is_nagled(flow)) {
         return None;
     }
@@ -233,7 +233,7 @@ fn step<B: Buffers, O: Output>(
     if !is_free && bytes > 0 {
         return Step::Limited;
     }
-    if !turn.shared.sent.has_room() {
+    if !turn.shared.may_send(flow, cold) {
         turn.shared.counters.sent_full += 1;
         return Step::Nothing;
     }
@@ -365,8 +365,9 @@ fn tail_probe<B: Buffers, O: Output>(
     flow: &mut Flow,
     cold: &mut Cold,
 ) -> bool {
-    let has_new =
-        (flow.unsent() > 0 || flow.fin_owed()) && flow.usable() > 0 && turn.shared.sent.has_room();
+    let has_new = (flow.unsent() > 0 || flow.fin_owed())
+        && flow.usable() > 0
+        && turn.shared.may_send(flow, cold);
     if has_new {
         // One segment beyond the congestion window.
         let segments = flow.window.segments;

@@ -735,7 +735,7 @@ fn flows_that_an_engine_has_no_room_for_can_go_back_to_where_they_came_from() {
         ". 1001:2001 ack 1 win 65535",
         "P. 2001:3001 ack 1 win 65535",
     ]);
-    let mut small = Engine::new(Config { sent_max: 2, ..plain() }, [7; 16], script.now);
+    let mut small = Engine::new(Config { flows_max: 0, ..plain() }, [7; 16], script.now);
     let mut detached = Detached::default();
     let (key, engine) = (script.key, &mut script.host.engine);
     let group = FlowGroup(engine.hash_of(&key).0 & 7);

@@ -172,9 +172,10 @@ impl Engine {
 
     fn check_room(&self, detached: &Detached) -> Result<(), AttachError> {
         let places = self.shared.config.flows_max as usize - self.flows_in_use();
+        let flows = || detached.flows.iter();
         let has_room = detached.flows.len() <= places
-            && detached.sent.len() <= self.shared.sent.room() as usize
-            && detached.ranges.len() <= self.shared.ranges.room() as usize;
+            && self.shared.sent.has_room_for(flows().map(|parcel| parcel.sent_count))
+            && self.shared.ranges.has_room_for(flows().map(|parcel| parcel.range_count));
         if !has_room {
             return Err(AttachError::Full);
         }

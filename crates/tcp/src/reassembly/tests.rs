@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::pool::Pool;
 
 fn range(start: u32, len: u32) -> Range {
     Range { start: Seq(start), end: Seq(start) + len }
@@ -10,7 +11,7 @@ fn range(start: u32, len: u32) -> Range {
 
 #[test]
 fn the_range_that_changed_last_is_reported_first() {
-    let mut pool = Pool::new(10);
+    let mut pool = Pool::new(1, 20);
     let mut reassembly = Reassembly::EMPTY;
     for start in [1000, 3000, 5000, 7000, 9000] {
         assert!(reassembly.insert(&mut pool, range(start, 100), 8, |_| {}));
@@ -24,7 +25,7 @@ fn the_range_that_changed_last_is_reported_first() {
 
 #[test]
 fn one_range_too_many_changes_nothing() {
-    let mut pool = Pool::new(10);
+    let mut pool = Pool::new(1, 20);
     let mut reassembly = Reassembly::EMPTY;
     assert!(reassembly.insert(&mut pool, range(10, 5), 2, |_| {}));
     assert!(reassembly.insert(&mut pool, range(20, 5), 2, |_| {}));
@@ -41,7 +42,7 @@ proptest! {
         steps in prop::collection::vec((0_u32..120, 1_u32..40, any::<bool>()), 1..60),
     ) {
         const BYTES: usize = 200;
-        let mut pool = Pool::new(64);
+        let mut pool = Pool::new(1, 128);
         let mut reassembly = Reassembly::EMPTY;
         let mut held = [false; BYTES];
         let mut next = 0_usize;
