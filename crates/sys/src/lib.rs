@@ -43,7 +43,7 @@ pub mod netdev;
 mod netlink;
 /// Network namespaces, per thread.
 pub mod netns;
-/// How many packet filter rules there are.
+/// Whether packet filters guard this host.
 pub mod nftables;
 /// The NUMA node of an interface and of a CPU.
 pub mod numa;
@@ -81,6 +81,10 @@ pub mod sleep;
 pub mod socket;
 /// Which sockets have come to their end.
 pub mod socket_end;
+/// What was set on a socket that only the kernel can honour.
+pub mod socket_options;
+/// Whose socket the kernel would give a packet to.
+pub mod socket_owner;
 /// Time that the hypervisor took from our CPUs.
 pub mod steal;
 #[cfg(test)]

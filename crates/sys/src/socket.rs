@@ -68,6 +68,16 @@ pub fn inode_of(socket: BorrowedFd<'_>) -> Result<u64, SysError> {
         .map_err(|errno| SysError::new("read a socket's inode", errno, ""))
 }
 
+/// The user that made it.
+///
+/// # Errors
+/// Never in practice.
+pub fn user_of(socket: BorrowedFd<'_>) -> Result<u32, SysError> {
+    rustix::fs::fstat(socket)
+        .map(|stat| stat.st_uid)
+        .map_err(|errno| SysError::new("read whose a socket is", errno, ""))
+}
+
 /// The network namespace that the socket is in, as a number that is never used again.
 ///
 /// # Errors

@@ -1,0 +1,127 @@
+//! Whose socket the kernel would give a packet to: asked of SOCK_DIAG (linux/inet_diag.h), which
+//! looks it up in the same tables and by the same rules as for a packet that has come.
+//!
+//! So whatever takes a socket's right to its packets away is seen: that it was shut down or has
+//! lost its port, that it is bound to a device, that another one fits better.
+
+use std::net::{IpAddr, SocketAddr};
+
+use rustix::io::Errno;
+use rustix::net::netlink;
+
+use crate::SysError;
+use crate::netlink::{Request, u32_at};
+
+/// A transport protocol, with its number in an IP header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Transport {
+    /// TCP.
+    Tcp = 6,
+    /// UDP.
+    Udp = 17,
+}
+
+/// A socket that would get a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// Its SO_COOKIE.
+    pub cookie: u64,
+    /// The user that made it.
+    pub uid: u32,
+    /// It listens (TCP only).
+    pub is_listener: bool,
+}
+
+/// From nobody in particular, so that no connection fits.
+const NOBODY: u16 = 0;
+
+/// Who gets what a stranger sends to `local` by the interface of that number, in the calling
+/// thread's network namespace: a listener, or a UDP socket that is not connected. None: nobody.
+///
+/// # Errors
+/// The kernel does not tell: it may lack CONFIG_INET_DIAG.
+pub fn of_address(
+    transport: Transport,
+    local: SocketAddr,
+    interface: u32,
+) -> Result<Option<Owner>, SysError> {
+    let any: IpAddr = match local {
+        SocketAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
+    };
+    of_ends(transport, local, SocketAddr::new(any, NOBODY), interface)
+}
+
+/// Who gets what `remote` sends to `local`: a connection of just these ends, or else as
+/// [`of_address`].
+///
+/// # Errors
+/// The same.
+pub fn of_ends(
+    transport: Transport,
+    local: SocketAddr,
+    remote: SocketAddr,
+    interface: u32,
+) -> Result<Option<Owner>, SysError> {
+    const SOCK_DIAG_BY_FAMILY: u16 = 20;
+    // Of UDP sockets the kernel takes the destination for the source ("for historical reasons").
+    let (source, destination) = match transport {
+        Transport::Tcp => (local, remote),
+        Transport::Udp => (remote, local),
+    };
+    // struct inet_diag_req_v2: family, protocol, no extensions, every state; ports, addresses,
+    // interface, and INET_DIAG_NOCOOKIE.
+    let family = if local.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+    let mut fixed = vec![family as u8, transport as u8, 0, 0];
+    fixed.extend(u32::MAX.to_ne_bytes());
+    fixed.extend([source.port().to_be_bytes(), destination.port().to_be_bytes()].concat());
+    fixed.extend([octets(source.ip()), octets(destination.ip())].concat());
+    fixed.extend(interface.to_ne_bytes());
+    fixed.extend([0xff; 8]);
+    let mut owner = None;
+    let asked = Request::new(SOCK_DIAG_BY_FAMILY, 0, &fixed).send_to(
+        Some(netlink::SOCK_DIAG),
+        |kind, body| {
+            if kind == SOCK_DIAG_BY_FAMILY {
+                owner = read(body);
+            }
+        },
+    );
+    match asked {
+        Ok(()) => Ok(owner),
+        Err(Errno::NOENT) => Ok(None),
+        Err(errno) => {
+            let advice = "the kernel may lack CONFIG_INET_DIAG";
+            Err(SysError::new(format!("ask whose socket is at {local}"), errno, advice))
+        }
+    }
+}
+
+fn octets(ip: IpAddr) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    match ip {
+        IpAddr::V4(v4) => bytes[..4].copy_from_slice(&v4.octets()),
+        IpAddr::V6(v6) => bytes = v6.octets(),
+    }
+    bytes
+}
+
+/// Reads a struct inet_diag_msg.
+fn read(body: &[u8]) -> Option<Owner> {
+    /// TCP_LISTEN of include/net/tcp_states.h.
+    const LISTEN: u8 = 10;
+    /// Behind family, state, timer and retransmits comes the id: ports, addresses, interface,
+    /// cookie; then the time to the timer, two queues, the user, the inode.
+    const COOKIE: usize = 4 + 4 + 32 + 4;
+    const USER: usize = COOKIE + 8 + 12;
+    const MESSAGE_BYTES: usize = 72;
+    if body.len() < MESSAGE_BYTES {
+        return None;
+    }
+    let cookie = u64::from(u32_at(body, COOKIE)) | u64::from(u32_at(body, COOKIE + 4)) << 32;
+    Some(Owner { cookie, uid: u32_at(body, USER), is_listener: body[1] == LISTEN })
+}
+
+#[cfg(test)]
+mod tests;

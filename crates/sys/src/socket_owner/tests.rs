@@ -1,0 +1,133 @@
+//! Sockets that get packets, and some that have lost the right to.
+
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::net::{AddressFamily, Shutdown, SocketType, sockopt};
+
+use super::*;
+use crate::socket::{cookie_of, set_int};
+use crate::testing::{in_fresh_namespace, ip};
+
+const LOOPBACK: u32 = 1;
+/// SO_BINDTOIFINDEX.
+const SO_BINDTOIFINDEX: i32 = 62;
+
+/// With loopback up.
+fn in_namespace(work: impl FnOnce() + Send + 'static) {
+    in_fresh_namespace(|| {
+        ip("link set lo up");
+        work();
+    });
+}
+
+fn at(ip: &str, port: u16) -> SocketAddr {
+    SocketAddr::new(ip.parse().expect("an address"), port)
+}
+
+#[test]
+fn a_listener_owns_its_port_until_it_is_shut_down() {
+    in_namespace(|| {
+        let one = TcpListener::bind("0.0.0.0:8000").expect("nobody is here");
+        let cookie = cookie_of(one.as_fd()).expect("a socket");
+        let of = |at| of_address(Transport::Tcp, at, LOOPBACK).expect("it tells");
+        let own = Some(Owner { cookie, uid: 0, is_listener: true });
+        assert_eq!(of(at("127.0.0.1", 8000)), own);
+        assert_eq!(of(at("10.1.2.3", 8000)), own, "any address");
+        assert_eq!(of(at("127.0.0.1", 8001)), None);
+        assert_eq!(of(at("::1", 8000)), None, "IPv4 only");
+        rustix::net::shutdown(&one, Shutdown::Both).expect("it listens");
+        assert_eq!(of(at("127.0.0.1", 8000)), None, "it has no right to its port any more");
+    });
+}
+
+#[test]
+fn a_listener_of_both_families_owns_both() {
+    in_namespace(|| {
+        let both = TcpListener::bind("[::]:8000").expect("nobody is here");
+        let cookie = cookie_of(both.as_fd()).expect("a socket");
+        for address in ["127.0.0.1", "::1"] {
+            let found = of_address(Transport::Tcp, at(address, 8000), LOOPBACK);
+            assert_eq!(found.expect("it tells").map(|owner| owner.cookie), Some(cookie));
+        }
+    });
+}
+
+#[test]
+fn a_socket_of_another_device_owns_nothing_here() {
+    in_namespace(|| {
+        ip("link add veth7 type veth peer name veth8");
+        let other = crate::interface::index_of("veth7").expect("it was made");
+        let bound = |index: u32, kind| {
+            let socket = rustix::net::socket(AddressFamily::INET, kind, None);
+            let socket = socket.expect("descriptors are left");
+            set_int(socket.as_fd(), libc::SOL_SOCKET, SO_BINDTOIFINDEX, index as i32)
+                .expect("root may");
+            crate::socket::bind(socket.as_fd(), at("0.0.0.0", 8000)).expect("one device each");
+            if kind == SocketType::STREAM {
+                rustix::net::listen(&socket, 1).expect("it is bound");
+            }
+            socket
+        };
+        for (kind, transport) in
+            [(SocketType::STREAM, Transport::Tcp), (SocketType::DGRAM, Transport::Udp)]
+        {
+            let (_there, here) = (bound(other, kind), bound(LOOPBACK, kind));
+            let found = of_address(transport, at("127.0.0.1", 8000), LOOPBACK);
+            let found = found.expect("it tells").expect("it is bound here").cookie;
+            assert_eq!(found, cookie_of(here.as_fd()).expect("a socket"));
+            drop(here);
+            let found = of_address(transport, at("127.0.0.1", 8000), LOOPBACK);
+            assert_eq!(found, Ok(None), "{transport:?}");
+        }
+    });
+}
+
+#[test]
+fn a_udp_socket_owns_its_port_unless_it_has_one_peer() {
+    in_namespace(|| {
+        let one = UdpSocket::bind("127.0.0.1:5300").expect("nobody is here");
+        let of = || of_address(Transport::Udp, at("127.0.0.1", 5300), LOOPBACK);
+        let cookie = cookie_of(one.as_fd()).expect("a socket");
+        assert_eq!(of().expect("it tells").map(|owner| owner.cookie), Some(cookie));
+        one.connect("127.0.0.1:9").expect("there is a route");
+        assert_eq!(of(), Ok(None), "what a stranger sends is not for it");
+    });
+}
+
+#[test]
+fn a_connection_is_told_from_the_listener_that_it_came_from() {
+    in_namespace(|| {
+        let listener = TcpListener::bind("127.0.0.1:8000").expect("nobody is here");
+        let client = TcpStream::connect("127.0.0.1:8000").expect("it listens");
+        let (accepted, from) = listener.accept().expect("it has come");
+        let of = |remote| {
+            let found = of_ends(Transport::Tcp, at("127.0.0.1", 8000), remote, LOOPBACK);
+            found.expect("it tells").expect("somebody has it")
+        };
+        let found = of(from);
+        assert_eq!(found.cookie, cookie_of(accepted.as_fd()).expect("a socket"));
+        assert!(!found.is_listener);
+        assert!(of(at("127.0.0.1", 1)).is_listener);
+        drop(client);
+    });
+}
+
+#[test]
+fn one_of_those_that_share_a_port_is_told() {
+    in_namespace(|| {
+        let make = || {
+            let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None);
+            let socket = socket.expect("descriptors are left");
+            sockopt::set_socket_reuseport(&socket, true).expect("a socket");
+            crate::socket::bind(socket.as_fd(), at("0.0.0.0", 8000)).expect("they share");
+            rustix::net::listen(&socket, 1).expect("it is bound");
+            socket
+        };
+        let all = [make(), make(), make()];
+        let found = of_address(Transport::Tcp, at("127.0.0.1", 8000), LOOPBACK);
+        let found = found.expect("it tells").expect("three listen").cookie;
+        let is_one = |socket: &OwnedFd| cookie_of(socket.as_fd()).is_ok_and(|is| is == found);
+        assert!(all.iter().any(is_one));
+    });
+}
