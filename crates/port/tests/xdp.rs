@@ -597,6 +597,7 @@ fn rights_can_come_in_as_descriptors() {
     let copy = |fd: std::os::fd::BorrowedFd<'_>| fd.try_clone_to_owned().expect("a descriptor");
     let rights = port::xdp::XdpRights {
         ours: copy(parent.ours().as_fd()),
+        flows: copy(parent.flows().as_fd()),
         sockets: copy(parent.sockets_fd()),
         link: parent.link_fd().map(copy),
     };

@@ -12,7 +12,7 @@ use sys::{SysError, ethtool, interface};
 use super::bpf::{self, MAP_TYPE_XSKMAP, Map};
 use super::host::{self, Host, Owners, PROGRAM_NAME, QUEUES_MAX};
 use super::if_xdp::{XDP_FLAGS_DRV_MODE, XDP_FLAGS_SKB_MODE};
-use super::{Ours, Take, program};
+use super::{Flows, Ours, Take, program};
 use crate::{Filter, Judge, OpenError};
 
 /// How the program hooks in.
@@ -45,6 +45,7 @@ pub struct XdpInterface {
     take: Take,
     mode: Mode,
     ours: Ours,
+    flows: Flows,
     /// AF_XDP sockets by queue.
     sockets: Map,
     /// `None`: attached by whoever gave us the maps.
@@ -90,6 +91,8 @@ impl fmt::Display for Mode {
 pub struct XdpRights {
     /// The map of what is ours.
     pub ours: OwnedFd,
+    /// The map of connections that are ours.
+    pub flows: OwnedFd,
     /// The map of sockets by queue.
     pub sockets: OwnedFd,
     /// The link that keeps the program attached, when we are to keep it.
@@ -103,7 +106,7 @@ impl XdpInterface {
     /// No such interface, missing rights, another program there, or a driver that refuses.
     pub fn attach(name: &str, mode: AttachMode, take: Take) -> Result<Self, OpenError> {
         let interface = interface::by_name(name)?;
-        let ours = Ours::create()?;
+        let (ours, flows) = (Ours::create()?, Flows::create()?);
         let sockets =
             Map::create(MAP_TYPE_XSKMAP, "calisto_xsks", 4, 4, QUEUES_MAX, 0).map_err(|errno| {
                 let advice = "the kernel lacks AF_XDP: use af_packet";
@@ -111,8 +114,9 @@ impl XdpInterface {
             })?;
         let assemble = |owners: Option<&Owners>| {
             let owners = owners.map(|owners| owners.as_fd().as_raw_fd());
-            let (ours, sockets) = (ours.as_fd().as_raw_fd(), sockets.as_fd().as_raw_fd());
-            load(&program::assemble(take, ours, sockets, owners))
+            let (ours_fd, flows_fd) = (ours.as_fd().as_raw_fd(), flows.as_fd().as_raw_fd());
+            let taken = program::Taken { ours_fd, flows_fd };
+            load(&program::assemble(take, taken, sockets.as_fd().as_raw_fd(), owners))
         };
         let owners = Owners::create().map_err(|errno| {
             OpenError::of("make a map of programs", errno, &[Capability::Bpf], "report this")
@@ -123,7 +127,7 @@ impl XdpInterface {
             Placed::First(link) => (owners, link, None),
             Placed::Guest(Host { owners, link }) => (owners, link, Some(assemble(None)?)),
         };
-        let new = Self::new(interface, take, mode, ours, sockets, Some(link))?;
+        let new = Self::new(interface, take, mode, (ours, flows), sockets, Some(link))?;
         Ok(Self { owners: Some(owners), own, ..new })
     }
 
@@ -133,16 +137,16 @@ impl XdpInterface {
     /// No such interface.
     pub fn from_rights(name: &str, take: Take, rights: XdpRights) -> Result<Self, OpenError> {
         let interface = interface::by_name(name)?;
-        let XdpRights { ours, sockets, link } = rights;
-        let (ours, sockets) = (Ours::from_fd(ours), Map::from_fd(sockets, 4, 4));
-        Self::new(interface, take, Mode::Inherited, ours, sockets, link)
+        let XdpRights { ours, flows, sockets, link } = rights;
+        let taken = (Ours::from_fd(ours), Flows::from_fd(flows));
+        Self::new(interface, take, Mode::Inherited, taken, Map::from_fd(sockets, 4, 4), link)
     }
 
     fn new(
         interface: interface::Interface,
         take: Take,
         mode: Mode,
-        ours: Ours,
+        (ours, flows): (Ours, Flows),
         sockets: Map,
         link: Option<OwnedFd>,
     ) -> Result<Self, OpenError> {
@@ -160,6 +164,7 @@ impl XdpInterface {
             take,
             mode,
             ours,
+            flows,
             sockets,
             link,
             owners: None,
@@ -170,6 +175,11 @@ impl XdpInterface {
     /// What the program takes, to be changed while traffic runs.
     pub fn ours(&self) -> &Ours {
         &self.ours
+    }
+
+    /// Single connections that the program takes beside, to be changed while traffic runs.
+    pub fn flows(&self) -> &Flows {
+        &self.flows
     }
 
     /// The interface's name.

@@ -1,10 +1,11 @@
 //! AF_XDP: packets of any NIC, chosen by a small program in the kernel, in our own frames.
 //!
-//! [`XdpInterface`] is the program on an interface, [`Ours`] what it takes, [`Umem`] the frames as
-//! the kernel knows them, [`XdpPort`] one queue. Read `port.rs` first for one packet's way.
+//! [`XdpInterface`] is the program on an interface, [`Ours`] and [`Flows`] what it takes, [`Umem`] the
+//! frames as the kernel knows them, [`XdpPort`] one queue. Read `port.rs` first for one packet's way.
 
 mod asm;
 mod bpf;
+mod flows;
 mod host;
 mod if_xdp;
 mod interface;
@@ -18,6 +19,7 @@ mod segments;
 mod socket;
 mod umem;
 
+pub use flows::{Flow, Flows};
 pub use interface::{AttachMode, XdpInterface, XdpRights};
 pub use options::{CopyMode, XdpOptions};
 pub use ours::{Destination, Ours, Protocol};

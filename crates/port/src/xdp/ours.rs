@@ -14,8 +14,6 @@ use crate::OpenError;
 /// Bytes of a key of the map.
 pub(super) const KEY_BYTES: usize = 20;
 const VALUE_BYTES: usize = 4;
-/// Listeners are few, but flows that our side opened are entered one by one.
-const ENTRIES_MAX: u32 = 1 << 16;
 
 /// Where the parts of a key are. Address and port are in network order; an IPv4 address fills the
 /// first four bytes; what is left is zero, and so is what may be anything.
@@ -49,7 +47,7 @@ pub struct Destination {
 }
 
 impl Destination {
-    fn key(&self) -> [u8; KEY_BYTES] {
+    pub(super) fn key(&self) -> [u8; KEY_BYTES] {
         let mut bytes = [0; KEY_BYTES];
         match self.address {
             Some(IpAddr::V4(v4)) => {
@@ -112,13 +110,16 @@ pub struct Ours {
 }
 
 impl Ours {
+    /// How many there can be.
+    pub const ENTRIES_MAX: u32 = 1 << 16;
+
     pub(super) fn create() -> Result<Self, OpenError> {
         let map = Map::create(
             MAP_TYPE_HASH,
             "calisto_ours",
             KEY_BYTES,
             VALUE_BYTES,
-            ENTRIES_MAX,
+            Self::ENTRIES_MAX,
             F_NO_PREALLOC,
         )
         .map_err(|errno| {
@@ -183,7 +184,7 @@ impl Ours {
         let mut list = Vec::new();
         let mut last: Option<Vec<u8>> = None;
         // Bounded: a map that changes meanwhile can make the kernel start over.
-        for _ in 0..=2 * ENTRIES_MAX {
+        for _ in 0..=2 * Self::ENTRIES_MAX {
             let next = self.map.next_key(last.as_deref());
             let next = next.map_err(|errno| SysError::new("read what is ours", errno, ""))?;
             let Some(key) = next else { break };

@@ -1,13 +1,15 @@
 //! The XDP program: ours or not ours, and nothing else.
 //!
-//! An interface has one program and may have several owners, who share nothing else: each has queues of
-//! its own. So the program first looks in a map whether somebody has put a program of its own there for
-//! the packet's queue, and goes on with that ([`super::host`]). What follows is for all other queues.
+//! An interface has one program and may have several owners, who share nothing else: each has
+//! queues of its own. So the program first looks in a map whether somebody has put a program of its
+//! own there for the packet's queue, and goes on with that ([`super::host`]). What follows is for
+//! all other queues.
 //!
 //! It finds {family, protocol, destination address, destination port} of a packet and looks it up
-//! in the map of what is ours; a hit goes to the AF_XDP socket of the packet's queue, everything
-//! else to the kernel. So ssh keeps working and ARP is answered. Which worker gets a packet is
-//! not decided here: the owner table lives in user space.
+//! in the map of what is ours, and with the source in that of connections that are ours; a hit goes
+//! to the AF_XDP socket of the packet's queue, everything else to the kernel. So ssh keeps working
+//! and ARP is answered. Which worker gets a packet is not decided here: the owner table lives in
+//! user space.
 //!
 //! An ICMP error is about the packet that it quotes. If that came from what is ours, so is the
 //! error: the kernel knows nothing of the connection.
@@ -17,6 +19,7 @@
 //! cut short, and packets of a queue without a socket.
 
 use super::asm::{Alu, Assembler, If, Instruction, Label, Register, Size};
+use super::flows;
 use super::if_xdp::XDP_PASS;
 use super::ours::{KEY_BYTES, key};
 
@@ -44,9 +47,10 @@ const CTX_DATA: i16 = 0;
 const CTX_DATA_END: i16 = 4;
 const CTX_RX_QUEUE_INDEX: i16 = 16;
 
-/// Where the lookup key lies on the stack.
-const KEY: i16 = -24;
-const _: () = assert!(KEY_BYTES <= 24);
+/// Where the lookup key lies on the stack: that of a connection, which begins with that of a
+/// destination.
+const KEY: i16 = -40;
+const _: () = assert!(KEY_BYTES <= 20 && flows::KEY_BYTES == 40);
 
 const ETHERNET_BYTES: i32 = 14;
 const TAG_BYTES: i32 = 4;
@@ -56,8 +60,8 @@ const IPV4_DESTINATION: i16 = 16;
 const IPV6_BYTES: i32 = 40;
 const IPV6_SOURCE: i16 = 8;
 const IPV6_DESTINATION: i16 = 24;
-/// A UDP header; of a TCP header as much as there must be to have ports, which is also what an error
-/// quotes of it at least (RFC 792).
+/// A UDP header; of a TCP header as much as there must be to have ports, which is also what an
+/// error quotes of it at least (RFC 792).
 const L4_BYTES_MIN: i32 = 8;
 /// What stands before the quote in an error of either kind of ICMP.
 const ICMP_BYTES: i32 = 8;
@@ -72,11 +76,20 @@ const fn wire(value: u16) -> i32 {
     u16::from_be(value) as i32
 }
 
-/// The program over the map of what is ours and the map of sockets by queue; `owners_fd` is the map of
-/// others' programs by queue, when it has to look there first.
+/// The maps of what is ours.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Taken {
+    /// Of [`super::Ours`].
+    pub(super) ours_fd: i32,
+    /// Of [`super::Flows`].
+    pub(super) flows_fd: i32,
+}
+
+/// The program over the maps of what is ours and the map of sockets by queue; `owners_fd` is the
+/// map of others' programs by queue, when it has to look there first.
 pub(super) fn assemble(
     take: Take,
-    ours_fd: i32,
+    taken: Taken,
     sockets_fd: i32,
     owners_fd: Option<i32>,
 ) -> Vec<Instruction> {
@@ -92,7 +105,7 @@ pub(super) fn assemble(
         asm.call(TAIL_CALL);
     }
     if take == Take::Ours {
-        parse_and_look_up(&mut asm, ours_fd, hit, pass);
+        parse_and_look_up(&mut asm, taken, hit, pass);
     }
     asm.bind(hit);
     redirect(&mut asm, sockets_fd);
@@ -114,14 +127,15 @@ fn redirect(asm: &mut Assembler, sockets_fd: i32) {
     asm.exit();
 }
 
-fn parse_and_look_up(asm: &mut Assembler, ours_fd: i32, hit: Label, pass: Label) {
+fn parse_and_look_up(asm: &mut Assembler, taken: Taken, hit: Label, pass: Label) {
+    let Taken { ours_fd, flows_fd } = taken;
     let (ipv4, ipv6, transport) = (asm.label(), asm.label(), asm.label());
     let (destination_port, look_up) = (asm.label(), asm.label());
     asm.load(Size::Word, R7, R6, CTX_DATA);
     asm.load(Size::Word, R8, R6, CTX_DATA_END);
-    asm.store_value(Size::Double, R10, KEY, 0);
-    asm.store_value(Size::Double, R10, KEY + 8, 0);
-    asm.store_value(Size::Double, R10, KEY + 16, 0);
+    for part in [0, 8, 16, 24, 32] {
+        asm.store_value(Size::Double, R10, KEY + part, 0);
+    }
 
     // Ethernet and up to two tags (IEEE 802.1Q, 802.1ad): R2 becomes the type of what follows.
     need(asm, ETHERNET_BYTES, pass);
@@ -147,13 +161,13 @@ fn parse_and_look_up(asm: &mut Assembler, ours_fd: i32, hit: Label, pass: Label)
     asm.load(Size::Half, R3, R7, 6);
     asm.alu(Alu::And, R3, wire(0x3fff));
     asm.jump_if(R3, If::NotEqual, 0, pass);
-    ipv4_header(asm, IPV4_DESTINATION, pass);
+    ipv4_header(asm, [IPV4_DESTINATION, IPV4_SOURCE], pass);
     asm.store_value(Size::Byte, R10, KEY + key::FAMILY, 4);
     asm.jump(transport);
 
     asm.bind(ipv6);
     need(asm, IPV6_BYTES, pass);
-    ipv6_header(asm, IPV6_DESTINATION);
+    ipv6_header(asm, [IPV6_DESTINATION, IPV6_SOURCE]);
     asm.store_value(Size::Byte, R10, KEY + key::FAMILY, 6);
 
     // TCP and UDP have their ports in the same place (RFC 9293 3.1, RFC 768).
@@ -163,14 +177,18 @@ fn parse_and_look_up(asm: &mut Assembler, ours_fd: i32, hit: Label, pass: Label)
     quote(asm, look_up, pass);
     asm.bind(destination_port);
     need(asm, L4_BYTES_MIN, pass);
+    asm.load(Size::Half, R3, R7, 0);
     // The packet is not needed any more: R7 keeps the port.
     asm.load(Size::Half, R7, R7, 2);
 
     asm.bind(look_up);
     asm.store(Size::Half, R10, KEY + key::PORT, R7);
     asm.store(Size::Byte, R10, KEY + key::PROTOCOL, R9);
-    // From the most to the least particular: our packets need one look, the kernel's four.
+    asm.store(Size::Half, R10, KEY + flows::key::REMOTE_PORT, R3);
+    // Packets for listeners and UDP sockets of ours need one look, those of connections that were
+    // opened here two, the kernel's five.
     look(asm, ours_fd, hit);
+    look(asm, flows_fd, hit);
     asm.store_value(Size::Half, R10, KEY + key::PORT, 0);
     look(asm, ours_fd, hit);
     for part in [0, 8] {
@@ -183,8 +201,9 @@ fn parse_and_look_up(asm: &mut Assembler, ours_fd: i32, hit: Label, pass: Label)
     asm.jump(pass);
 }
 
-/// Steps over the ICMP error at R7 into the packet that it quotes, and goes to `look_up` with the source
-/// of that in the key, its protocol in R9 and its port in R7; to `pass` if there is no such error.
+/// Steps over the ICMP error at R7 into the packet that it quotes, and goes to `look_up` with the
+/// source of that as the own end, in the key with its destination as the other end, its protocol in
+/// R9, the own port in R7 and the other in R3; to `pass` if there is no such error.
 fn quote(asm: &mut Assembler, look_up: Label, pass: Label) {
     let (icmp, icmpv6) = (asm.label(), asm.label());
     let (ipv4, source_port) = (asm.label(), asm.label());
@@ -207,7 +226,7 @@ fn quote(asm: &mut Assembler, look_up: Label, pass: Label) {
     asm.load(Size::Half, R3, R7, 6);
     asm.alu(Alu::And, R3, wire(0x1fff));
     asm.jump_if(R3, If::NotEqual, 0, pass);
-    ipv4_header(asm, IPV4_SOURCE, pass);
+    ipv4_header(asm, [IPV4_SOURCE, IPV4_DESTINATION], pass);
     asm.jump(source_port);
 
     // RFC 4443 2.1 and 3: unreachable, too big, time exceeded, parameter problem are types 1 to 4.
@@ -221,18 +240,23 @@ fn quote(asm: &mut Assembler, look_up: Label, pass: Label) {
     asm.load(Size::Byte, R2, R7, 0);
     asm.alu(Alu::ShiftRight, R2, 4);
     asm.jump_if(R2, If::NotEqual, 6, pass);
-    ipv6_header(asm, IPV6_SOURCE);
+    ipv6_header(asm, [IPV6_SOURCE, IPV6_DESTINATION]);
 
     // Of a protocol without ports there, nothing is in the map.
     asm.bind(source_port);
     need(asm, L4_BYTES_MIN, pass);
+    asm.load(Size::Half, R3, R7, 2);
     asm.load(Size::Half, R7, R7, 0);
     asm.jump(look_up);
 }
 
-/// Reads the IPv4 header at R7, of which [`IPV4_BYTES_MIN`] are there (RFC 791 3.1): puts the address at
-/// `address` into the key and the protocol into R9, and R7 behind the header. Uses R2 and R3.
-fn ipv4_header(asm: &mut Assembler, address: i16, pass: Label) {
+/// Where the two addresses are in the key.
+const ADDRESSES: [i16; 2] = [key::ADDRESS, flows::key::REMOTE_ADDRESS];
+
+/// Reads the IPv4 header at R7, of which [`IPV4_BYTES_MIN`] are there (RFC 791 3.1): puts the
+/// addresses at `ends`, the own one first, into the key and the protocol into R9, and R7 behind the
+/// header. Uses R2 and R3.
+fn ipv4_header(asm: &mut Assembler, ends: [i16; 2], pass: Label) {
     asm.load(Size::Byte, R2, R7, 0);
     asm.alu_register(Alu::Move, R3, R2);
     asm.alu(Alu::ShiftRight, R3, 4);
@@ -241,17 +265,21 @@ fn ipv4_header(asm: &mut Assembler, address: i16, pass: Label) {
     asm.alu(Alu::ShiftLeft, R2, 2);
     asm.jump_if(R2, If::Less, IPV4_BYTES_MIN, pass);
     asm.load(Size::Byte, R9, R7, 9);
-    asm.load(Size::Word, R3, R7, address);
-    asm.store(Size::Word, R10, KEY + key::ADDRESS, R3);
+    for (from, to) in ends.into_iter().zip(ADDRESSES) {
+        asm.load(Size::Word, R3, R7, from);
+        asm.store(Size::Word, R10, KEY + to, R3);
+    }
     asm.alu_register(Alu::Add, R7, R2);
 }
 
 /// The same for the IPv6 header at R7 (RFC 8200 3). Uses R3.
-fn ipv6_header(asm: &mut Assembler, address: i16) {
+fn ipv6_header(asm: &mut Assembler, ends: [i16; 2]) {
     asm.load(Size::Byte, R9, R7, 6);
-    for part in [0, 4, 8, 12] {
-        asm.load(Size::Word, R3, R7, address + part);
-        asm.store(Size::Word, R10, KEY + key::ADDRESS + part, R3);
+    for (from, to) in ends.into_iter().zip(ADDRESSES) {
+        for part in [0, 4, 8, 12] {
+            asm.load(Size::Word, R3, R7, from + part);
+            asm.store(Size::Word, R10, KEY + to + part, R3);
+        }
     }
     asm.alu(Alu::Add, R7, IPV6_BYTES);
 }

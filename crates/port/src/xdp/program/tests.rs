@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use super::*;
 use crate::xdp::bpf::{self, MAP_TYPE_XSKMAP, Map};
 use crate::xdp::ours::{Destination, Ours, Protocol};
+use crate::xdp::{Flow, Flows};
 
 /// What the kernel answers for a packet that goes to the socket, and to the kernel.
 const XDP_REDIRECT: u32 = 4;
@@ -15,6 +16,7 @@ const PASSED: u32 = 2;
 struct Loaded {
     program: std::os::fd::OwnedFd,
     ours: Ours,
+    flows: Flows,
     sockets: Map,
     socket: std::os::fd::OwnedFd,
 }
@@ -23,7 +25,10 @@ impl Loaded {
     fn new(take: Take) -> Self {
         let ours = Ours::create().expect("the tests of XDP run as root");
         let sockets = Map::create(MAP_TYPE_XSKMAP, "test", 4, 4, 4, 0).expect("root may");
-        let program = assemble(take, ours.as_fd().as_raw_fd(), sockets.as_fd().as_raw_fd(), None);
+        let flows = Flows::create().expect("the tests of XDP run as root");
+        let taken =
+            Taken { ours_fd: ours.as_fd().as_raw_fd(), flows_fd: flows.as_fd().as_raw_fd() };
+        let program = assemble(take, taken, sockets.as_fd().as_raw_fd(), None);
         let program = bpf::load("test", &program).unwrap_or_else(|refused| {
             panic!("{}: {}", refused.errno, refused.log);
         });
@@ -35,7 +40,7 @@ impl Loaded {
         .expect("root may open AF_XDP sockets");
         let fd = socket.as_fd().as_raw_fd().to_ne_bytes();
         sockets.update(&0u32.to_ne_bytes(), &fd).expect("queue 0 is in the map");
-        Self { program, ours, sockets, socket }
+        Self { program, ours, flows, sockets, socket }
     }
 
     fn add(&self, protocol: Protocol, address: Option<&str>, port: Option<u16>) -> Destination {
@@ -104,6 +109,60 @@ fn only_the_exact_destination_is_taken() {
     assert!(loaded.ours.remove(destination).expect("the map is there"));
     assert!(!loaded.ours.remove(destination).expect("the map is there"), "it is gone already");
     assert!(!loaded.takes(&packet));
+}
+
+#[test]
+fn of_a_connection_only_its_own_peer_is_taken() {
+    for (kind, packet, local, remotes) in [
+        (
+            0x0800,
+            ipv4(6, 0, 0, 7000),
+            "10.1.2.3:7000",
+            ["0.0.0.0:12345", "0.0.0.0:12346", "9.9.9.9:12345"],
+        ),
+        (0x86dd, ipv6(6, 7000), "[2001:db8::3]:7000", ["[::]:12345", "[::]:12346", "[::9]:12345"]),
+    ] {
+        let loaded = Loaded::new(Take::Ours);
+        let packet = ethernet(&[], kind, &packet);
+        let local = local.parse().expect("an address");
+        let [peer, others @ ..] = remotes.map(|remote| {
+            let remote = remote.parse().expect("an address");
+            Flow { protocol: Protocol::Tcp, local, remote }
+        });
+        for other in others {
+            loaded.flows.add(other).expect("the map has room");
+            assert!(!loaded.takes(&packet), "{other}");
+        }
+        let datagrams = Flow { protocol: Protocol::Udp, ..peer };
+        loaded.flows.add(datagrams).expect("the map has room");
+        assert!(!loaded.takes(&packet), "another protocol");
+        loaded.flows.add(peer).expect("the map has room");
+        assert!(loaded.takes(&packet) && loaded.flows.contains(peer).expect("the map is there"));
+        assert!(loaded.flows.remove(peer).expect("the map is there"));
+        assert!(!loaded.flows.remove(peer).expect("the map is there"), "it is gone already");
+        assert!(!loaded.takes(&packet));
+    }
+}
+
+#[test]
+fn an_error_about_a_connection_is_taken_and_about_another_of_its_port_is_not() {
+    let loaded = Loaded::new(Take::Ours);
+    let local = "10.1.2.3:80".parse().expect("an address");
+    let flow = |remote: &str| Flow {
+        protocol: Protocol::Tcp,
+        local,
+        remote: remote.parse().expect("an address"),
+    };
+    let mut quote = quoted_ipv4(6, 0, 0, 80);
+    // Its destination.
+    quote[16..20].copy_from_slice(&[10, 9, 9, 9]);
+    let port = u16::from_be_bytes([quote[22], quote[23]]);
+    loaded.flows.add(flow(&format!("10.9.9.8:{port}"))).expect("the map has room");
+    assert!(!loaded.takes(&icmp(&[], 0, 3, &quote)), "another peer");
+    loaded.flows.add(flow(&format!("10.9.9.9:{}", port ^ 1))).expect("the map has room");
+    assert!(!loaded.takes(&icmp(&[], 0, 3, &quote)), "another port");
+    loaded.flows.add(flow(&format!("10.9.9.9:{port}"))).expect("the map has room");
+    assert!(loaded.takes(&icmp(&[], 0, 3, &quote)));
 }
 
 #[test]
