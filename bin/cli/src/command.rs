@@ -29,39 +29,76 @@ pub(crate) mod up;
 pub(crate) mod wire;
 pub(crate) mod workers;
 
-use crate::args::Command;
+use clap::Subcommand;
+
 use crate::failure::Failure;
 
-/// Does what the command line asks for.
-pub(crate) fn run(command: &Command, json: bool) -> Result<(), Failure> {
-    match command {
-        Command::Up(up) => up.run(json),
-        Command::Serve(serve) => serve.run(json),
-        Command::Down(down) => down.run(json),
-        Command::Status(status) => status.run(json),
-        Command::Stats(stats) => stats.run(json),
-        Command::Flows(flows) => flows.run(json),
-        Command::Steer(steer) => steer.run(json),
-        Command::Workers(workers) => workers.run(json),
-        Command::Run(run) => run.run(json),
-        Command::Apps(apps) => apps.run(json),
-        Command::Explain(explain) => explain.run(json),
-        Command::Ss(ss) => ss.run(json),
-        Command::Pcap(pcap) => pcap.run(json),
-        Command::Cores(cores) => cores.run(json),
-        Command::Top(top) => top.run(json),
-        Command::Nf(nf) => nf.run(json),
-        Command::Wire(wire) => wire.run(json),
-        Command::Record(record) => record.run(json),
-        Command::ReplayPlans(replay) => replay.run(json),
-        Command::Load(load) => load.run(json),
-        Command::Replay(replay) => replay.run(json),
-        Command::Sim(sim) => sim.run(json),
-        Command::Report(report) => report.run(json),
-        Command::Bench(bench) => bench.run(json),
-        Command::Doctor(doctor) => doctor.run(json),
-        Command::Demo(demo) => demo.run(json),
-        Command::Completions(completions) => completions.run(),
-        Command::Man(man) => man.run(json),
+/// Everything that `calisto` can do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Up(up::Up),
+    Serve(serve::Serve),
+    Down(down::Down),
+    Status(status::Status),
+    Stats(stats::Stats),
+    Flows(flows::Flows),
+    Steer(steer::Steer),
+    Workers(workers::Workers),
+    Run(run::Run),
+    Apps(apps::Apps),
+    Explain(explain::Explain),
+    Ss(ss::Ss),
+    Pcap(pcap::Pcap),
+    Cores(cores::Cores),
+    Top(top::Top),
+    Record(record::Record),
+    ReplayPlans(replay_plans::ReplayPlans),
+    Load(load::Load),
+    Replay(replay::Replay),
+    Wire(wire::Wire),
+    Nf(nf::Nf),
+    Sim(sim::Sim),
+    Report(report::Report),
+    Bench(bench::Bench),
+    Doctor(doctor::Doctor),
+    Demo(demo::Demo),
+    Completions(completions::Completions),
+    Man(man::Man),
+}
+
+impl Command {
+    /// Does what the command line asks for. `grammar` is the definition of all of it, for the
+    /// commands that describe it.
+    pub(crate) fn run(&self, json: bool, mut grammar: clap::Command) -> Result<(), Failure> {
+        match self {
+            Self::Up(up) => up.run(json),
+            Self::Serve(serve) => serve.run(json),
+            Self::Down(down) => down.run(json),
+            Self::Status(status) => status.run(json),
+            Self::Stats(stats) => stats.run(json),
+            Self::Flows(flows) => flows.run(json),
+            Self::Steer(steer) => steer.run(json),
+            Self::Workers(workers) => workers.run(json),
+            Self::Run(run) => run.run(json),
+            Self::Apps(apps) => apps.run(json),
+            Self::Explain(explain) => explain.run(json),
+            Self::Ss(ss) => ss.run(json),
+            Self::Pcap(pcap) => pcap.run(json),
+            Self::Cores(cores) => cores.run(json),
+            Self::Top(top) => top.run(json),
+            Self::Nf(nf) => nf.run(json),
+            Self::Wire(wire) => wire.run(json),
+            Self::Record(record) => record.run(json),
+            Self::ReplayPlans(replay) => replay.run(json),
+            Self::Load(load) => load.run(json),
+            Self::Replay(replay) => replay.run(json),
+            Self::Sim(sim) => sim.run(json),
+            Self::Report(report) => report.run(json),
+            Self::Bench(bench) => bench.run(json),
+            Self::Doctor(doctor) => doctor.run(json),
+            Self::Demo(demo) => demo.run(json),
+            Self::Completions(completions) => completions.run(&mut grammar),
+            Self::Man(man) => man.run(grammar, json),
+        }
     }
 }

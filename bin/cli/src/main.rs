@@ -1,7 +1,7 @@
 //! `calisto`: starts, asks and steers the daemon, makes load and bad wires, measures.
 //!
 //! One file per command under `command/`; `args.rs` is the list of them. What they share: how to
-//! ask the daemon (`daemon.rs`, `sockets.rs`), how to print (`output.rs`, `table.rs`), how to fail
+//! ask the daemon (`target.rs`, `daemon.rs`, `sockets.rs`), how to print (`output.rs`, `table.rs`), how to fail
 //! (`failure.rs`), how people write quantities (`units.rs`).
 #![forbid(unsafe_code)]
 
@@ -13,11 +13,12 @@ mod output;
 mod program;
 mod sockets;
 mod table;
+mod target;
 mod units;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
 use crate::args::Cli;
 
@@ -33,7 +34,7 @@ fn main() -> ExitCode {
     }
     // clap itself ends with 2 on wrong usage, and with 0 after --help.
     let Cli { json, command } = Cli::parse();
-    match command::run(&command, json) {
+    match command.run(json, Cli::command()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("calisto: {failure}");

@@ -3,11 +3,11 @@
 use admin::{AppStatus, Command, ReplyBody};
 use clap::{Args, Subcommand};
 
-use crate::args::Admin;
 use crate::daemon::Daemon;
 use crate::failure::Failure;
 use crate::output;
 use crate::table::{Cell, Table};
+use crate::target::Admin;
 
 /// Show the applications that are attached, and why others are gone.
 #[derive(Args, Debug)]

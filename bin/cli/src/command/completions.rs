@@ -1,9 +1,8 @@
 //! `calisto completions`: what a shell needs to complete our command lines.
 
-use clap::{Args, CommandFactory};
+use clap::Args;
 use clap_complete::Shell;
 
-use crate::args::Cli;
 use crate::failure::Failure;
 use crate::output;
 
@@ -17,9 +16,9 @@ pub(crate) struct Completions {
 }
 
 impl Completions {
-    pub(crate) fn run(&self) -> Result<(), Failure> {
+    pub(crate) fn run(&self, grammar: &mut clap::Command) -> Result<(), Failure> {
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut Cli::command(), "calisto", &mut script);
+        clap_complete::generate(self.shell, grammar, "calisto", &mut script);
         output::text(&String::from_utf8_lossy(&script))
     }
 }

@@ -6,11 +6,11 @@ use admin::{Command, CoreApp, CoreRow, CoresStatus, Counter, ReplyBody};
 use base::printable;
 use clap::{Args, Subcommand};
 
-use crate::args::Admin;
 use crate::daemon::Daemon;
 use crate::failure::Failure;
 use crate::output;
 use crate::table::{Cell, Table, grouped};
+use crate::target::Admin;
 
 /// Show the cores that the daemon gives out: who holds them, who may have them, how often they
 /// change hands.

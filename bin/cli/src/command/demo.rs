@@ -285,7 +285,8 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::args::{Cli, Command};
+    use crate::args::Cli;
+    use crate::command::Command;
 
     fn parse(line: &str) -> Result<Demo, clap::Error> {
         let words = ["calisto", "demo"].into_iter().chain(line.split_whitespace());

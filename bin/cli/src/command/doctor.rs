@@ -34,7 +34,8 @@ impl Doctor {
 mod tests {
     use clap::Parser;
 
-    use crate::args::{Cli, Command};
+    use crate::args::Cli;
+    use crate::command::Command;
 
     #[test]
     fn an_interface_that_nobody_has_is_wrong_usage() {

@@ -3,10 +3,10 @@
 use admin::Command;
 use clap::Args;
 
-use crate::args::Admin;
 use crate::daemon::Daemon;
 use crate::failure::Failure;
 use crate::output;
+use crate::target::Admin;
 
 /// End the daemon; what is under way leaves first, and traffic returns to Linux.
 #[derive(Args, Debug)]

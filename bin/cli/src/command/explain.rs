@@ -12,10 +12,10 @@ use std::path::Path;
 use admin::{AppStatus, Command, ReplyBody};
 use clap::Args;
 
-use crate::args::Admin;
 use crate::daemon::Daemon;
 use crate::failure::Failure;
 use crate::table::{Cell, Table, grouped};
+use crate::target::Admin;
 use crate::{output, sockets};
 
 /// Explain a process: which of its sockets are accelerated, and why the others are not. Or an

@@ -3,11 +3,11 @@
 use admin::{Command, FlowRow, ReplyBody};
 use clap::Args;
 
-use crate::args::{About, Admin};
 use crate::daemon::Daemon;
 use crate::failure::Failure;
 use crate::output;
 use crate::table::{Cell, Table};
+use crate::target::{About, Admin};
 
 /// Show the heaviest flows, by sampling, with their group and worker.
 #[derive(Args, Debug)]

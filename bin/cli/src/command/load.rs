@@ -98,7 +98,8 @@ impl Load {
 mod tests {
     use clap::Parser;
 
-    use crate::args::{Cli, Command};
+    use crate::args::Cli;
+    use crate::command::Command;
 
     #[test]
     fn settings_that_make_no_sense_are_wrong_usage() {

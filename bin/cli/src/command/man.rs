@@ -3,9 +3,8 @@
 use std::fs;
 use std::path::PathBuf;
 
-use clap::{Args, CommandFactory};
+use clap::Args;
 
-use crate::args::Cli;
 use crate::failure::Failure;
 use crate::output;
 
@@ -18,27 +17,30 @@ pub(crate) struct Man {
 }
 
 impl Man {
-    pub(crate) fn run(&self, json: bool) -> Result<(), Failure> {
+    pub(crate) fn run(&self, grammar: clap::Command, json: bool) -> Result<(), Failure> {
         let Self { directory } = self;
         fs::create_dir_all(directory)
-            .and_then(|()| clap_mangen::generate_to(Cli::command(), directory))
+            .and_then(|()| clap_mangen::generate_to(grammar, directory))
             .map_err(|error| {
-                let directory = directory.display();
-                Failure::new(format!("cannot write manual pages to {directory}: {error}"))
-            })?;
+            let directory = directory.display();
+            Failure::new(format!("cannot write manual pages to {directory}: {error}"))
+        })?;
         output::done(&format!("the pages are in {}", directory.display()), json)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::*;
+    use crate::args::Cli;
 
     #[test]
     fn every_command_has_a_page() {
         let directory = std::env::temp_dir().join(format!("calisto-man-{}", std::process::id()));
         let man = Man { directory: directory.clone() };
-        man.run(true).expect("the folder for temporary files can be written");
+        man.run(Cli::command(), true).expect("the folder for temporary files can be written");
         let pages: Vec<String> = fs::read_dir(&directory)
             .expect("it has been made")
             .map(|entry| entry.expect("it can be read").file_name().to_string_lossy().into_owned())

@@ -1,13 +1,13 @@
 //! `calisto nf`: chains of network functions over slices.
 
 mod check;
+mod file;
 mod manual;
 mod run;
 mod stats;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use chain::file::ChainFile;
 use clap::{Args, Subcommand};
 
 use crate::failure::Failure;
@@ -61,21 +61,6 @@ impl Nf {
             Action::Help(help) => help.run(json),
         }
     }
-}
-
-/// Reads a chain's file; with it the folder that other files' names in it are relative to.
-fn read(path: &Path) -> Result<(ChainFile, PathBuf), Failure> {
-    let shown = path.display();
-    let unreadable =
-        |why: &dyn std::fmt::Display| Failure::new(format!("cannot read {shown}: {why}"));
-    let bytes = std::fs::metadata(path).map_err(|error| unreadable(&error))?.len();
-    if bytes > chain::file::FILE_BYTES_MAX as u64 {
-        let most = chain::file::FILE_BYTES_MAX;
-        return Err(unreadable(&format!("it has {bytes} bytes; allowed are {most}")));
-    }
-    let text = std::fs::read_to_string(path).map_err(|error| unreadable(&error))?;
-    let file = ChainFile::parse(&text, &shown.to_string()).map_err(Failure::new)?;
-    Ok((file, path.parent().unwrap_or(Path::new("")).to_owned()))
 }
 
 #[cfg(test)]

@@ -12,10 +12,10 @@ use clap::Args;
 use serde::Serialize;
 
 use self::relay::{End, Relay, Tally};
-use crate::args::{About, Admin};
 use crate::daemon::Daemon;
 use crate::failure::Failure;
 use crate::table::grouped;
+use crate::target::{About, Admin};
 use crate::{output, units};
 
 /// Of the JSON; a reader that knows another one should not guess.
@@ -153,7 +153,8 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::args::{Cli, Command as Commands};
+    use crate::args::Cli;
+    use crate::command::Command as Commands;
 
     fn parse(line: &str) -> Result<Pcap, clap::Error> {
         let words = ["calisto", "pcap"].into_iter().chain(line.split_whitespace());

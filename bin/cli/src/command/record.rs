@@ -9,10 +9,10 @@ use admin::Command;
 use clap::Args;
 use serde::Serialize;
 
-use crate::args::{About, Admin};
 use crate::daemon::Daemon;
 use crate::failure::Failure;
 use crate::output;
+use crate::target::{About, Admin};
 
 /// Record what the control loop sees and decides, to be replayed later.
 #[derive(Args, Debug)]

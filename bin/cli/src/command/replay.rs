@@ -32,7 +32,8 @@ impl Replay {
 mod tests {
     use clap::Parser;
 
-    use crate::args::{Cli, Command};
+    use crate::args::Cli;
+    use crate::command::Command;
 
     #[test]
     fn a_number_of_workers_that_cannot_be_is_wrong_usage_and_a_missing_file_is_not() {

@@ -150,7 +150,8 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::args::{Cli, Command};
+    use crate::args::Cli;
+    use crate::command::Command;
 
     fn parse(line: &str) -> Result<(Run, bool), clap::Error> {
         let words = ["calisto", "run"].into_iter().chain(line.split_whitespace());

@@ -5,10 +5,10 @@ use std::fmt::Write;
 use admin::{ReplyBody, SocketRow, SocketState, TcpRow};
 use clap::Args;
 
-use crate::args::{About, Admin};
 use crate::daemon::Daemon;
 use crate::failure::Failure;
 use crate::table::{Cell, Table};
+use crate::target::{About, Admin};
 use crate::{output, sockets};
 
 /// Show the accelerated sockets, with the columns of `ss -tinp`.
@@ -174,7 +174,8 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::args::{Cli, Command};
+    use crate::args::Cli;
+    use crate::command::Command;
     use crate::sockets::tests::{listener, row};
 
     fn parse(line: &str) -> Result<Ss, clap::Error> {

@@ -3,11 +3,11 @@
 use admin::{Command, ReplyBody, ThreadCounters};
 use clap::Args;
 
-use crate::args::Admin;
 use crate::daemon::Daemon;
 use crate::failure::Failure;
 use crate::output;
 use crate::table::Table;
+use crate::target::Admin;
 
 /// Show what every thread has counted; counters that are still zero only with --all.
 #[derive(Args, Debug)]
@@ -60,7 +60,7 @@ mod tests {
     use admin::Counter;
 
     use super::*;
-    use crate::args::default_socket;
+    use crate::target::default_socket;
 
     fn stats(help_text: bool, all: bool) -> String {
         let counter = |name: &str, value| Counter {

@@ -3,11 +3,11 @@
 use admin::{Command, ReplyBody, Status as DaemonStatus};
 use clap::Args;
 
-use crate::args::Admin;
 use crate::daemon::Daemon;
 use crate::failure::Failure;
 use crate::output;
 use crate::table::{Cell, Table, grouped};
+use crate::target::Admin;
 
 /// Show the daemon as it is: ports, workers, policy, frames.
 #[derive(Args, Debug)]

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use admin::{Command, LINE_BYTES_MAX, ReplyBody, SteerStatus, Target};
 use clap::{Args, Subcommand};
 
-use crate::args::{About, Admin};
 use crate::daemon::Daemon;
 use crate::failure::Failure;
 use crate::output;
 use crate::table::{Cell, Table, grouped};
+use crate::target::{About, Admin};
 
 /// See and change which worker owns which flow, while traffic runs.
 #[derive(Args, Debug)]

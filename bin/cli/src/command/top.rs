@@ -24,9 +24,9 @@ use self::look::look;
 use self::manner::Manner;
 use self::model::Model;
 use self::view::View;
-use crate::args::Admin;
 use crate::daemon::Daemon;
 use crate::failure::Failure;
+use crate::target::Admin;
 use crate::{output, units};
 
 /// Watch the daemon live: cores and who holds them, applications, waiting, drops.

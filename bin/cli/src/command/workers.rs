@@ -3,10 +3,10 @@
 use admin::Command;
 use clap::Args;
 
-use crate::args::Admin;
 use crate::daemon::Daemon;
 use crate::failure::Failure;
 use crate::output;
+use crate::target::Admin;
 
 /// Set the number of workers while traffic runs; the policy decides which flows move.
 #[derive(Args, Debug)]

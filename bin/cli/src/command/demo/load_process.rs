@@ -171,7 +171,8 @@ mod tests {
 
     use super::super::placement::Placement;
     use super::*;
-    use crate::args::{Cli, Command};
+    use crate::args::Cli;
+    use crate::command::Command;
 
     #[test]
     fn the_options_are_those_of_calisto_load_udp() {

@@ -55,7 +55,8 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::args::{Cli, Command};
+    use crate::args::Cli;
+    use crate::command::Command;
 
     fn act() -> RedisAct {
         let shown = |server, get_per_s, get_p50_us| Shown {

@@ -155,7 +155,8 @@ mod tests {
 
     use super::super::load_process::LoadFigures;
     use super::*;
-    use crate::args::{Cli, Command};
+    use crate::args::Cli;
+    use crate::command::Command;
 
     fn demo() -> Demo {
         let cli = Cli::try_parse_from(["calisto", "demo"]).expect("no option is needed");

@@ -59,7 +59,8 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::args::{Cli, Command};
+    use crate::args::Cli;
+    use crate::command::Command;
     use crate::command::demo::tcp_act::Shown;
 
     fn shown(server: &'static str, requests_per_s: f64, fast: Option<f64>) -> Shown {

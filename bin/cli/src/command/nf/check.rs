@@ -31,7 +31,7 @@ struct Report<'a> {
 
 impl Check {
     pub(crate) fn run(&self, json: bool) -> Result<(), Failure> {
-        let (file, folder) = super::read(&self.file)?;
+        let (file, folder) = super::file::read(&self.file)?;
         let Checked { ipv4_routes, ipv6_routes } =
             chain::check(&file, &folder).map_err(Failure::new)?;
         let functions: Vec<_> = file.functions.iter().map(|function| function.kind()).collect();

@@ -27,7 +27,7 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) fn run(&self, sockets: &Path, json: bool) -> Result<(), Failure> {
-        let (file, folder) = super::read(&self.file)?;
+        let (file, folder) = super::file::read(&self.file)?;
         sys::signal::install_stop_handler().map_err(Failure::new)?;
         let mut says = Says::new();
         let mut tell = |event| says.tell(&event);

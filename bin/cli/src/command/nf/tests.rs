@@ -4,7 +4,8 @@ use chain::figures::{CounterFigure, Figures, GroupFigures, SliceFigures};
 use clap::Parser;
 
 use super::*;
-use crate::args::{Cli, Command};
+use crate::args::Cli;
+use crate::command::Command;
 
 fn run(words: &[&str]) -> Result<(), Failure> {
     let words = ["calisto", "nf"].iter().chain(words);

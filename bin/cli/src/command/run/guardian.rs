@@ -21,8 +21,11 @@ use sys::signal_fd::{Received, SignalFd};
 use sys::{poll, process_tree};
 
 use super::job::Job;
-use super::runner::PASSED_ON;
 use crate::failure::Failure;
+
+/// Signals that the program gets when we get them. Those of the keyboard it gets anyway.
+pub(super) const PASSED_ON: [Signal; 6] =
+    [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2];
 
 /// What `env` and shells end with when there is no such program.
 const NO_PROGRAM: u8 = 127;

@@ -16,15 +16,11 @@ use sys::process_tree;
 use sys::signal_fd::{Received, SignalFd};
 
 use super::grants::{Grants, Holding};
-use super::guardian;
+use super::guardian::{self, PASSED_ON};
 use super::job::Job;
 use super::pace::{Pace, Step, Tallies};
 use super::report::Report;
 use crate::failure::Failure;
-
-/// Signals that the program gets when we get them. Those of the keyboard it gets anyway.
-pub(crate) const PASSED_ON: [Signal; 6] =
-    [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2];
 
 /// Somebody who waits for so long for a first core is told why nothing happens.
 const SAY_AFTER: Nanos = Nanos::from_secs(1);

@@ -2,7 +2,8 @@
 
 use clap::Parser;
 
-use crate::args::{Cli, Command};
+use crate::args::Cli;
+use crate::command::Command;
 use crate::failure::Failure;
 
 fn sim(words: &[&str]) -> Result<(), Failure> {

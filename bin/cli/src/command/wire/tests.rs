@@ -7,7 +7,8 @@ use port::{Port, PortCounters};
 use shm::Batch;
 
 use super::*;
-use crate::args::{Cli, Command};
+use crate::args::Cli;
+use crate::command::Command;
 
 fn parse(line: &str) -> Result<Wire, clap::Error> {
     let words = ["calisto", "wire"].into_iter().chain(line.split_whitespace());
