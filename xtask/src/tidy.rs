@@ -1,31 +1,16 @@
 //! `cargo xtask tidy`: every file and package against the house rules.
 
+mod circles;
 mod files;
+mod finding;
 mod packages;
 mod words;
 
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
-
 use crate::workspace::{SourceFile, Workspace};
-
-/// One broken rule: where, which, and what to do.
-#[derive(Debug, PartialEq, Eq)]
-struct Finding {
-    file: String,
-    line: usize,
-    rule: &'static str,
-    message: String,
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { file, line, rule, message } = self;
-        write!(f, "{file}:{line}: [{rule}] {message}")
-    }
-}
+use finding::Finding;
 
 /// Checks everything and prints what it finds; whether that is nothing.
 pub(crate) fn run(workspace: &Workspace) -> bool {
@@ -50,10 +35,11 @@ pub(crate) fn run(workspace: &Workspace) -> bool {
 
 fn check(workspace: &Workspace, files: &[SourceFile]) -> Vec<Finding> {
     let mut findings = Vec::new();
+    let test_files = files::test_files(files);
     for package in &workspace.packages {
         packages::check(package, files, &mut findings);
+        circles::check(package, files, &test_files, &mut findings);
     }
-    let test_files = files::test_files(files);
     for file in files {
         files::check(file, &mut findings);
         if file.path.ends_with(".rs") {

@@ -1,6 +1,6 @@
 //! Rules about a package: who it depends on, what its manifest and its root files must say.
 
-use super::Finding;
+use super::finding::Finding;
 use crate::rules::{self, CrateRule, Purity, Unsafety};
 use crate::workspace::{Package, SourceFile};
 

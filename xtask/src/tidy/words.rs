@@ -1,6 +1,6 @@
 //! Rules about the lines of a Rust file: unsafe fences, forbidden words, length.
 
-use super::Finding;
+use super::finding::Finding;
 use crate::rules::{self, Place, Unsafety};
 use crate::source::{self, Line};
 use crate::workspace::SourceFile;
