@@ -129,7 +129,7 @@ pub(crate) struct Circles {
 const CIRCLES: &[(&str, Circles)] = &[
     circles("admin", 1, 3),
     circles("bench", 3, 8),
-    circles("calisto", 1, 14),
+    circles("calisto-lab", 1, 14),
     circles("calistod", 3, 20),
     circles("chain", 2, 4),
     circles("client", 3, 16),

@@ -1,8 +1,9 @@
 //! The command line as a whole: which commands there are.
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
 use crate::command::Command;
+use crate::failure::Failure;
 
 /// A user-space network data plane that keeps every flow on its core.
 #[derive(Debug, Parser)]
@@ -18,12 +19,23 @@ use crate::command::Command;
         calisto steer set modulo                              change its mind while traffic runs\n\n\
         Every command explains itself: calisto help COMMAND."
 )]
-pub(crate) struct Cli {
+pub struct Cli {
     /// Print JSON instead of text for people.
     #[arg(short = 'j', long, global = true)]
     pub(crate) json: bool,
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+impl Cli {
+    /// Does what the command line asks for.
+    ///
+    /// # Errors
+    ///
+    /// Says in a sentence what did not work.
+    pub fn run(&self) -> Result<(), Failure> {
+        self.command.run(self.json, Self::command())
+    }
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The daemon behind a socket.
 #[derive(Clone, Debug)]
-pub(crate) struct Daemon {
+pub struct Daemon {
     socket: PathBuf,
     /// The application that questions are about; `None`: the daemon's own workers.
     app: Option<String>,
@@ -22,25 +22,34 @@ pub(crate) struct Daemon {
 
 impl Daemon {
     /// The daemon that listens at `socket`; nothing is asked yet.
-    pub(crate) fn at(socket: impl Into<PathBuf>) -> Self {
+    pub fn at(socket: impl Into<PathBuf>) -> Self {
         Self { socket: socket.into(), app: None }
     }
 
     /// The same, to be asked about one of its applications.
-    pub(crate) fn about(self, app: Option<&str>) -> Self {
+    pub fn about(self, app: Option<&str>) -> Self {
         Self { app: app.map(str::to_owned), ..self }
     }
 
+    /// The owner table, as text.
+    ///
+    /// # Errors
+    ///
+    /// The daemon cannot be asked, or answers something else.
+    pub fn owner_table(&self) -> Result<String, Failure> {
+        match self.ask(Command::SteerExport)? {
+            ReplyBody::Table { table } => Ok(table),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
     /// Asks, and returns what is not an error.
-    pub(crate) fn ask(&self, command: Command) -> Result<ReplyBody, Failure> {
+    pub fn ask(&self, command: Command) -> Result<ReplyBody, Failure> {
         self.open(command).map(|(answer, _)| answer)
     }
 
     /// The same for an answer behind which something else follows on the connection.
-    pub(crate) fn open(
-        &self,
-        command: Command,
-    ) -> Result<(ReplyBody, BufReader<UnixStream>), Failure> {
+    pub fn open(&self, command: Command) -> Result<(ReplyBody, BufReader<UnixStream>), Failure> {
         let mut stream = UnixStream::connect(&self.socket).map_err(|e| self.unreachable(&e))?;
         let broken = |error: io::Error| self.broken(&error);
         stream.set_read_timeout(Some(PATIENCE)).map_err(broken)?;
@@ -73,7 +82,7 @@ impl Daemon {
 
     /// Asks for lines that go on, and copies them to `to` until there are no more or somebody
     /// presses Ctrl-C; `seen` is told how many bytes there were. Whole lines only.
-    pub(crate) fn stream(
+    pub fn stream(
         &self,
         command: Command,
         to: &mut impl Write,
@@ -111,7 +120,7 @@ impl Daemon {
     }
 
     /// Asks for something that has no answer but that it is done.
-    pub(crate) fn tell(&self, command: Command) -> Result<(), Failure> {
+    pub fn tell(&self, command: Command) -> Result<(), Failure> {
         match self.ask(command)? {
             ReplyBody::Done => Ok(()),
             other => Err(self.unexpected(&other)),
@@ -119,7 +128,7 @@ impl Daemon {
     }
 
     /// Its answer is of another kind than the question.
-    pub(crate) fn unexpected(&self, body: &ReplyBody) -> Failure {
+    pub fn unexpected(&self, body: &ReplyBody) -> Failure {
         let kind = match body {
             ReplyBody::Done => "done",
             ReplyBody::Error { .. } => "error",

@@ -4,24 +4,24 @@ use std::fmt;
 
 /// Why a command failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Failure {
+pub struct Failure {
     sentence: String,
     exit_code: u8,
 }
 
 impl Failure {
     /// Something did not work.
-    pub(crate) fn new(sentence: impl fmt::Display) -> Self {
+    pub fn new(sentence: impl fmt::Display) -> Self {
         Self { sentence: sentence.to_string(), exit_code: 1 }
     }
 
     /// The command line asks for something that cannot be.
-    pub(crate) fn usage(sentence: impl fmt::Display) -> Self {
+    pub fn usage(sentence: impl fmt::Display) -> Self {
         Self { sentence: sentence.to_string(), exit_code: 2 }
     }
 
     /// 1, or 2 for wrong usage.
-    pub(crate) fn exit_code(&self) -> u8 {
+    pub fn exit_code(&self) -> u8 {
         self.exit_code
     }
 }

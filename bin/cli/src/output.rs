@@ -7,14 +7,14 @@ use serde::Serialize;
 use crate::failure::Failure;
 
 /// Prints `value` as one line of JSON.
-pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
+pub fn json(value: &impl Serialize) -> Result<(), Failure> {
     let mut line = serde_json::to_string(value).map_err(Failure::new)?;
     line.push('\n');
     text(&line)
 }
 
 /// Prints `text` as it is.
-pub(crate) fn text(text: &str) -> Result<(), Failure> {
+pub fn text(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())
         .and_then(|()| out.flush())
@@ -22,7 +22,7 @@ pub(crate) fn text(text: &str) -> Result<(), Failure> {
 }
 
 /// Says what has been done: a sentence, or `{"done":"…"}`.
-pub(crate) fn done(sentence: &str, as_json: bool) -> Result<(), Failure> {
+pub fn done(sentence: &str, as_json: bool) -> Result<(), Failure> {
     if as_json {
         json(&serde_json::json!({ "done": sentence }))
     } else {

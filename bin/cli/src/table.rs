@@ -2,14 +2,14 @@
 
 /// A table under construction.
 #[derive(Clone, Debug)]
-pub(crate) struct Table {
+pub struct Table {
     heads: Vec<String>,
     rows: Vec<Vec<Cell>>,
 }
 
 /// One field of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Cell {
+pub enum Cell {
     /// Aligned left.
     Text(String),
     /// Aligned right.
@@ -18,7 +18,7 @@ pub(crate) enum Cell {
 
 impl Cell {
     /// A number with `decimals` digits after the point, and its unit.
-    pub(crate) fn decimal(value: f64, decimals: usize, unit: &str) -> Self {
+    pub fn decimal(value: f64, decimals: usize, unit: &str) -> Self {
         if value.is_finite() {
             Self::Number(format!("{value:.decimals$}{unit}"))
         } else {
@@ -27,7 +27,7 @@ impl Cell {
     }
 
     /// A number, or a dash where there is none.
-    pub(crate) fn maybe<T: Into<u64>>(value: Option<T>) -> Self {
+    pub fn maybe<T: Into<u64>>(value: Option<T>) -> Self {
         value.map_or_else(|| Self::Number("-".to_owned()), |value| value.into().into())
     }
 
@@ -70,28 +70,28 @@ impl From<String> for Cell {
 
 impl Table {
     /// An empty table with these column heads.
-    pub(crate) fn new<const N: usize>(heads: [&str; N]) -> Self {
+    pub fn new<const N: usize>(heads: [&str; N]) -> Self {
         Self { heads: heads.map(str::to_owned).to_vec(), rows: Vec::new() }
     }
 
     /// The same when how many there are is known only now.
-    pub(crate) fn with_heads(heads: Vec<String>) -> Self {
+    pub fn with_heads(heads: Vec<String>) -> Self {
         Self { heads, rows: Vec::new() }
     }
 
     /// Adds a row.
-    pub(crate) fn row<const N: usize>(&mut self, cells: [Cell; N]) {
+    pub fn row<const N: usize>(&mut self, cells: [Cell; N]) {
         self.cells(cells.into());
     }
 
     /// The same when how many there are is known only now.
-    pub(crate) fn cells(&mut self, cells: Vec<Cell>) {
+    pub fn cells(&mut self, cells: Vec<Cell>) {
         assert_eq!(cells.len(), self.heads.len(), "a row has as many cells as the table has heads");
         self.rows.push(cells);
     }
 
     /// The table as text, each line ended; lines have no blanks at their end.
-    pub(crate) fn render(&self) -> String {
+    pub fn render(&self) -> String {
         let columns = self.heads.len();
         // A column whose fields are all numbers has its head at the right, too.
         let right: Vec<bool> = (0..columns)
@@ -136,7 +136,7 @@ fn push_line<'a>(
 }
 
 /// A whole number with a thin mark between its thousands: 1'234'567.
-pub(crate) fn grouped(value: u64) -> String {
+pub fn grouped(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (index, digit) in digits.chars().enumerate() {

@@ -20,6 +20,7 @@ pub mod generator;
 mod place;
 #[cfg(test)]
 mod printed;
+mod programs;
 mod report;
 mod rig;
 /// `calisto bench sim`: how fast the simulator is.

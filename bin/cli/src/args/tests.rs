@@ -3,6 +3,7 @@
 use clap::CommandFactory;
 
 use super::*;
+use crate::laboratory;
 
 fn parse(line: &str) -> Result<Cli, clap::Error> {
     Cli::try_parse_from(["calisto"].into_iter().chain(line.split_whitespace()))
@@ -16,7 +17,9 @@ fn the_definition_of_the_command_line_is_sound() {
 #[test]
 fn every_command_teaches_by_an_example() {
     fn check(command: &clap::Command) {
-        for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
+        // Those of the laboratory are explained there.
+        let elsewhere = |name: &str| name == "help" || laboratory::COMMANDS.contains(&name);
+        for sub in command.get_subcommands().filter(|sub| !elsewhere(sub.get_name())) {
             let name = sub.get_name();
             let help = sub.get_after_help().map(ToString::to_string).unwrap_or_default();
             assert!(help.starts_with("Example"), "{name} has no example");
@@ -68,6 +71,18 @@ fn commands_are_read_as_people_write_them() {
     }
     let flow = ["calisto", "steer", "pin", "--flow", "udp 10.0.0.1:5 -> 10.0.0.2:7", "2"];
     Cli::try_parse_from(flow).expect("a flow is one word for the shell");
+}
+
+#[test]
+fn a_command_of_the_laboratory_takes_whatever_words_it_is_given() {
+    for name in laboratory::COMMANDS {
+        for words in ["", "--help", "-h", "-V", "-j", "help", "tcp --case rpc -j", "--list x -- y"]
+        {
+            let line = format!("{name} {words}");
+            parse(&line).expect(&line);
+            parse(&format!("--json {line}")).expect(&line);
+        }
+    }
 }
 
 #[test]

@@ -10,13 +10,18 @@ use crate::output;
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  \
     calisto completions bash > /etc/bash_completion.d/calisto")]
-pub(crate) struct Completions {
+pub struct Completions {
     /// Which shell.
     shell: Shell,
 }
 
 impl Completions {
-    pub(crate) fn run(&self, grammar: &mut clap::Command) -> Result<(), Failure> {
+    /// Does it, for the command line that `grammar` defines.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    pub fn run(&self, grammar: &mut clap::Command) -> Result<(), Failure> {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, grammar, "calisto", &mut script);
         output::text(&String::from_utf8_lossy(&script))

@@ -11,13 +11,18 @@ use crate::output;
 /// Write manual pages, one for each command, into a directory.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  calisto man /usr/local/share/man/man1 && man calisto-steer")]
-pub(crate) struct Man {
+pub struct Man {
     /// Where to; made if it is not there.
     directory: PathBuf,
 }
 
 impl Man {
-    pub(crate) fn run(&self, grammar: clap::Command, json: bool) -> Result<(), Failure> {
+    /// Does it, for the command line that `grammar` defines.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    pub fn run(&self, grammar: clap::Command, json: bool) -> Result<(), Failure> {
         let Self { directory } = self;
         fs::create_dir_all(directory)
             .and_then(|()| clap_mangen::generate_to(grammar, directory))

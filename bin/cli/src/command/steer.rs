@@ -113,7 +113,7 @@ impl Steer {
                 output::done(&format!("{policy} decides from now on"), json)
             }
             Action::Export { file } => {
-                let table = export(&daemon)?;
+                let table = daemon.owner_table()?;
                 match file.as_deref().filter(|file| *file != Path::new("-")) {
                     None if json => output::json(&ReplyBody::Table { table }),
                     None => output::text(&table),
@@ -143,14 +143,6 @@ impl Steer {
                 output::done(&format!("the policy decides about {} again", what.name()), json)
             }
         }
-    }
-}
-
-/// The owner table of a daemon, as text.
-pub(crate) fn export(daemon: &Daemon) -> Result<String, Failure> {
-    match daemon.ask(Command::SteerExport)? {
-        ReplyBody::Table { table } => Ok(table),
-        other => Err(daemon.unexpected(&other)),
     }
 }
 

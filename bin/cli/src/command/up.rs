@@ -81,7 +81,7 @@ impl Up {
             let option = if error.key() == Some("ports") { "--port" } else { "--listen" };
             Failure::usage(format!("{error}, or use {option}"))
         })?;
-        let program = program::find()?;
+        let program = program::find(program::DAEMON)?;
         let file = program::ConfigFile::new(&config)?;
         // From here on this process is the daemon: its signals and exit code are the daemon's.
         let error = Command::new(&program).arg("--config").arg(file.path()).exec();

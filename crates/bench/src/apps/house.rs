@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -11,8 +11,7 @@ use testbed::{Testbed, TestbedConfig};
 
 use crate::error::{Error, OrNeeds};
 use crate::place::{Cpus, ScratchDir, on_cpu};
-
-const PROGRAM: &str = "calistod";
+use crate::programs;
 
 /// How long it may take to start.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -43,7 +42,7 @@ impl House {
 
     /// The same with more of a configuration: whole sections.
     pub(crate) fn start_with(cpus: Cpus, sections: &str) -> Result<Self, Error> {
-        let program = find()?;
+        let program = programs::daemon()?;
         let bed = Testbed::new(TestbedConfig::default()).or_needs("pair of namespaces")?;
         let folder = ScratchDir::new("apps").or_needs("folder for sockets")?;
         let admin = folder.path().join("admin.sock").display().to_string();
@@ -148,24 +147,9 @@ fn holdings(pid: u32) -> Result<Holdings, Error> {
     })
 }
 
-/// The daemon's program: beside this one, or where its tests' and examples' parents are, or on the
-/// PATH.
-fn find() -> Result<PathBuf, Error> {
-    let own = std::env::current_exe().or_needs("path of this program")?;
-    let above = own.ancestors().skip(1).take(2).map(Path::to_owned);
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    above
-        .chain(std::env::split_paths(&path))
-        .map(|folder| folder.join(PROGRAM))
-        .find(|file| file.is_file())
-        .ok_or("build it beside this program with `cargo build --release`")
-        .or_needs("program calistod")
-}
-
 /// This program, to be started again as somebody else.
 pub(super) fn ourselves() -> Result<Command, Error> {
-    let program = std::env::current_exe().or_needs("path of this program")?;
-    let mut command = Command::new(program);
+    let mut command = Command::new(programs::ourselves()?);
     command.args(["bench", "apps"]).stdin(Stdio::null()).stdout(Stdio::piped());
     Ok(command)
 }

@@ -10,12 +10,13 @@ use load::{Arrival, Options, Pace};
 use testbed::{Testbed, TestbedConfig};
 
 use super::guest::Kind;
-use super::process::{Process, as_guest, cpu_time, idle_time, ourselves};
+use super::process::{Process, as_guest, cpu_time, idle_time};
 use crate::apps::house::House;
 use crate::cases::Plan;
 use crate::error::{Error, OrNeeds, unless_interrupted};
 use crate::figure::{Figure, Target};
 use crate::place::{Cpus, ScratchDir, on_cpu};
+use crate::programs;
 use crate::report::Report;
 
 const PORT: u16 = 7;
@@ -202,7 +203,7 @@ enum Place {
 
 impl Server {
     fn start(cpus: Cpus, cores: Option<&str>) -> Result<Self, Error> {
-        let program = ourselves()?;
+        let program = programs::ourselves()?;
         match cores {
             Some(cores) => {
                 let house =
@@ -283,16 +284,16 @@ impl Job {
     fn start(cpus: Cpus, house: Option<&House>) -> Result<Self, Error> {
         let folder = ScratchDir::new("batch").or_needs("folder for the progress")?;
         let progress = folder.path().join("progress");
-        let program = ourselves()?;
-        let mut command = Command::new(&program);
-        let (kind, cpu) = match house {
+        let program = programs::ourselves()?;
+        let (mut command, kind, cpu) = match house {
             Some(house) => {
+                let mut command = Command::new(programs::command()?);
                 command.args(["run", "--batch", "--cores", "1", "--socket"]).arg(house.socket());
                 command.arg("--").arg(program);
                 // The runner is on nobody's core.
-                (Kind::Multiply, cpus.client)
+                (command, Kind::Multiply, cpus.client)
             }
-            None => (Kind::NiceMultiply, cpus.server),
+            None => (Command::new(program), Kind::NiceMultiply, cpus.server),
         };
         command.args(as_guest(kind)).arg("--guest-progress").arg(&progress);
         let process = Process::start(command, cpu)?;

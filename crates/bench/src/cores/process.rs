@@ -19,12 +19,6 @@ pub(super) struct Process {
     pub(super) pid: u32,
 }
 
-/// This program, to be started again as somebody else; with words before its own to wrap it in.
-pub(super) fn ourselves() -> Result<String, Error> {
-    let program = std::env::current_exe().or_needs("path of this program")?;
-    program.into_os_string().into_string().map_err(|_| "it is no text").or_needs("path")
-}
-
 /// The words that make this program a guest.
 pub(super) fn as_guest(kind: Kind) -> [String; 4] {
     ["bench".to_owned(), "cores".to_owned(), "--guest".to_owned(), kind.word()]

@@ -21,6 +21,7 @@ use crate::apps::house::House;
 use crate::cases::Plan;
 use crate::error::{Error, OrNeeds, unless_interrupted};
 use crate::figure::{Figure, Target};
+use crate::programs;
 use crate::report::Report;
 
 const FLOWS: u16 = 4000;
@@ -308,8 +309,7 @@ impl Stage<'_> {
 
     /// What `calisto` answers to these words.
     fn tell(&self, words: &[&str]) -> Result<String, Error> {
-        let program = std::env::current_exe().or_needs("path of this program")?;
-        let mut command = Command::new(program);
+        let mut command = Command::new(programs::command()?);
         let output = command.args(words).arg("--admin").arg(self.house.admin()).output();
         let output = output.or_needs("running calisto")?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

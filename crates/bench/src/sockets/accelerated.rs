@@ -4,8 +4,9 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::apps::house::House;
-use crate::error::{Error, OrNeeds};
+use crate::error::Error;
 use crate::place::Cpus;
+use crate::programs;
 
 /// How a program that waits is woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,8 +40,7 @@ impl Accelerated {
 
     /// A command that will run `program` here, with its sockets accelerated or not at all.
     pub(super) fn command(&self, profile: Profile, program: &Path) -> Result<Command, Error> {
-        let ourselves = std::env::current_exe().or_needs("path of this program")?;
-        let mut command = self.house.bed.server().command(ourselves);
+        let mut command = self.house.bed.server().command(programs::command()?);
         command.env("CALISTO_APPS", self.house.socket());
         command.args(["run", "--strict", "--profile", profile.word(), "--"]).arg(program);
         Ok(command)

@@ -12,6 +12,7 @@ use super::{Plan, RESIDENT};
 use crate::error::{Error, OrNeeds};
 use crate::figure::{Figure, Target};
 use crate::flows::{FLOWS, Packets, SEED};
+use crate::programs;
 use crate::report::Report;
 use crate::rig::{Rig, RigConfig, hire, policy};
 
@@ -52,8 +53,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
 
 /// Starts this program with the hidden case, which prints two numbers.
 fn resident_of_child() -> Result<(f64, f64), Error> {
-    let program = std::env::current_exe().or_needs("path of this program")?;
-    let mut child = Command::new(program);
+    let mut child = Command::new(programs::ourselves()?);
     child.args(["bench", "steer", "--case", RESIDENT]).stdin(Stdio::null());
     let output = child.output().or_needs("second process of this program")?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use super::guest::Kind;
 use crate::error::{Error, OrNeeds};
 use crate::place::ScratchDir;
+use crate::programs;
 
 /// Instructions that `function`, and what it calls, takes of a guest with `rounds` requests. The
 /// function's name must be part of no other's.
@@ -33,7 +34,7 @@ pub(super) fn instructions(kind: Kind, rounds: u64, function: &str) -> Result<u6
 }
 
 fn callgrind(output: &Path, function: &str) -> Result<Command, Error> {
-    let program = std::env::current_exe().or_needs("path of this program")?;
+    let program = programs::ourselves()?;
     let mut command = Command::new("valgrind");
     command
         .args(["--tool=callgrind", "--quiet"])

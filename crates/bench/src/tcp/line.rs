@@ -11,6 +11,7 @@ use crate::apps::house::House;
 use crate::ending::end;
 use crate::error::{Error, OrNeeds};
 use crate::place::{Cpus, on_cpu};
+use crate::programs;
 
 /// Longer than any measurement: the wire ends by itself when nobody is left to end it.
 const SECONDS_MAX: &str = "300";
@@ -48,8 +49,7 @@ impl Line {
 
     /// Joins the two by a wire with these options.
     pub(super) fn join(&self, options: &[&str]) -> Result<Wire, Error> {
-        let program = std::env::current_exe().or_needs("path of this program")?;
-        let mut command = self.outer.server().command(program);
+        let mut command = self.outer.server().command(programs::command()?);
         command.args(["wire", "xdp:veth0,take=all", "xdp:inner0,take=all", "--json"]);
         command.args(["--seconds", SECONDS_MAX]).args(options);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());

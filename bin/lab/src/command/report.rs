@@ -1,0 +1,191 @@
+//! `calisto report`: results as one page of plots.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use base::printable;
+use calisto::failure::Failure;
+use calisto::output;
+use calisto::table::{Cell, Table};
+use clap::Args;
+use report::{Claim, Coverage, Error, Figure, Verdicts};
+use serde::Serialize;
+
+/// Of the JSON; a reader that knows another one should not guess.
+const SCHEMA_VERSION: u32 = 1;
+
+/// Where `calisto sim` leaves its results if nothing else is said.
+const RESULTS: &str = "results";
+
+/// Characters of a sentence with words out of a result file that are shown: room for the longest text of one.
+const SHOWN_MAX: usize = 12_000;
+
+/// Make one page of plots, tables and claims out of results.
+///
+/// Results are the .jsonl files that `calisto sim` writes. Those of several machines, of the shards of
+/// one sweep, and of live runs go into one folder: they are put together, and what contradicts is refused.
+/// The page is a single file that needs nothing beside itself.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    calisto sim --all && calisto report             every figure: report.html, from results/\n  \
+    calisto report results/calisto-6.jsonl          one figure\n  \
+    calisto report node-*/ -o all.html --svg plots  many machines; each plot as a file, too")]
+pub(crate) struct Report {
+    /// Result files, and folders of them.
+    #[arg(value_name = "PATH", default_value = RESULTS)]
+    paths: Vec<PathBuf>,
+    /// Where the page goes.
+    #[arg(short = 'o', long, value_name = "FILE", default_value = "report.html")]
+    output: PathBuf,
+    /// Write each plot as a picture, too, into this folder; made if it is not there.
+    #[arg(long, value_name = "DIR")]
+    svg: Option<PathBuf>,
+}
+
+/// What was made, for `-j`.
+#[derive(Serialize)]
+struct Made<'a> {
+    schema_version: u32,
+    page: &'a Path,
+    figures: Vec<MadeFigure<'a>>,
+}
+
+/// A figure of it.
+#[derive(Serialize)]
+struct MadeFigure<'a> {
+    figure: &'a str,
+    svg: Option<PathBuf>,
+    points: usize,
+    promised_points: usize,
+    /// What is missing, in words.
+    lacks: Vec<String>,
+    claims_that_hold: usize,
+    claims_that_do_not: usize,
+    claims_not_known: usize,
+}
+
+impl Report {
+    pub(crate) fn run(&self, json: bool) -> Result<(), Failure> {
+        let Self { paths, output: page, svg } = self;
+        let mut report = report::read(paths).map_err(unreadable)?;
+        report.figures_mut().iter_mut().for_each(judge);
+        write(page, &report.page())?;
+        let mut made = Vec::new();
+        for figure in report.figures() {
+            let picture = svg.as_deref().map(|folder| write_picture(folder, figure)).transpose()?;
+            made.push(MadeFigure::of(figure, picture));
+        }
+        if json {
+            return output::json(&Made { schema_version: SCHEMA_VERSION, page, figures: made });
+        }
+        let mut table =
+            Table::new(["figure", "points", "promised", "claims", "hold", "do not", "not known"]);
+        for figure in &made {
+            table.row([
+                figure.figure.into(),
+                number(figure.points),
+                number(figure.promised_points),
+                number(figure.claims()),
+                number(figure.claims_that_hold),
+                number(figure.claims_that_do_not),
+                number(figure.claims_not_known),
+            ]);
+        }
+        let mut text = table.render();
+        for figure in &made {
+            for lack in &figure.lacks {
+                let lack = printable(lack, SHOWN_MAX);
+                text += &format!("{}: {lack}\n", figure.figure);
+            }
+        }
+        text += &format!("{}: {}\n", page.display(), report.verdicts());
+        if let Some(folder) = svg {
+            text += &format!("{}: {} pictures\n", folder.display(), made.len());
+        }
+        output::text(&text)
+    }
+}
+
+impl<'a> MadeFigure<'a> {
+    fn of(figure: &'a Figure, svg: Option<PathBuf>) -> Self {
+        let Coverage { there, promised, lacks } = figure.coverage();
+        let Verdicts { hold, do_not, not_known } = Verdicts::of(figure.claims());
+        Self {
+            figure: &figure.head().figure,
+            svg,
+            points: there,
+            promised_points: promised,
+            lacks,
+            claims_that_hold: hold,
+            claims_that_do_not: do_not,
+            claims_not_known: not_known,
+        }
+    }
+
+    fn claims(&self) -> usize {
+        self.claims_that_hold + self.claims_that_do_not + self.claims_not_known
+    }
+}
+
+/// Answers the claims that every shard has left open for want of points: here they are together.
+fn judge(figure: &mut Figure) {
+    if figure.claims().iter().all(|claim| claim.holds.is_some()) {
+        return;
+    }
+    let points: Vec<_> = figure.points().cloned().collect();
+    // Nothing is known of the claims of a scenario that is not the program's own.
+    let judged = figures::judge(&figure.head().figure, &points).unwrap_or_default();
+    let claims = figure.claims().iter().map(|claim| {
+        let is_same =
+            |known: &&Claim| (&known.claim, &known.source) == (&claim.claim, &claim.source);
+        let known = judged.iter().find(is_same).filter(|_| claim.holds.is_none());
+        known.unwrap_or(claim).clone()
+    });
+    figure.set_claims(claims.collect());
+}
+
+fn number(count: usize) -> Cell {
+    (count as u64).into()
+}
+
+fn write_picture(folder: &Path, figure: &Figure) -> Result<PathBuf, Failure> {
+    fs::create_dir_all(folder).map_err(|error| cannot_write(folder, &error))?;
+    // A figure's name is letters, digits and hyphens: nothing leads out of the folder.
+    let path = folder.join(format!("{}.svg", figure.head().figure));
+    write(&path, &figure.svg())?;
+    Ok(path)
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    report::write(path, text).map_err(|error| cannot_write(path, &error))
+}
+
+fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(format!("cannot write {}: {error}", path.display()))
+}
+
+/// Who has no results yet is told how to get some.
+fn unreadable(error: Error) -> Failure {
+    // It names files, series and fields as somebody else has called them.
+    let said = printable(&error.to_string(), SHOWN_MAX);
+    match &error {
+        Error::Empty { path } | Error::Read { path, .. } if !path.is_file() => {
+            Failure::new(format!("{said}; `calisto sim --all` makes results in {RESULTS}/"))
+        }
+        _ => Failure::new(said),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_no_results_is_told_how_to_make_some() {
+        let report =
+            Report { paths: vec!["/nowhere".into()], output: "/dev/null".into(), svg: None };
+        let failure = report.run(false).expect_err("there is no such folder").to_string();
+        assert!(failure.starts_with("cannot read /nowhere: "), "{failure}");
+        assert!(failure.contains("calisto sim --all"), "{failure}");
+    }
+}

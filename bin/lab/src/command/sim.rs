@@ -1,0 +1,248 @@
+//! `calisto sim`: figures and scenarios in virtual time, as files of results.
+
+mod progress;
+mod text;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use calisto::failure::Failure;
+use calisto::output;
+use calisto::table::Table;
+use clap::Args;
+use figures::{Options, Run, Scenario, Shard, library, manual, store};
+
+use progress::Display;
+
+/// Time between two looks at a stop signal and the progress.
+const LOOK: Duration = Duration::from_millis(200);
+/// A scenario's file is no longer than this.
+const SCENARIO_BYTES_MAX: u64 = 1 << 20;
+
+/// Simulate: the papers' figures, or a scenario of your own.
+///
+/// The policies are the daemon's own code; cores, links and time are modelled, at costs that `calisto bench` has
+/// measured. Each figure becomes a file of JSON lines, of which `calisto report` makes a page. The same seed gives
+/// the same bytes, on any number of threads.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    calisto sim --list\n  \
+    calisto sim calisto-6                     a figure, as a table here and as results/calisto-6.jsonl\n  \
+    calisto sim --all && calisto report       all of them, and the page\n  \
+    calisto sim mine.toml --seed 7            a scenario of your own; --settings says what it may hold\n  \
+    calisto sim --print calisto-6 > mine.toml begin it with one that is there\n\n\
+    A sweep on many machines, each with a part of its runs, into one folder:\n  \
+    sbatch --array=1-16 --wrap 'calisto sim --all --shard $SLURM_ARRAY_TASK_ID/16'\n  \
+    parallel calisto sim --all --threads 1 --shard {}/16 ::: $(seq 16)\n  \
+    calisto sim --all --shard $((JOB_COMPLETION_INDEX + 1))/16     in an indexed job of Kubernetes\n  \
+    calisto sim --all --merge                 afterwards: one file a figure, as if run at once")]
+pub(crate) struct Sim {
+    /// Figures by name, or files of scenarios, which end in .toml.
+    #[arg(value_name = "FIGURE|FILE.toml", required_unless_present_any = ["all", "list", "settings"])]
+    what: Vec<String>,
+    /// Every figure that comes with the program.
+    #[arg(long, conflicts_with = "what")]
+    all: bool,
+    /// Only say which figures there are.
+    #[arg(long, conflicts_with_all = ["what", "all"])]
+    list: bool,
+    /// Only say what a scenario may hold: models, settings, ranges.
+    #[arg(long, conflicts_with_all = ["what", "all", "list"])]
+    settings: bool,
+    /// Only print the scenario, to be changed.
+    #[arg(long, conflicts_with_all = ["all", "list", "settings"])]
+    print: bool,
+    /// Where everything random comes from, instead of the scenario's own seed.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Only the i-th of n equal parts of the runs, such as 3/16.
+    #[arg(long, value_name = "I/N", default_value = "1/1", hide_default_value = true)]
+    shard: Shard,
+    /// Put the parts that are in the folder together instead of running anything.
+    #[arg(long, conflicts_with_all = ["shard", "seed", "quick"])]
+    merge: bool,
+    /// Runs at a time. [default: one for each CPU]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// Where results go.
+    #[arg(short, long, value_name = "DIR", default_value = "results")]
+    output: PathBuf,
+    /// A tenth of everything and no bands: whether it works, not what it says.
+    #[arg(long)]
+    quick: bool,
+}
+
+/// A scenario, and how a person calls it.
+struct Chosen {
+    called: String,
+    scenario: Arc<Scenario>,
+}
+
+impl Sim {
+    pub(crate) fn run(&self, json: bool) -> Result<(), Failure> {
+        if self.list {
+            return list(json);
+        }
+        if self.settings {
+            return output::text(&manual::text());
+        }
+        if self.print {
+            return self.what.iter().try_for_each(|name| output::text(&text_of(name)?));
+        }
+        // All are read before the first is run: a slip in the last one is told at once.
+        let chosen = self.chosen()?;
+        if self.merge {
+            return chosen.iter().try_for_each(|one| self.merge(one, json));
+        }
+        sys::signal::install_stop_handler().map_err(Failure::new)?;
+        chosen.iter().try_for_each(|one| self.simulate(one, json))
+    }
+
+    fn chosen(&self) -> Result<Vec<Chosen>, Failure> {
+        let all = library::SCENARIOS.iter().map(|(name, _)| (*name).to_owned());
+        let names: Vec<String> = if self.all { all.collect() } else { self.what.clone() };
+        let mut chosen: Vec<Chosen> = Vec::new();
+        for called in names {
+            let text = text_of(&called)?;
+            let scenario = Scenario::parse(&text)
+                .map_err(|error| Failure::usage(format!("{called}: {error}")))?;
+            if let Some(twin) = chosen.iter().find(|one| one.scenario.name() == scenario.name()) {
+                return Err(Failure::usage(format!(
+                    "{} and {called} are both the figure {}, and would write the same file: give one another name",
+                    twin.called,
+                    scenario.name()
+                )));
+            }
+            chosen.push(Chosen { called, scenario: Arc::new(scenario) });
+        }
+        Ok(chosen)
+    }
+
+    fn simulate(&self, Chosen { called, scenario }: &Chosen, json: bool) -> Result<(), Failure> {
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        let options = Options {
+            seed: self.seed,
+            shard: self.shard,
+            threads: self.threads.map_or(cpus, usize::from),
+            quick: self.quick,
+        };
+        let failed = |error| Failure::new(format!("{called}: {error}"));
+        let mut run = Run::start(Arc::clone(scenario), options).map_err(failed)?;
+        let mut display = Display::new(scenario.name());
+        while run.wait(LOOK).map_err(failed)? {
+            display.show(run.progress());
+            if sys::signal::stop_requested() {
+                display.clear();
+                return Err(Failure::new(format!(
+                    "stopped: nothing of {} was written; what was done before is in {}",
+                    scenario.name(),
+                    self.output.display()
+                )));
+            }
+        }
+        display.clear();
+        let lines = run.lines(&self.command(called));
+        self.put(scenario, self.shard, &lines, json)
+    }
+
+    fn put(
+        &self,
+        scenario: &Scenario,
+        shard: Shard,
+        lines: &[report::Line],
+        json: bool,
+    ) -> Result<(), Failure> {
+        let name = store::file_name(scenario.name(), shard);
+        let path = store::write(&self.output, &name, lines).map_err(|error| {
+            let folder = self.output.display();
+            Failure::new(format!(
+                "cannot write {name} to {folder}: {error}; -o names another folder"
+            ))
+        })?;
+        if json {
+            return output::text(&store::to_text(lines));
+        }
+        output::text(&text::of(lines))?;
+        output::text(&format!("written to {}\n\n", path.display()))
+    }
+
+    fn merge(&self, Chosen { called, scenario }: &Chosen, json: bool) -> Result<(), Failure> {
+        let failed = |what: String| Failure::new(format!("{called}: {what}"));
+        let beginning = format!("{}.shard-", scenario.name());
+        let cannot = |error: std::io::Error| failed(format!("{}: {error}", self.output.display()));
+        let mut paths = Vec::new();
+        for entry in std::fs::read_dir(&self.output).map_err(cannot)? {
+            let path = entry.map_err(cannot)?.path();
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            // A pipe of that name would have us wait for ever.
+            if name.starts_with(&beginning) && name.ends_with(".jsonl") && path.is_file() {
+                paths.push(path);
+            }
+        }
+        paths.sort();
+        let lines = store::merge(scenario, &paths).map_err(|what| {
+            failed(format!("{what} ({} parts in {})", paths.len(), self.output.display()))
+        })?;
+        self.put(scenario, Shard::WHOLE, &lines, json)
+    }
+
+    /// What repeats a run.
+    fn command(&self, called: &str) -> String {
+        let seed = self.seed.map_or(String::new(), |seed| format!(" --seed {seed}"));
+        let quick = if self.quick { " --quick" } else { "" };
+        let shard =
+            if self.shard.is_whole() { String::new() } else { format!(" --shard {}", self.shard) };
+        format!("calisto sim {}{seed}{quick}{shard}", quoted(called))
+    }
+}
+
+/// A name as a shell takes it for one word.
+fn quoted(name: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./+,:@%".contains(letter);
+    if name.chars().all(is_plain) && !name.starts_with('-') {
+        return name.to_owned();
+    }
+    // Within these marks nothing has a meaning but the mark itself.
+    let dash = if name.starts_with('-') { "./" } else { "" };
+    format!("'{dash}{}'", name.replace('\'', "'\\''"))
+}
+
+/// The text of a figure that comes with the program, or of a file.
+fn text_of(called: &str) -> Result<String, Failure> {
+    if Path::new(called).extension().is_none_or(|extension| extension != "toml") {
+        let found = library::SCENARIOS.iter().find(|(name, _)| *name == called);
+        return match found {
+            Some((_, text)) => Ok((*text).to_owned()),
+            None => Err(Failure::usage(library::find(called).err().unwrap_or_default())),
+        };
+    }
+    let cannot = |error| Failure::new(format!("cannot read the scenario {called}: {error}"));
+    let length = std::fs::metadata(called).map_err(cannot)?.len();
+    if length > SCENARIO_BYTES_MAX {
+        return Err(Failure::usage(format!(
+            "{called} has {length} bytes, which is too long for a scenario"
+        )));
+    }
+    std::fs::read_to_string(called).map_err(cannot)
+}
+
+fn list(json: bool) -> Result<(), Failure> {
+    let mut table = Table::new(["figure", "runs", "what it is"]);
+    for (name, _) in library::SCENARIOS {
+        let scenario = library::find(name).map_err(Failure::new)?;
+        if json {
+            output::json(&serde_json::json!({
+                "schema_version": report::SCHEMA_VERSION,
+                "figure": name,
+                "runs": scenario.job_count(),
+                "title": scenario.title(),
+            }))?;
+        }
+        table.row([(*name).into(), (scenario.job_count() as u64).into(), scenario.title().into()]);
+    }
+    if json { Ok(()) } else { output::text(&table.render()) }
+}
+
+#[cfg(test)]
+mod tests;
