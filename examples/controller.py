@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# An outside controller for calistod, in the standard library alone (docs/admin-protocol.md).
+# An outside controller for calistod, in the standard library alone (docs/reference/admin-protocol.md).
 """Keeps the load of calistod's workers even, from outside.
 
 It holds the lease of the owner table, so that the daemon's own policy moves nothing, counts what

@@ -1,4 +1,4 @@
-//! `docs/admin-protocol.md` says what this crate does: every example of it is read, and every
+//! `docs/reference/admin-protocol.md` says what this crate does: every example of it is read, and every
 //! command and every reply has one.
 
 use std::collections::BTreeSet;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::{Reply, Request, decode, encode};
 
-const DOCUMENT: &str = include_str!("../../../docs/admin-protocol.md");
+const DOCUMENT: &str = include_str!("../../../docs/reference/admin-protocol.md");
 
 /// The lines of all ```json blocks.
 fn examples() -> Vec<&'static str> {

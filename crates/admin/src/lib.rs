@@ -2,7 +2,7 @@
 //!
 //! A line from the client is a [`Request`], the daemon answers each with one line, a [`Reply`];
 //! only `watch` and `record` are answered with many, and `capture` with a capture file after the
-//! first. `docs/admin-protocol.md` tells all of it.
+//! first. `docs/reference/admin-protocol.md` tells all of it.
 //! `v` is the version of the protocol; a daemon refuses a version that it does not speak with a
 //! sentence, never by guessing. Fields are only ever added.
 #![forbid(unsafe_code)]

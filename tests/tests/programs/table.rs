@@ -1,4 +1,4 @@
-//! docs/programs.md: which programs these tests run, with the versions that they ran with when it was
+//! docs/reference/programs.md: which programs these tests run, with the versions that they ran with when it was
 //! written. `PROGRAMS=write cargo test -p whole --test programs table` writes it.
 
 use std::process::Command;
@@ -76,7 +76,7 @@ fn table(version: impl Fn(usize) -> String) -> String {
 #[test]
 fn the_table_of_programs_names_those_that_are_tested() {
     install();
-    let path = project().join("docs/programs.md");
+    let path = project().join("docs/reference/programs.md");
     if std::env::var_os("PROGRAMS").is_some_and(|word| word == "write") {
         let text = table(|at| version(ROWS[at].1));
         std::fs::write(&path, text).expect("the project can be written");

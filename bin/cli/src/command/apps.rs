@@ -49,7 +49,7 @@ impl Apps {
 
 fn render(apps: &[AppStatus]) -> String {
     if apps.is_empty() {
-        return "no application is attached; README.md says how to write one\n".to_owned();
+        return "no application is attached; docs/tutorials/first-program.md says how to write one\n".to_owned();
     }
     let mut table = Table::new([
         "app",
