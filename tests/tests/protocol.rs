@@ -6,8 +6,8 @@ use whole::{Application, Daemon, bed, project};
 
 /// The request lines of the document.
 fn documented() -> Vec<String> {
-    let text =
-        std::fs::read_to_string(project().join("docs/reference/admin-protocol.md")).expect("it is there");
+    let text = std::fs::read_to_string(project().join("docs/reference/admin-protocol.md"))
+        .expect("it is there");
     let lines =
         text.lines().filter(|line| line.starts_with("{\"v\":1,") && line.contains("\"command\":"));
     lines.map(str::to_owned).collect()
@@ -45,8 +45,8 @@ fn every_question_that_the_protocols_document_shows_is_answered_by_a_daemon_as_i
     let mut daemon = Daemon::with_small_tables(bed.server(), "sticky");
     let words = "udp-echo --listen udp:10.77.0.2:9 --name web --workers 2";
     let web = Application::start(&daemon, words);
-    let text =
-        std::fs::read_to_string(project().join("docs/reference/admin-protocol.md")).expect("it is there");
+    let text = std::fs::read_to_string(project().join("docs/reference/admin-protocol.md"))
+        .expect("it is there");
     let lines = documented();
     assert!(lines.len() > 25, "{}", lines.len());
     let stop = lines.iter().position(|line| line.contains("\"stop\"")).expect("it has an example");

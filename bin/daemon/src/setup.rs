@@ -26,7 +26,7 @@ use crate::cores::{Cores, keeps_own};
 use crate::doorbells::Doorbells;
 use crate::engine::{Engines, flow, mtu};
 use crate::failure::Failure;
-use crate::sockets::{House as Sockets, Link, Setting};
+use crate::sockets::{Link, SocketTable, SocketTableConfig};
 use crate::staff::{Alarm, Staff, StaffConfig};
 use crate::turn::Host;
 
@@ -123,7 +123,7 @@ pub(crate) fn house(config: &Config) -> Result<House, Failure> {
             let (mut door, notices) = door(config, &dispatcher, seed, claims, call, bell)?;
             if let Some(mail) = sockets {
                 let doorbells = staff.doorbells.clone();
-                door.open_house(mail.house(config, &dispatcher, doorbells)?);
+                door.serve_sockets(mail.socket_table(config, &dispatcher, doorbells)?);
             }
             guests.tell(notices);
             Some(door)
@@ -160,12 +160,12 @@ impl Mail {
     }
 
     /// The slow side.
-    fn house(
+    fn socket_table(
         self,
         config: &Config,
         dispatcher: &datapath::Dispatcher<port::AnyPort>,
         doorbells: Doorbells,
-    ) -> Result<Sockets, Failure> {
+    ) -> Result<SocketTable, Failure> {
         raise_descriptors();
         // No application has this number.
         doorbells.add(0, Arc::clone(&self.workers_bell));
@@ -178,7 +178,15 @@ impl Mail {
         }
         let (config, flow, mtu) = (Arc::new(config.clone()), flow(config), mtu(dispatcher.ports()));
         let Self { front, workers_bell, .. } = self;
-        Ok(Sockets::new(Setting { config, front, workers_bell, doorbells, links, mtu, flow })?)
+        Ok(SocketTable::new(SocketTableConfig {
+            config,
+            front,
+            workers_bell,
+            doorbells,
+            links,
+            mtu,
+            flow,
+        })?)
     }
 }
 

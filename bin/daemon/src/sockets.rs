@@ -1,8 +1,9 @@
 //! Programs whose sockets the daemon serves: the slow side, on the door's thread.
 //!
-//! `house.rs` knows who is here, `calls.rs` answers what they ask, `listen.rs`, `connect.rs`, `udp.rs` and
-//! `local.rs` set sockets up, `ends.rs` hears of their ends. Whatever may take long happens here, before a
-//! worker is told: the way to a peer, its link address, the port, the right to it. Payload never passes.
+//! `table.rs` knows who is here, `calls.rs` answers what they ask, `listen.rs`, `connect.rs`,
+//! `udp.rs` and `local.rs` set sockets up, `ends.rs` hears of their ends. Whatever may take long
+//! happens here, before a worker is told: the way to a peer, its link address, the port, the right
+//! to it. Payload never passes.
 
 mod app;
 mod bells;
@@ -13,7 +14,6 @@ mod ends;
 mod examine;
 mod fallbacks;
 mod guards;
-mod house;
 mod listen;
 mod local;
 mod names;
@@ -21,12 +21,13 @@ mod proofs;
 mod records;
 mod routes;
 mod rows;
+mod table;
 mod udp;
 
 pub(crate) use app::Member;
 pub(crate) use calls::Answer;
-pub(crate) use house::{House, Setting};
 pub(crate) use routes::Link;
+pub(crate) use table::{SocketTable, SocketTableConfig};
 
 #[cfg(test)]
 mod tests;

@@ -54,7 +54,7 @@ impl Host {
     }
 
     /// Everybody out: the daemon ends.
-    pub(crate) fn close_house(&mut self, now: Nanos) {
+    pub(crate) fn detach_all(&mut self, now: Nanos) {
         let all: Vec<AppId> = self.dispatcher.apps().collect();
         for app in all {
             self.see_out(app, DetachReason::DaemonEnds, now);

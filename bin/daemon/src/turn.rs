@@ -348,7 +348,7 @@ impl Host {
             std::thread::yield_now();
         }
         self.staff.stop();
-        self.close_house(began);
+        self.detach_all(began);
         self.dispatcher.transmit(sys::clock::now());
         self.dispatcher.close();
     }

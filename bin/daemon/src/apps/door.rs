@@ -22,7 +22,7 @@ use crate::apps::rules::Rules;
 use crate::ask::Asks;
 use crate::log;
 use crate::setup::destination;
-use crate::sockets::House;
+use crate::sockets::SocketTable;
 
 /// Connections that have not said what they want, at most, and how long they may wait with it.
 const STRANGERS_MAX: usize = 64;
@@ -85,7 +85,7 @@ pub(crate) struct Door {
     pub(super) apps_max: usize,
     pub(super) clients: Vec<Client>,
     /// Absent when the workers serve no sockets.
-    pub(super) house: Option<House>,
+    pub(super) socket_table: Option<SocketTable>,
     pub(super) is_drained: Arc<AtomicBool>,
     notices: Receiver<Notice>,
     eventfd: Arc<EventFd>,
@@ -116,7 +116,7 @@ impl Door {
             claims,
             apps_max,
             clients: Vec::new(),
-            house: None,
+            socket_table: None,
             is_drained,
             notices,
             eventfd,
@@ -126,8 +126,8 @@ impl Door {
     }
 
     /// From now on programs may have their sockets served.
-    pub(crate) fn open_house(&mut self, house: House) {
-        self.house = Some(house);
+    pub(crate) fn serve_sockets(&mut self, socket_table: SocketTable) {
+        self.socket_table = Some(socket_table);
         // Without it, who cannot see the file of ours any more has no way in.
         self.side_door = SideDoor::open().map_err(|error| log::warn(error.to_string())).ok();
     }
@@ -140,10 +140,10 @@ impl Door {
             let now = Instant::now();
             self.waiting.retain(|&(_, until)| until > now);
             if !self.hear_the_loop() {
-                self.close_house();
+                self.close_sockets();
                 return;
             }
-            self.tend_house();
+            self.tend_sockets();
             self.hear_clients(asks);
             self.accept();
         }
@@ -163,8 +163,8 @@ impl Door {
                 fds.push(PollFd::from_borrowed_fd(process.as_fd(), PollFlags::IN));
             }
         }
-        if let Some(house) = &self.house {
-            let news = house.descriptors();
+        if let Some(socket_table) = &self.socket_table {
+            let news = socket_table.descriptors();
             fds.extend(news.map(|news| PollFd::from_borrowed_fd(news, PollFlags::IN)));
         }
         let strangers = match self.strangers() {
@@ -172,7 +172,7 @@ impl Door {
             _ if self.waiting.is_empty() => Nanos::from_secs(1),
             _ => Nanos::from(PENALTY),
         };
-        let at_most = strangers.min(self.house_is_due_in());
+        let at_most = strangers.min(self.sockets_are_due_in());
         let timeout = Timespec {
             tv_sec: (at_most.0 / 1_000_000_000) as i64,
             tv_nsec: (at_most.0 % 1_000_000_000) as i64,
@@ -245,7 +245,7 @@ impl Door {
                     continue;
                 }
                 Notice::Drain => {
-                    self.drain_house();
+                    self.drain_sockets();
                     continue;
                 }
                 Notice::Close => return false,
@@ -388,7 +388,7 @@ impl Door {
     /// Whether one more application may come.
     pub(super) fn check_count(&self) -> Result<(), String> {
         let in_packet_mode = self.clients.iter().filter(|client| client.app.is_some()).count();
-        let with_sockets = self.house.as_ref().map_or(0, House::count);
+        let with_sockets = self.socket_table.as_ref().map_or(0, SocketTable::count);
         match in_packet_mode + with_sockets < self.apps_max {
             true => Ok(()),
             false => {

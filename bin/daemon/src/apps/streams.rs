@@ -38,7 +38,7 @@ impl Door {
         if matches!(message, ToDaemon::Stream(_)) {
             self.check_count()?;
         }
-        let house = self.house.as_mut().ok_or(
+        let socket_table = self.socket_table.as_mut().ok_or(
             "this daemon serves no sockets: start it with `calisto up` and an XDP port, without \
              anything to listen on, or with `workers.job = \"sockets\"`",
         )?;
@@ -46,7 +46,7 @@ impl Door {
         let now = clock::now();
         let (member, mut streaming, answer) = match message {
             ToDaemon::Stream(request) => {
-                let came = house.attach(request, who, now)?;
+                let came = socket_table.attach(request, who, now)?;
                 let (number, name, profile) = (came.0.app(), &request.name, request.profile);
                 let (pid, uid) = (who.pid, who.uid);
                 log::say(format!(
@@ -55,7 +55,7 @@ impl Door {
                 ));
                 came
             }
-            ToDaemon::Join(request) => house.join(request, who)?,
+            ToDaemon::Join(request) => socket_table.join(request, who)?,
             ToDaemon::Attach(_) | ToDaemon::Call { .. } => {
                 return Err("that comes first from nobody".to_owned());
             }
@@ -81,7 +81,9 @@ impl Door {
         let uid = self.clients[at].peer.credentials().uid;
         for _ in 0..CALLS {
             let client = &mut self.clients[at];
-            let (Some(house), Some(membership)) = (&mut self.house, &mut client.member) else {
+            let (Some(socket_table), Some(membership)) =
+                (&mut self.socket_table, &mut client.member)
+            else {
                 return Ok(());
             };
             let Ok(received) = client.peer.receive_call() else { return Err(client.gone()) };
@@ -93,21 +95,21 @@ impl Door {
                     let socket = sockets.into_iter().next();
                     let member = &mut membership.member;
                     let now = clock::now();
-                    let answer = house.call(member, &call, socket, &mut self.claims, now);
+                    let answer = socket_table.call(member, &call, socket, &mut self.claims, now);
                     (id, answer)
                 }
                 (Received::Message(_), descriptors) => {
-                    descriptors.into_iter().for_each(|one| house.close_later(uid, one));
+                    descriptors.into_iter().for_each(|one| socket_table.close_later(uid, one));
                     return Err(DetachReason::Protocol);
                 }
                 (Received::Bad(why), descriptors) => {
-                    descriptors.into_iter().for_each(|one| house.close_later(uid, one));
+                    descriptors.into_iter().for_each(|one| socket_table.close_later(uid, one));
                     client.refuse(&why);
                     return Err(DetachReason::Protocol);
                 }
             };
             let (id, answer) = reply;
-            if house.is_flooded(uid) {
+            if socket_table.is_flooded(uid) {
                 // It passes descriptors faster than they can be closed.
                 return Err(DetachReason::Protocol);
             }
@@ -121,28 +123,28 @@ impl Door {
     pub(super) fn see_member_out(&mut self, at: usize, reason: DetachReason) {
         let client = self.clients.swap_remove(at);
         client.dismiss(reason);
-        let Some(house) = &mut self.house else { return };
+        let Some(socket_table) = &mut self.socket_table else { return };
         if let Some(Membership { member, .. }) = client.member {
-            house.leave(member, reason, clock::now());
+            socket_table.leave(member, reason, clock::now());
         }
         // What it has sent and nobody has read may be slow to close.
-        house.close_later(client.peer.credentials().uid, client.peer);
+        socket_table.close_later(client.peer.credentials().uid, client.peer);
         self.see_apps_out();
     }
 
     /// Does what is due, and says who is gone.
-    pub(super) fn tend_house(&mut self) {
-        let Some(house) = &mut self.house else { return };
-        house.tend(&mut self.claims, clock::now());
-        if house.is_drained() {
+    pub(super) fn tend_sockets(&mut self) {
+        let Some(socket_table) = &mut self.socket_table else { return };
+        socket_table.tend(&mut self.claims, clock::now());
+        if socket_table.is_drained() {
             self.is_drained.store(true, Ordering::Release);
         }
         self.see_apps_out();
     }
 
     fn see_apps_out(&mut self) {
-        let Some(house) = &mut self.house else { return };
-        for gone in house.take_gone() {
+        let Some(socket_table) = &mut self.socket_table else { return };
+        for gone in socket_table.take_gone() {
             let (app, reason) = (gone.app, gone.reason);
             log::say(format!("detached: {app} {:?}: {reason}", gone.name));
             let is_its = |client: &mut super::client::Client| {
@@ -150,14 +152,17 @@ impl Door {
             };
             for client in self.clients.extract_if(.., is_its) {
                 client.dismiss(reason);
-                house.close_later(client.peer.credentials().uid, client.peer);
+                socket_table.close_later(client.peer.credentials().uid, client.peer);
             }
         }
     }
 
-    /// How long the house can wait.
-    pub(super) fn house_is_due_in(&self) -> Nanos {
-        let due = self.house.as_ref().map_or(Nanos::FAR_FUTURE, |house| house.next_deadline());
+    /// How long the socket table can wait.
+    pub(super) fn sockets_are_due_in(&self) -> Nanos {
+        let due = self
+            .socket_table
+            .as_ref()
+            .map_or(Nanos::FAR_FUTURE, |socket_table| socket_table.next_deadline());
         match due {
             Nanos::FAR_FUTURE => due,
             due => due.since(clock::now()),
@@ -166,26 +171,26 @@ impl Door {
 
     /// What an operator asks about sockets.
     pub(super) fn tell_of_sockets(&self, command: &Command, app: Option<&str>) -> ReplyBody {
-        match (&self.house, command) {
-            (Some(house), Command::Sockets { from, count }) => {
-                house.socket_rows(app, *from, *count)
+        match (&self.socket_table, command) {
+            (Some(socket_table), Command::Sockets { from, count }) => {
+                socket_table.socket_rows(app, *from, *count)
             }
-            (Some(house), Command::Fallbacks) => house.fallback_rows(),
+            (Some(socket_table), Command::Fallbacks) => socket_table.fallback_rows(),
             _ => error("this daemon serves no sockets of programs"),
         }
     }
 
     /// No new connections from now on: the daemon is about to end.
-    pub(super) fn drain_house(&mut self) {
-        if let Some(house) = &mut self.house {
-            house.drain(clock::now());
+    pub(super) fn drain_sockets(&mut self) {
+        if let Some(socket_table) = &mut self.socket_table {
+            socket_table.drain(clock::now());
         }
     }
 
     /// The daemon ends: everybody is told.
-    pub(super) fn close_house(&mut self) {
-        let Some(house) = &mut self.house else { return };
-        house.expel_all(DetachReason::DaemonEnds, clock::now());
+    pub(super) fn close_sockets(&mut self) {
+        let Some(socket_table) = &mut self.socket_table else { return };
+        socket_table.expel_all(DetachReason::DaemonEnds, clock::now());
         self.see_apps_out();
     }
 }

@@ -36,7 +36,7 @@ pub(super) struct App {
 }
 
 /// What a new application is made from.
-pub(super) struct Birth {
+pub(super) struct NewApp {
     pub(super) number: u16,
     pub(super) region: u32,
     pub(super) name: String,
@@ -52,8 +52,8 @@ pub(super) struct Birth {
 
 impl App {
     /// Makes its memory.
-    pub(super) fn new(birth: Birth) -> Result<Self, String> {
-        let Birth { number, region, name, who, profile, tenant, workers, rate, quota } = birth;
+    pub(super) fn new(new_app: NewApp) -> Result<Self, String> {
+        let NewApp { number, region, name, who, profile, tenant, workers, rate, quota } = new_app;
         let failed = |error: &dyn std::fmt::Display| format!("the daemon is out of means: {error}");
         let sizes = StreamSizes {
             slots: tenant.connections.clamp(2, shm::stream::SLOTS_MAX),

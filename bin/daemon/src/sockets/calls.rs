@@ -11,7 +11,7 @@ use shm::stream::Side;
 use super::app::Member;
 use super::examine;
 use super::fallbacks::Fallback;
-use super::house::{House, Region};
+use super::table::{Region, SocketTable};
 use crate::apps::Claims;
 
 /// An answer, and what goes with it.
@@ -78,7 +78,7 @@ pub(super) struct Context<'a> {
     pub(super) now: Nanos,
 }
 
-impl House {
+impl SocketTable {
     /// Answers a call of a process; `socket` came beside it.
     pub(crate) fn call(
         &mut self,

@@ -21,9 +21,9 @@ use super::app::App;
 use super::calls::{Answer, Context, Refusal};
 use super::examine::Examined;
 use super::guards::{Holds, SocketKey, destination};
-use super::house::{House, Setting};
 use super::records::{Record, What};
 use super::routes::{Hop, Reach, UNREACHABLE, Whither};
+use super::table::{SocketTable, SocketTableConfig};
 use crate::engine::algorithm;
 
 /// So long a next hop may take to say its link address.
@@ -55,7 +55,7 @@ impl Pending {
     }
 }
 
-impl Setting {
+impl SocketTableConfig {
     /// Settings of a flow of this application.
     pub(super) fn flow_of(&self, app: &App) -> FlowOptions {
         let congestion = app.tenant.congestion();
@@ -79,7 +79,7 @@ impl Setting {
     }
 }
 
-impl House {
+impl SocketTable {
     /// Opens a connection to `remote` for a kernel socket that is bound or not.
     pub(super) fn connect(
         &mut self,
@@ -118,7 +118,8 @@ impl House {
             Whither::Many { is_broadcast: false } => return Err(FallbackReason::Multicast.into()),
             Whither::Elsewhere => return Err(FallbackReason::NoRouteHere.into()),
         };
-        if !self.setting.config.sockets.ignore_firewall && self.firewall.has_rules(context.now) {
+        if !self.table_config.config.sockets.ignore_firewall && self.firewall.has_rules(context.now)
+        {
             return Err(FallbackReason::FirewallRules.into());
         }
         let app = self.apps.get(&context.member.app).ok_or(Refusal::Errno(Errno::INVAL))?;
@@ -129,7 +130,7 @@ impl House {
         let own = Own::take(examined, hop.source, remote, &self.holds, context);
         let Own { local, is_automatic, guard } =
             own.inspect_err(|_| app.streams.server.take_back_slot(slot))?;
-        let mut options = self.setting.flow_of_socket(app, examined);
+        let mut options = self.table_config.flow_of_socket(app, examined);
         options.mss_max = hop.mtu.map(|mtu| mss(mtu, remote.ip()));
         let generation = prepare(app, slot, examined.cookie, local, remote);
         let (number, region) = (app.number(), app.region());
@@ -172,7 +173,14 @@ impl House {
         if let Some(record) = self.records.get_mut((region, slot)) {
             record.what = What::Stream;
         }
-        self.setting.front.command(&Command::Connect { app, slot, local, remote, options, way });
+        self.table_config.front.command(&Command::Connect {
+            app,
+            slot,
+            local,
+            remote,
+            options,
+            way,
+        });
     }
 
     /// Looks again at connections whose first segment cannot leave yet.

@@ -11,9 +11,9 @@ use rustix::process::{PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use sys::socket_end::SocketEnd;
 
 use super::app::App;
-use super::house::House;
 use super::names::Place;
 use super::records::{Record, What};
+use super::table::SocketTable;
 use crate::apps::Claims;
 
 /// Ends that are heard in one turn of the door: others want to be heard too.
@@ -34,7 +34,7 @@ pub(super) struct Suspects {
     again: bool,
 }
 
-impl House {
+impl SocketTable {
     /// Hears of everything that has happened, and does what is due.
     pub(crate) fn tend(&mut self, claims: &mut Claims, now: Nanos) {
         self.hear_workers(now);
@@ -71,7 +71,7 @@ impl House {
 
     fn hear_workers(&mut self, now: Nanos) {
         let mut events = Vec::new();
-        self.setting.front.hear(|event| events.push(event));
+        self.table_config.front.hear(|event| events.push(event));
         for event in events {
             match event {
                 SocketEvent::Named { app, slot, generation, cookie } => {
@@ -133,10 +133,10 @@ impl House {
     /// Has a worker close the socket at `place`.
     fn close(&mut self, place: Place, now: Nanos) {
         let Some(record) = self.records.get(place) else { return };
-        if self.setting.front.withdraw(record.app, place.1) {
+        if self.table_config.front.withdraw(record.app, place.1) {
             return self.drop_unsent(place, now);
         }
-        self.setting.front.command(&Command::Close {
+        self.table_config.front.command(&Command::Close {
             app: record.app,
             slot: place.1,
             generation: record.generation,
@@ -216,7 +216,7 @@ impl House {
                 }
                 let (app, slot) = (number, place.1);
                 let close = Command::Close { app, slot, generation, is_abort: true };
-                self.setting.front.command(&close);
+                self.table_config.front.command(&close);
             }
             if has_nobody {
                 self.look_for_ends(|record| record.app == number, now);

@@ -19,9 +19,9 @@ use super::app::App;
 use super::calls::{Answer, Context, Refusal};
 use super::examine::{Examined, covers};
 use super::guards::destination;
-use super::house::House;
 use super::names::Place;
 use super::records::{Listener, Record, What};
+use super::table::SocketTable;
 
 /// Connections that may wait to be accepted, at most, whatever is asked for (`somaxconn` on most hosts).
 const BACKLOG_MAX: u32 = 4096;
@@ -60,7 +60,7 @@ impl Lingering {
 /// What is asked of a listener beside its socket.
 type Asked = Result<(Answer, OwnedFd), (Refusal, OwnedFd)>;
 
-impl House {
+impl SocketTable {
     /// Serves the port that a kernel socket listens on, on our interfaces and for programs here. A socket that is bound
     /// and does not listen yet begins to in the same moment: so nobody comes to the kernel's listener in between.
     pub(super) fn listen(
@@ -99,7 +99,8 @@ impl House {
         if examined.local.port() == 0 {
             return Err(FallbackReason::WrongState.into());
         }
-        if !self.setting.config.sockets.ignore_firewall && self.firewall.has_rules(context.now) {
+        if !self.table_config.config.sockets.ignore_firewall && self.firewall.has_rules(context.now)
+        {
             return Err(FallbackReason::FirewallRules.into());
         }
         let app = self.apps.get(&number).ok_or(Refusal::Errno(Errno::INVAL))?;
@@ -155,11 +156,11 @@ impl House {
         let Some(record) = self.records.get(place) else { return };
         let What::Listener(listener) = &record.what else { return };
         let Some(app) = self.apps.get(&record.app) else { return };
-        let options = self.setting.flow_of(app);
+        let options = self.table_config.flow_of(app);
         for &address in &listener.addresses {
-            self.setting.front.command(&listening(app, place.1, listener, address, options));
+            self.table_config.front.command(&listening(app, place.1, listener, address, options));
         }
-        self.setting.await_workers();
+        self.table_config.await_workers();
     }
 
     /// Takes the addresses of a listener from the kernel. Until then its own listener takes who comes.
@@ -190,13 +191,15 @@ impl House {
                     false => claims.remove(destination(Protocol::Tcp, address)),
                 }
             }
-            let options = self.setting.flow_of(app);
+            let options = self.table_config.flow_of(app);
             let new = |address: &SocketAddr| !listener.addresses.contains(address);
             let new: Vec<SocketAddr> = wanted.into_iter().filter(new).collect();
             for &address in &new {
-                self.setting.front.command(&listening(app, place.1, listener, address, options));
+                self.table_config
+                    .front
+                    .command(&listening(app, place.1, listener, address, options));
             }
-            self.setting.await_workers();
+            self.table_config.await_workers();
             let taken = |at: &SocketAddr| claims.add(destination(Protocol::Tcp, *at)).is_ok();
             listener.addresses.extend(new.into_iter().filter(taken));
         }
@@ -231,7 +234,7 @@ impl House {
             words.state.store(state, Ordering::Release);
             app.tell(place.1);
         }
-        self.setting.front.command(&Command::Unlisten { app: record.app, slot: place.1 });
+        self.table_config.front.command(&Command::Unlisten { app: record.app, slot: place.1 });
         let streams = &app.streams;
         for address in listener.addresses {
             let until = (now + LINGER_EVERY, Arc::clone(streams));
@@ -297,7 +300,7 @@ impl House {
         }
         let generation = streams.server.generation(slot);
         let app = streams.app;
-        self.setting.front.command(&Command::Close { app, slot, generation, is_abort: true });
+        self.table_config.front.command(&Command::Close { app, slot, generation, is_abort: true });
     }
 }
 

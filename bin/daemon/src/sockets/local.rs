@@ -23,9 +23,9 @@ use super::bells::Pipes;
 use super::calls::{Answer, Context, Refusal};
 use super::ends::Nameless;
 use super::examine::{Examined, covers};
-use super::house::{House, Region};
 use super::names::Place;
 use super::records::{Record, What};
+use super::table::{Region, SocketTable};
 
 /// Connections of one junction, at most.
 const PAIRS_MAX: u32 = 8192;
@@ -246,7 +246,7 @@ fn lend_two(heap: &Heap, log2: u8) -> Option<(RingMemory, RingMemory)> {
     }
 }
 
-impl House {
+impl SocketTable {
     /// Connects to a program on this host, if it listens here.
     pub(super) fn connect_within(
         &mut self,

@@ -8,14 +8,14 @@ use admin::{FallbackRow, FallbackTotal, ReplyBody, SocketRow, SocketState, Socke
 use shm::stream::{Asks, Kind, RingDesc, SlotInfo, SlotOption, SlotState, SlotWords};
 
 use super::app::App;
-use super::house::{House, Region};
 use super::names::Place;
 use super::records::What;
+use super::table::{Region, SocketTable};
 
 /// So long workers may take to bring what is told about connections up to date.
 const FRESH_WITHIN: Duration = Duration::from_millis(3);
 
-impl House {
+impl SocketTable {
     /// A page of sockets, from the place `from` on: of all applications, or of one by its name or number.
     pub(crate) fn socket_rows(&self, app: Option<&str>, from: u64, count: u32) -> ReplyBody {
         let is_meant = |number: u16, of: &App| {
@@ -101,7 +101,7 @@ impl House {
         if asked.is_empty() {
             return;
         }
-        self.setting.workers_bell.ring();
+        self.table_config.workers_bell.ring();
         let begun = std::time::Instant::now();
         let is_old = |(words, version): &(&SlotWords, u32)| {
             words.info_version.load(Ordering::Acquire) == *version

@@ -1,4 +1,5 @@
-//! The house without workers: who comes in, what they are told, and what is left when they go.
+//! The socket table without workers: who comes in, what they are told, and what is left when they
+//! go.
 
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
@@ -17,13 +18,13 @@ use sys::clock;
 use sys::eventfd::EventFd;
 
 use super::records::{Record, What};
-use super::{Answer, House, Member, Setting};
+use super::{Answer, Member, SocketTable, SocketTableConfig};
 use crate::apps::Claims;
 use crate::doorbells::Doorbells;
 
-/// A house in this test's network namespace, which has no ports of ours.
+/// A socket table in this test's network namespace, which has no ports of ours.
 struct Place {
-    house: House,
+    socket_table: SocketTable,
     claims: Claims,
 }
 
@@ -32,7 +33,7 @@ impl Place {
         // Whatever rules this machine has.
         let config = format!("[sockets]\nignore_firewall = true\n{config}");
         let config = Config::parse(&config).expect("well formed");
-        let house = House::new(Setting {
+        let socket_table = SocketTable::new(SocketTableConfig {
             flow: crate::engine::flow(&config),
             config: Arc::new(config),
             front: Front::new(|| (), || ()),
@@ -41,8 +42,8 @@ impl Place {
             links: Vec::new(),
             mtu: 1500,
         });
-        let house = house.expect("netlink is there");
-        Self { house, claims: Claims::new(Vec::new(), Vec::new()) }
+        let socket_table = socket_table.expect("netlink is there");
+        Self { socket_table, claims: Claims::new(Vec::new(), Vec::new()) }
     }
 
     fn attach(&mut self, name: &str) -> Result<(Process, JoinRequest), String> {
@@ -55,7 +56,7 @@ impl Place {
         who: PeerCredentials,
     ) -> Result<(Process, JoinRequest), String> {
         let request = StreamRequest { name: name.to_owned(), profile: Profile::Safe, features: 0 };
-        let (member, streaming, answer) = self.house.attach(&request, who, clock::now())?;
+        let (member, streaming, answer) = self.socket_table.attach(&request, who, clock::now())?;
         assert_eq!(answer.descriptors.len(), 2, "memory and a doorbell");
         let memory = map(answer);
         let join = JoinRequest { app: streaming.app, token: streaming.token };
@@ -65,15 +66,15 @@ impl Place {
     fn call(&mut self, process: &mut Process, call: &Call, socket: Option<&dyn AsFd>) -> Answer {
         let copy =
             socket.map(|socket| socket.as_fd().try_clone_to_owned().expect("descriptors are left"));
-        self.house.call(&mut process.member, call, copy, &mut self.claims, clock::now())
+        self.socket_table.call(&mut process.member, call, copy, &mut self.claims, clock::now())
     }
 
     /// Hears of what has ended until `holds`.
-    fn wait_until(&mut self, mut holds: impl FnMut(&mut House) -> bool) {
+    fn wait_until(&mut self, mut holds: impl FnMut(&mut SocketTable) -> bool) {
         let begun = std::time::Instant::now();
         loop {
-            self.house.tend(&mut self.claims, clock::now());
-            if holds(&mut self.house) {
+            self.socket_table.tend(&mut self.claims, clock::now());
+            if holds(&mut self.socket_table) {
                 return;
             }
             assert!(begun.elapsed() < std::time::Duration::from_secs(10), "it does not come true");
@@ -124,35 +125,35 @@ fn a_process_comes_in_another_joins_by_the_token_and_both_are_gone_when_they_hav
     let mut place = Place::new("");
     let (process, join) = place.attach("one").expect("anybody may");
     let wrong = JoinRequest { token: "0".repeat(32), ..join.clone() };
-    assert!(place.house.join(&wrong, me()).is_err());
-    let (child, streaming, _) = place.house.join(&join, me()).expect("it knows the token");
+    assert!(place.socket_table.join(&wrong, me()).is_err());
+    let (child, streaming, _) = place.socket_table.join(&join, me()).expect("it knows the token");
     assert_eq!(streaming.region, process.region);
-    place.house.leave(process.member, DetachReason::Died, clock::now());
-    assert_eq!(place.house.count(), 1, "the child is still there");
-    place.house.leave(child, DetachReason::Left, clock::now());
-    let gone = place.house.take_gone();
-    assert_eq!((place.house.count(), gone.len()), (0, 1));
+    place.socket_table.leave(process.member, DetachReason::Died, clock::now());
+    assert_eq!(place.socket_table.count(), 1, "the child is still there");
+    place.socket_table.leave(child, DetachReason::Left, clock::now());
+    let gone = place.socket_table.take_gone();
+    assert_eq!((place.socket_table.count(), gone.len()), (0, 1));
     assert_eq!(gone[0].reason, DetachReason::Left);
-    assert!(place.house.join(&join, me()).is_err(), "nobody is there to join");
+    assert!(place.socket_table.join(&join, me()).is_err(), "nobody is there to join");
 }
 
 #[test]
 fn a_program_of_another_user_does_not_join_by_the_ticket_that_it_was_started_with() {
     let mut place = Place::new("");
     let request = StreamRequest { name: "root".into(), profile: Profile::Safe, features: 0 };
-    let came = place.house.attach(&request, me(), clock::now());
+    let came = place.socket_table.attach(&request, me(), clock::now());
     let (_member, streaming, _) = came.expect("anybody may");
     let ticket = JoinRequest { app: streaming.app, token: streaming.ticket };
     let helpers = [user(65534), PeerCredentials { gid: 65534, ..me() }];
     for helper in helpers {
-        let refused = place.house.join(&ticket, helper).err().expect("it is another's");
+        let refused = place.socket_table.join(&ticket, helper).err().expect("it is another's");
         assert!(refused.contains("another user's or group's"), "{refused}");
     }
-    let totals: Vec<_> = place.house.fallbacks.totals().collect();
+    let totals: Vec<_> = place.socket_table.fallbacks.totals().collect();
     assert_eq!(totals, [(FallbackReason::OtherCredentials, 2)]);
-    place.house.join(&ticket, me()).expect("it is its own");
+    place.socket_table.join(&ticket, me()).expect("it is its own");
     let token = JoinRequest { token: streaming.token, ..ticket };
-    place.house.join(&token, helpers[0]).expect("only memory that was forked has that");
+    place.socket_table.join(&token, helpers[0]).expect("only memory that was forked has that");
 }
 
 #[test]
@@ -161,17 +162,17 @@ fn processes_come_and_go_and_only_so_many_are_here_at_once() {
     let (_process, join) = place.attach("one").expect("anybody may");
     let mut children: Vec<Member> = Vec::new();
     let refused = loop {
-        match place.house.join(&join, me()) {
+        match place.socket_table.join(&join, me()) {
             Ok((child, ..)) => children.push(child),
             Err(why) => break why,
         }
     };
     assert_eq!(children.len(), 1023, "{refused}");
     for child in children {
-        place.house.leave(child, DetachReason::Left, clock::now());
+        place.socket_table.leave(child, DetachReason::Left, clock::now());
     }
-    assert!(place.house.suspects.len() <= 1, "one list, whoever leaves");
-    place.house.join(&join, me()).expect("there is room again");
+    assert!(place.socket_table.suspects.len() <= 1, "one list, whoever leaves");
+    place.socket_table.join(&join, me()).expect("there is room again");
 }
 
 #[test]
@@ -180,13 +181,13 @@ fn ears_are_pipes_of_the_process_that_asked_and_end_with_it() {
     let (mut process, join) = place.attach("one").expect("anybody may");
     let answer = place.call(&mut process, &Call::Ear, None);
     assert_eq!((answer.reply.clone(), answer.descriptors.len()), (Reply::Ear { ear: 0 }, 1));
-    let (child, ..) = place.house.join(&join, me()).expect("it knows the token");
+    let (child, ..) = place.socket_table.join(&join, me()).expect("it knows the token");
     let region = process.region;
     let mut child = Process { member: child, memory: process.memory.clone(), region };
     let answer = place.call(&mut child, &Call::DropEar { ear: 0 }, None);
     assert_eq!(answer.reply, Reply::Errno { errno: 22 }, "it is not the child's");
     assert_eq!(place.call(&mut child, &Call::Ear, None).reply, Reply::Ear { ear: 1 });
-    place.house.leave(process.member, DetachReason::Died, clock::now());
+    place.socket_table.leave(process.member, DetachReason::Died, clock::now());
     assert_eq!(place.call(&mut child, &Call::Ear, None).reply, Reply::Ear { ear: 0 });
     assert_eq!(place.call(&mut child, &Call::DropEar { ear: 1 }, None).reply, Reply::Done);
     for _ in 1..256 {
@@ -242,20 +243,21 @@ fn two_programs_here_are_connected_and_everything_goes_back_when_descriptors_are
     drop(visible);
     place.wait_until(|_| accepted.asks().has(Asks::CLOSE));
     assert!(!words.asks().has(Asks::CLOSE));
-    let number_of_rows = |house: &mut House| match house.socket_rows(None, 0, 100) {
-        admin::ReplyBody::Sockets { sockets, .. } => sockets.len(),
-        other => panic!("{other:?}"),
-    };
-    place.wait_until(|house| number_of_rows(house) == 4);
+    let number_of_rows =
+        |socket_table: &mut SocketTable| match socket_table.socket_rows(None, 0, 100) {
+            admin::ReplyBody::Sockets { sockets, .. } => sockets.len(),
+            other => panic!("{other:?}"),
+        };
+    place.wait_until(|socket_table| number_of_rows(socket_table) == 4);
     drop(connecting);
     // The second waits at the listener still: it ends with it.
-    place.wait_until(|house| number_of_rows(house) == 2);
+    place.wait_until(|socket_table| number_of_rows(socket_table) == 2);
     drop(listening);
-    place.wait_until(|house| number_of_rows(house) == 0);
-    place.house.leave(client.member, DetachReason::Left, clock::now());
-    place.house.leave(server.member, DetachReason::Left, clock::now());
-    assert_eq!((place.house.count(), place.house.junctions.len()), (0, 0));
-    assert!(place.house.regions.is_empty());
+    place.wait_until(|socket_table| number_of_rows(socket_table) == 0);
+    place.socket_table.leave(client.member, DetachReason::Left, clock::now());
+    place.socket_table.leave(server.member, DetachReason::Left, clock::now());
+    assert_eq!((place.socket_table.count(), place.socket_table.junctions.len()), (0, 0));
+    assert!(place.socket_table.regions.is_empty());
 }
 
 #[test]
@@ -263,14 +265,14 @@ fn what_a_killed_process_had_taken_and_not_named_is_found_and_what_waits_is_left
     let mut place = Place::new("");
     let (mut process, join) = place.attach("server").expect("anybody may");
     let (mut client, _) = place.attach("client").expect("anybody may");
-    let (child, ..) = place.house.join(&join, me()).expect("it knows the token");
+    let (child, ..) = place.socket_table.join(&join, me()).expect("it knows the token");
     let (listening, address) = listener();
     let (region, listener) =
         slot(&place.call(&mut process, &Call::Listen { backlog: 8 }, Some(&listening)));
     // As a worker would: two connections have come. And two from a program here.
     let words = process.memory.slot(listener).expect("it was lent");
-    let app = &place.house.apps[&process.member.app()];
-    let (_, _, at) = place.house.records.listeners().next().expect("it listens");
+    let app = &place.socket_table.apps[&process.member.app()];
+    let (_, _, at) = place.socket_table.records.listeners().next().expect("it listens");
     let server = &app.streams.server;
     let came = [0; 2].map(|_| server.lend_slot().expect("there are slots"));
     for slot in came {
@@ -285,16 +287,19 @@ fn what_a_killed_process_had_taken_and_not_named_is_found_and_what_waits_is_left
     // Whatever is written there.
     let lie = process.memory.slot(came[0]).expect("it was lent");
     lie.generation.store(77, std::sync::atomic::Ordering::Relaxed);
-    place.house.leave(child, DetachReason::Died, clock::now());
-    let app = &place.house.apps[&process.member.app()];
-    let found: Vec<_> = place.house.nameless(app).into_iter().map(|one| one.place).collect();
+    place.socket_table.leave(child, DetachReason::Died, clock::now());
+    let app = &place.socket_table.apps[&process.member.app()];
+    let found: Vec<_> = place.socket_table.nameless(app).into_iter().map(|one| one.place).collect();
     let expected: Vec<_> = taken.iter().map(|entry| (entry.region, entry.slot)).collect();
     assert_eq!(found, expected);
-    assert_eq!(place.house.nameless(app)[0].generation, app.streams.server.generation(came[0]));
+    assert_eq!(
+        place.socket_table.nameless(app)[0].generation,
+        app.streams.server.generation(came[0])
+    );
     // The one from here ends on the other side, soon after.
     let later = clock::now() + base::Nanos::from_secs(3);
-    place.house.tend(&mut place.claims, later);
-    let junction = place.house.junctions.values().next().expect("they have talked");
+    place.socket_table.tend(&mut place.claims, later);
+    let junction = place.socket_table.junctions.values().next().expect("they have talked");
     let half = junction.words(taken[2].slot).expect("it was lent");
     assert!(half.asks().has(Asks::CLOSE));
 }
@@ -306,11 +311,11 @@ fn names_of_files_that_never_were_keep_no_application_that_has_no_process() {
     let number = process.member.app();
     let what = What::Unsent;
     let record = Record { app: number, generation: 1, cookie: u64::MAX, inode: 0, what };
-    place.house.records.insert((process.region, 3), record);
-    place.house.leave(process.member, DetachReason::Died, clock::now());
-    assert_eq!(place.house.count(), 1, "somebody might hold that file");
-    place.house.tend(&mut place.claims, clock::now() + base::Nanos::from_secs(3));
-    assert_eq!(place.house.count(), 0);
+    place.socket_table.records.insert((process.region, 3), record);
+    place.socket_table.leave(process.member, DetachReason::Died, clock::now());
+    assert_eq!(place.socket_table.count(), 1, "somebody might hold that file");
+    place.socket_table.tend(&mut place.claims, clock::now() + base::Nanos::from_secs(3));
+    assert_eq!(place.socket_table.count(), 0);
 }
 
 #[test]
@@ -318,7 +323,7 @@ fn a_name_that_comes_late_is_not_that_of_the_socket_that_has_the_slot_by_now() {
     let mut place = Place::new("");
     let (process, _) = place.attach("one").expect("anybody may");
     let number = process.member.app();
-    let server = &place.house.apps[&number].streams.server;
+    let server = &place.socket_table.apps[&number].streams.server;
     let slot = server.lend_slot().expect("there are slots");
     let before = server.generation(slot);
     server.take_back_slot(slot);
@@ -326,9 +331,9 @@ fn a_name_that_comes_late_is_not_that_of_the_socket_that_has_the_slot_by_now() {
     let generation = server.generation(slot);
     let at = (process.region, slot);
     let record = Record { app: number, generation, cookie: 7, inode: 0, what: What::Stream };
-    place.house.records.insert(at, record);
-    place.house.name(number, slot, before, 6, clock::now());
-    let record = place.house.records.get(at).expect("it is still there");
+    place.socket_table.records.insert(at, record);
+    place.socket_table.name(number, slot, before, 6, clock::now());
+    let record = place.socket_table.records.get(at).expect("it is still there");
     assert_eq!((record.generation, record.cookie), (generation, 7));
 }
 
@@ -338,8 +343,8 @@ fn an_application_lives_as_long_as_one_of_its_sockets() {
     let (mut process, _) = place.attach("one").expect("anybody may");
     let (listening, _) = listener();
     slot(&place.call(&mut process, &Call::Listen { backlog: 1 }, Some(&listening)));
-    place.house.leave(process.member, DetachReason::Left, clock::now());
-    assert_eq!(place.house.count(), 1, "a descriptor went elsewhere, or through exec");
+    place.socket_table.leave(process.member, DetachReason::Left, clock::now());
+    assert_eq!(place.socket_table.count(), 1, "a descriptor went elsewhere, or through exec");
     let (mut heir, _) = place.attach("heir").expect("anybody may");
     let adopted = slot(&place.call(&mut heir, &Call::Adopt, Some(&listening)));
     assert_eq!(adopted.0, process.region);
@@ -348,7 +353,7 @@ fn an_application_lives_as_long_as_one_of_its_sockets() {
     let stranger = place.call(&mut heir, &Call::Adopt, Some(&socket()));
     assert_eq!(stranger.reply, Reply::Kernel { reason: FallbackReason::NotOurs });
     drop(listening);
-    place.wait_until(|house| house.count() == 1);
+    place.wait_until(|socket_table| socket_table.count() == 1);
 }
 
 #[test]
@@ -435,7 +440,7 @@ fn who_is_only_bound_takes_no_callers_from_a_listener_whoever_serves_that() {
         let (stolen, address) = bound("127.0.0.1:0".parse().expect("an address"));
         let (own, _) = bound(address);
         rustix::net::listen(&own, 8).expect("it is the first");
-        let listeners = place.house.records.listeners().count();
+        let listeners = place.socket_table.records.listeners().count();
         let served = is_served.then(|| slot(&place.call(&mut honest, &listen, Some(&own))));
         let answer = place.call(&mut thief, &listen, Some(&stolen));
         assert_eq!(answer.reply, Reply::Errno { errno: 98 });
@@ -445,7 +450,7 @@ fn who_is_only_bound_takes_no_callers_from_a_listener_whoever_serves_that() {
         let (mut client, _) = place.attach("client").expect("anybody may");
         let answer = place.call(&mut client, &connect, Some(&caller));
         assert_eq!(matches!(answer.reply, Reply::Slot { .. }), is_served);
-        let now: Vec<_> = place.house.records.listeners().map(|(place, ..)| place).collect();
+        let now: Vec<_> = place.socket_table.records.listeners().map(|(place, ..)| place).collect();
         assert_eq!(now.len(), listeners + usize::from(is_served), "the thief has none");
         assert!(served.is_none_or(|served| now.contains(&served)));
     }
@@ -461,7 +466,7 @@ fn programs_of_two_users_share_no_memory() {
     let connect = Call::Connect { remote: address };
     let answer = place.call(&mut client, &connect, Some(&socket()));
     assert_eq!(answer.reply, Reply::Kernel { reason: FallbackReason::OtherUser });
-    assert_eq!((answer.descriptors.len(), place.house.junctions.len()), (0, 0));
+    assert_eq!((answer.descriptors.len(), place.socket_table.junctions.len()), (0, 0));
 }
 
 #[test]
@@ -486,7 +491,7 @@ fn an_end_is_told_by_the_ears_own_pipe_and_waits_for_nobody() {
     let memory = map(answer);
     memory.slot(at).expect("it was lent").ears[0].fetch_or(1, Ordering::AcqRel);
     assert!(memory.ear(Side::Zero, 0).expect("it is there").arm(), "there is no news");
-    place.house.leave(server.member, DetachReason::Died, clock::now());
+    place.socket_table.leave(server.member, DetachReason::Died, clock::now());
     drop(listening);
     let pipe = &ear.descriptors[0];
     let mut byte = [0];
@@ -529,10 +534,10 @@ fn the_programs_of_a_user_share_its_connections_and_its_memory() {
     slot(&place.call(&mut other, &listen, Some(&sockets[2].0)));
     let more = listener().0;
     assert_eq!(place.call(&mut one, &listen, Some(&more)).reply, full);
-    place.house.leave(other.member, DetachReason::Left, clock::now());
+    place.socket_table.leave(other.member, DetachReason::Left, clock::now());
     drop((sockets, connecting));
-    place.wait_until(|house| house.apps.values().all(|app| app.quota.slots() == 0));
-    assert_eq!((place.house.count(), place.house.apps.len()), (1, 1));
+    place.wait_until(|socket_table| socket_table.apps.values().all(|app| app.quota.slots() == 0));
+    assert_eq!((place.socket_table.count(), place.socket_table.apps.len()), (1, 1));
     slot(&place.call(&mut one, &listen, Some(&more)));
 }
 
@@ -554,15 +559,15 @@ fn what_is_not_here_is_left_to_the_kernel_and_remembered_with_its_reason() {
     assert_eq!(place.call(&mut process, &said, Some(&one)).reply, Reply::Done);
     let out_of_room = place.call(&mut process, &Call::Listen { backlog: 1 }, None);
     assert_eq!(out_of_room.reply, Reply::Kernel { reason: FallbackReason::DaemonBusy });
-    let admin::ReplyBody::Fallbacks { sockets, totals } = place.house.fallback_rows() else {
+    let admin::ReplyBody::Fallbacks { sockets, totals } = place.socket_table.fallback_rows() else {
         panic!("it is asked for these");
     };
     assert_eq!((sockets.len(), totals.len()), (4, 4), "the latest first: {sockets:?}");
     assert_eq!(sockets[0].reason, "tcp_ulp");
     assert!(sockets.iter().all(|row| row.inode == sys::socket::inode_of(one.as_fd()).unwrap_or(0)));
     drop(one);
-    place.wait_until(|house| {
-        let admin::ReplyBody::Fallbacks { sockets, .. } = house.fallback_rows() else {
+    place.wait_until(|socket_table| {
+        let admin::ReplyBody::Fallbacks { sockets, .. } = socket_table.fallback_rows() else {
             return false;
         };
         sockets.is_empty()
@@ -570,17 +575,17 @@ fn what_is_not_here_is_left_to_the_kernel_and_remembered_with_its_reason() {
 }
 
 #[test]
-fn a_house_that_is_drained_takes_nothing_new_and_tells_everybody_at_the_end() {
+fn a_socket_table_that_is_drained_takes_nothing_new_and_tells_everybody_at_the_end() {
     let mut place = Place::new("");
     let (mut process, _) = place.attach("one").expect("anybody may");
     let (listening, address) = listener();
     slot(&place.call(&mut process, &Call::Listen { backlog: 1 }, Some(&listening)));
-    place.house.drain(clock::now());
-    place.wait_until(|house| house.is_drained());
+    place.socket_table.drain(clock::now());
+    place.wait_until(|socket_table| socket_table.is_drained());
     let answer = place.call(&mut process, &Call::Connect { remote: address }, Some(&socket()));
     assert_eq!(answer.reply, Reply::Kernel { reason: FallbackReason::DaemonBusy });
     assert!(place.attach("two").is_err());
-    place.house.expel_all(DetachReason::DaemonEnds, clock::now());
+    place.socket_table.expel_all(DetachReason::DaemonEnds, clock::now());
     let state = process.memory.state().load(std::sync::atomic::Ordering::Acquire);
     assert_eq!(state, attach::DetachReason::Stopping.number());
 }

@@ -17,9 +17,9 @@ use super::app::App;
 use super::calls::{Answer, Context, Refusal};
 use super::examine::{Examined, covers};
 use super::guards::destination;
-use super::house::House;
 use super::records::{Record, What};
 use super::routes::{Hop, Reach, Whither};
+use super::table::SocketTable;
 
 /// So long a next hop may take to say its link address.
 const REACH_MAX: Nanos = Nanos::from_secs(3);
@@ -51,7 +51,7 @@ impl Unresolved {
     }
 }
 
-impl House {
+impl SocketTable {
     /// Serves a bound kernel socket for datagrams on our interfaces.
     pub(super) fn udp(
         &mut self,
@@ -85,7 +85,8 @@ impl House {
             return Ok(Answer::new(Reply::Slot { region, slot }));
         }
         drop(named);
-        if !self.setting.config.sockets.ignore_firewall && self.firewall.has_rules(context.now) {
+        if !self.table_config.config.sockets.ignore_firewall && self.firewall.has_rules(context.now)
+        {
             return Err(FallbackReason::FirewallRules.into());
         }
         if let Some(remote) = remote {
@@ -124,14 +125,14 @@ impl House {
         if destinations.iter().any(|at| context.claims.has(*at)) {
             return Err(FallbackReason::PortInUse.into());
         }
-        let payload_max = payload_max(self.setting.mtu, examined.takes_v6);
+        let payload_max = payload_max(self.table_config.mtu, examined.takes_v6);
         let sources = permitted.iter().map(SocketAddr::ip).collect();
         let datagrams = set_up(app, examined, remote, payload_max, sources)?;
         let slot = datagrams.slot;
         let generation = app.streams.server.generation(slot);
-        self.setting.front.command(&Command::Bind(Arc::new(datagrams)));
+        self.table_config.front.command(&Command::Bind(Arc::new(datagrams)));
         // Until then the kernel's socket takes what comes.
-        self.setting.await_workers();
+        self.table_config.await_workers();
         let claims = &mut *context.claims;
         let taken = destinations.into_iter().filter(|at| claims.add(*at).is_ok());
         let what = What::Datagram(taken.collect());
@@ -154,7 +155,7 @@ impl House {
                 self.unresolved.push(Unresolved { remote, hop, look_at: now, until });
                 self.tend_unresolved(now);
             }
-            _ => self.setting.front.command(&Command::Resolved { remote, way: None }),
+            _ => self.table_config.front.command(&Command::Resolved { remote, way: None }),
         }
     }
 
@@ -174,7 +175,7 @@ impl House {
                 }
                 Reach::Asked | Reach::Unreachable => None,
             };
-            self.setting.front.command(&Command::Resolved { remote: one.remote, way });
+            self.table_config.front.command(&Command::Resolved { remote: one.remote, way });
         }
     }
 }

@@ -17,7 +17,7 @@ use sys::eventfd::EventFd;
 use sys::socket_end::SocketEnds;
 use tcp::FlowOptions;
 
-use super::app::{App, Birth, Member};
+use super::app::{App, Member, NewApp};
 use super::calls::Answer;
 use super::closer::Closer;
 use super::connect::Pending;
@@ -36,8 +36,8 @@ use crate::doorbells::Doorbells;
 /// A number is not given to another application for so long: what workers still say is about the old one.
 const NUMBER_RESTS: Nanos = Nanos::from_secs(10);
 
-/// What the house is made from.
-pub(crate) struct Setting {
+/// What the socket table is made from.
+pub(crate) struct SocketTableConfig {
     pub(crate) config: Arc<Config>,
     pub(crate) front: Front,
     /// Wakes all workers that sleep.
@@ -50,7 +50,7 @@ pub(crate) struct Setting {
     pub(crate) flow: FlowOptions,
 }
 
-impl Setting {
+impl SocketTableConfig {
     /// Waits, not long, until workers have heeded what they were told: a packet that is taken from the
     /// kernel before would find nobody.
     pub(super) fn await_workers(&self) {
@@ -68,8 +68,8 @@ const HEEDED_WITHIN: Duration = Duration::from_millis(20);
 const HEEDED_EVERY: Duration = Duration::from_micros(50);
 
 /// Everybody, and everything that they have.
-pub(crate) struct House {
-    pub(super) setting: Setting,
+pub(crate) struct SocketTable {
+    pub(super) table_config: SocketTableConfig,
     pub(super) namespace: u64,
     pub(super) apps: BTreeMap<u16, App>,
     /// Numbers that applications had, and until when they rest.
@@ -136,12 +136,12 @@ impl Firewall {
 /// Processes of one application at the door: each is a connection, and asked about at every look.
 const PROCESSES_MAX: usize = 1024;
 
-impl House {
+impl SocketTable {
     /// An empty one, in this thread's network namespace.
-    pub(crate) fn new(setting: Setting) -> Result<Self, SysError> {
-        let links = setting.links.clone();
+    pub(crate) fn new(table_config: SocketTableConfig) -> Result<Self, SysError> {
+        let links = table_config.links.clone();
         Ok(Self {
-            setting,
+            table_config,
             namespace: examine::own_namespace()?,
             apps: BTreeMap::new(),
             resting: BTreeMap::new(),
@@ -197,7 +197,7 @@ impl House {
         if self.is_draining {
             return Err("the daemon is ending".to_owned());
         }
-        let tenant = Arc::new(self.setting.config.tenant(who.uid));
+        let tenant = Arc::new(self.table_config.config.tenant(who.uid));
         let same = self.apps.values().filter(|app| app.uid == who.uid).count();
         if same >= tenant.apps as usize {
             return Err(format!(
@@ -215,20 +215,20 @@ impl House {
             Arc::clone(self.rates.entry(who.uid).or_insert_with(new))
         });
         let quota = self.quota_of(who.uid, &tenant);
-        let app = App::new(Birth {
+        let app = App::new(NewApp {
             number,
             region,
             name: request.name.clone(),
             who,
             profile: request.profile,
             tenant,
-            workers: u32::from(self.setting.config.workers.max),
+            workers: u32::from(self.table_config.config.workers.max),
             rate,
             quota,
         })?;
         self.regions.insert(region, Region::App(number));
-        self.setting.doorbells.add(number, Arc::clone(&app.doorbell));
-        self.setting.front.command(&Command::Add(Arc::clone(&app.streams)));
+        self.table_config.doorbells.add(number, Arc::clone(&app.doorbell));
+        self.table_config.front.command(&Command::Add(Arc::clone(&app.streams)));
         let app = self.apps.entry(number).or_insert(app);
         let welcome = welcome(app).map_err(|error| error.to_string());
         let member = Member::new(number, who, region);
@@ -304,8 +304,8 @@ impl House {
             }
         }
         self.pending.retain(|pending| pending.app != number);
-        self.setting.front.command(&Command::Remove { app: number });
-        self.setting.doorbells.remove(number);
+        self.table_config.front.command(&Command::Remove { app: number });
+        self.table_config.doorbells.remove(number);
         app.streams.server.memory().end(reason.code());
         self.regions.remove(&app.region());
         self.holds.finish_all(number, now + self.time_wait());
@@ -358,7 +358,7 @@ impl House {
 
     /// How long a connection's name stays taken.
     pub(super) fn time_wait(&self) -> Nanos {
-        Nanos::from_millis(u64::from(self.setting.config.tcp.time_wait_ms) + 1000)
+        Nanos::from_millis(u64::from(self.table_config.config.tcp.time_wait_ms) + 1000)
     }
 
     /// What the programs of a user may have together.
