@@ -9,13 +9,13 @@ use wire::FlowKey;
 
 use crate::admin_socket::error;
 use crate::ask::{Answer, Ask, Question};
+use crate::event_loop::{EventLoop, Export};
 use crate::status::steer_status;
-use crate::turn::{Export, Host};
 
 /// Between the question and the answer.
 const GONE: &str = "it has just gone";
 
-impl Host {
+impl EventLoop {
     pub(crate) fn answer(&mut self, ask: Ask, now: Nanos) {
         let Ask { question, asker } = ask;
         let body = match question {

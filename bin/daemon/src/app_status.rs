@@ -5,10 +5,10 @@ use datapath::AppId;
 use datapath::counters::{CounterReader, WorkerEvent};
 
 use crate::apps::{Departed, Facts, Guest};
+use crate::event_loop::EventLoop;
 use crate::status::{counter, state_name};
-use crate::turn::Host;
 
-impl Host {
+impl EventLoop {
     /// Everybody, the latest departed first; without counters.
     pub(crate) fn apps(&self) -> Vec<AppStatus> {
         let here = self.guests.present().iter().map(|guest| self.present(guest));

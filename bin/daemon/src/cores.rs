@@ -11,8 +11,8 @@ use port::AnyPort;
 use shm::app::SeatBits;
 use sys::pidfd::PidFd;
 
+use crate::event_loop::EventLoop;
 use crate::failure::Failure;
-use crate::turn::Host;
 use hands::{CoreHands, Verdict};
 
 /// Between two looks at a thread that could be somewhere else than its worker says: 3 us each.
@@ -148,7 +148,7 @@ pub(crate) fn keeps_own(config: &Config) -> bool {
     !config.cores.set.is_empty() && config.workers.arrangement == Arrangement::Threads
 }
 
-impl Host {
+impl EventLoop {
     /// Cores are granted and taken, when that is due.
     #[inline]
     pub(crate) fn keep_cores(&mut self, now: Nanos) -> bool {

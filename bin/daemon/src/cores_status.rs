@@ -6,12 +6,12 @@ use datapath::AppId;
 use datapath::cores::{CoreEvent, CoreKeeper};
 use policy::cores::{Class, Core};
 
-use crate::turn::Host;
+use crate::event_loop::EventLoop;
 
 /// The daemon's own workers, as people read it.
 const OWN_NAME: &str = "calistod";
 
-impl Host {
+impl EventLoop {
     pub(crate) fn cores_status(&self, now: Nanos) -> CoresStatus {
         let Some(cores) = &self.cores else { return CoresStatus::default() };
         let keeper = &cores.keeper;

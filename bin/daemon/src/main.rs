@@ -1,7 +1,8 @@
 //! `calistod`: the daemon. Threads, clocks, signals and sockets around the data path.
 //!
-//! Read `setup.rs` for what is made at the start, `turn.rs` for the loop, `staff.rs` for the workers'
-//! threads, `apps.rs` and `tenancy.rs` for applications, and `answer.rs` for what an operator can ask.
+//! Read `setup.rs` for what is made at the start, `event_loop.rs` for the loop, `staff.rs` for the
+//! workers' threads, `apps.rs` and `tenancy.rs` for applications, and `answer.rs` for what an
+//! operator can ask.
 #![forbid(unsafe_code)]
 
 mod admin_socket;
@@ -14,6 +15,7 @@ mod cores;
 mod cores_status;
 mod doorbells;
 mod engine;
+mod event_loop;
 mod failure;
 mod log;
 mod outside;
@@ -23,7 +25,6 @@ mod staff;
 mod status;
 mod stream;
 mod tenancy;
-mod turn;
 mod wait;
 
 use std::path::PathBuf;
@@ -33,7 +34,7 @@ use clap::Parser;
 use config::Config;
 
 use crate::failure::Failure;
-use crate::setup::House;
+use crate::setup::Parts;
 
 /// Runs the data plane in the foreground until SIGINT, SIGTERM or `calisto down`.
 ///
@@ -73,7 +74,7 @@ fn run(config: &Config) -> Result<(), Failure> {
     sys::signal::install_stop_handler()?;
     sys::memlock::raise();
     let cannot = |error| Failure::Said(format!("cannot start a thread: {error}"));
-    let House { mut host, door, asks } = setup::house(config)?;
+    let Parts { mut event_loop, door, asks } = setup::open(config)?;
     log::start().map_err(cannot)?;
     let door = door.map(|door| {
         let asks = asks.clone();
@@ -82,13 +83,13 @@ fn run(config: &Config) -> Result<(), Failure> {
     let door = door.transpose().map_err(cannot)?;
     let server = admin_socket::serve(&config.admin_socket, asks)?;
     log::say(format!("ready: {}", config.admin_socket));
-    host.run();
-    host.guests.close_door();
-    if let Some(engines) = host.staff.engines() {
+    event_loop.run();
+    event_loop.guests.close_door();
+    if let Some(engines) = event_loop.staff.engines() {
         log::say(engines.summary());
     }
     // Questions that the door may wait with are answered by nobody from here on.
-    drop(host);
+    drop(event_loop);
     if let Some(door) = door {
         let _ = door.join();
     }

@@ -9,7 +9,7 @@ use datapath::{AppId, Steering};
 use policy::record::{Event, Recorder, Snapshot};
 use policy::{Move, Place};
 
-use crate::turn::Host;
+use crate::event_loop::EventLoop;
 
 /// Slices of the groups' load that wait for those who watch them, at most, for each application.
 const SLICES_MAX: usize = 64;
@@ -46,7 +46,7 @@ pub(crate) struct Proposal {
     pub(crate) lease_ms: Option<u32>,
 }
 
-impl Host {
+impl EventLoop {
     /// Keeps the load samples that somebody watches. Once a turn; nothing while nobody does.
     #[inline]
     pub(crate) fn note_load(&mut self, now: Nanos) {

@@ -1,4 +1,4 @@
-//! From a configuration to a host that is ready to turn.
+//! From a configuration to an event loop that is ready to run.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -25,10 +25,10 @@ use crate::ask::Asks;
 use crate::cores::{Cores, keeps_own};
 use crate::doorbells::Doorbells;
 use crate::engine::{Engines, flow, mtu};
+use crate::event_loop::EventLoop;
 use crate::failure::Failure;
 use crate::sockets::{Link, SocketTable, SocketTableConfig};
 use crate::staff::{Alarm, Staff, StaffConfig};
-use crate::turn::Host;
 
 /// Messages in each ring between dispatcher and worker: a ring is never longer than the frames
 /// that could be in it, and 1024 packets are a millisecond at a million a second.
@@ -38,15 +38,15 @@ const RING_MESSAGES_MAX: u32 = 1024;
 const MAC: [u8; 6] = [0x02, 0xca, 0x11, 0x50, 0x00, 0x01];
 
 /// Everything that the configuration names, opened.
-pub(crate) struct House {
-    pub(crate) host: Host,
+pub(crate) struct Parts {
+    pub(crate) event_loop: EventLoop,
     /// Absent when no application may attach.
     pub(crate) door: Option<Door>,
     pub(crate) asks: Asks,
 }
 
 /// Opens everything that the configuration names.
-pub(crate) fn house(config: &Config) -> Result<House, Failure> {
+pub(crate) fn open(config: &Config) -> Result<Parts, Failure> {
     let listeners = config.listen.iter().map(|text| text.parse());
     let listeners: Vec<Listener> = listeners.collect::<Result<_, _>>()?;
     let frames = PoolConfig {
@@ -129,9 +129,9 @@ pub(crate) fn house(config: &Config) -> Result<House, Failure> {
             Some(door)
         }
     };
-    let host = Host::new(dispatcher, staff, guests, cores, asked, seed, config);
-    let notices = host.guests.notices();
-    Ok(House { host, door, asks: Asks::new(asks, alarm, notices) })
+    let event_loop = EventLoop::new(dispatcher, staff, guests, cores, asked, seed, config);
+    let notices = event_loop.guests.notices();
+    Ok(Parts { event_loop, door, asks: Asks::new(asks, alarm, notices) })
 }
 
 /// What the dispatcher's own workers serve.
@@ -216,8 +216,8 @@ fn door(
         mac: Some(lane.mac()),
         mtu: lane.port().capabilities().mtu,
     });
-    let host = host_addresses(config)?;
-    let terms = Terms::new(config, steering(config), seed, macs, host, call);
+    let addresses = host_addresses(config)?;
+    let terms = Terms::new(config, steering(config), seed, macs, addresses, call);
     // Who may connect is decided by `apps.allow`, not by the file.
     let listener = AttachListener::bind(&config.apps_socket(), 0o666)?;
     let max = usize::from(config.apps.max);

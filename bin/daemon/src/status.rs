@@ -8,12 +8,12 @@ use policy::steer;
 use port::{AnyPort, Port};
 
 use crate::app_status::app_counters;
-use crate::turn::Host;
+use crate::event_loop::EventLoop;
 
 /// Flows that one answer lists, at most.
 const FLOWS_MAX: u32 = 1024;
 
-impl Host {
+impl EventLoop {
     pub(crate) fn status(&self, now: Nanos) -> Status {
         let pool = self.dispatcher.pool();
         let lanes = self.config.ports.iter().zip(self.dispatcher.ports());

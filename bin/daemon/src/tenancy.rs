@@ -6,9 +6,9 @@ use base::Nanos;
 use datapath::{AppId, DetachReason};
 
 use crate::apps::Arrival;
-use crate::turn::Host;
+use crate::event_loop::EventLoop;
 
-impl Host {
+impl EventLoop {
     /// An application comes in, or comes back with the reason why not.
     pub(crate) fn let_in(&mut self, arrival: Arrival) -> Result<AppId, Box<(String, Arrival)>> {
         let Arrival { guest, facts, eventfd, keeping } = arrival;

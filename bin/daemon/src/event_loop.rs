@@ -31,7 +31,7 @@ const DRAIN_MAX: Nanos = Nanos::from_millis(500);
 const EXPORT_PER_TURN: usize = 4096;
 
 /// A dispatcher with its workers, operators and signals.
-pub(crate) struct Host {
+pub(crate) struct EventLoop {
     pub(crate) dispatcher: Dispatcher<AnyPort>,
     pub(crate) staff: Staff,
     pub(crate) guests: Guests,
@@ -58,7 +58,7 @@ pub(crate) struct Export {
     pub(crate) asker: Asker,
 }
 
-impl Host {
+impl EventLoop {
     pub(crate) fn new(
         dispatcher: Dispatcher<AnyPort>,
         staff: Staff,
