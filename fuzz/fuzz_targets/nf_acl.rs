@@ -13,13 +13,13 @@ use nf::{Acl, Function, Policer, PortRange, Selector, Verdict, Verdicts};
 use shm::{Batch, FramePool};
 use wire::{Outcome, Protocol, classify};
 
-static HOUSE: LazyLock<Mutex<(Acl, Policer, FramePool)>> =
+static HARNESS: LazyLock<Mutex<(Acl, Policer, FramePool)>> =
     LazyLock::new(|| Mutex::new((acl(), policer(), packets::pool())));
 static TEMPLATES: LazyLock<Vec<Vec<u8>>> = LazyLock::new(packets::templates);
 
 fuzz_target!(|input: &[u8]| {
-    let mut house = HOUSE.lock().expect("one thread");
-    let (acl, policer, pool) = &mut *house;
+    let mut harness = HARNESS.lock().expect("one thread");
+    let (acl, policer, pool) = &mut *harness;
     let mut batch = packets::batch(pool, &TEMPLATES, input);
     let before: Vec<Vec<u8>> = batch.iter().map(|frame| frame.bytes().to_vec()).collect();
     let mut verdicts = Verdicts::new();

@@ -11,15 +11,15 @@ use libfuzzer_sys::fuzz_target;
 use nf::{Fib, NextHop, Prefix, Rib};
 
 /// Made once, because tables are large; every input removes its routes again.
-static HOUSE: LazyLock<Mutex<(Rib, Fib)>> = LazyLock::new(|| {
+static HARNESS: LazyLock<Mutex<(Rib, Fib)>> = LazyLock::new(|| {
     let rib = Rib::new();
     let fib = rib.fib(1);
     Mutex::new((rib, fib))
 });
 
 fuzz_target!(|input: &[u8]| {
-    let mut house = HOUSE.lock().expect("one thread");
-    let (rib, fib) = &mut *house;
+    let mut harness = HARNESS.lock().expect("one thread");
+    let (rib, fib) = &mut *harness;
     let mut routes = BTreeMap::new();
     for piece in input.chunks_exact(6).take(64) {
         let [kind, bits, one, two, three, hop] = *piece else { unreachable!("chunks of six") };

@@ -16,7 +16,7 @@ use wire::checksum::Sum;
 use wire::{ipv4, ipv6};
 
 /// Tables and pool are made once: the router remembers of a packet only what it counts.
-static HOUSE: LazyLock<Mutex<(Router, FramePool)>> =
+static HARNESS: LazyLock<Mutex<(Router, FramePool)>> =
     LazyLock::new(|| Mutex::new((router(), packets::pool())));
 static TEMPLATES: LazyLock<Vec<Vec<u8>>> = LazyLock::new(packets::templates);
 
@@ -26,8 +26,8 @@ const NEXT_MAC: [u8; 6] = [2, 0, 0, 0, 1, 1];
 const MTU: u32 = 1400;
 
 fuzz_target!(|input: &[u8]| {
-    let mut house = HOUSE.lock().expect("one thread");
-    let (router, pool) = &mut *house;
+    let mut harness = HARNESS.lock().expect("one thread");
+    let (router, pool) = &mut *harness;
     let mut batch = packets::batch(pool, &TEMPLATES, input);
     let before: Vec<Vec<u8>> = batch.iter().map(|frame| frame.bytes().to_vec()).collect();
     let ports: Vec<PortId> = batch.iter().map(|frame| frame.meta().port).collect();

@@ -55,7 +55,7 @@ pub enum Step {
 }
 
 /// The dispatcher, a neighbour that is honest, and the hostile one.
-struct House {
+struct Harness {
     client: MemoryPort,
     dispatcher: Dispatcher<MemoryPort>,
     now: Nanos,
@@ -83,7 +83,7 @@ fn steering() -> SteeringConfig {
     }
 }
 
-impl House {
+impl Harness {
     fn new() -> Self {
         let pool =
             FramePool::new(PoolConfig { frames: FRAMES, chunk_bytes: 2048, numa_node: None });
@@ -203,9 +203,9 @@ impl Tenant {
 /// Whatever the application does: only whole packets in its own name leave, its neighbour is
 /// served, and in the end no frame is missing.
 pub fn run(steps: &[Step]) {
-    let mut house = House::new();
-    let mut neighbour = house.attach(7);
-    let mut hostile = house.attach(8);
+    let mut harness = Harness::new();
+    let mut neighbour = harness.attach(7);
+    let mut hostile = harness.attach(8);
     for step in steps {
         match step {
             Step::Word { at, value } => hostile.write(u64::from(*at) & !3, &value.to_ne_bytes()),
@@ -235,44 +235,44 @@ pub fn run(steps: &[Step]) {
                 hostile.serve(usize::from(*worker));
             }
             Step::Arrive { flow, len } => {
-                house.arrive(8, u16::from(*flow), &[0x55; 256][..usize::from(*len)]);
+                harness.arrive(8, u16::from(*flow), &[0x55; 256][..usize::from(*len)]);
             }
             Step::Turn { micros } => {
-                house.turn(u64::from(*micros));
+                harness.turn(u64::from(*micros));
                 // Whoever does not look at its rings for 50 ms would be thought to be stuck.
                 neighbour.serve(0);
                 neighbour.serve(1);
             }
             Step::Pin { group, worker } => {
-                if let Some(steering) = house.dispatcher.steering_of_mut(hostile.id) {
+                if let Some(steering) = harness.dispatcher.steering_of_mut(hostile.id) {
                     let (control, live) = steering.control_mut();
                     let group = FlowGroup(u32::from(*group % 128));
                     let _ = control.pin(group, WorkerId(u16::from(*worker)), live);
                 }
             }
         }
-        if let Some((who, why)) = house.dispatcher.next_fault() {
+        if let Some((who, why)) = harness.dispatcher.next_fault() {
             assert_eq!(who, hostile.id, "the neighbour is honest: {why}");
-            assert!(house.dispatcher.detach(who, why, house.now).is_some());
+            assert!(harness.dispatcher.detach(who, why, harness.now).is_some());
         }
     }
     // The neighbour is served as if nothing had happened: its first packets may wait for a table.
     let mut served = 0;
     for _ in 0..ROUNDS {
-        house.arrive(7, 1, b"neighbour");
-        house.turn(60);
+        harness.arrive(7, 1, b"neighbour");
+        harness.turn(60);
         neighbour.serve(0);
         neighbour.serve(1);
-        served += house.turn(60);
-        if let Some((who, why)) = house.dispatcher.next_fault() {
+        served += harness.turn(60);
+        if let Some((who, why)) = harness.dispatcher.next_fault() {
             assert_eq!(who, hostile.id);
-            house.dispatcher.detach(who, why, house.now);
+            harness.dispatcher.detach(who, why, harness.now);
         }
     }
     assert!(served >= ROUNDS - 1, "{served} of {ROUNDS}");
     for id in [hostile.id, neighbour.id] {
-        house.dispatcher.detach(id, DetachReason::Left, house.now);
+        harness.dispatcher.detach(id, DetachReason::Left, harness.now);
     }
-    house.turn(60);
-    assert_eq!(house.dispatcher.pool().outstanding(), 0, "no frame is missing");
+    harness.turn(60);
+    assert_eq!(harness.dispatcher.pool().outstanding(), 0, "no frame is missing");
 }

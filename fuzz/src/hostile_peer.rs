@@ -3,19 +3,19 @@
 //!
 //! An input is a program: settings, the states in which the hostile peers' connections begin, then
 //! steps. After each the engine does what its loop would do, and what can be seen from outside is
-//! checked: `wire_side.rs` for every segment, `application.rs` for every byte and event, `house.rs`
-//! for what the engine holds. Read that one next.
+//! checked: `wire_side.rs` for every segment, `application.rs` for every byte and event,
+//! `harness.rs` for what the engine holds. Read that one next.
 
 mod application;
 mod call;
-mod house;
+mod harness;
 mod program;
 mod settings;
 mod sink;
 mod wire_side;
 
 use base::Nanos;
-use house::House;
+use harness::Harness;
 use program::Program;
 use settings::Settings;
 use tcp::{KeepAlive, Seq};
@@ -29,7 +29,7 @@ const STEPS_MAX: usize = 48;
 pub fn run(input: &[u8]) {
     let mut program = Program::new(input);
     let settings = Settings::read(&mut program);
-    let mut game = Game { house: House::new(settings) };
+    let mut game = Game { harness: Harness::new(settings) };
     let states = [program.byte(), program.byte()];
     for side in 0..HOSTILE {
         game.bring(side, states[side / 2] >> (side % 2 * 4) & 0xf);
@@ -40,7 +40,7 @@ pub fn run(input: &[u8]) {
         }
         game.step(&mut program);
     }
-    game.house.end();
+    game.harness.end();
 }
 
 /// A segment of a hostile peer, before it has bytes.
@@ -75,7 +75,7 @@ const FLAGS: [u8; 16] = [
 ];
 
 struct Game {
-    house: House,
+    harness: Harness,
 }
 
 impl Game {
@@ -107,14 +107,14 @@ impl Game {
 
     /// The options that an honest peer would send beside `flags`.
     fn options(&self, side: usize, flags: u8, room: &mut [u8; 40]) -> usize {
-        let at = &self.house.sink.sides[side];
-        let clock = (self.house.now.0 / 1_000_000) as u32;
+        let at = &self.harness.sink.sides[side];
+        let clock = (self.harness.now.0 / 1_000_000) as u32;
         let mut bytes = 0;
         let mut put = |option: &[u8]| {
             room[bytes..bytes + option.len()].copy_from_slice(option);
             bytes += option.len();
         };
-        let settings = &self.house.settings;
+        let settings = &self.harness.settings;
         if flags & SYN != 0 {
             let [high, low] = settings.peer_mss.to_be_bytes();
             put(&[2, 4, high, low, 4, 2, 1, 3, 3, settings.peer_shift, 1, 1]);
@@ -129,7 +129,7 @@ impl Game {
 
     /// What an honest peer would send now, with these flags and so many bytes.
     fn behave(&mut self, side: usize, flags: u8, payload_bytes: u32) {
-        let at = self.house.sink.sides[side];
+        let at = self.harness.sink.sides[side];
         let sequence = if flags & SYN != 0 { ORIGIN } else { at.heard_to.unwrap_or(ORIGIN + 1) };
         let mut room = [0; 40];
         let count = self.options(side, flags, &mut room);
@@ -137,8 +137,8 @@ impl Game {
         let (ack, window) = (at.nxt, 8000);
         let draft = Draft { flags, sequence, ack, window, urgent: 0, options, payload_bytes };
         let bytes = self.segment(side, &draft);
-        self.house.deliver(side, bytes, 0, false);
-        self.house.turn();
+        self.harness.deliver(side, bytes, 0, false);
+        self.harness.turn();
     }
 
     /// Brings a fresh connection into one of sixteen states.
@@ -147,8 +147,8 @@ impl Game {
         match state {
             0 => return,
             _ if is_active => {
-                self.house.connect(side);
-                self.house.turn();
+                self.harness.connect(side);
+                self.harness.turn();
             }
             _ => self.behave(side, SYN, 0),
         }
@@ -160,31 +160,31 @@ impl Game {
             self.behave(side, ACK | PSH, 100);
         }
         if matches!(state, 4 | 5 | 15) {
-            self.house.with(side, |call| call.write(300));
+            self.harness.with(side, |call| call.write(300));
         }
         if matches!(state, 6 | 10) {
             self.behave(side, FIN | ACK, 10);
         }
         if matches!(state, 7..=11) {
-            self.house.with(side, |call| call.shutdown());
+            self.harness.with(side, |call| call.shutdown());
         }
         if state == 12 {
-            self.house.with(side, |call| call.close());
+            self.harness.with(side, |call| call.close());
         }
-        self.house.turn();
+        self.harness.turn();
         if state == 9 {
             // Both close at once: its FIN has not seen ours.
             let before = Draft {
                 flags: FIN | ACK,
                 sequence: ORIGIN + 1,
-                ack: self.house.sink.sides[side].nxt - 1,
+                ack: self.harness.sink.sides[side].nxt - 1,
                 window: 8000,
                 urgent: 0,
                 options: &[],
                 payload_bytes: 0,
             };
             let bytes = self.segment(side, &before);
-            self.house.deliver(side, bytes, 0, false);
+            self.harness.deliver(side, bytes, 0, false);
         }
         if matches!(state, 8 | 11) {
             self.behave(side, ACK, 0);
@@ -194,20 +194,20 @@ impl Game {
         }
         if state == 15 {
             // A hole.
-            let at = self.house.sink.sides[side].heard_to.unwrap_or(ORIGIN + 1);
+            let at = self.harness.sink.sides[side].heard_to.unwrap_or(ORIGIN + 1);
             let ahead = Draft {
                 flags: ACK,
                 sequence: at + 50,
-                ack: self.house.sink.sides[side].nxt,
+                ack: self.harness.sink.sides[side].nxt,
                 window: 8000,
                 urgent: 0,
                 options: &[],
                 payload_bytes: 60,
             };
             let bytes = self.segment(side, &ahead);
-            self.house.deliver(side, bytes, 0, false);
+            self.harness.deliver(side, bytes, 0, false);
         }
-        self.house.turn();
+        self.harness.turn();
     }
 
     fn step(&mut self, program: &mut Program<'_>) {
@@ -218,38 +218,38 @@ impl Game {
             0..=5 => {
                 let bytes = self.near(side, program);
                 let ecn = if what & 0xc0 == 0xc0 { tcp::CE } else { 0 };
-                self.house.deliver(side, bytes, ecn, what & 0x80 != 0);
+                self.harness.deliver(side, bytes, ecn, what & 0x80 != 0);
             }
             6 => self.raw(side, what & 0x80 != 0, program),
             7 => self.corrupt(side, program),
             8 => {
                 let length = program.byte();
                 let unit = [1, 10, 100, 1000][usize::from(length & 3)];
-                self.house.wait(Nanos::from_millis(u64::from(length >> 2) * unit));
+                self.harness.wait(Nanos::from_millis(u64::from(length >> 2) * unit));
             }
             9 => {
                 let count = u32::from(program.byte()) * 8;
-                self.house.with(side, |call| call.write(count));
+                self.harness.with(side, |call| call.write(count));
             }
             10 => {
                 let count = u32::from(program.byte()) * 8;
-                self.house.with(side, |call| call.read(count));
+                self.harness.with(side, |call| call.read(count));
             }
             11 => self.ask(side, program),
             12 | 13 => self.link(what >> 4, program),
             14 => {
                 let (back, mtu) = (program.byte(), program.half());
-                let sequence = self.house.sink.sides[side].nxt - u32::from(back) * 4;
-                self.house.too_big(side, sequence, u32::from(mtu >> 3));
+                let sequence = self.harness.sink.sides[side].nxt - u32::from(back) * 4;
+                self.harness.too_big(side, sequence, u32::from(mtu >> 3));
             }
             _ => match side {
-                0 => self.house.sink.refusals = u32::from(program.half()),
-                1 => self.house.toggle_listener(),
-                _ => self.house.move_group(side % 2),
+                0 => self.harness.sink.refusals = u32::from(program.half()),
+                1 => self.harness.toggle_listener(),
+                _ => self.harness.move_group(side % 2),
             },
         }
         if is_last {
-            self.house.turn();
+            self.harness.turn();
         }
     }
 
@@ -257,7 +257,7 @@ impl Game {
     fn near(&mut self, side: usize, program: &mut Program<'_>) -> Vec<u8> {
         let (kind, numbers) = (program.byte(), program.byte());
         let flags = if kind & 0x80 == 0 { FLAGS[usize::from(kind & 0xf)] } else { program.byte() };
-        let at = self.house.sink.sides[side];
+        let at = self.harness.sink.sides[side];
         let expected = at.acked.unwrap_or(ORIGIN + 1);
         let heard_to = at.heard_to.unwrap_or(expected);
         let near = |base: Seq, by: u8| Seq(base.0.wrapping_add_signed(i32::from(by.cast_signed())));
@@ -336,8 +336,8 @@ impl Game {
     fn raw(&mut self, side: usize, is_verified: bool, program: &mut Program<'_>) {
         let count = usize::from(program.byte());
         let bytes = program.bytes(count).to_vec();
-        self.house.sink.sides[side].is_lied_to |= is_verified;
-        self.house.deliver(side, bytes, 0, is_verified);
+        self.harness.sink.sides[side].is_lied_to |= is_verified;
+        self.harness.deliver(side, bytes, 0, is_verified);
     }
 
     /// A segment with a bit turned on its way: it changes nothing but a counter.
@@ -345,11 +345,11 @@ impl Game {
         let mut bytes = self.near(side, program);
         let bit = usize::from(program.half()) % (bytes.len() * 8);
         bytes[bit / 8] ^= 1 << (bit % 8);
-        self.house.turn();
-        let before = self.house.counters(side);
-        self.house.deliver(side, bytes, 0, false);
-        self.house.flush();
-        let mut after = self.house.counters(side);
+        self.harness.turn();
+        let before = self.harness.counters(side);
+        self.harness.deliver(side, bytes, 0, false);
+        self.harness.flush();
+        let mut after = self.harness.counters(side);
         let dropped = |counters: &tcp::Counters| counters.bad_checksum + counters.malformed;
         assert_eq!(dropped(&after), dropped(&before) + 1, "a wrong checksum is seen");
         after.received = before.received;
@@ -361,11 +361,11 @@ impl Game {
     fn ask(&mut self, side: usize, program: &mut Program<'_>) {
         let (what, value) = (program.byte(), program.byte());
         if what & 0xf == 12 {
-            self.house.connect(side);
+            self.harness.connect(side);
             return;
         }
-        let log2 = self.house.settings.options.receive_ring_log2 + 1;
-        self.house.with(side, |call| {
+        let log2 = self.harness.settings.options.receive_ring_log2 + 1;
+        self.harness.with(side, |call| {
             let (now, id) = (call.now, call.record.id);
             let on = value & 1 != 0;
             // Errors: the flow is over, or its application has closed it.
@@ -409,16 +409,16 @@ impl Game {
 
     /// What happens between the engine and its honest peer.
     fn link(&mut self, what: u8, program: &mut Program<'_>) {
-        if !self.house.settings.has_honest {
+        if !self.harness.settings.has_honest {
             return;
         }
         let (direction, side) = (usize::from(what & 1), [HONEST, HONEST_PEER]);
         let count = program.byte();
-        let link = &mut self.house.sink.link[direction];
+        let link = &mut self.harness.sink.link[direction];
         match what >> 1 {
             0 => {
-                self.house.carry(0);
-                self.house.carry(1);
+                self.harness.carry(0);
+                self.harness.carry(1);
             }
             1 => drop(link.pop_front()),
             2 => {
@@ -436,12 +436,12 @@ impl Game {
                 if let Some(mut segment) = link.pop_front() {
                     let bit = usize::from(count) * 8 % (segment.len() * 8) + usize::from(what & 7);
                     segment[bit / 8] ^= 1 << (bit % 8);
-                    self.house.deliver(side[direction], segment, 0, false);
+                    self.harness.deliver(side[direction], segment, 0, false);
                 }
             }
-            5 => self.house.carry(direction),
-            6 => self.house.with(side[direction], |call| call.read(u32::from(count) * 8)),
-            _ => self.house.with(side[direction], |call| call.write(u32::from(count) * 8)),
+            5 => self.harness.carry(direction),
+            6 => self.harness.with(side[direction], |call| call.read(u32::from(count) * 8)),
+            _ => self.harness.with(side[direction], |call| call.write(u32::from(count) * 8)),
         }
     }
 }

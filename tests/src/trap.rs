@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::accelerated::Accelerated;
-use crate::ground::project;
+use crate::fixture::project;
 use crate::program::Program;
 
 /// A program of `tests/c`.

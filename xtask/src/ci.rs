@@ -50,7 +50,7 @@ enum Step {
     Prepare(Command),
     /// A command that prints `test result:` lines.
     Tests(Command),
-    /// The house rules, in this process.
+    /// The project rules, in this process.
     Tidy,
     /// Nothing to run, and why that is a failure.
     Refuse(&'static str),

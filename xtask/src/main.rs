@@ -14,7 +14,7 @@ use workspace::Workspace;
 const USAGE: &str = "\
 Usage: cargo xtask COMMAND
 
-  tidy           check the house rules (xtask/src/rules.rs) over every file of the workspace
+  tidy           check the project rules (xtask/src/rules.rs) over every file of the workspace
   ci [--quick]   everything CI runs: fmt, clippy, tidy, tests, loom models, namespace tests;
                  --quick leaves out the last two
 ";

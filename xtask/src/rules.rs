@@ -1,4 +1,4 @@
-//! The house rules as data: who may depend on whom, where `unsafe` lives, which words are banned.
+//! The project rules as data: who may depend on whom, where `unsafe` lives, which words are banned.
 //!
 //! Everything that a new crate must be entered in is in this file.
 

@@ -1,4 +1,4 @@
-//! `cargo xtask tidy`: every file and package against the house rules.
+//! `cargo xtask tidy`: every file and package against the project rules.
 
 mod circles;
 mod files;

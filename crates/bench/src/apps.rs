@@ -1,14 +1,14 @@
 //! `calisto bench apps`: what attached applications cost, how soon one is served, and what a
 //! hostile one can do to its neighbours.
 //!
-//! One file per case. `tenants.rs` is applications and dispatcher on one thread, `house.rs` a real
-//! daemon in a namespace, `guest.rs` a process that attaches to it.
+//! One file per case. `tenants.rs` is applications and dispatcher on one thread, `harness.rs` a
+//! real daemon in a namespace, `guest.rs` a process that attaches to it.
 
 mod attach;
 mod dispatch;
 mod guest;
+pub(crate) mod harness;
 mod hostile;
-pub(crate) mod house;
 mod neighbour;
 mod stream;
 mod tenants;

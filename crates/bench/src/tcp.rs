@@ -1,8 +1,9 @@
 //! `calisto bench tcp`: what the TCP engine costs, and what Linux's and others cost.
 //!
 //! One file per case. `end.rs` is an engine with its rings behind a wire in memory, `guest.rs` what
-//! this program is when it starts itself to be measured; for real packets `house.rs` starts the daemon,
-//! `kernel_server.rs` is what it is held against, and `kernel_client.rs` the client of both.
+//! this program is when it starts itself to be measured; for real packets `harness.rs` starts the
+//! daemon, `kernel_server.rs` is what it is held against, and `kernel_client.rs` the client of
+//! both.
 
 mod accept;
 mod bulk;
@@ -13,7 +14,7 @@ mod end;
 mod flood;
 mod flows;
 mod guest;
-pub(crate) mod house;
+pub(crate) mod harness;
 mod kernel_client;
 pub(crate) mod kernel_server;
 mod lean;

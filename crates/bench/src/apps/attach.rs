@@ -9,7 +9,7 @@ use client::{App, AttachOptions, Batch, Worker};
 use sys::clock::now;
 
 use super::guest::Kind;
-use super::house::{Holdings, House};
+use super::harness::{Harness, Holdings};
 use super::neighbour::Neighbour;
 use super::stream::{Stream, connected};
 use crate::cases::Plan;
@@ -47,25 +47,25 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
              {REMEMBERED} cycles: it keeps the counters of the last who left) and after."
         ),
     )?;
-    let house = House::start(plan.cpus)?;
-    first_packets(plan, &house, "attach to first packet", report)?;
-    come_and_go(plan, &house, cycles, report)
+    let harness = Harness::start(plan.cpus)?;
+    first_packets(plan, &harness, "attach to first packet", report)?;
+    come_and_go(plan, &harness, cycles, report)
 }
 
 /// From asking to the first packet, again and again.
 fn first_packets(
     plan: &Plan,
-    house: &House,
+    harness: &Harness,
     metric: &str,
     report: &mut Report<'_>,
 ) -> Result<(), Error> {
-    let target = house.address(FIRST_PORT);
+    let target = harness.address(FIRST_PORT);
     let cpu = plan.cpus.client;
-    let _stream = Stream::start(house.bed.client(), target, INTERVAL, cpu)?;
+    let _stream = Stream::start(harness.bed.client(), target, INTERVAL, cpu)?;
     let (mut calls, mut packets) = (Vec::new(), Vec::new());
     for round in 0..plan.rounds * plan.pick(20, 5) {
         unless_interrupted()?;
-        let (call, packet) = on_cpu(cpu, || first_packet(house, FIRST_PORT))?;
+        let (call, packet) = on_cpu(cpu, || first_packet(harness, FIRST_PORT))?;
         calls.push(call.0 as f64 / 1e6);
         packets.push(packet.0 as f64 / 1e6);
         if round.is_multiple_of(20) {
@@ -79,17 +79,18 @@ fn first_packets(
     report.figure(Figure::new(format!("{metric}: of that, the call"), "ms", &calls))
 }
 
-fn attach(house: &House, port: u16) -> Result<(App, Worker), Error> {
-    let options = AttachOptions::new("bench").socket(house.socket()).listen(house.listener(port));
+fn attach(harness: &Harness, port: u16) -> Result<(App, Worker), Error> {
+    let options =
+        AttachOptions::new("bench").socket(harness.socket()).listen(harness.listener(port));
     let (app, mut workers) = App::attach(&options).or_needs("attachment")?;
     let worker = workers.pop().ok_or("it has no worker").or_needs("attachment")?;
     Ok((app, worker))
 }
 
 /// How long the call took, and until the first packet was here.
-fn first_packet(house: &House, port: u16) -> Result<(Nanos, Nanos), Error> {
+fn first_packet(harness: &Harness, port: u16) -> Result<(Nanos, Nanos), Error> {
     let asked = now();
-    let (_app, mut worker) = attach(house, port)?;
+    let (_app, mut worker) = attach(harness, port)?;
     let call = now().since(asked);
     let mut batch = Batch::new();
     while worker.receive(&mut batch).or_needs("attachment")? == 0 {
@@ -113,7 +114,7 @@ fn is_killed(cycle: u32) -> bool {
 /// What is left of many who came and went.
 fn come_and_go(
     plan: &Plan,
-    house: &House,
+    harness: &Harness,
     cycles: u32,
     report: &mut Report<'_>,
 ) -> Result<(), Error> {
@@ -121,16 +122,16 @@ fn come_and_go(
         let port = FIRST_PORT + (number % 10_000) as u16;
         if is_killed(number) {
             // Dropped, it is killed.
-            drop(Neighbour::start(house, Kind::Mortal, port, plan.cpus.client)?);
+            drop(Neighbour::start(harness, Kind::Mortal, port, plan.cpus.client)?);
         } else {
-            on_cpu(plan.cpus.client, || attach(house, port).map(drop))?;
+            on_cpu(plan.cpus.client, || attach(harness, port).map(drop))?;
         }
         Ok::<_, Error>(())
     };
     for number in 0..REMEMBERED {
         cycle(number)?;
     }
-    let before = settled(house, None)?;
+    let before = settled(harness, None)?;
     let (mut left, mut killed) = (Vec::new(), Vec::new());
     for number in 0..cycles {
         if number.is_multiple_of(500) {
@@ -142,7 +143,7 @@ fn come_and_go(
         let times = if is_killed(number) { &mut killed } else { &mut left };
         times.push(now().since(began).0 as f64 / 1e6);
     }
-    let after = settled(house, Some(before))?;
+    let after = settled(harness, Some(before))?;
     for (what, unit, before, after, bound) in [
         ("open descriptors", "", before.descriptors as f64, after.descriptors as f64, 0.0),
         ("mapped application memories", "", before.regions as f64, after.regions as f64, 0.0),
@@ -159,19 +160,19 @@ fn come_and_go(
         "ms",
         &killed,
     ))?;
-    let missing = ports_that_are_kept(house)?;
+    let missing = ports_that_are_kept(harness)?;
     let figure =
         Figure::new(format!("of {LOOKED_AT} used ports not the kernel's again"), "", &[missing]);
     report.figure(figure.target(Target::AtMost(0.0)))?;
-    first_packets(plan, house, "attach to first packet, after all cycles", report)
+    first_packets(plan, harness, "attach to first packet, after all cycles", report)
 }
 
 /// What the daemon holds when it has heard that everybody has left: no application's memory, and
 /// no more descriptors than `before`. If it never comes to that, what it holds after a while.
-fn settled(house: &House, before: Option<Holdings>) -> Result<Holdings, Error> {
+fn settled(harness: &Harness, before: Option<Holdings>) -> Result<Holdings, Error> {
     let began = Instant::now();
     loop {
-        let holdings = house.holdings()?;
+        let holdings = harness.holdings()?;
         let at_rest = holdings.regions == 0
             && before.is_none_or(|before| holdings.descriptors <= before.descriptors);
         // The first look may come before the last one who left was heard.
@@ -184,14 +185,14 @@ fn settled(house: &House, before: Option<Holdings>) -> Result<Holdings, Error> {
 }
 
 /// Ports that were listened on and whose packets a kernel socket of the server does not get.
-fn ports_that_are_kept(house: &House) -> Result<f64, Error> {
+fn ports_that_are_kept(harness: &Harness) -> Result<f64, Error> {
     let mut kept = 0;
     for port in FIRST_PORT..FIRST_PORT + LOOKED_AT {
-        let address = house.address(port);
-        let receiver = house.bed.server().enter(|| UdpSocket::bind(address));
+        let address = harness.address(port);
+        let receiver = harness.bed.server().enter(|| UdpSocket::bind(address));
         let receiver = receiver.or_needs("thread in a namespace")?.or_needs("server socket")?;
         receiver.set_read_timeout(Some(Duration::from_millis(200))).or_needs("timeout")?;
-        let sender = connected(house.bed.client(), address)?;
+        let sender = connected(harness.bed.client(), address)?;
         sender.send(&[1]).or_needs("way to send")?;
         if receiver.recv(&mut [0; 8]).is_err() {
             kept += 1;

@@ -10,7 +10,7 @@ use load::transport::kernel::{KernelConfig, KernelUdp};
 use load::{Arrival, Options, Pace};
 
 use super::guest::Kind;
-use super::house::House;
+use super::harness::Harness;
 use super::neighbour::Neighbour;
 use super::stream::Stream;
 use crate::cases::Plan;
@@ -116,12 +116,12 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
              neighbours are sent a packet every {INTERVAL:?} as well. Latency from the intended time."
         ),
     )?;
-    let house = House::start(plan.cpus)?;
+    let harness = Harness::start(plan.cpus)?;
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let (house, stop) = (&house, &stop);
-        let victim = scope.spawn(move || on_cpu(server, || serve(house, stop)));
-        let result = rounds(plan, house, report, &|| victim.is_finished());
+        let (harness, stop) = (&harness, &stop);
+        let victim = scope.spawn(move || on_cpu(server, || serve(harness, stop)));
+        let result = rounds(plan, harness, report, &|| victim.is_finished());
         stop.store(true, Ordering::Relaxed);
         victim.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         result
@@ -129,9 +129,9 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
 }
 
 /// Answers until it is told to stop.
-fn serve(house: &House, stop: &AtomicBool) -> Result<(), Error> {
+fn serve(harness: &Harness, stop: &AtomicBool) -> Result<(), Error> {
     let options =
-        AttachOptions::new("victim").socket(house.socket()).listen(house.listener(VICTIM_PORT));
+        AttachOptions::new("victim").socket(harness.socket()).listen(harness.listener(VICTIM_PORT));
     let (_app, mut workers) = App::attach(&options).or_needs("attachment of the victim")?;
     let worker = workers.first_mut().ok_or("it has no worker").or_needs("victim")?;
     while !stop.load(Ordering::Relaxed) {
@@ -144,7 +144,7 @@ fn serve(house: &House, stop: &AtomicBool) -> Result<(), Error> {
 
 fn rounds(
     plan: &Plan,
-    house: &House,
+    harness: &Harness,
     report: &mut Report<'_>,
     victim_is_gone: &dyn Fn() -> bool,
 ) -> Result<(), Error> {
@@ -158,7 +158,7 @@ fn rounds(
             for turn in turns {
                 unless_interrupted()?;
                 let kind = [hostility.baseline, hostility.kind][turn];
-                measure(plan, house, kind, hostility.is_sent_packets, &mut seen[turn])?;
+                measure(plan, harness, kind, hostility.is_sent_packets, &mut seen[turn])?;
                 if victim_is_gone() {
                     // Its own error says why.
                     return Ok(());
@@ -198,25 +198,25 @@ fn print(
 /// One neighbour, two loads.
 fn measure(
     plan: &Plan,
-    house: &House,
+    harness: &Harness,
     kind: Kind,
     is_sent_packets: bool,
     seen: &mut Seen,
 ) -> Result<(), Error> {
     let cpu = plan.cpus.client;
     let began = sys::clock::now();
-    let neighbour = Neighbour::start(house, kind, NEIGHBOUR_PORT, cpu)?;
-    let target = house.address(NEIGHBOUR_PORT);
+    let neighbour = Neighbour::start(harness, kind, NEIGHBOUR_PORT, cpu)?;
+    let target = harness.address(NEIGHBOUR_PORT);
     let [closed, open] = on_cpu(cpu, || {
         // Threads inherit it: what the client measures is not its waiting for a CPU that the
         // neighbour does not give away.
         rustix::process::setpriority_process(None, FIRST).or_needs("priority")?;
         let stream =
-            is_sent_packets.then(|| Stream::start(house.bed.client(), target, INTERVAL, cpu));
+            is_sent_packets.then(|| Stream::start(harness.bed.client(), target, INTERVAL, cpu));
         let _stream = stream.transpose()?;
         Ok([
-            load(plan, house, Pace::Closed { outstanding: OUTSTANDING })?,
-            load(plan, house, Pace::Open { arrival: Arrival::Poisson, rate: RATE })?,
+            load(plan, harness, Pace::Closed { outstanding: OUTSTANDING })?,
+            load(plan, harness, Pace::Open { arrival: Arrival::Poisson, rate: RATE })?,
         ])
     })?;
     let seconds = sys::clock::now().since(began).as_secs_f64();
@@ -227,7 +227,7 @@ fn measure(
     Ok(())
 }
 
-fn load(plan: &Plan, house: &House, pace: Pace) -> Result<load::Report, Error> {
+fn load(plan: &Plan, harness: &Harness, pace: Pace) -> Result<load::Report, Error> {
     let wanted = load::Plan {
         pace,
         flows: OUTSTANDING,
@@ -241,13 +241,13 @@ fn load(plan: &Plan, house: &House, pace: Pace) -> Result<load::Report, Error> {
     let options = Options { cpus: vec![plan.cpus.client], spin: Nanos::ZERO, ..Options::default() };
     let open = |plan: &load::Plan, _| {
         let config = KernelConfig {
-            target: house.address(VICTIM_PORT),
+            target: harness.address(VICTIM_PORT),
             sources: None,
             flows: plan.flows,
             payload_bytes: plan.payload_bytes,
             first_port: load::transport::sources::FIRST_PORT,
         };
-        let opened = house.bed.client().enter(|| KernelUdp::open(&config));
+        let opened = harness.bed.client().enter(|| KernelUdp::open(&config));
         opened.map_err(|error| load::Error::Failed(error.to_string()))?
     };
     load::run(&wanted, &options, open, None).or_needs("load")

@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdout};
 use rustix::process::{Pid, Signal};
 
 use super::guest::Kind;
-use super::house::{House, ourselves};
+use super::harness::{Harness, ourselves};
 use crate::error::{Error, OrNeeds};
 use crate::place::on_cpu;
 
@@ -19,11 +19,16 @@ pub(super) struct Neighbour {
 
 impl Neighbour {
     /// Starts one on `cpu` and waits until it is attached.
-    pub(super) fn start(house: &House, kind: Kind, port: u16, cpu: usize) -> Result<Self, Error> {
+    pub(super) fn start(
+        harness: &Harness,
+        kind: Kind,
+        port: u16,
+        cpu: usize,
+    ) -> Result<Self, Error> {
         let mut command = ourselves()?;
-        let client = SocketAddr::new(house.client(), 9);
-        command.args(["--guest", &kind.word()]).arg("--guest-socket").arg(house.socket());
-        command.arg("--guest-listen").arg(house.address(port).to_string());
+        let client = SocketAddr::new(harness.client(), 9);
+        command.args(["--guest", &kind.word()]).arg("--guest-socket").arg(harness.socket());
+        command.arg("--guest-listen").arg(harness.address(port).to_string());
         command.arg("--guest-client").arg(client.to_string());
         // A process inherits the CPU of the thread that starts it.
         let mut child = on_cpu(cpu, || command.spawn().or_needs("second process"))?;

@@ -11,7 +11,7 @@ use testbed::{Testbed, TestbedConfig};
 
 use super::guest::Kind;
 use super::process::{Process, as_guest, cpu_time, idle_time};
-use crate::apps::house::House;
+use crate::apps::harness::Harness;
 use crate::cases::Plan;
 use crate::error::{Error, OrNeeds, unless_interrupted};
 use crate::figure::{Figure, Target};
@@ -197,7 +197,7 @@ struct Server {
 }
 
 enum Place {
-    House(House),
+    Harness(Harness),
     Bed(Testbed),
 }
 
@@ -206,13 +206,15 @@ impl Server {
         let program = programs::ourselves()?;
         match cores {
             Some(cores) => {
-                let house =
-                    House::start_with(cpus, &format!("[cores]\nset = [{}]\n{cores}", cpus.server))?;
+                let harness = Harness::start_with(
+                    cpus,
+                    &format!("[cores]\nset = [{}]\n{cores}", cpus.server),
+                )?;
                 let mut command = Command::new(program);
-                command.args(as_guest(Kind::Echo)).arg("--guest-socket").arg(house.socket());
-                command.arg("--guest-listen").arg(house.address(PORT).to_string());
+                command.args(as_guest(Kind::Echo)).arg("--guest-socket").arg(harness.socket());
+                command.arg("--guest-listen").arg(harness.address(PORT).to_string());
                 let process = Process::start(command, cpus.server)?;
-                Ok(Self { process, place: Place::House(house) })
+                Ok(Self { process, place: Place::Harness(harness) })
             }
             None => {
                 let bed = Testbed::new(TestbedConfig::default()).or_needs("pair of namespaces")?;
@@ -228,7 +230,7 @@ impl Server {
 
     fn bed(&self) -> &Testbed {
         match &self.place {
-            Place::House(house) => &house.bed,
+            Place::Harness(harness) => &harness.bed,
             Place::Bed(bed) => bed,
         }
     }
@@ -236,7 +238,7 @@ impl Server {
     /// CPU time of everybody who serves.
     fn cpu_time(&self) -> Result<Nanos, Error> {
         let daemon = match &self.place {
-            Place::House(house) => cpu_time(house.pid())?,
+            Place::Harness(harness) => cpu_time(harness.pid())?,
             Place::Bed(_) => Nanos::ZERO,
         };
         Ok(daemon + cpu_time(self.process.pid)?)
@@ -281,14 +283,14 @@ struct Job {
 
 impl Job {
     /// Under `calisto run --batch` where there is a daemon, else at nice 19 on the server's CPU.
-    fn start(cpus: Cpus, house: Option<&House>) -> Result<Self, Error> {
+    fn start(cpus: Cpus, harness: Option<&Harness>) -> Result<Self, Error> {
         let folder = ScratchDir::new("batch").or_needs("folder for the progress")?;
         let progress = folder.path().join("progress");
         let program = programs::ourselves()?;
-        let (mut command, kind, cpu) = match house {
-            Some(house) => {
+        let (mut command, kind, cpu) = match harness {
+            Some(harness) => {
                 let mut command = Command::new(programs::command()?);
-                command.args(["run", "--batch", "--cores", "1", "--socket"]).arg(house.socket());
+                command.args(["run", "--batch", "--cores", "1", "--socket"]).arg(harness.socket());
                 command.arg("--").arg(program);
                 // The runner is on nobody's core.
                 (command, Kind::Multiply, cpus.client)
@@ -335,11 +337,11 @@ fn speed_alone(plan: &Plan) -> Result<f64, Error> {
 fn measure(plan: &Plan, way: &Way, rate: f64) -> Result<(Seen, Seen), Error> {
     let server = Server::start(plan.cpus, way.cores)?;
     let alone = watch(plan, &server, None, rate)?;
-    let house = match &server.place {
-        Place::House(house) => Some(house),
+    let harness = match &server.place {
+        Place::Harness(harness) => Some(harness),
         Place::Bed(_) => None,
     };
-    let beside = match job(plan, house, way)? {
+    let beside = match job(plan, harness, way)? {
         Some(job) => watch(plan, &server, Some(&job), rate)?,
         None => watch(plan, &server, None, rate)?,
     };
@@ -347,11 +349,11 @@ fn measure(plan: &Plan, way: &Way, rate: f64) -> Result<(Seen, Seen), Error> {
 }
 
 /// The job; none where it is never given a core, and so never begins.
-fn job(plan: &Plan, house: Option<&House>, way: &Way) -> Result<Option<Job>, Error> {
+fn job(plan: &Plan, harness: Option<&Harness>, way: &Way) -> Result<Option<Job>, Error> {
     if way.name == "static_set" {
         return Ok(None);
     }
-    Job::start(plan.cpus, house).map(Some)
+    Job::start(plan.cpus, harness).map(Some)
 }
 
 /// Some time of load, as quiet as can be had.

@@ -17,7 +17,7 @@ use load::{Arrival, FlowOrder, Options, Pace};
 use sim::model::Range;
 use wire::{FlowKey, Protocol, Toeplitz};
 
-use crate::apps::house::House;
+use crate::apps::harness::Harness;
 use crate::cases::Plan;
 use crate::error::{Error, OrNeeds, unless_interrupted};
 use crate::figure::{Figure, Target};
@@ -148,8 +148,8 @@ fn round(plan: &Plan) -> Result<Round, Error> {
          arrangement = \"threads\"\n[steer]\npolicy = {:?}\nseed = {SEED}\n[handover]\ndeadline_ms = 200\n",
         POLICIES[0]
     );
-    let house = House::start_with(plan.cpus, &sections)?;
-    let stage = Stage { plan, house: &house };
+    let harness = Harness::start_with(plan.cpus, &sections)?;
+    let stage = Stage { plan, harness: &harness };
     let awake = stage.introduce(length)?;
     let mut lost = awake.lost;
     let mut acts = Vec::new();
@@ -206,7 +206,7 @@ fn predict(plan: &Plan, costs: DemoCosts) -> Result<Vec<DemoOutcome>, Error> {
 /// A running daemon and how it is asked.
 struct Stage<'a> {
     plan: &'a Plan,
-    house: &'a House,
+    harness: &'a Harness,
 }
 
 impl Stage<'_> {
@@ -228,13 +228,13 @@ impl Stage<'_> {
         let options = Options { cpus: vec![self.plan.cpus.client], ..Options::default() };
         let open = |plan: &load::Plan, _| {
             let config = KernelConfig {
-                target: self.house.address(UDP_PORT),
+                target: self.harness.address(UDP_PORT),
                 sources: None,
                 flows: plan.flows,
                 payload_bytes: plan.payload_bytes,
                 first_port: FIRST_PORT,
             };
-            let opened = self.house.bed.client().enter(|| KernelUdp::open(&config));
+            let opened = self.harness.bed.client().enter(|| KernelUdp::open(&config));
             opened.map_err(|error| load::Error::Failed(error.to_string()))?
         };
         load::run(&wanted, &options, open, None).or_needs("load")
@@ -299,8 +299,8 @@ impl Stage<'_> {
         let entries = policy::table_text::import(&table).or_needs("owner table")?;
         let toeplitz = Toeplitz::new(Toeplitz::key_from_seed(SEED));
         let owner = |number: u16| {
-            let client = (self.house.bed.client().ipv4(), FIRST_PORT + number).into();
-            let key = FlowKey::new(Protocol::Udp, client, self.house.address(UDP_PORT))?;
+            let client = (self.harness.bed.client().ipv4(), FIRST_PORT + number).into();
+            let key = FlowKey::new(Protocol::Udp, client, self.harness.address(UDP_PORT))?;
             let group = toeplitz.hash(&key).0 & (GROUPS - 1);
             entries.get(group as usize)?.owner().map(|worker| worker.0)
         };
@@ -310,7 +310,7 @@ impl Stage<'_> {
     /// What `calisto` answers to these words.
     fn tell(&self, words: &[&str]) -> Result<String, Error> {
         let mut command = Command::new(programs::command()?);
-        let output = command.args(words).arg("--admin").arg(self.house.admin()).output();
+        let output = command.args(words).arg("--admin").arg(self.harness.admin()).output();
         let output = output.or_needs("running calisto")?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         if output.status.success() {

@@ -9,7 +9,7 @@ use sys::ethtool::{self, Offload};
 use testbed::{Side, Testbed, TestbedConfig};
 
 use crate::error::{Error, OrNeeds};
-use crate::tcp::house::set;
+use crate::tcp::harness::set;
 
 /// The wire that packets come by, at both of its ends.
 pub(super) const IN: &str = "veth0";

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::apps::house::House;
+use crate::apps::harness::Harness;
 use crate::error::Error;
 use crate::place::Cpus;
 use crate::programs;
@@ -28,20 +28,20 @@ impl Profile {
 
 /// A daemon on one end of a wire, whose workers serve the sockets of programs.
 pub(super) struct Accelerated {
-    pub(super) house: House,
+    pub(super) harness: Harness,
 }
 
 impl Accelerated {
     /// Starts the daemon, all of its threads on the server's CPU; `sections` are more of its configuration.
     pub(super) fn new(cpus: Cpus, sections: &str) -> Result<Self, Error> {
         let sections = format!("[workers]\njob = \"sockets\"\n{sections}");
-        Ok(Self { house: House::start_with(cpus, &sections)? })
+        Ok(Self { harness: Harness::start_with(cpus, &sections)? })
     }
 
     /// A command that will run `program` here, with its sockets accelerated or not at all.
     pub(super) fn command(&self, profile: Profile, program: &Path) -> Result<Command, Error> {
-        let mut command = self.house.bed.server().command(programs::command()?);
-        command.env("CALISTO_APPS", self.house.socket());
+        let mut command = self.harness.bed.server().command(programs::command()?);
+        command.env("CALISTO_APPS", self.harness.socket());
         command.args(["run", "--strict", "--profile", profile.word(), "--"]).arg(program);
         Ok(command)
     }

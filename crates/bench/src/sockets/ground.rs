@@ -17,7 +17,7 @@ use crate::cases::Plan;
 use crate::cores::process::cpu_time;
 use crate::error::{Error, OrNeeds, unless_interrupted};
 use crate::place::Cpus;
-use crate::tcp::house::set;
+use crate::tcp::harness::set;
 
 /// How long a server may take to be ready.
 const PATIENCE: Nanos = Nanos::from_secs(10);
@@ -112,7 +112,7 @@ impl Ground {
     fn bed(&self) -> &Testbed {
         match &self.place {
             Place::Linux(bed) => bed,
-            Place::Calisto(accelerated) => &accelerated.house.bed,
+            Place::Calisto(accelerated) => &accelerated.harness.bed,
         }
     }
 
@@ -135,7 +135,7 @@ impl Ground {
     pub(super) fn daemon(&self) -> Option<u32> {
         match &self.place {
             Place::Linux(_) => None,
-            Place::Calisto(accelerated) => Some(accelerated.house.pid()),
+            Place::Calisto(accelerated) => Some(accelerated.harness.pid()),
         }
     }
 

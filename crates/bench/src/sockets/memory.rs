@@ -21,7 +21,7 @@ use crate::error::{Error, OrNeeds, unless_interrupted};
 use crate::figure::{Figure, Target};
 use crate::place::on_cpu;
 use crate::report::Report;
-use crate::tcp::house::serve;
+use crate::tcp::harness::serve;
 use crate::tcp::kernel_server::Service;
 
 /// Caches of the kernel in which a socket has something of its own.

@@ -3,7 +3,7 @@
 use base::Nanos;
 use testbed::{Side, Testbed, TestbedConfig};
 
-use super::house::{serve, set};
+use super::harness::{serve, set};
 use super::kernel_client::open_and_close;
 use super::kernel_server::{Idle, KernelServer, Service, listeners_in};
 use crate::cases::Plan;
@@ -35,9 +35,9 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
         return Err("there is one").or_needs("second CPU");
     }
     let length = plan.pick(Nanos::from_secs(1), Nanos::from_millis(200));
-    let house = serve(plan.cpus, Service::Discard, PORTS, "")?;
+    let harness = serve(plan.cpus, Service::Discard, PORTS, "")?;
     let bed = Testbed::new(TestbedConfig::default()).or_needs("pair of namespaces")?;
-    for side in [house.bed.client(), bed.client()] {
+    for side in [harness.bed.client(), bed.client()] {
         set(side, "net/ipv4/ip_local_port_range", "1024 65535")?;
     }
     let (mut ours, mut linux) = (Vec::new(), Vec::new());
@@ -47,8 +47,8 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
         let opened = |side: &Side, servers: &[std::net::SocketAddr]| {
             on_cpu(client, || open_and_close(side, servers, UNDER_WAY, length))
         };
-        let servers: Vec<_> = PORTS.map(|port| house.address(port)).collect();
-        ours.push(opened(house.bed.client(), &servers)?);
+        let servers: Vec<_> = PORTS.map(|port| harness.address(port)).collect();
+        ours.push(opened(harness.bed.client(), &servers)?);
         let listeners = listeners_in(bed.server(), PORTS, "cubic")?;
         let kernel = KernelServer::start(server, listeners, Service::Discard, Idle::Spin)?;
         linux.push(opened(bed.client(), kernel.addresses())?);

@@ -3,7 +3,7 @@
 use base::Nanos;
 use testbed::{Side, Testbed, TestbedConfig};
 
-use super::house::serve;
+use super::harness::serve;
 use super::kernel_client::{connect, receive, send};
 use super::kernel_server::{Idle, KernelServer, Service, listeners_in};
 use crate::cases::Plan;
@@ -35,7 +35,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     let bed = Testbed::new(TestbedConfig::default()).or_needs("pair of namespaces")?;
     let ways = [(Service::Discard, "to the server"), (Service::Chargen, "from the server")];
     for (service, way) in ways {
-        let house = serve(plan.cpus, service, PORT..PORT + 1, "")?;
+        let harness = serve(plan.cpus, service, PORT..PORT + 1, "")?;
         let (mut ours, mut linux) = (Vec::new(), Vec::new());
         for round in 0..plan.rounds {
             unless_interrupted()?;
@@ -43,7 +43,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
             let move_bytes = |side: &Side, address| {
                 on_cpu(client, || moved(service, side, address, length)).map(to_mbit)
             };
-            ours.push(move_bytes(house.bed.client(), house.address(PORT))?);
+            ours.push(move_bytes(harness.bed.client(), harness.address(PORT))?);
             let listeners = listeners_in(bed.server(), PORT..PORT + 1, CONGESTION)?;
             let kernel = KernelServer::start(server, listeners, service, Idle::Spin)?;
             linux.push(move_bytes(bed.client(), kernel.addresses()[0])?);

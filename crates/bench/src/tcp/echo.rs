@@ -5,7 +5,7 @@ use base::Nanos;
 use testbed::{Testbed, TestbedConfig};
 
 use super::end::REQUEST_BYTES;
-use super::house::serve;
+use super::harness::serve;
 use super::kernel_client::{ask, connect};
 use super::kernel_server::{Idle, KernelServer, Service, listeners_in};
 use crate::cases::Plan;
@@ -37,7 +37,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
         return Err("there is one").or_needs("second CPU");
     }
     let length = plan.pick(Nanos::from_millis(500), Nanos::from_millis(100));
-    let house = serve(plan.cpus, Service::Echo, PORT..PORT + 1, "")?;
+    let harness = serve(plan.cpus, Service::Echo, PORT..PORT + 1, "")?;
     let bed = Testbed::new(TestbedConfig::default()).or_needs("pair of namespaces")?;
     let bare = BareEcho::new()?;
     for connections in [1, 16, 64] {
@@ -50,8 +50,8 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
                 plan.rounds
             ));
             let [ours, linux, least] = &mut samples;
-            let address = house.address(PORT);
-            ours.push(asked(plan, house.bed.client(), address, connections, length)?);
+            let address = harness.address(PORT);
+            ours.push(asked(plan, harness.bed.client(), address, connections, length)?);
             let listeners = listeners_in(bed.server(), PORT..PORT + 1, CONGESTION)?;
             let kernel = KernelServer::start(server, listeners, Service::Echo, Idle::Spin)?;
             let address = (bed.server().ipv4(), PORT).into();

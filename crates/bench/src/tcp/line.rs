@@ -5,9 +5,9 @@ use std::process::{Child, Command, Stdio};
 use serde_json::Value;
 use testbed::{Side, Testbed, TestbedConfig};
 
-use super::house::serve;
+use super::harness::serve;
 use super::kernel_server::Service;
-use crate::apps::house::House;
+use crate::apps::harness::Harness;
 use crate::ending::end;
 use crate::error::{Error, OrNeeds};
 use crate::place::{Cpus, on_cpu};
@@ -19,7 +19,7 @@ const SECONDS_MAX: &str = "300";
 /// The two hosts, and the namespace between them.
 pub(super) struct Line {
     outer: Testbed,
-    pub(super) house: House,
+    pub(super) harness: Harness,
     cpu: usize,
 }
 
@@ -27,14 +27,14 @@ impl Line {
     /// A daemon with chargen at `port`, and no wire yet; `settings` are lines of its section `[tcp]`.
     pub(super) fn new(cpus: Cpus, port: u16, settings: &str) -> Result<Self, Error> {
         let outer = Testbed::new(TestbedConfig::default()).or_needs("pair of namespaces")?;
-        let house = serve(cpus, Service::Chargen, port..port + 1, settings)?;
+        let harness = serve(cpus, Service::Chargen, port..port + 1, settings)?;
         // The ends that face each other come together in one namespace, without addresses.
         let middle = outer.server();
         let name = middle.namespace();
-        ip(house.bed.client(), &format!("link set veth0 netns {name} name inner0"))?;
+        ip(harness.bed.client(), &format!("link set veth0 netns {name} name inner0"))?;
         ip(middle, "addr flush dev veth0")?;
         ip(middle, "link set inner0 up")?;
-        Ok(Self { outer, house, cpu: cpus.client })
+        Ok(Self { outer, harness, cpu: cpus.client })
     }
 
     /// The client's end.
@@ -44,7 +44,7 @@ impl Line {
 
     /// The end of both servers.
     pub(super) fn server(&self) -> &Side {
-        self.house.bed.server()
+        self.harness.bed.server()
     }
 
     /// Joins the two by a wire with these options.

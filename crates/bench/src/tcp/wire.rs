@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use base::Nanos;
 use serde_json::Value;
 
-use super::house::set;
+use super::harness::set;
 use super::kernel_client::{connect, receive};
 use super::kernel_server::{Idle, KernelServer, Service, listeners_in};
 use super::line::Line;

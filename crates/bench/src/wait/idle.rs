@@ -15,7 +15,7 @@ use sys::eventfd::EventFd;
 use wire::build::UdpPacket;
 
 use super::latency::{joined, quantile};
-use crate::apps::house::House;
+use crate::apps::harness::Harness;
 use crate::cases::Plan;
 use crate::error::{Error, OrNeeds, unless_interrupted};
 use crate::figure::{Figure, Target};
@@ -74,23 +74,23 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
         return Err("there is one").or_needs("second CPU");
     }
     for (spin_us, has_targets) in [(0, true), (50, false)] {
-        let house = House::start_with(plan.cpus, &format!("[wait]\nspin_us = {spin_us}\n"))?;
+        let harness = Harness::start_with(plan.cpus, &format!("[wait]\nspin_us = {spin_us}\n"))?;
         report.progress(format_args!("spin_us = {spin_us}, attaching"));
-        let mut tenants = attach(&house)?;
+        let mut tenants = attach(&harness)?;
         settle(&mut tenants)?;
-        let sink = sink(&house)?;
+        let sink = sink(&harness)?;
         let name = format!("spin_us = {spin_us}");
         let (mut idle, mut ours, mut bare) = (Vec::new(), Vec::new(), Vec::new());
         for round in 0..plan.rounds {
             unless_interrupted()?;
             report.progress(format_args!("{name}, round {} of {}", round + 1, plan.rounds));
-            let before = house.dispatcher_cpu_time()?;
+            let before = harness.dispatcher_cpu_time()?;
             let began = now();
             std::thread::sleep(quiet);
-            let spent = house.dispatcher_cpu_time()?.since(before);
+            let spent = harness.dispatcher_cpu_time()?.since(before);
             idle.push(100.0 * spent.as_secs_f64() / now().since(began).as_secs_f64());
             let seed = SEED ^ u64::from(round);
-            let sent = on_cpu(client, || send(&house, &mut tenants, &sink, packets, seed));
+            let sent = on_cpu(client, || send(&harness, &mut tenants, &sink, packets, seed));
             // Ctrl-C ends the daemon too.
             ours.push(sent.or_else(|error| unless_interrupted().and(Err(error)))?);
             bare.push(eventfd_and_epoll(plan.cpus, packets)?);
@@ -118,19 +118,19 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn attach(house: &House) -> Result<Vec<Tenant>, Error> {
+fn attach(harness: &Harness) -> Result<Vec<Tenant>, Error> {
     (0..APPS)
         .map(|number| {
             unless_interrupted()?;
             let port = FIRST_PORT + number;
             let options = AttachOptions::new(format!("idle-{number}"))
-                .socket(house.socket())
-                .listen(house.listener(port))
+                .socket(harness.socket())
+                .listen(harness.listener(port))
                 .workers(u32::from(WORKERS))
                 .frames(64);
             let (app, workers) = App::attach(&options).or_needs("attachment")?;
             let mac = app.ports().first().and_then(|port| port.mac).unwrap_or_default();
-            Ok(Tenant { _app: app, workers, mac, address: house.address(port) })
+            Ok(Tenant { _app: app, workers, mac, address: harness.address(port) })
         })
         .collect()
 }
@@ -151,9 +151,9 @@ fn settle(tenants: &mut [Tenant]) -> Result<(), Error> {
 }
 
 /// A socket of the client that gets what the applications send.
-fn sink(house: &House) -> Result<UdpSocket, Error> {
-    let local = SocketAddr::from((house.bed.client().ipv4(), SINK_PORT));
-    let socket = house.bed.client().enter(|| {
+fn sink(harness: &Harness) -> Result<UdpSocket, Error> {
+    let local = SocketAddr::from((harness.bed.client().ipv4(), SINK_PORT));
+    let socket = harness.bed.client().enter(|| {
         let socket = UdpSocket::bind(local)?;
         socket.set_nonblocking(true)?;
         Ok::<_, std::io::Error>(socket)
@@ -163,7 +163,7 @@ fn sink(house: &House) -> Result<UdpSocket, Error> {
 
 /// Sends at a steady pace and receives in between.
 fn send(
-    house: &House,
+    harness: &Harness,
     tenants: &mut [Tenant],
     sink: &UdpSocket,
     packets: usize,
@@ -171,11 +171,11 @@ fn send(
 ) -> Result<Round, Error> {
     let mut random = SplitMix(seed);
     let destination = sink.local_addr().or_needs("client socket")?;
-    let destination_mac = house.bed.client().mac();
+    let destination_mac = harness.bed.client().mac();
     let mut took = Vec::with_capacity(packets);
     let mut batch = Batch::new();
     let mut bytes = [0; 128];
-    let cpu_before = house.dispatcher_cpu_time()?;
+    let cpu_before = harness.dispatcher_cpu_time()?;
     let began = now();
     let mut due = began;
     for _ in 0..packets {
@@ -209,7 +209,7 @@ fn send(
         worker.done(&mut batch).or_needs("attachment")?;
     }
     let wall = now().since(began).as_secs_f64();
-    let cpu = house.dispatcher_cpu_time()?.since(cpu_before).as_secs_f64();
+    let cpu = harness.dispatcher_cpu_time()?.since(cpu_before).as_secs_f64();
     let end = now() + GRACE;
     while took.len() < packets && now() < end {
         receive(sink, &mut took);

@@ -33,7 +33,7 @@ fn a_parked_worker_gets_a_core_for_its_first_packet_and_gives_it_back_after_it()
     assert_eq!(floor.count(CoreEvent::Grants), before + 1);
     assert_eq!(floor.holder(1), None, "nothing is left to do");
     floor.check_cores();
-    assert!(floor.house.is_clean());
+    assert!(floor.harness.is_clean());
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn who_begins_to_wait_after_the_last_look_is_offered_the_idle_core_before_the_lo
     // A batch job comes, and nobody calls: the loop may not sleep over it.
     let mut floor = Floor::new(1);
     floor.hire(1, batch(1));
-    assert!(floor.keeper.next_deadline(&floor.house.dispatcher) <= floor.house.now);
+    assert!(floor.keeper.next_deadline(&floor.harness.dispatcher) <= floor.harness.now);
     floor.run(SHORT);
     assert!(floor.holder(1).is_some());
     // Its core is taken from a worker that has something queued, and nobody wants it.
@@ -140,13 +140,13 @@ fn who_does_not_listen_is_interrupted_at_half_of_the_bound_and_moved_off_at_its_
     floor.send(1, 1);
     floor.turn(INTERVAL);
     assert_eq!(floor.count(CoreEvent::Revokes), 1);
-    let told = floor.house.now;
-    while floor.house.now.since(told) < Nanos(BOUND.0 / 2) {
+    let told = floor.harness.now;
+    while floor.harness.now.since(told) < Nanos(BOUND.0 / 2) {
         assert!(floor.crew.nudged.is_empty());
         floor.turn(INTERVAL);
     }
     assert_eq!(floor.crew.nudged, [deaf]);
-    while floor.house.now.since(told) < BOUND {
+    while floor.harness.now.since(told) < BOUND {
         assert!(floor.crew.banished.is_empty());
         floor.turn(INTERVAL);
     }
@@ -193,8 +193,8 @@ fn one_of_two_rests() -> (Floor, usize) {
         .iter()
         .map(|payload| u16::from_be_bytes([payload[0], payload[1]]))
         .collect();
-    let until = floor.house.now + Nanos::from_millis(3);
-    while floor.house.now < until {
+    let until = floor.harness.now + Nanos::from_millis(3);
+    while floor.harness.now < until {
         floor.send(0, flows[0]);
         floor.run(Nanos::from_micros(3));
     }
@@ -232,7 +232,7 @@ fn when_the_one_that_runs_leaves_the_one_that_rests_owns_the_groups_again() {
     floor.run(SHORT);
     let (app, resting) = (floor.troupes[0].id, 1 - busy);
     let leaves = base::WorkerId(busy as u16);
-    let steering = floor.house.dispatcher.steering_of_mut(app).expect("it is there");
+    let steering = floor.harness.dispatcher.steering_of_mut(app).expect("it is there");
     assert!(steering.remove_worker(leaves));
     floor.ring();
     floor.run(Nanos::from_millis(4));
@@ -265,9 +265,9 @@ fn who_waits_in_vain_because_a_colleague_is_busy_gives_its_groups_to_it() {
     floor.send(0, other);
     let before = floor.served(0);
     // The first one never comes to an end.
-    let until = floor.house.now + Nanos::from_millis(4);
+    let until = floor.harness.now + Nanos::from_millis(4);
     let mut sent = 1;
-    while floor.house.now < until {
+    while floor.harness.now < until {
         floor.send(0, busy);
         sent += 1;
         floor.troupes[0].players[0].look();
@@ -290,8 +290,8 @@ fn who_waits_for_a_core_is_not_stalled_and_has_all_its_time_when_it_has_one() {
     assert_eq!((floor.served(1), floor.holder(1).is_some()), (1, true));
     floor.send(1, 1);
     // The holder goes on for longer than anybody may leave a packet alone.
-    let until = floor.house.now + Nanos(2 * crate::tests::guests::STALL.0);
-    while floor.house.now < until {
+    let until = floor.harness.now + Nanos(2 * crate::tests::guests::STALL.0);
+    while floor.harness.now < until {
         floor.send(0, 1);
         floor.troupes[0].players[0].look();
         floor.troupes[0].players[0].serve(2);

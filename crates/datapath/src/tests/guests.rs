@@ -29,7 +29,7 @@ const PEER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 pub(super) const STALL: Nanos = Nanos::from_millis(100);
 
 /// A dispatcher whose packets all go to applications.
-pub(super) struct House {
+pub(super) struct Harness {
     client: MemoryPort,
     pub(super) dispatcher: Dispatcher<MemoryPort>,
     pub(super) now: Nanos,
@@ -74,7 +74,7 @@ fn control(groups: usize) -> Control {
     Control::new(ControlConfig::default(), steer.expect("a policy"), groups)
 }
 
-impl House {
+impl Harness {
     pub(super) fn new() -> Self {
         let pool = FramePool::new(PoolConfig { frames: 512, chunk_bytes: 2048, numa_node: None })
             .expect("a MiB fits");
@@ -245,14 +245,14 @@ pub(super) fn turn_around(frame: &mut Frame) -> bool {
 
 #[test]
 fn a_worker_that_gives_many_buffers_back_at_once_gets_its_share_of_a_turn_and_no_more() {
-    let mut house = House::new();
-    let mut app = house.attach(&["udp:10.77.0.2:7"], 4);
+    let mut harness = Harness::new();
+    let mut app = harness.attach(&["udp:10.77.0.2:7"], 4);
     // Whichever worker is looked at first, another one comes after it.
     for round in 0..8 {
         for _ in 0..32 {
-            house.send(round, "10.77.0.2:7", b"x");
+            harness.send(round, "10.77.0.2:7", b"x");
         }
-        house.turn();
+        harness.turn();
         let mut done = 0;
         for end in &mut app.ends {
             loop {
@@ -268,45 +268,45 @@ fn a_worker_that_gives_many_buffers_back_at_once_gets_its_share_of_a_turn_and_no
             let _ = end.publish();
         }
         assert_eq!(done, 32);
-        house.turn();
-        assert_eq!(house.count(app.id, DispatchEvent::Consumed), 32 * (u64::from(round) + 1));
+        harness.turn();
+        assert_eq!(harness.count(app.id, DispatchEvent::Consumed), 32 * (u64::from(round) + 1));
     }
-    assert!(house.is_clean());
+    assert!(harness.is_clean());
 }
 
 #[test]
 fn a_web_server_and_a_cache_on_the_same_machine_each_get_only_theirs() {
-    let mut house = House::new();
-    let mut web = house.attach(&["udp:10.0.0.2:80"], 1);
-    let mut cache = house.attach(&["udp:10.0.0.2:11211"], 1);
+    let mut harness = Harness::new();
+    let mut web = harness.attach(&["udp:10.0.0.2:80"], 1);
+    let mut cache = harness.attach(&["udp:10.0.0.2:11211"], 1);
     for flow in 0..20 {
-        house.send(flow, "10.0.0.2:80", b"GET /");
-        house.send(flow, "10.0.0.2:11211", b"get k");
+        harness.send(flow, "10.0.0.2:80", b"GET /");
+        harness.send(flow, "10.0.0.2:11211", b"get k");
     }
-    house.turn();
+    harness.turn();
     let pages = web.serve(0);
     let values = cache.serve(0);
     assert_eq!((pages.len(), values.len()), (20, 20));
     assert!(pages.iter().all(|payload| payload == b"GET /"));
     assert!(values.iter().all(|payload| payload == b"get k"));
-    house.turn();
-    assert_eq!(house.replies().len(), 40, "and each answers its own");
-    assert_eq!(house.count(web.id, DispatchEvent::Dispatched), 20);
-    assert_eq!(house.count(cache.id, DispatchEvent::Dispatched), 20);
-    assert_eq!(house.count(AppId::OWN, DispatchEvent::Dispatched), 0);
-    assert!(house.is_clean());
+    harness.turn();
+    assert_eq!(harness.replies().len(), 40, "and each answers its own");
+    assert_eq!(harness.count(web.id, DispatchEvent::Dispatched), 20);
+    assert_eq!(harness.count(cache.id, DispatchEvent::Dispatched), 20);
+    assert_eq!(harness.count(AppId::OWN, DispatchEvent::Dispatched), 0);
+    assert!(harness.is_clean());
 }
 
 #[test]
 fn each_flow_of_an_application_stays_with_one_worker_and_in_order() {
-    let mut house = House::new();
-    let mut app = house.attach(&["udp:10.0.0.2:7"], 4);
+    let mut harness = Harness::new();
+    let mut app = harness.attach(&["udp:10.0.0.2:7"], 4);
     let mut seen: Vec<Option<(usize, u8)>> = vec![None; 16];
     for round in 0..10_u8 {
         for flow in 0..16_u8 {
-            house.send(u16::from(flow), "10.0.0.2:7", &[flow, round]);
+            harness.send(u16::from(flow), "10.0.0.2:7", &[flow, round]);
         }
-        house.turn();
+        harness.turn();
         for worker in 0..4 {
             for payload in app.serve(worker) {
                 let [flow, round] = payload[..] else { panic!("two bytes were sent") };
@@ -314,8 +314,8 @@ fn each_flow_of_an_application_stays_with_one_worker_and_in_order() {
                 assert!(last.is_none_or(|(same, before)| same == worker && before < round));
             }
         }
-        house.turn();
-        assert_eq!(house.replies().len(), 16);
+        harness.turn();
+        assert_eq!(harness.replies().len(), 16);
     }
     let mut used: Vec<usize> = seen.iter().flatten().map(|(worker, _)| *worker).collect();
     used.sort_unstable();
@@ -325,28 +325,28 @@ fn each_flow_of_an_application_stays_with_one_worker_and_in_order() {
 
 #[test]
 fn a_group_moves_between_two_workers_of_an_application_without_reordering() {
-    let mut house = House::new();
-    let mut app = house.attach(&["udp:10.0.0.2:7"], 2);
-    while !house.dispatcher.steering_of(app.id).expect("attached").is_settled() {
-        house.turn();
+    let mut harness = Harness::new();
+    let mut app = harness.attach(&["udp:10.0.0.2:7"], 2);
+    while !harness.dispatcher.steering_of(app.id).expect("attached").is_settled() {
+        harness.turn();
         app.serve_all();
     }
-    house.send(3, "10.0.0.2:7", b"0");
-    house.turn();
+    harness.send(3, "10.0.0.2:7", b"0");
+    harness.turn();
     let owner = app.ends.iter().position(AppEnd::has_next).expect("somebody got it");
     let other = 1 - owner;
     let Next::Packet(mut first) = app.ends[owner].receive().expect("honest") else {
         panic!("sent")
     };
     let group = first.meta().group;
-    let steering = house.dispatcher.steering_of_mut(app.id).expect("attached");
+    let steering = harness.dispatcher.steering_of_mut(app.id).expect("attached");
     let (control, live) = steering.control_mut();
     control.pin(group, WorkerId(other as u16), live).expect("it is active");
     for number in [b"1", b"2"] {
-        house.turn();
-        house.send(3, "10.0.0.2:7", number);
+        harness.turn();
+        harness.send(3, "10.0.0.2:7", number);
     }
-    house.turn();
+    harness.turn();
     assert!(!app.ends[other].has_next(), "held until the old owner is through");
     let next = app.ends[owner].receive().expect("honest");
     assert!(matches!(next, Next::FramesOut), "it has not completed what it has: {next:?}");
@@ -354,24 +354,24 @@ fn a_group_moves_between_two_workers_of_an_application_without_reordering() {
     app.ends[owner].send(first).expect("there is room");
     let next = app.ends[owner].receive().expect("honest");
     assert!(matches!(next, Next::Detach(Moving::Group(moved)) if moved == group), "{next:?}");
-    house.turn();
+    harness.turn();
     assert!(!app.ends[other].has_next(), "it has not given the group up yet");
     assert!(matches!(app.ends[owner].receive(), Ok(Next::Empty)));
     let _ = app.ends[owner].publish();
-    house.turn();
+    harness.turn();
     let next = app.ends[other].receive().expect("honest");
     assert!(matches!(next, Next::Attach(Moving::Group(moved)) if moved == group), "{next:?}");
     assert_eq!(app.serve(other), [b"1", b"2"]);
-    house.turn();
-    assert_eq!(house.replies(), [b"0", b"1", b"2"]);
-    assert!(house.is_clean());
+    harness.turn();
+    assert_eq!(harness.replies(), [b"0", b"1", b"2"]);
+    assert!(harness.is_clean());
 }
 
 #[test]
 fn what_an_application_sends_in_anothers_name_is_dropped_as_spoofed() {
-    let mut house = House::new();
-    let mut honest = house.attach(&["udp:10.0.0.2:53"], 1);
-    let mut hostile = house.attach(&["udp:10.0.0.2:54"], 1);
+    let mut harness = Harness::new();
+    let mut honest = harness.attach(&["udp:10.0.0.2:53"], 1);
+    let mut hostile = harness.attach(&["udp:10.0.0.2:54"], 1);
     let peer: SocketAddr = "10.0.0.1:9".parse().expect("an address");
     let from =
         |source: &str, mac| udp(mac, PEER_MAC, source.parse().expect("an address"), peer, b"?");
@@ -381,76 +381,76 @@ fn what_an_application_sends_in_anothers_name_is_dropped_as_spoofed() {
     hostile.send(&from("10.0.0.2:54", PEER_MAC));
     hostile.send(b"no packet at all, but forty-two bytes long");
     honest.send(&from("10.0.0.2:53", OUR_MAC));
-    house.turn();
-    assert_eq!(house.replies().len(), 2, "one of each in its own name");
-    assert_eq!(house.count(hostile.id, DispatchEvent::Spoofed), 3);
-    assert_eq!(house.count(hostile.id, DispatchEvent::AppNotAFlow), 1);
-    assert_eq!(house.count(honest.id, DispatchEvent::Spoofed), 0);
-    assert!(house.dispatcher.next_fault().is_none(), "spoofing is dropped, not punished more");
-    assert!(house.is_clean());
+    harness.turn();
+    assert_eq!(harness.replies().len(), 2, "one of each in its own name");
+    assert_eq!(harness.count(hostile.id, DispatchEvent::Spoofed), 3);
+    assert_eq!(harness.count(hostile.id, DispatchEvent::AppNotAFlow), 1);
+    assert_eq!(harness.count(honest.id, DispatchEvent::Spoofed), 0);
+    assert!(harness.dispatcher.next_fault().is_none(), "spoofing is dropped, not punished more");
+    assert!(harness.is_clean());
 }
 
 #[test]
 fn an_application_that_lies_is_found_out_and_its_port_is_free_at_once() {
-    let mut house = House::new();
-    let mut liar = house.attach(&["udp:10.0.0.2:53"], 1);
-    let mut other = house.attach(&["udp:10.0.0.2:54"], 1);
-    house.send(1, "10.0.0.2:53", b"?");
-    house.turn();
+    let mut harness = Harness::new();
+    let mut liar = harness.attach(&["udp:10.0.0.2:53"], 1);
+    let mut other = harness.attach(&["udp:10.0.0.2:54"], 1);
+    harness.send(1, "10.0.0.2:53", b"?");
+    harness.turn();
     let Next::Packet(frame) = liar.ends[0].receive().expect("honest so far") else {
         panic!("sent")
     };
     liar.ends[0].forge([99; 8]);
-    house.turn();
-    let (who, why) = house.dispatcher.next_fault().expect("nobody sends that");
+    harness.turn();
+    let (who, why) = harness.dispatcher.next_fault().expect("nobody sends that");
     assert_eq!((who, why), (liar.id, DetachReason::Lied(Lie::Message)));
-    assert!(house.try_attach(&["udp:10.0.0.2:53"], 1, 0, 0).is_err(), "still its own");
-    assert!(house.dispatcher.detach(who, why, house.now).is_some());
+    assert!(harness.try_attach(&["udp:10.0.0.2:53"], 1, 0, 0).is_err(), "still its own");
+    assert!(harness.dispatcher.detach(who, why, harness.now).is_some());
     assert_eq!(liar.memory.state(), why.code(), "it can read why");
     drop(frame);
-    let mut next = house.attach(&["udp:10.0.0.2:53"], 1);
+    let mut next = harness.attach(&["udp:10.0.0.2:53"], 1);
     assert_ne!(next.id, liar.id, "an id is never used again");
-    house.send(1, "10.0.0.2:53", b"?");
-    house.send(1, "10.0.0.2:54", b"?");
-    house.turn();
+    harness.send(1, "10.0.0.2:53", b"?");
+    harness.send(1, "10.0.0.2:54", b"?");
+    harness.turn();
     assert_eq!((next.serve_all(), other.serve_all()), (1, 1));
-    house.turn();
-    assert_eq!(house.replies().len(), 2);
-    assert!(house.dispatcher.detach(who, why, house.now).is_none(), "it is gone");
-    assert!(house.is_clean());
+    harness.turn();
+    assert_eq!(harness.replies().len(), 2);
+    assert!(harness.dispatcher.detach(who, why, harness.now).is_none(), "it is gone");
+    assert!(harness.is_clean());
 }
 
 #[test]
 fn an_application_that_takes_nothing_loses_its_own_packets_and_then_its_place() {
-    let mut house = House::new();
-    let stopped = house.attach(&["udp:10.0.0.2:53"], 1);
-    let mut other = house.attach(&["udp:10.0.0.2:54"], 1);
+    let mut harness = Harness::new();
+    let stopped = harness.attach(&["udp:10.0.0.2:53"], 1);
+    let mut other = harness.attach(&["udp:10.0.0.2:54"], 1);
     let rounds = STALL.0 / Nanos::from_micros(60).0 + 2;
     for _ in 0..rounds {
-        house.send(1, "10.0.0.2:53", b"?");
-        house.send(1, "10.0.0.2:54", b"?");
-        house.turn();
+        harness.send(1, "10.0.0.2:53", b"?");
+        harness.send(1, "10.0.0.2:54", b"?");
+        harness.turn();
         assert_eq!(other.serve_all(), 1, "others go on");
-        house.turn();
-        assert_eq!(house.replies().len(), 1);
-        if house.dispatcher.next_fault().is_some() {
+        harness.turn();
+        assert_eq!(harness.replies().len(), 1);
+        if harness.dispatcher.next_fault().is_some() {
             break;
         }
     }
-    assert_eq!(house.dispatcher.next_fault(), Some((stopped.id, DetachReason::Stalled)));
-    let lost = house.count(stopped.id, DispatchEvent::AppNoBuffer);
+    assert_eq!(harness.dispatcher.next_fault(), Some((stopped.id, DetachReason::Stalled)));
+    let lost = harness.count(stopped.id, DispatchEvent::AppNoBuffer);
     assert!(lost > 0, "what did not fit was dropped and counted");
-    house.dispatcher.detach(stopped.id, DetachReason::Stalled, house.now);
-    assert!(house.is_clean());
+    harness.dispatcher.detach(stopped.id, DetachReason::Stalled, harness.now);
+    assert!(harness.is_clean());
 }
 
 #[test]
 fn packets_held_for_an_application_go_home_when_it_is_detached() {
-    let mut house = House::new();
-    let app = house.attach(&["udp:10.0.0.2:53"], 2);
-    house.send(1, "10.0.0.2:53", b"?");
-    house.turn();
-    let steering = house.dispatcher.steering_of_mut(app.id).expect("attached");
+    let mut harness = Harness::new();
+    let app = harness.attach(&["udp:10.0.0.2:53"], 2);
+    harness.send(1, "10.0.0.2:53", b"?");
+    harness.turn();
+    let steering = harness.dispatcher.steering_of_mut(app.id).expect("attached");
     // Every group is to move from its owner, who never answers.
     for group in 0..128 {
         let owner = steering.table().entry(FlowGroup(group)).owner();
@@ -459,44 +459,44 @@ fn packets_held_for_an_application_go_home_when_it_is_detached() {
         control.pin(FlowGroup(group), other, live).expect("it is active");
     }
     for _ in 0..20 {
-        house.turn();
-        house.send(1, "10.0.0.2:53", b"?");
+        harness.turn();
+        harness.send(1, "10.0.0.2:53", b"?");
     }
-    house.turn();
-    assert!(house.dispatcher.steering_of(app.id).expect("attached").held() > 0);
-    assert!(!house.is_clean());
-    house.dispatcher.detach(app.id, DetachReason::Died, house.now);
-    assert!(house.is_clean());
+    harness.turn();
+    assert!(harness.dispatcher.steering_of(app.id).expect("attached").held() > 0);
+    assert!(!harness.is_clean());
+    harness.dispatcher.detach(app.id, DetachReason::Died, harness.now);
+    assert!(harness.is_clean());
 }
 
 #[test]
 fn a_worker_is_woken_once_a_sleep_and_a_storm_of_sleeps_is_put_off_not_lost() {
-    let mut house = House::new();
-    let mut app = house.try_attach(&["udp:10.0.0.2:7"], 1, 0, 1000).expect("free");
+    let mut harness = Harness::new();
+    let mut app = harness.try_attach(&["udp:10.0.0.2:7"], 1, 0, 1000).expect("free");
     let woken = |app: &Tenant| app.wakes.load(Ordering::Relaxed);
-    house.send(1, "10.0.0.2:7", b"?");
-    house.turn();
+    harness.send(1, "10.0.0.2:7", b"?");
+    harness.turn();
     assert_eq!(woken(&app), 0, "it does not sleep");
     for _ in 0..200 {
         app.serve_all();
         app.ends[0].arm();
-        house.send(1, "10.0.0.2:7", b"?");
-        house.turn();
-        let _ = house.replies();
+        harness.send(1, "10.0.0.2:7", b"?");
+        harness.turn();
+        let _ = harness.replies();
     }
     let storm = woken(&app);
     assert!((64..100).contains(&storm), "a burst, then a thousand a second: {storm}");
-    assert!(house.dispatcher.next_deadline() < Nanos::FAR_FUTURE, "the host knows when");
-    house.now = house.dispatcher.next_deadline();
-    house.turn();
+    assert!(harness.dispatcher.next_deadline() < Nanos::FAR_FUTURE, "the host knows when");
+    harness.now = harness.dispatcher.next_deadline();
+    harness.turn();
     assert_eq!(woken(&app), storm + 1, "what was put off comes");
-    assert!(house.count(app.id, DispatchEvent::WakesDeferred) > 0);
+    assert!(harness.count(app.id, DispatchEvent::WakesDeferred) > 0);
 }
 
 #[test]
 fn an_application_that_sends_too_much_waits_and_nobody_else_does() {
-    let mut house = House::new();
-    let mut eager = house.try_attach(&["udp:10.0.0.2:7"], 1, 1000, 0).expect("free");
+    let mut harness = Harness::new();
+    let mut eager = harness.try_attach(&["udp:10.0.0.2:7"], 1, 1000, 0).expect("free");
     let peer: SocketAddr = "10.0.0.1:9".parse().expect("an address");
     let source: SocketAddr = "10.0.0.2:7".parse().expect("an address");
     let packet = udp(OUR_MAC, PEER_MAC, source, peer, b"!");
@@ -508,18 +508,18 @@ fn an_application_that_sends_too_much_waits_and_nobody_else_does() {
                 let _ = eager.ends[0].publish();
             }
         }
-        house.turn();
-        sent += house.replies().len();
+        harness.turn();
+        sent += harness.replies().len();
     }
     // 200 turns of 60 us are 12 ms: a burst of 64 and a thousand a second.
     assert!((64..=78).contains(&sent), "{sent}");
-    assert!(house.count(eager.id, DispatchEvent::AppHeldBack) > 0);
+    assert!(harness.count(eager.id, DispatchEvent::AppHeldBack) > 0);
 }
 
 #[test]
 fn who_sends_what_it_may_not_is_looked_at_less_and_others_go_on() {
-    let mut house = House::new();
-    let mut hostile = house.attach(&["udp:10.0.0.2:54"], 1);
+    let mut harness = Harness::new();
+    let mut hostile = harness.attach(&["udp:10.0.0.2:54"], 1);
     let peer: SocketAddr = "10.0.0.1:9".parse().expect("an address");
     let spoofed = udp(OUR_MAC, PEER_MAC, "10.0.0.9:54".parse().expect("an address"), peer, b"!");
     for _ in 0..1000 {
@@ -528,27 +528,27 @@ fn who_sends_what_it_may_not_is_looked_at_less_and_others_go_on() {
             hostile.ends[0].send(frame).expect("own buffers fit its ring");
         }
         let _ = hostile.ends[0].publish();
-        house.turn();
+        harness.turn();
     }
     // 60 ms at 16,000 a second and a burst.
-    let looked_at = house.count(hostile.id, DispatchEvent::Spoofed);
+    let looked_at = harness.count(hostile.id, DispatchEvent::Spoofed);
     assert!((900..1100).contains(&looked_at), "{looked_at}");
-    assert!(house.replies().is_empty());
+    assert!(harness.replies().is_empty());
 }
 
 #[test]
 fn answers_that_nobody_waits_for_are_looked_at_as_seldom_as_spoofed_packets() {
-    let mut house = House::new();
-    let mut hostile = house.attach(&["udp:10.0.0.2:54"], 1);
+    let mut harness = Harness::new();
+    let mut hostile = harness.attach(&["udp:10.0.0.2:54"], 1);
     for _ in 0..1000 {
         // Passed, of a hand-over that nobody has begun.
         for _ in 0..16 {
             hostile.ends[0].forge([5, 0, 0, 0, 0, 0, 0, 0]);
         }
-        house.turn();
+        harness.turn();
     }
     // 60 ms at 16,000 a second and a burst.
-    let looked_at = house.count(hostile.id, DispatchEvent::StaleMessages);
+    let looked_at = harness.count(hostile.id, DispatchEvent::StaleMessages);
     assert!((900..1100).contains(&looked_at), "{looked_at}");
 }
 
@@ -561,16 +561,16 @@ proptest! {
             1..40,
         ),
     ) {
-        let mut house = House::new();
-        let mut neighbour = house.attach(&["udp:10.0.0.2:7"], 1);
-        let mut hostile = house.attach(&["udp:10.0.0.2:8"], 2);
+        let mut harness = Harness::new();
+        let mut neighbour = harness.attach(&["udp:10.0.0.2:7"], 1);
+        let mut hostile = harness.attach(&["udp:10.0.0.2:8"], 2);
         for (at, value, action) in writes {
             // Small values are the ones that come near the truth.
             let value = if action == 0 { value % 8 } else { value };
             rustix::io::pwrite(&hostile.file, &value.to_ne_bytes(), at & !3).expect("it is ours");
-            house.send(1, "10.0.0.2:7", b"?");
-            house.send(2, "10.0.0.2:8", b"?");
-            house.turn();
+            harness.send(1, "10.0.0.2:7", b"?");
+            harness.send(2, "10.0.0.2:8", b"?");
+            harness.turn();
             neighbour.serve(0);
             if action == 2 {
                 for end in &mut hostile.ends {
@@ -578,14 +578,14 @@ proptest! {
                     let _ = end.publish();
                 }
             }
-            house.turn();
-            prop_assert_eq!(house.replies().len(), 1, "the neighbour's");
-            if let Some((who, why)) = house.dispatcher.next_fault() {
+            harness.turn();
+            prop_assert_eq!(harness.replies().len(), 1, "the neighbour's");
+            if let Some((who, why)) = harness.dispatcher.next_fault() {
                 prop_assert_eq!(who, hostile.id, "{}", why);
-                house.dispatcher.detach(who, why, house.now);
+                harness.dispatcher.detach(who, why, harness.now);
             }
         }
-        house.dispatcher.detach(hostile.id, DetachReason::Left, house.now);
-        prop_assert!(house.is_clean());
+        harness.dispatcher.detach(hostile.id, DetachReason::Left, harness.now);
+        prop_assert!(harness.is_clean());
     }
 }

@@ -15,7 +15,7 @@ use shm::app::{AppEnd, Next};
 
 use crate::app::AppId;
 use crate::cores::{CoreCounts, CoreEvent, CoreKeeper, CoreTerms, Hands, Seated, SlotId, Strayed};
-use crate::tests::guests::{House, Premises, STALL, turn_around};
+use crate::tests::guests::{Harness, Premises, STALL, turn_around};
 use crate::{AppLimits, DetachReason};
 
 /// What was done to threads, and those that are nobody's.
@@ -196,7 +196,7 @@ pub(super) struct Troupe {
 
 /// The loop, its keeper, and everybody on it.
 pub(super) struct Floor {
-    pub(super) house: House,
+    pub(super) harness: Harness,
     pub(super) keeper: CoreKeeper,
     pub(super) crew: Crew,
     pub(super) troupes: Vec<Troupe>,
@@ -226,7 +226,7 @@ impl Floor {
         let config = CoresConfig { interval: INTERVAL, yield_bound: BOUND };
         let control = CoresControl::new(config, by_name("queue_delay").expect("a policy"), &cores);
         Self {
-            house: House::new(),
+            harness: Harness::new(),
             keeper: CoreKeeper::new(control.expect("each core once"), REST),
             crew: Crew::default(),
             troupes: Vec::new(),
@@ -256,7 +256,7 @@ impl Floor {
         let listen = [format!("udp:10.0.0.2:{port}")];
         let listen: &[&str] = if terms.class == Class::Batch { &[] } else { &[&listen[0]] };
         let Premises { id, ends, seats, bits, .. } =
-            self.house.admit(listen, limits, called).expect("nobody listens there");
+            self.harness.admit(listen, limits, called).expect("nobody listens there");
         let seated = seats.into_iter().zip(wakes).zip(calls).zip(0..);
         let seated = seated.map(|(((seat, wake), call), worker)| Seated {
             worker: base::WorkerId(worker),
@@ -264,7 +264,7 @@ impl Floor {
             wake,
             call,
         });
-        let House { dispatcher, now, .. } = &mut self.house;
+        let Harness { dispatcher, now, .. } = &mut self.harness;
         let slots = self.keeper.add(id, terms, seated.collect(), Some(bits), *now, dispatcher);
         let slots = slots.expect("the terms can be kept");
         let players = ends.into_iter().zip(slots).zip(woken).map(|((mut end, slot), woken)| {
@@ -284,7 +284,7 @@ impl Floor {
         let number = self.sent.entry(flow).or_default();
         let payload = [flow.to_be_bytes(), number.to_be_bytes()].concat();
         *number += 1;
-        self.house.send(flow, &self.troupes[troupe].to, &payload);
+        self.harness.send(flow, &self.troupes[troupe].to, &payload);
         self.is_rung = true;
     }
 
@@ -299,34 +299,34 @@ impl Floor {
 
     /// Time passes and the daemon's loop turns, unless it sleeps and nothing wakes it.
     pub(super) fn turn(&mut self, passes: Nanos) {
-        self.house.now += passes;
-        let now = self.house.now;
+        self.harness.now += passes;
+        let now = self.harness.now;
         if self.asleep_until.is_some_and(|due| now < due) && !self.is_rung {
             return;
         }
         self.asleep_until = None;
         self.is_rung = false;
-        self.house.dispatcher.disarm_apps();
-        let mut busy = !self.house.dispatcher.step(now).is_idle();
+        self.harness.dispatcher.disarm_apps();
+        let mut busy = !self.harness.dispatcher.step(now).is_idle();
         if self.keeper.is_due(now) {
-            busy |= self.keeper.step(now, &mut self.house.dispatcher, &mut self.crew);
+            busy |= self.keeper.step(now, &mut self.harness.dispatcher, &mut self.crew);
             self.steps += 1;
         }
         while let Some(id) = self.keeper.next_stray() {
             self.dismiss(id, DetachReason::StrayThread);
         }
-        while let Some((id, why)) = self.house.dispatcher.next_fault() {
+        while let Some((id, why)) = self.harness.dispatcher.next_fault() {
             self.dismiss(id, why);
         }
-        self.house.replies();
+        self.harness.replies();
         if busy {
             return;
         }
-        self.house.dispatcher.arm_apps();
-        let is_idle = self.house.dispatcher.step(now).is_idle();
-        if is_idle && !self.keeper.has_work() && !self.house.dispatcher.has_work() {
-            let due = self.keeper.next_deadline(&self.house.dispatcher);
-            self.asleep_until = Some(due.min(self.house.dispatcher.next_deadline()));
+        self.harness.dispatcher.arm_apps();
+        let is_idle = self.harness.dispatcher.step(now).is_idle();
+        if is_idle && !self.keeper.has_work() && !self.harness.dispatcher.has_work() {
+            let due = self.keeper.next_deadline(&self.harness.dispatcher);
+            self.asleep_until = Some(due.min(self.harness.dispatcher.next_deadline()));
         }
     }
 
@@ -336,21 +336,21 @@ impl Floor {
 
     /// The application goes, with its memory as it is.
     pub(super) fn dismiss(&mut self, id: AppId, why: DetachReason) {
-        let now = self.house.now;
-        self.keeper.remove(id, now, &mut self.house.dispatcher, &mut self.crew);
-        self.house.dispatcher.detach(id, why, now);
+        let now = self.harness.now;
+        self.keeper.remove(id, now, &mut self.harness.dispatcher, &mut self.crew);
+        self.harness.dispatcher.detach(id, why, now);
         self.faults.push((id, why));
         self.is_rung = true;
     }
 
     pub(super) fn is_there(&self, troupe: usize) -> bool {
-        self.house.dispatcher.steering_of(self.troupes[troupe].id).is_some()
+        self.harness.dispatcher.steering_of(self.troupes[troupe].id).is_some()
     }
 
     /// Everybody honest does what there is to do for so long, in small steps.
     pub(super) fn run(&mut self, for_long: Nanos) {
-        let end = self.house.now + for_long;
-        while self.house.now < end {
+        let end = self.harness.now + for_long;
+        while self.harness.now < end {
             for troupe in 0..self.troupes.len() {
                 for player in 0..self.troupes[troupe].players.len() {
                     self.act(troupe, player);
@@ -359,7 +359,7 @@ impl Floor {
             // A tick's time, or straight to what is due when nobody has anything to do.
             let is_still = self.sleeps() && self.troupes.iter().all(Troupe::is_still);
             let due = self.asleep_until.map_or(end, |due| due.min(end));
-            let passes = if is_still { due.since(self.house.now) } else { Nanos::from_micros(1) };
+            let passes = if is_still { due.since(self.harness.now) } else { Nanos::from_micros(1) };
             self.turn(passes.max(Nanos(1)));
         }
     }

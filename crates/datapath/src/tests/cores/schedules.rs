@@ -87,7 +87,7 @@ fn run(seed: u64) {
         match lots.below(1000) {
             0..200 if is_there && floor.troupes[troupe].class == policy::cores::Class::Latency => {
                 let flow = lots.below(8) as u16;
-                let queued = floor.house.dispatcher.steering_of(floor.troupes[troupe].id);
+                let queued = floor.harness.dispatcher.steering_of(floor.troupes[troupe].id);
                 let queued: usize = queued.map_or(0, |of| of.workers().map(|(.., q)| q).sum());
                 // No more than its buffers hold: losses have tests of their own.
                 let under_way = usize::from(floor.sent.values().sum::<u16>());
@@ -132,7 +132,7 @@ fn run(seed: u64) {
     floor.run(Nanos::from_millis(20));
     floor.check_cores();
     check(&floor, &conducts);
-    assert!(floor.house.is_clean(), "no packet is held");
+    assert!(floor.harness.is_clean(), "no packet is held");
     let Crew { placed, .. } = &floor.crew;
     assert!(placed.len() as u64 <= floor.count(CoreEvent::Grants));
     let mut recorder = floor.keeper.control().stop_recording().expect("it was started");

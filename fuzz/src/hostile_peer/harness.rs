@@ -45,7 +45,7 @@ struct Packet {
 }
 
 /// Everything.
-pub(super) struct House {
+pub(super) struct Harness {
     pub(super) now: Nanos,
     pub(super) settings: Settings,
     hosts: [Option<Host>; 3],
@@ -73,7 +73,7 @@ impl Host {
     }
 }
 
-impl House {
+impl Harness {
     pub(super) fn new(settings: Settings) -> Self {
         let now = Nanos::from_secs(1000);
         let config = &settings.config;
@@ -88,7 +88,7 @@ impl House {
             longest: usize::from(config.mtu) - 20,
             scratch: vec![0; usize::from(config.mtu)],
         };
-        let mut house = Self {
+        let mut harness = Self {
             now,
             hosts: [Some(Host::new(config.clone(), &settings.options, now)), None, None],
             owners: [0; GROUPS as usize],
@@ -99,11 +99,11 @@ impl House {
             is_listening: true,
             settings,
         };
-        house.listen(0);
-        if house.settings.has_honest {
-            house.meet_honest_peer();
+        harness.listen(0);
+        if harness.settings.has_honest {
+            harness.meet_honest_peer();
         }
-        house
+        harness
     }
 
     fn listen(&mut self, host: usize) {

@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A wire with a client's namespace at one end and the daemon at the other; everything is gone
 /// with this value.
-pub(crate) struct House {
+pub(crate) struct Harness {
     daemon: Child,
     pub(crate) bed: Testbed,
     folder: ScratchDir,
@@ -33,7 +33,7 @@ pub(super) struct Holdings {
     pub(super) resident_kib: u64,
 }
 
-impl House {
+impl Harness {
     /// Starts the daemon, all of its threads on the server's CPU, and waits until traffic flows.
     /// It serves nothing itself.
     pub(super) fn start(cpus: Cpus) -> Result<Self, Error> {
@@ -57,14 +57,14 @@ impl House {
         command.arg("--config").arg(config).stdin(Stdio::null()).stdout(output).stderr(errors);
         // A process inherits the CPU of the thread that starts it.
         let daemon = on_cpu(cpus.server, || command.spawn().or_needs("running calistod"))?;
-        let mut house = Self { daemon, bed, folder };
+        let mut harness = Self { daemon, bed, folder };
         let began = Instant::now();
         loop {
             let said = std::fs::read_to_string(&log).or_needs("log of calistod")?;
             if said.lines().any(|line| line.starts_with("ready: ")) {
-                return Ok(house);
+                return Ok(harness);
             }
-            let ended = house.daemon.try_wait().or_needs("running calistod")?.is_some();
+            let ended = harness.daemon.try_wait().or_needs("running calistod")?.is_some();
             if ended || began.elapsed() > PATIENCE {
                 return Err(format!("it says: {said}")).or_needs("running calistod");
             }
@@ -122,7 +122,7 @@ impl House {
     }
 }
 
-impl Drop for House {
+impl Drop for Harness {
     fn drop(&mut self) {
         // It may have ended by itself.
         let _ = self.daemon.kill();

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::kernel_server::Service;
-use crate::apps::house::House;
+use crate::apps::harness::Harness;
 use crate::error::{Error, OrNeeds};
 use crate::place::Cpus;
 
@@ -13,11 +13,11 @@ pub(crate) fn serve(
     service: Service,
     ports: Range<u16>,
     settings: &str,
-) -> Result<House, Error> {
+) -> Result<Harness, Error> {
     let listen: Vec<String> = ports.map(|port| format!("tcp:0.0.0.0:{port}")).collect();
     let sections =
         format!("listen = {listen:?}\n[workers]\njob = {:?}\n[tcp]\n{settings}\n", service.job());
-    House::start_with(cpus, &sections)
+    Harness::start_with(cpus, &sections)
 }
 
 /// Writes into a setting of the kernel for a namespace: a path below /proc/sys.
