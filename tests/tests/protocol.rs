@@ -94,7 +94,7 @@ fn every_question_that_the_protocols_document_shows_is_answered_by_a_daemon_as_i
             }
         }
         if command == "workers" && !line.contains("web") {
-            // They are hired a moment after the answer, and then the table changes.
+            // They are spawned a moment after the answer, and then the table changes.
             let request: Value = serde_json::from_str(line).expect(line);
             let count = request["count"].as_u64().expect("a number") as usize;
             daemon.wait_until("as many workers", |steer| steer.owned.len() == count);

@@ -124,7 +124,9 @@ impl EventLoop {
             Command::Flows { count } => ReplyBody::Flows { flows: self.flows(app, count) },
             Command::SteerShow => ReplyBody::Steer(steer_status(steering)),
             Command::SteerSet { policy }
-                if app == AppId::OWN && policy == "shared" && self.staff.engines().is_some() =>
+                if app == AppId::OWN
+                    && policy == "shared"
+                    && self.worker_pool.engines().is_some() =>
             {
                 error("a connection has one worker, and \"shared\" gives any worker any packet")
             }

@@ -12,7 +12,7 @@ use policy::{Entry, table_text};
 use crate::admin_socket::error;
 use crate::apps::{Arrival, Notice, Notices};
 use crate::outside::{ClientId, Proposal};
-use crate::staff::Alarm;
+use crate::worker_pool::Alarm;
 
 /// The loop answers within a turn; a client waits this long for a loop that is stuck.
 pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(5);

@@ -18,8 +18,8 @@ use crate::doorbells::Listener;
 use crate::engine::Engines;
 use crate::log;
 use crate::outside::Outside;
-use crate::staff::Staff;
 use crate::wait::{Ladder, Rung};
+use crate::worker_pool::WorkerPool;
 
 /// Sleep no longer than this, so that a signal that came just before is noticed soon.
 const SLEEP_MAX: Nanos = Nanos::from_millis(100);
@@ -33,7 +33,7 @@ const EXPORT_PER_TURN: usize = 4096;
 /// A dispatcher with its workers, operators and signals.
 pub(crate) struct EventLoop {
     pub(crate) dispatcher: Dispatcher<AnyPort>,
-    pub(crate) staff: Staff,
+    pub(crate) worker_pool: WorkerPool,
     pub(crate) guests: Guests,
     /// Absent when no core is managed.
     pub(crate) cores: Option<Cores>,
@@ -61,7 +61,7 @@ pub(crate) struct Export {
 impl EventLoop {
     pub(crate) fn new(
         dispatcher: Dispatcher<AnyPort>,
-        staff: Staff,
+        worker_pool: WorkerPool,
         guests: Guests,
         cores: Option<Cores>,
         asked: Receiver<Ask>,
@@ -71,7 +71,7 @@ impl EventLoop {
         let ladder = Ladder::new(&config.wait);
         Self {
             dispatcher,
-            staff,
+            worker_pool,
             guests,
             cores,
             outside: Outside::default(),
@@ -95,14 +95,14 @@ impl EventLoop {
         {
             log::warn(format!("the dispatcher runs anywhere: {error}"));
         }
-        self.doorbells = self.staff.doorbells.listener().ok();
+        self.doorbells = self.worker_pool.doorbells.listener().ok();
         let mut ends_at = None;
         loop {
             let now = sys::clock::now();
             if self.must_end(now, &mut ends_at) {
                 break;
             }
-            self.adjust_staff(now);
+            self.adjust_worker_pool(now);
             self.evict(now);
             let busy = self.send_letter(now) | self.turn(now) | self.keep_cores(now);
             self.answer_one(now);
@@ -110,7 +110,7 @@ impl EventLoop {
             self.export();
             if busy {
                 self.ladder.busy(now);
-                if self.staff.is_owed() {
+                if self.worker_pool.is_owed() {
                     // Whoever was told something may wait for this CPU.
                     std::thread::yield_now();
                 }
@@ -119,11 +119,13 @@ impl EventLoop {
             match self.ladder.idle(now) {
                 Rung::Spin => std::hint::spin_loop(),
                 Rung::Yield if self.is_beside_a_job() => self.sleep(now),
-                Rung::Yield if self.staff.serves_sockets() && !self.staff.may_spin() => {
+                Rung::Yield
+                    if self.worker_pool.serves_sockets() && !self.worker_pool.may_spin() =>
+                {
                     self.sleep(now);
                 }
                 // Nobody here has anything to do for us, so that the CPU would only be lost.
-                Rung::Yield if self.staff.serves_sockets() && !self.staff.is_owed() => {
+                Rung::Yield if self.worker_pool.serves_sockets() && !self.worker_pool.is_owed() => {
                     std::hint::spin_loop();
                 }
                 Rung::Yield => std::thread::yield_now(),
@@ -136,7 +138,7 @@ impl EventLoop {
     /// A connection that is to be opened finds its worker; whether there was one.
     #[inline]
     fn send_letter(&mut self, now: Nanos) -> bool {
-        let Some(front) = self.staff.engines().and_then(Engines::front) else { return false };
+        let Some(front) = self.worker_pool.engines().and_then(Engines::front) else { return false };
         let Some(letter) = front.next_letter() else { return false };
         let is_sent = self.dispatcher.send_letter(letter.0, letter.1, now);
         if !is_sent {
@@ -150,7 +152,7 @@ impl EventLoop {
         if !sys::signal::stop_requested() && !self.stopping {
             return false;
         }
-        if !self.staff.engines().is_some_and(Engines::has_sockets) {
+        if !self.worker_pool.engines().is_some_and(Engines::has_sockets) {
             return true;
         }
         let drain = Nanos::from_millis(u64::from(self.config.sockets.drain_ms));
@@ -174,7 +176,7 @@ impl EventLoop {
             return !self.dispatcher.step(now).is_idle();
         }
         let mut moved = self.dispatcher.receive(now);
-        for (_, worker) in &mut self.staff.fused {
+        for (_, worker) in &mut self.worker_pool.fused {
             let step = worker.step(now);
             moved += step.messages + usize::from(step.has_acted);
         }
@@ -187,9 +189,9 @@ impl EventLoop {
 
     /// Sleeps until a port, a worker or an operator has something, or something is due.
     fn sleep(&mut self, now: Nanos) {
-        self.staff.alarm.bell.arm();
+        self.worker_pool.alarm.bell.arm();
         self.dispatcher.arm_apps();
-        let may_sleep = self.staff.arm();
+        let may_sleep = self.worker_pool.arm();
         let (ports, pool) = self.dispatcher.ports_and_pool();
         for lane in ports.iter_mut() {
             lane.port_mut().prepare_wait(pool);
@@ -204,10 +206,10 @@ impl EventLoop {
             let keeper = self.cores.as_ref().map(|cores| &cores.keeper);
             let cores = keeper.map_or(Nanos::FAR_FUTURE, |of| of.next_deadline(&self.dispatcher));
             let due = self.dispatcher.next_deadline().min(self.guests.unmute(now)).min(cores);
-            let due = due.min(self.staff.next_deadline());
+            let due = due.min(self.worker_pool.next_deadline());
             let timeout = due.since(now).min(SLEEP_MAX);
             let mut waiter = Waiter::new();
-            let eventfd = &self.staff.alarm.eventfd;
+            let eventfd = &self.worker_pool.alarm.eventfd;
             let mut all = waiter.add(eventfd.as_fd()) && waiter.add(self.guests.as_fd());
             if let Some(doorbells) = &self.doorbells {
                 all &= waiter.add(doorbells.as_fd());
@@ -231,33 +233,37 @@ impl EventLoop {
             });
         }
         self.dispatcher.disarm_apps();
-        self.staff.disarm();
-        self.staff.alarm.bell.disarm();
+        self.worker_pool.disarm();
+        self.worker_pool.alarm.bell.disarm();
     }
 
-    /// Hires and lets go until there are as many workers as there are to be.
-    fn adjust_staff(&mut self, now: Nanos) {
-        self.count_staff(now);
-        self.seat_staff(now);
+    /// Spawns and retires workers until there are as many workers as there are to be.
+    fn adjust_worker_pool(&mut self, now: Nanos) {
+        self.count_worker_pool(now);
+        self.seat_worker_pool(now);
     }
 
     /// The own workers that came are kept from now on, and those that went no more.
-    fn seat_staff(&mut self, now: Nanos) {
+    fn seat_worker_pool(&mut self, now: Nanos) {
         let Some(cores) = &mut self.cores else { return };
-        let Some(new) = self.staff.take_change() else { return };
-        let staff = &self.staff;
-        let renewed =
-            cores.renew_own(new, |worker| staff.has_thread(worker), now, &mut self.dispatcher);
+        let Some(new) = self.worker_pool.take_change() else { return };
+        let worker_pool = &self.worker_pool;
+        let renewed = cores.renew_own(
+            new,
+            |worker| worker_pool.has_thread(worker),
+            now,
+            &mut self.dispatcher,
+        );
         if let Err(refused) = renewed {
             log::warn(format!("the own workers get no cores: {refused}"));
         }
     }
 
-    fn count_staff(&mut self, now: Nanos) {
+    fn count_worker_pool(&mut self, now: Nanos) {
         for worker in self.dispatcher.steering_mut().take_retired() {
-            self.staff.dismiss(worker);
+            self.worker_pool.join(worker);
         }
-        while let Some((worker, remains)) = self.staff.next_death() {
+        while let Some((worker, remains)) = self.worker_pool.next_death() {
             self.dispatcher.worker_died(worker, remains, now);
         }
         let wanted = usize::from(self.workers_wanted);
@@ -289,7 +295,7 @@ impl EventLoop {
             }
         }
         for _ in active.len()..wanted {
-            if let Err(why) = self.staff.hire(&mut self.dispatcher) {
+            if let Err(why) = self.worker_pool.spawn(&mut self.dispatcher) {
                 log::warn(format!("{why}; going on with fewer workers"));
                 self.workers_wanted = active.len().max(1) as u16;
                 break;
@@ -328,18 +334,18 @@ impl EventLoop {
     /// No new packets; those under way leave, then the threads end and the ports close.
     fn drain(&mut self) {
         let began = sys::clock::now();
-        self.staff.close();
+        self.worker_pool.close();
         loop {
             let now = sys::clock::now();
             let queued: usize =
                 self.dispatcher.steering().workers().map(|(.., queued)| queued).sum();
-            for (_, worker) in &mut self.staff.fused {
+            for (_, worker) in &mut self.worker_pool.fused {
                 worker.step(now);
             }
             self.dispatcher.transmit(now);
             self.dispatcher.control(now);
             let empty = queued == 0
-                && self.staff.is_closed()
+                && self.worker_pool.is_closed()
                 && self.dispatcher.steering().held() == 0
                 && !self.dispatcher.has_work();
             if empty || now.since(began) > DRAIN_MAX {
@@ -347,7 +353,7 @@ impl EventLoop {
             }
             std::thread::yield_now();
         }
-        self.staff.stop();
+        self.worker_pool.stop();
         self.detach_all(began);
         self.dispatcher.transmit(sys::clock::now());
         self.dispatcher.close();

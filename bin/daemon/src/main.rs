@@ -1,8 +1,8 @@
 //! `calistod`: the daemon. Threads, clocks, signals and sockets around the data path.
 //!
-//! Read `setup.rs` for what is made at the start, `event_loop.rs` for the loop, `staff.rs` for the
-//! workers' threads, `apps.rs` and `tenancy.rs` for applications, and `answer.rs` for what an
-//! operator can ask.
+//! Read `setup.rs` for what is made at the start, `event_loop.rs` for the loop, `worker_pool.rs`
+//! for the workers' threads, `apps.rs` and `tenancy.rs` for applications, and `answer.rs` for what
+//! an operator can ask.
 #![forbid(unsafe_code)]
 
 mod admin_socket;
@@ -21,11 +21,11 @@ mod log;
 mod outside;
 mod setup;
 mod sockets;
-mod staff;
 mod status;
 mod stream;
 mod tenancy;
 mod wait;
+mod worker_pool;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -85,7 +85,7 @@ fn run(config: &Config) -> Result<(), Failure> {
     log::say(format!("ready: {}", config.admin_socket));
     event_loop.run();
     event_loop.guests.close_door();
-    if let Some(engines) = event_loop.staff.engines() {
+    if let Some(engines) = event_loop.worker_pool.engines() {
         log::say(engines.summary());
     }
     // Questions that the door may wait with are answered by nobody from here on.

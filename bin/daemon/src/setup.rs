@@ -28,7 +28,7 @@ use crate::engine::{Engines, flow, mtu};
 use crate::event_loop::EventLoop;
 use crate::failure::Failure;
 use crate::sockets::{Link, SocketTable, SocketTableConfig};
-use crate::staff::{Alarm, Staff, StaffConfig};
+use crate::worker_pool::{Alarm, WorkerPool, WorkerPoolConfig};
 
 /// Messages in each ring between dispatcher and worker: a ring is never longer than the frames
 /// that could be in it, and 1024 packets are a millisecond at a million a second.
@@ -108,7 +108,7 @@ pub(crate) fn open(config: &Config) -> Result<Parts, Failure> {
         dispatcher.ports(),
         sockets.as_ref().map(|mail| mail.front.clone()),
     )?;
-    let staff = staff(config, alarm.clone(), own_call, engines)?;
+    let worker_pool = worker_pool(config, alarm.clone(), own_call, engines)?;
     let mut guests = Guests::new()?;
     let door = match config.apps.max {
         0 => None,
@@ -122,14 +122,14 @@ pub(crate) fn open(config: &Config) -> Result<Parts, Failure> {
             };
             let (mut door, notices) = door(config, &dispatcher, seed, claims, call, bell)?;
             if let Some(mail) = sockets {
-                let doorbells = staff.doorbells.clone();
+                let doorbells = worker_pool.doorbells.clone();
                 door.serve_sockets(mail.socket_table(config, &dispatcher, doorbells)?);
             }
             guests.tell(notices);
             Some(door)
         }
     };
-    let event_loop = EventLoop::new(dispatcher, staff, guests, cores, asked, seed, config);
+    let event_loop = EventLoop::new(dispatcher, worker_pool, guests, cores, asked, seed, config);
     let notices = event_loop.guests.notices();
     Ok(Parts { event_loop, door, asks: Asks::new(asks, alarm, notices) })
 }
@@ -259,19 +259,19 @@ fn steering(config: &Config) -> SteeringConfig {
     }
 }
 
-fn staff(
+fn worker_pool(
     config: &Config,
     alarm: Alarm,
     call: Option<Call>,
     engines: Option<Engines>,
-) -> Result<Staff, Failure> {
+) -> Result<WorkerPool, Failure> {
     let state: SyntheticState = match (config.workers.job, config.workers.state_bytes) {
         (Job::Synthetic, bytes @ 1..) => {
             Some(Arc::new(FlowState::new(config.workers.state_flows, bytes as usize)?))
         }
         _ => None,
     };
-    Ok(Staff::new(StaffConfig::new(config, state, engines), alarm, call))
+    Ok(WorkerPool::new(WorkerPoolConfig::new(config, state, engines), alarm, call))
 }
 
 pub(crate) fn destination(listener: &Listener) -> Destination {

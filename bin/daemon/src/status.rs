@@ -42,8 +42,8 @@ impl EventLoop {
         let row = |(id, state, queued): (WorkerId, LaneState, usize)| WorkerStatus {
             id: id.0,
             state: state_name(state).to_owned(),
-            cpu: self.staff.config().cpu(id),
-            numa_node: self.staff.config().cpu(id).and_then(sys::numa::of_cpu),
+            cpu: self.worker_pool.config().cpu(id),
+            numa_node: self.worker_pool.config().cpu(id).and_then(sys::numa::of_cpu),
             groups: steering.control().owned(id),
             queued: queued as u32,
             packets: steering
@@ -62,7 +62,7 @@ impl EventLoop {
         for (id, ..) in steering.workers() {
             let Some(counters) = steering.worker_counters(id) else { continue };
             let mut counters: Vec<Counter> = counters.worker_events().map(counter).collect();
-            if let Some(engines) = self.staff.engines() {
+            if let Some(engines) = self.worker_pool.engines() {
                 let counts = engines.counts_of(id).into_iter();
                 counters.extend(
                     counts.map(|(name, help, value)| counter((format!("tcp_{name}"), help, value))),

@@ -86,7 +86,7 @@ pub(crate) fn dispatcher<P: Port>(
 }
 
 /// One more worker of `dispatcher`, which is never asleep.
-pub(crate) fn hire<P: Port, J: Job>(
+pub(crate) fn spawn<P: Port, J: Job>(
     dispatcher: &mut Dispatcher<P>,
     job: J,
 ) -> Result<Worker<J>, Error> {

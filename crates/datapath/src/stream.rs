@@ -40,7 +40,7 @@ pub use rings::RingLimits;
 use rings::Rings;
 use routes::{Route, Routes};
 pub use service::ServiceKind;
-use service::{Desk, Service};
+use service::{Service, ServiceContext};
 pub use sockets::Datagrams;
 use sockets::{Sending, Sockets};
 use ways::Ways;
@@ -83,7 +83,7 @@ pub struct StreamConfig {
 pub struct Stream {
     me: WorkerId,
     engine: Engine,
-    desk: Desk,
+    context: ServiceContext,
     service: Service,
     sockets: Option<Box<Sockets>>,
     routes: Routes,
@@ -130,7 +130,7 @@ impl Stream {
         Ok(Self {
             me,
             engine,
-            desk: Desk::new(Rings::new(config.rings, &config.flow)),
+            context: ServiceContext::new(Rings::new(config.rings, &config.flow)),
             service: Service::new(config.service),
             sockets: config.front.as_ref().map(|front| Box::new(Sockets::new(me, front))),
             routes: Routes::new(),
@@ -158,7 +158,8 @@ impl Stream {
             self.claim_arrived(now);
         }
         self.read_letters(now);
-        let Self { engine, desk, sockets, routes, ways, kept, spares, events, counts, .. } = self;
+        let Self { engine, context, sockets, routes, ways, kept, spares, events, counts, .. } =
+            self;
         let mut incoming = ArrayVec::<Incoming<'_>, BURST>::new();
         let mut errors = ArrayVec::<ErrorMessage, BURST>::new();
         let mut is_full = false;
@@ -183,7 +184,7 @@ impl Stream {
             }
         }
         let mut press = Press { routes, spares, outlet, events, counts, train: None, joins: false };
-        engine.receive(now, &incoming, &mut desk.rings, &mut press);
+        engine.receive(now, &incoming, &mut context.rings, &mut press);
         drop(incoming);
         for error in errors {
             match (error.key.protocol(), error.kind) {
@@ -217,7 +218,7 @@ impl Stream {
 
     /// The service's part: what it does may lead to more events.
     fn serve(&mut self, now: Nanos, outlet: &mut Outlet<'_>) {
-        let Self { engine, desk, service, sockets, routes, spares, events, counts, .. } = self;
+        let Self { engine, context, service, sockets, routes, spares, events, counts, .. } = self;
         let is_closing = self.is_closing;
         // What a service does to one flow says nothing new about another, so this ends.
         for at in 0.. {
@@ -227,16 +228,16 @@ impl Stream {
                     let _ = engine.abort(flow);
                     continue;
                 }
-                sockets.event(event, engine, &mut desk.rings);
+                sockets.event(event, engine, &mut context.rings);
                 continue;
             }
             match event {
                 Event::Closed { flow, .. } => {
-                    desk.forget(flow);
+                    context.forget(flow);
                     service.forget(flow);
                     continue;
                 }
-                Event::Connected { flow, .. } => desk.remember(flow),
+                Event::Connected { flow, .. } => context.remember(flow),
                 Event::Readable { .. }
                 | Event::Writable { .. }
                 | Event::Urgent { .. }
@@ -253,7 +254,7 @@ impl Stream {
                 let _ = engine.abort(flow);
                 continue;
             }
-            if service.advance(engine, desk, flow, now) {
+            if service.advance(engine, context, flow, now) {
                 let mut press =
                     Press { routes, spares, outlet, events, counts, train: None, joins: false };
                 let _ = engine.close(flow, &mut press);
@@ -264,17 +265,17 @@ impl Stream {
 
     /// What applications and the slow side want.
     fn attend(&mut self, now: Nanos) {
-        let Self { engine, desk, sockets, events, ways, .. } = self;
+        let Self { engine, context, sockets, events, ways, .. } = self;
         let Some(sockets) = sockets else { return };
         let mut heard = Heard { events };
-        sockets.attend(engine, &mut desk.rings, ways, now, &mut heard);
+        sockets.attend(engine, &mut context.rings, ways, now, &mut heard);
     }
 
     fn transmit(&mut self, now: Nanos, outlet: &mut Outlet<'_>) {
-        let Self { engine, desk, routes, spares, events, counts, wanted, joins, .. } = self;
+        let Self { engine, context, routes, spares, events, counts, wanted, joins, .. } = self;
         let (train, joins) = (None, *joins);
         let mut press = Press { routes, spares, outlet, events, counts, train, joins };
-        engine.transmit(now, &mut desk.rings, &mut press);
+        engine.transmit(now, &mut context.rings, &mut press);
         press.finish();
         let has_more = engine.next_deadline().is_some_and(|due| due <= now);
         // One is always there for a segment that is refused: such an answer is not kept.
@@ -289,8 +290,8 @@ impl Stream {
         self.counts_at = now;
         self.counts.publish(self.engine.counters());
         self.counts.set(StreamEvent::Flows, self.engine.flows_in_use() as u64);
-        self.counts.set(StreamEvent::RingBytes, self.desk.rings.bytes());
-        self.counts.set(StreamEvent::RingsFull, self.desk.rings.refused());
+        self.counts.set(StreamEvent::RingBytes, self.context.rings.bytes());
+        self.counts.set(StreamEvent::RingsFull, self.context.rings.refused());
         if let Some(sockets) = &self.sockets {
             sockets.tally().publish(&self.counts);
         }
@@ -374,7 +375,7 @@ impl Job for Stream {
         let Self { sockets, ways, spares, .. } = self;
         if let Some(sockets) = sockets {
             sockets.send_datagrams(&mut Sending { ways, spares, outlet }, now);
-            sockets.show(&mut self.engine, &mut self.desk.rings, now);
+            sockets.show(&mut self.engine, &mut self.context.rings, now);
         }
         self.counts.touch();
         if now.since(self.counts_at) >= COUNTS_EVERY {
@@ -416,7 +417,7 @@ impl Job for Stream {
         if let Some(sockets) = &self.sockets {
             sockets.abort_all(&mut self.engine);
         }
-        let live: Vec<FlowId> = self.desk.live().collect();
+        let live: Vec<FlowId> = self.context.live().collect();
         for flow in live {
             let _ = self.engine.abort(flow);
         }

@@ -39,15 +39,15 @@ impl Crew {
             dispatcher.steering_mut().remove_worker(WorkerId(id));
         }
         for _ in self.count..count {
-            let hired = dispatcher.add_worker(Arc::new(Doorbell::new()), Arc::new(|| ()));
-            let hired =
-                hired.ok_or_else(|| Error::Failed("every worker id is in use".to_owned()))?;
-            let id = hired.id;
+            let spawned = dispatcher.add_worker(Arc::new(Doorbell::new()), Arc::new(|| ()));
+            let spawned =
+                spawned.ok_or_else(|| Error::Failed("every worker id is in use".to_owned()))?;
+            let id = spawned.id;
             let place = id.index();
             if self.workers.len() <= place {
                 self.workers.resize_with(place + 1, || None);
             }
-            self.workers[place] = Some(hired.employ(Witness::new(id.0, self.ledger.clone())));
+            self.workers[place] = Some(spawned.employ(Witness::new(id.0, self.ledger.clone())));
         }
         self.count = count;
         Ok(())

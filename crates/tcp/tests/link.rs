@@ -65,7 +65,7 @@ struct Plan {
     /// At most so many are written and read at a time.
     chunk: usize,
     /// How long the reader sleeps between reads.
-    nap: Nanos,
+    pause: Nanos,
     options: FlowOptions,
     sack: bool,
     timestamps: bool,
@@ -232,14 +232,14 @@ fn run(plan: &Plan) -> ([Side; 2], Nanos) {
     for _ in 0..200_000 {
         let may_read = now >= next_read;
         if may_read {
-            next_read = now + plan.nap;
+            next_read = now + plan.pause;
         }
         for (number, side) in sides.iter_mut().enumerate() {
             if random.chance(plan.moved) {
                 side.hand_over(now);
             }
             side.host.turn(now);
-            side.act(plan, may_read || plan.nap == Nanos::ZERO);
+            side.act(plan, may_read || plan.pause == Nanos::ZERO);
             side.host.turn(now);
             while let Some(packet) = side.host.sink.packets.pop_front() {
                 let weather = &plan.weather;
@@ -285,16 +285,16 @@ fn run(plan: &Plan) -> ([Side; 2], Nanos) {
         let deadlines = sides.iter().filter_map(|side| side.host.engine.next_deadline());
         let deadlines: Vec<Nanos> = deadlines.collect();
         let arrival = link.keys().next().map(|(at, _)| *at);
-        let nap = sides.iter().any(|side| side.flow.is_some() && side.ended.is_none());
-        let nap = (nap && plan.nap > Nanos::ZERO).then_some(next_read);
+        let pause = sides.iter().any(|side| side.flow.is_some() && side.ended.is_none());
+        let pause = (pause && plan.pause > Nanos::ZERO).then_some(next_read);
         let is_full = deadlines.contains(&Nanos::ZERO);
-        let eager = plan.nap == Nanos::ZERO && sides.iter_mut().any(Side::can_act);
+        let eager = plan.pause == Nanos::ZERO && sides.iter_mut().any(Side::can_act);
         let eager = (eager || is_full).then(|| now + Nanos::from_micros(1));
         let next = deadlines
             .into_iter()
             .filter(|at| *at > Nanos::ZERO)
             .chain(arrival)
-            .chain(nap)
+            .chain(pause)
             .chain(eager)
             .min();
         let Some(next) = next else {
@@ -345,7 +345,7 @@ fn plan(bytes: [usize; 2], weather: Weather) -> Plan {
         weather,
         bytes,
         chunk: 1 << 16,
-        nap: Nanos::ZERO,
+        pause: Nanos::ZERO,
         options: FlowOptions::default(),
         sack: true,
         timestamps: true,
@@ -471,7 +471,7 @@ prop_compose! {
         options in options(),
         bytes in [0_usize..60_000, 0_usize..60_000],
         chunk in prop_oneof![1_usize..100, 1000_usize..100_000],
-        nap in prop_oneof![3 => Just(0), 1 => 1_u64..200],
+        pause in prop_oneof![3 => Just(0), 1 => 1_u64..200],
         (sack, timestamps, scaling) in any::<(bool, bool, bool)>(),
         (mtu, probing) in (prop_oneof![Just(1500_u16), 576_u16..9000], any::<bool>()),
         backlog in prop_oneof![Just(8_u32), Just(0)],
@@ -485,7 +485,7 @@ prop_compose! {
         let is_orderly = weather.jitter == Nanos::ZERO && weather.lost + weather.corrupted == 0;
         let backlog = if is_orderly && moved == 0 { backlog } else { 8 };
         Plan {
-            seed, weather, bytes, chunk, nap: Nanos::from_millis(nap), options,
+            seed, weather, bytes, chunk, pause: Nanos::from_millis(pause), options,
             sack, timestamps, scaling, mtu, probing, backlog, is_v6, room, moved,
         }
     }

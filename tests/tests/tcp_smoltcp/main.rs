@@ -129,7 +129,7 @@ fn run(plan: &Plan) -> (Ours, Theirs, End) {
     for _ in 0..TURNS_MAX {
         let may_read = now >= next_read;
         if may_read {
-            next_read = now + plan.nap;
+            next_read = now + plan.pause;
         }
         ours.turn(now, may_read);
         for packet in ours.sent() {

@@ -41,7 +41,7 @@ pub(crate) struct Plan {
     /// Whether each side closes only when it has read everything.
     pub(crate) is_patient: [bool; 2],
     /// How long readers sleep between reads.
-    pub(crate) nap: Nanos,
+    pub(crate) pause: Nanos,
     /// The longest packet that each side takes.
     pub(crate) mtus: [u16; 2],
     /// What our engine offers and accepts.
@@ -99,7 +99,7 @@ impl Plan {
             bytes,
             chunk,
             is_patient: [(); 2].map(|()| random.chance(700)),
-            nap: Nanos::from_millis(random.pick([0, 0, 0, 3, 60])),
+            pause: Nanos::from_millis(random.pick([0, 0, 0, 3, 60])),
             mtus: [one, other],
             has_timestamps: random.chance(700),
             has_sack: random.chance(700),

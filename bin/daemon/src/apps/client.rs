@@ -79,7 +79,7 @@ impl Client {
     }
 
     /// Says why it is out. One that does not read learns it from the end of the connection.
-    pub(super) fn dismiss(&self, reason: DetachReason) {
+    pub(super) fn detach(&self, reason: DetachReason) {
         let told = Detached { reason: word(reason), message: reason.to_string() };
         let _ = self.peer.send(&ToApp::Detached(told), &[]);
     }

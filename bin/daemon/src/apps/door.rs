@@ -260,7 +260,7 @@ impl Door {
             if matches!(reason, DetachReason::Lied(_)) && !waits {
                 self.waiting.push((uid, Instant::now() + PENALTY));
             }
-            client.dismiss(reason);
+            client.detach(reason);
             self.forget(client);
         }
         true

@@ -122,7 +122,7 @@ impl Door {
     /// A process is gone, or its connection.
     pub(super) fn see_member_out(&mut self, at: usize, reason: DetachReason) {
         let client = self.clients.swap_remove(at);
-        client.dismiss(reason);
+        client.detach(reason);
         let Some(socket_table) = &mut self.socket_table else { return };
         if let Some(Membership { member, .. }) = client.member {
             socket_table.leave(member, reason, clock::now());
@@ -151,7 +151,7 @@ impl Door {
                 client.member.as_ref().is_some_and(|membership| membership.member.app() == app)
             };
             for client in self.clients.extract_if(.., is_its) {
-                client.dismiss(reason);
+                client.detach(reason);
                 socket_table.close_later(client.peer.credentials().uid, client.peer);
             }
         }

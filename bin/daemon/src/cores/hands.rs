@@ -21,7 +21,7 @@ pub(crate) struct CoreHands {
     /// CPUs that are nobody's: where a worker goes whose core was taken.
     left_over: CpuSet,
     /// By slot.
-    staff: Vec<Option<Employed>>,
+    worker_pool: Vec<Option<Employed>>,
     /// A refusal of the kernel was told.
     has_warned: bool,
 }
@@ -86,22 +86,23 @@ impl CoreHands {
         }
         // With every CPU managed, a banished thread gets what its scheduling class leaves it.
         let left_over = if left_over.is_empty() { allowed } else { left_over };
-        Ok(Self { left_over, staff: Vec::new(), has_warned: false })
+        Ok(Self { left_over, worker_pool: Vec::new(), has_warned: false })
     }
 
     /// The slots' workers are threads of this process; none: of our own.
     pub(crate) fn employ(&mut self, slots: &[SlotId], process: Option<PidFd>) {
         let process = process.map(Rc::new);
         for slot in slots {
-            self.staff.resize_with(self.staff.len().max(slot.index() + 1), || None);
+            self.worker_pool.resize_with(self.worker_pool.len().max(slot.index() + 1), || None);
             let process = process.clone();
-            self.staff[slot.index()] = Some(Employed { process, placed: None, looked: None });
+            self.worker_pool[slot.index()] = Some(Employed { process, placed: None, looked: None });
         }
     }
 
     /// The slot's thread, proven to be one of its process.
     fn thread(&mut self, slot: SlotId, tid: u32) -> Result<&mut Placed, Strayed> {
-        let employed = self.staff.get_mut(slot.index()).and_then(Option::as_mut).ok_or(Strayed)?;
+        let employed =
+            self.worker_pool.get_mut(slot.index()).and_then(Option::as_mut).ok_or(Strayed)?;
         let placed = match employed.placed.take() {
             Some(placed) if placed.thread.tid() == tid => placed,
             another => {
@@ -115,13 +116,15 @@ impl CoreHands {
                 }
                 let thread = thread.map_err(|_| Strayed)?;
                 // Where a thread of several workers could run is known from the first of them.
-                let mut known = self.staff.iter().flatten().filter_map(|of| of.placed.as_ref());
+                let mut known =
+                    self.worker_pool.iter().flatten().filter_map(|of| of.placed.as_ref());
                 let known = known.find(|placed| placed.thread.tid() == tid);
                 let before = known.map_or_else(|| thread.affinity().ok(), |placed| placed.before);
                 Placed { thread, before, core: None, is_banished: false }
             }
         };
-        let employed = self.staff.get_mut(slot.index()).and_then(Option::as_mut).ok_or(Strayed)?;
+        let employed =
+            self.worker_pool.get_mut(slot.index()).and_then(Option::as_mut).ok_or(Strayed)?;
         Ok(employed.placed.insert(placed))
     }
 
@@ -148,7 +151,9 @@ impl CoreHands {
             return Verdict::Honest;
         }
         let Ok(used) = placed.thread.cpu_time() else { return Verdict::Dead };
-        let Some(Some(employed)) = self.staff.get_mut(slot.index()) else { return Verdict::Honest };
+        let Some(Some(employed)) = self.worker_pool.get_mut(slot.index()) else {
+            return Verdict::Honest;
+        };
         match employed.looked {
             Some((at, parked, before)) if parked == since => {
                 let (span, used) = (now.since(at), used.since(before));
@@ -206,7 +211,7 @@ impl Hands for CoreHands {
     }
 
     fn release(&mut self, slot: SlotId) {
-        let employed = self.staff.get_mut(slot.index()).and_then(Option::take);
+        let employed = self.worker_pool.get_mut(slot.index()).and_then(Option::take);
         if let Some(placed) = employed.and_then(|of| of.placed) {
             placed.restore();
         }

@@ -16,7 +16,7 @@ use wire::Protocol;
 
 use crate::error::{Error, OrNeeds};
 use crate::flows::{SERVER, SERVER_MAC};
-use crate::rig::{Rig, RigConfig, hire, policy};
+use crate::rig::{Rig, RigConfig, policy, spawn};
 
 /// Workers of all applications together.
 pub(super) const WORKERS: u32 = 64;
@@ -79,7 +79,7 @@ impl Tenants {
         match servers {
             Servers::Own => {
                 for _ in 0..WORKERS {
-                    tenants.workers.push(hire(&mut tenants.rig.dispatcher, Sink)?);
+                    tenants.workers.push(spawn(&mut tenants.rig.dispatcher, Sink)?);
                 }
             }
             Servers::Apps(count) => {

@@ -26,7 +26,7 @@ use crate::figure::Figure;
 use crate::flows::{SERVER, listeners};
 use crate::place::{Cpus, on_cpu};
 use crate::report::Report;
-use crate::rig::{RigConfig, dispatcher, hire};
+use crate::rig::{RigConfig, dispatcher, spawn};
 use crate::steer::echo::{Answers, ask, socket};
 
 /// How the roles are carried out.
@@ -167,7 +167,7 @@ fn serve(
     let port = opened.or_needs("AF_XDP socket")?;
     let config = RigConfig { groups: 1 << 16, ..RigConfig::default() };
     let mut dispatcher = dispatcher(&config, port, pool, listeners())?;
-    let mut worker = hire(&mut dispatcher, Echo)?;
+    let mut worker = spawn(&mut dispatcher, Echo)?;
     ready.store(true, Ordering::Release);
     let mut dispatcher = match roles {
         Roles::Fused => {

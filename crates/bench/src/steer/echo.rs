@@ -21,7 +21,7 @@ use crate::figure::{Figure, Target, median};
 use crate::flows::{SERVER, listeners};
 use crate::place::{Cpus, on_cpu};
 use crate::report::Report;
-use crate::rig::{RigConfig, dispatcher, hire};
+use crate::rig::{RigConfig, dispatcher, spawn};
 
 /// A request that has not been answered for this long is sent again.
 const PATIENCE: Nanos = Nanos::from_millis(20);
@@ -271,7 +271,7 @@ fn serve(
     }
     let config = RigConfig { groups: 1 << 16, ..RigConfig::default() };
     let mut dispatcher = dispatcher(&config, port, pool, listeners())?;
-    let mut worker = hire(&mut dispatcher, Echo)?;
+    let mut worker = spawn(&mut dispatcher, Echo)?;
     ready.store(true, Ordering::Release);
     if server == Server::Fused {
         while !stop.load(Ordering::Relaxed) {

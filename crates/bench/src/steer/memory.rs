@@ -14,7 +14,7 @@ use crate::figure::{Figure, Target};
 use crate::flows::{FLOWS, Packets, SEED};
 use crate::programs;
 use crate::report::Report;
-use crate::rig::{Rig, RigConfig, hire, policy};
+use crate::rig::{Rig, RigConfig, policy, spawn};
 
 const WORKERS: usize = 4;
 const FRAMES: u32 = 4096;
@@ -73,7 +73,7 @@ pub(super) fn print_resident(out: &mut dyn Write) -> Result<(), Error> {
     let mut rig = Rig::new(&RigConfig { chunk_bytes: 4096, ..largest() })?;
     let mut workers = Vec::new();
     for _ in 0..WORKERS {
-        workers.push(hire(&mut rig.dispatcher, Sink)?);
+        workers.push(spawn(&mut rig.dispatcher, Sink)?);
     }
     // Made anew for each batch: a table of packets would be resident too.
     for batch in 0..(2 * FLOWS / BURST) as u64 {
@@ -130,7 +130,7 @@ pub fn steady_state_allocations(packets: usize) -> Result<Option<u64>, Error> {
         return Ok(None);
     }
     let mut rig = Rig::new(&RigConfig { groups: 1 << 16, ..RigConfig::default() })?;
-    let mut worker = hire(&mut rig.dispatcher, Sink)?;
+    let mut worker = spawn(&mut rig.dispatcher, Sink)?;
     let flows = Packets::new(10_000, SEED, &[0; 16]);
     let mut next = 0;
     let mut pass = |count: usize| {

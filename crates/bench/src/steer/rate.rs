@@ -11,7 +11,7 @@ use crate::figure::{Figure, Target};
 use crate::flows::{FLOWS, Packets, SEED, SplitMix};
 use crate::place::on_cpu;
 use crate::report::Report;
-use crate::rig::{Rig, RigConfig, hire};
+use crate::rig::{Rig, RigConfig, spawn};
 
 /// A turn of 64 packets takes about 10 us; in one this long the CPU was somebody else's.
 const TURN_MAX: Nanos = Nanos::from_micros(100);
@@ -102,7 +102,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
 /// Full batches through everything, for `length`.
 fn forward(packets: &Packets, length: Nanos, rate: TscRate, round: u64) -> Result<Spent, Error> {
     let mut rig = Rig::new(&RigConfig::default())?;
-    let mut worker = hire(&mut rig.dispatcher, Sink)?;
+    let mut worker = spawn(&mut rig.dispatcher, Sink)?;
     let mut random = SplitMix(SEED ^ round);
     let turn_max = (TURN_MAX.as_secs_f64() * rate.ticks_per_second()) as u64;
     // Every flow has sent a packet before the clock starts.

@@ -17,7 +17,7 @@ use crate::figure::Figure;
 use crate::flows::{Packets, SEED};
 use crate::place::{Cpus, on_cpu};
 use crate::report::Report;
-use crate::rig::{Rig, RigConfig, hire};
+use crate::rig::{Rig, RigConfig, spawn};
 
 /// Workers before and after one more comes; even ones live on the first CPU, odd ones on the other.
 const WORKERS: u16 = 4;
@@ -221,7 +221,7 @@ fn one_run(
             })?;
             let mut near = Near { rig, state, packets, workers: Vec::new(), window, max };
             for id in 0..WORKERS {
-                let worker = near.hire()?;
+                let worker = near.spawn()?;
                 if id % 2 == 0 {
                     near.workers.push(worker);
                 } else {
@@ -252,8 +252,8 @@ struct Near<'a> {
 }
 
 impl Near<'_> {
-    fn hire(&mut self) -> Result<Worker<Synthetic>, Error> {
-        hire(&mut self.rig.dispatcher, Synthetic::new(self.state.clone()))
+    fn spawn(&mut self) -> Result<Worker<Synthetic>, Error> {
+        spawn(&mut self.rig.dispatcher, Synthetic::new(self.state.clone()))
     }
 
     fn changes(mut self, changes: usize) -> Result<Meter, Error> {
@@ -269,7 +269,7 @@ impl Near<'_> {
             self.passes(1, Window::AfterNothing, &mut meter)?;
             self.passes(3, Window::Other, &mut meter)?;
             self.passes(4, Window::BeforeGrowth, &mut meter)?;
-            let worker = self.hire()?;
+            let worker = self.spawn()?;
             self.workers.push(worker);
             self.settle(&mut meter)?;
             self.passes(1, Window::AfterGrowth, &mut meter)?;

@@ -17,7 +17,7 @@ use crate::figure::{Figure, Target};
 use crate::flows::{FLOWS, Packets, SEED, SplitMix, numbers};
 use crate::place::{cpu_time, on_cpu};
 use crate::report::Report;
-use crate::rig::{Rig, RigConfig, hire, policy};
+use crate::rig::{Rig, RigConfig, policy, spawn};
 
 const WORKERS: usize = 4;
 /// At 1 Mpps these last for 16 ms.
@@ -202,7 +202,7 @@ fn one_round(
             let mut rig = Rig::new(&config)?;
             let mut here = Vec::new();
             for _ in 0..WORKERS {
-                let worker = hire(&mut rig.dispatcher, InOrder { seen: Arc::clone(&seen) })?;
+                let worker = spawn(&mut rig.dispatcher, InOrder { seen: Arc::clone(&seen) })?;
                 match place {
                     Workers::Fused => here.push(worker),
                     // A thread that is gone shows when it is joined.

@@ -81,10 +81,10 @@ impl Stream {
 
     fn open(&mut self, letter: &Frame, now: Nanos) {
         let Outcome::Flow(flow) = wire::classify(letter.bytes()) else { return };
-        let Self { engine, desk, sockets, events, ways, .. } = self;
+        let Self { engine, context, sockets, events, ways, .. } = self;
         let Some(sockets) = sockets else { return };
         // A letter may overtake the mail that it was sent after, such as the first word of its application.
-        sockets.read_mail(usize::MAX, engine, &mut desk.rings, ways, now, &mut Heard { events });
+        sockets.read_mail(usize::MAX, engine, &mut context.rings, ways, now, &mut Heard { events });
         sockets.open(&flow.key, &mut self.engine, &mut self.routes, now);
     }
 }

@@ -58,7 +58,7 @@ impl Stream {
             self.waiting.retain(|waiting| *waiting != group);
             self.exchange.readdress(group, to);
         }
-        let Self { engine, owners, desk, service, routes, sockets, .. } = self;
+        let Self { engine, owners, context, service, routes, sockets, .. } = self;
         let hashed = owners.hashed();
         let mut flows = Detached::default();
         let mut name = None;
@@ -79,7 +79,7 @@ impl Stream {
             return;
         }
         let belongings = flows.ids().map(|id| {
-            let (rings, is_live) = desk.take(id);
+            let (rings, is_live) = context.take(id);
             let position = service.position(id);
             service.forget(id);
             let socket = sockets.as_mut().and_then(|sockets| sockets.take_along(id));
@@ -173,9 +173,9 @@ impl Stream {
     fn unpack(&mut self, group: FlowGroup, mut parcel: Parcel, now: Nanos) -> bool {
         if let Some(sockets) = self.sockets.as_mut() {
             // What was asked for before it came here, such as an application's first word or its last.
-            let Self { engine, desk, ways, events, .. } = self;
+            let Self { engine, context, ways, events, .. } = self;
             let mut heard = Heard { events };
-            sockets.read_mail(usize::MAX, engine, &mut desk.rings, ways, now, &mut heard);
+            sockets.read_mail(usize::MAX, engine, &mut context.rings, ways, now, &mut heard);
         }
         let Parcel { to: _, name: _, flows, belongings, routes } = &mut parcel;
         let mine = &mut self.routes;
@@ -199,13 +199,13 @@ impl Stream {
             let own = loop {
                 match waiting.next() {
                     Some(own) if own.id == old => break Some(own),
-                    Some(other) => self.desk.rings.adopt(other.rings),
+                    Some(other) => self.context.rings.adopt(other.rings),
                     None => break None,
                 }
             };
             let Some(own) = own else { break };
             let Belongings { id: _, rings, is_live, position, socket } = own;
-            self.desk.put(new, rings, is_live);
+            self.context.put(new, rings, is_live);
             self.service.set_position(new, position);
             if let Some(sockets) = self.sockets.as_mut() {
                 match socket {
@@ -214,7 +214,7 @@ impl Stream {
                             Some(new),
                             socket,
                             &mut self.engine,
-                            &mut self.desk.rings,
+                            &mut self.context.rings,
                         );
                     }
                     None => sockets.turn_away(new, &mut self.engine),
@@ -225,7 +225,7 @@ impl Stream {
                 self.events.push(tcp::Event::Writable { flow: new });
             }
         }
-        waiting.for_each(|other| self.desk.rings.adopt(other.rings));
+        waiting.for_each(|other| self.context.rings.adopt(other.rings));
         true
     }
 }

@@ -20,7 +20,7 @@ pub enum ServiceKind {
 
 /// What a worker knows of its flows besides the engine.
 #[derive(Debug)]
-pub(super) struct Desk {
+pub(super) struct ServiceContext {
     pub(super) rings: Rings,
     /// By flow number: those that were announced and are not over.
     live: Vec<Option<FlowId>>,
@@ -38,7 +38,7 @@ struct Reading {
     since: Nanos,
 }
 
-impl Desk {
+impl ServiceContext {
     pub(super) fn new(rings: Rings) -> Self {
         Self { rings, live: Vec::new(), readings: Vec::new() }
     }
@@ -169,19 +169,19 @@ impl Service {
     pub(super) fn advance(
         &mut self,
         engine: &mut Engine,
-        desk: &mut Desk,
+        context: &mut ServiceContext,
         flow: FlowId,
         now: Nanos,
     ) -> bool {
         match self {
-            Self::Echo => echo(engine, desk, flow, now),
-            Self::Discard => discard(engine, desk, flow, now),
+            Self::Echo => echo(engine, context, flow, now),
+            Self::Discard => discard(engine, context, flow, now),
             Self::Chargen { lines, positions } => {
                 if positions.len() <= flow.index() {
                     positions.resize(flow.index() + 1, 0);
                 }
-                discard(engine, desk, flow, now)
-                    || generate(engine, desk, flow, lines, &mut positions[flow.index()])
+                discard(engine, context, flow, now)
+                    || generate(engine, context, flow, lines, &mut positions[flow.index()])
             }
         }
     }
@@ -212,46 +212,46 @@ impl Service {
 
 /// What comes goes back, as far as there is room.
 #[inline]
-fn echo(engine: &mut Engine, desk: &mut Desk, flow: FlowId, now: Nanos) -> bool {
+fn echo(engine: &mut Engine, context: &mut ServiceContext, flow: FlowId, now: Nanos) -> bool {
     loop {
         let unread = engine.readable(flow);
         if unread.bytes == 0 {
             return engine.is_at_end(flow);
         }
-        if !desk.rings.ensure(flow) {
+        if !context.rings.ensure(flow) {
             // Without a ring to write to there is nothing to be done for it.
             let _ = engine.abort(flow);
             return false;
         }
         let room = engine.room(flow);
         if room.bytes == 0 {
-            if desk.widen(engine, flow) {
+            if context.widen(engine, flow) {
                 continue;
             }
             return false;
         }
         let bytes = unread.bytes.min(room.bytes);
-        let (from, to) = desk.rings.both(flow);
+        let (from, to) = context.rings.both(flow);
         copy(from, unread.at, to, room.at, bytes as usize);
         let done = engine.consume(flow, bytes).and_then(|()| engine.send(flow, bytes));
         if done.is_err() {
             return false;
         }
-        desk.has_read(engine, flow, bytes, now);
+        context.has_read(engine, flow, bytes, now);
     }
 }
 
-fn discard(engine: &mut Engine, desk: &mut Desk, flow: FlowId, now: Nanos) -> bool {
+fn discard(engine: &mut Engine, context: &mut ServiceContext, flow: FlowId, now: Nanos) -> bool {
     let unread = engine.readable(flow).bytes;
     if unread > 0 && engine.consume(flow, unread).is_ok() {
-        desk.has_read(engine, flow, unread, now);
+        context.has_read(engine, flow, unread, now);
     }
     engine.is_at_end(flow)
 }
 
 fn generate(
     engine: &mut Engine,
-    desk: &mut Desk,
+    context: &mut ServiceContext,
     flow: FlowId,
     lines: &[u8],
     position: &mut u32,
@@ -259,16 +259,16 @@ fn generate(
     loop {
         let room = engine.room(flow);
         if room.bytes == 0 {
-            if desk.widen(engine, flow) {
+            if context.widen(engine, flow) {
                 continue;
             }
             return false;
         }
-        if !desk.rings.ensure(flow) {
+        if !context.rings.ensure(flow) {
             let _ = engine.abort(flow);
             return false;
         }
-        let (_, ring) = desk.rings.both(flow);
+        let (_, ring) = context.rings.both(flow);
         let mut at = room.at;
         let mut left = room.bytes as usize;
         while left > 0 {

@@ -154,12 +154,12 @@ impl Bench {
             now,
         };
         for _ in 0..workers {
-            bench.hire();
+            bench.spawn();
         }
         bench
     }
 
-    pub(super) fn hire(&mut self) {
+    pub(super) fn spawn(&mut self) {
         let new = self.dispatcher.add_worker(Arc::new(Doorbell::new()), Arc::new(|| ()));
         let new = new.expect("there are ids");
         let (owners, counts) = (self.dispatcher.steering_mut().share_owners(), StreamCounts::new());
@@ -357,7 +357,7 @@ fn an_echo_is_exact_while_workers_come_and_go_and_their_groups_move_with_their_f
     let mut talks = bench.talks(60);
     for round in 0..400 {
         match round {
-            20 | 60 | 200 => bench.hire(),
+            20 | 60 | 200 => bench.spawn(),
             120 | 300 => {
                 let last = bench.workers.last().expect("some are there").0;
                 bench.dispatcher.steering_mut().remove_worker(last);
@@ -380,7 +380,7 @@ fn when_many_give_up_groups_at_once_each_flow_goes_to_its_new_worker_and_through
     for round in 0..20 {
         bench.talk(&mut talks, round);
     }
-    bench.hire();
+    bench.spawn();
     for round in 20..80 {
         bench.talk(&mut talks, round);
     }
@@ -418,7 +418,7 @@ fn a_pinned_flow_moves_alone_and_stays_when_its_group_moves() {
     for round in 60..120 {
         bench.talk(&mut talks, round);
     }
-    bench.hire();
+    bench.spawn();
     for round in 120..200 {
         bench.talk(&mut talks, round);
     }
@@ -523,7 +523,7 @@ fn flows_that_find_no_room_where_their_group_goes_wait_for_it_and_are_not_reset(
     assert!(bench.count("flows_waiting") > 0, "what came for them was dropped and counted");
     assert_eq!((bench.closed.len(), bench.count("resets_sent")), (0, 0));
     // There is room again, with the next look or with what their peers repeat.
-    bench.hire();
+    bench.spawn();
     for round in 200..4000 {
         bench.talk(&mut talks, round);
     }

@@ -15,7 +15,7 @@ const SHORT: Nanos = Nanos::from_micros(100);
 fn settled(cores: u16, apps: &[(usize, crate::cores::CoreTerms)]) -> Floor {
     let mut floor = Floor::new(cores);
     for &(workers, terms) in apps {
-        floor.hire(workers, terms);
+        floor.spawn(workers, terms);
     }
     floor.run(Nanos::from_millis(4));
     floor
@@ -40,7 +40,7 @@ fn a_parked_worker_gets_a_core_for_its_first_packet_and_gives_it_back_after_it()
 fn who_begins_to_wait_after_the_last_look_is_offered_the_idle_core_before_the_loop_sleeps() {
     // A batch job comes, and nobody calls: the loop may not sleep over it.
     let mut floor = Floor::new(1);
-    floor.hire(1, batch(1));
+    floor.spawn(1, batch(1));
     assert!(floor.keeper.next_deadline(&floor.harness.dispatcher) <= floor.harness.now);
     floor.run(SHORT);
     assert!(floor.holder(1).is_some());
@@ -325,10 +325,10 @@ fn cores_of_an_application_that_leaves_go_to_others_and_its_places_are_used_agai
     floor.turn(INTERVAL);
     let (first, second) = (floor.troupes[0].players[0].slot, floor.troupes[1].players[0].slot);
     assert_eq!(floor.holder(1), Some(first));
-    floor.dismiss(floor.troupes[0].id, crate::DetachReason::Left);
+    floor.detach(floor.troupes[0].id, crate::DetachReason::Left);
     assert_eq!(floor.crew.released, [first], "its thread is free again");
     assert_eq!(floor.holder(1), Some(second), "in the same call");
-    let again = floor.hire(1, terms(1, 1));
+    let again = floor.spawn(1, terms(1, 1));
     assert_eq!(floor.troupes[again].players[0].slot, first);
     floor.run(SHORT);
     floor.send(again, 1);

@@ -61,11 +61,11 @@ impl Bench {
             Control::new(ControlConfig::default(), steer.expect("a policy"), groups)
         })
         .expect("128 groups are possible");
-        let mut hire = |job| {
+        let mut spawn = |job| {
             let new = dispatcher.add_worker(Arc::new(Doorbell::new()), Arc::new(|| ()));
             new.expect("there are ids").employ(job)
         };
-        let workers = jobs.into_iter().map(&mut hire).collect();
+        let workers = jobs.into_iter().map(&mut spawn).collect();
         Self { client, dispatcher, workers, now: Nanos::from_millis(1) }
     }
 

@@ -54,8 +54,8 @@ fn run(seed: u64) -> World {
                 }
             }
             94..96 => {
-                if let Some(staff) = &mut world.staff[lots.below(8) as usize] {
-                    staff.stopped_for = lots.below(60);
+                if let Some(hosted) = &mut world.hosted[lots.below(8) as usize] {
+                    hosted.stopped_for = lots.below(60);
                 }
             }
             96 => {
@@ -218,7 +218,7 @@ fn a_worker_that_leaves_ends_only_when_its_last_packet_is_done() {
         world.step(1);
         world.drain(64);
     }
-    assert!(world.staff[1].is_none(), "its thread has ended");
+    assert!(world.hosted[1].is_none(), "its thread has ended");
     assert_eq!(world.steering.take_retired(), [base::WorkerId(1)]);
     check(&world);
 }

@@ -215,7 +215,7 @@ fn an_application_echoes_exactly_while_workers_come_and_go_and_nothing_is_left_b
     let mut unsent = std::collections::BTreeMap::new();
     for round in 0..300 {
         match round {
-            20 | 60 | 150 => bench.hire(),
+            20 | 60 | 150 => bench.spawn(),
             110 | 220 => {
                 let last = bench.workers.last().expect("some are there").0;
                 bench.dispatcher.steering_mut().remove_worker(last);

@@ -119,7 +119,7 @@ impl Crew {
         }
     }
 
-    fn hire(&mut self) {
+    fn spawn(&mut self) {
         self.reap();
         let Some(id) = self.steering.free_worker_id() else { return };
         let (ends, inbox, outbox, counters) = rings(4096);
@@ -188,8 +188,8 @@ impl Crew {
 #[test]
 fn threads_that_come_go_and_die_reorder_nothing_and_lose_nothing() {
     let mut crew = Crew::new();
-    crew.hire();
-    crew.hire();
+    crew.spawn();
+    crew.spawn();
     let began = std::time::Instant::now();
     for round in 0..20_000_usize {
         // As fast as the threads are, and no faster: some hundred packets are always under way.
@@ -206,7 +206,7 @@ fn threads_that_come_go_and_die_reorder_nothing_and_lose_nothing() {
         crew.turn();
         let active = crew.active();
         match round % 200 {
-            40 | 90 => crew.hire(),
+            40 | 90 => crew.spawn(),
             120 if active.len() > 2 => {
                 crew.steering.remove_worker(active[round % active.len()]);
             }

@@ -130,7 +130,7 @@ fn release_all(ledger: &mut Ledger, worker: WorkerId) {
 }
 
 /// A worker as its host sees it.
-pub(super) struct Staff {
+pub(super) struct Hosted {
     pub(super) worker: Worker<Recorder>,
     dies_after: Rc<RefCell<Option<u32>>>,
     /// Steps that it will not get (SIGSTOP, or its CPU is elsewhere).
@@ -140,7 +140,7 @@ pub(super) struct Staff {
 /// Steering, workers, frames, and a clock.
 pub(super) struct World {
     pub(super) steering: Steering,
-    pub(super) staff: Vec<Option<Staff>>,
+    pub(super) hosted: Vec<Option<Hosted>>,
     pub(super) pool: FramePool,
     pub(super) counters: CounterWriter,
     pub(super) ledger: Rc<RefCell<Ledger>>,
@@ -182,7 +182,7 @@ impl World {
         };
         let mut world = Self {
             steering,
-            staff: (0..8).map(|_| None).collect(),
+            hosted: (0..8).map(|_| None).collect(),
             pool,
             counters: CounterWriter::new(),
             ledger: Rc::new(RefCell::new(ledger)),
@@ -215,7 +215,7 @@ impl World {
             self.steering.caller(id),
             counters,
         );
-        self.staff[id.index()] = Some(Staff { worker, dies_after, stopped_for: 0 });
+        self.hosted[id.index()] = Some(Hosted { worker, dies_after, stopped_for: 0 });
         true
     }
 
@@ -255,19 +255,19 @@ impl World {
 
     /// One turn of a worker; it may die of it.
     pub(super) fn step(&mut self, index: usize) {
-        let Some(staff) = &mut self.staff[index] else {
+        let Some(hosted) = &mut self.hosted[index] else {
             return;
         };
-        if staff.stopped_for > 0 {
-            staff.stopped_for -= 1;
+        if hosted.stopped_for > 0 {
+            hosted.stopped_for -= 1;
             return;
         }
         let now = self.now;
-        let turn = std::panic::AssertUnwindSafe(|| staff.worker.step(now));
+        let turn = std::panic::AssertUnwindSafe(|| hosted.worker.step(now));
         match std::panic::catch_unwind(turn) {
             Ok(step) if step.retired => {
-                let staff = self.staff[index].take();
-                drop(staff.map(|staff| staff.worker.into_remains()));
+                let hosted = self.hosted[index].take();
+                drop(hosted.map(|hosted| hosted.worker.into_remains()));
             }
             Ok(_) => {}
             Err(cause) if cause.downcast_ref::<&str>() == Some(&"this worker dies here") => {
@@ -279,23 +279,23 @@ impl World {
 
     /// The worker is killed, now or at its `packets`th packet from now.
     pub(super) fn kill(&mut self, index: usize, packets: u32) {
-        if let Some(staff) = &self.staff[index] {
-            *staff.dies_after.borrow_mut() = Some(packets);
+        if let Some(hosted) = &self.hosted[index] {
+            *hosted.dies_after.borrow_mut() = Some(packets);
         }
     }
 
     /// Whoever was to die later lives on.
     pub(super) fn spare(&mut self) {
-        for staff in self.staff.iter().flatten() {
-            *staff.dies_after.borrow_mut() = None;
+        for hosted in self.hosted.iter().flatten() {
+            *hosted.dies_after.borrow_mut() = None;
         }
     }
 
     fn bury(&mut self, index: usize) {
-        let Some(staff) = self.staff[index].take() else {
+        let Some(hosted) = self.hosted[index].take() else {
             return;
         };
-        let remains = staff.worker.into_remains();
+        let remains = hosted.worker.into_remains();
         let id = WorkerId(index as u16);
         release_all(&mut self.ledger.borrow_mut(), id);
         // Groups of the dead are placed anew, perhaps where they were once, without a hand-over.
@@ -321,10 +321,10 @@ impl World {
     /// Everybody runs until nothing moves any more.
     pub(super) fn settle(&mut self) {
         for _ in 0..20_000 {
-            for index in 0..self.staff.len() {
-                if let Some(staff) = &mut self.staff[index] {
-                    staff.stopped_for = 0;
-                    *staff.dies_after.borrow_mut() = None;
+            for index in 0..self.hosted.len() {
+                if let Some(hosted) = &mut self.hosted[index] {
+                    hosted.stopped_for = 0;
+                    *hosted.dies_after.borrow_mut() = None;
                 }
                 self.step(index);
             }

@@ -112,10 +112,10 @@ impl Server {
             self.dispatcher.steering_mut().remove_worker(*leaver);
         }
         for number in active.len()..usize::from(workers) {
-            let hired = self.dispatcher.add_worker(Arc::new(Doorbell::new()), Arc::new(|| ()));
+            let spawned = self.dispatcher.add_worker(Arc::new(Doorbell::new()), Arc::new(|| ()));
             // None is free only while earlier leavers have not retired.
-            let Some(hired) = hired else { return workers - number as u16 };
-            let id = hired.id;
+            let Some(spawned) = spawned else { return workers - number as u16 };
+            let id = spawned.id;
             let job = match &self.work {
                 Work::Echo => BuiltIn::Echo(Echo),
                 Work::Streams(config) => {
@@ -127,7 +127,7 @@ impl Server {
                     BuiltIn::Stream(Box::new(stream.expect("a plan has one listener")))
                 }
             };
-            self.workers.push((id, hired.employ(job)));
+            self.workers.push((id, spawned.employ(job)));
         }
         0
     }

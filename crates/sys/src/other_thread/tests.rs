@@ -41,7 +41,7 @@ fn with_thread(work: impl Fn() + Send + Sync, test: impl FnOnce(&OtherThread)) {
     });
 }
 
-fn nap() {
+fn pause() {
     std::thread::sleep(Duration::from_millis(1));
 }
 
@@ -52,7 +52,7 @@ fn cat() -> Child {
 
 #[test]
 fn a_thread_runs_where_it_is_put_and_in_the_class_it_is_given() {
-    with_thread(nap, |other| {
+    with_thread(pause, |other| {
         let cpu = CpuSet::allowed().iter().last().expect("some CPU runs this");
         other.pin(cpu).expect("the CPU is allowed");
         assert_eq!(other.affinity(), Ok(CpuSet::only(cpu)));
@@ -80,7 +80,7 @@ fn a_thread_that_sleeps_is_interrupted_by_a_nudge() {
     let far = rustix::thread::Timespec { tv_sec: 1000, tv_nsec: 0 };
     let sleep = || {
         if woken.load(Ordering::Acquire) == 3 {
-            return nap();
+            return pause();
         }
         // Not by std, which goes on sleeping after a signal.
         let slept = rustix::thread::nanosleep(&far);
@@ -108,7 +108,7 @@ fn the_time_of_a_thread_is_what_it_used() {
             assert_eq!(other.state(), Ok(ThreadState::Running));
         },
     );
-    with_thread(nap, |other| {
+    with_thread(pause, |other| {
         until("it naps", || other.state() == Ok(ThreadState::Sleeping));
     });
 }
@@ -181,7 +181,7 @@ fn without_a_pidfd_for_threads_the_directory_tells_the_same() {
 #[test]
 fn a_thread_that_has_ended_is_gone_while_its_process_goes_on() {
     let mut found = None;
-    with_thread(nap, |other| found = OtherThread::of_ours(other.tid()).ok());
+    with_thread(pause, |other| found = OtherThread::of_ours(other.tid()).ok());
     let ended = found.expect("it ran then");
     until("it is gone", || ended.is_gone());
     assert_eq!(ended.nudge(), Err(Unchanged::Gone));

@@ -19,7 +19,7 @@ use super::view::View;
 use crate::failure::Failure;
 
 /// A look is noticed within this time; a key, a resize or a signal at once.
-const NAP: Nanos = Nanos::from_millis(50);
+const PAUSE: Nanos = Nanos::from_millis(50);
 /// A daemon that is silent for this long besides the interval is said to be.
 const SILENCE: Duration = Duration::from_secs(2);
 /// Letters of a sentence about what is wrong, at most.
@@ -78,9 +78,9 @@ impl Screen {
         Ok(())
     }
 
-    /// Sleeps until a key, a signal or the end of the nap.
-    fn nap(&self) -> io::Result<()> {
-        if sys::poll::wait_readable(self.keys.as_fd(), NAP) {
+    /// Sleeps until a key, a signal or the end of the pause.
+    fn pause(&self) -> io::Result<()> {
+        if sys::poll::wait_readable(self.keys.as_fd(), PAUSE) {
             // A terminal that was hung up is readable for ever, and whoever tries to get a key of it
             // never returns.
             window_size()?;
@@ -140,7 +140,7 @@ fn watch(
         if count.is_some_and(|count| views >= count) {
             return Ok(());
         }
-        screen.nap()?;
+        screen.pause()?;
         while event::poll(Duration::ZERO)? && !sys::signal::stop_requested() {
             match event::read()? {
                 Event::Key(key) => match manner.press(key) {

@@ -239,7 +239,7 @@ impl Floor {
     }
 
     /// An application on port `8000 + index`; its index.
-    pub(super) fn hire(&mut self, workers: usize, terms: CoreTerms) -> usize {
+    pub(super) fn spawn(&mut self, workers: usize, terms: CoreTerms) -> usize {
         let index = self.troupes.len();
         let port = 8000 + index;
         let limits = AppLimits { packets_per_s: 0, wakes_per_s: 0, stall: STALL };
@@ -313,10 +313,10 @@ impl Floor {
             self.steps += 1;
         }
         while let Some(id) = self.keeper.next_stray() {
-            self.dismiss(id, DetachReason::StrayThread);
+            self.detach(id, DetachReason::StrayThread);
         }
         while let Some((id, why)) = self.harness.dispatcher.next_fault() {
-            self.dismiss(id, why);
+            self.detach(id, why);
         }
         self.harness.replies();
         if busy {
@@ -335,7 +335,7 @@ impl Floor {
     }
 
     /// The application goes, with its memory as it is.
-    pub(super) fn dismiss(&mut self, id: AppId, why: DetachReason) {
+    pub(super) fn detach(&mut self, id: AppId, why: DetachReason) {
         let now = self.harness.now;
         self.keeper.remove(id, now, &mut self.harness.dispatcher, &mut self.crew);
         self.harness.dispatcher.detach(id, why, now);

@@ -61,7 +61,7 @@ fn run(seed: u64) {
     let snapshot = floor.keeper.control().start_recording(2, 1 << 18);
     let mut conducts = Vec::new();
     let mut guaranteed_left = cores;
-    let mut hire = |floor: &mut Floor, lots: &mut Lots, conducts: &mut Vec<Conduct>| {
+    let mut spawn = |floor: &mut Floor, lots: &mut Lots, conducts: &mut Vec<Conduct>| {
         let workers = 1 + lots.below(3);
         let terms = if lots.below(5) == 0 {
             batch(cores)
@@ -70,7 +70,7 @@ fn run(seed: u64) {
             guaranteed_left -= guaranteed;
             terms(guaranteed, guaranteed.max(1 + lots.below(3) as u16))
         };
-        floor.hire(workers, terms);
+        floor.spawn(workers, terms);
         conducts.push(match lots.below(6) {
             0 => Conduct::Slow,
             1 => Conduct::Lies,
@@ -78,7 +78,7 @@ fn run(seed: u64) {
         });
     };
     for _ in 0..1 + lots.below(3) {
-        hire(&mut floor, &mut lots, &mut conducts);
+        spawn(&mut floor, &mut lots, &mut conducts);
     }
     for _ in 0..STEPS {
         let troupe = lots.below(floor.troupes.len());
@@ -108,9 +108,9 @@ fn run(seed: u64) {
                 }
                 _ => floor.act(troupe, player),
             },
-            997 if conducts.len() < 6 => hire(&mut floor, &mut lots, &mut conducts),
+            997 if conducts.len() < 6 => spawn(&mut floor, &mut lots, &mut conducts),
             998 if is_there && lots.below(3) == 0 => {
-                floor.dismiss(floor.troupes[troupe].id, DetachReason::Left);
+                floor.detach(floor.troupes[troupe].id, DetachReason::Left);
             }
             999 => {
                 let names = policy::cores::NAMES;
@@ -126,7 +126,7 @@ fn run(seed: u64) {
     // Who lies goes. The others have all their time: 20 ms, in which the loop sleeps when it may.
     for (at, &conduct) in conducts.iter().enumerate() {
         if conduct == Conduct::Lies && floor.is_there(at) {
-            floor.dismiss(floor.troupes[at].id, DetachReason::Left);
+            floor.detach(floor.troupes[at].id, DetachReason::Left);
         }
     }
     floor.run(Nanos::from_millis(20));

@@ -49,7 +49,7 @@ fn a_socket_that_is_closed_while_it_moves_between_workers_is_closed_where_it_arr
             bench.turns(5);
             app.accept();
             assert_eq!(app.accepted.len(), 30);
-            bench.hire();
+            bench.spawn();
             for step in 0..steps {
                 match step % 3 {
                     0 => {

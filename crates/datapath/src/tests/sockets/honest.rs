@@ -127,7 +127,7 @@ fn run(seed: u64) -> [u64; 3] {
                 }
             }
             (18..20, ..) => app.accept(),
-            (20, ..) if bench.workers.len() < 4 && lots.below(4) == 0 => bench.hire(),
+            (20, ..) if bench.workers.len() < 4 && lots.below(4) == 0 => bench.spawn(),
             (21, ..) if bench.workers.len() > 1 && lots.below(4) == 0 => {
                 let at = lots.below(bench.workers.len() as u32) as usize;
                 let id = bench.workers[at].0;

@@ -1,4 +1,4 @@
-//! The workers' threads: hired, pinned, woken, and missed when they die.
+//! The workers' threads: spawned, pinned, woken, and joined when they end.
 //!
 //! In the fused arrangement the workers live in the dispatcher's loop and have no thread.
 
@@ -47,7 +47,7 @@ impl Alarm {
 
 /// What every worker is.
 #[derive(Clone, Debug)]
-pub(crate) struct StaffConfig {
+pub(crate) struct WorkerPoolConfig {
     job: Job,
     pub(crate) arrangement: Arrangement,
     cpus: Vec<u16>,
@@ -56,7 +56,7 @@ pub(crate) struct StaffConfig {
     ladder: Ladder,
 }
 
-impl StaffConfig {
+impl WorkerPoolConfig {
     /// `engines` are there when the job needs them.
     pub(crate) fn new(config: &Config, state: SyntheticState, engines: Option<Engines>) -> Self {
         Self {
@@ -97,8 +97,8 @@ impl StaffConfig {
 }
 
 /// The workers, wherever they run.
-pub(crate) struct Staff {
-    config: StaffConfig,
+pub(crate) struct WorkerPool {
+    config: WorkerPoolConfig,
     pub(crate) alarm: Alarm,
     /// By which applications with sockets wake workers.
     pub(crate) doorbells: Doorbells,
@@ -106,7 +106,7 @@ pub(crate) struct Staff {
     pub(crate) fused: Vec<(WorkerId, Worker<BuiltIn>)>,
     threads: Vec<(WorkerId, JoinHandle<()>)>,
     stop: Arc<AtomicBool>,
-    /// Workers are to say good-bye.
+    /// Workers are to close their connections.
     closing: Arc<AtomicBool>,
     /// Threads whose workers have.
     closed: Arc<AtomicUsize>,
@@ -120,8 +120,8 @@ pub(crate) struct Staff {
     death_notices: Sender<(WorkerId, Remains)>,
 }
 
-impl Staff {
-    pub(crate) fn new(config: StaffConfig, alarm: Alarm, call: Option<Call>) -> Self {
+impl WorkerPool {
+    pub(crate) fn new(config: WorkerPoolConfig, alarm: Alarm, call: Option<Call>) -> Self {
         let (death_notices, deaths) = channel();
         Self {
             config,
@@ -140,7 +140,7 @@ impl Staff {
         }
     }
 
-    pub(crate) fn config(&self) -> &StaffConfig {
+    pub(crate) fn config(&self) -> &WorkerPoolConfig {
         &self.config
     }
 
@@ -197,7 +197,7 @@ impl Staff {
     }
 
     /// One more worker; what went wrong, if it cannot be.
-    pub(crate) fn hire(&mut self, dispatcher: &mut Dispatcher<AnyPort>) -> Result<(), String> {
+    pub(crate) fn spawn(&mut self, dispatcher: &mut Dispatcher<AnyPort>) -> Result<(), String> {
         if self.config.arrangement == Arrangement::Fused {
             let bell = Arc::new(Doorbell::new());
             // It never sleeps apart from the loop, so nobody ever needs to wake it.
@@ -214,14 +214,14 @@ impl Staff {
         let (employ, employed) = channel::<(WorkerId, Worker<BuiltIn>)>();
         let (control, seat) = shm::seat::seat();
         let call = self.call.as_ref().map(Call::another);
-        let (nap, eventfd) = self.nap()?;
-        let desk = Desk {
+        let (parker, eventfd) = self.parker()?;
+        let worker_thread = WorkerThread {
             bell: Arc::clone(&bell),
             alarm: self.alarm.clone(),
             stop: Arc::clone(&self.stop),
             closing: Arc::clone(&self.closing),
             closed: Arc::clone(&self.closed),
-            nap,
+            parker,
             ladder: self.config.ladder.clone(),
             death_notices: self.death_notices.clone(),
             cpus: if call.is_some() { Vec::new() } else { self.config.cpus.clone() },
@@ -230,7 +230,7 @@ impl Staff {
         let thread = std::thread::Builder::new()
             .spawn(move || {
                 if let Ok((id, worker)) = employed.recv() {
-                    desk.work(id, worker);
+                    worker_thread.work(id, worker);
                 }
             })
             .map_err(|error| format!("cannot start a worker thread: {error}"))?;
@@ -255,15 +255,15 @@ impl Staff {
 
     /// How a worker's thread sleeps, and what wakes it if that is not its own unparking: who serves sockets
     /// is woken by applications too.
-    fn nap(&self) -> Result<(Nap, Option<Arc<EventFd>>), String> {
+    fn parker(&self) -> Result<(Parker, Option<Arc<EventFd>>), String> {
         if !self.engines().is_some_and(Engines::has_sockets) {
-            return Ok((Nap::Parked, None));
+            return Ok((Parker::Parked, None));
         }
         let failed =
             |error: &dyn std::fmt::Display| format!("cannot make a worker's bell: {error}");
         let eventfd = Arc::new(EventFd::new().map_err(|error| failed(&error))?);
         let doorbells = self.doorbells.listener().map_err(|error| failed(&error))?;
-        Ok((Nap::Listening { eventfd: Arc::clone(&eventfd), doorbells }, Some(eventfd)))
+        Ok((Parker::Listening { eventfd: Arc::clone(&eventfd), doorbells }, Some(eventfd)))
     }
 
     /// When workers have come or gone since the last call: those that came and are to be kept.
@@ -279,12 +279,12 @@ impl Staff {
     /// Workers that ended without being asked to.
     pub(crate) fn next_death(&mut self) -> Option<(WorkerId, Remains)> {
         let (id, remains) = self.deaths.try_recv().ok()?;
-        self.dismiss(id);
+        self.join(id);
         Some((id, remains))
     }
 
     /// A worker has ended.
-    pub(crate) fn dismiss(&mut self, worker: WorkerId) {
+    pub(crate) fn join(&mut self, worker: WorkerId) {
         self.fused.retain(|(id, _)| *id != worker);
         if let Some(at) = self.threads.iter().position(|(id, _)| *id == worker) {
             let (_, thread) = self.threads.swap_remove(at);
@@ -311,13 +311,13 @@ impl Staff {
 }
 
 /// What a worker's thread needs beside the worker.
-struct Desk {
+struct WorkerThread {
     bell: Arc<Doorbell>,
     alarm: Alarm,
     stop: Arc<AtomicBool>,
     closing: Arc<AtomicBool>,
     closed: Arc<AtomicUsize>,
-    nap: Nap,
+    parker: Parker,
     ladder: Ladder,
     death_notices: Sender<(WorkerId, Remains)>,
     cpus: Vec<u16>,
@@ -325,7 +325,7 @@ struct Desk {
     seating: Option<Seating>,
 }
 
-impl Desk {
+impl WorkerThread {
     fn work(mut self, id: WorkerId, mut worker: Worker<BuiltIn>) {
         sys::thread::set_name(&format!("worker-{id}"));
         if !self.cpus.is_empty() {
@@ -347,14 +347,14 @@ impl Desk {
         if let Some(seating) = &mut self.seating {
             seating.seat.note_thread(sys::thread::tid());
         }
-        let mut farewell = Farewell::No;
+        let mut closing = Closing::No;
         loop {
             let now = sys::clock::now();
-            if farewell == Farewell::No && self.closing.load(Ordering::Acquire) {
+            if closing == Closing::No && self.closing.load(Ordering::Acquire) {
                 worker.close();
-                farewell = Farewell::Saying;
+                closing = Closing::Draining;
             }
-            if farewell != Farewell::Saying && self.seating.as_mut().is_some_and(Seating::must_park)
+            if closing != Closing::Draining && self.seating.as_mut().is_some_and(Seating::must_park)
             {
                 self.bell.arm();
                 // What came before the bell was armed has called nobody.
@@ -375,8 +375,8 @@ impl Desk {
                 }
                 continue;
             }
-            if farewell == Farewell::Saying && !worker.has_work(now) {
-                farewell = Farewell::Said;
+            if closing == Closing::Draining && !worker.has_work(now) {
+                closing = Closing::Done;
                 self.closed.fetch_add(1, Ordering::Release);
             }
             match self.ladder.idle(now) {
@@ -408,20 +408,20 @@ impl Desk {
             self.alarm.ring();
         }
         // Bounded, so that a stop that came in between is noticed.
-        self.nap.sleep(at_most.min(Nanos::from_millis(100)));
+        self.parker.sleep(at_most.min(Nanos::from_millis(100)));
         self.bell.disarm();
     }
 }
 
 /// How a worker's thread sleeps.
-enum Nap {
+enum Parker {
     /// Until it is unparked.
     Parked,
     /// Until somebody rings: the dispatcher, or an application.
     Listening { eventfd: Arc<EventFd>, doorbells: Listener },
 }
 
-impl Nap {
+impl Parker {
     fn sleep(&self, at_most: Nanos) {
         match self {
             Self::Parked => std::thread::park_timeout(Duration::from_nanos(at_most.0)),
@@ -437,12 +437,12 @@ impl Nap {
     }
 }
 
-/// How far a worker is with its good-byes.
+/// How far a worker is with closing its connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Farewell {
+enum Closing {
     No,
-    Saying,
-    Said,
+    Draining,
+    Done,
 }
 
 /// A worker's side of the core control.
