@@ -39,7 +39,7 @@ impl Application {
     /// It is not let in.
     pub fn start(daemon: &Daemon, words: &str) -> Self {
         let mut application = Self::spawn(&mut command(daemon, words));
-        if let Err(ended) = application.is_let_in() {
+        if let Err(ended) = application.is_attached() {
             panic!("{words} is not let in: {ended:?}");
         }
         application
@@ -58,14 +58,14 @@ impl Application {
         }
         let mut command = command(daemon, words);
         let mut application = Self::spawn(command.current_dir("/").uid(uid).gid(uid));
-        application.is_let_in()?;
+        application.is_attached()?;
         Ok(application)
     }
 
     /// Starts it; how it ended when it is not let in.
     pub fn try_start(daemon: &Daemon, words: &str) -> Result<Self, Ended> {
         let mut application = Self::spawn(&mut command(daemon, words));
-        application.is_let_in()?;
+        application.is_attached()?;
         Ok(application)
     }
 
@@ -79,7 +79,7 @@ impl Application {
 
     /// Waits until it says that it is attached, or has ended. The daemon lists it a moment before it
     /// has all of its packets.
-    fn is_let_in(&mut self) -> Result<(), Ended> {
+    fn is_attached(&mut self) -> Result<(), Ended> {
         let ended = wait_for("an application that is attached or refused", || {
             if self.child.try_wait().expect("it is our child").is_some() {
                 return Ok(true);

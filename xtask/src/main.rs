@@ -1,4 +1,4 @@
-//! `cargo xtask`: the one door to the project's checks, the same here and in CI.
+//! `cargo xtask`: the one entry to the project's checks, the same here and in CI.
 #![forbid(unsafe_code)]
 
 mod ci;

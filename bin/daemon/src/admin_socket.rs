@@ -158,7 +158,9 @@ fn answer(request: Request, asks: &Asks, client: ClientId) -> ReplyBody {
             let proposal = Proposal { moves, place, lease_ms };
             asks.ask(Question::Propose(request.app, proposal, client))
         }
-        Command::Sockets { .. } | Command::Fallbacks => asks.ask_door(request.command, request.app),
+        Command::Sockets { .. } | Command::Fallbacks => {
+            asks.ask_attach_server(request.command, request.app)
+        }
         _ => asks.ask(Question::Request(request)),
     }
 }

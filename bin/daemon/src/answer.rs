@@ -70,13 +70,13 @@ impl EventLoop {
                 Answer::Capturing(self.begin_capture(id, app.as_deref(), tap))
             }
             Question::CaptureEnd(id) => Answer::CaptureEnded(self.dispatcher.end_capture(id)),
-            Question::Attach(arrival) => Answer::Attached(self.let_in(*arrival)),
+            Question::Attach(arrival) => Answer::Attached(self.attach(*arrival)),
             Question::ClientGone(client) => {
                 self.client_gone(client);
                 Answer::Done
             }
             Question::Leave(app, reason) => {
-                self.see_out(app, reason, now);
+                self.detach(app, reason, now);
                 Answer::Done
             }
             Question::Request(_) | Question::Load(..) | Question::Propose(..) => Answer::Done,
@@ -143,7 +143,7 @@ impl EventLoop {
                 None => error(GONE),
             },
             Command::Detach => {
-                self.see_out(app, DetachReason::Operator, now);
+                self.detach(app, DetachReason::Operator, now);
                 ReplyBody::Done
             }
             Command::Cores => ReplyBody::Cores(self.cores_status(now)),

@@ -98,7 +98,7 @@ impl Asker {
 pub(crate) struct Asks {
     sender: Sender<Ask>,
     alarm: Alarm,
-    /// To the door, if there is one.
+    /// To the attach server, if there is one.
     notices: Option<Notices>,
 }
 
@@ -110,8 +110,8 @@ impl Asks {
         Self { sender, alarm, notices }
     }
 
-    /// Asks the door about sockets; the loop never hears of it.
-    pub(crate) fn ask_door(&self, command: Command, app: App) -> ReplyBody {
+    /// Asks the attach server about sockets; the loop never hears of it.
+    pub(crate) fn ask_attach_server(&self, command: Command, app: App) -> ReplyBody {
         let Some(notices) = &self.notices else {
             return error("this daemon serves no sockets of programs");
         };

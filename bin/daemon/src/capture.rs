@@ -1,7 +1,7 @@
 //! A capture on its way to a client: chunks of the loop become a pcapng file on the connection.
 //!
 //! What the loop decides per packet is host, port and attached application. Whose socket of a program a packet is for
-//! only the door knows, so that is decided here, by the local addresses of that program.
+//! only the attach server knows, so that is decided here, by the local addresses of that program.
 
 use std::collections::HashSet;
 use std::io::{self, BufWriter, Write};
@@ -200,7 +200,7 @@ struct Sockets<'a> {
     app: String,
     asks: &'a Asks,
     local: HashSet<(bool, Option<IpAddr>, u16)>,
-    /// The door knows a program of that name.
+    /// The attach server knows a program of that name.
     is_known: bool,
     renewed: Instant,
 }
@@ -225,7 +225,7 @@ impl<'a> Sockets<'a> {
         while let Some(from) = next.take() {
             let page = Command::Sockets { from, count: SOCKET_ROWS_MAX };
             let ReplyBody::Sockets { sockets, next: more } =
-                self.asks.ask_door(page, Some(self.app.clone()))
+                self.asks.ask_attach_server(page, Some(self.app.clone()))
             else {
                 break;
             };

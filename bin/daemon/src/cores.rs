@@ -157,7 +157,7 @@ impl EventLoop {
         cores.look(now);
         while let Some(app) = self.cores.as_mut().and_then(|cores| cores.keeper.next_stray()) {
             if app != AppId::OWN {
-                self.see_out(app, DetachReason::StrayThread, now);
+                self.detach(app, DetachReason::StrayThread, now);
             }
         }
         stepped

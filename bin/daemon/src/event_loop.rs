@@ -157,7 +157,7 @@ impl EventLoop {
         }
         let drain = Nanos::from_millis(u64::from(self.config.sockets.drain_ms));
         let until = *ends_at.get_or_insert_with(|| {
-            self.guests.drain_door();
+            self.guests.drain_attach_server();
             now + drain
         });
         now >= until || self.guests.are_sockets_closed()

@@ -74,24 +74,26 @@ fn run(config: &Config) -> Result<(), Failure> {
     sys::signal::install_stop_handler()?;
     sys::memlock::raise();
     let cannot = |error| Failure::Said(format!("cannot start a thread: {error}"));
-    let Parts { mut event_loop, door, asks } = setup::open(config)?;
+    let Parts { mut event_loop, attach_server, asks } = setup::open(config)?;
     log::start().map_err(cannot)?;
-    let door = door.map(|door| {
+    let attach_server = attach_server.map(|attach_server| {
         let asks = asks.clone();
-        std::thread::Builder::new().name("door".to_owned()).spawn(move || door.serve(&asks))
+        std::thread::Builder::new()
+            .name("attach".to_owned())
+            .spawn(move || attach_server.serve(&asks))
     });
-    let door = door.transpose().map_err(cannot)?;
+    let attach_server = attach_server.transpose().map_err(cannot)?;
     let server = admin_socket::serve(&config.admin_socket, asks)?;
     log::say(format!("ready: {}", config.admin_socket));
     event_loop.run();
-    event_loop.guests.close_door();
+    event_loop.guests.close_attach_server();
     if let Some(engines) = event_loop.worker_pool.engines() {
         log::say(engines.summary());
     }
-    // Questions that the door may wait with are answered by nobody from here on.
+    // Questions that the attach server may wait with are answered by nobody from here on.
     drop(event_loop);
-    if let Some(door) = door {
-        let _ = door.join();
+    if let Some(attach_server) = attach_server {
+        let _ = attach_server.join();
     }
     drop(server);
     Ok(())

@@ -20,7 +20,7 @@ use shm::{FlowState, FramePool, PoolConfig};
 use sys::eventfd::EventFd;
 use wire::Toeplitz;
 
-use crate::apps::{Claims, Door, Guests, Notices, Rules, Terms};
+use crate::apps::{AttachServer, Claims, Guests, Notices, Rules, Terms};
 use crate::ask::Asks;
 use crate::cores::{Cores, keeps_own};
 use crate::doorbells::Doorbells;
@@ -41,7 +41,7 @@ const MAC: [u8; 6] = [0x02, 0xca, 0x11, 0x50, 0x00, 0x01];
 pub(crate) struct Parts {
     pub(crate) event_loop: EventLoop,
     /// Absent when no application may attach.
-    pub(crate) door: Option<Door>,
+    pub(crate) attach_server: Option<AttachServer>,
     pub(crate) asks: Asks,
 }
 
@@ -110,28 +110,29 @@ pub(crate) fn open(config: &Config) -> Result<Parts, Failure> {
     )?;
     let worker_pool = worker_pool(config, alarm.clone(), own_call, engines)?;
     let mut guests = Guests::new()?;
-    let door = match config.apps.max {
+    let attach_server = match config.apps.max {
         0 => None,
         _ => {
             let interfaces = opener.interfaces().cloned().collect();
             let own = listeners.iter().map(destination).collect();
             let claims = Claims::new(interfaces, own);
             let bell = match &sockets {
-                Some(mail) => Arc::clone(&mail.door_bell),
+                Some(mail) => Arc::clone(&mail.attach_server_wake),
                 None => Arc::new(EventFd::new()?),
             };
-            let (mut door, notices) = door(config, &dispatcher, seed, claims, call, bell)?;
+            let (mut attach_server, notices) =
+                attach_server(config, &dispatcher, seed, claims, call, bell)?;
             if let Some(mail) = sockets {
                 let doorbells = worker_pool.doorbells.clone();
-                door.serve_sockets(mail.socket_table(config, &dispatcher, doorbells)?);
+                attach_server.serve_sockets(mail.socket_table(config, &dispatcher, doorbells)?);
             }
             guests.tell(notices);
-            Some(door)
+            Some(attach_server)
         }
     };
     let event_loop = EventLoop::new(dispatcher, worker_pool, guests, cores, asked, seed, config);
     let notices = event_loop.guests.notices();
-    Ok(Parts { event_loop, door, asks: Asks::new(asks, alarm, notices) })
+    Ok(Parts { event_loop, attach_server, asks: Asks::new(asks, alarm, notices) })
 }
 
 /// What the dispatcher's own workers serve.
@@ -143,20 +144,21 @@ fn listened(config: &Config, listeners: &[Listener]) -> Listeners {
     listened
 }
 
-/// The post between the door and workers that serve sockets.
+/// The post between the attach server and workers that serve sockets.
 struct Mail {
     front: Front,
     /// Wakes workers that sleep.
     workers_bell: Arc<EventFd>,
-    door_bell: Arc<EventFd>,
+    attach_server_wake: Arc<EventFd>,
 }
 
 impl Mail {
     fn new() -> Result<Self, Failure> {
-        let (workers_bell, door_bell) = (Arc::new(EventFd::new()?), Arc::new(EventFd::new()?));
-        let (wake, tell) = (Arc::clone(&workers_bell), Arc::clone(&door_bell));
+        let (workers_bell, attach_server_wake) =
+            (Arc::new(EventFd::new()?), Arc::new(EventFd::new()?));
+        let (wake, tell) = (Arc::clone(&workers_bell), Arc::clone(&attach_server_wake));
         let front = Front::new(move || wake.ring(), move || tell.ring());
-        Ok(Self { front, workers_bell, door_bell })
+        Ok(Self { front, workers_bell, attach_server_wake })
     }
 
     /// The slow side.
@@ -199,14 +201,14 @@ fn raise_descriptors() {
 }
 
 /// Where applications attach, and what they get.
-fn door(
+fn attach_server(
     config: &Config,
     dispatcher: &datapath::Dispatcher<port::AnyPort>,
     seed: u64,
     claims: Claims,
     call: Option<Call>,
     bell: Arc<EventFd>,
-) -> Result<(Door, Notices), Failure> {
+) -> Result<(AttachServer, Notices), Failure> {
     let uid_of = |name: &str| sys::privileges::ids_of_user(name).map(|(uid, _)| uid);
     let rules = Rules::parse(&config.apps.allow, uid_of)?;
     let lanes = dispatcher.ports();
@@ -221,7 +223,7 @@ fn door(
     // Who may connect is decided by `apps.allow`, not by the file.
     let listener = AttachListener::bind(&config.apps_socket(), 0o666)?;
     let max = usize::from(config.apps.max);
-    Ok(Door::new(listener, rules, terms, ports.collect(), claims, max, bell))
+    Ok(AttachServer::new(listener, rules, terms, ports.collect(), claims, max, bell))
 }
 
 /// The addresses of the ports' interfaces: who listens on all of them may send from these.

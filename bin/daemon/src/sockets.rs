@@ -1,4 +1,4 @@
-//! Programs whose sockets the daemon serves: the slow side, on the door's thread.
+//! Programs whose sockets the daemon serves: the slow side, on the attach server's thread.
 //!
 //! `table.rs` knows who is here, `calls.rs` answers what they ask, `listen.rs`, `connect.rs`,
 //! `udp.rs` and `local.rs` set sockets up, `ends.rs` hears of their ends. Whatever may take long

@@ -1,6 +1,7 @@
 //! Applications in the loop: in, out, and why.
 //!
-//! Nothing here allocates much, prints or frees memory that was mapped: that is the door's work.
+//! Nothing here allocates much, prints or frees memory that was mapped: that is the attach server's
+//! work.
 
 use base::Nanos;
 use datapath::{AppId, DetachReason};
@@ -10,7 +11,7 @@ use crate::event_loop::EventLoop;
 
 impl EventLoop {
     /// An application comes in, or comes back with the reason why not.
-    pub(crate) fn let_in(&mut self, arrival: Arrival) -> Result<AppId, Box<(String, Arrival)>> {
+    pub(crate) fn attach(&mut self, arrival: Arrival) -> Result<AppId, Box<(String, Arrival)>> {
         let Arrival { guest, facts, eventfd, keeping } = arrival;
         let refuse = |why: String, guest, facts, eventfd| {
             // Its seats are of no use to anybody.
@@ -37,7 +38,7 @@ impl EventLoop {
     }
 
     /// Detaches an application; nothing when it is gone already.
-    pub(crate) fn see_out(&mut self, app: AppId, reason: DetachReason, now: Nanos) {
+    pub(crate) fn detach(&mut self, app: AppId, reason: DetachReason, now: Nanos) {
         if let Some(cores) = &mut self.cores {
             cores.remove(app, now, &mut self.dispatcher);
         }
@@ -49,7 +50,7 @@ impl EventLoop {
     /// Detaches those that have lied or stalled.
     pub(crate) fn evict(&mut self, now: Nanos) {
         while let Some((app, reason)) = self.dispatcher.next_fault() {
-            self.see_out(app, reason, now);
+            self.detach(app, reason, now);
         }
     }
 
@@ -57,7 +58,7 @@ impl EventLoop {
     pub(crate) fn detach_all(&mut self, now: Nanos) {
         let all: Vec<AppId> = self.dispatcher.apps().collect();
         for app in all {
-            self.see_out(app, DetachReason::DaemonEnds, now);
+            self.detach(app, DetachReason::DaemonEnds, now);
         }
     }
 }

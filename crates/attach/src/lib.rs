@@ -12,17 +12,18 @@
 mod channel;
 mod error;
 mod fallback;
+mod join_listener;
 mod link;
 mod listener;
 mod message;
 mod peer;
 mod reason;
-mod side_door;
 mod stream;
 mod text;
 
 pub use error::AttachError;
 pub use fallback::FallbackReason;
+pub use join_listener::JoinListener;
 pub use link::Link;
 pub use listener::AttachListener;
 pub use message::{
@@ -30,7 +31,6 @@ pub use message::{
 };
 pub use peer::{Peer, PeerCredentials, Received};
 pub use reason::DetachReason;
-pub use side_door::SideDoor;
 pub use stream::{Call, JoinRequest, Profile, RegionKind, Reply, StreamRequest, Streaming};
 pub use text::{decode_to_app, decode_to_daemon};
 

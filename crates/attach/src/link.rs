@@ -50,7 +50,7 @@ impl Link {
         Self::connect_to(&address, path, failed)
     }
 
-    /// Connects to the side door of this name: see `SideDoor`.
+    /// Connects to the join listener of this name: see `JoinListener`.
     ///
     /// # Errors
     /// As of [`Self::connect`].

@@ -188,10 +188,11 @@ pub struct Streaming {
     pub ticket: String,
     /// Ears that it may have at once.
     pub ears: u32,
-    /// The name of a socket without a file (see `SideDoor`) by which its further processes reach the
-    /// daemon, whatever files they see by then; none if there is no such socket.
+    /// The name of a socket without a file (see `JoinListener`) by which its further processes
+    /// reach the daemon, whatever files they see by then; none if there is no such socket.
     #[serde(default)]
-    pub side_door: Option<String>,
+    #[serde(rename = "side_door")]
+    pub join_listener: Option<String>,
     /// Bits of the features that it got.
     #[serde(default)]
     pub features: u64,

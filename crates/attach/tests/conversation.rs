@@ -316,7 +316,7 @@ fn streaming() -> Streaming {
         token: "0f".repeat(16),
         ticket: "f0".repeat(16),
         ears: 256,
-        side_door: None,
+        join_listener: None,
         features: 0,
     }
 }

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
-use attach::{AttachError, AttachListener, Link, SideDoor};
+use attach::{AttachError, AttachListener, JoinListener, Link};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 
 /// A folder of this test's own, gone at its end.
@@ -136,14 +136,15 @@ fn each_way_not_to_connect_has_its_sentence() {
 }
 
 #[test]
-fn a_side_door_is_found_by_its_name_alone_and_has_another_name_each_time() {
-    let (door, other) = (SideDoor::open().expect("it opens"), SideDoor::open().expect("it opens"));
-    assert_ne!(door.name(), other.name());
-    let _link = Link::connect_aside(door.name()).expect("somebody listens there");
-    let peer = door.accept().expect("descriptors are left").expect("one has come");
+fn a_join_listener_is_found_by_its_name_alone_and_has_another_name_each_time() {
+    let (join_listener, other) =
+        (JoinListener::open().expect("it opens"), JoinListener::open().expect("it opens"));
+    assert_ne!(join_listener.name(), other.name());
+    let _link = Link::connect_aside(join_listener.name()).expect("somebody listens there");
+    let peer = join_listener.accept().expect("descriptors are left").expect("one has come");
     assert_eq!(peer.credentials().pid, std::process::id());
     assert!(other.accept().expect("descriptors are left").is_none(), "nobody has come");
-    let name = door.name().to_owned();
-    drop(door);
+    let name = join_listener.name().to_owned();
+    drop(join_listener);
     assert!(Link::connect_aside(&name).is_err());
 }

@@ -117,7 +117,7 @@ fn bpf(facts: &KernelFacts) -> Option<Finding> {
         )
         .cost("without bpf(2) no xdp port can be opened"),
         Some(0) => Finding::note(subject, "is open to every user")
-            .cost("nothing for the data plane, which has CAP_BPF; an open door for everybody else")
+            .cost("nothing for the data plane, which has CAP_BPF; an open hole for everybody else")
             .mend("sysctl -w kernel.unprivileged_bpf_disabled=2"),
         Some(_) => Finding::fine(subject, "is there, for those with CAP_BPF only"),
     })

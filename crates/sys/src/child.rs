@@ -24,7 +24,7 @@ pub struct Start {
     pub parent_death: Option<Signal>,
     /// Which signals it holds back, if not those of the thread that starts it.
     pub mask: Option<SignalMask>,
-    /// A cgroup to enter ([`crate::freezer::Freezer::door`]).
+    /// A cgroup to enter ([`crate::freezer::Freezer::entrance`]).
     pub group: Option<File>,
 }
 

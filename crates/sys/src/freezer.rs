@@ -45,7 +45,7 @@ pub struct NotFrozen;
 
 impl Freezer {
     /// For the tree below process `root`: by a cgroup `name` below our own if we may make one, else by
-    /// signals. Nothing is stopped, and nobody is in the group yet ([`Self::door`]).
+    /// signals. Nothing is stopped, and nobody is in the group yet ([`Self::entrance`]).
     pub fn new(name: &str, root: u32) -> Self {
         let group = [Kind::V2, Kind::V1].into_iter().find_map(|kind| Group::make(kind, name));
         Self { means: group.map_or(Means::Signals, Means::Group), root }
@@ -83,7 +83,7 @@ impl Freezer {
     ///
     /// # Errors
     /// The group has gone.
-    pub fn door(&self) -> std::io::Result<Option<File>> {
+    pub fn entrance(&self) -> std::io::Result<Option<File>> {
         self.group().map(|group| OpenOptions::new().write(true).open(group.join(PROCS))).transpose()
     }
 

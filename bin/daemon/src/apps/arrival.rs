@@ -1,6 +1,6 @@
 //! What an application needs before the loop hears of it: memory, pipes, an eventfd, limits.
 //!
-//! Made on the door's thread, because filling memory and tables takes a millisecond.
+//! Made on the attach server's thread, because filling memory and tables takes a millisecond.
 
 use std::fmt;
 use std::net::IpAddr;

@@ -1,4 +1,4 @@
-//! One connection at the door: a stranger, or the application that it has become.
+//! One connection at the attach server: a stranger, or the application that it has become.
 
 use std::time::Instant;
 
@@ -20,7 +20,7 @@ pub(super) struct Client {
     pub(super) member: Option<Membership>,
 }
 
-/// By which door a connection has come.
+/// By which listener a connection has come.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     /// Its file says who may.
@@ -92,13 +92,13 @@ fn word(reason: DetachReason) -> attach::DetachReason {
 
 #[cfg(test)]
 mod tests {
-    use attach::{JoinRequest, Link, Profile, SideDoor, StreamRequest};
+    use attach::{JoinListener, JoinRequest, Link, Profile, StreamRequest};
 
     use super::*;
 
     #[test]
-    fn who_comes_by_the_side_door_can_only_join() {
-        let side = SideDoor::open().expect("it opens");
+    fn who_comes_by_the_join_listener_can_only_join() {
+        let side = JoinListener::open().expect("it opens");
         let _link = Link::connect_aside(side.name()).expect("somebody listens");
         let peer = side.accept().expect("descriptors are left").expect("one has come");
         let client = Client::new(peer, Way::Side);

@@ -11,7 +11,7 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use sys::eventfd::EventFd;
 
 use crate::apps::arrival::Facts;
-use crate::apps::door::{Notice, Notices};
+use crate::apps::attach_server::{Notice, Notices};
 
 /// Applications that are gone and still spoken of.
 const DEPARTED_MAX: usize = 64;
@@ -59,30 +59,30 @@ impl Guests {
         Ok(Self { present: Vec::new(), departed: VecDeque::new(), bells, notices: None })
     }
 
-    /// From now on the door is told who is detached.
+    /// From now on the attach server is told who is detached.
     pub(crate) fn tell(&mut self, notices: Notices) {
         self.notices = Some(notices);
     }
 
-    /// The way to the door, if there is one.
+    /// The way to the attach server, if there is one.
     pub(crate) fn notices(&self) -> Option<Notices> {
         self.notices.clone()
     }
 
     /// The daemon is about to end: no new connections.
-    pub(crate) fn drain_door(&self) {
+    pub(crate) fn drain_attach_server(&self) {
         if let Some(notices) = &self.notices {
             notices.send(Notice::Drain);
         }
     }
 
-    /// Whether no connection of an application is left, since [`Self::drain_door`].
+    /// Whether no connection of an application is left, since [`Self::drain_attach_server`].
     pub(crate) fn are_sockets_closed(&self) -> bool {
         self.notices.as_ref().is_none_or(Notices::is_drained)
     }
 
-    /// The daemon ends: the door may close.
-    pub(crate) fn close_door(&self) {
+    /// The daemon ends: the attach server may close.
+    pub(crate) fn close_attach_server(&self) {
         if let Some(notices) = &self.notices {
             notices.send(Notice::Close);
         }

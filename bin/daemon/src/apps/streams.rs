@@ -1,4 +1,4 @@
-//! Processes whose sockets the daemon serves, at the door: in, heard, out.
+//! Processes whose sockets the daemon serves, at the attach server: in, heard, out.
 
 use std::sync::atomic::Ordering;
 
@@ -10,15 +10,15 @@ use sys::clock;
 use sys::pidfd::PidFd;
 
 use crate::admin_socket::error;
+use crate::apps::attach_server::AttachServer;
 use crate::apps::client::Membership;
-use crate::apps::door::Door;
 use crate::log;
 use crate::sockets::Answer;
 
 /// Calls of one process that are answered before others are heard.
 const CALLS: usize = 16;
 
-impl Door {
+impl AttachServer {
     /// A process wants its sockets to be served.
     pub(super) fn let_member_in(
         &mut self,
@@ -60,7 +60,7 @@ impl Door {
                 return Err("that comes first from nobody".to_owned());
             }
         };
-        streaming.side_door = self.side_door.as_ref().map(|side| side.name().to_owned());
+        streaming.join_listener = self.join_listener.as_ref().map(|side| side.name().to_owned());
         let process = PidFd::open(who.pid).ok();
         let client = &mut self.clients[at];
         client.member = Some(Membership { member, process });
@@ -190,7 +190,7 @@ impl Door {
     /// The daemon ends: everybody is told.
     pub(super) fn close_sockets(&mut self) {
         let Some(socket_table) = &mut self.socket_table else { return };
-        socket_table.expel_all(DetachReason::DaemonEnds, clock::now());
+        socket_table.detach_all(DetachReason::DaemonEnds, clock::now());
         self.see_apps_out();
     }
 }

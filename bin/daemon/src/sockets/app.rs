@@ -1,4 +1,4 @@
-//! One application with sockets, and the connections of its processes to the door.
+//! One application with sockets, and the connections of its processes to the attach server.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -150,7 +150,7 @@ impl App {
     }
 }
 
-/// One process of an application: a connection to the door.
+/// One process of an application: a connection to the attach server.
 pub(crate) struct Member {
     pub(super) app: u16,
     pub(super) pid: u32,

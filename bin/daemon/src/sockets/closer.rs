@@ -11,7 +11,7 @@ use std::sync::mpsc::{Sender, channel};
 
 use sys::SysError;
 
-/// Things of one user that wait to be closed, at most, before whoever sends more is shown the door.
+/// Things of one user that wait to be closed, at most, before whoever sends more is detached.
 const WAITING_MAX: usize = 1024;
 
 /// Threads that are kept although they have nothing to do.

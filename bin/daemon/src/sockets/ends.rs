@@ -16,7 +16,7 @@ use super::records::{Record, What};
 use super::table::SocketTable;
 use crate::apps::Claims;
 
-/// Ends that are heard in one turn of the door: others want to be heard too.
+/// Ends that are heard in one turn of the attach server: others want to be heard too.
 const ENDS: usize = 4096;
 
 /// Whoever has accepted a connection names it so soon.
@@ -85,7 +85,7 @@ impl SocketTable {
                     self.forget(app, slot, generation, now);
                 }
                 SocketEvent::Lied { app } => {
-                    self.expel(app, DetachReason::Lied(shm::Lie::RingIndex), now);
+                    self.detach(app, DetachReason::Lied(shm::Lie::RingIndex), now);
                 }
                 SocketEvent::Unresolved { remote } => self.resolve(remote, now),
             }

@@ -61,7 +61,7 @@ impl SocketTableConfig {
     }
 }
 
-/// A worker that is stopped, or very busy, keeps the door waiting so long and no longer.
+/// A worker that is stopped, or very busy, keeps the attach server waiting so long and no longer.
 const HEEDED_WITHIN: Duration = Duration::from_millis(20);
 
 /// Time between two looks.
@@ -133,7 +133,8 @@ impl Firewall {
     }
 }
 
-/// Processes of one application at the door: each is a connection, and asked about at every look.
+/// Processes of one application at the attach server: each is a connection, and asked about at
+/// every look.
 const PROCESSES_MAX: usize = 1024;
 
 impl SocketTable {
@@ -288,12 +289,12 @@ impl SocketTable {
                 || self.junctions.values().any(|junction| junction.has_named_end(number))
         };
         if app.pids.is_empty() && !has_sockets() {
-            self.expel(number, reason, now);
+            self.detach(number, reason, now);
         }
     }
 
     /// An application goes, with everything that it has.
-    pub(crate) fn expel(&mut self, number: u16, reason: DetachReason, now: Nanos) {
+    pub(crate) fn detach(&mut self, number: u16, reason: DetachReason, now: Nanos) {
         let Some(app) = self.apps.remove(&number) else { return };
         self.resting.insert(number, now + NUMBER_RESTS);
         self.end_junctions_of(number);
@@ -333,9 +334,9 @@ impl SocketTable {
     }
 
     /// All applications go.
-    pub(crate) fn expel_all(&mut self, reason: DetachReason, now: Nanos) {
+    pub(crate) fn detach_all(&mut self, reason: DetachReason, now: Nanos) {
         while let Some(number) = self.apps.keys().next().copied() {
-            self.expel(number, reason, now);
+            self.detach(number, reason, now);
         }
     }
 
@@ -395,7 +396,7 @@ fn welcome(app: &App) -> rustix::io::Result<(Streaming, Answer)> {
         token: String::new(),
         ticket: String::new(),
         ears: shm::stream::EARS_MAX,
-        side_door: None,
+        join_listener: None,
         features: 0,
     };
     app.proofs.tell(&mut streaming);

@@ -585,7 +585,7 @@ fn a_socket_table_that_is_drained_takes_nothing_new_and_tells_everybody_at_the_e
     let answer = place.call(&mut process, &Call::Connect { remote: address }, Some(&socket()));
     assert_eq!(answer.reply, Reply::Kernel { reason: FallbackReason::DaemonBusy });
     assert!(place.attach("two").is_err());
-    place.socket_table.expel_all(DetachReason::DaemonEnds, clock::now());
+    place.socket_table.detach_all(DetachReason::DaemonEnds, clock::now());
     let state = process.memory.state().load(std::sync::atomic::Ordering::Acquire);
     assert_eq!(state, attach::DetachReason::Stopping.number());
 }

@@ -97,7 +97,7 @@ fn the_messages_of_stream_mode_are_read() {
         token: token.into(),
         ticket: "ff".repeat(16),
         ears: 256,
-        side_door: None,
+        join_listener: None,
         features: 0,
     };
     let reply = |reply| ToApp::Reply { id: 7, reply };
@@ -288,8 +288,8 @@ fn answers() -> impl Strategy<Value = ToApp> {
     let streaming = (any::<(u32, u32, u32, u64)>(), proofs).prop_map(|(numbers, proofs)| {
         let (app, region, ears, features) = numbers;
         let (token, ticket) = proofs;
-        let side_door = None;
-        ToApp::Streaming(Streaming { app, region, token, ticket, ears, side_door, features })
+        let join_listener = None;
+        ToApp::Streaming(Streaming { app, region, token, ticket, ears, join_listener, features })
     });
     let reply = (any::<u64>(), replies()).prop_map(|(id, reply)| ToApp::Reply { id, reply });
     prop_oneof![attached, detached, refused, streaming, reply]

@@ -444,8 +444,10 @@ impl Core {
     /// Another connection to the daemon that this one leads to. A process that has changed its root
     /// since does not see the daemon's file any more.
     fn reach(&self) -> Result<Link, AttachError> {
-        let Some(side_door) = &self.streaming.side_door else { return Link::connect(&self.path) };
-        Link::connect_aside(side_door).or_else(|_| Link::connect(&self.path))
+        let Some(join_listener) = &self.streaming.join_listener else {
+            return Link::connect(&self.path);
+        };
+        Link::connect_aside(join_listener).or_else(|_| Link::connect(&self.path))
     }
 }
 

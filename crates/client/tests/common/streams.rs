@@ -339,7 +339,7 @@ impl World {
             token: TOKEN.into(),
             ticket: TICKET.into(),
             ears: 8,
-            side_door: None,
+            join_listener: None,
             features: 0,
         };
         let fds = [app.server.memory().descriptor(), app.doorbell.as_fd()];

@@ -80,7 +80,7 @@ fn signals_stop_every_process_of_the_tree_and_dropping_lets_it_go_on() {
     });
     let freezer = Freezer::by_signals(outer.id());
     assert_eq!((freezer.name(), freezer.group()), ("signals", None));
-    assert!(freezer.door().expect("there is none").is_none());
+    assert!(freezer.entrance().expect("there is none").is_none());
     assert!(!freezer.is_frozen());
     freezer.freeze().expect("the tree is small");
     until("all stand still", || freezer.is_frozen());
@@ -97,7 +97,7 @@ fn signals_stop_every_process_of_the_tree_and_dropping_lets_it_go_on() {
 fn a_freezer_that_shares_a_group_that_has_gone_says_so() {
     let gone = Freezer::shared(Some(Path::new("/sys/fs/cgroup/calisto-no-such-group")), 1);
     assert_eq!(gone.freeze(), Err(NotFrozen));
-    assert!(gone.door().is_err() && !gone.is_frozen());
+    assert!(gone.entrance().is_err() && !gone.is_frozen());
 }
 
 #[test]

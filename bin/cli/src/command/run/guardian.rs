@@ -96,7 +96,7 @@ impl<'a> Guardian<'a> {
             cpus: Some(self.place),
             parent_death: Some(Signal::KILL),
             mask: Some(self.signals.mask_without()),
-            group: self.job.freezer().door()?,
+            group: self.job.freezer().entrance()?,
         };
         child::prepare(&mut command, start);
         let program = command.spawn()?;

@@ -1,4 +1,5 @@
-//! Programs' sockets at the daemon's door: served, refused with a reason, and nothing left when they end.
+//! Programs' sockets at the daemon's attach server: served, refused with a reason, and nothing left
+//! when they end.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;

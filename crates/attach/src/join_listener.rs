@@ -1,4 +1,4 @@
-//! The door of processes that are known already but see other files than the daemon does.
+//! The listener of processes that are known already but see other files than the daemon does.
 
 use std::fmt::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -15,12 +15,12 @@ use crate::peer::Peer;
 /// No file guards it, so whoever comes this way is to show a token before anything else: the caller
 /// sees to that. The name is drawn at random, so that nobody can have taken it before.
 #[derive(Debug)]
-pub struct SideDoor {
+pub struct JoinListener {
     socket: OwnedFd,
     name: String,
 }
 
-impl SideDoor {
+impl JoinListener {
     /// Listens under a new name.
     ///
     /// # Errors
@@ -31,7 +31,7 @@ impl SideDoor {
             // Writing to a string cannot fail.
             let _ = write!(name, "{byte:02x}");
         }
-        let failed = |errno| SysError::new("open the side door", errno, "");
+        let failed = |errno| SysError::new("open the join listener", errno, "");
         let address = SocketAddrUnix::new_abstract_name(name.as_bytes()).map_err(failed)?;
         let socket = socket(SocketFlags::NONBLOCK).map_err(failed)?;
         // Connections inherit it. An older kernel that cannot has `Peer` throw them away.
@@ -55,7 +55,7 @@ impl SideDoor {
     }
 }
 
-impl AsFd for SideDoor {
+impl AsFd for JoinListener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }

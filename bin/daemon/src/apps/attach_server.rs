@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel};
 use std::time::{Duration, Instant};
 
 use admin::{Command, ReplyBody};
-use attach::{AttachListener, Attached, PortInfo, Received, SideDoor, ToApp, ToDaemon};
+use attach::{AttachListener, Attached, JoinListener, PortInfo, Received, ToApp, ToDaemon};
 use base::Nanos;
 use datapath::{AppId, DetachReason, Guest};
 use port::xdp::Destination;
@@ -34,7 +34,7 @@ const STRANGER_PATIENCE: Duration = Duration::from_secs(5);
 /// remove an application's memory takes a CPU about a millisecond, and a liar is back at once.
 const PENALTY: Duration = Duration::from_millis(100);
 
-/// What the loop tells the door.
+/// What the loop tells the attach server.
 pub(crate) enum Notice {
     /// It has detached an application.
     Detached {
@@ -51,7 +51,7 @@ pub(crate) enum Notice {
     Close,
 }
 
-/// How the loop tells the door.
+/// How the loop tells the attach server.
 #[derive(Clone)]
 pub(crate) struct Notices {
     sender: Sender<Notice>,
@@ -62,7 +62,7 @@ pub(crate) struct Notices {
 
 impl Notices {
     pub(crate) fn send(&self, notice: Notice) {
-        // Without a door nobody is attached.
+        // Without an attach server nobody is attached.
         let _ = self.sender.send(notice);
         self.eventfd.ring();
     }
@@ -73,11 +73,11 @@ impl Notices {
     }
 }
 
-/// What the door knows and holds.
-pub(crate) struct Door {
+/// What the attach server knows and holds.
+pub(crate) struct AttachServer {
     listener: AttachListener,
     /// Of processes whose application is in already; absent when the workers serve no sockets.
-    pub(super) side_door: Option<SideDoor>,
+    pub(super) join_listener: Option<JoinListener>,
     rules: Rules,
     terms: Terms,
     ports: Vec<PortInfo>,
@@ -93,7 +93,7 @@ pub(crate) struct Door {
     waiting: Vec<(u32, Instant)>,
 }
 
-impl Door {
+impl AttachServer {
     pub(crate) fn new(
         listener: AttachListener,
         rules: Rules,
@@ -106,10 +106,10 @@ impl Door {
         let (sender, notices) = channel();
         let is_drained = Arc::<AtomicBool>::default();
         let (bell, drained) = (Arc::clone(&eventfd), Arc::clone(&is_drained));
-        let to_door = Notices { sender, eventfd: bell, is_drained: drained };
-        let door = Self {
+        let to_attach_server = Notices { sender, eventfd: bell, is_drained: drained };
+        let attach_server = Self {
             listener,
-            side_door: None,
+            join_listener: None,
             rules,
             terms,
             ports,
@@ -122,14 +122,15 @@ impl Door {
             eventfd,
             waiting: Vec::new(),
         };
-        (door, to_door)
+        (attach_server, to_attach_server)
     }
 
     /// From now on programs may have their sockets served.
     pub(crate) fn serve_sockets(&mut self, socket_table: SocketTable) {
         self.socket_table = Some(socket_table);
         // Without it, who cannot see the file of ours any more has no way in.
-        self.side_door = SideDoor::open().map_err(|error| log::warn(error.to_string())).ok();
+        self.join_listener =
+            JoinListener::open().map_err(|error| log::warn(error.to_string())).ok();
     }
 
     /// Serves until the daemon ends; then the socket's file goes.
@@ -154,7 +155,7 @@ impl Door {
         let mut fds = vec![PollFd::from_borrowed_fd(self.eventfd.as_fd(), PollFlags::IN)];
         if self.strangers() < STRANGERS_MAX {
             fds.push(PollFd::from_borrowed_fd(self.listener.as_fd(), PollFlags::IN));
-            let side = self.side_door.iter();
+            let side = self.join_listener.iter();
             fds.extend(side.map(|side| PollFd::from_borrowed_fd(side.as_fd(), PollFlags::IN)));
         }
         for client in self.clients.iter().filter(|client| !self.must_wait(client)) {
@@ -207,12 +208,12 @@ impl Door {
 
     fn accept(&mut self) {
         // A bounded part of those who wait, so that whoever connects in a loop does not keep the
-        // door from hearing the others.
+        // attach server from hearing the others.
         for _ in 0..STRANGERS_MAX {
             if self.strangers() >= STRANGERS_MAX {
                 return;
             }
-            let came = match (self.listener.accept(), &self.side_door) {
+            let came = match (self.listener.accept(), &self.join_listener) {
                 (Ok(None), Some(side)) => {
                     side.accept().map(|peer| peer.map(|peer| (peer, Way::Side)))
                 }
@@ -292,7 +293,7 @@ impl Door {
                     _ => Ok(()),
                 },
                 Ok(Received::Message(message)) if !client.may_begin_with(&message) => {
-                    client.refuse("whoever comes by the side door joins an application");
+                    client.refuse("whoever comes by the join listener joins an application");
                     Err(DetachReason::Protocol)
                 }
                 Ok(Received::Message(ToDaemon::Attach(request))) if client.app.is_none() => {
@@ -328,7 +329,7 @@ impl Door {
         request: &attach::AttachRequest,
         asks: &Asks,
     ) -> Result<(), DetachReason> {
-        match self.let_in(at, request, asks) {
+        match self.admit(at, request, asks) {
             Ok(()) => Ok(()),
             Err(why) => {
                 self.clients[at].refuse(&why);
@@ -337,7 +338,7 @@ impl Door {
         }
     }
 
-    fn let_in(
+    fn admit(
         &mut self,
         at: usize,
         request: &attach::AttachRequest,
