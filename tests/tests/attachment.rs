@@ -21,7 +21,7 @@ fn when_the_daemon_is_killed_those_who_sleep_and_those_who_poll_learn_it_and_may
     let bed = bed();
     let mut daemon = start(&bed, "");
     let mut asleep = Application::start(&daemon, "udp-echo --listen udp:10.77.0.2:9 --name asleep");
-    let keeper = Application::start(
+    let kept = Application::start(
         &daemon,
         "udp-echo --listen udp:10.77.0.2:10 --name keeper --workers 2 --keep",
     );
@@ -50,11 +50,11 @@ fn when_the_daemon_is_killed_those_who_sleep_and_those_who_poll_learn_it_and_may
     let detached = poller.join().expect("it ends in time");
     assert_eq!(detached.reason, client::DetachReason::DaemonGone);
     assert!(!app.is_attached());
-    keeper.wait_until_it_says("attaches again");
+    kept.wait_until_it_says("attaches again");
     daemon.start_again(bed.server());
-    keeper.wait_until_attached(2);
+    kept.wait_until_attached(2);
     assert_eq!(answered(&bed, 10) + answered(&bed, 7), 200);
-    assert!(keeper.stop().status.success());
+    assert!(kept.stop().status.success());
 }
 
 #[test]

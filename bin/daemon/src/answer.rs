@@ -173,7 +173,7 @@ impl EventLoop {
         };
         match policy::cores::by_name(policy) {
             Ok(policy) => {
-                cores.keeper.control().set_policy(policy);
+                cores.allocator.control().set_policy(policy);
                 ReplyBody::Done
             }
             Err(unknown) => error(&unknown.to_string()),

@@ -4,11 +4,11 @@ mod hands;
 
 use base::{Nanos, WorkerId};
 use config::{Arrangement, Config};
-use datapath::cores::{Call, CoreKeeper, CoreTerms, Seated, SlotId};
+use datapath::cores::{Call, CoreAllocator, CoreTerms, GrantedWorker, SlotId};
 use datapath::{AppId, DetachReason, Dispatcher};
 use policy::cores::{Class, CoreId, CoresConfig, CoresControl, CoresRefused};
 use port::AnyPort;
-use shm::app::SeatBits;
+use shm::app::CoreGrantBits;
 use sys::pidfd::PidFd;
 
 use crate::event_loop::EventLoop;
@@ -21,14 +21,14 @@ const LOOK_EVERY: Nanos = Nanos::from_millis(10);
 /// What an application needs to be kept.
 pub(crate) struct Keeping {
     pub(crate) terms: CoreTerms,
-    pub(crate) workers: Vec<Seated>,
-    pub(crate) bits: SeatBits,
+    pub(crate) workers: Vec<GrantedWorker>,
+    pub(crate) bits: CoreGrantBits,
     pub(crate) process: PidFd,
 }
 
-/// The keeper of the configured cores, and its hands.
+/// The allocator of the configured cores, and its hands.
 pub(crate) struct Cores {
-    pub(crate) keeper: CoreKeeper,
+    pub(crate) allocator: CoreAllocator,
     hands: CoreHands,
     own: CoreTerms,
     cursor: usize,
@@ -50,7 +50,7 @@ impl Cores {
         let set: Vec<CoreId> = cores.set.iter().copied().map(CoreId).collect();
         let control = CoresControl::new(settings, policy, &set)
             .map_err(|refused| Failure::Said(format!("cores.set: {refused}")))?;
-        let keeper = CoreKeeper::new(control, Nanos::from_millis(u64::from(cores.rest_ms)));
+        let allocator = CoreAllocator::new(control, Nanos::from_millis(u64::from(cores.rest_ms)));
         let own = CoreTerms {
             guaranteed: cores.guaranteed,
             burst: cores.set.len().min(usize::from(u16::MAX)) as u16,
@@ -58,12 +58,12 @@ impl Cores {
             queue_delay: Nanos::from_micros(u64::from(cores.queue_delay_us)),
         };
         let hands = CoreHands::new(&cores.set)?;
-        Ok(Some(Self { keeper, hands, own, cursor: 0, next_look: Nanos::ZERO }))
+        Ok(Some(Self { allocator, hands, own, cursor: 0, next_look: Nanos::ZERO }))
     }
 
     /// A handle to make others from, for workers to come.
     pub(crate) fn call(&self) -> Call {
-        self.keeper.call()
+        self.allocator.call()
     }
 
     /// An application's workers are kept from now on.
@@ -75,7 +75,7 @@ impl Cores {
         dispatcher: &mut Dispatcher<AnyPort>,
     ) -> Result<(), CoresRefused> {
         let Keeping { terms, workers, bits, process } = keeping;
-        let slots = self.keeper.add(app, terms, workers, Some(bits), now, dispatcher)?;
+        let slots = self.allocator.add(app, terms, workers, Some(bits), now, dispatcher)?;
         self.hands.employ(&slots, Some(process));
         Ok(())
     }
@@ -85,45 +85,45 @@ impl Cores {
         app: AppId,
         now: Nanos,
         dispatcher: &mut Dispatcher<AnyPort>,
-    ) -> Vec<Seated> {
-        self.keeper.remove(app, now, dispatcher, &mut self.hands)
+    ) -> Vec<GrantedWorker> {
+        self.allocator.remove(app, now, dispatcher, &mut self.hands)
     }
 
     /// The own workers have changed: these have come, and those that are not `present` have gone.
     pub(crate) fn renew_own(
         &mut self,
-        new: Vec<Seated>,
+        new: Vec<GrantedWorker>,
         present: impl Fn(WorkerId) -> bool,
         now: Nanos,
         dispatcher: &mut Dispatcher<AnyPort>,
     ) -> Result<(), CoresRefused> {
         let mut workers = self.remove(AppId::OWN, now, dispatcher);
         workers.extend(new);
-        workers.retain(|seated| present(seated.worker));
+        workers.retain(|granted| present(granted.worker));
         if workers.is_empty() {
             return Ok(());
         }
         // With more workers than before there may be no more cores to guarantee. They do with less
         // then: without terms they would never run again.
-        let promised = self.keeper.kept().map(|(_, app, _)| usize::from(app.terms.guaranteed));
-        let left = self.keeper.table().cores().len().saturating_sub(promised.sum());
+        let promised = self.allocator.kept().map(|(_, app, _)| usize::from(app.terms.guaranteed));
+        let left = self.allocator.table().cores().len().saturating_sub(promised.sum());
         let guaranteed = self.own.guaranteed.min(workers.len().min(left) as u16);
         let terms = CoreTerms { guaranteed, ..self.own };
         let slots: Vec<SlotId> =
-            self.keeper.add(AppId::OWN, terms, workers, None, now, dispatcher)?;
+            self.allocator.add(AppId::OWN, terms, workers, None, now, dispatcher)?;
         self.hands.employ(&slots, None);
         Ok(())
     }
 
-    /// One step of the keeper, when there is something to do.
+    /// One step of the allocator, when there is something to do.
     #[inline]
     fn step(&mut self, now: Nanos, dispatcher: &mut Dispatcher<AnyPort>) -> bool {
-        if !self.keeper.is_due(now) {
+        if !self.allocator.is_due(now) {
             return false;
         }
         let began = sys::clock::now();
-        let stepped = self.keeper.step(began, dispatcher, &mut self.hands);
-        self.keeper.note_cost(sys::clock::now().since(began));
+        let stepped = self.allocator.step(began, dispatcher, &mut self.hands);
+        self.allocator.note_cost(sys::clock::now().since(began));
         stepped
     }
 
@@ -134,11 +134,11 @@ impl Cores {
             return;
         }
         self.next_look = now + LOOK_EVERY;
-        let Some(suspect) = self.keeper.next_suspect(&mut self.cursor) else { return };
+        let Some(suspect) = self.allocator.next_suspect(&mut self.cursor) else { return };
         match self.hands.examine(suspect, now) {
             Verdict::Honest => {}
-            Verdict::RunsParked => self.keeper.convict(suspect.slot, &mut self.hands),
-            Verdict::Dead => self.keeper.mourn(suspect.slot),
+            Verdict::RunsParked => self.allocator.convict(suspect.slot, &mut self.hands),
+            Verdict::Dead => self.allocator.mourn(suspect.slot),
         }
     }
 }
@@ -155,7 +155,7 @@ impl EventLoop {
         let Some(cores) = &mut self.cores else { return false };
         let stepped = cores.step(now, &mut self.dispatcher);
         cores.look(now);
-        while let Some(app) = self.cores.as_mut().and_then(|cores| cores.keeper.next_stray()) {
+        while let Some(app) = self.cores.as_mut().and_then(|cores| cores.allocator.next_stray()) {
             if app != AppId::OWN {
                 self.detach(app, DetachReason::StrayThread, now);
             }

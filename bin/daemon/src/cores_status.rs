@@ -3,7 +3,7 @@
 use admin::{CoreApp, CoreRow, CoresStatus, Counter};
 use base::{Nanos, WorkerId};
 use datapath::AppId;
-use datapath::cores::{CoreEvent, CoreKeeper};
+use datapath::cores::{CoreAllocator, CoreEvent};
 use policy::cores::{Class, Core};
 
 use crate::event_loop::EventLoop;
@@ -14,11 +14,15 @@ const OWN_NAME: &str = "calistod";
 impl EventLoop {
     pub(crate) fn cores_status(&self, now: Nanos) -> CoresStatus {
         let Some(cores) = &self.cores else { return CoresStatus::default() };
-        let keeper = &cores.keeper;
-        let (policy, interval, cost) = keeper.pace();
-        let counts = keeper.counts(None);
-        let mut rows: Vec<CoreRow> =
-            keeper.table().cores().iter().map(|core| self.core_row(core, keeper, now)).collect();
+        let allocator = &cores.allocator;
+        let (policy, interval, cost) = allocator.pace();
+        let counts = allocator.counts(None);
+        let mut rows: Vec<CoreRow> = allocator
+            .table()
+            .cores()
+            .iter()
+            .map(|core| self.core_row(core, allocator, now))
+            .collect();
         rows.sort_unstable_by_key(|row| row.core);
         let faults = [
             CoreEvent::Nudges,
@@ -37,9 +41,9 @@ impl EventLoop {
             policy: policy.to_owned(),
             interval_ns: interval.0,
             tick_cost_ns: cost.0,
-            yield_bound_us: keeper.yield_bound().0 / 1000,
+            yield_bound_us: allocator.yield_bound().0 / 1000,
             cores: rows,
-            apps: self.core_apps(keeper),
+            apps: self.core_apps(allocator),
             grants: counts.get(CoreEvent::Grants),
             parks: counts.get(CoreEvent::Parks),
             revokes: counts.get(CoreEvent::Revokes),
@@ -49,10 +53,10 @@ impl EventLoop {
         }
     }
 
-    fn core_row(&self, core: &Core, keeper: &CoreKeeper, now: Nanos) -> CoreRow {
-        let owner = |worker: WorkerId| keeper.owner(worker);
+    fn core_row(&self, core: &Core, allocator: &CoreAllocator, now: Nanos) -> CoreRow {
+        let owner = |worker: WorkerId| allocator.owner(worker);
         let holder = core.holder.and_then(owner);
-        let leaves = core.holder.is_some_and(|worker| keeper.table().running(worker).is_none());
+        let leaves = core.holder.is_some_and(|worker| allocator.table().running(worker).is_none());
         let state = match (holder, leaves) {
             (None, _) => "idle",
             (Some(_), true) => "leaving",
@@ -69,11 +73,11 @@ impl EventLoop {
         }
     }
 
-    fn core_apps(&self, keeper: &CoreKeeper) -> Vec<CoreApp> {
-        let mut apps: Vec<CoreApp> = keeper
+    fn core_apps(&self, allocator: &CoreAllocator) -> Vec<CoreApp> {
+        let mut apps: Vec<CoreApp> = allocator
             .kept()
             .map(|(id, app, oldest)| {
-                let counts = keeper.counts(Some(id));
+                let counts = allocator.counts(Some(id));
                 CoreApp {
                     app: id.number(),
                     name: self.app_name(id),

@@ -166,7 +166,7 @@ impl EventLoop {
     /// Whether whoever is given the CPU by a yield may be a batch job.
     fn is_beside_a_job(&self) -> bool {
         let cores = self.cores.as_ref();
-        cores.is_some_and(|cores| cores.keeper.is_shared_with_a_job(sys::thread::current_cpu()))
+        cores.is_some_and(|cores| cores.allocator.is_shared_with_a_job(sys::thread::current_cpu()))
     }
 
     /// One turn of dispatcher and fused workers; whether there was anything to do.
@@ -201,10 +201,11 @@ impl EventLoop {
         let asked = self.answer_one(now) | self.send_letter(now);
         let busy = self.turn(now) || asked || !may_sleep || self.dispatcher.has_work();
         // The turn may have called a worker that must be granted a core.
-        let is_called = self.cores.as_ref().is_some_and(|cores| cores.keeper.has_work());
+        let is_called = self.cores.as_ref().is_some_and(|cores| cores.allocator.has_work());
         if !busy && !is_called && self.exports.is_empty() {
-            let keeper = self.cores.as_ref().map(|cores| &cores.keeper);
-            let cores = keeper.map_or(Nanos::FAR_FUTURE, |of| of.next_deadline(&self.dispatcher));
+            let allocator = self.cores.as_ref().map(|cores| &cores.allocator);
+            let cores =
+                allocator.map_or(Nanos::FAR_FUTURE, |of| of.next_deadline(&self.dispatcher));
             let due = self.dispatcher.next_deadline().min(self.guests.unmute(now)).min(cores);
             let due = due.min(self.worker_pool.next_deadline());
             let timeout = due.since(now).min(SLEEP_MAX);
@@ -226,7 +227,7 @@ impl EventLoop {
                 doorbells.drain();
             }
             let (dispatcher, cores) = (&self.dispatcher, &self.cores);
-            let has_spoken = |app| cores.as_ref().is_some_and(|of| of.keeper.has_spoken(app));
+            let has_spoken = |app| cores.as_ref().is_some_and(|of| of.allocator.has_spoken(app));
             self.guests.heard(sys::clock::now(), |app| {
                 let has_messages = datapath::Steering::has_messages;
                 dispatcher.steering_of(app).is_some_and(has_messages) || has_spoken(app)
@@ -240,11 +241,11 @@ impl EventLoop {
     /// Spawns and retires workers until there are as many workers as there are to be.
     fn adjust_worker_pool(&mut self, now: Nanos) {
         self.count_worker_pool(now);
-        self.seat_worker_pool(now);
+        self.core_grant_worker_pool(now);
     }
 
     /// The own workers that came are kept from now on, and those that went no more.
-    fn seat_worker_pool(&mut self, now: Nanos) {
+    fn core_grant_worker_pool(&mut self, now: Nanos) {
         let Some(cores) = &mut self.cores else { return };
         let Some(new) = self.worker_pool.take_change() else { return };
         let worker_pool = &self.worker_pool;

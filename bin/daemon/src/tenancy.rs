@@ -14,7 +14,7 @@ impl EventLoop {
     pub(crate) fn attach(&mut self, arrival: Arrival) -> Result<AppId, Box<(String, Arrival)>> {
         let Arrival { guest, facts, eventfd, keeping } = arrival;
         let refuse = |why: String, guest, facts, eventfd| {
-            // Its seats are of no use to anybody.
+            // Its core grants are of no use to anybody.
             Err(Box::new((why, Arrival { guest, facts, eventfd, keeping: None })))
         };
         let app = match self.dispatcher.attach(guest) {

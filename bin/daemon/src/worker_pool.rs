@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use base::{Nanos, WorkerId};
 use config::{Arrangement, Config, Job};
-use datapath::cores::{Call, Seated};
+use datapath::cores::{Call, GrantedWorker};
 use datapath::{BuiltIn, Dispatcher, Echo, Remains, Sink, Synthetic, SyntheticState, Wake, Worker};
 use port::AnyPort;
-use shm::{Doorbell, Seat, Told};
+use shm::{CoreCommand, CoreGrant, Doorbell};
 use sys::eventfd::EventFd;
 use sys::poll::Waiter;
 
@@ -113,7 +113,7 @@ pub(crate) struct WorkerPool {
     /// To make calls from, when the workers run on granted cores.
     call: Option<Call>,
     /// Workers that are not kept yet.
-    seated: Vec<Seated>,
+    granted: Vec<GrantedWorker>,
     /// Threads have come or gone.
     has_changed: bool,
     deaths: Receiver<(WorkerId, Remains)>,
@@ -133,7 +133,7 @@ impl WorkerPool {
             closing: Arc::new(AtomicBool::new(false)),
             closed: Arc::new(AtomicUsize::new(0)),
             call,
-            seated: Vec::new(),
+            granted: Vec::new(),
             has_changed: false,
             deaths,
             death_notices,
@@ -212,7 +212,7 @@ impl WorkerPool {
         // The thread is started before the dispatcher knows it, so that it can be woken from the
         // first packet on; it waits for its worker at the end of a channel.
         let (employ, employed) = channel::<(WorkerId, Worker<BuiltIn>)>();
-        let (control, seat) = shm::seat::seat();
+        let (control, core_grant) = shm::core_grant::core_grant();
         let call = self.call.as_ref().map(Call::another);
         let (parker, eventfd) = self.parker()?;
         let worker_thread = WorkerThread {
@@ -225,7 +225,7 @@ impl WorkerPool {
             ladder: self.config.ladder.clone(),
             death_notices: self.death_notices.clone(),
             cpus: if call.is_some() { Vec::new() } else { self.config.cpus.clone() },
-            seating: call.clone().map(|call| Seating { seat, call }),
+            grant_side: call.clone().map(|call| GrantSide { core_grant, call }),
         };
         let thread = std::thread::Builder::new()
             .spawn(move || {
@@ -243,7 +243,7 @@ impl WorkerPool {
         let new = dispatcher.add_worker(bell, called).ok_or("every worker id is in use")?;
         let id = new.id;
         if let Some(call) = call {
-            self.seated.push(Seated { worker: id, seat: control, wake, call });
+            self.granted.push(GrantedWorker { worker: id, core_grant: control, wake, call });
         }
         let job = self.config.job(id, dispatcher)?;
         let sent = employ.send((id, new.employ(job)));
@@ -267,8 +267,8 @@ impl WorkerPool {
     }
 
     /// When workers have come or gone since the last call: those that came and are to be kept.
-    pub(crate) fn take_change(&mut self) -> Option<Vec<Seated>> {
-        std::mem::take(&mut self.has_changed).then(|| std::mem::take(&mut self.seated))
+    pub(crate) fn take_change(&mut self) -> Option<Vec<GrantedWorker>> {
+        std::mem::take(&mut self.has_changed).then(|| std::mem::take(&mut self.granted))
     }
 
     /// Whether the worker has a thread.
@@ -322,7 +322,7 @@ struct WorkerThread {
     death_notices: Sender<(WorkerId, Remains)>,
     cpus: Vec<u16>,
     /// Of a worker that runs on granted cores.
-    seating: Option<Seating>,
+    grant_side: Option<GrantSide>,
 }
 
 impl WorkerThread {
@@ -344,8 +344,8 @@ impl WorkerThread {
     }
 
     fn turns(&mut self, worker: &mut Worker<BuiltIn>) {
-        if let Some(seating) = &mut self.seating {
-            seating.seat.note_thread(sys::thread::tid());
+        if let Some(grant_side) = &mut self.grant_side {
+            grant_side.core_grant.note_thread(sys::thread::tid());
         }
         let mut closing = Closing::No;
         loop {
@@ -354,7 +354,8 @@ impl WorkerThread {
                 worker.close();
                 closing = Closing::Draining;
             }
-            if closing != Closing::Draining && self.seating.as_mut().is_some_and(Seating::must_park)
+            if closing != Closing::Draining
+                && self.grant_side.as_mut().is_some_and(GrantSide::must_park)
             {
                 self.bell.arm();
                 // What came before the bell was armed has called nobody.
@@ -402,8 +403,8 @@ impl WorkerThread {
     /// Sleeps, its bell armed; a worker on granted cores gives its core back first, and says so when
     /// it has something to do all the same.
     fn park(&mut self, has_work: bool, at_most: Nanos) {
-        if let Some(seating) = &mut self.seating
-            && seating.say_parked(has_work)
+        if let Some(grant_side) = &mut self.grant_side
+            && grant_side.say_parked(has_work)
         {
             self.alarm.ring();
         }
@@ -446,31 +447,31 @@ enum Closing {
 }
 
 /// A worker's side of the core control.
-struct Seating {
-    seat: Seat,
+struct GrantSide {
+    core_grant: CoreGrant,
     call: Call,
 }
 
-impl Seating {
+impl GrantSide {
     fn must_park(&mut self) -> bool {
-        match self.seat.look() {
-            Told::Run(_) => {
-                self.seat.run();
+        match self.core_grant.look() {
+            CoreCommand::Run(_) => {
+                self.core_grant.run();
                 false
             }
-            Told::Drain => false,
-            Told::Park(_) | Told::Nothing => true,
+            CoreCommand::Drain => false,
+            CoreCommand::Park(_) | CoreCommand::Nothing => true,
         }
     }
 
     /// Whether that is news.
     fn say_parked(&mut self, has_work: bool) -> bool {
         if has_work {
-            self.seat.want();
-        } else if self.seat.has_left() {
+            self.core_grant.want();
+        } else if self.core_grant.has_left() {
             return false;
         } else {
-            self.seat.park();
+            self.core_grant.park();
         }
         self.call.spoke();
         true

@@ -1,8 +1,8 @@
 //! `calisto bench cores`: what granting and taking cores costs, and what is left for a batch job.
 //!
-//! One file per case. `realm.rs` is a dispatcher with its core keeper and the applications that it
-//! keeps, all in this process, `doorstep.rs` attaches a real client to it, `hands.rs` moves threads as
-//! the daemon does.
+//! One file per case. `realm.rs` is a dispatcher with its core allocator and the applications that
+//! it keeps, all in this process, `doorstep.rs` attaches a real client to it, `hands.rs` moves
+//! threads as the daemon does.
 
 mod batch;
 mod doorstep;

@@ -67,7 +67,7 @@ impl ReadyWorkers {
     /// another thread has such a group of their application already.
     pub fn new(workers: Vec<Worker>) -> Result<Self, Vec<Worker>> {
         let Some(shared) = workers.first().map(|first| first.shared()) else { return Err(workers) };
-        let fits = |worker: &Worker| worker.is_of(shared) && !worker.is_seated();
+        let fits = |worker: &Worker| worker.is_of(shared) && !worker.has_core_grant();
         if !workers.iter().all(fits) || shared.is_grouped.swap(true, Ordering::AcqRel) {
             return Err(workers);
         }

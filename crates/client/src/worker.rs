@@ -17,12 +17,12 @@ use crate::shared::{self, Shared};
 #[cfg(feature = "rt")]
 use crate::stream::reactor::Reactor;
 
-mod seated;
+mod granted;
 mod wait;
 
 pub(crate) use wait::{UNSENT_RETRY, spinning};
 
-use seated::Seating;
+use granted::GrantSide;
 
 /// Calls that found nothing to do, after which the connection is looked at whatever the clock says.
 const IDLE_CALLS_MAX: u32 = 1 << 16;
@@ -88,7 +88,7 @@ pub struct Worker {
     frames_out: Option<u32>,
     is_retired: bool,
     /// Its dealings with the core control; none when it runs wherever Linux lets it.
-    seating: Option<Seating>,
+    grant_side: Option<GrantSide>,
     /// Ends its sleep, for other threads of this process.
     alarm: Option<Arc<EventFd>>,
     /// Ends its sleep, for the sockets that tasks wait for.
@@ -103,7 +103,7 @@ impl Worker {
         end: AppEnd,
         pipe: OwnedFd,
         shared: Arc<Shared>,
-        is_seated: bool,
+        has_core_grant: bool,
     ) -> Result<Self, SysError> {
         use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
         fcntl_getfl(&pipe)
@@ -121,7 +121,7 @@ impl Worker {
             looked_at: coarse_now(),
             frames_out: None,
             is_retired: false,
-            seating: is_seated.then(Seating::default),
+            grant_side: has_core_grant.then(GrantSide::default),
             alarm: None,
             #[cfg(feature = "rt")]
             reactor: None,
@@ -368,8 +368,8 @@ impl Worker {
         std::ptr::eq(&*self.shared, shared)
     }
 
-    pub(crate) fn is_seated(&self) -> bool {
-        self.seating.is_some()
+    pub(crate) fn has_core_grant(&self) -> bool {
+        self.grant_side.is_some()
     }
 
     /// Its number in its application.

@@ -1,13 +1,13 @@
 //! Cores on demand, carried out: gathers what the core control wants to know, and does what it plans.
 //!
-//! Each kept worker has a slot with its seat. Most of the time nothing here costs anything: a look
-//! at one word says that no sleeper is wanted, one at a clock value that no tick is due. A tick
-//! looks at the slots that hold a core and at no others. What must hold: a core is granted to the
-//! next worker only after its holder has parked, or was moved off it; a parked worker that has
+//! Each kept worker has a slot with its core grant. Most of the time nothing here costs anything: a
+//! look at one word says that no sleeper is wanted, one at a clock value that no tick is due. A
+//! tick looks at the slots that hold a core and at no others. What must hold: a core is granted to
+//! the next worker only after its holder has parked, or was moved off it; a parked worker that has
 //! something to do is in `waiting` until it is granted a core.
 //!
-//! `docs` of [`shm::seat`] tell the protocol with the worker, [`policy::cores`] who gets what. Read
-//! [`CoreKeeper::step`] first.
+//! `docs` of [`shm::core_grant`] tell the protocol with the worker, [`policy::cores`] who gets
+//! what. Read [`CoreAllocator::step`] first.
 
 mod carry;
 mod counts;
@@ -24,7 +24,7 @@ use base::{Nanos, WorkerId};
 use policy::cores::{AppTerms, Class, CoresControl, CoresPlan, CoresRefused, CoresSample, Table};
 use port::Port;
 use shm::ReadySet;
-use shm::app::SeatBits;
+use shm::app::CoreGrantBits;
 
 use crate::app::AppId;
 use crate::dispatcher::Dispatcher;
@@ -32,13 +32,13 @@ use crate::rate_limit::RateLimit;
 
 pub use counts::{CoreCounts, CoreEvent};
 pub use hands::{Hands, Strayed};
-pub use slot::{Call, Seated, SlotId};
+pub use slot::{Call, GrantedWorker, SlotId};
 use slot::{Slot, Standing};
 
 /// Workers that are kept at once, at most: all applications together.
 pub const SLOTS_MAX: u16 = 4096;
 
-/// Looks in vain at an application's seats, a second: honest ones cause next to none.
+/// Looks in vain at an application's core grants, a second: honest ones cause next to none.
 const VAIN_PER_SECOND: u32 = 1000;
 /// The same, at once.
 const VAIN_AT_ONCE: u32 = 64;
@@ -57,7 +57,7 @@ pub struct CoreTerms {
 }
 
 /// Grants cores to workers and takes them back, as the core control says.
-pub struct CoreKeeper {
+pub struct CoreAllocator {
     control: CoresControl,
     /// By the worker's number in the core control.
     slots: Vec<Option<Slot>>,
@@ -94,8 +94,8 @@ pub struct CoreKeeper {
 struct Kept {
     app: AppId,
     slots: Vec<SlotId>,
-    bits: Option<SeatBits>,
-    /// Looks at its seats that found nothing new.
+    bits: Option<CoreGrantBits>,
+    /// Looks at its core grants that found nothing new.
     vain: RateLimit,
     counts: CoreCounts,
 }
@@ -127,7 +127,7 @@ pub(crate) fn cores_id(app: AppId) -> policy::cores::AppId {
     policy::cores::AppId(app.index)
 }
 
-impl CoreKeeper {
+impl CoreAllocator {
     /// Keeps nobody yet. The groups of a worker that has been parked for `rest_after` move to its
     /// application's other workers, if one of these runs.
     pub fn new(control: CoresControl, rest_after: Nanos) -> Self {
@@ -169,8 +169,8 @@ impl CoreKeeper {
         &mut self,
         app: AppId,
         terms: CoreTerms,
-        workers: Vec<Seated>,
-        bits: Option<SeatBits>,
+        workers: Vec<GrantedWorker>,
+        bits: Option<CoreGrantBits>,
         now: Nanos,
         dispatcher: &mut Dispatcher<P>,
     ) -> Result<Vec<SlotId>, CoresRefused> {
@@ -184,13 +184,13 @@ impl CoreKeeper {
         let terms = AppTerms { id: cores_id(app), guaranteed, burst, class, queue_delay };
         let ids: Vec<WorkerId> = slots.iter().map(|slot| slot.worker()).collect();
         self.control.add_app(terms, &ids)?;
-        for (seated, &slot) in workers.into_iter().zip(&slots) {
+        for (granted, &slot) in workers.into_iter().zip(&slots) {
             self.slots.resize_with(self.slots.len().max(slot.index() + 1), || None);
-            seated.call.direct(slot);
+            granted.call.direct(slot);
             if let Some(steering) = dispatcher.steering_of_mut(app) {
-                steering.excuse(seated.worker, true, now);
+                steering.excuse(granted.worker, true, now);
             }
-            self.slots[slot.index()] = Some(Slot::new(app, class, seated));
+            self.slots[slot.index()] = Some(Slot::new(app, class, granted));
         }
         self.make_room();
         for &slot in &slots {
@@ -220,14 +220,15 @@ impl CoreKeeper {
         self.sample.waiting.reserve(slots);
     }
 
-    /// The application is gone: its cores go to others. Its seats, for workers that come again.
+    /// The application is gone: its cores go to others. Its core grants, for workers that come
+    /// again.
     pub fn remove<P: Port>(
         &mut self,
         app: AppId,
         now: Nanos,
         dispatcher: &mut Dispatcher<P>,
         hands: &mut impl Hands,
-    ) -> Vec<Seated> {
+    ) -> Vec<GrantedWorker> {
         let Some(at) = self.kept.iter().position(|kept| kept.app == app) else { return Vec::new() };
         let Kept { slots, .. } = self.kept.swap_remove(at);
         let is_gone = |slot: &SlotId| slots.contains(slot);
@@ -235,24 +236,24 @@ impl CoreKeeper {
         self.waiting.retain(|slot| !is_gone(slot));
         self.resting.retain(|(_, slot)| !is_gone(slot));
         self.losses.retain(|(_, slot)| !is_gone(slot));
-        let mut seats = Vec::with_capacity(slots.len());
+        let mut core_grants = Vec::with_capacity(slots.len());
         for slot in &slots {
             if let Some(mut gone) = self.slots[slot.index()].take() {
                 gone.call.undirect();
-                gone.seat.withdraw();
+                gone.core_grant.withdraw();
                 self.jobs -= usize::from(gone.class == Class::Batch);
                 hands.release(*slot);
-                let Slot { worker, seat, wake, call, .. } = gone;
+                let Slot { worker, core_grant, wake, call, .. } = gone;
                 if let Some(steering) = dispatcher.steering_of_mut(app) {
                     steering.excuse(worker, false, now);
                     steering.rouse(worker);
                 }
-                seats.push(Seated { worker, seat, wake, call });
+                core_grants.push(GrantedWorker { worker, core_grant, wake, call });
             }
         }
         self.control.remove_app(cores_id(app), now, &mut self.freed);
         self.carry_out_freed(now, dispatcher, hands);
-        seats
+        core_grants
     }
 
     /// Hears who is wanted and who has parked, and ticks when a tick is due. Whether it did
@@ -271,7 +272,7 @@ impl CoreKeeper {
         let is_tick = now >= self.next_tick;
         self.hear_calls(now, dispatcher, hands);
         if is_tick {
-            self.hear_seats(now, dispatcher, hands);
+            self.hear_core_grants(now, dispatcher, hands);
         }
         self.gather(is_tick, now, dispatcher, hands);
         self.control.tick(&self.sample, &mut self.plan);
@@ -352,7 +353,7 @@ impl CoreKeeper {
         for _ in 0..self.slots.len() {
             *cursor = (*cursor + 1) % self.slots.len();
             let Some(of) = &self.slots[*cursor] else { continue };
-            let thread = of.seat.thread();
+            let thread = of.core_grant.thread();
             let parked_since = match of.standing {
                 Standing::Parked { since } => Some(since),
                 Standing::Held | Standing::Revoked { .. } => None,
@@ -369,7 +370,7 @@ impl CoreKeeper {
     pub fn convict(&mut self, slot: SlotId, hands: &mut impl Hands) {
         self.count(slot, CoreEvent::RanWhileParked);
         let Some(Some(of)) = self.slots.get_mut(slot.index()) else { return };
-        let banished = hands.banish(slot, of.seat.thread());
+        let banished = hands.banish(slot, of.core_grant.thread());
         self.note_stray(slot, banished);
     }
 

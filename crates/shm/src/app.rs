@@ -19,9 +19,9 @@ mod server;
 pub use end::{AppEnd, AppMemory, Next};
 pub use layout::{AppSizes, CHUNK_HEADROOM_BYTES, RING_SLOTS_MAX, SizeError, WORKERS_MAX};
 pub use message::{FromApp, Packet, ToApp};
-pub use server::{AppLane, AppServer, Delivery, SeatBits};
+pub use server::{AppLane, AppServer, CoreGrantBits, Delivery};
 
-pub(crate) use layout::{HandoverWords, SharedSeat};
+pub(crate) use layout::{HandoverWords, SharedCoreGrant};
 
 #[cfg(test)]
 mod tests;

@@ -9,6 +9,8 @@ pub mod agenda;
 /// Memory shared with one application.
 #[cfg(not(loom))]
 pub mod app;
+/// Who may use a core: grant, revoke, park.
+pub mod core_grant;
 /// A wake-up that costs a system call only when somebody sleeps.
 pub mod doorbell;
 /// Per-flow bytes that outlive a move from worker to worker.
@@ -25,8 +27,6 @@ pub mod ready_queues;
 pub mod ready_set;
 /// A sealed memfd, mapped, with the header that makes its layout negotiable.
 pub mod region;
-/// Who may use a core: grant, revoke, park.
-pub mod seat;
 #[cfg(not(loom))]
 mod shared_bytes;
 #[cfg_attr(loom, expect(dead_code, reason = "its users map real memory, which loom cannot model"))]
@@ -40,6 +40,7 @@ mod sync;
 pub mod wait;
 
 pub use agenda::Agenda;
+pub use core_grant::{CoreCommand, CoreGrant, CoreGrantControl, CoreReply};
 pub use doorbell::Doorbell;
 pub use flow_state::{FlowState, StateMiss};
 pub use frame::{Batch, Frame};
@@ -48,7 +49,6 @@ pub use pool::{FramePool, PoolConfig};
 pub use ready_queues::{Claim, ReadyQueues};
 pub use ready_set::{Ready, ReadySet};
 pub use region::{MapError, Region, RegionError};
-pub use seat::{Said, Seat, SeatControl, Told};
 pub use slot_ring::Lie;
 pub use spsc::{Consumer, Producer, ring};
 pub use wait::{Wait, Waited};

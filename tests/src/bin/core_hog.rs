@@ -1,7 +1,7 @@
 //! `core-hog`: an application that takes a core and does not behave, for tests of what that costs others.
 //!
-//! It speaks to its seat directly, as no honest program does. It ends on SIGTERM, and by itself after a
-//! minute.
+//! It speaks to its core grant directly, as no honest program does. It ends on SIGTERM, and by
+//! itself after a minute.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use attach::{AttachRequest, CoresClass, CoresRequest, Link, ToApp, ToDaemon};
 use base::Nanos;
-use shm::Told;
+use shm::CoreCommand;
 use shm::app::{AppEnd, AppMemory};
-use shm::seat::SeatTasks;
+use shm::core_grant::CoreGrantTasks;
 use sys::eventfd::EventFd;
 
 /// Nobody has to end it by hand.
@@ -120,14 +120,14 @@ impl Hog {
         }
         self.take_core(if sin == Sin::NamesAStranger { 1 } else { sys::thread::tid() });
         if sin == Sin::ParksAndLies {
-            self.end.seat().park();
+            self.end.core_grant().park();
             self.speak();
         }
         let mut turns = 0_u32;
         until_the_end(|| {
             turns = turns.wrapping_add(1);
             match sin {
-                Sin::Forges => self.end.seat().note(SeatTasks {
+                Sin::Forges => self.end.core_grant().note(CoreGrantTasks {
                     put: turns.wrapping_mul(2_654_435_761),
                     taken: turns.rotate_left(13),
                     oldest_ns: u64::MAX - u64::from(turns),
@@ -142,13 +142,13 @@ impl Hog {
 
     /// Asks for a core until it has one.
     fn take_core(&mut self, thread: u32) {
-        self.end.seat().note_thread(thread);
+        self.end.core_grant().note_thread(thread);
         until_the_end_or(|| {
-            if let Told::Run(_) = self.end.seat().look() {
-                self.end.seat().run();
+            if let CoreCommand::Run(_) = self.end.core_grant().look() {
+                self.end.core_grant().run();
                 return true;
             }
-            self.end.seat().want();
+            self.end.core_grant().want();
             self.speak();
             std::thread::sleep(Duration::from_millis(1));
             false
@@ -156,7 +156,7 @@ impl Hog {
     }
 
     fn speak(&self) {
-        if self.end.seat_spoke() {
+        if self.end.core_grant_spoke() {
             self.daemon.ring();
         }
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use attach::{AttachRequest, CoresClass, CoresRequest, PeerCredentials};
 use base::{Nanos, WorkerId};
 use config::Config;
-use datapath::cores::{Call, CoreTerms, Seated};
+use datapath::cores::{Call, CoreTerms, GrantedWorker};
 use datapath::{AppLimits, Egress, Guest, Listener, MigrateConfig, NewApp, SteeringConfig, Wake};
 use policy::cores::Class;
 use policy::steer::{self, SteerConfig};
@@ -146,17 +146,26 @@ impl Terms {
         let eventfd = Arc::new(EventFd::new().map_err(|error| failed(&error))?);
         let mut workers = Vec::new();
         let mut bells = Vec::new();
-        let mut seated = Vec::new();
+        let mut granted = Vec::new();
         for (lane, worker) in lanes.into_iter().zip(0..) {
             let (bell, wake) = bell().map_err(|error| failed(&error))?;
             bells.push(bell);
-            let seat = server.seat(worker).filter(|_| cores.is_some());
-            let call = self.call.as_ref().zip(seat).map(|(call, seat)| (call.another(), seat));
+            let core_grant = server.core_grant(worker).filter(|_| cores.is_some());
+            let call = self
+                .call
+                .as_ref()
+                .zip(core_grant)
+                .map(|(call, core_grant)| (call.another(), core_grant));
             workers.push(match call {
                 None => (lane, wake),
-                Some((call, seat)) => {
+                Some((call, core_grant)) => {
                     let called = call.over(&wake);
-                    seated.push(Seated { worker: WorkerId(worker as u16), seat, wake, call });
+                    granted.push(GrantedWorker {
+                        worker: WorkerId(worker as u16),
+                        core_grant,
+                        wake,
+                        call,
+                    });
                     (lane, called)
                 }
             });
@@ -165,7 +174,7 @@ impl Terms {
             None => None,
             Some(terms) => {
                 let process = PidFd::open(who.pid).map_err(|error| failed(&error))?;
-                Some(Keeping { terms, workers: seated, bits: server.seat_bits(), process })
+                Some(Keeping { terms, workers: granted, bits: server.core_grant_bits(), process })
             }
         };
         let memory = server.as_fd().try_clone_to_owned().map_err(|error| failed(&error))?;

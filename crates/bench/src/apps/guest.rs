@@ -68,7 +68,7 @@ pub(super) struct GuestArgs {
 }
 
 /// An attachment, without the library that keeps applications honest.
-struct Seat {
+struct CoreGrant {
     link: Link,
     memory: AppMemory,
     end: AppEnd,
@@ -77,7 +77,7 @@ struct Seat {
     mac: [u8; 6],
 }
 
-impl Seat {
+impl CoreGrant {
     fn take(args: &GuestArgs) -> Result<Self, Error> {
         let (Some(socket), Some(listen)) = (&args.socket, args.listen) else {
             return Err("they are told by its parent").or_needs("options of a guest");
@@ -161,8 +161,8 @@ pub(super) fn run(kind: Kind, args: &GuestArgs, out: &mut dyn Write) -> Result<(
     let own = EventFd::new().or_needs("bell")?;
     let (mut acts, mut greeted) = (0_u64, false);
     while !is_over() {
-        let mut seat = match Seat::take(args) {
-            Ok(seat) => seat,
+        let mut core_grant = match CoreGrant::take(args) {
+            Ok(core_grant) => core_grant,
             // What it held before is let go of in a moment.
             Err(_) if greeted => continue,
             Err(error) => return Err(error),
@@ -171,23 +171,23 @@ pub(super) fn run(kind: Kind, args: &GuestArgs, out: &mut dyn Write) -> Result<(
             writeln!(out, "attached").and_then(|()| out.flush()).map_err(Error::Output)?;
             greeted = true;
         }
-        let forged = forged(args, seat.mac)?;
-        while seat.stays() {
+        let forged = forged(args, core_grant.mac)?;
+        while core_grant.stays() {
             match kind {
                 Kind::Mortal => std::thread::sleep(Duration::from_millis(20)),
                 Kind::Honest => {
                     for _ in 0..TURNS {
-                        seat.swallow();
+                        core_grant.swallow();
                     }
                 }
-                Kind::Spoof => acts += spoof(&mut seat, &forged),
+                Kind::Spoof => acts += spoof(&mut core_grant, &forged),
                 Kind::RingOwn => (0..TURNS).for_each(|_| own.ring()),
                 Kind::Ring => {
-                    (0..TURNS).for_each(|_| seat.daemon.ring());
+                    (0..TURNS).for_each(|_| core_grant.daemon.ring());
                     acts += TURNS as u64;
                 }
-                Kind::Sleep => acts += pretend_to_sleep(&mut seat),
-                Kind::Garbage => acts += u64::from(write_garbage(&mut seat)),
+                Kind::Sleep => acts += pretend_to_sleep(&mut core_grant),
+                Kind::Garbage => acts += u64::from(write_garbage(&mut core_grant)),
             }
         }
     }
@@ -215,19 +215,19 @@ fn forged(args: &GuestArgs, mac: [u8; 6]) -> Result<Vec<u8>, Error> {
 }
 
 /// As many forged packets as its ring takes, many times.
-fn spoof(seat: &mut Seat, packet: &[u8]) -> u64 {
+fn spoof(core_grant: &mut CoreGrant, packet: &[u8]) -> u64 {
     let mut sent = 0;
     for _ in 0..TURNS {
-        while let Ok(Some(mut frame)) = seat.end.take() {
-            if !frame.fill(packet) || seat.end.send(frame).is_err() {
+        while let Ok(Some(mut frame)) = core_grant.end.take() {
+            if !frame.fill(packet) || core_grant.end.send(frame).is_err() {
                 return sent;
             }
             sent += 1;
         }
-        if seat.end.publish() {
-            seat.daemon.ring();
+        if core_grant.end.publish() {
+            core_grant.daemon.ring();
         }
-        if !seat.swallow() {
+        if !core_grant.swallow() {
             return sent;
         }
     }
@@ -235,30 +235,30 @@ fn spoof(seat: &mut Seat, packet: &[u8]) -> u64 {
 }
 
 /// Asks to be woken for each packet, and never sleeps; how often it was woken.
-fn pretend_to_sleep(seat: &mut Seat) -> u64 {
+fn pretend_to_sleep(core_grant: &mut CoreGrant) -> u64 {
     let mut woken = 0;
     for _ in 0..TURNS {
-        seat.end.arm();
-        if seat.end.has_next() && !seat.swallow() {
+        core_grant.end.arm();
+        if core_grant.end.has_next() && !core_grant.swallow() {
             return woken;
         }
     }
     let mut bytes = [0; 4096];
-    while let Ok(count @ 1..) = rustix::io::read(&seat.pipe, &mut bytes) {
+    while let Ok(count @ 1..) = rustix::io::read(&core_grant.pipe, &mut bytes) {
         woken += count as u64;
     }
     woken
 }
 
 /// Random words instead of messages, until it is thrown out; whether it was.
-fn write_garbage(seat: &mut Seat) -> bool {
+fn write_garbage(core_grant: &mut CoreGrant) -> bool {
     let mut random = SplitMix(SEED ^ u64::from(std::process::id()));
     let began = sys::clock::now();
-    while seat.memory.state() == 0 && sys::clock::now().since(began) < PATIENCE {
-        seat.end.forge(std::array::from_fn(|_| random.next()));
-        seat.daemon.ring();
+    while core_grant.memory.state() == 0 && sys::clock::now().since(began) < PATIENCE {
+        core_grant.end.forge(std::array::from_fn(|_| random.next()));
+        core_grant.daemon.ring();
     }
-    seat.memory.state() != 0
+    core_grant.memory.state() != 0
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! The daemon's side of an attachment, so that a real client's worker waits for the keeper of a realm.
+//! The daemon's side of an attachment, so that a real client's worker waits for the allocator of a
+//! realm.
 
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};

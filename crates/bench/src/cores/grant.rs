@@ -32,12 +32,12 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     report.begin(
         "grant",
         &format!(
-            "keeper on CPU {client}, which never sleeps; worker (client library) and the baselines' threads on \
+            "allocator on CPU {client}, which never sleeps; worker (client library) and the baselines' threads on \
              CPU {server}. From when the core is decided on to when the worker's wait has returned: in between \
-             the keeper looks whether the thread must be moved, and wakes it. Halted: all of CPU {server}'s threads here have \
+             the allocator looks whether the thread must be moved, and wakes it. Halted: all of CPU {server}'s threads here have \
              slept for {REST} and more; baselines take turns with it: a bare futex wake, and a byte in a pipe \
-             that is polled. Spinning: the worker has asked and looks at its seat; from before the keeper's step, which \
-             hears, decides, and writes the seat. The core stays the \
+             that is polled. Spinning: the worker has asked and looks at its core grant; from before the allocator's step, which \
+             hears, decides, and writes the core grant. The core stays the \
              same, so that no thread is moved."
         ),
     )?;

@@ -28,7 +28,7 @@ impl Hands for IdleHands {
 pub(super) struct PinningHands {
     placed: Vec<(SlotId, OtherThread, Option<u16>)>,
     /// When a thread was to be placed last, by the time-stamp counter: the core is decided on and
-    /// written into the worker's seat.
+    /// written into the worker's core grant.
     pub(super) decided_at: u64,
 }
 

@@ -1,4 +1,4 @@
-//! A dispatcher, its core keeper, and applications whose workers are kept, all in this process.
+//! A dispatcher, its core allocator, and applications whose workers are kept, all in this process.
 
 use std::io::{PipeReader, Write};
 use std::net::SocketAddr;
@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use base::{Nanos, WorkerId};
-use datapath::cores::{CoreKeeper, CoreTerms, Hands, Seated, SlotId};
+use datapath::cores::{CoreAllocator, CoreTerms, GrantedWorker, Hands, SlotId};
 use datapath::{
     AppId, AppLimits, Egress, Guest, Listener, Listeners, MigrateConfig, NewApp, SteeringConfig,
     Wake,
@@ -51,10 +51,10 @@ pub(super) fn control(cores: &[u16]) -> Result<CoresControl, Error> {
     CoresControl::new(CoresConfig::default(), policy, &cores).or_needs("core control")
 }
 
-/// Dispatcher and keeper.
+/// Dispatcher and allocator.
 pub(super) struct Realm {
     pub(super) rig: Rig,
-    pub(super) keeper: CoreKeeper,
+    pub(super) allocator: CoreAllocator,
     apps: u16,
 }
 
@@ -73,8 +73,8 @@ impl Realm {
     pub(super) fn new(cores: &[u16]) -> Result<Self, Error> {
         let config = RigConfig { groups: GROUPS, ..RigConfig::default() };
         let rig = Rig::serving(&config, Listeners::new(Vec::new()))?;
-        let keeper = CoreKeeper::new(control(cores)?, REST_AFTER);
-        Ok(Self { rig, keeper, apps: 0 })
+        let allocator = CoreAllocator::new(control(cores)?, REST_AFTER);
+        Ok(Self { rig, allocator, apps: 0 })
     }
 
     /// Takes an application up that may have as many cores as it has workers; those of a
@@ -91,14 +91,15 @@ impl Realm {
         let sizes = sizes.checked().or_needs("memory of that size")?;
         let (server, lanes) = AppServer::create(sizes).or_needs("memory for an application")?;
         let region = server.as_fd().try_clone_to_owned().or_needs("descriptor")?;
-        let bits = server.seat_bits();
-        let (mut seated, mut called, mut bells) = (Vec::new(), Vec::new(), Vec::new());
+        let bits = server.core_grant_bits();
+        let (mut granted, mut called, mut bells) = (Vec::new(), Vec::new(), Vec::new());
         for (lane, worker) in lanes.into_iter().zip(0..workers) {
             let (bell, wake) = bell()?;
-            let seat = server.seat(u32::from(worker)).ok_or("it has none").or_needs("seat")?;
-            let call = self.keeper.call();
+            let core_grant =
+                server.core_grant(u32::from(worker)).ok_or("it has none").or_needs("core grant")?;
+            let call = self.allocator.call();
             called.push((lane, call.over(&wake)));
-            seated.push(Seated { worker: WorkerId(worker), seat, wake, call });
+            granted.push(GrantedWorker { worker: WorkerId(worker), core_grant, wake, call });
             bells.push(bell);
         }
         let address = SocketAddr::from((SERVER.0, 7000 + self.apps));
@@ -128,14 +129,15 @@ impl Realm {
         let guaranteed = if class == Class::Latency { workers } else { 0 };
         let terms = CoreTerms { guaranteed, burst: workers, class, queue_delay: Nanos::ZERO };
         let dispatcher = &mut self.rig.dispatcher;
-        let slots = self.keeper.add(id, terms, seated, Some(bits), sys::clock::now(), dispatcher);
+        let slots =
+            self.allocator.add(id, terms, granted, Some(bits), sys::clock::now(), dispatcher);
         let slots = slots.or_needs("cores for an application")?;
         Ok(Subject { id, slots, destination, region, bells })
     }
 
-    /// A step of the keeper, if one is due.
+    /// A step of the allocator, if one is due.
     #[inline]
     pub(super) fn step(&mut self, now: Nanos, hands: &mut impl Hands) -> bool {
-        self.keeper.step(now, &mut self.rig.dispatcher, hands)
+        self.allocator.step(now, &mut self.rig.dispatcher, hands)
     }
 }

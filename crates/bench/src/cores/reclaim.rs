@@ -37,8 +37,8 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     report.begin(
         "reclaim",
         &format!(
-            "keeper on CPU {client}, which never sleeps; CPU {server} is held by a batch job, a thread that \
-             spins as SCHED_IDLE. From before the keeper's step, which revokes the job's core, grants it \
+            "allocator on CPU {client}, which never sleeps; CPU {server} is held by a batch job, a thread that \
+             spins as SCHED_IDLE. From before the allocator's step, which revokes the job's core, grants it \
              and wakes the worker (client library), to when the worker's wait has returned. Baseline, in turns, \
              beside the same spinner: sched_setaffinity and a futex wake of a thread that sleeps there. By \
              affinity: the spinner is SCHED_OTHER and moved to CPU {client} before the futex wake."
@@ -112,11 +112,11 @@ impl Drop for Spinner {
     }
 }
 
-/// Has the keeper step until the job holds its core.
+/// Has the allocator step until the job holds its core.
 fn until_held(realm: &mut Realm, job: &Subject, hands: &mut PinningHands) -> Result<(), Error> {
     let began = now();
     loop {
-        let counts = realm.keeper.counts(Some(job.id));
+        let counts = realm.allocator.counts(Some(job.id));
         if counts.get(CoreEvent::Grants) > counts.get(CoreEvent::Revokes) {
             return Ok(());
         }
@@ -127,7 +127,7 @@ fn until_held(realm: &mut Realm, job: &Subject, hands: &mut PinningHands) -> Res
     }
 }
 
-/// By the keeper, and by the bare system calls, in turns.
+/// By the allocator, and by the bare system calls, in turns.
 fn reclaimed(
     times: u32,
     cpu: usize,

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use base::{BURST, Nanos, WorkerId};
 use datapath::cores::CoreEvent;
 use policy::cores::{AppId, AppTerms, BusyWorker, Class, CoresPlan, CoresSample, Progress};
-use shm::Told;
+use shm::CoreCommand;
 use shm::app::{AppEnd, AppMemory, Next};
-use shm::seat::SeatTasks;
+use shm::core_grant::CoreGrantTasks;
 use sys::clock::{TscRate, now, tsc};
 
 use super::hands::IdleHands;
@@ -46,10 +46,10 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     report.begin(
         "tick",
         &format!(
-            "one step of the core keeper (gather and decide, policy queue_delay, all workers active, nobody \
+            "one step of the core allocator (gather and decide, policy queue_delay, all workers active, nobody \
              asks) on CPU {server}, over applications of up to {APP_WORKERS} workers in shared memory. Before \
              each step a thread on CPU {client} has taken a packet of every worker's ring and told about \
-             its tasks at its seat: two lines a worker, dirty in the other CPU's cache. Median of a \
+             its tasks at its core grant: two lines a worker, dirty in the other CPU's cache. Median of a \
              round's steps, less what reading the clock takes. Decide: the core control alone, over \
              samples of the same size; gather: the rest."
         ),
@@ -106,7 +106,7 @@ impl Crowd {
             let subject = crowd.realm.admit(Class::Latency, APP_WORKERS.min(workers - first))?;
             crowd.take_up(subject)?;
         }
-        crowd.seat_all(workers)?;
+        crowd.grant_all(workers)?;
         Ok(crowd)
     }
 
@@ -142,23 +142,23 @@ impl Crowd {
     }
 
     /// Every worker asks for a core and gets one.
-    fn seat_all(&mut self, workers: u16) -> Result<(), Error> {
+    fn grant_all(&mut self, workers: u16) -> Result<(), Error> {
         for end in &mut self.ends {
-            end.seat().look();
-            end.seat().want();
+            end.core_grant().look();
+            end.core_grant().want();
             // Nobody sleeps.
-            let _ = end.seat_spoke();
+            let _ = end.core_grant_spoke();
         }
         for _ in 0..=10 * workers {
-            while !self.realm.keeper.is_due(now()) {
+            while !self.realm.allocator.is_due(now()) {
                 std::hint::spin_loop();
             }
             self.realm.step(now(), &mut IdleHands);
-            if self.realm.keeper.counts(None).get(CoreEvent::Grants) == u64::from(workers) {
+            if self.realm.allocator.counts(None).get(CoreEvent::Grants) == u64::from(workers) {
                 return Ok(());
             }
         }
-        Err("the keeper grants fewer").or_needs("core for each worker")
+        Err("the allocator grants fewer").or_needs("core for each worker")
     }
 
     /// A packet for every worker.
@@ -194,15 +194,15 @@ fn take_one(end: &mut AppEnd) -> Result<bool, Error> {
 /// What the workers do between two looks: each is always one packet behind.
 fn work(ends: &mut [AppEnd], turn: u64) -> Result<(), Error> {
     for end in ends {
-        if matches!(end.seat().look(), Told::Run(_)) && turn == 0 {
-            end.seat().run();
+        if matches!(end.core_grant().look(), CoreCommand::Run(_)) && turn == 0 {
+            end.core_grant().run();
         }
         if turn > 0 {
             take_one(end)?;
         }
         let count = turn as u32;
-        let tasks = SeatTasks { put: count, taken: count, oldest_ns: 0, idle_ns: turn };
-        end.seat().note(tasks);
+        let tasks = CoreGrantTasks { put: count, taken: count, oldest_ns: 0, idle_ns: turn };
+        end.core_grant().note(tasks);
     }
     Ok(())
 }
@@ -217,7 +217,7 @@ fn measure(
 ) -> Result<(), Error> {
     let mut crowd = Crowd::gather(workers)?;
     let mut ends = std::mem::take(&mut crowd.ends);
-    // Even: the workers' turn; odd: the keeper's.
+    // Even: the workers' turn; odd: the allocator's.
     let (turn, stop) = (AtomicU64::new(0), AtomicBool::new(false));
     let (turn, stop) = (&turn, &stop);
     let micros = |ticks: f64| ticks / rate.ticks_per_second() * 1e6;
@@ -243,7 +243,7 @@ fn measure(
             while turn.load(Ordering::Acquire) != 2 * tick + 1 && !working.is_finished() {
                 std::hint::spin_loop();
             }
-            while !crowd.realm.keeper.is_due(now()) {
+            while !crowd.realm.allocator.is_due(now()) {
                 std::hint::spin_loop();
             }
             let time = now();
@@ -251,11 +251,11 @@ fn measure(
             crowd.realm.step(time, &mut IdleHands);
             let took = tsc().wrapping_sub(before);
             // As the daemon does it, with its clock.
-            crowd.realm.keeper.note_cost(rate.length(took));
+            crowd.realm.allocator.note_cost(rate.length(took));
             // The first one finds everything cold.
             if tick > 0 {
                 spent.push(took.saturating_sub(clock) as f64);
-                intervals.push(crowd.realm.keeper.pace().1.as_micros_f64());
+                intervals.push(crowd.realm.allocator.pace().1.as_micros_f64());
             }
             crowd.feed();
             turn.store(2 * tick + 2, Ordering::Release);

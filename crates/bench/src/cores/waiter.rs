@@ -29,7 +29,7 @@ const CLAIMED: Nanos = Nanos::from_micros(20);
 pub(super) enum Manner {
     /// It sleeps in [`Worker::wait`].
     Sleeps,
-    /// It asks for a core when it is told to, and looks at its seat until it has one.
+    /// It asks for a core when it is told to, and looks at its core grant until it has one.
     Spins,
 }
 
@@ -81,7 +81,7 @@ impl Waiter {
         })
     }
 
-    /// Has the keeper hear until the worker has parked.
+    /// Has the allocator hear until the worker has parked.
     pub(super) fn until_parked(
         &self,
         realm: &mut Realm,
@@ -89,7 +89,7 @@ impl Waiter {
     ) -> Result<(), Error> {
         let began = now();
         loop {
-            let counts = realm.keeper.counts(Some(self.app));
+            let counts = realm.allocator.counts(Some(self.app));
             if counts.get(CoreEvent::Parks) == counts.get(CoreEvent::Grants) {
                 return Ok(());
             }
@@ -102,7 +102,7 @@ impl Waiter {
         }
     }
 
-    /// Sees to it that the keeper grants it a core in its next step.
+    /// Sees to it that the allocator grants it a core in its next step.
     pub(super) fn ask(&self, realm: &mut Realm) -> Result<(), Error> {
         match self.manner {
             Manner::Sleeps => {
@@ -115,14 +115,14 @@ impl Waiter {
             }
         }
         let began = now();
-        while !realm.keeper.has_work() && !realm.keeper.has_spoken(self.app) {
+        while !realm.allocator.has_work() && !realm.allocator.has_spoken(self.app) {
             std::hint::spin_loop();
             if now().since(began) > PATIENCE {
                 return Err("it is silent").or_needs("worker that asks for a core");
             }
         }
         let since = now();
-        while now().since(since) < CLAIMED || !realm.keeper.is_due(now()) {
+        while now().since(since) < CLAIMED || !realm.allocator.is_due(now()) {
             std::hint::spin_loop();
         }
         Ok(())

@@ -41,11 +41,11 @@ pub(crate) struct Executor<'main> {
 
 impl<'main> Executor<'main> {
     pub(crate) fn new(local: &Rc<Local>, is_main_done: &'main dyn Fn() -> bool) -> Self {
-        let is_seated = local.packets.with_worker(|worker| {
+        let has_core_grant = local.packets.with_worker(|worker| {
             worker.set_alarm(Arc::clone(&local.mailbox().alarm));
-            worker.is_seated()
+            worker.has_core_grant()
         });
-        if is_seated {
+        if has_core_grant {
             local.crew.note_managed();
         }
         Self {

@@ -51,8 +51,8 @@ impl Worker {
         self.shared.glance()?;
         self.retry_unsent();
         self.flush();
-        if self.seating.is_some() {
-            return self.wait_seated(timeout);
+        if self.grant_side.is_some() {
+            return self.wait_granted(timeout);
         }
         if !self.unsent.is_empty() {
             // Nobody says when the ring to the daemon has room again.

@@ -3,10 +3,10 @@
 use base::Nanos;
 use policy::cores::{Class, Hold};
 use port::Port;
-use shm::Said;
+use shm::CoreReply;
 
 use super::slot::{SlotId, Standing};
-use super::{CoreEvent, CoreKeeper, Hands, Strayed};
+use super::{CoreAllocator, CoreEvent, Hands, Strayed};
 use crate::dispatcher::Dispatcher;
 
 /// A job whose core is taken for less than this is not told: it stays where it is and is preempted, and
@@ -14,7 +14,7 @@ use crate::dispatcher::Dispatcher;
 /// each time.
 pub(super) const TELL_AFTER: Nanos = Nanos::from_micros(500);
 
-impl CoreKeeper {
+impl CoreAllocator {
     /// What the tick has planned. Grants first: somebody waits for them.
     pub(super) fn carry_out<P: Port>(
         &mut self,
@@ -57,11 +57,11 @@ impl CoreKeeper {
     ) {
         let slot = SlotId::of(hold.worker);
         let Some(Some(of)) = self.slots.get_mut(slot.index()) else { return };
-        of.seat.grant(hold.core.0);
+        of.core_grant.grant(hold.core.0);
         of.standing = Standing::Held;
         of.placed = false;
         of.waits = false;
-        if of.class == Class::Latency && of.seat.thread() != 0 {
+        if of.class == Class::Latency && of.core_grant.thread() != 0 {
             self.place(slot, hands);
         }
         let Some(Some(of)) = self.slots.get_mut(slot.index()) else { return };
@@ -85,9 +85,9 @@ impl CoreKeeper {
     /// Puts the worker's thread on the core that it holds.
     pub(super) fn place(&mut self, slot: SlotId, hands: &mut impl Hands) {
         let Some(Some(of)) = self.slots.get_mut(slot.index()) else { return };
-        let Some(core) = of.seat.core() else { return };
+        let Some(core) = of.core_grant.core() else { return };
         of.placed = true;
-        let placed = hands.place(slot, of.seat.thread(), core);
+        let placed = hands.place(slot, of.core_grant.thread(), core);
         self.note_stray(slot, placed);
     }
 
@@ -116,13 +116,13 @@ impl CoreKeeper {
         if of.class == Class::Batch {
             // Whoever gets the core runs before it at once, because it is of the idle class: there
             // is nothing to wait for.
-            of.seat.withdraw();
+            of.core_grant.withdraw();
             if !std::mem::replace(&mut of.is_to_be_told, true) {
                 self.losses.push_back((now + TELL_AFTER, slot));
             }
-            return self.give_back(slot, Said::Wants, now, dispatcher, hands);
+            return self.give_back(slot, CoreReply::Wants, now, dispatcher, hands);
         }
-        of.seat.revoke();
+        of.core_grant.revoke();
         of.standing = Standing::Revoked { told: now, nudged: false };
         (of.wake)();
         self.rest(slot, dispatcher);
@@ -138,14 +138,14 @@ impl CoreKeeper {
     ) {
         let slot = SlotId::of(hold.worker);
         let Some(Some(of)) = self.slots.get_mut(slot.index()) else { return };
-        of.seat.withdraw();
-        let thread = of.seat.thread();
+        of.core_grant.withdraw();
+        let thread = of.core_grant.thread();
         if thread != 0 {
             let banished = hands.banish(slot, thread);
             self.note_stray(slot, banished);
         }
         self.count(slot, CoreEvent::Takes);
-        self.give_back(slot, Said::Nothing, now, dispatcher, hands);
+        self.give_back(slot, CoreReply::Nothing, now, dispatcher, hands);
         if let Some(Some(of)) = self.slots.get_mut(slot.index()) {
             of.standing = Standing::Taken;
         }
@@ -156,13 +156,13 @@ impl CoreKeeper {
     pub(super) fn parked<P: Port>(
         &mut self,
         slot: SlotId,
-        said: Said,
+        said: CoreReply,
         now: Nanos,
         dispatcher: &mut Dispatcher<P>,
         hands: &mut impl Hands,
     ) {
         if let Some(Some(of)) = self.slots.get_mut(slot.index()) {
-            of.seat.accept_park();
+            of.core_grant.accept_park();
             of.owes_bit = true;
         }
         self.count(slot, CoreEvent::Parks);
@@ -174,7 +174,7 @@ impl CoreKeeper {
     fn give_back<P: Port>(
         &mut self,
         slot: SlotId,
-        said: Said,
+        said: CoreReply,
         now: Nanos,
         dispatcher: &mut Dispatcher<P>,
         hands: &mut impl Hands,
@@ -188,7 +188,7 @@ impl CoreKeeper {
         }
         self.is_unsettled = true;
         self.watch_rest(slot, now);
-        if said == Said::Wants {
+        if said == CoreReply::Wants {
             self.wait_for_core(slot, now);
         }
         self.control.parked(slot.worker(), now, &mut self.freed);

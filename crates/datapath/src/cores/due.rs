@@ -1,4 +1,5 @@
-//! When the keeper has something to do: what the loop asks before it steps, and before it sleeps.
+//! When the allocator has something to do: what the loop asks before it steps, and before it
+//! sleeps.
 //!
 //! Most of what happens calls or rings. The rest is watched: a holder with something in its queue may
 //! need help, one that was told to give its core back must be held to it, and who began to wait after
@@ -9,11 +10,11 @@ use policy::cores::Class;
 use port::Port;
 
 use super::slot::{SlotId, Standing};
-use super::{CoreKeeper, Kept, cores_id};
+use super::{CoreAllocator, Kept, cores_id};
 use crate::app::AppId;
 use crate::dispatcher::Dispatcher;
 
-impl CoreKeeper {
+impl CoreAllocator {
     /// Whether a step would do anything.
     #[inline]
     pub fn is_due(&self, now: Nanos) -> bool {
@@ -30,13 +31,14 @@ impl CoreKeeper {
             || self.kept.iter().any(|kept| kept.is_heard(now))
     }
 
-    /// Whether a worker of the application has said something at its seat since the last step.
+    /// Whether a worker of the application has said something at its core grant since the last
+    /// step.
     pub fn has_spoken(&self, app: AppId) -> bool {
         self.kept.iter().any(|kept| kept.app == app && kept.has_spoken())
     }
 
-    /// Whether somebody has called since the last step: do not sleep. For what was said at the seats
-    /// there is [`Self::next_deadline`].
+    /// Whether somebody has called since the last step: do not sleep. For what was said at the core
+    /// grants there is [`Self::next_deadline`].
     pub fn has_work(&self) -> bool {
         !self.wanted.is_quiet()
     }

@@ -3,16 +3,16 @@
 use base::Nanos;
 use policy::cores::{BusyWorker, Class, CoreId, Progress};
 use port::Port;
-use shm::Said;
+use shm::CoreReply;
 
 use super::slot::{SlotId, Standing};
-use super::{CoreEvent, CoreKeeper, Hands, cores_id};
+use super::{CoreAllocator, CoreEvent, Hands, cores_id};
 use crate::dispatcher::Dispatcher;
 
 /// Marks that one step takes: the rest is for the next one.
 const CALLS_MAX: u32 = 64;
 
-impl CoreKeeper {
+impl CoreAllocator {
     /// Workers that slept when something came for them, and workers of this process that have said
     /// something.
     pub(super) fn hear_calls<P: Port>(
@@ -51,8 +51,8 @@ impl CoreKeeper {
         hands: &mut impl Hands,
     ) {
         let Some(Some(of)) = self.slots.get_mut(slot.index()) else { return };
-        let said = of.seat.said();
-        let is_parked = matches!(said, Said::Parked | Said::Wants);
+        let said = of.core_grant.said();
+        let is_parked = matches!(said, CoreReply::Parked | CoreReply::Wants);
         match of.standing {
             _ if is_parked && of.standing.holds() => {
                 return self.parked(slot, said, now, dispatcher, hands);
@@ -68,14 +68,14 @@ impl CoreKeeper {
             Standing::Taken | Standing::Parked { .. } => {}
         }
         let Some(Some(of)) = self.slots.get_mut(slot.index()) else { return };
-        if of.queued(dispatcher) == 0 && said != Said::Wants || self.drain(slot, dispatcher) {
+        if of.queued(dispatcher) == 0 && said != CoreReply::Wants || self.drain(slot, dispatcher) {
             return;
         }
         self.wait_for_core(slot, now);
     }
 
-    /// Workers that have said something at their seats.
-    pub(super) fn hear_seats<P: Port>(
+    /// Workers that have said something at their core grants.
+    pub(super) fn hear_core_grants<P: Port>(
         &mut self,
         now: Nanos,
         dispatcher: &mut Dispatcher<P>,
@@ -110,22 +110,24 @@ impl CoreKeeper {
         hands: &mut impl Hands,
     ) -> bool {
         let Some(Some(of)) = self.slots.get_mut(slot.index()) else { return false };
-        let said = of.seat.said();
+        let said = of.core_grant.said();
         let mut is_news = std::mem::take(&mut of.owes_bit);
         // It has looked, so it knows what it had at that moment, which may have changed again.
         if of.class == Class::Batch && of.told.take().is_some() && of.standing.holds() {
-            of.told = of.seat.core().map(CoreId);
+            of.told = of.core_grant.core().map(CoreId);
             (of.wake)();
         }
         match of.standing {
             Standing::Held | Standing::Revoked { .. } => {
-                if matches!(said, Said::Parked | Said::Wants) {
+                if matches!(said, CoreReply::Parked | CoreReply::Wants) {
                     self.parked(slot, said, now, dispatcher, hands);
                     return true;
                 }
                 return is_news;
             }
-            Standing::Taken | Standing::Draining if matches!(said, Said::Parked | Said::Wants) => {
+            Standing::Taken | Standing::Draining
+                if matches!(said, CoreReply::Parked | CoreReply::Wants) =>
+            {
                 of.standing = Standing::Parked { since: now };
                 self.watch_rest(slot, now);
                 is_news = true;
@@ -134,12 +136,12 @@ impl CoreKeeper {
         }
         // An answer to an earlier word, from one who has no core, can only mean that it wants one.
         let Some(Some(of)) = self.slots.get_mut(slot.index()) else { return is_news };
-        let of_late = said == Said::Nothing && !of.rests;
+        let of_late = said == CoreReply::Nothing && !of.rests;
         if self.drain(slot, dispatcher) {
             return true;
         }
         let Some(Some(of)) = self.slots.get_mut(slot.index()) else { return is_news };
-        if said == Said::Wants || of_late || of.queued(dispatcher) > 0 {
+        if said == CoreReply::Wants || of_late || of.queued(dispatcher) > 0 {
             is_news |= self.wait_for_core(slot, now);
         }
         is_news
@@ -167,8 +169,8 @@ impl CoreKeeper {
                 self.held.swap_remove(at);
                 continue;
             };
-            let said = of.seat.said();
-            if matches!(said, Said::Parked | Said::Wants) {
+            let said = of.core_grant.said();
+            if matches!(said, CoreReply::Parked | CoreReply::Wants) {
                 // Takes it off the list, and may put others on it.
                 self.parked(slot, said, now, dispatcher, hands);
                 continue;
@@ -178,7 +180,7 @@ impl CoreKeeper {
                 && now.since(told) >= nudge_after
             {
                 of.standing = Standing::Revoked { told, nudged: true };
-                let nudged = hands.nudge(slot, of.seat.thread());
+                let nudged = hands.nudge(slot, of.core_grant.thread());
                 self.count(slot, CoreEvent::Nudges);
                 self.note_stray(slot, nudged);
                 continue;
@@ -186,7 +188,7 @@ impl CoreKeeper {
             if of.class == Class::Batch {
                 continue;
             }
-            if !of.placed && of.seat.thread() != 0 {
+            if !of.placed && of.core_grant.thread() != 0 {
                 self.place(slot, hands);
             }
             if is_tick {
@@ -197,16 +199,16 @@ impl CoreKeeper {
         self.is_unsettled = false;
     }
 
-    /// Reads once what the loop over the holders is going to read. Each holder's seat and ring are in
-    /// its own CPU's cache; here nothing depends on what is read, so that the machine fetches many
-    /// of these lines at a time, and the loop proper finds them.
+    /// Reads once what the loop over the holders is going to read. Each holder's core grant and
+    /// ring are in its own CPU's cache; here nothing depends on what is read, so that the machine
+    /// fetches many of these lines at a time, and the loop proper finds them.
     fn warm<P: Port>(&self, dispatcher: &Dispatcher<P>) {
         let mut sum = 0;
         for slot in &self.held {
             let Some(Some(of)) = self.slots.get(slot.index()) else { continue };
             let steering = dispatcher.steering_of(of.app);
             let taken = steering.map_or(0, |of_app| of_app.progress_of(of.worker).taken);
-            sum ^= u64::from(taken) ^ of.seat.tasks().idle_ns;
+            sum ^= u64::from(taken) ^ of.core_grant.tasks().idle_ns;
         }
         std::hint::black_box(sum);
     }
@@ -216,7 +218,7 @@ impl CoreKeeper {
         let Some(Some(of)) = self.slots.get_mut(slot.index()) else { return };
         let steering = dispatcher.steering_of(of.app);
         let packets = steering.map(|of_app| of_app.progress_of(of.worker)).unwrap_or_default();
-        let tasks = of.seat.tasks();
+        let tasks = of.core_grant.tasks();
         of.oldest = of.age(packets, now).max(Nanos(tasks.oldest_ns));
         self.sample.busy.push(BusyWorker {
             id: slot.worker(),
@@ -236,7 +238,7 @@ impl CoreKeeper {
                 continue;
             };
             let still = of.class == Class::Batch
-                || matches!(of.seat.said(), Said::Wants | Said::Nothing)
+                || matches!(of.core_grant.said(), CoreReply::Wants | CoreReply::Nothing)
                 || of.queued(dispatcher) > 0;
             if !still {
                 of.waits = false;

@@ -8,10 +8,10 @@ use policy::cores::Class;
 use port::Port;
 
 use super::slot::{SlotId, Standing};
-use super::{CoreEvent, CoreKeeper, cores_id};
+use super::{CoreAllocator, CoreEvent, cores_id};
 use crate::dispatcher::Dispatcher;
 
-impl CoreKeeper {
+impl CoreAllocator {
     /// From now on it is without a core, or waits for one: its time runs, if it does not yet.
     pub(super) fn watch_rest(&mut self, slot: SlotId, now: Nanos) {
         let Some(Some(of)) = self.slots.get_mut(slot.index()) else { return };
@@ -59,7 +59,7 @@ impl CoreKeeper {
         if !of.rests || !is_parked || of.queued(dispatcher) == 0 {
             return false;
         }
-        of.seat.drain();
+        of.core_grant.drain();
         of.standing = Standing::Draining;
         (of.wake)();
         self.count(slot, CoreEvent::Drains);

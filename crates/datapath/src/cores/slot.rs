@@ -1,4 +1,4 @@
-//! One kept worker: its seat, how it is woken, and where it stands.
+//! One kept worker: its core grant, how it is woken, and where it stands.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use base::{Nanos, WorkerId};
 use policy::cores::{Class, CoreId, Progress};
 use port::Port;
-use shm::{ReadySet, SeatControl};
+use shm::{CoreGrantControl, ReadySet};
 
 use crate::app::AppId;
 use crate::dispatcher::Dispatcher;
@@ -32,7 +32,7 @@ impl SlotId {
 }
 
 /// What the dispatcher calls when a sleeping worker has something to do. While the worker is kept,
-/// that is a mark for the keeper, who decides whether and where it runs; else it is woken.
+/// that is a mark for the allocator, who decides whether and where it runs; else it is woken.
 #[derive(Clone, Debug)]
 pub struct Call {
     /// The slot and one more; zero while the worker is not kept.
@@ -45,7 +45,7 @@ impl Call {
         Self { slot: Arc::new(AtomicU32::new(0)), wanted }
     }
 
-    /// Another one, for another worker of the same keeper.
+    /// Another one, for another worker of the same allocator.
     #[must_use]
     pub fn another(&self) -> Self {
         Self::new(Arc::clone(&self.wanted))
@@ -55,7 +55,7 @@ impl Call {
     pub fn over(&self, wake: &Wake) -> Wake {
         let (Self { slot, wanted }, wake) = (self.clone(), Arc::clone(wake));
         Arc::new(move || match slot.load(Ordering::Acquire).checked_sub(1) {
-            // Who sleeps in the keeper's loop is awake now: it is called from there.
+            // Who sleeps in the allocator's loop is awake now: it is called from there.
             Some(slot) => {
                 wanted.mark(slot);
             }
@@ -63,8 +63,8 @@ impl Call {
         })
     }
 
-    /// A worker of this process has said something at its seat. Whoever sleeps in the keeper's loop
-    /// is woken by the caller.
+    /// A worker of this process has said something at its core grant. Whoever sleeps in the
+    /// allocator's loop is woken by the caller.
     pub fn spoke(&self) {
         if let Some(slot) = self.slot.load(Ordering::Acquire).checked_sub(1) {
             self.wanted.mark(slot);
@@ -81,11 +81,11 @@ impl Call {
 }
 
 /// A worker that is to be kept.
-pub struct Seated {
+pub struct GrantedWorker {
     /// Its id among its application's.
     pub worker: WorkerId,
-    /// The control's side of its seat.
-    pub seat: SeatControl,
+    /// The control's side of its core grant.
+    pub core_grant: CoreGrantControl,
     /// Wakes its thread; remembered when the thread is awake.
     pub wake: Wake,
     /// What its lane calls.
@@ -126,7 +126,7 @@ pub(super) struct Slot {
     pub(super) app: AppId,
     pub(super) worker: WorkerId,
     pub(super) class: Class,
-    pub(super) seat: SeatControl,
+    pub(super) core_grant: CoreGrantControl,
     pub(super) wake: Wake,
     pub(super) call: Call,
     pub(super) standing: Standing,
@@ -136,7 +136,7 @@ pub(super) struct Slot {
     pub(super) rests: bool,
     /// It is in the list of those whose groups may move soon.
     pub(super) is_timed: bool,
-    /// A bit at its seat may still come for what was seen there already.
+    /// A bit at its core grant may still come for what was seen there already.
     pub(super) owes_bit: bool,
     /// Its thread is where its core is.
     pub(super) placed: bool,
@@ -152,13 +152,13 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    pub(super) fn new(app: AppId, class: Class, seated: Seated) -> Self {
-        let Seated { worker, seat, wake, call } = seated;
+    pub(super) fn new(app: AppId, class: Class, granted: GrantedWorker) -> Self {
+        let GrantedWorker { worker, core_grant, wake, call } = granted;
         Self {
             app,
             worker,
             class,
-            seat,
+            core_grant,
             wake,
             call,
             standing: Standing::Parked { since: Nanos::ZERO },
@@ -184,7 +184,7 @@ impl Slot {
 
     /// Whether it says that it has tasks beside its packets.
     pub(super) fn has_tasks(&self) -> bool {
-        let tasks = self.seat.tasks();
+        let tasks = self.core_grant.tasks();
         tasks.put != tasks.taken
     }
 

@@ -255,7 +255,7 @@ impl Steering {
             let Some(frame) = list.and_then(|list| hold.pop_front(list)) else { return true };
             let is_kept = |worker: &WorkerId| self.migrate.is_kept(*worker);
             match self.shadow.entry(group).owner().filter(is_kept) {
-                Some(keeper) => self.send_or_drop(frame, keeper, ground),
+                Some(allocator) => self.send_or_drop(frame, allocator, ground),
                 None => self.deliver(frame, group, ground),
             }
         }

@@ -41,7 +41,7 @@ fn who_begins_to_wait_after_the_last_look_is_offered_the_idle_core_before_the_lo
     // A batch job comes, and nobody calls: the loop may not sleep over it.
     let mut floor = Floor::new(1);
     floor.spawn(1, batch(1));
-    assert!(floor.keeper.next_deadline(&floor.harness.dispatcher) <= floor.harness.now);
+    assert!(floor.allocator.next_deadline(&floor.harness.dispatcher) <= floor.harness.now);
     floor.run(SHORT);
     assert!(floor.holder(1).is_some());
     // Its core is taken from a worker that has something queued, and nobody wants it.
@@ -49,14 +49,14 @@ fn who_begins_to_wait_after_the_last_look_is_offered_the_idle_core_before_the_lo
     floor.send(0, 1);
     floor.turn(INTERVAL);
     let slot = floor.holder(1).expect("it was granted");
-    floor.keeper.control().set_policy(policy::cores::by_name("static_set").expect("a policy"));
+    floor.allocator.control().set_policy(policy::cores::by_name("static_set").expect("a policy"));
     // The worker does not listen until its core is taken.
     for _ in 0..60 {
         floor.turn(INTERVAL);
     }
     assert_eq!(floor.count(CoreEvent::Takes), 1);
     assert!(floor.crew.banished.contains(&slot));
-    floor.keeper.control().set_policy(policy::cores::by_name("queue_delay").expect("a policy"));
+    floor.allocator.control().set_policy(policy::cores::by_name("queue_delay").expect("a policy"));
     let grants = floor.count(CoreEvent::Grants);
     for _ in 0..4 {
         floor.turn(INTERVAL);

@@ -11,8 +11,8 @@ use policy::{Control, ControlConfig};
 use port::Port;
 use port::memory::{MemoryPort, wire as memory_wire};
 use proptest::prelude::*;
-use shm::app::{AppEnd, AppMemory, AppServer, AppSizes, Next, SeatBits};
-use shm::{Batch, Frame, FramePool, Lie, Moving, PoolConfig, SeatControl};
+use shm::app::{AppEnd, AppMemory, AppServer, AppSizes, CoreGrantBits, Next};
+use shm::{Batch, CoreGrantControl, Frame, FramePool, Lie, Moving, PoolConfig};
 use wire::Toeplitz;
 use wire::build::UdpPacket;
 
@@ -35,14 +35,14 @@ pub(super) struct Harness {
     pub(super) now: Nanos,
 }
 
-/// What is made for an application: the daemon's part of its seats, and all of its own.
+/// What is made for an application: the daemon's part of its core grants, and all of its own.
 pub(super) struct Premises {
     pub(super) id: AppId,
     pub(super) ends: Vec<AppEnd>,
     memory: AppMemory,
     pub(super) file: OwnedFd,
-    pub(super) seats: Vec<SeatControl>,
-    pub(super) bits: SeatBits,
+    pub(super) core_grants: Vec<CoreGrantControl>,
+    pub(super) bits: CoreGrantBits,
 }
 
 /// An application: its id, its workers' ends, and how often they were woken.
@@ -132,8 +132,9 @@ impl Harness {
         let mapped = file.try_clone().expect("descriptors are left");
         let mut memory = AppMemory::open(mapped).expect("it has just been made");
         let ends = (0..workers).map(|worker| memory.end(worker).expect("once each")).collect();
-        let seats = (0..workers).map(|worker| server.seat(worker).expect("it is there")).collect();
-        let bits = server.seat_bits();
+        let core_grants =
+            (0..workers).map(|worker| server.core_grant(worker).expect("it is there")).collect();
+        let bits = server.core_grant_bits();
         let listeners: Vec<Listener> = listen.iter().map(|text| listener(text)).collect();
         let new = NewApp {
             server,
@@ -145,7 +146,7 @@ impl Harness {
         };
         let guest = Box::new(Guest::new(new, control).expect("128 groups are possible"));
         let id = self.dispatcher.attach(guest).map_err(|(refused, _)| refused.to_string())?;
-        Ok(Premises { id, ends, memory, file, seats, bits })
+        Ok(Premises { id, ends, memory, file, core_grants, bits })
     }
 
     /// One packet of a flow from the outside.

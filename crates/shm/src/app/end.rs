@@ -11,15 +11,15 @@ use std::ptr::NonNull;
 use base::FrameMeta;
 
 use crate::app::layout::{
-    self, AppSizes, CHUNK_HEADROOM_BYTES, HandoverWords, Map, SharedSeat, Towards,
+    self, AppSizes, CHUNK_HEADROOM_BYTES, HandoverWords, Map, SharedCoreGrant, Towards,
 };
 use crate::app::message::{FromApp, Packet, ToApp};
+use crate::core_grant::CoreGrant;
 use crate::doorbell;
 use crate::frame::Frame;
 use crate::handover::{Handovers, Moving, Ticket};
 use crate::ready_set::ReadySet;
 use crate::region::{MapError, Region, RegionKind};
-use crate::seat::Seat;
 use crate::slot_ring::{Lie, SlotConsumer, SlotProducer};
 use crate::sync::{Arc, AtomicU32, Ordering, fence};
 
@@ -83,7 +83,7 @@ impl AppMemory {
             to_daemon: unsafe { SlotProducer::new(self.map.ring_from(worker)) },
             handovers: Handovers::shared(HandoverWords::new(self.map.clone())),
             bell: self.map.worker_bell(worker),
-            seat: Seat::shared(SharedSeat::new(self.map.clone(), worker)),
+            core_grant: CoreGrant::shared(SharedCoreGrant::new(self.map.clone(), worker)),
             watch: self.map.worker_watch(worker),
             ready: self.map.ready(Towards::Daemon),
             worker,
@@ -106,7 +106,7 @@ pub struct AppEnd {
     to_daemon: SlotProducer,
     handovers: Handovers,
     bell: NonNull<AtomicU32>,
-    seat: Seat,
+    core_grant: CoreGrant,
     watch: NonNull<AtomicU32>,
     /// The workers that have something to say.
     ready: ReadySet,
@@ -318,15 +318,15 @@ impl AppEnd {
 
     /// Its word with the core control.
     #[inline]
-    pub fn seat(&mut self) -> &mut Seat {
-        &mut self.seat
+    pub fn core_grant(&mut self) -> &mut CoreGrant {
+        &mut self.core_grant
     }
 
-    /// It has said something at its seat; true when the daemon sleeps and must be woken.
+    /// It has said something at its core grant; true when the daemon sleeps and must be woken.
     #[must_use]
-    pub fn seat_spoke(&self) -> bool {
+    pub fn core_grant_spoke(&self) -> bool {
         // Release: whoever finds the bit finds what was said.
-        self.map.seat_bits().fetch_or(1 << self.worker, Ordering::Release);
+        self.map.core_grant_bits().fetch_or(1 << self.worker, Ordering::Release);
         doorbell::ring(self.map.daemon_bell())
     }
 

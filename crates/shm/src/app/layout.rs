@@ -5,11 +5,11 @@
 //! 64      sizes: six u32, written once by the daemon
 //! 128     state: 0 while attached, then the reason's number (the daemon writes)
 //! 256     the daemon's bell: not 0 while it sleeps
-//! 320     a bit for each worker that has said something at its seat
+//! 320     a bit for each worker that has said something at its core grant
 //! 384     hand-over words, one per 128 bytes
 //! ...     for each worker, each on 128 bytes: head and tail of the ring to it, head and tail of the ring
 //!         from it, its bell (with the number of the worker that waits for it, plus one; 0: none), its
-//!         seat's word from the daemon and its words back; then the slots of both rings, 64 bytes each
+//!         core grant's word from the daemon and its words back; then the slots of both rings, 64 bytes each
 //! ...     which workers have something to say: a ready set, with a bell that is not used
 //! ...     which workers of those that one thread waits for are to look: another, with its bell
 //! page    buffers: first those that the daemon fills, then each worker's own
@@ -18,9 +18,9 @@
 use std::fmt;
 use std::ptr::NonNull;
 
+use crate::core_grant::CoreGrantWords;
 use crate::ready_set::ReadySet;
 use crate::region::Region;
-use crate::seat::SeatWords;
 use crate::slot_ring::RingMemory;
 use crate::sync::{Arc, AtomicU32, AtomicU64, OwnLine};
 
@@ -44,9 +44,9 @@ const PAGE: usize = 4096;
 const SIZES_AT: usize = 64;
 const STATE_AT: usize = LINE;
 const BELL_AT: usize = 2 * LINE;
-const SEATS_AT: usize = BELL_AT + 64;
+const CORE_GRANTS_AT: usize = BELL_AT + 64;
 const HANDOVERS_AT: usize = 3 * LINE;
-/// Index words, bell and seat of a worker.
+/// Index words, bell and core grant of a worker.
 const WORKER_LINES: usize = 7;
 
 /// What a region is made for.
@@ -197,10 +197,10 @@ impl Map {
         unsafe { self.word(BELL_AT).as_ref() }
     }
 
-    /// A bit for each worker that has said something at its seat.
-    pub(super) fn seat_bits(&self) -> &AtomicU64 {
+    /// A bit for each worker that has said something at its core grant.
+    pub(super) fn core_grant_bits(&self) -> &AtomicU64 {
         // SAFETY: as for `state`.
-        unsafe { self.word(SEATS_AT).cast().as_ref() }
+        unsafe { self.word(CORE_GRANTS_AT).cast().as_ref() }
     }
 
     fn worker_at(&self, worker: u32) -> usize {
@@ -281,22 +281,22 @@ pub(super) fn read_sizes(region: &Region) -> Option<AppSizes> {
     Some(unsafe { region.base().add(SIZES_AT).cast::<AppSizes>().read_volatile() })
 }
 
-/// A seat that lies in a region.
+/// A core grant that lies in a region.
 #[derive(Clone, Debug)]
-pub(crate) struct SharedSeat {
+pub(crate) struct SharedCoreGrant {
     map: Map,
     worker: u32,
 }
 
-impl SharedSeat {
+impl SharedCoreGrant {
     pub(super) fn new(map: Map, worker: u32) -> Self {
         debug_assert!(worker < map.sizes.workers);
         Self { map, worker }
     }
 
     #[inline]
-    pub(crate) fn get(&self) -> &SeatWords {
-        const { assert!(size_of::<SeatWords>() == 2 * LINE, "a seat has two lines") };
+    pub(crate) fn get(&self) -> &CoreGrantWords {
+        const { assert!(size_of::<CoreGrantWords>() == 2 * LINE, "a core grant has two lines") };
         let words = self.map.word(self.map.worker_at(self.worker) + 5 * LINE).cast();
         // SAFETY: two lines of the worker lie there, aligned to 128 bytes and mapped as long as the
         // map lives; they are atomics, so both processes may write them.

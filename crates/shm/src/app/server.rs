@@ -3,14 +3,16 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::NonNull;
 
-use crate::app::layout::{AppSizes, CHUNK_HEADROOM_BYTES, HandoverWords, Map, SharedSeat, Towards};
+use crate::app::layout::{
+    AppSizes, CHUNK_HEADROOM_BYTES, HandoverWords, Map, SharedCoreGrant, Towards,
+};
 use crate::app::message::{FromApp, Packet, ToApp};
+use crate::core_grant::CoreGrantControl;
 use crate::doorbell;
 use crate::frame::Frame;
 use crate::handover::Handovers;
 use crate::ready_set::ReadySet;
 use crate::region::{Region, RegionError, RegionKind};
-use crate::seat::SeatControl;
 use crate::shared_bytes;
 use crate::slot_ring::{Lie, SlotConsumer, SlotProducer};
 use crate::sync::{Arc, AtomicU32, Ordering, fence};
@@ -94,15 +96,15 @@ impl AppServer {
         Handovers::shared(HandoverWords::new(self.map.clone()))
     }
 
-    /// The control's side of a worker's seat: to be made once for each.
-    pub fn seat(&self, worker: u32) -> Option<SeatControl> {
+    /// The control's side of a worker's core grant: to be made once for each.
+    pub fn core_grant(&self, worker: u32) -> Option<CoreGrantControl> {
         let is_there = worker < self.map.sizes.workers;
-        is_there.then(|| SeatControl::shared(SharedSeat::new(self.map.clone(), worker)))
+        is_there.then(|| CoreGrantControl::shared(SharedCoreGrant::new(self.map.clone(), worker)))
     }
 
-    /// Where its workers say that they have said something at their seats.
-    pub fn seat_bits(&self) -> SeatBits {
-        SeatBits { map: self.map.clone() }
+    /// Where its workers say that they have said something at their core grants.
+    pub fn core_grant_bits(&self) -> CoreGrantBits {
+        CoreGrantBits { map: self.map.clone() }
     }
 
     /// Which of the application's workers say that they have something to say. A mark that it
@@ -210,24 +212,24 @@ impl AppServer {
     }
 }
 
-/// Which workers of an application have said something at their seats. A hint: the application may
-/// write anything here.
+/// Which workers of an application have said something at their core grants. A hint: the
+/// application may write anything here.
 #[derive(Clone, Debug)]
-pub struct SeatBits {
+pub struct CoreGrantBits {
     map: Map,
 }
 
-impl SeatBits {
+impl CoreGrantBits {
     /// Whether there is any.
     #[inline]
     pub fn is_quiet(&self) -> bool {
-        self.map.seat_bits().load(Ordering::Relaxed) == 0
+        self.map.core_grant_bits().load(Ordering::Relaxed) == 0
     }
 
     /// A bit for each worker that has spoken since the last call.
     pub fn take(&self) -> u64 {
-        // Acquire: pairs with the Release in `AppEnd::seat_spoke`.
-        self.map.seat_bits().swap(0, Ordering::Acquire)
+        // Acquire: pairs with the Release in `AppEnd::core_grant_spoke`.
+        self.map.core_grant_bits().swap(0, Ordering::Acquire)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Cores that a daemon gives: the job is an application whose workers only hold seats.
+//! Cores that a daemon gives: the job is an application whose workers only hold core grants.
 
 use std::os::fd::BorrowedFd;
 use std::path::Path;
@@ -20,7 +20,7 @@ const FRAMES: u32 = 64;
 pub(crate) struct Attached {
     app: App,
     /// One for each core.
-    seats: Vec<Worker>,
+    core_grants: Vec<Worker>,
 }
 
 impl Attached {
@@ -30,7 +30,7 @@ impl Attached {
         name: &str,
         cores: Option<u32>,
     ) -> Result<Self, Failure> {
-        let seats = match cores {
+        let core_grants = match cores {
             Some(cores) => cores,
             None => {
                 let all = CpuSet::attainable().map_err(Failure::new)?.len();
@@ -43,18 +43,18 @@ impl Attached {
             class: CoresClass::Batch,
             queue_delay_us: 0,
         };
-        let options = AttachOptions::new(name).workers(seats).frames(FRAMES).cores(request);
+        let options = AttachOptions::new(name).workers(core_grants).frames(FRAMES).cores(request);
         let options = match socket {
             Some(path) => options.socket(path),
             None => options,
         };
-        let (app, seats) = App::attach(&options).map_err(|error| {
+        let (app, core_grants) = App::attach(&options).map_err(|error| {
             Failure::new(format!(
                 "{error}. A batch job needs a daemon with cores to give, as in \
                  `calisto up --cores 2,3`"
             ))
         })?;
-        Ok(Self { app, seats })
+        Ok(Self { app, core_grants })
     }
 
     /// Gives everything back.
@@ -67,7 +67,7 @@ impl Attached {
         if let Some(detached) = self.app.detached_reason() {
             return Err(detached);
         }
-        let cores = self.seats.iter_mut().map(Worker::look_at_core);
+        let cores = self.core_grants.iter_mut().map(Worker::look_at_core);
         let cores = cores.collect::<Result<Vec<_>, _>>()?;
         Ok(cores.into_iter().flatten().map(usize::from).collect())
     }
@@ -82,6 +82,6 @@ impl Grants for Attached {
     }
 
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
-        self.seats.iter().map(Worker::fd).chain([self.app.closed_fd()]).collect()
+        self.core_grants.iter().map(Worker::fd).chain([self.app.closed_fd()]).collect()
     }
 }

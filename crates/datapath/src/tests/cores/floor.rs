@@ -1,4 +1,5 @@
-//! A loop with a core keeper, and workers that play by the protocol of the seats, in virtual time.
+//! A loop with a core allocator, and workers that play by the protocol of the core grants, in
+//! virtual time.
 //!
 //! One call of [`Floor::turn`] is what the daemon's loop does, its sleep included: while it sleeps it
 //! does nothing unless a packet comes, a worker rings, or what it has to do falls due. A worker does
@@ -10,11 +11,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use base::Nanos;
 use policy::cores::{Class, CoreId, CoresConfig, CoresControl, by_name};
-use shm::Told;
+use shm::CoreCommand;
 use shm::app::{AppEnd, Next};
 
 use crate::app::AppId;
-use crate::cores::{CoreCounts, CoreEvent, CoreKeeper, CoreTerms, Hands, Seated, SlotId, Strayed};
+use crate::cores::{
+    CoreAllocator, CoreCounts, CoreEvent, CoreTerms, GrantedWorker, Hands, SlotId, Strayed,
+};
 use crate::tests::guests::{Harness, Premises, STALL, turn_around};
 use crate::{AppLimits, DetachReason};
 
@@ -110,18 +113,19 @@ impl Player {
             // A batch job is somewhere else: its runner answers, and waits for the next change.
             Step::Awake if self.class == Class::Batch => {
                 self.step = Step::Asleep;
-                matches!(self.look(), Told::Park(_) | Told::Nothing) && self.say(false)
+                matches!(self.look(), CoreCommand::Park(_) | CoreCommand::Nothing)
+                    && self.say(false)
             }
             Step::Awake => match self.look() {
-                Told::Run(_) | Told::Drain => self.serve(4),
-                Told::Park(_) | Told::Nothing => self.arm(),
+                CoreCommand::Run(_) | CoreCommand::Drain => self.serve(4),
+                CoreCommand::Park(_) | CoreCommand::Nothing => self.arm(),
             },
             Step::Armed => {
                 self.step = Step::Looked(self.end.has_next());
                 false
             }
             Step::Looked(has_next) => {
-                if has_next && matches!(self.look(), Told::Run(_) | Told::Drain) {
+                if has_next && matches!(self.look(), CoreCommand::Run(_) | CoreCommand::Drain) {
                     self.end.disarm();
                     self.step = Step::Awake;
                     return false;
@@ -132,15 +136,15 @@ impl Player {
         }
     }
 
-    pub(super) fn look(&mut self) -> Told {
-        let told = self.end.seat().look();
+    pub(super) fn look(&mut self) -> CoreCommand {
+        let told = self.end.core_grant().look();
         match told {
-            Told::Run(core) => {
-                self.end.seat().run();
+            CoreCommand::Run(core) => {
+                self.end.core_grant().run();
                 self.core = Some(core);
             }
-            Told::Park(core) => self.core = Some(core),
-            Told::Nothing | Told::Drain => self.core = None,
+            CoreCommand::Park(core) => self.core = Some(core),
+            CoreCommand::Nothing | CoreCommand::Drain => self.core = None,
         }
         told
     }
@@ -154,14 +158,14 @@ impl Player {
     /// It parks, once, and says whether it has something to do.
     pub(super) fn say(&mut self, wants: bool) -> bool {
         let mut rang = false;
-        if !self.end.seat().has_left() {
-            self.end.seat().park();
-            rang = self.end.seat_spoke();
+        if !self.end.core_grant().has_left() {
+            self.end.core_grant().park();
+            rang = self.end.core_grant_spoke();
         }
         self.core = None;
         if wants {
-            self.end.seat().want();
-            rang |= self.end.seat_spoke();
+            self.end.core_grant().want();
+            rang |= self.end.core_grant_spoke();
         }
         rang
     }
@@ -194,10 +198,10 @@ pub(super) struct Troupe {
     pub(super) players: Vec<Player>,
 }
 
-/// The loop, its keeper, and everybody on it.
+/// The loop, its allocator, and everybody on it.
 pub(super) struct Floor {
     pub(super) harness: Harness,
-    pub(super) keeper: CoreKeeper,
+    pub(super) allocator: CoreAllocator,
     pub(super) crew: Crew,
     pub(super) troupes: Vec<Troupe>,
     pub(super) sent: BTreeMap<u16, u16>,
@@ -227,7 +231,7 @@ impl Floor {
         let control = CoresControl::new(config, by_name("queue_delay").expect("a policy"), &cores);
         Self {
             harness: Harness::new(),
-            keeper: CoreKeeper::new(control.expect("each core once"), REST),
+            allocator: CoreAllocator::new(control.expect("each core once"), REST),
             crew: Crew::default(),
             troupes: Vec::new(),
             sent: BTreeMap::new(),
@@ -251,24 +255,24 @@ impl Floor {
                 Arc::new(move || woken.store(true, Ordering::Relaxed)) as crate::Wake
             })
             .collect();
-        let calls: Vec<_> = wakes.iter().map(|_| self.keeper.call()).collect();
+        let calls: Vec<_> = wakes.iter().map(|_| self.allocator.call()).collect();
         let called = calls.iter().zip(&wakes).map(|(call, wake)| call.over(wake)).collect();
         let listen = [format!("udp:10.0.0.2:{port}")];
         let listen: &[&str] = if terms.class == Class::Batch { &[] } else { &[&listen[0]] };
-        let Premises { id, ends, seats, bits, .. } =
+        let Premises { id, ends, core_grants, bits, .. } =
             self.harness.admit(listen, limits, called).expect("nobody listens there");
-        let seated = seats.into_iter().zip(wakes).zip(calls).zip(0..);
-        let seated = seated.map(|(((seat, wake), call), worker)| Seated {
+        let granted = core_grants.into_iter().zip(wakes).zip(calls).zip(0..);
+        let granted = granted.map(|(((core_grant, wake), call), worker)| GrantedWorker {
             worker: base::WorkerId(worker),
-            seat,
+            core_grant,
             wake,
             call,
         });
         let Harness { dispatcher, now, .. } = &mut self.harness;
-        let slots = self.keeper.add(id, terms, seated.collect(), Some(bits), *now, dispatcher);
+        let slots = self.allocator.add(id, terms, granted.collect(), Some(bits), *now, dispatcher);
         let slots = slots.expect("the terms can be kept");
         let players = ends.into_iter().zip(slots).zip(woken).map(|((mut end, slot), woken)| {
-            end.seat().note_thread(1000 + slot.index() as u32);
+            end.core_grant().note_thread(1000 + slot.index() as u32);
             let step = Step::Awake;
             Player { end, slot, class: terms.class, woken, step, core: None, served: Vec::new() }
         });
@@ -308,11 +312,11 @@ impl Floor {
         self.is_rung = false;
         self.harness.dispatcher.disarm_apps();
         let mut busy = !self.harness.dispatcher.step(now).is_idle();
-        if self.keeper.is_due(now) {
-            busy |= self.keeper.step(now, &mut self.harness.dispatcher, &mut self.crew);
+        if self.allocator.is_due(now) {
+            busy |= self.allocator.step(now, &mut self.harness.dispatcher, &mut self.crew);
             self.steps += 1;
         }
-        while let Some(id) = self.keeper.next_stray() {
+        while let Some(id) = self.allocator.next_stray() {
             self.detach(id, DetachReason::StrayThread);
         }
         while let Some((id, why)) = self.harness.dispatcher.next_fault() {
@@ -324,8 +328,8 @@ impl Floor {
         }
         self.harness.dispatcher.arm_apps();
         let is_idle = self.harness.dispatcher.step(now).is_idle();
-        if is_idle && !self.keeper.has_work() && !self.harness.dispatcher.has_work() {
-            let due = self.keeper.next_deadline(&self.harness.dispatcher);
+        if is_idle && !self.allocator.has_work() && !self.harness.dispatcher.has_work() {
+            let due = self.allocator.next_deadline(&self.harness.dispatcher);
             self.asleep_until = Some(due.min(self.harness.dispatcher.next_deadline()));
         }
     }
@@ -337,7 +341,7 @@ impl Floor {
     /// The application goes, with its memory as it is.
     pub(super) fn detach(&mut self, id: AppId, why: DetachReason) {
         let now = self.harness.now;
-        self.keeper.remove(id, now, &mut self.harness.dispatcher, &mut self.crew);
+        self.allocator.remove(id, now, &mut self.harness.dispatcher, &mut self.crew);
         self.harness.dispatcher.detach(id, why, now);
         self.faults.push((id, why));
         self.is_rung = true;
@@ -369,17 +373,17 @@ impl Floor {
     }
 
     pub(super) fn holder(&self, core: u16) -> Option<SlotId> {
-        let cores = self.keeper.table().cores();
+        let cores = self.allocator.table().cores();
         let core = cores.iter().find(|of| of.id == CoreId(core)).expect("it is managed");
         core.holder.map(|worker| SlotId(worker.0))
     }
 
     pub(super) fn count(&self, event: CoreEvent) -> u64 {
-        self.keeper.counts(None).get(event)
+        self.allocator.counts(None).get(event)
     }
 
     pub(super) fn counts_of(&self, troupe: usize) -> CoreCounts {
-        self.keeper.counts(Some(self.troupes[troupe].id))
+        self.allocator.counts(Some(self.troupes[troupe].id))
     }
 
     /// No two workers believe that they hold the same core, but for those that were moved off it.
@@ -400,8 +404,8 @@ impl Floor {
         // What each has got is with it, or was given back, asked back or taken.
         for (at, troupe) in self.troupes.iter().enumerate().filter(|(at, _)| self.is_there(*at)) {
             let counts = self.counts_of(at);
-            let cores = self.keeper.table().cores().iter();
-            let held = cores.filter_map(|core| self.keeper.owner(core.holder?));
+            let cores = self.allocator.table().cores().iter();
+            let held = cores.filter_map(|core| self.allocator.owner(core.holder?));
             let held = held.filter(|(app, _)| *app == troupe.id).count() as u64;
             let mut returned = counts.get(CoreEvent::Parks) + counts.get(CoreEvent::Takes);
             if troupe.class == Class::Batch {

@@ -24,16 +24,17 @@ fn a_stray_thread_is_reported_once_and_its_application_goes() {
 fn a_convicted_worker_is_moved_away_and_a_dead_one_is_mourned() {
     let mut floor = settled(1, &[(1, terms(0, 1)), (1, terms(0, 1))]);
     let mut cursor = 0;
-    let suspects: Vec<_> = (0..2).filter_map(|_| floor.keeper.next_suspect(&mut cursor)).collect();
+    let suspects: Vec<_> =
+        (0..2).filter_map(|_| floor.allocator.next_suspect(&mut cursor)).collect();
     assert!(suspects.iter().all(|suspect| suspect.parked_since.is_some()));
     let [first, second] = [0, 1].map(|at: usize| floor.troupes[at].players[0].slot);
-    floor.keeper.convict(first, &mut floor.crew);
+    floor.allocator.convict(first, &mut floor.crew);
     assert_eq!(floor.crew.banished, [first]);
     assert_eq!(floor.count(CoreEvent::RanWhileParked), 1);
-    floor.keeper.mourn(second);
-    floor.keeper.mourn(second);
-    assert_eq!(floor.keeper.next_stray(), Some(floor.troupes[1].id));
-    assert_eq!(floor.keeper.next_stray(), None, "once");
+    floor.allocator.mourn(second);
+    floor.allocator.mourn(second);
+    assert_eq!(floor.allocator.next_stray(), Some(floor.troupes[1].id));
+    assert_eq!(floor.allocator.next_stray(), None, "once");
     floor.send(0, 1);
     floor.turn(INTERVAL);
     assert!(floor.crew.banished.is_empty(), "with a core it may run there again");
@@ -43,8 +44,10 @@ fn a_convicted_worker_is_moved_away_and_a_dead_one_is_mourned() {
 fn a_resting_worker_that_says_it_is_parked_is_looked_at_too() {
     let (floor, _) = one_of_two_rests();
     let mut cursor = 0;
-    let looked: std::collections::BTreeSet<_> =
-        (0..2).filter_map(|_| floor.keeper.next_suspect(&mut cursor)).map(|of| of.slot).collect();
+    let looked: std::collections::BTreeSet<_> = (0..2)
+        .filter_map(|_| floor.allocator.next_suspect(&mut cursor))
+        .map(|of| of.slot)
+        .collect();
     assert_eq!(looked.len(), 2);
 }
 
@@ -54,7 +57,7 @@ fn forged_bits_cost_a_bounded_number_of_looks_and_the_loop_sleeps_between_them()
     let before = floor.steps;
     // 100 ms of nothing but bits.
     for _ in 0..100_000 {
-        if floor.troupes[0].players[0].end.seat_spoke() {
+        if floor.troupes[0].players[0].end.core_grant_spoke() {
             floor.ring();
         }
         floor.turn(Nanos::from_micros(1));

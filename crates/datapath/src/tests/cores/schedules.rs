@@ -58,7 +58,7 @@ fn run(seed: u64) {
     let mut lots = Lots(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let cores = 1 + lots.below(3) as u16;
     let mut floor = Floor::new(cores);
-    let snapshot = floor.keeper.control().start_recording(2, 1 << 18);
+    let snapshot = floor.allocator.control().start_recording(2, 1 << 18);
     let mut conducts = Vec::new();
     let mut guaranteed_left = cores;
     let mut spawn = |floor: &mut Floor, lots: &mut Lots, conducts: &mut Vec<Conduct>| {
@@ -100,7 +100,7 @@ fn run(seed: u64) {
                 Conduct::Lies if lots.below(3) == 0 => {
                     let player = &mut floor.troupes[troupe].players[player];
                     player.look();
-                    player.end.seat().want();
+                    player.end.core_grant().want();
                     let wants = lots.below(2) == 0;
                     if player.say(wants) {
                         floor.ring();
@@ -117,7 +117,7 @@ fn run(seed: u64) {
                 // The fixed partition gives nothing to those without a guarantee.
                 let name = names[lots.below(2)].0;
                 let policy = policy::cores::by_name(name).expect("a policy");
-                floor.keeper.control().set_policy(policy);
+                floor.allocator.control().set_policy(policy);
             }
             _ => floor.turn(Nanos(lots.below(9000) as u64)),
         }
@@ -135,7 +135,7 @@ fn run(seed: u64) {
     assert!(floor.harness.is_clean(), "no packet is held");
     let Crew { placed, .. } = &floor.crew;
     assert!(placed.len() as u64 <= floor.count(CoreEvent::Grants));
-    let mut recorder = floor.keeper.control().stop_recording().expect("it was started");
+    let mut recorder = floor.allocator.control().stop_recording().expect("it was started");
     let mut writer = CoresWriter::begin(Vec::new(), &snapshot).expect("memory");
     let lost = recorder.lost();
     while let Some(full) = recorder.take_full() {

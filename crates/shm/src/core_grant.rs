@@ -10,11 +10,11 @@
 
 use crate::sync::{Arc, AtomicU32, AtomicU64, Ordering, OwnLine};
 
-/// The words of one seat, on two pairs of cache lines: one for each writer. All zero is a parked
-/// worker without a core.
+/// The words of one core grant, on two pairs of cache lines: one for each writer. All zero is a
+/// parked worker without a core.
 #[derive(Debug, Default)]
 #[repr(C)]
-pub(crate) struct SeatWords {
+pub(crate) struct CoreGrantWords {
     /// Control to worker: generation << 32 | [`REVOKED`] | [`DRAIN`] | core + 1.
     told: OwnLine<AtomicU64>,
     said: OwnLine<SaidWords>,
@@ -46,7 +46,7 @@ const WANTS: u32 = 2;
 
 /// What a worker was told last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum CoreCommand {
     /// It has no core: park.
     Nothing,
     /// This core is its own.
@@ -60,7 +60,7 @@ pub enum Told {
 
 /// What a worker says to its last grant, or to the last withdrawal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum CoreReply {
     /// Nothing yet.
     Nothing,
     /// It runs.
@@ -73,7 +73,7 @@ pub enum Said {
 
 /// What a worker says about its work. Input: it may be anything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SeatTasks {
+pub struct CoreGrantTasks {
     /// Tasks ever made ready, modulo 2^32.
     pub put: u32,
     /// Tasks ever taken, modulo 2^32.
@@ -84,25 +84,25 @@ pub struct SeatTasks {
     pub idle_ns: u64,
 }
 
-/// A seat for a thread of this process, both sides of it.
-pub fn seat() -> (SeatControl, Seat) {
-    let words = Arc::new(SeatWords::default());
-    (SeatControl::over(Words::Own(Arc::clone(&words))), Seat::over(Words::Own(words)))
+/// A core grant for a thread of this process, both sides of it.
+pub fn core_grant() -> (CoreGrantControl, CoreGrant) {
+    let words = Arc::new(CoreGrantWords::default());
+    (CoreGrantControl::over(Words::Own(Arc::clone(&words))), CoreGrant::over(Words::Own(words)))
 }
 
 /// Where the words are.
 #[derive(Clone, Debug)]
 enum Words {
-    Own(Arc<SeatWords>),
+    Own(Arc<CoreGrantWords>),
     /// In a region that an application maps too. It can make the control believe of this worker what
     /// it likes, and of no other.
     #[cfg(not(loom))]
-    Shared(crate::app::SharedSeat),
+    Shared(crate::app::SharedCoreGrant),
 }
 
 impl Words {
     #[inline]
-    fn get(&self) -> &SeatWords {
+    fn get(&self) -> &CoreGrantWords {
         match self {
             Self::Own(words) => words,
             #[cfg(not(loom))]
@@ -113,19 +113,19 @@ impl Words {
 
 /// The control's side.
 #[derive(Debug)]
-pub struct SeatControl {
+pub struct CoreGrantControl {
     words: Words,
     generation: u32,
     core: Option<u16>,
 }
 
-impl SeatControl {
+impl CoreGrantControl {
     fn over(words: Words) -> Self {
         Self { words, generation: 0, core: None }
     }
 
     #[cfg(not(loom))]
-    pub(crate) fn shared(words: crate::app::SharedSeat) -> Self {
+    pub(crate) fn shared(words: crate::app::SharedCoreGrant) -> Self {
         Self::over(Words::Shared(words))
     }
 
@@ -167,7 +167,7 @@ impl SeatControl {
         let core = self.core.map_or(0, |core| u64::from(core) + 1);
         let told = u64::from(self.generation) << 32 | flags | core;
         // Release: what was done on the core before is seen by whoever runs on it next. Pairs with
-        // the load in `Seat::look`.
+        // the load in `CoreGrant::look`.
         self.words.get().told.0.store(told, Ordering::Release);
     }
 
@@ -178,26 +178,27 @@ impl SeatControl {
 
     /// What the worker says.
     #[inline]
-    pub fn said(&self) -> Said {
-        // Acquire: pairs with the store in `Seat::say`, so that all it did on the core is done.
+    pub fn said(&self) -> CoreReply {
+        // Acquire: pairs with the store in `CoreGrant::say`, so that all it did on the core is
+        // done.
         let answer = self.words.get().said.0.answer.load(Ordering::Acquire);
         if (answer >> 32) as u32 != self.generation {
-            return Said::Nothing;
+            return CoreReply::Nothing;
         }
         match answer as u32 {
-            PARKED => Said::Parked,
-            WANTS => Said::Wants,
+            PARKED => CoreReply::Parked,
+            WANTS => CoreReply::Wants,
             // Nonsense is no parked worker.
-            _ => Said::Running,
+            _ => CoreReply::Running,
         }
     }
 
     /// What the worker says about its work.
     #[inline]
-    pub fn tasks(&self) -> SeatTasks {
+    pub fn tasks(&self) -> CoreGrantTasks {
         let said = &self.words.get().said.0;
         let tasks = said.tasks.load(Ordering::Relaxed);
-        SeatTasks {
+        CoreGrantTasks {
             put: (tasks >> 32) as u32,
             taken: tasks as u32,
             oldest_ns: said.oldest_task_ns.load(Ordering::Relaxed),
@@ -213,7 +214,7 @@ impl SeatControl {
 
 /// The worker's side.
 #[derive(Debug)]
-pub struct Seat {
+pub struct CoreGrant {
     words: Words,
     /// The generation that the last look has seen.
     seen: u32,
@@ -221,28 +222,28 @@ pub struct Seat {
     left: Option<u32>,
 }
 
-impl Seat {
+impl CoreGrant {
     fn over(words: Words) -> Self {
         Self { words, seen: 0, left: None }
     }
 
     #[cfg(not(loom))]
-    pub(crate) fn shared(words: crate::app::SharedSeat) -> Self {
+    pub(crate) fn shared(words: crate::app::SharedCoreGrant) -> Self {
         Self::over(Words::Shared(words))
     }
 
     /// What it is told. The answer that it gives next is one to this.
     #[inline]
-    pub fn look(&mut self) -> Told {
-        // Acquire: pairs with the store in `SeatControl::tell`.
+    pub fn look(&mut self) -> CoreCommand {
+        // Acquire: pairs with the store in `CoreGrantControl::tell`.
         let told = self.words.get().told.0.load(Ordering::Acquire);
         self.seen = (told >> 32) as u32;
         match (told & CORE_MASK).checked_sub(1) {
-            _ if self.left == Some(self.seen) => Told::Nothing,
-            None if told & DRAIN != 0 => Told::Drain,
-            None => Told::Nothing,
-            Some(core) if told & REVOKED != 0 => Told::Park(core as u16),
-            Some(core) => Told::Run(core as u16),
+            _ if self.left == Some(self.seen) => CoreCommand::Nothing,
+            None if told & DRAIN != 0 => CoreCommand::Drain,
+            None => CoreCommand::Nothing,
+            Some(core) if told & REVOKED != 0 => CoreCommand::Park(core as u16),
+            Some(core) => CoreCommand::Run(core as u16),
         }
     }
 
@@ -270,14 +271,14 @@ impl Seat {
 
     fn say(&self, what: u32) {
         let answer = u64::from(self.seen) << 32 | u64::from(what);
-        // Release: pairs with the load in `SeatControl::said`.
+        // Release: pairs with the load in `CoreGrantControl::said`.
         self.words.get().said.0.answer.store(answer, Ordering::Release);
     }
 
     /// Tells about its work.
     #[inline]
-    pub fn note(&self, tasks: SeatTasks) {
-        let SeatTasks { put, taken, oldest_ns, idle_ns } = tasks;
+    pub fn note(&self, tasks: CoreGrantTasks) {
+        let CoreGrantTasks { put, taken, oldest_ns, idle_ns } = tasks;
         let said = &self.words.get().said.0;
         said.tasks.store(u64::from(put) << 32 | u64::from(taken), Ordering::Relaxed);
         said.oldest_task_ns.store(oldest_ns, Ordering::Relaxed);

@@ -1,86 +1,87 @@
-//! Seats: what counts, what does not, and every interleaving of a park with what may cross it.
+//! Core grants: what counts, what does not, and every interleaving of a park with what may cross
+//! it.
 
 #[cfg(not(loom))]
 mod rules {
-    use crate::seat::{Said, SeatTasks, Told, seat};
+    use crate::core_grant::{CoreCommand, CoreGrantTasks, CoreReply, core_grant};
 
     #[test]
     fn a_worker_begins_parked_runs_when_granted_and_parks_when_asked() {
-        let (mut control, mut seat) = seat();
-        assert_eq!((seat.look(), control.said()), (Told::Nothing, Said::Parked));
+        let (mut control, mut core_grant) = core_grant();
+        assert_eq!((core_grant.look(), control.said()), (CoreCommand::Nothing, CoreReply::Parked));
         control.grant(3);
-        assert_eq!(control.said(), Said::Nothing, "it has not answered yet");
-        assert_eq!(seat.look(), Told::Run(3));
-        seat.run();
-        assert_eq!(control.said(), Said::Running);
+        assert_eq!(control.said(), CoreReply::Nothing, "it has not answered yet");
+        assert_eq!(core_grant.look(), CoreCommand::Run(3));
+        core_grant.run();
+        assert_eq!(control.said(), CoreReply::Running);
         control.revoke();
-        assert_eq!(seat.look(), Told::Park(3));
-        assert_eq!(control.said(), Said::Running);
-        seat.park();
-        assert_eq!(control.said(), Said::Parked);
+        assert_eq!(core_grant.look(), CoreCommand::Park(3));
+        assert_eq!(control.said(), CoreReply::Running);
+        core_grant.park();
+        assert_eq!(control.said(), CoreReply::Parked);
         control.withdraw();
-        assert_eq!((seat.look(), control.core()), (Told::Nothing, None));
+        assert_eq!((core_grant.look(), control.core()), (CoreCommand::Nothing, None));
     }
 
     #[test]
     fn an_answer_to_an_earlier_grant_says_nothing_about_this_one() {
-        let (mut control, mut seat) = seat();
+        let (mut control, mut core_grant) = core_grant();
         control.grant(0);
-        seat.look();
+        core_grant.look();
         control.withdraw();
-        seat.park();
-        assert_eq!(control.said(), Said::Nothing, "it parked from what is no longer its own");
+        core_grant.park();
+        assert_eq!(control.said(), CoreReply::Nothing, "it parked from what is no longer its own");
         control.grant(u16::MAX - 1);
-        assert_eq!(control.said(), Said::Nothing);
-        assert_eq!(seat.look(), Told::Run(u16::MAX - 1));
+        assert_eq!(control.said(), CoreReply::Nothing);
+        assert_eq!(core_grant.look(), CoreCommand::Run(u16::MAX - 1));
     }
 
     #[test]
     fn a_parked_worker_can_say_that_it_wants_a_core() {
-        let (mut control, mut seat) = seat();
-        seat.look();
-        seat.want();
-        assert_eq!(control.said(), Said::Wants);
+        let (mut control, mut core_grant) = core_grant();
+        core_grant.look();
+        core_grant.want();
+        assert_eq!(control.said(), CoreReply::Wants);
         control.grant(1);
-        assert_eq!(control.said(), Said::Nothing);
+        assert_eq!(control.said(), CoreReply::Nothing);
     }
 
     #[test]
     fn who_has_parked_needs_another_grant_though_its_core_was_not_taken() {
-        let (mut control, mut seat) = seat();
+        let (mut control, mut core_grant) = core_grant();
         control.grant(1);
-        assert_eq!(seat.look(), Told::Run(1));
-        seat.park();
-        assert_eq!(seat.look(), Told::Nothing);
+        assert_eq!(core_grant.look(), CoreCommand::Run(1));
+        core_grant.park();
+        assert_eq!(core_grant.look(), CoreCommand::Nothing);
         control.accept_park();
-        seat.want();
-        assert_eq!((control.said(), control.core()), (Said::Wants, None));
+        core_grant.want();
+        assert_eq!((control.said(), control.core()), (CoreReply::Wants, None));
         control.grant(1);
-        assert_eq!(seat.look(), Told::Run(1));
+        assert_eq!(core_grant.look(), CoreCommand::Run(1));
     }
 
     #[test]
     fn a_worker_without_a_core_drains_its_ring_once_when_it_is_told_to() {
-        let (mut control, mut seat) = seat();
+        let (mut control, mut core_grant) = core_grant();
         control.drain();
-        assert_eq!((seat.look(), control.core()), (Told::Drain, None));
-        seat.park();
-        assert_eq!((seat.look(), control.said()), (Told::Nothing, Said::Parked));
+        assert_eq!((core_grant.look(), control.core()), (CoreCommand::Drain, None));
+        core_grant.park();
+        assert_eq!((core_grant.look(), control.said()), (CoreCommand::Nothing, CoreReply::Parked));
     }
 
     #[test]
     fn who_has_no_core_cannot_be_asked_for_one() {
-        let (mut control, mut seat) = seat();
+        let (mut control, mut core_grant) = core_grant();
         control.revoke();
-        assert_eq!(seat.look(), Told::Nothing);
+        assert_eq!(core_grant.look(), CoreCommand::Nothing);
     }
 
     #[test]
     fn what_a_worker_says_about_its_work_arrives_whole() {
-        let (control, seat) = seat();
-        let tasks = SeatTasks { put: u32::MAX, taken: 7, oldest_ns: 9, idle_ns: u64::MAX };
-        seat.note(tasks);
-        seat.note_thread(77);
+        let (control, core_grant) = core_grant();
+        let tasks = CoreGrantTasks { put: u32::MAX, taken: 7, oldest_ns: 9, idle_ns: u64::MAX };
+        core_grant.note(tasks);
+        core_grant.note_thread(77);
         assert_eq!((control.tasks(), control.thread()), (tasks, 77));
     }
 }
@@ -92,7 +93,7 @@ mod models {
     use loom::sync::{Arc, Notify};
 
     use crate::Doorbell;
-    use crate::seat::{Said, SeatControl, Told, seat};
+    use crate::core_grant::{CoreCommand, CoreGrantControl, CoreReply, core_grant};
 
     /// What whoever holds the core writes: loom finds two holders as a data race.
     struct Core(UnsafeCell<u32>);
@@ -120,7 +121,7 @@ mod models {
         }
 
         /// Sleeps until the worker has said this.
-        fn until(&self, control: &SeatControl, said: Said) {
+        fn until(&self, control: &CoreGrantControl, said: CoreReply) {
             while control.said() != said {
                 self.control.wait();
             }
@@ -132,13 +133,13 @@ mod models {
         loom::model(|| {
             let core = Arc::new(Core(UnsafeCell::new(0)));
             let wakes = Wakes::new();
-            let (mut first, mut own) = seat();
+            let (mut first, mut own) = core_grant();
             first.grant(0);
             let worker = loom::thread::spawn({
                 let (core, wakes) = (Arc::clone(&core), wakes.clone());
                 move || {
                     // Told once more to go on, it sleeps in a call of its own: the nudge ends that.
-                    while let Told::Run(_) = own.look() {
+                    while let CoreCommand::Run(_) = own.look() {
                         core.run();
                         wakes.worker.wait();
                     }
@@ -146,12 +147,12 @@ mod models {
                     wakes.control.notify();
                 }
             });
-            let (mut second, mut own) = seat();
+            let (mut second, mut own) = core_grant();
             let granted = Arc::new(Notify::new());
             let next = loom::thread::spawn({
                 let (core, granted) = (Arc::clone(&core), Arc::clone(&granted));
                 move || {
-                    while own.look() == Told::Nothing {
+                    while own.look() == CoreCommand::Nothing {
                         granted.wait();
                     }
                     core.run();
@@ -159,7 +160,7 @@ mod models {
             });
             first.revoke();
             wakes.worker.notify();
-            wakes.until(&first, Said::Parked);
+            wakes.until(&first, CoreReply::Parked);
             second.grant(0);
             granted.notify();
             worker.join().expect("it parks");
@@ -173,17 +174,17 @@ mod models {
             let bell = Arc::new(Doorbell::new());
             let queue = Arc::new(AtomicBool::new(false));
             let wakes = Wakes::new();
-            let (mut control, mut own) = seat();
+            let (mut control, mut own) = core_grant();
             control.grant(0);
             let worker = loom::thread::spawn({
                 let (bell, queue, wakes) = (bell.clone(), queue.clone(), wakes.clone());
                 move || {
-                    assert_eq!(own.look(), Told::Run(0));
+                    assert_eq!(own.look(), CoreCommand::Run(0));
                     bell.arm();
                     if !queue.load(Ordering::Acquire) {
                         own.park();
                         wakes.control.notify();
-                        while own.look() != Told::Run(1) {
+                        while own.look() != CoreCommand::Run(1) {
                             wakes.worker.wait();
                         }
                     }
@@ -196,10 +197,10 @@ mod models {
             queue.store(true, Ordering::Release);
             // It sleeps, or is about to say so; or it has found the packet, and never will.
             let parks = bell.ring();
-            while parks && !matches!(control.said(), Said::Parked | Said::Running) {
+            while parks && !matches!(control.said(), CoreReply::Parked | CoreReply::Running) {
                 wakes.control.wait();
             }
-            if control.said() == Said::Parked {
+            if control.said() == CoreReply::Parked {
                 control.grant(1);
                 wakes.worker.notify();
             }
@@ -211,12 +212,12 @@ mod models {
     fn loom_a_late_park_does_not_end_the_grant_that_came_meanwhile() {
         loom::model(|| {
             let wakes = Wakes::new();
-            let (mut control, mut own) = seat();
+            let (mut control, mut own) = core_grant();
             control.grant(0);
             let worker = loom::thread::spawn({
                 let wakes = wakes.clone();
                 move || {
-                    while own.look() != Told::Run(1) {
+                    while own.look() != CoreCommand::Run(1) {
                         own.park();
                         wakes.worker.wait();
                     }
@@ -228,8 +229,8 @@ mod models {
             control.withdraw();
             control.grant(1);
             wakes.worker.notify();
-            assert_ne!(control.said(), Said::Parked, "a park of the first grant");
-            wakes.until(&control, Said::Running);
+            assert_ne!(control.said(), CoreReply::Parked, "a park of the first grant");
+            wakes.until(&control, CoreReply::Running);
             worker.join().expect("it runs");
         });
     }

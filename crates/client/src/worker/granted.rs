@@ -9,8 +9,8 @@ use std::thread::ThreadId;
 
 use attach::Detached;
 use base::Nanos;
-use shm::Told;
-use shm::seat::SeatTasks;
+use shm::CoreCommand;
+use shm::core_grant::CoreGrantTasks;
 use sys::clock;
 
 use super::Worker;
@@ -18,7 +18,7 @@ use super::wait::{UNSENT_RETRY, Woken};
 
 /// Where it stands with the core control.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Seating {
+pub(super) struct GrantSide {
     /// The core that it has said it runs on.
     core: Option<u16>,
     /// It has said that it parked, and has not been granted a core since.
@@ -33,25 +33,25 @@ impl Worker {
     /// The core that it holds: by its number, the only one that this thread runs on. None: it is
     /// parked, or runs wherever Linux lets it.
     pub fn core(&self) -> Option<u16> {
-        self.seating.as_ref().and_then(|seating| seating.core)
+        self.grant_side.as_ref().and_then(|grant_side| grant_side.core)
     }
 
     /// Whether to call [`Self::wait`] soon, since the core is asked back or gone: a program that does much
     /// between two calls of [`Self::receive`] asks now and then. One load.
     #[inline]
     pub fn must_park(&mut self) -> bool {
-        let Some(seating) = &mut self.seating else { return false };
-        match self.end.seat().look() {
-            Told::Run(core) => {
-                if seating.core != Some(core) || seating.is_parked {
-                    seating.core = Some(core);
-                    seating.is_parked = false;
-                    self.end.seat().run();
+        let Some(grant_side) = &mut self.grant_side else { return false };
+        match self.end.core_grant().look() {
+            CoreCommand::Run(core) => {
+                if grant_side.core != Some(core) || grant_side.is_parked {
+                    grant_side.core = Some(core);
+                    grant_side.is_parked = false;
+                    self.end.core_grant().run();
                 }
                 false
             }
-            Told::Drain => false,
-            Told::Park(_) | Told::Nothing => true,
+            CoreCommand::Drain => false,
+            CoreCommand::Park(_) | CoreCommand::Nothing => true,
         }
     }
 
@@ -60,15 +60,15 @@ impl Worker {
     /// calling once a turn by who has a queue of tasks.
     #[inline]
     pub fn note_tasks(&mut self, put: u32, taken: u32, oldest: Nanos, idle: Nanos) {
-        let Some(seating) = &mut self.seating else { return };
-        let tasks = SeatTasks { put, taken, oldest_ns: oldest.0, idle_ns: idle.0 };
-        self.end.seat().note(tasks);
+        let Some(grant_side) = &mut self.grant_side else { return };
+        let tasks = CoreGrantTasks { put, taken, oldest_ns: oldest.0, idle_ns: idle.0 };
+        self.end.core_grant().note(tasks);
         // A daemon that sleeps would not see that they wait.
         let has_backlog = put != taken;
-        if has_backlog && !std::mem::replace(&mut seating.has_backlog, has_backlog) {
+        if has_backlog && !std::mem::replace(&mut grant_side.has_backlog, has_backlog) {
             self.spoke();
-        } else if let Some(seating) = &mut self.seating {
-            seating.has_backlog = has_backlog;
+        } else if let Some(grant_side) = &mut self.grant_side {
+            grant_side.has_backlog = has_backlog;
         }
     }
 
@@ -114,7 +114,7 @@ impl Worker {
     }
 
     /// [`Self::wait`] of a worker on granted cores.
-    pub(super) fn wait_seated(&mut self, timeout: Nanos) -> Result<bool, Detached> {
+    pub(super) fn wait_granted(&mut self, timeout: Nanos) -> Result<bool, Detached> {
         self.tell_thread();
         let deadline = deadline(timeout);
         loop {
@@ -153,25 +153,25 @@ impl Worker {
 
     /// It gives its core back, once.
     fn say_parked(&mut self) {
-        let Some(seating) = &mut self.seating else { return };
-        if self.end.seat().has_left() {
+        let Some(grant_side) = &mut self.grant_side else { return };
+        if self.end.core_grant().has_left() {
             return;
         }
-        seating.is_parked = true;
-        seating.core = None;
+        grant_side.is_parked = true;
+        grant_side.core = None;
         self.counters.parks += 1;
-        self.end.seat().park();
+        self.end.core_grant().park();
         self.spoke();
     }
 
     /// Something is due, and it has no core.
     fn say_wants(&mut self) {
-        self.end.seat().want();
+        self.end.core_grant().want();
         self.spoke();
     }
 
     fn spoke(&mut self) {
-        if self.end.seat_spoke() {
+        if self.end.core_grant_spoke() {
             self.counters.wakes += 1;
             self.shared.daemon.ring();
         }
@@ -179,11 +179,11 @@ impl Worker {
 
     /// Tells the daemon which thread it is, when that has changed.
     fn tell_thread(&mut self) {
-        let Some(seating) = &mut self.seating else { return };
+        let Some(grant_side) = &mut self.grant_side else { return };
         let this = std::thread::current().id();
-        if seating.thread != Some(this) {
-            seating.thread = Some(this);
-            self.end.seat().note_thread(sys::thread::tid());
+        if grant_side.thread != Some(this) {
+            grant_side.thread = Some(this);
+            self.end.core_grant().note_thread(sys::thread::tid());
         }
     }
 }
