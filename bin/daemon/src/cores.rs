@@ -137,8 +137,8 @@ impl Cores {
         let Some(suspect) = self.allocator.next_suspect(&mut self.cursor) else { return };
         match self.hands.examine(suspect, now) {
             Verdict::Honest => {}
-            Verdict::RunsParked => self.allocator.convict(suspect.slot, &mut self.hands),
-            Verdict::Dead => self.allocator.mourn(suspect.slot),
+            Verdict::RunsParked => self.allocator.report_running(suspect.slot, &mut self.hands),
+            Verdict::Dead => self.allocator.report_dead(suspect.slot),
         }
     }
 }

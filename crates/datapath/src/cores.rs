@@ -367,15 +367,15 @@ impl CoreAllocator {
     }
 
     /// The suspect said that it is parked, and runs.
-    pub fn convict(&mut self, slot: SlotId, hands: &mut impl Hands) {
+    pub fn report_running(&mut self, slot: SlotId, hands: &mut impl Hands) {
         self.count(slot, CoreEvent::RanWhileParked);
         let Some(Some(of)) = self.slots.get_mut(slot.index()) else { return };
-        let banished = hands.banish(slot, of.core_grant.thread());
-        self.note_stray(slot, banished);
+        let evicted = hands.evict(slot, of.core_grant.thread());
+        self.note_stray(slot, evicted);
     }
 
     /// The suspect's thread has ended.
-    pub fn mourn(&mut self, slot: SlotId) {
+    pub fn report_dead(&mut self, slot: SlotId) {
         self.note_stray(slot, Err(Strayed));
     }
 

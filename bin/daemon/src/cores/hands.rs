@@ -1,4 +1,4 @@
-//! The threads of kept workers: proven, placed, banished, and let go.
+//! The threads of kept workers: proven, placed, evicted, and let go.
 
 use std::rc::Rc;
 
@@ -41,15 +41,15 @@ struct Placed {
     /// Where it could run before.
     before: Option<CpuSet>,
     core: Option<u16>,
-    is_banished: bool,
+    is_evicted: bool,
 }
 
 impl Placed {
     /// It may run where it could before, as it could before.
     fn restore(self) {
-        let Self { thread, before, core: _, is_banished } = self;
+        let Self { thread, before, core: _, is_evicted } = self;
         // A thread that has ended needs nothing.
-        if is_banished {
+        if is_evicted {
             let _ = thread.idle_class(false);
         }
         if let Some(before) = before {
@@ -84,7 +84,7 @@ impl CoreHands {
         for cpu in others {
             left_over.insert(cpu);
         }
-        // With every CPU managed, a banished thread gets what its scheduling class leaves it.
+        // With every CPU managed, an evicted thread gets what its scheduling class leaves it.
         let left_over = if left_over.is_empty() { allowed } else { left_over };
         Ok(Self { left_over, worker_pool: Vec::new(), has_warned: false })
     }
@@ -120,7 +120,7 @@ impl CoreHands {
                     self.worker_pool.iter().flatten().filter_map(|of| of.placed.as_ref());
                 let known = known.find(|placed| placed.thread.tid() == tid);
                 let before = known.map_or_else(|| thread.affinity().ok(), |placed| placed.before);
-                Placed { thread, before, core: None, is_banished: false }
+                Placed { thread, before, core: None, is_evicted: false }
             }
         };
         let employed =
@@ -147,7 +147,7 @@ impl CoreHands {
         let Some(since) = parked_since else {
             return if placed.thread.is_gone() { Verdict::Dead } else { Verdict::Honest };
         };
-        if placed.is_banished {
+        if placed.is_evicted {
             return Verdict::Honest;
         }
         let Ok(used) = placed.thread.cpu_time() else { return Verdict::Dead };
@@ -179,9 +179,9 @@ impl Hands for CoreHands {
     fn place(&mut self, slot: SlotId, thread: u32, core: u16) -> Result<(), Strayed> {
         let placed = self.thread(slot, thread)?;
         let mut changed = Ok(());
-        if placed.is_banished {
+        if placed.is_evicted {
             changed = placed.thread.idle_class(false);
-            placed.is_banished = false;
+            placed.is_evicted = false;
             placed.core = None;
         }
         // A thread that is there already costs no system call.
@@ -192,10 +192,10 @@ impl Hands for CoreHands {
         self.heed(changed)
     }
 
-    fn banish(&mut self, slot: SlotId, thread: u32) -> Result<(), Strayed> {
+    fn evict(&mut self, slot: SlotId, thread: u32) -> Result<(), Strayed> {
         let left_over = self.left_over;
         let placed = self.thread(slot, thread)?;
-        placed.is_banished = true;
+        placed.is_evicted = true;
         placed.core = None;
         let changed = placed.thread.idle_class(true);
         let changed = changed.and_then(|()| placed.thread.set_affinity(&left_over));

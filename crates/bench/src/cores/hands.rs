@@ -12,7 +12,7 @@ impl Hands for IdleHands {
         Ok(())
     }
 
-    fn banish(&mut self, _: SlotId, _: u32) -> Result<(), Strayed> {
+    fn evict(&mut self, _: SlotId, _: u32) -> Result<(), Strayed> {
         Ok(())
     }
 
@@ -65,7 +65,7 @@ impl Hands for PinningHands {
         heed(thread.pin(usize::from(core)))
     }
 
-    fn banish(&mut self, _: SlotId, _: u32) -> Result<(), Strayed> {
+    fn evict(&mut self, _: SlotId, _: u32) -> Result<(), Strayed> {
         // Everybody here parks in time.
         Ok(())
     }

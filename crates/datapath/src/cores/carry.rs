@@ -141,8 +141,8 @@ impl CoreAllocator {
         of.core_grant.withdraw();
         let thread = of.core_grant.thread();
         if thread != 0 {
-            let banished = hands.banish(slot, thread);
-            self.note_stray(slot, banished);
+            let evicted = hands.evict(slot, thread);
+            self.note_stray(slot, evicted);
         }
         self.count(slot, CoreEvent::Takes);
         self.give_back(slot, CoreReply::Nothing, now, dispatcher, hands);

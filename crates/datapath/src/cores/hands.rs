@@ -16,7 +16,7 @@ pub trait Hands {
     ///
     /// # Errors
     /// As [`Self::place`].
-    fn banish(&mut self, slot: SlotId, thread: u32) -> Result<(), Strayed>;
+    fn evict(&mut self, slot: SlotId, thread: u32) -> Result<(), Strayed>;
 
     /// Interrupts the thread's system call, if it is in one.
     ///

@@ -55,7 +55,7 @@ fn who_begins_to_wait_after_the_last_look_is_offered_the_idle_core_before_the_lo
         floor.turn(INTERVAL);
     }
     assert_eq!(floor.count(CoreEvent::Takes), 1);
-    assert!(floor.crew.banished.contains(&slot));
+    assert!(floor.crew.evicted.contains(&slot));
     floor.allocator.control().set_policy(policy::cores::by_name("queue_delay").expect("a policy"));
     let grants = floor.count(CoreEvent::Grants);
     for _ in 0..4 {
@@ -147,17 +147,17 @@ fn who_does_not_listen_is_interrupted_at_half_of_the_bound_and_moved_off_at_its_
     }
     assert_eq!(floor.crew.nudged, [deaf]);
     while floor.harness.now.since(told) < BOUND {
-        assert!(floor.crew.banished.is_empty());
+        assert!(floor.crew.evicted.is_empty());
         floor.turn(INTERVAL);
     }
-    assert_eq!(floor.crew.banished, [deaf]);
+    assert_eq!(floor.crew.evicted, [deaf]);
     assert_eq!(floor.crew.nudged, [deaf], "once");
     assert_eq!(floor.holder(1), Some(next), "in the same step");
     floor.run(SHORT);
     floor.send(0, 1);
     floor.run(SHORT);
     assert_eq!((floor.served(0), floor.served(1)), (2, 1), "and both are served in the end");
-    assert!(floor.crew.banished.is_empty(), "who parks and is granted a core again is back");
+    assert!(floor.crew.evicted.is_empty(), "who parks and is granted a core again is back");
     floor.check_cores();
 }
 

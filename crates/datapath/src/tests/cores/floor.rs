@@ -27,7 +27,7 @@ pub(super) struct Crew {
     pub(super) placed: Vec<(SlotId, u16)>,
     /// Where each thread was put last.
     at: BTreeMap<SlotId, u16>,
-    pub(super) banished: Vec<SlotId>,
+    pub(super) evicted: Vec<SlotId>,
     pub(super) nudged: Vec<SlotId>,
     pub(super) released: Vec<SlotId>,
     /// Threads that are not the application's.
@@ -43,15 +43,15 @@ impl Crew {
 impl Hands for Crew {
     fn place(&mut self, slot: SlotId, thread: u32, core: u16) -> Result<(), Strayed> {
         self.check(thread)?;
-        self.banished.retain(|&banished| banished != slot);
+        self.evicted.retain(|&evicted| evicted != slot);
         self.placed.push((slot, core));
         self.at.insert(slot, core);
         Ok(())
     }
 
-    fn banish(&mut self, slot: SlotId, thread: u32) -> Result<(), Strayed> {
+    fn evict(&mut self, slot: SlotId, thread: u32) -> Result<(), Strayed> {
         self.check(thread)?;
-        self.banished.push(slot);
+        self.evicted.push(slot);
         Ok(())
     }
 
@@ -62,7 +62,7 @@ impl Hands for Crew {
     }
 
     fn release(&mut self, slot: SlotId) {
-        self.banished.retain(|&banished| banished != slot);
+        self.evicted.retain(|&evicted| evicted != slot);
         self.released.push(slot);
     }
 }
@@ -394,7 +394,7 @@ impl Floor {
             for player in &troupe.players {
                 let Some(core) = player.core else { continue };
                 let is_there = self.crew.at.get(&player.slot) == Some(&core);
-                if !is_there || self.crew.banished.contains(&player.slot) {
+                if !is_there || self.crew.evicted.contains(&player.slot) {
                     continue;
                 }
                 let other = holders.insert(core, player.slot);

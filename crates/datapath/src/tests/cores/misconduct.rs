@@ -21,23 +21,23 @@ fn a_stray_thread_is_reported_once_and_its_application_goes() {
 }
 
 #[test]
-fn a_convicted_worker_is_moved_away_and_a_dead_one_is_mourned() {
+fn a_worker_that_runs_without_a_core_is_moved_away_and_a_dead_one_is_reported() {
     let mut floor = settled(1, &[(1, terms(0, 1)), (1, terms(0, 1))]);
     let mut cursor = 0;
     let suspects: Vec<_> =
         (0..2).filter_map(|_| floor.allocator.next_suspect(&mut cursor)).collect();
     assert!(suspects.iter().all(|suspect| suspect.parked_since.is_some()));
     let [first, second] = [0, 1].map(|at: usize| floor.troupes[at].players[0].slot);
-    floor.allocator.convict(first, &mut floor.crew);
-    assert_eq!(floor.crew.banished, [first]);
+    floor.allocator.report_running(first, &mut floor.crew);
+    assert_eq!(floor.crew.evicted, [first]);
     assert_eq!(floor.count(CoreEvent::RanWhileParked), 1);
-    floor.allocator.mourn(second);
-    floor.allocator.mourn(second);
+    floor.allocator.report_dead(second);
+    floor.allocator.report_dead(second);
     assert_eq!(floor.allocator.next_stray(), Some(floor.troupes[1].id));
     assert_eq!(floor.allocator.next_stray(), None, "once");
     floor.send(0, 1);
     floor.turn(INTERVAL);
-    assert!(floor.crew.banished.is_empty(), "with a core it may run there again");
+    assert!(floor.crew.evicted.is_empty(), "with a core it may run there again");
 }
 
 #[test]
