@@ -336,7 +336,7 @@ impl Game {
     fn raw(&mut self, side: usize, is_verified: bool, program: &mut Program<'_>) {
         let count = usize::from(program.byte());
         let bytes = program.bytes(count).to_vec();
-        self.harness.sink.sides[side].is_lied_to |= is_verified;
+        self.harness.sink.sides[side].is_misled |= is_verified;
         self.harness.deliver(side, bytes, 0, is_verified);
     }
 

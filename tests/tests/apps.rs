@@ -139,15 +139,16 @@ fn a_stopped_application_holds_up_nobody_and_is_detached_and_learns_it_when_it_g
     drop(other);
 }
 
-/// Tells a lie.
+/// Violates the protocol.
 type Tell = fn(&mut Liar);
 
 #[test]
-fn an_application_that_lies_is_detached_with_the_lie_named_and_others_are_served() {
+fn an_application_that_violates_the_protocol_is_detached_with_the_violation_named_and_others_are_served()
+ {
     let bed = bed();
     let daemon = start(&bed, "");
     let _other = echo(&daemon, 10);
-    let lies: [(&str, Tell); 4] = [
+    let violations: [(&str, Tell); 4] = [
         ("a message of no known kind", |liar| liar.say([99; 8])),
         ("lies in none of its buffers", |liar| liar.say([1, u64::MAX, 0, 0, 0, 0, 0, 0])),
         ("a buffer that it did not have", |liar| {
@@ -165,16 +166,16 @@ fn an_application_that_lies_is_detached_with_the_lie_named_and_others_are_served
             liar.ring();
         }),
     ];
-    for (lie, tell) in lies {
+    for (violation, tell) in violations {
         let mut liar = Liar::attach(&daemon, "liar", "udp:10.77.0.2:9").expect("it looks honest");
         tell(&mut liar);
         let reason = daemon.wait_until_gone("liar");
-        assert_eq!(reason.name, "lied", "{lie}");
-        assert!(reason.message.contains(lie), "{lie}: {}", reason.message);
-        assert_eq!(liar.last_words().reason, attach::DetachReason::Lied);
+        assert_eq!(reason.name, "lied", "{violation}");
+        assert!(reason.message.contains(violation), "{violation}: {}", reason.message);
+        assert_eq!(liar.last_words().reason, attach::DetachReason::Violation);
         let text = daemon.calisto("explain liar");
-        assert!(text.contains("because") && text.contains(lie), "{text}");
-        assert_eq!(answered(&bed, 10) + answered(&bed, 7), 200, "{lie}");
+        assert!(text.contains("because") && text.contains(violation), "{text}");
+        assert_eq!(answered(&bed, 10) + answered(&bed, 7), 200, "{violation}");
     }
 }
 

@@ -128,7 +128,7 @@ fn a_worker_that_parks_and_runs_on_is_found_out_and_moved_away() {
     let bed = bed();
     let daemon = start(&bed, "");
     let hog = hog(&daemon, 0, "parks-and-lies");
-    let cores = wait_for("the lie to be found out", || {
+    let cores = wait_for("the violation to be found out", || {
         let cores = cores(&daemon);
         if counter(&cores, "ran_while_parked") > 0 { Ok(cores) } else { Err(format!("{cores:?}")) }
     });

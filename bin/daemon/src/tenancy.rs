@@ -47,7 +47,7 @@ impl EventLoop {
         }
     }
 
-    /// Detaches those that have lied or stalled.
+    /// Detaches those that have violated the protocol or stalled.
     pub(crate) fn evict(&mut self, now: Nanos) {
         while let Some((app, reason)) = self.dispatcher.next_fault() {
             self.detach(app, reason, now);

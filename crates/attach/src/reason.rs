@@ -11,7 +11,8 @@ pub enum DetachReason {
     /// It did not take its packets, or held a hand-over up.
     Stalled,
     /// What it wrote into the shared memory cannot be.
-    Lied,
+    #[serde(rename = "lied")]
+    Violation,
     /// It sent something that is no message of the protocol.
     Protocol,
     /// An operator asked for it.
@@ -34,7 +35,7 @@ pub enum DetachReason {
 /// In the order of their numbers, which begin with 1: zero means attached.
 const ALL: [DetachReason; 10] = [
     DetachReason::Stalled,
-    DetachReason::Lied,
+    DetachReason::Violation,
     DetachReason::Protocol,
     DetachReason::Operator,
     DetachReason::Stopping,
@@ -61,7 +62,7 @@ impl DetachReason {
     pub const fn sentence(self) -> &'static str {
         match self {
             Self::Stalled => "the application did not take its packets in time",
-            Self::Lied => "the application wrote something impossible into the shared memory",
+            Self::Violation => "the application wrote something impossible into the shared memory",
             Self::Protocol => "the application sent a message that it must not send",
             Self::Operator => "an operator has detached the application",
             Self::Stopping => "the daemon is ending",

@@ -9,7 +9,7 @@ use base::Nanos;
 use rustix::time::{ClockId, clock_gettime};
 use shm::app::{AppEnd, Next};
 use shm::wait::SpinBudget;
-use shm::{Batch, Frame, Lie, Moving};
+use shm::{Batch, Frame, Moving, ProtocolViolation};
 use sys::SysError;
 use sys::eventfd::EventFd;
 
@@ -157,7 +157,7 @@ impl Worker {
         let before = batch.len();
         let end = before + count.min(batch.remaining_capacity());
         while batch.len() < end {
-            match self.end.receive().map_err(|lie| self.damaged(lie))? {
+            match self.end.receive().map_err(|violation| self.damaged(violation))? {
                 Next::Packet(frame) => batch.push(frame),
                 Next::Empty => break,
                 Next::FramesOut => {
@@ -405,9 +405,10 @@ impl Worker {
     }
 
     #[cold]
-    fn damaged(&self, lie: Lie) -> Detached {
+    fn damaged(&self, violation: ProtocolViolation) -> Detached {
         let mut detached = shared::of(DetachReason::Damaged);
-        detached.message = format!("the shared memory is damaged ({}): attach anew", lie.name());
+        detached.message =
+            format!("the shared memory is damaged ({}): attach anew", violation.name());
         self.shared.end(detached)
     }
 }

@@ -330,10 +330,10 @@ fn a_neighbour_that_writes_nonsense_breaks_its_connection_and_nothing_else() {
     let session = daemon.attach();
     let (socket, slot) = connected(&daemon, &session);
     daemon.deliver(slot, b"fine");
-    for lie in [u64::MAX, 1 << 40, 3] {
+    for violation in [u64::MAX, 1 << 40, 3] {
         daemon.words(slot, |words| {
             words.rx_head.store(4, Ordering::Relaxed);
-            words.rx_tail.store(lie, Ordering::Release);
+            words.rx_tail.store(violation, Ordering::Release);
         });
         assert!(!socket.readiness().is_empty());
         let result = socket.receive(&mut [0; 9]);

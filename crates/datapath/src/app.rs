@@ -1,8 +1,8 @@
 //! An application as the dispatcher sees it: what it may do, what it has done, and why it must go.
 //!
 //! Everything that it says passes through here and is checked: see [`egress`] for what it may send.
-//! What it does wrong costs itself only: lies end its attachment, packets that it may not send are dropped and
-//! counted, and an application that goes on with that is looked at less often.
+//! What it does wrong costs itself only: violations end its attachment, packets that it may not
+//! send are dropped and counted, and an application that goes on with that is looked at less often.
 
 mod egress;
 mod guest;
@@ -11,7 +11,7 @@ use std::fmt;
 
 use base::{FrameMeta, NO_FRAGMENT, Nanos};
 use shm::app::{AppLane, AppServer, Delivery, FromApp, Packet};
-use shm::{Frame, FramePool, Lie};
+use shm::{Frame, FramePool, ProtocolViolation};
 
 pub use egress::Egress;
 pub use guest::{Guest, NewApp};
@@ -72,7 +72,7 @@ pub enum DetachReason {
     /// Its process ended.
     Died,
     /// It wrote into shared memory what no honest program writes.
-    Lied(Lie),
+    Violation(ProtocolViolation),
     /// It sent a message to the daemon that it must not send.
     Protocol,
     /// It left its packets alone for too long: stopped, or stuck.
@@ -91,7 +91,7 @@ impl DetachReason {
         match self {
             Self::Left => "left",
             Self::Died => "died",
-            Self::Lied(_) => "lied",
+            Self::Violation(_) => "lied",
             Self::Protocol => "protocol",
             Self::Stalled => "stalled",
             Self::StrayThread => "stray_thread",
@@ -105,7 +105,7 @@ impl DetachReason {
     pub const fn code(self) -> u32 {
         match self {
             Self::Stalled => 1,
-            Self::Lied(_) => 2,
+            Self::Violation(_) => 2,
             Self::Protocol => 3,
             Self::Operator => 4,
             Self::DaemonEnds => 5,
@@ -121,7 +121,9 @@ impl fmt::Display for DetachReason {
         match self {
             Self::Left => f.write_str("it left"),
             Self::Died => f.write_str("its process ended"),
-            Self::Lied(lie) => write!(f, "it broke the rules of the shared memory: {lie}"),
+            Self::Violation(violation) => {
+                write!(f, "it broke the rules of the shared memory: {violation}")
+            }
             Self::Protocol => f.write_str("it sent a message that it must not send"),
             Self::Stalled => f.write_str("it left packets in its rings for too long"),
             Self::StrayThread => {
@@ -195,8 +197,8 @@ impl AppSide {
     }
 
     /// The first fault is the one that is told.
-    pub(crate) fn lied(&mut self, lie: Lie) {
-        self.fault.get_or_insert(DetachReason::Lied(lie));
+    pub(crate) fn report_violation(&mut self, violation: ProtocolViolation) {
+        self.fault.get_or_insert(DetachReason::Violation(violation));
     }
 
     /// Gives a packet to a worker. The event is why it cannot be.
@@ -225,8 +227,8 @@ impl AppSide {
                 Err(DispatchEvent::AppNoBuffer)
             }
             Ok(Delivery::TooLong) => Err(DispatchEvent::AppTooLong),
-            Err(lie) => {
-                self.lied(lie);
+            Err(violation) => {
+                self.report_violation(violation);
                 Err(DispatchEvent::AppFault)
             }
         }
@@ -252,8 +254,8 @@ impl AppSide {
             let Some(mut frame) = pool.take() else { break };
             let message = match self.server.collect(lane) {
                 Ok(message) => message,
-                Err(lie) => {
-                    self.lied(lie);
+                Err(violation) => {
+                    self.report_violation(violation);
                     None
                 }
             };

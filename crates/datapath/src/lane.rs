@@ -6,7 +6,7 @@ use base::{Epoch, Nanos, WorkerId};
 use policy::WorkerSample;
 use policy::cores::Progress;
 use shm::app::{AppLane, ToApp};
-use shm::{Consumer, Doorbell, Frame, Lie, Producer};
+use shm::{Consumer, Doorbell, Frame, Producer, ProtocolViolation};
 
 use crate::app::{AppSide, Taken};
 use crate::counters::{CounterReader, CounterWriter, DispatchEvent, WorkerEvent};
@@ -386,13 +386,14 @@ fn pay_wake(wakes: &[Wake], owed: &mut Option<u32>, side: &mut Side, now: Nanos)
     }
 }
 
-/// What an application's ring says, unless it lies: then the application has to go.
-fn believed<T>(said: Result<T, Lie>, side: &mut Side) -> Option<T> {
+/// What an application's ring says, unless it violates the protocol: then the application has to
+/// go.
+fn believed<T>(said: Result<T, ProtocolViolation>, side: &mut Side) -> Option<T> {
     match said {
         Ok(value) => Some(value),
-        Err(lie) => {
+        Err(violation) => {
             if let Some(side) = side {
-                side.lied(lie);
+                side.report_violation(violation);
             }
             None
         }

@@ -4,7 +4,7 @@
 //! an [`AppServer`] and an [`AppLane`] per worker, the application an [`AppMemory`] and an [`AppEnd`] per worker. The two
 //! sides do not trust each other alike: the application believes the daemon, the daemon believes
 //! nothing that it reads here. It keeps every index, length and owner to itself and checks what
-//! the application says against them; what cannot be is a [`crate::Lie`].
+//! the application says against them; what cannot be is a [`crate::ProtocolViolation`].
 //!
 //! [`AppServer`]: crate::app::AppServer
 //! [`AppLane`]: crate::app::AppLane

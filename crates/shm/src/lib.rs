@@ -49,6 +49,6 @@ pub use pool::{FramePool, PoolConfig};
 pub use ready_queues::{Claim, ReadyQueues};
 pub use ready_set::{Ready, ReadySet};
 pub use region::{MapError, Region, RegionError};
-pub use slot_ring::Lie;
+pub use slot_ring::ProtocolViolation;
 pub use spsc::{Consumer, Producer, ring};
 pub use wait::{Wait, Waited};

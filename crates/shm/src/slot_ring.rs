@@ -1,9 +1,9 @@
 //! Single-producer single-consumer ring of fixed slots in memory that a hostile peer can write.
 //!
 //! Each end keeps its own index to itself and only ever *reads* the other end's; what it reads is
-//! checked: an index that goes back, or further than there are slots, is a [`Lie`]. A slot is
-//! copied out word by word, once, so that what was checked is what is used. The memory order is
-//! that of [`crate::spsc`]; unlike there, nothing in a slot owns anything.
+//! checked: an index that goes back, or further than there are slots, is a [`ProtocolViolation`]. A
+//! slot is copied out word by word, once, so that what was checked is what is used. The memory
+//! order is that of [`crate::spsc`]; unlike there, nothing in a slot owns anything.
 
 use std::fmt;
 use std::ptr::NonNull;
@@ -18,7 +18,7 @@ pub(crate) type Slot = [u64; SLOT_WORDS];
 
 /// A peer wrote something into shared memory that no honest peer writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lie {
+pub enum ProtocolViolation {
     /// The index of a ring went back, or further than its peer allows.
     RingIndex,
     /// A message of no known kind.
@@ -29,7 +29,7 @@ pub enum Lie {
     NotHeld,
 }
 
-impl Lie {
+impl ProtocolViolation {
     /// The name under which it is counted and logged.
     pub const fn name(self) -> &'static str {
         match self {
@@ -51,13 +51,13 @@ impl Lie {
     }
 }
 
-impl fmt::Display for Lie {
+impl fmt::Display for ProtocolViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.help())
     }
 }
 
-impl std::error::Error for Lie {}
+impl std::error::Error for ProtocolViolation {}
 
 /// Where a ring lies: two index words and the slots.
 #[derive(Clone, Copy, Debug)]
@@ -114,7 +114,7 @@ impl SlotProducer {
 
     /// Writes a message that the peer will see after [`Self::publish`]; false: the ring is full.
     #[inline]
-    pub(crate) fn stage(&mut self, slot: &Slot) -> Result<bool, Lie> {
+    pub(crate) fn stage(&mut self, slot: &Slot) -> Result<bool, ProtocolViolation> {
         if self.tail.wrapping_sub(self.head_seen) == self.memory.capacity {
             self.look()?;
             if self.tail.wrapping_sub(self.head_seen) == self.memory.capacity {
@@ -143,7 +143,7 @@ impl SlotProducer {
 
     /// Messages staged or published and not yet taken.
     #[inline]
-    pub(crate) fn len(&mut self) -> Result<u32, Lie> {
+    pub(crate) fn len(&mut self) -> Result<u32, ProtocolViolation> {
         self.look()?;
         Ok(self.tail.wrapping_sub(self.head_seen))
     }
@@ -180,12 +180,12 @@ impl SlotProducer {
 
     /// Reads the peer's index: it only goes forward, and never past what was published.
     #[inline]
-    fn look(&mut self) -> Result<(), Lie> {
+    fn look(&mut self) -> Result<(), ProtocolViolation> {
         // Acquire pairs with the consumer's Release: its reads of the slots are over.
         let head = self.memory.head().load(Ordering::Acquire);
         let waiting = self.published.wrapping_sub(head);
         if waiting > self.published.wrapping_sub(self.head_seen) {
-            return Err(Lie::RingIndex);
+            return Err(ProtocolViolation::RingIndex);
         }
         self.head_seen = head;
         Ok(())
@@ -216,7 +216,7 @@ impl SlotConsumer {
 
     /// The oldest message, copied; it stays until [`Self::advance`].
     #[inline]
-    pub(crate) fn peek(&mut self) -> Result<Option<Slot>, Lie> {
+    pub(crate) fn peek(&mut self) -> Result<Option<Slot>, ProtocolViolation> {
         if self.head == self.tail_seen {
             // Acquire pairs with the producer's Release of `tail`.
             let tail = self.memory.tail().load(Ordering::Acquire);
@@ -224,7 +224,7 @@ impl SlotConsumer {
             if tail.wrapping_sub(self.released) > self.memory.capacity
                 || tail.wrapping_sub(self.head) > self.memory.capacity
             {
-                return Err(Lie::RingIndex);
+                return Err(ProtocolViolation::RingIndex);
             }
             self.tail_seen = tail;
             if self.head == tail {
@@ -252,7 +252,7 @@ impl SlotConsumer {
         }
     }
 
-    /// Whether nothing waits, as far as a peek would see. A lie counts as something.
+    /// Whether nothing waits, as far as a peek would see. A protocol violation counts as something.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.memory.tail().load(Ordering::Acquire) == self.head

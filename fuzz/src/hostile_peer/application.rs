@@ -21,7 +21,7 @@ pub(super) struct Record {
     written: u32,
     is_connected: bool,
     has_peer_closed: bool,
-    is_lied_to: bool,
+    is_misled: bool,
     pub(super) has_shut: bool,
 }
 
@@ -59,7 +59,7 @@ impl Applications {
             written: 0,
             is_connected: false,
             has_peer_closed: false,
-            is_lied_to: false,
+            is_misled: false,
             has_shut: false,
         });
     }
@@ -161,7 +161,7 @@ impl Record {
         limit: u32,
     ) {
         let Some(side) = self.side else { return };
-        self.is_lied_to |= sides[side].is_lied_to;
+        self.is_misled |= sides[side].is_misled;
         let span = engine.readable(self.id);
         let ring = &rings.receive[self.id.index()];
         assert!(span.bytes as usize <= ring.len(), "there is no more than the ring takes");
@@ -170,7 +170,7 @@ impl Record {
         for offset in 0..count as usize {
             let byte = ring[(span.at + offset) & (ring.len() - 1)];
             let expected = content(stream, self.read + offset as u32);
-            assert!(self.is_lied_to || byte == expected, "what was sent is what is read");
+            assert!(self.is_misled || byte == expected, "what was sent is what is read");
         }
         engine.consume(self.id, count).expect("there are so many");
         assert_eq!(engine.consume(self.id, span.bytes - count + 1), Err(CallError::TooMany));

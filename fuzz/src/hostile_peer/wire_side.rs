@@ -90,7 +90,7 @@ pub(super) struct Side {
     /// The timestamp that left last.
     pub(super) stamp: Option<u32>,
     /// Something came in that may hold other bytes than it should.
-    pub(super) is_lied_to: bool,
+    pub(super) is_misled: bool,
     /// A cookie has left.
     pub(super) has_cookie: bool,
     /// Its SYN has still to leave.
@@ -226,7 +226,7 @@ impl Side {
 
     fn check_ack(&mut self, side: usize, header: &Header, is_answer: bool) {
         let ack = Seq(header.acknowledgement);
-        if !self.is_lied_to {
+        if !self.is_misled {
             let to = self.heard_to.expect("only what came is acknowledged");
             assert!(!ack.is_after(to), "{ack:?} acknowledges more than came: {to:?}");
         }
@@ -237,7 +237,7 @@ impl Side {
         }
         self.acked = Some(ack);
         self.window = header.window;
-        if side < HOSTILE && !self.is_lied_to && !is_answer {
+        if side < HOSTILE && !self.is_misled && !is_answer {
             // One more for the number of a FIN.
             let place = u32::from(ack.since(ORIGIN + 1) as u16);
             let promised = (place + u32::from(header.window)) as u16;

@@ -23,7 +23,7 @@ enum Sin {
     /// Computes for ever.
     NeverParks,
     /// Says that it parked, and computes on.
-    ParksAndLies,
+    ParksAndViolates,
     /// Says that its queues are full of old tasks.
     Forges,
     /// Says that it is a thread of process 1.
@@ -58,7 +58,7 @@ fn run() -> Result<(), String> {
     };
     let sins = [
         ("--never-parks", Sin::NeverParks),
-        ("--parks-and-lies", Sin::ParksAndLies),
+        ("--parks-and-lies", Sin::ParksAndViolates),
         ("--forges", Sin::Forges),
         ("--names-a-stranger", Sin::NamesAStranger),
         ("--loses-its-thread", Sin::LosesItsThread),
@@ -119,7 +119,7 @@ impl Hog {
             return;
         }
         self.take_core(if sin == Sin::NamesAStranger { 1 } else { sys::thread::tid() });
-        if sin == Sin::ParksAndLies {
+        if sin == Sin::ParksAndViolates {
             self.end.core_grant().park();
             self.speak();
         }

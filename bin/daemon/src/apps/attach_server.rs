@@ -30,8 +30,9 @@ const STRANGERS_MAX: usize = 64;
 const STRANGERS_OF_USER_MAX: usize = 8;
 const STRANGER_PATIENCE: Duration = Duration::from_secs(5);
 
-/// A user whose application has lied waits this long before its next one is let in: to make and
-/// remove an application's memory takes a CPU about a millisecond, and a liar is back at once.
+/// A user whose application has violated the protocol waits this long before its next one is let
+/// in: to make and remove an application's memory takes a CPU about a millisecond, and a liar is
+/// back at once.
 const PENALTY: Duration = Duration::from_millis(100);
 
 /// What the loop tells the attach server.
@@ -89,7 +90,7 @@ pub(crate) struct AttachServer {
     pub(super) is_drained: Arc<AtomicBool>,
     notices: Receiver<Notice>,
     eventfd: Arc<EventFd>,
-    /// Users whose applications have lied lately, and until when they wait.
+    /// Users whose applications have violated the protocol lately, and until when they wait.
     waiting: Vec<(u32, Instant)>,
 }
 
@@ -182,7 +183,7 @@ impl AttachServer {
         let _ = poll(&mut fds, (at_most != Nanos::FAR_FUTURE).then_some(&timeout));
     }
 
-    /// Whether it is a stranger whose user's last application has lied just now.
+    /// Whether it is a stranger whose user's last application has violated the protocol just now.
     fn must_wait(&self, client: &Client) -> bool {
         let uid = client.peer.credentials().uid;
         client.is_stranger() && self.waiting.iter().any(|&(user, _)| user == uid)
@@ -258,7 +259,7 @@ impl AttachServer {
             let client = self.clients.swap_remove(at);
             let uid = client.peer.credentials().uid;
             let waits = self.waiting.iter().any(|&(user, _)| user == uid);
-            if matches!(reason, DetachReason::Lied(_)) && !waits {
+            if matches!(reason, DetachReason::Violation(_)) && !waits {
                 self.waiting.push((uid, Instant::now() + PENALTY));
             }
             client.detach(reason);

@@ -113,7 +113,10 @@ mod tests {
     fn a_reason_has_the_same_name_in_memory_and_in_messages() {
         for (reason, named) in [
             (DetachReason::Left, attach::DetachReason::Left),
-            (DetachReason::Lied(shm::Lie::Buffer), attach::DetachReason::Lied),
+            (
+                DetachReason::Violation(shm::ProtocolViolation::Buffer),
+                attach::DetachReason::Violation,
+            ),
             (DetachReason::Protocol, attach::DetachReason::Protocol),
             (DetachReason::Stalled, attach::DetachReason::Stalled),
             (DetachReason::Operator, attach::DetachReason::Operator),

@@ -84,8 +84,12 @@ impl SocketTable {
                 SocketEvent::Freed { app, slot, generation } => {
                     self.forget(app, slot, generation, now);
                 }
-                SocketEvent::Lied { app } => {
-                    self.detach(app, DetachReason::Lied(shm::Lie::RingIndex), now);
+                SocketEvent::Violation { app } => {
+                    self.detach(
+                        app,
+                        DetachReason::Violation(shm::ProtocolViolation::RingIndex),
+                        now,
+                    );
                 }
                 SocketEvent::Unresolved { remote } => self.resolve(remote, now),
             }

@@ -285,8 +285,8 @@ fn what_a_killed_process_had_taken_and_not_named_is_found_and_what_waits_is_left
     }
     let taken = [0; 3].map(|_| Backlog::take(&process.memory, words).expect("four wait"));
     // Whatever is written there.
-    let lie = process.memory.slot(came[0]).expect("it was lent");
-    lie.generation.store(77, std::sync::atomic::Ordering::Relaxed);
+    let violation = process.memory.slot(came[0]).expect("it was lent");
+    violation.generation.store(77, std::sync::atomic::Ordering::Relaxed);
     place.socket_table.leave(child, DetachReason::Died, clock::now());
     let app = &place.socket_table.apps[&process.member.app()];
     let found: Vec<_> = place.socket_table.nameless(app).into_iter().map(|one| one.place).collect();

@@ -21,7 +21,7 @@ use crate::flows::{SEED, SplitMix};
 /// Turns between two looks at whether it is to stop or is detached.
 const TURNS: usize = 1024;
 
-/// How long the daemon may take to answer, and to notice a lie.
+/// How long the daemon may take to answer, and to notice a violation.
 const PATIENCE: Nanos = Nanos::from_secs(5);
 
 /// What it does.

@@ -67,7 +67,7 @@ pub(super) fn tables(
     let Some(router) = router else { return Ok(None) };
     let began = clock::now();
     let progress = |bytes, of| tell(Event::Reading { bytes, of });
-    // What comes out of a tunnel's end here is from one of our addresses, and no lie.
+    // What comes out of a tunnel's end here is from one of our addresses, and not forged.
     let sealing = gateway.into_iter().flat_map(Gateway::own_addresses).collect();
     let tables = Tables::load(router, folder, ports.clone(), sealing, progress)?;
     let figures = tables.figures();

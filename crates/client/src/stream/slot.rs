@@ -47,8 +47,9 @@ impl Stretch {
     }
 }
 
-/// So often a look is begun anew because a position of our own side has moved during it. Other threads
-/// move it at most once in a copy of bytes, so this many is the work of somebody who lies.
+/// So often a look is begun anew because a position of our own side has moved during it. Other
+/// threads move it at most once in a copy of bytes, so this many is the work of an application that
+/// violates the protocol.
 const LOOKS_MAX: u32 = 10_000;
 
 /// The other side has written what cannot be.

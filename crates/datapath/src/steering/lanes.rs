@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base::{NO_FRAGMENT, Nanos, WorkerId};
 use policy::cores::Progress;
-use shm::Lie;
+use shm::ProtocolViolation;
 use shm::app::AppLane;
 use sys::trace;
 
@@ -219,7 +219,7 @@ impl Steering {
                 FromWorker::Retired if lane.state != LaneState::Retiring => {
                     // Only an application says what it was not asked.
                     if let Some(side) = &mut self.side {
-                        side.lied(Lie::Message);
+                        side.report_violation(ProtocolViolation::Message);
                     }
                     return taken;
                 }

@@ -183,7 +183,7 @@ pub enum SocketEvent {
         generation: u32,
     },
     /// An application has written what no honest one writes.
-    Lied {
+    Violation {
         /// Which.
         app: u16,
     },

@@ -12,7 +12,7 @@ use port::Port;
 use port::memory::{MemoryPort, wire as memory_wire};
 use proptest::prelude::*;
 use shm::app::{AppEnd, AppMemory, AppServer, AppSizes, CoreGrantBits, Next};
-use shm::{Batch, CoreGrantControl, Frame, FramePool, Lie, Moving, PoolConfig};
+use shm::{Batch, CoreGrantControl, Frame, FramePool, Moving, PoolConfig, ProtocolViolation};
 use wire::Toeplitz;
 use wire::build::UdpPacket;
 
@@ -392,7 +392,7 @@ fn what_an_application_sends_in_anothers_name_is_dropped_as_spoofed() {
 }
 
 #[test]
-fn an_application_that_lies_is_found_out_and_its_port_is_free_at_once() {
+fn an_application_that_violates_the_protocol_is_found_out_and_its_port_is_free_at_once() {
     let mut harness = Harness::new();
     let mut liar = harness.attach(&["udp:10.0.0.2:53"], 1);
     let mut other = harness.attach(&["udp:10.0.0.2:54"], 1);
@@ -404,7 +404,7 @@ fn an_application_that_lies_is_found_out_and_its_port_is_free_at_once() {
     liar.ends[0].forge([99; 8]);
     harness.turn();
     let (who, why) = harness.dispatcher.next_fault().expect("nobody sends that");
-    assert_eq!((who, why), (liar.id, DetachReason::Lied(Lie::Message)));
+    assert_eq!((who, why), (liar.id, DetachReason::Violation(ProtocolViolation::Message)));
     assert!(harness.try_attach(&["udp:10.0.0.2:53"], 1, 0, 0).is_err(), "still its own");
     assert!(harness.dispatcher.detach(who, why, harness.now).is_some());
     assert_eq!(liar.memory.state(), why.code(), "it can read why");

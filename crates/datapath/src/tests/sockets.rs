@@ -415,13 +415,13 @@ fn a_limited_application_sends_no_faster_and_loses_nothing() {
 proptest! {
     #[test]
     fn whatever_an_application_writes_costs_at_most_its_own_connections(
-        lies in proptest::collection::vec((0_usize..14, 0_u32..40, any::<u64>(), any::<bool>()), 1..60),
+        violations in proptest::collection::vec((0_usize..14, 0_u32..40, any::<u64>(), any::<bool>()), 1..60),
     ) {
         let (mut bench, mut app) = bench(1, None);
         bench.turns(2);
         let mut unsent = std::collections::BTreeMap::new();
         let mut talks = bench.talks(8);
-        for (round, (word, slot, value, is_small)) in lies.into_iter().enumerate() {
+        for (round, (word, slot, value, is_small)) in violations.into_iter().enumerate() {
             talks.retain(|talk| bench.engine.state(talk.flow).is_some());
             bench.talk(&mut talks, round);
             app.echo(&mut unsent);

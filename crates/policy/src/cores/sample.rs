@@ -9,7 +9,7 @@ use crate::number;
 /// All active workers at one control tick.
 ///
 /// Much of it comes from memory that applications write. Nothing in it can harm anybody but the
-/// application that lies: the most it gains is what it may have in any case.
+/// application that violates the protocol: the most it gains is what it may have in any case.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CoresSample {

@@ -20,7 +20,7 @@ use crate::frame::Frame;
 use crate::handover::{Handovers, Moving, Ticket};
 use crate::ready_set::ReadySet;
 use crate::region::{MapError, Region, RegionKind};
-use crate::slot_ring::{Lie, SlotConsumer, SlotProducer};
+use crate::slot_ring::{ProtocolViolation, SlotConsumer, SlotProducer};
 use crate::sync::{Arc, AtomicU32, Ordering, fence};
 
 /// The mapped region of this application.
@@ -153,7 +153,7 @@ impl AppEnd {
     /// # Errors
     /// The rings are damaged: attach anew.
     #[inline]
-    pub fn receive(&mut self) -> Result<Next, Lie> {
+    pub fn receive(&mut self) -> Result<Next, ProtocolViolation> {
         if let Some(ticket) = self.passing {
             if !self.to_daemon.stage(&FromApp::Passed(ticket).encode())? {
                 return Ok(Next::Empty);
@@ -191,7 +191,7 @@ impl AppEnd {
     ///
     /// # Errors
     /// The rings are damaged: attach anew.
-    pub fn take(&mut self) -> Result<Option<Frame>, Lie> {
+    pub fn take(&mut self) -> Result<Option<Frame>, ProtocolViolation> {
         if self.free.is_empty() {
             let waiting = self.to_daemon.len()?;
             let consumed = self.to_daemon.produced().wrapping_sub(waiting);
@@ -354,12 +354,12 @@ impl AppEnd {
         }
     }
 
-    fn frame(&mut self, packet: &Packet) -> Result<Frame, Lie> {
+    fn frame(&mut self, packet: &Packet) -> Result<Frame, ProtocolViolation> {
         let desc = &packet.0;
-        let chunk = self.map.chunk_of(desc.offset, desc.len).ok_or(Lie::Buffer)?;
-        let held = self.held.get_mut(chunk as usize).ok_or(Lie::Buffer)?;
+        let chunk = self.map.chunk_of(desc.offset, desc.len).ok_or(ProtocolViolation::Buffer)?;
+        let held = self.held.get_mut(chunk as usize).ok_or(ProtocolViolation::Buffer)?;
         if chunk >= self.map.sizes.receive_chunks || std::mem::replace(held, true) {
-            return Err(Lie::NotHeld);
+            return Err(ProtocolViolation::NotHeld);
         }
         self.received += 1;
         let mut frame = self.new_frame(chunk);

@@ -9,7 +9,7 @@ use base::{
 };
 
 use crate::handover::{Moving, Ticket};
-use crate::slot_ring::{Lie, Slot};
+use crate::slot_ring::{ProtocolViolation, Slot};
 
 /// Daemon to application, in the order in which it must take effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +77,7 @@ impl ToApp {
     }
 
     #[inline]
-    pub(crate) fn decode(slot: &Slot) -> Result<Self, Lie> {
+    pub(crate) fn decode(slot: &Slot) -> Result<Self, ProtocolViolation> {
         match slot[0] {
             PACKET => Ok(Self::Packet(packet_of(slot)?)),
             MARK => Ok(Self::Mark {
@@ -86,7 +86,7 @@ impl ToApp {
             }),
             ATTACH => Ok(Self::Attach(moving_of(slot[2], slot[3])?)),
             RETIRE => Ok(Self::Retire),
-            _ => Err(Lie::Message),
+            _ => Err(ProtocolViolation::Message),
         }
     }
 }
@@ -102,12 +102,12 @@ impl FromApp {
     }
 
     #[inline]
-    pub(crate) fn decode(slot: &Slot) -> Result<Self, Lie> {
+    pub(crate) fn decode(slot: &Slot) -> Result<Self, ProtocolViolation> {
         match slot[0] {
             PACKET => Ok(Self::Packet(packet_of(slot)?)),
             PASSED => Ok(Self::Passed(Ticket::from_bits(slot[1]))),
             RETIRED => Ok(Self::Retired),
-            _ => Err(Lie::Message),
+            _ => Err(ProtocolViolation::Message),
         }
     }
 }
@@ -119,12 +119,12 @@ fn moving_words(moving: Moving) -> [u64; 2] {
     }
 }
 
-fn moving_of(kind: u64, number: u64) -> Result<Moving, Lie> {
-    let number = u32::try_from(number).map_err(|_| Lie::Message)?;
+fn moving_of(kind: u64, number: u64) -> Result<Moving, ProtocolViolation> {
+    let number = u32::try_from(number).map_err(|_| ProtocolViolation::Message)?;
     match kind {
         0 => Ok(Moving::Group(FlowGroup(number))),
         1 => Ok(Moving::Epoch(Epoch(number))),
-        _ => Err(Lie::Message),
+        _ => Err(ProtocolViolation::Message),
     }
 }
 
@@ -155,7 +155,7 @@ fn words_of(desc: &FrameDesc) -> [u64; 6] {
 }
 
 #[inline]
-fn packet_of(slot: &Slot) -> Result<Packet, Lie> {
+fn packet_of(slot: &Slot) -> Result<Packet, ProtocolViolation> {
     let &[_, a, b, c, d, e, f, _] = slot;
     let low = |word: u64| word as u32;
     let high = |word: u64| (word >> 32) as u32;
@@ -165,15 +165,15 @@ fn packet_of(slot: &Slot) -> Result<Packet, Lie> {
         0 => ChecksumState::Unknown,
         1 => ChecksumState::Verified,
         2 => ChecksumState::Partial,
-        _ => return Err(Lie::Message),
+        _ => return Err(ProtocolViolation::Message),
     };
     let tx_checksum = match flags >> 4 & 0xf {
         0 => TxChecksum::Complete,
         1 => TxChecksum::Partial,
-        _ => return Err(Lie::Message),
+        _ => return Err(ProtocolViolation::Message),
     };
     if flags >> 9 != 0 {
-        return Err(Lie::Message);
+        return Err(ProtocolViolation::Message);
     }
     let meta = FrameMeta {
         received_at: Nanos(b),
@@ -234,12 +234,18 @@ mod tests {
     #[test]
     fn what_is_no_message_is_refused() {
         for kind in [0, 7, u64::MAX] {
-            assert_eq!(ToApp::decode(&[kind; 8]), Err(Lie::Message));
-            assert_eq!(FromApp::decode(&[kind; 8]), Err(Lie::Message));
+            assert_eq!(ToApp::decode(&[kind; 8]), Err(ProtocolViolation::Message));
+            assert_eq!(FromApp::decode(&[kind; 8]), Err(ProtocolViolation::Message));
         }
         // What the daemon says, an application may not.
-        assert_eq!(FromApp::decode(&[MARK, 0, 0, 0, 0, 0, 0, 0]), Err(Lie::Message));
-        assert_eq!(FromApp::decode(&[PACKET, 0, 0, 0, 3 << 32, 0, 0, 0]), Err(Lie::Message));
-        assert_eq!(FromApp::decode(&[PACKET, 0, 0, 0, 1 << 41, 0, 0, 0]), Err(Lie::Message));
+        assert_eq!(FromApp::decode(&[MARK, 0, 0, 0, 0, 0, 0, 0]), Err(ProtocolViolation::Message));
+        assert_eq!(
+            FromApp::decode(&[PACKET, 0, 0, 0, 3 << 32, 0, 0, 0]),
+            Err(ProtocolViolation::Message)
+        );
+        assert_eq!(
+            FromApp::decode(&[PACKET, 0, 0, 0, 1 << 41, 0, 0, 0]),
+            Err(ProtocolViolation::Message)
+        );
     }
 }

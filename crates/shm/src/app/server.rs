@@ -14,7 +14,7 @@ use crate::handover::Handovers;
 use crate::ready_set::ReadySet;
 use crate::region::{Region, RegionError, RegionKind};
 use crate::shared_bytes;
-use crate::slot_ring::{Lie, SlotConsumer, SlotProducer};
+use crate::slot_ring::{ProtocolViolation, SlotConsumer, SlotProducer};
 use crate::sync::{Arc, AtomicU32, Ordering, fence};
 
 /// Which buffers the daemon may fill, and which the application has.
@@ -146,9 +146,13 @@ impl AppServer {
     /// Copies a packet into a buffer and stages it for the worker.
     ///
     /// # Errors
-    /// The application lied.
+    /// The application violated the protocol.
     #[inline]
-    pub fn deliver(&mut self, lane: &mut AppLane, frame: &Frame) -> Result<Delivery, Lie> {
+    pub fn deliver(
+        &mut self,
+        lane: &mut AppLane,
+        frame: &Frame,
+    ) -> Result<Delivery, ProtocolViolation> {
         let room = self.map.sizes.chunk_bytes - CHUNK_HEADROOM_BYTES;
         if frame.len() > room as usize {
             return Ok(Delivery::TooLong);
@@ -173,21 +177,22 @@ impl AppServer {
     /// copy its packet out before anything else is delivered.
     ///
     /// # Errors
-    /// The application lied.
+    /// The application violated the protocol.
     #[inline]
-    pub fn collect(&mut self, lane: &mut AppLane) -> Result<Option<FromApp>, Lie> {
+    pub fn collect(&mut self, lane: &mut AppLane) -> Result<Option<FromApp>, ProtocolViolation> {
         let Some(slot) = lane.from_app.peek()? else { return Ok(None) };
         let message = FromApp::decode(&slot)?;
         if let FromApp::Packet(Packet(desc)) = &message {
-            let chunk = self.map.chunk_of(desc.offset, desc.len).ok_or(Lie::Buffer)?;
+            let chunk =
+                self.map.chunk_of(desc.offset, desc.len).ok_or(ProtocolViolation::Buffer)?;
             match self.held.get_mut(chunk as usize) {
                 Some(held) if *held => {
                     *held = false;
                     self.home.push(chunk);
                 }
-                Some(_) => return Err(Lie::NotHeld),
+                Some(_) => return Err(ProtocolViolation::NotHeld),
                 // Its own buffers are its own business, and there is nothing to give back.
-                None if !desc.meta.transmit => return Err(Lie::NotHeld),
+                None if !desc.meta.transmit => return Err(ProtocolViolation::NotHeld),
                 None => {}
             }
         }
@@ -244,8 +249,8 @@ impl AppLane {
     /// Stages a control message; false when the ring is full.
     ///
     /// # Errors
-    /// The application lied.
-    pub fn control(&mut self, message: ToApp) -> Result<bool, Lie> {
+    /// The application violated the protocol.
+    pub fn control(&mut self, message: ToApp) -> Result<bool, ProtocolViolation> {
         self.to_app.stage(&message.encode())
     }
 
@@ -300,8 +305,8 @@ impl AppLane {
     /// Messages that the worker has not taken.
     ///
     /// # Errors
-    /// The application lied.
-    pub fn queued(&mut self) -> Result<usize, Lie> {
+    /// The application violated the protocol.
+    pub fn queued(&mut self) -> Result<usize, ProtocolViolation> {
         self.to_app.len().map(|len| len as usize)
     }
 

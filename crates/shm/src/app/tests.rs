@@ -6,7 +6,7 @@ use base::Epoch;
 
 use super::*;
 use crate::handover::Moving;
-use crate::{FramePool, Lie, PoolConfig};
+use crate::{FramePool, PoolConfig, ProtocolViolation};
 
 const SIZES: AppSizes = AppSizes {
     workers: 2,
@@ -199,8 +199,8 @@ fn a_discarded_frame_no_longer_keeps_the_memory_mapped() {
 }
 
 #[test]
-fn each_kind_of_lie_is_found_out_and_named() {
-    let lie = |desc: &dyn Fn(&mut base::FrameDesc)| {
+fn each_kind_of_violation_is_found_out_and_named() {
+    let violation = |desc: &dyn Fn(&mut base::FrameDesc)| {
         let (mut server, mut lanes, mut memory) = both();
         let mut pool = pool();
         let mut end = memory.end(0).expect("worker 0 is there");
@@ -214,16 +214,16 @@ fn each_kind_of_lie_is_found_out_and_named() {
         pool.give(frame);
         server.collect(&mut lanes[0])
     };
-    assert!(matches!(lie(&|_| ()), Ok(Some(_))), "the truth is no lie");
-    assert_eq!(lie(&|desc| desc.offset = 64), Err(Lie::Buffer));
-    assert_eq!(lie(&|desc| desc.offset = u32::MAX), Err(Lie::Buffer));
-    assert_eq!(lie(&|desc| desc.len = 4096), Err(Lie::Buffer));
-    assert_eq!(lie(&|desc| desc.len = u32::MAX), Err(Lie::Buffer));
-    assert_eq!(lie(&|desc| desc.offset += 2048), Err(Lie::NotHeld));
+    assert!(matches!(violation(&|_| ()), Ok(Some(_))), "what is true is no violation");
+    assert_eq!(violation(&|desc| desc.offset = 64), Err(ProtocolViolation::Buffer));
+    assert_eq!(violation(&|desc| desc.offset = u32::MAX), Err(ProtocolViolation::Buffer));
+    assert_eq!(violation(&|desc| desc.len = 4096), Err(ProtocolViolation::Buffer));
+    assert_eq!(violation(&|desc| desc.len = u32::MAX), Err(ProtocolViolation::Buffer));
+    assert_eq!(violation(&|desc| desc.offset += 2048), Err(ProtocolViolation::NotHeld));
     // To send a buffer of its own is its right; to give one back is work for nothing.
     let own = SIZES.receive_chunks * SIZES.chunk_bytes;
-    assert_eq!(lie(&|desc| desc.offset += own), Err(Lie::NotHeld));
-    let sent = lie(&|desc| (desc.offset, desc.meta.transmit) = (desc.offset + own, true));
+    assert_eq!(violation(&|desc| desc.offset += own), Err(ProtocolViolation::NotHeld));
+    let sent = violation(&|desc| (desc.offset, desc.meta.transmit) = (desc.offset + own, true));
     assert!(matches!(sent, Ok(Some(_))), "{sent:?}");
 }
 

@@ -1,4 +1,4 @@
-//! Rings of slots: order, bounds, and peers that lie.
+//! Rings of slots: order, bounds, and peers that violate the protocol.
 
 use super::*;
 
@@ -63,7 +63,7 @@ mod hostile {
         }
 
         #[test]
-        fn any_index_of_the_peer_is_either_possible_or_a_lie(
+        fn any_index_of_the_peer_is_either_possible_or_a_violation(
             head in any::<u32>(), tail in any::<u32>(), staged in 0..=4_u32, taken in 0..=4_u32,
         ) {
             let shared = memory(4);
@@ -74,7 +74,7 @@ mod hostile {
             producer.publish();
             shared.head().store(head, Ordering::Relaxed);
             let honest = head <= staged;
-            prop_assert_eq!(producer.len(), if honest { Ok(staged - head) } else { Err(Lie::RingIndex) });
+            prop_assert_eq!(producer.len(), if honest { Ok(staged - head) } else { Err(ProtocolViolation::RingIndex) });
 
             let taken = taken.min(staged);
             for _ in 0..taken {
@@ -84,21 +84,21 @@ mod hostile {
             consumer.release();
             shared.tail().store(tail, Ordering::Relaxed);
             let mut seen = 0;
-            let lied = loop {
+            let violated = loop {
                 match consumer.peek() {
                     Ok(Some(_)) => { consumer.advance(); seen += 1; }
                     Ok(None) => break false,
-                    Err(lie) => { prop_assert_eq!(lie, Lie::RingIndex); break true; }
+                    Err(violation) => { prop_assert_eq!(violation, ProtocolViolation::RingIndex); break true; }
                 }
                 prop_assert!(seen <= 4, "no more than there are slots");
             };
             let possible = tail.wrapping_sub(taken + seen) == 0;
-            prop_assert!(lied || possible);
+            prop_assert!(violated || possible);
         }
     }
 
     #[test]
-    fn an_index_that_goes_back_is_a_lie_even_within_the_ring() {
+    fn an_index_that_goes_back_is_a_violation_even_within_the_ring() {
         let shared = memory(4);
         let (mut producer, _consumer) = ends(shared);
         for _ in 0..3 {
@@ -108,7 +108,7 @@ mod hostile {
         shared.head().store(2, Ordering::Relaxed);
         assert_eq!(producer.len(), Ok(1));
         shared.head().store(1, Ordering::Relaxed);
-        assert_eq!(producer.len(), Err(Lie::RingIndex));
+        assert_eq!(producer.len(), Err(ProtocolViolation::RingIndex));
     }
 }
 

@@ -147,8 +147,8 @@ fn a_backlog_gives_each_connection_once_whatever_its_application_writes() {
     let rest: Vec<_> = std::iter::from_fn(|| Backlog::take(&app, theirs)).collect();
     assert_eq!(rest, [entry(1), entry(2), entry(3)]);
     assert!(!Backlog::has_any(&app, theirs));
-    for lie in [0, 2, u64::MAX] {
-        theirs.rx_head.store(lie, Ordering::Relaxed);
+    for violation in [0, 2, u64::MAX] {
+        theirs.rx_head.store(violation, Ordering::Relaxed);
         let _ = backlog.push(server.memory(), words, entry(4));
         let _ = Backlog::take(&app, theirs);
     }

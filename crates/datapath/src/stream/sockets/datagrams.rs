@@ -166,7 +166,7 @@ enum Look {
     /// The rest waits for a way to an address, which is asked for.
     Unresolved,
     /// What is there cannot be.
-    Lie,
+    ProtocolViolation,
 }
 
 impl Sockets {
@@ -246,9 +246,9 @@ impl Sockets {
                     continue;
                 }
                 Look::Done => {}
-                Look::Lie => {
+                Look::ProtocolViolation => {
                     self.end_datagrams(app, slot);
-                    self.post.say(SocketEvent::Lied { app });
+                    self.post.say(SocketEvent::Violation { app });
                     continue;
                 }
                 Look::Unresolved => self.later(app, slot, now + RESOLVE_EVERY),
@@ -306,7 +306,7 @@ fn look(
         return Look::Done;
     }
     if used != ring.desc() || tail.wrapping_sub(*head) > ring.desc().bytes() {
-        return Look::Lie;
+        return Look::ProtocolViolation;
     }
     for _ in 0..SENDS {
         let left = tail - *head;
@@ -315,13 +315,13 @@ fn look(
         }
         let mut header = [0; HEADER_BYTES];
         if left < HEADER_BYTES as u64 || !read(socket, ring.desc(), *head, &mut header) {
-            return Look::Lie;
+            return Look::ProtocolViolation;
         }
-        let Some(record) = Record::decode(&header) else { return Look::Lie };
+        let Some(record) = Record::decode(&header) else { return Look::ProtocolViolation };
         let payload = record.payload as usize;
         let bytes = Record::bytes(payload) as u64;
         if bytes > left {
-            return Look::Lie;
+            return Look::ProtocolViolation;
         }
         match plan(socket, &record, sending.ways, now) {
             Ok((route, ends)) => {

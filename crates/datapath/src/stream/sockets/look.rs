@@ -56,7 +56,7 @@ impl Sockets {
                     self.paced_until = self.paced_until.min(again);
                 }
                 Err(Stop::Violation) => {
-                    self.post.say(SocketEvent::Lied { app });
+                    self.post.say(SocketEvent::Violation { app });
                     return self.close(app, slot, true, engine, rings, out);
                 }
             }

@@ -32,13 +32,13 @@ enum Conduct {
     /// They leave out most of their steps.
     Slow,
     /// They say that they have parked, or want a core, whenever they like.
-    Lies,
+    Violates,
 }
 
 /// An honest application has lost nothing, in the end.
 fn check(floor: &Floor, conducts: &[Conduct]) {
     for (at, &conduct) in conducts.iter().enumerate() {
-        if conduct == Conduct::Lies || !floor.is_there(at) {
+        if conduct == Conduct::Violates || !floor.is_there(at) {
             continue;
         }
         let flows = 100 * at as u16..100 * (at as u16 + 1);
@@ -48,7 +48,7 @@ fn check(floor: &Floor, conducts: &[Conduct]) {
     for (id, why) in &floor.faults {
         let at = floor.troupes.iter().position(|troupe| troupe.id == *id).expect("it was here");
         assert!(
-            *why == DetachReason::Left || conducts[at] == Conduct::Lies,
+            *why == DetachReason::Left || conducts[at] == Conduct::Violates,
             "application {at}: {why:?}"
         );
     }
@@ -73,7 +73,7 @@ fn run(seed: u64) {
         floor.spawn(workers, terms);
         conducts.push(match lots.below(6) {
             0 => Conduct::Slow,
-            1 => Conduct::Lies,
+            1 => Conduct::Violates,
             _ => Conduct::Honest,
         });
     };
@@ -91,13 +91,13 @@ fn run(seed: u64) {
                 let queued: usize = queued.map_or(0, |of| of.workers().map(|(.., q)| q).sum());
                 // No more than its buffers hold: losses have tests of their own.
                 let under_way = usize::from(floor.sent.values().sum::<u16>());
-                if queued < 16 && conducts[troupe] != Conduct::Lies && under_way < 60_000 {
+                if queued < 16 && conducts[troupe] != Conduct::Violates && under_way < 60_000 {
                     floor.send(troupe, flow);
                 }
             }
             200..700 if is_there => match conducts[troupe] {
                 Conduct::Slow if lots.below(20) > 0 => {}
-                Conduct::Lies if lots.below(3) == 0 => {
+                Conduct::Violates if lots.below(3) == 0 => {
                     let player = &mut floor.troupes[troupe].players[player];
                     player.look();
                     player.end.core_grant().want();
@@ -123,9 +123,10 @@ fn run(seed: u64) {
         }
         floor.check_cores();
     }
-    // Who lies goes. The others have all their time: 20 ms, in which the loop sleeps when it may.
+    // What violates the protocol goes. The others have all their time: 20 ms, in which the loop
+    // sleeps when it may.
     for (at, &conduct) in conducts.iter().enumerate() {
-        if conduct == Conduct::Lies && floor.is_there(at) {
+        if conduct == Conduct::Violates && floor.is_there(at) {
             floor.detach(floor.troupes[at].id, DetachReason::Left);
         }
     }

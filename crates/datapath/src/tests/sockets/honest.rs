@@ -12,7 +12,7 @@ const SCHEDULES: std::ops::Range<u64> = 0..400;
 /// Nothing that the program does is taken for a violation of the rules of the memory.
 fn assert_trusted(app: &App) {
     let violations =
-        app.events().into_iter().filter(|event| matches!(event, SocketEvent::Lied { .. }));
+        app.events().into_iter().filter(|event| matches!(event, SocketEvent::Violation { .. }));
     assert_eq!(violations.count(), 0, "an honest program is taken for a hostile one");
 }
 
@@ -43,7 +43,7 @@ fn finish((mut bench, mut app): (Bench, App)) {
     }
     bench.turns(30);
     let violations =
-        app.events().into_iter().filter(|event| matches!(event, SocketEvent::Lied { .. }));
+        app.events().into_iter().filter(|event| matches!(event, SocketEvent::Violation { .. }));
     assert_eq!(violations.count(), 0, "an honest program is taken for a hostile one");
     assert_nothing_left(&bench, &app);
 }

@@ -1,4 +1,4 @@
-//! What holds whatever happens: random applications, samples, deaths and lies.
+//! What holds whatever happens: random applications, samples, deaths and violations.
 
 use std::collections::BTreeSet;
 use std::io::Cursor;

@@ -93,9 +93,9 @@ fn an_application_that_forges_its_counters_gets_no_more_than_its_burst() {
     world.app(terms(0, 1, 3), 0, 8);
     world.app(terms(1, 5, 5), 10, 5);
     for round in 0..100_u32 {
-        let lie = |worker| busy(worker, round.wrapping_mul(0x9e37_79b9), !round);
-        let lies: Vec<BusyWorker> = (0..16).map(lie).collect();
-        world.tick(&lies, &[0, 0, 4000, 65535]);
+        let violation = |worker| busy(worker, round.wrapping_mul(0x9e37_79b9), !round);
+        let violations: Vec<BusyWorker> = (0..16).map(violation).collect();
+        world.tick(&violations, &[0, 0, 4000, 65535]);
         assert!(world.cores(0) <= 3);
     }
     world.start(1, 5);
