@@ -39,7 +39,7 @@ pub const FIELDS: &[Field] = &[
     ("tx_urgent", |words, value| words.tx_urgent.store(value, Relaxed)),
     ("asks", |words, value| words.asks.store(value as u32, Relaxed)),
     ("sleepers", |words, value| words.sleepers.store(value as u32, Relaxed)),
-    ("ears", |words, value| words.ears.iter().for_each(|word| word.store(value, Relaxed))),
+    ("ears", |words, value| words.pollers.iter().for_each(|word| word.store(value, Relaxed))),
     ("cookie", |words, value| words.cookie.store(value, Relaxed)),
     ("options_version", |words, value| words.options_version.store(value as u32, Relaxed)),
     ("file_flags", |words, value| words.file_flags.store(value as u32, Relaxed)),

@@ -111,12 +111,15 @@ impl JoinRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Call {
-    /// Another ear: a pipe that has a byte in it when one of its sockets has news.
-    Ear,
-    /// An ear is of no more use.
-    DropEar {
+    /// Another poller: a pipe that has a byte in it when one of its sockets has news.
+    #[serde(rename = "ear")]
+    Poller,
+    /// A poller is of no more use.
+    #[serde(rename = "drop_ear")]
+    DropPoller {
         /// Its number.
-        ear: u32,
+        #[serde(rename = "ear")]
+        poller: u32,
     },
     /// Beside it: a bound kernel socket on which `listen` was or will be called. The daemon serves
     /// the same port on its interfaces.
@@ -159,7 +162,10 @@ impl Call {
     /// Whether a descriptor belongs to it.
     pub const fn has_descriptor(&self) -> bool {
         match self {
-            Self::Ear | Self::DropEar { .. } | Self::Unlisten { .. } | Self::Region { .. } => false,
+            Self::Poller
+            | Self::DropPoller { .. }
+            | Self::Unlisten { .. }
+            | Self::Region { .. } => false,
             Self::Listen { .. }
             | Self::Connect { .. }
             | Self::Udp { .. }
@@ -186,8 +192,9 @@ pub struct Streaming {
     /// process of the application's own user and group.
     #[serde(default)]
     pub ticket: String,
-    /// Ears that it may have at once.
-    pub ears: u32,
+    /// Pollers that it may have at once.
+    #[serde(rename = "ears")]
+    pub pollers: u32,
     /// The name of a socket without a file (see `JoinListener`) by which its further processes
     /// reach the daemon, whatever files they see by then; none if there is no such socket.
     #[serde(default)]
@@ -202,10 +209,12 @@ pub struct Streaming {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reply {
-    /// An ear. Beside it: the reading end of its pipe.
-    Ear {
+    /// A poller. Beside it: the reading end of its pipe.
+    #[serde(rename = "ear")]
+    Poller {
         /// Its number.
-        ear: u32,
+        #[serde(rename = "ear")]
+        poller: u32,
     },
     /// It has been done.
     Done,

@@ -315,7 +315,7 @@ fn streaming() -> Streaming {
         region: 9,
         token: "0f".repeat(16),
         ticket: "f0".repeat(16),
-        ears: 256,
+        pollers: 256,
         join_listener: None,
         features: 0,
     }
@@ -392,7 +392,7 @@ fn a_call_brings_its_socket_and_its_answer_is_told_from_a_late_one() {
                 Reply::Slot { region: 9, slot: 1 }
             });
             answer(&peer, |call, descriptor| {
-                assert_eq!(call, Call::Ear);
+                assert_eq!(call, Call::Poller);
                 assert!(descriptor.is_none());
                 Reply::Kernel { reason: FallbackReason::NoMemory }
             });
@@ -402,7 +402,7 @@ fn a_call_brings_its_socket_and_its_answer_is_told_from_a_late_one() {
         let listen = link.call(&Call::Listen { backlog: 5 }, Some(socket.as_fd()));
         let (reply, descriptors) = listen.expect("it is answered");
         assert_eq!((reply, descriptors.len()), (Reply::Slot { region: 9, slot: 1 }, 0));
-        let (reply, _) = link.call(&Call::Ear, None).expect("it is answered");
+        let (reply, _) = link.call(&Call::Poller, None).expect("it is answered");
         assert_eq!(reply, Reply::Kernel { reason: FallbackReason::NoMemory });
         let gone = link.call(&Call::Adopt, Some(socket.as_fd())).expect_err("it is out");
         let AttachError::Detached(gone) = gone else { panic!("{gone}") };

@@ -5,7 +5,7 @@
 //! daemon (or, between two such programs on one machine, with the other one) and cost no system call.
 //! A socket that the daemon does not take is left to the kernel, with a reason.
 //!
-//! A thread waits for one socket by [`Socket::wait`], for many with an [`Ear`].
+//! A thread waits for one socket by [`Socket::wait`], for many with an [`Poller`].
 //!
 //! [`TcpStream`], [`TcpListener`] and [`UdpSocket`] put that together, with the calls of std:
 //!
@@ -28,7 +28,6 @@
 //! for a daemon that is not there.
 
 mod datagram;
-mod ear;
 mod ids;
 mod info;
 pub(crate) mod kernel;
@@ -36,6 +35,7 @@ mod lock;
 mod patience;
 #[cfg(any(feature = "rt", feature = "tokio"))]
 pub(crate) mod polled;
+mod poller;
 #[cfg(any(feature = "rt", feature = "tokio"))]
 pub(crate) mod reactor;
 mod readiness;
@@ -57,9 +57,9 @@ mod watcher;
 
 pub use attach::{AttachError, FallbackReason, Profile};
 pub use datagram::Received;
-pub use ear::Ear;
 pub use ids::{RegionId, SlotId};
 pub use info::SocketInfo;
+pub use poller::Poller;
 pub use readiness::Readiness;
 pub use receive::ReceiveFlags;
 pub use rustix::io::Errno;

@@ -62,7 +62,7 @@ fn tasks_echo_over_connections_of_both_kinds_while_they_sleep_in_between() {
     let daemon = Daemon::start();
     let session = daemon.attach();
     run("echo", &session, async |rt, session| {
-        let net = Net::new(&session).expect("there is an ear");
+        let net = Net::new(&session).expect("there is a poller");
         for port in [0, LOCAL_PORTS.start + 30] {
             let listener = net.listen(address(port)).expect("the port is free");
             let to = listener.local_addr();
@@ -104,7 +104,7 @@ fn a_dead_daemon_of_sockets_ends_what_waits_for_them_and_not_the_runtime() {
     run("dead", &session, move |rt, session| {
         let mut daemon = daemon.lock().expect("nobody panics with it").take();
         async move {
-            let net = Net::new(&session).expect("there is an ear");
+            let net = Net::new(&session).expect("there is a poller");
             let listener = net.listen(address(0)).expect("the port is free");
             let to = listener.local_addr();
             let reader = rt.spawn_local(async move {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use client::stream::{
-    Ear, Errno, FallbackReason, Outcome, Profile, Readiness, ReceiveFlags, SendFlags, Session,
+    Errno, FallbackReason, Outcome, Poller, Profile, Readiness, ReceiveFlags, SendFlags, Session,
     Shutdown, Socket, SocketOption, Waited,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -184,15 +184,15 @@ fn shutting_one_half_leaves_the_other_and_wakes_who_sleeps() {
     assert_eq!(receive_text(&server), "");
     assert_eq!(server.send(b"answer"), Ok(6));
     assert_eq!(receive_text(&client), "answer");
-    let ear = session.ear().expect("there is one");
-    ear.add(&client).expect("it is open");
-    taken(&ear);
+    let poller = session.poller().expect("there is one");
+    poller.add(&client).expect("it is open");
+    taken(&poller);
     std::thread::scope(|scope| {
         let waiter = scope.spawn(|| client.wait(Readiness::IN, SOON));
-        assert!(ear.arm());
+        assert!(poller.arm());
         client.shutdown(Shutdown::Read).expect("it is connected");
         assert_eq!(waiter.join().expect("it does not panic"), Ok(Waited::Ready));
-        assert!(is_readable(&ear, 1000));
+        assert!(is_readable(&poller, 1000));
     });
     assert_eq!(client.receive(&mut [0; 9]), Ok(0));
 }
@@ -223,60 +223,60 @@ fn waits_end_by_time_by_signal_and_not_without_reason() {
     }
 }
 
-fn taken(ear: &Ear) -> Vec<u32> {
+fn taken(poller: &Poller) -> Vec<u32> {
     let mut found = Vec::new();
-    ear.take(&mut found, 100);
+    poller.take(&mut found, 100);
     let mut slots: Vec<u32> = found.into_iter().map(|(_, slot)| slot.0).collect();
     slots.sort_unstable();
     slots
 }
 
-fn is_readable(ear: &Ear, timeout_ms: i64) -> bool {
-    let fd = ear.fd();
+fn is_readable(poller: &Poller, timeout_ms: i64) -> bool {
+    let fd = poller.fd();
     let mut fds = [PollFd::new(&fd, PollFlags::IN)];
     let timeout = Timespec { tv_sec: timeout_ms / 1000, tv_nsec: timeout_ms % 1000 * 1_000_000 };
     poll(&mut fds, Some(&timeout)).expect("the kernel is well") > 0
 }
 
 #[test]
-fn an_ear_hears_of_its_sockets_and_of_no_other() {
+fn an_poller_hears_of_its_sockets_and_of_no_other() {
     let daemon = Daemon::start();
     let session = daemon.attach();
     let (one, first) = connected(&daemon, &session);
     let (two, second) = connected(&daemon, &session);
     let (_other, third) = connected(&daemon, &session);
-    let ear = session.ear().expect("there is one");
-    ear.add(&one).expect("it is open");
-    ear.add(&two).expect("it is open");
-    assert_eq!(taken(&ear), [first, second], "what is added is looked at");
-    assert!(ear.arm() && !is_readable(&ear, 0));
+    let poller = session.poller().expect("there is one");
+    poller.add(&one).expect("it is open");
+    poller.add(&two).expect("it is open");
+    assert_eq!(taken(&poller), [first, second], "what is added is looked at");
+    assert!(poller.arm() && !is_readable(&poller, 0));
     daemon.deliver(third, b"x");
-    assert!(!is_readable(&ear, 10));
+    assert!(!is_readable(&poller, 10));
     daemon.deliver(second, b"x");
-    assert!(is_readable(&ear, 10_000));
-    ear.disarm();
-    ear.drain();
-    assert!(!is_readable(&ear, 0));
-    assert!(!ear.arm(), "there is something already");
-    assert_eq!(taken(&ear), [second]);
-    ear.remove(&two);
+    assert!(is_readable(&poller, 10_000));
+    poller.disarm();
+    poller.drain();
+    assert!(!is_readable(&poller, 0));
+    assert!(!poller.arm(), "there is something already");
+    assert_eq!(taken(&poller), [second]);
+    poller.remove(&two);
     daemon.deliver(second, b"x");
     daemon.deliver(first, b"x");
-    assert_eq!(taken(&ear), [first]);
-    assert_eq!(daemon.ears(), 1);
-    drop(ear);
-    assert_eq!(daemon.ears(), 0);
-    assert_eq!(daemon.words(first, |words| words.ears[0].load(Ordering::Relaxed)), 0);
+    assert_eq!(taken(&poller), [first]);
+    assert_eq!(daemon.pollers(), 1);
+    drop(poller);
+    assert_eq!(daemon.pollers(), 0);
+    assert_eq!(daemon.words(first, |words| words.pollers[0].load(Ordering::Relaxed)), 0);
 }
 
 #[test]
-fn all_ears_of_an_application_are_eight_here_and_one_more_is_refused() {
+fn all_pollers_of_an_application_are_eight_here_and_one_more_is_refused() {
     let daemon = Daemon::start();
     let session = daemon.attach();
-    let ears: Vec<_> = (0..8).map(|_| session.ear().expect("there is one")).collect();
-    assert!(session.ear().is_err());
-    drop(ears);
-    assert!(session.ear().is_ok());
+    let pollers: Vec<_> = (0..8).map(|_| session.poller().expect("there is one")).collect();
+    assert!(session.poller().is_err());
+    drop(pollers);
+    assert!(session.poller().is_ok());
 }
 
 #[test]
@@ -293,16 +293,16 @@ fn two_programs_on_one_machine_talk_without_the_daemon() {
     assert_eq!(listener.accept().expect_err("there was one"), Errno::AGAIN);
     assert_eq!(server.peer_address(), client.local_address());
 
-    let ear = b.ear().expect("there is one");
-    ear.add(&server).expect("it is open");
-    taken(&ear);
-    assert!(ear.arm() && !is_readable(&ear, 0));
+    let poller = b.poller().expect("there is one");
+    poller.add(&server).expect("it is open");
+    taken(&poller);
+    assert!(poller.arm() && !is_readable(&poller, 0));
     assert_eq!(client.send(b"hello"), Ok(5));
-    assert!(is_readable(&ear, 10_000));
-    ear.disarm();
-    ear.drain();
-    assert!(!is_readable(&ear, 0));
-    assert_eq!(taken(&ear), [server.key().1.0]);
+    assert!(is_readable(&poller, 10_000));
+    poller.disarm();
+    poller.drain();
+    assert!(!is_readable(&poller, 0));
+    assert_eq!(taken(&poller), [server.key().1.0]);
     assert_eq!(receive_text(&server), "hello");
 
     // A full ring stops the writer until the reader has read.
@@ -351,28 +351,28 @@ fn a_dead_daemon_ends_every_wait_and_every_connection() {
     let mut daemon = Daemon::start();
     let session = daemon.attach();
     let (socket, slot) = connected(&daemon, &session);
-    let ear = session.ear().expect("there is one");
-    ear.add(&socket).expect("it is open");
-    taken(&ear);
+    let poller = session.poller().expect("there is one");
+    poller.add(&socket).expect("it is open");
+    taken(&poller);
     daemon.deliver(slot, b"last");
-    taken(&ear);
+    taken(&poller);
     assert_eq!(receive_text(&socket), "last");
-    assert!(ear.arm());
+    assert!(poller.arm());
     std::thread::scope(|scope| {
         let waiter = scope.spawn(|| socket.wait(Readiness::IN, SOON));
         daemon.kill();
         assert_eq!(waiter.join().expect("it does not panic"), Ok(Waited::Ready));
     });
-    assert!(is_readable(&ear, 0));
+    assert!(is_readable(&poller, 0));
     assert!(!session.is_alive());
-    assert_eq!(taken(&ear), [slot], "it is told once");
+    assert_eq!(taken(&poller), [slot], "it is told once");
     assert_eq!(socket.receive(&mut [0; 9]), Err(Errno::CONNRESET));
     assert_eq!(socket.receive(&mut [0; 9]), Ok(0));
     assert_eq!(socket.send(b"x"), Err(Errno::PIPE));
-    ear.drain();
-    assert!(!is_readable(&ear, 0), "and does not keep anybody awake");
-    assert!(taken(&ear).is_empty());
-    assert!(session.ear().is_err());
+    poller.drain();
+    assert!(!is_readable(&poller, 0), "and does not keep anybody awake");
+    assert!(taken(&poller).is_empty());
+    assert!(session.poller().is_err());
     let fd = kernel_socket(SocketType::STREAM, 0);
     assert!(session.connect(fd.as_fd(), to(9)).is_err());
 }
@@ -470,14 +470,14 @@ fn a_process_that_has_joined_uses_a_connection_of_its_own() {
     let listening = kernel_socket(SocketType::STREAM, LOCAL_PORTS.start + 2);
     let listener = ours(session.listen(listening.as_fd(), 8).expect("the daemon answers"));
     let (socket, slot) = connected(&daemon, &session);
-    let ear = session.ear().expect("there is one");
-    ear.add(&socket).expect("it is open");
+    let poller = session.poller().expect("there is one");
+    poller.add(&socket).expect("it is open");
     let child = session.rejoin().expect("the daemon answers");
     assert_eq!(child.app(), session.app());
-    // What the parent's ear hears, the child does not end.
-    drop(ear);
-    assert_eq!(daemon.ears(), 1);
-    assert_ne!(daemon.words(slot, |words| words.ears[0].load(Ordering::Relaxed)), 0);
+    // What the parent's poller hears, the child does not end.
+    drop(poller);
+    assert_eq!(daemon.pollers(), 1);
+    assert_ne!(daemon.words(slot, |words| words.pollers[0].load(Ordering::Relaxed)), 0);
     // The listener from before accepts over the new connection, and maps what it has to.
     let fd = kernel_socket(SocketType::STREAM, 0);
     let address = address_of(&listening);
@@ -536,35 +536,35 @@ fn a_socket_of_another_application_is_adopted_used_and_heard() {
     assert!(session.adopt(fd.as_fd()).expect("the daemon answers").is_none());
     daemon.adopt_as(1, slot);
     let socket = session.adopt(fd.as_fd()).expect("the daemon answers").expect("it knows it");
-    let ear = session.ear().expect("there is one");
-    let their_ear = theirs.ear().expect("there is one");
-    assert_eq!(ear.number(), their_ear.number(), "ears are numbered by application");
-    ear.add(&socket).expect("it is open");
-    assert_eq!(daemon.words(slot, |words| words.ears[0].load(Ordering::Relaxed)), 0);
-    let hears = |ear: &Ear| {
+    let poller = session.poller().expect("there is one");
+    let their_poller = theirs.poller().expect("there is one");
+    assert_eq!(poller.number(), their_poller.number(), "pollers are numbered by application");
+    poller.add(&socket).expect("it is open");
+    assert_eq!(daemon.words(slot, |words| words.pollers[0].load(Ordering::Relaxed)), 0);
+    let hears = |poller: &Poller| {
         let until = Instant::now() + Duration::from_secs(10);
         loop {
-            if ear.arm() {
-                assert!(is_readable(ear, 10_000), "it is told");
+            if poller.arm() {
+                assert!(is_readable(poller, 10_000), "it is told");
             }
-            ear.disarm();
-            ear.drain();
-            let found = taken(ear);
+            poller.disarm();
+            poller.drain();
+            let found = taken(poller);
             if !found.is_empty() || Instant::now() > until {
                 return found;
             }
         }
     };
-    assert_eq!(hears(&ear), [slot], "what is added is looked at");
+    assert_eq!(hears(&poller), [slot], "what is added is looked at");
     for round in 0..3 {
         daemon.deliver(slot, b"news");
-        assert_eq!(hears(&ear), [slot], "round {round}");
+        assert_eq!(hears(&poller), [slot], "round {round}");
         assert_eq!(receive_text(&socket), "news");
         socket.send(b"answer").expect("there is room");
         assert_eq!(daemon.acknowledge(slot), b"answer");
     }
     daemon.kill();
-    assert_eq!(hears(&ear), [slot]);
+    assert_eq!(hears(&poller), [slot]);
     assert_eq!(socket.receive(&mut [0; 9]), Err(Errno::CONNRESET));
 }
 

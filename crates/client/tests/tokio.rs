@@ -40,7 +40,7 @@ fn a_megabyte_goes_both_ways_at_once_and_arrives_whole() {
     let daemon = Daemon::start();
     let session = daemon.attach();
     run(async {
-        let net = Net::new(&session).expect("there is an ear");
+        let net = Net::new(&session).expect("there is a poller");
         let bytes: Vec<u8> = (0..1 << 20_u32).map(|at| (at % 251) as u8).collect();
         for port in [0, LOCAL_PORTS.start + 20] {
             let (client, server) = pair(&net, port).await;
@@ -87,7 +87,7 @@ fn hyper_serves_and_asks_over_our_sockets() {
     let daemon = Daemon::start();
     let session = daemon.attach();
     run(async {
-        let net = Net::new(&session).expect("there is an ear");
+        let net = Net::new(&session).expect("there is a poller");
         let listener = net.listen(address(0)).expect("the port is free");
         let to = listener.local_addr().expect("it is bound");
         tokio::spawn(serve(listener));
@@ -123,7 +123,7 @@ fn the_kernel_serves_what_comes_from_elsewhere_and_errors_are_told() {
     let daemon = Daemon::start();
     let session = daemon.attach();
     run(async {
-        let net = Net::new(&session).expect("there is an ear");
+        let net = Net::new(&session).expect("there is a poller");
         let listener = net.listen(address(0)).expect("the port is free");
         let to = listener.local_addr().expect("it is bound");
         let (by_kernel, accepted) =
@@ -146,7 +146,7 @@ fn a_dead_daemon_ends_what_waits() {
     let mut daemon = Daemon::start();
     let session = daemon.attach();
     run(async {
-        let net = Net::new(&session).expect("there is an ear");
+        let net = Net::new(&session).expect("there is a poller");
         let (mut client, _server) = pair(&net, 0).await;
         let reader = tokio::spawn(async move { client.read_u8().await });
         tokio::task::yield_now().await;

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::os::fd::AsRawFd;
 
-use client::stream::{Ear, Readiness, Waited};
+use client::stream::{Poller, Readiness, Waited};
 use libc::{c_int, nfds_t, pollfd, sigset_t, size_t, timespec};
 use rustix::io::Errno;
 
@@ -16,13 +16,13 @@ use crate::table::real;
 use crate::wait::{self, Deadline, Patience};
 use crate::{copy, descriptors, faults, life, outcome};
 
-/// A look when no ear wakes the sleeper.
+/// A look when no poller wakes the sleeper.
 const BLIND_LOOK_NS: i64 = 1_000_000;
 
 thread_local! {
-    /// This thread's ear and whose process's; taken out while it is used, so that a signal handler finds
-    /// none and looks from time to time instead.
-    static EAR: Cell<Option<(Box<Inner<Ear>>, u32)>> = const { Cell::new(None) };
+    /// This thread's poller and whose process's; taken out while it is used, so that a signal
+    /// handler finds none and looks from time to time instead.
+    static POLLER: Cell<Option<(Box<Inner<Poller>>, u32)>> = const { Cell::new(None) };
 }
 
 /// One of ours in a list.
@@ -151,50 +151,51 @@ impl List {
                 return Ok(self.look());
             }
         }
-        let ear = take_ear();
-        if let Some(ear) = &ear {
+        let poller = take_poller();
+        if let Some(poller) = &poller {
             self.ours.iter().filter_map(|ours| ours.held.file()).for_each(|file| {
                 // What was closed meanwhile is found out by the look.
-                let _ = ear.add(&file.socket);
+                let _ = poller.add(&file.socket);
             });
         }
-        let result = self.sleep(ear.as_deref().map(|ear| &**ear), deadline, mask);
-        if let Some(ear) = ear {
+        let result = self.sleep(poller.as_deref().map(|poller| &**poller), deadline, mask);
+        if let Some(poller) = poller {
             self.ours.iter().filter_map(|ours| ours.held.file()).for_each(|file| {
-                ear.remove(&file.socket);
+                poller.remove(&file.socket);
             });
-            give_ear(ear);
+            give_poller(poller);
         }
         result
     }
 
     fn sleep(
         &mut self,
-        ear: Option<&Ear>,
+        poller: Option<&Poller>,
         deadline: Deadline,
         mask: *const sigset_t,
     ) -> Result<usize, Errno> {
         let mut taken = Vec::new();
         loop {
-            if let Some(ear) = ear {
+            if let Some(poller) = poller {
                 taken.clear();
-                ear.take(&mut taken, usize::MAX);
+                poller.take(&mut taken, usize::MAX);
             }
-            let may_sleep = ear.is_none_or(Ear::arm);
+            let may_sleep = poller.is_none_or(Poller::arm);
             let is_ready = self.look() > 0;
             let mut timeout = deadline.timespec_left();
             if !may_sleep || is_ready {
                 timeout = Some(timespec { tv_sec: 0, tv_nsec: 0 });
-            } else if ear.is_none() {
+            } else if poller.is_none() {
                 let blind = timespec { tv_sec: 0, tv_nsec: BLIND_LOOK_NS };
                 let is_longer = |left: &timespec| left.tv_sec > 0 || left.tv_nsec > BLIND_LOOK_NS;
                 timeout = timeout.filter(|left| !is_longer(left)).or(Some(blind));
             }
             self.sets.iter().filter_map(Held::set).for_each(Set::leave);
-            let slept = self.ask_kernel(ear.map(|ear| ear.fd().as_raw_fd()), timeout, mask);
-            if let Some(ear) = ear {
-                ear.disarm();
-                ear.drain();
+            let slept =
+                self.ask_kernel(poller.map(|poller| poller.fd().as_raw_fd()), timeout, mask);
+            if let Some(poller) = poller {
+                poller.disarm();
+                poller.drain();
             }
             let count = self.look();
             if count > 0 {
@@ -208,20 +209,20 @@ impl List {
     }
 }
 
-/// This thread's ear, made now if it has none.
-fn take_ear() -> Option<Box<Inner<Ear>>> {
+/// This thread's poller, made now if it has none.
+fn take_poller() -> Option<Box<Inner<Poller>>> {
     let process = life::process();
-    if let Ok(Some((ear, of))) = EAR.try_with(Cell::take)
+    if let Ok(Some((poller, of))) = POLLER.try_with(Cell::take)
         && of == process
     {
-        return Some(ear);
+        return Some(poller);
     }
-    session::new_ear().map(Box::new)
+    session::new_poller().map(Box::new)
 }
 
-fn give_ear(ear: Box<Inner<Ear>>) {
-    let mut given = Some((ear, life::process()));
-    let _ = EAR.try_with(|place| place.set(given.take()));
+fn give_poller(poller: Box<Inner<Poller>>) {
+    let mut given = Some((poller, life::process()));
+    let _ = POLLER.try_with(|place| place.set(given.take()));
 }
 
 /// Waits for a socket that has a kernel half.

@@ -7,7 +7,7 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use attach::AttachError;
-use client::stream::{Ear, Profile, Session, SessionOptions, Socket};
+use client::stream::{Poller, Profile, Session, SessionOptions, Socket};
 
 use crate::{adopt, descriptors, faults, say, ticket};
 
@@ -168,16 +168,16 @@ impl<T> Drop for Inner<T> {
     }
 }
 
-/// Another ear of this process; none if there is no attachment, or it has too many already, or a signal has
-/// interrupted our own code.
-pub(crate) fn new_ear() -> Option<Inner<Ear>> {
+/// Another poller of this process; none if there is no attachment, or it has too many already, or a
+/// signal has interrupted our own code.
+pub(crate) fn new_poller() -> Option<Inner<Poller>> {
     if is_inside() {
         return None;
     }
     let session = current()?;
-    let ear = inside(|| session.ear()).ok()?;
+    let poller = inside(|| session.poller()).ok()?;
     note_descriptors(session);
-    Some(Inner::new(ear))
+    Some(Inner::new(poller))
 }
 
 /// Whether the calling thread runs such code.

@@ -40,7 +40,7 @@ pub use marks::Marks;
 pub use {
     backlog::{Backlog, Entry},
     heap::Heap,
-    layout::{EARS_MAX, SLOTS_MAX, Side, StreamMemory, StreamSizes, WORKERS_MAX},
+    layout::{POLLERS_MAX, SLOTS_MAX, Side, StreamMemory, StreamSizes, WORKERS_MAX},
     lock::{Locked, SlotLock},
     places::Places,
     quota::Quota,

@@ -16,8 +16,8 @@ use super::bells::{Pipes, Ringer};
 use super::proofs::Proofs;
 use crate::engine::algorithm;
 
-/// Ears that an application may have at once.
-const EARS: u32 = shm::stream::EARS_MAX;
+/// Pollers that an application may have at once.
+const POLLERS: u32 = shm::stream::POLLERS_MAX;
 
 /// An application: one process, and those that it forked.
 pub(super) struct App {
@@ -57,7 +57,7 @@ impl App {
         let failed = |error: &dyn std::fmt::Display| format!("the daemon is out of means: {error}");
         let sizes = StreamSizes {
             slots: tenant.connections.clamp(2, shm::stream::SLOTS_MAX),
-            ears: EARS,
+            pollers: POLLERS,
             sides: 1,
             workers: workers.min(shm::stream::WORKERS_MAX),
             ring_bytes: u64::from(tenant.memory_mib).min(1 << 16) << 20,
@@ -121,16 +121,16 @@ impl App {
         let Some(words) = memory.slot(slot) else { return };
         // What was published before the look at who waits; who waits does it the other way round.
         fence(Ordering::SeqCst);
-        for (at, word) in words.ears.iter().enumerate() {
+        for (at, word) in words.pollers.iter().enumerate() {
             let mut bits = word.load(Ordering::Relaxed);
             while bits != 0 {
-                let ear = at as u32 * 64 + bits.trailing_zeros();
+                let poller = at as u32 * 64 + bits.trailing_zeros();
                 bits &= bits - 1;
-                if let Some(marks) = memory.ear(Side::Zero, ear)
+                if let Some(marks) = memory.poller(Side::Zero, poller)
                     && marks.set(slot)
                     && marks.claim_wake()
                 {
-                    self.streams.bells.ear(Side::Zero, ear);
+                    self.streams.bells.poller(Side::Zero, poller);
                 }
             }
         }
@@ -155,7 +155,7 @@ pub(crate) struct Member {
     pub(super) app: u16,
     pub(super) pid: u32,
     pub(super) uid: u32,
-    pub(super) ears: Vec<u32>,
+    pub(super) pollers: Vec<u32>,
     /// Regions that it was given, or may ask for.
     pub(super) knows: BTreeSet<u32>,
     pub(super) may_map: BTreeSet<u32>,
@@ -165,7 +165,7 @@ impl Member {
     pub(super) fn new(app: u16, who: PeerCredentials, region: u32) -> Self {
         let knows = BTreeSet::from([region]);
         let PeerCredentials { pid, uid, gid: _ } = who;
-        Self { app, pid, uid, ears: Vec::new(), may_map: knows.clone(), knows }
+        Self { app, pid, uid, pollers: Vec::new(), may_map: knows.clone(), knows }
     }
 
     /// The application's number.

@@ -96,8 +96,8 @@ impl SocketTable {
                 self.close_later(context.member.uid, socket);
             }
             return match *call {
-                Call::Ear => self.open_ear(context),
-                Call::DropEar { ear } => self.drop_ear(context, ear),
+                Call::Poller => self.open_poller(context),
+                Call::DropPoller { poller } => self.drop_poller(context, poller),
                 Call::Unlisten { region, slot } => self.unlisten(context, (region, slot)),
                 Call::Region { region } => self.give_region(context, region),
                 _ => Answer::errno(Errno::INVAL),
@@ -145,32 +145,32 @@ impl SocketTable {
         self.fallbacks.add(Fallback { app, app_name, pid, cookie, inode, reason, count: 1 });
     }
 
-    fn open_ear(&mut self, context: &mut Context<'_>) -> Answer {
+    fn open_poller(&mut self, context: &mut Context<'_>) -> Answer {
         let Some(app) = self.apps.get(&context.member.app) else {
             return Answer::errno(Errno::INVAL);
         };
-        let ears = app.streams.server.ears(Side::Zero);
-        let Some(ear) = ears.take() else { return Answer::errno(Errno::NOSPC) };
-        match app.pipes.open(ear) {
+        let pollers = app.streams.server.pollers(Side::Zero);
+        let Some(poller) = pollers.take() else { return Answer::errno(Errno::NOSPC) };
+        match app.pipes.open(poller) {
             Ok(pipe) => {
-                context.member.ears.push(ear);
-                Answer { reply: Reply::Ear { ear }, descriptors: vec![pipe] }
+                context.member.pollers.push(poller);
+                Answer { reply: Reply::Poller { poller }, descriptors: vec![pipe] }
             }
             Err(errno) => {
-                ears.give_back(ear);
+                pollers.give_back(poller);
                 Answer::errno(errno)
             }
         }
     }
 
-    fn drop_ear(&mut self, context: &mut Context<'_>, ear: u32) -> Answer {
-        let own = context.member.ears.iter().position(|other| *other == ear);
+    fn drop_poller(&mut self, context: &mut Context<'_>, poller: u32) -> Answer {
+        let own = context.member.pollers.iter().position(|other| *other == poller);
         let (Some(at), Some(app)) = (own, self.apps.get(&context.member.app)) else {
             return Answer::errno(Errno::INVAL);
         };
-        context.member.ears.swap_remove(at);
-        app.pipes.close(ear);
-        app.streams.server.ears(Side::Zero).give_back(ear);
+        context.member.pollers.swap_remove(at);
+        app.pipes.close(poller);
+        app.streams.server.pollers(Side::Zero).give_back(poller);
         Answer::done()
     }
 

@@ -50,8 +50,8 @@ pub(super) struct Junction {
 struct End {
     app: u16,
     region: u32,
-    /// How the other side wakes this side's ears. Both have it, and can have whoever writes there wait: the daemon never
-    /// does.
+    /// How the other side wakes this side's pollers. Both have it, and can have whoever writes
+    /// there wait: the daemon never does.
     wake: EventFd,
     /// How the daemon wakes them.
     pipes: Arc<Pipes>,
@@ -69,7 +69,7 @@ impl Junction {
     fn create(ends: [End; 2], memory_mib: u32, quota: Arc<Quota>) -> Option<Self> {
         let sizes = StreamSizes {
             slots: 2 * PAIRS_MAX,
-            ears: shm::stream::EARS_MAX,
+            pollers: shm::stream::POLLERS_MAX,
             sides: 2,
             workers: 0,
             ring_bytes: u64::from(memory_mib.clamp(1, 1 << 16)) << 20,
@@ -187,14 +187,14 @@ impl Junction {
         let (memory, side) = (self.server.memory(), SIDES[(slot & 1) as usize]);
         let Some(words) = memory.slot(slot) else { return };
         fence(Ordering::SeqCst);
-        for (at, word) in words.ears.iter().enumerate() {
+        for (at, word) in words.pollers.iter().enumerate() {
             let mut bits = word.load(Ordering::Relaxed);
             while bits != 0 {
-                let ear = at as u32 * 64 + bits.trailing_zeros();
+                let poller = at as u32 * 64 + bits.trailing_zeros();
                 bits &= bits - 1;
-                let marks = memory.ear(side, ear);
+                let marks = memory.poller(side, poller);
                 if marks.is_some_and(|marks| marks.set(slot) && marks.claim_wake()) {
-                    self.ends[side as usize].pipes.ring(ear);
+                    self.ends[side as usize].pipes.ring(poller);
                 }
             }
         }

@@ -270,9 +270,9 @@ impl SocketTable {
     /// sockets do.
     pub(crate) fn leave(&mut self, member: Member, reason: DetachReason, now: Nanos) {
         let Some(app) = self.apps.get_mut(&member.app) else { return };
-        for ear in member.ears {
-            app.pipes.close(ear);
-            app.streams.server.ears(Side::Zero).give_back(ear);
+        for poller in member.pollers {
+            app.pipes.close(poller);
+            app.streams.server.pollers(Side::Zero).give_back(poller);
         }
         if let Some(at) = app.pids.iter().position(|pid| *pid == member.pid) {
             app.pids.swap_remove(at);
@@ -395,7 +395,7 @@ fn welcome(app: &App) -> rustix::io::Result<(Streaming, Answer)> {
         region: app.region(),
         token: String::new(),
         ticket: String::new(),
-        ears: shm::stream::EARS_MAX,
+        pollers: shm::stream::POLLERS_MAX,
         join_listener: None,
         features: 0,
     };

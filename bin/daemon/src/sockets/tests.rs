@@ -176,24 +176,24 @@ fn processes_come_and_go_and_only_so_many_are_here_at_once() {
 }
 
 #[test]
-fn ears_are_pipes_of_the_process_that_asked_and_end_with_it() {
+fn pollers_are_pipes_of_the_process_that_asked_and_end_with_it() {
     let mut place = Place::new("");
     let (mut process, join) = place.attach("one").expect("anybody may");
-    let answer = place.call(&mut process, &Call::Ear, None);
-    assert_eq!((answer.reply.clone(), answer.descriptors.len()), (Reply::Ear { ear: 0 }, 1));
+    let answer = place.call(&mut process, &Call::Poller, None);
+    assert_eq!((answer.reply.clone(), answer.descriptors.len()), (Reply::Poller { poller: 0 }, 1));
     let (child, ..) = place.socket_table.join(&join, me()).expect("it knows the token");
     let region = process.region;
     let mut child = Process { member: child, memory: process.memory.clone(), region };
-    let answer = place.call(&mut child, &Call::DropEar { ear: 0 }, None);
+    let answer = place.call(&mut child, &Call::DropPoller { poller: 0 }, None);
     assert_eq!(answer.reply, Reply::Errno { errno: 22 }, "it is not the child's");
-    assert_eq!(place.call(&mut child, &Call::Ear, None).reply, Reply::Ear { ear: 1 });
+    assert_eq!(place.call(&mut child, &Call::Poller, None).reply, Reply::Poller { poller: 1 });
     place.socket_table.leave(process.member, DetachReason::Died, clock::now());
-    assert_eq!(place.call(&mut child, &Call::Ear, None).reply, Reply::Ear { ear: 0 });
-    assert_eq!(place.call(&mut child, &Call::DropEar { ear: 1 }, None).reply, Reply::Done);
+    assert_eq!(place.call(&mut child, &Call::Poller, None).reply, Reply::Poller { poller: 0 });
+    assert_eq!(place.call(&mut child, &Call::DropPoller { poller: 1 }, None).reply, Reply::Done);
     for _ in 1..256 {
-        assert!(matches!(place.call(&mut child, &Call::Ear, None).reply, Reply::Ear { .. }));
+        assert!(matches!(place.call(&mut child, &Call::Poller, None).reply, Reply::Poller { .. }));
     }
-    assert_eq!(place.call(&mut child, &Call::Ear, None).reply, Reply::Errno { errno: 28 });
+    assert_eq!(place.call(&mut child, &Call::Poller, None).reply, Reply::Errno { errno: 28 });
 }
 
 #[test]
@@ -470,14 +470,14 @@ fn programs_of_two_users_share_no_memory() {
 }
 
 #[test]
-fn an_end_is_told_by_the_ears_own_pipe_and_waits_for_nobody() {
+fn an_end_is_told_by_the_pollers_own_pipe_and_waits_for_nobody() {
     let mut place = Place::new("");
     let (mut server, _) = place.attach("server").expect("anybody may");
     let (mut client, _) = place.attach("client").expect("anybody may");
     let (listening, address) = listener();
     slot(&place.call(&mut server, &Call::Listen { backlog: 8 }, Some(&listening)));
-    let ear = place.call(&mut client, &Call::Ear, None);
-    assert_eq!(ear.reply, Reply::Ear { ear: 0 });
+    let poller = place.call(&mut client, &Call::Poller, None);
+    assert_eq!(poller.reply, Reply::Poller { poller: 0 });
     let connecting = socket();
     let answer = place.call(&mut client, &Call::Connect { remote: address }, Some(&connecting));
     let (_, at) = slot(&answer);
@@ -489,11 +489,11 @@ fn an_end_is_told_by_the_ears_own_pipe_and_waits_for_nobody() {
         rustix::fs::fcntl_setfl(wake, flags).expect("it is a descriptor");
     }
     let memory = map(answer);
-    memory.slot(at).expect("it was lent").ears[0].fetch_or(1, Ordering::AcqRel);
-    assert!(memory.ear(Side::Zero, 0).expect("it is there").arm(), "there is no news");
+    memory.slot(at).expect("it was lent").pollers[0].fetch_or(1, Ordering::AcqRel);
+    assert!(memory.poller(Side::Zero, 0).expect("it is there").arm(), "there is no news");
     place.socket_table.leave(server.member, DetachReason::Died, clock::now());
     drop(listening);
-    let pipe = &ear.descriptors[0];
+    let pipe = &poller.descriptors[0];
     let mut byte = [0];
     place.wait_until(|_| rustix::io::read(pipe, &mut byte[..]).is_ok_and(|count| count == 1));
 }

@@ -71,8 +71,8 @@ fn the_messages_of_stream_mode_are_read() {
     let said = [
         (r#""stream":{"name":"redis","profile":"throughput"}"#, ToDaemon::Stream(stream)),
         (r#""join":{"app":3,"token":"00112233445566778899aabbccddeeff"}"#, ToDaemon::Join(join)),
-        (r#""call":{"id":7,"call":"ear"}"#, call(Call::Ear)),
-        (r#""call":{"id":7,"call":{"drop_ear":{"ear":2}}}"#, call(Call::DropEar { ear: 2 })),
+        (r#""call":{"id":7,"call":"ear"}"#, call(Call::Poller)),
+        (r#""call":{"id":7,"call":{"drop_ear":{"ear":2}}}"#, call(Call::DropPoller { poller: 2 })),
         (
             r#""call":{"id":7,"call":{"listen":{"backlog":511}}}"#,
             call(Call::Listen { backlog: 511 }),
@@ -96,7 +96,7 @@ fn the_messages_of_stream_mode_are_read() {
         region: 5,
         token: token.into(),
         ticket: "ff".repeat(16),
-        ears: 256,
+        pollers: 256,
         join_listener: None,
         features: 0,
     };
@@ -236,8 +236,8 @@ fn requests() -> impl Strategy<Value = AttachRequest> {
 fn calls() -> impl Strategy<Value = Call> {
     let reasons = proptest::sample::select(FallbackReason::ALL);
     prop_oneof![
-        Just(Call::Ear),
-        any::<u32>().prop_map(|ear| Call::DropEar { ear }),
+        Just(Call::Poller),
+        any::<u32>().prop_map(|poller| Call::DropPoller { poller }),
         any::<u32>().prop_map(|backlog| Call::Listen { backlog }),
         any::<(u32, u32)>().prop_map(|(region, slot)| Call::Unlisten { region, slot }),
         any::<std::net::SocketAddr>().prop_map(|remote| Call::Connect { remote: plain(remote) }),
@@ -260,7 +260,7 @@ fn plain(mut address: std::net::SocketAddr) -> std::net::SocketAddr {
 fn replies() -> impl Strategy<Value = Reply> {
     let reasons = proptest::sample::select(FallbackReason::ALL);
     prop_oneof![
-        any::<u32>().prop_map(|ear| Reply::Ear { ear }),
+        any::<u32>().prop_map(|poller| Reply::Poller { poller }),
         Just(Reply::Done),
         any::<(u32, u32)>().prop_map(|(region, slot)| Reply::Slot { region, slot }),
         reasons.prop_map(|reason| Reply::Kernel { reason }),
@@ -286,10 +286,10 @@ fn answers() -> impl Strategy<Value = ToApp> {
     let refused = any::<String>().prop_map(|message| ToApp::Refused { message });
     let proofs = ("[0-9a-f]{32}", "[0-9a-f]{32}");
     let streaming = (any::<(u32, u32, u32, u64)>(), proofs).prop_map(|(numbers, proofs)| {
-        let (app, region, ears, features) = numbers;
+        let (app, region, pollers, features) = numbers;
         let (token, ticket) = proofs;
         let join_listener = None;
-        ToApp::Streaming(Streaming { app, region, token, ticket, ears, join_listener, features })
+        ToApp::Streaming(Streaming { app, region, token, ticket, pollers, join_listener, features })
     });
     let reply = (any::<u64>(), replies()).prop_map(|(id, reply)| ToApp::Reply { id, reply });
     prop_oneof![attached, detached, refused, streaming, reply]

@@ -50,8 +50,8 @@ impl Net {
     /// The sockets of the worker that runs this task.
     ///
     /// # Errors
-    /// The application has as many ears as it may have, the daemon is gone, or the worker has sockets
-    /// of another session.
+    /// The application has as many pollers as it may have, the daemon is gone, or the worker has
+    /// sockets of another session.
     ///
     /// # Panics
     /// On a thread that is no worker's: a programmer's error.

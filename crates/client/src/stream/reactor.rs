@@ -1,4 +1,5 @@
-//! Tasks that wait for sockets, whoever runs them: an ear, and whom to wake for each of its sockets.
+//! Tasks that wait for sockets, whoever runs them: a poller, and whom to wake for each of its
+//! sockets.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,8 +10,8 @@ use std::task::{Context, Poll, Waker};
 
 use rustix::io::Errno;
 
-use super::ear::Ear;
 use super::ids::{RegionId, SlotId};
+use super::poller::Poller;
 use super::readiness::Readiness;
 use super::session::Session;
 use super::socket::Socket;
@@ -31,7 +32,7 @@ pub(crate) enum Direction {
 /// sleeps.
 pub(crate) struct Reactor {
     session: Session,
-    ear: Ear,
+    poller: Poller,
     sockets: Mutex<BTreeMap<(RegionId, SlotId), Waiting>>,
 }
 
@@ -43,8 +44,8 @@ struct Waiting {
 
 impl Reactor {
     pub(crate) fn new(session: &Session) -> io::Result<Self> {
-        let ear = session.ear().map_err(|error| io::Error::other(error.to_string()))?;
-        Ok(Self { session: session.clone(), ear, sockets: Mutex::default() })
+        let poller = session.poller().map_err(|error| io::Error::other(error.to_string()))?;
+        Ok(Self { session: session.clone(), poller, sockets: Mutex::default() })
     }
 
     pub(crate) fn session(&self) -> &Session {
@@ -56,11 +57,11 @@ impl Reactor {
         let waiting = Waiting { socket: socket.clone(), reader: None, writer: None };
         // Known before it is heard of; and not known if it will not be.
         self.sockets().insert(socket.key(), waiting);
-        self.ear.add(socket).inspect_err(|_| _ = self.sockets().remove(&socket.key()))
+        self.poller.add(socket).inspect_err(|_| _ = self.sockets().remove(&socket.key()))
     }
 
     pub(crate) fn forget(&self, socket: &Socket) {
-        self.ear.remove(socket);
+        self.poller.remove(socket);
         self.sockets().remove(&socket.key());
     }
 
@@ -95,7 +96,7 @@ impl Reactor {
     /// Wakes the tasks whose sockets have news; whether there was any.
     pub(crate) fn turn(&self) -> bool {
         let mut found = Vec::new();
-        self.ear.take(&mut found, TURN);
+        self.poller.take(&mut found, TURN);
         for key in &found {
             let wakers = self.sockets().get_mut(key).map(Waiting::due);
             // Woken without the lock: a waker may do as it likes.
@@ -106,22 +107,22 @@ impl Reactor {
 
     /// Readable, after [`Self::arm`], when there is news.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
-        self.ear.fd()
+        self.poller.fd()
     }
 
     /// Before sleeping on [`Self::fd`]. False: there is news already.
     pub(crate) fn arm(&self) -> bool {
-        self.ear.arm()
+        self.poller.arm()
     }
 
     /// After sleeping.
     pub(crate) fn disarm(&self) {
-        self.ear.disarm();
+        self.poller.disarm();
     }
 
     /// Once [`Self::fd`] was found readable.
     pub(crate) fn drain(&self) {
-        self.ear.drain();
+        self.poller.drain();
     }
 
     fn sockets(&self) -> MutexGuard<'_, BTreeMap<(RegionId, SlotId), Waiting>> {
@@ -146,6 +147,6 @@ impl Waiting {
 
 impl fmt::Debug for Reactor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reactor").field("ear", &self.ear.number()).finish_non_exhaustive()
+        f.debug_struct("Reactor").field("poller", &self.poller.number()).finish_non_exhaustive()
     }
 }

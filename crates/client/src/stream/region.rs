@@ -15,7 +15,7 @@ use super::ids::RegionId;
 pub(crate) struct Region {
     pub(crate) id: RegionId,
     pub(crate) memory: StreamMemory,
-    /// It is another application's, and so are the ears of its side.
+    /// It is another application's, and so are the pollers of its side.
     pub(crate) is_foreign: bool,
     wakes: Wakes,
 }
@@ -25,7 +25,7 @@ pub(crate) struct Region {
 enum Wakes {
     /// The daemon's workers.
     Daemon(EventFd),
-    /// The ears of both sides of a junction.
+    /// The pollers of both sides of a junction.
     Sides([EventFd; 2]),
 }
 
@@ -76,7 +76,7 @@ impl Region {
         }
     }
 
-    /// What the ears of a side of a junction are woken by.
+    /// What the pollers of a side of a junction are woken by.
     pub(crate) fn wake_of(&self, side: Side) -> Option<&EventFd> {
         match &self.wakes {
             Wakes::Daemon(_) => None,
@@ -115,36 +115,36 @@ impl Region {
             Wakes::Sides(sides) => {
                 let Some((peer, words)) = self.peer(slot) else { return };
                 let side = self.side(peer);
-                self.call_ears(peer, words, side, |_| sides[side as usize].ring());
+                self.call_pollers(peer, words, side, |_| sides[side as usize].ring());
                 ring_bell(words);
             }
         }
     }
 
-    /// Marks a slot for each ear that wants to hear of it; `wake` is for those that sleep.
-    pub(crate) fn call_ears(
+    /// Marks a slot for each poller that wants to hear of it; `wake` is for those that sleep.
+    pub(crate) fn call_pollers(
         &self,
         slot: u32,
         words: &SlotWords,
         side: Side,
         mut wake: impl FnMut(u32),
     ) {
-        for (at, word) in (0..).zip(&words.ears) {
+        for (at, word) in (0..).zip(&words.pollers) {
             let mut bits = word.load(Ordering::Acquire);
             while bits != 0 {
-                let ear = at * 64 + bits.trailing_zeros();
+                let poller = at * 64 + bits.trailing_zeros();
                 bits &= bits - 1;
-                let Some(marks) = self.memory.ear(side, ear) else { continue };
+                let Some(marks) = self.memory.poller(side, poller) else { continue };
                 if marks.set(slot) && marks.claim_wake() {
-                    wake(ear);
+                    wake(poller);
                 }
             }
         }
     }
 
-    /// The marks of an ear of ours.
-    pub(crate) fn ear(&self, side: Side, ear: u32) -> Option<Marks<'_>> {
-        self.memory.ear(side, ear)
+    /// The marks of a poller of ours.
+    pub(crate) fn poller(&self, side: Side, poller: u32) -> Option<Marks<'_>> {
+        self.memory.poller(side, poller)
     }
 }
 

@@ -16,9 +16,9 @@ use rustix::process::{Pid, getpid};
 use shm::stream::{Side, StreamMemory};
 use sys::eventfd::EventFd;
 
-use super::ear::{Ear, Ears};
 use super::ids::{RegionId, SlotId};
 use super::lock;
+use super::poller::{Poller, Pollers};
 use super::region::Region;
 use super::socket::Socket;
 use crate::options::{DEFAULT_SOCKET, SOCKET_VARIABLE};
@@ -83,7 +83,7 @@ struct Core {
     own: Arc<Region>,
     /// The others that were mapped: junctions, and regions of other applications.
     others: Mutex<Vec<Arc<Region>>>,
-    ears: Arc<Ears>,
+    pollers: Arc<Pollers>,
     /// In a forked child: the session that has taken this one's place.
     successor: OnceLock<Session>,
     /// See [`Session::ticket_refusal`].
@@ -141,8 +141,8 @@ impl Session {
     }
 
     /// In a forked child: a connection of its own to the same application. Sockets go on with it;
-    /// ears are the parent's and of no use here. It is let in whatever user it is by then: it shows
-    /// what only memory that was forked has, and has the region mapped.
+    /// pollers are the parent's and of no use here. It is let in whatever user it is by then: it
+    /// shows what only memory that was forked has, and has the region mapped.
     ///
     /// # Errors
     /// As for [`Self::attach`].
@@ -178,7 +178,7 @@ impl Session {
             path,
             profile,
             streaming,
-            ears: Arc::new(Ears::new()?),
+            pollers: Arc::new(Pollers::new()?),
             link,
             calling: Mutex::new(()),
             own: Arc::new(own),
@@ -260,7 +260,7 @@ impl Session {
         let Reply::Slot { region, slot } = reply else { return Ok(None) };
         let region = RegionId(region);
         if session.known(region).is_none() {
-            // Only of our own application we are told which ears there are.
+            // Only of our own application we are told which pollers there are.
             let (reply, descriptors) = session.ask_for(region)?;
             let mapped = map(region, &reply, descriptors)?.foreign();
             session.keep(mapped);
@@ -278,12 +278,12 @@ impl Session {
         let _ = session.call(&Call::Fallback { reason }, Some(fd));
     }
 
-    /// Another ear.
+    /// Another poller.
     ///
     /// # Errors
     /// As for [`Self::listen`], or the application has as many as it may have.
-    pub fn ear(&self) -> Result<Ear, AttachError> {
-        Ear::new(self.current().clone())
+    pub fn poller(&self) -> Result<Poller, AttachError> {
+        Poller::new(self.current().clone())
     }
 
     /// Whether the daemon lives and serves this application.
@@ -306,7 +306,7 @@ impl Session {
     pub fn descriptors(&self) -> Vec<RawFd> {
         let core = &self.current().0;
         let mut all = vec![core.link.as_fd().as_raw_fd()];
-        core.ears.add_descriptors(&mut all);
+        core.pollers.add_descriptors(&mut all);
         core.own.add_descriptors(&mut all);
         self.others().iter().for_each(|region| region.add_descriptors(&mut all));
         all
@@ -378,8 +378,8 @@ impl Session {
         &self.0.own
     }
 
-    pub(crate) fn ears(&self) -> &Arc<Ears> {
-        &self.0.ears
+    pub(crate) fn pollers(&self) -> &Arc<Pollers> {
+        &self.0.pollers
     }
 
     fn others(&self) -> MutexGuard<'_, Vec<Arc<Region>>> {

@@ -212,9 +212,9 @@ impl Socket {
         if slot.region.is_foreign {
             return;
         }
-        let ears = self.session().ears();
+        let pollers = self.session().pollers();
         let side = slot.region.side(slot.slot);
-        slot.region.call_ears(slot.slot, slot.words, side, |ear| ears.poke(ear));
+        slot.region.call_pollers(slot.slot, slot.words, side, |poller| pollers.poke(poller));
     }
 
     /// Its own address.

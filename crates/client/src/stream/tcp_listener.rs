@@ -11,8 +11,8 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, SocketType};
 
-use super::ear::Ear;
 use super::kernel::{self, Named};
+use super::poller::Poller;
 use super::readiness::Readiness;
 use super::session::{Outcome, Session};
 use super::socket::Socket;
@@ -36,7 +36,7 @@ pub struct TcpListener {
 #[derive(Debug)]
 struct Ours {
     socket: Socket,
-    ear: Ear,
+    poller: Poller,
 }
 
 impl TcpListener {
@@ -54,9 +54,9 @@ impl TcpListener {
     fn offer(session: &Session, kernel: &OwnedFd) -> io::Result<Option<Ours>> {
         let offered = listen(session, kernel)?;
         let Some(socket) = offered else { return Ok(None) };
-        let ear = session.ear().map_err(|error| io::Error::other(error.to_string()))?;
-        ear.add(&socket)?;
-        Ok(Some(Ours { socket, ear }))
+        let poller = session.poller().map_err(|error| io::Error::other(error.to_string()))?;
+        poller.add(&socket)?;
+        Ok(Some(Ours { socket, poller }))
     }
 
     /// Whether the daemon listens too.
@@ -87,8 +87,8 @@ impl TcpListener {
     /// Out of descriptors, and as the kernel's accept(2).
     pub fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         let accepted = self.accept_or_wait();
-        if let Some(Ours { socket, ear }) = &self.ours {
-            ear.pass_on(|| socket.readiness().contains(Readiness::IN));
+        if let Some(Ours { socket, poller }) = &self.ours {
+            poller.pass_on(|| socket.readiness().contains(Readiness::IN));
         }
         accepted
     }
@@ -124,12 +124,12 @@ impl TcpListener {
     }
 
     fn wait(&self) -> io::Result<()> {
-        let Some(Ours { ear, .. }) = &self.ours else {
+        let Some(Ours { poller, .. }) = &self.ours else {
             let mut fds = [PollFd::new(&self.kernel, PollFlags::IN)];
             rustix::event::poll(&mut fds, None)?;
             return Ok(());
         };
-        Ok(ear.sleep_beside(&self.kernel, &LOOK_EVERY)?)
+        Ok(poller.sleep_beside(&self.kernel, &LOOK_EVERY)?)
     }
 
     /// Connections, without end.

@@ -33,8 +33,8 @@ use super::polled::{PolledListener, PolledStream};
 use super::reactor::Reactor;
 use super::session::Session;
 
-/// The sockets of one tokio runtime: an ear, and a task that listens to it. Clones are the same one;
-/// the task ends with the last of them and of their sockets.
+/// The sockets of one tokio runtime: a poller, and a task that listens to it. Clones are the same
+/// one; the task ends with the last of them and of their sockets.
 #[derive(Clone, Debug)]
 pub struct Net(Arc<Shared>);
 
@@ -54,14 +54,17 @@ impl Net {
     /// For the runtime that calls this.
     ///
     /// # Errors
-    /// The application has as many ears as it may have, or the daemon is gone.
+    /// The application has as many pollers as it may have, or the daemon is gone.
     ///
     /// # Panics
     /// Outside of a tokio runtime with I/O.
     pub fn new(session: &Session) -> io::Result<Self> {
         let reactor = Arc::new(Reactor::new(session)?);
-        #[allow(deprecated, reason = "what replaces it is unsafe, and the ear is kept with its fd")]
-        let fd = AsyncFd::with_interest(EarFd(Arc::clone(&reactor)), Interest::READABLE)?;
+        #[allow(
+            deprecated,
+            reason = "what replaces it is unsafe, and the poller is kept with its fd"
+        )]
+        let fd = AsyncFd::with_interest(PollerFd(Arc::clone(&reactor)), Interest::READABLE)?;
         let driver = ::tokio::spawn(drive(fd));
         Ok(Self(Arc::new(Shared { reactor, driver })))
     }
@@ -91,11 +94,11 @@ impl Net {
 }
 
 /// Wakes the tasks whose sockets have news, as long as the runtime lives.
-async fn drive(fd: AsyncFd<EarFd>) {
+async fn drive(fd: AsyncFd<PollerFd>) {
     let reactor = Arc::clone(&fd.get_ref().0);
     loop {
         if reactor.turn() {
-            // They have their turn before the ear is listened to again.
+            // They have their turn before the poller is listened to again.
             yield_now().await;
             continue;
         }
@@ -108,11 +111,11 @@ async fn drive(fd: AsyncFd<EarFd>) {
     }
 }
 
-/// An ear's descriptor, for tokio.
+/// A poller's descriptor, for tokio.
 #[derive(Debug)]
-struct EarFd(Arc<Reactor>);
+struct PollerFd(Arc<Reactor>);
 
-impl AsRawFd for EarFd {
+impl AsRawFd for PollerFd {
     fn as_raw_fd(&self) -> RawFd {
         self.0.fd().as_raw_fd()
     }

@@ -12,8 +12,8 @@ use rustix::io::Errno;
 use rustix::net::{SocketType, sockopt};
 use shm::stream::SlotOption;
 
-use super::ear::Ear;
 use super::kernel;
+use super::poller::Poller;
 use super::readiness::Readiness;
 use super::session::{Outcome, Session};
 use super::socket::Socket;
@@ -34,7 +34,7 @@ pub struct UdpSocket {
 #[derive(Debug)]
 struct Ours {
     socket: Socket,
-    ear: Ear,
+    poller: Poller,
 }
 
 impl UdpSocket {
@@ -75,9 +75,10 @@ impl UdpSocket {
             Some(socket) => {
                 socket.name(sockopt::socket_cookie(&kernel)?);
                 kernel.set_nonblocking(true)?;
-                let ear = session.ear().map_err(|error| io::Error::other(error.to_string()))?;
-                ear.add(&socket)?;
-                Some(Ours { socket, ear })
+                let poller =
+                    session.poller().map_err(|error| io::Error::other(error.to_string()))?;
+                poller.add(&socket)?;
+                Some(Ours { socket, poller })
             }
         };
         if let Some(remote) = remote {
@@ -133,7 +134,7 @@ impl UdpSocket {
     pub fn recv_from(&self, to: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         let Some(ours) = &self.ours else { return self.kernel.recv_from(to) };
         let received = self.receive_or_wait(ours, to);
-        ours.ear.pass_on(|| ours.socket.readiness().contains(Readiness::IN));
+        ours.poller.pass_on(|| ours.socket.readiness().contains(Readiness::IN));
         received
     }
 
@@ -164,7 +165,7 @@ impl UdpSocket {
             let most = left.unwrap_or(LOOK_EVERY).min(LOOK_EVERY);
             let most =
                 Timespec { tv_sec: most.as_secs() as i64, tv_nsec: most.subsec_nanos().into() };
-            ours.ear.sleep_beside(&self.kernel, &most)?;
+            ours.poller.sleep_beside(&self.kernel, &most)?;
         }
     }
 

@@ -1,7 +1,8 @@
 //! A thread that watches one socket of another application.
 //!
-//! Ears are numbered by application, so a socket that came from another one (by SCM_RIGHTS, or through
-//! exec) cannot be heard by an ear of ours. Such sockets are few: each is watched by its bell.
+//! Pollers are numbered by application, so a socket that came from another one (by SCM_RIGHTS, or
+//! through exec) cannot be heard by a poller of ours. Such sockets are few: each is watched by its
+//! bell.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};

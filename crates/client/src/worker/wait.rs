@@ -113,7 +113,7 @@ impl Worker {
         });
         let [pipe, link] = [self.pipe.as_fd(), self.shared.link.as_fd()];
         let alarm = self.alarm.as_deref();
-        let fds = [Some(pipe), Some(link), alarm.map(AsFd::as_fd), self.ear_fd()];
+        let fds = [Some(pipe), Some(link), alarm.map(AsFd::as_fd), self.poller_fd()];
         // What is not there is the link once more, whose turn comes first.
         let mut fds = fds.map(|fd| PollFd::from_borrowed_fd(fd.unwrap_or(link), PollFlags::IN));
         match rustix::event::poll(&mut fds, timespec.as_ref()) {
@@ -124,7 +124,7 @@ impl Worker {
                 let is_called = alarm.is_some_and(|alarm| alarm.drain() > 0);
                 let has_heard = !fds[3].revents().is_empty();
                 if has_heard {
-                    self.drain_ear();
+                    self.drain_poller();
                 }
                 if is_called || has_heard { Woken::ByAlarm } else { Woken::ByDaemon }
             }
@@ -132,24 +132,24 @@ impl Worker {
     }
 
     #[cfg(feature = "rt")]
-    fn ear_fd(&self) -> Option<BorrowedFd<'_>> {
+    fn poller_fd(&self) -> Option<BorrowedFd<'_>> {
         self.reactor.as_ref().map(|reactor| reactor.fd())
     }
 
     #[cfg(not(feature = "rt"))]
-    fn ear_fd(&self) -> Option<BorrowedFd<'_>> {
+    fn poller_fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
     #[cfg(feature = "rt")]
-    fn drain_ear(&self) {
+    fn drain_poller(&self) {
         if let Some(reactor) = &self.reactor {
             reactor.drain();
         }
     }
 
     #[cfg(not(feature = "rt"))]
-    fn drain_ear(&self) {}
+    fn drain_poller(&self) {}
 
     pub(super) fn spin_for(&self, budget: Nanos) -> bool {
         if budget == Nanos::ZERO {

@@ -85,10 +85,10 @@ impl Served {
         let wake = EventFd::new().expect("descriptors are left");
         let flags = rustix::pipe::PipeFlags::CLOEXEC | rustix::pipe::PipeFlags::NONBLOCK;
         let pipes = (0..request.workers).map(|_| rustix::pipe::pipe_with(flags));
-        let (ears, bells): (Vec<_>, Vec<_>) =
+        let (pollers, bells): (Vec<_>, Vec<_>) =
             pipes.map(|pipe| pipe.expect("descriptors are left")).unzip();
         let mut descriptors = vec![server.as_fd(), wake.as_fd()];
-        descriptors.extend(ears.iter().map(AsFd::as_fd));
+        descriptors.extend(pollers.iter().map(AsFd::as_fd));
         let port = PortInfo { port: "test".into(), mac: Some(MAC), mtu: 1500 };
         let workers = request.workers;
         let attached =

@@ -50,10 +50,10 @@ struct App {
     peers: Vec<Peer>,
     server: StreamServer,
     doorbell: EventFd,
-    /// Writing ends by ear.
-    ears: BTreeMap<u32, OwnedFd>,
+    /// Writing ends by poller.
+    pollers: BTreeMap<u32, OwnedFd>,
     flows: BTreeMap<u32, Flow>,
-    /// Ears, fallbacks and cookies as they were told.
+    /// Pollers, fallbacks and cookies as they were told.
     pub(crate) fallbacks: Vec<FallbackReason>,
     marked: BTreeSet<u32>,
 }
@@ -215,8 +215,8 @@ impl Daemon {
         self.world(|world| world.apps[0].fallbacks.clone())
     }
 
-    pub(crate) fn ears(&self) -> usize {
-        self.world(|world| world.apps[0].ears.len())
+    pub(crate) fn pollers(&self) -> usize {
+        self.world(|world| world.apps[0].pollers.len())
     }
 
     /// From now on descriptors that come from elsewhere stand for this socket.
@@ -238,7 +238,7 @@ impl Daemon {
         self.world(|world| {
             for app in &mut world.apps {
                 app.peers.clear();
-                app.ears.clear();
+                app.pollers.clear();
             }
         });
     }
@@ -307,7 +307,7 @@ impl World {
             ToDaemon::Stream(_) => {
                 let sizes = StreamSizes {
                     slots: 1024,
-                    ears: 8,
+                    pollers: 8,
                     sides: 1,
                     workers: 1,
                     ring_bytes: 64 << 20,
@@ -318,7 +318,7 @@ impl World {
                     peers: Vec::new(),
                     server,
                     doorbell,
-                    ears: BTreeMap::new(),
+                    pollers: BTreeMap::new(),
                     flows: BTreeMap::new(),
                     fallbacks: Vec::new(),
                     marked: BTreeSet::new(),
@@ -338,7 +338,7 @@ impl World {
             region: id,
             token: TOKEN.into(),
             ticket: TICKET.into(),
-            ears: 8,
+            pollers: 8,
             join_listener: None,
             features: 0,
         };
@@ -373,16 +373,16 @@ impl World {
     fn answer(&mut self, app: usize, call: &Call, fd: Option<OwnedFd>) -> (Reply, Vec<OwnedFd>) {
         let fd = || fd.as_ref().expect("a socket comes with this").as_fd();
         match call {
-            Call::Ear => {
-                let ears = &mut self.apps[app].ears;
-                let ear = (0..8).find(|ear| !ears.contains_key(ear));
-                let Some(ear) = ear else { return (Reply::Errno { errno: 24 }, Vec::new()) };
+            Call::Poller => {
+                let pollers = &mut self.apps[app].pollers;
+                let poller = (0..8).find(|poller| !pollers.contains_key(poller));
+                let Some(poller) = poller else { return (Reply::Errno { errno: 24 }, Vec::new()) };
                 let (reading, writing) = rustix::pipe::pipe().expect("descriptors are left");
-                ears.insert(ear, writing);
-                (Reply::Ear { ear }, vec![reading])
+                pollers.insert(poller, writing);
+                (Reply::Poller { poller }, vec![reading])
             }
-            Call::DropEar { ear } => {
-                self.apps[app].ears.remove(ear);
+            Call::DropPoller { poller } => {
+                self.apps[app].pollers.remove(poller);
                 (Reply::Done, Vec::new())
             }
             Call::Fallback { reason } => {
@@ -489,7 +489,7 @@ impl World {
         let id = 1000;
         let junction = self.junctions.entry(id).or_insert_with(|| {
             let sizes =
-                StreamSizes { slots: 64, ears: 8, sides: 2, workers: 0, ring_bytes: 1 << 20 };
+                StreamSizes { slots: 64, pollers: 8, sides: 2, workers: 0, ring_bytes: 1 << 20 };
             let wake = || EventFd::new().expect("descriptors are left");
             let server = StreamServer::create("test", sizes).expect("it fits anywhere");
             Junction { server, wakes: [wake(), wake()], rings: Vec::new() }
@@ -687,10 +687,10 @@ impl App {
     /// Tells the application's threads of news of a socket.
     fn notify(&self, slot: u32) {
         let words = self.server.memory().slot(slot).expect("it was lent");
-        for (ear, pipe) in &self.ears {
-            let word = &words.ears[(*ear / 64) as usize];
-            let marks = self.server.memory().ear(Side::Zero, *ear).expect("there is one");
-            if word.load(Ordering::Acquire) & 1 << (ear % 64) != 0
+        for (poller, pipe) in &self.pollers {
+            let word = &words.pollers[(*poller / 64) as usize];
+            let marks = self.server.memory().poller(Side::Zero, *poller).expect("there is one");
+            if word.load(Ordering::Acquire) & 1 << (poller % 64) != 0
                 && marks.set(slot)
                 && marks.claim_wake()
             {

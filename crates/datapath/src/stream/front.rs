@@ -22,8 +22,8 @@ pub(super) use post::Post;
 
 /// How the sleepers of an application are woken: by somebody who may make system calls.
 pub trait Bells: Send + Sync {
-    /// Wakes who waits at an ear.
-    fn ear(&self, side: shm::stream::Side, ear: u32);
+    /// Wakes who waits at a poller.
+    fn poller(&self, side: shm::stream::Side, poller: u32);
     /// Wakes all who sleep on a word.
     fn futex(&self, word: &std::sync::atomic::AtomicU32);
 }

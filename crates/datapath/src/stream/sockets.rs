@@ -48,8 +48,8 @@ pub(super) struct Client {
     conns: Vec<Option<Conn>>,
     /// Where the next look at its marks begins.
     cursor: u32,
-    /// Ears to be rung at the end of the turn.
-    ears: [u64; 4],
+    /// Pollers to be rung at the end of the turn.
+    pollers: [u64; 4],
     has_rung: bool,
 }
 

@@ -20,19 +20,19 @@ use crate::stream::{
     AppStreams, Bells, Command, Datagrams, Front, Listening, Rate, ServiceKind, SocketEvent, Way,
 };
 
-const EAR: u32 = 3;
+const POLLER: u32 = 3;
 
 /// Counts who was woken.
 #[derive(Default)]
 struct Rung {
-    ears: AtomicU64,
+    pollers: AtomicU64,
     futexes: AtomicU64,
 }
 
 impl Bells for Arc<Rung> {
-    fn ear(&self, _: Side, ear: u32) {
-        assert_eq!(ear, EAR);
-        self.ears.fetch_add(1, Ordering::Relaxed);
+    fn poller(&self, _: Side, poller: u32) {
+        assert_eq!(poller, POLLER);
+        self.pollers.fetch_add(1, Ordering::Relaxed);
     }
 
     fn futex(&self, _: &AtomicU32) {
@@ -57,7 +57,7 @@ fn options() -> FlowOptions {
 impl App {
     fn new(front: Front, rate: Option<Arc<Rate>>, quota_bytes: u64) -> Self {
         let sizes =
-            StreamSizes { slots: 128, ears: 8, sides: 1, workers: 16, ring_bytes: 64 << 20 };
+            StreamSizes { slots: 128, pollers: 8, sides: 1, workers: 16, ring_bytes: 64 << 20 };
         let quota = Arc::new(Quota::new(128, quota_bytes));
         let server = StreamServer::within("test", sizes, quota).expect("addresses are left");
         let fd = server.memory().descriptor().as_fd().try_clone_to_owned().expect("fds are left");
@@ -79,7 +79,7 @@ impl App {
         let ring = streams.server.heap().lend(10).expect("memory");
         let words = memory.slot(listener).expect("it was lent");
         words.rx_ring.store(ring.desc().word(), Ordering::Release);
-        words.ears[0].store(1 << EAR, Ordering::Release);
+        words.pollers[0].store(1 << POLLER, Ordering::Release);
         words.state.store(Kind::Listener as u32, Ordering::Release);
         front.command(&Command::Listen(Arc::new(Listening {
             app: Arc::clone(&streams),
@@ -110,7 +110,7 @@ impl App {
         let words = self.memory.slot(self.listener).expect("it listens");
         while let Some(entry) = Backlog::take(&self.memory, words) {
             assert_eq!(entry.region, 9);
-            self.words(entry.slot).ears[0].store(1 << EAR, Ordering::Release);
+            self.words(entry.slot).pollers[0].store(1 << POLLER, Ordering::Release);
             self.accepted.push(entry.slot);
         }
     }
@@ -310,8 +310,8 @@ fn who_sleeps_is_woken_once_and_who_is_awake_is_not() {
         bench.turn();
     }
     app.accept();
-    assert_eq!((app.accepted.len(), app.rung.ears.load(Ordering::Relaxed)), (2, 0));
-    let marks = app.memory.ear(Side::Zero, EAR).expect("an ear");
+    assert_eq!((app.accepted.len(), app.rung.pollers.load(Ordering::Relaxed)), (2, 0));
+    let marks = app.memory.poller(Side::Zero, POLLER).expect("a poller");
     let (mut cursor, mut heard) = (0, Vec::new());
     marks.take(&mut cursor, 64, |slot| heard.push(slot));
     assert_eq!(heard, [app.listener], "nobody had asked to hear of the others");
@@ -321,7 +321,7 @@ fn who_sleeps_is_woken_once_and_who_is_awake_is_not() {
         bench.write(talk.flow, b"hello");
     }
     bench.turns(3);
-    assert_eq!(app.rung.ears.load(Ordering::Relaxed), 1, "once for both");
+    assert_eq!(app.rung.pollers.load(Ordering::Relaxed), 1, "once for both");
     assert_eq!(app.rung.futexes.load(Ordering::Relaxed), 1);
     assert!(!marks.arm(), "there is something");
 }
@@ -432,7 +432,7 @@ proptest! {
                 1 => words.tx_tail.store(value, Ordering::Relaxed),
                 2 => words.tx_ring_used.store(value, Ordering::Relaxed),
                 3 => words.asks.store(value as u32, Ordering::Relaxed),
-                4 => words.ears[value as usize % 4].store(1 << EAR, Ordering::Relaxed),
+                4 => words.pollers[value as usize % 4].store(1 << POLLER, Ordering::Relaxed),
                 5 => words.worker.store(value as u32, Ordering::Relaxed),
                 6 => words.rx_tail.store(value, Ordering::Relaxed),
                 7 => words.rx_ring.store(value, Ordering::Relaxed),
@@ -535,7 +535,7 @@ fn datagrams(app: &App) -> u32 {
     words.rx_ring.store(rx.desc().word(), Ordering::Release);
     words.tx_ring.store(tx.desc().word(), Ordering::Release);
     words.tx_ring_used.store(tx.desc().word(), Ordering::Release);
-    words.ears[0].store(1 << EAR, Ordering::Release);
+    words.pollers[0].store(1 << POLLER, Ordering::Release);
     words.state.store(Kind::Datagram as u32, Ordering::Release);
     let local = "0.0.0.0:7".parse().expect("an address");
     let streams = Arc::clone(&app.streams);
@@ -728,7 +728,7 @@ fn who_waits_for_room_before_the_ring_is_full_is_told_of_it() {
     // Less than a third is free: it asks to be told, at the length that the ring has.
     app.words(slot).asks.fetch_or(10 << TX_GROW_SHIFT, Ordering::AcqRel);
     app.mark(slot);
-    let marks = app.memory.ear(Side::Zero, EAR).expect("an ear");
+    let marks = app.memory.poller(Side::Zero, POLLER).expect("a poller");
     let mut cursor = 0;
     marks.take(&mut cursor, 64, |_| ());
     bench.turns(6);

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 
-use client::stream::{Ear, RegionId, SlotId};
+use client::stream::{Poller, RegionId, SlotId};
 use libc::{c_int, epoll_event};
 
 use super::rules::{Interest, Memory};
@@ -11,7 +11,7 @@ use crate::entry::Held;
 
 type Key = (RegionId, SlotId);
 
-/// Sockets whose bits are taken from the ear at once.
+/// Sockets whose bits are taken from the poller at once.
 const TAKEN_MAX: usize = 256;
 
 /// One descriptor in a set.
@@ -198,12 +198,12 @@ impl Members {
         }
     }
 
-    /// Queues those of whom the ear has heard.
-    pub(super) fn hear(&mut self, ear: &Ear) {
+    /// Queues those of whom the poller has heard.
+    pub(super) fn hear(&mut self, poller: &Poller) {
         loop {
             let mut taken = std::mem::take(&mut self.taken);
             taken.clear();
-            ear.take(&mut taken, TAKEN_MAX);
+            poller.take(&mut taken, TAKEN_MAX);
             for key in &taken {
                 let mut next = self.by_key.get(key).copied();
                 while let Some(index) = next {

@@ -1,12 +1,12 @@
 //! A set of epoll(7) with members of ours: the kernel's set for the kernel's members, and a list beside it.
 //!
-//! What joins them is an ear: its pipe is a member of the kernel's set, under a mark that the program
-//! cannot know, and has a byte in it when one of ours has news while somebody sleeps there.
+//! What joins them is a poller: its pipe is a member of the kernel's set, under a mark that the
+//! program cannot know, and has a byte in it when one of ours has news while somebody sleeps there.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use client::stream::{Ear, Socket};
+use client::stream::{Poller, Socket};
 use libc::{c_int, epoll_event};
 use rustix::io::Errno;
 use sys::eventfd::EventFd;
@@ -20,7 +20,7 @@ use crate::session::{self, Inner};
 use crate::table::real;
 use crate::{descriptors, life, outcome};
 
-/// Marks of ours in the kernel's set: the ear's, and one for each member's kernel half.
+/// Marks of ours in the kernel's set: the poller's, and one for each member's kernel half.
 const MARKS: u64 = 1 << 32;
 
 /// A set.
@@ -28,7 +28,7 @@ pub(crate) struct Set {
     state: Lock<State>,
     /// Threads that sleep in the kernel's set.
     pub(super) sleepers: AtomicU32,
-    /// Another set, or a call to poll, waits for this set itself: then the ear stays armed.
+    /// Another set, or a call to poll, waits for this set itself: then the poller stays armed.
     is_waited_for: AtomicBool,
     /// Sets are among the members, or were.
     has_inner: AtomicBool,
@@ -39,7 +39,7 @@ pub(crate) struct Set {
 /// What is guarded.
 pub(super) struct State {
     pub(super) members: Members,
-    ear: Option<OwnEar>,
+    poller: Option<OwnPoller>,
     /// Sets that are members.
     inner: Vec<Held>,
     /// Lit while there is something, for those who wait for the set itself.
@@ -52,22 +52,23 @@ pub(super) struct State {
     pub(super) calls: u32,
 }
 
-/// An ear, and whose: a forked child must leave its parent's alone, for it would take the parent's news.
-struct OwnEar {
-    ear: Inner<Ear>,
+/// A poller, and whose: a forked child must leave its parent's alone, for it would take the
+/// parent's news.
+struct OwnPoller {
+    poller: Inner<Poller>,
     process: u32,
 }
 
 impl State {
-    /// The ear, if it is this process's.
-    fn own_ear(&self) -> Option<&Ear> {
-        self.ear.as_ref().and_then(OwnEar::own)
+    /// The poller, if it is this process's.
+    fn own_poller(&self) -> Option<&Poller> {
+        self.poller.as_ref().and_then(OwnPoller::own)
     }
 }
 
-impl OwnEar {
-    fn own(&self) -> Option<&Ear> {
-        (self.process == life::process()).then_some(&*self.ear)
+impl OwnPoller {
+    fn own(&self) -> Option<&Poller> {
+        (self.process == life::process()).then_some(&*self.poller)
     }
 }
 
@@ -96,8 +97,8 @@ pub(super) enum Prepared {
 pub(super) enum Source {
     /// A member of the kernel: the program's own event.
     Kernel,
-    /// The ear.
-    Ear,
+    /// The poller.
+    Poller,
     /// The kernel half of this member.
     Half(u32),
     /// A mark that nobody has any more.
@@ -113,7 +114,7 @@ impl Set {
         let mark = u64::from_ne_bytes(mark) & !(MARKS - 1);
         let state = State {
             members: Members::default(),
-            ear: None,
+            poller: None,
             inner: Vec::new(),
             light: None,
             mark: if mark == 0 { 0xCA11_5700 << 32 } else { mark },
@@ -139,8 +140,8 @@ impl Set {
         if self.is_waited_for.swap(true, Ordering::AcqRel) {
             return;
         }
-        // Without an ear or a light the set's kernel members are told, and ours are not.
-        let _ = self.ensure_ear(fd);
+        // Without a poller or a light the set's kernel members are told, and ours are not.
+        let _ = self.ensure_poller(fd);
         if let Ok(light) = EventFd::new().map(EventFd::out_of_the_way)
             && let Ok(mut state) = self.lock()
         {
@@ -174,30 +175,30 @@ impl Set {
         inner.iter().filter_map(Held::set).for_each(Self::leave);
     }
 
-    /// Makes sure that the set has an ear of this process; `fd` is the set's own. Without one, sleepers
-    /// look from time to time.
-    pub(super) fn ensure_ear(&self, fd: c_int) -> Result<(), Errno> {
-        if self.lock()?.own_ear().is_some() {
+    /// Makes sure that the set has a poller of this process; `fd` is the set's own. Without one,
+    /// sleepers look from time to time.
+    pub(super) fn ensure_poller(&self, fd: c_int) -> Result<(), Errno> {
+        if self.lock()?.own_poller().is_some() {
             return Ok(());
         }
-        let Some(ear) = session::new_ear() else { return Ok(()) };
+        let Some(poller) = session::new_poller() else { return Ok(()) };
         let mut state = self.lock()?;
-        if state.own_ear().is_some() {
-            // The guard goes first: letting go of an ear asks the daemon.
+        if state.own_poller().is_some() {
+            // The guard goes first: letting go of a poller asks the daemon.
             drop(state);
             return Ok(());
         }
         state.members.iter().filter_map(|member| member.held.file()).for_each(|file| {
             // What was closed meanwhile is removed in its turn.
-            let _ = ear.add(&file.socket);
+            let _ = poller.add(&file.socket);
         });
         // A child's set is the parent's too, who cannot empty the child's pipe: at edges it hears of it
         // once and no more.
-        let was_parents = state.ear.is_some();
+        let was_parents = state.poller.is_some();
         let how = if was_parents { libc::EPOLLIN | libc::EPOLLET } else { libc::EPOLLIN };
         let event = epoll_event { events: how as u32, u64: state.mark };
-        control(fd, libc::EPOLL_CTL_ADD, ear.fd().as_raw_fd(), Some(event))?;
-        let old = state.ear.replace(OwnEar { ear, process: life::process() });
+        control(fd, libc::EPOLL_CTL_ADD, poller.fd().as_raw_fd(), Some(event))?;
+        let old = state.poller.replace(OwnPoller { poller, process: life::process() });
         drop(state);
         drop(old);
         Ok(())
@@ -211,7 +212,7 @@ impl Set {
         held: &Held,
         event: epoll_event,
     ) -> Result<(), Errno> {
-        self.ensure_ear(set.0)?;
+        self.ensure_poller(set.0)?;
         let mut state = self.lock()?;
         self.bury(&mut state, set.0);
         if state.members.find(held, fd).is_some() {
@@ -227,8 +228,8 @@ impl Set {
             state.kernel_members += 1;
         }
         file.memberships.add(set.1.address());
-        if let Some(ear) = state.own_ear() {
-            ear.add(&file.socket)?;
+        if let Some(poller) = state.own_poller() {
+            poller.add(&file.socket)?;
         }
         state.members.add(member);
         self.after_change(state, &file.socket);
@@ -280,8 +281,9 @@ impl Set {
             }
         }
         let is_last = state.members.of_file(&member.held).is_empty();
-        if let (true, Some(file), Some(ear)) = (is_last, member.held.file(), state.own_ear()) {
-            ear.remove(&file.socket);
+        if let (true, Some(file), Some(poller)) = (is_last, member.held.file(), state.own_poller())
+        {
+            poller.remove(&file.socket);
         }
     }
 
@@ -319,11 +321,11 @@ impl Set {
     /// Somebody may sleep in the kernel's set, and what was changed may have news already.
     fn after_change(&self, state: Locked<'_, State>, socket: &Socket) {
         if self.sleepers.load(Ordering::SeqCst) > 0
-            && let Some(ear) = state.own_ear()
+            && let Some(poller) = state.own_poller()
         {
-            // Taken out and put in, an ear hears of a socket as if it had news.
-            ear.remove(socket);
-            let _ = ear.add(socket);
+            // Taken out and put in, a poller hears of a socket as if it had news.
+            poller.remove(socket);
+            let _ = poller.add(socket);
         }
         drop(state);
         self.leave();
@@ -337,9 +339,9 @@ impl Set {
 
     fn gather_locked(&self, state: &mut State, set: c_int, out: &mut [epoll_event]) -> usize {
         self.bury(state, set);
-        let State { members, ear, .. } = state;
-        match ear.as_ref().and_then(OwnEar::own) {
-            Some(ear) => members.hear(ear),
+        let State { members, poller, .. } = state;
+        match poller.as_ref().and_then(OwnPoller::own) {
+            Some(poller) => members.hear(poller),
             None => members.queue_all(),
         }
         members.tell(out)
@@ -361,45 +363,45 @@ impl Set {
     pub(super) fn prepare(&self, set: c_int) -> Result<Prepared, Errno> {
         for _ in 0..2 {
             let state = self.lock()?;
-            if state.ear.is_none() && state.members.is_empty() {
-                // The first member of ours brings an ear, which the kernel's set hears.
+            if state.poller.is_none() && state.members.is_empty() {
+                // The first member of ours brings a poller, which the kernel's set hears.
                 return Ok(Prepared::Sleep);
             }
-            if let Some(ear) = state.own_ear() {
-                let may_sleep = !state.members.has_queued() && ear.arm();
+            if let Some(poller) = state.own_poller() {
+                let may_sleep = !state.members.has_queued() && poller.arm();
                 return Ok(if may_sleep { Prepared::Sleep } else { Prepared::LookAgain });
             }
             drop(state);
-            self.ensure_ear(set)?;
+            self.ensure_poller(set)?;
         }
         Ok(Prepared::Blind)
     }
 
-    /// After a sleep: if nobody else sleeps, nobody needs to be woken. The ear is made quiet if it is what
-    /// has woken us, unless others must still be woken by it.
+    /// After a sleep: if nobody else sleeps, nobody needs to be woken. The poller is made quiet if
+    /// it is what has woken us, unless others must still be woken by it.
     pub(super) fn awake(&self, was_called: bool) -> Result<(), Errno> {
         let state = self.lock()?;
-        let Some(ear) = state.own_ear() else { return Ok(()) };
+        let Some(poller) = state.own_poller() else { return Ok(()) };
         let others =
             self.sleepers.load(Ordering::SeqCst) > 0 || self.is_waited_for.load(Ordering::Acquire);
         if !others {
-            ear.disarm();
+            poller.disarm();
         }
         if was_called && (!others || !state.members.has_queued()) {
-            ear.drain();
+            poller.drain();
         }
         Ok(())
     }
 
-    /// Before a thread leaves that has slept: who has called it has disarmed the ear, and nobody would
-    /// call the others that sleep on.
+    /// Before a thread leaves that has slept: who has called it has disarmed the poller, and nobody
+    /// would call the others that sleep on.
     pub(super) fn pass_on(&self) -> Result<(), Errno> {
         let state = self.lock()?;
         if self.sleepers.load(Ordering::SeqCst) > 0
-            && let Some(ear) = state.own_ear()
-            && (state.members.has_queued() || !ear.arm())
+            && let Some(poller) = state.own_poller()
+            && (state.members.has_queued() || !poller.arm())
         {
-            ear.poke();
+            poller.poke();
         }
         Ok(())
     }
@@ -412,17 +414,19 @@ impl Set {
             return;
         }
         let Ok(mut state) = self.lock() else { return };
-        let State { members, ear: Some(ear), light: Some(light), .. } = &mut *state else { return };
-        let Some(ear) = ear.own() else { return };
+        let State { members, poller: Some(poller), light: Some(light), .. } = &mut *state else {
+            return;
+        };
+        let Some(poller) = poller.own() else { return };
         light.drain();
-        ear.drain();
+        poller.drain();
         // Should news come at every look, the next waiter finds it.
         for _ in 0..4 {
-            members.hear(ear);
+            members.hear(poller);
             if members.is_any_ready() {
                 break;
             }
-            if ear.arm() {
+            if poller.arm() {
                 return;
             }
         }
@@ -433,7 +437,7 @@ impl Set {
     pub(super) fn source(state: &State, event: &epoll_event) -> Source {
         let mark = event.u64.wrapping_sub(state.mark);
         match mark {
-            0 => Source::Ear,
+            0 => Source::Poller,
             1..MARKS => {
                 let index = (mark - 1) as u32;
                 let has_half = |member: &Member| member.has_kernel_half;
@@ -447,20 +451,20 @@ impl Set {
         }
     }
 
-    /// The set is closed: its members and its ear are let go.
+    /// The set is closed: its members and its poller are let go.
     pub(crate) fn end(&self) {
         if let Some(mut state) = self.state.lock() {
-            let ear = state.ear.take();
+            let poller = state.poller.take();
             let light = state.light.take();
-            if let Some(ear) = ear.as_ref().and_then(OwnEar::own) {
+            if let Some(poller) = poller.as_ref().and_then(OwnPoller::own) {
                 state.members.iter().filter_map(|member| member.held.file()).for_each(|file| {
-                    ear.remove(&file.socket);
+                    poller.remove(&file.socket);
                 });
             }
             let members = std::mem::take(&mut state.members);
             let inner = std::mem::take(&mut state.inner);
             drop(state);
-            drop((ear, light, members, inner));
+            drop((poller, light, members, inner));
         }
     }
 }

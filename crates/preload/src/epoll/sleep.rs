@@ -14,7 +14,7 @@ use crate::{copy, faults, outcome};
 /// Events that one call tells, at most; the rest is told by the next one.
 const EVENTS_MAX: usize = 128;
 
-/// A look without an ear to wake the sleeper.
+/// A look without a poller to wake the sleeper.
 const BLIND_LOOK_MS: c_int = 1;
 
 /// Waits for events.
@@ -106,7 +106,7 @@ fn look_until(
 struct Kernels {
     /// Events that are the program's to know.
     count: usize,
-    /// The ear was among those that have something.
+    /// The poller was among those that have something.
     was_called: bool,
 }
 
@@ -138,7 +138,7 @@ fn kernel(
         let event = found[index];
         let told = match Set::source(&state, &event) {
             Source::Kernel => event,
-            Source::Ear => {
+            Source::Poller => {
                 kernels.was_called = true;
                 continue;
             }

@@ -5,7 +5,7 @@
 //! 64      sizes, written once by the daemon
 //! 128     state: 0 while attached, then the reason's number (the daemon writes)
 //! 256     counts of fallbacks by reason, 64 of them (the application writes)
-//! page    for each side of a junction (an application's own region has one): its ears, each a line
+//! page    for each side of a junction (an application's own region has one): its pollers, each a line
 //!         with "armed", then the top words and the words of bits of its marks
 //! ...     for each worker of the daemon: the same; a worker is armed while it sleeps
 //! page    slots, 640 bytes each
@@ -26,8 +26,8 @@ use crate::region::{MapError, Region, RegionError, RegionKind};
 /// Sockets of a region, at most.
 pub const SLOTS_MAX: u32 = 1 << 16;
 
-/// Ears of one side, at most.
-pub const EARS_MAX: u32 = 256;
+/// Pollers of one side, at most.
+pub const POLLERS_MAX: u32 = 256;
 
 /// Workers of the daemon, at most.
 pub const WORKERS_MAX: u32 = 64;
@@ -43,7 +43,7 @@ const PAGE: usize = 4096;
 const SIZES_AT: usize = 64;
 const STATE_AT: usize = 128;
 const REASONS_AT: usize = 256;
-const EARS_AT: usize = PAGE;
+const POLLERS_AT: usize = PAGE;
 
 /// A side of a junction: who opened its connections (zero), or who accepted them (one). An application's
 /// own region has side zero only.
@@ -61,8 +61,8 @@ pub enum Side {
 pub struct StreamSizes {
     /// Sockets: 2 to [`SLOTS_MAX`].
     pub slots: u32,
-    /// Ears of each side: 1 to [`EARS_MAX`].
-    pub ears: u32,
+    /// Pollers of each side: 1 to [`POLLERS_MAX`].
+    pub pollers: u32,
     /// 1, or 2 in a junction.
     pub sides: u32,
     /// Workers of the daemon that serve it: 0 in a junction, to [`WORKERS_MAX`].
@@ -75,7 +75,7 @@ impl StreamSizes {
     /// Whether a region can be made for them.
     pub fn is_possible(&self) -> bool {
         (2..=SLOTS_MAX).contains(&self.slots)
-            && (1..=EARS_MAX).contains(&self.ears)
+            && (1..=POLLERS_MAX).contains(&self.pollers)
             && (1..=2).contains(&self.sides)
             && self.workers <= WORKERS_MAX
             && (1 << 16..=1 << 36).contains(&self.ring_bytes)
@@ -100,11 +100,11 @@ impl StreamSizes {
     }
 
     fn marks_at(&self, number: usize) -> usize {
-        EARS_AT + number * self.marks_bytes()
+        POLLERS_AT + number * self.marks_bytes()
     }
 
     fn slots_at(&self) -> usize {
-        let all = self.sides as usize * self.ears as usize + self.workers as usize;
+        let all = self.sides as usize * self.pollers as usize + self.workers as usize;
         self.marks_at(all).next_multiple_of(PAGE)
     }
 
@@ -168,7 +168,7 @@ impl StreamMemory {
     /// It is no region of this kind and version, or not the size that it says.
     pub fn open(file: OwnedFd) -> Result<Self, MapError> {
         let region = Region::map(file, RegionKind::Stream)?;
-        if region.len_bytes() < EARS_AT {
+        if region.len_bytes() < POLLERS_AT {
             return Err(MapError::Sizes);
         }
         // SAFETY: inside the mapping and aligned; any bytes are valid sizes.
@@ -229,16 +229,16 @@ impl StreamMemory {
         }
     }
 
-    /// The marks that an ear of the application hears; nothing when there is no such ear.
-    pub fn ear(&self, side: Side, ear: u32) -> Option<Marks<'_>> {
-        let is_there = ear < self.sizes.ears && (side as u32) < self.sizes.sides;
-        is_there.then(|| self.marks((side as u32 * self.sizes.ears + ear) as usize))
+    /// The marks that a poller of the application hears; nothing when there is no such poller.
+    pub fn poller(&self, side: Side, poller: u32) -> Option<Marks<'_>> {
+        let is_there = poller < self.sizes.pollers && (side as u32) < self.sizes.sides;
+        is_there.then(|| self.marks((side as u32 * self.sizes.pollers + poller) as usize))
     }
 
     /// The marks that a worker of the daemon looks at; nothing when there is no such worker.
     pub fn worker(&self, worker: u32) -> Option<Marks<'_>> {
-        let ears = self.sizes.sides * self.sizes.ears;
-        (worker < self.sizes.workers).then(|| self.marks((ears + worker) as usize))
+        let pollers = self.sizes.sides * self.sizes.pollers;
+        (worker < self.sizes.workers).then(|| self.marks((pollers + worker) as usize))
     }
 
     /// The words of a socket; nothing when there is no such slot.

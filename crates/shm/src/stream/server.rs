@@ -20,7 +20,7 @@ pub struct StreamServer {
     slots: Places,
     /// Of each slot; the words that the application sees are copies, and its to overwrite.
     generations: Box<[AtomicU32]>,
-    ears: [Places; 2],
+    pollers: [Places; 2],
 }
 
 impl StreamServer {
@@ -43,7 +43,7 @@ impl StreamServer {
             quota,
             slots: Places::new(sizes.slots),
             generations: (0..sizes.slots).map(|_| AtomicU32::new(0)).collect(),
-            ears: [Places::new(sizes.ears), Places::new(sizes.ears)],
+            pollers: [Places::new(sizes.pollers), Places::new(sizes.pollers)],
             memory,
         })
     }
@@ -58,9 +58,9 @@ impl StreamServer {
         &self.heap
     }
 
-    /// Which ears of a side are lent.
-    pub fn ears(&self, side: super::Side) -> &Places {
-        &self.ears[side as usize]
+    /// Which pollers of a side are lent.
+    pub fn pollers(&self, side: super::Side) -> &Places {
+        &self.pollers[side as usize]
     }
 
     /// Sockets in use.

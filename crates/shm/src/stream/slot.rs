@@ -280,8 +280,8 @@ pub struct SlotWords {
     pub asks: AtomicU32,
     /// Not zero: somebody sleeps, or is about to, until `bell` changes.
     pub sleepers: AtomicU32,
-    /// The ears that want to hear of this socket, a bit each.
-    pub ears: [AtomicU64; 4],
+    /// The pollers that want to hear of this socket, a bit each.
+    pub pollers: [AtomicU64; 4],
     /// SO_COOKIE of the descriptor that the program sees.
     pub cookie: AtomicU64,
     /// Counts on with each change of `options`.
@@ -379,7 +379,7 @@ impl SlotWords {
         ] {
             word.store(0, Ordering::Relaxed);
         }
-        self.ears.iter().chain(&self.info).for_each(|word| word.store(0, Ordering::Relaxed));
+        self.pollers.iter().chain(&self.info).for_each(|word| word.store(0, Ordering::Relaxed));
         self.options.iter().for_each(|word| word.store(0, Ordering::Relaxed));
         self.local.set(None);
         self.remote.set(None);

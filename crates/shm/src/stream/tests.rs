@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn sizes() -> StreamSizes {
-    StreamSizes { slots: 200, ears: 4, sides: 1, workers: 2, ring_bytes: 1 << 20 }
+    StreamSizes { slots: 200, pollers: 4, sides: 1, workers: 2, ring_bytes: 1 << 20 }
 }
 
 fn pair() -> (StreamServer, StreamMemory) {

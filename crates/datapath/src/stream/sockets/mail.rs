@@ -56,7 +56,7 @@ impl Sockets {
                     streams,
                     conns: Vec::new(),
                     cursor: 0,
-                    ears: [0; 4],
+                    pollers: [0; 4],
                     has_rung: false,
                 }));
             }

@@ -20,7 +20,8 @@ const ECONNREFUSED: u32 = 111;
 const SAY_EVERY: Nanos = Nanos::from_millis(1);
 
 impl Sockets {
-    /// Shows every socket that something happened to, rings every ear once, and says what the slow side must know.
+    /// Shows every socket that something happened to, rings every poller once, and says what the
+    /// slow side must know.
     pub(in crate::stream) fn show(&mut self, engine: &mut Engine, rings: &mut Rings, now: Nanos) {
         let mut touched = std::mem::take(&mut self.touched);
         for (app, slot) in touched.drain(..) {
@@ -45,12 +46,12 @@ impl Sockets {
             if !std::mem::take(&mut client.has_rung) {
                 continue;
             }
-            for (word, bits) in client.ears.iter_mut().enumerate() {
+            for (word, bits) in client.pollers.iter_mut().enumerate() {
                 let mut bits = std::mem::take(bits);
                 while bits != 0 {
-                    let ear = word as u32 * 64 + bits.trailing_zeros();
+                    let poller = word as u32 * 64 + bits.trailing_zeros();
                     bits &= bits - 1;
-                    client.streams.bells.ear(Side::Zero, ear);
+                    client.streams.bells.poller(Side::Zero, poller);
                 }
             }
         }
@@ -67,21 +68,21 @@ impl Sockets {
     pub(super) fn notify(&mut self, app: u16, slot: u32) {
         let client = self.clients.get_mut(usize::from(app)).and_then(Option::as_deref_mut);
         let Some(client) = client else { return };
-        let Client { streams, ears, has_rung, .. } = client;
+        let Client { streams, pollers, has_rung, .. } = client;
         let memory = streams.server.memory();
         let Some(words) = memory.slot(slot) else { return };
         // What was published before the look at who waits; who waits does it the other way round.
         fence(Ordering::SeqCst);
-        for (at, word) in words.ears.iter().enumerate() {
+        for (at, word) in words.pollers.iter().enumerate() {
             let mut bits = word.load(Ordering::Relaxed);
             while bits != 0 {
                 let bit = bits.trailing_zeros();
                 bits &= bits - 1;
-                if let Some(marks) = memory.ear(Side::Zero, at as u32 * 64 + bit)
+                if let Some(marks) = memory.poller(Side::Zero, at as u32 * 64 + bit)
                     && marks.set(slot)
                     && marks.claim_wake()
                 {
-                    ears[at] |= 1 << bit;
+                    pollers[at] |= 1 << bit;
                     *has_rung = true;
                 }
             }

@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 
 use base::Nanos;
 use client::stream::{
-    Ear, Errno, Outcome, RegionId, Session, SessionOptions, SlotId, Socket, SocketOption,
+    Errno, Outcome, Poller, RegionId, Session, SessionOptions, SlotId, Socket, SocketOption,
 };
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
@@ -20,7 +20,7 @@ const NEWS_MAX: usize = 64;
 /// A daemon of Calisto.
 pub struct Calisto {
     session: Session,
-    ear: Ear,
+    poller: Poller,
     numbers: BTreeMap<(RegionId, SlotId), usize>,
     /// For each number, the socket that had it last.
     keys: BTreeMap<usize, (RegionId, SlotId)>,
@@ -41,13 +41,13 @@ impl Calisto {
     /// For one thread.
     ///
     /// # Errors
-    /// The daemon does not give another ear.
+    /// The daemon does not give another poller.
     pub fn new(session: Session) -> Result<Self, Error> {
-        let ear = session.ear().map_err(|error| {
+        let poller = session.poller().map_err(|error| {
             Error::Failed(format!("no thread more can wait for sockets: {error}"))
         })?;
         let (numbers, keys, news) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
-        Ok(Self { session, ear, numbers, keys, news })
+        Ok(Self { session, poller, numbers, keys, news })
     }
 }
 
@@ -73,7 +73,7 @@ impl Network for Calisto {
         // The descriptor stands for the socket: the daemon closes it when this process ends.
         socket.name(sockopt::socket_cookie(&fd)?);
         socket.set_option(SocketOption::NoDelay, 1);
-        self.ear.add(&socket)?;
+        self.poller.add(&socket)?;
         self.numbers.insert(socket.key(), number);
         self.keys.insert(number, socket.key());
         Ok(Served { socket, _fd: fd })
@@ -81,15 +81,15 @@ impl Network for Calisto {
 
     #[inline]
     fn ready(&mut self, found: &mut Vec<usize>) {
-        self.ear.take(&mut self.news, NEWS_MAX);
+        self.poller.take(&mut self.news, NEWS_MAX);
         found.extend(self.news.drain(..).filter_map(|key| self.numbers.get(&key).copied()));
     }
 
     fn wait(&mut self, timeout: Nanos) {
-        if self.ear.arm() {
-            sys::poll::wait_readable(self.ear.fd(), timeout);
-            self.ear.disarm();
-            self.ear.drain();
+        if self.poller.arm() {
+            sys::poll::wait_readable(self.poller.fd(), timeout);
+            self.poller.disarm();
+            self.poller.drain();
         }
     }
 

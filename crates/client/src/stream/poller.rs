@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use attach::{AttachError, Call, Reply};
 use rustix::event::{PollFd, PollFlags, Timespec, epoll};
 use rustix::io::Errno;
-use shm::stream::{EARS_MAX, Side};
+use shm::stream::{POLLERS_MAX, Side};
 use sys::SysError;
 use sys::descriptor;
 use sys::eventfd::EventFd;
@@ -20,14 +20,14 @@ use super::session::{Session, unusable};
 use super::socket::Socket;
 use super::watcher::Watcher;
 
-/// Hears of all its sockets: each that has news is marked in shared memory, and [`Ear::fd`] becomes
-/// readable if the ear is armed.
+/// Hears of all its sockets: each that has news is marked in shared memory, and [`Poller::fd`]
+/// becomes readable if the poller is armed.
 ///
-/// The usual turn: [`Ear::take`]; if that gives nothing, [`Ear::arm`]; if that is true, poll
-/// [`Ear::fd`]; then [`Ear::disarm`] and [`Ear::drain`]. What is taken is a hint to look at the
-/// socket's readiness. When the daemon dies, all sockets are taken once.
+/// The usual turn: [`Poller::take`]; if that gives nothing, [`Poller::arm`]; if that is true, poll
+/// [`Poller::fd`]; then [`Poller::disarm`] and [`Poller::drain`]. What is taken is a hint to look
+/// at the socket's readiness. When the daemon dies, all sockets are taken once.
 #[derive(Debug)]
-pub struct Ear {
+pub struct Poller {
     session: Session,
     number: u32,
     /// Readable by the pipe, by the bells of junctions, when it is poked, and when the daemon is gone.
@@ -65,18 +65,18 @@ struct Junction {
     sockets: u32,
 }
 
-impl Ear {
+impl Poller {
     pub(crate) fn new(session: Session) -> Result<Self, AttachError> {
-        let (reply, descriptors) = session.call(&Call::Ear, None)?;
+        let (reply, descriptors) = session.call(&Call::Poller, None)?;
         let number = match reply {
-            Reply::Ear { ear } => ear,
+            Reply::Poller { poller } => poller,
             Reply::Errno { .. } => {
-                return Err(AttachError::Refused("the application has no more ears".to_owned()));
+                return Err(AttachError::Refused("the application has no more pollers".to_owned()));
             }
             _ => return Err(unusable("it answers another question")),
         };
         let pipe = descriptors.into_iter().next();
-        let pipe = pipe.ok_or_else(|| unusable("an ear came without its pipe"))?;
+        let pipe = pipe.ok_or_else(|| unusable("a poller came without its pipe"))?;
         let pipe = descriptor::out_of_the_way(pipe);
         let failed = |errno| SysError::new("listen to sockets", errno, "raise `ulimit -n`");
         set_nonblocking(&pipe).map_err(failed)?;
@@ -86,15 +86,15 @@ impl Ear {
         let at_edges = epoll::EventFlags::ET;
         add(pipe.as_fd(), epoll::EventFlags::IN)
             .and_then(|()| add(session.link(), at_edges | epoll::EventFlags::RDHUP))
-            .and_then(|()| add(session.ears().lit.as_fd(), at_edges | epoll::EventFlags::IN))
+            .and_then(|()| add(session.pollers().lit.as_fd(), at_edges | epoll::EventFlags::IN))
             .map_err(failed)?;
         let epoll = Arc::new(epoll);
         let known = (number, Arc::clone(&epoll), pipe.as_raw_fd());
-        session.ears().change(|list| {
+        session.pollers().change(|list| {
             list.retain(|(known, ..)| *known != number);
             list.push(known);
         });
-        let ear = Self {
+        let poller = Self {
             session,
             number,
             epoll,
@@ -107,8 +107,8 @@ impl Ear {
             from_afar: Arc::default(),
         };
         // What was always lit was just heard of.
-        ear.drain_edges();
-        Ok(ear)
+        poller.drain_edges();
+        Ok(poller)
     }
 
     /// Its number in the application.
@@ -153,21 +153,22 @@ impl Ear {
         }
         members.sockets.insert(socket.key(), socket.clone());
         let bit = 1 << (self.number % 64);
-        slot.words.ears[(self.number / 64) as usize].fetch_or(bit, Ordering::AcqRel);
-        if let Some(marks) = region.ear(side, self.number)
+        slot.words.pollers[(self.number / 64) as usize].fetch_or(bit, Ordering::AcqRel);
+        if let Some(marks) = region.poller(side, self.number)
             && marks.set(slot.slot)
         {
-            self.session.ears().poke(self.number);
+            self.session.pollers().poke(self.number);
         }
         Ok(())
     }
 
     fn watch_from_afar(&self, socket: &Socket) -> Option<Watcher> {
         let (key, number) = (socket.key(), self.number);
-        let (from_afar, ears) = (Arc::clone(&self.from_afar), Arc::clone(self.session.ears()));
+        let (from_afar, pollers) =
+            (Arc::clone(&self.from_afar), Arc::clone(self.session.pollers()));
         Watcher::start(socket.clone(), move || {
             from_afar.lock().unwrap_or_else(PoisonError::into_inner).insert(key);
-            ears.poke(number);
+            pollers.poke(number);
         })
     }
 
@@ -197,7 +198,7 @@ impl Ear {
             && !slot.region.is_foreign
         {
             let bit = 1_u64 << (self.number % 64);
-            slot.words.ears[(self.number / 64) as usize].fetch_and(!bit, Ordering::AcqRel);
+            slot.words.pollers[(self.number / 64) as usize].fetch_and(!bit, Ordering::AcqRel);
         }
     }
 
@@ -205,7 +206,7 @@ impl Ear {
     /// next time. Costs no system call.
     pub fn take(&self, found: &mut Vec<(RegionId, SlotId)>, limit: usize) {
         let own = self.session.own_region();
-        if let Some(marks) = own.ear(Side::Zero, self.number) {
+        if let Some(marks) = own.poller(Side::Zero, self.number) {
             let mut cursor = self.cursor.load(Ordering::Relaxed);
             marks.take(&mut cursor, limit, |slot| found.push((own.id, SlotId(slot))));
             self.cursor.store(cursor, Ordering::Relaxed);
@@ -213,7 +214,7 @@ impl Ear {
         if self.has_junctions.load(Ordering::Acquire) {
             for junction in &mut self.members().junctions {
                 let Junction { region, side, cursor, .. } = junction;
-                if let Some(marks) = region.ear(*side, self.number) {
+                if let Some(marks) = region.poller(*side, self.number) {
                     marks.take(cursor, limit, |slot| found.push((region.id, SlotId(slot))));
                 }
             }
@@ -229,8 +230,9 @@ impl Ear {
     #[must_use = "who sleeps on news sleeps too long"]
     pub fn arm(&self) -> bool {
         let own = self.session.own_region();
-        let is_quiet =
-            |region: &Region, side| region.ear(side, self.number).is_none_or(|marks| marks.arm());
+        let is_quiet = |region: &Region, side| {
+            region.poller(side, self.number).is_none_or(|marks| marks.arm())
+        };
         let mut may_sleep = is_quiet(own, Side::Zero);
         if self.has_junctions.load(Ordering::Acquire) {
             for junction in &self.members().junctions {
@@ -250,7 +252,7 @@ impl Ear {
     /// Nobody sleeps any more.
     pub fn disarm(&self) {
         let disarm = |region: &Region, side| {
-            if let Some(marks) = region.ear(side, self.number) {
+            if let Some(marks) = region.poller(side, self.number) {
                 marks.disarm();
             }
         };
@@ -262,13 +264,14 @@ impl Ear {
         }
     }
 
-    /// Sleeps until there is news or `other` is readable, for at most so long. It is for ears of one socket,
-    /// which is looked at after that anyway. Several threads may; each calls [`Self::pass_on`] when it goes.
+    /// Sleeps until there is news or `other` is readable, for at most so long. It is for pollers of
+    /// one socket, which is looked at after that anyway. Several threads may; each calls
+    /// [`Self::pass_on`] when it goes.
     pub(crate) fn sleep_beside(&self, other: impl AsFd, most: &Timespec) -> Result<(), Errno> {
         self.sleepers.fetch_add(1, Ordering::SeqCst);
         let result = if self.arm() {
-            let ear = self.fd();
-            let mut fds = [PollFd::new(&other, PollFlags::IN), PollFd::new(&ear, PollFlags::IN)];
+            let poller = self.fd();
+            let mut fds = [PollFd::new(&other, PollFlags::IN), PollFd::new(&poller, PollFlags::IN)];
             rustix::event::poll(&mut fds, Some(most)).map(drop)
         } else {
             Ok(())
@@ -291,7 +294,7 @@ impl Ear {
     /// Wakes one who sleeps on [`Self::fd`] as if there were news: for a thread that goes away with
     /// something left for the others.
     pub fn poke(&self) {
-        self.session.ears().poke(self.number);
+        self.session.pollers().poke(self.number);
     }
 
     /// Makes [`Self::fd`] quiet again, after it was found readable.
@@ -343,16 +346,16 @@ impl Members {
     }
 }
 
-impl Drop for Ear {
+impl Drop for Poller {
     fn drop(&mut self) {
         // In a forked child it is still the parent's.
         if !self.session.is_current() {
             return;
         }
-        self.session.ears().change(|list| list.retain(|(number, ..)| *number != self.number));
+        self.session.pollers().change(|list| list.retain(|(number, ..)| *number != self.number));
         let sockets = std::mem::take(&mut self.members().sockets);
         sockets.values().for_each(|socket| self.forget(socket));
-        let _ = self.session.call(&Call::DropEar { ear: self.number }, None);
+        let _ = self.session.call(&Call::DropPoller { poller: self.number }, None);
     }
 }
 
@@ -364,23 +367,24 @@ fn set_nonblocking(pipe: &OwnedFd) -> Result<(), Errno> {
     fcntl_getfl(pipe).and_then(|flags| fcntl_setfl(pipe, flags | OFlags::NONBLOCK))
 }
 
-/// The ears of this process, for those of its threads that have news for the others.
+/// The pollers of this process, for those of its threads that have news for the others.
 #[derive(Debug)]
-pub(crate) struct Ears {
-    /// Always readable: an ear that is told again to watch it wakes up.
+pub(crate) struct Pollers {
+    /// Always readable: a poller that is told again to watch it wakes up.
     lit: EventFd,
     /// By number, with the descriptors of each.
     list: Mutex<Vec<(u32, Arc<OwnedFd>, RawFd)>>,
     /// By number, those to be woken: by whoever has the list next, or has it already.
-    poked: [AtomicU64; EARS_MAX.div_ceil(64) as usize],
+    poked: [AtomicU64; POLLERS_MAX.div_ceil(64) as usize],
 }
 
 thread_local! {
-    /// This thread has the list of some ears, or waits for it. The handler of a signal must not wait too.
+    /// This thread has the list of some pollers, or waits for it. The handler of a signal must not
+    /// wait too.
     static HAS_LIST: Cell<bool> = const { Cell::new(false) };
 }
 
-impl Ears {
+impl Pollers {
     pub(crate) fn new() -> Result<Self, SysError> {
         let lit = EventFd::new()?.out_of_the_way();
         lit.ring();
@@ -415,16 +419,16 @@ impl Ears {
             let is_meant = |number: u32| number / 64 == at && bits >> (number % 64) & 1 != 0;
             for (_, epoll, _) in list.iter().filter(|(number, ..)| is_meant(*number)) {
                 let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
-                // It was added when the ear was made.
+                // It was added when the poller was made.
                 let _ = epoll::modify(epoll, &self.lit, TAG, flags);
             }
         }
     }
 
-    /// Wakes who sleeps on an ear of this process.
-    pub(crate) fn poke(&self, ear: u32) {
-        let Some(word) = self.poked.get((ear / 64) as usize) else { return };
-        word.fetch_or(1 << (ear % 64), Ordering::AcqRel);
+    /// Wakes who sleeps on a poller of this process.
+    pub(crate) fn poke(&self, poller: u32) {
+        let Some(word) = self.poked.get((poller / 64) as usize) else { return };
+        word.fetch_or(1 << (poller % 64), Ordering::AcqRel);
         self.change(|_| {});
     }
 
@@ -449,19 +453,19 @@ mod tests {
 
     #[test]
     fn who_is_woken_by_a_handler_in_the_middle_of_the_list_is_woken_after_it() {
-        let ears = Ears::new().expect("descriptors are left");
+        let pollers = Pollers::new().expect("descriptors are left");
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).expect("descriptors are left");
         let epoll = Arc::new(epoll);
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
-        epoll::add(&epoll, &ears.lit, TAG, flags).expect("it is new");
+        epoll::add(&epoll, &pollers.lit, TAG, flags).expect("it is new");
         let mut events = Vec::with_capacity(1);
         epoll::wait(&epoll, rustix::buffer::spare_capacity(&mut events), None).expect("it is lit");
         assert!(!is_readable(&epoll), "what was always lit was heard of");
-        ears.change(|list| {
+        pollers.change(|list| {
             list.push((130, Arc::clone(&epoll), 0));
             // As the handler of a signal that comes just now.
-            ears.poke(130);
-            ears.poke(7);
+            pollers.poke(130);
+            pollers.poke(7);
             assert!(!is_readable(&epoll));
         });
         assert!(is_readable(&epoll));
