@@ -38,7 +38,7 @@ const ROUNDS: usize = 6;
 pub enum Step {
     /// The application writes a word of its region, buffers included.
     Word { at: u16, value: u32 },
-    /// It moves an index or a bell a little.
+    /// It moves an index or a doorbell a little.
     Nudge { line: u8, by: i8 },
     /// It sends a message of its own making.
     Forge { worker: bool, kind: u8, words: [u64; 7] },

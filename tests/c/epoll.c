@@ -83,18 +83,18 @@ static void kinds(void) {
 }
 
 static void mixed(void) {
-    int fd = dials(address_there, PORT_ECHO), bell = eventfd(0, 0), pipes[2];
+    int fd = dials(address_there, PORT_ECHO), doorbell = eventfd(0, 0), pipes[2];
     int timer = timerfd_create(CLOCK_MONOTONIC, 0), set = epoll_create1(0), members[4];
     struct itimerspec soon = {.it_value.tv_nsec = 20 * 1000000};
     uint64_t one = 1;
     MUST(pipe(pipes) == 0);
-    members[0] = fd, members[1] = bell, members[2] = pipes[0], members[3] = timer;
+    members[0] = fd, members[1] = doorbell, members[2] = pipes[0], members[3] = timer;
     for (unsigned i = 0; i < 4; i++) {
         struct epoll_event event = {.events = EPOLLIN, .data.u32 = i};
         MUST(epoll_ctl(set, EPOLL_CTL_ADD, members[i], &event) == 0);
     }
     put(fd, "x");
-    MUST(write(bell, &one, 8) == 8 && write(pipes[1], "y", 1) == 1);
+    MUST(write(doorbell, &one, 8) == 8 && write(pipes[1], "y", 1) == 1);
     MUST(timerfd_settime(timer, 0, &soon, NULL) == 0);
     for (unsigned seen = 0; seen != 15;) {
         struct epoll_event events[4];
@@ -103,13 +103,13 @@ static void mixed(void) {
         for (int i = 0; i < count; i++) seen |= 1U << events[i].data.u32;
     }
     say("all four kinds are told");
-    close(fd), close(bell), close(timer), close(set), close(pipes[0]), close(pipes[1]);
+    close(fd), close(doorbell), close(timer), close(set), close(pipes[0]), close(pipes[1]);
 }
 
 static void flood(void) {
-    int fds[4], set = epoll_create1(0), bell = eventfd(1, 0), is_heard = 0, rounds = 0;
-    struct epoll_event event = {.events = EPOLLIN, .data.fd = bell};
-    MUST(epoll_ctl(set, EPOLL_CTL_ADD, bell, &event) == 0);
+    int fds[4], set = epoll_create1(0), doorbell = eventfd(1, 0), is_heard = 0, rounds = 0;
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = doorbell};
+    MUST(epoll_ctl(set, EPOLL_CTL_ADD, doorbell, &event) == 0);
     for (int i = 0; i < 4; i++) {
         fds[i] = dials(address_there, PORT_FLOOD);
         event.data.fd = fds[i];
@@ -120,12 +120,12 @@ static void flood(void) {
     unsigned seen = 0;
     while ((!is_heard || seen != 15) && rounds++ < 1000) {
         MUST(epoll_wait(set, &event, 1, 5000) == 1);
-        is_heard |= event.data.fd == bell;
+        is_heard |= event.data.fd == doorbell;
         for (int i = 0; i < 4; i++) seen |= (unsigned)(event.data.fd == fds[i]) << i;
     }
     say("the kernel's member is heard: %d, ours: %x", is_heard, seen);
     for (int i = 0; i < 4; i++) close(fds[i]);
-    close(set), close(bell);
+    close(set), close(doorbell);
 }
 
 static void ends(void) {

@@ -27,7 +27,7 @@ pub const FIELDS: &[Field] = &[
     ("rx_urgent", |words, value| words.rx_urgent.store(value, Relaxed)),
     ("worker", |words, value| words.worker.store(value as u32, Relaxed)),
     ("error", |words, value| words.error.store(value as u32, Relaxed)),
-    ("bell", |words, value| words.bell.store(value as u32, Relaxed)),
+    ("notify_word", |words, value| words.notify_word.store(value as u32, Relaxed)),
     ("info_version", |words, value| words.info_version.store(value as u32, Relaxed)),
     ("tx_log2_max", |words, value| words.tx_log2_max.store(value as u32, Relaxed)),
     ("payload_max", |words, value| words.payload_max.store(value as u32, Relaxed)),

@@ -18,7 +18,7 @@ pub(crate) struct Doorbells {
 
 #[derive(Default)]
 struct State {
-    bells: Vec<(u16, Arc<EventFd>)>,
+    doorbells: Vec<(u16, Arc<EventFd>)>,
     listeners: Vec<Arc<OwnedFd>>,
 }
 
@@ -28,22 +28,22 @@ impl Doorbells {
     }
 
     /// From now on an application can wake workers.
-    pub(crate) fn add(&self, app: u16, bell: Arc<EventFd>) {
+    pub(crate) fn add(&self, app: u16, doorbell: Arc<EventFd>) {
         let mut state = self.state();
         state.listeners.retain(|listener| Arc::strong_count(listener) > 1);
         for listener in &state.listeners {
-            listen(listener, app, &bell);
+            listen(listener, app, &doorbell);
         }
-        state.bells.push((app, bell));
+        state.doorbells.push((app, doorbell));
     }
 
     /// It is gone.
     pub(crate) fn remove(&self, app: u16) {
         let mut state = self.state();
-        let State { bells, listeners } = &mut *state;
-        for (_, bell) in bells.extract_if(.., |(other, _)| *other == app) {
+        let State { doorbells, listeners } = &mut *state;
+        for (_, doorbell) in doorbells.extract_if(.., |(other, _)| *other == app) {
             for listener in &*listeners {
-                let _ = epoll::delete(&**listener, &*bell);
+                let _ = epoll::delete(&**listener, &*doorbell);
             }
         }
     }
@@ -52,18 +52,18 @@ impl Doorbells {
     pub(crate) fn listener(&self) -> rustix::io::Result<Listener> {
         let all = Arc::new(epoll::create(CreateFlags::CLOEXEC)?);
         let mut state = self.state();
-        for (app, bell) in &state.bells {
-            listen(&all, *app, bell);
+        for (app, doorbell) in &state.doorbells {
+            listen(&all, *app, doorbell);
         }
         state.listeners.push(Arc::clone(&all));
         Ok(Listener { all })
     }
 }
 
-fn listen(all: &OwnedFd, app: u16, bell: &EventFd) {
+fn listen(all: &OwnedFd, app: u16, doorbell: &EventFd) {
     let data = EventData::new_u64(u64::from(app));
     // Without it the application is heard when the sleeper wakes for other reasons.
-    let _ = epoll::add(all, bell, data, EventFlags::IN | EventFlags::ET);
+    let _ = epoll::add(all, doorbell, data, EventFlags::IN | EventFlags::ET);
 }
 
 /// What one sleeper waits for.

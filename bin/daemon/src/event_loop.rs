@@ -189,7 +189,7 @@ impl EventLoop {
 
     /// Sleeps until a port, a worker or an operator has something, or something is due.
     fn sleep(&mut self, now: Nanos) {
-        self.worker_pool.alarm.bell.arm();
+        self.worker_pool.alarm.doorbell.arm();
         self.dispatcher.arm_apps();
         let may_sleep = self.worker_pool.arm();
         let (ports, pool) = self.dispatcher.ports_and_pool();
@@ -197,7 +197,7 @@ impl EventLoop {
             lane.port_mut().prepare_wait(pool);
         }
         // Once more, now that nobody can slip something in unheard: a question that came just
-        // before the bell was armed has rung nothing.
+        // before the doorbell was armed has rung nothing.
         let asked = self.answer_one(now) | self.send_letter(now);
         let busy = self.turn(now) || asked || !may_sleep || self.dispatcher.has_work();
         // The turn may have called a worker that must be granted a core.
@@ -235,7 +235,7 @@ impl EventLoop {
         }
         self.dispatcher.disarm_apps();
         self.worker_pool.disarm();
-        self.worker_pool.alarm.bell.disarm();
+        self.worker_pool.alarm.doorbell.disarm();
     }
 
     /// Spawns and retires workers until there are as many workers as there are to be.

@@ -116,12 +116,12 @@ pub(crate) fn open(config: &Config) -> Result<Parts, Failure> {
             let interfaces = opener.interfaces().cloned().collect();
             let own = listeners.iter().map(destination).collect();
             let claims = Claims::new(interfaces, own);
-            let bell = match &sockets {
+            let doorbell = match &sockets {
                 Some(mail) => Arc::clone(&mail.attach_server_wake),
                 None => Arc::new(EventFd::new()?),
             };
             let (mut attach_server, notices) =
-                attach_server(config, &dispatcher, seed, claims, call, bell)?;
+                attach_server(config, &dispatcher, seed, claims, call, doorbell)?;
             if let Some(mail) = sockets {
                 let doorbells = worker_pool.doorbells.clone();
                 attach_server.serve_sockets(mail.socket_table(config, &dispatcher, doorbells)?);
@@ -148,17 +148,17 @@ fn listened(config: &Config, listeners: &[Listener]) -> Listeners {
 struct Mail {
     front: Front,
     /// Wakes workers that sleep.
-    workers_bell: Arc<EventFd>,
+    workers_doorbell: Arc<EventFd>,
     attach_server_wake: Arc<EventFd>,
 }
 
 impl Mail {
     fn new() -> Result<Self, Failure> {
-        let (workers_bell, attach_server_wake) =
+        let (workers_doorbell, attach_server_wake) =
             (Arc::new(EventFd::new()?), Arc::new(EventFd::new()?));
-        let (wake, tell) = (Arc::clone(&workers_bell), Arc::clone(&attach_server_wake));
+        let (wake, tell) = (Arc::clone(&workers_doorbell), Arc::clone(&attach_server_wake));
         let front = Front::new(move || wake.ring(), move || tell.ring());
-        Ok(Self { front, workers_bell, attach_server_wake })
+        Ok(Self { front, workers_doorbell, attach_server_wake })
     }
 
     /// The slow side.
@@ -170,7 +170,7 @@ impl Mail {
     ) -> Result<SocketTable, Failure> {
         raise_descriptors();
         // No application has this number.
-        doorbells.add(0, Arc::clone(&self.workers_bell));
+        doorbells.add(0, Arc::clone(&self.workers_doorbell));
         let mut links = Vec::new();
         for (text, (lane, id)) in config.ports.iter().zip(dispatcher.ports().iter().zip(0..)) {
             let spec: PortSpec = text.parse()?;
@@ -179,11 +179,11 @@ impl Mail {
             }
         }
         let (config, flow, mtu) = (Arc::new(config.clone()), flow(config), mtu(dispatcher.ports()));
-        let Self { front, workers_bell, .. } = self;
+        let Self { front, workers_doorbell, .. } = self;
         Ok(SocketTable::new(SocketTableConfig {
             config,
             front,
-            workers_bell,
+            workers_doorbell,
             doorbells,
             links,
             mtu,
@@ -207,7 +207,7 @@ fn attach_server(
     seed: u64,
     claims: Claims,
     call: Option<Call>,
-    bell: Arc<EventFd>,
+    doorbell: Arc<EventFd>,
 ) -> Result<(AttachServer, Notices), Failure> {
     let uid_of = |name: &str| sys::privileges::ids_of_user(name).map(|(uid, _)| uid);
     let rules = Rules::parse(&config.apps.allow, uid_of)?;
@@ -223,7 +223,7 @@ fn attach_server(
     // Who may connect is decided by `apps.allow`, not by the file.
     let listener = AttachListener::bind(&config.apps_socket(), 0o666)?;
     let max = usize::from(config.apps.max);
-    Ok(AttachServer::new(listener, rules, terms, ports.collect(), claims, max, bell))
+    Ok(AttachServer::new(listener, rules, terms, ports.collect(), claims, max, doorbell))
 }
 
 /// The addresses of the ports' interfaces: who listens on all of them may send from these.

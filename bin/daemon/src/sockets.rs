@@ -6,7 +6,6 @@
 //! to it. Payload never passes.
 
 mod app;
-mod bells;
 mod calls;
 mod closer;
 mod connect;
@@ -17,6 +16,7 @@ mod guards;
 mod listen;
 mod local;
 mod names;
+mod notifier;
 mod proofs;
 mod records;
 mod routes;

@@ -18,7 +18,7 @@ pub(crate) enum Rung {
     Yield,
     /// Look again at once.
     Spin,
-    /// Arm the bell and sleep.
+    /// Arm the doorbell and sleep.
     Sleep,
 }
 

@@ -27,19 +27,19 @@ use crate::wait::{Ladder, Rung};
 /// Wakes the dispatcher's loop from another thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Alarm {
-    pub(crate) bell: Arc<Doorbell>,
+    pub(crate) doorbell: Arc<Doorbell>,
     pub(crate) eventfd: Arc<EventFd>,
 }
 
 impl Alarm {
     pub(crate) fn new(eventfd: EventFd) -> Self {
-        Self { bell: Arc::new(Doorbell::new()), eventfd: Arc::new(eventfd) }
+        Self { doorbell: Arc::new(Doorbell::new()), eventfd: Arc::new(eventfd) }
     }
 
     /// Something was published for the loop.
     #[inline]
     pub(crate) fn ring(&self) {
-        if self.bell.ring() {
+        if self.doorbell.ring() {
             self.eventfd.ring();
         }
     }
@@ -199,16 +199,16 @@ impl WorkerPool {
     /// One more worker; what went wrong, if it cannot be.
     pub(crate) fn spawn(&mut self, dispatcher: &mut Dispatcher<AnyPort>) -> Result<(), String> {
         if self.config.arrangement == Arrangement::Fused {
-            let bell = Arc::new(Doorbell::new());
+            let doorbell = Arc::new(Doorbell::new());
             // It never sleeps apart from the loop, so nobody ever needs to wake it.
             let wake: Wake = Arc::new(|| ());
-            let new = dispatcher.add_worker(bell, wake).ok_or("every worker id is in use")?;
+            let new = dispatcher.add_worker(doorbell, wake).ok_or("every worker id is in use")?;
             let id = new.id;
             let job = self.config.job(id, dispatcher)?;
             self.fused.push((id, new.employ(job)));
             return Ok(());
         }
-        let bell = Arc::new(Doorbell::new());
+        let doorbell = Arc::new(Doorbell::new());
         // The thread is started before the dispatcher knows it, so that it can be woken from the
         // first packet on; it waits for its worker at the end of a channel.
         let (employ, employed) = channel::<(WorkerId, Worker<BuiltIn>)>();
@@ -216,7 +216,7 @@ impl WorkerPool {
         let call = self.call.as_ref().map(Call::another);
         let (parker, eventfd) = self.parker()?;
         let worker_thread = WorkerThread {
-            bell: Arc::clone(&bell),
+            doorbell: Arc::clone(&doorbell),
             alarm: self.alarm.clone(),
             stop: Arc::clone(&self.stop),
             closing: Arc::clone(&self.closing),
@@ -240,7 +240,7 @@ impl WorkerPool {
             None => Arc::new(move || sleeper.unpark()),
         };
         let called = call.as_ref().map_or_else(|| Arc::clone(&wake), |call| call.over(&wake));
-        let new = dispatcher.add_worker(bell, called).ok_or("every worker id is in use")?;
+        let new = dispatcher.add_worker(doorbell, called).ok_or("every worker id is in use")?;
         let id = new.id;
         if let Some(call) = call {
             self.granted.push(GrantedWorker { worker: id, core_grant: control, wake, call });
@@ -312,7 +312,7 @@ impl WorkerPool {
 
 /// What a worker's thread needs beside the worker.
 struct WorkerThread {
-    bell: Arc<Doorbell>,
+    doorbell: Arc<Doorbell>,
     alarm: Alarm,
     stop: Arc<AtomicBool>,
     closing: Arc<AtomicBool>,
@@ -357,8 +357,8 @@ impl WorkerThread {
             if closing != Closing::Draining
                 && self.grant_side.as_mut().is_some_and(GrantSide::must_park)
             {
-                self.bell.arm();
-                // What came before the bell was armed has called nobody.
+                self.doorbell.arm();
+                // What came before the doorbell was armed has called nobody.
                 let has_work = !worker.arm() || worker.has_work(now);
                 self.park(has_work, worker.next_deadline().since(now));
                 worker.disarm();
@@ -384,10 +384,10 @@ impl WorkerThread {
                 Rung::Spin => std::hint::spin_loop(),
                 Rung::Yield if worker.may_spin() => std::thread::yield_now(),
                 Rung::Yield | Rung::Sleep => {
-                    self.bell.arm();
+                    self.doorbell.arm();
                     let may_sleep = worker.arm();
                     if !may_sleep || worker.has_work(now) || self.stop.load(Ordering::Acquire) {
-                        self.bell.disarm();
+                        self.doorbell.disarm();
                     } else {
                         self.park(false, worker.next_deadline().since(now));
                     }
@@ -400,8 +400,8 @@ impl WorkerThread {
         }
     }
 
-    /// Sleeps, its bell armed; a worker on granted cores gives its core back first, and says so when
-    /// it has something to do all the same.
+    /// Sleeps, its doorbell armed; a worker on granted cores gives its core back first, and says so
+    /// when it has something to do all the same.
     fn park(&mut self, has_work: bool, at_most: Nanos) {
         if let Some(grant_side) = &mut self.grant_side
             && grant_side.say_parked(has_work)
@@ -410,7 +410,7 @@ impl WorkerThread {
         }
         // Bounded, so that a stop that came in between is noticed.
         self.parker.sleep(at_most.min(Nanos::from_millis(100)));
-        self.bell.disarm();
+        self.doorbell.disarm();
     }
 }
 

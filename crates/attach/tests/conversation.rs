@@ -130,12 +130,12 @@ fn a_request_is_answered_with_descriptors_that_work() {
         let none = link.receive(Nanos::from_millis(1)).expect("the peer is there");
         assert!(none.is_none(), "not answered yet");
 
-        let (bell, ringer) = rustix::pipe::pipe().expect("descriptors are left");
-        assert_eq!(peer.send(&welcome(), &[bell.as_fd()]), Ok(true));
+        let (doorbell, ringer) = rustix::pipe::pipe().expect("descriptors are left");
+        assert_eq!(peer.send(&welcome(), &[doorbell.as_fd()]), Ok(true));
         let (message, descriptors) =
             link.receive(SOON).expect("the peer is there").expect("it has answered");
         assert_eq!(message, welcome());
-        drop(bell);
+        drop(doorbell);
         rustix::io::write(&ringer, b"!").expect("the application has the other end");
         let mut byte = [0];
         assert_eq!(rustix::io::read(&descriptors[0], &mut byte), Ok(1));

@@ -79,7 +79,7 @@ pub struct Chain {
     gateway: Option<Arc<Gateway>>,
     socket: FigureSocket,
     /// Rung by threads that want neighbours.
-    bell: Arc<EventFd>,
+    doorbell: Arc<EventFd>,
     stop: Arc<AtomicBool>,
     /// Faults of ports that have been told of, by slice and port.
     faults: Vec<(String, Fault)>,
@@ -125,7 +125,7 @@ impl Chain {
             tables,
             gateway,
             socket,
-            bell: Arc::new(EventFd::new()?),
+            doorbell: Arc::new(EventFd::new()?),
             stop: Arc::new(AtomicBool::new(false)),
             faults: Vec::new(),
             faults_at: Nanos::ZERO,
@@ -147,7 +147,7 @@ impl Chain {
     ) -> Result<(), ChainError> {
         while !is_over() {
             self.sleep();
-            self.bell.drain();
+            self.doorbell.drain();
             self.follow(clock::now(), &is_over, tell)?;
             self.look_after_threads(tell)?;
             self.socket.answer(|| self.figures());
@@ -160,7 +160,7 @@ impl Chain {
         let now = clock::now();
         let due = self.tables.as_ref().map_or(Nanos::FAR_FUTURE, Tables::next_deadline);
         let mut waiter = Waiter::new();
-        let fds = [Some(self.bell.as_fd()), Some(self.socket.as_fd())];
+        let fds = [Some(self.doorbell.as_fd()), Some(self.socket.as_fd())];
         let news = self.tables.as_ref().map(AsFd::as_fd);
         for fd in fds.into_iter().chain([news]).flatten() {
             // Three are far from what it takes.

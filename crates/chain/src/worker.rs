@@ -32,7 +32,7 @@ pub(crate) struct Worker<P: Port> {
     /// Neighbours that packets wait for; one that finds no room is wanted again by the next packet.
     pub(crate) wanted: Producer<(PortId, IpAddr)>,
     /// Tells the control thread that some are.
-    pub(crate) bell: Arc<EventFd>,
+    pub(crate) doorbell: Arc<EventFd>,
     pub(crate) board: Arc<Board>,
     /// Packets that no function decided about.
     pub(crate) undecided: u64,
@@ -116,14 +116,14 @@ impl<P: Port> Worker<P> {
     }
 
     fn pass_wanted_on(&mut self) {
-        let Self { stages, wanted, bell, .. } = self;
+        let Self { stages, wanted, doorbell, .. } = self;
         for stage in stages {
             stage.take_wanted(|port, address| {
                 let _ = wanted.stage((port, address));
             });
         }
         if wanted.publish() {
-            bell.ring();
+            doorbell.ring();
         }
     }
 }

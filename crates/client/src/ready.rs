@@ -109,7 +109,8 @@ impl ReadyWorkers {
                 timeout => clock::now() + timeout,
             };
             let set = group.set.clone();
-            if wait.until_ready(set.bell(), set.summary(), deadline, group) == Waited::TimedOut {
+            if wait.until_ready(set.doorbell(), set.summary(), deadline, group) == Waited::TimedOut
+            {
                 return Ok(None);
             }
         }
@@ -210,7 +211,7 @@ impl Surroundings for Group {
         thread::sched_yield();
     }
 
-    fn sleep(&mut self, _bell: &Doorbell, most: Nanos) {
+    fn sleep(&mut self, _doorbell: &Doorbell, most: Nanos) {
         // Nobody says when a ring to the daemon has room again.
         let is_late = |worker: &Worker| worker.has_unsent();
         let most = if self.workers.iter().any(is_late) { most.min(UNSENT_RETRY) } else { most };

@@ -268,7 +268,7 @@ fn a_wait_ends_by_a_packet_or_by_its_timeout() {
 fn a_late_byte_for_an_earlier_sleep_does_not_end_a_wait() {
     let folder = Folder::new("late");
     let (served, _app, mut worker) = one(&folder);
-    rustix::io::write(&served.bells[0], &[1]).expect("the worker has the other end");
+    rustix::io::write(&served.doorbells[0], &[1]).expect("the worker has the other end");
     let begun = Instant::now();
     assert_eq!(worker.wait(Nanos::from_millis(50)), Ok(false));
     assert!(begun.elapsed() >= Duration::from_millis(50));
@@ -279,7 +279,7 @@ fn a_late_byte_for_an_earlier_sleep_does_not_end_a_wait() {
 fn a_pipe_that_hangs_up_is_the_end_even_before_the_connection_is() {
     let folder = Folder::new("hang-up");
     let (mut served, app, mut worker) = one(&folder);
-    served.bells.clear();
+    served.doorbells.clear();
     let detached = worker.wait(Nanos::FAR_FUTURE).expect_err("nobody can wake it any more");
     assert_eq!(detached.reason, DetachReason::DaemonGone);
     assert!(!app.is_attached());
@@ -453,7 +453,7 @@ fn an_answer_that_cannot_be_used_is_refused_with_a_sentence() {
     let error = answered(&welcome(1), |served| vec![served.wake.as_fd(); 3]);
     assert!(error.contains("shared memory is not sealed"), "{error}");
     let error = answered(&welcome(2), |served| {
-        let pipe = served.bells[0].as_fd();
+        let pipe = served.doorbells[0].as_fd();
         vec![served.server.as_fd(), served.wake.as_fd(), pipe, pipe]
     });
     assert!(error.contains("another number of workers"), "{error}");

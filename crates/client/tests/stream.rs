@@ -569,7 +569,7 @@ fn a_socket_of_another_application_is_adopted_used_and_heard() {
 }
 
 #[test]
-fn who_sleeps_says_so_and_is_woken_by_the_bell() {
+fn who_sleeps_says_so_and_is_woken_by_the_notify_word() {
     let daemon = Daemon::start();
     let session = daemon.attach();
     for port in [0, LOCAL_PORTS.start + 3] {
@@ -578,12 +578,12 @@ fn who_sleeps_says_so_and_is_woken_by_the_bell() {
         let words = || {
             let read = |words: &shm::stream::SlotWords| {
                 let load = |word: &AtomicU32| word.load(Ordering::Acquire);
-                (load(&words.sleepers), load(&words.bell))
+                (load(&words.sleepers), load(&words.notify_word))
             };
             if port == 0 { daemon.words(slot, read) } else { daemon.local_words(slot, read) }
         };
         for change in [0, 1] {
-            let (_, bell) = words();
+            let (_, notify_word) = words();
             std::thread::scope(|scope| {
                 let waiter = scope.spawn(|| server.wait(Readiness::IN, SOON));
                 let until = Instant::now() + Duration::from_secs(10);
@@ -598,7 +598,7 @@ fn who_sleeps_says_so_and_is_woken_by_the_bell() {
                 }
                 assert_eq!(waiter.join().expect("it does not panic"), Ok(Waited::Ready));
             });
-            assert_ne!(words().1, bell, "it was not the bell");
+            assert_ne!(words().1, notify_word, "it was not the notify word");
             let _ = server.receive(&mut [0; 9]);
         }
     }

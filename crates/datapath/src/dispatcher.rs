@@ -228,8 +228,8 @@ impl<P: Port> Dispatcher<P> {
     }
 
     /// Makes the rings of one more worker and takes it up; `None` when every id is in use.
-    /// `wake` wakes its thread when `bell` says that it sleeps.
-    pub fn add_worker(&mut self, bell: Arc<Doorbell>, wake: Wake) -> Option<NewWorker> {
+    /// `wake` wakes its thread when `doorbell` says that it sleeps.
+    pub fn add_worker(&mut self, doorbell: Arc<Doorbell>, wake: Wake) -> Option<NewWorker> {
         let id = self.apps.own.free_worker_id()?;
         let (to_worker, inbox) = ring(self.ring);
         let (outbox, from_worker) = ring(self.ring);
@@ -238,7 +238,7 @@ impl<P: Port> Dispatcher<P> {
         let reader = counters.reader();
         self.apps
             .own
-            .add_worker(id, LaneEnds { to_worker, from_worker, bell, wake, counters: reader });
+            .add_worker(id, LaneEnds { to_worker, from_worker, doorbell, wake, counters: reader });
         let caller = self.apps.own.caller(id);
         Some(NewWorker { id, inbox, outbox, handovers, caller, counters })
     }

@@ -1,4 +1,4 @@
-//! The dispatcher's side of one worker: its rings, its bell, and whether it is still there.
+//! The dispatcher's side of one worker: its rings, its doorbell, and whether it is still there.
 
 use std::sync::Arc;
 
@@ -26,8 +26,8 @@ pub struct LaneEnds {
     /// Messages from it.
     pub from_worker: Consumer<FromWorker>,
     /// Rung after each publication.
-    pub bell: Arc<Doorbell>,
-    /// Wakes it when the bell says that it sleeps.
+    pub doorbell: Arc<Doorbell>,
+    /// Wakes it when the doorbell says that it sleeps.
     pub wake: Wake,
     /// What it counts.
     pub counters: CounterReader,
@@ -251,7 +251,7 @@ impl Lane {
         match &mut self.ends {
             Ends::Thread(ends) => {
                 ends.to_worker.publish();
-                if ends.bell.ring() {
+                if ends.doorbell.ring() {
                     (ends.wake)();
                 }
             }

@@ -34,7 +34,7 @@ pub use bucket::Rate;
 pub use counts::{StreamCounts, StreamEvent};
 pub use exchange::Exchange;
 use frames::{Arrival, Press, arrival};
-pub use front::{AppStreams, Bells, Command, Front, Listening, SocketEvent, Way};
+pub use front::{AppStreams, Command, Front, Listening, Notifier, SocketEvent, Way};
 use moving::Leaving;
 pub use rings::RingLimits;
 use rings::Rings;

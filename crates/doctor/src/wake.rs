@@ -70,17 +70,17 @@ fn ways(here: u16, there: u16) -> Option<Ways> {
             futex::wait(word, seen, Scope::Private, WAIT_MAX);
         }
     };
-    let bells = [EventFd::new().ok()?, EventFd::new().ok()?];
-    let by_bell = |side: usize, _: u32, wait: bool| {
+    let doorbells = [EventFd::new().ok()?, EventFd::new().ok()?];
+    let by_doorbell = |side: usize, _: u32, wait: bool| {
         if !wait {
-            bells[side].ring();
+            doorbells[side].ring();
             return true;
         }
-        sys::poll::wait_readable(bells[side].as_fd(), WAIT_MAX) && bells[side].drain() > 0
+        sys::poll::wait_readable(doorbells[side].as_fd(), WAIT_MAX) && doorbells[side].drain() > 0
     };
     Some(Ways {
         futex: wake_time(here, there, &by_word)?,
-        eventfd: wake_time(here, there, &by_bell)?,
+        eventfd: wake_time(here, there, &by_doorbell)?,
     })
 }
 
@@ -179,8 +179,8 @@ mod tests {
         assert_eq!(finding.level, Level::Worse);
         assert!(finding.what.contains("on another 80.0 us by futex, 81.0 us"), "{finding}");
         let eventfd = Nanos::from_micros(51);
-        let bells = WakeFacts { other_cpu: Some(Ways { eventfd, ..ways_of(3) }), ..facts };
-        assert_eq!(judge(Some(&bells))[0].level, Level::Worse);
+        let doorbells = WakeFacts { other_cpu: Some(Ways { eventfd, ..ways_of(3) }), ..facts };
+        assert_eq!(judge(Some(&doorbells))[0].level, Level::Worse);
         let near = WakeFacts { other_cpu: Some(ways_of(20)), ..facts };
         assert_eq!(judge(Some(&near))[0].level, Level::Fine);
     }

@@ -77,14 +77,14 @@ mod tests {
     #[cfg(not(loom))]
     #[test]
     fn only_a_sleeper_costs_a_wake_and_only_one() {
-        let bell = super::Doorbell::new();
-        assert!(!bell.ring());
-        bell.arm();
-        assert!(bell.ring());
-        assert!(!bell.ring());
-        bell.arm();
-        bell.disarm();
-        assert!(!bell.ring());
+        let doorbell = super::Doorbell::new();
+        assert!(!doorbell.ring());
+        doorbell.arm();
+        assert!(doorbell.ring());
+        assert!(!doorbell.ring());
+        doorbell.arm();
+        doorbell.disarm();
+        assert!(!doorbell.ring());
     }
 
     #[cfg(loom)]
@@ -93,14 +93,14 @@ mod tests {
         use loom::sync::Arc;
 
         loom::model(|| {
-            let bell = Arc::new(super::Doorbell::new());
+            let doorbell = Arc::new(super::Doorbell::new());
             let (mut producer, mut consumer) = crate::ring(2);
-            let ringer = Arc::clone(&bell);
+            let ringer = Arc::clone(&doorbell);
             let writer = loom::thread::spawn(move || {
                 assert!(producer.push(7).is_ok());
                 ringer.ring()
             });
-            bell.arm();
+            doorbell.arm();
             let seen = consumer.pop().is_some();
             let rung = writer.join().expect("the writer only pushes and rings");
             assert!(seen || rung, "the sleeper would sleep for ever");

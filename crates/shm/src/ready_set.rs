@@ -84,8 +84,9 @@ impl ReadySet {
         }
     }
 
-    /// Something was published in the queue. True: the consumer had armed it and the bit was set, so
-    /// a sleeping consumer is to be rung ([`Self::bell`]). A number that no queue has is ignored.
+    /// Something was published in the queue. True: the consumer had armed it and the bit was set,
+    /// so a sleeping consumer is to be rung ([`Self::doorbell`]). A number that no queue has is
+    /// ignored.
     #[inline]
     pub fn mark(&self, queue: u32) -> bool {
         let Some(gate) = self.memory.gate(queue) else { return false };
@@ -164,9 +165,9 @@ impl ReadySet {
         self.memory.top()
     }
 
-    /// Whether the consumer sleeps. Several consumers have one bell each, of their own.
-    pub fn bell(&self) -> &Doorbell {
-        self.memory.bell()
+    /// Whether the consumer sleeps. Several consumers have one doorbell each, of their own.
+    pub fn doorbell(&self) -> &Doorbell {
+        self.memory.doorbell()
     }
 }
 
@@ -186,14 +187,15 @@ impl ReadySet {
     }
 
     /// A set inside a region that holds other things too: words and gates from `words_at` on, as
-    /// many bytes as [`Self::bytes_within`] says, and a bell at `bell_at`. Both are whole lines.
+    /// many bytes as [`Self::bytes_within`] says, and a doorbell at `doorbell_at`. Both are whole
+    /// lines.
     pub(crate) fn within(
         region: crate::sync::Arc<crate::Region>,
-        bell_at: usize,
+        doorbell_at: usize,
         words_at: usize,
         queues: u32,
     ) -> Self {
-        Self { memory: Memory::within(region, bell_at, words_at, queues) }
+        Self { memory: Memory::within(region, doorbell_at, words_at, queues) }
     }
 
     /// What the words and gates of a set take inside another region.

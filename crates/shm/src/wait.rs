@@ -56,10 +56,10 @@ pub trait Surroundings {
     /// Lets others on this CPU run: sched_yield(2).
     fn yield_cpu(&mut self);
 
-    /// Sleeps until the bell was rung or anything else comes that is waited for, for at most so long
-    /// ([`Nanos::FAR_FUTURE`]: without an end).
-    /// The bell is armed and nothing was ready after that. Returning early does no harm.
-    fn sleep(&mut self, bell: &Doorbell, most: Nanos);
+    /// Sleeps until the doorbell was rung or anything else comes that is waited for, for at most so
+    /// long ([`Nanos::FAR_FUTURE`]: without an end). The doorbell is armed and nothing was ready
+    /// after that. Returning early does no harm.
+    fn sleep(&mut self, doorbell: &Doorbell, most: Nanos);
 }
 
 impl Wait {
@@ -69,11 +69,11 @@ impl Wait {
     }
 
     /// Waits until something is ready, at most until `deadline` ([`Nanos::FAR_FUTURE`]: for ever).
-    /// `bell` is the consumer's own, and `word` one that changes when something becomes ready
+    /// `doorbell` is the consumer's own, and `word` one that changes when something becomes ready
     /// ([`crate::ReadySet::summary`]).
     pub fn until_ready(
         &mut self,
-        bell: &Doorbell,
+        doorbell: &Doorbell,
         word: &AtomicU64,
         deadline: Nanos,
         surroundings: &mut impl Surroundings,
@@ -95,16 +95,16 @@ impl Wait {
                 Step::Pause => self.cpu.pause(word),
                 Step::Yield => surroundings.yield_cpu(),
                 Step::Sleep => {
-                    bell.arm();
+                    doorbell.arm();
                     if !surroundings.is_ready() {
                         asleep_since.get_or_insert(now);
                         let most = match deadline {
                             Nanos::FAR_FUTURE => deadline,
                             deadline => deadline.since(now),
                         };
-                        surroundings.sleep(bell, most);
+                        surroundings.sleep(doorbell, most);
                     }
-                    bell.disarm();
+                    doorbell.disarm();
                 }
             }
         }

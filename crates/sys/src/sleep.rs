@@ -15,11 +15,11 @@ use crate::poll::Waiter;
 /// One consumer's means.
 #[derive(Debug)]
 pub enum Sleeper<'fd> {
-    /// futex(2) on the word of its bell.
+    /// futex(2) on the word of its doorbell.
     Futex(Scope),
     /// ppoll(2) on its eventfd and everything else.
     Poll {
-        /// The eventfd that whoever rings the bell writes to.
+        /// The eventfd that whoever rings the doorbell writes to.
         wake: &'fd EventFd,
         /// All of them, the eventfd first.
         waiter: Waiter<'fd>,
@@ -65,7 +65,7 @@ impl<'fd> Sleeper<'fd> {
     }
 }
 
-/// Wakes a consumer whose bell said that it sleeps. The ringer needs to know its means only.
+/// Wakes a consumer whose doorbell said that it sleeps. The ringer needs to know its means only.
 pub fn wake(word: &AtomicU32, scope: Scope, wake: Option<&EventFd>) {
     match wake {
         Some(eventfd) => eventfd.ring(),

@@ -78,14 +78,14 @@ pub(crate) struct Facts {
 pub(crate) struct Handout {
     memory: OwnedFd,
     eventfd: Arc<EventFd>,
-    bells: Vec<OwnedFd>,
+    doorbells: Vec<OwnedFd>,
 }
 
 impl Handout {
     /// In the order of the attach protocol.
     pub(crate) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         let first = [self.memory.as_fd(), self.eventfd.as_fd()];
-        first.into_iter().chain(self.bells.iter().map(AsFd::as_fd)).collect()
+        first.into_iter().chain(self.doorbells.iter().map(AsFd::as_fd)).collect()
     }
 }
 
@@ -145,11 +145,11 @@ impl Terms {
         let (server, lanes) = AppServer::create(sizes).map_err(|error| failed(&error))?;
         let eventfd = Arc::new(EventFd::new().map_err(|error| failed(&error))?);
         let mut workers = Vec::new();
-        let mut bells = Vec::new();
+        let mut doorbells = Vec::new();
         let mut granted = Vec::new();
         for (lane, worker) in lanes.into_iter().zip(0..) {
-            let (bell, wake) = bell().map_err(|error| failed(&error))?;
-            bells.push(bell);
+            let (doorbell, wake) = doorbell().map_err(|error| failed(&error))?;
+            doorbells.push(doorbell);
             let core_grant = server.core_grant(worker).filter(|_| cores.is_some());
             let call = self
                 .call
@@ -204,7 +204,7 @@ impl Terms {
             Control::new(self.control, steer.expect("looked up when the daemon started"), groups)
         });
         let guest = Box::new(guest.map_err(|error| failed(&error))?);
-        let handout = Handout { memory, eventfd: Arc::clone(&eventfd), bells };
+        let handout = Handout { memory, eventfd: Arc::clone(&eventfd), doorbells };
         Ok((Arrival { guest, facts, eventfd, keeping }, handout))
     }
 
@@ -306,7 +306,7 @@ fn shares_process_ids(pid: u32) -> bool {
 
 /// A pipe whose writing end only the daemon has: unlike an eventfd's, its flags are out of the
 /// application's reach, so writing never blocks. Full means woken already.
-fn bell() -> rustix::io::Result<(OwnedFd, Wake)> {
+fn doorbell() -> rustix::io::Result<(OwnedFd, Wake)> {
     let (reader, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
     let wake: Wake = Arc::new(move || {
         let _ = rustix::io::write(&writer, &[1]);

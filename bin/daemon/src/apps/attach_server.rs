@@ -106,8 +106,8 @@ impl AttachServer {
     ) -> (Self, Notices) {
         let (sender, notices) = channel();
         let is_drained = Arc::<AtomicBool>::default();
-        let (bell, drained) = (Arc::clone(&eventfd), Arc::clone(&is_drained));
-        let to_attach_server = Notices { sender, eventfd: bell, is_drained: drained };
+        let (doorbell, drained) = (Arc::clone(&eventfd), Arc::clone(&is_drained));
+        let to_attach_server = Notices { sender, eventfd: doorbell, is_drained: drained };
         let attach_server = Self {
             listener,
             join_listener: None,

@@ -27,7 +27,7 @@ pub(crate) struct Guests {
     departed: VecDeque<Departed>,
     /// All eventfds, edge by edge: each ringing is one event, and nothing is ever read from a
     /// descriptor whose flags an application can change.
-    bells: OwnedFd,
+    doorbells: OwnedFd,
     notices: Option<Notices>,
 }
 
@@ -53,10 +53,10 @@ pub(crate) struct Departed {
 
 impl Guests {
     pub(crate) fn new() -> Result<Self, sys::SysError> {
-        let bells = epoll::create(CreateFlags::CLOEXEC).map_err(|errno| {
+        let doorbells = epoll::create(CreateFlags::CLOEXEC).map_err(|errno| {
             sys::SysError::new("make an epoll", errno, "raise the limit of open files (ulimit -n)")
         })?;
-        Ok(Self { present: Vec::new(), departed: VecDeque::new(), bells, notices: None })
+        Ok(Self { present: Vec::new(), departed: VecDeque::new(), doorbells, notices: None })
     }
 
     /// From now on the attach server is told who is detached.
@@ -91,7 +91,7 @@ impl Guests {
     pub(crate) fn add(&mut self, id: AppId, facts: Facts, eventfd: Arc<EventFd>) {
         let data = EventData::new_u64(u64::from(id.number()));
         // Without it the application is heard when the loop wakes for other reasons.
-        let _ = epoll::add(&self.bells, &*eventfd, data, EventFlags::IN | EventFlags::ET);
+        let _ = epoll::add(&self.doorbells, &*eventfd, data, EventFlags::IN | EventFlags::ET);
         self.present.push(Guest {
             id,
             facts,
@@ -110,7 +110,7 @@ impl Guests {
         }
         let Some(at) = self.present.iter().position(|guest| guest.id == app) else { return };
         let guest = self.present.swap_remove(at);
-        let _ = epoll::delete(&self.bells, &*guest.eventfd);
+        let _ = epoll::delete(&self.doorbells, &*guest.eventfd);
         if self.departed.len() == DEPARTED_MAX {
             self.departed.pop_front();
         }
@@ -151,7 +151,7 @@ impl Guests {
     pub(crate) fn heard(&mut self, now: Nanos, has_messages: impl Fn(AppId) -> bool) {
         let mut events = [Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 64];
         let no_wait = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
-        let count = epoll::wait(&self.bells, &mut events[..], Some(&no_wait)).unwrap_or(0);
+        let count = epoll::wait(&self.doorbells, &mut events[..], Some(&no_wait)).unwrap_or(0);
         for event in &events[..count] {
             let number = event.data.u64();
             let is_it = |guest: &&mut Guest| u64::from(guest.id.number()) == number;
@@ -159,7 +159,7 @@ impl Guests {
             if !has_messages(guest.id) && !guest.needless.take(now) {
                 guest.muted_until = Some(guest.needless.next());
                 guest.muted += 1;
-                let _ = epoll::delete(&self.bells, &*guest.eventfd);
+                let _ = epoll::delete(&self.doorbells, &*guest.eventfd);
             }
         }
     }
@@ -174,7 +174,7 @@ impl Guests {
                     let data = EventData::new_u64(u64::from(guest.id.number()));
                     let flags = EventFlags::IN | EventFlags::ET;
                     // What it rang meanwhile is an event at once.
-                    let _ = epoll::add(&self.bells, &*guest.eventfd, data, flags);
+                    let _ = epoll::add(&self.doorbells, &*guest.eventfd, data, flags);
                 }
                 Some(until) => next = next.min(until),
                 None => {}
@@ -187,7 +187,7 @@ impl Guests {
 impl AsFd for Guests {
     /// Readable when somebody rang.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.bells.as_fd()
+        self.doorbells.as_fd()
     }
 }
 
@@ -221,12 +221,12 @@ mod tests {
     #[test]
     fn who_rings_for_nothing_too_often_is_not_heard_for_a_while_and_then_again() {
         let mut guests = Guests::new().expect("descriptors are left");
-        let bell = Arc::new(EventFd::new().expect("descriptors are left"));
-        guests.add(AppId::OWN, facts("loud"), Arc::clone(&bell));
+        let doorbell = Arc::new(EventFd::new().expect("descriptors are left"));
+        guests.add(AppId::OWN, facts("loud"), Arc::clone(&doorbell));
         let now = Nanos::from_secs(1);
         let mut heard = 0;
         for _ in 0..500 {
-            bell.ring();
+            doorbell.ring();
             if wait_readable(guests.as_fd(), Nanos::ZERO) {
                 heard += 1;
             }
@@ -242,10 +242,10 @@ mod tests {
     #[test]
     fn who_has_something_to_say_is_heard_however_often() {
         let mut guests = Guests::new().expect("descriptors are left");
-        let bell = Arc::new(EventFd::new().expect("descriptors are left"));
-        guests.add(AppId::OWN, facts("busy"), Arc::clone(&bell));
+        let doorbell = Arc::new(EventFd::new().expect("descriptors are left"));
+        guests.add(AppId::OWN, facts("busy"), Arc::clone(&doorbell));
         for _ in 0..500 {
-            bell.ring();
+            doorbell.ring();
             assert!(wait_readable(guests.as_fd(), Nanos::ZERO));
             guests.heard(Nanos::ZERO, |_| true);
             assert!(!wait_readable(guests.as_fd(), Nanos::ZERO), "each ringing is heard once");
@@ -255,12 +255,12 @@ mod tests {
     #[test]
     fn an_application_is_found_by_number_or_by_a_name_of_its_own() {
         let mut guests = Guests::new().expect("descriptors are left");
-        let bell = Arc::new(EventFd::new().expect("descriptors are left"));
-        guests.add(AppId::OWN, facts("dns"), Arc::clone(&bell));
+        let doorbell = Arc::new(EventFd::new().expect("descriptors are left"));
+        guests.add(AppId::OWN, facts("dns"), Arc::clone(&doorbell));
         assert!(guests.find("dns").is_ok());
         assert!(guests.find(&AppId::OWN.number().to_string()).is_ok());
         assert!(guests.find("web").is_err_and(|why| why.contains("calisto apps")));
-        guests.add(AppId::OWN, facts("dns"), bell);
+        guests.add(AppId::OWN, facts("dns"), doorbell);
         assert!(guests.find("dns").is_err_and(|why| why.contains("several")));
     }
 }

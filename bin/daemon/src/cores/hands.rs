@@ -11,7 +11,7 @@ use sys::pidfd::PidFd;
 use crate::failure::Failure;
 use crate::log;
 
-/// A parked worker may use this share of its time: it wakes for hand-overs and late bells.
+/// A parked worker may use this share of its time: it wakes for hand-overs and late doorbells.
 const PARKED_SHARE_MAX: u64 = 4;
 /// Shorter spans say nothing: the kernel counts CPU time of others by ticks.
 const SPAN_MIN: Nanos = Nanos::from_millis(50);

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use shm::stream::{Kind, Quota, Side, SlotState, SlotWords, StreamServer, StreamSizes};
 use sys::eventfd::EventFd;
 
-use super::bells::{Pipes, Ringer};
+use super::notifier::{Pipes, Ringer};
 use super::proofs::Proofs;
 use crate::engine::algorithm;
 
@@ -67,7 +67,7 @@ impl App {
         let doorbell = Arc::new(EventFd::new().map_err(|error| failed(&error))?);
         let proofs = Proofs::new(who).map_err(|error| failed(&error))?;
         let pipes = Pipes::new();
-        let bells = Box::new(Ringer(Arc::clone(&pipes)));
+        let notifier = Box::new(Ringer(Arc::clone(&pipes)));
         let limits = Arc::clone(&tenant);
         let permits =
             tenant.connect.is_some().then(|| -> Box<dyn Fn(SocketAddr) -> bool + Send + Sync> {
@@ -78,7 +78,7 @@ impl App {
             app: number,
             region,
             server,
-            bells,
+            notifier,
             spins,
             rate,
             permits,
@@ -130,13 +130,13 @@ impl App {
                     && marks.set(slot)
                     && marks.claim_wake()
                 {
-                    self.streams.bells.poller(Side::Zero, poller);
+                    self.streams.notifier.poller(Side::Zero, poller);
                 }
             }
         }
         if words.sleepers.swap(0, Ordering::Relaxed) != 0 {
-            words.bell.fetch_add(1, Ordering::Release);
-            self.streams.bells.futex(&words.bell);
+            words.notify_word.fetch_add(1, Ordering::Release);
+            self.streams.notifier.futex(&words.notify_word);
         }
     }
 

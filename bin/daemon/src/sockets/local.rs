@@ -19,11 +19,11 @@ use sys::eventfd::EventFd;
 use sys::futex::{self, Scope};
 use sys::socket;
 
-use super::bells::Pipes;
 use super::calls::{Answer, Context, Refusal};
 use super::ends::Nameless;
 use super::examine::{Examined, covers};
 use super::names::Place;
+use super::notifier::Pipes;
 use super::records::{Record, What};
 use super::table::{Region, SocketTable};
 
@@ -199,8 +199,8 @@ impl Junction {
             }
         }
         if words.sleepers.swap(0, Ordering::Relaxed) != 0 {
-            words.bell.fetch_add(1, Ordering::Release);
-            futex::wake(&words.bell, Scope::Shared, u32::MAX);
+            words.notify_word.fetch_add(1, Ordering::Release);
+            futex::wake(&words.notify_word, Scope::Shared, u32::MAX);
         }
     }
 

@@ -101,7 +101,7 @@ impl SocketTable {
         if asked.is_empty() {
             return;
         }
-        self.table_config.workers_bell.ring();
+        self.table_config.workers_doorbell.ring();
         let begun = std::time::Instant::now();
         let is_old = |(words, version): &(&SlotWords, u32)| {
             words.info_version.load(Ordering::Acquire) == *version

@@ -41,7 +41,7 @@ pub(crate) struct SocketTableConfig {
     pub(crate) config: Arc<Config>,
     pub(crate) front: Front,
     /// Wakes all workers that sleep.
-    pub(crate) workers_bell: Arc<EventFd>,
+    pub(crate) workers_doorbell: Arc<EventFd>,
     pub(crate) doorbells: Doorbells,
     pub(crate) links: Vec<Link>,
     /// Bytes of the longest packet that every port takes.

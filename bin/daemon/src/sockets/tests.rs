@@ -37,7 +37,7 @@ impl Place {
             flow: crate::engine::flow(&config),
             config: Arc::new(config),
             front: Front::new(|| (), || ()),
-            workers_bell: Arc::new(EventFd::new().expect("descriptors are left")),
+            workers_doorbell: Arc::new(EventFd::new().expect("descriptors are left")),
             doorbells: Doorbells::default(),
             links: Vec::new(),
             mtu: 1500,

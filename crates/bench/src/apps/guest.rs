@@ -33,9 +33,9 @@ pub(super) enum Kind {
     Mortal,
     /// Sends packets in another application's name.
     Spoof,
-    /// Rings a bell of its own: as many system calls as those who are hostile by them.
+    /// Rings a doorbell of its own: as many system calls as those who are hostile by them.
     RingOwn,
-    /// Rings the daemon's bell without a reason.
+    /// Rings the daemon's doorbell without a reason.
     Ring,
     /// Says that it sleeps, always.
     Sleep,

@@ -47,7 +47,7 @@ fn answer(listener: &AttachListener, subject: &Subject) -> Result<Peer, Error> {
     let eventfd = EventFd::new().or_needs("eventfd")?;
     let attached = Attached {
         id: 1,
-        workers: subject.bells.len() as u32,
+        workers: subject.doorbells.len() as u32,
         ports: Vec::new(),
         on_granted_cores: true,
         features: 0,
@@ -63,7 +63,7 @@ fn answer(listener: &AttachListener, subject: &Subject) -> Result<Peer, Error> {
         {
             let first = [subject.region.as_fd(), eventfd.as_fd()];
             let all: Vec<_> =
-                first.into_iter().chain(subject.bells.iter().map(AsFd::as_fd)).collect();
+                first.into_iter().chain(subject.doorbells.iter().map(AsFd::as_fd)).collect();
             peer.send(&ToApp::Attached(attached), &all).or_needs("attachment")?;
             break;
         }

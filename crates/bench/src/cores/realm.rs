@@ -33,7 +33,7 @@ const STALL: Nanos = Nanos::from_secs(1000);
 const REST_AFTER: Nanos = Nanos::from_secs(1000);
 
 /// What a worker is woken with, as the daemon does it: a byte in a pipe that is never waited for.
-fn bell() -> Result<(PipeReader, Wake), Error> {
+fn doorbell() -> Result<(PipeReader, Wake), Error> {
     let (reader, writer) = std::io::pipe().or_needs("pipe")?;
     let flags = fcntl_getfl(&writer).or_needs("pipe")?;
     fcntl_setfl(&writer, flags | OFlags::NONBLOCK).or_needs("pipe")?;
@@ -65,7 +65,7 @@ pub(super) struct Subject {
     /// Where its packets go; none for a batch job.
     pub(super) destination: Option<SocketAddr>,
     pub(super) region: OwnedFd,
-    pub(super) bells: Vec<PipeReader>,
+    pub(super) doorbells: Vec<PipeReader>,
 }
 
 impl Realm {
@@ -92,15 +92,15 @@ impl Realm {
         let (server, lanes) = AppServer::create(sizes).or_needs("memory for an application")?;
         let region = server.as_fd().try_clone_to_owned().or_needs("descriptor")?;
         let bits = server.core_grant_bits();
-        let (mut granted, mut called, mut bells) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut granted, mut called, mut doorbells) = (Vec::new(), Vec::new(), Vec::new());
         for (lane, worker) in lanes.into_iter().zip(0..workers) {
-            let (bell, wake) = bell()?;
+            let (doorbell, wake) = doorbell()?;
             let core_grant =
                 server.core_grant(u32::from(worker)).ok_or("it has none").or_needs("core grant")?;
             let call = self.allocator.call();
             called.push((lane, call.over(&wake)));
             granted.push(GrantedWorker { worker: WorkerId(worker), core_grant, wake, call });
-            bells.push(bell);
+            doorbells.push(doorbell);
         }
         let address = SocketAddr::from((SERVER.0, 7000 + self.apps));
         self.apps += 1;
@@ -132,7 +132,7 @@ impl Realm {
         let slots =
             self.allocator.add(id, terms, granted, Some(bits), sys::clock::now(), dispatcher);
         let slots = slots.or_needs("cores for an application")?;
-        Ok(Subject { id, slots, destination, region, bells })
+        Ok(Subject { id, slots, destination, region, doorbells })
     }
 
     /// A step of the allocator, if one is due.

@@ -85,7 +85,7 @@ struct Crowd {
     realm: Realm,
     ends: Vec<AppEnd>,
     /// Kept open: a pipe that nobody can read is an error to write to.
-    bells: Vec<PipeReader>,
+    doorbells: Vec<PipeReader>,
     /// By worker: the packets of its application, and which of them are its own.
     flows: Vec<(usize, usize)>,
     packets: Vec<Packets>,
@@ -98,7 +98,7 @@ impl Crowd {
         let mut crowd = Self {
             realm: Realm::new(&cores)?,
             ends: Vec::new(),
-            bells: Vec::new(),
+            doorbells: Vec::new(),
             flows: Vec::new(),
             packets: Vec::new(),
         };
@@ -111,7 +111,7 @@ impl Crowd {
     }
 
     fn take_up(&mut self, mut subject: Subject) -> Result<(), Error> {
-        self.bells.append(&mut subject.bells);
+        self.doorbells.append(&mut subject.doorbells);
         let mut memory = AppMemory::open(subject.region).or_needs("second mapping")?;
         let address = subject.destination.ok_or("a batch job").or_needs("destination")?;
         let seed = SEED + self.packets.len() as u64;

@@ -122,7 +122,7 @@ fn wait(mut taker: Asking, stop: &AtomicBool) {
         while taker.take(|_| ()) > 0 {}
         let deadline = now() + Nanos::from_millis(20);
         let mut around = Around { taker: &mut taker, sleeper: &mut sleeper, looks: 0 };
-        wait.until_ready(set.bell(), set.summary(), deadline, &mut around);
+        wait.until_ready(set.doorbell(), set.summary(), deadline, &mut around);
     }
 }
 

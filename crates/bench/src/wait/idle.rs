@@ -231,13 +231,13 @@ fn receive(sink: &UdpSocket, took: &mut Vec<f64>) {
 /// The same pace over a ring and an eventfd, with nothing else in between.
 fn eventfd_and_epoll(cpus: Cpus, packets: usize) -> Result<Round, Error> {
     let (mut producer, mut consumer) = ring::<Nanos>(1024);
-    let bell = EventFd::new().or_needs("eventfd")?;
+    let doorbell = EventFd::new().or_needs("eventfd")?;
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let consuming = scope.spawn(|| {
             sys::thread::pin(cpus.server).or_needs("place on that CPU")?;
-            let bells = epoll::create(CreateFlags::CLOEXEC).or_needs("epoll")?;
-            epoll::add(&bells, bell.as_fd(), EventData::new_u64(0), EventFlags::IN)
+            let doorbells = epoll::create(CreateFlags::CLOEXEC).or_needs("epoll")?;
+            epoll::add(&doorbells, doorbell.as_fd(), EventData::new_u64(0), EventFlags::IN)
                 .or_needs("epoll")?;
             let mut events = [Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 1];
             let patience = rustix::event::Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
@@ -245,8 +245,8 @@ fn eventfd_and_epoll(cpus: Cpus, packets: usize) -> Result<Round, Error> {
             let (began, cpu_before) = (now(), cpu_time());
             while !is_over.load(Ordering::Acquire) {
                 // It may have been a signal.
-                let _ = epoll::wait(&bells, &mut events[..], Some(&patience));
-                bell.drain();
+                let _ = epoll::wait(&doorbells, &mut events[..], Some(&patience));
+                doorbell.drain();
                 while let Some(sent) = consumer.pop() {
                     took.push(now().since(sent).0 as f64 / 1e3);
                 }
@@ -267,10 +267,10 @@ fn eventfd_and_epoll(cpus: Cpus, packets: usize) -> Result<Round, Error> {
                 due = due.max(now()) + GAP;
                 // A full ring is one whose consumer was away.
                 let _ = producer.push(now());
-                bell.ring();
+                doorbell.ring();
             }
             is_over.store(true, Ordering::Release);
-            bell.ring();
+            doorbell.ring();
             placed
         });
         let round = joined(consuming);

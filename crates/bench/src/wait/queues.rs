@@ -202,16 +202,16 @@ impl Surroundings for Around<'_> {
         sys::thread::sched_yield();
     }
 
-    fn sleep(&mut self, bell: &Doorbell, most: Nanos) {
-        self.sleeper.sleep(bell.word(), most);
+    fn sleep(&mut self, doorbell: &Doorbell, most: Nanos) {
+        self.sleeper.sleep(doorbell.word(), most);
     }
 }
 
-/// Rings the bell of who sleeps on a set, after something was put.
+/// Rings the doorbell of who sleeps on a set, after something was put.
 #[inline]
 pub(super) fn wake(set: &ReadySet) {
-    if set.bell().ring() {
-        sys::sleep::wake(set.bell().word(), sys::futex::Scope::Private, None);
+    if set.doorbell().ring() {
+        sys::sleep::wake(set.doorbell().word(), sys::futex::Scope::Private, None);
     }
 }
 

@@ -150,7 +150,7 @@ impl Stage {
                 return (items, 0);
             }
             let mut around = Around { taker: &mut taker, sleeper: &mut sleeper, looks: 1 };
-            wait.until_ready(set.bell(), set.summary(), end, &mut around);
+            wait.until_ready(set.doorbell(), set.summary(), end, &mut around);
             (0, around.looks)
         })
     }

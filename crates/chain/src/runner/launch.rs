@@ -280,7 +280,7 @@ fn spawn(
         changes,
         filters: filters_taken,
         wanted,
-        bell: Arc::clone(&chain.bell),
+        doorbell: Arc::clone(&chain.doorbell),
         board: Arc::clone(&board),
         undecided: 0,
     };

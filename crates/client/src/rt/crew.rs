@@ -112,7 +112,7 @@ impl Crew {
         self.is_managed.store(true, Ordering::Relaxed);
     }
 
-    /// Worker `index` is about to sleep, its bell being armed.
+    /// Worker `index` is about to sleep, its doorbell being armed.
     pub(crate) fn note_asleep(&self, index: usize) {
         self.asleep.fetch_or(1 << index, Ordering::SeqCst);
     }

@@ -1,4 +1,4 @@
-//! What other threads may touch of a worker: its queues of tasks, its timers, its bell.
+//! What other threads may touch of a worker: its queues of tasks, its timers, its doorbell.
 //!
 //! Each lock is held for a push, a pop or a split, and is its worker's alone nearly always. Nothing is
 //! dropped or woken under one: that may be the program's code.
@@ -44,7 +44,7 @@ pub(crate) struct Mailbox {
     pub(crate) watch: Mutex<Watch>,
     pub(crate) counters: Counters,
     /// Armed while the worker sleeps, or is about to.
-    bell: Doorbell,
+    doorbell: Doorbell,
     /// Ends its sleep.
     pub(crate) alarm: Arc<EventFd>,
     /// It was woken to look for what others have to do.
@@ -67,7 +67,7 @@ impl Mailbox {
             has_returned: AtomicBool::new(false),
             watch: Mutex::default(),
             counters: Counters::default(),
-            bell: Doorbell::new(),
+            doorbell: Doorbell::new(),
             alarm: Arc::new(EventFd::new()?),
             is_called: AtomicBool::new(false),
         })
@@ -154,16 +154,16 @@ impl Mailbox {
 
     /// The worker is about to sleep. It looks for work once more before it does.
     pub(crate) fn arm(&self) {
-        self.bell.arm();
+        self.doorbell.arm();
     }
 
     pub(crate) fn disarm(&self) {
-        self.bell.disarm();
+        self.doorbell.disarm();
     }
 
     /// There is something new here: wakes the worker if it sleeps. Whether it did.
     pub(crate) fn ring(&self) -> bool {
-        let is_asleep = self.bell.ring();
+        let is_asleep = self.doorbell.ring();
         if is_asleep {
             self.counters.wakes.add(1);
             self.alarm.ring();

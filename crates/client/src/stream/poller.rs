@@ -30,7 +30,8 @@ use super::watcher::Watcher;
 pub struct Poller {
     session: Session,
     number: u32,
-    /// Readable by the pipe, by the bells of junctions, when it is poked, and when the daemon is gone.
+    /// Readable by the pipe, by the doorbells of junctions, when it is poked, and when the daemon
+    /// is gone.
     epoll: Arc<OwnedFd>,
     /// The daemon writes a byte to it.
     pipe: OwnedFd,

@@ -116,7 +116,7 @@ impl Region {
                 let Some((peer, words)) = self.peer(slot) else { return };
                 let side = self.side(peer);
                 self.call_pollers(peer, words, side, |_| sides[side as usize].ring());
-                ring_bell(words);
+                ring_notify_word(words);
             }
         }
     }
@@ -149,13 +149,13 @@ impl Region {
 }
 
 /// Wakes the threads that sleep on one socket.
-pub(crate) fn ring_bell(words: &SlotWords) {
+pub(crate) fn ring_notify_word(words: &SlotWords) {
     // What is said was written before the look at `sleepers`; a sleeper does it the other way round.
     fence(Ordering::SeqCst);
     if words.sleepers.load(Ordering::Relaxed) != 0 {
         words.sleepers.store(0, Ordering::Relaxed);
-        words.bell.fetch_add(1, Ordering::Release);
-        wake_all(&words.bell);
+        words.notify_word.fetch_add(1, Ordering::Release);
+        wake_all(&words.notify_word);
     }
 }
 

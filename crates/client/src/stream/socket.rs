@@ -10,7 +10,7 @@ use shm::stream::{Asks, Backlog, Kind, SlotOption, SlotWords};
 
 use super::ids::{RegionId, SlotId};
 use super::readiness::Readiness;
-use super::region::{Region, ring_bell};
+use super::region::{Region, ring_notify_word};
 use super::session::Session;
 use super::slot::Slot;
 use super::verdict::Verdict;
@@ -208,7 +208,7 @@ impl Socket {
 
     /// Wakes the threads of this application that wait for the socket: it was changed from here.
     fn tell_own(&self, slot: &Slot<'_>) {
-        ring_bell(slot.words);
+        ring_notify_word(slot.words);
         if slot.region.is_foreign {
             return;
         }

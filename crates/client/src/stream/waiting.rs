@@ -1,4 +1,5 @@
-//! A thread that waits for one socket: it looks, lets others run, and sleeps on the socket's bell.
+//! A thread that waits for one socket: it looks, lets others run, and sleeps on the socket's notify
+//! word.
 
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::time::Duration;
@@ -12,7 +13,7 @@ use super::patience::{Patience, Step};
 use super::readiness::Readiness;
 use super::socket::Socket;
 
-/// A daemon that was killed rings no bell: so often who sleeps looks whether it lives.
+/// A daemon that was killed rings no notify word: so often who sleeps looks whether it lives.
 const LOOK_EVERY: Nanos = Nanos::from_millis(100);
 
 /// How a wait ended.
@@ -60,7 +61,7 @@ impl Socket {
     fn sleep(&self, want: Readiness, deadline: Option<Nanos>) -> Result<Waited, Errno> {
         let slot = self.slot()?;
         loop {
-            let bell = slot.words.bell.load(Ordering::Acquire);
+            let notify_word = slot.words.notify_word.load(Ordering::Acquire);
             // Said that we sleep before the look; who brings news does it the other way round, and
             // wakes all who have said so. Said in vain, it costs him a system call.
             slot.words.sleepers.store(1, Ordering::Relaxed);
@@ -74,7 +75,7 @@ impl Socket {
                 Some(deadline) => deadline.since(now).min(LOOK_EVERY),
                 None => LOOK_EVERY,
             };
-            match doze(&slot.words.bell, bell, left) {
+            match doze(&slot.words.notify_word, notify_word, left) {
                 Err(Errno::INTR) if !self.is_ready(want) => return Ok(Waited::Interrupted),
                 Err(Errno::TIMEDOUT) => {
                     // What it finds shows in the readiness.
@@ -86,10 +87,10 @@ impl Socket {
     }
 }
 
-fn doze(bell: &AtomicU32, expected: u32, most: Nanos) -> Result<(), Errno> {
+fn doze(notify_word: &AtomicU32, expected: u32, most: Nanos) -> Result<(), Errno> {
     let timeout = Timespec {
         tv_sec: (most.0 / 1_000_000_000) as i64,
         tv_nsec: (most.0 % 1_000_000_000) as _,
     };
-    futex::wait(bell, futex::Flags::empty(), expected, Some(&timeout))
+    futex::wait(notify_word, futex::Flags::empty(), expected, Some(&timeout))
 }

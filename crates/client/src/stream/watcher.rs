@@ -2,7 +2,7 @@
 //!
 //! Pollers are numbered by application, so a socket that came from another one (by SCM_RIGHTS, or
 //! through exec) cannot be heard by a poller of ours. Such sockets are few: each is watched by its
-//! bell.
+//! notify word.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
@@ -47,12 +47,12 @@ impl Drop for Watcher {
 fn watch(socket: &Socket, is_over: &AtomicBool, tell: impl Fn()) {
     while !is_over.load(Ordering::Acquire) {
         let Ok(slot) = socket.slot() else { return tell() };
-        let bell = slot.words.bell.load(Ordering::Acquire);
+        let notify_word = slot.words.notify_word.load(Ordering::Acquire);
         slot.words.sleepers.store(1, Ordering::Relaxed);
-        // What came before this was said is told now; what comes after it rings the bell.
+        // What came before this was said is told now; what comes after it rings the notify word.
         fence(Ordering::SeqCst);
         tell();
-        let doze = || futex::wait(&slot.words.bell, bell, Scope::Shared, LOOK_EVERY);
+        let doze = || futex::wait(&slot.words.notify_word, notify_word, Scope::Shared, LOOK_EVERY);
         while doze() == Woken::TimedOut {
             if is_over.load(Ordering::Acquire) {
                 return;

@@ -1,9 +1,9 @@
 //! A worker on granted cores: runs when it is granted one, parks when it has nothing to do or is asked
 //! to.
 //!
-//! The order in which it parks leaves no gap: it arms its bell, looks once more, says that it parked,
-//! and sleeps. What comes before the bell is seen; what comes after rings, and the daemon
-//! sees a parked worker with something in its ring.
+//! The order in which it parks leaves no gap: it arms its doorbell, looks once more, says that it
+//! parked, and sleeps. What comes before the doorbell is seen; what comes after rings, and the
+//! daemon sees a parked worker with something in its ring.
 
 use std::thread::ThreadId;
 

@@ -171,7 +171,7 @@ impl Worker {
         }
     }
 
-    /// Sleeps for its whole group, whose bell is armed.
+    /// Sleeps for its whole group, whose doorbell is armed.
     pub(crate) fn sleep_for_all(&mut self, most: Nanos) -> Result<(), Detached> {
         self.counters.sleeps += 1;
         let woken = self.sleep(most);

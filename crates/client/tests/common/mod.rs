@@ -55,7 +55,7 @@ pub(crate) struct Served {
     pub(crate) lanes: Vec<AppLane>,
     pub(crate) wake: EventFd,
     /// A byte in here wakes a worker.
-    pub(crate) bells: Vec<OwnedFd>,
+    pub(crate) doorbells: Vec<OwnedFd>,
     pub(crate) pool: FramePool,
 }
 
@@ -85,7 +85,7 @@ impl Served {
         let wake = EventFd::new().expect("descriptors are left");
         let flags = rustix::pipe::PipeFlags::CLOEXEC | rustix::pipe::PipeFlags::NONBLOCK;
         let pipes = (0..request.workers).map(|_| rustix::pipe::pipe_with(flags));
-        let (pollers, bells): (Vec<_>, Vec<_>) =
+        let (pollers, doorbells): (Vec<_>, Vec<_>) =
             pipes.map(|pipe| pipe.expect("descriptors are left")).unzip();
         let mut descriptors = vec![server.as_fd(), wake.as_fd()];
         descriptors.extend(pollers.iter().map(AsFd::as_fd));
@@ -97,7 +97,7 @@ impl Served {
         assert_eq!(sent, Ok(true));
         let pool = FramePool::new(PoolConfig { frames: 8, chunk_bytes: 4096, numa_node: None });
         let pool = pool.expect("it fits anywhere");
-        Some(Self { peer, server, lanes, wake, bells, pool })
+        Some(Self { peer, server, lanes, wake, doorbells, pool })
     }
 
     /// Delivers a packet to a worker and wakes it.
@@ -126,7 +126,7 @@ impl Served {
         if lane.publish()
             && let Some(sleeper) = lane.ring()
         {
-            let _ = rustix::io::write(&self.bells[sleeper as usize], &[1]);
+            let _ = rustix::io::write(&self.doorbells[sleeper as usize], &[1]);
         }
     }
 

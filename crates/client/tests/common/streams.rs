@@ -700,8 +700,8 @@ impl App {
         std::sync::atomic::fence(Ordering::SeqCst);
         if words.sleepers.load(Ordering::Relaxed) != 0 {
             words.sleepers.store(0, Ordering::Relaxed);
-            words.bell.fetch_add(1, Ordering::Release);
-            sys::futex::wake(&words.bell, sys::futex::Scope::Shared, u32::MAX >> 1);
+            words.notify_word.fetch_add(1, Ordering::Release);
+            sys::futex::wake(&words.notify_word, sys::futex::Scope::Shared, u32::MAX >> 1);
         }
     }
 }

@@ -21,7 +21,7 @@ use super::sockets::{Conn, Datagrams};
 pub(super) use post::Post;
 
 /// How the sleepers of an application are woken: by somebody who may make system calls.
-pub trait Bells: Send + Sync {
+pub trait Notifier: Send + Sync {
     /// Wakes who waits at a poller.
     fn poller(&self, side: shm::stream::Side, poller: u32);
     /// Wakes all who sleep on a word.
@@ -37,7 +37,7 @@ pub struct AppStreams {
     /// Its memory.
     pub server: StreamServer,
     /// How its sleepers are woken.
-    pub bells: Box<dyn Bells>,
+    pub notifier: Box<dyn Notifier>,
     /// Its worker may wait on a CPU for more to do (profile safe: no).
     pub spins: bool,
     /// What it may send, together with others of the same user, if that is limited.

@@ -17,7 +17,7 @@ use tcp::{Algorithm, CloseReason, FlowOptions};
 
 use super::connections::{Bench, CLIENT_MAC as CLIENT, OUR_MAC as OURS};
 use crate::stream::{
-    AppStreams, Bells, Command, Datagrams, Front, Listening, Rate, ServiceKind, SocketEvent, Way,
+    AppStreams, Command, Datagrams, Front, Listening, Notifier, Rate, ServiceKind, SocketEvent, Way,
 };
 
 const POLLER: u32 = 3;
@@ -29,7 +29,7 @@ struct Rung {
     futexes: AtomicU64,
 }
 
-impl Bells for Arc<Rung> {
+impl Notifier for Arc<Rung> {
     fn poller(&self, _: Side, poller: u32) {
         assert_eq!(poller, POLLER);
         self.pollers.fetch_add(1, Ordering::Relaxed);
@@ -62,12 +62,12 @@ impl App {
         let server = StreamServer::within("test", sizes, quota).expect("addresses are left");
         let fd = server.memory().descriptor().as_fd().try_clone_to_owned().expect("fds are left");
         let rung = Arc::new(Rung::default());
-        let bells = Box::new(Arc::clone(&rung));
+        let notifier = Box::new(Arc::clone(&rung));
         let streams = Arc::new(AppStreams {
             app: 5,
             region: 9,
             server,
-            bells,
+            notifier,
             spins: true,
             rate,
             permits: None,

@@ -370,7 +370,7 @@ pub(super) fn rings(
     let ends = LaneEnds {
         to_worker,
         from_worker,
-        bell: Arc::new(Doorbell::new()),
+        doorbell: Arc::new(Doorbell::new()),
         wake: Arc::new(|| ()),
         counters: counters.reader(),
     };

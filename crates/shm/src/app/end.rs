@@ -82,7 +82,7 @@ impl AppMemory {
             // SAFETY: as for the other ring.
             to_daemon: unsafe { SlotProducer::new(self.map.ring_from(worker)) },
             handovers: Handovers::shared(HandoverWords::new(self.map.clone())),
-            bell: self.map.worker_bell(worker),
+            doorbell: self.map.worker_doorbell(worker),
             core_grant: CoreGrant::shared(SharedCoreGrant::new(self.map.clone(), worker)),
             watch: self.map.worker_watch(worker),
             ready: self.map.ready(Towards::Daemon),
@@ -105,7 +105,7 @@ pub struct AppEnd {
     from_daemon: SlotConsumer,
     to_daemon: SlotProducer,
     handovers: Handovers,
-    bell: NonNull<AtomicU32>,
+    doorbell: NonNull<AtomicU32>,
     core_grant: CoreGrant,
     watch: NonNull<AtomicU32>,
     /// The workers that have something to say.
@@ -126,7 +126,7 @@ pub struct AppEnd {
     map: Map,
 }
 
-// SAFETY: bell and watch are atomics in the mapping that `map` keeps.
+// SAFETY: doorbell and watch are atomics in the mapping that `map` keeps.
 unsafe impl Send for AppEnd {}
 
 /// What the daemon says next.
@@ -285,12 +285,13 @@ impl AppEnd {
             return false;
         }
         self.ready.mark(self.worker);
-        doorbell::ring(self.map.daemon_bell())
+        doorbell::ring(self.map.daemon_doorbell())
     }
 
     /// From now on the daemon marks this worker in [`AppMemory::ready_to_app`] when it says
-    /// something, rings the bell there and wakes worker `leader`, whose thread waits for both; `None`:
-    /// it rings this worker's own bell again. What it said before is not marked: look once after this.
+    /// something, rings the doorbell there and wakes worker `leader`, whose thread waits for both;
+    /// `None`: it rings this worker's own doorbell again. What it said before is not marked: look
+    /// once after this.
     pub fn watch(&self, leader: Option<u32>) {
         // SAFETY: an aligned word of the mapping that `map` keeps.
         let watch = unsafe { self.watch.as_ref() };
@@ -307,13 +308,13 @@ impl AppEnd {
     /// The worker is about to sleep: look once more whether [`Self::has_next`].
     pub fn arm(&self) {
         // SAFETY: an aligned word of the mapping that `map` keeps.
-        doorbell::arm(unsafe { self.bell.as_ref() });
+        doorbell::arm(unsafe { self.doorbell.as_ref() });
     }
 
     /// The worker is awake.
     pub fn disarm(&self) {
         // SAFETY: as for `arm`.
-        doorbell::disarm(unsafe { self.bell.as_ref() });
+        doorbell::disarm(unsafe { self.doorbell.as_ref() });
     }
 
     /// Its word with the core control.
@@ -327,7 +328,7 @@ impl AppEnd {
     pub fn core_grant_spoke(&self) -> bool {
         // Release: whoever finds the bit finds what was said.
         self.map.core_grant_bits().fetch_or(1 << self.worker, Ordering::Release);
-        doorbell::ring(self.map.daemon_bell())
+        doorbell::ring(self.map.daemon_doorbell())
     }
 
     /// Whether the daemon has said something that [`Self::receive`] would give.

@@ -4,14 +4,14 @@
 //! 0       region header (magic, version, kind, features)
 //! 64      sizes: six u32, written once by the daemon
 //! 128     state: 0 while attached, then the reason's number (the daemon writes)
-//! 256     the daemon's bell: not 0 while it sleeps
+//! 256     the daemon's doorbell: not 0 while it sleeps
 //! 320     a bit for each worker that has said something at its core grant
 //! 384     hand-over words, one per 128 bytes
 //! ...     for each worker, each on 128 bytes: head and tail of the ring to it, head and tail of the ring
-//!         from it, its bell (with the number of the worker that waits for it, plus one; 0: none), its
+//!         from it, its doorbell (with the number of the worker that waits for it, plus one; 0: none), its
 //!         core grant's word from the daemon and its words back; then the slots of both rings, 64 bytes each
-//! ...     which workers have something to say: a ready set, with a bell that is not used
-//! ...     which workers of those that one thread waits for are to look: another, with its bell
+//! ...     which workers have something to say: a ready set, with a doorbell that is not used
+//! ...     which workers of those that one thread waits for are to look: another, with its doorbell
 //! page    buffers: first those that the daemon fills, then each worker's own
 //! ```
 
@@ -43,10 +43,10 @@ const LINE: usize = 128;
 const PAGE: usize = 4096;
 const SIZES_AT: usize = 64;
 const STATE_AT: usize = LINE;
-const BELL_AT: usize = 2 * LINE;
-const CORE_GRANTS_AT: usize = BELL_AT + 64;
+const DOORBELL_AT: usize = 2 * LINE;
+const CORE_GRANTS_AT: usize = DOORBELL_AT + 64;
 const HANDOVERS_AT: usize = 3 * LINE;
-/// Index words, bell and core grant of a worker.
+/// Index words, doorbell and core grant of a worker.
 const WORKER_LINES: usize = 7;
 
 /// What a region is made for.
@@ -192,9 +192,9 @@ impl Map {
     }
 
     /// Not zero while the daemon sleeps.
-    pub(super) fn daemon_bell(&self) -> &AtomicU32 {
+    pub(super) fn daemon_doorbell(&self) -> &AtomicU32 {
         // SAFETY: as for `state`.
-        unsafe { self.word(BELL_AT).as_ref() }
+        unsafe { self.word(DOORBELL_AT).as_ref() }
     }
 
     /// A bit for each worker that has said something at its core grant.
@@ -208,12 +208,12 @@ impl Map {
     }
 
     /// Not zero while the worker sleeps.
-    pub(super) fn worker_bell(&self, worker: u32) -> NonNull<AtomicU32> {
+    pub(super) fn worker_doorbell(&self, worker: u32) -> NonNull<AtomicU32> {
         self.word(self.worker_at(worker) + 4 * LINE)
     }
 
     /// The number, plus one, of the worker whose thread waits for this one as well; on the line of
-    /// its bell, since who rings looks at both.
+    /// its doorbell, since who rings looks at both.
     pub(super) fn worker_watch(&self, worker: u32) -> NonNull<AtomicU32> {
         self.word(self.worker_at(worker) + 4 * LINE + 4)
     }

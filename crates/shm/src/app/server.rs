@@ -32,7 +32,7 @@ pub struct AppServer {
 pub struct AppLane {
     to_app: SlotProducer,
     from_app: SlotConsumer,
-    bell: NonNull<AtomicU32>,
+    doorbell: NonNull<AtomicU32>,
     watch: NonNull<AtomicU32>,
     /// Which workers are to look, for those that are watched.
     ready: ReadySet,
@@ -41,7 +41,7 @@ pub struct AppLane {
     map: Map,
 }
 
-// SAFETY: bell and watch are atomics in a mapping that `map` keeps.
+// SAFETY: doorbell and watch are atomics in a mapping that `map` keeps.
 unsafe impl Send for AppLane {}
 
 /// What became of a packet for an application.
@@ -74,7 +74,7 @@ impl AppServer {
             to_app: unsafe { SlotProducer::new(map.ring_to(worker)) },
             // SAFETY: as for the other ring.
             from_app: unsafe { SlotConsumer::new(map.ring_from(worker)) },
-            bell: map.worker_bell(worker),
+            doorbell: map.worker_doorbell(worker),
             watch: map.worker_watch(worker),
             ready: map.ready(Towards::App),
             worker,
@@ -132,7 +132,7 @@ impl AppServer {
     /// The same for many applications at the price of one.
     pub fn arm_all<'a>(servers: impl IntoIterator<Item = &'a Self>) {
         for server in servers {
-            server.map.daemon_bell().store(1, Ordering::Relaxed);
+            server.map.daemon_doorbell().store(1, Ordering::Relaxed);
         }
         // One for all of them; see `doorbell::arm`.
         fence(Ordering::SeqCst);
@@ -140,7 +140,7 @@ impl AppServer {
 
     /// The daemon is awake.
     pub fn disarm(&self) {
-        doorbell::disarm(self.map.daemon_bell());
+        doorbell::disarm(self.map.daemon_doorbell());
     }
 
     /// Copies a packet into a buffer and stages it for the worker.
@@ -265,12 +265,13 @@ impl AppLane {
     #[inline]
     #[must_use]
     pub fn ring(&self) -> Option<u32> {
-        // Pairs with the fences of whoever arms the bell or begins to watch, and looks after that.
+        // Pairs with the fences of whoever arms the doorbell or begins to watch, and looks after
+        // that.
         fence(Ordering::SeqCst);
         // SAFETY: an aligned word of the mapping that `map` keeps.
         match unsafe { self.watch.as_ref() }.load(Ordering::Relaxed).checked_sub(1) {
             // SAFETY: as for `watch`.
-            None => doorbell::take(unsafe { self.bell.as_ref() }).then_some(self.worker),
+            None => doorbell::take(unsafe { self.doorbell.as_ref() }).then_some(self.worker),
             Some(leader) => self.ring_leader(leader),
         }
     }
@@ -281,13 +282,13 @@ impl AppLane {
             return None;
         }
         self.ready.mark(self.worker);
-        self.ready.bell().ring().then_some(leader)
+        self.ready.doorbell().ring().then_some(leader)
     }
 
     /// Whether the worker says that it sleeps.
     pub fn is_asleep(&self) -> bool {
         // SAFETY: as for `ring`.
-        unsafe { self.bell.as_ref() }.load(Ordering::Relaxed) != 0
+        unsafe { self.doorbell.as_ref() }.load(Ordering::Relaxed) != 0
     }
 
     /// Tells the worker how many of its messages were taken.

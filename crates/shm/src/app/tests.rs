@@ -254,7 +254,7 @@ fn one_thread_waits_for_many_workers_and_is_rung_for_those_that_it_watches_only(
         assert!(lanes[1].publish());
         lanes[1].ring()
     };
-    set.bell().arm();
+    set.doorbell().arm();
     assert_eq!(say(&mut lanes), None, "nobody watches it");
     other.watch(Some(0));
     assert!(other.has_next(), "what came before is found by a look");
@@ -263,7 +263,7 @@ fn one_thread_waits_for_many_workers_and_is_rung_for_those_that_it_watches_only(
     let mut ready = Vec::new();
     set.claim(&mut 0, 64, |claimed| ready.push(claimed.queue()));
     assert_eq!(ready, [1]);
-    set.bell().arm();
+    set.doorbell().arm();
     other.watch(Some(99));
     assert_eq!(say(&mut lanes), None, "there is no such worker");
     other.watch(None);

@@ -171,16 +171,16 @@ mod models {
     #[test]
     fn loom_a_packet_that_crosses_a_park_gets_its_worker_a_core() {
         loom::model(|| {
-            let bell = Arc::new(Doorbell::new());
+            let doorbell = Arc::new(Doorbell::new());
             let queue = Arc::new(AtomicBool::new(false));
             let wakes = Wakes::new();
             let (mut control, mut own) = core_grant();
             control.grant(0);
             let worker = loom::thread::spawn({
-                let (bell, queue, wakes) = (bell.clone(), queue.clone(), wakes.clone());
+                let (doorbell, queue, wakes) = (doorbell.clone(), queue.clone(), wakes.clone());
                 move || {
                     assert_eq!(own.look(), CoreCommand::Run(0));
-                    bell.arm();
+                    doorbell.arm();
                     if !queue.load(Ordering::Acquire) {
                         own.park();
                         wakes.control.notify();
@@ -188,7 +188,7 @@ mod models {
                             wakes.worker.wait();
                         }
                     }
-                    bell.disarm();
+                    doorbell.disarm();
                     assert!(queue.load(Ordering::Acquire), "it runs because there is a packet");
                     own.run();
                     wakes.control.notify();
@@ -196,7 +196,7 @@ mod models {
             });
             queue.store(true, Ordering::Release);
             // It sleeps, or is about to say so; or it has found the packet, and never will.
-            let parks = bell.ring();
+            let parks = doorbell.ring();
             while parks && !matches!(control.said(), CoreReply::Parked | CoreReply::Running) {
                 wakes.control.wait();
             }

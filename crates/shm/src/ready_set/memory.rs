@@ -1,9 +1,9 @@
-//! Where the bits, the gates and the bell of a set lie: on the heap, or in a region.
+//! Where the bits, the gates and the doorbell of a set lie: on the heap, or in a region.
 //!
 //! ```text
 //! 0      region header (magic, version, kind, features)
 //! 64     queues: u32, written once by the maker
-//! 128    the consumer's bell
+//! 128    the consumer's doorbell
 //! 256    words, one per 128 bytes: level 0, then the levels above it
 //! ...    gates, one per 64 bytes
 //! ```
@@ -27,7 +27,7 @@ const LEVELS_MAX: usize = 3;
 #[cfg(not(loom))]
 const QUEUES_AT: usize = 64;
 #[cfg(not(loom))]
-const BELL_AT: usize = 128;
+const DOORBELL_AT: usize = 128;
 #[cfg(not(loom))]
 const WORDS_AT: usize = 256;
 
@@ -91,7 +91,7 @@ pub(super) struct Memory {
     shape: Shape,
     words: NonNull<OwnLine<AtomicU64>>,
     gates: NonNull<Gate>,
-    bell: NonNull<Doorbell>,
+    doorbell: NonNull<Doorbell>,
     #[cfg_attr(loom, expect(dead_code, reason = "it only keeps the memory"))]
     keep: Keep,
 }
@@ -114,7 +114,7 @@ enum Keep {
 struct OwnMemory {
     words: Box<[OwnLine<AtomicU64>]>,
     gates: Box<[Gate]>,
-    bell: Doorbell,
+    doorbell: Doorbell,
 }
 
 impl Memory {
@@ -123,13 +123,13 @@ impl Memory {
         let own = Arc::new(OwnMemory {
             words: (0..shape.word_count()).map(|_| OwnLine(AtomicU64::new(0))).collect(),
             gates: (0..queues).map(|_| Gate(AtomicU64::new(0))).collect(),
-            bell: Doorbell::new(),
+            doorbell: Doorbell::new(),
         });
         Self {
             shape,
             words: NonNull::from(&own.words[0]),
             gates: NonNull::from(&own.gates[0]),
-            bell: NonNull::from(&own.bell),
+            doorbell: NonNull::from(&own.doorbell),
             keep: Keep::Own(own),
         }
     }
@@ -176,9 +176,9 @@ impl Memory {
         Some(unsafe { &self.gates.add(queue as usize).as_ref().0 })
     }
 
-    pub(super) fn bell(&self) -> &Doorbell {
-        // SAFETY: the bell lies there, kept by `keep`; it is an atomic.
-        unsafe { self.bell.as_ref() }
+    pub(super) fn doorbell(&self) -> &Doorbell {
+        // SAFETY: the doorbell lies there, kept by `keep`; it is an atomic.
+        unsafe { self.doorbell.as_ref() }
     }
 }
 
@@ -220,31 +220,32 @@ impl Memory {
 
     /// The region must be as long as the shape needs.
     fn over(region: Region, shape: Shape) -> Self {
-        Self::within(Arc::new(region), BELL_AT, WORDS_AT, shape.queues)
+        Self::within(Arc::new(region), DOORBELL_AT, WORDS_AT, shape.queues)
     }
 
-    /// A set whose words, and the gates behind them, begin at one offset of a region and whose bell
-    /// is at another: both multiples of 128. There must be [`bytes_within`] from `words_at` on.
+    /// A set whose words, and the gates behind them, begin at one offset of a region and whose
+    /// doorbell is at another: both multiples of 128. There must be [`bytes_within`] from
+    /// `words_at` on.
     pub(super) fn within(
         region: Arc<Region>,
-        bell_at: usize,
+        doorbell_at: usize,
         words_at: usize,
         queues: u32,
     ) -> Self {
         let shape = Shape::new(queues);
         let fits = words_at + bytes_within(queues) <= region.len_bytes()
-            && bell_at + size_of::<Doorbell>() <= region.len_bytes();
+            && doorbell_at + size_of::<Doorbell>() <= region.len_bytes();
         assert!(fits, "the caller has compared them");
         let line = align_of::<OwnLine<AtomicU64>>();
-        assert!(words_at.is_multiple_of(line) && bell_at.is_multiple_of(line), "whole lines");
+        assert!(words_at.is_multiple_of(line) && doorbell_at.is_multiple_of(line), "whole lines");
         // SAFETY: each offset lies inside the mapping; each is a multiple of what is aligned there
-        // (128 for words and bell, 64 for gates), and so is the mapping's start.
+        // (128 for words and doorbell, 64 for gates), and so is the mapping's start.
         let at = |offset| unsafe { region.base().add(offset) };
         Self {
             shape,
             words: at(words_at).cast(),
             gates: at(words_at + shape.words_bytes()).cast(),
-            bell: at(bell_at).cast(),
+            doorbell: at(doorbell_at).cast(),
             keep: Keep::Shared(region),
         }
     }

@@ -141,8 +141,8 @@ mod oracle {
         let file = consumer.region().expect("shared").try_clone_to_owned().expect("descriptors");
         let producer = ReadySet::open(file).expect("just made");
         assert_eq!(producer.queues(), 4097);
-        consumer.bell().arm();
-        assert!(producer.mark(4096) && producer.bell().ring());
+        consumer.doorbell().arm();
+        assert!(producer.mark(4096) && producer.doorbell().ring());
         let mut claimed = None;
         assert_eq!(consumer.claim(&mut 0, 64, |ready| claimed = Some(ready)), 1);
         let ready = claimed.expect("it was marked");
@@ -211,7 +211,7 @@ mod oracle {
                 while producers[queue as usize].push(item).is_err() {
                     std::thread::yield_now();
                 }
-                if marker.mark(queue) && marker.bell().ring() {
+                if marker.mark(queue) && marker.doorbell().ring() {
                     sleeper.unpark();
                 }
             }
@@ -238,12 +238,12 @@ mod oracle {
                     }
                 }
             }
-            set.bell().arm();
+            set.doorbell().arm();
             if count < ITEMS && set.is_quiet() {
                 sleeps += 1;
                 std::thread::park_timeout(std::time::Duration::from_secs(120));
             }
-            set.bell().disarm();
+            set.doorbell().disarm();
         }
         writer.join().expect("it only pushes");
         println!("{sleeps} sleeps");
@@ -372,12 +372,12 @@ mod models {
                 let mut rung = false;
                 for item in 0..2 {
                     assert!(producer.push(item).is_ok());
-                    rung |= marker.mark(0) && marker.bell().ring();
+                    rung |= marker.mark(0) && marker.doorbell().ring();
                 }
                 rung
             });
             let mut count = pass(&set, 1, &mut consumers);
-            set.bell().arm();
+            set.doorbell().arm();
             let sleeps = set.is_quiet();
             let rung = writer.join().expect("it only pushes");
             if !sleeps || rung {

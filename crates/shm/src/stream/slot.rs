@@ -231,8 +231,9 @@ impl Address {
 
 /// All that is shared about one socket: ten lines.
 ///
-/// In an application's own region the daemon writes the first and the last two, the
-/// application the others. In a junction nobody but the slot's own application writes any of them, except `bell` and `error`.
+/// In an application's own region the daemon writes the first and the last two, the application the
+/// others. In a junction nobody but the slot's own application writes any of them, except
+/// `notify_word` and `error`.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub struct SlotWords {
@@ -259,7 +260,7 @@ pub struct SlotWords {
     /// The errno of SO_ERROR: whoever reads it sets it to zero.
     pub error: AtomicU32,
     /// Counts on when somebody sleeps and should not: a futex.
-    pub bell: AtomicU32,
+    pub notify_word: AtomicU32,
     /// Counts on when `info` has been brought up to date.
     pub info_version: AtomicU32,
     /// The most that the send ring may grow to, as a logarithm.
@@ -278,7 +279,7 @@ pub struct SlotWords {
     pub tx_urgent: AtomicU64,
     /// [`Asks`].
     pub asks: AtomicU32,
-    /// Not zero: somebody sleeps, or is about to, until `bell` changes.
+    /// Not zero: somebody sleeps, or is about to, until `notify_word` changes.
     pub sleepers: AtomicU32,
     /// The pollers that want to hear of this socket, a bit each.
     pub pollers: [AtomicU64; 4],

@@ -39,9 +39,9 @@ impl Surroundings for Script {
 }
 
 fn wait(script: &mut Script, deadline: Nanos) -> Waited {
-    let (bell, word) = (Doorbell::new(), AtomicU64::new(0));
-    let waited = Wait::new(WaitConfig::default()).until_ready(&bell, &word, deadline, script);
-    assert!(!bell.ring(), "awake, nobody needs to ring");
+    let (doorbell, word) = (Doorbell::new(), AtomicU64::new(0));
+    let waited = Wait::new(WaitConfig::default()).until_ready(&doorbell, &word, deadline, script);
+    assert!(!doorbell.ring(), "awake, nobody needs to ring");
     waited
 }
 
@@ -82,15 +82,15 @@ fn who_owes_something_is_given_the_cpu_before_any_sleep() {
     assert!(script.yields > 0 && script.sleeps.is_empty());
 }
 
-/// Something comes at the very moment at which the bell is armed.
-struct LastMoment<'bell> {
-    bell: &'bell Doorbell,
+/// Something comes at the very moment at which the doorbell is armed.
+struct LastMoment<'doorbell> {
+    doorbell: &'doorbell Doorbell,
     now: Nanos,
 }
 
 impl Surroundings for LastMoment<'_> {
     fn is_ready(&mut self) -> bool {
-        self.bell.word().load(Ordering::Relaxed) != 0
+        self.doorbell.word().load(Ordering::Relaxed) != 0
     }
     fn now(&mut self) -> Nanos {
         self.now += Nanos::from_micros(50);
@@ -103,13 +103,13 @@ impl Surroundings for LastMoment<'_> {
 }
 
 #[test]
-fn what_comes_while_the_bell_is_armed_is_not_slept_on() {
-    let (bell, word) = (Doorbell::new(), AtomicU64::new(0));
-    let mut surroundings = LastMoment { bell: &bell, now: Nanos::ZERO };
+fn what_comes_while_the_doorbell_is_armed_is_not_slept_on() {
+    let (doorbell, word) = (Doorbell::new(), AtomicU64::new(0));
+    let mut surroundings = LastMoment { doorbell: &doorbell, now: Nanos::ZERO };
     let mut wait = Wait::new(WaitConfig::default());
     let deadline = Nanos::from_millis(5);
-    // It is gone again when the bell is disarmed, so the wait goes on to its deadline.
-    let waited = wait.until_ready(&bell, &word, deadline, &mut surroundings);
+    // It is gone again when the doorbell is disarmed, so the wait goes on to its deadline.
+    let waited = wait.until_ready(&doorbell, &word, deadline, &mut surroundings);
     assert_eq!(waited, Waited::TimedOut);
 }
 
@@ -147,7 +147,7 @@ fn a_thousand_times_idle_and_busy_again_and_nobody_is_left_asleep() {
         for round in 0..ROUNDS {
             for item in 0..3 {
                 producer.push(3 * round + item).expect("it was emptied");
-                if marker.mark(299) && marker.bell().ring() {
+                if marker.mark(299) && marker.doorbell().ring() {
                     sleeper.unpark();
                 }
             }
@@ -167,7 +167,7 @@ fn a_thousand_times_idle_and_busy_again_and_nobody_is_left_asleep() {
     let (mut cursor, mut next) = (0, 0);
     while next < 3 * ROUNDS {
         let deadline = surroundings.now() + patience;
-        let waited = wait.until_ready(set.bell(), set.summary(), deadline, &mut surroundings);
+        let waited = wait.until_ready(set.doorbell(), set.summary(), deadline, &mut surroundings);
         assert_eq!(waited, Waited::Ready, "item {next} is lost");
         let mut claimed = None;
         set.claim(&mut cursor, 1, |ready| claimed = Some(ready));

@@ -88,7 +88,7 @@ impl Plant {
             self.wait_for_core(first);
         }
         if self.has_work(id) {
-            self.ring_bell(id);
+            self.ring_doorbell(id);
         }
     }
 
@@ -152,7 +152,7 @@ impl Plant {
 
     /// Something has come for a worker without a core. Nobody else can do it: if it rests it wakes for that, on
     /// a CPU that is nobody's, and else it waits for a core.
-    pub(super) fn ring_bell(&mut self, id: u16) {
+    pub(super) fn ring_doorbell(&mut self, id: u16) {
         if self.rests(id) {
             self.drain(id);
         } else {
@@ -231,8 +231,8 @@ impl Plant {
         }
     }
 
-    /// Who has begun to wait does not wait for a tick: its bell has called the dispatcher, which listens
-    /// between two bursts.
+    /// Who has begun to wait does not wait for a tick: its doorbell has called the dispatcher,
+    /// which listens between two bursts.
     fn call(&mut self) {
         if !std::mem::replace(&mut self.has_call, true) {
             let burst = self.port.len().min(base::BURST) as u64;

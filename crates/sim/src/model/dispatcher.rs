@@ -140,7 +140,7 @@ impl Plant {
             return;
         }
         if is_parked {
-            self.ring_bell(id as u16);
+            self.ring_doorbell(id as u16);
         } else {
             self.tick_soon();
         }

@@ -204,7 +204,7 @@ impl Plant {
             let worker = &mut self.workers[id];
             worker.marks.push_back((worker.progress.put, begun.handover));
             if worker.doing == Doing::Parked {
-                self.ring_bell(id as u16);
+                self.ring_doorbell(id as u16);
             } else {
                 self.pass_marks(id as u16);
             }

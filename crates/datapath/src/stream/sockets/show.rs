@@ -51,7 +51,7 @@ impl Sockets {
                 while bits != 0 {
                     let poller = word as u32 * 64 + bits.trailing_zeros();
                     bits &= bits - 1;
-                    client.streams.bells.poller(Side::Zero, poller);
+                    client.streams.notifier.poller(Side::Zero, poller);
                 }
             }
         }
@@ -89,8 +89,8 @@ impl Sockets {
         }
         if words.sleepers.load(Ordering::Relaxed) != 0 {
             words.sleepers.store(0, Ordering::Relaxed);
-            words.bell.fetch_add(1, Ordering::Release);
-            streams.bells.futex(&words.bell);
+            words.notify_word.fetch_add(1, Ordering::Release);
+            streams.notifier.futex(&words.notify_word);
         }
     }
 }

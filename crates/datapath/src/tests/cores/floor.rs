@@ -71,7 +71,7 @@ impl Hands for Crew {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Awake,
-    /// Its bell is armed.
+    /// Its doorbell is armed.
     Armed,
     /// It has looked once more, and found something or not.
     Looked(bool),

@@ -12,7 +12,7 @@ use super::*;
 
 /// Cores as a test gives them.
 struct Fed {
-    bell: std::sync::Arc<EventFd>,
+    doorbell: std::sync::Arc<EventFd>,
     news: Receiver<Holding>,
     now: Holding,
 }
@@ -20,14 +20,14 @@ struct Fed {
 /// The end of it that gives.
 #[derive(Clone)]
 struct Feeder {
-    bell: std::sync::Arc<EventFd>,
+    doorbell: std::sync::Arc<EventFd>,
     news: Sender<Holding>,
 }
 
 fn fed(first: Holding) -> (Feeder, Fed) {
-    let bell = std::sync::Arc::new(EventFd::new().expect("descriptors are left"));
+    let doorbell = std::sync::Arc::new(EventFd::new().expect("descriptors are left"));
     let (news, receiver) = channel();
-    (Feeder { bell: bell.clone(), news }, Fed { bell, news: receiver, now: first })
+    (Feeder { doorbell: doorbell.clone(), news }, Fed { doorbell, news: receiver, now: first })
 }
 
 impl Feeder {
@@ -37,19 +37,19 @@ impl Feeder {
 
     fn tell(&self, holding: Holding) {
         self.news.send(holding).expect("the runner looks until the job has ended");
-        self.bell.ring();
+        self.doorbell.ring();
     }
 }
 
 impl Grants for Fed {
     fn look(&mut self) -> Holding {
-        self.bell.drain();
+        self.doorbell.drain();
         self.now = self.news.try_iter().last().unwrap_or_else(|| self.now.clone());
         self.now.clone()
     }
 
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
-        vec![self.bell.as_fd()]
+        vec![self.doorbell.as_fd()]
     }
 }
 

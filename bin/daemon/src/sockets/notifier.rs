@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use datapath::stream::Bells;
+use datapath::stream::Notifier;
 use rustix::pipe::PipeFlags;
 use shm::stream::{POLLERS_MAX, Side};
 use sys::futex::{self, Scope};
@@ -52,7 +52,7 @@ impl Pipes {
 /// The same as workers have it.
 pub(super) struct Ringer(pub(super) Arc<Pipes>);
 
-impl Bells for Ringer {
+impl Notifier for Ringer {
     fn poller(&self, _side: Side, poller: u32) {
         self.0.ring(poller);
     }
