@@ -104,7 +104,7 @@ impl EventLoop {
             }
             self.adjust_worker_pool(now);
             self.evict(now);
-            let busy = self.send_letter(now) | self.turn(now) | self.keep_cores(now);
+            let busy = self.send_connect_probe(now) | self.turn(now) | self.keep_cores(now);
             self.answer_one(now);
             self.note_load(now);
             self.export();
@@ -137,12 +137,12 @@ impl EventLoop {
 
     /// A connection that is to be opened finds its worker; whether there was one.
     #[inline]
-    fn send_letter(&mut self, now: Nanos) -> bool {
+    fn send_connect_probe(&mut self, now: Nanos) -> bool {
         let Some(front) = self.worker_pool.engines().and_then(Engines::front) else { return false };
-        let Some(letter) = front.next_letter() else { return false };
-        let is_sent = self.dispatcher.send_letter(letter.0, letter.1, now);
+        let Some(connect_probe) = front.next_connect_probe() else { return false };
+        let is_sent = self.dispatcher.send_connect_probe(connect_probe.0, connect_probe.1, now);
         if !is_sent {
-            front.put_back(letter);
+            front.put_back(connect_probe);
         }
         is_sent
     }
@@ -198,7 +198,7 @@ impl EventLoop {
         }
         // Once more, now that nobody can slip something in unheard: a question that came just
         // before the doorbell was armed has rung nothing.
-        let asked = self.answer_one(now) | self.send_letter(now);
+        let asked = self.answer_one(now) | self.send_connect_probe(now);
         let busy = self.turn(now) || asked || !may_sleep || self.dispatcher.has_work();
         // The turn may have called a worker that must be granted a core.
         let is_called = self.cores.as_ref().is_some_and(|cores| cores.allocator.has_work());

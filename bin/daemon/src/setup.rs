@@ -92,7 +92,7 @@ pub(crate) fn open(config: &Config) -> Result<Parts, Failure> {
         },
     )?;
     let sockets = match config.job() {
-        Job::Sockets => Some(Mail::new()?),
+        Job::Sockets => Some(Post::new()?),
         _ => None,
     };
     let alarm = Alarm::new(EventFd::new()?);
@@ -106,7 +106,7 @@ pub(crate) fn open(config: &Config) -> Result<Parts, Failure> {
         &listeners,
         hash_key,
         dispatcher.ports(),
-        sockets.as_ref().map(|mail| mail.front.clone()),
+        sockets.as_ref().map(|post| post.front.clone()),
     )?;
     let worker_pool = worker_pool(config, alarm.clone(), own_call, engines)?;
     let mut guests = Guests::new()?;
@@ -117,14 +117,14 @@ pub(crate) fn open(config: &Config) -> Result<Parts, Failure> {
             let own = listeners.iter().map(destination).collect();
             let claims = Claims::new(interfaces, own);
             let doorbell = match &sockets {
-                Some(mail) => Arc::clone(&mail.attach_server_wake),
+                Some(post) => Arc::clone(&post.attach_server_wake),
                 None => Arc::new(EventFd::new()?),
             };
             let (mut attach_server, notices) =
                 attach_server(config, &dispatcher, seed, claims, call, doorbell)?;
-            if let Some(mail) = sockets {
+            if let Some(post) = sockets {
                 let doorbells = worker_pool.doorbells.clone();
-                attach_server.serve_sockets(mail.socket_table(config, &dispatcher, doorbells)?);
+                attach_server.serve_sockets(post.socket_table(config, &dispatcher, doorbells)?);
             }
             guests.tell(notices);
             Some(attach_server)
@@ -145,14 +145,14 @@ fn listened(config: &Config, listeners: &[Listener]) -> Listeners {
 }
 
 /// The post between the attach server and workers that serve sockets.
-struct Mail {
+struct Post {
     front: Front,
     /// Wakes workers that sleep.
     workers_doorbell: Arc<EventFd>,
     attach_server_wake: Arc<EventFd>,
 }
 
-impl Mail {
+impl Post {
     fn new() -> Result<Self, Failure> {
         let (workers_doorbell, attach_server_wake) =
             (Arc::new(EventFd::new()?), Arc::new(EventFd::new()?));

@@ -7,11 +7,11 @@
 //! is met with everything before it done.
 
 mod bucket;
+mod connect_probe;
 mod counts;
 mod exchange;
 mod frames;
 mod front;
-mod letter;
 mod moving;
 mod rings;
 mod routes;
@@ -157,7 +157,7 @@ impl Stream {
         if self.exchange.has_any() {
             self.claim_arrived(now);
         }
-        self.read_letters(now);
+        self.read_connect_probes(now);
         let Self { engine, context, sockets, routes, ways, kept, spares, events, counts, .. } =
             self;
         let mut incoming = ArrayVec::<Incoming<'_>, BURST>::new();

@@ -2,7 +2,7 @@
 //!
 //! The slow side resolves, reserves and permits; what is then to be done goes to every worker's mailbox, and what
 //! workers have to say about sockets comes back by a ring of each. Connections are opened and closed here, payload never
-//! passes: a worker looks at one word a turn to see that there is no mail.
+//! passes: a worker looks at one word a turn to see that there is no commands.
 
 mod post;
 
@@ -200,12 +200,12 @@ const EVENTS: usize = 4096;
 #[derive(Default)]
 struct Mailbox {
     has_any: AtomicBool,
-    letters: Mutex<VecDeque<Command>>,
+    connect_probes: Mutex<VecDeque<Command>>,
 }
 
 impl Mailbox {
-    fn letters(&self) -> MutexGuard<'_, VecDeque<Command>> {
-        self.letters.lock().unwrap_or_else(PoisonError::into_inner)
+    fn commands(&self) -> MutexGuard<'_, VecDeque<Command>> {
+        self.connect_probes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -220,7 +220,7 @@ struct State {
     standing: Vec<Command>,
     /// Connections to be opened, and those among them whose worker is yet to be found.
     opens: Vec<Command>,
-    letters: VecDeque<(SocketAddr, SocketAddr)>,
+    connect_probes: VecDeque<(SocketAddr, SocketAddr)>,
     /// Sockets that are to be closed and have not ended, by application, slot and generation: with a reset? For the
     /// worker that gets one which was between workers when it was told.
     closing: BTreeMap<(u16, u32, u32), bool>,
@@ -234,9 +234,9 @@ pub(super) type Stranded = (Arc<AppStreams>, u32, Conn);
 
 struct Shared {
     state: Mutex<State>,
-    /// There are letters.
-    has_letters: AtomicBool,
-    /// Says that a worker has mail.
+    /// There are connect probes.
+    has_connect_probes: AtomicBool,
+    /// Says that a worker has commands.
     wake: Box<dyn Fn() + Send + Sync>,
     /// Says that there are events.
     tell: Box<dyn Fn() + Send + Sync>,
@@ -261,8 +261,10 @@ impl Front {
         tell: impl Fn() + Send + Sync + 'static,
     ) -> Self {
         let (wake, tell) = (Box::new(wake), Box::new(tell));
-        let has_letters = AtomicBool::new(false);
-        Self { shared: Arc::new(Shared { state: Mutex::default(), has_letters, wake, tell }) }
+        let has_connect_probes = AtomicBool::new(false);
+        Self {
+            shared: Arc::new(Shared { state: Mutex::default(), has_connect_probes, wake, tell }),
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -270,19 +272,19 @@ impl Front {
     }
 
     /// Tells all workers; each finds out whether it concerns it. A connection to be opened goes to the worker that
-    /// its packets will go to: the dispatcher finds it ([`Self::next_letter`]).
+    /// its packets will go to: the dispatcher finds it ([`Self::next_connect_probe`]).
     pub fn command(&self, command: &Command) {
         let mut state = self.state();
         if let Command::Connect { local, remote, .. } = command {
             state.opens.push(command.clone());
-            state.letters.push_back((*local, *remote));
-            self.shared.has_letters.store(true, Ordering::Release);
+            state.connect_probes.push_back((*local, *remote));
+            self.shared.has_connect_probes.store(true, Ordering::Release);
             drop(state);
             return (self.shared.wake)();
         }
         state.remember(command);
         for (_, mailbox) in &state.boxes {
-            mailbox.letters().push_back(command.clone());
+            mailbox.commands().push_back(command.clone());
             mailbox.has_any.store(true, Ordering::Release);
         }
         drop(state);
@@ -298,20 +300,20 @@ impl Front {
 
     /// For the dispatcher: the next connection whose worker is to be found, own address first.
     #[inline]
-    pub fn next_letter(&self) -> Option<(SocketAddr, SocketAddr)> {
-        if !self.shared.has_letters.load(Ordering::Relaxed) {
+    pub fn next_connect_probe(&self) -> Option<(SocketAddr, SocketAddr)> {
+        if !self.shared.has_connect_probes.load(Ordering::Relaxed) {
             return None;
         }
         let mut state = self.state();
-        let letter = state.letters.pop_front();
-        self.shared.has_letters.store(!state.letters.is_empty(), Ordering::Release);
-        letter
+        let connect_probe = state.connect_probes.pop_front();
+        self.shared.has_connect_probes.store(!state.connect_probes.is_empty(), Ordering::Release);
+        connect_probe
     }
 
-    /// There was no frame for a letter: it is next again.
-    pub fn put_back(&self, letter: (SocketAddr, SocketAddr)) {
-        self.state().letters.push_front(letter);
-        self.shared.has_letters.store(true, Ordering::Release);
+    /// There was no frame for a connect probe: it is next again.
+    pub fn put_back(&self, connect_probe: (SocketAddr, SocketAddr)) {
+        self.state().connect_probes.push_front(connect_probe);
+        self.shared.has_connect_probes.store(true, Ordering::Release);
     }
 
     /// Whether every worker has taken all that it was told: what comes to it from now on finds it done.
@@ -337,9 +339,9 @@ impl Front {
         let (to_front, heard) = ring(EVENTS);
         let mailbox = Arc::new(Mailbox::default());
         let mut state = self.state();
-        mailbox.letters().extend(state.standing.iter().cloned());
+        mailbox.commands().extend(state.standing.iter().cloned());
         if !state.stranded.is_empty() {
-            mailbox.letters().push_back(Command::Adopt);
+            mailbox.commands().push_back(Command::Adopt);
         }
         mailbox.has_any.store(true, Ordering::Release);
         state.boxes.retain(|(id, _)| *id != worker);

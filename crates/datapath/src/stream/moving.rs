@@ -143,8 +143,9 @@ impl Stream {
         is_done
     }
 
-    /// This worker ends: what it was to take, and has not, waits for a packet, which a silent peer may never send. So a
-    /// letter goes where the next packet would: whoever gets it has the group, and takes its flows.
+    /// This worker ends: what it was to take, and has not, waits for a packet, which a silent peer
+    /// may never send. So a connect probe goes where the next packet would: whoever gets it has the
+    /// group, and takes its flows.
     pub(super) fn leave(&mut self) {
         let Some(sockets) = self.sockets.as_mut() else { return };
         for name in self.exchange.give_up(self.me) {
@@ -175,7 +176,7 @@ impl Stream {
             // What was asked for before it came here, such as an application's first word or its last.
             let Self { engine, context, ways, events, .. } = self;
             let mut heard = Heard { events };
-            sockets.read_mail(usize::MAX, engine, &mut context.rings, ways, now, &mut heard);
+            sockets.read_commands(usize::MAX, engine, &mut context.rings, ways, now, &mut heard);
         }
         let Parcel { to: _, name: _, flows, belongings, routes } = &mut parcel;
         let mine = &mut self.routes;

@@ -5,10 +5,10 @@
 //! every position and ring to itself; what an application writes can only end its own connection.
 
 mod accept;
+mod commands;
 mod conn;
 mod datagrams;
 mod look;
-mod mail;
 mod parked;
 mod ports;
 mod show;
@@ -112,7 +112,7 @@ impl Sockets {
     /// Whether somebody has something to say.
     #[inline]
     pub(super) fn has_work(&self, now: Nanos) -> bool {
-        self.post.has_mail() || now >= self.paced_until || self.has_marks()
+        self.post.has_commands() || now >= self.paced_until || self.has_marks()
     }
 
     #[inline]
@@ -148,7 +148,7 @@ impl Sockets {
     /// The worker is about to sleep. False: there is something to do.
     pub(super) fn arm(&self) -> bool {
         let clients = self.clients.iter().flatten();
-        let mut may_sleep = !self.post.has_mail();
+        let mut may_sleep = !self.post.has_commands();
         for client in clients {
             if let Some(marks) = client.streams.server.memory().worker(u32::from(self.me.0)) {
                 may_sleep &= marks.arm();
@@ -175,7 +175,7 @@ impl Sockets {
         now: Nanos,
         out: &mut O,
     ) -> bool {
-        let mut has_acted = self.read_mail(COMMANDS, engine, rings, ways, now, out);
+        let mut has_acted = self.read_commands(COMMANDS, engine, rings, ways, now, out);
         if now >= self.paced_until {
             self.paced_until = Nanos::FAR_FUTURE;
             for (app, slot) in std::mem::take(&mut self.paced) {
@@ -438,7 +438,8 @@ impl Sockets {
         self.post.strand(stranded);
     }
 
-    /// Has a letter go to whoever has, or gets, the group of the flow of that name (the peer is its source).
+    /// Has a connect probe go to whoever has, or gets, the group of the flow of that name (the peer
+    /// is its source).
     pub(super) fn call_for(&self, name: &FlowKey) {
         self.post.call_for(name.destination(), name.source());
     }

@@ -476,8 +476,8 @@ fn a_connection_is_opened_although_its_application_was_never_heard_of_before() {
     let way = Way { port: base::PortId(0), vlan_tci: 0, header };
     let options = options();
     app.front.command(&Command::Connect { app: 5, slot, local, remote, options, way });
-    let (local, remote) = app.front.next_letter().expect("it was asked for");
-    assert!(bench.dispatcher.send_letter(local, remote, bench.now));
+    let (local, remote) = app.front.next_connect_probe().expect("it was asked for");
+    assert!(bench.dispatcher.send_connect_probe(local, remote, bench.now));
     // Nobody listens there: it is refused, of which the application hears.
     bench.turns(10);
     assert!(app.words(slot).state().has(SlotState::BROKEN), "{:?}", app.words(slot).state());
@@ -504,8 +504,8 @@ fn a_connection_that_is_opened_here_is_opened_by_the_worker_that_its_packets_com
         app.front.command(&Command::Connect { app: 5, slot, local, remote, options, way });
         slots.push(slot);
     }
-    while let Some((local, remote)) = app.front.next_letter() {
-        assert!(bench.dispatcher.send_letter(local, remote, bench.now));
+    while let Some((local, remote)) = app.front.next_connect_probe() {
+        assert!(bench.dispatcher.send_connect_probe(local, remote, bench.now));
     }
     bench.turns(10);
     let state = app.words(slots[0]).state();
@@ -666,8 +666,8 @@ fn a_router_that_knows_no_way_ends_what_is_being_opened_and_nothing_else() {
     let header = [&CLIENT[..], &OURS, &[8, 0]].concat();
     let way = Way { port: base::PortId(0), vlan_tci: 0, header };
     app.front.command(&Command::Connect { app: 5, slot, local, remote, options: options(), way });
-    let letter = app.front.next_letter().expect("it was asked for");
-    assert!(bench.dispatcher.send_letter(letter.0, letter.1, bench.now));
+    let connect_probe = app.front.next_connect_probe().expect("it was asked for");
+    assert!(bench.dispatcher.send_connect_probe(connect_probe.0, connect_probe.1, bench.now));
     let sent: Vec<_> = (0..3).flat_map(|_| bench.pass(Vec::new())).collect();
     assert_eq!(sent.len(), 1, "a SYN");
     // About a segment that was never sent: nobody believes it.
@@ -830,8 +830,8 @@ fn a_socket_whose_words_were_overwritten_is_closed_and_its_slot_free() {
     let way = Way { port: base::PortId(0), vlan_tci: 0, header };
     let options = options();
     app.front.command(&Command::Connect { app: 5, slot: opened, local, remote, options, way });
-    let (local, remote) = app.front.next_letter().expect("it was asked for");
-    assert!(bench.dispatcher.send_letter(local, remote, bench.now));
+    let (local, remote) = app.front.next_connect_probe().expect("it was asked for");
+    assert!(bench.dispatcher.send_connect_probe(local, remote, bench.now));
     bench.turns(2);
     bench.talks(1);
     bench.turns(5);
@@ -901,8 +901,8 @@ fn connections_that_find_no_memory_stand_as_soon_as_there_is_some() {
     let way = Way { port: base::PortId(0), vlan_tci: 0, header };
     let options = options();
     app.front.command(&Command::Connect { app: 5, slot: opened, local, remote, options, way });
-    let (local, remote) = app.front.next_letter().expect("it was asked for");
-    assert!(bench.dispatcher.send_letter(local, remote, bench.now));
+    let (local, remote) = app.front.next_connect_probe().expect("it was asked for");
+    assert!(bench.dispatcher.send_connect_probe(local, remote, bench.now));
     let talks = bench.talks(3);
     talks.iter().for_each(|talk| _ = bench.write(talk.flow, b"early"));
     bench.turns(40);
@@ -1019,8 +1019,8 @@ fn a_name_that_is_still_in_use_is_refused_as_linux_refuses_it() {
         let (way, options) = (way.clone(), options());
         app.words(slot).state.store(Kind::Stream as u32 | SlotState::CONNECTING, Ordering::Release);
         app.front.command(&Command::Connect { app: 5, slot, local, remote, options, way });
-        let (local, remote) = app.front.next_letter().expect("it was asked for");
-        assert!(bench.dispatcher.send_letter(local, remote, bench.now));
+        let (local, remote) = app.front.next_connect_probe().expect("it was asked for");
+        assert!(bench.dispatcher.send_connect_probe(local, remote, bench.now));
         // Nobody answers.
         (0..3).for_each(|_| bench.turn_of_data_path());
     }

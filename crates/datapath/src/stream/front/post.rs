@@ -39,7 +39,7 @@ impl Drop for Post {
         if let Some((_, other)) = boxes.first() {
             let sockets = standing.iter().filter(|command| matches!(command, Command::Bind(_)));
             let adopt = (!stranded.is_empty()).then_some(Command::Adopt);
-            other.letters().extend(sockets.cloned().chain(adopt));
+            other.commands().extend(sockets.cloned().chain(adopt));
             other.has_any.store(true, Ordering::Release);
         }
         drop(state);
@@ -49,23 +49,23 @@ impl Drop for Post {
 }
 
 impl Post {
-    /// Whether there is mail.
+    /// Whether there is commands.
     #[inline]
-    pub(in crate::stream) fn has_mail(&self) -> bool {
+    pub(in crate::stream) fn has_commands(&self) -> bool {
         self.mailbox.has_any.load(Ordering::Relaxed)
     }
 
     /// The oldest command.
     pub(in crate::stream) fn next(&self) -> Option<Command> {
-        let mut letters = self.mailbox.letters();
-        let first = letters.pop_front();
-        if letters.is_empty() {
+        let mut connect_probes = self.mailbox.commands();
+        let first = connect_probes.pop_front();
+        if connect_probes.is_empty() {
             self.mailbox.has_any.store(false, Ordering::Release);
         }
         first
     }
 
-    /// What is to be opened from `local` to `remote`: a letter about it has come.
+    /// What is to be opened from `local` to `remote`: a connect probe about it has come.
     pub(in crate::stream) fn open(&self, local: SocketAddr, remote: SocketAddr) -> Option<Command> {
         let mut state = self.front.state();
         let is_it = |command: &Command| matches!(command, Command::Connect { local: own, remote: other, .. } if (*own, *other) == (local, remote));
@@ -83,7 +83,8 @@ impl Post {
         self.waiting.push_back(event);
     }
 
-    /// A letter from `remote` to `local` goes to whichever worker has their group, or gets it.
+    /// A connect probe from `remote` to `local` goes to whichever worker has their group, or gets
+    /// it.
     pub(in crate::stream) fn call_for(&self, local: SocketAddr, remote: SocketAddr) {
         self.front.put_back((local, remote));
     }

@@ -13,7 +13,7 @@ use super::{Client, Conn, Sockets};
 
 impl Sockets {
     /// Does what the slow side has asked for, so many things at most. True: there was something.
-    pub(in crate::stream) fn read_mail<O: Output>(
+    pub(in crate::stream) fn read_commands<O: Output>(
         &mut self,
         most: usize,
         engine: &mut Engine,
@@ -23,7 +23,7 @@ impl Sockets {
         out: &mut O,
     ) -> bool {
         let mut has_acted = false;
-        if self.post.has_mail() {
+        if self.post.has_commands() {
             for _ in 0..most {
                 let Some(command) = self.post.next() else { break };
                 self.obey(command, engine, rings, ways, now, out);
@@ -83,12 +83,13 @@ impl Sockets {
                 let way = way.as_ref().map(|(way, local)| (way, *local));
                 ways.set(remote, way, now);
             }
-            // It comes by letter.
+            // It comes by a connect probe.
             Command::Connect { .. } => {}
         }
     }
 
-    /// Opens the connection that a letter is about: `key` is as the peer's packets will have it.
+    /// Opens the connection that a connect probe is about: `key` is as the peer's packets will have
+    /// it.
     pub(in crate::stream) fn open(
         &mut self,
         key: &FlowKey,

@@ -18,14 +18,19 @@ use super::routes::Route;
 use super::{Heard, Stream};
 use crate::dispatcher::Dispatcher;
 
-/// Ethertypes of a letter's link header, behind two addresses of zeros.
+/// Ethertypes of a connect probe's link header, behind two addresses of zeros.
 const IPV4: [u8; 2] = [0x08, 0x00];
 const IPV6: [u8; 2] = [0x86, 0xdd];
 
 impl<P: Port> Dispatcher<P> {
-    /// Sends a letter about a connection from `local` to `remote` to the worker that will own it. False: there is no frame
-    /// for it now; try again.
-    pub fn send_letter(&mut self, local: SocketAddr, remote: SocketAddr, now: Nanos) -> bool {
+    /// Sends a connect probe about a connection from `local` to `remote` to the worker that will
+    /// own it. False: there is no frame for it now; try again.
+    pub fn send_connect_probe(
+        &mut self,
+        local: SocketAddr,
+        remote: SocketAddr,
+        now: Nanos,
+    ) -> bool {
         let Some(key) = FlowKey::new(Protocol::Tcp, remote, local) else { return true };
         let Some(mut frame) = self.pool.take() else { return false };
         let link = [&[0; 12][..], if key.is_ipv6() { &IPV6[..] } else { &IPV4 }].concat();
@@ -38,7 +43,7 @@ impl<P: Port> Dispatcher<P> {
         }
         let meta = frame.meta_mut();
         meta.checksum = ChecksumState::Verified;
-        // No port says so of what it receives: this is a letter.
+        // No port says so of what it receives: this is a connect probe.
         meta.transmit = true;
         self.batch.push(frame);
         self.classify_batch(0);
@@ -65,8 +70,8 @@ fn hello(key: FlowKey) -> Segment<'static> {
 }
 
 impl Stream {
-    /// Letters among the frames of this turn are read and become empty frames.
-    pub(super) fn read_letters(&mut self, now: Nanos) {
+    /// Connect probes among the frames of this turn are read and become empty frames.
+    pub(super) fn read_connect_probes(&mut self, now: Nanos) {
         let mut at = 0;
         while let Some(frame) = self.kept.get_mut(at) {
             if !std::mem::take(&mut frame.meta_mut().transmit) {
@@ -79,12 +84,20 @@ impl Stream {
         }
     }
 
-    fn open(&mut self, letter: &Frame, now: Nanos) {
-        let Outcome::Flow(flow) = wire::classify(letter.bytes()) else { return };
+    fn open(&mut self, connect_probe: &Frame, now: Nanos) {
+        let Outcome::Flow(flow) = wire::classify(connect_probe.bytes()) else { return };
         let Self { engine, context, sockets, events, ways, .. } = self;
         let Some(sockets) = sockets else { return };
-        // A letter may overtake the mail that it was sent after, such as the first word of its application.
-        sockets.read_mail(usize::MAX, engine, &mut context.rings, ways, now, &mut Heard { events });
+        // A connect probe may overtake the commands that it was sent after, such as the first word
+        // of its application.
+        sockets.read_commands(
+            usize::MAX,
+            engine,
+            &mut context.rings,
+            ways,
+            now,
+            &mut Heard { events },
+        );
         sockets.open(&flow.key, &mut self.engine, &mut self.routes, now);
     }
 }
