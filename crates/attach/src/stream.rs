@@ -218,8 +218,8 @@ pub enum Reply {
     },
     /// It has been done.
     Done,
-    /// The socket is served in this slot. Beside it, when the region is a junction that this process
-    /// has not been given yet: what [`Reply::Region`] has.
+    /// The socket is served in this slot. Beside it, when the region is a local pair that this
+    /// process has not been given yet: what [`Reply::Region`] has.
     Slot {
         /// The region.
         region: u32,
@@ -237,11 +237,11 @@ pub enum Reply {
         errno: i32,
     },
     /// A region. Beside it: its memfd; of an application's region then the eventfd that wakes the
-    /// daemon; of a junction the eventfd that wakes the other side, then the own one.
+    /// daemon; of a local pair the eventfd that wakes the other side, then the own one.
     Region {
         /// Of which kind.
         kind: RegionKind,
-        /// Which side of a junction the application is: 0 connected, 1 accepted.
+        /// Which side of a local pair the application is: 0 connected, 1 accepted.
         side: u8,
     },
 }
@@ -253,5 +253,6 @@ pub enum RegionKind {
     /// An application's own, shared with the daemon.
     App,
     /// Between two applications on this host.
-    Junction,
+    #[serde(rename = "junction")]
+    LocalPair,
 }

@@ -7,8 +7,9 @@
 //! slot in the [`Marks`] of whoever should look; marks are hints, and looking at a slot without
 //! news costs a few loads.
 //!
-//! A region belongs to one application and the daemon, or (a *junction*) to two applications that talk to each other
-//! on one machine; then the words that the daemon would write are those of the other side's slot.
+//! A region belongs to one application and the daemon, or (a *local pair*) to two applications that
+//! talk to each other on one machine; then the words that the daemon would write are those of the
+//! other side's slot.
 //!
 //! The daemon believes nothing that it reads here: positions, rings and wishes are copied once and
 //! held against what it keeps to itself.

@@ -197,7 +197,7 @@ impl SocketTable {
                     answer.with(memory.descriptor())?.with(app.doorbell.as_fd())
                 })
             }
-            Some(Region::Junction(number, side)) => self.junctions.get(number).and_then(|of| {
+            Some(Region::LocalPair(number, side)) => self.local_pairs.get(number).and_then(|of| {
                 let may = of.app(*side) == member.app || member.may_map.contains(&region);
                 may.then(|| of.give(*side, Answer::new(of.describe(*side))))
             }),

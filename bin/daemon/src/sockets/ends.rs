@@ -248,7 +248,7 @@ impl SocketTable {
         let slots = slots.take(server.slots_taken() as usize);
         let ours = slots.map(|slot| (app.region(), slot)).filter(is_nameless);
         let ours = ours.map(|place| Nameless { place, generation: server.generation(place.1) });
-        let local = self.junctions.values().flat_map(|junction| junction.unnamed_of(number));
+        let local = self.local_pairs.values().flat_map(|local_pair| local_pair.unnamed_of(number));
         ours.chain(local.filter(|one| is_nameless(&one.place))).collect()
     }
 

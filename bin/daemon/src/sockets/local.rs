@@ -1,4 +1,5 @@
-//! Connections within this host: two applications share a region, a *junction*, and the daemon stands aside.
+//! Connections within this host: two applications share a region, a *local pair*, and the daemon
+//! stands aside.
 //!
 //! Each side knows the region by a number of its own, so that a program may be connected to itself. A
 //! connection is a pair of slots: the first is the connecting side's, the second the accepting side's.
@@ -27,7 +28,7 @@ use super::notifier::Pipes;
 use super::records::{Record, What};
 use super::table::{Region, SocketTable};
 
-/// Connections of one junction, at most.
+/// Connections of one local pair, at most.
 const PAIRS_MAX: u32 = 8192;
 
 /// Bytes of each of a connection's two rings, as a logarithm: what is wished for, and what it may be when memory
@@ -37,7 +38,7 @@ const RING_LOG2: [u8; 2] = [18, 14];
 const SIDES: [Side; 2] = [Side::Zero, Side::One];
 
 /// A region of two applications.
-pub(super) struct Junction {
+pub(super) struct LocalPair {
     server: StreamServer,
     ends: [End; 2],
     /// By the number of the first slot.
@@ -64,7 +65,7 @@ struct Pair {
     is_over: [bool; 2],
 }
 
-impl Junction {
+impl LocalPair {
     /// What its sockets take is counted for `quota`: that of who connects.
     fn create(ends: [End; 2], memory_mib: u32, quota: Arc<Quota>) -> Option<Self> {
         let sizes = StreamSizes {
@@ -74,7 +75,7 @@ impl Junction {
             workers: 0,
             ring_bytes: u64::from(memory_mib.clamp(1, 1 << 16)) << 20,
         };
-        let server = StreamServer::within("junction", sizes, quota).ok()?;
+        let server = StreamServer::within("local_pair", sizes, quota).ok()?;
         Some(Self { server, ends, pairs: BTreeMap::new(), unnamed: BTreeSet::new() })
     }
 
@@ -85,7 +86,7 @@ impl Junction {
 
     /// What is said about the region to a side.
     pub(super) fn describe(&self, side: Side) -> Reply {
-        Reply::Region { kind: RegionKind::Junction, side: side as u8 }
+        Reply::Region { kind: RegionKind::LocalPair, side: side as u8 }
     }
 
     /// Adds what a side needs: the memory, how to wake the other side, how it is woken.
@@ -265,21 +266,21 @@ impl SocketTable {
             // Each could write the other's words, its locks and settings too.
             return Err(FallbackReason::OtherUser.into());
         }
-        let number = self.junction(app.number(), accepting).ok_or(FallbackReason::NoMemory)?;
+        let number = self.local_pair(app.number(), accepting).ok_or(FallbackReason::NoMemory)?;
         let local = match examined.local.port() {
             0 => socket::bind(examined.socket.as_fd(), SocketAddr::new(source, 0))
                 .map(socket::canonical)
                 .map_err(|error| Refusal::Errno(error.errno()))?,
             port => SocketAddr::new(source, port),
         };
-        let junction = self.junctions.get_mut(&number).ok_or(FallbackReason::NoMemory)?;
-        let first = junction.open(local, remote, examined.cookie);
+        let local_pair = self.local_pairs.get_mut(&number).ok_or(FallbackReason::NoMemory)?;
+        let first = local_pair.open(local, remote, examined.cookie);
         let first = first.ok_or(FallbackReason::TooManySockets)?;
-        let [own, other] = [junction.ends[0].region, junction.ends[1].region];
+        let [own, other] = [local_pair.ends[0].region, local_pair.ends[1].region];
         if !self.announce(listening, Entry { region: other, slot: first + 1 }, number) {
-            if let Some(junction) = self.junctions.get_mut(&number) {
-                junction.end(first);
-                junction.end(first + 1);
+            if let Some(local_pair) = self.local_pairs.get_mut(&number) {
+                local_pair.end(first);
+                local_pair.end(first + 1);
             }
             // The kernel's listener has a queue of its own.
             return Err(nobody.into());
@@ -296,8 +297,8 @@ impl SocketTable {
         if !context.member.knows.insert(own) {
             return Ok(answer);
         }
-        let junction = self.junctions.get(&number).ok_or(FallbackReason::NoMemory)?;
-        junction.give(Side::Zero, answer).map_err(Refusal::Errno)
+        let local_pair = self.local_pairs.get(&number).ok_or(FallbackReason::NoMemory)?;
+        local_pair.give(Side::Zero, answer).map_err(Refusal::Errno)
     }
 
     /// Who listens at an address of this host: the place, and the application. Who listens at just that
@@ -319,13 +320,14 @@ impl SocketTable {
         fits.get(at).map(|(place, record, _)| (*place, record.app))
     }
 
-    /// The junction between two applications; a new one if there is none.
-    fn junction(&mut self, connecting: u16, accepting: u16) -> Option<u32> {
-        let is_it = |junction: &Junction| {
-            let [one, other] = &junction.ends;
+    /// The local pair between two applications; a new one if there is none.
+    fn local_pair(&mut self, connecting: u16, accepting: u16) -> Option<u32> {
+        let is_it = |local_pair: &LocalPair| {
+            let [one, other] = &local_pair.ends;
             (one.app, other.app) == (connecting, accepting) && !one.is_gone && !other.is_gone
         };
-        if let Some((number, _)) = self.junctions.iter().find(|(_, junction)| is_it(junction)) {
+        if let Some((number, _)) = self.local_pairs.iter().find(|(_, local_pair)| is_it(local_pair))
+        {
             return Some(*number);
         }
         let memory = |app: u16| self.apps.get(&app).map(|app| app.tenant.memory_mib);
@@ -337,13 +339,13 @@ impl SocketTable {
         };
         let ends = [end(connecting, regions[0])?, end(accepting, regions[1])?];
         let quota = Arc::clone(&self.apps.get(&connecting)?.quota);
-        let junction = Junction::create(ends, memory_mib, quota)?;
+        let local_pair = LocalPair::create(ends, memory_mib, quota)?;
         // The number is as unique as the regions' are.
         let number = regions[0];
         for (region, side) in regions.into_iter().zip(SIDES) {
-            self.regions.insert(region, Region::Junction(number, side));
+            self.regions.insert(region, Region::LocalPair(number, side));
         }
-        self.junctions.insert(number, junction);
+        self.local_pairs.insert(number, local_pair);
         Some(number)
     }
 
@@ -355,8 +357,8 @@ impl SocketTable {
             return false;
         };
         let Some(words) = app.words(place.1) else { return false };
-        let junction = self.junctions.get(&number);
-        if let Some(accepted) = junction.and_then(|junction| junction.words(entry.slot)) {
+        let local_pair = self.local_pairs.get(&number);
+        if let Some(accepted) = local_pair.and_then(|local_pair| local_pair.words(entry.slot)) {
             inherit(words, accepted);
         }
         let is_added = listener.backlog.push(app.streams.server.memory(), words, entry);
@@ -369,24 +371,24 @@ impl SocketTable {
     /// The end of a connection within this host, at `place`, is over, if it is that application's.
     pub(super) fn end_local(&mut self, place: Place, app: u16) {
         let (region, slot) = place;
-        let Some(Region::Junction(number, side)) = self.regions.get(&region).copied() else {
+        let Some(Region::LocalPair(number, side)) = self.regions.get(&region).copied() else {
             return;
         };
-        let Some(junction) = self.junctions.get_mut(&number) else { return };
-        if junction.app(side) != app || slot & 1 != side as u32 {
+        let Some(local_pair) = self.local_pairs.get_mut(&number) else { return };
+        if local_pair.app(side) != app || slot & 1 != side as u32 {
             return;
         }
-        junction.end(slot);
+        local_pair.end(slot);
         self.records.remove(place);
-        self.sweep_junctions();
+        self.sweep_local_pairs();
     }
 
     /// Accepted ends that were named since the last look get their records.
     pub(super) fn learn_names(&mut self) {
         let mut late = Vec::new();
-        for junction in self.junctions.values_mut() {
-            let End { app, region, .. } = junction.ends[1];
-            for (slot, cookie) in junction.learn() {
+        for local_pair in self.local_pairs.values_mut() {
+            let End { app, region, .. } = local_pair.ends[1];
+            for (slot, cookie) in local_pair.learn() {
                 let what = What::Local;
                 let record = Record { app, generation: 0, cookie, inode: 0, what };
                 if !self.records.insert((region, slot), record) {
@@ -400,33 +402,33 @@ impl SocketTable {
     }
 
     /// An application goes: its ends are over.
-    pub(super) fn end_junctions_of(&mut self, app: u16) {
-        for junction in self.junctions.values_mut() {
+    pub(super) fn end_local_pairs_of(&mut self, app: u16) {
+        for local_pair in self.local_pairs.values_mut() {
             for at in 0..2 {
-                if junction.ends[at].app != app {
+                if local_pair.ends[at].app != app {
                     continue;
                 }
-                junction.ends[at].is_gone = true;
-                let region = junction.ends[at].region;
+                local_pair.ends[at].is_gone = true;
+                let region = local_pair.ends[at].region;
                 self.regions.remove(&region);
                 let slots: Vec<u32> =
-                    junction.pairs.keys().map(|first| first + at as u32).collect();
+                    local_pair.pairs.keys().map(|first| first + at as u32).collect();
                 for slot in slots {
-                    junction.end(slot);
+                    local_pair.end(slot);
                     self.records.remove((region, slot));
                 }
             }
         }
-        self.sweep_junctions();
+        self.sweep_local_pairs();
     }
 
-    fn sweep_junctions(&mut self) {
+    fn sweep_local_pairs(&mut self) {
         let regions = &mut self.regions;
-        self.junctions.retain(|_, junction| {
-            let is_over = junction.is_over();
+        self.local_pairs.retain(|_, local_pair| {
+            let is_over = local_pair.is_over();
             if is_over {
-                junction.server.memory().end(attach::DetachReason::Left.number());
-                junction.ends.iter().for_each(|end| _ = regions.remove(&end.region));
+                local_pair.server.memory().end(attach::DetachReason::Left.number());
+                local_pair.ends.iter().for_each(|end| _ = regions.remove(&end.region));
             }
             !is_over
         });

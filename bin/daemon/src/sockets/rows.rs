@@ -60,7 +60,7 @@ impl SocketTable {
     fn owner_of(&self, region: Region) -> Option<u16> {
         match region {
             Region::App(number) => Some(number),
-            Region::Junction(number, side) => self.junctions.get(&number).map(|of| of.app(side)),
+            Region::LocalPair(number, side) => self.local_pairs.get(&number).map(|of| of.app(side)),
         }
     }
 
@@ -75,8 +75,8 @@ impl SocketTable {
                     .take(server.slots_taken() as usize)
                     .collect()
             }
-            Region::Junction(number, side) => {
-                self.junctions.get(&number).map(|of| of.slots(side)).unwrap_or_default()
+            Region::LocalPair(number, side) => {
+                self.local_pairs.get(&number).map(|of| of.slots(side)).unwrap_or_default()
             }
         }
     }
@@ -113,15 +113,15 @@ impl SocketTable {
 
     fn row(&self, place: Place, app: &App) -> Option<SocketRow> {
         let (region, slot) = place;
-        let junction = match self.regions.get(&region)? {
+        let local_pair = match self.regions.get(&region)? {
             Region::App(_) => None,
-            Region::Junction(number, _) => Some(self.junctions.get(number)?),
+            Region::LocalPair(number, _) => Some(self.local_pairs.get(number)?),
         };
-        let words = match junction {
+        let words = match local_pair {
             None => app.words(slot)?,
-            Some(junction) => junction.words(slot)?,
+            Some(local_pair) => local_pair.words(slot)?,
         };
-        let peer = junction.and_then(|junction| junction.words(slot ^ 1));
+        let peer = local_pair.and_then(|local_pair| local_pair.words(slot ^ 1));
         let record = self.records.get(place);
         let kind = words.state().kind();
         let load = |word: &std::sync::atomic::AtomicU64| word.load(Ordering::Relaxed);
@@ -152,12 +152,12 @@ impl SocketTable {
             send_q: backlog_max.unwrap_or_else(|| load(&words.tx_tail).saturating_sub(taken)),
             cookie: record.map_or(0, |record| record.cookie),
             inode: record.map_or(0, |record| record.inode),
-            worker: (junction.is_none()).then(|| words.worker.load(Ordering::Relaxed) as u16),
-            is_local: junction.is_some(),
+            worker: (local_pair.is_none()).then(|| words.worker.load(Ordering::Relaxed) as u16),
+            is_local: local_pair.is_some(),
             bytes_received: if backlog_max.is_some() { 0 } else { came },
             bytes_sent: taken,
             timer: timer(words.info(SlotInfo::Timer)),
-            tcp: (kind == Kind::Stream && junction.is_none()).then(|| tcp(words, app)),
+            tcp: (kind == Kind::Stream && local_pair.is_none()).then(|| tcp(words, app)),
         })
     }
 

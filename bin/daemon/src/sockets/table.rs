@@ -26,7 +26,7 @@ use super::examine;
 use super::fallbacks::Fallbacks;
 use super::guards::{Holds, destination};
 use super::listen::Lingering;
-use super::local::Junction;
+use super::local::LocalPair;
 use super::proofs::{Denial, Ids};
 use super::records::{Record, Records, What};
 use super::routes::{Link, Ways};
@@ -77,7 +77,7 @@ pub(crate) struct SocketTable {
     pub(super) regions: BTreeMap<u32, Region>,
     last_region: u32,
     pub(super) records: Records,
-    pub(super) junctions: BTreeMap<u32, Junction>,
+    pub(super) local_pairs: BTreeMap<u32, LocalPair>,
     pub(super) ways: Ways,
     pub(super) holds: Holds,
     pub(super) lingering: Lingering,
@@ -108,8 +108,8 @@ pub(crate) struct Gone {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Region {
     App(u16),
-    /// One side of a junction: each has a number of its own.
-    Junction(u32, Side),
+    /// One side of a local pair: each has a number of its own.
+    LocalPair(u32, Side),
 }
 
 /// Whether nftables has rules, as of a moment.
@@ -149,7 +149,7 @@ impl SocketTable {
             regions: BTreeMap::new(),
             last_region: 0,
             records: Records::default(),
-            junctions: BTreeMap::new(),
+            local_pairs: BTreeMap::new(),
             ways: Ways::new(links)?,
             holds: Holds::default(),
             lingering: Lingering::default(),
@@ -286,7 +286,7 @@ impl SocketTable {
         let Some(app) = self.apps.get(&number) else { return };
         let has_sockets = || {
             self.records.of_region(app.region()).next().is_some()
-                || self.junctions.values().any(|junction| junction.has_named_end(number))
+                || self.local_pairs.values().any(|local_pair| local_pair.has_named_end(number))
         };
         if app.pids.is_empty() && !has_sockets() {
             self.detach(number, reason, now);
@@ -297,7 +297,7 @@ impl SocketTable {
     pub(crate) fn detach(&mut self, number: u16, reason: DetachReason, now: Nanos) {
         let Some(app) = self.apps.remove(&number) else { return };
         self.resting.insert(number, now + NUMBER_RESTS);
-        self.end_junctions_of(number);
+        self.end_local_pairs_of(number);
         let places: Vec<_> = self.records.of_region(app.region()).map(|(place, _)| place).collect();
         for place in places {
             if let Some(record) = self.records.remove(place) {
@@ -329,7 +329,7 @@ impl SocketTable {
     pub(crate) fn is_drained(&self) -> bool {
         let has_sockets = |app: &App| app.streams.server.slots_taken() > 0;
         self.is_draining
-            && self.junctions.values().all(Junction::is_empty)
+            && self.local_pairs.values().all(LocalPair::is_empty)
             && !self.apps.values().any(has_sockets)
     }
 

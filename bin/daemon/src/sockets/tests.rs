@@ -227,7 +227,7 @@ fn two_programs_here_are_connected_and_everything_goes_back_when_descriptors_are
     let entry = Backlog::take(&server.memory, listener_words).expect("two wait");
     assert_eq!(entry.slot, one + 1);
     let given = place.call(&mut server, &Call::Region { region: entry.region }, None);
-    assert_eq!(given.reply, Reply::Region { kind: RegionKind::Junction, side: 1 });
+    assert_eq!(given.reply, Reply::Region { kind: RegionKind::LocalPair, side: 1 });
     assert_eq!(given.descriptors.len(), 3);
     let denied = place.call(&mut client, &Call::Region { region: server.region }, None);
     assert_eq!(denied.reply, Reply::Errno { errno: 13 }, "another's memory");
@@ -256,7 +256,7 @@ fn two_programs_here_are_connected_and_everything_goes_back_when_descriptors_are
     place.wait_until(|socket_table| number_of_rows(socket_table) == 0);
     place.socket_table.leave(client.member, DetachReason::Left, clock::now());
     place.socket_table.leave(server.member, DetachReason::Left, clock::now());
-    assert_eq!((place.socket_table.count(), place.socket_table.junctions.len()), (0, 0));
+    assert_eq!((place.socket_table.count(), place.socket_table.local_pairs.len()), (0, 0));
     assert!(place.socket_table.regions.is_empty());
 }
 
@@ -299,8 +299,8 @@ fn what_a_killed_process_had_taken_and_not_named_is_found_and_what_waits_is_left
     // The one from here ends on the other side, soon after.
     let later = clock::now() + base::Nanos::from_secs(3);
     place.socket_table.tend(&mut place.claims, later);
-    let junction = place.socket_table.junctions.values().next().expect("they have talked");
-    let half = junction.words(taken[2].slot).expect("it was lent");
+    let local_pair = place.socket_table.local_pairs.values().next().expect("they have talked");
+    let half = local_pair.words(taken[2].slot).expect("it was lent");
     assert!(half.asks().has(Asks::CLOSE));
 }
 
@@ -383,7 +383,7 @@ fn both_ends_of_a_connection_within_the_host_can_be_adopted() {
         let region = expected.0;
         let given = place.call(&mut heir, &Call::Region { region }, None);
         let side = side as u8;
-        assert_eq!(given.reply, Reply::Region { kind: RegionKind::Junction, side });
+        assert_eq!(given.reply, Reply::Region { kind: RegionKind::LocalPair, side });
         assert_eq!(given.descriptors.len(), 3);
     }
 }
@@ -466,7 +466,7 @@ fn programs_of_two_users_share_no_memory() {
     let connect = Call::Connect { remote: address };
     let answer = place.call(&mut client, &connect, Some(&socket()));
     assert_eq!(answer.reply, Reply::Kernel { reason: FallbackReason::OtherUser });
-    assert_eq!((answer.descriptors.len(), place.socket_table.junctions.len()), (0, 0));
+    assert_eq!((answer.descriptors.len(), place.socket_table.local_pairs.len()), (0, 0));
 }
 
 #[test]

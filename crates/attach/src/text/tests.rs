@@ -118,7 +118,7 @@ fn the_messages_of_stream_mode_are_read() {
         (r#""reply":{"id":7,"reply":{"errno":{"errno":111}}}"#, reply(Reply::Errno { errno: 111 })),
         (
             r#""reply":{"id":7,"reply":{"region":{"kind":"junction","side":1}}}"#,
-            reply(Reply::Region { kind: RegionKind::Junction, side: 1 }),
+            reply(Reply::Region { kind: RegionKind::LocalPair, side: 1 }),
         ),
     ];
     for (text, message) in answered {

@@ -30,14 +30,14 @@ use super::watcher::Watcher;
 pub struct Poller {
     session: Session,
     number: u32,
-    /// Readable by the pipe, by the doorbells of junctions, when it is poked, and when the daemon
+    /// Readable by the pipe, by the doorbells of local pairs, when it is poked, and when the daemon
     /// is gone.
     epoll: Arc<OwnedFd>,
     /// The daemon writes a byte to it.
     pipe: OwnedFd,
     cursor: AtomicU32,
-    /// There are junctions among the members, or were.
-    has_junctions: AtomicBool,
+    /// There are local pairs among the members, or were.
+    has_local_pairs: AtomicBool,
     /// Threads in [`Self::sleep_beside`].
     sleepers: AtomicU32,
     /// All members were taken because the daemon is gone.
@@ -52,14 +52,14 @@ type Key = (RegionId, SlotId);
 #[derive(Debug, Default)]
 struct Members {
     sockets: BTreeMap<Key, Socket>,
-    junctions: Vec<Junction>,
+    local_pairs: Vec<LocalPair>,
     /// Those that belong to other applications.
     watchers: BTreeMap<Key, Watcher>,
 }
 
 /// Local connections of one kind: with one other application, opened by the same side.
 #[derive(Debug)]
-struct Junction {
+struct LocalPair {
     region: Arc<Region>,
     side: Side,
     cursor: u32,
@@ -101,7 +101,7 @@ impl Poller {
             epoll,
             pipe,
             cursor: AtomicU32::new(0),
-            has_junctions: AtomicBool::new(false),
+            has_local_pairs: AtomicBool::new(false),
             sleepers: AtomicU32::new(0),
             has_told_end: AtomicBool::new(false),
             members: Mutex::default(),
@@ -125,7 +125,7 @@ impl Poller {
     /// Hears of `socket` from now on; it is taken at once, in case it has news already.
     ///
     /// # Errors
-    /// ENOTCONN: it was closed. ENOMEM and the like: the kernel cannot watch its junction.
+    /// ENOTCONN: it was closed. ENOMEM and the like: the kernel cannot watch its local pair.
     pub fn add(&self, socket: &Socket) -> Result<(), Errno> {
         let slot = socket.slot()?;
         let region = socket.region();
@@ -141,14 +141,14 @@ impl Poller {
             return Ok(());
         }
         if let Some(wake) = region.wake_of(side) {
-            match members.junction(region, side) {
-                Some(junction) => junction.sockets += 1,
+            match members.local_pair(region, side) {
+                Some(local_pair) => local_pair.sockets += 1,
                 None => {
                     let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
                     epoll::add(&self.epoll, wake, TAG, flags)?;
                     let region = Arc::clone(region);
-                    members.junctions.push(Junction { region, side, cursor: 0, sockets: 1 });
-                    self.has_junctions.store(true, Ordering::Release);
+                    members.local_pairs.push(LocalPair { region, side, cursor: 0, sockets: 1 });
+                    self.has_local_pairs.store(true, Ordering::Release);
                 }
             }
         }
@@ -182,14 +182,14 @@ impl Poller {
             return;
         }
         self.forget(socket);
-        // Even of one that was closed meanwhile the junction is to know.
+        // Even of one that was closed meanwhile the local pair is to know.
         let (region, side) = (socket.region(), socket.region().side(socket.key().1.0));
-        if let Some(junction) = members.junction(region, side) {
-            junction.sockets -= 1;
-            if let (0, Some(wake)) = (junction.sockets, region.wake_of(side)) {
+        if let Some(local_pair) = members.local_pair(region, side) {
+            local_pair.sockets -= 1;
+            if let (0, Some(wake)) = (local_pair.sockets, region.wake_of(side)) {
                 // It fails only for what is not in it.
                 let _ = epoll::delete(&self.epoll, wake);
-                members.junctions.retain(|junction| junction.sockets > 0);
+                members.local_pairs.retain(|local_pair| local_pair.sockets > 0);
             }
         }
     }
@@ -212,9 +212,9 @@ impl Poller {
             marks.take(&mut cursor, limit, |slot| found.push((own.id, SlotId(slot))));
             self.cursor.store(cursor, Ordering::Relaxed);
         }
-        if self.has_junctions.load(Ordering::Acquire) {
-            for junction in &mut self.members().junctions {
-                let Junction { region, side, cursor, .. } = junction;
+        if self.has_local_pairs.load(Ordering::Acquire) {
+            for local_pair in &mut self.members().local_pairs {
+                let LocalPair { region, side, cursor, .. } = local_pair;
                 if let Some(marks) = region.poller(*side, self.number) {
                     marks.take(cursor, limit, |slot| found.push((region.id, SlotId(slot))));
                 }
@@ -235,9 +235,9 @@ impl Poller {
             region.poller(side, self.number).is_none_or(|marks| marks.arm())
         };
         let mut may_sleep = is_quiet(own, Side::Zero);
-        if self.has_junctions.load(Ordering::Acquire) {
-            for junction in &self.members().junctions {
-                may_sleep &= is_quiet(&junction.region, junction.side);
+        if self.has_local_pairs.load(Ordering::Acquire) {
+            for local_pair in &self.members().local_pairs {
+                may_sleep &= is_quiet(&local_pair.region, local_pair.side);
             }
         }
         let has_end_to_tell = own.is_over() && !self.has_told_end.load(Ordering::Acquire);
@@ -258,9 +258,9 @@ impl Poller {
             }
         };
         disarm(self.session.own_region(), Side::Zero);
-        if self.has_junctions.load(Ordering::Acquire) {
-            for junction in &self.members().junctions {
-                disarm(&junction.region, junction.side);
+        if self.has_local_pairs.load(Ordering::Acquire) {
+            for local_pair in &self.members().local_pairs {
+                disarm(&local_pair.region, local_pair.side);
             }
         }
     }
@@ -340,10 +340,11 @@ impl Poller {
 }
 
 impl Members {
-    fn junction(&mut self, region: &Arc<Region>, side: Side) -> Option<&mut Junction> {
-        let is_it =
-            |junction: &&mut Junction| junction.region.id == region.id && junction.side == side;
-        self.junctions.iter_mut().find(is_it)
+    fn local_pair(&mut self, region: &Arc<Region>, side: Side) -> Option<&mut LocalPair> {
+        let is_it = |local_pair: &&mut LocalPair| {
+            local_pair.region.id == region.id && local_pair.side == side
+        };
+        self.local_pairs.iter_mut().find(is_it)
     }
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct Region {
 enum Wakes {
     /// The daemon's workers.
     Daemon(EventFd),
-    /// The pollers of both sides of a junction.
+    /// The pollers of both sides of a local pair.
     Sides([EventFd; 2]),
 }
 
@@ -41,7 +41,7 @@ impl Region {
     }
 
     /// Between two applications, of which this one is `side`.
-    pub(crate) fn junction(
+    pub(crate) fn local_pair(
         id: RegionId,
         memory: StreamMemory,
         side: Side,
@@ -55,7 +55,7 @@ impl Region {
         Self { id, memory, is_foreign: false, wakes: Wakes::Sides(sides) }
     }
 
-    pub(crate) fn is_junction(&self) -> bool {
+    pub(crate) fn is_local_pair(&self) -> bool {
         matches!(self.wakes, Wakes::Sides(_))
     }
 
@@ -68,7 +68,7 @@ impl Region {
         }
     }
 
-    /// The side of a slot: in a junction even ones connect and odd ones accept.
+    /// The side of a slot: in a local pair even ones connect and odd ones accept.
     pub(crate) fn side(&self, slot: u32) -> Side {
         match &self.wakes {
             Wakes::Sides(_) if slot % 2 == 1 => Side::One,
@@ -76,7 +76,7 @@ impl Region {
         }
     }
 
-    /// What the pollers of a side of a junction are woken by.
+    /// What the pollers of a side of a local pair are woken by.
     pub(crate) fn wake_of(&self, side: Side) -> Option<&EventFd> {
         match &self.wakes {
             Wakes::Daemon(_) => None,
@@ -87,7 +87,7 @@ impl Region {
     /// The words of the other end of a local connection.
     pub(crate) fn peer(&self, slot: u32) -> Option<(u32, &SlotWords)> {
         let peer = slot ^ 1;
-        self.is_junction().then(|| self.memory.slot(peer)).flatten().map(|words| (peer, words))
+        self.is_local_pair().then(|| self.memory.slot(peer)).flatten().map(|words| (peer, words))
     }
 
     /// Whether the daemon has let go of it, or is gone.

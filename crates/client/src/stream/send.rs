@@ -223,7 +223,7 @@ impl Slot<'_> {
     /// so it is written down again whenever there is none. A local peer needs none of that.
     fn ask_to_grow(&self, log2: u8) -> bool {
         let is_ready_for_it = !self.words.state().has(SlotState::CONNECTING);
-        if self.region.is_junction() || !is_ready_for_it || self.words.asks().grow() >= log2 {
+        if self.region.is_local_pair() || !is_ready_for_it || self.words.asks().grow() >= log2 {
             return false;
         }
         let rest = (1_u32 << TX_GROW_SHIFT) - 1;

@@ -81,7 +81,7 @@ struct Core {
     /// Held during a call: answers are read by whoever asked.
     calling: Mutex<()>,
     own: Arc<Region>,
-    /// The others that were mapped: junctions, and regions of other applications.
+    /// The others that were mapped: local pairs, and regions of other applications.
     others: Mutex<Vec<Arc<Region>>>,
     pollers: Arc<Pollers>,
     /// In a forked child: the session that has taken this one's place.
@@ -329,8 +329,8 @@ impl Session {
         match reply {
             Reply::Slot { region, slot } => {
                 if !descriptors.is_empty() {
-                    // A junction that is new to this process.
-                    let (kind, side) = (RegionKind::Junction, (slot % 2) as u8);
+                    // A local pair that is new to this process.
+                    let (kind, side) = (RegionKind::LocalPair, (slot % 2) as u8);
                     let reply = Reply::Region { kind, side };
                     session.keep(map(RegionId(region), &reply, descriptors)?);
                 }
@@ -467,11 +467,11 @@ fn map(id: RegionId, reply: &Reply, descriptors: Vec<OwnedFd>) -> Result<Region,
             let (memory, daemon) = (open(next()?)?, event(next()?)?);
             Ok(Region::own(id, memory, daemon))
         }
-        Reply::Region { kind: RegionKind::Junction, side } => {
+        Reply::Region { kind: RegionKind::LocalPair, side } => {
             let side = if *side == 0 { Side::Zero } else { Side::One };
             let memory = open(next()?)?;
             let (other, own) = (event(next()?)?, event(next()?)?);
-            Ok(Region::junction(id, memory, side, other, own))
+            Ok(Region::local_pair(id, memory, side, other, own))
         }
         _ => Err(unusable("it has no such region")),
     }

@@ -67,7 +67,7 @@ impl Socket {
 
     /// Whether both ends are programs on this machine.
     pub fn is_local(&self) -> bool {
-        self.0.region.is_junction()
+        self.0.region.is_local_pair()
     }
 
     /// Whether it is another application's, which it has come from.

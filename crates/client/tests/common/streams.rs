@@ -58,7 +58,7 @@ struct App {
     marked: BTreeSet<u32>,
 }
 
-struct Junction {
+struct LocalPair {
     server: StreamServer,
     wakes: [EventFd; 2],
     rings: Vec<RingMemory>,
@@ -74,7 +74,7 @@ struct Listening {
 #[derive(Default)]
 struct World {
     apps: Vec<App>,
-    junctions: BTreeMap<u32, Junction>,
+    local_pairs: BTreeMap<u32, LocalPair>,
     listeners: Vec<Listening>,
     next_port: u16,
     log2_max: u32,
@@ -141,11 +141,11 @@ impl Daemon {
         self.world(|world| body(world.words(0, slot)))
     }
 
-    /// The same of a slot of the junction.
+    /// The same of a slot of the local pair.
     pub(crate) fn local_words<R>(&self, slot: u32, body: impl FnOnce(&SlotWords) -> R) -> R {
         self.world(|world| {
-            let junction = world.junctions.values().next().expect("there is one");
-            body(junction.server.memory().slot(slot).expect("it was lent"))
+            let local_pair = world.local_pairs.values().next().expect("there is one");
+            body(local_pair.server.memory().slot(slot).expect("it was lent"))
         })
     }
 
@@ -394,11 +394,11 @@ impl World {
                 None => (Reply::Kernel { reason: FallbackReason::NotOurs }, Vec::new()),
             },
             Call::Unlisten { .. } => (Reply::Done, Vec::new()),
-            Call::Region { region } => match self.junctions.contains_key(region) {
+            Call::Region { region } => match self.local_pairs.contains_key(region) {
                 // Who accepts asks; who connects was told.
                 true => {
-                    let reply = Reply::Region { kind: RegionKind::Junction, side: 1 };
-                    (reply, self.junction_fds(*region, Side::One))
+                    let reply = Reply::Region { kind: RegionKind::LocalPair, side: 1 };
+                    (reply, self.local_pair_fds(*region, Side::One))
                 }
                 // An application's own, for who has adopted a socket of it.
                 false => {
@@ -487,24 +487,24 @@ impl World {
 
     fn connect_locally(&mut self, to: usize, local: SocketAddr) -> (Reply, Vec<OwnedFd>) {
         let id = 1000;
-        let junction = self.junctions.entry(id).or_insert_with(|| {
+        let local_pair = self.local_pairs.entry(id).or_insert_with(|| {
             let sizes =
                 StreamSizes { slots: 64, pollers: 8, sides: 2, workers: 0, ring_bytes: 1 << 20 };
             let wake = || EventFd::new().expect("descriptors are left");
             let server = StreamServer::create("test", sizes).expect("it fits anywhere");
-            Junction { server, wakes: [wake(), wake()], rings: Vec::new() }
+            LocalPair { server, wakes: [wake(), wake()], rings: Vec::new() }
         });
-        let slot = junction.server.lend_pair().expect("there are some");
+        let slot = local_pair.server.lend_pair().expect("there are some");
         let mut ring = || {
-            let ring = junction.server.heap().lend(12).expect("there is room");
+            let ring = local_pair.server.heap().lend(12).expect("there is room");
             let word = ring.desc().word();
-            junction.rings.push(ring);
+            local_pair.rings.push(ring);
             word
         };
         let rings = [ring(), ring()];
         let addresses = [local, self.listeners[to].address];
         for side in 0..2 {
-            let words = junction.server.memory().slot(slot + side).expect("it was lent");
+            let words = local_pair.server.memory().slot(slot + side).expect("it was lent");
             let (own, other) = (side as usize, 1 - side as usize);
             words.rx_ring.store(rings[other], Ordering::Relaxed);
             words.tx_ring.store(rings[own], Ordering::Relaxed);
@@ -514,16 +514,16 @@ impl World {
             words.state.store(state, Ordering::Release);
         }
         self.announce(to, Entry { region: id, slot: slot + 1 });
-        (Reply::Slot { region: id, slot }, self.junction_fds(id, Side::Zero))
+        (Reply::Slot { region: id, slot }, self.local_pair_fds(id, Side::Zero))
     }
 
-    fn junction_fds(&self, region: u32, side: Side) -> Vec<OwnedFd> {
-        let junction = &self.junctions[&region];
+    fn local_pair_fds(&self, region: u32, side: Side) -> Vec<OwnedFd> {
+        let local_pair = &self.local_pairs[&region];
         let own = side as usize;
         let fds = [
-            junction.server.memory().descriptor(),
-            junction.wakes[1 - own].as_fd(),
-            junction.wakes[own].as_fd(),
+            local_pair.server.memory().descriptor(),
+            local_pair.wakes[1 - own].as_fd(),
+            local_pair.wakes[own].as_fd(),
         ];
         fds.map(|fd| fd.try_clone_to_owned().expect("descriptors are left")).into()
     }

@@ -5,7 +5,7 @@
 //! 64      sizes, written once by the daemon
 //! 128     state: 0 while attached, then the reason's number (the daemon writes)
 //! 256     counts of fallbacks by reason, 64 of them (the application writes)
-//! page    for each side of a junction (an application's own region has one): its pollers, each a line
+//! page    for each side of a local pair (an application's own region has one): its pollers, each a line
 //!         with "armed", then the top words and the words of bits of its marks
 //! ...     for each worker of the daemon: the same; a worker is armed while it sleeps
 //! page    slots, 640 bytes each
@@ -45,11 +45,11 @@ const STATE_AT: usize = 128;
 const REASONS_AT: usize = 256;
 const POLLERS_AT: usize = PAGE;
 
-/// A side of a junction: who opened its connections (zero), or who accepted them (one). An application's
-/// own region has side zero only.
+/// A side of a local pair: who opened its connections (zero), or who accepted them (one). An
+/// application's own region has side zero only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Of an application's own region; of a junction who connects.
+    /// Of an application's own region; of a local pair who connects.
     Zero,
     /// Who accepts.
     One,
@@ -63,9 +63,9 @@ pub struct StreamSizes {
     pub slots: u32,
     /// Pollers of each side: 1 to [`POLLERS_MAX`].
     pub pollers: u32,
-    /// 1, or 2 in a junction.
+    /// 1, or 2 in a local pair.
     pub sides: u32,
-    /// Workers of the daemon that serve it: 0 in a junction, to [`WORKERS_MAX`].
+    /// Workers of the daemon that serve it: 0 in a local pair, to [`WORKERS_MAX`].
     pub workers: u32,
     /// Bytes of all rings, at most: 64 KiB to 64 GiB.
     pub ring_bytes: u64,

@@ -1,7 +1,8 @@
 //! What the regions of one user may lend out together: sockets, and bytes of rings.
 //!
-//! A user's programs have a region each, and junctions with programs on the same host; the limits are the user's. So the
-//! count is kept here, outside of all of them, and what a region still has when it goes is given back for it.
+//! A user's programs have a region each, and local pairs with programs on the same host; the limits
+//! are the user's. So the count is kept here, outside of all of them, and what a region still has
+//! when it goes is given back for it.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 

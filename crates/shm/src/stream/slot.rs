@@ -232,7 +232,7 @@ impl Address {
 /// All that is shared about one socket: ten lines.
 ///
 /// In an application's own region the daemon writes the first and the last two, the application the
-/// others. In a junction nobody but the slot's own application writes any of them, except
+/// others. In a local pair nobody but the slot's own application writes any of them, except
 /// `notify_word` and `error`.
 #[derive(Debug)]
 #[repr(C, align(128))]
