@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use base::{Nanos, WorkerId};
 use config::{Config, Congestion, Job};
 use datapath::stream::{
-    Exchange, Front, RingLimits, ServiceKind, Stream, StreamConfig, StreamCounts,
+    CommandQueue, Exchange, RingLimits, ServiceKind, Stream, StreamConfig, StreamCounts,
 };
 use datapath::{Dispatcher, Listener, PortLane};
 use port::{AnyPort, Port};
@@ -31,11 +31,11 @@ impl Engines {
         listeners: &[Listener],
         hash_key: [u8; 40],
         ports: &[PortLane<AnyPort>],
-        front: Option<Front>,
+        command_queue: Option<CommandQueue>,
     ) -> Result<Option<Self>, Failure> {
         let service = match config.job() {
             Job::Auto | Job::Echo | Job::Sink | Job::Synthetic => return Ok(None),
-            Job::Sockets if front.is_none() => return Ok(None),
+            Job::Sockets if command_queue.is_none() => return Ok(None),
             // Nothing is served but what applications listen for.
             Job::Sockets => ServiceKind::Discard,
             Job::TcpEcho => ServiceKind::Echo,
@@ -53,7 +53,7 @@ impl Engines {
             engine: engine(config, hash_key, mtu(ports)),
             secret: sys::random::bytes()?,
             service,
-            listeners: if front.is_some() { Vec::new() } else { addresses(listeners)? },
+            listeners: if command_queue.is_some() { Vec::new() } else { addresses(listeners)? },
             backlog: config.tcp.backlog,
             flow: flow(config),
             rings: RingLimits {
@@ -61,7 +61,7 @@ impl Engines {
                 send_log2: kib_log2(config.tcp.ring_max_kib),
                 bytes_max: u64::from(config.tcp.memory_mib) << 20,
             },
-            front,
+            command_queue,
             joins: ports.iter().all(|lane| lane.port().capabilities().cuts_segments),
         };
         Ok(Some(Self { config, exchange: Exchange::new(), counts: Arc::default() }))
@@ -87,13 +87,13 @@ impl Engines {
     }
 
     /// Where sockets of applications come from.
-    pub(crate) fn front(&self) -> Option<&Front> {
-        self.config.front.as_ref()
+    pub(crate) fn command_queue(&self) -> Option<&CommandQueue> {
+        self.config.command_queue.as_ref()
     }
 
     /// Whether what is served are sockets of applications.
     pub(crate) fn has_sockets(&self) -> bool {
-        self.config.front.is_some()
+        self.config.command_queue.is_some()
     }
 
     /// Every count of a worker's engine: name, help, value. Those of workers that had its number before

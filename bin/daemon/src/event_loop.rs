@@ -138,11 +138,14 @@ impl EventLoop {
     /// A connection that is to be opened finds its worker; whether there was one.
     #[inline]
     fn send_connect_probe(&mut self, now: Nanos) -> bool {
-        let Some(front) = self.worker_pool.engines().and_then(Engines::front) else { return false };
-        let Some(connect_probe) = front.next_connect_probe() else { return false };
+        let Some(command_queue) = self.worker_pool.engines().and_then(Engines::command_queue)
+        else {
+            return false;
+        };
+        let Some(connect_probe) = command_queue.next_connect_probe() else { return false };
         let is_sent = self.dispatcher.send_connect_probe(connect_probe.0, connect_probe.1, now);
         if !is_sent {
-            front.put_back(connect_probe);
+            command_queue.put_back(connect_probe);
         }
         is_sent
     }

@@ -8,7 +8,7 @@ use attach::{AttachListener, PortInfo};
 use base::{Nanos, PortId};
 use config::{Config, Job};
 use datapath::cores::Call;
-use datapath::stream::Front;
+use datapath::stream::CommandQueue;
 use datapath::{
     DispatcherConfig, Listener, Listeners, MigrateConfig, PortLane, SteeringConfig, SyntheticState,
 };
@@ -106,7 +106,7 @@ pub(crate) fn open(config: &Config) -> Result<Parts, Failure> {
         &listeners,
         hash_key,
         dispatcher.ports(),
-        sockets.as_ref().map(|post| post.front.clone()),
+        sockets.as_ref().map(|post| post.command_queue.clone()),
     )?;
     let worker_pool = worker_pool(config, alarm.clone(), own_call, engines)?;
     let mut guests = Guests::new()?;
@@ -146,7 +146,7 @@ fn listened(config: &Config, listeners: &[Listener]) -> Listeners {
 
 /// The post between the attach server and workers that serve sockets.
 struct Post {
-    front: Front,
+    command_queue: CommandQueue,
     /// Wakes workers that sleep.
     workers_doorbell: Arc<EventFd>,
     attach_server_wake: Arc<EventFd>,
@@ -157,8 +157,8 @@ impl Post {
         let (workers_doorbell, attach_server_wake) =
             (Arc::new(EventFd::new()?), Arc::new(EventFd::new()?));
         let (wake, tell) = (Arc::clone(&workers_doorbell), Arc::clone(&attach_server_wake));
-        let front = Front::new(move || wake.ring(), move || tell.ring());
-        Ok(Self { front, workers_doorbell, attach_server_wake })
+        let command_queue = CommandQueue::new(move || wake.ring(), move || tell.ring());
+        Ok(Self { command_queue, workers_doorbell, attach_server_wake })
     }
 
     /// The slow side.
@@ -179,10 +179,10 @@ impl Post {
             }
         }
         let (config, flow, mtu) = (Arc::new(config.clone()), flow(config), mtu(dispatcher.ports()));
-        let Self { front, workers_doorbell, .. } = self;
+        let Self { command_queue, workers_doorbell, .. } = self;
         Ok(SocketTable::new(SocketTableConfig {
             config,
-            front,
+            command_queue,
             workers_doorbell,
             doorbells,
             links,

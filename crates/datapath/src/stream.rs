@@ -7,11 +7,11 @@
 //! is met with everything before it done.
 
 mod bucket;
+mod command_queue;
 mod connect_probe;
 mod counts;
 mod exchange;
 mod frames;
-mod front;
 mod moving;
 mod rings;
 mod routes;
@@ -31,10 +31,10 @@ use crate::job::{Job, Outlet, Refusal, Verdict};
 use crate::message::Moving;
 use crate::owners::Owners;
 pub use bucket::Rate;
+pub use command_queue::{AppStreams, Command, CommandQueue, Listening, Notifier, SocketEvent, Way};
 pub use counts::{StreamCounts, StreamEvent};
 pub use exchange::Exchange;
 use frames::{Arrival, Press, arrival};
-pub use front::{AppStreams, Command, Front, Listening, Notifier, SocketEvent, Way};
 use moving::Leaving;
 pub use rings::RingLimits;
 use rings::Rings;
@@ -75,7 +75,7 @@ pub struct StreamConfig {
     /// Whether segments that follow on each other leave as one: every port cuts them again.
     pub joins: bool,
     /// Where sockets of applications come from, when they are what is served.
-    pub front: Option<Front>,
+    pub command_queue: Option<CommandQueue>,
 }
 
 /// An engine with everything around it.
@@ -132,7 +132,10 @@ impl Stream {
             engine,
             context: ServiceContext::new(Rings::new(config.rings, &config.flow)),
             service: Service::new(config.service),
-            sockets: config.front.as_ref().map(|front| Box::new(Sockets::new(me, front))),
+            sockets: config
+                .command_queue
+                .as_ref()
+                .map(|command_queue| Box::new(Sockets::new(me, command_queue))),
             routes: Routes::new(),
             ways: Ways::default(),
             kept: ArrayVec::new(),

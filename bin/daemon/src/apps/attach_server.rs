@@ -218,7 +218,7 @@ impl AttachServer {
                 (Ok(None), Some(side)) => {
                     side.accept().map(|peer| peer.map(|peer| (peer, Way::Side)))
                 }
-                (came, _) => came.map(|peer| peer.map(|peer| (peer, Way::Front))),
+                (came, _) => came.map(|peer| peer.map(|peer| (peer, Way::CommandQueue))),
             };
             match came {
                 Ok(Some((peer, way))) => {

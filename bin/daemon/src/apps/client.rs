@@ -24,7 +24,7 @@ pub(super) struct Client {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     /// Its file says who may.
-    Front,
+    CommandQueue,
     /// Anybody may, but only to join.
     Side,
 }
@@ -54,7 +54,7 @@ impl Client {
 
     /// Whether a stranger may say this first.
     pub(super) fn may_begin_with(&self, message: &ToDaemon) -> bool {
-        self.way == Way::Front || matches!(message, ToDaemon::Join(_))
+        self.way == Way::CommandQueue || matches!(message, ToDaemon::Join(_))
     }
 
     /// The process of its application.

@@ -173,7 +173,7 @@ impl SocketTable {
         if let Some(record) = self.records.get_mut((region, slot)) {
             record.what = What::Stream;
         }
-        self.table_config.front.command(&Command::Connect {
+        self.table_config.command_queue.command(&Command::Connect {
             app,
             slot,
             local,

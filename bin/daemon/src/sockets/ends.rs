@@ -71,7 +71,7 @@ impl SocketTable {
 
     fn hear_workers(&mut self, now: Nanos) {
         let mut events = Vec::new();
-        self.table_config.front.hear(|event| events.push(event));
+        self.table_config.command_queue.hear(|event| events.push(event));
         for event in events {
             match event {
                 SocketEvent::Named { app, slot, generation, cookie } => {
@@ -137,10 +137,10 @@ impl SocketTable {
     /// Has a worker close the socket at `place`.
     fn close(&mut self, place: Place, now: Nanos) {
         let Some(record) = self.records.get(place) else { return };
-        if self.table_config.front.withdraw(record.app, place.1) {
+        if self.table_config.command_queue.withdraw(record.app, place.1) {
             return self.drop_unsent(place, now);
         }
-        self.table_config.front.command(&Command::Close {
+        self.table_config.command_queue.command(&Command::Close {
             app: record.app,
             slot: place.1,
             generation: record.generation,
@@ -220,7 +220,7 @@ impl SocketTable {
                 }
                 let (app, slot) = (number, place.1);
                 let close = Command::Close { app, slot, generation, is_abort: true };
-                self.table_config.front.command(&close);
+                self.table_config.command_queue.command(&close);
             }
             if has_nobody {
                 self.look_for_ends(|record| record.app == number, now);

@@ -158,7 +158,9 @@ impl SocketTable {
         let Some(app) = self.apps.get(&record.app) else { return };
         let options = self.table_config.flow_of(app);
         for &address in &listener.addresses {
-            self.table_config.front.command(&listening(app, place.1, listener, address, options));
+            self.table_config
+                .command_queue
+                .command(&listening(app, place.1, listener, address, options));
         }
         self.table_config.await_workers();
     }
@@ -196,7 +198,7 @@ impl SocketTable {
             let new: Vec<SocketAddr> = wanted.into_iter().filter(new).collect();
             for &address in &new {
                 self.table_config
-                    .front
+                    .command_queue
                     .command(&listening(app, place.1, listener, address, options));
             }
             self.table_config.await_workers();
@@ -234,7 +236,9 @@ impl SocketTable {
             words.state.store(state, Ordering::Release);
             app.tell(place.1);
         }
-        self.table_config.front.command(&Command::Unlisten { app: record.app, slot: place.1 });
+        self.table_config
+            .command_queue
+            .command(&Command::Unlisten { app: record.app, slot: place.1 });
         let streams = &app.streams;
         for address in listener.addresses {
             let until = (now + LINGER_EVERY, Arc::clone(streams));
@@ -300,7 +304,12 @@ impl SocketTable {
         }
         let generation = streams.server.generation(slot);
         let app = streams.app;
-        self.table_config.front.command(&Command::Close { app, slot, generation, is_abort: true });
+        self.table_config.command_queue.command(&Command::Close {
+            app,
+            slot,
+            generation,
+            is_abort: true,
+        });
     }
 }
 

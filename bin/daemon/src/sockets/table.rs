@@ -9,7 +9,7 @@ use attach::{JoinRequest, PeerCredentials, StreamRequest, Streaming};
 use base::Nanos;
 use config::{Config, Tenant};
 use datapath::DetachReason;
-use datapath::stream::{Command, Front, Rate};
+use datapath::stream::{Command, CommandQueue, Rate};
 use port::xdp::{Destination, Protocol};
 use shm::stream::{Quota, Side};
 use sys::SysError;
@@ -39,7 +39,7 @@ const NUMBER_RESTS: Nanos = Nanos::from_secs(10);
 /// What the socket table is made from.
 pub(crate) struct SocketTableConfig {
     pub(crate) config: Arc<Config>,
-    pub(crate) front: Front,
+    pub(crate) command_queue: CommandQueue,
     /// Wakes all workers that sleep.
     pub(crate) workers_doorbell: Arc<EventFd>,
     pub(crate) doorbells: Doorbells,
@@ -55,7 +55,7 @@ impl SocketTableConfig {
     /// kernel before would find nobody.
     pub(super) fn await_workers(&self) {
         let begun = std::time::Instant::now();
-        while !self.front.is_heeded() && begun.elapsed() < HEEDED_WITHIN {
+        while !self.command_queue.is_heeded() && begun.elapsed() < HEEDED_WITHIN {
             std::thread::sleep(HEEDED_EVERY);
         }
     }
@@ -229,7 +229,7 @@ impl SocketTable {
         })?;
         self.regions.insert(region, Region::App(number));
         self.table_config.doorbells.add(number, Arc::clone(&app.doorbell));
-        self.table_config.front.command(&Command::Add(Arc::clone(&app.streams)));
+        self.table_config.command_queue.command(&Command::Add(Arc::clone(&app.streams)));
         let app = self.apps.entry(number).or_insert(app);
         let welcome = welcome(app).map_err(|error| error.to_string());
         let member = Member::new(number, who, region);
@@ -305,7 +305,7 @@ impl SocketTable {
             }
         }
         self.pending.retain(|pending| pending.app != number);
-        self.table_config.front.command(&Command::Remove { app: number });
+        self.table_config.command_queue.command(&Command::Remove { app: number });
         self.table_config.doorbells.remove(number);
         app.streams.server.memory().end(reason.code());
         self.regions.remove(&app.region());

@@ -11,7 +11,7 @@ use attach::{
 };
 use config::Config;
 use datapath::DetachReason;
-use datapath::stream::Front;
+use datapath::stream::CommandQueue;
 use rustix::net::{AddressFamily, SocketType};
 use shm::stream::{Asks, Backlog, Entry, Side, SlotState, StreamMemory};
 use sys::clock;
@@ -36,7 +36,7 @@ impl Place {
         let socket_table = SocketTable::new(SocketTableConfig {
             flow: crate::engine::flow(&config),
             config: Arc::new(config),
-            front: Front::new(|| (), || ()),
+            command_queue: CommandQueue::new(|| (), || ()),
             workers_doorbell: Arc::new(EventFd::new().expect("descriptors are left")),
             doorbells: Doorbells::default(),
             links: Vec::new(),

@@ -130,7 +130,7 @@ impl SocketTable {
         let datagrams = set_up(app, examined, remote, payload_max, sources)?;
         let slot = datagrams.slot;
         let generation = app.streams.server.generation(slot);
-        self.table_config.front.command(&Command::Bind(Arc::new(datagrams)));
+        self.table_config.command_queue.command(&Command::Bind(Arc::new(datagrams)));
         // Until then the kernel's socket takes what comes.
         self.table_config.await_workers();
         let claims = &mut *context.claims;
@@ -155,7 +155,7 @@ impl SocketTable {
                 self.unresolved.push(Unresolved { remote, hop, look_at: now, until });
                 self.tend_unresolved(now);
             }
-            _ => self.table_config.front.command(&Command::Resolved { remote, way: None }),
+            _ => self.table_config.command_queue.command(&Command::Resolved { remote, way: None }),
         }
     }
 
@@ -175,7 +175,7 @@ impl SocketTable {
                 }
                 Reach::Asked | Reach::Unreachable => None,
             };
-            self.table_config.front.command(&Command::Resolved { remote: one.remote, way });
+            self.table_config.command_queue.command(&Command::Resolved { remote: one.remote, way });
         }
     }
 }

@@ -12,8 +12,8 @@ use shm::Frame;
 use tcp::{OptionBytes, Segment, Seq};
 use wire::{FlowKey, Outcome, Protocol};
 
+use super::command_queue::Way;
 use super::frames;
-use super::front::Way;
 use super::routes::Route;
 use super::{Heard, Stream};
 use crate::dispatcher::Dispatcher;

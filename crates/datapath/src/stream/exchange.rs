@@ -13,7 +13,7 @@ use base::{FlowGroup, WorkerId};
 use tcp::Detached;
 use wire::FlowKey;
 
-use super::front::AppStreams;
+use super::command_queue::AppStreams;
 use super::rings::Pair;
 use super::routes::Route;
 use super::sockets::Conn;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use shm::stream::{RingDesc, RingMemory};
 use tcp::{Buffers, FlowId, FlowOptions};
 
-use super::front::AppStreams;
+use super::command_queue::AppStreams;
 
 /// How large rings may become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

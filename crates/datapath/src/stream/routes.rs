@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use base::PortId;
 use shm::Frame;
 
-use super::front::Way;
+use super::command_queue::Way;
 
 /// Bytes of a link header: Ethernet with at most two tags.
 const HEADER_MAX: usize = 22;

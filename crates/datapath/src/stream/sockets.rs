@@ -23,7 +23,7 @@ use shm::stream::Asks;
 use tcp::{CloseReason, Engine, Event, FlowId, Output, State};
 use wire::FlowKey;
 
-use super::front::{AppStreams, Front, Post, SocketEvent};
+use super::command_queue::{AppStreams, CommandQueue, Post, SocketEvent};
 use super::rings::Rings;
 use super::ways::Ways;
 use accept::Bound;
@@ -88,10 +88,10 @@ pub(super) struct Sockets {
 }
 
 impl Sockets {
-    pub(super) fn new(me: WorkerId, front: &Front) -> Self {
+    pub(super) fn new(me: WorkerId, command_queue: &CommandQueue) -> Self {
         Self {
             me,
-            post: front.post(me),
+            post: command_queue.post(me),
             clients: Vec::new(),
             by_flow: Vec::new(),
             bound: Vec::new(),

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use base::Nanos;
 
-use super::front::Way;
+use super::command_queue::Way;
 use super::routes::Route;
 
 /// Addresses at once, at most. Beyond that the last in order is forgotten, and asked for when it is needed again.

@@ -15,7 +15,9 @@ use tcp::{
 };
 use wire::{FlowKey, Outcome, Toeplitz};
 
-use crate::stream::{Exchange, Front, RingLimits, ServiceKind, Stream, StreamConfig, StreamCounts};
+use crate::stream::{
+    CommandQueue, Exchange, RingLimits, ServiceKind, Stream, StreamConfig, StreamCounts,
+};
 use crate::{BuiltIn, Dispatcher, DispatcherConfig, Listeners, PortLane, SteeringConfig, Worker};
 
 pub(super) const CLIENT_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
@@ -97,15 +99,15 @@ impl Bench {
 
     /// With so many flows for each worker, at most.
     fn with_flows(service: ServiceKind, workers: usize, flows_max: u32) -> Self {
-        Self::with_front(service, workers, flows_max, None)
+        Self::with_command_queue(service, workers, flows_max, None)
     }
 
     /// With sockets for applications.
-    pub(super) fn with_front(
+    pub(super) fn with_command_queue(
         service: ServiceKind,
         workers: usize,
         flows_max: u32,
-        front: Option<Front>,
+        command_queue: Option<CommandQueue>,
     ) -> Self {
         let pool = FramePool::new(PoolConfig { frames: 2048, chunk_bytes: 2048, numa_node: None });
         let (port, server) = memory_wire(1024);
@@ -128,7 +130,7 @@ impl Bench {
             engine: Config { flows_max, hash_key, ..Config::default() },
             secret: [5; 16],
             service,
-            listeners: match &front {
+            listeners: match &command_queue {
                 None => vec!["10.0.0.2:7".parse().expect("an address")],
                 Some(_) => Vec::new(),
             },
@@ -136,7 +138,7 @@ impl Bench {
             flow,
             rings: RingLimits { receive_log2: 18, send_log2: 18, bytes_max: 1 << 28 },
             joins: false,
-            front,
+            command_queue,
         };
         let now = Nanos::from_secs(1);
         let mut bench = Self {

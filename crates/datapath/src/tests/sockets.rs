@@ -17,7 +17,8 @@ use tcp::{Algorithm, CloseReason, FlowOptions};
 
 use super::connections::{Bench, CLIENT_MAC as CLIENT, OUR_MAC as OURS};
 use crate::stream::{
-    AppStreams, Command, Datagrams, Front, Listening, Notifier, Rate, ServiceKind, SocketEvent, Way,
+    AppStreams, Command, CommandQueue, Datagrams, Listening, Notifier, Rate, ServiceKind,
+    SocketEvent, Way,
 };
 
 const POLLER: u32 = 3;
@@ -42,7 +43,7 @@ impl Notifier for Arc<Rung> {
 
 /// An application that listens.
 struct App {
-    front: Front,
+    command_queue: CommandQueue,
     streams: Arc<AppStreams>,
     memory: StreamMemory,
     listener: u32,
@@ -55,7 +56,7 @@ fn options() -> FlowOptions {
 }
 
 impl App {
-    fn new(front: Front, rate: Option<Arc<Rate>>, quota_bytes: u64) -> Self {
+    fn new(command_queue: CommandQueue, rate: Option<Arc<Rate>>, quota_bytes: u64) -> Self {
         let sizes =
             StreamSizes { slots: 128, pollers: 8, sides: 1, workers: 16, ring_bytes: 64 << 20 };
         let quota = Arc::new(Quota::new(128, quota_bytes));
@@ -73,7 +74,7 @@ impl App {
             permits: None,
             congestions: vec![Algorithm::NewReno, Algorithm::Timely],
         });
-        front.command(&Command::Add(Arc::clone(&streams)));
+        command_queue.command(&Command::Add(Arc::clone(&streams)));
         let listener = streams.server.lend_slot().expect("a slot");
         let memory = StreamMemory::open(fd).expect("it is one");
         let ring = streams.server.heap().lend(10).expect("memory");
@@ -81,7 +82,7 @@ impl App {
         words.rx_ring.store(ring.desc().word(), Ordering::Release);
         words.pollers[0].store(1 << POLLER, Ordering::Release);
         words.state.store(Kind::Listener as u32, Ordering::Release);
-        front.command(&Command::Listen(Arc::new(Listening {
+        command_queue.command(&Command::Listen(Arc::new(Listening {
             app: Arc::clone(&streams),
             slot: listener,
             address: "10.0.0.2:7".parse().expect("an address"),
@@ -89,7 +90,7 @@ impl App {
             half_open_max: 64,
             options: options(),
         })));
-        Self { front, streams, memory, listener, rung, accepted: Vec::new() }
+        Self { command_queue, streams, memory, listener, rung, accepted: Vec::new() }
     }
 
     fn words(&self, slot: u32) -> &SlotWords {
@@ -190,7 +191,7 @@ impl App {
 
     fn events(&self) -> Vec<SocketEvent> {
         let mut all = Vec::new();
-        self.front.hear(|event| all.push(event));
+        self.command_queue.hear(|event| all.push(event));
         all
     }
 }
@@ -202,9 +203,10 @@ fn bench(workers: usize, rate: Option<Arc<Rate>>) -> (Bench, App) {
 
 /// With so many bytes for all rings of the application.
 fn bench_with(workers: usize, rate: Option<Arc<Rate>>, quota_bytes: u64) -> (Bench, App) {
-    let front = Front::new(|| (), || ());
-    let bench = Bench::with_front(ServiceKind::Sockets, workers, 512, Some(front.clone()));
-    (bench, App::new(front, rate, quota_bytes))
+    let command_queue = CommandQueue::new(|| (), || ());
+    let bench =
+        Bench::with_command_queue(ServiceKind::Sockets, workers, 512, Some(command_queue.clone()));
+    (bench, App::new(command_queue, rate, quota_bytes))
 }
 
 #[test]
@@ -380,7 +382,7 @@ fn an_application_that_goes_takes_its_connections_with_it_and_its_memory_is_free
     bench.turns(5);
     app.accept();
     assert_eq!(app.accepted.len(), 30);
-    app.front.command(&Command::Remove { app: 5 });
+    app.command_queue.command(&Command::Remove { app: 5 });
     bench.turns(5);
     assert_eq!(bench.closed.len(), talks.len());
     assert!(bench.closed.iter().all(|(_, reason)| *reason == CloseReason::Reset));
@@ -452,7 +454,7 @@ proptest! {
                 break;
             }
         }
-        app.front.command(&Command::Remove { app: 5 });
+        app.command_queue.command(&Command::Remove { app: 5 });
         bench.turns(5);
         // What was closed in order waits for its peer to do the same.
         for talk in &talks {
@@ -475,8 +477,8 @@ fn a_connection_is_opened_although_its_application_was_never_heard_of_before() {
     let header = [&CLIENT[..], &OURS, &[8, 0]].concat();
     let way = Way { port: base::PortId(0), vlan_tci: 0, header };
     let options = options();
-    app.front.command(&Command::Connect { app: 5, slot, local, remote, options, way });
-    let (local, remote) = app.front.next_connect_probe().expect("it was asked for");
+    app.command_queue.command(&Command::Connect { app: 5, slot, local, remote, options, way });
+    let (local, remote) = app.command_queue.next_connect_probe().expect("it was asked for");
     assert!(bench.dispatcher.send_connect_probe(local, remote, bench.now));
     // Nobody listens there: it is refused, of which the application hears.
     bench.turns(10);
@@ -501,10 +503,10 @@ fn a_connection_that_is_opened_here_is_opened_by_the_worker_that_its_packets_com
         let header = [&CLIENT[..], &OURS, &[8, 0]].concat();
         let way = Way { port: base::PortId(0), vlan_tci: 0, header };
         let options = options();
-        app.front.command(&Command::Connect { app: 5, slot, local, remote, options, way });
+        app.command_queue.command(&Command::Connect { app: 5, slot, local, remote, options, way });
         slots.push(slot);
     }
-    while let Some((local, remote)) = app.front.next_connect_probe() {
+    while let Some((local, remote)) = app.command_queue.next_connect_probe() {
         assert!(bench.dispatcher.send_connect_probe(local, remote, bench.now));
     }
     bench.turns(10);
@@ -541,7 +543,7 @@ fn datagrams(app: &App) -> u32 {
     let streams = Arc::clone(&app.streams);
     let own = vec!["10.0.0.2".parse().expect("an address")];
     let socket = Datagrams::new(streams, slot, local, None, 1472, own, (rx, tx));
-    app.front.command(&Command::Bind(Arc::new(socket)));
+    app.command_queue.command(&Command::Bind(Arc::new(socket)));
     slot
 }
 
@@ -632,7 +634,7 @@ fn datagrams_that_nobody_reads_are_dropped_and_counted_and_a_way_is_asked_for() 
     let way =
         Way { port: base::PortId(0), vlan_tci: 0, header: [&CLIENT[..], &OURS, &[8, 0]].concat() };
     let local = "10.0.0.2".parse().expect("an address");
-    app.front.command(&Command::Resolved { remote: remote.ip(), way: Some((way, local)) });
+    app.command_queue.command(&Command::Resolved { remote: remote.ip(), way: Some((way, local)) });
     let sent: Vec<_> = (0..100).flat_map(|_| bench.pass(Vec::new())).collect();
     assert_eq!(sent.len(), 1);
     assert_eq!(payload_of(&sent[0]), (53, b"hi".to_vec()));
@@ -665,8 +667,15 @@ fn a_router_that_knows_no_way_ends_what_is_being_opened_and_nothing_else() {
     let [local, remote] = ["10.0.0.2:7", "10.7.7.7:80"].map(|at| at.parse().expect("an address"));
     let header = [&CLIENT[..], &OURS, &[8, 0]].concat();
     let way = Way { port: base::PortId(0), vlan_tci: 0, header };
-    app.front.command(&Command::Connect { app: 5, slot, local, remote, options: options(), way });
-    let connect_probe = app.front.next_connect_probe().expect("it was asked for");
+    app.command_queue.command(&Command::Connect {
+        app: 5,
+        slot,
+        local,
+        remote,
+        options: options(),
+        way,
+    });
+    let connect_probe = app.command_queue.next_connect_probe().expect("it was asked for");
     assert!(bench.dispatcher.send_connect_probe(connect_probe.0, connect_probe.1, bench.now));
     let sent: Vec<_> = (0..3).flat_map(|_| bench.pass(Vec::new())).collect();
     assert_eq!(sent.len(), 1, "a SYN");
@@ -702,7 +711,12 @@ fn what_a_limited_application_has_written_before_it_closed_arrives_whole() {
             app.ask(slot, Asks::CLOSE);
         } else {
             let generation = app.streams.server.generation(slot);
-            app.front.command(&Command::Close { app: 5, slot, generation, is_abort: false });
+            app.command_queue.command(&Command::Close {
+                app: 5,
+                slot,
+                generation,
+                is_abort: false,
+            });
         }
     }
     for _ in 0..300 {
@@ -829,8 +843,15 @@ fn a_socket_whose_words_were_overwritten_is_closed_and_its_slot_free() {
     let header = [&CLIENT[..], &OURS, &[8, 0]].concat();
     let way = Way { port: base::PortId(0), vlan_tci: 0, header };
     let options = options();
-    app.front.command(&Command::Connect { app: 5, slot: opened, local, remote, options, way });
-    let (local, remote) = app.front.next_connect_probe().expect("it was asked for");
+    app.command_queue.command(&Command::Connect {
+        app: 5,
+        slot: opened,
+        local,
+        remote,
+        options,
+        way,
+    });
+    let (local, remote) = app.command_queue.next_connect_probe().expect("it was asked for");
     assert!(bench.dispatcher.send_connect_probe(local, remote, bench.now));
     bench.turns(2);
     bench.talks(1);
@@ -842,7 +863,7 @@ fn a_socket_whose_words_were_overwritten_is_closed_and_its_slot_free() {
     for &(slot, generation) in &sockets {
         let close = |generation| {
             let is_abort = true;
-            app.front.command(&Command::Close { app: 5, slot, generation, is_abort });
+            app.command_queue.command(&Command::Close { app: 5, slot, generation, is_abort });
         };
         close(0x5555_5555);
         bench.turns(3);
@@ -861,8 +882,12 @@ fn a_connection_that_no_worker_has_begun_with_is_taken_back_once() {
     let [local, remote] = ["10.0.0.2:9", "10.0.0.1:80"].map(|at| at.parse().expect("an address"));
     let way = Way { port: base::PortId(0), vlan_tci: 0, header: vec![0; 14] };
     let options = options();
-    app.front.command(&Command::Connect { app: 5, slot: 8, local, remote, options, way });
-    assert!(!app.front.withdraw(5, 9) && app.front.withdraw(5, 8) && !app.front.withdraw(5, 8));
+    app.command_queue.command(&Command::Connect { app: 5, slot: 8, local, remote, options, way });
+    assert!(
+        !app.command_queue.withdraw(5, 9)
+            && app.command_queue.withdraw(5, 8)
+            && !app.command_queue.withdraw(5, 8)
+    );
 }
 
 #[test]
@@ -900,8 +925,15 @@ fn connections_that_find_no_memory_stand_as_soon_as_there_is_some() {
     let header = [&CLIENT[..], &OURS, &[8, 0]].concat();
     let way = Way { port: base::PortId(0), vlan_tci: 0, header };
     let options = options();
-    app.front.command(&Command::Connect { app: 5, slot: opened, local, remote, options, way });
-    let (local, remote) = app.front.next_connect_probe().expect("it was asked for");
+    app.command_queue.command(&Command::Connect {
+        app: 5,
+        slot: opened,
+        local,
+        remote,
+        options,
+        way,
+    });
+    let (local, remote) = app.command_queue.next_connect_probe().expect("it was asked for");
     assert!(bench.dispatcher.send_connect_probe(local, remote, bench.now));
     let talks = bench.talks(3);
     talks.iter().for_each(|talk| _ = bench.write(talk.flow, b"early"));
@@ -1018,8 +1050,8 @@ fn a_name_that_is_still_in_use_is_refused_as_linux_refuses_it() {
     for slot in slots {
         let (way, options) = (way.clone(), options());
         app.words(slot).state.store(Kind::Stream as u32 | SlotState::CONNECTING, Ordering::Release);
-        app.front.command(&Command::Connect { app: 5, slot, local, remote, options, way });
-        let (local, remote) = app.front.next_connect_probe().expect("it was asked for");
+        app.command_queue.command(&Command::Connect { app: 5, slot, local, remote, options, way });
+        let (local, remote) = app.command_queue.next_connect_probe().expect("it was asked for");
         assert!(bench.dispatcher.send_connect_probe(local, remote, bench.now));
         // Nobody answers.
         (0..3).for_each(|_| bench.turn_of_data_path());

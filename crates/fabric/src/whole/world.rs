@@ -104,7 +104,7 @@ impl World {
             flow: options,
             rings: RingLimits { receive_log2: 17, send_log2: 17, bytes_max: 1 << 30 },
             joins: false,
-            front: None,
+            command_queue: None,
         };
         let server_plan = ServerPlan {
             policy: &plan.policy,

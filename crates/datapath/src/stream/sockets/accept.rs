@@ -8,7 +8,7 @@ use shm::stream::{Entry, Kind, SlotOption, SlotState, SlotWords};
 use tcp::{Engine, FlowId, FlowOptions, ListenerId};
 use wire::FlowKey;
 
-use super::super::front::{AppStreams, Listening};
+use super::super::command_queue::{AppStreams, Listening};
 use super::super::rings::Rings;
 use super::{Conn, Sockets};
 

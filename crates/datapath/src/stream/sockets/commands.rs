@@ -4,7 +4,7 @@ use base::Nanos;
 use tcp::{CloseReason, ConnectError, Engine, FlowId, FlowOptions, Output};
 use wire::FlowKey;
 
-use super::super::front::Command;
+use super::super::command_queue::Command;
 use super::super::rings::Rings;
 use super::super::routes::{Route, Routes};
 use super::super::ways::Ways;

@@ -4,7 +4,7 @@ use base::Nanos;
 use shm::stream::RingDesc;
 use tcp::{CloseReason, FlowId};
 
-use super::super::front::AppStreams;
+use super::super::command_queue::AppStreams;
 use super::super::rings::{Pair, Ring, Rings};
 
 /// One socket. Its positions are the worker's own: those in shared memory are copies.

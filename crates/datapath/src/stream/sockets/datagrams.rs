@@ -13,8 +13,8 @@ use shm::stream::{HEADER_BYTES, Record, RingDesc, RingMemory};
 use wire::FlowKey;
 use wire::icmp::ErrorMessage;
 
+use super::super::command_queue::{AppStreams, SocketEvent};
 use super::super::frames;
-use super::super::front::{AppStreams, SocketEvent};
 use super::super::routes::Route;
 use super::super::ways::Ways;
 use super::{Sockets, Tally};

@@ -6,7 +6,7 @@ use base::Nanos;
 use shm::stream::{Asks, RingDesc, SlotInfo, SlotOption, SlotWords};
 use tcp::{Algorithm, CallError, Engine, FlowId, FlowInfo, KeepAlive, Output, State, TimerKind};
 
-use super::super::front::{AppStreams, SocketEvent};
+use super::super::command_queue::{AppStreams, SocketEvent};
 use super::super::rings::{Ring, Rings};
 use super::{Conn, LAST_ASKS, Sockets};
 

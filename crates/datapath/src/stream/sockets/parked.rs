@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use base::Nanos;
 use tcp::{Engine, FlowId, ListenerId, State};
 
-use super::super::front::Listening;
+use super::super::command_queue::Listening;
 use super::super::rings::Rings;
 use super::Sockets;
 use super::accept::Taken;

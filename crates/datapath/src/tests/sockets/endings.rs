@@ -5,7 +5,7 @@ use super::*;
 /// Has the slow side close a socket in order, or with a reset.
 fn close(app: &App, slot: u32, is_abort: bool) {
     let generation = app.streams.server.generation(slot);
-    app.front.command(&Command::Close { app: 5, slot, generation, is_abort });
+    app.command_queue.command(&Command::Close { app: 5, slot, generation, is_abort });
 }
 
 /// A datagram in an application's ring.
@@ -62,7 +62,7 @@ fn a_socket_that_is_closed_while_it_moves_between_workers_is_closed_where_it_arr
                 }
             }
             if is_removed {
-                app.front.command(&Command::Remove { app: 5 });
+                app.command_queue.command(&Command::Remove { app: 5 });
             } else {
                 app.accepted.iter().for_each(|slot| close(&app, *slot, is_abort));
             }
@@ -97,7 +97,7 @@ fn who_marks_its_socket_again_and_again_while_a_way_is_sought_is_asked_about_onc
     let remote = "10.9.9.9".parse().expect("an address");
     assert_eq!(app.events(), [SocketEvent::Unresolved { remote }]);
     let local = "10.0.0.2".parse().expect("an address");
-    app.front.command(&Command::Resolved { remote, way: Some((way(), local)) });
+    app.command_queue.command(&Command::Resolved { remote, way: Some((way(), local)) });
     let sent: Vec<_> = (0..100).flat_map(|_| bench.pass(Vec::new())).collect();
     assert_eq!(sent.len(), 1);
 }
@@ -140,7 +140,7 @@ fn a_closed_socket_waits_for_a_way_and_not_for_ever() {
         for remote in ["10.9.9.9", "10.9.9.10"].into_iter().filter(|_| is_found) {
             let remote = remote.parse().expect("an address");
             let local = "10.0.0.2".parse().expect("an address");
-            app.front.command(&Command::Resolved { remote, way: Some((way(), local)) });
+            app.command_queue.command(&Command::Resolved { remote, way: Some((way(), local)) });
         }
         bench.now += base::Nanos::from_secs(3);
         let sent: Vec<_> = (0..30).flat_map(|_| bench.pass(Vec::new())).collect();
@@ -194,7 +194,7 @@ fn a_datagram_leaves_from_no_address_but_those_that_its_user_may_have() {
     // By a way on which others have another address.
     let remote = "10.9.9.9".parse().expect("an address");
     let others = "10.0.0.3".parse().expect("an address");
-    app.front.command(&Command::Resolved { remote, way: Some((way(), others)) });
+    app.command_queue.command(&Command::Resolved { remote, way: Some((way(), others)) });
     app.write(slot, &record("10.9.9.9:9", b""));
     let sent: Vec<_> = (0..30).flat_map(|_| bench.pass(Vec::new())).collect();
     let sources = sent.iter().map(|packet| packet[14 + 12..14 + 16].to_vec());

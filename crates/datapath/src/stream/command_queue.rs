@@ -244,17 +244,17 @@ struct Shared {
 
 /// The slow side's end; clones are the same.
 #[derive(Clone)]
-pub struct Front {
+pub struct CommandQueue {
     shared: Arc<Shared>,
 }
 
-impl std::fmt::Debug for Front {
+impl std::fmt::Debug for CommandQueue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Front")
+        f.write_str("CommandQueue")
     }
 }
 
-impl Front {
+impl CommandQueue {
     /// `wake` wakes all workers that sleep; `tell` wakes whoever calls [`Self::hear`].
     pub fn new(
         wake: impl Fn() + Send + Sync + 'static,

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn all_that_a_worker_has_said_is_heard_after_its_end() {
-    let front = Front::new(|| (), || ());
+    let front = CommandQueue::new(|| (), || ());
     let freed = |slot| SocketEvent::Freed { app: 5, slot, generation: 1 };
     for _ in 0..3 {
         let mut post = front.post(WorkerId(1));

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use shm::Producer;
 
-use super::{Command, Front, Mailbox, SocketEvent, State, Stranded};
+use super::{Command, CommandQueue, Mailbox, SocketEvent, State, Stranded};
 
 /// A worker's end.
 pub(in crate::stream) struct Post {
@@ -15,7 +15,7 @@ pub(in crate::stream) struct Post {
     pub(super) events: Producer<SocketEvent>,
     /// Events that found the ring full.
     pub(super) waiting: VecDeque<SocketEvent>,
-    pub(super) front: Front,
+    pub(super) front: CommandQueue,
 }
 
 impl std::fmt::Debug for Post {
