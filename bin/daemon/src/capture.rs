@@ -15,7 +15,9 @@ use admin::{
     SOCKET_ROWS_MAX,
 };
 use base::Nanos;
-use datapath::{CaptureChunk, CaptureFilter, CaptureReader, CapturedPacket, Way, capture};
+use datapath::{
+    CaptureChunk, CaptureDirection, CaptureFilter, CaptureReader, CapturedPacket, capture,
+};
 
 use crate::admin_socket::{error, respond};
 use crate::ask::Asks;
@@ -131,10 +133,10 @@ impl<W: Write> File<'_, W> {
             if !self.budget.takes(packet.bytes.len()) {
                 return Ok(false);
             }
-            let CapturedPacket { port, time, way, flow: _, len, bytes } = packet;
-            let direction = match way {
-                Way::In => Direction::In,
-                Way::Out => Direction::Out,
+            let CapturedPacket { port, time, direction, flow: _, len, bytes } = packet;
+            let direction = match direction {
+                CaptureDirection::In => Direction::In,
+                CaptureDirection::Out => Direction::Out,
             };
             let time = Nanos(time.0.saturating_add(self.offset));
             let port = u32::from(port);

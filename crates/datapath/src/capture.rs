@@ -55,7 +55,7 @@ impl CaptureFilter {
 
 /// Which way a packet went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum CaptureDirection {
     /// It was received.
     In,
     /// It was sent.
@@ -70,7 +70,7 @@ pub struct CapturedPacket<'a> {
     /// The turn in which it was received, or given to its port.
     pub time: Nanos,
     /// Which way it went.
-    pub way: Way,
+    pub direction: CaptureDirection,
     /// Its flow as received packets have it: the destination is ours.
     pub flow: FlowKey,
     /// Bytes that it had.
@@ -85,7 +85,7 @@ struct Record {
     len: u32,
     kept: u32,
     port: u16,
-    way: Way,
+    direction: CaptureDirection,
     flow: FlowKey,
 }
 
@@ -101,7 +101,14 @@ impl CaptureChunk {
         // Written once, so that the loop meets no page for the first time.
         let anywhere = SocketAddr::from(([255; 4], u16::MAX));
         let flow = FlowKey::new(Protocol::Udp, anywhere, anywhere);
-        let record = |flow| Record { time: Nanos(1), len: 1, kept: 1, port: 1, way: Way::In, flow };
+        let record = |flow| Record {
+            time: Nanos(1),
+            len: 1,
+            kept: 1,
+            port: 1,
+            direction: CaptureDirection::In,
+            flow,
+        };
         records.extend(flow.map(record).into_iter().cycle().take(CHUNK_PACKETS));
         let mut chunk = Self { records, bytes: vec![u8::MAX; CHUNK_BYTES] };
         chunk.clear();
@@ -121,10 +128,10 @@ impl CaptureChunk {
     pub fn packets(&self) -> impl Iterator<Item = CapturedPacket<'_>> {
         let mut rest = &self.bytes[..];
         self.records.iter().map(move |record| {
-            let Record { time, len, kept, port, way, flow } = *record;
+            let Record { time, len, kept, port, direction, flow } = *record;
             let (bytes, behind) = rest.split_at(kept as usize);
             rest = behind;
-            CapturedPacket { port, time, way, flow, len, bytes }
+            CapturedPacket { port, time, direction, flow, len, bytes }
         })
     }
 }
@@ -171,7 +178,14 @@ impl CaptureTap {
         (self.chunk, self.dropped)
     }
 
-    fn note(&mut self, port: usize, way: Way, flow: &FlowKey, now: Nanos, frames: &[Frame]) {
+    fn note(
+        &mut self,
+        port: usize,
+        direction: CaptureDirection,
+        flow: &FlowKey,
+        now: Nanos,
+        frames: &[Frame],
+    ) {
         let len: usize = frames.iter().map(Frame::len).sum();
         let kept = len.min(self.snaplen);
         if self.chunk.as_ref().is_some_and(|chunk| !chunk.has_room(kept)) {
@@ -193,7 +207,7 @@ impl CaptureTap {
             left -= bytes.len();
         }
         let (len, kept, port) = (len as u32, kept as u32, port as u16);
-        chunk.records.push(Record { time: now, len, kept, port, way, flow: *flow });
+        chunk.records.push(Record { time: now, len, kept, port, direction, flow: *flow });
     }
 
     fn hand_over(&mut self) {
@@ -257,7 +271,9 @@ impl Captures {
             let Some(key) = key else { continue };
             let Some(owner) = to.owner(&key) else { continue };
             let frames = std::slice::from_ref(frame);
-            self.note(&key, Some(owner), |tap| tap.note(port, Way::In, &key, now, frames));
+            self.note(&key, Some(owner), |tap| {
+                tap.note(port, CaptureDirection::In, &key, now, frames)
+            });
         }
     }
 
@@ -272,7 +288,7 @@ impl Captures {
             };
             let inward = key.reversed();
             self.note(&inward, of.owner(&inward), |tap| {
-                tap.note(port, Way::Out, &inward, now, frames)
+                tap.note(port, CaptureDirection::Out, &inward, now, frames)
             });
         }
     }

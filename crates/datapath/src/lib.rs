@@ -42,8 +42,8 @@ pub use app::{AppId, AppLimits, DetachReason, Egress, Guest, NewApp};
 pub use apps::APPS_MAX;
 pub use attach::AttachRefused;
 pub use capture::{
-    CAPTURES_MAX, CaptureChunk, CaptureFilter, CaptureReader, CaptureTap, CapturedPacket, Way,
-    capture,
+    CAPTURES_MAX, CaptureChunk, CaptureDirection, CaptureFilter, CaptureReader, CaptureTap,
+    CapturedPacket, capture,
 };
 pub use dispatcher::{Dispatcher, DispatcherConfig, NewWorker, PortLane, Progress};
 pub use flow_sampler::{FlowSampler, SampledFlow};

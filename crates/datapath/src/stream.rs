@@ -13,12 +13,12 @@ mod counts;
 mod exchange;
 mod frames;
 mod moving;
+mod neighbours;
 mod rings;
 mod routes;
 mod service;
 mod sockets;
 mod train;
-mod ways;
 
 use arrayvec::ArrayVec;
 use base::{BURST, FlowGroup, Nanos, WorkerId};
@@ -31,11 +31,14 @@ use crate::job::{Job, Outlet, Refusal, Verdict};
 use crate::message::Moving;
 use crate::owners::Owners;
 pub use bucket::Rate;
-pub use command_queue::{AppStreams, Command, CommandQueue, Listening, Notifier, SocketEvent, Way};
+pub use command_queue::{
+    AppStreams, Command, CommandQueue, Listening, NextHop, Notifier, SocketEvent,
+};
 pub use counts::{StreamCounts, StreamEvent};
 pub use exchange::Exchange;
 use frames::{Arrival, Press, arrival};
 use moving::Leaving;
+use neighbours::Neighbours;
 pub use rings::RingLimits;
 use rings::Rings;
 use routes::{Route, Routes};
@@ -43,7 +46,6 @@ pub use service::ServiceKind;
 use service::{Service, ServiceContext};
 pub use sockets::Datagrams;
 use sockets::{Sending, Sockets};
-use ways::Ways;
 
 /// Empty frames that a worker keeps for what it will have to say: two batches, so that one can be
 /// filled while the other is on its way.
@@ -87,7 +89,7 @@ pub struct Stream {
     service: Service,
     sockets: Option<Box<Sockets>>,
     routes: Routes,
-    ways: Ways,
+    neighbours: Neighbours,
     /// Frames of the segments that came since the last turn.
     kept: ArrayVec<Frame, BURST>,
     /// Empty frames.
@@ -137,7 +139,7 @@ impl Stream {
                 .as_ref()
                 .map(|command_queue| Box::new(Sockets::new(me, command_queue))),
             routes: Routes::new(),
-            ways: Ways::default(),
+            neighbours: Neighbours::default(),
             kept: ArrayVec::new(),
             spares: Vec::with_capacity(SPARES + BURST),
             wanted: 0,
@@ -161,8 +163,9 @@ impl Stream {
             self.claim_arrived(now);
         }
         self.read_connect_probes(now);
-        let Self { engine, context, sockets, routes, ways, kept, spares, events, counts, .. } =
-            self;
+        let Self {
+            engine, context, sockets, routes, neighbours, kept, spares, events, counts, ..
+        } = self;
         let mut incoming = ArrayVec::<Incoming<'_>, BURST>::new();
         let mut errors = ArrayVec::<ErrorMessage, BURST>::new();
         let mut is_full = false;
@@ -179,7 +182,7 @@ impl Stream {
                         counts.add(StreamEvent::NotTcp, 1);
                     } else if let Some(route) = Route::back(frame) {
                         // Not of what nobody wanted: its sender may have invented any number of addresses.
-                        ways.learn(key.source().ip(), key.destination().ip(), route, now);
+                        neighbours.learn(key.source().ip(), key.destination().ip(), route, now);
                     }
                 }
                 Arrival::Error(error) => errors.push(error),
@@ -268,10 +271,10 @@ impl Stream {
 
     /// What applications and the slow side want.
     fn attend(&mut self, now: Nanos) {
-        let Self { engine, context, sockets, events, ways, .. } = self;
+        let Self { engine, context, sockets, events, neighbours, .. } = self;
         let Some(sockets) = sockets else { return };
         let mut heard = Heard { events };
-        sockets.attend(engine, &mut context.rings, ways, now, &mut heard);
+        sockets.attend(engine, &mut context.rings, neighbours, now, &mut heard);
     }
 
     fn transmit(&mut self, now: Nanos, outlet: &mut Outlet<'_>) {
@@ -375,9 +378,9 @@ impl Job for Stream {
         self.transmit(now, outlet);
         // Aborted flows say that they are over when their reset has left.
         self.serve(now, outlet);
-        let Self { sockets, ways, spares, .. } = self;
+        let Self { sockets, neighbours, spares, .. } = self;
         if let Some(sockets) = sockets {
-            sockets.send_datagrams(&mut Sending { ways, spares, outlet }, now);
+            sockets.send_datagrams(&mut Sending { neighbours, spares, outlet }, now);
             sockets.show(&mut self.engine, &mut self.context.rings, now);
         }
         self.counts.touch();

@@ -15,14 +15,14 @@ use crate::Finding;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct WakeFacts {
     /// Both threads on one CPU.
-    pub same_cpu: Option<Ways>,
+    pub same_cpu: Option<WakeTimes>,
     /// Each on a CPU of its own; `None` also where there is only one.
-    pub other_cpu: Option<Ways>,
+    pub other_cpu: Option<WakeTimes>,
 }
 
 /// The ways to wake a thread.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Ways {
+pub(crate) struct WakeTimes {
     /// futex(2).
     pub futex: Nanos,
     /// eventfd(2) and ppoll(2), which is what a doorbell of ours is.
@@ -44,12 +44,12 @@ const SLOW: Nanos = Nanos::from_micros(50);
 pub(crate) fn gather(cpus: &[u16]) -> Option<WakeFacts> {
     let (&first, &last) = (cpus.first()?, cpus.last()?);
     Some(WakeFacts {
-        same_cpu: ways(last, last),
-        other_cpu: (first != last).then(|| ways(first, last)).flatten(),
+        same_cpu: wake_times(last, last),
+        other_cpu: (first != last).then(|| wake_times(first, last)).flatten(),
     })
 }
 
-fn ways(here: u16, there: u16) -> Option<Ways> {
+fn wake_times(here: u16, there: u16) -> Option<WakeTimes> {
     let words = [AtomicU32::new(0), AtomicU32::new(0)];
     let by_word = |side: usize, number: u32, wait: bool| {
         let word = &words[side];
@@ -78,7 +78,7 @@ fn ways(here: u16, there: u16) -> Option<Ways> {
         }
         sys::poll::wait_readable(doorbells[side].as_fd(), WAIT_MAX) && doorbells[side].drain() > 0
     };
-    Some(Ways {
+    Some(WakeTimes {
         futex: wake_time(here, there, &by_word)?,
         eventfd: wake_time(here, there, &by_doorbell)?,
     })
@@ -138,11 +138,11 @@ pub(crate) fn judge(facts: Option<&WakeFacts>) -> Vec<Finding> {
     let micros = |time: Nanos| format!("{:.1}", time.0 as f64 / 1000.0);
     let mut parts = Vec::new();
     let mut slowest = Nanos::ZERO;
-    for (ways, place) in [
+    for (wake_times, place) in [
         (facts.and_then(|facts| facts.same_cpu), "on the same CPU"),
         (facts.and_then(|facts| facts.other_cpu), "on another"),
     ] {
-        if let Some(Ways { futex, eventfd }) = ways {
+        if let Some(WakeTimes { futex, eventfd }) = wake_times {
             slowest = slowest.max(futex).max(eventfd);
             parts.push(format!(
                 "{place} {} us by futex, {} us by eventfd",
@@ -168,26 +168,28 @@ mod tests {
     use super::*;
     use crate::Level;
 
-    fn ways_of(micros: u64) -> Ways {
-        Ways { futex: Nanos::from_micros(micros), eventfd: Nanos::from_micros(micros + 1) }
+    fn wake_times_of(micros: u64) -> WakeTimes {
+        WakeTimes { futex: Nanos::from_micros(micros), eventfd: Nanos::from_micros(micros + 1) }
     }
 
     #[test]
     fn a_slow_wake_up_of_another_cpu_is_worse() {
-        let facts = WakeFacts { same_cpu: Some(ways_of(3)), other_cpu: Some(ways_of(80)) };
+        let facts =
+            WakeFacts { same_cpu: Some(wake_times_of(3)), other_cpu: Some(wake_times_of(80)) };
         let finding = &judge(Some(&facts))[0];
         assert_eq!(finding.level, Level::Worse);
         assert!(finding.what.contains("on another 80.0 us by futex, 81.0 us"), "{finding}");
         let eventfd = Nanos::from_micros(51);
-        let doorbells = WakeFacts { other_cpu: Some(Ways { eventfd, ..ways_of(3) }), ..facts };
+        let doorbells =
+            WakeFacts { other_cpu: Some(WakeTimes { eventfd, ..wake_times_of(3) }), ..facts };
         assert_eq!(judge(Some(&doorbells))[0].level, Level::Worse);
-        let near = WakeFacts { other_cpu: Some(ways_of(20)), ..facts };
+        let near = WakeFacts { other_cpu: Some(wake_times_of(20)), ..facts };
         assert_eq!(judge(Some(&near))[0].level, Level::Fine);
     }
 
     #[test]
     fn one_cpu_gives_one_number_and_none_gives_a_note() {
-        let facts = WakeFacts { same_cpu: Some(ways_of(3)), other_cpu: None };
+        let facts = WakeFacts { same_cpu: Some(wake_times_of(3)), other_cpu: None };
         assert!(!judge(Some(&facts))[0].what.contains("another"));
         assert_eq!(judge(None)[0].level, Level::Note);
     }
@@ -199,7 +201,7 @@ mod tests {
         let same = facts.same_cpu.expect("the CPU is allowed");
         assert!(same.futex > Nanos::ZERO && same.eventfd > Nanos::ZERO, "{same:?}");
         assert_eq!(facts.other_cpu, None);
-        assert_eq!(ways(cpu, 8000), None);
+        assert_eq!(wake_times(cpu, 8000), None);
         assert_eq!(gather(&[]), None);
     }
 }

@@ -17,7 +17,7 @@ use sys::pidfd::PidFd;
 
 use crate::apps::arrival::Terms;
 use crate::apps::claims::Claims;
-use crate::apps::client::{App, Client, Way};
+use crate::apps::client::{App, Client, Origin};
 use crate::apps::rules::Rules;
 use crate::ask::Asks;
 use crate::log;
@@ -216,14 +216,14 @@ impl AttachServer {
             }
             let came = match (self.listener.accept(), &self.join_listener) {
                 (Ok(None), Some(side)) => {
-                    side.accept().map(|peer| peer.map(|peer| (peer, Way::Side)))
+                    side.accept().map(|peer| peer.map(|peer| (peer, Origin::Side)))
                 }
-                (came, _) => came.map(|peer| peer.map(|peer| (peer, Way::CommandQueue))),
+                (came, _) => came.map(|peer| peer.map(|peer| (peer, Origin::CommandQueue))),
             };
             match came {
-                Ok(Some((peer, way))) => {
+                Ok(Some((peer, origin))) => {
                     self.make_room_for(peer.credentials().uid);
-                    self.clients.push(Client::new(peer, way));
+                    self.clients.push(Client::new(peer, origin));
                 }
                 Ok(None) => return,
                 Err(error) => {

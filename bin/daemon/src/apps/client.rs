@@ -12,7 +12,7 @@ use crate::sockets::Member;
 /// One connection.
 pub(super) struct Client {
     pub(super) peer: Peer,
-    way: Way,
+    origin: Origin,
     pub(super) since: Instant,
     /// Its application, once it is in.
     pub(super) app: Option<App>,
@@ -22,7 +22,7 @@ pub(super) struct Client {
 
 /// By which listener a connection has come.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Origin {
     /// Its file says who may.
     CommandQueue,
     /// Anybody may, but only to join.
@@ -43,8 +43,8 @@ pub(super) struct App {
 }
 
 impl Client {
-    pub(super) fn new(peer: Peer, way: Way) -> Self {
-        Self { peer, way, since: Instant::now(), app: None, member: None }
+    pub(super) fn new(peer: Peer, origin: Origin) -> Self {
+        Self { peer, origin, since: Instant::now(), app: None, member: None }
     }
 
     /// Whether it has not said yet what it wants.
@@ -54,7 +54,7 @@ impl Client {
 
     /// Whether a stranger may say this first.
     pub(super) fn may_begin_with(&self, message: &ToDaemon) -> bool {
-        self.way == Way::CommandQueue || matches!(message, ToDaemon::Join(_))
+        self.origin == Origin::CommandQueue || matches!(message, ToDaemon::Join(_))
     }
 
     /// The process of its application.
@@ -101,7 +101,7 @@ mod tests {
         let side = JoinListener::open().expect("it opens");
         let _link = Link::connect_aside(side.name()).expect("somebody listens");
         let peer = side.accept().expect("descriptors are left").expect("one has come");
-        let client = Client::new(peer, Way::Side);
+        let client = Client::new(peer, Origin::Side);
         let join = JoinRequest { app: 1, token: String::new() };
         assert!(client.may_begin_with(&ToDaemon::Join(join)));
         let (name, profile) = ("new".to_owned(), Profile::Safe);

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use attach::{FallbackReason, Reply};
 use base::Nanos;
 use config::Congestion;
-use datapath::stream::{Command, Way};
+use datapath::stream::{Command, NextHop};
 use port::xdp::Protocol;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
@@ -109,7 +109,7 @@ impl SocketTable {
             return Err(FallbackReason::NoRouteHere.into());
         }
         let source = (!examined.is_wildcard()).then_some(examined.local.ip());
-        let hop = match self.ways.find(remote.ip(), source) {
+        let hop = match self.neighbours.find(remote.ip(), source) {
             Whither::Out(hop) => hop,
             Whither::Local { source } => {
                 return self.connect_within(context, examined, remote, source);
@@ -152,8 +152,8 @@ impl SocketTable {
 
     /// Tells workers when the next hop's link address is known; gives the rest back.
     fn try_to_open(&mut self, pending: Pending, now: Nanos) -> Option<Pending> {
-        match self.ways.reach(&pending.hop, now) {
-            Reach::Known(way) => self.open(&pending, way),
+        match self.neighbours.reach(&pending.hop, now) {
+            Reach::Known(next_hop) => self.open(&pending, next_hop),
             Reach::Asked if now < pending.until => {
                 return Some(Pending { look_at: now + REACH_EVERY, ..pending });
             }
@@ -167,7 +167,7 @@ impl SocketTable {
         None
     }
 
-    fn open(&mut self, pending: &Pending, way: Way) {
+    fn open(&mut self, pending: &Pending, next_hop: NextHop) {
         let Pending { app, slot, local, remote, options, .. } = *pending;
         let Some(region) = self.apps.get(&app).map(App::region) else { return };
         if let Some(record) = self.records.get_mut((region, slot)) {
@@ -179,7 +179,7 @@ impl SocketTable {
             local,
             remote,
             options,
-            way,
+            next_hop,
         });
     }
 

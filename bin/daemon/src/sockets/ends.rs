@@ -39,7 +39,7 @@ impl SocketTable {
     pub(crate) fn tend(&mut self, claims: &mut Claims, now: Nanos) {
         self.hear_workers(now);
         self.hear_ends(now);
-        let changed = self.ways.hear();
+        let changed = self.neighbours.hear();
         if changed.links || changed.addresses {
             self.follow_addresses(claims);
         }
@@ -47,7 +47,7 @@ impl SocketTable {
         self.tend_unresolved(now);
         self.tend_lingering(now);
         self.tend_suspects(now);
-        self.ways.refresh(now);
+        self.neighbours.refresh(now);
         for destination in std::mem::take(&mut self.released) {
             claims.remove(destination);
         }
@@ -61,7 +61,7 @@ impl SocketTable {
         let others = [
             self.holds.next_deadline(),
             self.lingering.next_deadline(),
-            self.ways.next_deadline(),
+            self.neighbours.next_deadline(),
             // Whoever waits for the last one to close wants to hear of it soon.
             if self.is_draining { sys::clock::now() + DRAIN_EVERY } else { Nanos::FAR_FUTURE },
         ];

@@ -104,7 +104,7 @@ impl SocketTable {
             return Err(FallbackReason::FirewallRules.into());
         }
         let app = self.apps.get(&number).ok_or(Refusal::Errno(Errno::INVAL))?;
-        let addresses = permitted(app, examined, self.ways.addresses())?;
+        let addresses = permitted(app, examined, self.neighbours.addresses())?;
         let replaced = self.replaced(app, examined, &addresses);
         if !replaced.is_empty() {
             // Before anything of those ends.
@@ -178,7 +178,7 @@ impl SocketTable {
 
     /// Our addresses have changed: listeners on all of them follow.
     pub(super) fn follow_addresses(&mut self, claims: &mut crate::apps::Claims) {
-        let own = self.ways.addresses().to_vec();
+        let own = self.neighbours.addresses().to_vec();
         let places: Vec<Place> = self.records.listeners().map(|(place, ..)| place).collect();
         for place in places {
             let Some(record) = self.records.get_mut(place) else { continue };

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use base::{Nanos, PortId};
-use datapath::stream::Way;
+use datapath::stream::NextHop;
 use rustix::io::Errno;
 use sys::SysError;
 use sys::neighbour::{self, NeighbourState};
@@ -64,7 +64,7 @@ pub(super) struct Hop {
 /// What is known of a next hop's link address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Reach {
-    Known(Way),
+    Known(NextHop),
     /// It has been asked for.
     Asked,
     /// It does not answer.
@@ -72,7 +72,7 @@ pub(super) enum Reach {
 }
 
 /// All ways that were looked up.
-pub(super) struct Ways {
+pub(super) struct Neighbours {
     links: Vec<Link>,
     changes: NetChanges,
     kept: BTreeMap<(IpAddr, Option<IpAddr>), Whither>,
@@ -82,20 +82,20 @@ pub(super) struct Ways {
     used: BTreeMap<(u32, IpAddr), (Nanos, Nanos)>,
 }
 
-impl Ways {
+impl Neighbours {
     /// The ways by `links`, in this thread's network namespace.
     pub(super) fn new(links: Vec<Link>) -> Result<Self, SysError> {
         // First, so that no change goes unheard.
         let changes = NetChanges::watch()?;
-        let mut ways = Self {
+        let mut neighbours = Self {
             links,
             changes,
             kept: BTreeMap::new(),
             addresses: Vec::new(),
             used: BTreeMap::new(),
         };
-        ways.read_addresses();
-        Ok(ways)
+        neighbours.read_addresses();
+        Ok(neighbours)
     }
 
     fn read_addresses(&mut self) {
@@ -184,7 +184,7 @@ impl Ways {
         }
         if let Some(mac) = mac {
             self.note_use(interface, hop.next, now);
-            return Reach::Known(hop.way(mac));
+            return Reach::Known(hop.next_hop(mac));
         }
         match (known.map(|known| known.state), asked) {
             (_, Err(_)) => Reach::Unreachable,
@@ -220,14 +220,14 @@ impl Ways {
 
 impl Hop {
     /// The way, once the next hop's link address is known.
-    fn way(&self, mac: [u8; 6]) -> Way {
+    fn next_hop(&self, mac: [u8; 6]) -> NextHop {
         let ether_type: u16 = if self.is_v4 { 0x0800 } else { 0x86dd };
         let header = [&mac[..], &self.link.mac, &ether_type.to_be_bytes()].concat();
-        Way { port: self.link.port, vlan_tci: 0, header }
+        NextHop { port: self.link.port, vlan_tci: 0, header }
     }
 }
 
-impl AsFd for Ways {
+impl AsFd for Neighbours {
     /// Readable when something may have changed.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.changes.as_fd()

@@ -29,7 +29,7 @@ use super::listen::Lingering;
 use super::local::LocalPair;
 use super::proofs::{Denial, Ids};
 use super::records::{Record, Records, What};
-use super::routes::{Link, Ways};
+use super::routes::{Link, Neighbours};
 use super::udp::Unresolved;
 use crate::doorbells::Doorbells;
 
@@ -78,7 +78,7 @@ pub(crate) struct SocketTable {
     last_region: u32,
     pub(super) records: Records,
     pub(super) local_pairs: BTreeMap<u32, LocalPair>,
-    pub(super) ways: Ways,
+    pub(super) neighbours: Neighbours,
     pub(super) holds: Holds,
     pub(super) lingering: Lingering,
     /// Destinations that nobody here wants any more.
@@ -150,7 +150,7 @@ impl SocketTable {
             last_region: 0,
             records: Records::default(),
             local_pairs: BTreeMap::new(),
-            ways: Ways::new(links)?,
+            neighbours: Neighbours::new(links)?,
             holds: Holds::default(),
             lingering: Lingering::default(),
             released: Vec::new(),
@@ -170,7 +170,7 @@ impl SocketTable {
 
     /// What is to be waited for.
     pub(crate) fn descriptors(&self) -> [BorrowedFd<'_>; 2] {
-        [self.ends.as_fd(), self.ways.as_fd()]
+        [self.ends.as_fd(), self.neighbours.as_fd()]
     }
 
     /// Applications that are here.

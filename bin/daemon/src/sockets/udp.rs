@@ -90,7 +90,7 @@ impl SocketTable {
             return Err(FallbackReason::FirewallRules.into());
         }
         if let Some(remote) = remote {
-            match self.ways.find(remote.ip(), None) {
+            match self.neighbours.find(remote.ip(), None) {
                 Whither::Out(_) => {}
                 Whither::Local { .. } => {
                     return Err(FallbackReason::LoopbackPeerNotAccelerated.into());
@@ -109,7 +109,7 @@ impl SocketTable {
             return Err(Refusal::denied(app.tenant.denied));
         }
         let takes = (examined.takes_v4, examined.takes_v6);
-        let own = self.ways.addresses().iter();
+        let own = self.neighbours.addresses().iter();
         let own = own.filter(|ip| covers(examined.local.ip(), takes, **ip));
         let own: Vec<_> = own.map(|ip| SocketAddr::new(*ip, examined.local.port())).collect();
         if own.is_empty() {
@@ -149,13 +149,16 @@ impl SocketTable {
         if is_known || self.unresolved.len() >= UNRESOLVED_MAX {
             return;
         }
-        match self.ways.find(remote, None) {
+        match self.neighbours.find(remote, None) {
             Whither::Out(hop) => {
                 let until = now + REACH_MAX;
                 self.unresolved.push(Unresolved { remote, hop, look_at: now, until });
                 self.tend_unresolved(now);
             }
-            _ => self.table_config.command_queue.command(&Command::Resolved { remote, way: None }),
+            _ => self
+                .table_config
+                .command_queue
+                .command(&Command::Resolved { remote, next_hop: None }),
         }
     }
 
@@ -166,8 +169,8 @@ impl SocketTable {
                 self.unresolved.push(one);
                 continue;
             }
-            let way = match self.ways.reach(&one.hop, now) {
-                Reach::Known(way) => Some((way, one.hop.source)),
+            let next_hop = match self.neighbours.reach(&one.hop, now) {
+                Reach::Known(next_hop) => Some((next_hop, one.hop.source)),
                 Reach::Asked if now < one.until => {
                     one.look_at = now + REACH_EVERY;
                     self.unresolved.push(one);
@@ -175,7 +178,9 @@ impl SocketTable {
                 }
                 Reach::Asked | Reach::Unreachable => None,
             };
-            self.table_config.command_queue.command(&Command::Resolved { remote: one.remote, way });
+            self.table_config
+                .command_queue
+                .command(&Command::Resolved { remote: one.remote, next_hop });
         }
     }
 }

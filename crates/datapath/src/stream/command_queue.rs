@@ -80,7 +80,7 @@ pub struct Listening {
 
 /// By which port a packet leaves, and what stands before its IP header.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Way {
+pub struct NextHop {
     /// The port.
     pub port: PortId,
     /// A tag that the port puts in.
@@ -121,7 +121,7 @@ pub enum Command {
         /// Its settings.
         options: FlowOptions,
         /// How its segments leave until the peer has answered.
-        way: Way,
+        next_hop: NextHop,
     },
     /// Serve a UDP socket whose slot was lent and set up; one of the same slot goes.
     Bind(Arc<Datagrams>),
@@ -132,7 +132,7 @@ pub enum Command {
         /// The address.
         remote: std::net::IpAddr,
         /// Its way and our address on it.
-        way: Option<(Way, std::net::IpAddr)>,
+        next_hop: Option<(NextHop, std::net::IpAddr)>,
     },
     /// The last descriptor of a socket was closed, or its application is to have it no more.
     Close {

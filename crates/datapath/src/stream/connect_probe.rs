@@ -12,7 +12,7 @@ use shm::Frame;
 use tcp::{OptionBytes, Segment, Seq};
 use wire::{FlowKey, Outcome, Protocol};
 
-use super::command_queue::Way;
+use super::command_queue::NextHop;
 use super::frames;
 use super::routes::Route;
 use super::{Heard, Stream};
@@ -34,9 +34,9 @@ impl<P: Port> Dispatcher<P> {
         let Some(key) = FlowKey::new(Protocol::Tcp, remote, local) else { return true };
         let Some(mut frame) = self.pool.take() else { return false };
         let link = [&[0; 12][..], if key.is_ipv6() { &IPV6[..] } else { &IPV4 }].concat();
-        let way = Way { port: PortId(0), vlan_tci: 0, header: link };
-        let written =
-            Route::of_way(&way).and_then(|route| frames::write(&route, &hello(key), &mut frame));
+        let next_hop = NextHop { port: PortId(0), vlan_tci: 0, header: link };
+        let written = Route::of_next_hop(&next_hop)
+            .and_then(|route| frames::write(&route, &hello(key), &mut frame));
         if written.is_none() {
             self.pool.give(frame);
             return true;
@@ -86,7 +86,7 @@ impl Stream {
 
     fn open(&mut self, connect_probe: &Frame, now: Nanos) {
         let Outcome::Flow(flow) = wire::classify(connect_probe.bytes()) else { return };
-        let Self { engine, context, sockets, events, ways, .. } = self;
+        let Self { engine, context, sockets, events, neighbours, .. } = self;
         let Some(sockets) = sockets else { return };
         // A connect probe may overtake the commands that it was sent after, such as the first word
         // of its application.
@@ -94,7 +94,7 @@ impl Stream {
             usize::MAX,
             engine,
             &mut context.rings,
-            ways,
+            neighbours,
             now,
             &mut Heard { events },
         );

@@ -32,7 +32,7 @@ pub enum StreamEvent {
     /// Datagrams of programs dropped because they have no address, or their user may not send there.
     DatagramsDenied,
     /// Datagrams of programs dropped because nobody knows a way.
-    DatagramsNoWay,
+    DatagramsNoRoute,
     /// Datagrams of programs dropped because they were to leave from an address that is not their user's.
     DatagramsSpoofed,
     /// UDP sockets of programs that ended before all that they had written had left.
@@ -54,7 +54,7 @@ impl StreamEvent {
         (Self::DatagramsNoRoom, "datagrams_no_room", "Dropped: a UDP socket had no room."),
         (Self::DatagramsTooLong, "datagrams_too_long", "Dropped: longer than a packet."),
         (Self::DatagramsDenied, "datagrams_denied", "Dropped: their user may not send there."),
-        (Self::DatagramsNoWay, "datagrams_no_way", "Dropped: nobody knows the way."),
+        (Self::DatagramsNoRoute, "datagrams_no_route", "Dropped: nobody knows the way."),
         (Self::DatagramsSpoofed, "datagrams_spoofed", "Dropped: from an address of others."),
         (Self::DatagramsCutOff, "datagrams_cut_off", "UDP sockets that ended with some unsent."),
         (Self::CongestionDenied, "congestion_denied", "Choices that the user may not have."),

@@ -86,17 +86,17 @@ impl Stream {
             Belongings { id, rings, is_live, position, socket }
         });
         let belongings = belongings.collect();
-        let mut ways = Vec::new();
+        let mut neighbours = Vec::new();
         flows.map_routes(|number| {
             let Some(route) = routes.get(number) else { return u32::MAX };
-            let known = ways.iter().position(|way| way == route);
+            let known = neighbours.iter().position(|next_hop| next_hop == route);
             known.unwrap_or_else(|| {
-                ways.push(*route);
-                ways.len() - 1
+                neighbours.push(*route);
+                neighbours.len() - 1
             }) as u32
         });
         self.counts.touch();
-        self.exchange.put(group, Parcel { to, name, flows, belongings, routes: ways });
+        self.exchange.put(group, Parcel { to, name, flows, belongings, routes: neighbours });
     }
 
     /// From now on what moves is ours.
@@ -174,20 +174,27 @@ impl Stream {
     fn unpack(&mut self, group: FlowGroup, mut parcel: Parcel, now: Nanos) -> bool {
         if let Some(sockets) = self.sockets.as_mut() {
             // What was asked for before it came here, such as an application's first word or its last.
-            let Self { engine, context, ways, events, .. } = self;
+            let Self { engine, context, neighbours, events, .. } = self;
             let mut heard = Heard { events };
-            sockets.read_commands(usize::MAX, engine, &mut context.rings, ways, now, &mut heard);
+            sockets.read_commands(
+                usize::MAX,
+                engine,
+                &mut context.rings,
+                neighbours,
+                now,
+                &mut heard,
+            );
         }
         let Parcel { to: _, name: _, flows, belongings, routes } = &mut parcel;
         let mine = &mut self.routes;
-        let ways: Vec<u32> =
+        let neighbours: Vec<u32> =
             routes.iter().map(|route| mine.number(*route).unwrap_or(u32::MAX)).collect();
-        flows.map_routes(|number| ways.get(number as usize).copied().unwrap_or(u32::MAX));
+        flows.map_routes(|number| neighbours.get(number as usize).copied().unwrap_or(u32::MAX));
         let mut moved = Vec::new();
         if self.engine.attach_group(now, flows, |old, new| moved.push((old, new))).is_err() {
             // The parcel says again what its own numbers mean.
             flows.map_routes(|number| {
-                ways.iter().position(|own| *own == number).map_or(u32::MAX, |at| at as u32)
+                neighbours.iter().position(|own| *own == number).map_or(u32::MAX, |at| at as u32)
             });
             parcel.to = Some(self.me);
             self.exchange.put(group, parcel);

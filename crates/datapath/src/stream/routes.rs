@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use base::PortId;
 use shm::Frame;
 
-use super::command_queue::Way;
+use super::command_queue::NextHop;
 
 /// Bytes of a link header: Ethernet with at most two tags.
 const HEADER_MAX: usize = 22;
@@ -42,11 +42,11 @@ impl Route {
     }
 
     /// A way that somebody else has found.
-    pub(super) fn of_way(way: &Way) -> Option<Self> {
+    pub(super) fn of_next_hop(next_hop: &NextHop) -> Option<Self> {
         let mut header = [0; HEADER_MAX];
-        header.get_mut(..way.header.len())?.copy_from_slice(&way.header);
-        let (port, vlan_tci) = (way.port, way.vlan_tci);
-        Some(Self { port, vlan_tci, header, header_bytes: way.header.len() as u8 })
+        header.get_mut(..next_hop.header.len())?.copy_from_slice(&next_hop.header);
+        let (port, vlan_tci) = (next_hop.port, next_hop.vlan_tci);
+        Some(Self { port, vlan_tci, header, header_bytes: next_hop.header.len() as u8 })
     }
 
     /// The link header.

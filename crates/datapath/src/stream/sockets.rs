@@ -24,8 +24,8 @@ use tcp::{CloseReason, Engine, Event, FlowId, Output, State};
 use wire::FlowKey;
 
 use super::command_queue::{AppStreams, CommandQueue, Post, SocketEvent};
+use super::neighbours::Neighbours;
 use super::rings::Rings;
-use super::ways::Ways;
 use accept::Bound;
 pub(super) use conn::Conn;
 pub use datagrams::Datagrams;
@@ -171,11 +171,11 @@ impl Sockets {
         &mut self,
         engine: &mut Engine,
         rings: &mut Rings,
-        ways: &mut Ways,
+        neighbours: &mut Neighbours,
         now: Nanos,
         out: &mut O,
     ) -> bool {
-        let mut has_acted = self.read_commands(COMMANDS, engine, rings, ways, now, out);
+        let mut has_acted = self.read_commands(COMMANDS, engine, rings, neighbours, now, out);
         if now >= self.paced_until {
             self.paced_until = Nanos::FAR_FUTURE;
             for (app, slot) in std::mem::take(&mut self.paced) {

@@ -17,8 +17,8 @@ use tcp::{Algorithm, CloseReason, FlowOptions};
 
 use super::connections::{Bench, CLIENT_MAC as CLIENT, OUR_MAC as OURS};
 use crate::stream::{
-    AppStreams, Command, CommandQueue, Datagrams, Listening, Notifier, Rate, ServiceKind,
-    SocketEvent, Way,
+    AppStreams, Command, CommandQueue, Datagrams, Listening, NextHop, Notifier, Rate, ServiceKind,
+    SocketEvent,
 };
 
 const POLLER: u32 = 3;
@@ -475,9 +475,9 @@ fn a_connection_is_opened_although_its_application_was_never_heard_of_before() {
     let local = "10.0.0.2:7".parse().expect("an address");
     let remote = "10.0.0.1:80".parse().expect("an address");
     let header = [&CLIENT[..], &OURS, &[8, 0]].concat();
-    let way = Way { port: base::PortId(0), vlan_tci: 0, header };
+    let next_hop = NextHop { port: base::PortId(0), vlan_tci: 0, header };
     let options = options();
-    app.command_queue.command(&Command::Connect { app: 5, slot, local, remote, options, way });
+    app.command_queue.command(&Command::Connect { app: 5, slot, local, remote, options, next_hop });
     let (local, remote) = app.command_queue.next_connect_probe().expect("it was asked for");
     assert!(bench.dispatcher.send_connect_probe(local, remote, bench.now));
     // Nobody listens there: it is refused, of which the application hears.
@@ -501,9 +501,16 @@ fn a_connection_that_is_opened_here_is_opened_by_the_worker_that_its_packets_com
         let remote = format!("10.0.0.{}:80", 1 + number).parse().expect("an address");
         // Only the first has somebody there: the others stand for names that differ.
         let header = [&CLIENT[..], &OURS, &[8, 0]].concat();
-        let way = Way { port: base::PortId(0), vlan_tci: 0, header };
+        let next_hop = NextHop { port: base::PortId(0), vlan_tci: 0, header };
         let options = options();
-        app.command_queue.command(&Command::Connect { app: 5, slot, local, remote, options, way });
+        app.command_queue.command(&Command::Connect {
+            app: 5,
+            slot,
+            local,
+            remote,
+            options,
+            next_hop,
+        });
         slots.push(slot);
     }
     while let Some((local, remote)) = app.command_queue.next_connect_probe() {
@@ -631,10 +638,14 @@ fn datagrams_that_nobody_reads_are_dropped_and_counted_and_a_way_is_asked_for() 
     let unresolved = SocketEvent::Unresolved { remote: remote.ip() };
     bench.turns(3);
     assert!(app.events().contains(&unresolved));
-    let way =
-        Way { port: base::PortId(0), vlan_tci: 0, header: [&CLIENT[..], &OURS, &[8, 0]].concat() };
+    let next_hop = NextHop {
+        port: base::PortId(0),
+        vlan_tci: 0,
+        header: [&CLIENT[..], &OURS, &[8, 0]].concat(),
+    };
     let local = "10.0.0.2".parse().expect("an address");
-    app.command_queue.command(&Command::Resolved { remote: remote.ip(), way: Some((way, local)) });
+    app.command_queue
+        .command(&Command::Resolved { remote: remote.ip(), next_hop: Some((next_hop, local)) });
     let sent: Vec<_> = (0..100).flat_map(|_| bench.pass(Vec::new())).collect();
     assert_eq!(sent.len(), 1);
     assert_eq!(payload_of(&sent[0]), (53, b"hi".to_vec()));
@@ -666,14 +677,14 @@ fn a_router_that_knows_no_way_ends_what_is_being_opened_and_nothing_else() {
     app.words(slot).state.store(Kind::Stream as u32 | SlotState::CONNECTING, Ordering::Release);
     let [local, remote] = ["10.0.0.2:7", "10.7.7.7:80"].map(|at| at.parse().expect("an address"));
     let header = [&CLIENT[..], &OURS, &[8, 0]].concat();
-    let way = Way { port: base::PortId(0), vlan_tci: 0, header };
+    let next_hop = NextHop { port: base::PortId(0), vlan_tci: 0, header };
     app.command_queue.command(&Command::Connect {
         app: 5,
         slot,
         local,
         remote,
         options: options(),
-        way,
+        next_hop,
     });
     let connect_probe = app.command_queue.next_connect_probe().expect("it was asked for");
     assert!(bench.dispatcher.send_connect_probe(connect_probe.0, connect_probe.1, bench.now));
@@ -841,7 +852,7 @@ fn a_socket_whose_words_were_overwritten_is_closed_and_its_slot_free() {
     let local = "10.0.0.2:7".parse().expect("an address");
     let remote = "10.0.0.1:80".parse().expect("an address");
     let header = [&CLIENT[..], &OURS, &[8, 0]].concat();
-    let way = Way { port: base::PortId(0), vlan_tci: 0, header };
+    let next_hop = NextHop { port: base::PortId(0), vlan_tci: 0, header };
     let options = options();
     app.command_queue.command(&Command::Connect {
         app: 5,
@@ -849,7 +860,7 @@ fn a_socket_whose_words_were_overwritten_is_closed_and_its_slot_free() {
         local,
         remote,
         options,
-        way,
+        next_hop,
     });
     let (local, remote) = app.command_queue.next_connect_probe().expect("it was asked for");
     assert!(bench.dispatcher.send_connect_probe(local, remote, bench.now));
@@ -880,9 +891,16 @@ fn a_socket_whose_words_were_overwritten_is_closed_and_its_slot_free() {
 fn a_connection_that_no_worker_has_begun_with_is_taken_back_once() {
     let (_bench, app) = bench(1, None);
     let [local, remote] = ["10.0.0.2:9", "10.0.0.1:80"].map(|at| at.parse().expect("an address"));
-    let way = Way { port: base::PortId(0), vlan_tci: 0, header: vec![0; 14] };
+    let next_hop = NextHop { port: base::PortId(0), vlan_tci: 0, header: vec![0; 14] };
     let options = options();
-    app.command_queue.command(&Command::Connect { app: 5, slot: 8, local, remote, options, way });
+    app.command_queue.command(&Command::Connect {
+        app: 5,
+        slot: 8,
+        local,
+        remote,
+        options,
+        next_hop,
+    });
     assert!(
         !app.command_queue.withdraw(5, 9)
             && app.command_queue.withdraw(5, 8)
@@ -923,7 +941,7 @@ fn connections_that_find_no_memory_stand_as_soon_as_there_is_some() {
     app.words(opened).state.store(connecting, Ordering::Release);
     let local = "10.0.0.2:7".parse().expect("an address");
     let header = [&CLIENT[..], &OURS, &[8, 0]].concat();
-    let way = Way { port: base::PortId(0), vlan_tci: 0, header };
+    let next_hop = NextHop { port: base::PortId(0), vlan_tci: 0, header };
     let options = options();
     app.command_queue.command(&Command::Connect {
         app: 5,
@@ -931,7 +949,7 @@ fn connections_that_find_no_memory_stand_as_soon_as_there_is_some() {
         local,
         remote,
         options,
-        way,
+        next_hop,
     });
     let (local, remote) = app.command_queue.next_connect_probe().expect("it was asked for");
     assert!(bench.dispatcher.send_connect_probe(local, remote, bench.now));
@@ -1045,12 +1063,19 @@ fn a_name_that_is_still_in_use_is_refused_as_linux_refuses_it() {
     bench.turns(2);
     let [local, remote] = ["10.0.0.2:7", "10.0.0.9:80"].map(|at| at.parse().expect("an address"));
     let header = [&CLIENT[..], &OURS, &[8, 0]].concat();
-    let way = Way { port: base::PortId(0), vlan_tci: 0, header };
+    let next_hop = NextHop { port: base::PortId(0), vlan_tci: 0, header };
     let slots = [0; 2].map(|_| app.streams.server.lend_slot().expect("a slot"));
     for slot in slots {
-        let (way, options) = (way.clone(), options());
+        let (next_hop, options) = (next_hop.clone(), options());
         app.words(slot).state.store(Kind::Stream as u32 | SlotState::CONNECTING, Ordering::Release);
-        app.command_queue.command(&Command::Connect { app: 5, slot, local, remote, options, way });
+        app.command_queue.command(&Command::Connect {
+            app: 5,
+            slot,
+            local,
+            remote,
+            options,
+            next_hop,
+        });
         let (local, remote) = app.command_queue.next_connect_probe().expect("it was asked for");
         assert!(bench.dispatcher.send_connect_probe(local, remote, bench.now));
         // Nobody answers.

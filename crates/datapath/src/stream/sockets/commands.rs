@@ -5,9 +5,9 @@ use tcp::{CloseReason, ConnectError, Engine, FlowId, FlowOptions, Output};
 use wire::FlowKey;
 
 use super::super::command_queue::Command;
+use super::super::neighbours::Neighbours;
 use super::super::rings::Rings;
 use super::super::routes::{Route, Routes};
-use super::super::ways::Ways;
 use super::accept::FIRST_SEND_LOG2;
 use super::{Client, Conn, Sockets};
 
@@ -18,7 +18,7 @@ impl Sockets {
         most: usize,
         engine: &mut Engine,
         rings: &mut Rings,
-        ways: &mut Ways,
+        neighbours: &mut Neighbours,
         now: Nanos,
         out: &mut O,
     ) -> bool {
@@ -26,7 +26,7 @@ impl Sockets {
         if self.post.has_commands() {
             for _ in 0..most {
                 let Some(command) = self.post.next() else { break };
-                self.obey(command, engine, rings, ways, now, out);
+                self.obey(command, engine, rings, neighbours, now, out);
                 has_acted = true;
             }
         }
@@ -42,7 +42,7 @@ impl Sockets {
         command: Command,
         engine: &mut Engine,
         rings: &mut Rings,
-        ways: &mut Ways,
+        neighbours: &mut Neighbours,
         now: Nanos,
         out: &mut O,
     ) {
@@ -79,9 +79,9 @@ impl Sockets {
             }
             Command::Bind(socket) => self.bind(socket),
             Command::Adopt => self.adopt_stranded(engine, rings),
-            Command::Resolved { remote, way } => {
-                let way = way.as_ref().map(|(way, local)| (way, *local));
-                ways.set(remote, way, now);
+            Command::Resolved { remote, next_hop } => {
+                let next_hop = next_hop.as_ref().map(|(next_hop, local)| (next_hop, *local));
+                neighbours.set(remote, next_hop, now);
             }
             // It comes by a connect probe.
             Command::Connect { .. } => {}
@@ -98,11 +98,11 @@ impl Sockets {
         now: Nanos,
     ) {
         let (local, remote) = (key.destination(), key.source());
-        if let Some(Command::Connect { app, slot, options, way, .. }) =
+        if let Some(Command::Connect { app, slot, options, next_hop, .. }) =
             self.post.open(local, remote)
         {
             let options = FlowOptions { send_ring_log2: FIRST_SEND_LOG2, ..options };
-            let route = Route::of_way(&way).and_then(|route| routes.number(route));
+            let route = Route::of_next_hop(&next_hop).and_then(|route| routes.number(route));
             let opened = match route {
                 Some(route) => engine.connect(now, local, remote, options, route).map_err(refused),
                 None => Err(CloseReason::Aborted),

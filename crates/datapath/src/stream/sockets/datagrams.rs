@@ -15,8 +15,8 @@ use wire::icmp::ErrorMessage;
 
 use super::super::command_queue::{AppStreams, SocketEvent};
 use super::super::frames;
+use super::super::neighbours::Neighbours;
 use super::super::routes::Route;
-use super::super::ways::Ways;
 use super::{Sockets, Tally};
 use crate::job::Outlet;
 
@@ -152,7 +152,7 @@ impl Datagrams {
 
 /// What a look at the sending side needs.
 pub(in crate::stream) struct Sending<'a, 'o> {
-    pub(in crate::stream) ways: &'a mut Ways,
+    pub(in crate::stream) neighbours: &'a mut Neighbours,
     pub(in crate::stream) spares: &'a mut Vec<Frame>,
     pub(in crate::stream) outlet: &'a mut Outlet<'o>,
 }
@@ -256,7 +256,7 @@ impl Sockets {
             }
             self.notify(app, slot);
         }
-        for remote in sending.ways.questions() {
+        for remote in sending.neighbours.questions() {
             self.post.say(SocketEvent::Unresolved { remote });
         }
         // In place, so that its memory is used again.
@@ -323,7 +323,7 @@ fn look(
         if bytes > left {
             return Look::ProtocolViolation;
         }
-        match plan(socket, &record, sending.ways, now) {
+        match plan(socket, &record, sending.neighbours, now) {
             Ok((route, ends)) => {
                 if sending.outlet.room() == 0 || sending.spares.is_empty() {
                     return Look::Again(now + Nanos::from_micros(20));
@@ -338,11 +338,11 @@ fn look(
                     tally.datagrams_too_long += 1;
                 }
             }
-            Err(Hindrance::NoWay) => {
+            Err(Hindrance::NoRoute) => {
                 if now < *waits_until.get_or_insert(now + RESOLVE_WITHIN) {
                     return Look::Unresolved;
                 }
-                tally.datagrams_no_way += 1;
+                tally.datagrams_no_route += 1;
             }
             Err(Hindrance::TooLong) => tally.datagrams_too_long += 1,
             Err(Hindrance::Denied) => tally.datagrams_denied += 1,
@@ -364,14 +364,14 @@ enum Hindrance {
     /// It is to come from an address that is not its user's.
     Spoofed,
     /// Nobody knows a way to its address.
-    NoWay,
+    NoRoute,
 }
 
 /// By which way a datagram leaves, from where and to whom.
 fn plan(
     socket: &Datagrams,
     record: &Record,
-    ways: &mut Ways,
+    neighbours: &mut Neighbours,
     now: Nanos,
 ) -> Result<(Route, (SocketAddr, SocketAddr)), Hindrance> {
     if record.payload as usize > socket.payload_max {
@@ -386,7 +386,7 @@ fn plan(
         Some(local) => local,
         None => socket.local.ip(),
     };
-    let found = ways.find(remote.ip(), wanted, now).ok_or(Hindrance::NoWay)?;
+    let found = neighbours.find(remote.ip(), wanted, now).ok_or(Hindrance::NoRoute)?;
     let (route, mut source) = found;
     if wanted.is_unspecified() && !socket.sources.contains(&source) {
         // Others talk to that peer from an address that this user may not have.

@@ -12,7 +12,7 @@ pub(in crate::stream) struct Tally {
     pub(super) datagrams_no_room: u64,
     pub(super) datagrams_too_long: u64,
     pub(super) datagrams_denied: u64,
-    pub(super) datagrams_no_way: u64,
+    pub(super) datagrams_no_route: u64,
     pub(super) datagrams_spoofed: u64,
     /// UDP sockets that ended before all that they had written had left.
     pub(super) datagrams_cut_off: u64,
@@ -29,7 +29,7 @@ impl Tally {
             (StreamEvent::DatagramsNoRoom, self.datagrams_no_room),
             (StreamEvent::DatagramsTooLong, self.datagrams_too_long),
             (StreamEvent::DatagramsDenied, self.datagrams_denied),
-            (StreamEvent::DatagramsNoWay, self.datagrams_no_way),
+            (StreamEvent::DatagramsNoRoute, self.datagrams_no_route),
             (StreamEvent::DatagramsSpoofed, self.datagrams_spoofed),
             (StreamEvent::DatagramsCutOff, self.datagrams_cut_off),
             (StreamEvent::CongestionDenied, self.congestion_denied),

@@ -1,11 +1,11 @@
 //! What whoever captures sees of packets on their way in and out, and what they cost the way: nothing.
 
 use super::*;
-use crate::capture::Way::{In, Out};
-use crate::{AppId, CAPTURES_MAX, CaptureFilter, CaptureReader, Way, capture};
+use crate::capture::CaptureDirection::{In, Out};
+use crate::{AppId, CAPTURES_MAX, CaptureDirection, CaptureFilter, CaptureReader, capture};
 
 /// A captured packet: way, time, bytes that it had, bytes that were kept.
-type Seen = (Way, Nanos, u32, Vec<u8>);
+type Seen = (CaptureDirection, Nanos, u32, Vec<u8>);
 
 const ALL: CaptureFilter = CaptureFilter { host: None, port: None, app: None };
 
@@ -24,13 +24,13 @@ fn end(bench: &mut Bench, mut reader: CaptureReader) -> (Vec<Seen>, u64) {
     let packets = chunks.iter().flat_map(|chunk| chunk.packets());
     let seen = packets.map(|packet| {
         assert_eq!(packet.port, 0);
-        (packet.way, packet.time, packet.len, packet.bytes.to_vec())
+        (packet.direction, packet.time, packet.len, packet.bytes.to_vec())
     });
     (seen.collect(), dropped[0])
 }
 
-fn ways(seen: &[Seen]) -> Vec<Way> {
-    seen.iter().map(|(way, ..)| *way).collect()
+fn directions(seen: &[Seen]) -> Vec<CaptureDirection> {
+    seen.iter().map(|(direction, ..)| *direction).collect()
 }
 
 #[test]
@@ -48,8 +48,8 @@ fn both_directions_are_seen_whole_and_in_the_order_in_which_they_went() {
     let (seen, dropped) = end(&mut bench, reader);
     assert_eq!((seen.len(), dropped), (6, 0));
     assert!(seen.is_sorted_by_key(|(_, time, ..)| *time) && seen[0].1 > first);
-    for ((way, _, len, bytes), (expected_way, packet)) in seen.iter().zip(&expected) {
-        assert_eq!((way, *len as usize, bytes), (expected_way, packet.len(), packet));
+    for ((direction, _, len, bytes), (expected_direction, packet)) in seen.iter().zip(&expected) {
+        assert_eq!((direction, *len as usize, bytes), (expected_direction, packet.len(), packet));
     }
     bench.exchange(&[request(b"nobody looks any more")]);
     bench.assert_all_home();
@@ -90,7 +90,7 @@ fn a_packet_is_cut_at_the_asked_length_and_keeps_its_own() {
     let packet = request(&[7; 500]);
     bench.exchange(std::slice::from_ref(&packet));
     let (seen, _) = end(&mut bench, reader);
-    assert_eq!(ways(&seen), [In, Out]);
+    assert_eq!(directions(&seen), [In, Out]);
     for (.., len, bytes) in &seen {
         assert_eq!((*len as usize, bytes.len()), (packet.len(), 60));
     }
@@ -114,7 +114,7 @@ fn a_reader_that_is_too_slow_costs_it_packets_that_are_counted_and_nobody_else_a
     let (seen, dropped) = end(&mut bench, reader);
     assert!(dropped > 0, "16 MiB are less than this");
     assert_eq!(taken as u64 + seen.len() as u64 + dropped, 2 * (rounds * 60 + 1));
-    assert_eq!(ways(&seen[seen.len() - 2..]), [In, Out]);
+    assert_eq!(directions(&seen[seen.len() - 2..]), [In, Out]);
     bench.assert_all_home();
 }
 
@@ -135,7 +135,7 @@ fn what_waits_for_its_port_is_seen_once() {
     }
     assert_eq!(replies, 150);
     let (seen, _) = end(&mut bench, reader);
-    let out = seen.iter().filter(|(way, ..)| *way == Out).count();
+    let out = seen.iter().filter(|(direction, ..)| *direction == Out).count();
     assert_eq!((out, seen.len()), (150, 300));
 }
 

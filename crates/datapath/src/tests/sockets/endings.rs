@@ -17,8 +17,8 @@ fn record(remote: &str, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-fn way() -> Way {
-    Way { port: base::PortId(0), vlan_tci: 0, header: [&CLIENT[..], &OURS, &[8, 0]].concat() }
+fn next_hop() -> NextHop {
+    NextHop { port: base::PortId(0), vlan_tci: 0, header: [&CLIENT[..], &OURS, &[8, 0]].concat() }
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn who_marks_its_socket_again_and_again_while_a_way_is_sought_is_asked_about_onc
     let remote = "10.9.9.9".parse().expect("an address");
     assert_eq!(app.events(), [SocketEvent::Unresolved { remote }]);
     let local = "10.0.0.2".parse().expect("an address");
-    app.command_queue.command(&Command::Resolved { remote, way: Some((way(), local)) });
+    app.command_queue.command(&Command::Resolved { remote, next_hop: Some((next_hop(), local)) });
     let sent: Vec<_> = (0..100).flat_map(|_| bench.pass(Vec::new())).collect();
     assert_eq!(sent.len(), 1);
 }
@@ -140,12 +140,13 @@ fn a_closed_socket_waits_for_a_way_and_not_for_ever() {
         for remote in ["10.9.9.9", "10.9.9.10"].into_iter().filter(|_| is_found) {
             let remote = remote.parse().expect("an address");
             let local = "10.0.0.2".parse().expect("an address");
-            app.command_queue.command(&Command::Resolved { remote, way: Some((way(), local)) });
+            app.command_queue
+                .command(&Command::Resolved { remote, next_hop: Some((next_hop(), local)) });
         }
         bench.now += base::Nanos::from_secs(3);
         let sent: Vec<_> = (0..30).flat_map(|_| bench.pass(Vec::new())).collect();
         let (left, lost) = if is_found { (2, 0) } else { (0, 2) };
-        assert_eq!((sent.len(), bench.count("datagrams_no_way")), (left, lost));
+        assert_eq!((sent.len(), bench.count("datagrams_no_route")), (left, lost));
         assert!(!app.streams.server.is_taken(slot));
     }
 }
@@ -194,7 +195,7 @@ fn a_datagram_leaves_from_no_address_but_those_that_its_user_may_have() {
     // By a way on which others have another address.
     let remote = "10.9.9.9".parse().expect("an address");
     let others = "10.0.0.3".parse().expect("an address");
-    app.command_queue.command(&Command::Resolved { remote, way: Some((way(), others)) });
+    app.command_queue.command(&Command::Resolved { remote, next_hop: Some((next_hop(), others)) });
     app.write(slot, &record("10.9.9.9:9", b""));
     let sent: Vec<_> = (0..30).flat_map(|_| bench.pass(Vec::new())).collect();
     let sources = sent.iter().map(|packet| packet[14 + 12..14 + 16].to_vec());

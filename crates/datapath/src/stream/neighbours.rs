@@ -5,18 +5,18 @@ use std::net::IpAddr;
 
 use base::Nanos;
 
-use super::command_queue::Way;
+use super::command_queue::NextHop;
 use super::routes::Route;
 
 /// Addresses at once, at most. Beyond that the last in order is forgotten, and asked for when it is needed again.
-const WAYS_MAX: usize = 4096;
+const NEIGHBOURS_MAX: usize = 4096;
 
 /// A way by which nothing was heard for so long may lead nowhere by now: it is used, and asked for again.
 const FRESH_FOR: Nanos = Nanos::from_secs(30);
 
 /// The ways that are known.
 #[derive(Debug, Default)]
-pub(super) struct Ways {
+pub(super) struct Neighbours {
     known: BTreeMap<IpAddr, Known>,
     /// Addresses that the slow side was asked for, and when.
     asked: BTreeMap<IpAddr, Nanos>,
@@ -35,15 +35,15 @@ struct Known {
 /// A question that was not answered for so long, or in vain, may be asked again.
 const ASK_EVERY: Nanos = Nanos::from_secs(4);
 
-impl Ways {
+impl Neighbours {
     /// A datagram from `remote` to `local` came by that route, and somebody has it.
     pub(super) fn learn(&mut self, remote: IpAddr, local: IpAddr, route: Route, now: Nanos) {
         self.insert(remote, Known { route, local, heard_at: now });
     }
 
     /// The slow side has found a way, or that there is none.
-    pub(super) fn set(&mut self, remote: IpAddr, way: Option<(&Way, IpAddr)>, now: Nanos) {
-        match way.and_then(|(way, local)| Some((Route::of_way(way)?, local))) {
+    pub(super) fn set(&mut self, remote: IpAddr, next_hop: Option<(&NextHop, IpAddr)>, now: Nanos) {
+        match next_hop.and_then(|(next_hop, local)| Some((Route::of_next_hop(next_hop)?, local))) {
             Some((route, local)) => {
                 self.asked.remove(&remote);
                 self.insert(remote, Known { route, local, heard_at: now });
@@ -58,7 +58,7 @@ impl Ways {
         if self.asked.get(&remote).is_some_and(|at| now < *at + ASK_EVERY) {
             return;
         }
-        if self.asked.len() >= WAYS_MAX {
+        if self.asked.len() >= NEIGHBOURS_MAX {
             self.asked.pop_first();
         }
         self.asked.insert(remote, now);
@@ -71,7 +71,7 @@ impl Ways {
     }
 
     fn insert(&mut self, remote: IpAddr, known: Known) {
-        if self.known.len() >= WAYS_MAX && !self.known.contains_key(&remote) {
+        if self.known.len() >= NEIGHBOURS_MAX && !self.known.contains_key(&remote) {
             self.known.pop_last();
         }
         self.known.insert(remote, known);
@@ -102,25 +102,25 @@ mod tests {
 
     #[test]
     fn a_way_that_nothing_came_by_for_long_is_used_and_asked_for_once() {
-        let mut ways = Ways::default();
+        let mut neighbours = Neighbours::default();
         let [remote, local] = ["10.0.0.1", "10.0.0.2"].map(|ip| ip.parse().expect("an address"));
-        let way = Way { port: PortId(1), vlan_tci: 0, header: vec![0; 14] };
+        let next_hop = NextHop { port: PortId(1), vlan_tci: 0, header: vec![0; 14] };
         let at = Nanos::from_secs;
-        let ask = |ways: &mut Ways, now| {
-            let is_found = ways.find(remote, local, now).is_some();
-            (is_found, ways.questions().count())
+        let ask = |neighbours: &mut Neighbours, now| {
+            let is_found = neighbours.find(remote, local, now).is_some();
+            (is_found, neighbours.questions().count())
         };
-        assert_eq!(ask(&mut ways, at(1)), (false, 1));
-        assert_eq!(ask(&mut ways, at(2)), (false, 0), "it was asked already");
-        ways.set(remote, None, at(3));
-        assert_eq!(ask(&mut ways, at(3)), (false, 0), "it was told that there is none");
-        assert_eq!(ask(&mut ways, at(6)), (false, 1), "perhaps there is by now");
-        ways.set(remote, Some((&way, local)), at(6));
-        assert_eq!(ask(&mut ways, at(30)), (true, 0));
-        assert_eq!(ask(&mut ways, at(37)), (true, 1), "it is thirty seconds old");
-        assert_eq!(ask(&mut ways, at(38)), (true, 0));
-        let route = Route::of_way(&way).expect("a short header");
-        ways.learn(remote, local, route, at(50));
-        assert_eq!(ask(&mut ways, at(79)), (true, 0), "something came by it");
+        assert_eq!(ask(&mut neighbours, at(1)), (false, 1));
+        assert_eq!(ask(&mut neighbours, at(2)), (false, 0), "it was asked already");
+        neighbours.set(remote, None, at(3));
+        assert_eq!(ask(&mut neighbours, at(3)), (false, 0), "it was told that there is none");
+        assert_eq!(ask(&mut neighbours, at(6)), (false, 1), "perhaps there is by now");
+        neighbours.set(remote, Some((&next_hop, local)), at(6));
+        assert_eq!(ask(&mut neighbours, at(30)), (true, 0));
+        assert_eq!(ask(&mut neighbours, at(37)), (true, 1), "it is thirty seconds old");
+        assert_eq!(ask(&mut neighbours, at(38)), (true, 0));
+        let route = Route::of_next_hop(&next_hop).expect("a short header");
+        neighbours.learn(remote, local, route, at(50));
+        assert_eq!(ask(&mut neighbours, at(79)), (true, 0), "something came by it");
     }
 }
