@@ -12,13 +12,13 @@ mod connect_probe;
 mod counts;
 mod exchange;
 mod frames;
+mod gso_batch;
 mod moving;
 mod neighbours;
 mod rings;
 mod routes;
 mod service;
 mod sockets;
-mod train;
 
 use arrayvec::ArrayVec;
 use base::{BURST, FlowGroup, Nanos, WorkerId};
@@ -189,7 +189,8 @@ impl Stream {
                 Arrival::NotTcp => counts.add(StreamEvent::NotTcp, 1),
             }
         }
-        let mut press = Press { routes, spares, outlet, events, counts, train: None, joins: false };
+        let mut press =
+            Press { routes, spares, outlet, events, counts, gso_batch: None, joins: false };
         engine.receive(now, &incoming, &mut context.rings, &mut press);
         drop(incoming);
         for error in errors {
@@ -262,7 +263,7 @@ impl Stream {
             }
             if service.advance(engine, context, flow, now) {
                 let mut press =
-                    Press { routes, spares, outlet, events, counts, train: None, joins: false };
+                    Press { routes, spares, outlet, events, counts, gso_batch: None, joins: false };
                 let _ = engine.close(flow, &mut press);
             }
         }
@@ -279,8 +280,8 @@ impl Stream {
 
     fn transmit(&mut self, now: Nanos, outlet: &mut Outlet<'_>) {
         let Self { engine, context, routes, spares, events, counts, wanted, joins, .. } = self;
-        let (train, joins) = (None, *joins);
-        let mut press = Press { routes, spares, outlet, events, counts, train, joins };
+        let (gso_batch, joins) = (None, *joins);
+        let mut press = Press { routes, spares, outlet, events, counts, gso_batch, joins };
         engine.transmit(now, &mut context.rings, &mut press);
         press.finish();
         let has_more = engine.next_deadline().is_some_and(|due| due <= now);
@@ -365,7 +366,7 @@ impl Job for Stream {
         if is_due {
             let Self { engine, routes, spares, events, counts, .. } = self;
             let mut press =
-                Press { routes, spares, outlet, events, counts, train: None, joins: false };
+                Press { routes, spares, outlet, events, counts, gso_batch: None, joins: false };
             engine.expire(now, &mut press);
         }
         let told = self.events.len() + usize::from(is_asked);

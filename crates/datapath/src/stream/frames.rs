@@ -10,8 +10,8 @@ use wire::icmp::ErrorMessage;
 use wire::{FlowKey, Outcome, Protocol, ipv4};
 
 use super::counts::{StreamCounts, StreamEvent};
+use super::gso_batch::GsoBatch;
 use super::routes::{Route, Routes};
-use super::train::Train;
 use crate::job::Outlet;
 
 const HOP_LIMIT: u8 = 64;
@@ -62,34 +62,34 @@ pub(super) struct Press<'a, 'o> {
     pub(super) events: &'a mut Vec<Event>,
     pub(super) counts: &'a StreamCounts,
     /// Segments that others may join; empty between two calls of the engine.
-    pub(super) train: Option<Train>,
+    pub(super) gso_batch: Option<GsoBatch>,
     /// Whether the ports cut long segments.
     pub(super) joins: bool,
 }
 
 impl Press<'_, '_> {
-    /// Room for one more frame, those of the train counted.
+    /// Room for one more frame, those of the GSO batch counted.
     #[inline]
     fn has_room(&self) -> bool {
-        self.outlet.room() > self.train.as_ref().map_or(0, Train::len)
+        self.outlet.room() > self.gso_batch.as_ref().map_or(0, GsoBatch::len)
     }
 
     /// Sends the segments that were kept to be joined.
     #[inline]
     pub(super) fn finish(&mut self) {
-        if let Some(train) = self.train.take() {
-            train.leave(self.outlet);
+        if let Some(gso_batch) = self.gso_batch.take() {
+            gso_batch.leave(self.outlet);
         }
     }
 
     /// Appends the segment to those before it. Nothing: it does not follow on them.
     fn join(&mut self, segment: &Segment<'_>) -> Option<bool> {
-        let train = self.train.as_mut().filter(|train| train.takes(segment))?;
+        let gso_batch = self.gso_batch.as_mut().filter(|gso_batch| gso_batch.takes(segment))?;
         // It may need a frame more.
-        if self.outlet.room() <= train.len() || !train.push(segment, self.spares) {
+        if self.outlet.room() <= gso_batch.len() || !gso_batch.push(segment, self.spares) {
             return None;
         }
-        if train.has_ended() {
+        if gso_batch.has_ended() {
             self.finish();
         }
         Some(true)
@@ -101,7 +101,7 @@ impl Output for Press<'_, '_> {
     // some 45 instructions a request.
     #[inline(always)]
     fn segment(&mut self, segment: &Segment<'_>) -> bool {
-        if self.train.is_some() {
+        if self.gso_batch.is_some() {
             if let Some(is_taken) = self.join(segment) {
                 return is_taken;
             }
@@ -122,8 +122,8 @@ impl Output for Press<'_, '_> {
             self.outlet.send(frame);
             return true;
         }
-        match Train::begin(segment, frame, l4) {
-            Ok(train) => self.train = Some(train),
+        match GsoBatch::begin(segment, frame, l4) {
+            Ok(gso_batch) => self.gso_batch = Some(gso_batch),
             Err(frame) => self.outlet.send(frame),
         }
         true

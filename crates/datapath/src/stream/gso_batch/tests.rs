@@ -48,16 +48,19 @@ fn join(pool: &mut FramePool, segments: &[Segment<'_>]) -> (Vec<Frame>, usize) {
     let first = press(&segments[0], spares.pop().expect("there are twenty"));
     let (mut outbox, mut inbox) = ring::<FromWorker>(64);
     let mut joined = 1;
-    match Train::begin(&segments[0], first, L4) {
+    match GsoBatch::begin(&segments[0], first, L4) {
         Err(frame) => Outlet::new(&mut outbox).send(frame),
-        Ok(mut train) => {
+        Ok(mut gso_batch) => {
             for segment in &segments[1..] {
-                if train.has_ended() || !train.takes(segment) || !train.push(segment, &mut spares) {
+                if gso_batch.has_ended()
+                    || !gso_batch.takes(segment)
+                    || !gso_batch.push(segment, &mut spares)
+                {
                     break;
                 }
                 joined += 1;
             }
-            train.leave(&mut Outlet::new(&mut outbox));
+            gso_batch.leave(&mut Outlet::new(&mut outbox));
         }
     }
     outbox.publish();
@@ -153,7 +156,7 @@ fn whatever_does_not_follow_is_a_segment_of_its_own() {
 }
 
 #[test]
-fn a_train_ends_where_ip_or_the_frames_do() {
+fn a_gso_batch_ends_where_ip_or_the_frames_do() {
     let config = PoolConfig { frames: 64, chunk_bytes: 4096, ..PoolConfig::default() };
     let mut pool = FramePool::new(config).expect("a small pool");
     let bytes = [5; MSS];

@@ -1,8 +1,8 @@
 //! Segments of one flow that follow on each other, joined into a long one that the port cuts again.
 //!
-//! Everything below the port then pays once for the whole train: one buffer, one way through the
-//! kernel. A train is what the engine has said anyway, byte for byte: the same numbers, flags and options,
-//! only the headers in between are left out, and whoever cuts writes them again.
+//! Everything below the port then pays once for the whole GSO batch: one buffer, one way through
+//! the kernel. A GSO batch is what the engine has said anyway, byte for byte: the same numbers,
+//! flags and options, only the headers in between are left out, and whoever cuts writes them again.
 
 use arrayvec::ArrayVec;
 use base::{NO_FRAGMENT, PortId, TxChecksum};
@@ -19,12 +19,12 @@ const BYTES_MAX: usize = 65_000;
 /// Shorter segments are not worth joining: they end a flight.
 const PAYLOAD_MIN: usize = 512;
 
-/// Flags that only the last segment of a train may have.
+/// Flags that only the last segment of a GSO batch may have.
 const AT_THE_END: u8 = header::FIN | header::PSH;
 
-/// A train that may become longer.
+/// A GSO batch that may become longer.
 #[derive(Debug)]
-pub(super) struct Train {
+pub(super) struct GsoBatch {
     frames: ArrayVec<Frame, PIECES_MAX>,
     facts: Facts,
 }
@@ -49,7 +49,7 @@ struct Facts {
     l4: usize,
 }
 
-impl Train {
+impl GsoBatch {
     /// Begins with a segment that was pressed into `frame`, unless nothing may follow it: then the frame
     /// comes back.
     pub(super) fn begin(segment: &Segment<'_>, frame: Frame, l4: usize) -> Result<Self, Frame> {
@@ -166,7 +166,8 @@ impl Train {
     }
 }
 
-/// Writes into the headers what the whole train's are: lengths, flags, the sums that depend on them.
+/// Writes into the headers what the whole GSO batch's are: lengths, flags, the sums that depend on
+/// them.
 fn lengthen(head: &mut Frame, facts: &Facts) {
     let more = (facts.payload_bytes - facts.segment_bytes) as u16;
     let meta = head.meta_mut();
