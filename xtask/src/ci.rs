@@ -2,7 +2,7 @@
 //!
 //! A stage that fails does not stop the next one: a run shows everything that is broken.
 
-mod tally;
+mod stats;
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, IsTerminal, Write};
@@ -13,7 +13,7 @@ use std::time::Instant;
 use crate::rules;
 use crate::tidy;
 use crate::workspace::{Workspace, cargo};
-use tally::{Outcome, Tally};
+use stats::{Outcome, Stats};
 
 /// How much of the checks to run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,23 +58,23 @@ enum Step {
 
 /// Runs the stages and prints the result; whether everything passed.
 pub(crate) fn run(workspace: &Workspace, extent: Extent) -> bool {
-    let mut total = Tally::default();
+    let mut total = Stats::default();
     let mut summary = Vec::new();
     for stage in plan(workspace, extent) {
         println!("\n=== {}", stage.name);
         let begun = Instant::now();
-        let mut tally = Tally::default();
+        let mut stats = Stats::default();
         for step in stage.steps {
-            if !take(step, workspace, &mut tally, &mut std::io::stdout()) {
+            if !take(step, workspace, &mut stats, &mut std::io::stdout()) {
                 break;
             }
         }
         let seconds = begun.elapsed().as_secs_f64();
-        let Tally { passed, failed, .. } = &tally;
+        let Stats { passed, failed, .. } = &stats;
         let line = format!("{:<12} {seconds:>7.1} s  {passed} passed, {failed} failed", stage.name);
         println!("=== {line}");
         summary.push(line);
-        total.add(tally);
+        total.add(stats);
     }
     println!("\n=== summary");
     for line in summary.iter().chain(&total.names) {
@@ -87,7 +87,7 @@ pub(crate) fn run(workspace: &Workspace, extent: Extent) -> bool {
 }
 
 /// What ends a run: which suite was not at hand, and then always the numbers.
-fn last_words(total: &Tally, packetdrill: Option<&OsStr>) -> Vec<String> {
+fn last_words(total: &Stats, packetdrill: Option<&OsStr>) -> Vec<String> {
     let missing = packetdrill.is_none().then(|| WITHOUT_PACKETDRILL.to_owned());
     let numbers = format!("{} passed, {} failed", total.passed, total.failed);
     missing.into_iter().chain([numbers]).collect()
@@ -148,35 +148,35 @@ fn stage(name: &'static str, steps: impl IntoIterator<Item = Step>) -> Stage {
 }
 
 /// Takes one step; whether the next one makes sense.
-fn take(step: Step, workspace: &Workspace, tally: &mut Tally, out: &mut impl Write) -> bool {
+fn take(step: Step, workspace: &Workspace, stats: &mut Stats, out: &mut impl Write) -> bool {
     match step {
         Step::Check(command) => {
             let name = text_of(&command);
             let outcome = stream(command, out, |_| ());
-            tally.check(&name, outcome);
+            stats.check(&name, outcome);
         }
         Step::Prepare(command) => {
             let name = text_of(&command);
             let outcome = stream(command, out, |_| ());
             if outcome != Outcome::Success {
-                tally.check(&name, outcome);
+                stats.check(&name, outcome);
                 return false;
             }
         }
         Step::Tests(command) => {
             let name = text_of(&command);
-            let mut tests = Tally::default();
+            let mut tests = Stats::default();
             let outcome = stream(command, out, |line| tests.read(line));
             tests.end(&name, outcome);
-            tally.add(tests);
+            stats.add(tests);
         }
         Step::Tidy => {
             let outcome = if tidy::run(workspace) { Outcome::Success } else { Outcome::Failure };
-            tally.check("cargo xtask tidy", outcome);
+            stats.check("cargo xtask tidy", outcome);
         }
         Step::Refuse(reason) => {
             say(out, reason);
-            tally.check(reason, Outcome::Failure);
+            stats.check(reason, Outcome::Failure);
         }
     }
     true

@@ -300,7 +300,7 @@ impl Stream {
         self.counts.set(StreamEvent::RingBytes, self.context.rings.bytes());
         self.counts.set(StreamEvent::RingsFull, self.context.rings.refused());
         if let Some(sockets) = &self.sockets {
-            sockets.tally().publish(&self.counts);
+            sockets.stats().publish(&self.counts);
         }
     }
 }
@@ -382,7 +382,7 @@ impl Job for Stream {
         let Self { sockets, neighbours, spares, .. } = self;
         if let Some(sockets) = sockets {
             sockets.send_datagrams(&mut Sending { neighbours, spares, outlet }, now);
-            sockets.show(&mut self.engine, &mut self.context.rings, now);
+            sockets.publish(&mut self.engine, &mut self.context.rings, now);
         }
         self.counts.touch();
         if now.since(self.counts_at) >= COUNTS_EVERY {

@@ -5,7 +5,7 @@ use base::{BURST, Nanos};
 use crate::open_loop::SendCounts;
 use crate::schedule::Content;
 use crate::window::Known;
-use crate::{LaneCount, Plan, Request, Tally, Transport, Window};
+use crate::{LaneCount, Plan, Request, Stats, Transport, Window};
 
 /// The sending half of a closed-loop lane.
 #[derive(Clone, Debug)]
@@ -59,14 +59,14 @@ impl ClosedLoop {
         &mut self,
         transport: &mut T,
         window: &Window,
-        tally: &mut Tally,
+        stats: &mut Stats,
         clock: &impl Fn() -> Nanos,
     ) -> bool {
         let mut now = clock();
         if now >= self.end {
             self.is_over = true;
         }
-        self.give_up_old(window, tally, now);
+        self.give_up_old(window, stats, now);
         if self.is_over {
             return false;
         }
@@ -105,11 +105,11 @@ impl ClosedLoop {
 
     /// Gives up requests that were not answered for too long.
     #[inline]
-    fn give_up_old(&mut self, window: &Window, tally: &mut Tally, now: Nanos) {
+    fn give_up_old(&mut self, window: &Window, stats: &mut Stats, now: Nanos) {
         self.give_up_at = Nanos::FAR_FUTURE;
         let first_waiting = self.next_index - self.waiting.len() as u64;
         while self.oldest < first_waiting {
-            if tally.is_done(self.oldest) {
+            if stats.is_done(self.oldest) {
                 self.oldest += 1;
                 continue;
             }
@@ -119,7 +119,7 @@ impl ClosedLoop {
                     return;
                 }
                 _ => {
-                    tally.give_up(self.oldest);
+                    stats.give_up(self.oldest);
                     self.in_flight = self.in_flight.saturating_sub(1);
                     self.oldest += 1;
                 }

@@ -6,8 +6,8 @@ use base::Nanos;
 
 use crate::closed_loop::ClosedLoop;
 use crate::open_loop::{OpenLoop, SendCounts};
-use crate::tally::Verdict;
-use crate::{LaneCount, Pace, Plan, Schedule, Tally, Transport, Window};
+use crate::stats::Verdict;
+use crate::{LaneCount, Pace, Plan, Schedule, Stats, Transport, Window};
 
 /// A part of the load that one thread makes. Both halves on one thread, or one half each on two
 /// threads that share the window.
@@ -15,7 +15,7 @@ pub struct Lane<T> {
     transport: T,
     window: Arc<Window>,
     sender: Sender,
-    tally: Option<Tally>,
+    stats: Option<Stats>,
     start: Nanos,
 }
 
@@ -54,9 +54,9 @@ impl<T: Transport> Lane<T> {
     pub fn new(plan: &Plan, lane: LaneCount, transport: T, start: Nanos) -> Self {
         let own = plan.of_lane(lane);
         let window = Arc::new(Window::new(own.window_requests()));
-        let tally = Some(Tally::new(&own, &window, start));
+        let stats = Some(Stats::new(&own, &window, start));
         let sender = Sender::new(plan, &own, lane, start);
-        Self { transport, window, sender, tally, start }
+        Self { transport, window, sender, stats, start }
     }
 
     /// Sets start and seed anew. Made beforehand, a lane has its memory when time counts.
@@ -64,8 +64,8 @@ impl<T: Transport> Lane<T> {
         let own = plan.of_lane(lane);
         self.transport.begin(lane.seed(plan.seed));
         self.sender = Sender::new(plan, &own, lane, start);
-        if let Some(tally) = &mut self.tally {
-            tally.begin(&own, start);
+        if let Some(stats) = &mut self.stats {
+            stats.begin(&own, start);
         }
         self.start = start;
     }
@@ -76,29 +76,29 @@ impl<T: Transport> Lane<T> {
         if matches!(self.sender, Sender::Closed(_)) {
             return None;
         }
-        let tally = Some(self.tally.take()?);
+        let stats = Some(self.stats.take()?);
         let window = Arc::clone(&self.window);
-        Some(Lane { transport, window, sender: Sender::None, tally, start: self.start })
+        Some(Lane { transport, window, sender: Sender::None, stats, start: self.start })
     }
 
     /// One turn: everything that is due, and what has come, up to a few batches of each.
     #[inline]
     pub fn turn(&mut self, clock: &impl Fn() -> Nanos) -> Turn {
-        let Self { transport, window, sender, tally, start } = self;
-        let mut moved = match (&mut *sender, &mut *tally) {
+        let Self { transport, window, sender, stats, start } = self;
+        let mut moved = match (&mut *sender, &mut *stats) {
             _ if clock() < *start => return Turn { moved: false, next_due: *start },
             (Sender::Open(open), _) => open.turn(transport, window, clock),
-            (Sender::Closed(closed), Some(tally)) => closed.turn(transport, window, tally, clock),
+            (Sender::Closed(closed), Some(stats)) => closed.turn(transport, window, stats, clock),
             _ => false,
         };
-        if let Some(tally) = tally {
+        if let Some(stats) = stats {
             let mut answers = 0_u64;
             // Replies that came together were not received one after the other, though they are
             // looked at so: the transport knows when it got them.
             moved |= transport.receive(|reply| {
                 // A request that will not be answered makes room as an answer does.
                 answers += u64::from(
-                    tally.reply(window, reply, reply.at.unwrap_or_else(clock)) != Verdict::Other,
+                    stats.reply(window, reply, reply.at.unwrap_or_else(clock)) != Verdict::Other,
                 );
             }) > 0;
             if let Sender::Closed(closed) = sender {
@@ -130,13 +130,13 @@ impl<T: Transport> Lane<T> {
     /// Requests sent and answered so far, warm-up included.
     pub fn progress(&self) -> (u64, u64) {
         let sent = self.send_counts().map_or(0, |counts| counts.sent_ever);
-        let received = self.tally.as_ref().map_or(0, |tally| tally.counts().received_ever);
+        let received = self.stats.as_ref().map_or(0, |stats| stats.counts().received_ever);
         (sent, received)
     }
 
     /// What was received, where this half receives.
-    pub fn tally(&self) -> Option<&Tally> {
-        self.tally.as_ref()
+    pub fn stats(&self) -> Option<&Stats> {
+        self.stats.as_ref()
     }
 
     /// How it travels.

@@ -1,10 +1,10 @@
 //! Load generator: requests on a schedule that no reply can bend, latency from the intended time.
 //!
-//! A [`Plan`] says what is sent and when, before the first packet leaves: from a seed, so that it can
-//! be repeated. Each thread runs one [`Lane`]: it sends what is due, receives what has come, and
-//! accounts for it ([`Tally`]). How requests travel is a [`Transport`], what they say on a stream is
-//! `protocol.rs`; arrivals, changes of the rate, flow order and work are a file each. [`udp::run`] is
-//! all of it together; read `lane.rs` first.
+//! A [`Plan`] says what is sent and when, before the first packet leaves: from a seed, so that it
+//! can be repeated. Each thread runs one [`Lane`]: it sends what is due, receives what has come,
+//! and accounts for it ([`Stats`]). How requests travel is a [`Transport`], what they say on a
+//! stream is `protocol.rs`; arrivals, changes of the rate, flow order and work are a file each.
+//! [`udp::run`] is all of it together; read `lane.rs` first.
 #![forbid(unsafe_code)]
 
 mod args;
@@ -32,9 +32,9 @@ mod report;
 mod request;
 mod run;
 mod schedule;
+mod stats;
 /// The commands `load memcached` and `load redis`.
 pub mod store;
-mod tally;
 /// The command `load tcp`, and what all loads on connections share.
 pub mod tcp;
 #[cfg(test)]
@@ -63,7 +63,7 @@ pub use report::{Report, Step, StolenTime};
 pub use request::{REQUEST_BYTES, Request};
 pub use run::{Options, run};
 pub use schedule::Schedule;
-pub use tally::Tally;
+pub use stats::Stats;
 pub use transport::{Answer, Reply, Transport, TransportCounters};
 pub use window::Window;
 pub use work::{Distribution, Work};

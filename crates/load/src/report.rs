@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::open_loop::{PartSent, SendCounts};
 use crate::{
-    Check, Distribution, FlowOrder, Latencies, Options, Pace, Percentiles, Plan, Tally,
+    Check, Distribution, FlowOrder, Latencies, Options, Pace, Percentiles, Plan, Stats,
     TransportCounters,
 };
 
@@ -136,7 +136,7 @@ impl Totals {
     pub(crate) fn add(
         &mut self,
         send: &SendCounts,
-        tally: Option<&Tally>,
+        stats: Option<&Stats>,
         counters: TransportCounters,
     ) {
         let SendCounts { sent, sent_ever, late, never_sent, delay, parts } = send;
@@ -150,17 +150,17 @@ impl Totals {
             *sum = sum.plus(*part);
         }
         self.counters = self.counters.plus(counters);
-        if let Some(tally) = tally {
-            let counts = tally.counts();
+        if let Some(stats) = stats {
+            let counts = stats.counts();
             self.received += counts.received;
             self.duplicates += counts.duplicates;
             self.reordered += counts.reordered;
             self.corrupted += counts.corrupted;
             self.expired += counts.expired;
-            self.from_intended.add(tally.from_intended());
+            self.from_intended.add(stats.from_intended());
             self.errors += counts.errors;
-            self.from_sent.add(tally.from_sent());
-            let parts = tally.of_parts();
+            self.from_sent.add(stats.from_sent());
+            let parts = stats.of_parts();
             self.parts.resize(self.parts.len().max(parts.len()), Latencies::default());
             self.parts.iter_mut().zip(parts).for_each(|(sum, part)| sum.add(part));
         }

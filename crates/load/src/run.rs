@@ -14,7 +14,7 @@ use crate::barrier::Go;
 use crate::live::Live;
 use crate::open_loop::SendCounts;
 use crate::report::Totals;
-use crate::{Barrier, Error, Lane, LaneCount, Plan, Report, Tally, Transport, TransportCounters};
+use crate::{Barrier, Error, Lane, LaneCount, Plan, Report, Stats, Transport, TransportCounters};
 
 /// Between the moment all lanes are ready and the first request: nobody is still waking up.
 const HEAD_START: Nanos = Nanos::from_millis(5);
@@ -70,7 +70,7 @@ pub(crate) struct Progress {
 /// What a lane leaves behind.
 struct Outcome {
     send: SendCounts,
-    tally: Option<Tally>,
+    stats: Option<Stats>,
     transport: TransportCounters,
     describe: String,
     /// When it noticed that it was to stop early.
@@ -187,7 +187,7 @@ impl<'a> Thread<'a> {
         let received = receiving.join().map_err(|_| died())??;
         let sent = outcome(&made, stopped_at);
         let transport = sent.transport.plus(received.transport);
-        Ok(Outcome { tally: received.tally, transport, ..sent })
+        Ok(Outcome { stats: received.stats, transport, ..sent })
     }
 }
 
@@ -205,7 +205,7 @@ fn drive<T: Transport>(
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     let mut last_moved = now();
     let mut stopped_at = None;
-    let (sends, receives) = (lane.send_counts().is_some(), lane.tally().is_some());
+    let (sends, receives) = (lane.send_counts().is_some(), lane.stats().is_some());
     loop {
         let turn = lane.turn(&now);
         let time = now();
@@ -252,7 +252,7 @@ fn drive<T: Transport>(
 fn outcome<T: Transport>(lane: &Lane<T>, stopped_at: Option<Nanos>) -> Outcome {
     Outcome {
         send: lane.send_counts().cloned().unwrap_or_default(),
-        tally: lane.tally().cloned(),
+        stats: lane.stats().cloned(),
         transport: lane.transport().counters(),
         describe: lane.transport().describe(),
         stopped_at,
@@ -269,8 +269,8 @@ fn report(
 ) -> Report {
     let mut totals = Totals::default();
     let mut stopped_at: Option<Nanos> = None;
-    for Outcome { send, tally, transport, describe, stopped_at: stopped } in outcomes {
-        totals.add(&send, tally.as_ref(), transport);
+    for Outcome { send, stats, transport, describe, stopped_at: stopped } in outcomes {
+        totals.add(&send, stats.as_ref(), transport);
         stopped_at = stopped_at.into_iter().chain(stopped).min();
         totals.transport = describe;
     }

@@ -183,8 +183,8 @@ fn lane(plan: &Plan, server: FakeServer) -> Lane<FakeServer> {
     Lane::new(plan, LaneCount::ALONE, server, Nanos::ZERO)
 }
 
-fn tally(lane: &Lane<FakeServer>) -> &Tally {
-    lane.tally().expect("it was not split")
+fn stats(lane: &Lane<FakeServer>) -> &Stats {
+    lane.stats().expect("it was not split")
 }
 
 fn millis(latency: Nanos) -> f64 {
@@ -198,7 +198,7 @@ fn a_stall_of_the_server_is_seen_by_every_request_that_fell_into_it() {
     server.stall = (Nanos::from_millis(500), Nanos::from_millis(600));
     let mut lane = lane(&open_plan(1000.0), server);
     finish(&mut lane, &time);
-    let found = tally(&lane);
+    let found = stats(&lane);
     assert_eq!(found.counts().received, 1000);
     // 100 of 1000 wait between 0 and 100 ms: the 90th percentile is at its edge, 95% at its middle.
     for latencies in [found.from_intended(), found.from_sent()] {
@@ -216,7 +216,7 @@ fn a_stall_of_the_generator_counts_from_the_intended_time_so_nothing_is_omitted(
     server.send_stall = Some((Nanos::from_millis(500), Nanos::from_millis(100)));
     let mut lane = lane(&open_plan(1000.0), server);
     finish(&mut lane, &time);
-    let found = tally(&lane);
+    let found = stats(&lane);
     let counts = lane.send_counts().expect("it sends");
     assert_eq!((counts.sent, counts.never_sent, found.counts().received), (1000, 0, 1000));
     assert!((99..=101).contains(&counts.late), "{}", counts.late);
@@ -238,7 +238,7 @@ fn what_a_slow_generator_does_not_get_to_is_counted_as_never_sent() {
     // Ten calls fit, and a call takes at most a batch.
     assert!(counts.sent > 0 && counts.sent <= 11 * 64, "{}", counts.sent);
     assert_eq!(counts.sent + counts.never_sent, 10_000);
-    assert_eq!(tally(&lane).counts().received, counts.sent);
+    assert_eq!(stats(&lane).counts().received, counts.sent);
 }
 
 #[test]
@@ -249,7 +249,7 @@ fn the_warmup_is_sent_and_not_measured() {
     let warmup = Nanos::from_millis(200);
     let mut lane = lane(&Plan { warmup, ..open_plan(1000.0) }, server);
     finish(&mut lane, &time);
-    let found = tally(&lane);
+    let found = stats(&lane);
     assert_eq!((found.counts().received_ever, found.counts().received), (1200, 1000));
     assert!(millis(found.from_intended().quantile(1.0)) < 0.1);
     assert_eq!(lane.send_counts().map(|counts| counts.sent), Some(1000));
@@ -261,11 +261,11 @@ fn a_lane_that_begins_keeps_its_memory_and_measures_from_its_new_start() {
     let warmup = Nanos::from_millis(200);
     let plan = Plan { warmup, ..open_plan(1000.0) };
     let mut lane = Lane::new(&plan, LaneCount::ALONE, FakeServer::new(&time), Nanos::FAR_FUTURE);
-    let before = tally(&lane).address();
+    let before = stats(&lane).address();
     lane.begin(&plan, LaneCount::ALONE, Nanos::from_millis(70));
-    assert_eq!(tally(&lane).address(), before);
+    assert_eq!(stats(&lane).address(), before);
     finish(&mut lane, &time);
-    let counts = tally(&lane).counts();
+    let counts = stats(&lane).counts();
     assert_eq!((counts.received_ever, counts.received), (1200, 1000));
 }
 
@@ -290,14 +290,14 @@ fn every_lane_of_every_client_begins_with_a_seed_of_its_own_and_the_first_with_t
 fn each_fault_moves_its_own_counter_and_no_other() {
     // Four flows in turn, 1 ms apart: the next request of the same flow is 4 ms later.
     for (fault, expected) in [
-        (Fault::Drop, tally::Counts { received: 999, received_ever: 999, ..Default::default() }),
-        (Fault::Duplicate, tally::Counts { duplicates: 1, ..all() }),
+        (Fault::Drop, stats::Counts { received: 999, received_ever: 999, ..Default::default() }),
+        (Fault::Duplicate, stats::Counts { duplicates: 1, ..all() }),
         (Fault::Delay(Nanos::from_millis(3)), all()),
-        (Fault::Delay(Nanos::from_millis(5)), tally::Counts { reordered: 1, ..all() }),
-        (Fault::Damage, tally::Counts { corrupted: 1, received: 999, received_ever: 999, ..all() }),
+        (Fault::Delay(Nanos::from_millis(5)), stats::Counts { reordered: 1, ..all() }),
+        (Fault::Damage, stats::Counts { corrupted: 1, received: 999, received_ever: 999, ..all() }),
         (
             Fault::OtherFlow,
-            tally::Counts { corrupted: 1, received: 999, received_ever: 999, ..all() },
+            stats::Counts { corrupted: 1, received: 999, received_ever: 999, ..all() },
         ),
     ] {
         let time = Time::default();
@@ -305,13 +305,13 @@ fn each_fault_moves_its_own_counter_and_no_other() {
         server.faults.insert(100, fault);
         let mut lane = lane(&open_plan(1000.0), server);
         finish(&mut lane, &time);
-        assert_eq!(*tally(&lane).counts(), expected);
+        assert_eq!(*stats(&lane).counts(), expected);
         assert_eq!(lane.send_counts().map(|counts| counts.sent), Some(1000));
     }
 }
 
-fn all() -> tally::Counts {
-    tally::Counts { received: 1000, received_ever: 1000, ..Default::default() }
+fn all() -> stats::Counts {
+    stats::Counts { received: 1000, received_ever: 1000, ..Default::default() }
 }
 
 fn closed_plan(outstanding: u32) -> Plan {
@@ -326,12 +326,12 @@ fn a_closed_loop_keeps_so_many_in_flight_and_is_as_fast_as_the_server() {
         let mut lane = lane(&closed_plan(outstanding), FakeServer::new(&time));
         finish(&mut lane, &time);
         // 10 us each: 100,000 a second, one after the other.
-        let received = tally(&lane).counts().received;
+        let received = stats(&lane).counts().received;
         assert!((99_900..=100_100).contains(&received), "{outstanding}: {received}");
         assert_eq!(lane.transport_mut().in_flight_max, outstanding as usize);
         assert_eq!(lane.send_counts().map(|counts| counts.sent), Some(received));
         let expected = f64::from(outstanding) * 0.01;
-        let median = millis(tally(&lane).from_sent().quantile(0.5));
+        let median = millis(stats(&lane).from_sent().quantile(0.5));
         assert!((median / expected - 1.0).abs() < 0.01, "{median}");
     }
 }
@@ -344,7 +344,7 @@ fn a_closed_loop_gives_a_lost_request_up_and_goes_on() {
     server.faults.insert(20, Fault::Delay(Nanos::from_millis(50)));
     let mut lane = lane(&closed_plan(1), server);
     finish(&mut lane, &time);
-    let counts = *tally(&lane).counts();
+    let counts = *stats(&lane).counts();
     let sent = lane.send_counts().expect("it sends").sent;
     assert_eq!(sent - counts.received, 2, "one lost, one given up");
     assert_eq!(counts.expired, 1, "the late reply is no answer any more");

@@ -12,15 +12,15 @@ fn shell(script: &str) -> Command {
 }
 
 /// Takes a step without printing: what it prints would be counted by the run that tests us.
-fn taken(step: Step, tally: &mut Tally) -> bool {
-    take(step, &workspace(&[]), tally, &mut std::io::sink())
+fn taken(step: Step, stats: &mut Stats) -> bool {
+    take(step, &workspace(&[]), stats, &mut std::io::sink())
 }
 
 fn after(lines: &[&str], outcome: Outcome) -> (u64, u64) {
-    let mut tally = Tally::default();
-    lines.iter().for_each(|line| tally.read(line));
-    tally.end("cargo test", outcome);
-    (tally.passed, tally.failed)
+    let mut stats = Stats::default();
+    lines.iter().for_each(|line| stats.read(line));
+    stats.end("cargo test", outcome);
+    (stats.passed, stats.failed)
 }
 
 const GOOD: &str = "test result: ok. 12 passed; 0 failed; 0 ignored; 0 measured; 3 filtered out";
@@ -46,28 +46,28 @@ fn a_run_without_a_single_test_has_failed() {
 
 #[test]
 fn failed_tests_are_named_in_the_summary() {
-    let mut tally = Tally::default();
-    tally.read("test wire::a_key_is_found ... ok\n");
-    tally.read("test wire::a_key_is_lost ... FAILED\n");
-    assert_eq!(tally.names, ["FAILED wire::a_key_is_lost"]);
+    let mut stats = Stats::default();
+    stats.read("test wire::a_key_is_found ... ok\n");
+    stats.read("test wire::a_key_is_lost ... FAILED\n");
+    assert_eq!(stats.names, ["FAILED wire::a_key_is_lost"]);
 }
 
 #[test]
 fn output_that_only_resembles_a_result_counts_nothing() {
     for line in ["test result", "test result: ok. many passed; few failed", "12 passed, 0 failed"] {
-        let mut tally = Tally::default();
-        tally.read(line);
-        assert_eq!(tally, Tally::default(), "{line}");
+        let mut stats = Stats::default();
+        stats.read(line);
+        assert_eq!(stats, Stats::default(), "{line}");
     }
 }
 
 #[test]
 fn a_command_that_prints_bytes_which_are_no_text_is_read_to_its_end() {
-    let mut tally = Tally::default();
+    let mut stats = Stats::default();
     let script = format!("printf '\\377\\n'; echo '{GOOD}'; exit 3");
     let mut out = Vec::new();
-    let outcome = stream(shell(&script), &mut out, |line| tally.read(line));
-    assert_eq!((outcome, tally.passed), (Outcome::Failure, 12));
+    let outcome = stream(shell(&script), &mut out, |line| stats.read(line));
+    assert_eq!((outcome, stats.passed), (Outcome::Failure, 12));
     let passed_on = format!("\n{GOOD}\n");
     assert!(String::from_utf8_lossy(&out).contains(&passed_on), "all of it is passed on");
 }
@@ -82,26 +82,26 @@ fn a_command_that_is_not_there_is_a_failure() {
 
 #[test]
 fn a_step_that_cannot_be_prepared_keeps_the_next_one_from_running() {
-    let mut tally = Tally::default();
-    assert!(!taken(Step::Prepare(shell("exit 1")), &mut tally));
-    assert_eq!((tally.passed, tally.failed), (0, 1));
-    let mut tally = Tally::default();
-    assert!(taken(Step::Prepare(shell("exit 0")), &mut tally));
-    assert_eq!((tally.passed, tally.failed), (0, 0));
+    let mut stats = Stats::default();
+    assert!(!taken(Step::Prepare(shell("exit 1")), &mut stats));
+    assert_eq!((stats.passed, stats.failed), (0, 1));
+    let mut stats = Stats::default();
+    assert!(taken(Step::Prepare(shell("exit 0")), &mut stats));
+    assert_eq!((stats.passed, stats.failed), (0, 0));
 }
 
 #[test]
 fn a_check_counts_as_one_either_way() {
-    let mut tally = Tally::default();
-    taken(Step::Check(shell("exit 0")), &mut tally);
-    taken(Step::Check(shell("exit 1")), &mut tally);
-    taken(Step::Refuse("not here"), &mut tally);
-    assert_eq!((tally.passed, tally.failed), (1, 2));
+    let mut stats = Stats::default();
+    taken(Step::Check(shell("exit 0")), &mut stats);
+    taken(Step::Check(shell("exit 1")), &mut stats);
+    taken(Step::Refuse("not here"), &mut stats);
+    assert_eq!((stats.passed, stats.failed), (1, 2));
 }
 
 #[test]
 fn a_run_without_packetdrills_scripts_says_so_and_how_to_run_them_before_its_last_line() {
-    let total = Tally { passed: 5, failed: 1, names: Vec::new() };
+    let total = Stats { passed: 5, failed: 1, names: Vec::new() };
     let numbers = "5 passed, 1 failed";
     let without = last_words(&total, None);
     let [sentence, last] = without.as_slice() else { panic!("{without:?}") };

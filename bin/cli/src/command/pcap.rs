@@ -11,7 +11,7 @@ use admin::{CAPTURE_SNAPLEN, CaptureRequest, Command, ReplyBody};
 use clap::Args;
 use serde::Serialize;
 
-use self::relay::{End, Relay, Tally};
+use self::relay::{End, Relay, Stats};
 use crate::daemon::Daemon;
 use crate::failure::Failure;
 use crate::table::grouped;
@@ -93,9 +93,9 @@ impl Pcap {
             eprintln!("capturing on {}; Ctrl-C ends it", ports.join(", "));
         }
         let relay = Relay::new(connection).map_err(cannot)?;
-        let progress = |tally: &Tally| {
+        let progress = |stats: &Stats| {
             if watched {
-                eprint!("\r{} packets, {} bytes ", grouped(tally.packets), grouped(tally.bytes));
+                eprint!("\r{} packets, {} bytes ", grouped(stats.packets), grouped(stats.bytes));
             }
         };
         let ended = if to_stdout {
@@ -110,7 +110,7 @@ impl Pcap {
             eprintln!();
         }
         match ended {
-            Ok(tally) => self.report(tally, to_stdout, json),
+            Ok(stats) => self.report(stats, to_stdout, json),
             // Whoever reads us has seen enough.
             Err(End::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             Err(End::Output(error)) => Err(cannot(error)),
@@ -126,8 +126,8 @@ impl Pcap {
         CaptureRequest { host, port, snaplen: Some(snaplen), packets: count, bytes }
     }
 
-    fn report(&self, tally: Tally, to_stdout: bool, json: bool) -> Result<(), Failure> {
-        let Tally { packets, bytes, missing } = tally;
+    fn report(&self, stats: Stats, to_stdout: bool, json: bool) -> Result<(), Failure> {
+        let Stats { packets, bytes, missing } = stats;
         if json {
             let schema_version = SCHEMA_VERSION;
             let file = &self.file;

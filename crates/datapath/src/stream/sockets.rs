@@ -8,11 +8,11 @@ mod accept;
 mod commands;
 mod conn;
 mod datagrams;
-mod look;
+mod drain_slot;
 mod parked;
 mod ports;
-mod show;
-mod tally;
+mod publish;
+mod stats;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub use datagrams::Datagrams;
 pub(super) use datagrams::Sending;
 use parked::Parked;
 use ports::Ports;
-pub(super) use tally::Tally;
+pub(super) use stats::Stats;
 
 /// Slots of one application that are looked at in one turn: so that nobody keeps the others waiting.
 const LOOKS: usize = 256;
@@ -84,7 +84,7 @@ pub(super) struct Sockets {
     paced_until: Nanos,
     /// Applications were told something since they last said something.
     owed_since: Option<Nanos>,
-    tally: Tally,
+    stats: Stats,
 }
 
 impl Sockets {
@@ -105,7 +105,7 @@ impl Sockets {
             paced: BTreeSet::new(),
             paced_until: Nanos::FAR_FUTURE,
             owed_since: None,
-            tally: Tally::default(),
+            stats: Stats::default(),
         }
     }
 
@@ -135,8 +135,8 @@ impl Sockets {
     }
 
     /// What happened so far.
-    pub(super) fn tally(&self) -> &Tally {
-        &self.tally
+    pub(super) fn stats(&self) -> &Stats {
+        &self.stats
     }
 
     /// Whether an application wants its worker to wait on a CPU; while there is none, nobody minds.
@@ -179,7 +179,7 @@ impl Sockets {
         if now >= self.paced_until {
             self.paced_until = Nanos::FAR_FUTURE;
             for (app, slot) in std::mem::take(&mut self.paced) {
-                self.look(app, slot, engine, rings, now, out);
+                self.drain_slot(app, slot, engine, rings, now, out);
             }
             self.try_parked(engine, rings);
         }
@@ -194,7 +194,7 @@ impl Sockets {
             }
             marks.take(&mut client.cursor, LOOKS, |slot| _ = marked.try_push(slot));
             for slot in marked.drain(..) {
-                self.look(app as u16, slot, engine, rings, now, out);
+                self.drain_slot(app as u16, slot, engine, rings, now, out);
                 has_acted = true;
             }
         }

@@ -18,7 +18,7 @@ const BLOCK_BYTES_MAX: usize = 1 << 20;
 
 /// What has come so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Tally {
+pub(super) struct Stats {
     pub(super) packets: u64,
     /// Of the file.
     pub(super) bytes: u64,
@@ -41,7 +41,7 @@ pub(super) struct Relay {
     parser: Option<PcapNgParser>,
     /// What has come and was not passed on: the beginning of a block.
     pending: Vec<u8>,
-    tally: Tally,
+    stats: Stats,
     /// Until when the daemon may go on after it was told to end.
     ending: Option<Instant>,
 }
@@ -50,7 +50,7 @@ impl Relay {
     /// Of what follows the answer that was read from `input`.
     pub(super) fn new(input: BufReader<UnixStream>) -> io::Result<Self> {
         input.get_ref().set_read_timeout(Some(LOOK_EVERY))?;
-        Ok(Self { input, parser: None, pending: Vec::new(), tally: Tally::default(), ending: None })
+        Ok(Self { input, parser: None, pending: Vec::new(), stats: Stats::default(), ending: None })
     }
 
     /// Passes everything on to `output`, until the daemon ends the capture or somebody presses
@@ -58,17 +58,17 @@ impl Relay {
     pub(super) fn run(
         self,
         output: &mut impl Write,
-        progress: impl FnMut(&Tally),
-    ) -> Result<Tally, End> {
+        progress: impl FnMut(&Stats),
+    ) -> Result<Stats, End> {
         self.run_until(output, progress, sys::signal::stop_requested)
     }
 
     fn run_until(
         mut self,
         output: &mut impl Write,
-        mut progress: impl FnMut(&Tally),
+        mut progress: impl FnMut(&Stats),
         stop: impl Fn() -> bool,
-    ) -> Result<Tally, End> {
+    ) -> Result<Stats, End> {
         let mut piece = vec![0; PIECE_BYTES];
         let mut told = Instant::now();
         loop {
@@ -93,15 +93,15 @@ impl Relay {
             }
             if told.elapsed() >= LOOK_EVERY {
                 told = Instant::now();
-                progress(&self.tally);
+                progress(&self.stats);
             }
         }
     }
 
     /// The end of the connection, which is the end of the file unless a block is cut.
-    fn ended(self) -> Result<Tally, End> {
+    fn ended(self) -> Result<Stats, End> {
         if self.pending.is_empty() && self.parser.is_some() || self.ending.is_some() {
-            Ok(self.tally)
+            Ok(self.stats)
         } else {
             Err(End::Daemon("the daemon closed the connection in the middle".to_owned()))
         }
@@ -109,7 +109,7 @@ impl Relay {
 
     /// Writes all whole blocks that are there.
     fn pass_on(&mut self, output: &mut impl Write) -> Result<(), End> {
-        let Self { parser, pending, tally, .. } = self;
+        let Self { parser, pending, stats, .. } = self;
         let mut whole = 0;
         loop {
             let rest = &pending[whole..];
@@ -119,7 +119,7 @@ impl Relay {
                     left.len()
                 }),
                 Some(parser) => parser.next_block(rest).map(|(left, block)| {
-                    tally.count(&block);
+                    stats.count(&block);
                     left.len()
                 }),
             };
@@ -134,13 +134,13 @@ impl Relay {
             }
         }
         output.write_all(&pending[..whole]).and_then(|()| output.flush()).map_err(End::Output)?;
-        tally.bytes += whole as u64;
+        stats.bytes += whole as u64;
         pending.drain(..whole);
         Ok(())
     }
 }
 
-impl Tally {
+impl Stats {
     fn count(&mut self, block: &Block<'_>) {
         match block {
             Block::EnhancedPacket(_) => self.packets += 1,
@@ -199,9 +199,9 @@ mod tests {
             }
         });
         let mut output = Vec::new();
-        let tally = relay.run_until(&mut output, |_| {}, || false).expect("it was whole");
+        let stats = relay.run_until(&mut output, |_| {}, || false).expect("it was whole");
         sender.join().expect("it does not panic");
-        assert_eq!(tally, Tally { packets: 3, bytes: file.len() as u64, missing: 7 });
+        assert_eq!(stats, Stats { packets: 3, bytes: file.len() as u64, missing: 7 });
         assert_eq!(output, file);
     }
 
@@ -215,8 +215,8 @@ mod tests {
             daemon.write_all(&file).expect("the relay reads");
             byte
         });
-        let tally = relay.run_until(&mut Vec::new(), |_| {}, || true).expect("it was whole");
-        assert_eq!((tally.packets, tally.missing), (1, 1));
+        let stats = relay.run_until(&mut Vec::new(), |_| {}, || true).expect("it was whole");
+        assert_eq!((stats.packets, stats.missing), (1, 1));
         assert_eq!(answers.join().expect("it does not panic"), *b"\n");
     }
 

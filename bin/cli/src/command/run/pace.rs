@@ -20,7 +20,7 @@ pub(crate) enum Step {
 
 /// What the job has had.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tallies {
+pub(crate) struct Counts {
     /// Cores that it was given, counted one by one.
     pub(crate) grants: u64,
     /// Cores that were taken from it.
@@ -37,19 +37,14 @@ pub(crate) struct Pace {
     held: CpuSet,
     is_frozen: bool,
     since: Nanos,
-    tallies: Tallies,
+    counts: Counts,
 }
 
 impl Pace {
     /// A job that begins on `held`.
     pub(crate) fn new(now: Nanos, held: CpuSet) -> Self {
         let grants = held.len() as u64;
-        Self {
-            held,
-            is_frozen: false,
-            since: now,
-            tallies: Tallies { grants, ..Tallies::default() },
-        }
+        Self { held, is_frozen: false, since: now, counts: Counts { grants, ..Counts::default() } }
     }
 
     /// The job holds these cores from now on.
@@ -59,8 +54,8 @@ impl Pace {
         }
         self.count_time(now);
         let kept = held.intersection(&self.held).len();
-        self.tallies.grants += (held.len() - kept) as u64;
-        self.tallies.revokes += (self.held.len() - kept) as u64;
+        self.counts.grants += (held.len() - kept) as u64;
+        self.counts.revokes += (self.held.len() - kept) as u64;
         self.held = held;
         if held.is_empty() {
             return None;
@@ -80,7 +75,7 @@ impl Pace {
             return None;
         }
         self.is_frozen = true;
-        self.tallies.freezes += 1;
+        self.counts.freezes += 1;
         Some(Step::Freeze)
     }
 
@@ -95,14 +90,14 @@ impl Pace {
     }
 
     /// What it has had until `now`.
-    pub(crate) fn finish(mut self, now: Nanos) -> Tallies {
+    pub(crate) fn finish(mut self, now: Nanos) -> Counts {
         self.count_time(now);
-        self.tallies
+        self.counts
     }
 
     fn count_time(&mut self, now: Nanos) {
         let cores = self.held.len();
-        let held = &mut self.tallies.held;
+        let held = &mut self.counts.held;
         if held.len() <= cores {
             held.resize(cores + 1, Nanos::ZERO);
         }
@@ -159,10 +154,10 @@ mod tests {
         pace.hold(us(60), set(""));
         assert_eq!(pace.expire(us(2_000)), Some(Step::Freeze));
         pace.hold(us(3_060), set("1"));
-        let tallies = pace.finish(us(3_100));
-        assert_eq!(tallies.held, [us(3_000), us(50), us(30), us(20)]);
+        let counts = pace.finish(us(3_100));
+        assert_eq!(counts.held, [us(3_000), us(50), us(30), us(20)]);
         // Given: 1; 2 and 3; 4; 1. Taken: 1 and 3; 2 and 4.
-        assert_eq!((tallies.grants, tallies.revokes, tallies.freezes), (5, 4, 1));
+        assert_eq!((counts.grants, counts.revokes, counts.freezes), (5, 4, 1));
     }
 
     #[test]

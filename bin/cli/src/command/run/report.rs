@@ -5,7 +5,7 @@ use std::fmt;
 use base::Nanos;
 use serde::Serialize;
 
-use super::pace::Tallies;
+use super::pace::Counts;
 
 /// Of the JSON; a reader that knows another one should not guess.
 const SCHEMA_VERSION: u32 = 1;
@@ -36,9 +36,9 @@ impl Report {
         frozen_by: &'static str,
         wall: Nanos,
         exit_code: u8,
-        tallies: &Tallies,
+        counts: &Counts,
     ) -> Self {
-        let Tallies { grants, revokes, freezes, held } = tallies;
+        let Counts { grants, revokes, freezes, held } = counts;
         Self {
             schema_version: SCHEMA_VERSION,
             name: name.to_owned(),
@@ -82,10 +82,10 @@ mod tests {
 
     fn report() -> Report {
         let held = vec![Nanos::from_millis(250), Nanos::from_millis(1_500)];
-        let tallies = Tallies { grants: 4, revokes: 3, freezes: 2, held };
+        let counts = Counts { grants: 4, revokes: 3, freezes: 2, held };
         Report {
             cpu_seconds: 1.25,
-            ..Report::new("make-7", "cgroup", Nanos::from_millis(1_750), 3, &tallies)
+            ..Report::new("make-7", "cgroup", Nanos::from_millis(1_750), 3, &counts)
         }
     }
 

@@ -18,7 +18,7 @@ use sys::signal_fd::{Received, SignalFd};
 use super::grants::{Grants, Holding};
 use super::guardian::{self, PASSED_ON};
 use super::job::Job;
-use super::pace::{Pace, Step, Tallies};
+use super::pace::{Counts, Pace, Step};
 use super::report::Report;
 use crate::failure::Failure;
 
@@ -44,7 +44,7 @@ pub(crate) struct Runner<'a> {
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) code: u8,
-    pub(crate) tallies: Tallies,
+    pub(crate) counts: Counts,
 }
 
 impl<'a> Runner<'a> {
@@ -75,8 +75,8 @@ impl<'a> Runner<'a> {
         // What a guardian that was killed has left to us.
         job.below(std::process::id());
         job.release();
-        let Ended { code, tallies } = ended?;
-        Ok((code, Some(Report::new(name, stopped_by, clock::now() - begun, code, &tallies))))
+        let Ended { code, counts } = ended?;
+        Ok((code, Some(Report::new(name, stopped_by, clock::now() - begun, code, &counts))))
     }
 
     /// The first cores, or the signal that ends us before there are any.
@@ -146,7 +146,7 @@ pub(crate) fn follow(
     let mut hands = Hands { job, has_complained: false };
     let mut looks = Looks { next: clock::now() + LOOK_FIRST, interval: LOOK_FIRST };
     let mut pace = Some(Pace::new(clock::now(), first));
-    let mut tallies = Tallies::default();
+    let mut counts = Counts::default();
     while !watch.is_dead() {
         let next = pace.as_ref().map(|pace| pace.deadline().unwrap_or(looks.next).min(looks.next));
         let most = next.map_or(Nanos::FAR_FUTURE, |next| next.since(clock::now()));
@@ -165,7 +165,7 @@ pub(crate) fn follow(
             Holding::Over(why) => {
                 eprintln!("calisto: {why}; the job goes on where it could run before");
                 job.set_free();
-                tallies = pace.take().map(|pace| pace.finish(now)).unwrap_or_default();
+                counts = pace.take().map(|pace| pace.finish(now)).unwrap_or_default();
                 continue;
             }
         };
@@ -181,13 +181,13 @@ pub(crate) fn follow(
     }
     let status = guardian.wait().map_err(Failure::new)?;
     if let Some(pace) = pace {
-        tallies = pace.finish(clock::now());
+        counts = pace.finish(clock::now());
     }
     let code = status.code().map_or_else(
         || status.signal().map_or(u8::MAX, ended_by),
         |code| u8::try_from(code).unwrap_or(u8::MAX),
     );
-    Ok(Ended { code, tallies })
+    Ok(Ended { code, counts })
 }
 
 /// What carries steps out.

@@ -72,7 +72,7 @@ impl Sockets {
                     self.close(app, slot, is_abort, engine, rings, out);
                 } else if let Some((conn, _)) = self.conn(app, slot) {
                     conn.is_closing = true;
-                    self.look(app, slot, engine, rings, now, out);
+                    self.drain_slot(app, slot, engine, rings, now, out);
                 } else if self.datagrams_of(app, slot).is_some() {
                     self.finish_datagrams(app, slot);
                 }

@@ -17,7 +17,7 @@ use super::super::command_queue::{AppStreams, SocketEvent};
 use super::super::frames;
 use super::super::neighbours::Neighbours;
 use super::super::routes::Route;
-use super::{Sockets, Tally};
+use super::{Sockets, Stats};
 use crate::job::Outlet;
 
 /// Datagrams of one socket that are sent in one look.
@@ -191,7 +191,7 @@ impl Sockets {
         // Before its slot is another socket's.
         let generation = socket.app.server.generation(slot);
         let Some(has_left) = socket.end() else { return false };
-        self.tally.datagrams_cut_off += u64::from(!has_left);
+        self.stats.datagrams_cut_off += u64::from(!has_left);
         self.post.say(SocketEvent::Freed { app, slot, generation });
         true
     }
@@ -209,7 +209,7 @@ impl Sockets {
         let best = fits.max_by_key(|at| (at.remote.is_some(), !at.local.ip().is_unspecified()));
         let Some(socket) = best.cloned() else { return false };
         if !socket.deliver(key, payload) {
-            self.tally.datagrams_no_room += 1;
+            self.stats.datagrams_no_room += 1;
             return true;
         }
         self.notify(socket.app.app, socket.slot);
@@ -240,7 +240,7 @@ impl Sockets {
                 continue;
             };
             let is_ending = self.ending.contains(&(app, slot));
-            match look(&socket, is_ending, sending, &mut self.tally, now) {
+            match look(&socket, is_ending, sending, &mut self.stats, now) {
                 Look::Done if is_ending => {
                     self.end_datagrams(app, slot);
                     continue;
@@ -274,7 +274,7 @@ fn look(
     socket: &Datagrams,
     is_ending: bool,
     sending: &mut Sending<'_, '_>,
-    tally: &mut Tally,
+    stats: &mut Stats,
     now: Nanos,
 ) -> Look {
     let memory = socket.app.server.memory();
@@ -335,18 +335,18 @@ fn look(
                     }
                 }
                 if !send(socket, ring.desc(), *head, payload, ends, route, sending) {
-                    tally.datagrams_too_long += 1;
+                    stats.datagrams_too_long += 1;
                 }
             }
             Err(Hindrance::NoRoute) => {
                 if now < *waits_until.get_or_insert(now + RESOLVE_WITHIN) {
                     return Look::Unresolved;
                 }
-                tally.datagrams_no_route += 1;
+                stats.datagrams_no_route += 1;
             }
-            Err(Hindrance::TooLong) => tally.datagrams_too_long += 1,
-            Err(Hindrance::Denied) => tally.datagrams_denied += 1,
-            Err(Hindrance::Spoofed) => tally.datagrams_spoofed += 1,
+            Err(Hindrance::TooLong) => stats.datagrams_too_long += 1,
+            Err(Hindrance::Denied) => stats.datagrams_denied += 1,
+            Err(Hindrance::Spoofed) => stats.datagrams_spoofed += 1,
         }
         waits_until.take_if(|_| !is_ending);
         *head += bytes;

@@ -115,7 +115,7 @@ fn a_job_runs_where_it_may_stands_still_with_nowhere_to_run_and_goes_on() {
         until("it goes on", || !all_stopped(root) && all_on(root, all));
     });
     assert_eq!(ended.code, 5);
-    let Tallies { grants, revokes, freezes, held } = ended.tallies;
+    let Counts { grants, revokes, freezes, held } = ended.counts;
     // All of them at first; all but one taken, and then that one; all of them again.
     let all = all.len() as u64;
     assert_eq!((grants, revokes, freezes), (2 * all, all, 1));
@@ -143,7 +143,7 @@ fn a_job_whose_daemon_has_ended_goes_on_where_it_could_run_before() {
         feeder.tell(Holding::Over("the daemon has ended".to_owned()));
         until("it goes on", || !all_stopped(root) && all_on(root, all));
     });
-    assert_eq!((ended.code, ended.tallies.freezes), (5, 1));
+    assert_eq!((ended.code, ended.counts.freezes), (5, 1));
 }
 
 #[test]

@@ -22,7 +22,12 @@ const SAY_EVERY: Nanos = Nanos::from_millis(1);
 impl Sockets {
     /// Shows every socket that something happened to, rings every poller once, and says what the
     /// slow side must know.
-    pub(in crate::stream) fn show(&mut self, engine: &mut Engine, rings: &mut Rings, now: Nanos) {
+    pub(in crate::stream) fn publish(
+        &mut self,
+        engine: &mut Engine,
+        rings: &mut Rings,
+        now: Nanos,
+    ) {
         let mut touched = std::mem::take(&mut self.touched);
         for (app, slot) in touched.drain(..) {
             let client = self.clients.get_mut(usize::from(app)).and_then(Option::as_deref_mut);
@@ -35,7 +40,7 @@ impl Sockets {
             conn.is_touched = false;
             let received_before = conn.rx_tail;
             let is_news = publish(conn, words, engine, rings);
-            self.tally.bytes_received += conn.rx_tail - received_before;
+            self.stats.bytes_received += conn.rx_tail - received_before;
             if is_news {
                 self.notify(app, slot);
                 self.owed_since.get_or_insert(now);

@@ -4,7 +4,7 @@ use super::super::counts::{StreamCounts, StreamEvent};
 
 /// Since the worker began.
 #[derive(Debug, Default)]
-pub(in crate::stream) struct Tally {
+pub(in crate::stream) struct Stats {
     /// Payload bytes that applications were shown, and that were taken from them, over all connections.
     pub(super) bytes_received: u64,
     pub(super) bytes_sent: u64,
@@ -20,7 +20,7 @@ pub(in crate::stream) struct Tally {
     pub(super) congestion_denied: u64,
 }
 
-impl Tally {
+impl Stats {
     /// Shows it.
     pub(in crate::stream) fn publish(&self, counts: &StreamCounts) {
         for (event, count) in [

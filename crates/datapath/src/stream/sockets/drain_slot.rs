@@ -1,4 +1,4 @@
-//! A look at a slot that was marked: what the application has read, written and asked for.
+//! Drains a slot that was marked: what the application has read, written and asked for.
 
 use std::sync::atomic::Ordering;
 
@@ -26,7 +26,7 @@ enum Stop {
 
 impl Sockets {
     /// Looks at one slot. One that is another worker's is passed on.
-    pub(super) fn look<O: Output>(
+    pub(super) fn drain_slot<O: Output>(
         &mut self,
         app: u16,
         slot: u32,
@@ -40,16 +40,16 @@ impl Sockets {
         let memory = client.streams.server.memory();
         let Some(words) = memory.slot(slot) else { return };
         let Some(conn) = client.conns.get_mut(slot as usize).and_then(Option::as_mut) else {
-            return self.look_at_datagrams(app, slot);
+            return self.drain_datagrams(app, slot);
         };
         let asks = words.asks();
         if let Some(flow) = conn.flow {
             let sent_before = conn.tx_tail;
-            let looked = consume(conn, words, flow, engine, rings, now)
+            let drained = consume(conn, words, flow, engine, rings, now)
                 .and_then(|()| switch_rings(conn, words, &client.streams, flow, engine, rings))
                 .and_then(|tail| take(conn, tail, &client.streams, flow, engine, rings, now));
-            self.tally.bytes_sent += conn.tx_tail - sent_before;
-            match looked {
+            self.stats.bytes_sent += conn.tx_tail - sent_before;
+            match drained {
                 Ok(None) | Err(Stop::Gone) => {}
                 Ok(Some(again)) => {
                     self.paced.insert((app, slot));
@@ -64,7 +64,7 @@ impl Sockets {
             if version != conn.options_version {
                 conn.options_version = version;
                 if !apply_options(words, &client.streams, flow, engine, now) {
-                    self.tally.congestion_denied += 1;
+                    self.stats.congestion_denied += 1;
                 }
             }
             if asks.has(Asks::URGENT) {
@@ -114,7 +114,7 @@ impl Sockets {
     }
 
     /// A mark for a UDP socket, or for a connection that is another worker's by now.
-    fn look_at_datagrams(&mut self, app: u16, slot: u32) {
+    fn drain_datagrams(&mut self, app: u16, slot: u32) {
         let Some(socket) = self.datagrams_of(app, slot) else { return self.pass_on(app, slot) };
         let Some(words) = socket.app.server.memory().slot(slot) else { return };
         let asks = words.asks();

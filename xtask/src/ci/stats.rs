@@ -9,14 +9,14 @@ pub(super) enum Outcome {
 
 /// Passed and failed, tests and checks together.
 #[derive(Default, Debug, PartialEq, Eq)]
-pub(super) struct Tally {
+pub(super) struct Stats {
     pub(super) passed: u64,
     pub(super) failed: u64,
     /// A line for each thing that failed.
     pub(super) names: Vec<String>,
 }
 
-impl Tally {
+impl Stats {
     /// One check that is no test, such as clippy.
     pub(super) fn check(&mut self, name: &str, outcome: Outcome) {
         match outcome {

@@ -9,7 +9,7 @@ use crate::{Answer, Latencies, Plan, Reply, Window};
 
 /// Counts replies, and how long they took.
 #[derive(Clone, Debug)]
-pub struct Tally {
+pub struct Stats {
     /// Requests intended earlier belong to the warm-up.
     measure_from: Nanos,
     payload_bytes: usize,
@@ -26,7 +26,7 @@ pub struct Tally {
     of_parts: Vec<Latencies>,
 }
 
-/// What a [`Tally`] counts.
+/// What a [`Stats`] counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Requests that were answered, those of the warm-up left out.
@@ -56,7 +56,7 @@ pub(crate) enum Verdict {
     Other,
 }
 
-impl Tally {
+impl Stats {
     /// For a lane with this plan and window, which starts at `start`. All of its memory is there when this
     /// returns: nothing is faulted in while time counts.
     pub fn new(plan: &Plan, window: &Window, start: Nanos) -> Self {

@@ -1,4 +1,4 @@
-//! What `tally` promises, case by case.
+//! What `stats` promises, case by case.
 
 use super::*;
 use crate::Request;
@@ -21,7 +21,7 @@ const PLAN: Plan = Plan {
 
 struct Bench {
     window: Window,
-    tally: Tally,
+    stats: Stats,
 }
 
 impl Bench {
@@ -32,7 +32,7 @@ impl Bench {
             let request = Self::request(index);
             window.note(&request, request.intended);
         }
-        Self { tally: Tally::new(&PLAN, &window, Nanos::ZERO), window }
+        Self { stats: Stats::new(&PLAN, &window, Nanos::ZERO), window }
     }
 
     fn request(index: u64) -> Request {
@@ -42,12 +42,12 @@ impl Bench {
     fn reply(&mut self, request: &Request, flow: Option<u32>) -> Counts {
         let mut payload = [0; 24];
         request.write(&mut payload);
-        self.tally.reply(
+        self.stats.reply(
             &self.window,
             &Reply { flow, answer: Answer::Copy(&payload), at: None },
             Nanos(10_000),
         );
-        *self.tally.counts()
+        *self.stats.counts()
     }
 }
 
@@ -66,10 +66,10 @@ fn a_request_intended_in_the_warmup_is_answered_but_not_measured() {
     let mut bench = Bench::new();
     let counts = bench.reply(&Bench::request(0), Some(0));
     assert_eq!((counts.received_ever, counts.received), (1, 0));
-    assert_eq!(bench.tally.from_intended().count(), 0);
+    assert_eq!(bench.stats.from_intended().count(), 0);
     let counts = bench.reply(&Bench::request(1), Some(1));
     assert_eq!((counts.received_ever, counts.received), (2, 1));
-    assert_eq!(bench.tally.from_intended().count(), 1);
+    assert_eq!(bench.stats.from_intended().count(), 1);
 }
 
 #[test]
@@ -84,9 +84,9 @@ fn what_was_never_asked_is_corrupted_whatever_it_is() {
     assert_eq!(bench.reply(&hostile, None).corrupted, 4);
     for payload in [&[][..], &[0; 15], &[0xff; 25]] {
         let reply = Reply { flow: None, answer: Answer::Copy(payload), at: None };
-        bench.tally.reply(&bench.window, &reply, Nanos(1));
+        bench.stats.reply(&bench.window, &reply, Nanos(1));
     }
-    assert_eq!(bench.tally.counts().corrupted, 7);
+    assert_eq!(bench.stats.counts().corrupted, 7);
     assert_eq!(bench.reply(&Bench::request(3), Some(1)).received, 1, "the right one still counts");
 }
 
@@ -95,10 +95,10 @@ fn a_reply_to_a_request_that_left_the_window_or_was_given_up_is_expired() {
     let mut bench = Bench::new();
     bench.window.note(&Bench::request(8), Nanos(800));
     assert_eq!(bench.reply(&Bench::request(0), None).expired, 1);
-    bench.tally.give_up(5);
-    assert!(bench.tally.is_done(5) && !bench.tally.is_done(6));
+    bench.stats.give_up(5);
+    assert!(bench.stats.is_done(5) && !bench.stats.is_done(6));
     assert_eq!(bench.reply(&Bench::request(5), None).expired, 2);
-    assert_eq!(bench.tally.counts().received_ever, 0);
+    assert_eq!(bench.stats.counts().received_ever, 0);
 }
 
 #[test]
@@ -116,8 +116,8 @@ fn an_answer_without_a_copy_counts_by_its_index_and_an_error_as_an_answer_that_i
     let mut bench = Bench::new();
     let mut reply = |answer| {
         let verdict =
-            bench.tally.reply(&bench.window, &Reply { flow: None, answer, at: None }, Nanos(9000));
-        (verdict, *bench.tally.counts())
+            bench.stats.reply(&bench.window, &Reply { flow: None, answer, at: None }, Nanos(9000));
+        (verdict, *bench.stats.counts())
     };
     let (verdict, counts) = reply(Answer::To(3));
     assert_eq!((verdict, counts.received, counts.errors), (Verdict::Answer, 1, 0));
