@@ -8,7 +8,7 @@ use ::wire::build::UdpPacket;
 use ::wire::{Outcome, Toeplitz};
 use base::{FlowGroup, Nanos, WorkerId};
 use datapath::{
-    AppId, AppLimits, DetachReason, Dispatcher, DispatcherConfig, Egress, Guest, Listener,
+    AppDispatch, AppId, AppLimits, DetachReason, Dispatcher, DispatcherConfig, Egress, Listener,
     Listeners, MigrateConfig, NewApp, PortLane, SteeringConfig,
 };
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
@@ -122,8 +122,9 @@ impl Harness {
             },
             steering: steering(),
         };
-        let guest = Box::new(Guest::new(new, control).expect("128 groups are possible"));
-        let Ok(id) = self.dispatcher.attach(guest) else { panic!("nobody listens there") };
+        let app_dispatch =
+            Box::new(AppDispatch::new(new, control).expect("128 groups are possible"));
+        let Ok(id) = self.dispatcher.attach(app_dispatch) else { panic!("nobody listens there") };
         Tenant { id, memory, ends, _map: map }
     }
 

@@ -48,7 +48,9 @@ impl EventLoop {
 
     /// The application of that name or number; without one, the own workers.
     pub(crate) fn app_named(&self, app: Option<&str>) -> Result<AppId, String> {
-        app.map_or(Ok(AppId::OWN), |text| self.guests.find(text).map(|guest| guest.id))
+        app.map_or(Ok(AppId::OWN), |text| {
+            self.attached_apps.find(text).map(|app_dispatch| app_dispatch.id)
+        })
     }
 
     /// What other threads of the daemon ask for themselves.

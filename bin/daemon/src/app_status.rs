@@ -4,28 +4,30 @@ use admin::{AppLimits, AppStatus, AppWorker, Command, Counter, Reason, ReplyBody
 use datapath::AppId;
 use datapath::counters::{CounterReader, WorkerEvent};
 
-use crate::apps::{Departed, Facts, Guest};
+use crate::apps::{AttachedApp, Departed, Facts};
 use crate::event_loop::EventLoop;
 use crate::status::{counter, state_name};
 
 impl EventLoop {
     /// Everybody, the latest departed first; without counters.
     pub(crate) fn apps(&self) -> Vec<AppStatus> {
-        let here = self.guests.present().iter().map(|guest| self.present(guest));
-        here.chain(self.guests.departed().rev().map(gone)).collect()
+        let here =
+            self.attached_apps.present().iter().map(|attached_app| self.present(attached_app));
+        here.chain(self.attached_apps.departed().rev().map(gone)).collect()
     }
 
     /// One, with counters.
     pub(crate) fn explain(&self, app: AppId) -> Option<AppStatus> {
-        let guest = self.guests.present().iter().find(|guest| guest.id == app)?;
+        let attached_app =
+            self.attached_apps.present().iter().find(|attached_app| attached_app.id == app)?;
         let mut counters = app_counters(&self.dispatcher.counters_of(app)?);
         counters.push(Counter {
             name: "muted".to_owned(),
             help: "Times that it rang too often for nothing and was not listened to for a moment."
                 .to_owned(),
-            value: guest.muted,
+            value: attached_app.muted,
         });
-        Some(AppStatus { counters, ..self.present(guest) })
+        Some(AppStatus { counters, ..self.present(attached_app) })
     }
 
     /// What `explain` says of one that is gone.
@@ -34,13 +36,13 @@ impl EventLoop {
         let is_it = |departed: &&Departed| {
             departed.facts.name == app || departed.id.number().to_string() == app
         };
-        let departed = self.guests.departed().rev().find(is_it)?;
+        let departed = self.attached_apps.departed().rev().find(is_it)?;
         let counters = app_counters(&departed.counters);
         Some(ReplyBody::Explain { app: AppStatus { counters, ..gone(departed) } })
     }
 
-    fn present(&self, guest: &Guest) -> AppStatus {
-        let workers = self.dispatcher.steering_of(guest.id).map(|steering| {
+    fn present(&self, attached_app: &AttachedApp) -> AppStatus {
+        let workers = self.dispatcher.steering_of(attached_app.id).map(|steering| {
             let each = steering.workers().map(|(id, state, queued)| AppWorker {
                 id: id.0,
                 state: state_name(state).to_owned(),
@@ -53,11 +55,11 @@ impl EventLoop {
             });
             each.collect()
         });
-        let held = self.dispatcher.memory_of(guest.id).map_or(0, |memory| memory.held());
+        let held = self.dispatcher.memory_of(attached_app.id).map_or(0, |memory| memory.held());
         AppStatus {
             workers: workers.unwrap_or_default(),
             frames_with_app: held as u32,
-            ..facts(guest.id, &guest.facts)
+            ..facts(attached_app.id, &attached_app.facts)
         }
     }
 }

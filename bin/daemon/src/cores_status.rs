@@ -108,7 +108,8 @@ impl EventLoop {
         if app == AppId::OWN {
             return OWN_NAME.to_owned();
         }
-        let guest = self.guests.present().iter().find(|guest| guest.id == app);
-        guest.map_or_else(|| app.to_string(), |guest| guest.facts.name.clone())
+        let attached_app =
+            self.attached_apps.present().iter().find(|attached_app| attached_app.id == app);
+        attached_app.map_or_else(|| app.to_string(), |attached_app| attached_app.facts.name.clone())
     }
 }

@@ -11,7 +11,7 @@ use port::{AnyPort, Port};
 use sys::poll::Waiter;
 
 use crate::admin_socket::error;
-use crate::apps::Guests;
+use crate::apps::AttachedApps;
 use crate::ask::{Answer, Ask, Asker};
 use crate::cores::Cores;
 use crate::doorbells::Listener;
@@ -34,7 +34,7 @@ const EXPORT_PER_TURN: usize = 4096;
 pub(crate) struct EventLoop {
     pub(crate) dispatcher: Dispatcher<AnyPort>,
     pub(crate) worker_pool: WorkerPool,
-    pub(crate) guests: Guests,
+    pub(crate) attached_apps: AttachedApps,
     /// Absent when no core is managed.
     pub(crate) cores: Option<Cores>,
     pub(crate) outside: Outside,
@@ -62,7 +62,7 @@ impl EventLoop {
     pub(crate) fn new(
         dispatcher: Dispatcher<AnyPort>,
         worker_pool: WorkerPool,
-        guests: Guests,
+        attached_apps: AttachedApps,
         cores: Option<Cores>,
         asked: Receiver<Ask>,
         seed: u64,
@@ -72,7 +72,7 @@ impl EventLoop {
         Self {
             dispatcher,
             worker_pool,
-            guests,
+            attached_apps,
             cores,
             outside: Outside::default(),
             asked,
@@ -160,10 +160,10 @@ impl EventLoop {
         }
         let drain = Nanos::from_millis(u64::from(self.config.sockets.drain_ms));
         let until = *ends_at.get_or_insert_with(|| {
-            self.guests.drain_attach_server();
+            self.attached_apps.drain_attach_server();
             now + drain
         });
-        now >= until || self.guests.are_sockets_closed()
+        now >= until || self.attached_apps.are_sockets_closed()
     }
 
     /// Whether whoever is given the CPU by a yield may be a batch job.
@@ -209,12 +209,13 @@ impl EventLoop {
             let allocator = self.cores.as_ref().map(|cores| &cores.allocator);
             let cores =
                 allocator.map_or(Nanos::FAR_FUTURE, |of| of.next_deadline(&self.dispatcher));
-            let due = self.dispatcher.next_deadline().min(self.guests.unmute(now)).min(cores);
+            let due =
+                self.dispatcher.next_deadline().min(self.attached_apps.unmute(now)).min(cores);
             let due = due.min(self.worker_pool.next_deadline());
             let timeout = due.since(now).min(SLEEP_MAX);
             let mut waiter = Waiter::new();
             let eventfd = &self.worker_pool.alarm.eventfd;
-            let mut all = waiter.add(eventfd.as_fd()) && waiter.add(self.guests.as_fd());
+            let mut all = waiter.add(eventfd.as_fd()) && waiter.add(self.attached_apps.as_fd());
             if let Some(doorbells) = &self.doorbells {
                 all &= waiter.add(doorbells.as_fd());
             }
@@ -231,7 +232,7 @@ impl EventLoop {
             }
             let (dispatcher, cores) = (&self.dispatcher, &self.cores);
             let has_spoken = |app| cores.as_ref().is_some_and(|of| of.allocator.has_spoken(app));
-            self.guests.heard(sys::clock::now(), |app| {
+            self.attached_apps.heard(sys::clock::now(), |app| {
                 let has_messages = datapath::Steering::has_messages;
                 dispatcher.steering_of(app).is_some_and(has_messages) || has_spoken(app)
             });

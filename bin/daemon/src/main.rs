@@ -86,7 +86,7 @@ fn run(config: &Config) -> Result<(), Failure> {
     let server = admin_socket::serve(&config.admin_socket, asks)?;
     log::say(format!("ready: {}", config.admin_socket));
     event_loop.run();
-    event_loop.guests.close_attach_server();
+    event_loop.attached_apps.close_attach_server();
     if let Some(engines) = event_loop.worker_pool.engines() {
         log::say(engines.summary());
     }

@@ -20,7 +20,7 @@ use shm::{FlowState, FramePool, PoolConfig};
 use sys::eventfd::EventFd;
 use wire::Toeplitz;
 
-use crate::apps::{AttachServer, Claims, Guests, Notices, Rules, Terms};
+use crate::apps::{AttachServer, AttachedApps, Claims, Notices, Rules, Terms};
 use crate::ask::Asks;
 use crate::cores::{Cores, keeps_own};
 use crate::doorbells::Doorbells;
@@ -109,7 +109,7 @@ pub(crate) fn open(config: &Config) -> Result<Parts, Failure> {
         sockets.as_ref().map(|post| post.command_queue.clone()),
     )?;
     let worker_pool = worker_pool(config, alarm.clone(), own_call, engines)?;
-    let mut guests = Guests::new()?;
+    let mut attached_apps = AttachedApps::new()?;
     let attach_server = match config.apps.max {
         0 => None,
         _ => {
@@ -126,12 +126,13 @@ pub(crate) fn open(config: &Config) -> Result<Parts, Failure> {
                 let doorbells = worker_pool.doorbells.clone();
                 attach_server.serve_sockets(post.socket_table(config, &dispatcher, doorbells)?);
             }
-            guests.tell(notices);
+            attached_apps.tell(notices);
             Some(attach_server)
         }
     };
-    let event_loop = EventLoop::new(dispatcher, worker_pool, guests, cores, asked, seed, config);
-    let notices = event_loop.guests.notices();
+    let event_loop =
+        EventLoop::new(dispatcher, worker_pool, attached_apps, cores, asked, seed, config);
+    let notices = event_loop.attached_apps.notices();
     Ok(Parts { event_loop, attach_server, asks: Asks::new(asks, alarm, notices) })
 }
 

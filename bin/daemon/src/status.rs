@@ -33,7 +33,7 @@ impl EventLoop {
             frames: pool.config().frames,
             frames_free: pool.free_count() as u32,
             numa_node: pool.config().numa_node,
-            apps: self.guests.present().len() as u32,
+            apps: self.attached_apps.present().len() as u32,
         }
     }
 
@@ -70,10 +70,10 @@ impl EventLoop {
             }
             threads.push(ThreadCounters { thread: format!("worker {id}"), counters });
         }
-        for guest in self.guests.present() {
-            let Some(counters) = self.dispatcher.counters_of(guest.id) else { continue };
+        for attached_app in self.attached_apps.present() {
+            let Some(counters) = self.dispatcher.counters_of(attached_app.id) else { continue };
             threads.push(ThreadCounters {
-                thread: format!("app {} ({})", guest.facts.name, guest.id),
+                thread: format!("app {} ({})", attached_app.facts.name, attached_app.id),
                 counters: app_counters(&counters),
             });
         }

@@ -12,14 +12,16 @@ use crate::event_loop::EventLoop;
 impl EventLoop {
     /// An application comes in, or comes back with the reason why not.
     pub(crate) fn attach(&mut self, arrival: Arrival) -> Result<AppId, Box<(String, Arrival)>> {
-        let Arrival { guest, facts, eventfd, keeping } = arrival;
-        let refuse = |why: String, guest, facts, eventfd| {
+        let Arrival { app_dispatch, facts, eventfd, keeping } = arrival;
+        let refuse = |why: String, app_dispatch, facts, eventfd| {
             // Its core grants are of no use to anybody.
-            Err(Box::new((why, Arrival { guest, facts, eventfd, keeping: None })))
+            Err(Box::new((why, Arrival { app_dispatch, facts, eventfd, keeping: None })))
         };
-        let app = match self.dispatcher.attach(guest) {
+        let app = match self.dispatcher.attach(app_dispatch) {
             Ok(app) => app,
-            Err((refused, guest)) => return refuse(refused.to_string(), guest, facts, eventfd),
+            Err((refused, app_dispatch)) => {
+                return refuse(refused.to_string(), app_dispatch, facts, eventfd);
+            }
         };
         let kept = match (&mut self.cores, keeping) {
             (Some(cores), Some(keeping)) => {
@@ -29,11 +31,11 @@ impl EventLoop {
         };
         if let Err(refused) = kept {
             let now = sys::clock::now();
-            if let Some(guest) = self.dispatcher.detach(app, DetachReason::Operator, now) {
-                return refuse(refused.to_string(), guest, facts, eventfd);
+            if let Some(app_dispatch) = self.dispatcher.detach(app, DetachReason::Operator, now) {
+                return refuse(refused.to_string(), app_dispatch, facts, eventfd);
             }
         }
-        self.guests.add(app, facts, eventfd);
+        self.attached_apps.add(app, facts, eventfd);
         Ok(app)
     }
 
@@ -42,8 +44,8 @@ impl EventLoop {
         if let Some(cores) = &mut self.cores {
             cores.remove(app, now, &mut self.dispatcher);
         }
-        if let Some(guest) = self.dispatcher.detach(app, reason, now) {
-            self.guests.remove(app, reason, guest);
+        if let Some(app_dispatch) = self.dispatcher.detach(app, reason, now) {
+            self.attached_apps.remove(app, reason, app_dispatch);
         }
     }
 

@@ -2,12 +2,12 @@
 //! hostile one can do to its neighbours.
 //!
 //! One file per case. `tenants.rs` is applications and dispatcher on one thread, `harness.rs` a
-//! real daemon in a namespace, `guest.rs` a process that attaches to it.
+//! real daemon in a namespace, `helper.rs` a process that attaches to it.
 
 mod attach;
 mod dispatch;
-mod guest;
 pub(crate) mod harness;
+mod helper;
 mod hostile;
 mod neighbour;
 mod stream;
@@ -17,7 +17,7 @@ use std::io::Write;
 
 use crate::cases::{self, Case, Plan, Size, names};
 use crate::error::Error;
-use guest::GuestArgs;
+use helper::HelperArgs;
 
 /// Settings of `calisto bench apps`.
 #[derive(Clone, Debug, clap::Args)]
@@ -31,7 +31,7 @@ pub struct Args {
     pub size: Size<5>,
 
     #[command(flatten)]
-    guest: GuestArgs,
+    helper: HelperArgs,
 }
 
 static CASES: [Case; 3] = [
@@ -58,8 +58,8 @@ static CASES: [Case; 3] = [
 /// # Errors
 /// The figures could not be printed.
 pub fn run(args: &Args, json: bool, out: &mut dyn Write) -> Result<(), Error> {
-    if let Some(kind) = args.guest.kind {
-        return guest::run(kind, &args.guest, out);
+    if let Some(kind) = args.helper.kind {
+        return helper::run(kind, &args.helper, out);
     }
     let plan = Plan::new(&args.size);
     cases::run("apps", &CASES, &args.cases, &plan, json, out)

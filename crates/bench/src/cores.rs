@@ -7,8 +7,8 @@
 mod batch;
 mod doorstep;
 mod grant;
-mod guest;
 mod hands;
+mod helper;
 pub(crate) mod process;
 mod realm;
 mod reclaim;
@@ -21,7 +21,7 @@ use std::io::Write;
 
 use crate::cases::{self, Case, Plan, Size, names};
 use crate::error::Error;
-use guest::GuestArgs;
+use helper::HelperArgs;
 
 /// Settings of `calisto bench cores`.
 #[derive(Clone, Debug, clap::Args)]
@@ -35,7 +35,7 @@ pub struct Args {
     pub size: Size<5>,
 
     #[command(flatten)]
-    guest: GuestArgs,
+    helper: HelperArgs,
 }
 
 static CASES: [Case; 5] = [
@@ -52,8 +52,8 @@ static CASES: [Case; 5] = [
 /// # Errors
 /// The figures could not be printed.
 pub fn run(args: &Args, json: bool, out: &mut dyn Write) -> Result<(), Error> {
-    if let Some(kind) = args.guest.kind {
-        return guest::run(kind, &args.guest);
+    if let Some(kind) = args.helper.kind {
+        return helper::run(kind, &args.helper);
     }
     let plan = Plan::new(&args.size);
     cases::run("cores", &CASES, &args.cases, &plan, json, out)

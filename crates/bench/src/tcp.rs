@@ -1,8 +1,8 @@
 //! `calisto bench tcp`: what the TCP engine costs, and what Linux's and others cost.
 //!
-//! One file per case. `end.rs` is an engine with its rings behind a wire in memory, `guest.rs` what
-//! this program is when it starts itself to be measured; for real packets `harness.rs` starts the
-//! daemon, `kernel_server.rs` is what it is held against, and `kernel_client.rs` the client of
+//! One file per case. `end.rs` is an engine with its rings behind a wire in memory, `helper.rs`
+//! what this program is when it starts itself to be measured; for real packets `harness.rs` starts
+//! the daemon, `kernel_server.rs` is what it is held against, and `kernel_client.rs` the client of
 //! both.
 
 mod accept;
@@ -13,8 +13,8 @@ mod echo;
 mod end;
 mod flood;
 mod flows;
-mod guest;
 pub(crate) mod harness;
+mod helper;
 mod kernel_client;
 pub(crate) mod kernel_server;
 mod lean;
@@ -28,7 +28,7 @@ use std::io::Write;
 
 use crate::cases::{self, Case, Plan, Size, names};
 use crate::error::Error;
-use guest::GuestArgs;
+use helper::HelperArgs;
 
 /// Settings of `calisto bench tcp`.
 #[derive(Clone, Debug, clap::Args)]
@@ -42,7 +42,7 @@ pub struct Args {
     pub size: Size<5>,
 
     #[command(flatten)]
-    guest: GuestArgs,
+    helper: HelperArgs,
 }
 
 static CASES: [Case; 8] = [
@@ -62,8 +62,8 @@ static CASES: [Case; 8] = [
 /// # Errors
 /// The figures could not be printed.
 pub fn run(args: &Args, json: bool, out: &mut dyn Write) -> Result<(), Error> {
-    if let Some(kind) = args.guest.kind {
-        return guest::run(kind, &args.guest);
+    if let Some(kind) = args.helper.kind {
+        return helper::run(kind, &args.helper);
     }
     let plan = Plan::new(&args.size);
     cases::run("tcp", &CASES, &args.cases, &plan, json, out)

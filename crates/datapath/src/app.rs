@@ -4,8 +4,8 @@
 //! What it does wrong costs itself only: violations end its attachment, packets that it may not
 //! send are dropped and counted, and an application that goes on with that is looked at less often.
 
+mod app_dispatch;
 mod egress;
-mod guest;
 
 use std::fmt;
 
@@ -13,8 +13,8 @@ use base::{FrameMeta, NO_FRAGMENT, Nanos};
 use shm::app::{AppLane, AppServer, Delivery, FromApp, Packet};
 use shm::{Frame, FramePool, ProtocolViolation};
 
+pub use app_dispatch::{AppDispatch, NewApp};
 pub use egress::Egress;
-pub use guest::{Guest, NewApp};
 
 use crate::counters::{CounterWriter, DispatchEvent};
 use crate::message::FromWorker;

@@ -3,7 +3,7 @@
 use base::Nanos;
 use shm::FramePool;
 
-use crate::app::{AppId, DetachReason, Guest};
+use crate::app::{AppDispatch, AppId, DetachReason};
 use crate::counters::CounterWriter;
 use crate::ground::Ground;
 use crate::steering::Steering;
@@ -11,7 +11,7 @@ use crate::steering::Steering;
 /// Applications at once, at most.
 pub const APPS_MAX: usize = 1024;
 
-/// The dispatcher's own workers, and its guests.
+/// The dispatcher's own workers, and its applications.
 pub(crate) struct Apps {
     pub(crate) own: Steering,
     /// The own workers are told of ICMP errors about their flows.
@@ -19,8 +19,8 @@ pub(crate) struct Apps {
     /// What the dispatcher counts, its own workers' packets included.
     pub(crate) counters: CounterWriter,
     /// By index less one.
-    guests: Vec<Option<Box<Guest>>>,
-    /// Indexes of the guests that are there: the loops go over these.
+    attached_apps: Vec<Option<Box<AppDispatch>>>,
+    /// Indexes of the applications that are there: the loops go over these.
     present: Vec<u16>,
     /// Who is first in the next round.
     first: usize,
@@ -33,16 +33,17 @@ impl Apps {
             own,
             hears_errors: false,
             counters: CounterWriter::new(),
-            guests: Vec::new(),
+            attached_apps: Vec::new(),
             present: Vec::new(),
             first: 0,
             turns: 0,
         }
     }
 
-    /// An id for one more guest; `None` when there are [`APPS_MAX`].
+    /// An id for one more application; `None` when there are [`APPS_MAX`].
     pub(crate) fn next_id(&mut self) -> Option<AppId> {
-        let free = self.guests.iter().position(Option::is_none).unwrap_or(self.guests.len());
+        let free =
+            self.attached_apps.iter().position(Option::is_none).unwrap_or(self.attached_apps.len());
         if free == APPS_MAX {
             return None;
         }
@@ -50,40 +51,43 @@ impl Apps {
         Some(AppId { index: free as u16 + 1, turn: self.turns })
     }
 
-    pub(crate) fn insert(&mut self, guest: Box<Guest>) {
-        let position = usize::from(guest.id.index) - 1;
-        if position == self.guests.len() {
-            self.guests.push(None);
+    pub(crate) fn insert(&mut self, app_dispatch: Box<AppDispatch>) {
+        let position = usize::from(app_dispatch.id.index) - 1;
+        if position == self.attached_apps.len() {
+            self.attached_apps.push(None);
         }
-        debug_assert!(self.guests[position].is_none(), "`next_id` gave a free position");
-        self.present.push(guest.id.index);
-        self.guests[position] = Some(guest);
+        debug_assert!(self.attached_apps[position].is_none(), "`next_id` gave a free position");
+        self.present.push(app_dispatch.id.index);
+        self.attached_apps[position] = Some(app_dispatch);
     }
 
-    pub(crate) fn remove(&mut self, app: AppId) -> Option<Box<Guest>> {
-        self.guest(app)?;
+    pub(crate) fn remove(&mut self, app: AppId) -> Option<Box<AppDispatch>> {
+        self.app_dispatch(app)?;
         self.present.retain(|&index| index != app.index);
-        self.guests[usize::from(app.index) - 1].take()
+        self.attached_apps[usize::from(app.index) - 1].take()
     }
 
-    pub(crate) fn guest(&self, app: AppId) -> Option<&Guest> {
+    pub(crate) fn app_dispatch(&self, app: AppId) -> Option<&AppDispatch> {
         let position = usize::from(app.index).checked_sub(1)?;
-        self.guests.get(position)?.as_deref().filter(|guest| guest.id == app)
+        self.attached_apps.get(position)?.as_deref().filter(|app_dispatch| app_dispatch.id == app)
     }
 
-    /// Whether there is no guest.
+    /// Whether there is no application.
     pub(crate) fn is_alone(&self) -> bool {
         self.present.is_empty()
     }
 
-    /// The guests that are there.
-    pub(crate) fn guests(&self) -> impl Iterator<Item = &Guest> {
-        self.present.iter().filter_map(|&index| self.guests[usize::from(index) - 1].as_deref())
+    /// The applications that are there.
+    pub(crate) fn attached_apps(&self) -> impl Iterator<Item = &AppDispatch> {
+        self.present
+            .iter()
+            .filter_map(|&index| self.attached_apps[usize::from(index) - 1].as_deref())
     }
 
-    /// The first guest that must go, and why.
+    /// The first application that must go, and why.
     pub(crate) fn next_fault(&self) -> Option<(AppId, DetachReason)> {
-        self.guests().find_map(|guest| Some((guest.id, guest.steering.app()?.fault()?)))
+        self.attached_apps()
+            .find_map(|app_dispatch| Some((app_dispatch.id, app_dispatch.steering.app()?.fault()?)))
     }
 
     /// The steering of an application; `None` when it is gone.
@@ -91,7 +95,7 @@ impl Apps {
     pub(crate) fn steering(&self, app: AppId) -> Option<&Steering> {
         match app.index {
             0 => Some(&self.own),
-            _ => self.guest(app).map(|guest| &guest.steering),
+            _ => self.app_dispatch(app).map(|app_dispatch| &app_dispatch.steering),
         }
     }
 
@@ -101,8 +105,9 @@ impl Apps {
         match app.index {
             0 => Some((&mut self.own, &mut self.counters)),
             index => {
-                let guest = self.guests.get_mut(usize::from(index) - 1)?.as_mut()?;
-                (guest.id == app).then_some((&mut guest.steering, &mut guest.counters))
+                let app_dispatch = self.attached_apps.get_mut(usize::from(index) - 1)?.as_mut()?;
+                (app_dispatch.id == app)
+                    .then_some((&mut app_dispatch.steering, &mut app_dispatch.counters))
             }
         }
     }
@@ -111,8 +116,8 @@ impl Apps {
     pub(crate) fn each_steering(&mut self, mut work: impl FnMut(&mut Steering)) {
         work(&mut self.own);
         for &index in &self.present {
-            if let Some(guest) = &mut self.guests[usize::from(index) - 1] {
-                work(&mut guest.steering);
+            if let Some(app_dispatch) = &mut self.attached_apps[usize::from(index) - 1] {
+                work(&mut app_dispatch.steering);
             }
         }
     }
@@ -127,8 +132,8 @@ impl Apps {
     ) {
         work(&mut self.own, &mut Ground { pool, counters: &mut self.counters, now });
         for &index in &self.present {
-            if let Some(guest) = &mut self.guests[usize::from(index) - 1] {
-                let Guest { steering, counters, .. } = &mut **guest;
+            if let Some(app_dispatch) = &mut self.attached_apps[usize::from(index) - 1] {
+                let AppDispatch { steering, counters, .. } = &mut **app_dispatch;
                 work(steering, &mut Ground { pool, counters, now });
             }
         }
@@ -149,8 +154,8 @@ impl Apps {
                 0 => (&mut self.own, &mut self.counters),
                 position => {
                     let index = usize::from(self.present[position - 1]) - 1;
-                    let Some(guest) = &mut self.guests[index] else { continue };
-                    (&mut guest.steering, &mut guest.counters)
+                    let Some(app_dispatch) = &mut self.attached_apps[index] else { continue };
+                    (&mut app_dispatch.steering, &mut app_dispatch.counters)
                 }
             };
             if !work(steering, &mut Ground { pool, counters, now }) {

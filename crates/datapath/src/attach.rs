@@ -4,7 +4,7 @@ use base::Nanos;
 use port::Port;
 use shm::app::AppServer;
 
-use crate::app::{AppId, DetachReason, Guest};
+use crate::app::{AppDispatch, AppId, DetachReason};
 use crate::counters::CounterReader;
 use crate::dispatcher::Dispatcher;
 use crate::listeners::{Listeners, Taken};
@@ -35,24 +35,34 @@ impl<P: Port> Dispatcher<P> {
     ///
     /// # Errors
     /// It cannot be; it comes back, to be dropped elsewhere.
-    pub fn attach(&mut self, mut guest: Box<Guest>) -> Result<AppId, (AttachRefused, Box<Guest>)> {
-        let Some(id) = self.apps.next_id() else { return Err((AttachRefused::TooMany, guest)) };
-        if let Err(taken) = self.listeners.add(id, &guest.listeners) {
-            return Err((AttachRefused::Taken(taken), guest));
+    pub fn attach(
+        &mut self,
+        mut app_dispatch: Box<AppDispatch>,
+    ) -> Result<AppId, (AttachRefused, Box<AppDispatch>)> {
+        let Some(id) = self.apps.next_id() else {
+            return Err((AttachRefused::TooMany, app_dispatch));
+        };
+        if let Err(taken) = self.listeners.add(id, &app_dispatch.listeners) {
+            return Err((AttachRefused::Taken(taken), app_dispatch));
         }
-        guest.id = id;
-        self.apps.insert(guest);
+        app_dispatch.id = id;
+        self.apps.insert(app_dispatch);
         Ok(id)
     }
 
     /// Ends an attachment: what it listened on is free, what was under way for it is dropped and
     /// counted. What is left of it comes back, to be dropped elsewhere; `None` when it was not
     /// there.
-    pub fn detach(&mut self, app: AppId, reason: DetachReason, now: Nanos) -> Option<Box<Guest>> {
-        let mut guest = self.apps.remove(app)?;
+    pub fn detach(
+        &mut self,
+        app: AppId,
+        reason: DetachReason,
+        now: Nanos,
+    ) -> Option<Box<AppDispatch>> {
+        let mut app_dispatch = self.apps.remove(app)?;
         self.listeners.remove(app);
-        guest.close(reason, &mut self.pool, now);
-        Some(guest)
+        app_dispatch.close(reason, &mut self.pool, now);
+        Some(app_dispatch)
     }
 
     /// An application that must be detached, and why. To be asked after each step.
@@ -62,7 +72,7 @@ impl<P: Port> Dispatcher<P> {
 
     /// The attached applications.
     pub fn apps(&self) -> impl Iterator<Item = AppId> {
-        self.apps.guests().map(|guest| guest.id)
+        self.apps.attached_apps().map(|app_dispatch| app_dispatch.id)
     }
 
     /// Tables, hand-overs, policy of an application.
@@ -79,13 +89,13 @@ impl<P: Port> Dispatcher<P> {
     pub fn counters_of(&self, app: AppId) -> Option<CounterReader> {
         match app {
             AppId::OWN => Some(self.counters()),
-            app => self.apps.guest(app).map(|guest| guest.counters.reader()),
+            app => self.apps.app_dispatch(app).map(|app_dispatch| app_dispatch.counters.reader()),
         }
     }
 
     /// The memory of an application.
     pub fn memory_of(&self, app: AppId) -> Option<&AppServer> {
-        self.apps.guest(app)?.steering.app().map(|side| side.server())
+        self.apps.app_dispatch(app)?.steering.app().map(|side| side.server())
     }
 
     /// Who listens where.
@@ -97,14 +107,15 @@ impl<P: Port> Dispatcher<P> {
     /// application to ring. Look at [`Dispatcher::has_work`] once more after this.
     pub fn arm_apps(&mut self) {
         self.apps.each_steering(Steering::arm);
-        let sides = self.apps.guests().filter_map(|guest| guest.steering.app());
+        let sides =
+            self.apps.attached_apps().filter_map(|app_dispatch| app_dispatch.steering.app());
         AppServer::arm_all(sides.map(|side| side.server()));
     }
 
     /// The host is awake.
     pub fn disarm_apps(&self) {
-        for guest in self.apps.guests() {
-            if let Some(side) = guest.steering.app() {
+        for app_dispatch in self.apps.attached_apps() {
+            if let Some(side) = app_dispatch.steering.app() {
                 side.server().disarm();
             }
         }

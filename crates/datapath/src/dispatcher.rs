@@ -255,17 +255,18 @@ impl<P: Port> Dispatcher<P> {
 
     /// Whether anything waits that a step would move at once.
     pub fn has_work(&self) -> bool {
-        let guests = self.apps.guests();
+        let attached_apps = self.apps.attached_apps();
         !self.apps.own.is_quiet()
-            || guests.into_iter().any(|guest| !guest.steering.is_quiet())
+            || attached_apps.into_iter().any(|app_dispatch| !app_dispatch.steering.is_quiet())
             || self.ports.iter().any(|lane| !lane.backlog.is_empty())
     }
 
     /// When the next step is due although nothing arrives.
     pub fn next_deadline(&self) -> Nanos {
         let ports = self.ports.iter().map(|lane| lane.port.next_deadline());
-        let guests = self.apps.guests().map(|guest| guest.steering.next_deadline());
-        let all = ports.chain(guests).min().unwrap_or(Nanos::FAR_FUTURE);
+        let attached_apps =
+            self.apps.attached_apps().map(|app_dispatch| app_dispatch.steering.next_deadline());
+        let all = ports.chain(attached_apps).min().unwrap_or(Nanos::FAR_FUTURE);
         all.min(self.apps.own.next_deadline())
     }
 

@@ -38,7 +38,7 @@ pub mod stream;
 mod transmit;
 mod worker;
 
-pub use app::{AppId, AppLimits, DetachReason, Egress, Guest, NewApp};
+pub use app::{AppDispatch, AppId, AppLimits, DetachReason, Egress, NewApp};
 pub use apps::APPS_MAX;
 pub use attach::AttachRefused;
 pub use capture::{

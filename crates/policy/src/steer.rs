@@ -121,7 +121,7 @@ impl GroupState {
 
     /// Whether its owner only keeps it for a worker that is away (when it has no way home).
     #[inline]
-    pub fn is_guest(&self) -> bool {
+    pub fn is_displaced(&self) -> bool {
         self.home.is_some() && self.home != self.owner
     }
 }

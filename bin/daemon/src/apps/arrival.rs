@@ -11,7 +11,9 @@ use attach::{AttachRequest, CoresClass, CoresRequest, PeerCredentials};
 use base::{Nanos, WorkerId};
 use config::Config;
 use datapath::cores::{Call, CoreTerms, GrantedWorker};
-use datapath::{AppLimits, Egress, Guest, Listener, MigrateConfig, NewApp, SteeringConfig, Wake};
+use datapath::{
+    AppDispatch, AppLimits, Egress, Listener, MigrateConfig, NewApp, SteeringConfig, Wake,
+};
 use policy::cores::Class;
 use policy::steer::{self, SteerConfig};
 use policy::{Control, ControlConfig};
@@ -54,7 +56,7 @@ pub(crate) struct Terms {
 
 /// An application that is about to come in.
 pub(crate) struct Arrival {
-    pub(crate) guest: Box<Guest>,
+    pub(crate) app_dispatch: Box<AppDispatch>,
     pub(crate) facts: Facts,
     /// Rung by the application when the loop sleeps.
     pub(crate) eventfd: Arc<EventFd>,
@@ -199,13 +201,13 @@ impl Terms {
             },
             steering: SteeringConfig { workers_max: sizes.workers as u16, ..self.steering },
         };
-        let guest = Guest::new(new, |groups| {
+        let app_dispatch = AppDispatch::new(new, |groups| {
             let steer = steer::by_name(&self.policy, SteerConfig { groups, seed: self.seed });
             Control::new(self.control, steer.expect("looked up when the daemon started"), groups)
         });
-        let guest = Box::new(guest.map_err(|error| failed(&error))?);
+        let app_dispatch = Box::new(app_dispatch.map_err(|error| failed(&error))?);
         let handout = Handout { memory, eventfd: Arc::clone(&eventfd), doorbells };
-        Ok((Arrival { guest, facts, eventfd, keeping }, handout))
+        Ok((Arrival { app_dispatch, facts, eventfd, keeping }, handout))
     }
 
     /// On which terms it gets cores; none: it runs wherever Linux lets it.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use admin::{Command, ReplyBody};
 use attach::{AttachListener, Attached, JoinListener, PortInfo, Received, ToApp, ToDaemon};
 use base::Nanos;
-use datapath::{AppId, DetachReason, Guest};
+use datapath::{AppDispatch, AppId, DetachReason};
 use port::xdp::Destination;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sys::eventfd::EventFd;
@@ -42,7 +42,7 @@ pub(crate) enum Notice {
         app: AppId,
         reason: DetachReason,
         /// Its memory and tables, to be unmapped here.
-        remains: Box<Guest>,
+        remains: Box<AppDispatch>,
     },
     /// An operator asks about sockets.
     Ask(Command, Option<String>, SyncSender<ReplyBody>),
@@ -360,7 +360,7 @@ impl AttachServer {
         }
         let (arrival, handout) =
             self.terms.arrange(request, who, rule).map_err(|why| why.to_string())?;
-        let listeners = arrival.guest.listeners();
+        let listeners = arrival.app_dispatch.listeners();
         let destinations: Vec<Destination> = listeners.iter().map(destination).collect();
         let listen = arrival.facts.listen.join(" ");
         let id = asks.attach(arrival)?;

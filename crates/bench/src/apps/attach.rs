@@ -8,8 +8,8 @@ use base::Nanos;
 use client::{App, AttachOptions, Batch, Worker};
 use sys::clock::now;
 
-use super::guest::Kind;
 use super::harness::{Harness, Holdings};
+use super::helper::Kind;
 use super::neighbour::Neighbour;
 use super::stream::{Stream, connected};
 use crate::cases::Plan;

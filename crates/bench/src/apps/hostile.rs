@@ -9,8 +9,8 @@ use client::{App, AttachOptions, reply};
 use load::transport::kernel::{KernelConfig, KernelUdp};
 use load::{Arrival, Options, Pace};
 
-use super::guest::Kind;
 use super::harness::Harness;
+use super::helper::Kind;
 use super::neighbour::Neighbour;
 use super::stream::Stream;
 use crate::cases::Plan;

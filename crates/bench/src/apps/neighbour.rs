@@ -6,8 +6,8 @@ use std::process::{Child, ChildStdout};
 
 use rustix::process::{Pid, Signal};
 
-use super::guest::Kind;
 use super::harness::{Harness, ourselves};
+use super::helper::Kind;
 use crate::error::{Error, OrNeeds};
 use crate::place::on_cpu;
 
@@ -27,9 +27,9 @@ impl Neighbour {
     ) -> Result<Self, Error> {
         let mut command = ourselves()?;
         let client = SocketAddr::new(harness.client(), 9);
-        command.args(["--guest", &kind.word()]).arg("--guest-socket").arg(harness.socket());
-        command.arg("--guest-listen").arg(harness.address(port).to_string());
-        command.arg("--guest-client").arg(client.to_string());
+        command.args(["--helper", &kind.word()]).arg("--helper-socket").arg(harness.socket());
+        command.arg("--helper-listen").arg(harness.address(port).to_string());
+        command.arg("--helper-client").arg(client.to_string());
         // A process inherits the CPU of the thread that starts it.
         let mut child = on_cpu(cpu, || command.spawn().or_needs("second process"))?;
         let output = child.stdout.take().ok_or("it has no output").or_needs("second process")?;

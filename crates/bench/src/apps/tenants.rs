@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use base::Nanos;
 use datapath::{
-    AppLimits, Egress, Guest, Listener, Listeners, MigrateConfig, NewApp, Sink, SteeringConfig,
-    Worker,
+    AppDispatch, AppLimits, Egress, Listener, Listeners, MigrateConfig, NewApp, Sink,
+    SteeringConfig, Worker,
 };
 use policy::{Control, ControlConfig};
 use shm::app::{AppEnd, AppMemory, AppServer, AppSizes, Next};
@@ -129,8 +129,8 @@ impl Tenants {
             },
         };
         let control = |groups| Control::new(ControlConfig::default(), steer, groups);
-        let guest = Box::new(Guest::new(new, control).or_needs("owner table")?);
-        let attached = self.rig.dispatcher.attach(guest);
+        let app_dispatch = Box::new(AppDispatch::new(new, control).or_needs("owner table")?);
+        let attached = self.rig.dispatcher.attach(app_dispatch);
         attached.map_err(|(refused, _)| refused).or_needs("attachment")?;
         Ok(())
     }

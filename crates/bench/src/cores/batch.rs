@@ -9,8 +9,8 @@ use load::transport::kernel::{KernelConfig, KernelUdp};
 use load::{Arrival, Options, Pace};
 use testbed::{Testbed, TestbedConfig};
 
-use super::guest::Kind;
-use super::process::{Process, as_guest, cpu_time, idle_time};
+use super::helper::Kind;
+use super::process::{Process, as_helper, cpu_time, idle_time};
 use crate::apps::harness::Harness;
 use crate::cases::Plan;
 use crate::error::{Error, OrNeeds, unless_interrupted};
@@ -191,7 +191,7 @@ fn print(
 
 /// Where requests go, and who answers them.
 struct Server {
-    /// First, because it is the daemon's guest.
+    /// First, because it is attached to the daemon.
     process: Process,
     place: Place,
 }
@@ -211,8 +211,8 @@ impl Server {
                     &format!("[cores]\nset = [{}]\n{cores}", cpus.server),
                 )?;
                 let mut command = Command::new(program);
-                command.args(as_guest(Kind::Echo)).arg("--guest-socket").arg(harness.socket());
-                command.arg("--guest-listen").arg(harness.address(PORT).to_string());
+                command.args(as_helper(Kind::Echo)).arg("--helper-socket").arg(harness.socket());
+                command.arg("--helper-listen").arg(harness.address(PORT).to_string());
                 let process = Process::start(command, cpus.server)?;
                 Ok(Self { process, place: Place::Harness(harness) })
             }
@@ -220,8 +220,8 @@ impl Server {
                 let bed = Testbed::new(TestbedConfig::default()).or_needs("pair of namespaces")?;
                 let mut command = bed.server().command(program);
                 let address = SocketAddr::from((bed.server().ipv4(), PORT));
-                command.args(as_guest(Kind::KernelEcho));
-                command.arg("--guest-listen").arg(address.to_string());
+                command.args(as_helper(Kind::KernelEcho));
+                command.arg("--helper-listen").arg(address.to_string());
                 let process = Process::start(command, cpus.server)?;
                 Ok(Self { process, place: Place::Bed(bed) })
             }
@@ -297,7 +297,7 @@ impl Job {
             }
             None => (Command::new(program), Kind::NiceMultiply, cpus.server),
         };
-        command.args(as_guest(kind)).arg("--guest-progress").arg(&progress);
+        command.args(as_helper(kind)).arg("--helper-progress").arg(&progress);
         let process = Process::start(command, cpu)?;
         Ok(Self { process, progress, _folder: folder })
     }

@@ -5,7 +5,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use base::Nanos;
 
-use super::guest::Kind;
+use super::helper::Kind;
 use crate::ending::end;
 use crate::error::{Error, OrNeeds};
 use crate::place::on_cpu;
@@ -19,9 +19,9 @@ pub(super) struct Process {
     pub(super) pid: u32,
 }
 
-/// The words that make this program a guest.
-pub(super) fn as_guest(kind: Kind) -> [String; 4] {
-    ["bench".to_owned(), "cores".to_owned(), "--guest".to_owned(), kind.word()]
+/// The words that make this program a helper.
+pub(super) fn as_helper(kind: Kind) -> [String; 4] {
+    ["bench".to_owned(), "cores".to_owned(), "--helper".to_owned(), kind.word()]
 }
 
 impl Process {

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use base::{Nanos, WorkerId};
 use datapath::cores::{CoreAllocator, CoreTerms, GrantedWorker, Hands, SlotId};
 use datapath::{
-    AppId, AppLimits, Egress, Guest, Listener, Listeners, MigrateConfig, NewApp, SteeringConfig,
-    Wake,
+    AppDispatch, AppId, AppLimits, Egress, Listener, Listeners, MigrateConfig, NewApp,
+    SteeringConfig, Wake,
 };
 use policy::cores::{Class, CoreId, CoresConfig, CoresControl};
 use policy::{Control, ControlConfig};
@@ -123,8 +123,8 @@ impl Realm {
             },
         };
         let control = |groups| Control::new(ControlConfig::default(), steer, groups);
-        let guest = Box::new(Guest::new(new, control).or_needs("owner table")?);
-        let attached = self.rig.dispatcher.attach(guest);
+        let app_dispatch = Box::new(AppDispatch::new(new, control).or_needs("owner table")?);
+        let attached = self.rig.dispatcher.attach(app_dispatch);
         let id = attached.map_err(|(refused, _)| refused).or_needs("attachment")?;
         let guaranteed = if class == Class::Latency { workers } else { 0 };
         let terms = CoreTerms { guaranteed, burst: workers, class, queue_delay: Nanos::ZERO };

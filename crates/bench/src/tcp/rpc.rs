@@ -10,7 +10,7 @@ use wire::Toeplitz;
 use super::callgrind::instructions;
 use super::end::{End, EndConfig, Packet, REQUEST_BYTES, key_of};
 use super::flows::{self, BATCH_COUNTED};
-use super::guest::Kind;
+use super::helper::Kind;
 use super::lean::COUNTED;
 use super::smoltcp_server::SmoltcpServer;
 use crate::cases::Plan;

@@ -5,10 +5,11 @@ use serde_json::Value;
 
 use super::*;
 use crate::printed::{self, find, smallest, value};
-use guest::Kind;
+use helper::Kind;
 
 fn figures(case: &str) -> Vec<Value> {
-    let args = Args { cases: vec![case.to_owned()], size: smallest(), guest: GuestArgs::default() };
+    let args =
+        Args { cases: vec![case.to_owned()], size: smallest(), helper: HelperArgs::default() };
     printed::figures(|out| run(&args, true, out))
 }
 

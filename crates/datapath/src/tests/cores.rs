@@ -290,7 +290,7 @@ fn who_waits_for_a_core_is_not_stalled_and_has_all_its_time_when_it_has_one() {
     assert_eq!((floor.served(1), floor.holder(1).is_some()), (1, true));
     floor.send(1, 1);
     // The holder goes on for longer than anybody may leave a packet alone.
-    let until = floor.harness.now + Nanos(2 * crate::tests::guests::STALL.0);
+    let until = floor.harness.now + Nanos(2 * crate::tests::attached_apps::STALL.0);
     while floor.harness.now < until {
         floor.send(0, 1);
         floor.troupes[0].players[0].look();

@@ -21,13 +21,13 @@ pub struct Census {
     /// Of `owned` without `going_home`: groups that have been idle for long.
     pub idle: Vec<u32>,
     /// Of the same, without the idle ones: groups whose home is a worker that is away.
-    pub guests: Vec<u32>,
+    pub displaced: Vec<u32>,
 }
 
 impl Census {
     pub(crate) fn reset(&mut self, workers: usize) {
-        let Self { owned, going_home, coming_home, idle, guests } = self;
-        for counts in [owned, going_home, coming_home, idle, guests] {
+        let Self { owned, going_home, coming_home, idle, displaced } = self;
+        for counts in [owned, going_home, coming_home, idle, displaced] {
             counts.clear();
             counts.resize(workers, 0);
         }
@@ -45,8 +45,8 @@ impl Census {
             self.coming_home[home.index()] += 1;
         } else if group.idle {
             self.idle[at] += 1;
-        } else if group.is_guest() {
-            self.guests[at] += 1;
+        } else if group.is_displaced() {
+            self.displaced[at] += 1;
         }
     }
 }
@@ -57,7 +57,7 @@ struct Surplus {
     /// Idle groups: nobody waits for their next packet.
     idle: u32,
     /// Groups that are not at home here either.
-    guests: u32,
+    displaced: u32,
     others: u32,
 }
 
@@ -92,8 +92,8 @@ impl LeastMovement {
             let holds = census.owned[at] - census.going_home[at] + census.coming_home[at];
             let above = holds.saturating_sub(most);
             let idle = above.min(census.idle[at]);
-            let guests = (above - idle).min(census.guests[at]);
-            surplus[at] = Surplus { idle, guests, others: above - idle - guests };
+            let displaced = (above - idle).min(census.displaced[at]);
+            surplus[at] = Surplus { idle, displaced, others: above - idle - displaced };
             if holds < least {
                 takers.push((worker, least - holds));
             }
@@ -114,8 +114,8 @@ impl LeastMovement {
         let surplus = &mut self.surplus[owner.index()];
         let kind = if group.idle {
             &mut surplus.idle
-        } else if group.is_guest() {
-            &mut surplus.guests
+        } else if group.is_displaced() {
+            &mut surplus.displaced
         } else {
             &mut surplus.others
         };

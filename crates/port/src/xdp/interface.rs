@@ -125,7 +125,7 @@ impl XdpInterface {
         let (interface, mode, placed) = place(interface, program.as_fd(), mode)?;
         let (owners, link, own) = match placed {
             Placed::First(link) => (owners, link, None),
-            Placed::Guest(Host { owners, link }) => (owners, link, Some(assemble(None)?)),
+            Placed::Joined(Host { owners, link }) => (owners, link, Some(assemble(None)?)),
         };
         let new = Self::new(interface, take, mode, (ours, flows), sockets, Some(link))?;
         Ok(Self { owners: Some(owners), own, ..new })
@@ -301,7 +301,7 @@ enum Placed {
     /// Our program is attached to it.
     First(OwnedFd),
     /// Another owner's is, which has a place for ours.
-    Guest(Host),
+    Joined(Host),
 }
 
 /// Attaches the program, or finds a place with the one that is there. One that shares nothing may be just
@@ -325,7 +325,7 @@ fn place(
             && let Ok(Some(host)) = host::find(attached.program_id)
         {
             let mode = Mode::Shared { generic: attached.generic };
-            return Ok((interface, mode, Placed::Guest(host)));
+            return Ok((interface, mode, Placed::Joined(host)));
         }
         if sys::clock::now() >= end {
             return Err(refused);

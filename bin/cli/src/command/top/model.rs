@@ -156,10 +156,10 @@ impl Since<'_> {
             asleep: 0,
             cores: cores.map(|(cores, _)| cores),
         }];
-        let mut guests: Vec<&AppStatus> =
+        let mut attached_apps: Vec<&AppStatus> =
             self.now.apps.iter().filter(|app| app.state != "gone").collect();
-        guests.sort_by_key(|app| app.id);
-        apps.extend(guests.into_iter().map(|app| self.app(app)));
+        attached_apps.sort_by_key(|app| app.id);
+        apps.extend(attached_apps.into_iter().map(|app| self.app(app)));
         apps
     }
 

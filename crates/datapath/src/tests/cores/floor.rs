@@ -18,7 +18,7 @@ use crate::app::AppId;
 use crate::cores::{
     CoreAllocator, CoreCounts, CoreEvent, CoreTerms, GrantedWorker, Hands, SlotId, Strayed,
 };
-use crate::tests::guests::{Harness, Premises, STALL, turn_around};
+use crate::tests::attached_apps::{Harness, Premises, STALL, turn_around};
 use crate::{AppLimits, DetachReason};
 
 /// What was done to threads, and those that are nobody's.

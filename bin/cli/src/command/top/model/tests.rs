@@ -47,7 +47,7 @@ fn status() -> Status {
     }
 }
 
-fn guest(id: u32, name: &str, packets: u64) -> AppStatus {
+fn attached_app(id: u32, name: &str, packets: u64) -> AppStatus {
     let worker = |id| AppWorker {
         id,
         state: "active".to_owned(),
@@ -86,7 +86,7 @@ fn look() -> Look {
         at: Nanos::from_secs(1),
         status: status(),
         threads: vec![thread("dispatcher", counters), thread("app web (3)", Vec::new())],
-        apps: vec![guest(3, "web", 100)],
+        apps: vec![attached_app(3, "web", 100)],
         cores: CoresStatus::default(),
     }
 }
@@ -104,7 +104,7 @@ fn later() -> Look {
         counter("steps", 1_100_000),
         counter("idle_steps", 975_000),
     ];
-    look.apps = vec![guest(3, "web", 1100)];
+    look.apps = vec![attached_app(3, "web", 1100)];
     look
 }
 
@@ -233,7 +233,7 @@ fn a_loop_is_busy_or_polls_or_sleeps() {
 fn who_is_gone_is_not_shown() {
     let mut after = later();
     after.apps[0].state = "gone".to_owned();
-    after.apps.push(guest(2, "earlier", 1));
+    after.apps.push(attached_app(2, "earlier", 1));
     let view = taken([look(), after]);
     let names: Vec<&str> = view.apps.iter().map(|app| app.name.as_str()).collect();
     assert_eq!(names, ["calistod", "earlier"]);

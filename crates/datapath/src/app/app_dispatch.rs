@@ -33,14 +33,14 @@ pub struct NewApp {
 
 /// An application with everything made, its tables included, so that taking it up costs the data
 /// loop next to nothing; and what is left of it when it is gone, to be dropped wherever that may take its time.
-pub struct Guest {
+pub struct AppDispatch {
     pub(crate) id: AppId,
     pub(crate) listeners: Vec<Listener>,
     pub(crate) steering: Steering,
     pub(crate) counters: CounterWriter,
 }
 
-impl Guest {
+impl AppDispatch {
     /// A table of its own, steered by `control`, and a lane for each of its workers.
     ///
     /// # Errors

@@ -52,18 +52,18 @@ impl Kind {
 
 /// The hidden options that make this program one of them.
 #[derive(Clone, Debug, Default, clap::Args)]
-pub(super) struct GuestArgs {
+pub(super) struct HelperArgs {
     /// Which application this program is to be.
-    #[arg(long = "guest", hide = true, requires_all = ["socket", "listen", "client"])]
+    #[arg(long = "helper", hide = true, requires_all = ["socket", "listen", "client"])]
     pub(super) kind: Option<Kind>,
     /// Where the daemon lets applications attach.
-    #[arg(id = "socket", long = "guest-socket", hide = true)]
+    #[arg(id = "socket", long = "helper-socket", hide = true)]
     pub(super) socket: Option<PathBuf>,
     /// Where it listens.
-    #[arg(id = "listen", long = "guest-listen", hide = true)]
+    #[arg(id = "listen", long = "helper-listen", hide = true)]
     pub(super) listen: Option<SocketAddr>,
     /// Where forged packets go.
-    #[arg(id = "client", long = "guest-client", hide = true)]
+    #[arg(id = "client", long = "helper-client", hide = true)]
     pub(super) client: Option<SocketAddr>,
 }
 
@@ -78,9 +78,9 @@ struct CoreGrant {
 }
 
 impl CoreGrant {
-    fn take(args: &GuestArgs) -> Result<Self, Error> {
+    fn take(args: &HelperArgs) -> Result<Self, Error> {
         let (Some(socket), Some(listen)) = (&args.socket, args.listen) else {
-            return Err("they are told by its parent").or_needs("options of a guest");
+            return Err("they are told by its parent").or_needs("options of a helper");
         };
         let link = Link::connect(socket).or_needs("attachment")?;
         let request = AttachRequest {
@@ -156,8 +156,8 @@ fn is_over() -> bool {
     orphaned || sys::signal::stop_requested()
 }
 
-/// Is a guest until it is told to stop; then prints what it did wrong, and how often.
-pub(super) fn run(kind: Kind, args: &GuestArgs, out: &mut dyn Write) -> Result<(), Error> {
+/// Is a helper until it is told to stop; then prints what it did wrong, and how often.
+pub(super) fn run(kind: Kind, args: &HelperArgs, out: &mut dyn Write) -> Result<(), Error> {
     let own = EventFd::new().or_needs("bell")?;
     let (mut acts, mut greeted) = (0_u64, false);
     while !is_over() {
@@ -195,9 +195,9 @@ pub(super) fn run(kind: Kind, args: &GuestArgs, out: &mut dyn Write) -> Result<(
 }
 
 /// A packet from where somebody else listens.
-fn forged(args: &GuestArgs, mac: [u8; 6]) -> Result<Vec<u8>, Error> {
+fn forged(args: &HelperArgs, mac: [u8; 6]) -> Result<Vec<u8>, Error> {
     let (Some(listen), Some(client)) = (args.listen, args.client) else {
-        return Err("they are told by its parent").or_needs("options of a guest");
+        return Err("they are told by its parent").or_needs("options of a helper");
     };
     let victim = SocketAddr::new(listen.ip(), VICTIM_PORT);
     let packet = UdpPacket {
@@ -266,20 +266,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_of_guest_has_a_word_that_its_command_line_reads() {
+    fn every_kind_of_helper_has_a_word_that_its_command_line_reads() {
         #[derive(clap::Parser)]
         struct Line {
             #[command(flatten)]
-            guest: GuestArgs,
+            helper: HelperArgs,
         }
         for kind in Kind::value_variants() {
             let word = kind.word();
-            let options = ["--guest-socket", "/s", "--guest-client", "10.77.0.1:9"];
-            let line = ["bench", "--guest", &word, "--guest-listen", "10.77.0.2:8"];
+            let options = ["--helper-socket", "/s", "--helper-client", "10.77.0.1:9"];
+            let line = ["bench", "--helper", &word, "--helper-listen", "10.77.0.2:8"];
             let line = <Line as clap::Parser>::try_parse_from(line.into_iter().chain(options));
-            assert_eq!(line.expect("its parent writes it so").guest.kind, Some(*kind), "{word}");
+            assert_eq!(line.expect("its parent writes it so").helper.kind, Some(*kind), "{word}");
         }
-        let alone = <Line as clap::Parser>::try_parse_from(["bench", "--guest", "ring"]);
-        assert!(alone.is_err(), "a guest must know where it is one");
+        let alone = <Line as clap::Parser>::try_parse_from(["bench", "--helper", "ring"]);
+        assert!(alone.is_err(), "a helper must know where it is one");
     }
 }

@@ -43,18 +43,18 @@ impl Kind {
 
 /// The hidden options that make this program one of them.
 #[derive(Clone, Debug, Default, clap::Args)]
-pub(super) struct GuestArgs {
+pub(super) struct HelperArgs {
     /// What this program is to be.
-    #[arg(long = "guest", hide = true)]
+    #[arg(long = "helper", hide = true)]
     pub(super) kind: Option<Kind>,
     /// Where the daemon lets applications attach.
-    #[arg(id = "socket", long = "guest-socket", hide = true)]
+    #[arg(id = "socket", long = "helper-socket", hide = true)]
     pub(super) socket: Option<PathBuf>,
     /// Where it listens.
-    #[arg(id = "listen", long = "guest-listen", hide = true)]
+    #[arg(id = "listen", long = "helper-listen", hide = true)]
     pub(super) listen: Option<SocketAddr>,
     /// Where a batch job writes how far it has come.
-    #[arg(id = "progress", long = "guest-progress", hide = true)]
+    #[arg(id = "progress", long = "helper-progress", hide = true)]
     pub(super) progress: Option<PathBuf>,
 }
 
@@ -71,14 +71,14 @@ fn greet() -> Result<(), Error> {
 }
 
 /// Is one until it is told to stop.
-pub(super) fn run(kind: Kind, args: &GuestArgs) -> Result<(), Error> {
-    let missing = || Err("they are told by its parent").or_needs("options of a guest");
+pub(super) fn run(kind: Kind, args: &HelperArgs) -> Result<(), Error> {
+    let missing = || Err("they are told by its parent").or_needs("options of a helper");
     match (kind, args) {
-        (Kind::Echo, GuestArgs { socket: Some(socket), listen: Some(listen), .. }) => {
+        (Kind::Echo, HelperArgs { socket: Some(socket), listen: Some(listen), .. }) => {
             echo(socket.clone(), *listen)
         }
-        (Kind::KernelEcho, GuestArgs { listen: Some(listen), .. }) => kernel_echo(*listen),
-        (Kind::Multiply | Kind::NiceMultiply, GuestArgs { progress: Some(progress), .. }) => {
+        (Kind::KernelEcho, HelperArgs { listen: Some(listen), .. }) => kernel_echo(*listen),
+        (Kind::Multiply | Kind::NiceMultiply, HelperArgs { progress: Some(progress), .. }) => {
             if kind == Kind::NiceMultiply {
                 rustix::process::setpriority_process(None, LAST).or_needs("priority")?;
             }
@@ -147,25 +147,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_of_guest_has_a_word_that_its_command_line_reads() {
+    fn every_kind_of_helper_has_a_word_that_its_command_line_reads() {
         #[derive(clap::Parser)]
         struct Line {
             #[command(flatten)]
-            guest: GuestArgs,
+            helper: HelperArgs,
         }
         for kind in Kind::value_variants() {
             let word = kind.word();
-            let line = ["bench", "--guest", &word, "--guest-listen", "10.77.0.2:8"];
+            let line = ["bench", "--helper", &word, "--helper-listen", "10.77.0.2:8"];
             let line = <Line as clap::Parser>::try_parse_from(line);
-            assert_eq!(line.expect("its parent writes it so").guest.kind, Some(*kind), "{word}");
+            assert_eq!(line.expect("its parent writes it so").helper.kind, Some(*kind), "{word}");
         }
     }
 
     #[test]
-    fn a_guest_that_is_not_told_where_says_what_it_needs() {
+    fn a_helper_that_is_not_told_where_says_what_it_needs() {
         for kind in Kind::value_variants() {
-            let told = run(*kind, &GuestArgs::default()).expect_err("nobody told it");
-            assert!(told.to_string().contains("options of a guest"), "{told}");
+            let told = run(*kind, &HelperArgs::default()).expect_err("nobody told it");
+            assert!(told.to_string().contains("options of a helper"), "{told}");
         }
     }
 }

@@ -18,7 +18,7 @@ use wire::build::UdpPacket;
 
 use crate::counters::DispatchEvent;
 use crate::{
-    AppId, AppLimits, DetachReason, Dispatcher, DispatcherConfig, Egress, Guest, Listener,
+    AppDispatch, AppId, AppLimits, DetachReason, Dispatcher, DispatcherConfig, Egress, Listener,
     Listeners, MigrateConfig, NewApp, PortLane, SteeringConfig,
 };
 
@@ -144,8 +144,10 @@ impl Harness {
             limits,
             steering: steering(),
         };
-        let guest = Box::new(Guest::new(new, control).expect("128 groups are possible"));
-        let id = self.dispatcher.attach(guest).map_err(|(refused, _)| refused.to_string())?;
+        let app_dispatch =
+            Box::new(AppDispatch::new(new, control).expect("128 groups are possible"));
+        let id =
+            self.dispatcher.attach(app_dispatch).map_err(|(refused, _)| refused.to_string())?;
         Ok(Premises { id, ends, memory, file, core_grants, bits })
     }
 

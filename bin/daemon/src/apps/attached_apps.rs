@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use base::Nanos;
 use datapath::counters::CounterReader;
-use datapath::{AppId, DetachReason, Guest as Remains, RateLimit};
+use datapath::{AppDispatch as Remains, AppId, DetachReason, RateLimit};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use sys::eventfd::EventFd;
 
@@ -22,8 +22,8 @@ const NEEDLESS_PER_SECOND: u32 = 1000;
 const NEEDLESS_AT_ONCE: u32 = 100;
 
 /// Everybody who is or was here.
-pub(crate) struct Guests {
-    present: Vec<Guest>,
+pub(crate) struct AttachedApps {
+    present: Vec<AttachedApp>,
     departed: VecDeque<Departed>,
     /// All eventfds, edge by edge: each ringing is one event, and nothing is ever read from a
     /// descriptor whose flags an application can change.
@@ -32,7 +32,7 @@ pub(crate) struct Guests {
 }
 
 /// An application that is here.
-pub(crate) struct Guest {
+pub(crate) struct AttachedApp {
     pub(crate) id: AppId,
     pub(crate) facts: Facts,
     eventfd: Arc<EventFd>,
@@ -51,7 +51,7 @@ pub(crate) struct Departed {
     pub(crate) counters: CounterReader,
 }
 
-impl Guests {
+impl AttachedApps {
     pub(crate) fn new() -> Result<Self, sys::SysError> {
         let doorbells = epoll::create(CreateFlags::CLOEXEC).map_err(|errno| {
             sys::SysError::new("make an epoll", errno, "raise the limit of open files (ulimit -n)")
@@ -92,7 +92,7 @@ impl Guests {
         let data = EventData::new_u64(u64::from(id.number()));
         // Without it the application is heard when the loop wakes for other reasons.
         let _ = epoll::add(&self.doorbells, &*eventfd, data, EventFlags::IN | EventFlags::ET);
-        self.present.push(Guest {
+        self.present.push(AttachedApp {
             id,
             facts,
             eventfd,
@@ -108,18 +108,20 @@ impl Guests {
         if let Some(notices) = &self.notices {
             notices.send(Notice::Detached { app, reason, remains });
         }
-        let Some(at) = self.present.iter().position(|guest| guest.id == app) else { return };
-        let guest = self.present.swap_remove(at);
-        let _ = epoll::delete(&self.doorbells, &*guest.eventfd);
+        let Some(at) = self.present.iter().position(|attached_app| attached_app.id == app) else {
+            return;
+        };
+        let attached_app = self.present.swap_remove(at);
+        let _ = epoll::delete(&self.doorbells, &*attached_app.eventfd);
         if self.departed.len() == DEPARTED_MAX {
             self.departed.pop_front();
         }
         // Its eventfd is closed here.
-        let Guest { id, facts, .. } = guest;
+        let AttachedApp { id, facts, .. } = attached_app;
         self.departed.push_back(Departed { id, facts, reason, counters });
     }
 
-    pub(crate) fn present(&self) -> &[Guest] {
+    pub(crate) fn present(&self) -> &[AttachedApp] {
         &self.present
     }
 
@@ -129,17 +131,16 @@ impl Guests {
     }
 
     /// By its number, or by its name when only one has it.
-    pub(crate) fn find(&self, text: &str) -> Result<&Guest, String> {
-        let by_number = text
-            .parse()
-            .ok()
-            .and_then(|number: u32| self.present.iter().find(|guest| guest.id.number() == number));
-        if let Some(guest) = by_number {
-            return Ok(guest);
+    pub(crate) fn find(&self, text: &str) -> Result<&AttachedApp, String> {
+        let by_number = text.parse().ok().and_then(|number: u32| {
+            self.present.iter().find(|attached_app| attached_app.id.number() == number)
+        });
+        if let Some(attached_app) = by_number {
+            return Ok(attached_app);
         }
-        let mut named = self.present.iter().filter(|guest| guest.facts.name == text);
+        let mut named = self.present.iter().filter(|attached_app| attached_app.facts.name == text);
         match (named.next(), named.next()) {
-            (Some(guest), None) => Ok(guest),
+            (Some(attached_app), None) => Ok(attached_app),
             (Some(_), Some(_)) => {
                 Err(format!("several applications are called \"{text}\": name it by its number"))
             }
@@ -154,12 +155,13 @@ impl Guests {
         let count = epoll::wait(&self.doorbells, &mut events[..], Some(&no_wait)).unwrap_or(0);
         for event in &events[..count] {
             let number = event.data.u64();
-            let is_it = |guest: &&mut Guest| u64::from(guest.id.number()) == number;
-            let Some(guest) = self.present.iter_mut().find(is_it) else { continue };
-            if !has_messages(guest.id) && !guest.needless.take(now) {
-                guest.muted_until = Some(guest.needless.next());
-                guest.muted += 1;
-                let _ = epoll::delete(&self.doorbells, &*guest.eventfd);
+            let is_it =
+                |attached_app: &&mut AttachedApp| u64::from(attached_app.id.number()) == number;
+            let Some(attached_app) = self.present.iter_mut().find(is_it) else { continue };
+            if !has_messages(attached_app.id) && !attached_app.needless.take(now) {
+                attached_app.muted_until = Some(attached_app.needless.next());
+                attached_app.muted += 1;
+                let _ = epoll::delete(&self.doorbells, &*attached_app.eventfd);
             }
         }
     }
@@ -167,14 +169,14 @@ impl Guests {
     /// Listens again to those whose time has come; when the next one's does.
     pub(crate) fn unmute(&mut self, now: Nanos) -> Nanos {
         let mut next = Nanos::FAR_FUTURE;
-        for guest in &mut self.present {
-            match guest.muted_until {
+        for attached_app in &mut self.present {
+            match attached_app.muted_until {
                 Some(until) if until <= now => {
-                    guest.muted_until = None;
-                    let data = EventData::new_u64(u64::from(guest.id.number()));
+                    attached_app.muted_until = None;
+                    let data = EventData::new_u64(u64::from(attached_app.id.number()));
                     let flags = EventFlags::IN | EventFlags::ET;
                     // What it rang meanwhile is an event at once.
-                    let _ = epoll::add(&self.doorbells, &*guest.eventfd, data, flags);
+                    let _ = epoll::add(&self.doorbells, &*attached_app.eventfd, data, flags);
                 }
                 Some(until) => next = next.min(until),
                 None => {}
@@ -184,7 +186,7 @@ impl Guests {
     }
 }
 
-impl AsFd for Guests {
+impl AsFd for AttachedApps {
     /// Readable when somebody rang.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.doorbells.as_fd()
@@ -220,47 +222,50 @@ mod tests {
 
     #[test]
     fn who_rings_for_nothing_too_often_is_not_heard_for_a_while_and_then_again() {
-        let mut guests = Guests::new().expect("descriptors are left");
+        let mut attached_apps = AttachedApps::new().expect("descriptors are left");
         let doorbell = Arc::new(EventFd::new().expect("descriptors are left"));
-        guests.add(AppId::OWN, facts("loud"), Arc::clone(&doorbell));
+        attached_apps.add(AppId::OWN, facts("loud"), Arc::clone(&doorbell));
         let now = Nanos::from_secs(1);
         let mut heard = 0;
         for _ in 0..500 {
             doorbell.ring();
-            if wait_readable(guests.as_fd(), Nanos::ZERO) {
+            if wait_readable(attached_apps.as_fd(), Nanos::ZERO) {
                 heard += 1;
             }
-            guests.heard(now, |_| false);
+            attached_apps.heard(now, |_| false);
         }
         assert_eq!(heard, NEEDLESS_AT_ONCE + 1, "one more, which mutes it");
-        let until = guests.unmute(now);
+        let until = attached_apps.unmute(now);
         assert!(until > now && until < now + Nanos::from_millis(10));
-        assert_eq!(guests.unmute(until), Nanos::FAR_FUTURE);
-        assert!(wait_readable(guests.as_fd(), Nanos::ZERO), "it rang meanwhile");
+        assert_eq!(attached_apps.unmute(until), Nanos::FAR_FUTURE);
+        assert!(wait_readable(attached_apps.as_fd(), Nanos::ZERO), "it rang meanwhile");
     }
 
     #[test]
     fn who_has_something_to_say_is_heard_however_often() {
-        let mut guests = Guests::new().expect("descriptors are left");
+        let mut attached_apps = AttachedApps::new().expect("descriptors are left");
         let doorbell = Arc::new(EventFd::new().expect("descriptors are left"));
-        guests.add(AppId::OWN, facts("busy"), Arc::clone(&doorbell));
+        attached_apps.add(AppId::OWN, facts("busy"), Arc::clone(&doorbell));
         for _ in 0..500 {
             doorbell.ring();
-            assert!(wait_readable(guests.as_fd(), Nanos::ZERO));
-            guests.heard(Nanos::ZERO, |_| true);
-            assert!(!wait_readable(guests.as_fd(), Nanos::ZERO), "each ringing is heard once");
+            assert!(wait_readable(attached_apps.as_fd(), Nanos::ZERO));
+            attached_apps.heard(Nanos::ZERO, |_| true);
+            assert!(
+                !wait_readable(attached_apps.as_fd(), Nanos::ZERO),
+                "each ringing is heard once"
+            );
         }
     }
 
     #[test]
     fn an_application_is_found_by_number_or_by_a_name_of_its_own() {
-        let mut guests = Guests::new().expect("descriptors are left");
+        let mut attached_apps = AttachedApps::new().expect("descriptors are left");
         let doorbell = Arc::new(EventFd::new().expect("descriptors are left"));
-        guests.add(AppId::OWN, facts("dns"), Arc::clone(&doorbell));
-        assert!(guests.find("dns").is_ok());
-        assert!(guests.find(&AppId::OWN.number().to_string()).is_ok());
-        assert!(guests.find("web").is_err_and(|why| why.contains("calisto apps")));
-        guests.add(AppId::OWN, facts("dns"), doorbell);
-        assert!(guests.find("dns").is_err_and(|why| why.contains("several")));
+        attached_apps.add(AppId::OWN, facts("dns"), Arc::clone(&doorbell));
+        assert!(attached_apps.find("dns").is_ok());
+        assert!(attached_apps.find(&AppId::OWN.number().to_string()).is_ok());
+        assert!(attached_apps.find("web").is_err_and(|why| why.contains("calisto apps")));
+        attached_apps.add(AppId::OWN, facts("dns"), doorbell);
+        assert!(attached_apps.find("dns").is_err_and(|why| why.contains("several")));
     }
 }

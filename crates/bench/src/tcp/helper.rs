@@ -29,17 +29,17 @@ impl Kind {
 
 /// The hidden options that make this program one of them.
 #[derive(Clone, Debug, Default, clap::Args)]
-pub(super) struct GuestArgs {
+pub(super) struct HelperArgs {
     /// What this program is to be.
-    #[arg(long = "guest", hide = true)]
+    #[arg(long = "helper", hide = true)]
     pub(super) kind: Option<Kind>,
     /// Requests to be answered.
-    #[arg(id = "rounds_of_guest", long = "guest-rounds", hide = true)]
+    #[arg(id = "rounds_of_helper", long = "helper-rounds", hide = true)]
     pub(super) rounds: Option<u64>,
 }
 
 /// Is one, to its end.
-pub(super) fn run(kind: Kind, args: &GuestArgs) -> Result<(), Error> {
+pub(super) fn run(kind: Kind, args: &HelperArgs) -> Result<(), Error> {
     let rounds = args.rounds.ok_or("its parent tells it").or_needs("number of requests")?;
     rpc::converse_as(kind, rounds).map(drop)
 }
@@ -49,25 +49,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_of_guest_has_a_word_that_its_command_line_reads() {
+    fn every_kind_of_helper_has_a_word_that_its_command_line_reads() {
         #[derive(clap::Parser)]
         struct Line {
             #[command(flatten)]
-            guest: GuestArgs,
+            helper: HelperArgs,
         }
         for kind in Kind::value_variants() {
             let word = kind.word();
-            let line = ["bench", "--guest", &word, "--guest-rounds", "12"];
+            let line = ["bench", "--helper", &word, "--helper-rounds", "12"];
             let line =
                 <Line as clap::Parser>::try_parse_from(line).expect("its parent writes it so");
-            assert_eq!((line.guest.kind, line.guest.rounds), (Some(*kind), Some(12)), "{word}");
+            assert_eq!((line.helper.kind, line.helper.rounds), (Some(*kind), Some(12)), "{word}");
         }
     }
 
     #[test]
-    fn a_guest_that_is_not_told_how_much_says_what_it_needs() {
+    fn a_helper_that_is_not_told_how_much_says_what_it_needs() {
         for kind in Kind::value_variants() {
-            let told = run(*kind, &GuestArgs::default()).expect_err("nobody told it");
+            let told = run(*kind, &HelperArgs::default()).expect_err("nobody told it");
             assert!(told.to_string().contains("number of requests"), "{told}");
         }
     }
