@@ -8,8 +8,8 @@ use ::wire::build::UdpPacket;
 use ::wire::{Outcome, Toeplitz};
 use base::{FlowGroup, Nanos, WorkerId};
 use datapath::{
-    AppDispatch, AppId, AppLimits, DetachReason, Dispatcher, DispatcherConfig, Egress, Listener,
-    Listeners, MigrateConfig, NewApp, PortLane, SteeringConfig,
+    AppDispatch, AppId, AppLimits, DetachReason, Dispatcher, DispatcherConfig, DispatcherPort,
+    Egress, Listener, Listeners, MigrateConfig, NewApp, SteeringConfig,
 };
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use policy::steer::{self, SteerConfig};
@@ -92,7 +92,7 @@ impl Harness {
             DispatcherConfig { steering: steering(), ring: 8, hash_key: Toeplitz::MICROSOFT_KEY };
         let dispatcher = Dispatcher::new(
             &config,
-            vec![PortLane::new(server, OUR_MAC)],
+            vec![DispatcherPort::new(server, OUR_MAC)],
             pool.expect("100 KiB fit"),
             Listeners::default(),
             control,
@@ -102,7 +102,7 @@ impl Harness {
     }
 
     fn attach(&mut self, port: u16) -> Tenant {
-        let (server, lanes) = AppServer::create(SIZES).expect("16 KiB fit");
+        let (server, worker_queues) = AppServer::create(SIZES).expect("16 KiB fit");
         let memory = server.as_fd().try_clone_to_owned().expect("descriptors are left");
         let mut map = AppMemory::open(memory.try_clone().expect("descriptors are left"))
             .expect("it has just been made");
@@ -112,7 +112,10 @@ impl Harness {
         let wake: datapath::Wake = Arc::new(|| ());
         let new = NewApp {
             server,
-            workers: lanes.into_iter().map(|lane| (lane, Arc::clone(&wake))).collect(),
+            workers: worker_queues
+                .into_iter()
+                .map(|worker_queue| (worker_queue, Arc::clone(&wake)))
+                .collect(),
             egress: Egress::new(listeners.clone(), vec![OUR_MAC], Vec::new()),
             listeners,
             limits: AppLimits {

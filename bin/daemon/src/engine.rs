@@ -8,7 +8,7 @@ use config::{Config, Congestion, Job};
 use datapath::stream::{
     CommandQueue, Exchange, RingLimits, ServiceKind, Stream, StreamConfig, StreamCounts,
 };
-use datapath::{Dispatcher, Listener, PortLane};
+use datapath::{Dispatcher, DispatcherPort, Listener};
 use port::{AnyPort, Port};
 use tcp::{Algorithm, FlowOptions};
 use wire::Protocol;
@@ -30,7 +30,7 @@ impl Engines {
         config: &Config,
         listeners: &[Listener],
         hash_key: [u8; 40],
-        ports: &[PortLane<AnyPort>],
+        ports: &[DispatcherPort<AnyPort>],
         command_queue: Option<CommandQueue>,
     ) -> Result<Option<Self>, Failure> {
         let service = match config.job() {
@@ -62,7 +62,9 @@ impl Engines {
                 bytes_max: u64::from(config.tcp.memory_mib) << 20,
             },
             command_queue,
-            joins: ports.iter().all(|lane| lane.port().capabilities().cuts_segments),
+            joins: ports
+                .iter()
+                .all(|dispatcher_port| dispatcher_port.port().capabilities().cuts_segments),
         };
         Ok(Some(Self { config, exchange: Exchange::new(), counts: Arc::default() }))
     }
@@ -209,7 +211,7 @@ fn kib_log2(kib: u32) -> u8 {
 }
 
 /// The longest packet that every port takes.
-pub(crate) fn mtu(ports: &[PortLane<AnyPort>]) -> u16 {
-    let mtus = ports.iter().map(|lane| lane.port().capabilities().mtu);
+pub(crate) fn mtu(ports: &[DispatcherPort<AnyPort>]) -> u16 {
+    let mtus = ports.iter().map(|dispatcher_port| dispatcher_port.port().capabilities().mtu);
     mtus.map(|mtu| u16::try_from(mtu).unwrap_or(u16::MAX)).min().unwrap_or(1500)
 }

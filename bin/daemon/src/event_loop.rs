@@ -5,7 +5,7 @@ use std::sync::mpsc::Receiver;
 
 use base::{Nanos, WorkerId};
 use config::{Arrangement, Config};
-use datapath::{AppId, Dispatcher, LaneState};
+use datapath::{AppId, Dispatcher, WorkerQueueState};
 use policy::Entry;
 use port::{AnyPort, Port};
 use sys::poll::Waiter;
@@ -196,8 +196,8 @@ impl EventLoop {
         self.dispatcher.arm_apps();
         let may_sleep = self.worker_pool.arm();
         let (ports, pool) = self.dispatcher.ports_and_pool();
-        for lane in ports.iter_mut() {
-            lane.port_mut().prepare_wait(pool);
+        for dispatcher_port in ports.iter_mut() {
+            dispatcher_port.port_mut().prepare_wait(pool);
         }
         // Once more, now that nobody can slip something in unheard: a question that came just
         // before the doorbell was armed has rung nothing.
@@ -219,8 +219,8 @@ impl EventLoop {
             if let Some(doorbells) = &self.doorbells {
                 all &= waiter.add(doorbells.as_fd());
             }
-            for lane in self.dispatcher.ports() {
-                if let Some(fd) = lane.port().poll_fd() {
+            for dispatcher_port in self.dispatcher.ports() {
+                if let Some(fd) = dispatcher_port.port().poll_fd() {
                     all &= waiter.add(fd);
                 }
             }
@@ -276,7 +276,9 @@ impl EventLoop {
             return;
         }
         let workers = self.dispatcher.steering().workers();
-        let here = |state: LaneState| matches!(state, LaneState::Active | LaneState::Resting);
+        let here = |state: WorkerQueueState| {
+            matches!(state, WorkerQueueState::Active | WorkerQueueState::Resting)
+        };
         if workers.filter(|&(_, state, _)| here(state)).count() == wanted {
             return;
         }
@@ -285,9 +287,9 @@ impl EventLoop {
         let mut leaving: Vec<WorkerId> = Vec::new();
         for (id, state, _) in workers {
             match state {
-                LaneState::Active | LaneState::Resting => active.push(id),
-                LaneState::Leaving => leaving.push(id),
-                LaneState::Retiring => {}
+                WorkerQueueState::Active | WorkerQueueState::Resting => active.push(id),
+                WorkerQueueState::Leaving => leaving.push(id),
+                WorkerQueueState::Retiring => {}
             }
         }
         while active.len() > wanted {

@@ -10,7 +10,8 @@ use config::{Config, Job};
 use datapath::cores::Call;
 use datapath::stream::CommandQueue;
 use datapath::{
-    DispatcherConfig, Listener, Listeners, MigrateConfig, PortLane, SteeringConfig, SyntheticState,
+    DispatcherConfig, DispatcherPort, Listener, Listeners, MigrateConfig, SteeringConfig,
+    SyntheticState,
 };
 use policy::steer::{self, SteerConfig};
 use policy::{Control, ControlConfig};
@@ -60,11 +61,11 @@ pub(crate) fn open(config: &Config) -> Result<Parts, Failure> {
     for (text, id) in config.ports.iter().zip(0..) {
         let spec: PortSpec = text.parse()?;
         let port = opener.open(&spec, PortId(id), &mut pool)?;
-        let mut lane = PortLane::new(port, MAC);
+        let mut dispatcher_port = DispatcherPort::new(port, MAC);
         if config.trust_link {
-            lane.trust_link();
+            dispatcher_port.trust_link();
         }
-        ports.push(lane);
+        ports.push(dispatcher_port);
     }
     for interface in opener.interfaces() {
         for listener in &listeners {
@@ -173,10 +174,12 @@ impl Post {
         // No application has this number.
         doorbells.add(0, Arc::clone(&self.workers_doorbell));
         let mut links = Vec::new();
-        for (text, (lane, id)) in config.ports.iter().zip(dispatcher.ports().iter().zip(0..)) {
+        for (text, (dispatcher_port, id)) in
+            config.ports.iter().zip(dispatcher.ports().iter().zip(0..))
+        {
             let spec: PortSpec = text.parse()?;
             if let Some(interface) = spec.interface().and_then(sys::interface::index_of) {
-                links.push(Link { interface, port: PortId(id), mac: lane.mac() });
+                links.push(Link { interface, port: PortId(id), mac: dispatcher_port.mac() });
             }
         }
         let (config, flow, mtu) = (Arc::new(config.clone()), flow(config), mtu(dispatcher.ports()));
@@ -212,12 +215,12 @@ fn attach_server(
 ) -> Result<(AttachServer, Notices), Failure> {
     let uid_of = |name: &str| sys::privileges::ids_of_user(name).map(|(uid, _)| uid);
     let rules = Rules::parse(&config.apps.allow, uid_of)?;
-    let lanes = dispatcher.ports();
-    let macs = lanes.iter().map(PortLane::mac).collect();
-    let ports = config.ports.iter().zip(lanes).map(|(spec, lane)| PortInfo {
+    let dispatcher_ports = dispatcher.ports();
+    let macs = dispatcher_ports.iter().map(DispatcherPort::mac).collect();
+    let ports = config.ports.iter().zip(dispatcher_ports).map(|(spec, dispatcher_port)| PortInfo {
         port: spec.clone(),
-        mac: Some(lane.mac()),
-        mtu: lane.port().capabilities().mtu,
+        mac: Some(dispatcher_port.mac()),
+        mtu: dispatcher_port.port().capabilities().mtu,
     });
     let addresses = host_addresses(config)?;
     let terms = Terms::new(config, steering(config), seed, macs, addresses, call);

@@ -3,7 +3,7 @@
 use admin::{Counter, FlowRow, PortStatus, Status, SteerStatus, ThreadCounters, WorkerStatus};
 use base::{Nanos, WorkerId};
 use datapath::counters::WorkerEvent;
-use datapath::{AppId, LaneState, Steering};
+use datapath::{AppId, Steering, WorkerQueueState};
 use policy::steer;
 use port::{AnyPort, Port};
 
@@ -16,7 +16,7 @@ const FLOWS_MAX: u32 = 1024;
 impl EventLoop {
     pub(crate) fn status(&self, now: Nanos) -> Status {
         let pool = self.dispatcher.pool();
-        let lanes = self.config.ports.iter().zip(self.dispatcher.ports());
+        let dispatcher_ports = self.config.ports.iter().zip(self.dispatcher.ports());
         Status {
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -24,8 +24,10 @@ impl EventLoop {
             arrangement: self.config.workers.arrangement.name().to_owned(),
             job: self.config.job().name().to_owned(),
             listen: self.config.listen.clone(),
-            ports: lanes
-                .map(|(spec, lane)| port_status(spec, lane.port(), lane.trusts_link()))
+            ports: dispatcher_ports
+                .map(|(spec, dispatcher_port)| {
+                    port_status(spec, dispatcher_port.port(), dispatcher_port.trusts_link())
+                })
                 .collect(),
             workers: self.worker_status(),
             policy: self.dispatcher.steering().control().policy().to_owned(),
@@ -39,7 +41,7 @@ impl EventLoop {
 
     fn worker_status(&self) -> Vec<WorkerStatus> {
         let steering = self.dispatcher.steering();
-        let row = |(id, state, queued): (WorkerId, LaneState, usize)| WorkerStatus {
+        let row = |(id, state, queued): (WorkerId, WorkerQueueState, usize)| WorkerStatus {
             id: id.0,
             state: state_name(state).to_owned(),
             cpu: self.worker_pool.config().cpu(id),
@@ -121,12 +123,12 @@ pub(crate) fn steer_status(steering: &Steering) -> SteerStatus {
 }
 
 /// A worker's state as a word.
-pub(crate) fn state_name(state: LaneState) -> &'static str {
+pub(crate) fn state_name(state: WorkerQueueState) -> &'static str {
     match state {
-        LaneState::Active => "active",
-        LaneState::Resting => "resting",
-        LaneState::Leaving => "leaving",
-        LaneState::Retiring => "retiring",
+        WorkerQueueState::Active => "active",
+        WorkerQueueState::Resting => "resting",
+        WorkerQueueState::Leaving => "leaving",
+        WorkerQueueState::Retiring => "retiring",
     }
 }
 

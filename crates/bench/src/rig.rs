@@ -8,7 +8,8 @@ use std::sync::Arc;
 use base::{BURST, Nanos};
 use datapath::counters::DispatchEvent;
 use datapath::{
-    Dispatcher, DispatcherConfig, Job, Listeners, MigrateConfig, PortLane, SteeringConfig, Worker,
+    Dispatcher, DispatcherConfig, DispatcherPort, Job, Listeners, MigrateConfig, SteeringConfig,
+    Worker,
 };
 use policy::steer::{self, SteerConfig};
 use policy::{Control, ControlConfig, Steer};
@@ -78,8 +79,8 @@ pub(crate) fn dispatcher<P: Port>(
     // The policy is looked up before, where an error can still be returned.
     let steer = policy(config.policy, (groups + steering.overrides) as usize)?;
     let config = DispatcherConfig { steering, ring, hash_key: hash_key() };
-    let lanes = vec![PortLane::new(port, SERVER_MAC)];
-    Dispatcher::new(&config, lanes, pool, listeners, |groups| {
+    let dispatcher_ports = vec![DispatcherPort::new(port, SERVER_MAC)];
+    Dispatcher::new(&config, dispatcher_ports, pool, listeners, |groups| {
         Control::new(ControlConfig::default(), steer, groups)
     })
     .or_needs("dispatcher")

@@ -325,8 +325,8 @@ fn a_hand_over_waits_for_frames_then_tells_the_handler_then_the_daemon() {
     let moving = Moving::Group(FlowGroup(5));
     let ticket = handovers.open(0);
     served.deliver(0, b"before");
-    assert_eq!(served.lanes[0].control(ToApp::Mark { ticket, moving }), Ok(true));
-    assert_eq!(served.lanes[0].control(ToApp::Attach(Moving::Epoch(Epoch(9)))), Ok(true));
+    assert_eq!(served.worker_queues[0].control(ToApp::Mark { ticket, moving }), Ok(true));
+    assert_eq!(served.worker_queues[0].control(ToApp::Attach(Moving::Epoch(Epoch(9)))), Ok(true));
     served.publish(0);
 
     let mut batch = Batch::new();
@@ -345,11 +345,12 @@ fn a_hand_over_waits_for_frames_then_tells_the_handler_then_the_daemon() {
     assert_eq!(noted.try_recv(), Ok(Handover::Detach(moving)));
     assert_eq!(noted.try_recv(), Ok(Handover::Attach(Moving::Epoch(Epoch(9)))));
     assert!(handovers.is_detached(ticket));
-    let said = |served: &mut Served| served.server.collect(&mut served.lanes[0]).expect("honest");
+    let said =
+        |served: &mut Served| served.server.collect(&mut served.worker_queues[0]).expect("honest");
     assert!(matches!(said(&mut served), Some(FromApp::Packet(_))), "the frame came first");
     assert_eq!(said(&mut served), Some(FromApp::Passed(ticket)), "without a flush by the caller");
 
-    assert_eq!(served.lanes[0].control(ToApp::Retire), Ok(true));
+    assert_eq!(served.worker_queues[0].control(ToApp::Retire), Ok(true));
     served.publish(0);
     assert!(!worker.is_retired());
     assert_eq!(worker.receive(&mut batch), Ok(0));

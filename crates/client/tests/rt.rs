@@ -455,7 +455,7 @@ fn packets_behind_a_poll_that_does_not_end_are_answered_by_another_worker_in_the
         let mut frame = rig.served.pool.take().expect("one is home");
         assert!(frame.fill(&bytes));
         frame.meta_mut().group = FlowGroup(u32::from(number > 0));
-        let delivery = rig.served.server.deliver(&mut rig.served.lanes[0], &frame);
+        let delivery = rig.served.server.deliver(&mut rig.served.worker_queues[0], &frame);
         assert_eq!(delivery, Ok(Delivery::Staged));
         rig.served.pool.give(frame);
     }
@@ -525,7 +525,7 @@ fn a_flow_moves_only_when_the_task_that_has_its_packet_is_done() {
     let handovers = rig.served.server.handovers();
     let ticket = handovers.open(0);
     let moving = Moving::Group(FlowGroup(5));
-    assert_eq!(rig.served.lanes[0].control(ToApp::Mark { ticket, moving }), Ok(true));
+    assert_eq!(rig.served.worker_queues[0].control(ToApp::Mark { ticket, moving }), Ok(true));
     rig.served.publish(0);
     until("the packet", || rig.rt.stats().received == 1);
     std::thread::sleep(Duration::from_millis(10));
@@ -534,7 +534,7 @@ fn a_flow_moves_only_when_the_task_that_has_its_packet_is_done() {
     until("the hand-over", || handovers.is_detached(ticket));
     let mut said = None;
     until("its message", || {
-        match rig.served.server.collect(&mut rig.served.lanes[0]).expect("honest") {
+        match rig.served.server.collect(&mut rig.served.worker_queues[0]).expect("honest") {
             Some(FromApp::Packet(_)) => assert_eq!(said, None, "the frame comes first"),
             other => said = said.take().or(other),
         }

@@ -10,7 +10,7 @@ mod egress;
 use std::fmt;
 
 use base::{FrameMeta, NO_FRAGMENT, Nanos};
-use shm::app::{AppLane, AppServer, Delivery, FromApp, Packet};
+use shm::app::{AppServer, AppWorkerQueue, Delivery, FromApp, Packet};
 use shm::{Frame, FramePool, ProtocolViolation};
 
 pub use app_dispatch::{AppDispatch, NewApp};
@@ -205,11 +205,11 @@ impl AppSide {
     #[inline]
     pub(crate) fn deliver(
         &mut self,
-        lane: &mut AppLane,
+        worker_queue: &mut AppWorkerQueue,
         frame: &Frame,
         now: Nanos,
     ) -> Result<(), DispatchEvent> {
-        match self.server.deliver(lane, frame) {
+        match self.server.deliver(worker_queue, frame) {
             Ok(Delivery::Staged) => {
                 if frame.meta().vlan_tci != 0
                     || frame.meta().l3_offset > wire::ethernet::HEADER_BYTES
@@ -238,7 +238,7 @@ impl AppSide {
     /// at most.
     pub(crate) fn take(
         &mut self,
-        lane: &mut AppLane,
+        worker_queue: &mut AppWorkerQueue,
         pool: &mut FramePool,
         counters: &mut CounterWriter,
         budget: usize,
@@ -252,7 +252,7 @@ impl AppSide {
             }
             // An answer needs a frame of ours; without one it waits where it is.
             let Some(mut frame) = pool.take() else { break };
-            let message = match self.server.collect(lane) {
+            let message = match self.server.collect(worker_queue) {
                 Ok(message) => message,
                 Err(violation) => {
                     self.report_violation(violation);

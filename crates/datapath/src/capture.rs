@@ -319,7 +319,7 @@ impl<P: Port> Dispatcher<P> {
             return Err(tap);
         }
         if taps.is_empty() {
-            self.ports.iter_mut().for_each(|lane| lane.captured = 0);
+            self.ports.iter_mut().for_each(|dispatcher_port| dispatcher_port.captured = 0);
         }
         tap.dropped.resize(self.ports.len(), 0);
         taps.push((id, tap));

@@ -8,7 +8,7 @@ use wire::NotOurs;
 
 use crate::classify::Classified;
 use crate::counters::DispatchEvent;
-use crate::dispatcher::{Dispatcher, PortLane};
+use crate::dispatcher::{Dispatcher, DispatcherPort};
 use crate::ground::Ground;
 use crate::listeners::Listeners;
 
@@ -73,10 +73,12 @@ impl<P: Port> Dispatcher<P> {
 /// are ours to answer; true when the frame has become the answer and there is room to send it.
 #[cold]
 fn answer<P>(
-    lane: &mut PortLane<P>,
+    dispatcher_port: &mut DispatcherPort<P>,
     listeners: &Listeners,
     frame: &mut Frame,
     reason: NotOurs,
 ) -> bool {
-    lane.answers_arp && !lane.backlog.is_full() && listeners.answer(frame, reason, lane.mac)
+    dispatcher_port.answers_arp
+        && !dispatcher_port.backlog.is_full()
+        && listeners.answer(frame, reason, dispatcher_port.mac)
 }

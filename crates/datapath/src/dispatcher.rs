@@ -17,11 +17,11 @@ use crate::counters::{CounterReader, CounterWriter, DispatchEvent};
 use crate::flow_sampler::FlowSampler;
 use crate::ground::Ground;
 use crate::job::Job;
-use crate::lane::{LaneEnds, Wake};
 use crate::listeners::Listeners;
 use crate::message::{FromWorker, ToWorker};
 use crate::steering::{Caller, Steering, SteeringConfig};
 use crate::worker::{Remains, Worker};
+use crate::worker_queue::{Wake, WorkerQueueEnds};
 
 /// Settings of a dispatcher.
 #[derive(Clone, Debug)]
@@ -35,7 +35,7 @@ pub struct DispatcherConfig {
 }
 
 /// A port and the frames that wait to leave by it.
-pub struct PortLane<P> {
+pub struct DispatcherPort<P> {
     pub(crate) port: P,
     pub(crate) backlog: Batch,
     /// Checksums of received packets are not verified: the link's peer may send partial ones.
@@ -49,7 +49,7 @@ pub struct PortLane<P> {
     pub(crate) mac: [u8; 6],
 }
 
-impl<P: Port> PortLane<P> {
+impl<P: Port> DispatcherPort<P> {
     /// A port. Whether it is trusted and who answers ARP is read off its capabilities; `mac` is
     /// used where it has none of its own.
     pub fn new(port: P, mac: [u8; 6]) -> Self {
@@ -93,7 +93,7 @@ impl<P: Port> PortLane<P> {
 
 /// Receives, classifies, dispatches, transmits; moves groups; asks the policy.
 pub struct Dispatcher<P> {
-    pub(crate) ports: Vec<PortLane<P>>,
+    pub(crate) ports: Vec<DispatcherPort<P>>,
     pub(crate) pool: FramePool,
     pub(crate) toeplitz: Toeplitz,
     pub(crate) listeners: Listeners,
@@ -151,7 +151,7 @@ impl<P: Port> Dispatcher<P> {
     /// The number of groups is not possible.
     pub fn new(
         config: &DispatcherConfig,
-        ports: Vec<PortLane<P>>,
+        ports: Vec<DispatcherPort<P>>,
         pool: FramePool,
         listeners: Listeners,
         control: impl FnOnce(usize) -> Control,
@@ -224,7 +224,7 @@ impl<P: Port> Dispatcher<P> {
 
     /// Workers may send packets in several frames, which stay together: every port cuts segments.
     pub fn expect_pieces(&mut self) {
-        self.ports.iter_mut().for_each(|lane| lane.gets_pieces = true);
+        self.ports.iter_mut().for_each(|dispatcher_port| dispatcher_port.gets_pieces = true);
     }
 
     /// Makes the rings of one more worker and takes it up; `None` when every id is in use.
@@ -236,16 +236,17 @@ impl<P: Port> Dispatcher<P> {
         let handovers = self.apps.own.handovers();
         let counters = CounterWriter::new();
         let reader = counters.reader();
-        self.apps
-            .own
-            .add_worker(id, LaneEnds { to_worker, from_worker, doorbell, wake, counters: reader });
+        self.apps.own.add_worker(
+            id,
+            WorkerQueueEnds { to_worker, from_worker, doorbell, wake, counters: reader },
+        );
         let caller = self.apps.own.caller(id);
         Some(NewWorker { id, inbox, outbox, handovers, caller, counters })
     }
 
     /// A worker has ended without being asked to. Everything that it said is heard first.
     pub fn worker_died(&mut self, worker: WorkerId, remains: Remains, now: Nanos) {
-        while self.collect_lane(worker, now) > 0 {
+        while self.collect_worker_queue(worker, now) > 0 {
             self.send(now);
         }
         let Apps { own, counters, .. } = &mut self.apps;
@@ -258,12 +259,12 @@ impl<P: Port> Dispatcher<P> {
         let attached_apps = self.apps.attached_apps();
         !self.apps.own.is_quiet()
             || attached_apps.into_iter().any(|app_dispatch| !app_dispatch.steering.is_quiet())
-            || self.ports.iter().any(|lane| !lane.backlog.is_empty())
+            || self.ports.iter().any(|dispatcher_port| !dispatcher_port.backlog.is_empty())
     }
 
     /// When the next step is due although nothing arrives.
     pub fn next_deadline(&self) -> Nanos {
-        let ports = self.ports.iter().map(|lane| lane.port.next_deadline());
+        let ports = self.ports.iter().map(|dispatcher_port| dispatcher_port.port.next_deadline());
         let attached_apps =
             self.apps.attached_apps().map(|app_dispatch| app_dispatch.steering.next_deadline());
         let all = ports.chain(attached_apps).min().unwrap_or(Nanos::FAR_FUTURE);
@@ -296,12 +297,12 @@ impl<P: Port> Dispatcher<P> {
     }
 
     /// The ports.
-    pub fn ports(&self) -> &[PortLane<P>] {
+    pub fn ports(&self) -> &[DispatcherPort<P>] {
         &self.ports
     }
 
     /// The ports with the pool that their frames come from, to wait for them.
-    pub fn ports_and_pool(&mut self) -> (&mut [PortLane<P>], &mut FramePool) {
+    pub fn ports_and_pool(&mut self) -> (&mut [DispatcherPort<P>], &mut FramePool) {
         (&mut self.ports, &mut self.pool)
     }
 
@@ -312,11 +313,11 @@ impl<P: Port> Dispatcher<P> {
 
     /// Closes every port and gives every frame that is here back: the end.
     pub fn close(&mut self) {
-        for lane in &mut self.ports {
-            for frame in lane.backlog.drain(..) {
+        for dispatcher_port in &mut self.ports {
+            for frame in dispatcher_port.backlog.drain(..) {
                 self.pool.give(frame);
             }
-            lane.port.close(&mut self.pool);
+            dispatcher_port.port.close(&mut self.pool);
         }
     }
 }

@@ -22,7 +22,6 @@ mod group_loads;
 mod hold;
 /// What workers do.
 pub mod job;
-mod lane;
 /// Which addresses and ports are served here.
 pub mod listeners;
 /// What travels between dispatcher and workers.
@@ -37,6 +36,7 @@ mod steering;
 pub mod stream;
 mod transmit;
 mod worker;
+mod worker_queue;
 
 pub use app::{AppDispatch, AppId, AppLimits, DetachReason, Egress, NewApp};
 pub use apps::APPS_MAX;
@@ -45,15 +45,15 @@ pub use capture::{
     CAPTURES_MAX, CaptureChunk, CaptureDirection, CaptureFilter, CaptureReader, CaptureTap,
     CapturedPacket, capture,
 };
-pub use dispatcher::{Dispatcher, DispatcherConfig, NewWorker, PortLane, Progress};
+pub use dispatcher::{Dispatcher, DispatcherConfig, DispatcherPort, NewWorker, Progress};
 pub use flow_sampler::{FlowSampler, SampledFlow};
 pub use job::{BuiltIn, Echo, Job, Outlet, Sink, Synthetic, SyntheticState, Verdict};
-pub use lane::{LaneEnds, LaneState, Wake};
 pub use listeners::{Listener, Listeners, Taken};
 pub use migrate::MigrateConfig;
 pub use rate_limit::RateLimit;
 pub use steering::{Caller, FlowId, PinError, Steering, SteeringConfig};
 pub use worker::{Remains, Worker, WorkerStep};
+pub use worker_queue::{Wake, WorkerQueueEnds, WorkerQueueState};
 
 #[cfg(test)]
 mod tests;

@@ -10,9 +10,9 @@ impl<P: Port> Dispatcher<P> {
     /// One batch of one port, through classification and dispatch.
     #[inline]
     pub(crate) fn receive_from(&mut self, index: usize, now: Nanos) -> usize {
-        let lane = &mut self.ports[index];
+        let dispatcher_port = &mut self.ports[index];
         debug_assert!(self.batch.is_empty(), "a batch is used up in the step that received it");
-        let received = lane.port.rx(&mut self.pool, &mut self.batch, now);
+        let received = dispatcher_port.port.rx(&mut self.pool, &mut self.batch, now);
         if received == 0 {
             return 0;
         }

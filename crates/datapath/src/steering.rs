@@ -1,4 +1,5 @@
-//! From a classified packet to its worker: table, hand-overs, policy and lanes in one place.
+//! From a classified packet to its worker: table, hand-overs, policy and worker queues in one
+//! place.
 //!
 //! Per packet: one table read and one ring write, as long as the group is plainly owned and
 //! nothing moves. Everything else (a first packet, a hand-over, a dead owner) leaves that path
@@ -6,10 +7,10 @@
 
 mod death;
 mod handover;
-mod lane_set;
-mod lanes;
 mod pins;
-mod ready_lanes;
+mod ready_worker_queues;
+mod worker_queue_set;
+mod worker_queues;
 
 use base::{FlowGroup, FlowHash, Nanos, WorkerId};
 use policy::{
@@ -23,15 +24,15 @@ use crate::counters::DispatchEvent;
 use crate::ground::Ground;
 use crate::group_loads::GroupLoads;
 use crate::hold::HoldList;
-use crate::lane::{Lane, LaneState, Side};
 use crate::migrate::{Admission, Migrate, MigrateConfig};
 use crate::owners::{Mirror, Owners};
+use crate::worker_queue::{Side, WorkerQueue, WorkerQueueState};
 
 pub use pins::PinError;
-pub use ready_lanes::Caller;
+pub use ready_worker_queues::Caller;
 
-use lane_set::LaneSet;
-use ready_lanes::ReadyLanes;
+use ready_worker_queues::ReadyWorkerQueues;
+use worker_queue_set::WorkerQueueSet;
 
 /// Settings of the steering.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +75,7 @@ const QUIET_INTERVALS: u64 = 63;
 /// Finds the id of a packet's flow in its bytes; `None`: it has none.
 pub type FlowId = fn(&Frame) -> Option<u64>;
 
-/// Tables, hand-overs, policy and lanes.
+/// Tables, hand-overs, policy and worker queues.
 pub struct Steering {
     config: SteeringConfig,
     live: OwnerTable,
@@ -82,11 +83,11 @@ pub struct Steering {
     control: Control,
     migrate: Migrate,
     /// By worker id.
-    lanes: Vec<Option<Lane>>,
+    worker_queues: Vec<Option<WorkerQueue>>,
     /// Those of them that have something to say.
-    ready: ReadyLanes,
+    ready: ReadyWorkerQueues,
     /// Those of them that something was put into and that were not shown it.
-    staged: LaneSet,
+    staged: WorkerQueueSet,
     /// The application whose workers these are; `None`: the dispatcher's own.
     side: Side,
     loads: GroupLoads,
@@ -159,12 +160,12 @@ impl Steering {
             shadow: live.clone(),
             control: control(live.len()),
             migrate,
-            lanes: (0..workers_max).map(|_| None).collect(),
+            worker_queues: (0..workers_max).map(|_| None).collect(),
             ready: match &side {
-                Some(side) => ReadyLanes::of_app(side.server().ready()),
-                None => ReadyLanes::own(u32::from(config.workers_max)),
+                Some(side) => ReadyWorkerQueues::of_app(side.server().ready()),
+                None => ReadyWorkerQueues::own(u32::from(config.workers_max)),
             },
-            staged: LaneSet::new(workers_max),
+            staged: WorkerQueueSet::new(workers_max),
             side,
             loads: GroupLoads::new(live.len()),
             live,
@@ -278,11 +279,11 @@ impl Steering {
         let group = frame.meta().group;
         if self.migrate.is_quiet()
             && let Some(worker) = entry.plain()
-            && let Some(Some(lane)) = self.lanes.get_mut(worker.index())
+            && let Some(Some(worker_queue)) = self.worker_queues.get_mut(worker.index())
             && !self.control.shares_queue()
         {
             self.staged.insert(worker.index());
-            match lane.send(frame, &mut self.side, ground) {
+            match worker_queue.send(frame, &mut self.side, ground) {
                 Ok(()) => ground.counters.add(DispatchEvent::Dispatched, 1),
                 Err((frame, why)) => ground.drop(frame, why),
             }
@@ -306,13 +307,14 @@ impl Steering {
 
     /// Scale-up: the shortest queue, whoever's it is.
     fn steer_shared(&mut self, frame: Frame, ground: &mut Ground<'_>) {
-        let lanes = self.lanes.iter_mut().flatten();
-        let active = lanes.filter(|lane| lane.state == LaneState::Active);
-        let Some(lane) = active.min_by_key(|lane| lane.queued()) else {
+        let worker_queues = self.worker_queues.iter_mut().flatten();
+        let active =
+            worker_queues.filter(|worker_queue| worker_queue.state == WorkerQueueState::Active);
+        let Some(worker_queue) = active.min_by_key(|worker_queue| worker_queue.queued()) else {
             return ground.drop(frame, DispatchEvent::NoWorker);
         };
-        self.staged.insert(lane.id().index());
-        match lane.send(frame, &mut self.side, ground) {
+        self.staged.insert(worker_queue.id().index());
+        match worker_queue.send(frame, &mut self.side, ground) {
             Ok(()) => ground.counters.add(DispatchEvent::Dispatched, 1),
             Err((frame, why)) => ground.drop(frame, why),
         }
@@ -332,7 +334,7 @@ impl Steering {
             return self.evacuate(frame, ground);
         }
         if let Some(owner) = entry.plain()
-            && self.lanes[owner.index()].is_some()
+            && self.worker_queues[owner.index()].is_some()
         {
             return self.send_or_drop(frame, owner, ground);
         }
@@ -364,8 +366,8 @@ impl Steering {
 
     fn send_or_drop(&mut self, frame: Frame, worker: WorkerId, ground: &mut Ground<'_>) {
         self.staged.insert(worker.index());
-        let sent = match &mut self.lanes[worker.index()] {
-            Some(lane) => lane.send(frame, &mut self.side, ground),
+        let sent = match &mut self.worker_queues[worker.index()] {
+            Some(worker_queue) => worker_queue.send(frame, &mut self.side, ground),
             None => return ground.drop(frame, DispatchEvent::NoWorker),
         };
         match sent {
@@ -422,8 +424,13 @@ impl Steering {
         self.next_quiet_tick = ground.now + Nanos(self.config.tick.0 * QUIET_INTERVALS);
         self.core.now = ground.now;
         self.core.workers.clear();
-        for lane in self.lanes.iter_mut().flatten().filter(|lane| lane.state == LaneState::Active) {
-            self.core.workers.push(lane.sample(&mut self.side, ground.now));
+        for worker_queue in self
+            .worker_queues
+            .iter_mut()
+            .flatten()
+            .filter(|worker_queue| worker_queue.state == WorkerQueueState::Active)
+        {
+            self.core.workers.push(worker_queue.sample(&mut self.side, ground.now));
         }
         self.has_undone = self.core.workers.iter().any(|worker| worker.queued > 0);
         let due = self.is_load_due(ground.now);
@@ -437,7 +444,7 @@ impl Steering {
         self.carry_out(ground);
         self.finish_unpinning();
         self.retire_drained(ground.now);
-        self.ready.look_at_all(&self.lanes, ground.now);
+        self.ready.look_at_all(&self.worker_queues, ground.now);
     }
 
     /// Whether a look at the workers would show what the last one has shown: nothing in any ring. Who
@@ -462,8 +469,10 @@ impl Steering {
             std::mem::swap(&mut self.live, &mut self.shadow);
             ground.counters.add(DispatchEvent::EpochsPublished, 1);
             // A retiring worker owns nothing, and nothing may follow its last message.
-            let lanes = self.lanes.iter().flatten();
-            let owners = lanes.filter(|lane| lane.state != LaneState::Retiring).map(Lane::id);
+            let worker_queues = self.worker_queues.iter().flatten();
+            let owners = worker_queues
+                .filter(|worker_queue| worker_queue.state != WorkerQueueState::Retiring)
+                .map(WorkerQueue::id);
             self.migrate.begin_epoch(owners, self.plan.fence, ground.now);
             if let Some(mirror) = &mut self.owners {
                 mirror.begin();

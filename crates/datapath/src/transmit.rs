@@ -7,7 +7,7 @@ use shm::Frame;
 
 use crate::apps::Apps;
 use crate::counters::DispatchEvent;
-use crate::dispatcher::{Dispatcher, PortLane};
+use crate::dispatcher::{Dispatcher, DispatcherPort};
 use crate::ground::Ground;
 use crate::message::FromWorker;
 
@@ -18,7 +18,7 @@ impl<P: Port> Dispatcher<P> {
     #[inline]
     pub(crate) fn collect(&mut self, now: Nanos) -> usize {
         let Self { pool, apps, ports, .. } = self;
-        let room = ports.iter().map(|lane| room_of(lane)).min();
+        let room = ports.iter().map(|dispatcher_port| room_of(dispatcher_port)).min();
         let room = room.unwrap_or(BURST);
         let alone = apps.is_alone();
         let mut left = room;
@@ -43,13 +43,13 @@ impl<P: Port> Dispatcher<P> {
     }
 
     /// The same for one of the own workers.
-    pub(crate) fn collect_lane(&mut self, worker: WorkerId, now: Nanos) -> usize {
+    pub(crate) fn collect_worker_queue(&mut self, worker: WorkerId, now: Nanos) -> usize {
         let Self { pool, apps, ports, .. } = self;
-        let room = ports.iter().map(|lane| room_of(lane)).min();
+        let room = ports.iter().map(|dispatcher_port| room_of(dispatcher_port)).min();
         let Apps { own, counters, .. } = apps;
         let mut ground = Ground { pool, counters, now };
         let room = room.unwrap_or(BURST).max(1);
-        own.drain_lane(worker.index(), &mut ground, room, &mut |message, ground| {
+        own.drain_worker_queue(worker.index(), &mut ground, room, &mut |message, ground| {
             take(ports, message, ground);
         })
     }
@@ -59,24 +59,25 @@ impl<P: Port> Dispatcher<P> {
     pub(crate) fn send(&mut self, now: Nanos) -> usize {
         let mut sent = 0;
         let is_captured = !self.captures.is_empty();
-        for (index, lane) in self.ports.iter_mut().enumerate() {
-            if lane.backlog.is_empty() {
+        for (index, dispatcher_port) in self.ports.iter_mut().enumerate() {
+            if dispatcher_port.backlog.is_empty() {
                 continue;
             }
             if is_captured {
-                let new = lane.backlog.get(lane.captured..).unwrap_or_default();
+                let new =
+                    dispatcher_port.backlog.get(dispatcher_port.captured..).unwrap_or_default();
                 self.captures.sent(index, new, &self.listeners, now);
             }
-            sent += lane.port.tx(&mut self.pool, &mut lane.backlog, now);
+            sent += dispatcher_port.port.tx(&mut self.pool, &mut dispatcher_port.backlog, now);
             // What is left was seen, and is seen once.
-            lane.captured = lane.backlog.len();
-            if !lane.backlog.is_empty() && lane.port.fault().is_some() {
+            dispatcher_port.captured = dispatcher_port.backlog.len();
+            if !dispatcher_port.backlog.is_empty() && dispatcher_port.port.fault().is_some() {
                 let Self { pool, apps, .. } = self;
                 let mut ground = Ground { pool, counters: &mut apps.counters, now };
-                for frame in lane.backlog.drain(..) {
+                for frame in dispatcher_port.backlog.drain(..) {
                     ground.drop(frame, DispatchEvent::TransmitFault);
                 }
-                lane.captured = 0;
+                dispatcher_port.captured = 0;
             }
         }
         if is_captured {
@@ -92,13 +93,13 @@ impl<P: Port> Dispatcher<P> {
 /// Messages that may be taken for a port: what is left of its backlog, less what a packet of several
 /// frames may come with after the last of them was counted.
 #[inline]
-fn room_of<P: Port>(lane: &PortLane<P>) -> usize {
-    let reserve = if lane.gets_pieces { PIECES_MAX - 1 } else { 0 };
-    lane.backlog.remaining_capacity().saturating_sub(reserve)
+fn room_of<P: Port>(dispatcher_port: &DispatcherPort<P>) -> usize {
+    let reserve = if dispatcher_port.gets_pieces { PIECES_MAX - 1 } else { 0 };
+    dispatcher_port.backlog.remaining_capacity().saturating_sub(reserve)
 }
 
 #[inline]
-fn take<P>(ports: &mut [PortLane<P>], message: FromWorker, ground: &mut Ground<'_>) {
+fn take<P>(ports: &mut [DispatcherPort<P>], message: FromWorker, ground: &mut Ground<'_>) {
     match message {
         FromWorker::Packet(frame) if frame.meta().transmit => enqueue(ports, frame, ground),
         FromWorker::Packet(frame) => ground.drop(frame, DispatchEvent::Consumed),
@@ -109,9 +110,11 @@ fn take<P>(ports: &mut [PortLane<P>], message: FromWorker, ground: &mut Ground<'
 }
 
 #[inline]
-fn enqueue<P>(ports: &mut [PortLane<P>], frame: Frame, ground: &mut Ground<'_>) {
+fn enqueue<P>(ports: &mut [DispatcherPort<P>], frame: Frame, ground: &mut Ground<'_>) {
     match ports.get_mut(usize::from(frame.meta().port.0)) {
-        Some(lane) if !lane.backlog.is_full() => lane.backlog.push(frame),
+        Some(dispatcher_port) if !dispatcher_port.backlog.is_full() => {
+            dispatcher_port.backlog.push(frame)
+        }
         _ => ground.drop(frame, DispatchEvent::TransmitFault),
     }
 }

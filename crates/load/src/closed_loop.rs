@@ -5,9 +5,9 @@ use base::{BURST, Nanos};
 use crate::open_loop::SendCounts;
 use crate::schedule::Content;
 use crate::window::Known;
-use crate::{LaneCount, Plan, Request, Stats, Transport, Window};
+use crate::{Plan, Request, ShardCount, Stats, Transport, Window};
 
-/// The sending half of a closed-loop lane.
+/// The sending half of a closed-loop shard.
 #[derive(Clone, Debug)]
 pub(crate) struct ClosedLoop {
     content: Content,
@@ -29,10 +29,10 @@ pub(crate) struct ClosedLoop {
 }
 
 impl ClosedLoop {
-    /// `plan` is that of the lane, `outstanding` its part; the loop starts at `start`.
-    pub(crate) fn new(plan: &Plan, lane: LaneCount, outstanding: u32, start: Nanos) -> Self {
+    /// `plan` is that of the shard, `outstanding` its part; the loop starts at `start`.
+    pub(crate) fn new(plan: &Plan, shard: ShardCount, outstanding: u32, start: Nanos) -> Self {
         Self {
-            content: Content::new(plan, lane),
+            content: Content::new(plan, shard),
             outstanding: u64::from(outstanding),
             in_flight: 0,
             next_index: 0,

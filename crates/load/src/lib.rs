@@ -1,10 +1,10 @@
 //! Load generator: requests on a schedule that no reply can bend, latency from the intended time.
 //!
 //! A [`Plan`] says what is sent and when, before the first packet leaves: from a seed, so that it
-//! can be repeated. Each thread runs one [`Lane`]: it sends what is due, receives what has come,
+//! can be repeated. Each thread runs one [`Shard`]: it sends what is due, receives what has come,
 //! and accounts for it ([`Stats`]). How requests travel is a [`Transport`], what they say on a
 //! stream is `protocol.rs`; arrivals, changes of the rate, flow order and work are a file each.
-//! [`udp::run`] is all of it together; read `lane.rs` first.
+//! [`udp::run`] is all of it together; read `shard.rs` first.
 #![forbid(unsafe_code)]
 
 mod args;
@@ -17,7 +17,6 @@ mod flow_order;
 mod hdr_log;
 /// The command `load http`.
 pub mod http;
-mod lane;
 mod latency;
 mod live;
 mod open_loop;
@@ -32,6 +31,7 @@ mod report;
 mod request;
 mod run;
 mod schedule;
+mod shard;
 mod stats;
 /// The commands `load memcached` and `load redis`.
 pub mod store;
@@ -53,9 +53,8 @@ pub use barrier::{BARRIER_PORT, Barrier};
 pub use check::Check;
 pub use error::Error;
 pub use flow_order::FlowOrder;
-pub use lane::{Lane, Turn};
 pub use latency::{Latencies, Percentiles};
-pub use plan::{LaneCount, Pace, Plan};
+pub use plan::{Pace, Plan, ShardCount};
 pub use profile::{PIECES_MAX, Piece, Profile};
 pub use quantity::{parse_duration, parse_rate};
 pub use random::Random;
@@ -63,6 +62,7 @@ pub use report::{Report, Step, StolenTime};
 pub use request::{REQUEST_BYTES, Request};
 pub use run::{Options, run};
 pub use schedule::Schedule;
+pub use shard::{Shard, Turn};
 pub use stats::Stats;
 pub use transport::{Answer, Reply, Transport, TransportCounters};
 pub use window::Window;

@@ -31,9 +31,9 @@ impl Live<'_> {
                 continue;
             }
             next += INTERVAL;
-            let sum = self.progress.iter().fold((0, 0), |(sent, received), lane| {
-                let sent = sent + lane.sent.load(Ordering::Relaxed);
-                (sent, received + lane.received.load(Ordering::Relaxed))
+            let sum = self.progress.iter().fold((0, 0), |(sent, received), shard| {
+                let sent = sent + shard.sent.load(Ordering::Relaxed);
+                (sent, received + shard.received.load(Ordering::Relaxed))
             });
             eprintln!("{}", self.line(time.since(self.start), before, sum));
             before = sum;

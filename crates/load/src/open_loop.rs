@@ -13,7 +13,7 @@ pub(crate) const LATE_AFTER: Nanos = Nanos::from_micros(5);
 /// last few are due when time is over, and that alone says nothing about the generator.
 const LAST_MOMENT: Nanos = Nanos::from_millis(1);
 
-/// The sending half of an open-loop lane.
+/// The sending half of an open-loop shard.
 #[derive(Clone, Debug)]
 pub(crate) struct OpenLoop {
     schedule: Schedule,

@@ -4,7 +4,7 @@ use base::Nanos;
 
 use crate::Plan;
 
-/// Steps that a sweep may have: each costs a lane a histogram of a quarter of a megabyte.
+/// Steps that a sweep may have: each costs a shard a histogram of a quarter of a megabyte.
 pub(crate) const PARTS_MAX: usize = 100;
 
 /// Where each part ends; none: the run is measured as a whole only.

@@ -9,7 +9,7 @@ use crate::{Arrival, Distribution, Error, FlowOrder, Profile, REQUEST_BYTES};
 /// Flows that a run may have.
 pub(crate) const FLOWS_MAX: u32 = 700_000;
 /// Threads that a run may have.
-pub(crate) const LANES_MAX: u32 = 64;
+pub(crate) const SHARDS_MAX: u32 = 64;
 /// Requests in flight that a closed loop may have.
 pub(crate) const OUTSTANDING_MAX: u32 = 65_536;
 /// Largest payload: what fits into IPv4 and UDP.
@@ -85,29 +85,29 @@ impl Default for Plan {
     }
 }
 
-/// Which lane, of how many.
+/// Which shard, of how many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LaneCount {
+pub struct ShardCount {
     /// This one, from zero.
-    pub lane: u32,
+    pub shard: u32,
     /// All.
-    pub lanes: u32,
+    pub shards: u32,
 }
 
-impl LaneCount {
-    /// The only lane there is.
-    pub const ALONE: Self = Self { lane: 0, lanes: 1 };
+impl ShardCount {
+    /// The only shard there is.
+    pub const ALONE: Self = Self { shard: 0, shards: 1 };
 
-    /// The seed of what this lane's transport draws, in a run with `seed`.
+    /// The seed of what this shard's transport draws, in a run with `seed`.
     pub(crate) fn seed(self, seed: u64) -> u64 {
-        seed ^ u64::from(self.lane + 1).wrapping_mul(0xd6e8_feb8_6659_fd93)
+        seed ^ u64::from(self.shard + 1).wrapping_mul(0xd6e8_feb8_6659_fd93)
     }
 
-    /// This lane's part of `total`; the parts of all lanes are `total`.
+    /// This shard's part of `total`; the parts of all shards are `total`.
     pub(crate) fn part(self, total: u32) -> u32 {
-        let (lane, lanes) = (u64::from(self.lane), u64::from(self.lanes.max(1)));
-        let upto = |lane: u64| u64::from(total) * lane / lanes;
-        (upto(lane + 1) - upto(lane)) as u32
+        let (shard, shards) = (u64::from(self.shard), u64::from(self.shards.max(1)));
+        let upto = |shard: u64| u64::from(total) * shard / shards;
+        (upto(shard + 1) - upto(shard)) as u32
     }
 }
 
@@ -122,18 +122,18 @@ impl Plan {
         Self { pace, warmup: profile.warmup(), length: profile.length(), profile, ..self }
     }
 
-    /// Whether the plan can be carried out by so many lanes.
+    /// Whether the plan can be carried out by so many shards.
     ///
     /// # Errors
     /// A sentence about the setting that cannot be.
-    pub fn check(&self, lanes: u32) -> Result<(), Error> {
+    pub fn check(&self, shards: u32) -> Result<(), Error> {
         let sentence = if !(1..=FLOWS_MAX).contains(&self.flows) {
             format!("{} flows are not possible: choose 1 to {FLOWS_MAX}", self.flows)
-        } else if !(1..=LANES_MAX).contains(&lanes) {
-            format!("{lanes} threads are not possible: choose 1 to {LANES_MAX}")
-        } else if lanes > self.flows {
+        } else if !(1..=SHARDS_MAX).contains(&shards) {
+            format!("{shards} threads are not possible: choose 1 to {SHARDS_MAX}")
+        } else if shards > self.flows {
             format!(
-                "{lanes} threads need at least {lanes} flows, one each; there are {}: use more \
+                "{shards} threads need at least {shards} flows, one each; there are {}: use more \
                  flows or fewer threads",
                 self.flows
             )
@@ -163,11 +163,11 @@ impl Plan {
                     "a closed loop has no rate that could change: leave out what sets it".to_owned()
                 }
                 Pace::Closed { outstanding }
-                    if !(lanes..=OUTSTANDING_MAX).contains(&outstanding) =>
+                    if !(shards..=OUTSTANDING_MAX).contains(&outstanding) =>
                 {
                     format!(
-                        "{outstanding} requests in flight are not possible with {lanes} threads: \
-                         choose {lanes} to {OUTSTANDING_MAX}"
+                        "{outstanding} requests in flight are not possible with {shards} threads: \
+                         choose {shards} to {OUTSTANDING_MAX}"
                     )
                 }
                 _ => return Ok(()),
@@ -176,16 +176,16 @@ impl Plan {
         Err(Error::Setting(sentence))
     }
 
-    /// The plan of one lane: its part of rate, flows and requests in flight.
-    pub(crate) fn of_lane(&self, lane: LaneCount) -> Self {
+    /// The plan of one shard: its part of rate, flows and requests in flight.
+    pub(crate) fn of_shard(&self, shard: ShardCount) -> Self {
         let pace = match self.pace {
             Pace::Open { arrival, rate } => {
-                Pace::Open { arrival, rate: rate / f64::from(lane.lanes.max(1)) }
+                Pace::Open { arrival, rate: rate / f64::from(shard.shards.max(1)) }
             }
-            Pace::Closed { outstanding } => Pace::Closed { outstanding: lane.part(outstanding) },
+            Pace::Closed { outstanding } => Pace::Closed { outstanding: shard.part(outstanding) },
         };
-        let profile = self.profile.scaled(1.0 / f64::from(lane.lanes.max(1)));
-        Self { pace, profile, flows: lane.part(self.flows), ..self.clone() }
+        let profile = self.profile.scaled(1.0 / f64::from(shard.shards.max(1)));
+        Self { pace, profile, flows: shard.part(self.flows), ..self.clone() }
     }
 
     /// The plan of one of several load generators that begin together: each has requests of its own.
@@ -194,7 +194,7 @@ impl Plan {
         Self { seed, ..self.clone() }
     }
 
-    /// Requests whose replies can still be told, a lane: what is sent in two seconds and the
+    /// Requests whose replies can still be told, a shard: what is sent in two seconds and the
     /// grace, because a server that stalls answers late and is to be measured, not forgotten.
     pub(crate) fn window_requests(&self) -> usize {
         let wanted = match self.pace {
@@ -214,10 +214,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_of_all_lanes_are_the_whole_and_nearly_equal() {
-        for (total, lanes) in [(700_000, 7), (5, 5), (11, 4), (u32::MAX, 3)] {
+    fn parts_of_all_shards_are_the_whole_and_nearly_equal() {
+        for (total, shards) in [(700_000, 7), (5, 5), (11, 4), (u32::MAX, 3)] {
             let parts: Vec<u32> =
-                (0..lanes).map(|lane| LaneCount { lane, lanes }.part(total)).collect();
+                (0..shards).map(|shard| ShardCount { shard, shards }.part(total)).collect();
             assert_eq!(parts.iter().map(|&part| u64::from(part)).sum::<u64>(), u64::from(total));
             let spread = parts.iter().max().zip(parts.iter().min());
             assert!(spread.is_some_and(|(max, min)| max - min <= 1), "{parts:?}");
@@ -234,7 +234,7 @@ mod tests {
             let profile = Profile::new(vec![piece; count]).expect("it is possible");
             Plan { by_piece: true, ..Plan::default() }.with_profile(profile)
         };
-        for (plan, lanes, expected) in [
+        for (plan, shards, expected) in [
             (Plan { flows: 0, ..plan.clone() }, 1, "choose 1 to 700000"),
             (Plan { flows: 700_001, ..plan.clone() }, 1, "choose 1 to 700000"),
             (Plan { flows: 2, ..plan.clone() }, 3, "use more flows or fewer threads"),
@@ -247,7 +247,7 @@ mod tests {
             (closed(0), 1, "choose 1 to 65536"),
             (closed(3), 4, "choose 4 to 65536"),
         ] {
-            let error = plan.check(lanes).expect_err(expected);
+            let error = plan.check(shards).expect_err(expected);
             assert!(error.is_usage() && error.to_string().contains(expected), "{error}");
         }
         assert_eq!(plan.check(1), Ok(()));

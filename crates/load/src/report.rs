@@ -115,7 +115,7 @@ pub struct StolenTime {
     pub millis: f64,
 }
 
-/// Sums over all lanes.
+/// Sums over all shards.
 #[derive(Default)]
 pub(crate) struct Totals {
     send: SendCounts,

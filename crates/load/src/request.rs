@@ -11,11 +11,11 @@ pub const REQUEST_BYTES: usize = 16;
 /// One request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Request {
-    /// Counts the requests of its lane.
+    /// Counts the requests of its shard.
     pub index: u64,
     /// When it is due.
     pub intended: Nanos,
-    /// Its flow, counted from zero in its lane.
+    /// Its flow, counted from zero in its shard.
     pub flow: u32,
     /// How much work it asks for.
     pub iterations: u64,

@@ -1,4 +1,4 @@
-//! A whole run: one thread a lane, a common start, and a report at the end.
+//! A whole run: one thread a shard, a common start, and a report at the end.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use crate::barrier::Go;
 use crate::live::Live;
 use crate::open_loop::SendCounts;
 use crate::report::Totals;
-use crate::{Barrier, Error, Lane, LaneCount, Plan, Report, Stats, Transport, TransportCounters};
+use crate::{Barrier, Error, Plan, Report, Shard, ShardCount, Stats, Transport, TransportCounters};
 
-/// Between the moment all lanes are ready and the first request: nobody is still waking up.
+/// Between the moment all shards are ready and the first request: nobody is still waking up.
 const HEAD_START: Nanos = Nanos::from_millis(5);
 
 /// When every request has been answered, a second reply may still come this much later.
@@ -59,7 +59,7 @@ impl Default for Options {
     }
 }
 
-/// Counts of one lane that other threads look at.
+/// Counts of one shard that other threads look at.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     pub(crate) sent: AtomicU64,
@@ -67,7 +67,7 @@ pub(crate) struct Progress {
     sender_is_done: AtomicBool,
 }
 
-/// What a lane leaves behind.
+/// What a shard leaves behind.
 struct Outcome {
     send: SendCounts,
     stats: Option<Stats>,
@@ -77,7 +77,7 @@ struct Outcome {
     stopped_at: Option<Nanos>,
 }
 
-/// Carries out `plan`. Each lane's thread calls `open` for its transport; `split` gives a second
+/// Carries out `plan`. Each shard's thread calls `open` for its transport; `split` gives a second
 /// handle of a transport where that is possible. Stops early, with a report, once
 /// `sys::signal::stop_requested()`: installing the handler is up to the program.
 ///
@@ -87,7 +87,7 @@ struct Outcome {
 pub fn run<T: Transport + Send>(
     plan: &Plan,
     options: &Options,
-    open: impl Fn(&Plan, LaneCount) -> Result<T, Error> + Sync,
+    open: impl Fn(&Plan, ShardCount) -> Result<T, Error> + Sync,
     split: Option<fn(&T) -> T>,
 ) -> Result<Report, Error> {
     plan.check(options.threads)?;
@@ -95,38 +95,38 @@ pub fn run<T: Transport + Send>(
     let progress: Vec<_> = (0..options.threads).map(|_| Arc::new(Progress::default())).collect();
     let outcomes = thread::scope(|scope| {
         let (ready, all_ready) = channel();
-        let mut lanes = Vec::new();
+        let mut shards = Vec::new();
         for (number, progress) in progress.iter().enumerate() {
-            let lane = LaneCount { lane: number as u32, lanes: options.threads };
+            let shard = ShardCount { shard: number as u32, shards: options.threads };
             let (go, begin) = channel();
             let (ready, open) = (ready.clone(), &open);
             let work = move || {
-                let thread = Thread { plan, options, lane, progress };
+                let thread = Thread { plan, options, shard, progress };
                 thread.run(scope, open, split, &ready, &begin)
             };
-            lanes.push((go, spawn(scope, &format!("load-{number}"), work)?));
+            shards.push((go, spawn(scope, &format!("load-{number}"), work)?));
         }
         drop(ready);
-        // A lane that fails drops its end: the others then see no start, and end too.
-        for _ in &lanes {
+        // A shard that fails drops its end: the others then see no start, and end too.
+        for _ in &shards {
             all_ready.recv().map_err(|_| died())??;
         }
         let begin = match &options.barrier {
             Some(barrier) => barrier.meet()?,
             None => Go { at: now() + HEAD_START, client: 0 },
         };
-        for (go, _) in &lanes {
+        for (go, _) in &shards {
             go.send(begin).map_err(|_| died())?;
         }
         let start = begin.at;
         let started_at = SystemTime::now() + Duration::from(start.since(now()));
         if options.live {
-            let done = || lanes.iter().all(|(_, lane)| lane.is_finished());
+            let done = || shards.iter().all(|(_, shard)| shard.is_finished());
             Live { start, json: options.json, progress: &progress }.watch(done);
         }
         let mut outcomes = Vec::new();
-        for (_, lane) in lanes {
-            outcomes.push(lane.join().map_err(|_| died())??);
+        for (_, shard) in shards {
+            outcomes.push(shard.join().map_err(|_| died())??);
         }
         Ok::<_, Error>((start, started_at, outcomes))
     });
@@ -134,11 +134,11 @@ pub fn run<T: Transport + Send>(
     Ok(report(plan, options, start, started_at, &stolen_before, outcomes))
 }
 
-/// One lane's thread.
+/// One shard's thread.
 struct Thread<'a> {
     plan: &'a Plan,
     options: &'a Options,
-    lane: LaneCount,
+    shard: ShardCount,
     progress: &'a Arc<Progress>,
 }
 
@@ -146,7 +146,7 @@ impl<'a> Thread<'a> {
     fn run<'scope, T: Transport + Send + 'scope>(
         self,
         scope: &'scope Scope<'scope, '_>,
-        open: &(impl Fn(&Plan, LaneCount) -> Result<T, Error> + Sync),
+        open: &(impl Fn(&Plan, ShardCount) -> Result<T, Error> + Sync),
         split: Option<fn(&T) -> T>,
         ready: &Sender<Result<(), Error>>,
         go: &Receiver<Go>,
@@ -154,24 +154,24 @@ impl<'a> Thread<'a> {
     where
         'a: 'scope,
     {
-        let Self { plan, options, lane, progress } = self;
-        let number = lane.lane as usize;
-        let own = plan.of_lane(lane);
-        let opened = pin(options, number).and_then(|()| open(&own, lane));
+        let Self { plan, options, shard, progress } = self;
+        let number = shard.shard as usize;
+        let own = plan.of_shard(shard);
+        let opened = pin(options, number).and_then(|()| open(&own, shard));
         let transport = match opened {
             Ok(transport) => transport,
             Err(error) => {
-                // The report of it may find nobody: then another lane has failed before.
+                // The report of it may find nobody: then another shard has failed before.
                 let _ = ready.send(Err(error.clone()));
                 return Err(error);
             }
         };
         let other_half = split.filter(|_| options.split).map(|split| split(&transport));
-        // A lane allocates its window, and faults it in, before the start.
-        let mut made = Lane::new(plan, lane, transport, Nanos::FAR_FUTURE);
+        // A shard allocates its window, and faults it in, before the start.
+        let mut made = Shard::new(plan, shard, transport, Nanos::FAR_FUTURE);
         ready.send(Ok(())).map_err(|_| died())?;
         let Go { at: start, client } = go.recv().map_err(|_| died())?;
-        made.begin(&plan.of_client(client), lane, start);
+        made.begin(&plan.of_client(client), shard, start);
         let receiver = other_half.and_then(|half| made.split_off_receiver(half));
         let Some(mut receiver) = receiver else {
             let stopped_at = drive(&mut made, plan, options, start, progress);
@@ -191,9 +191,9 @@ impl<'a> Thread<'a> {
     }
 }
 
-/// Turns a lane until all is sent and answered, or time is over. When it noticed a stop request.
+/// Turns a shard until all is sent and answered, or time is over. When it noticed a stop request.
 fn drive<T: Transport>(
-    lane: &mut Lane<T>,
+    shard: &mut Shard<T>,
     plan: &Plan,
     options: &Options,
     start: Nanos,
@@ -205,13 +205,13 @@ fn drive<T: Transport>(
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     let mut last_moved = now();
     let mut stopped_at = None;
-    let (sends, receives) = (lane.send_counts().is_some(), lane.stats().is_some());
+    let (sends, receives) = (shard.send_counts().is_some(), shard.stats().is_some());
     loop {
-        let turn = lane.turn(&now);
+        let turn = shard.turn(&now);
         let time = now();
         if turn.moved {
             last_moved = time;
-            let (sent, received) = lane.progress();
+            let (sent, received) = shard.progress();
             if sends {
                 progress.sent.store(sent, Ordering::Relaxed);
             }
@@ -220,7 +220,7 @@ fn drive<T: Transport>(
             }
         }
         if stopped_at.is_none() && sys::signal::stop_requested() {
-            lane.cancel();
+            shard.cancel();
             stopped_at = Some(time);
             end = end.min(time + plan.grace);
         }
@@ -245,16 +245,16 @@ fn drive<T: Transport>(
         }
         // Woken early enough to spin the rest: a timer is late, and so is a halted CPU.
         let sleep = until_due.since(options.spin).min(end.since(time)).min(SLEEP_MAX);
-        lane.wait(sleep.max(Nanos::from_micros(1)));
+        shard.wait(sleep.max(Nanos::from_micros(1)));
     }
 }
 
-fn outcome<T: Transport>(lane: &Lane<T>, stopped_at: Option<Nanos>) -> Outcome {
+fn outcome<T: Transport>(shard: &Shard<T>, stopped_at: Option<Nanos>) -> Outcome {
     Outcome {
-        send: lane.send_counts().cloned().unwrap_or_default(),
-        stats: lane.stats().cloned(),
-        transport: lane.transport().counters(),
-        describe: lane.transport().describe(),
+        send: shard.send_counts().cloned().unwrap_or_default(),
+        stats: shard.stats().cloned(),
+        transport: shard.transport().counters(),
+        describe: shard.transport().describe(),
         stopped_at,
     }
 }

@@ -1,4 +1,4 @@
-//! What becomes of the requests: the receiving half of a lane, and all of its accounting.
+//! What becomes of the requests: the receiving half of a shard, and all of its accounting.
 
 use base::Nanos;
 
@@ -57,8 +57,8 @@ pub(crate) enum Verdict {
 }
 
 impl Stats {
-    /// For a lane with this plan and window, which starts at `start`. All of its memory is there when this
-    /// returns: nothing is faulted in while time counts.
+    /// For a shard with this plan and window, which starts at `start`. All of its memory is there
+    /// when this returns: nothing is faulted in while time counts.
     pub fn new(plan: &Plan, window: &Window, start: Nanos) -> Self {
         Self {
             measure_from: start + plan.warmup,

@@ -7,7 +7,7 @@ use crate::protocol::Protocol;
 use crate::transport::streams::kernel::Kernel;
 use crate::transport::streams::ours::{self, Calisto};
 use crate::transport::streams::{CONNECTIONS_MAX, Streams};
-use crate::{Common, Error, LaneCount, Plan, Report, Work};
+use crate::{Common, Error, Plan, Report, ShardCount, Work};
 
 /// Settings of `load tcp`.
 #[derive(Clone, Debug, clap::Args)]
@@ -59,7 +59,7 @@ pub fn run(args: &Args, json: bool) -> Result<Report, Error> {
     run_streams(&args.common, &args.link, &plan, args.target, protocol, || Ok(()), json)
 }
 
-/// Requests on connections. `protocol` is given a seed for each lane; `prepare` is called when the
+/// Requests on connections. `protocol` is given a seed for each shard; `prepare` is called when the
 /// settings are known to make sense, before anything else is sent.
 pub(crate) fn run_streams(
     common: &Common,
@@ -93,20 +93,20 @@ pub(crate) fn run_streams(
     let hdr_log = common.hdr_log()?;
     prepare()?;
     let options = common.options(json);
-    let protocol = |plan: &Plan, lane: LaneCount| protocol(lane.seed(plan.seed));
+    let protocol = |plan: &Plan, shard: ShardCount| protocol(shard.seed(plan.seed));
     let report = match link.transport {
         By::Kernel => {
-            let open = |own: &Plan, lane: LaneCount| {
+            let open = |own: &Plan, shard: ShardCount| {
                 let network = Kernel::new(plan.flows, source)?;
-                Streams::open(network, protocol(own, lane), target, own.flows)
+                Streams::open(network, protocol(own, shard), target, own.flows)
             };
             crate::run(plan, &options, open, None)?
         }
         By::Calisto => {
             let session = ours::attach()?;
-            let open = |own: &Plan, lane: LaneCount| {
+            let open = |own: &Plan, shard: ShardCount| {
                 let network = Calisto::new(session.clone())?;
-                Streams::open(network, protocol(own, lane), target, own.flows)
+                Streams::open(network, protocol(own, shard), target, own.flows)
             };
             crate::run(plan, &options, open, None)?
         }

@@ -1,4 +1,4 @@
-//! Lanes against a server that answers in virtual time: every stall and fault is exact.
+//! Shards against a server that answers in virtual time: every stall and fault is exact.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -151,11 +151,11 @@ impl Transport for FakeServer {
     }
 }
 
-/// Turns the lane until nothing is due and nothing is under way.
-fn finish(lane: &mut Lane<FakeServer>, time: &Time) {
+/// Turns the shard until nothing is due and nothing is under way.
+fn finish(shard: &mut Shard<FakeServer>, time: &Time) {
     loop {
-        let turn = lane.turn(&|| time.now());
-        let replies = Rc::clone(&lane.transport().replies);
+        let turn = shard.turn(&|| time.now());
+        let replies = Rc::clone(&shard.transport().replies);
         let next_reply = replies.borrow().keys().next().map_or(Nanos::FAR_FUTURE, |key| key.0);
         if turn.moved {
             continue;
@@ -179,12 +179,12 @@ fn open_plan(rate: f64) -> Plan {
     }
 }
 
-fn lane(plan: &Plan, server: FakeServer) -> Lane<FakeServer> {
-    Lane::new(plan, LaneCount::ALONE, server, Nanos::ZERO)
+fn shard(plan: &Plan, server: FakeServer) -> Shard<FakeServer> {
+    Shard::new(plan, ShardCount::ALONE, server, Nanos::ZERO)
 }
 
-fn stats(lane: &Lane<FakeServer>) -> &Stats {
-    lane.stats().expect("it was not split")
+fn stats(shard: &Shard<FakeServer>) -> &Stats {
+    shard.stats().expect("it was not split")
 }
 
 fn millis(latency: Nanos) -> f64 {
@@ -196,9 +196,9 @@ fn a_stall_of_the_server_is_seen_by_every_request_that_fell_into_it() {
     let time = Time::default();
     let mut server = FakeServer::new(&time);
     server.stall = (Nanos::from_millis(500), Nanos::from_millis(600));
-    let mut lane = lane(&open_plan(1000.0), server);
-    finish(&mut lane, &time);
-    let found = stats(&lane);
+    let mut shard = shard(&open_plan(1000.0), server);
+    finish(&mut shard, &time);
+    let found = stats(&shard);
     assert_eq!(found.counts().received, 1000);
     // 100 of 1000 wait between 0 and 100 ms: the 90th percentile is at its edge, 95% at its middle.
     for latencies in [found.from_intended(), found.from_sent()] {
@@ -206,7 +206,7 @@ fn a_stall_of_the_server_is_seen_by_every_request_that_fell_into_it() {
         assert!((49.0..52.0).contains(&millis(latencies.quantile(0.95))));
         assert!((99.0..101.0).contains(&millis(latencies.quantile(1.0))));
     }
-    assert_eq!(lane.send_counts().map(|counts| counts.late), Some(0));
+    assert_eq!(shard.send_counts().map(|counts| counts.late), Some(0));
 }
 
 #[test]
@@ -214,10 +214,10 @@ fn a_stall_of_the_generator_counts_from_the_intended_time_so_nothing_is_omitted(
     let time = Time::default();
     let mut server = FakeServer::new(&time);
     server.send_stall = Some((Nanos::from_millis(500), Nanos::from_millis(100)));
-    let mut lane = lane(&open_plan(1000.0), server);
-    finish(&mut lane, &time);
-    let found = stats(&lane);
-    let counts = lane.send_counts().expect("it sends");
+    let mut shard = shard(&open_plan(1000.0), server);
+    finish(&mut shard, &time);
+    let found = stats(&shard);
+    let counts = shard.send_counts().expect("it sends");
     assert_eq!((counts.sent, counts.never_sent, found.counts().received), (1000, 0, 1000));
     assert!((99..=101).contains(&counts.late), "{}", counts.late);
     assert!((49.0..52.0).contains(&millis(found.from_intended().quantile(0.95))));
@@ -232,13 +232,13 @@ fn what_a_slow_generator_does_not_get_to_is_counted_as_never_sent() {
     let time = Time::default();
     let mut server = FakeServer::new(&time);
     server.send_cost = Nanos::from_millis(100);
-    let mut lane = lane(&open_plan(10_000.0), server);
-    finish(&mut lane, &time);
-    let counts = lane.send_counts().expect("it sends");
+    let mut shard = shard(&open_plan(10_000.0), server);
+    finish(&mut shard, &time);
+    let counts = shard.send_counts().expect("it sends");
     // Ten calls fit, and a call takes at most a batch.
     assert!(counts.sent > 0 && counts.sent <= 11 * 64, "{}", counts.sent);
     assert_eq!(counts.sent + counts.never_sent, 10_000);
-    assert_eq!(stats(&lane).counts().received, counts.sent);
+    assert_eq!(stats(&shard).counts().received, counts.sent);
 }
 
 #[test]
@@ -247,43 +247,43 @@ fn the_warmup_is_sent_and_not_measured() {
     let mut server = FakeServer::new(&time);
     server.stall = (Nanos::ZERO, Nanos::from_millis(100));
     let warmup = Nanos::from_millis(200);
-    let mut lane = lane(&Plan { warmup, ..open_plan(1000.0) }, server);
-    finish(&mut lane, &time);
-    let found = stats(&lane);
+    let mut shard = shard(&Plan { warmup, ..open_plan(1000.0) }, server);
+    finish(&mut shard, &time);
+    let found = stats(&shard);
     assert_eq!((found.counts().received_ever, found.counts().received), (1200, 1000));
     assert!(millis(found.from_intended().quantile(1.0)) < 0.1);
-    assert_eq!(lane.send_counts().map(|counts| counts.sent), Some(1000));
+    assert_eq!(shard.send_counts().map(|counts| counts.sent), Some(1000));
 }
 
 #[test]
-fn a_lane_that_begins_keeps_its_memory_and_measures_from_its_new_start() {
+fn a_shard_that_begins_keeps_its_memory_and_measures_from_its_new_start() {
     let time = Time::default();
     let warmup = Nanos::from_millis(200);
     let plan = Plan { warmup, ..open_plan(1000.0) };
-    let mut lane = Lane::new(&plan, LaneCount::ALONE, FakeServer::new(&time), Nanos::FAR_FUTURE);
-    let before = stats(&lane).address();
-    lane.begin(&plan, LaneCount::ALONE, Nanos::from_millis(70));
-    assert_eq!(stats(&lane).address(), before);
-    finish(&mut lane, &time);
-    let counts = stats(&lane).counts();
+    let mut shard = Shard::new(&plan, ShardCount::ALONE, FakeServer::new(&time), Nanos::FAR_FUTURE);
+    let before = stats(&shard).address();
+    shard.begin(&plan, ShardCount::ALONE, Nanos::from_millis(70));
+    assert_eq!(stats(&shard).address(), before);
+    finish(&mut shard, &time);
+    let counts = stats(&shard).counts();
     assert_eq!((counts.received_ever, counts.received), (1200, 1000));
 }
 
 #[test]
-fn every_lane_of_every_client_begins_with_a_seed_of_its_own_and_the_first_with_that_of_a_lone_run()
+fn every_shard_of_every_client_begins_with_a_seed_of_its_own_and_the_first_with_that_of_a_lone_run()
 {
     let plan = Plan { seed: 5, ..open_plan(1000.0) };
     let seed = |client: u32, number: u32| {
-        let count = LaneCount { lane: number, lanes: 2 };
+        let count = ShardCount { shard: number, shards: 2 };
         let server = FakeServer::new(&Time::default());
-        let mut lane = Lane::new(&plan, count, server, Nanos::FAR_FUTURE);
-        lane.begin(&plan.of_client(client), count, Nanos::ZERO);
-        lane.transport().seed.expect("it has begun")
+        let mut shard = Shard::new(&plan, count, server, Nanos::FAR_FUTURE);
+        shard.begin(&plan.of_client(client), count, Nanos::ZERO);
+        shard.transport().seed.expect("it has begun")
     };
     let clients = [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0)];
-    let seeds: BTreeSet<_> = clients.iter().map(|(client, lane)| seed(*client, *lane)).collect();
+    let seeds: BTreeSet<_> = clients.iter().map(|(client, shard)| seed(*client, *shard)).collect();
     assert_eq!(seeds.len(), clients.len());
-    assert_eq!(seed(0, 1), LaneCount { lane: 1, lanes: 2 }.seed(5));
+    assert_eq!(seed(0, 1), ShardCount { shard: 1, shards: 2 }.seed(5));
 }
 
 #[test]
@@ -303,10 +303,10 @@ fn each_fault_moves_its_own_counter_and_no_other() {
         let time = Time::default();
         let mut server = FakeServer::new(&time);
         server.faults.insert(100, fault);
-        let mut lane = lane(&open_plan(1000.0), server);
-        finish(&mut lane, &time);
-        assert_eq!(*stats(&lane).counts(), expected);
-        assert_eq!(lane.send_counts().map(|counts| counts.sent), Some(1000));
+        let mut shard = shard(&open_plan(1000.0), server);
+        finish(&mut shard, &time);
+        assert_eq!(*stats(&shard).counts(), expected);
+        assert_eq!(shard.send_counts().map(|counts| counts.sent), Some(1000));
     }
 }
 
@@ -323,15 +323,15 @@ fn closed_plan(outstanding: u32) -> Plan {
 fn a_closed_loop_keeps_so_many_in_flight_and_is_as_fast_as_the_server() {
     for outstanding in [1, 16] {
         let time = Time::default();
-        let mut lane = lane(&closed_plan(outstanding), FakeServer::new(&time));
-        finish(&mut lane, &time);
+        let mut shard = shard(&closed_plan(outstanding), FakeServer::new(&time));
+        finish(&mut shard, &time);
         // 10 us each: 100,000 a second, one after the other.
-        let received = stats(&lane).counts().received;
+        let received = stats(&shard).counts().received;
         assert!((99_900..=100_100).contains(&received), "{outstanding}: {received}");
-        assert_eq!(lane.transport_mut().in_flight_max, outstanding as usize);
-        assert_eq!(lane.send_counts().map(|counts| counts.sent), Some(received));
+        assert_eq!(shard.transport_mut().in_flight_max, outstanding as usize);
+        assert_eq!(shard.send_counts().map(|counts| counts.sent), Some(received));
         let expected = f64::from(outstanding) * 0.01;
-        let median = millis(stats(&lane).from_sent().quantile(0.5));
+        let median = millis(stats(&shard).from_sent().quantile(0.5));
         assert!((median / expected - 1.0).abs() < 0.01, "{median}");
     }
 }
@@ -342,13 +342,13 @@ fn a_closed_loop_gives_a_lost_request_up_and_goes_on() {
     let mut server = FakeServer::new(&time);
     server.faults.insert(10, Fault::Drop);
     server.faults.insert(20, Fault::Delay(Nanos::from_millis(50)));
-    let mut lane = lane(&closed_plan(1), server);
-    finish(&mut lane, &time);
-    let counts = *stats(&lane).counts();
-    let sent = lane.send_counts().expect("it sends").sent;
+    let mut shard = shard(&closed_plan(1), server);
+    finish(&mut shard, &time);
+    let counts = *stats(&shard).counts();
+    let sent = shard.send_counts().expect("it sends").sent;
     assert_eq!(sent - counts.received, 2, "one lost, one given up");
     assert_eq!(counts.expired, 1, "the late reply is no answer any more");
     // Two pauses of 20 ms cost 4000 requests of 10 us.
     assert!((95_500..96_500).contains(&sent), "{sent}");
-    assert_eq!(lane.transport_mut().in_flight_max, 2, "the late reply and the next one");
+    assert_eq!(shard.transport_mut().in_flight_max, 2, "the late reply and the next one");
 }

@@ -10,7 +10,7 @@ use base::Nanos;
 
 use crate::Request;
 
-/// The requests of one lane that may still be answered.
+/// The requests of one shard that may still be answered.
 pub struct Window {
     slots: Box<[Slot]>,
 }

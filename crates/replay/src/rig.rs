@@ -4,7 +4,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use datapath::{
-    Dispatcher, DispatcherConfig, Listener, Listeners, MigrateConfig, PortLane, SteeringConfig,
+    Dispatcher, DispatcherConfig, DispatcherPort, Listener, Listeners, MigrateConfig,
+    SteeringConfig,
 };
 use policy::sample::GROUPS_PER_STEP;
 use policy::steer::{self, SteerConfig};
@@ -51,9 +52,9 @@ impl Rig {
             mtu: CHUNK_BYTES,
             ..WireConfig::default()
         });
-        let mut lane = PortLane::new(near, [2, 0, 0, 0, 0, 2]);
+        let mut dispatcher_port = DispatcherPort::new(near, [2, 0, 0, 0, 0, 2]);
         if !options.check_checksums {
-            lane.trust_link();
+            dispatcher_port.trust_link();
         }
         let migrate = MigrateConfig { hold_packets: FRAMES as usize, ..MigrateConfig::default() };
         let groups = options.groups;
@@ -69,11 +70,14 @@ impl Rig {
             .iter()
             .map(|text| text.parse().map_err(|error| failed(format!("{error}"))))
             .collect::<Result<_, _>>()?;
-        let dispatcher =
-            Dispatcher::new(&config, vec![lane], pool, Listeners::new(served), |groups| {
-                Control::new(ControlConfig::default(), steer, groups)
-            })
-            .map_err(|error| failed(error.to_string()))?;
+        let dispatcher = Dispatcher::new(
+            &config,
+            vec![dispatcher_port],
+            pool,
+            Listeners::new(served),
+            |groups| Control::new(ControlConfig::default(), steer, groups),
+        )
+        .map_err(|error| failed(error.to_string()))?;
         let most = options.workers.iter().copied().max().unwrap_or(1);
         let ledger = Ledger::new(FRAMES, CHUNK_BYTES, most.into(), options.flows_max);
         let ledger = Rc::new(RefCell::new(ledger));

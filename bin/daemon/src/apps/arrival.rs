@@ -144,12 +144,12 @@ impl Terms {
         let sizes = self.sizes(request, rule, who)?;
         let failed =
             |error: &dyn fmt::Display| Refusal(format!("the daemon is out of means: {error}"));
-        let (server, lanes) = AppServer::create(sizes).map_err(|error| failed(&error))?;
+        let (server, worker_queues) = AppServer::create(sizes).map_err(|error| failed(&error))?;
         let eventfd = Arc::new(EventFd::new().map_err(|error| failed(&error))?);
         let mut workers = Vec::new();
         let mut doorbells = Vec::new();
         let mut granted = Vec::new();
-        for (lane, worker) in lanes.into_iter().zip(0..) {
+        for (worker_queue, worker) in worker_queues.into_iter().zip(0..) {
             let (doorbell, wake) = doorbell().map_err(|error| failed(&error))?;
             doorbells.push(doorbell);
             let core_grant = server.core_grant(worker).filter(|_| cores.is_some());
@@ -159,7 +159,7 @@ impl Terms {
                 .zip(core_grant)
                 .map(|(call, core_grant)| (call.another(), core_grant));
             workers.push(match call {
-                None => (lane, wake),
+                None => (worker_queue, wake),
                 Some((call, core_grant)) => {
                     let called = call.over(&wake);
                     granted.push(GrantedWorker {
@@ -168,7 +168,7 @@ impl Terms {
                         wake,
                         call,
                     });
-                    (lane, called)
+                    (worker_queue, called)
                 }
             });
         }

@@ -20,12 +20,12 @@ const IDLE_MAX: usize = 16;
 /// The ways to the threads.
 pub(crate) struct Closer {
     /// Of users for whom no thread could be started.
-    common: Lane,
-    lanes: BTreeMap<u32, Lane>,
+    common: UserQueue,
+    user_queues: BTreeMap<u32, UserQueue>,
 }
 
 /// One thread, which ends with this and what it has still to close.
-struct Lane {
+struct UserQueue {
     sender: Sender<Box<dyn Any + Send>>,
     waiting: Arc<AtomicUsize>,
 }
@@ -33,38 +33,38 @@ struct Lane {
 impl Closer {
     /// Starts the first thread.
     pub(crate) fn start() -> Result<Self, SysError> {
-        let common = Lane::start().map_err(|error| {
+        let common = UserQueue::start().map_err(|error| {
             let errno = rustix::io::Errno::from_io_error(&error);
             let errno = errno.unwrap_or(rustix::io::Errno::AGAIN);
             SysError::new("start the thread that closes descriptors", errno, "")
         })?;
-        Ok(Self { common, lanes: BTreeMap::new() })
+        Ok(Self { common, user_queues: BTreeMap::new() })
     }
 
     /// Closes something that came from user `uid`, some time.
     pub(crate) fn close(&mut self, uid: u32, thing: impl Any + Send) {
-        if !self.lanes.contains_key(&uid) {
-            if self.lanes.len() >= IDLE_MAX {
-                self.lanes.retain(|_, lane| lane.waiting() > 0);
+        if !self.user_queues.contains_key(&uid) {
+            if self.user_queues.len() >= IDLE_MAX {
+                self.user_queues.retain(|_, user_queue| user_queue.waiting() > 0);
             }
-            if let Ok(lane) = Lane::start() {
-                self.lanes.insert(uid, lane);
+            if let Ok(user_queue) = UserQueue::start() {
+                self.user_queues.insert(uid, user_queue);
             }
         }
-        self.lane(uid).close(thing);
+        self.user_queue(uid).close(thing);
     }
 
     /// Whether so much of a user's waits that it should send no more.
     pub(crate) fn is_full(&self, uid: u32) -> bool {
-        self.lane(uid).waiting() > WAITING_MAX
+        self.user_queue(uid).waiting() > WAITING_MAX
     }
 
-    fn lane(&self, uid: u32) -> &Lane {
-        self.lanes.get(&uid).unwrap_or(&self.common)
+    fn user_queue(&self, uid: u32) -> &UserQueue {
+        self.user_queues.get(&uid).unwrap_or(&self.common)
     }
 }
 
-impl Lane {
+impl UserQueue {
     fn start() -> std::io::Result<Self> {
         let (sender, things) = channel::<Box<dyn Any + Send>>();
         let waiting = Arc::new(AtomicUsize::new(0));

@@ -103,7 +103,8 @@ impl Tenants {
             handovers: SINGLE_MOVES as u32 + workers,
         };
         let sizes = sizes.checked().or_needs("memory of that size")?;
-        let (server, lanes) = AppServer::create(sizes).or_needs("memory for an application")?;
+        let (server, worker_queues) =
+            AppServer::create(sizes).or_needs("memory for an application")?;
         let file = server.as_fd().try_clone_to_owned().or_needs("descriptor")?;
         let mut memory = AppMemory::open(file).or_needs("second mapping of it")?;
         self.ends.extend((0..workers).filter_map(|worker| memory.end(worker)));
@@ -111,7 +112,10 @@ impl Tenants {
         let new = NewApp {
             server,
             // Nobody sleeps here.
-            workers: lanes.into_iter().map(|lane| (lane, Arc::new(|| ()) as _)).collect(),
+            workers: worker_queues
+                .into_iter()
+                .map(|worker_queue| (worker_queue, Arc::new(|| ()) as _))
+                .collect(),
             egress: Egress::new(listeners.to_vec(), vec![SERVER_MAC], Vec::new()),
             listeners: listeners.to_vec(),
             limits: AppLimits { packets_per_s: 0, wakes_per_s: 0, stall: STALL },

@@ -89,16 +89,17 @@ impl Realm {
             handovers: SINGLE_MOVES as u32 + u32::from(workers),
         };
         let sizes = sizes.checked().or_needs("memory of that size")?;
-        let (server, lanes) = AppServer::create(sizes).or_needs("memory for an application")?;
+        let (server, worker_queues) =
+            AppServer::create(sizes).or_needs("memory for an application")?;
         let region = server.as_fd().try_clone_to_owned().or_needs("descriptor")?;
         let bits = server.core_grant_bits();
         let (mut granted, mut called, mut doorbells) = (Vec::new(), Vec::new(), Vec::new());
-        for (lane, worker) in lanes.into_iter().zip(0..workers) {
+        for (worker_queue, worker) in worker_queues.into_iter().zip(0..workers) {
             let (doorbell, wake) = doorbell()?;
             let core_grant =
                 server.core_grant(u32::from(worker)).ok_or("it has none").or_needs("core grant")?;
             let call = self.allocator.call();
-            called.push((lane, call.over(&wake)));
+            called.push((worker_queue, call.over(&wake)));
             granted.push(GrantedWorker { worker: WorkerId(worker), core_grant, wake, call });
             doorbells.push(doorbell);
         }

@@ -7,8 +7,8 @@ use std::rc::Rc;
 use base::Nanos;
 use load::transport::packets::{Packets, PacketsConfig};
 use load::{
-    Answer, Arrival, Lane, LaneCount, Latencies, Pace, Plan as LoadPlan, Reply, Request, Transport,
-    TransportCounters,
+    Answer, Arrival, Latencies, Pace, Plan as LoadPlan, Reply, Request, Shard, ShardCount,
+    Transport, TransportCounters,
 };
 use shm::{FramePool, PoolConfig};
 use sys::clock::{TscRate, now};
@@ -106,15 +106,15 @@ fn measure(length: Nanos, rate: TscRate, round: u64) -> Result<Round, Error> {
         ..LoadPlan::default()
     };
     let start = now() + Nanos::from_millis(1);
-    let mut lane = Lane::new(&wanted, LaneCount::ALONE, watched, start);
+    let mut shard = Shard::new(&wanted, ShardCount::ALONE, watched, start);
     let read = || {
         let time = now();
         clock.set(time);
         time
     };
     loop {
-        let turn = lane.turn(&read);
-        let (sent, received) = lane.progress();
+        let turn = shard.turn(&read);
+        let (sent, received) = shard.progress();
         let is_done = turn.next_due == Nanos::FAR_FUTURE && received >= sent;
         if is_done || clock.get() > start + length + GRACE {
             break;
@@ -131,7 +131,7 @@ fn measure(length: Nanos, rate: TscRate, round: u64) -> Result<Round, Error> {
             counted.record(Nanos(truth));
         }
     }
-    let (sent, received) = lane.progress();
+    let (sent, received) = shard.progress();
     if received < sent || counted.count() != received {
         return Err(format!("{received} of {sent} answers, {} in both books", counted.count()))
             .or_needs("answer to every request");

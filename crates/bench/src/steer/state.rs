@@ -321,7 +321,8 @@ impl Near<'_> {
         self.turn(Window::Other, meter);
         let expected = |near: &Self| {
             let leaving = near.rig.dispatcher.steering().workers();
-            leaving.filter(|&(_, state, _)| state != datapath::LaneState::Active).count() == 0
+            leaving.filter(|&(_, state, _)| state != datapath::WorkerQueueState::Active).count()
+                == 0
         };
         while !self.rig.dispatcher.steering().is_settled() || !expected(self) {
             self.turn(Window::Other, meter);

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use attach::{AttachListener, Attached, Peer, PortInfo, Received, ToApp, ToDaemon};
 use base::Nanos;
 use client::{App, AttachOptions, Worker};
-use shm::app::{AppLane, AppServer, AppSizes, Delivery, FromApp};
+use shm::app::{AppServer, AppSizes, AppWorkerQueue, Delivery, FromApp};
 use shm::{Frame, FramePool, PoolConfig};
 use sys::eventfd::EventFd;
 use sys::poll;
@@ -52,7 +52,7 @@ impl Drop for Folder {
 pub(crate) struct Served {
     pub(crate) peer: Peer,
     pub(crate) server: AppServer,
-    pub(crate) lanes: Vec<AppLane>,
+    pub(crate) worker_queues: Vec<AppWorkerQueue>,
     pub(crate) wake: EventFd,
     /// A byte in here wakes a worker.
     pub(crate) doorbells: Vec<OwnedFd>,
@@ -81,7 +81,7 @@ impl Served {
             handovers: 4,
         };
         let sizes = sizes.checked().expect("tests ask for what can be");
-        let (server, lanes) = AppServer::create(sizes).expect("it fits anywhere");
+        let (server, worker_queues) = AppServer::create(sizes).expect("it fits anywhere");
         let wake = EventFd::new().expect("descriptors are left");
         let flags = rustix::pipe::PipeFlags::CLOEXEC | rustix::pipe::PipeFlags::NONBLOCK;
         let pipes = (0..request.workers).map(|_| rustix::pipe::pipe_with(flags));
@@ -97,7 +97,7 @@ impl Served {
         assert_eq!(sent, Ok(true));
         let pool = FramePool::new(PoolConfig { frames: 8, chunk_bytes: 4096, numa_node: None });
         let pool = pool.expect("it fits anywhere");
-        Some(Self { peer, server, lanes, wake, doorbells, pool })
+        Some(Self { peer, server, worker_queues, wake, doorbells, pool })
     }
 
     /// Delivers a packet to a worker and wakes it.
@@ -115,16 +115,17 @@ impl Served {
         let mut frame = self.pool.take().expect("one is always home");
         assert!(frame.fill(packet));
         meta(&mut frame);
-        let delivery = self.server.deliver(&mut self.lanes[worker], &frame).expect("honest");
+        let delivery =
+            self.server.deliver(&mut self.worker_queues[worker], &frame).expect("honest");
         self.pool.give(frame);
         self.publish(worker);
         delivery
     }
 
     pub(crate) fn publish(&mut self, worker: usize) {
-        let lane = &mut self.lanes[worker];
-        if lane.publish()
-            && let Some(sleeper) = lane.ring()
+        let worker_queue = &mut self.worker_queues[worker];
+        if worker_queue.publish()
+            && let Some(sleeper) = worker_queue.ring()
         {
             let _ = rustix::io::write(&self.doorbells[sleeper as usize], &[1]);
         }
@@ -133,8 +134,8 @@ impl Served {
     /// The next packet that a worker wants sent, if there is one; other frames go home.
     pub(crate) fn sent(&mut self, worker: usize) -> Option<Vec<u8>> {
         loop {
-            let message = self.server.collect(&mut self.lanes[worker]).expect("honest");
-            self.lanes[worker].release();
+            let message = self.server.collect(&mut self.worker_queues[worker]).expect("honest");
+            self.worker_queues[worker].release();
             let FromApp::Packet(packet) = message? else { continue };
             if !packet.0.meta.transmit {
                 continue;
@@ -150,7 +151,7 @@ impl Served {
     /// Echoes whatever the workers send; whether there was anything.
     pub(crate) fn echo(&mut self) -> bool {
         let mut worked = false;
-        for worker in 0..self.lanes.len() {
+        for worker in 0..self.worker_queues.len() {
             for _ in 0..RING_SLOTS {
                 let Some(packet) = self.sent(worker) else { break };
                 worked = true;

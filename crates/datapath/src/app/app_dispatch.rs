@@ -5,22 +5,22 @@ use std::sync::Arc;
 use base::{Nanos, WorkerId};
 use policy::Control;
 use shm::FramePool;
-use shm::app::{AppLane, AppServer};
+use shm::app::{AppServer, AppWorkerQueue};
 
 use crate::app::{AppId, AppLimits, AppSide, DetachReason, Egress};
 use crate::counters::{CounterReader, CounterWriter};
 use crate::dispatcher::flow_id;
 use crate::ground::Ground;
-use crate::lane::Wake;
 use crate::listeners::Listener;
 use crate::steering::{Steering, SteeringConfig};
+use crate::worker_queue::Wake;
 
 /// Everything that an attachment needs, made before the dispatcher hears of it.
 pub struct NewApp {
     /// Its memory.
     pub server: AppServer,
-    /// A lane and a way to wake it for each of its workers.
-    pub workers: Vec<(AppLane, Wake)>,
+    /// A worker queue and a way to wake it for each of its workers.
+    pub workers: Vec<(AppWorkerQueue, Wake)>,
     /// What it listens on.
     pub listeners: Vec<Listener>,
     /// What it may send.
@@ -41,7 +41,7 @@ pub struct AppDispatch {
 }
 
 impl AppDispatch {
-    /// A table of its own, steered by `control`, and a lane for each of its workers.
+    /// A table of its own, steered by `control`, and a worker queue for each of its workers.
     ///
     /// # Errors
     /// The number of groups is not possible.
@@ -52,10 +52,10 @@ impl AppDispatch {
         let NewApp { server, workers, listeners, egress, limits, steering } = new;
         let side = AppSide::new(server, egress, &limits);
         let mut steering = Steering::for_app(steering, flow_id, control, side)?;
-        let (lanes, wakes): (Vec<_>, Vec<_>) = workers.into_iter().unzip();
+        let (worker_queues, wakes): (Vec<_>, Vec<_>) = workers.into_iter().unzip();
         let wakes: Arc<[Wake]> = wakes.into();
-        for (lane, worker) in lanes.into_iter().zip(0..) {
-            steering.add_app_worker(WorkerId(worker), lane, Arc::clone(&wakes));
+        for (worker_queue, worker) in worker_queues.into_iter().zip(0..) {
+            steering.add_app_worker(WorkerId(worker), worker_queue, Arc::clone(&wakes));
         }
         // The dispatcher gives it its id.
         Ok(Self { id: AppId::OWN, listeners, steering, counters: CounterWriter::new() })

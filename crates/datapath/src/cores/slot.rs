@@ -10,7 +10,7 @@ use shm::{CoreGrantControl, ReadySet};
 
 use crate::app::AppId;
 use crate::dispatcher::Dispatcher;
-use crate::lane::Wake;
+use crate::worker_queue::Wake;
 
 /// A kept worker's number: the one that the core control knows it by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -51,7 +51,7 @@ impl Call {
         Self::new(Arc::clone(&self.wanted))
     }
 
-    /// What the worker's lane is given as its wake-up.
+    /// What the worker's worker queue is given as its wake-up.
     pub fn over(&self, wake: &Wake) -> Wake {
         let (Self { slot, wanted }, wake) = (self.clone(), Arc::clone(wake));
         Arc::new(move || match slot.load(Ordering::Acquire).checked_sub(1) {
@@ -88,7 +88,7 @@ pub struct GrantedWorker {
     pub core_grant: CoreGrantControl,
     /// Wakes its thread; remembered when the thread is awake.
     pub wake: Wake,
-    /// What its lane calls.
+    /// What its worker queue calls.
     pub call: Call,
 }
 

@@ -24,11 +24,13 @@ impl Steering {
         remains: Remains,
         ground: &mut Ground<'_>,
     ) {
-        let Some(lane) = self.lanes.get_mut(worker.index()).and_then(Option::take) else {
+        let Some(worker_queue) = self.worker_queues.get_mut(worker.index()).and_then(Option::take)
+        else {
             return;
         };
-        // What was staged and not published is dropped with the lane's end unless shown now.
-        let undone = lane.into_undone(remains.inbox);
+        // What was staged and not published is dropped with the worker queue's end unless shown
+        // now.
+        let undone = worker_queue.into_undone(remains.inbox);
         ground.counters.add(DispatchEvent::WorkersDied, 1);
         trace::worker_died(worker.0);
         self.control.worker_gone(worker);
@@ -118,7 +120,7 @@ impl Steering {
                 return;
             };
             match self.live.entry(group).owner() {
-                Some(owner) if self.lanes[owner.index()].is_some() => {
+                Some(owner) if self.worker_queues[owner.index()].is_some() => {
                     self.send_or_drop(frame, owner, ground);
                 }
                 _ => ground.drop(frame, DispatchEvent::NoWorker),
@@ -129,7 +131,7 @@ impl Steering {
 
     /// Whether the owner of `group`, found anew if it is gone, can take one more packet.
     pub(super) fn has_room_for(&mut self, group: FlowGroup, ground: &mut Ground<'_>) -> bool {
-        let there = |this: &Self, owner: WorkerId| this.lanes[owner.index()].is_some();
+        let there = |this: &Self, owner: WorkerId| this.worker_queues[owner.index()].is_some();
         let mut entry = self.live.entry(group);
         if !entry.owner().is_some_and(|owner| there(self, owner)) {
             let moving = entry.is_moving();
@@ -141,7 +143,8 @@ impl Steering {
             entry = self.live.entry(group).with_moving(moving);
             self.control.write(group, entry, &mut self.live);
         }
-        let lane = entry.owner().and_then(|owner| self.lanes[owner.index()].as_ref());
-        lane.is_none_or(|lane| lane.has_room(&self.side))
+        let worker_queue =
+            entry.owner().and_then(|owner| self.worker_queues[owner.index()].as_ref());
+        worker_queue.is_none_or(|worker_queue| worker_queue.has_room(&self.side))
     }
 }

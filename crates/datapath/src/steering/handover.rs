@@ -32,8 +32,13 @@ impl Steering {
     pub(super) fn announce(&mut self, slot: usize) {
         if let Moving::Epoch(epoch) = self.migrate.moving_of(slot) {
             let old_owner = self.migrate.slot(slot).asked.from;
-            for lane in self.lanes.iter_mut().flatten().filter(|lane| lane.id() != old_owner) {
-                lane.owe_attach(epoch);
+            for worker_queue in self
+                .worker_queues
+                .iter_mut()
+                .flatten()
+                .filter(|worker_queue| worker_queue.id() != old_owner)
+            {
+                worker_queue.owe_attach(epoch);
             }
         }
     }
@@ -83,7 +88,7 @@ impl Steering {
 
     fn send_mark(&mut self, slot: usize, now: Nanos) {
         let from = self.migrate.slot(slot).asked.from;
-        let Some(lane) = &mut self.lanes[from.index()] else {
+        let Some(worker_queue) = &mut self.worker_queues[from.index()] else {
             // It died with the mark unsent: `death` has put what it left before what is held.
             self.migrate.slot_mut(slot).phase = Phase::Releasing;
             self.announce(slot);
@@ -91,8 +96,8 @@ impl Steering {
         };
         let ticket = self.migrate.ticket(slot);
         let moving = self.migrate.moving_of(slot);
-        if lane.control(ToWorker::Mark { ticket, moving }, &mut self.side) {
-            lane.publish(&mut self.side, now);
+        if worker_queue.control(ToWorker::Mark { ticket, moving }, &mut self.side) {
+            worker_queue.publish(&mut self.side, now);
             self.migrate.slot_mut(slot).phase = Phase::Open(ticket);
         }
     }
@@ -117,7 +122,7 @@ impl Steering {
 
     fn release_single(&mut self, slot: usize, ground: &mut Ground<'_>) {
         let mut asked = self.migrate.slot(slot).asked;
-        if self.lanes[asked.to.index()].is_none() {
+        if self.worker_queues[asked.to.index()].is_none() {
             // The new owner died meanwhile: any other will do.
             let active = self.control.workers().active();
             let Some(&other) = active.get(asked.group.index() % active.len().max(1)) else {
@@ -128,9 +133,9 @@ impl Steering {
             slot.asked = asked;
             slot.attached = false;
         }
-        let Some(lane) = &mut self.lanes[asked.to.index()] else { return };
+        let Some(worker_queue) = &mut self.worker_queues[asked.to.index()] else { return };
         if !self.migrate.slot(slot).attached {
-            if !lane.control(ToWorker::Attach(Moving::Group(asked.group)), &mut self.side) {
+            if !worker_queue.control(ToWorker::Attach(Moving::Group(asked.group)), &mut self.side) {
                 return;
             }
             self.migrate.slot_mut(slot).attached = true;
@@ -146,20 +151,20 @@ impl Steering {
     /// Sends what a slot holds to one worker, as far as its ring has room; true when nothing is
     /// left.
     fn send_held(&mut self, slot: usize, worker: WorkerId, ground: &mut Ground<'_>) -> bool {
-        let Some(lane) = &mut self.lanes[worker.index()] else { return false };
+        let Some(worker_queue) = &mut self.worker_queues[worker.index()] else { return false };
         while !self.migrate.slot(slot).list.is_empty() {
-            if !lane.has_room(&self.side) || !self.migrate.may_release() {
-                lane.publish(&mut self.side, ground.now);
+            if !worker_queue.has_room(&self.side) || !self.migrate.may_release() {
+                worker_queue.publish(&mut self.side, ground.now);
                 return false;
             }
             let (hold, list) = self.migrate.held(slot);
             let Some(frame) = hold.pop_front(list) else { break };
-            match lane.send(frame, &mut self.side, ground) {
+            match worker_queue.send(frame, &mut self.side, ground) {
                 Ok(()) => ground.counters.add(DispatchEvent::Dispatched, 1),
                 Err((frame, why)) => ground.drop(frame, why),
             }
         }
-        lane.publish(&mut self.side, ground.now);
+        worker_queue.publish(&mut self.side, ground.now);
         true
     }
 
@@ -169,7 +174,7 @@ impl Steering {
             return;
         }
         let asked = self.migrate.slot(slot).asked;
-        if self.lanes[asked.from.index()].is_none() {
+        if self.worker_queues[asked.from.index()].is_none() {
             self.migrate.slot_mut(slot).phase = Phase::Releasing;
             return;
         }
@@ -197,7 +202,8 @@ impl Steering {
         if !transition.repaired {
             let first = transition.repair.unwrap_or(FlowGroup(0));
             let migrate = &self.migrate;
-            let any_kept = (0..self.lanes.len()).any(|id| migrate.is_kept(WorkerId(id as u16)));
+            let any_kept =
+                (0..self.worker_queues.len()).any(|id| migrate.is_kept(WorkerId(id as u16)));
             let next = if any_kept {
                 let kept = |worker| migrate.is_kept(worker);
                 self.control.revert(first, kept, &mut self.live, &self.shadow, ground.now)

@@ -18,8 +18,8 @@ use wire::build::UdpPacket;
 
 use crate::counters::DispatchEvent;
 use crate::{
-    AppDispatch, AppId, AppLimits, DetachReason, Dispatcher, DispatcherConfig, Egress, Listener,
-    Listeners, MigrateConfig, NewApp, PortLane, SteeringConfig,
+    AppDispatch, AppId, AppLimits, DetachReason, Dispatcher, DispatcherConfig, DispatcherPort,
+    Egress, Listener, Listeners, MigrateConfig, NewApp, SteeringConfig,
 };
 
 mod ready;
@@ -81,8 +81,9 @@ impl Harness {
         let (client, server) = memory_wire(128);
         let config =
             DispatcherConfig { steering: steering(), ring: 64, hash_key: Toeplitz::MICROSOFT_KEY };
-        let lanes = vec![PortLane::new(server, OUR_MAC)];
-        let dispatcher = Dispatcher::new(&config, lanes, pool, Listeners::default(), control);
+        let worker_queues = vec![DispatcherPort::new(server, OUR_MAC)];
+        let dispatcher =
+            Dispatcher::new(&config, worker_queues, pool, Listeners::default(), control);
         let dispatcher = dispatcher.expect("128 groups are possible");
         Self { client, dispatcher, now: Nanos::from_millis(1) }
     }
@@ -127,7 +128,7 @@ impl Harness {
             send_chunks: 8,
             handovers: 12,
         };
-        let (server, lanes) = AppServer::create(sizes).expect("100 KiB fit");
+        let (server, worker_queues) = AppServer::create(sizes).expect("100 KiB fit");
         let file = server.as_fd().try_clone_to_owned().expect("descriptors are left");
         let mapped = file.try_clone().expect("descriptors are left");
         let mut memory = AppMemory::open(mapped).expect("it has just been made");
@@ -138,7 +139,7 @@ impl Harness {
         let listeners: Vec<Listener> = listen.iter().map(|text| listener(text)).collect();
         let new = NewApp {
             server,
-            workers: lanes.into_iter().zip(wakes).collect(),
+            workers: worker_queues.into_iter().zip(wakes).collect(),
             egress: Egress::new(listeners.clone(), vec![OUR_MAC], Vec::new()),
             listeners,
             limits,

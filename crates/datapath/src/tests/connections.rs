@@ -18,7 +18,9 @@ use wire::{FlowKey, Outcome, Toeplitz};
 use crate::stream::{
     CommandQueue, Exchange, RingLimits, ServiceKind, Stream, StreamConfig, StreamCounts,
 };
-use crate::{BuiltIn, Dispatcher, DispatcherConfig, Listeners, PortLane, SteeringConfig, Worker};
+use crate::{
+    BuiltIn, Dispatcher, DispatcherConfig, DispatcherPort, Listeners, SteeringConfig, Worker,
+};
 
 pub(super) const CLIENT_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 pub(super) const OUR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
@@ -119,12 +121,13 @@ impl Bench {
             ring: 256,
             hash_key,
         };
-        let lanes = vec![PortLane::new(server, OUR_MAC)];
+        let dispatcher_ports = vec![DispatcherPort::new(server, OUR_MAC)];
         let pool = pool.expect("four MiB fit");
-        let dispatcher = Dispatcher::new(&config, lanes, pool, Listeners::new(listen), |groups| {
-            let steer = steer::by_name("sticky", SteerConfig { groups, seed: 1 });
-            Control::new(ControlConfig::default(), steer.expect("a policy"), groups)
-        });
+        let dispatcher =
+            Dispatcher::new(&config, dispatcher_ports, pool, Listeners::new(listen), |groups| {
+                let steer = steer::by_name("sticky", SteerConfig { groups, seed: 1 });
+                Control::new(ControlConfig::default(), steer.expect("a policy"), groups)
+            });
         let flow = FlowOptions { receive_limit_log2: 18, ..FlowOptions::default() };
         let stream = StreamConfig {
             engine: Config { flows_max, hash_key, ..Config::default() },

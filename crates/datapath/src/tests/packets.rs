@@ -15,8 +15,8 @@ use wire::{Malformed, NotOurs, Outcome, Toeplitz, checksum};
 
 use crate::counters::{CounterId, DispatchEvent, WorkerEvent};
 use crate::{
-    BuiltIn, Dispatcher, DispatcherConfig, Echo, Listeners, PortLane, SteeringConfig, Synthetic,
-    Worker,
+    BuiltIn, Dispatcher, DispatcherConfig, DispatcherPort, Echo, Listeners, SteeringConfig,
+    Synthetic, Worker,
 };
 
 mod capture;
@@ -41,13 +41,13 @@ impl Bench {
         policy: &str,
         ring: usize,
         jobs: Vec<BuiltIn>,
-        adjust: impl FnOnce(&mut PortLane<MemoryPort>),
+        adjust: impl FnOnce(&mut DispatcherPort<MemoryPort>),
     ) -> Self {
         let pool = FramePool::new(PoolConfig { frames: 256, chunk_bytes: 2048, numa_node: None })
             .expect("half a MiB fits");
         let (client, server) = memory_wire(128);
-        let mut lane = PortLane::new(server, OUR_MAC);
-        adjust(&mut lane);
+        let mut dispatcher_port = DispatcherPort::new(server, OUR_MAC);
+        adjust(&mut dispatcher_port);
         let listen = ["udp:10.0.0.2:7", "tcp:10.0.0.2:7", "udp:[fd00::2]:7"];
         let listen = listen.map(|text| text.parse().expect("the test writes a listener"));
         let config = DispatcherConfig {
@@ -56,11 +56,12 @@ impl Bench {
             hash_key: Toeplitz::MICROSOFT_KEY,
         };
         let listeners = Listeners::new(listen.to_vec());
-        let mut dispatcher = Dispatcher::new(&config, vec![lane], pool, listeners, |groups| {
-            let steer = steer::by_name(policy, SteerConfig { groups, seed: 1 });
-            Control::new(ControlConfig::default(), steer.expect("a policy"), groups)
-        })
-        .expect("128 groups are possible");
+        let mut dispatcher =
+            Dispatcher::new(&config, vec![dispatcher_port], pool, listeners, |groups| {
+                let steer = steer::by_name(policy, SteerConfig { groups, seed: 1 });
+                Control::new(ControlConfig::default(), steer.expect("a policy"), groups)
+            })
+            .expect("128 groups are possible");
         let mut spawn = |job| {
             let new = dispatcher.add_worker(Arc::new(Doorbell::new()), Arc::new(|| ()));
             new.expect("there are ids").employ(job)
@@ -225,7 +226,7 @@ fn a_trusted_link_may_send_partial_checksums_and_the_answer_is_complete() {
     assert!(strict.exchange(&[partial.clone()]).is_empty());
     assert_eq!(strict.count(DispatchEvent::BadChecksum), 1);
     let jobs = vec![BuiltIn::Echo(Echo)];
-    let mut trusting = Bench::with("sticky", 64, jobs, PortLane::trust_link);
+    let mut trusting = Bench::with("sticky", 64, jobs, DispatcherPort::trust_link);
     let replies = trusting.exchange(&[partial]);
     let Outcome::Flow(flow) = wire::classify(&replies[0]) else { panic!("not a flow") };
     assert!(checksum::verify(&replies[0], &flow));

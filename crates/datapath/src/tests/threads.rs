@@ -14,11 +14,11 @@ use super::world::{give, policy, rings};
 use crate::counters::{CounterWriter, DispatchEvent};
 use crate::ground::Ground;
 use crate::job::{Job, Verdict};
-use crate::lane::LaneState;
 use crate::message::Moving;
 use crate::migrate::MigrateConfig;
 use crate::steering::{Steering, SteeringConfig};
 use crate::worker::{Remains, Worker};
+use crate::worker_queue::WorkerQueueState;
 
 const FLOWS: usize = 64;
 
@@ -150,7 +150,10 @@ impl Crew {
 
     fn active(&self) -> Vec<WorkerId> {
         let workers = self.steering.workers();
-        workers.filter(|&(_, state, _)| state == LaneState::Active).map(|(id, ..)| id).collect()
+        workers
+            .filter(|&(_, state, _)| state == WorkerQueueState::Active)
+            .map(|(id, ..)| id)
+            .collect()
     }
 
     fn describe(&self) -> String {
@@ -163,7 +166,7 @@ impl Crew {
         let Self { steering, pool, counters, now, deaths, threads, .. } = self;
         let mut ground = Ground { pool, counters, now: *now };
         while let Ok((worker, remains)) = deaths.try_recv() {
-            while steering.drain_lane(worker.index(), &mut ground, 64, &mut give) > 0 {}
+            while steering.drain_worker_queue(worker.index(), &mut ground, 64, &mut give) > 0 {}
             steering.worker_died(worker, remains, &mut ground);
             threads[worker.index()] = None;
         }

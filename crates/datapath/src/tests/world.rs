@@ -12,11 +12,11 @@ use shm::{Consumer, Doorbell, Frame, FramePool, PoolConfig, Producer, ring};
 use crate::counters::{CounterWriter, DispatchEvent};
 use crate::ground::Ground;
 use crate::job::{Job, Verdict};
-use crate::lane::{LaneEnds, LaneState};
 use crate::message::{FromWorker, Moving, ToWorker};
 use crate::migrate::MigrateConfig;
 use crate::steering::{Steering, SteeringConfig};
 use crate::worker::Worker;
+use crate::worker_queue::{WorkerQueueEnds, WorkerQueueState};
 
 pub(super) const FLOWS: usize = 96;
 
@@ -221,7 +221,10 @@ impl World {
 
     pub(super) fn active(&self) -> Vec<WorkerId> {
         let workers = self.steering.workers();
-        workers.filter(|&(_, state, _)| state == LaneState::Active).map(|(id, ..)| id).collect()
+        workers
+            .filter(|&(_, state, _)| state == WorkerQueueState::Active)
+            .map(|(id, ..)| id)
+            .collect()
     }
 
     /// One packet of a flow, if a frame is free.
@@ -302,7 +305,7 @@ impl World {
         forget_gifts(&mut self.ledger.borrow_mut(), |_| true);
         let Self { steering, pool, counters, now, .. } = self;
         let mut ground = Ground { pool, counters, now: *now };
-        while steering.drain_lane(index, &mut ground, 64, &mut give) > 0 {}
+        while steering.drain_worker_queue(index, &mut ground, 64, &mut give) > 0 {}
         steering.worker_died(id, remains, &mut ground);
     }
 
@@ -363,11 +366,11 @@ fn flow_id(frame: &Frame) -> Option<u64> {
 /// Rings of a worker that never sleeps: the dispatcher's ends, then the worker's.
 pub(super) fn rings(
     capacity: usize,
-) -> (LaneEnds, Consumer<ToWorker>, Producer<FromWorker>, CounterWriter) {
+) -> (WorkerQueueEnds, Consumer<ToWorker>, Producer<FromWorker>, CounterWriter) {
     let (to_worker, inbox) = ring(capacity);
     let (outbox, from_worker) = ring(capacity);
     let counters = CounterWriter::new();
-    let ends = LaneEnds {
+    let ends = WorkerQueueEnds {
         to_worker,
         from_worker,
         doorbell: Arc::new(Doorbell::new()),

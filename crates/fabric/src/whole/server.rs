@@ -5,8 +5,8 @@ use std::sync::Arc;
 use base::{Nanos, WorkerId};
 use datapath::stream::{Exchange, Stream, StreamConfig, StreamCounts};
 use datapath::{
-    BuiltIn, Dispatcher, DispatcherConfig, Echo, Listener, Listeners, MigrateConfig, PortLane,
-    SteeringConfig, Worker,
+    BuiltIn, Dispatcher, DispatcherConfig, DispatcherPort, Echo, Listener, Listeners,
+    MigrateConfig, SteeringConfig, Worker,
 };
 use policy::steer::{self, SteerConfig};
 use policy::{Control, ControlConfig};
@@ -85,14 +85,17 @@ impl Server {
             ring: FRAMES as usize,
             hash_key: Toeplitz::key_from_seed(seed),
         };
-        let lanes = vec![PortLane::new(near, MAC)];
-        let dispatcher =
-            Dispatcher::new(&config, lanes, pool, Listeners::new(vec![listener]), |groups| {
-                Control::new(ControlConfig::default(), steer, groups)
-            })
-            .map_err(|_| {
-                refused("groups", &groups.to_string(), "a power of two from 128 to 1048576")
-            })?;
+        let dispatcher_ports = vec![DispatcherPort::new(near, MAC)];
+        let dispatcher = Dispatcher::new(
+            &config,
+            dispatcher_ports,
+            pool,
+            Listeners::new(vec![listener]),
+            |groups| Control::new(ControlConfig::default(), steer, groups),
+        )
+        .map_err(|_| {
+            refused("groups", &groups.to_string(), "a power of two from 128 to 1048576")
+        })?;
         Ok(Self {
             dispatcher,
             far,
@@ -135,7 +138,7 @@ impl Server {
     /// Ids of workers that are there and not on their way out, ascending.
     pub(crate) fn active(&self) -> Vec<WorkerId> {
         let workers = self.dispatcher.steering().workers();
-        let active = workers.filter(|(_, state, _)| *state == datapath::LaneState::Active);
+        let active = workers.filter(|(_, state, _)| *state == datapath::WorkerQueueState::Active);
         active.map(|(id, ..)| id).collect()
     }
 

@@ -3,7 +3,7 @@
 use clap::Parser;
 
 use super::*;
-use crate::{LaneCount, Schedule};
+use crate::{Schedule, ShardCount};
 
 #[derive(Parser)]
 struct CommandLine {
@@ -24,7 +24,7 @@ fn plan(line: &str) -> Plan {
 /// Requests due in each tenth of a second.
 fn tenths(line: &str) -> Vec<usize> {
     let mut counts = Vec::new();
-    for request in Schedule::new(&plan(line), LaneCount::ALONE) {
+    for request in Schedule::new(&plan(line), ShardCount::ALONE) {
         let tenth = (request.intended.0 / 100_000_000) as usize;
         counts.resize(counts.len().max(tenth + 1), 0);
         counts[tenth] += 1;

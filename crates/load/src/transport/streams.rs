@@ -24,7 +24,7 @@ pub mod ours;
 
 use connection::{CHUNK_BYTES, Connection, Progress};
 
-/// Connections of a lane.
+/// Connections of a shard.
 pub const CONNECTIONS_MAX: u32 = 50_000;
 
 /// How long the first connections may take.

@@ -29,7 +29,7 @@ pub struct AppServer {
 
 /// The daemon's ends of one worker's rings.
 #[derive(Debug)]
-pub struct AppLane {
+pub struct AppWorkerQueue {
     to_app: SlotProducer,
     from_app: SlotConsumer,
     doorbell: NonNull<AtomicU32>,
@@ -42,7 +42,7 @@ pub struct AppLane {
 }
 
 // SAFETY: doorbell and watch are atomics in a mapping that `map` keeps.
-unsafe impl Send for AppLane {}
+unsafe impl Send for AppWorkerQueue {}
 
 /// What became of a packet for an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,18 +58,18 @@ pub enum Delivery {
 }
 
 impl AppServer {
-    /// Makes the region and its rings: one lane for each worker. `sizes` must be
+    /// Makes the region and its rings: one worker queue for each worker. `sizes` must be
     /// [`AppSizes::checked`].
     ///
     /// # Errors
     /// The region could not be made.
-    pub fn create(sizes: AppSizes) -> Result<(Self, Vec<AppLane>), RegionError> {
+    pub fn create(sizes: AppSizes) -> Result<(Self, Vec<AppWorkerQueue>), RegionError> {
         let content = sizes.region_bytes() - size_of::<crate::region::RegionHeader>();
         let header = size_of::<crate::region::RegionHeader>();
         let region = Region::create("calisto-app", RegionKind::App, header, content)?;
         let map = Map::new(Arc::new(region), sizes);
         map.write_sizes();
-        let lane = |worker| AppLane {
+        let worker_queue = |worker| AppWorkerQueue {
             // SAFETY: the fresh region is zero, the layout aligns the words, `map` keeps it.
             to_app: unsafe { SlotProducer::new(map.ring_to(worker)) },
             // SAFETY: as for the other ring.
@@ -80,10 +80,10 @@ impl AppServer {
             worker,
             map: map.clone(),
         };
-        let lanes = (0..sizes.workers).map(lane).collect();
+        let worker_queues = (0..sizes.workers).map(worker_queue).collect();
         let home = (0..sizes.receive_chunks).rev().collect();
         let held = vec![false; sizes.receive_chunks as usize];
-        Ok((Self { map, home, held }, lanes))
+        Ok((Self { map, home, held }, worker_queues))
     }
 
     /// The sizes that it was made for.
@@ -124,7 +124,7 @@ impl AppServer {
         self.map.state().store(reason, Ordering::Release);
     }
 
-    /// The daemon is about to sleep: look at every lane once more after this.
+    /// The daemon is about to sleep: look at every worker queue once more after this.
     pub fn arm(&self) {
         Self::arm_all([self]);
     }
@@ -150,7 +150,7 @@ impl AppServer {
     #[inline]
     pub fn deliver(
         &mut self,
-        lane: &mut AppLane,
+        worker_queue: &mut AppWorkerQueue,
         frame: &Frame,
     ) -> Result<Delivery, ProtocolViolation> {
         let room = self.map.sizes.chunk_bytes - CHUNK_HEADROOM_BYTES;
@@ -160,7 +160,7 @@ impl AppServer {
         let Some(&chunk) = self.home.last() else { return Ok(Delivery::NoBuffer) };
         let mut desc = *frame.desc();
         desc.offset = self.map.chunk_at(chunk) + CHUNK_HEADROOM_BYTES;
-        if !lane.to_app.stage(&ToApp::Packet(Packet(desc)).encode())? {
+        if !worker_queue.to_app.stage(&ToApp::Packet(Packet(desc)).encode())? {
             return Ok(Delivery::RingFull);
         }
         self.home.pop();
@@ -179,8 +179,11 @@ impl AppServer {
     /// # Errors
     /// The application violated the protocol.
     #[inline]
-    pub fn collect(&mut self, lane: &mut AppLane) -> Result<Option<FromApp>, ProtocolViolation> {
-        let Some(slot) = lane.from_app.peek()? else { return Ok(None) };
+    pub fn collect(
+        &mut self,
+        worker_queue: &mut AppWorkerQueue,
+    ) -> Result<Option<FromApp>, ProtocolViolation> {
+        let Some(slot) = worker_queue.from_app.peek()? else { return Ok(None) };
         let message = FromApp::decode(&slot)?;
         if let FromApp::Packet(Packet(desc)) = &message {
             let chunk =
@@ -196,7 +199,7 @@ impl AppServer {
                 None => {}
             }
         }
-        lane.from_app.advance();
+        worker_queue.from_app.advance();
         Ok(Some(message))
     }
 
@@ -245,7 +248,7 @@ impl AsFd for AppServer {
     }
 }
 
-impl AppLane {
+impl AppWorkerQueue {
     /// Stages a control message; false when the ring is full.
     ///
     /// # Errors
@@ -261,7 +264,8 @@ impl AppLane {
     }
 
     /// After [`Self::publish`]: which worker's thread sleeps and must be woken, if one does; it is
-    /// asked once per sleep. It is this lane's own, or the one that says to wait for it as well.
+    /// asked once per sleep. It is this worker queue's own, or the one that says to wait for it as
+    /// well.
     #[inline]
     #[must_use]
     pub fn ring(&self) -> Option<u32> {

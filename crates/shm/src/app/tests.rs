@@ -17,12 +17,12 @@ const SIZES: AppSizes = AppSizes {
     handovers: 4,
 };
 
-fn both() -> (AppServer, Vec<AppLane>, AppMemory) {
+fn both() -> (AppServer, Vec<AppWorkerQueue>, AppMemory) {
     let sizes = SIZES.checked().expect("possible sizes");
-    let (server, lanes) = AppServer::create(sizes).expect("64 KiB fit anywhere");
+    let (server, worker_queues) = AppServer::create(sizes).expect("64 KiB fit anywhere");
     let fd = server.as_fd().try_clone_to_owned().expect("descriptors are left");
     let memory = AppMemory::open(fd).expect("the daemon has just made it");
-    (server, lanes, memory)
+    (server, worker_queues, memory)
 }
 
 fn pool() -> FramePool {
@@ -38,16 +38,16 @@ fn packet(pool: &mut FramePool, bytes: &[u8]) -> crate::Frame {
 
 #[test]
 fn a_packet_goes_to_the_application_and_its_answer_comes_back() {
-    let (mut server, mut lanes, mut memory) = both();
+    let (mut server, mut worker_queues, mut memory) = both();
     let mut pool = pool();
     let mut end = memory.end(1).expect("worker 1 is there");
     assert!(memory.end(1).is_none(), "only once");
     assert!(memory.end(2).is_none(), "there are two");
 
     let frame = packet(&mut pool, b"question");
-    assert_eq!(server.deliver(&mut lanes[1], &frame), Ok(Delivery::Staged));
+    assert_eq!(server.deliver(&mut worker_queues[1], &frame), Ok(Delivery::Staged));
     assert!(matches!(end.receive(), Ok(Next::Empty)), "not yet published");
-    assert!(lanes[1].publish());
+    assert!(worker_queues[1].publish());
     let Ok(Next::Packet(mut got)) = end.receive() else { panic!("the packet is published") };
     assert_eq!(got.bytes(), b"question");
     got.bytes_mut()[..5].copy_from_slice(b"reply");
@@ -56,48 +56,54 @@ fn a_packet_goes_to_the_application_and_its_answer_comes_back() {
     assert!(!end.publish(), "the daemon does not sleep");
     assert_eq!(server.held(), 1);
 
-    let Ok(Some(FromApp::Packet(answer))) = server.collect(&mut lanes[1]) else { panic!("sent") };
+    let Ok(Some(FromApp::Packet(answer))) = server.collect(&mut worker_queues[1]) else {
+        panic!("sent")
+    };
     assert!(answer.0.meta.transmit);
     let mut copy = pool.take().expect("7 are free");
     assert!(server.copy_out(&answer, &mut copy));
     assert_eq!(copy.bytes(), b"replyion");
-    assert_eq!((server.held(), server.collect(&mut lanes[1])), (0, Ok(None)));
-    assert_eq!(lanes[1].ring(), Some(1), "the worker sleeps");
-    assert_eq!(lanes[1].ring(), None, "and is woken once");
+    assert_eq!((server.held(), server.collect(&mut worker_queues[1])), (0, Ok(None)));
+    assert_eq!(worker_queues[1].ring(), Some(1), "the worker sleeps");
+    assert_eq!(worker_queues[1].ring(), None, "and is woken once");
     pool.give(frame);
     pool.give(copy);
 }
 
 #[test]
 fn an_application_that_keeps_its_buffers_gets_no_more_packets() {
-    let (mut server, mut lanes, mut memory) = both();
+    let (mut server, mut worker_queues, mut memory) = both();
     let mut pool = pool();
     let mut end = memory.end(0).expect("worker 0 is there");
     let frame = packet(&mut pool, b"x");
     for _ in 0..6 {
-        assert_eq!(server.deliver(&mut lanes[0], &frame), Ok(Delivery::Staged));
+        assert_eq!(server.deliver(&mut worker_queues[0], &frame), Ok(Delivery::Staged));
     }
-    assert_eq!(server.deliver(&mut lanes[0], &frame), Ok(Delivery::NoBuffer));
-    assert_eq!(server.deliver(&mut lanes[1], &frame), Ok(Delivery::NoBuffer), "they share them");
-    lanes[0].publish();
+    assert_eq!(server.deliver(&mut worker_queues[0], &frame), Ok(Delivery::NoBuffer));
+    assert_eq!(
+        server.deliver(&mut worker_queues[1], &frame),
+        Ok(Delivery::NoBuffer),
+        "they share them"
+    );
+    worker_queues[0].publish();
     let Ok(Next::Packet(one)) = end.receive() else { panic!("six are there") };
     end.done(one).expect("there is room");
     let _ = end.publish();
     assert!(
-        matches!(server.collect(&mut lanes[0]), Ok(Some(FromApp::Packet(done))) if !done.0.meta.transmit)
+        matches!(server.collect(&mut worker_queues[0]), Ok(Some(FromApp::Packet(done))) if !done.0.meta.transmit)
     );
-    assert_eq!(server.deliver(&mut lanes[1], &frame), Ok(Delivery::Staged));
+    assert_eq!(server.deliver(&mut worker_queues[1], &frame), Ok(Delivery::Staged));
     pool.give(frame);
 }
 
 #[test]
 fn a_frame_goes_back_by_the_end_that_gave_it_only() {
-    let (mut server, mut lanes, mut memory) = both();
+    let (mut server, mut worker_queues, mut memory) = both();
     let mut pool = pool();
     let (mut zero, mut one) = (memory.end(0).expect("there"), memory.end(1).expect("there"));
     let frame = packet(&mut pool, b"x");
-    assert_eq!(server.deliver(&mut lanes[0], &frame), Ok(Delivery::Staged));
-    lanes[0].publish();
+    assert_eq!(server.deliver(&mut worker_queues[0], &frame), Ok(Delivery::Staged));
+    worker_queues[0].publish();
     let Ok(Next::Packet(got)) = zero.receive() else { panic!("it is there") };
     let got = one.send(got).expect_err("it is worker 0's");
     let foreign = zero.send(frame).expect_err("it is the daemon's");
@@ -107,7 +113,7 @@ fn a_frame_goes_back_by_the_end_that_gave_it_only() {
 
 #[test]
 fn own_buffers_are_free_again_when_the_daemon_has_taken_their_packets() {
-    let (mut server, mut lanes, mut memory) = both();
+    let (mut server, mut worker_queues, mut memory) = both();
     let mut end = memory.end(0).expect("worker 0 is there");
     for round in 0..5_u8 {
         for _ in 0..2 {
@@ -118,45 +124,45 @@ fn own_buffers_are_free_again_when_the_daemon_has_taken_their_packets() {
         assert!(end.take().expect("honest").is_none(), "both are under way");
         let _ = end.publish();
         for _ in 0..2 {
-            let message = server.collect(&mut lanes[0]);
+            let message = server.collect(&mut worker_queues[0]);
             assert!(matches!(message, Ok(Some(FromApp::Packet(_)))), "{message:?}");
         }
         assert!(end.take().expect("honest").is_none(), "taken but not released");
-        lanes[0].release();
+        worker_queues[0].release();
     }
     let unused = end.take().expect("honest").expect("two are free");
     end.done(unused).expect("an own buffer needs no message");
-    assert_eq!(server.collect(&mut lanes[0]), Ok(None));
+    assert_eq!(server.collect(&mut worker_queues[0]), Ok(None));
 }
 
 #[test]
 fn a_mark_waits_for_frames_that_are_out_and_is_passed_after_the_groups_are_given_up() {
-    let (mut server, mut lanes, mut memory) = both();
+    let (mut server, mut worker_queues, mut memory) = both();
     let mut pool = pool();
     let mut end = memory.end(0).expect("worker 0 is there");
     let handovers = server.handovers();
     let frame = packet(&mut pool, b"x");
     let moving = Moving::Epoch(Epoch(4));
-    assert_eq!(server.deliver(&mut lanes[0], &frame), Ok(Delivery::Staged));
+    assert_eq!(server.deliver(&mut worker_queues[0], &frame), Ok(Delivery::Staged));
     let ticket = handovers.open(3);
-    assert_eq!(lanes[0].control(ToApp::Mark { ticket, moving }), Ok(true));
-    lanes[0].publish();
+    assert_eq!(worker_queues[0].control(ToApp::Mark { ticket, moving }), Ok(true));
+    worker_queues[0].publish();
     let Ok(Next::Packet(got)) = end.receive() else { panic!("it is there") };
     assert!(matches!(end.receive(), Ok(Next::FramesOut)));
     end.done(got).expect("there is room");
     assert!(matches!(end.receive(), Ok(Next::Detach(what)) if what == moving));
     assert!(handovers.is_detached(ticket));
     let _ = end.publish();
-    assert!(matches!(server.collect(&mut lanes[0]), Ok(Some(FromApp::Packet(_)))));
-    assert_eq!(server.collect(&mut lanes[0]), Ok(None), "the groups are not given up yet");
+    assert!(matches!(server.collect(&mut worker_queues[0]), Ok(Some(FromApp::Packet(_)))));
+    assert_eq!(server.collect(&mut worker_queues[0]), Ok(None), "the groups are not given up yet");
     assert!(matches!(end.receive(), Ok(Next::Empty)));
     let _ = end.publish();
-    assert_eq!(server.collect(&mut lanes[0]), Ok(Some(FromApp::Passed(ticket))));
+    assert_eq!(server.collect(&mut worker_queues[0]), Ok(Some(FromApp::Passed(ticket))));
 
     let aborted = handovers.open(3);
-    assert_eq!(lanes[0].control(ToApp::Mark { ticket: aborted, moving }), Ok(true));
+    assert_eq!(worker_queues[0].control(ToApp::Mark { ticket: aborted, moving }), Ok(true));
     assert!(handovers.abort(aborted));
-    lanes[0].publish();
+    worker_queues[0].publish();
     assert!(matches!(end.receive(), Ok(Next::Empty)), "an aborted mark means nothing");
     pool.give(frame);
 }
@@ -164,7 +170,7 @@ fn a_mark_waits_for_frames_that_are_out_and_is_passed_after_the_groups_are_given
 #[test]
 fn a_ring_full_of_aborted_marks_needs_no_more_stack_than_one() {
     let sizes = AppSizes { ring_slots: RING_SLOTS_MAX, ..SIZES }.checked().expect("possible");
-    let (server, mut lanes) = AppServer::create(sizes).expect("2 MiB a ring fit anywhere");
+    let (server, mut worker_queues) = AppServer::create(sizes).expect("2 MiB a ring fit anywhere");
     let fd = server.as_fd().try_clone_to_owned().expect("descriptors are left");
     let mut memory = AppMemory::open(fd).expect("the daemon has just made it");
     let handovers = server.handovers();
@@ -172,9 +178,9 @@ fn a_ring_full_of_aborted_marks_needs_no_more_stack_than_one() {
     for _ in 0..RING_SLOTS_MAX {
         let ticket = handovers.open(0);
         assert!(handovers.abort(ticket));
-        assert_eq!(lanes[0].control(ToApp::Mark { ticket, moving }), Ok(true));
+        assert_eq!(worker_queues[0].control(ToApp::Mark { ticket, moving }), Ok(true));
     }
-    lanes[0].publish();
+    worker_queues[0].publish();
     let mut end = memory.end(0).expect("worker 0 is there");
     let small = std::thread::Builder::new().stack_size(64 << 10);
     let reader = small.spawn(move || matches!(end.receive(), Ok(Next::Empty)));
@@ -183,12 +189,12 @@ fn a_ring_full_of_aborted_marks_needs_no_more_stack_than_one() {
 
 #[test]
 fn a_discarded_frame_no_longer_keeps_the_memory_mapped() {
-    let (mut server, mut lanes, mut memory) = both();
+    let (mut server, mut worker_queues, mut memory) = both();
     let mut pool = pool();
     let mut end = memory.end(0).expect("worker 0 is there");
     let frame = packet(&mut pool, b"x");
-    assert_eq!(server.deliver(&mut lanes[0], &frame), Ok(Delivery::Staged));
-    lanes[0].publish();
+    assert_eq!(server.deliver(&mut worker_queues[0], &frame), Ok(Delivery::Staged));
+    worker_queues[0].publish();
     let foreign = end.discard(frame).expect_err("it is the daemon's");
     pool.give(foreign);
     let Ok(Next::Packet(got)) = end.receive() else { panic!("it is there") };
@@ -201,18 +207,18 @@ fn a_discarded_frame_no_longer_keeps_the_memory_mapped() {
 #[test]
 fn each_kind_of_violation_is_found_out_and_named() {
     let violation = |desc: &dyn Fn(&mut base::FrameDesc)| {
-        let (mut server, mut lanes, mut memory) = both();
+        let (mut server, mut worker_queues, mut memory) = both();
         let mut pool = pool();
         let mut end = memory.end(0).expect("worker 0 is there");
         let frame = packet(&mut pool, b"12345678");
-        assert_eq!(server.deliver(&mut lanes[0], &frame), Ok(Delivery::Staged));
-        lanes[0].publish();
+        assert_eq!(server.deliver(&mut worker_queues[0], &frame), Ok(Delivery::Staged));
+        worker_queues[0].publish();
         let Ok(Next::Packet(got)) = end.receive() else { panic!("it is there") };
         let mut told = *got.desc();
         desc(&mut told);
         end.forge(FromApp::Packet(Packet(told)).encode());
         pool.give(frame);
-        server.collect(&mut lanes[0])
+        server.collect(&mut worker_queues[0])
     };
     assert!(matches!(violation(&|_| ()), Ok(Some(_))), "what is true is no violation");
     assert_eq!(violation(&|desc| desc.offset = 64), Err(ProtocolViolation::Buffer));
@@ -244,37 +250,37 @@ fn sizes_that_cannot_be_are_refused_with_what_can() {
 
 #[test]
 fn one_thread_waits_for_many_workers_and_is_rung_for_those_that_it_watches_only() {
-    let (mut server, mut lanes, mut memory) = both();
+    let (mut server, mut worker_queues, mut memory) = both();
     let mut pool = pool();
     let other = memory.end(1).expect("there");
     let set = memory.ready_to_app();
     let frame = packet(&mut pool, b"x");
-    let mut say = |lanes: &mut [AppLane]| {
-        assert_eq!(server.deliver(&mut lanes[1], &frame), Ok(Delivery::Staged));
-        assert!(lanes[1].publish());
-        lanes[1].ring()
+    let mut say = |worker_queues: &mut [AppWorkerQueue]| {
+        assert_eq!(server.deliver(&mut worker_queues[1], &frame), Ok(Delivery::Staged));
+        assert!(worker_queues[1].publish());
+        worker_queues[1].ring()
     };
     set.doorbell().arm();
-    assert_eq!(say(&mut lanes), None, "nobody watches it");
+    assert_eq!(say(&mut worker_queues), None, "nobody watches it");
     other.watch(Some(0));
     assert!(other.has_next(), "what came before is found by a look");
-    assert_eq!(say(&mut lanes), Some(0));
-    assert_eq!(say(&mut lanes), None, "once a sleep");
+    assert_eq!(say(&mut worker_queues), Some(0));
+    assert_eq!(say(&mut worker_queues), None, "once a sleep");
     let mut ready = Vec::new();
     set.claim(&mut 0, 64, |claimed| ready.push(claimed.queue()));
     assert_eq!(ready, [1]);
     set.doorbell().arm();
     other.watch(Some(99));
-    assert_eq!(say(&mut lanes), None, "there is no such worker");
+    assert_eq!(say(&mut worker_queues), None, "there is no such worker");
     other.watch(None);
     other.arm();
-    assert_eq!(say(&mut lanes), Some(1));
+    assert_eq!(say(&mut worker_queues), Some(1));
     pool.give(frame);
 }
 
 #[test]
 fn a_worker_that_says_something_is_marked_for_the_daemon() {
-    let (server, _lanes, mut memory) = both();
+    let (server, _worker_queues, mut memory) = both();
     let mut end = memory.end(1).expect("worker 1 is there");
     assert!(!end.publish(), "nothing to say");
     assert!(server.ready().is_quiet());

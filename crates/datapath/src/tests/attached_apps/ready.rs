@@ -8,7 +8,8 @@ fn silence(app: &Tenant) -> u32 {
 }
 
 #[test]
-fn a_worker_that_has_not_marked_its_lane_waits_for_the_slow_look_and_nobody_waits_with_it() {
+fn a_worker_that_has_not_marked_its_worker_queue_waits_for_the_slow_look_and_nobody_waits_with_it()
+{
     let mut harness = Harness::new();
     let mut mute = harness.attach(&["udp:10.0.0.2:7"], 2);
     let mut honest = harness.attach(&["udp:10.0.0.2:9"], 2);

@@ -7,11 +7,11 @@ use base::Nanos;
 use crate::closed_loop::ClosedLoop;
 use crate::open_loop::{OpenLoop, SendCounts};
 use crate::stats::Verdict;
-use crate::{LaneCount, Pace, Plan, Schedule, Stats, Transport, Window};
+use crate::{Pace, Plan, Schedule, ShardCount, Stats, Transport, Window};
 
 /// A part of the load that one thread makes. Both halves on one thread, or one half each on two
 /// threads that share the window.
-pub struct Lane<T> {
+pub struct Shard<T> {
     transport: T,
     window: Arc<Window>,
     sender: Sender,
@@ -28,13 +28,13 @@ enum Sender {
 }
 
 impl Sender {
-    fn new(plan: &Plan, own: &Plan, lane: LaneCount, start: Nanos) -> Self {
+    fn new(plan: &Plan, own: &Plan, shard: ShardCount, start: Nanos) -> Self {
         match own.pace {
             Pace::Open { .. } => {
-                Self::Open(Box::new(OpenLoop::new(plan, Schedule::new(plan, lane), start)))
+                Self::Open(Box::new(OpenLoop::new(plan, Schedule::new(plan, shard), start)))
             }
             Pace::Closed { outstanding } => {
-                Self::Closed(Box::new(ClosedLoop::new(own, lane, outstanding, start)))
+                Self::Closed(Box::new(ClosedLoop::new(own, shard, outstanding, start)))
             }
         }
     }
@@ -49,21 +49,21 @@ pub struct Turn {
     pub next_due: Nanos,
 }
 
-impl<T: Transport> Lane<T> {
+impl<T: Transport> Shard<T> {
     /// Both halves. `plan` is that of the whole run, which starts at `start`.
-    pub fn new(plan: &Plan, lane: LaneCount, transport: T, start: Nanos) -> Self {
-        let own = plan.of_lane(lane);
+    pub fn new(plan: &Plan, shard: ShardCount, transport: T, start: Nanos) -> Self {
+        let own = plan.of_shard(shard);
         let window = Arc::new(Window::new(own.window_requests()));
         let stats = Some(Stats::new(&own, &window, start));
-        let sender = Sender::new(plan, &own, lane, start);
+        let sender = Sender::new(plan, &own, shard, start);
         Self { transport, window, sender, stats, start }
     }
 
-    /// Sets start and seed anew. Made beforehand, a lane has its memory when time counts.
-    pub(crate) fn begin(&mut self, plan: &Plan, lane: LaneCount, start: Nanos) {
-        let own = plan.of_lane(lane);
-        self.transport.begin(lane.seed(plan.seed));
-        self.sender = Sender::new(plan, &own, lane, start);
+    /// Sets start and seed anew. Made beforehand, a shard has its memory when time counts.
+    pub(crate) fn begin(&mut self, plan: &Plan, shard: ShardCount, start: Nanos) {
+        let own = plan.of_shard(shard);
+        self.transport.begin(shard.seed(plan.seed));
+        self.sender = Sender::new(plan, &own, shard, start);
         if let Some(stats) = &mut self.stats {
             stats.begin(&own, start);
         }
@@ -72,13 +72,13 @@ impl<T: Transport> Lane<T> {
 
     /// Gives the receiving half to another thread, which receives by `transport`: another handle
     /// of the same sockets. A closed loop cannot be split: its receiver decides when to send.
-    pub fn split_off_receiver<R: Transport>(&mut self, transport: R) -> Option<Lane<R>> {
+    pub fn split_off_receiver<R: Transport>(&mut self, transport: R) -> Option<Shard<R>> {
         if matches!(self.sender, Sender::Closed(_)) {
             return None;
         }
         let stats = Some(self.stats.take()?);
         let window = Arc::clone(&self.window);
-        Some(Lane { transport, window, sender: Sender::None, stats, start: self.start })
+        Some(Shard { transport, window, sender: Sender::None, stats, start: self.start })
     }
 
     /// One turn: everything that is due, and what has come, up to a few batches of each.

@@ -1,52 +1,54 @@
 //! Which workers have something to say, and whose turn it is: nobody else's ring is looked at.
 //!
-//! A worker that has published marks its lane; the dispatcher claims marked lanes, serves them in
-//! turns, looks at a lane that ran empty some more times and then arms it (see [`shm::ReadySet`]).
-//! An application's marks lie in its own memory and are believed by nobody: a mark without a message
-//! costs a look, and an application that makes too many is not listened to for a while. One that
-//! never marks keeps only its own messages waiting, until the slow look at every lane.
+//! A worker that has published marks its worker queue; the dispatcher claims marked worker queues,
+//! serves them in turns, looks at a worker queue that ran empty some more times and then arms it
+//! (see [`shm::ReadySet`]). An application's marks lie in its own memory and are believed by
+//! nobody: a mark without a message costs a look, and an application that makes too many is not
+//! listened to for a while. One that never marks keeps only its own messages waiting, until the
+//! slow look at every worker queue.
 
 use base::{Nanos, WorkerId};
 use shm::agenda::{After, Turn};
 use shm::{Agenda, Ready, ReadySet};
 
-use crate::lane::Lane;
 use crate::rate_limit::RateLimit;
+use crate::worker_queue::WorkerQueue;
 
-/// Messages that a lane may say in its turn: all that a turn of the loop takes from everybody.
+/// Messages that a worker queue may say in its turn: all that a turn of the loop takes from
+/// everybody.
 const QUANTUM: u32 = base::BURST as u32;
 
-/// Looks at a lane that ran empty before it is armed: some microseconds of a loop without work, so that
-/// a worker that answers one packet after another does not pay for an edge each time.
+/// Looks at a worker queue that ran empty before it is armed: some microseconds of a loop without
+/// work, so that a worker that answers one packet after another does not pay for an edge each time.
 const LINGER: u16 = 32;
 
 /// Marks without a message that an application may make in a second.
 const FALSE_MARKS_PER_SECOND: u32 = 1000;
 const FALSE_MARKS_AT_ONCE: u32 = 100;
 
-/// Every lane is looked at so often, marked or not.
+/// Every worker queue is looked at so often, marked or not.
 const LOOK_EVERY: Nanos = Nanos::from_millis(10);
 
-/// What a worker marks its lane with.
+/// What a worker marks its worker queue with.
 #[derive(Clone, Debug)]
 pub struct Caller {
     set: ReadySet,
-    lane: u32,
+    worker_queue: u32,
 }
 
 impl Caller {
     /// Something was published.
     #[inline]
     pub(crate) fn call(&self) {
-        self.set.mark(self.lane);
+        self.set.mark(self.worker_queue);
     }
 }
 
-/// The lanes of one steering that were marked, in their order.
-pub(super) struct ReadyLanes {
+/// The worker queues of one steering that were marked, in their order.
+pub(super) struct ReadyWorkerQueues {
     set: ReadySet,
     agenda: Agenda,
-    /// By lane.
+    /// By worker queue.
     claims: Vec<Claim>,
     cursor: u32,
     /// Of an application.
@@ -58,16 +60,16 @@ pub(super) struct ReadyLanes {
 
 #[derive(Debug, Default)]
 struct Claim {
-    /// The right to the lane; without it there is nothing to arm.
+    /// The right to the worker queue; without it there is nothing to arm.
     ready: Option<Ready>,
     /// Nobody has looked at it since.
     is_fresh: bool,
 }
 
-impl ReadyLanes {
+impl ReadyWorkerQueues {
     /// Of workers that are threads of this process.
-    pub(super) fn own(lanes: u32) -> Self {
-        Self::over(ReadySet::new(lanes.max(1)), None)
+    pub(super) fn own(worker_queues: u32) -> Self {
+        Self::over(ReadySet::new(worker_queues.max(1)), None)
     }
 
     /// Of an application's workers, which mark them in its memory.
@@ -76,11 +78,11 @@ impl ReadyLanes {
     }
 
     fn over(set: ReadySet, false_marks: Option<RateLimit>) -> Self {
-        let lanes = set.queues();
+        let worker_queues = set.queues();
         Self {
             set,
-            agenda: Agenda::new(lanes, QUANTUM, LINGER),
-            claims: (0..lanes).map(|_| Claim::default()).collect(),
+            agenda: Agenda::new(worker_queues, QUANTUM, LINGER),
+            claims: (0..worker_queues).map(|_| Claim::default()).collect(),
             cursor: 0,
             false_marks,
             is_muted: false,
@@ -88,12 +90,12 @@ impl ReadyLanes {
         }
     }
 
-    /// What a worker of this process marks its lane with.
+    /// What a worker of this process marks its worker queue with.
     pub(super) fn caller(&self, worker: WorkerId) -> Caller {
-        Caller { set: self.set.clone(), lane: u32::from(worker.0) }
+        Caller { set: self.set.clone(), worker_queue: u32::from(worker.0) }
     }
 
-    /// Claims what was marked; how many lanes wait for their turn.
+    /// Claims what was marked; how many worker queues wait for their turn.
     #[inline]
     pub(super) fn gather(&mut self, now: Nanos) -> usize {
         if !self.set.is_quiet() {
@@ -109,9 +111,9 @@ impl ReadyLanes {
         }
         let Self { set, agenda, claims, cursor, .. } = self;
         set.claim(cursor, set.queues(), |ready| {
-            let lane = ready.queue();
-            claims[lane as usize] = Claim { ready: Some(ready), is_fresh: true };
-            agenda.push(lane);
+            let worker_queue = ready.queue();
+            claims[worker_queue as usize] = Claim { ready: Some(ready), is_fresh: true };
+            agenda.push(worker_queue);
         });
     }
 
@@ -121,10 +123,16 @@ impl ReadyLanes {
         self.agenda.next_turn()
     }
 
-    /// The lane has had its turn and said so many messages.
+    /// The worker queue has had its turn and said so many messages.
     #[inline]
-    pub(super) fn served(&mut self, turn: Turn, used: usize, lane: Option<&Lane>, now: Nanos) {
-        let has_more = lane.is_some_and(Lane::has_messages);
+    pub(super) fn served(
+        &mut self,
+        turn: Turn,
+        used: usize,
+        worker_queue: Option<&WorkerQueue>,
+        now: Nanos,
+    ) {
+        let has_more = worker_queue.is_some_and(WorkerQueue::has_messages);
         let claim = &mut self.claims[turn.queue as usize];
         if std::mem::replace(&mut claim.is_fresh, false)
             && used == 0
@@ -134,16 +142,16 @@ impl ReadyLanes {
             limit.take(now);
         }
         if self.agenda.served(turn, used as u32, has_more) == After::Arm {
-            self.arm(turn.queue, lane);
+            self.arm(turn.queue, worker_queue);
         }
     }
 
-    /// The lane is empty: from now on its worker says when it is not.
-    fn arm(&mut self, queue: u32, lane: Option<&Lane>) {
+    /// The worker queue is empty: from now on its worker says when it is not.
+    fn arm(&mut self, queue: u32, worker_queue: Option<&WorkerQueue>) {
         let Some(ready) = self.claims[queue as usize].ready.take() else { return };
         let Err(ready) = self.set.rearm(ready) else { return };
         // It was marked while it was ours. Usually all of that has been taken.
-        let ready = match lane.is_some_and(Lane::has_messages) {
+        let ready = match worker_queue.is_some_and(WorkerQueue::has_messages) {
             true => ready,
             false => match self.set.rearm(ready) {
                 Ok(()) => return,
@@ -154,27 +162,27 @@ impl ReadyLanes {
         self.agenda.push(queue);
     }
 
-    /// The host is about to sleep: arms every lane that is empty.
-    pub(super) fn arm_all(&mut self, lanes: &[Option<Lane>]) {
+    /// The host is about to sleep: arms every worker queue that is empty.
+    pub(super) fn arm_all(&mut self, worker_queues: &[Option<WorkerQueue>]) {
         for _ in 0..self.agenda.waiting() {
             let Some(turn) = self.agenda.next_turn() else { return };
-            let lane = lanes[turn.queue as usize].as_ref();
-            match lane.is_some_and(Lane::has_messages) {
+            let worker_queue = worker_queues[turn.queue as usize].as_ref();
+            match worker_queue.is_some_and(WorkerQueue::has_messages) {
                 true => _ = self.agenda.served(turn, 0, true),
-                false => self.arm(turn.queue, lane),
+                false => self.arm(turn.queue, worker_queue),
             }
         }
     }
 
-    /// Looks at every lane, when that is due: one may have lost its voice.
+    /// Looks at every worker queue, when that is due: one may have lost its voice.
     #[inline]
-    pub(super) fn look_at_all(&mut self, lanes: &[Option<Lane>], now: Nanos) {
+    pub(super) fn look_at_all(&mut self, worker_queues: &[Option<WorkerQueue>], now: Nanos) {
         if now < self.next_look {
             return;
         }
         self.next_look = now + LOOK_EVERY;
-        for (queue, lane) in (0..self.set.queues()).zip(lanes) {
-            if lane.as_ref().is_some_and(Lane::has_messages) {
+        for (queue, worker_queue) in (0..self.set.queues()).zip(worker_queues) {
+            if worker_queue.as_ref().is_some_and(WorkerQueue::has_messages) {
                 self.agenda.push(queue);
             }
         }

@@ -5,35 +5,41 @@ use std::sync::Arc;
 use base::{NO_FRAGMENT, Nanos, WorkerId};
 use policy::cores::Progress;
 use shm::ProtocolViolation;
-use shm::app::AppLane;
+use shm::app::AppWorkerQueue;
 use sys::trace;
 
 use super::{Caller, Steering};
 use crate::app::{AppSide, Taken};
 use crate::counters::DispatchEvent;
 use crate::ground::Ground;
-use crate::lane::{Lane, LaneEnds, LaneState, Wake};
 use crate::message::{FromWorker, ToWorker};
+use crate::worker_queue::{Wake, WorkerQueue, WorkerQueueEnds, WorkerQueueState};
 
 impl Steering {
     /// The workers that are there, by ascending id.
-    pub fn workers(&self) -> impl Iterator<Item = (WorkerId, LaneState, usize)> {
-        self.lanes.iter().flatten().map(|lane| (lane.id(), lane.state, lane.queued()))
+    pub fn workers(&self) -> impl Iterator<Item = (WorkerId, WorkerQueueState, usize)> {
+        self.worker_queues
+            .iter()
+            .flatten()
+            .map(|worker_queue| (worker_queue.id(), worker_queue.state, worker_queue.queued()))
     }
 
     /// Whether a worker of an application says that it sleeps.
     pub fn is_asleep(&self, worker: WorkerId) -> bool {
-        self.lanes.get(worker.index()).and_then(Option::as_ref).is_some_and(Lane::is_asleep)
+        self.worker_queues
+            .get(worker.index())
+            .and_then(Option::as_ref)
+            .is_some_and(WorkerQueue::is_asleep)
     }
 
     /// The counters of a worker.
     pub fn worker_counters(&self, worker: WorkerId) -> Option<&crate::counters::CounterReader> {
-        self.lanes.get(worker.index())?.as_ref().map(Lane::counters)
+        self.worker_queues.get(worker.index())?.as_ref().map(WorkerQueue::counters)
     }
 
     /// A worker id that is free, if any.
     pub fn free_worker_id(&self) -> Option<WorkerId> {
-        self.lanes.iter().position(Option::is_none).map(|index| WorkerId(index as u16))
+        self.worker_queues.iter().position(Option::is_none).map(|index| WorkerId(index as u16))
     }
 
     /// What a worker of this process says with that it has published something.
@@ -42,29 +48,39 @@ impl Steering {
     }
 
     /// A worker has come. Its id must be free.
-    pub fn add_worker(&mut self, worker: WorkerId, ends: LaneEnds) {
-        self.admit_lane(Lane::new(worker, ends));
+    pub fn add_worker(&mut self, worker: WorkerId, ends: WorkerQueueEnds) {
+        self.admit_worker_queue(WorkerQueue::new(worker, ends));
     }
 
     /// A worker of the application has come. Its id must be free.
-    pub(crate) fn add_app_worker(&mut self, worker: WorkerId, lane: AppLane, wakes: Arc<[Wake]>) {
-        self.admit_lane(Lane::of_app(worker, lane, wakes));
+    pub(crate) fn add_app_worker(
+        &mut self,
+        worker: WorkerId,
+        worker_queue: AppWorkerQueue,
+        wakes: Arc<[Wake]>,
+    ) {
+        self.admit_worker_queue(WorkerQueue::of_app(worker, worker_queue, wakes));
     }
 
-    fn admit_lane(&mut self, new: Lane) {
+    fn admit_worker_queue(&mut self, new: WorkerQueue) {
         let worker = new.id();
-        let lane = &mut self.lanes[worker.index()];
-        assert!(lane.is_none(), "worker {worker} is there already");
-        *lane = Some(new);
+        let worker_queue = &mut self.worker_queues[worker.index()];
+        assert!(worker_queue.is_none(), "worker {worker} is there already");
+        *worker_queue = Some(new);
         trace::worker_added(worker.0);
         self.workers_changed();
     }
 
     /// The worker is to leave: its groups move first. False when it is not there or leaving.
     pub fn remove_worker(&mut self, worker: WorkerId) -> bool {
-        match self.lanes.get_mut(worker.index()) {
-            Some(Some(lane)) if matches!(lane.state, LaneState::Active | LaneState::Resting) => {
-                lane.state = LaneState::Leaving;
+        match self.worker_queues.get_mut(worker.index()) {
+            Some(Some(worker_queue))
+                if matches!(
+                    worker_queue.state,
+                    WorkerQueueState::Active | WorkerQueueState::Resting
+                ) =>
+            {
+                worker_queue.state = WorkerQueueState::Leaving;
             }
             _ => return false,
         }
@@ -75,12 +91,16 @@ impl Steering {
     /// The worker is parked for long, or is to be: its groups go to those who run. False when there
     /// is no other, or it is not there.
     pub fn rest(&mut self, worker: WorkerId) -> bool {
-        let is_active = |lane: &&Lane| lane.state == LaneState::Active && lane.id() != worker;
-        if !self.lanes.iter().flatten().any(|lane| is_active(&lane)) {
+        let is_active = |worker_queue: &&WorkerQueue| {
+            worker_queue.state == WorkerQueueState::Active && worker_queue.id() != worker
+        };
+        if !self.worker_queues.iter().flatten().any(|worker_queue| is_active(&worker_queue)) {
             return false;
         }
-        match self.lanes.get_mut(worker.index()) {
-            Some(Some(lane)) if lane.state == LaneState::Active => lane.state = LaneState::Resting,
+        match self.worker_queues.get_mut(worker.index()) {
+            Some(Some(worker_queue)) if worker_queue.state == WorkerQueueState::Active => {
+                worker_queue.state = WorkerQueueState::Resting
+            }
             _ => return false,
         }
         self.workers_changed();
@@ -89,27 +109,27 @@ impl Steering {
 
     /// A resting worker runs again, and gets its groups back.
     pub fn rouse(&mut self, worker: WorkerId) {
-        if let Some(Some(lane)) = self.lanes.get_mut(worker.index())
-            && lane.state == LaneState::Resting
+        if let Some(Some(worker_queue)) = self.worker_queues.get_mut(worker.index())
+            && worker_queue.state == WorkerQueueState::Resting
         {
-            lane.state = LaneState::Active;
+            worker_queue.state = WorkerQueueState::Active;
             self.workers_changed();
         }
     }
 
     /// Whether a worker rests: it may have been made active meanwhile, because no other one was left.
     pub(crate) fn is_resting(&self, worker: WorkerId) -> bool {
-        let lane = self.lanes.get(worker.index()).and_then(Option::as_ref);
-        lane.is_some_and(|lane| lane.state == LaneState::Resting)
+        let worker_queue = self.worker_queues.get(worker.index()).and_then(Option::as_ref);
+        worker_queue.is_some_and(|worker_queue| worker_queue.state == WorkerQueueState::Resting)
     }
 
     /// Whether a worker has no core, and so cannot be blamed for leaving its queue alone. What waited
     /// while it had none is not held against it later.
     pub(crate) fn excuse(&mut self, worker: WorkerId, excused: bool, now: Nanos) {
-        if let Some(Some(lane)) = self.lanes.get_mut(worker.index()) {
-            lane.excuse(excused, now);
+        if let Some(Some(worker_queue)) = self.worker_queues.get_mut(worker.index()) {
+            worker_queue.excuse(excused, now);
         }
-        let all = self.lanes.iter().flatten().all(Lane::is_excused);
+        let all = self.worker_queues.iter().flatten().all(WorkerQueue::is_excused);
         if let Some(side) = &mut self.side {
             side.excuse(all);
         }
@@ -118,14 +138,16 @@ impl Steering {
     /// How far a worker's queue has come, as its own word says: what an application's says is input.
     #[inline]
     pub fn progress_of(&self, worker: WorkerId) -> Progress {
-        let lane = self.lanes.get(worker.index()).and_then(Option::as_ref);
-        lane.map(Lane::progress).unwrap_or_default()
+        let worker_queue = self.worker_queues.get(worker.index()).and_then(Option::as_ref);
+        worker_queue.map(WorkerQueue::progress).unwrap_or_default()
     }
 
     /// A leaving worker that still owns groups may stay after all. False when it may not.
     pub fn keep_worker(&mut self, worker: WorkerId) -> bool {
-        match self.lanes.get_mut(worker.index()) {
-            Some(Some(lane)) if lane.state == LaneState::Leaving => lane.state = LaneState::Active,
+        match self.worker_queues.get_mut(worker.index()) {
+            Some(Some(worker_queue)) if worker_queue.state == WorkerQueueState::Leaving => {
+                worker_queue.state = WorkerQueueState::Active
+            }
             _ => return false,
         }
         self.workers_changed();
@@ -134,16 +156,22 @@ impl Steering {
 
     pub(super) fn workers_changed(&mut self) {
         // Somebody must own the groups: when nobody else is left, those who rest do.
-        if !self.lanes.iter().flatten().any(|lane| lane.state == LaneState::Active) {
-            for lane in self.lanes.iter_mut().flatten() {
-                if lane.state == LaneState::Resting {
-                    lane.state = LaneState::Active;
+        if !self
+            .worker_queues
+            .iter()
+            .flatten()
+            .any(|worker_queue| worker_queue.state == WorkerQueueState::Active)
+        {
+            for worker_queue in self.worker_queues.iter_mut().flatten() {
+                if worker_queue.state == WorkerQueueState::Resting {
+                    worker_queue.state = WorkerQueueState::Active;
                 }
             }
         }
-        let lanes = self.lanes.iter().flatten();
-        let active = lanes.filter(|lane| lane.state == LaneState::Active);
-        let active: Vec<WorkerId> = active.map(Lane::id).collect();
+        let worker_queues = self.worker_queues.iter().flatten();
+        let active =
+            worker_queues.filter(|worker_queue| worker_queue.state == WorkerQueueState::Active);
+        let active: Vec<WorkerId> = active.map(WorkerQueue::id).collect();
         self.control.set_workers(&active);
         self.has_undone = true;
     }
@@ -151,11 +179,11 @@ impl Steering {
     /// Shows the workers what was sent, and wakes sleepers.
     #[inline]
     pub(crate) fn publish(&mut self, now: Nanos) {
-        let Self { lanes, staged, side, has_undone, .. } = self;
+        let Self { worker_queues, staged, side, has_undone, .. } = self;
         staged.drain(|index| {
             *has_undone = true;
-            if let Some(Some(lane)) = lanes.get_mut(index) {
-                lane.publish(side, now);
+            if let Some(Some(worker_queue)) = worker_queues.get_mut(index) {
+                worker_queue.publish(side, now);
             }
         });
     }
@@ -176,15 +204,16 @@ impl Steering {
             }
             let Some(turn) = self.ready.next_turn() else { break };
             let (index, credit) = (turn.queue as usize, turn.credit as usize);
-            let used = self.drain_lane(index, ground, credit.min(budget - taken), &mut frames);
+            let used =
+                self.drain_worker_queue(index, ground, credit.min(budget - taken), &mut frames);
             taken += used;
-            self.ready.served(turn, used, self.lanes[index].as_ref(), ground.now);
+            self.ready.served(turn, used, self.worker_queues[index].as_ref(), ground.now);
         }
         taken
     }
 
     /// Takes up to `budget` messages of one worker.
-    pub(crate) fn drain_lane(
+    pub(crate) fn drain_worker_queue(
         &mut self,
         index: usize,
         ground: &mut Ground<'_>,
@@ -195,11 +224,11 @@ impl Steering {
         // The frames of one packet stay together, whatever the budget.
         let mut is_within = false;
         while taken < budget || is_within {
-            let Some(lane) = &mut self.lanes[index] else {
+            let Some(worker_queue) = &mut self.worker_queues[index] else {
                 return taken;
             };
             let left = budget.saturating_sub(taken).max(1);
-            let message = match lane.take(&mut self.side, left, ground) {
+            let message = match worker_queue.take(&mut self.side, left, ground) {
                 Taken::Message(message, messages) => {
                     taken += messages;
                     message
@@ -213,10 +242,10 @@ impl Steering {
             match message {
                 FromWorker::Passed(ticket) => self.passed(ticket, ground),
                 FromWorker::Wants(frames) => {
-                    lane.owe_frames(frames);
+                    worker_queue.owe_frames(frames);
                     self.owes_frames = true;
                 }
-                FromWorker::Retired if lane.state != LaneState::Retiring => {
+                FromWorker::Retired if worker_queue.state != WorkerQueueState::Retiring => {
                     // Only an application says what it was not asked.
                     if let Some(side) = &mut self.side {
                         side.report_violation(ProtocolViolation::Message);
@@ -224,7 +253,7 @@ impl Steering {
                     return taken;
                 }
                 FromWorker::Retired => {
-                    self.lanes[index] = None;
+                    self.worker_queues[index] = None;
                     self.retired.push(WorkerId(index as u16));
                     trace::worker_retired(index as u16);
                 }
@@ -238,8 +267,8 @@ impl Steering {
                 }
             }
         }
-        if let Some(lane) = &mut self.lanes[index] {
-            lane.release_messages();
+        if let Some(worker_queue) = &mut self.worker_queues[index] {
+            worker_queue.release_messages();
         }
         taken
     }
@@ -257,12 +286,12 @@ impl Steering {
 
     /// The host is about to sleep: every worker is to say when it has something.
     pub(crate) fn arm(&mut self) {
-        self.ready.arm_all(&self.lanes);
+        self.ready.arm_all(&self.worker_queues);
     }
 
     /// Whether a worker has something to say: looks at each.
     pub fn has_messages(&self) -> bool {
-        self.lanes.iter().flatten().any(Lane::has_messages)
+        self.worker_queues.iter().flatten().any(WorkerQueue::has_messages)
     }
 
     /// The application whose workers these are.
@@ -272,9 +301,9 @@ impl Steering {
 
     /// Tells every worker what it gained, if that is still to be told; false when a ring is full.
     pub(super) fn attaches_paid(&mut self) -> bool {
-        self.lanes.iter_mut().flatten().all(|lane| {
-            self.staged.insert(lane.id().index());
-            lane.pay_attach(&mut self.side)
+        self.worker_queues.iter_mut().flatten().all(|worker_queue| {
+            self.staged.insert(worker_queue.id().index());
+            worker_queue.pay_attach(&mut self.side)
         })
     }
 
@@ -283,9 +312,9 @@ impl Steering {
         if !std::mem::take(&mut self.owes_frames) {
             return;
         }
-        for lane in self.lanes.iter_mut().flatten() {
-            self.owes_frames |= lane.pay_frames(ground);
-            lane.publish(&mut self.side, ground.now);
+        for worker_queue in self.worker_queues.iter_mut().flatten() {
+            self.owes_frames |= worker_queue.pay_frames(ground);
+            worker_queue.publish(&mut self.side, ground.now);
         }
     }
 
@@ -295,8 +324,8 @@ impl Steering {
             return;
         }
         let mut owed = false;
-        for lane in self.lanes.iter_mut().flatten() {
-            owed |= lane.pay_wake(&mut self.side, ground.now);
+        for worker_queue in self.worker_queues.iter_mut().flatten() {
+            owed |= worker_queue.pay_wake(&mut self.side, ground.now);
         }
         ground.counters.add(DispatchEvent::WakesDeferred, 1);
         if let Some(side) = &mut self.side {
@@ -308,13 +337,13 @@ impl Steering {
         if !self.migrate.is_quiet() || !self.evacuation.is_empty() {
             return;
         }
-        for lane in self.lanes.iter_mut().flatten() {
-            if lane.state == LaneState::Leaving
-                && self.control.is_drained(lane.id())
-                && lane.control(ToWorker::Retire, &mut self.side)
+        for worker_queue in self.worker_queues.iter_mut().flatten() {
+            if worker_queue.state == WorkerQueueState::Leaving
+                && self.control.is_drained(worker_queue.id())
+                && worker_queue.control(ToWorker::Retire, &mut self.side)
             {
-                lane.state = LaneState::Retiring;
-                lane.publish(&mut self.side, now);
+                worker_queue.state = WorkerQueueState::Retiring;
+                worker_queue.publish(&mut self.side, now);
             }
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base::{Epoch, Nanos, WorkerId};
 use policy::WorkerSample;
 use policy::cores::Progress;
-use shm::app::{AppLane, ToApp};
+use shm::app::{AppWorkerQueue, ToApp};
 use shm::{Consumer, Doorbell, Frame, Producer, ProtocolViolation};
 
 use crate::app::{AppSide, Taken};
@@ -20,7 +20,7 @@ const RECEIVE_RESERVE: usize = 8;
 pub type Wake = Arc<dyn Fn() + Send + Sync>;
 
 /// The ends of a worker's rings that belong to the dispatcher, and how to wake it.
-pub struct LaneEnds {
+pub struct WorkerQueueEnds {
     /// Messages to the worker.
     pub to_worker: Producer<ToWorker>,
     /// Messages from it.
@@ -35,7 +35,7 @@ pub struct LaneEnds {
 
 /// Where a worker is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LaneState {
+pub enum WorkerQueueState {
     /// It may be given groups.
     Active,
     /// It is parked for long, or is to be: its groups go to those who run, until it does again.
@@ -47,9 +47,9 @@ pub enum LaneState {
 }
 
 /// One worker as the dispatcher sees it.
-pub(crate) struct Lane {
+pub(crate) struct WorkerQueue {
     id: WorkerId,
-    pub(crate) state: LaneState,
+    pub(crate) state: WorkerQueueState,
     ends: Ends,
     staged: bool,
     /// It has no core: that it leaves its queue alone is not its fault.
@@ -74,10 +74,10 @@ pub(crate) struct Lane {
 )]
 enum Ends {
     /// A thread of this process: frames change hands.
-    Thread(LaneEnds),
+    Thread(WorkerQueueEnds),
     /// A worker of an application: packets are copied to and fro.
     App {
-        lane: AppLane,
+        worker_queue: AppWorkerQueue,
         /// How each worker of the application is woken: one thread may wait for several.
         wakes: Arc<[Wake]>,
         /// Who sleeps, and was to be woken when that was too often.
@@ -88,24 +88,24 @@ enum Ends {
     },
 }
 
-/// The rest of the application that lanes of this kind belong to.
+/// The rest of the application that worker queues of this kind belong to.
 pub(crate) type Side = Option<AppSide>;
 
-impl Lane {
-    pub(crate) fn new(id: WorkerId, ends: LaneEnds) -> Self {
+impl WorkerQueue {
+    pub(crate) fn new(id: WorkerId, ends: WorkerQueueEnds) -> Self {
         Self::over(id, Ends::Thread(ends))
     }
 
-    pub(crate) fn of_app(id: WorkerId, lane: AppLane, wakes: Arc<[Wake]>) -> Self {
+    pub(crate) fn of_app(id: WorkerId, worker_queue: AppWorkerQueue, wakes: Arc<[Wake]>) -> Self {
         let counts = CounterWriter::new();
         let counters = counts.reader();
-        Self::over(id, Ends::App { lane, wakes, wake_owed: None, counts, counters })
+        Self::over(id, Ends::App { worker_queue, wakes, wake_owed: None, counts, counters })
     }
 
     fn over(id: WorkerId, ends: Ends) -> Self {
         Self {
             id,
-            state: LaneState::Active,
+            state: WorkerQueueState::Active,
             ends,
             staged: false,
             is_excused: false,
@@ -123,7 +123,7 @@ impl Lane {
 
     /// Whether it is a worker of an application that says that it sleeps.
     pub(crate) fn is_asleep(&self) -> bool {
-        matches!(&self.ends, Ends::App { lane, .. } if lane.is_asleep())
+        matches!(&self.ends, Ends::App { worker_queue, .. } if worker_queue.is_asleep())
     }
 
     pub(crate) fn is_excused(&self) -> bool {
@@ -161,9 +161,9 @@ impl Lane {
                 Err(ToWorker::Packet(frame)) => return Err((frame, DispatchEvent::RingFull)),
                 Err(_) => unreachable!("a ring returns what it was given"),
             },
-            Ends::App { lane, counts, .. } => {
+            Ends::App { worker_queue, counts, .. } => {
                 let Some(side) = side else { return Err((frame, DispatchEvent::AppFault)) };
-                match side.deliver(lane, &frame, ground.now) {
+                match side.deliver(worker_queue, &frame, ground.now) {
                     Ok(()) => {
                         counts.add(WorkerEvent::Packets, 1);
                         ground.pool.give(frame);
@@ -180,7 +180,7 @@ impl Lane {
     pub(crate) fn control(&mut self, message: ToWorker, side: &mut Side) -> bool {
         let staged = match &mut self.ends {
             Ends::Thread(ends) => ends.to_worker.stage(message).is_ok(),
-            Ends::App { lane, .. } => {
+            Ends::App { worker_queue, .. } => {
                 let message = match message {
                     ToWorker::Mark { ticket, moving } => ToApp::Mark { ticket, moving },
                     ToWorker::Attach(moving) => ToApp::Attach(moving),
@@ -189,7 +189,7 @@ impl Lane {
                         unreachable!("frames go by `send` and `pay_frames`")
                     }
                 };
-                believed(lane.control(message), side).unwrap_or(false)
+                believed(worker_queue.control(message), side).unwrap_or(false)
             }
         };
         self.staged |= staged;
@@ -255,9 +255,9 @@ impl Lane {
                     (ends.wake)();
                 }
             }
-            Ends::App { lane, wakes, wake_owed, .. } => {
-                lane.publish();
-                if let Some(sleeper) = lane.ring() {
+            Ends::App { worker_queue, wakes, wake_owed, .. } => {
+                worker_queue.publish();
+                if let Some(sleeper) = worker_queue.ring() {
                     *wake_owed = Some(sleeper);
                     pay_wake(wakes, wake_owed, side, now);
                 }
@@ -277,9 +277,9 @@ impl Lane {
         let owed = usize::from(self.owes_attach.is_some());
         match &self.ends {
             Ends::Thread(ends) => ends.to_worker.room() > owed,
-            Ends::App { lane, .. } => {
+            Ends::App { worker_queue, .. } => {
                 let buffers = side.as_ref().is_some_and(AppSide::has_buffer);
-                buffers && lane.capacity() - lane.queued_seen() > owed
+                buffers && worker_queue.capacity() - worker_queue.queued_seen() > owed
             }
         }
     }
@@ -305,8 +305,10 @@ impl Lane {
                 Some(message) => Taken::Message(message, 1),
                 None => Taken::Nothing,
             },
-            Ends::App { lane, .. } => match side {
-                Some(side) => side.take(lane, ground.pool, ground.counters, budget, ground.now),
+            Ends::App { worker_queue, .. } => match side {
+                Some(side) => {
+                    side.take(worker_queue, ground.pool, ground.counters, budget, ground.now)
+                }
                 None => Taken::Nothing,
             },
         }
@@ -320,9 +322,9 @@ impl Lane {
                 let put = ends.to_worker.produced() as u32;
                 Progress { put, taken: put.wrapping_sub(ends.to_worker.len() as u32) }
             }
-            Ends::App { lane, .. } => {
-                let put = lane.produced();
-                Progress { put, taken: put.wrapping_sub(lane.queued_now()) }
+            Ends::App { worker_queue, .. } => {
+                let put = worker_queue.produced();
+                Progress { put, taken: put.wrapping_sub(worker_queue.queued_now()) }
             }
         }
     }
@@ -330,14 +332,14 @@ impl Lane {
     pub(crate) fn release_messages(&mut self) {
         match &mut self.ends {
             Ends::Thread(ends) => ends.from_worker.release(),
-            Ends::App { lane, .. } => lane.release(),
+            Ends::App { worker_queue, .. } => worker_queue.release(),
         }
     }
 
     pub(crate) fn has_messages(&self) -> bool {
         match &self.ends {
             Ends::Thread(ends) => !ends.from_worker.is_empty(),
-            Ends::App { lane, .. } => lane.has_messages(),
+            Ends::App { worker_queue, .. } => worker_queue.has_messages(),
         }
     }
 
@@ -345,7 +347,7 @@ impl Lane {
     pub(crate) fn queued(&self) -> usize {
         match &self.ends {
             Ends::Thread(ends) => ends.to_worker.len(),
-            Ends::App { lane, .. } => lane.queued_seen(),
+            Ends::App { worker_queue, .. } => worker_queue.queued_seen(),
         }
     }
 
@@ -356,10 +358,12 @@ impl Lane {
         let (queued, produced) = match &mut self.ends {
             Ends::Thread(ends) => (ends.to_worker.len(), ends.to_worker.produced() as u32),
             // A worker that has taken everything is not asked again: a cache line each for nothing.
-            Ends::App { lane, .. } if lane.queued_seen() == 0 => (0, lane.produced()),
-            Ends::App { lane, .. } => {
-                let queued = believed(lane.queued(), side).unwrap_or(0);
-                (queued, lane.produced())
+            Ends::App { worker_queue, .. } if worker_queue.queued_seen() == 0 => {
+                (0, worker_queue.produced())
+            }
+            Ends::App { worker_queue, .. } => {
+                let queued = believed(worker_queue.queued(), side).unwrap_or(0);
+                (queued, worker_queue.produced())
             }
         };
         let consumed = produced.wrapping_sub(queued as u32);
