@@ -28,14 +28,14 @@ struct Round {
     passed: [usize; 2],
 }
 
-struct Ground {
+struct Fixture {
     clients: Vec<UdpSocket>,
     /// Of the kernel on the side of the NIC, at the slice's port and at its own.
     kernel: [UdpSocket; 2],
     server: SocketAddr,
 }
 
-impl Ground {
+impl Fixture {
     fn new(bed: &Testbed) -> Self {
         let open = |side: &testbed::Side, port: u16| {
             let address = SocketAddr::from((side.ipv4(), port));
@@ -88,7 +88,7 @@ impl Ground {
 fn a_daemon_a_slice_and_the_kernel_share_one_nic_and_none_needs_the_others() {
     let bed = Testbed::new(TestbedConfig { queues: 2, ..TestbedConfig::default() })
         .expect("this test needs root and the ip command");
-    let ground = Ground::new(&bed);
+    let fixture = Fixture::new(&bed);
     let all = usize::from(FLOWS);
     let config = "ports = [\"xdp:veth0\"]\nlisten = [\"udp:10.77.0.2:7\"]\n[workers]\ncount = 1\n";
     let mut daemon = Daemon::start(bed.server(), config);
@@ -99,7 +99,7 @@ fn a_daemon_a_slice_and_the_kernel_share_one_nic_and_none_needs_the_others() {
     let open = || bed.server().enter(|| Slice::open(&spec)).expect("the namespace is there");
     let mut slice = open().unwrap_or_else(|error| panic!("{error}"));
 
-    let shared = ground.round(Some(&mut slice));
+    let shared = fixture.round(Some(&mut slice));
     assert!((1..all).contains(&shared.echoed), "the daemon has queue 0: {shared:?}");
     assert!((1..all).contains(&shared.sliced), "the slice has queue 1: {shared:?}");
     assert_eq!(shared.passed, [all - shared.sliced, all], "the kernel has the rest: {shared:?}");
@@ -107,16 +107,16 @@ fn a_daemon_a_slice_and_the_kernel_share_one_nic_and_none_needs_the_others() {
     // The daemon attached the program and dies without a word: the slice and the kernel go on.
     daemon.kill();
     let without_daemon = Round { echoed: 0, ..shared };
-    assert_eq!(ground.round(Some(&mut slice)), without_daemon);
+    assert_eq!(fixture.round(Some(&mut slice)), without_daemon);
 
     daemon.start_again(bed.server());
     let again = Round { echoed: shared.echoed, ..without_daemon };
-    assert_eq!(ground.round(Some(&mut slice)), again);
+    assert_eq!(fixture.round(Some(&mut slice)), again);
 
     drop(slice);
     let without_slice = Round { sliced: 0, passed: [all, all], ..again };
-    assert_eq!(ground.round(None), without_slice, "its packets are the kernel's");
+    assert_eq!(fixture.round(None), without_slice, "its packets are the kernel's");
 
     let mut slice = open().unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(ground.round(Some(&mut slice)).sliced, all - again.passed[0], "and its own again");
+    assert_eq!(fixture.round(Some(&mut slice)).sliced, all - again.passed[0], "and its own again");
 }

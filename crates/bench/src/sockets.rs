@@ -1,8 +1,9 @@
 //! `calisto bench sockets`: programs of others, unmodified, on our sockets and on Linux's.
 //!
-//! One file per case. `ground.rs` is a wire with somebody's TCP at its end, `accelerated.rs` the one
-//! with ours, `programs.rs` what runs there, `client.rs` and `offered.rs` who asks, `witness.rs` who
-//! really carried the bytes, `turns.rs` how things are measured in turns and who else had the CPUs.
+//! One file per case. `tested_stack.rs` is a wire with somebody's TCP at its end, `accelerated.rs`
+//! the one with ours, `programs.rs` what runs there, `client.rs` and `offered.rs` who asks,
+//! `witness.rs` who really carried the bytes, `turns.rs` how things are measured in turns and who
+//! else had the CPUs.
 
 mod accelerated;
 mod account;
@@ -13,7 +14,6 @@ mod connections;
 mod contest;
 mod dialogue;
 mod echo;
-mod ground;
 mod idle;
 mod instructions;
 mod iperf3;
@@ -28,6 +28,7 @@ pub(crate) mod priority;
 pub(crate) mod programs;
 mod redis;
 pub(crate) mod running;
+mod tested_stack;
 pub(crate) mod turns;
 mod witness;
 

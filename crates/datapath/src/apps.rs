@@ -5,7 +5,7 @@ use shm::FramePool;
 
 use crate::app::{AppDispatch, AppId, DetachReason};
 use crate::counters::CounterWriter;
-use crate::ground::Ground;
+use crate::dispatch_context::DispatchContext;
 use crate::steering::Steering;
 
 /// Applications at once, at most.
@@ -128,13 +128,13 @@ impl Apps {
         &mut self,
         pool: &mut FramePool,
         now: Nanos,
-        mut work: impl FnMut(&mut Steering, &mut Ground<'_>),
+        mut work: impl FnMut(&mut Steering, &mut DispatchContext<'_>),
     ) {
-        work(&mut self.own, &mut Ground { pool, counters: &mut self.counters, now });
+        work(&mut self.own, &mut DispatchContext { pool, counters: &mut self.counters, now });
         for &index in &self.present {
             if let Some(app_dispatch) = &mut self.attached_apps[usize::from(index) - 1] {
                 let AppDispatch { steering, counters, .. } = &mut **app_dispatch;
-                work(steering, &mut Ground { pool, counters, now });
+                work(steering, &mut DispatchContext { pool, counters, now });
             }
         }
     }
@@ -145,7 +145,7 @@ impl Apps {
         &mut self,
         pool: &mut FramePool,
         now: Nanos,
-        mut work: impl FnMut(&mut Steering, &mut Ground<'_>) -> bool,
+        mut work: impl FnMut(&mut Steering, &mut DispatchContext<'_>) -> bool,
     ) {
         let all = self.present.len() + 1;
         self.first = (self.first + 1) % all;
@@ -158,7 +158,7 @@ impl Apps {
                     (&mut app_dispatch.steering, &mut app_dispatch.counters)
                 }
             };
-            if !work(steering, &mut Ground { pool, counters, now }) {
+            if !work(steering, &mut DispatchContext { pool, counters, now }) {
                 return;
             }
         }

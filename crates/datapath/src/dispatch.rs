@@ -8,8 +8,8 @@ use wire::NotOurs;
 
 use crate::classify::Classified;
 use crate::counters::DispatchEvent;
+use crate::dispatch_context::DispatchContext;
 use crate::dispatcher::{Dispatcher, DispatcherPort};
-use crate::ground::Ground;
 use crate::listeners::Listeners;
 
 impl<P: Port> Dispatcher<P> {
@@ -46,22 +46,22 @@ impl<P: Port> Dispatcher<P> {
                 && let Some((steering, counters)) = apps.parts(*app)
             {
                 sampler.note(key, frame.meta().flow_hash, frame.meta().group, frame.len());
-                steering.steer(frame, *owner, &mut Ground { pool, counters, now });
+                steering.steer(frame, *owner, &mut DispatchContext { pool, counters, now });
                 continue;
             }
-            let mut ground = Ground { pool, counters: &mut apps.counters, now };
+            let mut context = DispatchContext { pool, counters: &mut apps.counters, now };
             match class {
                 Classified::Flow(..) | Classified::NotListening => {
-                    ground.drop(frame, DispatchEvent::NotListening);
+                    context.drop(frame, DispatchEvent::NotListening);
                 }
-                Classified::BadChecksum => ground.drop(frame, DispatchEvent::BadChecksum),
-                Classified::Malformed(reason) => ground.drop(frame, *reason),
+                Classified::BadChecksum => context.drop(frame, DispatchEvent::BadChecksum),
+                Classified::Malformed(reason) => context.drop(frame, *reason),
                 Classified::NotOurs(reason) => {
                     if answer(&mut ports[index], listeners, &mut frame, *reason) {
-                        ground.counters.add(DispatchEvent::ArpAnswered, 1);
+                        context.counters.add(DispatchEvent::ArpAnswered, 1);
                         ports[index].backlog.push(frame);
                     } else {
-                        ground.drop(frame, *reason);
+                        context.drop(frame, *reason);
                     }
                 }
             }

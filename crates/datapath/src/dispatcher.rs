@@ -14,8 +14,8 @@ use crate::apps::Apps;
 use crate::capture::Captures;
 use crate::classify::Classified;
 use crate::counters::{CounterReader, CounterWriter, DispatchEvent};
+use crate::dispatch_context::DispatchContext;
 use crate::flow_sampler::FlowSampler;
-use crate::ground::Ground;
 use crate::job::Job;
 use crate::listeners::Listeners;
 use crate::message::{FromWorker, ToWorker};
@@ -190,7 +190,7 @@ impl<P: Port> Dispatcher<P> {
             received += self.receive_from(index, now);
         }
         if received > 0 {
-            self.apps.each(&mut self.pool, now, |steering, ground| steering.publish(ground.now));
+            self.apps.each(&mut self.pool, now, |steering, context| steering.publish(context.now));
         }
         received
     }
@@ -250,8 +250,8 @@ impl<P: Port> Dispatcher<P> {
             self.send(now);
         }
         let Apps { own, counters, .. } = &mut self.apps;
-        let ground = &mut Ground { pool: &mut self.pool, counters, now };
-        own.worker_died(worker, remains, ground);
+        let context = &mut DispatchContext { pool: &mut self.pool, counters, now };
+        own.worker_died(worker, remains, context);
     }
 
     /// Whether anything waits that a step would move at once.

@@ -15,9 +15,9 @@ pub mod cores;
 /// Events with names, one writer each.
 pub mod counters;
 mod dispatch;
+mod dispatch_context;
 mod dispatcher;
 mod flow_sampler;
-mod ground;
 mod group_loads;
 mod hold;
 /// What workers do.

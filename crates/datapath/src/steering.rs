@@ -21,7 +21,7 @@ use sys::trace;
 
 use crate::app::AppSide;
 use crate::counters::DispatchEvent;
-use crate::ground::Ground;
+use crate::dispatch_context::DispatchContext;
 use crate::group_loads::GroupLoads;
 use crate::hold::HoldList;
 use crate::migrate::{Admission, Migrate, MigrateConfig};
@@ -275,7 +275,7 @@ impl Steering {
     /// Sends a packet on its way. `frame.meta().group` says whose it is, and `entry` is what
     /// [`Self::look_up`] found: while nothing moves, a plain owner stays what it was.
     #[inline]
-    pub(crate) fn steer(&mut self, frame: Frame, entry: Entry, ground: &mut Ground<'_>) {
+    pub(crate) fn steer(&mut self, frame: Frame, entry: Entry, context: &mut DispatchContext<'_>) {
         let group = frame.meta().group;
         if self.migrate.is_quiet()
             && let Some(worker) = entry.plain()
@@ -283,45 +283,45 @@ impl Steering {
             && !self.control.shares_queue()
         {
             self.staged.insert(worker.index());
-            match worker_queue.send(frame, &mut self.side, ground) {
-                Ok(()) => ground.counters.add(DispatchEvent::Dispatched, 1),
-                Err((frame, why)) => ground.drop(frame, why),
+            match worker_queue.send(frame, &mut self.side, context) {
+                Ok(()) => context.counters.add(DispatchEvent::Dispatched, 1),
+                Err((frame, why)) => context.drop(frame, why),
             }
             return;
         }
-        self.steer_slow(frame, group, ground);
+        self.steer_slow(frame, group, context);
     }
 
     #[cold]
-    fn steer_slow(&mut self, frame: Frame, group: FlowGroup, ground: &mut Ground<'_>) {
+    fn steer_slow(&mut self, frame: Frame, group: FlowGroup, context: &mut DispatchContext<'_>) {
         if self.control.shares_queue() && self.migrate.is_quiet() {
-            return self.steer_shared(frame, ground);
+            return self.steer_shared(frame, context);
         }
         match self.migrate.admit(group, &self.live, &self.shadow) {
-            Admission::Send(worker) => self.send_or_drop(frame, worker, ground),
-            Admission::Hold(slot) => self.hold(frame, slot, ground),
-            Admission::Fence => self.fence(frame, ground),
-            Admission::Free => self.deliver(frame, group, ground),
+            Admission::Send(worker) => self.send_or_drop(frame, worker, context),
+            Admission::Hold(slot) => self.hold(frame, slot, context),
+            Admission::Fence => self.fence(frame, context),
+            Admission::Free => self.deliver(frame, group, context),
         }
     }
 
     /// Scale-up: the shortest queue, whoever's it is.
-    fn steer_shared(&mut self, frame: Frame, ground: &mut Ground<'_>) {
+    fn steer_shared(&mut self, frame: Frame, context: &mut DispatchContext<'_>) {
         let worker_queues = self.worker_queues.iter_mut().flatten();
         let active =
             worker_queues.filter(|worker_queue| worker_queue.state == WorkerQueueState::Active);
         let Some(worker_queue) = active.min_by_key(|worker_queue| worker_queue.queued()) else {
-            return ground.drop(frame, DispatchEvent::NoWorker);
+            return context.drop(frame, DispatchEvent::NoWorker);
         };
         self.staged.insert(worker_queue.id().index());
-        match worker_queue.send(frame, &mut self.side, ground) {
-            Ok(()) => ground.counters.add(DispatchEvent::Dispatched, 1),
-            Err((frame, why)) => ground.drop(frame, why),
+        match worker_queue.send(frame, &mut self.side, context) {
+            Ok(()) => context.counters.add(DispatchEvent::Dispatched, 1),
+            Err((frame, why)) => context.drop(frame, why),
         }
     }
 
     /// The packet of a group that no hand-over concerns: to its owner, or to a new one.
-    fn deliver(&mut self, frame: Frame, group: FlowGroup, ground: &mut Ground<'_>) {
+    fn deliver(&mut self, frame: Frame, group: FlowGroup, context: &mut DispatchContext<'_>) {
         if self.evacuation.is_empty() {
             let entry = self.live.entry(group);
             if entry.is_moving() {
@@ -331,17 +331,17 @@ impl Steering {
         }
         let entry = self.live.entry(group);
         if entry.is_moving() {
-            return self.evacuate(frame, ground);
+            return self.evacuate(frame, context);
         }
         if let Some(owner) = entry.plain()
             && self.worker_queues[owner.index()].is_some()
         {
-            return self.send_or_drop(frame, owner, ground);
+            return self.send_or_drop(frame, owner, context);
         }
-        match self.control.place(group, &mut self.live, &mut self.shadow, ground.now) {
-            None => ground.drop(frame, DispatchEvent::NoWorker),
+        match self.control.place(group, &mut self.live, &mut self.shadow, context.now) {
+            None => context.drop(frame, DispatchEvent::NoWorker),
             Some(Placement::Now(worker)) if self.evacuation.is_empty() => {
-                self.send_or_drop(frame, worker, ground);
+                self.send_or_drop(frame, worker, context);
             }
             Some(Placement::Now(worker)) => {
                 // Perhaps something older of this group waits there.
@@ -350,47 +350,47 @@ impl Steering {
                     Entry::owned_by(worker).with_moving(true),
                     &mut self.live,
                 );
-                self.evacuate(frame, ground);
+                self.evacuate(frame, context);
             }
             Some(Placement::Move(asked)) => {
-                if self.begin_move(asked, ground) {
+                if self.begin_move(asked, context) {
                     let slot = self.migrate.single_of(group);
                     let slot = slot.expect("the move has just begun");
-                    self.hold(frame, slot, ground);
+                    self.hold(frame, slot, context);
                 } else {
-                    self.send_or_drop(frame, asked.from, ground);
+                    self.send_or_drop(frame, asked.from, context);
                 }
             }
         }
     }
 
-    fn send_or_drop(&mut self, frame: Frame, worker: WorkerId, ground: &mut Ground<'_>) {
+    fn send_or_drop(&mut self, frame: Frame, worker: WorkerId, context: &mut DispatchContext<'_>) {
         self.staged.insert(worker.index());
         let sent = match &mut self.worker_queues[worker.index()] {
-            Some(worker_queue) => worker_queue.send(frame, &mut self.side, ground),
-            None => return ground.drop(frame, DispatchEvent::NoWorker),
+            Some(worker_queue) => worker_queue.send(frame, &mut self.side, context),
+            None => return context.drop(frame, DispatchEvent::NoWorker),
         };
         match sent {
-            Ok(()) => ground.counters.add(DispatchEvent::Dispatched, 1),
-            Err((frame, why)) => ground.drop(frame, why),
+            Ok(()) => context.counters.add(DispatchEvent::Dispatched, 1),
+            Err((frame, why)) => context.drop(frame, why),
         }
     }
 
     /// Whether one more packet may wait here. What applications leave waiting are the frames of
     /// everybody: they stop when those run short.
-    fn may_hold(&self, ground: &Ground<'_>) -> bool {
-        let pool = &ground.pool;
+    fn may_hold(&self, context: &DispatchContext<'_>) -> bool {
+        let pool = &context.pool;
         self.side.is_none() || pool.free_count() >= pool.config().frames as usize / HELD_FREE
     }
 
-    fn hold(&mut self, frame: Frame, slot: usize, ground: &mut Ground<'_>) {
-        if !self.may_hold(ground) {
-            return ground.drop(frame, DispatchEvent::HoldOverflow);
+    fn hold(&mut self, frame: Frame, slot: usize, context: &mut DispatchContext<'_>) {
+        if !self.may_hold(context) {
+            return context.drop(frame, DispatchEvent::HoldOverflow);
         }
         let (hold, list) = self.migrate.held(slot);
         match hold.push_back(list, frame) {
-            Ok(()) => ground.counters.add(DispatchEvent::Held, 1),
-            Err(frame) => ground.drop(frame, DispatchEvent::HoldOverflow),
+            Ok(()) => context.counters.add(DispatchEvent::Held, 1),
+            Err(frame) => context.drop(frame, DispatchEvent::HoldOverflow),
         }
     }
 
@@ -407,22 +407,22 @@ impl Steering {
     }
 
     /// Everything that is held goes home: the end.
-    pub(crate) fn close(&mut self, ground: &mut Ground<'_>) {
-        self.migrate.hold.drain(|frame| ground.drop(frame, DispatchEvent::AppFault));
+    pub(crate) fn close(&mut self, context: &mut DispatchContext<'_>) {
+        self.migrate.hold.drain(|frame| context.drop(frame, DispatchEvent::AppFault));
     }
 
     /// One turn at control rate: hand-overs go on, the policy is asked, its plan carried out.
-    pub(crate) fn tick(&mut self, ground: &mut Ground<'_>) {
-        self.progress(ground);
-        self.pay_wakes(ground);
-        self.pay_frames(ground);
-        let is_early = ground.now < self.next_tick;
-        if is_early || (ground.now < self.next_quiet_tick && self.is_idle()) {
+    pub(crate) fn tick(&mut self, context: &mut DispatchContext<'_>) {
+        self.progress(context);
+        self.pay_wakes(context);
+        self.pay_frames(context);
+        let is_early = context.now < self.next_tick;
+        if is_early || (context.now < self.next_quiet_tick && self.is_idle()) {
             return;
         }
-        self.next_tick = ground.now + self.config.tick;
-        self.next_quiet_tick = ground.now + Nanos(self.config.tick.0 * QUIET_INTERVALS);
-        self.core.now = ground.now;
+        self.next_tick = context.now + self.config.tick;
+        self.next_quiet_tick = context.now + Nanos(self.config.tick.0 * QUIET_INTERVALS);
+        self.core.now = context.now;
         self.core.workers.clear();
         for worker_queue in self
             .worker_queues
@@ -430,21 +430,21 @@ impl Steering {
             .flatten()
             .filter(|worker_queue| worker_queue.state == WorkerQueueState::Active)
         {
-            self.core.workers.push(worker_queue.sample(&mut self.side, ground.now));
+            self.core.workers.push(worker_queue.sample(&mut self.side, context.now));
         }
         self.has_undone = self.core.workers.iter().any(|worker| worker.queued > 0);
-        let due = self.is_load_due(ground.now);
+        let due = self.is_load_due(context.now);
         if due {
-            self.next_load = ground.now + self.config.load_interval;
-            self.loads.sample(ground.now, &mut self.load);
+            self.next_load = context.now + self.config.load_interval;
+            self.loads.sample(context.now, &mut self.load);
             self.loads_taken += 1;
         }
         let load = due.then_some(&self.load);
         self.control.tick(&self.core, load, &mut self.live, &mut self.shadow, &mut self.plan);
-        self.carry_out(ground);
+        self.carry_out(context);
         self.finish_unpinning();
-        self.retire_drained(ground.now);
-        self.ready.look_at_all(&self.worker_queues, ground.now);
+        self.retire_drained(context.now);
+        self.ready.look_at_all(&self.worker_queues, context.now);
     }
 
     /// Whether a look at the workers would show what the last one has shown: nothing in any ring. Who
@@ -461,42 +461,42 @@ impl Steering {
             && (self.loads.noted() >= FEW_PACKETS || now.since(self.next_load) >= quiet)
     }
 
-    fn carry_out(&mut self, ground: &mut Ground<'_>) {
+    fn carry_out(&mut self, context: &mut DispatchContext<'_>) {
         for index in 0..self.plan.moves.len() {
-            self.begin_move(self.plan.moves[index], ground);
+            self.begin_move(self.plan.moves[index], context);
         }
         if self.plan.publish {
             std::mem::swap(&mut self.live, &mut self.shadow);
-            ground.counters.add(DispatchEvent::EpochsPublished, 1);
+            context.counters.add(DispatchEvent::EpochsPublished, 1);
             // A retiring worker owns nothing, and nothing may follow its last message.
             let worker_queues = self.worker_queues.iter().flatten();
             let owners = worker_queues
                 .filter(|worker_queue| worker_queue.state != WorkerQueueState::Retiring)
                 .map(WorkerQueue::id);
-            self.migrate.begin_epoch(owners, self.plan.fence, ground.now);
+            self.migrate.begin_epoch(owners, self.plan.fence, context.now);
             if let Some(mirror) = &mut self.owners {
                 mirror.begin();
             }
             trace::epoch_published(self.migrate.epoch().0);
-            self.progress(ground);
+            self.progress(context);
         }
     }
 
-    fn begin_move(&mut self, asked: Move, ground: &mut Ground<'_>) -> bool {
+    fn begin_move(&mut self, asked: Move, context: &mut DispatchContext<'_>) -> bool {
         let entry = self.live.entry(asked.group);
         let valid =
             entry.owner() == Some(asked.from) && !entry.is_moving() && self.evacuation.is_empty();
-        if valid && self.migrate.begin_single(asked, ground.now).is_some() {
+        if valid && self.migrate.begin_single(asked, context.now).is_some() {
             self.control.write(
                 asked.group,
                 Entry::owned_by(asked.from).with_moving(true),
                 &mut self.live,
             );
-            ground.counters.add(DispatchEvent::MovesStarted, 1);
+            context.counters.add(DispatchEvent::MovesStarted, 1);
             trace::move_started(asked.group.0, asked.from.0, asked.to.0);
             return true;
         }
-        ground.counters.add(DispatchEvent::MovesRefused, 1);
+        context.counters.add(DispatchEvent::MovesRefused, 1);
         self.control.refused(asked, &mut self.live);
         false
     }

@@ -7,8 +7,8 @@ use shm::Frame;
 
 use crate::apps::Apps;
 use crate::counters::DispatchEvent;
+use crate::dispatch_context::DispatchContext;
 use crate::dispatcher::{Dispatcher, DispatcherPort};
-use crate::ground::Ground;
 use crate::message::FromWorker;
 
 impl<P: Port> Dispatcher<P> {
@@ -25,10 +25,10 @@ impl<P: Port> Dispatcher<P> {
         let mut share = if alone { room } else { (room / 4).max(1) };
         for _ in 0..2 {
             let mut was_cut_short = false;
-            apps.each_in_turn(pool, now, |steering, ground| {
+            apps.each_in_turn(pool, now, |steering, context| {
                 let budget = share.min(left);
-                let taken = steering.drain(ground, budget, |message, ground| {
-                    take(ports, message, ground);
+                let taken = steering.drain(context, budget, |message, context| {
+                    take(ports, message, context);
                 });
                 was_cut_short |= taken >= budget;
                 left -= taken.min(left);
@@ -47,10 +47,10 @@ impl<P: Port> Dispatcher<P> {
         let Self { pool, apps, ports, .. } = self;
         let room = ports.iter().map(|dispatcher_port| room_of(dispatcher_port)).min();
         let Apps { own, counters, .. } = apps;
-        let mut ground = Ground { pool, counters, now };
+        let mut context = DispatchContext { pool, counters, now };
         let room = room.unwrap_or(BURST).max(1);
-        own.drain_worker_queue(worker.index(), &mut ground, room, &mut |message, ground| {
-            take(ports, message, ground);
+        own.drain_worker_queue(worker.index(), &mut context, room, &mut |message, context| {
+            take(ports, message, context);
         })
     }
 
@@ -73,9 +73,9 @@ impl<P: Port> Dispatcher<P> {
             dispatcher_port.captured = dispatcher_port.backlog.len();
             if !dispatcher_port.backlog.is_empty() && dispatcher_port.port.fault().is_some() {
                 let Self { pool, apps, .. } = self;
-                let mut ground = Ground { pool, counters: &mut apps.counters, now };
+                let mut context = DispatchContext { pool, counters: &mut apps.counters, now };
                 for frame in dispatcher_port.backlog.drain(..) {
-                    ground.drop(frame, DispatchEvent::TransmitFault);
+                    context.drop(frame, DispatchEvent::TransmitFault);
                 }
                 dispatcher_port.captured = 0;
             }
@@ -99,10 +99,14 @@ fn room_of<P: Port>(dispatcher_port: &DispatcherPort<P>) -> usize {
 }
 
 #[inline]
-fn take<P>(ports: &mut [DispatcherPort<P>], message: FromWorker, ground: &mut Ground<'_>) {
+fn take<P>(
+    ports: &mut [DispatcherPort<P>],
+    message: FromWorker,
+    context: &mut DispatchContext<'_>,
+) {
     match message {
-        FromWorker::Packet(frame) if frame.meta().transmit => enqueue(ports, frame, ground),
-        FromWorker::Packet(frame) => ground.drop(frame, DispatchEvent::Consumed),
+        FromWorker::Packet(frame) if frame.meta().transmit => enqueue(ports, frame, context),
+        FromWorker::Packet(frame) => context.drop(frame, DispatchEvent::Consumed),
         FromWorker::Passed(_) | FromWorker::Wants(_) | FromWorker::Retired => {
             unreachable!("the steering keeps these messages to itself")
         }
@@ -110,11 +114,11 @@ fn take<P>(ports: &mut [DispatcherPort<P>], message: FromWorker, ground: &mut Gr
 }
 
 #[inline]
-fn enqueue<P>(ports: &mut [DispatcherPort<P>], frame: Frame, ground: &mut Ground<'_>) {
+fn enqueue<P>(ports: &mut [DispatcherPort<P>], frame: Frame, context: &mut DispatchContext<'_>) {
     match ports.get_mut(usize::from(frame.meta().port.0)) {
         Some(dispatcher_port) if !dispatcher_port.backlog.is_full() => {
             dispatcher_port.backlog.push(frame)
         }
-        _ => ground.drop(frame, DispatchEvent::TransmitFault),
+        _ => context.drop(frame, DispatchEvent::TransmitFault),
     }
 }

@@ -10,7 +10,7 @@ use shm::{Consumer, Doorbell, Frame, Producer, ProtocolViolation};
 
 use crate::app::{AppSide, Taken};
 use crate::counters::{CounterReader, CounterWriter, DispatchEvent, WorkerEvent};
-use crate::ground::Ground;
+use crate::dispatch_context::DispatchContext;
 use crate::message::{FromWorker, Moving, ToWorker};
 
 /// This part of all frames is kept for what is received: workers that only send get none of it.
@@ -150,7 +150,7 @@ impl WorkerQueue {
         &mut self,
         frame: Frame,
         side: &mut Side,
-        ground: &mut Ground<'_>,
+        context: &mut DispatchContext<'_>,
     ) -> Result<(), (Frame, DispatchEvent)> {
         if self.owes_attach.is_some() && !self.pay_attach(side) {
             return Err((frame, DispatchEvent::RingFull));
@@ -163,10 +163,10 @@ impl WorkerQueue {
             },
             Ends::App { worker_queue, counts, .. } => {
                 let Some(side) = side else { return Err((frame, DispatchEvent::AppFault)) };
-                match side.deliver(worker_queue, &frame, ground.now) {
+                match side.deliver(worker_queue, &frame, context.now) {
                     Ok(()) => {
                         counts.add(WorkerEvent::Packets, 1);
-                        ground.pool.give(frame);
+                        context.pool.give(frame);
                     }
                     Err(why) => return Err((frame, why)),
                 }
@@ -220,17 +220,17 @@ impl WorkerQueue {
 
     /// Gives the worker the empty frames that it has asked for, as far as they can be spared; true
     /// when some are still owed.
-    pub(crate) fn pay_frames(&mut self, ground: &mut Ground<'_>) -> bool {
+    pub(crate) fn pay_frames(&mut self, context: &mut DispatchContext<'_>) -> bool {
         let Ends::Thread(ends) = &mut self.ends else { return false };
-        let reserve = ground.pool.config().frames as usize / RECEIVE_RESERVE;
-        while self.owed_frames > 0 && ground.pool.free_count() > reserve {
-            let Some(mut frame) = ground.pool.take() else { break };
+        let reserve = context.pool.config().frames as usize / RECEIVE_RESERVE;
+        while self.owed_frames > 0 && context.pool.free_count() > reserve {
+            let Some(mut frame) = context.pool.take() else { break };
             let is_emptied = frame.set_len(0);
             debug_assert!(is_emptied, "every frame can be empty");
             match ends.to_worker.stage(ToWorker::Packet(frame)) {
                 Ok(()) => {}
                 Err(ToWorker::Packet(frame)) => {
-                    ground.pool.give(frame);
+                    context.pool.give(frame);
                     break;
                 }
                 Err(_) => unreachable!("a ring returns what it was given"),
@@ -298,7 +298,7 @@ impl WorkerQueue {
         &mut self,
         side: &mut Side,
         budget: usize,
-        ground: &mut Ground<'_>,
+        context: &mut DispatchContext<'_>,
     ) -> Taken {
         match &mut self.ends {
             Ends::Thread(ends) => match ends.from_worker.take() {
@@ -307,7 +307,7 @@ impl WorkerQueue {
             },
             Ends::App { worker_queue, .. } => match side {
                 Some(side) => {
-                    side.take(worker_queue, ground.pool, ground.counters, budget, ground.now)
+                    side.take(worker_queue, context.pool, context.counters, budget, context.now)
                 }
                 None => Taken::Nothing,
             },

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::ground::Ground;
 use super::running::Running;
+use super::tested_stack::TestedStack;
 use super::turns::{Strangers, quietly};
 use crate::cases::Plan;
 use crate::error::{Error, OrNeeds};
@@ -13,20 +13,20 @@ use crate::place::on_cpu;
 /// Seconds after which a client is ended: its server does not answer.
 const LIMIT: &str = "60";
 
-/// Has a client ask `server`, on the client's CPU and with every byte carried by whom the ground is named
-/// after: what `figures` finds in that which it printed, and who else had the CPUs.
+/// Has a client ask `server`, on the client's CPU and with every byte carried by whom the stack is
+/// named after: what `figures` finds in that which it printed, and who else had the CPUs.
 pub(super) fn ask<T: Send>(
     plan: &Plan,
-    ground: &Ground,
+    tested_stack: &TestedStack,
     server: &Running,
     program: &Path,
     words: &[&str],
     figures: fn(&str) -> Option<T>,
 ) -> Result<(T, Strangers), Error> {
-    ground.witnessed(|| {
+    tested_stack.witnessed(|| {
         on_cpu(plan.cpus.client, || {
-            quietly(plan, ground, server, || {
-                let text = from_client(ground, program, words)?;
+            quietly(plan, tested_stack, server, || {
+                let text = from_client(tested_stack, program, words)?;
                 figures(&text).ok_or(text).or_needs("report of a client without errors")
             })
         })
@@ -34,8 +34,12 @@ pub(super) fn ask<T: Send>(
 }
 
 /// Runs a client in the client's namespace, on the CPU of the calling thread: what it printed.
-fn from_client(ground: &Ground, program: &Path, words: &[&str]) -> Result<String, Error> {
-    let mut command = ground.client().command(program);
+fn from_client(
+    tested_stack: &TestedStack,
+    program: &Path,
+    words: &[&str],
+) -> Result<String, Error> {
+    let mut command = tested_stack.client().command(program);
     command.args(words);
     to_its_end(&command)
 }

@@ -11,10 +11,10 @@ use super::account::{LAYERS, Layer, Sample, samples_in};
 use super::client::Clients;
 use super::dialogue::Dialogue;
 use super::echo::{self, PORT};
-use super::ground::{Ground, Offloads};
 use super::instructions;
 use super::programs::{Compiled, EPOLL_ECHO, find};
 use super::running::Running;
+use super::tested_stack::{Offloads, TestedStack};
 use super::turns::in_turns;
 use crate::cases::Plan;
 use crate::error::{Error, OrNeeds};
@@ -80,22 +80,23 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     )?;
     let perf = find("perf", "linux-perf")?;
     let echo = Compiled::new(EPOLL_ECHO)?;
-    let grounds = [Ground::calisto(plan)?, Ground::linux(plan.cpus, Offloads::Default)?];
+    let tested_stacks =
+        [TestedStack::calisto(plan)?, TestedStack::linux(plan.cpus, Offloads::Default)?];
     let hertz = TscRate::calibrate(Nanos::from_millis(50)).ticks_per_second();
     for connections in CONNECTIONS {
         let what = format!("{connections} connections");
-        let samples = in_turns(plan, report, &what, grounds.len(), |which| {
-            measure(plan, &grounds[which], &perf, &echo, connections, hertz)
+        let samples = in_turns(plan, report, &what, tested_stacks.len(), |which| {
+            measure(plan, &tested_stacks[which], &perf, &echo, connections, hertz)
         })?;
-        print(report, &what, &grounds, &samples)?;
+        print(report, &what, &tested_stacks, &samples)?;
     }
-    instructions::run(plan, report, &grounds, &echo)
+    instructions::run(plan, report, &tested_stacks, &echo)
 }
 
 fn print(
     report: &mut Report<'_>,
     what: &str,
-    grounds: &[Ground; 2],
+    tested_stacks: &[TestedStack; 2],
     samples: &[Vec<Account>],
 ) -> Result<(), Error> {
     let unit = "cycles/request";
@@ -110,15 +111,19 @@ fn print(
         if own.iter().chain(&linux).all(|&cycles| cycles < 1.0) {
             continue;
         }
-        let name = format!("{what}: {}, {}", grounds[0].name(), place.name());
-        report.figure(Figure::new(name, unit, &own).against(grounds[1].name(), &own, &linux))?;
+        let name = format!("{what}: {}, {}", tested_stacks[0].name(), place.name());
+        report.figure(Figure::new(name, unit, &own).against(
+            tested_stacks[1].name(),
+            &own,
+            &linux,
+        ))?;
     }
-    for (ground, accounts) in grounds.iter().zip(samples) {
+    for (tested_stack, accounts) in tested_stacks.iter().zip(samples) {
         let rates: Vec<f64> = accounts.iter().map(|account| account.per_second).collect();
-        let name = format!("{what}: {}, answered with perf beside it", ground.name());
+        let name = format!("{what}: {}, answered with perf beside it", tested_stack.name());
         report.figure(Figure::new(name, "requests/s", &rates))?;
         for (function, cycles) in top(accounts) {
-            let name = format!("{what}: {}, in {function}", ground.name());
+            let name = format!("{what}: {}, in {function}", tested_stack.name());
             report.figure(Figure::new(name, unit, &cycles))?;
         }
     }
@@ -143,13 +148,13 @@ fn top(accounts: &[Account]) -> Vec<(String, Vec<f64>)> {
 
 fn measure(
     plan: &Plan,
-    ground: &Ground,
+    tested_stack: &TestedStack,
     perf: &std::path::Path,
     echo: &Compiled,
     connections: usize,
     hertz: f64,
 ) -> Result<Account, Error> {
-    let server = echo::start(ground, Profile::Latency, echo, false)?;
+    let server = echo::start(tested_stack, Profile::Latency, echo, false)?;
     let folder = ScratchDir::new("perf").or_needs("folder for perf")?;
     let data = folder.path().join("perf.data");
     let (seconds, length) =
@@ -158,9 +163,10 @@ fn measure(
     let mut record = Command::new(perf);
     record.args(["record", "-q", "-g", "-e", "cpu-clock", "-F", FREQUENCY, "-m", "2048"]);
     record.args(["-C", &cpus, "-o"]).arg(&data).args(["sleep", seconds]);
-    let (recorded, answers) = ground.witnessed(|| {
+    let (recorded, answers) = tested_stack.witnessed(|| {
         on_cpu(plan.cpus.client, || {
-            let mut clients = Clients::connect(ground.client(), ground.address(PORT), connections)?;
+            let mut clients =
+                Clients::connect(tested_stack.client(), tested_stack.address(PORT), connections)?;
             clients.ask(&mut Dialogue::Echo, connections, Nanos::from_millis(100))?;
             record.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
             let recording = record.spawn().or_needs("perf record")?;
@@ -176,16 +182,16 @@ fn measure(
     script.args(["script", "-F", "comm,pid,tid,cpu,ip,sym,dso", "-i"]).arg(&data);
     let output = script.stdin(Stdio::null()).output().or_needs("perf script")?;
     let samples = samples_in(&String::from_utf8_lossy(&output.stdout));
-    let ours = processes(ground, &server);
+    let ours = processes(tested_stack, &server);
     let account = Account::new(plan.cpus, &samples, &ours, hertz / answers.per_second);
     let account = account.ok_or("there are too few").or_needs("samples of perf")?;
     Ok(Account { per_second: answers.per_second, ..account })
 }
 
 /// Processes whose work on the server's CPU is the server's.
-fn processes(ground: &Ground, server: &Running) -> BTreeSet<u32> {
-    let mut all: BTreeSet<u32> = [server.pid()].into_iter().chain(ground.daemon()).collect();
-    for root in [Some(server.pid()), ground.daemon()].into_iter().flatten() {
+fn processes(tested_stack: &TestedStack, server: &Running) -> BTreeSet<u32> {
+    let mut all: BTreeSet<u32> = [server.pid()].into_iter().chain(tested_stack.daemon()).collect();
+    for root in [Some(server.pid()), tested_stack.daemon()].into_iter().flatten() {
         sys::process_tree::each_process(root, |process| {
             all.insert(process.pid());
         });

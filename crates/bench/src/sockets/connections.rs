@@ -7,12 +7,12 @@ use super::accelerated::Profile;
 use super::client::{Answers, Clients, connected};
 use super::dialogue::Dialogue;
 use super::echo::{self, PORT as ECHO_PORT};
-use super::ground::{Ground, Offloads};
 use super::idle;
 use super::limits::connections_max;
 use super::memcached;
 use super::memory;
 use super::programs::{Compiled, EPOLL_ECHO, find};
+use super::tested_stack::{Offloads, TestedStack};
 use super::turns::{Strangers, in_turns, print_strangers, quietly};
 use crate::cases::Plan;
 use crate::error::{Error, OrNeeds};
@@ -55,12 +55,14 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
              of calistod on CPU {server}."
         ),
     )?;
-    let grounds =
-        [Ground::calisto_with(plan, MEMORY)?, Ground::linux(plan.cpus, Offloads::Default)?];
-    key_value(plan, report, &grounds, many)?;
-    busy_and_idle(plan, report, &grounds, beside)?;
-    idle::run(plan, report, &grounds[0], beside)?;
-    memory::run(plan, report, &grounds[0], beside)
+    let tested_stacks = [
+        TestedStack::calisto_with(plan, MEMORY)?,
+        TestedStack::linux(plan.cpus, Offloads::Default)?,
+    ];
+    key_value(plan, report, &tested_stacks, many)?;
+    busy_and_idle(plan, report, &tested_stacks, beside)?;
+    idle::run(plan, report, &tested_stacks[0], beside)?;
+    memory::run(plan, report, &tested_stacks[0], beside)
 }
 
 /// As many connections as fit.
@@ -81,39 +83,42 @@ fn available_in(meminfo: &str) -> Option<u64> {
 fn key_value(
     plan: &Plan,
     report: &mut Report<'_>,
-    grounds: &[Ground; 2],
+    tested_stacks: &[TestedStack; 2],
     many: usize,
 ) -> Result<(), Error> {
     let program = find("memcached", "memcached")?;
     let length = plan.pick(Nanos::from_secs(1), Nanos::from_millis(200));
     let samples = in_turns(plan, report, "key-value requests", 4, |which| {
-        let (ground, connections) = (&grounds[which / 2], [many, FEW][which % 2]);
-        let server = memcached::start(ground, &program, connections)?;
-        ground.witnessed(|| {
+        let (tested_stack, connections) = (&tested_stacks[which / 2], [many, FEW][which % 2]);
+        let server = memcached::start(tested_stack, &program, connections)?;
+        tested_stack.witnessed(|| {
             on_cpu(plan.cpus.client, || {
-                let address = ground.address(memcached::PORT);
-                let mut clients = Clients::connect(ground.client(), address, connections)?;
+                let address = tested_stack.address(memcached::PORT);
+                let mut clients = Clients::connect(tested_stack.client(), address, connections)?;
                 let mut dialogue = Dialogue::key_value(SETS_PERCENT);
                 clients.prepare(&dialogue)?;
                 // Each connection has been asked once when it counts.
                 clients.ask(&mut dialogue, FEW, Nanos(length.0 / 2))?;
-                quietly(plan, ground, &server, || clients.ask(&mut dialogue, FEW, length))
+                quietly(plan, tested_stack, &server, || clients.ask(&mut dialogue, FEW, length))
             })
         })
     })?;
     let few = format!("{FEW} connections");
-    for (at, ground) in grounds.iter().enumerate() {
+    for (at, tested_stack) in tested_stacks.iter().enumerate() {
         let column = |which: usize, of: fn(&Answers) -> f64| -> Vec<f64> {
             samples[2 * at + which].iter().map(|(answers, _): &Sample| of(answers)).collect()
         };
         let rate = [0, 1].map(|which| column(which, |answers| answers.per_second));
-        let figure =
-            Figure::new(format!("{many} connections: {}", ground.name()), "requests/s", &rate[0])
-                .against(&few, &rate[0], &rate[1]);
+        let figure = Figure::new(
+            format!("{many} connections: {}", tested_stack.name()),
+            "requests/s",
+            &rate[0],
+        )
+        .against(&few, &rate[0], &rate[1]);
         let is_ours = at == 0;
         report.figure(if is_ours { figure.target(Target::RatioAtLeast(0.8)) } else { figure })?;
         let p50 = [0, 1].map(|which| column(which, |answers| answers.p50_us));
-        let name = format!("{many} connections: {}, p50", ground.name());
+        let name = format!("{many} connections: {}, p50", tested_stack.name());
         report.figure(Figure::new(name, "us", &p50[0]).against(&few, &p50[0], &p50[1]))?;
     }
     print_strangers(report, "key-value", &strangers(&samples))
@@ -122,25 +127,27 @@ fn key_value(
 fn busy_and_idle(
     plan: &Plan,
     report: &mut Report<'_>,
-    grounds: &[Ground; 2],
+    tested_stacks: &[TestedStack; 2],
     beside: usize,
 ) -> Result<(), Error> {
     let program = Compiled::new(EPOLL_ECHO)?;
     let length = plan.pick(Nanos::from_millis(500), Nanos::from_millis(150));
     let samples = in_turns(plan, report, "busy beside idle ones", 4, |which| {
-        let (ground, idle) = (&grounds[which / 2], [beside, 0][which % 2]);
-        let server = echo::start(ground, Profile::Latency, &program, false)?;
-        ground.witnessed(|| {
+        let (tested_stack, idle) = (&tested_stacks[which / 2], [beside, 0][which % 2]);
+        let server = echo::start(tested_stack, Profile::Latency, &program, false)?;
+        tested_stack.witnessed(|| {
             on_cpu(plan.cpus.client, || {
-                let address = ground.address(ECHO_PORT);
-                let _idle = connected(ground.client(), address, idle)?;
-                let mut clients = Clients::connect(ground.client(), address, FEW)?;
+                let address = tested_stack.address(ECHO_PORT);
+                let _idle = connected(tested_stack.client(), address, idle)?;
+                let mut clients = Clients::connect(tested_stack.client(), address, FEW)?;
                 clients.ask(&mut Dialogue::Echo, FEW, Nanos(length.0 / 5))?;
-                quietly(plan, ground, &server, || clients.ask(&mut Dialogue::Echo, FEW, length))
+                quietly(plan, tested_stack, &server, || {
+                    clients.ask(&mut Dialogue::Echo, FEW, length)
+                })
             })
         })
     })?;
-    for (at, ground) in grounds.iter().enumerate() {
+    for (at, tested_stack) in tested_stacks.iter().enumerate() {
         for (name, of) in [
             ("p50", (|answers| answers.p50_us) as fn(&Answers) -> f64),
             ("p95", |answers| answers.p95_us),
@@ -148,7 +155,7 @@ fn busy_and_idle(
             let [own, alone] = [0, 1].map(|which| -> Vec<f64> {
                 samples[2 * at + which].iter().map(|(answers, _)| of(answers)).collect()
             });
-            let name = format!("{FEW} busy beside {beside} idle: {}, {name}", ground.name());
+            let name = format!("{FEW} busy beside {beside} idle: {}, {name}", tested_stack.name());
             let figure = Figure::new(name, "us", &own).against("alone", &own, &alone);
             let is_ours = at == 0;
             report.figure(if is_ours {

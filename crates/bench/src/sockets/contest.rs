@@ -1,6 +1,6 @@
-//! The grounds of most cases, and how what was measured on them is printed.
+//! The stacks of most cases, and how what was measured on them is printed.
 
-use super::ground::{Ground, Offloads};
+use super::tested_stack::{Offloads, TestedStack};
 use super::turns::{Strangers, in_turns, print_strangers};
 use crate::cases::Plan;
 use crate::error::Error;
@@ -8,9 +8,9 @@ use crate::figure::{Figure, Target};
 use crate::report::Report;
 
 /// Ours, and Linux's with and without segmentation offloads: nothing else of them differs.
-pub(super) struct Grounds([Ground; 3]);
+pub(super) struct TestedStacks([TestedStack; 3]);
 
-/// What one round gives on one ground: figures in the order of the case's [`Metric`]s.
+/// What one round gives on one stack: figures in the order of the case's [`Metric`]s.
 pub(super) struct Round<const N: usize> {
     pub(super) values: [f64; N],
     pub(super) strangers: Strangers,
@@ -25,10 +25,10 @@ pub(super) struct Metric {
     pub(super) target: Option<Target>,
 }
 
-impl Grounds {
+impl TestedStacks {
     pub(super) fn new(plan: &Plan) -> Result<Self, Error> {
-        let linux = |offloads| Ground::linux(plan.cpus, offloads);
-        Ok(Self([Ground::calisto(plan)?, linux(Offloads::Default)?, linux(Offloads::Whole)?]))
+        let linux = |offloads| TestedStack::linux(plan.cpus, offloads);
+        Ok(Self([TestedStack::calisto(plan)?, linux(Offloads::Default)?, linux(Offloads::Whole)?]))
     }
 
     /// Measures on each in turn and prints every metric of ours against both of Linux's.
@@ -38,11 +38,12 @@ impl Grounds {
         report: &mut Report<'_>,
         what: &str,
         metrics: [Metric; N],
-        mut measure: impl FnMut(&Ground) -> Result<Round<N>, Error>,
+        mut measure: impl FnMut(&TestedStack) -> Result<Round<N>, Error>,
     ) -> Result<(), Error> {
-        let Self(grounds) = self;
-        let samples =
-            in_turns(plan, report, what, grounds.len(), |which| measure(&grounds[which]))?;
+        let Self(tested_stacks) = self;
+        let samples = in_turns(plan, report, what, tested_stacks.len(), |which| {
+            measure(&tested_stacks[which])
+        })?;
         for (at, Metric { name, unit, target }) in metrics.into_iter().enumerate() {
             let column = |which: usize| -> Vec<f64> {
                 samples[which].iter().map(|round: &Round<N>| round.values[at]).collect()
@@ -50,8 +51,8 @@ impl Grounds {
             let own = column(0);
             for baseline in [1, 2] {
                 let figure =
-                    Figure::new(format!("{what}: {}, {name}", grounds[0].name()), unit, &own)
-                        .against(grounds[baseline].name(), &own, &column(baseline));
+                    Figure::new(format!("{what}: {}, {name}", tested_stacks[0].name()), unit, &own)
+                        .against(tested_stacks[baseline].name(), &own, &column(baseline));
                 report.figure(target.map_or(figure.clone(), |target| figure.target(target)))?;
             }
         }

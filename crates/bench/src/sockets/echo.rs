@@ -5,10 +5,10 @@ use base::Nanos;
 use super::accelerated::Profile;
 use super::client::{Answers, Clients};
 use super::dialogue::{Dialogue, ECHO_BYTES};
-use super::ground::{Ground, Offloads};
 use super::offered::offer;
 use super::programs::{Compiled, EPOLL_ECHO};
 use super::running::Running;
+use super::tested_stack::{Offloads, TestedStack};
 use super::turns::{Strangers, in_turns, print_strangers, quietly};
 use crate::cases::Plan;
 use crate::error::Error;
@@ -28,7 +28,7 @@ const OFFERED: f64 = 0.7;
 /// A server: where, and how it waits.
 struct Server<'a> {
     name: String,
-    ground: &'a Ground,
+    tested_stack: &'a TestedStack,
     profile: Profile,
     /// The program never sleeps, Linux's second baseline.
     spins: bool,
@@ -57,14 +57,14 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
         ),
     )?;
     let echo = Compiled::new(EPOLL_ECHO)?;
-    let ours = Ground::calisto(plan)?;
-    let linux = Ground::linux(plan.cpus, Offloads::Default)?;
-    let whole = Ground::linux(plan.cpus, Offloads::Whole)?;
+    let ours = TestedStack::calisto(plan)?;
+    let linux = TestedStack::linux(plan.cpus, Offloads::Default)?;
+    let whole = TestedStack::linux(plan.cpus, Offloads::Whole)?;
     for (connections, target) in CONNECTIONS {
-        let server = |ground, spins| {
-            let name = Ground::name(ground);
+        let server = |tested_stack, spins| {
+            let name = TestedStack::name(tested_stack);
             let name = if spins { format!("{name}, spinning") } else { name.to_owned() };
-            Server { name, ground, profile: Profile::Latency, spins }
+            Server { name, tested_stack, profile: Profile::Latency, spins }
         };
         let mut servers = vec![
             server(&ours, false),
@@ -180,15 +180,16 @@ fn measure(
     connections: usize,
     load: Load,
 ) -> Result<Sample, Error> {
-    let Server { ground, profile, spins, .. } = server;
-    let running = start(ground, *profile, echo, *spins)?;
+    let Server { tested_stack, profile, spins, .. } = server;
+    let running = start(tested_stack, *profile, echo, *spins)?;
     let length = plan.pick(Nanos::from_millis(500), Nanos::from_millis(150));
-    ground.witnessed(|| {
+    tested_stack.witnessed(|| {
         on_cpu(plan.cpus.client, || {
-            let mut clients = Clients::connect(ground.client(), ground.address(PORT), connections)?;
+            let mut clients =
+                Clients::connect(tested_stack.client(), tested_stack.address(PORT), connections)?;
             // What comes first finds everything cold.
             clients.ask(&mut Dialogue::Echo, connections, Nanos(length.0 / 5))?;
-            let (answers, strangers) = quietly(plan, ground, &running, || match load {
+            let (answers, strangers) = quietly(plan, tested_stack, &running, || match load {
                 Load::Closed => clients.ask(&mut Dialogue::Echo, connections, length),
                 Load::Open { rate, seed } => {
                     offer(&mut clients, &mut Dialogue::Echo, rate, length, seed)
@@ -201,16 +202,16 @@ fn measure(
 
 /// Starts the echo server.
 pub(super) fn start(
-    ground: &Ground,
+    tested_stack: &TestedStack,
     profile: Profile,
     echo: &Compiled,
     spins: bool,
 ) -> Result<Running, Error> {
-    let address = ground.address(PORT);
+    let address = tested_stack.address(PORT);
     let (ip, port) = (address.ip().to_string(), PORT.to_string());
     let mut words = vec![ip.as_str(), &port];
     words.extend(spins.then_some("spin"));
-    ground.serve(profile, echo.path(), &words, PORT)
+    tested_stack.serve(profile, echo.path(), &words, PORT)
 }
 
 fn column<T>(runs: &[T], value: impl Fn(&T) -> f64) -> Vec<f64> {

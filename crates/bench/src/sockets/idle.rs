@@ -7,8 +7,8 @@ use sys::clock::now;
 use super::accelerated::Profile;
 use super::client::connected;
 use super::echo::{self, PORT};
-use super::ground::Ground;
 use super::programs::{Compiled, EPOLL_ECHO};
+use super::tested_stack::TestedStack;
 use crate::cases::Plan;
 use crate::error::{Error, unless_interrupted};
 use crate::figure::{Figure, Target};
@@ -18,18 +18,18 @@ use crate::report::Report;
 pub(super) fn run(
     plan: &Plan,
     report: &mut Report<'_>,
-    ground: &Ground,
+    tested_stack: &TestedStack,
     connections: usize,
 ) -> Result<(), Error> {
     let name = format!("{connections} idle connections: the daemon's CPU time");
-    if ground.daemon().is_none() {
+    if tested_stack.daemon().is_none() {
         return report.figure(Figure::missing(name, "there is no daemon in a rehearsal"));
     }
     let program = Compiled::new(EPOLL_ECHO)?;
-    let server = echo::start(ground, Profile::Latency, &program, false)?;
-    let address = ground.address(PORT);
-    let shares = ground.witnessed(|| {
-        let connect = || connected(ground.client(), address, connections);
+    let server = echo::start(tested_stack, Profile::Latency, &program, false)?;
+    let address = tested_stack.address(PORT);
+    let shares = tested_stack.witnessed(|| {
+        let connect = || connected(tested_stack.client(), address, connections);
         let _streams = on_cpu(plan.cpus.client, connect)?;
         // What comes with the connections themselves is over.
         std::thread::sleep(Duration::from_millis(plan.pick(1000, 200)));
@@ -37,7 +37,7 @@ pub(super) fn run(
         for round in 0..plan.rounds {
             unless_interrupted()?;
             report.progress(format_args!("idle, round {} of {}", round + 1, plan.rounds));
-            let look = || Ok::<_, Error>([ground.daemon_cpu_time()?, server.cpu_time()?]);
+            let look = || Ok::<_, Error>([tested_stack.daemon_cpu_time()?, server.cpu_time()?]);
             let (began, before) = (now(), look()?);
             std::thread::sleep(Duration::from_millis(plan.pick(1000, 200)));
             let (span, after) = (now().since(began).as_secs_f64(), look()?);

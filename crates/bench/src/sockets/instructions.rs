@@ -6,8 +6,8 @@ use super::accelerated::Profile;
 use super::client::Clients;
 use super::dialogue::Dialogue;
 use super::echo::{self, PORT};
-use super::ground::Ground;
 use super::programs::{Compiled, find};
+use super::tested_stack::TestedStack;
 use super::turns::in_turns;
 use crate::cases::Plan;
 use crate::error::{Error, OrNeeds};
@@ -23,7 +23,7 @@ const UNIT: &str = "instructions/request";
 pub(super) fn run(
     plan: &Plan,
     report: &mut Report<'_>,
-    grounds: &[Ground; 2],
+    tested_stacks: &[TestedStack; 2],
     echo: &Compiled,
 ) -> Result<(), Error> {
     if count(plan.cpus.server, "0.01")?.is_none() {
@@ -32,25 +32,31 @@ pub(super) fn run(
         return report.figure(Figure::missing("instructions a request", why));
     }
     let what = "instructions";
-    let samples =
-        in_turns(plan, report, what, grounds.len(), |which| measure(plan, &grounds[which], echo))?;
+    let samples = in_turns(plan, report, what, tested_stacks.len(), |which| {
+        measure(plan, &tested_stacks[which], echo)
+    })?;
     for (at, mode) in ["user space", "kernel"].into_iter().enumerate() {
         let column = |which: usize| -> Vec<f64> {
             samples[which].iter().map(|counts: &[f64; 2]| counts[at]).collect()
         };
         let (own, linux) = (column(0), column(1));
-        let name = format!("{CONNECTIONS} connections: {}, {mode}", grounds[0].name());
-        report.figure(Figure::new(name, UNIT, &own).against(grounds[1].name(), &own, &linux))?;
+        let name = format!("{CONNECTIONS} connections: {}, {mode}", tested_stacks[0].name());
+        report.figure(Figure::new(name, UNIT, &own).against(
+            tested_stacks[1].name(),
+            &own,
+            &linux,
+        ))?;
     }
     Ok(())
 }
 
-fn measure(plan: &Plan, ground: &Ground, echo: &Compiled) -> Result<[f64; 2], Error> {
-    let _server = echo::start(ground, Profile::Latency, echo, false)?;
+fn measure(plan: &Plan, tested_stack: &TestedStack, echo: &Compiled) -> Result<[f64; 2], Error> {
+    let _server = echo::start(tested_stack, Profile::Latency, echo, false)?;
     let length = base::Nanos::from_millis(1500);
-    ground.witnessed(|| {
+    tested_stack.witnessed(|| {
         on_cpu(plan.cpus.client, || {
-            let mut clients = Clients::connect(ground.client(), ground.address(PORT), CONNECTIONS)?;
+            let mut clients =
+                Clients::connect(tested_stack.client(), tested_stack.address(PORT), CONNECTIONS)?;
             let cpu = plan.cpus.server;
             let counting = std::thread::spawn(move || count(cpu, "1"));
             // For longer than is counted.

@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::accelerated::Profile;
 use super::asked::ask;
-use super::ground::{Ground, Offloads};
 use super::programs::find;
+use super::tested_stack::{Offloads, TestedStack};
 use super::turns::{Strangers, in_turns, print_strangers};
 use crate::cases::Plan;
 use crate::error::Error;
@@ -27,24 +27,25 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
         ),
     )?;
     let program = find("iperf3", "iperf3")?;
-    let linux = |offloads| Ground::linux(plan.cpus, offloads);
-    let grounds = [
-        Ground::calisto(plan)?,
+    let linux = |offloads| TestedStack::linux(plan.cpus, offloads);
+    let tested_stacks = [
+        TestedStack::calisto(plan)?,
         linux(Offloads::Whole)?,
         linux(Offloads::Default)?,
         linux(Offloads::None)?,
     ];
     for (what, option) in [("to the server", None), ("from the server", Some("-R"))] {
-        let samples = in_turns(plan, report, what, grounds.len(), |which| {
-            measure(plan, &grounds[which], &program, option)
+        let samples = in_turns(plan, report, what, tested_stacks.len(), |which| {
+            measure(plan, &tested_stacks[which], &program, option)
         })?;
         let column = |which: usize| -> Vec<f64> {
             samples[which].iter().map(|(rate, _): &(f64, Strangers)| *rate).collect()
         };
         let own = column(0);
-        for (baseline, ground) in grounds.iter().enumerate().skip(1) {
-            let figure = Figure::new(format!("{what}: {}", grounds[0].name()), "Gbit/s", &own);
-            let figure = figure.against(ground.name(), &own, &column(baseline));
+        for (baseline, tested_stack) in tested_stacks.iter().enumerate().skip(1) {
+            let figure =
+                Figure::new(format!("{what}: {}", tested_stacks[0].name()), "Gbit/s", &own);
+            let figure = figure.against(tested_stack.name(), &own, &column(baseline));
             let is_promised = baseline == 1;
             report.figure(if is_promised {
                 figure.target(Target::RatioAtLeast(1.0))
@@ -61,15 +62,16 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
 
 fn measure(
     plan: &Plan,
-    ground: &Ground,
+    tested_stack: &TestedStack,
     program: &std::path::Path,
     option: Option<&str>,
 ) -> Result<(f64, Strangers), Error> {
-    let (ip, port) = (ground.address(PORT).ip().to_string(), PORT.to_string());
-    let server = ground.serve(Profile::Latency, program, &["-s", "-B", &ip, "-p", &port], PORT)?;
+    let (ip, port) = (tested_stack.address(PORT).ip().to_string(), PORT.to_string());
+    let server =
+        tested_stack.serve(Profile::Latency, program, &["-s", "-B", &ip, "-p", &port], PORT)?;
     let mut words = vec!["-c", &ip, "-p", &port, "-J", "-t", "1"];
     words.extend(option);
-    ask(plan, ground, &server, program, &words, rate_in)
+    ask(plan, tested_stack, &server, program, &words, rate_in)
 }
 
 /// Gbit/s that arrived.

@@ -2,8 +2,8 @@
 
 use super::accelerated::Profile;
 use super::asked::to_its_end;
-use super::ground::{Ground, Offloads};
 use super::programs::{Compiled, ECHO_ASK, EPOLL_ECHO};
+use super::tested_stack::{Offloads, TestedStack};
 use super::turns::in_turns;
 use crate::cases::Plan;
 use crate::error::{Error, OrNeeds};
@@ -45,16 +45,17 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
         ),
     )?;
     let (echo, ask) = (Compiled::new(EPOLL_ECHO)?, Compiled::new(ECHO_ASK)?);
-    let grounds = [Ground::calisto(plan)?, Ground::linux(plan.cpus, Offloads::Default)?];
+    let tested_stacks =
+        [TestedStack::calisto(plan)?, TestedStack::linux(plan.cpus, Offloads::Default)?];
     for way in &WAYS {
-        let samples = in_turns(plan, report, way.name, grounds.len(), |which| {
-            measure(plan, &grounds[which], way, &echo, &ask)
+        let samples = in_turns(plan, report, way.name, tested_stacks.len(), |which| {
+            measure(plan, &tested_stacks[which], way, &echo, &ask)
         })?;
         let figure = |what: &str, unit, at: usize| {
             let column = |which: usize| -> Vec<f64> {
                 samples[which].iter().map(|sample: &Sample| sample[at]).collect()
             };
-            let name = format!("{}: {}, {what}", way.name, grounds[0].name());
+            let name = format!("{}: {}, {what}", way.name, tested_stacks[0].name());
             Figure::new(name, unit, &column(0)).against("loopback", &column(0), &column(1))
         };
         report.figure(figure("p50", "us", 1).target(Target::RatioAtMost(way.p50)))?;
@@ -70,7 +71,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
 
 fn measure(
     plan: &Plan,
-    ground: &Ground,
+    tested_stack: &TestedStack,
     way: &Way,
     echo: &Compiled,
     ask: &Compiled,
@@ -78,12 +79,12 @@ fn measure(
     let port = PORT.to_string();
     let spin: &[&str] = if way.spins { &["spin"] } else { &[] };
     let words = [&["0.0.0.0", &port][..], spin].concat();
-    let _server = ground.serve(Profile::Latency, echo.path(), &words, PORT)?;
+    let _server = tested_stack.serve(Profile::Latency, echo.path(), &words, PORT)?;
     let length = plan.pick("300", "100");
-    let mut command = ground.command(Profile::Latency, ask.path())?;
+    let mut command = tested_stack.command(Profile::Latency, ask.path())?;
     command.args(["127.0.0.1", &port, length]).args(spin);
     let cpu = if way.shares_cpu { plan.cpus.server } else { plan.cpus.client };
-    ground.witnessed(|| {
+    tested_stack.witnessed(|| {
         let text = on_cpu(cpu, || to_its_end(&command))?;
         sample_in(&text).ok_or(text).or_needs("figures of the client")
     })

@@ -4,11 +4,11 @@ use base::Nanos;
 
 use super::accelerated::Profile;
 use super::client::Clients;
-use super::contest::{Grounds, Metric, Round};
+use super::contest::{Metric, Round, TestedStacks};
 use super::dialogue::Dialogue;
-use super::ground::Ground;
 use super::programs::find;
 use super::running::Running;
+use super::tested_stack::TestedStack;
 use super::turns::quietly;
 use crate::cases::Plan;
 use crate::error::Error;
@@ -39,17 +39,18 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     )?;
     let program = find("memcached", "memcached")?;
     let length = plan.pick(Nanos::from_millis(500), Nanos::from_millis(150));
-    let grounds = Grounds::new(plan)?;
+    let tested_stacks = TestedStacks::new(plan)?;
     for (what, sets_percent) in [("GET", 0), ("SET", 100)] {
-        grounds.compare(plan, report, what, METRICS, |ground: &Ground| {
-            let server = start(ground, &program, CONNECTIONS)?;
-            let (answers, strangers) = ground.witnessed(|| {
+        tested_stacks.compare(plan, report, what, METRICS, |tested_stack: &TestedStack| {
+            let server = start(tested_stack, &program, CONNECTIONS)?;
+            let (answers, strangers) = tested_stack.witnessed(|| {
                 on_cpu(plan.cpus.client, || {
-                    let address = ground.address(PORT);
-                    let mut clients = Clients::connect(ground.client(), address, CONNECTIONS)?;
+                    let address = tested_stack.address(PORT);
+                    let mut clients =
+                        Clients::connect(tested_stack.client(), address, CONNECTIONS)?;
                     let mut dialogue = Dialogue::key_value(sets_percent);
                     clients.prepare(&dialogue)?;
-                    quietly(plan, ground, &server, || {
+                    quietly(plan, tested_stack, &server, || {
                         clients.ask(&mut dialogue, CONNECTIONS, length)
                     })
                 })
@@ -62,14 +63,14 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
 
 /// Starts it for so many connections.
 pub(super) fn start(
-    ground: &Ground,
+    tested_stack: &TestedStack,
     program: &std::path::Path,
     connections: usize,
 ) -> Result<Running, Error> {
-    let (ip, port) = (ground.address(PORT).ip().to_string(), PORT.to_string());
+    let (ip, port) = (tested_stack.address(PORT).ip().to_string(), PORT.to_string());
     // It refuses the last ones, and counts the probes of whether it is ready.
     let connections = (connections + 64).to_string();
     let words = ["-u", "root", "-l", &ip, "-p", &port, "-U", "0", "-t", "1", "-c", &connections];
     let words = [&words[..], &["-b", "8192"]].concat();
-    ground.serve(Profile::Latency, program, &words, PORT)
+    tested_stack.serve(Profile::Latency, program, &words, PORT)
 }

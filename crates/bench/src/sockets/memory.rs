@@ -14,8 +14,8 @@ use super::accelerated::Profile;
 use super::client::connected;
 use super::dialogue::ECHO_BYTES;
 use super::echo::{self, PORT};
-use super::ground::Ground;
 use super::programs::{Compiled, EPOLL_ECHO};
+use super::tested_stack::TestedStack;
 use crate::cases::Plan;
 use crate::error::{Error, OrNeeds, unless_interrupted};
 use crate::figure::{Figure, Target};
@@ -60,11 +60,11 @@ const STATES: [&str; 2] = ["that has been opened", "that has answered a request"
 pub(super) fn run(
     plan: &Plan,
     report: &mut Report<'_>,
-    ground: &Ground,
+    tested_stack: &TestedStack,
     connections: usize,
 ) -> Result<(), Error> {
     let name = format!("memory of an idle accelerated socket, of {connections}");
-    let Some(daemon) = ground.daemon() else {
+    let Some(daemon) = tested_stack.daemon() else {
         return report.figure(Figure::missing(name, "there is no daemon in a rehearsal"));
     };
     let program = Compiled::new(EPOLL_ECHO)?;
@@ -74,10 +74,11 @@ pub(super) fn run(
     for round in 0..plan.rounds.min(ROUNDS_MAX) {
         unless_interrupted()?;
         report.progress(format_args!("memory, round {}", round + 1));
-        let server = echo::start(ground, Profile::Latency, &program, false)?;
+        let server = echo::start(tested_stack, Profile::Latency, &program, false)?;
         let processes = [daemon, server.pid()];
-        both.push(ground.witnessed(|| {
-            let connect = || connected(ground.client(), ground.address(PORT), connections);
+        both.push(tested_stack.witnessed(|| {
+            let connect =
+                || connected(tested_stack.client(), tested_stack.address(PORT), connections);
             grown(&processes, connections, || on_cpu(plan.cpus.client, connect))
         })?);
         drop(server);

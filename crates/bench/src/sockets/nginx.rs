@@ -2,9 +2,9 @@
 
 use super::accelerated::Profile;
 use super::asked::ask;
-use super::contest::{Grounds, Metric, Round};
-use super::ground::Ground;
+use super::contest::{Metric, Round, TestedStacks};
 use super::programs::find;
+use super::tested_stack::TestedStack;
 use crate::cases::Plan;
 use crate::error::{Error, OrNeeds};
 use crate::figure::Target;
@@ -39,13 +39,13 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     let config = folder.path().join("nginx.conf");
     std::fs::write(&config, configuration(&root)).or_needs("configuration of nginx")?;
     let config = config.display().to_string();
-    let grounds = Grounds::new(plan)?;
-    grounds.compare(plan, report, "50 connections", METRICS, |ground: &Ground| {
+    let tested_stacks = TestedStacks::new(plan)?;
+    tested_stacks.compare(plan, report, "50 connections", METRICS, |tested_stack: &TestedStack| {
         let words = ["-p", &root, "-c", &config, "-e", "stderr"];
-        let server = ground.serve(Profile::Latency, &nginx, &words, PORT)?;
-        let url = format!("http://{}/file", ground.address(PORT));
+        let server = tested_stack.serve(Profile::Latency, &nginx, &words, PORT)?;
+        let url = format!("http://{}/file", tested_stack.address(PORT));
         let words = ["-t", "1", "-c", "50", "-d", "1s", "--latency", &url];
-        let (values, strangers) = ask(plan, ground, &server, &wrk, &words, values_in)?;
+        let (values, strangers) = ask(plan, tested_stack, &server, &wrk, &words, values_in)?;
         Ok(Round { values, strangers })
     })
 }

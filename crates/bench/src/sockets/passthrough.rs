@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 use super::accelerated::Profile;
-use super::ground::{Ground, Offloads};
 use super::programs::{Compiled, READ_ZERO};
+use super::tested_stack::{Offloads, TestedStack};
 use super::turns::in_turns;
 use crate::cases::Plan;
 use crate::error::{Error, OrNeeds};
@@ -29,10 +29,11 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
         ),
     )?;
     let program = Compiled::new(READ_ZERO)?;
-    let grounds = [Ground::calisto(plan)?, Ground::linux(plan.cpus, Offloads::Default)?];
+    let tested_stacks =
+        [TestedStack::calisto(plan)?, TestedStack::linux(plan.cpus, Offloads::Default)?];
     let mut readers = Vec::new();
-    for ground in &grounds {
-        readers.push(Reader::start(ground, program.path(), cpu)?);
+    for tested_stack in &tested_stacks {
+        readers.push(Reader::start(tested_stack, program.path(), cpu)?);
     }
     if !plan.is_rehearsal && !readers[0].is_interposed()? {
         return Err("it runs without the library").or_needs("program under `calisto run`");
@@ -40,10 +41,11 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     let samples = in_turns(plan, report, "reads", 2, |which| readers[which].measure())?;
     let more: Vec<f64> =
         samples[0].iter().zip(&samples[1]).map(|(with, without)| with - without).collect();
-    let figure = Figure::new(format!("{}: more than without", grounds[0].name()), "ns", &more);
+    let figure =
+        Figure::new(format!("{}: more than without", tested_stacks[0].name()), "ns", &more);
     report.figure(figure.target(Target::AtMost(30.0)))?;
-    for (ground, samples) in grounds.iter().zip(&samples) {
-        report.figure(Figure::new(format!("{}: a read", ground.name()), "ns", samples))?;
+    for (tested_stack, samples) in tested_stacks.iter().zip(&samples) {
+        report.figure(Figure::new(format!("{}: a read", tested_stack.name()), "ns", samples))?;
     }
     Ok(())
 }
@@ -56,9 +58,9 @@ struct Reader {
 }
 
 impl Reader {
-    fn start(ground: &Ground, program: &Path, cpu: usize) -> Result<Self, Error> {
-        let mut command = ground.command(Profile::Latency, program)?;
-        command.args([ground.address(PORT).ip().to_string(), PORT.to_string()]);
+    fn start(tested_stack: &TestedStack, program: &Path, cpu: usize) -> Result<Self, Error> {
+        let mut command = tested_stack.command(Profile::Latency, program)?;
+        command.args([tested_stack.address(PORT).ip().to_string(), PORT.to_string()]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = on_cpu(cpu, || command.spawn().or_needs("program that reads"))?;
         let pipes = child.stdin.take().zip(child.stdout.take());

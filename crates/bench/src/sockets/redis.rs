@@ -2,9 +2,9 @@
 
 use super::accelerated::Profile;
 use super::asked::ask;
-use super::contest::{Grounds, Metric, Round};
-use super::ground::Ground;
+use super::contest::{Metric, Round, TestedStacks};
 use super::programs::find;
+use super::tested_stack::TestedStack;
 use crate::cases::Plan;
 use crate::error::Error;
 use crate::figure::Target;
@@ -36,15 +36,15 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     let redis = find("redis-server", "redis-server")?;
     let benchmark = find("redis-benchmark", "redis-tools")?;
     let requests = plan.pick(60_000, 5000).to_string();
-    let grounds = Grounds::new(plan)?;
-    grounds.compare(plan, report, "50 connections", METRICS, |ground: &Ground| {
-        let address = ground.address(PORT);
+    let tested_stacks = TestedStacks::new(plan)?;
+    tested_stacks.compare(plan, report, "50 connections", METRICS, |tested_stack: &TestedStack| {
+        let address = tested_stack.address(PORT);
         let (ip, port) = (address.ip().to_string(), PORT.to_string());
         let words = ["--bind", &ip, "--port", &port, "--protected-mode", "no", "--save", ""];
-        let server = ground.serve(Profile::Latency, &redis, &words, PORT)?;
+        let server = tested_stack.serve(Profile::Latency, &redis, &words, PORT)?;
         let words = ["-h", &ip, "-p", &port, "-t", "set,get", "-c", "50", "-d", "64", "--csv"];
         let words = [&words[..], &["-n", &requests]].concat();
-        let (values, strangers) = ask(plan, ground, &server, &benchmark, &words, values_in)?;
+        let (values, strangers) = ask(plan, tested_stack, &server, &benchmark, &words, values_in)?;
         Ok(Round { values, strangers })
     })
 }

@@ -3,8 +3,8 @@
 use base::Nanos;
 use sys::clock::now;
 
-use super::ground::Ground;
 use super::running::Running;
+use super::tested_stack::TestedStack;
 use crate::cases::Plan;
 use crate::cores::process::{cpu_time as cpu_time_of, idle_time};
 use crate::error::{Error, OrNeeds, unless_interrupted};
@@ -60,12 +60,12 @@ struct Span {
 
 impl Span {
     /// Begins or ends on the client's thread.
-    fn look(plan: &Plan, ground: &Ground, server: &Running) -> Result<Self, Error> {
+    fn look(plan: &Plan, tested_stack: &TestedStack, server: &Running) -> Result<Self, Error> {
         let Cpus { client, server: cpu } = plan.cpus;
         Ok(Self {
             began: now(),
             client: cpu_time() + ended_children_time()? + packets_time(client)?,
-            server: server.cpu_time()? + ground.daemon_cpu_time()? + packets_time(cpu)?,
+            server: server.cpu_time()? + tested_stack.daemon_cpu_time()? + packets_time(cpu)?,
             stolen: [client, cpu].map(sys::steal::of_cpu),
             idle: [idle_time(client)?, idle_time(cpu)?],
         })
@@ -111,16 +111,16 @@ fn children_time_in(stat: &str) -> Option<Nanos> {
 /// Does `work` of the client's thread, again if the CPUs were not ours; the quietest result.
 pub(super) fn quietly<T>(
     plan: &Plan,
-    ground: &Ground,
+    tested_stack: &TestedStack,
     server: &Running,
     mut work: impl FnMut() -> Result<T, Error>,
 ) -> Result<(T, Strangers), Error> {
     let mut best: Option<(T, Strangers)> = None;
     for _ in 0..TRIES {
         unless_interrupted()?;
-        let before = Span::look(plan, ground, server)?;
+        let before = Span::look(plan, tested_stack, server)?;
         let done = work()?;
-        let strangers = before.strangers_until(&Span::look(plan, ground, server)?);
+        let strangers = before.strangers_until(&Span::look(plan, tested_stack, server)?);
         let worse = |strangers: Strangers| strangers.client.max(strangers.server);
         if best.as_ref().is_none_or(|(_, least)| worse(strangers) < worse(*least)) {
             best = Some((done, strangers));

@@ -9,8 +9,8 @@ use shm::app::{AppServer, AppWorkerQueue};
 
 use crate::app::{AppId, AppLimits, AppSide, DetachReason, Egress};
 use crate::counters::{CounterReader, CounterWriter};
+use crate::dispatch_context::DispatchContext;
 use crate::dispatcher::flow_id;
-use crate::ground::Ground;
 use crate::listeners::Listener;
 use crate::steering::{Steering, SteeringConfig};
 use crate::worker_queue::Wake;
@@ -76,6 +76,6 @@ impl AppDispatch {
         if let Some(side) = self.steering.app() {
             side.server().detach(reason.code());
         }
-        self.steering.close(&mut Ground { pool, counters: &mut self.counters, now });
+        self.steering.close(&mut DispatchContext { pool, counters: &mut self.counters, now });
     }
 }

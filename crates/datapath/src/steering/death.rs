@@ -11,7 +11,7 @@ use sys::trace;
 
 use super::Steering;
 use crate::counters::DispatchEvent;
-use crate::ground::Ground;
+use crate::dispatch_context::DispatchContext;
 use crate::message::ToWorker;
 use crate::migrate::Phase;
 use crate::worker::Remains;
@@ -22,7 +22,7 @@ impl Steering {
         &mut self,
         worker: WorkerId,
         remains: Remains,
-        ground: &mut Ground<'_>,
+        context: &mut DispatchContext<'_>,
     ) {
         let Some(worker_queue) = self.worker_queues.get_mut(worker.index()).and_then(Option::take)
         else {
@@ -31,7 +31,7 @@ impl Steering {
         // What was staged and not published is dropped with the worker queue's end unless shown
         // now.
         let undone = worker_queue.into_undone(remains.inbox);
-        ground.counters.add(DispatchEvent::WorkersDied, 1);
+        context.counters.add(DispatchEvent::WorkersDied, 1);
         trace::worker_died(worker.0);
         self.control.worker_gone(worker);
         self.workers_changed();
@@ -43,14 +43,14 @@ impl Steering {
         for message in undone.into_iter().rev() {
             let ToWorker::Packet(mut frame) = message else { continue };
             if frame.is_empty() {
-                ground.pool.give(frame);
+                context.pool.give(frame);
                 continue;
             }
             self.group_anew(&mut frame);
-            ground.counters.add(DispatchEvent::Redispatched, 1);
-            self.put_first(frame, worker, ground);
+            context.counters.add(DispatchEvent::Redispatched, 1);
+            self.put_first(frame, worker, context);
         }
-        self.progress(ground);
+        self.progress(context);
     }
 
     /// The dead cannot answer: its hand-overs count as passed.
@@ -76,7 +76,7 @@ impl Steering {
     }
 
     /// Before everything that is held of its group.
-    fn put_first(&mut self, frame: Frame, dead: WorkerId, ground: &mut Ground<'_>) {
+    fn put_first(&mut self, frame: Frame, dead: WorkerId, context: &mut DispatchContext<'_>) {
         let group = frame.meta().group;
         let slot = self.migrate.single_of(group).or_else(|| self.leaving_slot(group, dead));
         let refused = match slot {
@@ -91,7 +91,7 @@ impl Steering {
             }
         };
         if let Err(frame) = refused {
-            ground.drop(frame, DispatchEvent::HoldOverflow);
+            context.drop(frame, DispatchEvent::HoldOverflow);
         }
     }
 
@@ -103,17 +103,17 @@ impl Steering {
     }
 
     /// Queues a packet behind what dead workers left of its group.
-    pub(super) fn evacuate(&mut self, frame: Frame, ground: &mut Ground<'_>) {
+    pub(super) fn evacuate(&mut self, frame: Frame, context: &mut DispatchContext<'_>) {
         match self.migrate.hold.push_back(&mut self.evacuation, frame) {
-            Ok(()) => ground.counters.add(DispatchEvent::Held, 1),
-            Err(frame) => ground.drop(frame, DispatchEvent::HoldOverflow),
+            Ok(()) => context.counters.add(DispatchEvent::Held, 1),
+            Err(frame) => context.drop(frame, DispatchEvent::HoldOverflow),
         }
     }
 
     /// Gives what dead workers left to others, as far as their rings have room.
-    pub(super) fn release_evacuation(&mut self, ground: &mut Ground<'_>) {
+    pub(super) fn release_evacuation(&mut self, context: &mut DispatchContext<'_>) {
         while let Some(group) = self.migrate.hold.front(&self.evacuation).map(|f| f.meta().group) {
-            if !self.migrate.may_release() || !self.has_room_for(group, ground) {
+            if !self.migrate.may_release() || !self.has_room_for(group, context) {
                 return;
             }
             let Some(frame) = self.migrate.hold.pop_front(&mut self.evacuation) else {
@@ -121,22 +121,26 @@ impl Steering {
             };
             match self.live.entry(group).owner() {
                 Some(owner) if self.worker_queues[owner.index()].is_some() => {
-                    self.send_or_drop(frame, owner, ground);
+                    self.send_or_drop(frame, owner, context);
                 }
-                _ => ground.drop(frame, DispatchEvent::NoWorker),
+                _ => context.drop(frame, DispatchEvent::NoWorker),
             }
         }
-        self.publish(ground.now);
+        self.publish(context.now);
     }
 
     /// Whether the owner of `group`, found anew if it is gone, can take one more packet.
-    pub(super) fn has_room_for(&mut self, group: FlowGroup, ground: &mut Ground<'_>) -> bool {
+    pub(super) fn has_room_for(
+        &mut self,
+        group: FlowGroup,
+        context: &mut DispatchContext<'_>,
+    ) -> bool {
         let there = |this: &Self, owner: WorkerId| this.worker_queues[owner.index()].is_some();
         let mut entry = self.live.entry(group);
         if !entry.owner().is_some_and(|owner| there(self, owner)) {
             let moving = entry.is_moving();
             self.control.write(group, entry.with_moving(false).with_idle(false), &mut self.live);
-            if self.control.place(group, &mut self.live, &mut self.shadow, ground.now).is_none() {
+            if self.control.place(group, &mut self.live, &mut self.shadow, context.now).is_none() {
                 // Nobody is there: the packet is dropped, and counted, by the caller.
                 return true;
             }

@@ -11,7 +11,7 @@ use sys::trace;
 use super::{Caller, Steering};
 use crate::app::{AppSide, Taken};
 use crate::counters::DispatchEvent;
-use crate::ground::Ground;
+use crate::dispatch_context::DispatchContext;
 use crate::message::{FromWorker, ToWorker};
 use crate::worker_queue::{Wake, WorkerQueue, WorkerQueueEnds, WorkerQueueState};
 
@@ -193,21 +193,21 @@ impl Steering {
     #[inline]
     pub(crate) fn drain(
         &mut self,
-        ground: &mut Ground<'_>,
+        context: &mut DispatchContext<'_>,
         budget: usize,
-        mut frames: impl FnMut(FromWorker, &mut Ground<'_>),
+        mut frames: impl FnMut(FromWorker, &mut DispatchContext<'_>),
     ) -> usize {
         let mut taken = 0;
-        for _ in 0..self.ready.gather(ground.now) {
+        for _ in 0..self.ready.gather(context.now) {
             if taken >= budget {
                 break;
             }
             let Some(turn) = self.ready.next_turn() else { break };
             let (index, credit) = (turn.queue as usize, turn.credit as usize);
             let used =
-                self.drain_worker_queue(index, ground, credit.min(budget - taken), &mut frames);
+                self.drain_worker_queue(index, context, credit.min(budget - taken), &mut frames);
             taken += used;
-            self.ready.served(turn, used, self.worker_queues[index].as_ref(), ground.now);
+            self.ready.served(turn, used, self.worker_queues[index].as_ref(), context.now);
         }
         taken
     }
@@ -216,9 +216,9 @@ impl Steering {
     pub(crate) fn drain_worker_queue(
         &mut self,
         index: usize,
-        ground: &mut Ground<'_>,
+        context: &mut DispatchContext<'_>,
         budget: usize,
-        frames: &mut impl FnMut(FromWorker, &mut Ground<'_>),
+        frames: &mut impl FnMut(FromWorker, &mut DispatchContext<'_>),
     ) -> usize {
         let mut taken = 0;
         // The frames of one packet stay together, whatever the budget.
@@ -228,7 +228,7 @@ impl Steering {
                 return taken;
             };
             let left = budget.saturating_sub(taken).max(1);
-            let message = match worker_queue.take(&mut self.side, left, ground) {
+            let message = match worker_queue.take(&mut self.side, left, context) {
                 Taken::Message(message, messages) => {
                     taken += messages;
                     message
@@ -240,7 +240,7 @@ impl Steering {
                 Taken::Nothing => break,
             };
             match message {
-                FromWorker::Passed(ticket) => self.passed(ticket, ground),
+                FromWorker::Passed(ticket) => self.passed(ticket, context),
                 FromWorker::Wants(frames) => {
                     worker_queue.owe_frames(frames);
                     self.owes_frames = true;
@@ -263,7 +263,7 @@ impl Steering {
                             && frame.meta().next_fragment != NO_FRAGMENT
                             && self.side.is_none();
                     }
-                    frames(packet, ground);
+                    frames(packet, context);
                 }
             }
         }
@@ -308,26 +308,26 @@ impl Steering {
     }
 
     /// Gives workers the empty frames that they have asked for, as far as there are enough.
-    pub(super) fn pay_frames(&mut self, ground: &mut Ground<'_>) {
+    pub(super) fn pay_frames(&mut self, context: &mut DispatchContext<'_>) {
         if !std::mem::take(&mut self.owes_frames) {
             return;
         }
         for worker_queue in self.worker_queues.iter_mut().flatten() {
-            self.owes_frames |= worker_queue.pay_frames(ground);
-            worker_queue.publish(&mut self.side, ground.now);
+            self.owes_frames |= worker_queue.pay_frames(context);
+            worker_queue.publish(&mut self.side, context.now);
         }
     }
 
     /// Wakes workers whose wake-up was put off, as far as that is within the limit now.
-    pub(super) fn pay_wakes(&mut self, ground: &mut Ground<'_>) {
+    pub(super) fn pay_wakes(&mut self, context: &mut DispatchContext<'_>) {
         if !self.side.as_ref().is_some_and(|side| side.wake_owed) {
             return;
         }
         let mut owed = false;
         for worker_queue in self.worker_queues.iter_mut().flatten() {
-            owed |= worker_queue.pay_wake(&mut self.side, ground.now);
+            owed |= worker_queue.pay_wake(&mut self.side, context.now);
         }
-        ground.counters.add(DispatchEvent::WakesDeferred, 1);
+        context.counters.add(DispatchEvent::WakesDeferred, 1);
         if let Some(side) = &mut self.side {
             side.wake_owed = owed;
         }

@@ -48,7 +48,7 @@ impl<P: Port> Dispatcher<P> {
         self.batch.push(frame);
         self.classify_batch(0);
         self.dispatch_batch(0, now);
-        self.apps.each(&mut self.pool, now, |steering, ground| steering.publish(ground.now));
+        self.apps.each(&mut self.pool, now, |steering, context| steering.publish(context.now));
         true
     }
 }

@@ -12,7 +12,7 @@ use shm::{Frame, FramePool, PoolConfig};
 
 use super::world::{give, policy, rings};
 use crate::counters::{CounterWriter, DispatchEvent};
-use crate::ground::Ground;
+use crate::dispatch_context::DispatchContext;
 use crate::job::{Job, Verdict};
 use crate::message::Moving;
 use crate::migrate::MigrateConfig;
@@ -164,14 +164,14 @@ impl Crew {
         self.now += Nanos::from_micros(60);
         self.reap();
         let Self { steering, pool, counters, now, deaths, threads, .. } = self;
-        let mut ground = Ground { pool, counters, now: *now };
+        let mut context = DispatchContext { pool, counters, now: *now };
         while let Ok((worker, remains)) = deaths.try_recv() {
-            while steering.drain_worker_queue(worker.index(), &mut ground, 64, &mut give) > 0 {}
-            steering.worker_died(worker, remains, &mut ground);
+            while steering.drain_worker_queue(worker.index(), &mut context, 64, &mut give) > 0 {}
+            steering.worker_died(worker, remains, &mut context);
             threads[worker.index()] = None;
         }
-        steering.drain(&mut ground, 256, give);
-        steering.tick(&mut ground);
+        steering.drain(&mut context, 256, give);
+        steering.tick(&mut context);
     }
 
     fn packet(&mut self, flow: usize) {
@@ -184,7 +184,7 @@ impl Crew {
         frame.meta_mut().group = self.steering.group_of(hash, || 0);
         let Self { steering, pool, counters, now, .. } = self;
         let entry = steering.look_up(frame.meta().group, *now);
-        steering.steer(frame, entry, &mut Ground { pool, counters, now: *now });
+        steering.steer(frame, entry, &mut DispatchContext { pool, counters, now: *now });
     }
 }
 

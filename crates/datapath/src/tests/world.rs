@@ -10,7 +10,7 @@ use policy::{Control, ControlConfig};
 use shm::{Consumer, Doorbell, Frame, FramePool, PoolConfig, Producer, ring};
 
 use crate::counters::{CounterWriter, DispatchEvent};
-use crate::ground::Ground;
+use crate::dispatch_context::DispatchContext;
 use crate::job::{Job, Verdict};
 use crate::message::{FromWorker, Moving, ToWorker};
 use crate::migrate::MigrateConfig;
@@ -241,7 +241,7 @@ impl World {
         frame.meta_mut().group = self.steering.group_of(hash, || flow as u64);
         let Self { steering, pool, counters, now, .. } = self;
         let entry = steering.look_up(frame.meta().group, *now);
-        steering.steer(frame, entry, &mut Ground { pool, counters, now: *now });
+        steering.steer(frame, entry, &mut DispatchContext { pool, counters, now: *now });
     }
 
     /// One packet of every flow, shown to the workers.
@@ -304,21 +304,21 @@ impl World {
         // Groups of the dead are placed anew, perhaps where they were once, without a hand-over.
         forget_gifts(&mut self.ledger.borrow_mut(), |_| true);
         let Self { steering, pool, counters, now, .. } = self;
-        let mut ground = Ground { pool, counters, now: *now };
-        while steering.drain_worker_queue(index, &mut ground, 64, &mut give) > 0 {}
-        steering.worker_died(id, remains, &mut ground);
+        let mut context = DispatchContext { pool, counters, now: *now };
+        while steering.drain_worker_queue(index, &mut context, 64, &mut give) > 0 {}
+        steering.worker_died(id, remains, &mut context);
     }
 
     pub(super) fn drain(&mut self, budget: usize) {
         let Self { steering, pool, counters, now, .. } = self;
-        let mut ground = Ground { pool, counters, now: *now };
-        steering.drain(&mut ground, budget, give);
+        let mut context = DispatchContext { pool, counters, now: *now };
+        steering.drain(&mut context, budget, give);
     }
 
     pub(super) fn tick(&mut self, passes: Nanos) {
         self.now += passes;
         let Self { steering, pool, counters, now, .. } = self;
-        steering.tick(&mut Ground { pool, counters, now: *now });
+        steering.tick(&mut DispatchContext { pool, counters, now: *now });
     }
 
     /// Everybody runs until nothing moves any more.
@@ -353,9 +353,9 @@ impl World {
     }
 }
 
-pub(super) fn give(message: FromWorker, ground: &mut Ground<'_>) {
+pub(super) fn give(message: FromWorker, context: &mut DispatchContext<'_>) {
     let FromWorker::Packet(frame) = message else { panic!("{message:?} is the steering's") };
-    ground.pool.give(frame);
+    context.pool.give(frame);
 }
 
 /// Flows are numbered here.

@@ -4,7 +4,7 @@ use base::Nanos;
 use tcp::{Buffers, Config, Engine, Event, FlowId, FlowOptions, Incoming, Output, Segment};
 
 use super::flow::{PORT, address};
-use super::world::Ground;
+use super::world::Shared;
 
 /// Bytes that may wait in a host's NIC; the engine keeps what is more, as Linux's does (TCP small queues).
 const NIC_BYTES: u32 = 64 << 10;
@@ -84,7 +84,7 @@ impl Buffers for Rings {
 
 /// The way out of an engine: its NIC.
 struct Out<'a> {
-    ground: &'a mut Ground,
+    shared: &'a mut Shared,
     said: &'a mut Vec<Event>,
     is_blocked: &'a mut bool,
     host: u32,
@@ -94,11 +94,11 @@ struct Out<'a> {
 impl Output for Out<'_> {
     #[inline]
     fn segment(&mut self, segment: &Segment<'_>) -> bool {
-        if self.ground.links.all[self.host as usize].waiting(self.now) >= NIC_BYTES {
+        if self.shared.links.all[self.host as usize].waiting(self.now) >= NIC_BYTES {
             *self.is_blocked = true;
             return false;
         }
-        self.ground.send(self.now, self.host, segment);
+        self.shared.send(self.now, self.host, segment);
         true
     }
 
@@ -110,9 +110,9 @@ impl Output for Out<'_> {
 
 /// Calls an engine: it, its rings and its way out at once.
 macro_rules! out {
-    ($host:expr, $ground:expr, $now:expr) => {
+    ($host:expr, $shared:expr, $now:expr) => {
         Out {
-            ground: $ground,
+            shared: $shared,
             said: &mut $host.said,
             is_blocked: &mut $host.is_blocked,
             host: $host.number,
@@ -158,28 +158,28 @@ impl Host {
         now: Nanos,
         flow: u32,
         options: FlowOptions,
-        ground: &mut Ground,
+        shared: &mut Shared,
     ) {
-        let of = &ground.flows[flow as usize];
+        let of = &shared.flows[flow as usize];
         let (local, remote) = (of.client_address(), of.server_address());
         match self.engine.connect(now, local, remote, options, flow) {
             Ok(id) => {
-                ground.flows[flow as usize].id = Some(id);
+                shared.flows[flow as usize].id = Some(id);
                 self.note_number(id, flow);
-                self.write(id, flow, ground);
-                self.turn(now, ground);
+                self.write(id, flow, shared);
+                self.turn(now, shared);
             }
             Err(error) => {
                 debug_assert!(false, "the plan has room for all its flows: {error}");
-                ground.give_up(flow);
+                shared.give_up(flow);
             }
         }
     }
 
     /// A packet has come.
-    pub(super) fn receive(&mut self, now: Nanos, packet: u32, ground: &mut Ground) {
-        let came = std::mem::take(ground.packets.at(packet));
-        let way = *ground.flows[came.flow as usize].way(came.is_to_server);
+    pub(super) fn receive(&mut self, now: Nanos, packet: u32, shared: &mut Shared) {
+        let came = std::mem::take(shared.packets.at(packet));
+        let way = *shared.flows[came.flow as usize].way(came.is_to_server);
         let incoming = Incoming {
             key: way.key,
             hash: way.hash,
@@ -188,20 +188,20 @@ impl Host {
             is_verified: true,
             route: came.flow,
         };
-        let mut out = out!(self, ground, now);
+        let mut out = out!(self, shared, now);
         self.engine.receive(now, &[incoming], &mut self.rings, &mut out);
-        *ground.packets.at(packet) = came;
-        ground.packets.give(packet);
-        self.turn(now, ground);
+        *shared.packets.at(packet) = came;
+        shared.packets.give(packet);
+        self.turn(now, shared);
     }
 
     /// Does what is due and sends what may be sent.
-    pub(super) fn turn(&mut self, now: Nanos, ground: &mut Ground) {
-        self.engine.expire(now, &mut out!(self, ground, now));
+    pub(super) fn turn(&mut self, now: Nanos, shared: &mut Shared) {
+        self.engine.expire(now, &mut out!(self, shared, now));
         loop {
-            self.act(now, ground);
+            self.act(now, shared);
             self.is_blocked = false;
-            let mut out = out!(self, ground, now);
+            let mut out = out!(self, shared, now);
             self.engine.transmit(now, &mut self.rings, &mut out);
             let has_more = self.engine.next_deadline() == Some(Nanos::ZERO) && !self.is_blocked;
             if self.said.is_empty() && !has_more {
@@ -211,42 +211,42 @@ impl Host {
     }
 
     /// When the engine has to be looked at next.
-    pub(super) fn next_look(&self, ground: &Ground) -> Option<Nanos> {
+    pub(super) fn next_look(&self, shared: &Shared) -> Option<Nanos> {
         if self.is_blocked {
-            return Some(ground.links.all[self.number as usize].waits_at_most(NIC_BYTES / 2));
+            return Some(shared.links.all[self.number as usize].waits_at_most(NIC_BYTES / 2));
         }
         self.engine.next_deadline()
     }
 
     /// The application hears what has happened.
-    fn act(&mut self, now: Nanos, ground: &mut Ground) {
+    fn act(&mut self, now: Nanos, shared: &mut Shared) {
         let mut next = 0;
         while let Some(event) = self.said.get(next).copied() {
             next += 1;
             match event {
                 Event::Connected { flow: id, listener: Some(_) } => {
                     let peer = self.engine.key(id).map(|key| key.source());
-                    let number = peer.and_then(|peer| ground.names.get(&peer).copied());
+                    let number = peer.and_then(|peer| shared.names.get(&peer).copied());
                     self.note_number(id, number.expect("only flows of the plan connect"));
                 }
                 Event::Connected { .. } | Event::Urgent { .. } => {}
-                Event::Readable { flow: id } => self.read(now, id, ground),
+                Event::Readable { flow: id } => self.read(now, id, shared),
                 Event::Writable { flow: id } => {
                     let flow = self.numbers[id.index()];
-                    self.write(id, flow, ground);
+                    self.write(id, flow, shared);
                 }
                 Event::PeerClosed { flow: id } => {
-                    self.read(now, id, ground);
+                    self.read(now, id, shared);
                     // That it is gone already is no error.
-                    let _ = self.engine.close(id, &mut out!(self, ground, now));
+                    let _ = self.engine.close(id, &mut out!(self, shared, now));
                 }
                 Event::Closed { flow: id, .. } => {
                     self.rings.recycle(id);
                     let number = self.numbers[id.index()];
-                    if ground.flows[number as usize].id == Some(id)
-                        && ground.flows[number as usize].client == self.number
+                    if shared.flows[number as usize].id == Some(id)
+                        && shared.flows[number as usize].client == self.number
                     {
-                        ground.give_up(number);
+                        shared.give_up(number);
                     }
                 }
             }
@@ -262,8 +262,8 @@ impl Host {
     }
 
     /// Gives the engine as much as it takes; after the last byte the flow's end.
-    fn write(&mut self, id: FlowId, number: u32, ground: &mut Ground) {
-        let flow = &mut ground.flows[number as usize];
+    fn write(&mut self, id: FlowId, number: u32, shared: &mut Shared) {
+        let flow = &mut shared.flows[number as usize];
         if flow.unsent == 0 {
             return;
         }
@@ -283,7 +283,7 @@ impl Host {
     }
 
     /// Reads and checks everything that has come.
-    fn read(&mut self, now: Nanos, id: FlowId, ground: &mut Ground) {
+    fn read(&mut self, now: Nanos, id: FlowId, shared: &mut Shared) {
         let span = self.engine.readable(id);
         if span.bytes == 0 {
             return;
@@ -291,6 +291,6 @@ impl Host {
         self.wrong_bytes += self.rings.check(id, span.at, span.bytes as usize) as u64;
         let consumed = self.engine.consume(id, span.bytes);
         debug_assert!(consumed.is_ok(), "so much was readable just now");
-        ground.arrived(now, self.numbers[id.index()], span.bytes);
+        shared.arrived(now, self.numbers[id.index()], span.bytes);
     }
 }

@@ -35,7 +35,7 @@ enum What {
 }
 
 /// What hosts have in common.
-pub(super) struct Ground {
+pub(super) struct Shared {
     pub(super) flows: Vec<Flow>,
     pub(super) packets: Packets,
     pub(super) links: Links,
@@ -50,7 +50,7 @@ pub(super) struct Ground {
     open: usize,
 }
 
-impl Ground {
+impl Shared {
     /// A segment leaves a host.
     #[inline]
     pub(super) fn send(&mut self, now: Nanos, host: u32, segment: &Segment<'_>) {
@@ -94,7 +94,7 @@ impl Ground {
 pub(super) struct World {
     events: EventQueue<What>,
     hosts: Vec<Host>,
-    ground: Ground,
+    shared: Shared,
     options: FlowOptions,
     look_every: Nanos,
     end: Nanos,
@@ -135,7 +135,7 @@ impl World {
         };
         Self {
             hosts: at_host.iter().enumerate().map(host).collect(),
-            ground: Ground {
+            shared: Shared {
                 open: flows.iter().filter(|flow| flow.bytes.is_some()).count(),
                 flows,
                 packets: Packets::default(),
@@ -156,9 +156,9 @@ impl World {
     }
 
     pub(super) fn run(mut self) -> NetOutcome {
-        let has_end = self.ground.open > 0;
+        let has_end = self.shared.open > 0;
         while self.events.next_at().is_some_and(|at| at < self.end)
-            && (self.ground.open > 0 || !has_end)
+            && (self.shared.open > 0 || !has_end)
             && let Some(what) = self.events.take()
         {
             self.happen(what);
@@ -170,8 +170,8 @@ impl World {
         let now = self.events.now();
         match what {
             What::Begin(flow) => {
-                let host = self.ground.flows[flow as usize].client;
-                self.hosts[host as usize].begin(now, flow, self.options, &mut self.ground);
+                let host = self.shared.flows[flow as usize].client;
+                self.hosts[host as usize].begin(now, flow, self.options, &mut self.shared);
                 self.settle(host);
             }
             What::Arrive(packet) => self.arrive(now, packet),
@@ -179,7 +179,7 @@ impl World {
                 let of = &mut self.hosts[host as usize];
                 if of.look_at <= now {
                     of.look_at = Nanos::FAR_FUTURE;
-                    of.turn(now, &mut self.ground);
+                    of.turn(now, &mut self.shared);
                     self.settle(host);
                 }
             }
@@ -189,7 +189,7 @@ impl World {
 
     /// A packet is at the end of a link: the next one takes it, or its host.
     fn arrive(&mut self, now: Nanos, number: u32) {
-        let Ground { packets, flows, links, random, .. } = &mut self.ground;
+        let Shared { packets, flows, links, random, .. } = &mut self.shared;
         let packet = packets.at(number);
         packet.hop += 1;
         let flow = &flows[packet.flow as usize];
@@ -198,7 +198,7 @@ impl World {
             let header = packet.bytes.first_chunk().unwrap_or(&[0; 20]);
             self.digest = digest(self.digest, now, packet.flow, header);
             self.segments += 1;
-            self.hosts[host as usize].receive(now, number, &mut self.ground);
+            self.hosts[host as usize].receive(now, number, &mut self.shared);
             self.settle(host);
             return;
         };
@@ -218,11 +218,11 @@ impl World {
 
     /// What a host has sent is on its way, and its next look is put down.
     fn settle(&mut self, host: u32) {
-        for (at, packet) in self.ground.leaving.drain(..) {
+        for (at, packet) in self.shared.leaving.drain(..) {
             self.events.put(at, What::Arrive(packet));
         }
         let of = &mut self.hosts[host as usize];
-        if let Some(at) = of.next_look(&self.ground)
+        if let Some(at) = of.next_look(&self.shared)
             && at < of.look_at
         {
             of.look_at = at;
@@ -231,7 +231,7 @@ impl World {
     }
 
     fn look(&mut self, now: Nanos) {
-        let waiting = self.ground.links.of_switches().iter().map(|link| link.waiting(now));
+        let waiting = self.shared.links.of_switches().iter().map(|link| link.waiting(now));
         let (deepest, all) = waiting.fold((0, 0), |(deepest, all), waiting| {
             (waiting.max(deepest), all + u64::from(waiting))
         });
@@ -240,7 +240,7 @@ impl World {
     }
 
     fn outcome(self, has_end: bool) -> NetOutcome {
-        let Self { ground, hosts, events, .. } = self;
+        let Self { shared, hosts, events, .. } = self;
         let flow = |flow: &Flow| FlowOutcome {
             begins: flow.begins.since(ORIGIN),
             bytes: flow.bytes,
@@ -253,8 +253,8 @@ impl World {
         };
         let ended_at = if has_end { events.now() } else { self.end };
         NetOutcome {
-            flows: ground.flows.iter().map(flow).collect(),
-            links: ground.links.counts(),
+            flows: shared.flows.iter().map(flow).collect(),
+            links: shared.links.counts(),
             over_time: self.over_time,
             segments: sum(|counters| counters.transmitted),
             segments_received: self.segments,
@@ -264,12 +264,12 @@ impl World {
             marks_heeded: sum(|counters| counters.marks_heeded),
             fast: sum(|counters| counters.fast),
             wrong_bytes: hosts.iter().map(|host| host.wrong_bytes).sum(),
-            on_their_way: ground.packets.on_their_way() as u64,
+            on_their_way: shared.packets.on_their_way() as u64,
             ended_at: ended_at.since(ORIGIN),
             events: events.put_count(),
             digest: self.digest,
-            edge: ground.links.edge,
-            inside: ground.links.inside,
+            edge: shared.links.edge,
+            inside: shared.links.inside,
         }
     }
 }

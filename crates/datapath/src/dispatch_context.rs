@@ -7,13 +7,13 @@ use sys::trace;
 use crate::counters::{CounterId, CounterWriter};
 
 /// Lent to each step, so that a dropped packet always goes home and is always counted.
-pub(crate) struct Ground<'a> {
+pub(crate) struct DispatchContext<'a> {
     pub(crate) pool: &'a mut FramePool,
     pub(crate) counters: &'a mut CounterWriter,
     pub(crate) now: Nanos,
 }
 
-impl Ground<'_> {
+impl DispatchContext<'_> {
     /// The end of a packet that goes no further.
     #[inline]
     pub(crate) fn drop(&mut self, frame: Frame, reason: impl Into<CounterId>) {

@@ -41,7 +41,7 @@ pub(super) enum Offloads {
 }
 
 /// Somewhere to serve.
-pub(super) struct Ground {
+pub(super) struct TestedStack {
     name: &'static str,
     cpus: Cpus,
     place: Place,
@@ -52,7 +52,7 @@ enum Place {
     Calisto(Accelerated),
 }
 
-impl Ground {
+impl TestedStack {
     /// Linux's TCP, without anything of ours.
     pub(super) fn linux(cpus: Cpus, offloads: Offloads) -> Result<Self, Error> {
         let config =
@@ -185,7 +185,7 @@ impl Ground {
         Ok(running)
     }
 
-    /// Whether a connection to that port is taken; on our ground: by us, not by the kernel.
+    /// Whether a connection to that port is taken; on our stack: by us, not by the kernel.
     fn is_served(&self, port: u16) -> Result<bool, Error> {
         let before = Carried::by_kernel_of(self.server())?;
         let taken = self.is_taken(port)?;
@@ -200,7 +200,7 @@ impl Ground {
         self.client().enter(attempt).or_needs("thread in a namespace")
     }
 
-    /// Does `work`, during which every byte has to be carried by whom this ground is named after.
+    /// Does `work`, during which every byte has to be carried by whom this stack is named after.
     pub(super) fn witnessed<T>(&self, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
         let before = Carried::by_kernel_of(self.server())?;
         let done = work()?;
@@ -231,28 +231,29 @@ mod tests {
     fn a_server_is_ready_when_it_is_taken_and_an_idle_baseline_is_no_measurement() {
         let cpus = Cpus::choose();
         needs_root();
-        let ground = Ground::linux(cpus, Offloads::Whole).expect("namespaces can be made");
+        let tested_stack =
+            TestedStack::linux(cpus, Offloads::Whole).expect("namespaces can be made");
         let echo = Compiled::new(EPOLL_ECHO).expect("there is a compiler");
-        let address = ground.address(7100);
+        let address = tested_stack.address(7100);
         let words = [address.ip().to_string(), "7100".to_owned()];
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let _running =
-            ground.serve(Profile::Latency, echo.path(), &words, 7100).expect("it listens");
+            tested_stack.serve(Profile::Latency, echo.path(), &words, 7100).expect("it listens");
         let ask = || {
-            let connected = ground.client().enter(|| TcpStream::connect(address));
+            let connected = tested_stack.client().enter(|| TcpStream::connect(address));
             connected.or_needs("thread")?.or_needs("connection").map(drop)
         };
-        ground.witnessed(ask).expect("the kernel has seen it");
+        tested_stack.witnessed(ask).expect("the kernel has seen it");
         // The last segments of connections that have just ended may still be on their way.
         let began = now();
         let told = loop {
-            match ground.witnessed(|| Ok(())) {
+            match tested_stack.witnessed(|| Ok(())) {
                 Err(told) => break told.to_string(),
                 Ok(()) => assert!(now().since(began) < PATIENCE, "nobody asks, and it goes on"),
             }
         };
         assert!(told.contains("carried nothing"), "{told}");
-        let told = ground.serve(Profile::Latency, echo.path(), &["10.99.0.1", "7101"], 7101);
+        let told = tested_stack.serve(Profile::Latency, echo.path(), &["10.99.0.1", "7101"], 7101);
         let told = told.map(drop).expect_err("it is no address of this host").to_string();
         assert!(told.contains("listen"), "{told}");
     }
