@@ -8,9 +8,9 @@ use std::sync::atomic::Ordering;
 
 use attach::Detached;
 use base::Nanos;
-use shm::agenda::{After, Turn};
+use shm::drr_scheduler::{After, Turn};
 use shm::wait::{Surroundings, Wait};
-use shm::{Agenda, Doorbell, Ready, ReadySet, Waited};
+use shm::{Doorbell, DrrScheduler, Ready, ReadySet, Waited};
 use sys::{clock, thread};
 
 use crate::worker::{UNSENT_RETRY, Worker, spinning};
@@ -52,7 +52,7 @@ struct Group {
     cursor: u32,
     /// By number.
     claims: Vec<Option<Ready>>,
-    agenda: Agenda,
+    scheduler: DrrScheduler,
     /// Who was given out, and what it had received before.
     current: Option<(Turn, u64)>,
     ended: Option<Detached>,
@@ -79,7 +79,7 @@ impl ReadyWorkers {
             set,
             cursor: 0,
             claims: (0..numbers).map(|_| None).collect(),
-            agenda: Agenda::new(numbers, QUANTUM, LINGER),
+            scheduler: DrrScheduler::new(numbers, QUANTUM, LINGER),
             current: None,
             ended: None,
         };
@@ -88,7 +88,7 @@ impl ReadyWorkers {
             group.places[worker.number() as usize] = Some(place);
             worker.watch(Some(leader));
             // What came before was not marked.
-            group.agenda.push(worker.number());
+            group.scheduler.push(worker.number());
         }
         Ok(Self { group, wait: Wait::new(spinning(Nanos::ZERO)) })
     }
@@ -151,14 +151,14 @@ impl Group {
     }
 
     fn served(&mut self, turn: Turn, used: u32, has_more: bool) {
-        if self.agenda.served(turn, used, has_more) == After::Waits {
+        if self.scheduler.served(turn, used, has_more) == After::Waits {
             return;
         }
         let Some(ready) = self.claims[turn.queue as usize].take() else { return };
         if let Err(ready) = self.set.rearm(ready) {
             // It was marked meanwhile: one more look.
             self.claims[turn.queue as usize] = Some(ready);
-            self.agenda.push(turn.queue);
+            self.scheduler.push(turn.queue);
         }
     }
 
@@ -166,12 +166,12 @@ impl Group {
         if self.set.is_quiet() {
             return;
         }
-        let Self { set, cursor, claims, agenda, places, .. } = self;
+        let Self { set, cursor, claims, scheduler, places, .. } = self;
         set.claim(cursor, set.queues(), |ready| {
             let number = ready.queue() as usize;
             // Whom nobody watches any more may have been marked before.
             if places[number].is_some() {
-                agenda.push(ready.queue());
+                scheduler.push(ready.queue());
                 claims[number] = Some(ready);
             } else {
                 let _ = set.rearm(ready);
@@ -179,10 +179,10 @@ impl Group {
         });
     }
 
-    /// The first in the agenda that has something; those before it that have nothing wait on.
+    /// The first in the scheduler that has something; those before it that have nothing wait on.
     fn find(&mut self) -> bool {
-        for _ in 0..self.agenda.waiting() {
-            let Some(turn) = self.agenda.next_turn() else { return false };
+        for _ in 0..self.scheduler.waiting() {
+            let Some(turn) = self.scheduler.next_turn() else { return false };
             let Some(place) = self.places[turn.queue as usize] else { continue };
             if self.workers[place].has_next() {
                 self.current = Some((turn, self.workers[place].counters().received));

@@ -4,8 +4,6 @@
 //! One of the crates that may use `unsafe`. What it exports is safe: a [`Frame`] or a ring end is
 //! a token that only its holder can use, so the crates above stay free of `unsafe`.
 
-/// The order in which claimed queues are served.
-pub mod agenda;
 /// Memory shared with one application.
 #[cfg(not(loom))]
 pub mod app;
@@ -13,6 +11,8 @@ pub mod app;
 pub mod core_grant;
 /// A wake-up that costs a system call only when somebody sleeps.
 pub mod doorbell;
+/// The order in which claimed queues are served.
+pub mod drr_scheduler;
 /// Per-flow bytes that outlive a move from worker to worker.
 pub mod flow_state;
 /// The right to the bytes of one packet.
@@ -39,9 +39,9 @@ mod sync;
 /// Waiting: look, pause, sleep.
 pub mod wait;
 
-pub use agenda::Agenda;
 pub use core_grant::{CoreCommand, CoreGrant, CoreGrantControl, CoreReply};
 pub use doorbell::Doorbell;
+pub use drr_scheduler::DrrScheduler;
 pub use flow_state::{FlowState, StateMiss};
 pub use frame::{Batch, Frame};
 pub use handover::{Handovers, Moving, Ticket};

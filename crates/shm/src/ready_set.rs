@@ -12,8 +12,8 @@
 //! to "armed". If a mark came in between, it fails, and the consumer looks again. So what was marked
 //! before was seen, what is marked after finds an armed gate, and no fence is needed.
 //!
-//! Read next: [`crate::ReadyQueues`] for several consumers, [`crate::Agenda`] for the order among
-//! claimed queues, [`crate::Doorbell`] for sleeping.
+//! Read next: [`crate::ReadyQueues`] for several consumers, [`crate::DrrScheduler`] for the order
+//! among claimed queues, [`crate::Doorbell`] for sleeping.
 //!
 //! [`ReadySet::mark`]: crate::ReadySet::mark
 //! [`ReadySet::claim`]: crate::ReadySet::claim

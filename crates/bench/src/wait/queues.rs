@@ -2,9 +2,9 @@
 //! other, or ask a ready set.
 
 use base::Nanos;
-use shm::agenda::After;
+use shm::drr_scheduler::After;
 use shm::wait::Surroundings;
-use shm::{Agenda, Consumer, Doorbell, Producer, Ready, ReadySet, ring};
+use shm::{Consumer, Doorbell, DrrScheduler, Producer, Ready, ReadySet, ring};
 use sys::clock;
 use sys::sleep::Sleeper;
 
@@ -106,7 +106,7 @@ pub(super) struct Asking {
     set: ReadySet,
     cursor: u32,
     claims: Vec<Option<Ready>>,
-    agenda: Agenda,
+    scheduler: DrrScheduler,
 }
 
 impl Taker for Asking {
@@ -120,7 +120,7 @@ impl Taker for Asking {
             set: set.clone(),
             cursor: 0,
             claims: (0..queues).map(|_| None).collect(),
-            agenda: Agenda::new(queues as u32, TURN, LINGER),
+            scheduler: DrrScheduler::new(queues as u32, TURN, LINGER),
         };
         (Feed { rings: producers, set: Some(set) }, asking)
     }
@@ -130,11 +130,11 @@ impl Taker for Asking {
         if !self.set.is_quiet() {
             self.claim();
         }
-        let Some(turn) = self.agenda.next_turn() else { return 0 };
+        let Some(turn) = self.scheduler.next_turn() else { return 0 };
         let ring = &mut self.rings[turn.queue as usize];
         let used = drain(ring, turn.credit, each);
         let has_more = used == turn.credit as usize && !ring.is_empty();
-        if self.agenda.served(turn, used as u32, has_more) == After::Arm {
+        if self.scheduler.served(turn, used as u32, has_more) == After::Arm {
             self.arm(turn.queue);
         }
         used
@@ -148,9 +148,9 @@ impl Asking {
     }
 
     fn claim(&mut self) {
-        let Self { set, cursor, claims, agenda, .. } = self;
+        let Self { set, cursor, claims, scheduler, .. } = self;
         set.claim(cursor, set.queues(), |ready| {
-            agenda.push(ready.queue());
+            scheduler.push(ready.queue());
             let queue = ready.queue() as usize;
             claims[queue] = Some(ready);
         });
@@ -160,7 +160,7 @@ impl Asking {
         let Some(ready) = self.claims[queue as usize].take() else { return };
         if let Err(ready) = self.set.rearm(ready) {
             self.claims[queue as usize] = Some(ready);
-            self.agenda.push(queue);
+            self.scheduler.push(queue);
         }
     }
 }
@@ -189,7 +189,7 @@ pub(super) struct Around<'a> {
 
 impl Surroundings for Around<'_> {
     fn is_ready(&mut self) -> bool {
-        let is_ready = !self.taker.set.is_quiet() || !self.taker.agenda.is_empty();
+        let is_ready = !self.taker.set.is_quiet() || !self.taker.scheduler.is_empty();
         self.looks += u64::from(!is_ready);
         is_ready
     }

@@ -8,8 +8,8 @@
 //! slow look at every worker queue.
 
 use base::{Nanos, WorkerId};
-use shm::agenda::{After, Turn};
-use shm::{Agenda, Ready, ReadySet};
+use shm::drr_scheduler::{After, Turn};
+use shm::{DrrScheduler, Ready, ReadySet};
 
 use crate::rate_limit::RateLimit;
 use crate::worker_queue::WorkerQueue;
@@ -47,7 +47,7 @@ impl Caller {
 /// The worker queues of one steering that were marked, in their order.
 pub(super) struct ReadyWorkerQueues {
     set: ReadySet,
-    agenda: Agenda,
+    scheduler: DrrScheduler,
     /// By worker queue.
     claims: Vec<Claim>,
     cursor: u32,
@@ -81,7 +81,7 @@ impl ReadyWorkerQueues {
         let worker_queues = set.queues();
         Self {
             set,
-            agenda: Agenda::new(worker_queues, QUANTUM, LINGER),
+            scheduler: DrrScheduler::new(worker_queues, QUANTUM, LINGER),
             claims: (0..worker_queues).map(|_| Claim::default()).collect(),
             cursor: 0,
             false_marks,
@@ -101,7 +101,7 @@ impl ReadyWorkerQueues {
         if !self.set.is_quiet() {
             self.claim(now);
         }
-        self.agenda.waiting()
+        self.scheduler.waiting()
     }
 
     fn claim(&mut self, now: Nanos) {
@@ -109,18 +109,18 @@ impl ReadyWorkerQueues {
         if self.is_muted {
             return;
         }
-        let Self { set, agenda, claims, cursor, .. } = self;
+        let Self { set, scheduler, claims, cursor, .. } = self;
         set.claim(cursor, set.queues(), |ready| {
             let worker_queue = ready.queue();
             claims[worker_queue as usize] = Claim { ready: Some(ready), is_fresh: true };
-            agenda.push(worker_queue);
+            scheduler.push(worker_queue);
         });
     }
 
     /// Whose turn it is; [`Self::served`] follows.
     #[inline]
     pub(super) fn next_turn(&mut self) -> Option<Turn> {
-        self.agenda.next_turn()
+        self.scheduler.next_turn()
     }
 
     /// The worker queue has had its turn and said so many messages.
@@ -141,7 +141,7 @@ impl ReadyWorkerQueues {
         {
             limit.take(now);
         }
-        if self.agenda.served(turn, used as u32, has_more) == After::Arm {
+        if self.scheduler.served(turn, used as u32, has_more) == After::Arm {
             self.arm(turn.queue, worker_queue);
         }
     }
@@ -159,16 +159,16 @@ impl ReadyWorkerQueues {
             },
         };
         self.claims[queue as usize].ready = Some(ready);
-        self.agenda.push(queue);
+        self.scheduler.push(queue);
     }
 
     /// The host is about to sleep: arms every worker queue that is empty.
     pub(super) fn arm_all(&mut self, worker_queues: &[Option<WorkerQueue>]) {
-        for _ in 0..self.agenda.waiting() {
-            let Some(turn) = self.agenda.next_turn() else { return };
+        for _ in 0..self.scheduler.waiting() {
+            let Some(turn) = self.scheduler.next_turn() else { return };
             let worker_queue = worker_queues[turn.queue as usize].as_ref();
             match worker_queue.is_some_and(WorkerQueue::has_messages) {
-                true => _ = self.agenda.served(turn, 0, true),
+                true => _ = self.scheduler.served(turn, 0, true),
                 false => self.arm(turn.queue, worker_queue),
             }
         }
@@ -183,7 +183,7 @@ impl ReadyWorkerQueues {
         self.next_look = now + LOOK_EVERY;
         for (queue, worker_queue) in (0..self.set.queues()).zip(worker_queues) {
             if worker_queue.as_ref().is_some_and(WorkerQueue::has_messages) {
-                self.agenda.push(queue);
+                self.scheduler.push(queue);
             }
         }
     }
@@ -191,7 +191,7 @@ impl ReadyWorkerQueues {
     /// Whether nobody waits for a turn.
     #[inline]
     pub(super) fn is_quiet(&self) -> bool {
-        self.agenda.is_empty() && (self.is_muted || self.set.is_quiet())
+        self.scheduler.is_empty() && (self.is_muted || self.set.is_quiet())
     }
 
     /// When those who are not listened to are listened to again.

@@ -15,7 +15,7 @@ pub const CLASSES: usize = 4;
 
 /// Claimed queues in their order. All its memory is there from the start.
 #[derive(Clone, Debug)]
-pub struct Agenda {
+pub struct DrrScheduler {
     turns: [VecDeque<u32>; CLASSES],
     /// By queue.
     lines: Vec<Line>,
@@ -47,11 +47,11 @@ pub struct Turn {
 pub enum After {
     /// Nothing: its next turn will come.
     Waits,
-    /// Arm it; if something came in between, [`Agenda::push`] it again.
+    /// Arm it; if something came in between, [`DrrScheduler::push`] it again.
     Arm,
 }
 
-impl Agenda {
+impl DrrScheduler {
     /// For queues below `queues`, all of class 0 with `quantum` (at least 1) a turn. A queue found
     /// empty is looked at `linger` more times before it is to be armed.
     pub fn new(queues: u32, quantum: u32, linger: u16) -> Self {
@@ -139,17 +139,17 @@ mod tests {
 
     #[test]
     fn a_lower_class_waits_as_long_as_a_higher_one_has_anything() {
-        let mut agenda = Agenda::new(4, 10, 0);
-        agenda.set(2, 1, 10);
-        agenda.set(3, 99, 10);
-        [3, 2, 0, 1, 0].into_iter().for_each(|queue| agenda.push(queue));
+        let mut scheduler = DrrScheduler::new(4, 10, 0);
+        scheduler.set(2, 1, 10);
+        scheduler.set(3, 99, 10);
+        [3, 2, 0, 1, 0].into_iter().for_each(|queue| scheduler.push(queue));
         let mut order = Vec::new();
         for round in 0..8 {
-            let turn = agenda.next_turn().expect("somebody waits");
+            let turn = scheduler.next_turn().expect("somebody waits");
             order.push(turn.queue);
-            let after = agenda.served(turn, turn.credit.min(10), round < 3);
+            let after = scheduler.served(turn, turn.credit.min(10), round < 3);
             assert_eq!(after, if round < 3 { After::Waits } else { After::Arm });
-            if agenda.is_empty() {
+            if scheduler.is_empty() {
                 break;
             }
         }
@@ -158,25 +158,25 @@ mod tests {
 
     #[test]
     fn credit_is_kept_while_there_is_more_and_lost_with_the_last_item() {
-        let mut agenda = Agenda::new(1, 10, 0);
-        agenda.push(0);
-        let turn = agenda.next_turn().expect("it waits");
+        let mut scheduler = DrrScheduler::new(1, 10, 0);
+        scheduler.push(0);
+        let turn = scheduler.next_turn().expect("it waits");
         assert_eq!(turn, Turn { queue: 0, credit: 10 });
-        agenda.served(turn, 4, true);
-        let turn = agenda.next_turn().expect("it waits");
+        scheduler.served(turn, 4, true);
+        let turn = scheduler.next_turn().expect("it waits");
         assert_eq!(turn.credit, 16, "an item larger than the rest waits for the next turn");
-        assert_eq!(agenda.served(turn, 16, false), After::Arm);
-        agenda.push(0);
-        assert_eq!(agenda.next_turn().expect("it waits").credit, 10);
+        assert_eq!(scheduler.served(turn, 16, false), After::Arm);
+        scheduler.push(0);
+        assert_eq!(scheduler.next_turn().expect("it waits").credit, 10);
     }
 
     #[test]
     fn a_queue_that_ran_empty_is_looked_at_some_more_times_before_it_is_armed() {
-        let mut agenda = Agenda::new(1, 10, 3);
-        agenda.push(0);
+        let mut scheduler = DrrScheduler::new(1, 10, 3);
+        scheduler.push(0);
         let mut look = |used| {
-            let turn = agenda.next_turn().expect("it waits");
-            agenda.served(turn, used, false)
+            let turn = scheduler.next_turn().expect("it waits");
+            scheduler.served(turn, used, false)
         };
         let found = [5, 0, 0, 5, 0, 0, 0].map(&mut look);
         assert_eq!(found[..6], [After::Waits; 6]);
@@ -185,12 +185,12 @@ mod tests {
 
     #[test]
     fn a_queue_that_is_not_there_or_waits_already_changes_nothing() {
-        let mut agenda = Agenda::new(2, 1, 0);
-        agenda.set(5, 0, 1);
-        [5, 1, 1].into_iter().for_each(|queue| agenda.push(queue));
-        let turn = agenda.next_turn().expect("it waits");
-        agenda.served(turn, 1, false);
-        assert_eq!(agenda.next_turn(), None);
+        let mut scheduler = DrrScheduler::new(2, 1, 0);
+        scheduler.set(5, 0, 1);
+        [5, 1, 1].into_iter().for_each(|queue| scheduler.push(queue));
+        let turn = scheduler.next_turn().expect("it waits");
+        scheduler.served(turn, 1, false);
+        assert_eq!(scheduler.next_turn(), None);
     }
 
     proptest! {
@@ -198,19 +198,19 @@ mod tests {
         fn busy_queues_share_a_class_by_their_quanta_whatever_their_items(
             lines in proptest::collection::vec((1..2000_u32, 1..1500_u32), 1..12),
         ) {
-            let mut agenda = Agenda::new(lines.len() as u32, 1, 0);
+            let mut scheduler = DrrScheduler::new(lines.len() as u32, 1, 0);
             for (queue, &(quantum, _)) in (0..).zip(&lines) {
-                agenda.set(queue, 0, quantum);
-                agenda.push(queue);
+                scheduler.set(queue, 0, quantum);
+                scheduler.push(queue);
             }
             let mut used = vec![0_u64; lines.len()];
             const ROUNDS: u64 = 100;
             for _ in 0..ROUNDS * lines.len() as u64 {
-                let turn = agenda.next_turn().expect("all are busy");
+                let turn = scheduler.next_turn().expect("all are busy");
                 let item = lines[turn.queue as usize].1;
                 let spent = turn.credit / item * item;
                 used[turn.queue as usize] += u64::from(spent);
-                prop_assert_eq!(agenda.served(turn, spent, true), After::Waits);
+                prop_assert_eq!(scheduler.served(turn, spent, true), After::Waits);
             }
             for (used, &(quantum, item)) in used.iter().zip(&lines) {
                 let due = ROUNDS * u64::from(quantum);
