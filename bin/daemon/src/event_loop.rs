@@ -18,7 +18,7 @@ use crate::doorbells::Listener;
 use crate::engine::Engines;
 use crate::log;
 use crate::outside::Outside;
-use crate::wait::{Ladder, Rung};
+use crate::wait::{WaitStep, WaitStrategy};
 use crate::worker_pool::WorkerPool;
 
 /// Sleep no longer than this, so that a signal that came just before is noticed soon.
@@ -39,7 +39,7 @@ pub(crate) struct EventLoop {
     pub(crate) cores: Option<Cores>,
     pub(crate) outside: Outside,
     pub(crate) asked: Receiver<Ask>,
-    ladder: Ladder,
+    wait_strategy: WaitStrategy,
     /// Applications with sockets ring here.
     doorbells: Option<Listener>,
     pub(crate) seed: u64,
@@ -68,7 +68,7 @@ impl EventLoop {
         seed: u64,
         config: &Config,
     ) -> Self {
-        let ladder = Ladder::new(&config.wait);
+        let wait_strategy = WaitStrategy::new(&config.wait);
         Self {
             dispatcher,
             worker_pool,
@@ -76,7 +76,7 @@ impl EventLoop {
             cores,
             outside: Outside::default(),
             asked,
-            ladder,
+            wait_strategy,
             doorbells: None,
             seed,
             workers_wanted: config.workers.count,
@@ -109,27 +109,29 @@ impl EventLoop {
             self.note_load(now);
             self.export();
             if busy {
-                self.ladder.busy(now);
+                self.wait_strategy.busy(now);
                 if self.worker_pool.is_owed() {
                     // Whoever was told something may wait for this CPU.
                     std::thread::yield_now();
                 }
                 continue;
             }
-            match self.ladder.idle(now) {
-                Rung::Spin => std::hint::spin_loop(),
-                Rung::Yield if self.is_beside_a_job() => self.sleep(now),
-                Rung::Yield
+            match self.wait_strategy.idle(now) {
+                WaitStep::Spin => std::hint::spin_loop(),
+                WaitStep::Yield if self.is_beside_a_job() => self.sleep(now),
+                WaitStep::Yield
                     if self.worker_pool.serves_sockets() && !self.worker_pool.may_spin() =>
                 {
                     self.sleep(now);
                 }
                 // Nobody here has anything to do for us, so that the CPU would only be lost.
-                Rung::Yield if self.worker_pool.serves_sockets() && !self.worker_pool.is_owed() => {
+                WaitStep::Yield
+                    if self.worker_pool.serves_sockets() && !self.worker_pool.is_owed() =>
+                {
                     std::hint::spin_loop();
                 }
-                Rung::Yield => std::thread::yield_now(),
-                Rung::Sleep => self.sleep(now),
+                WaitStep::Yield => std::thread::yield_now(),
+                WaitStep::Sleep => self.sleep(now),
             }
         }
         self.drain();

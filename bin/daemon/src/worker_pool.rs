@@ -22,7 +22,7 @@ use sys::poll::Waiter;
 use crate::doorbells::{Doorbells, Listener};
 use crate::engine::Engines;
 use crate::log;
-use crate::wait::{Ladder, Rung};
+use crate::wait::{WaitStep, WaitStrategy};
 
 /// Wakes the dispatcher's loop from another thread.
 #[derive(Clone, Debug)]
@@ -53,7 +53,7 @@ pub(crate) struct WorkerPoolConfig {
     cpus: Vec<u16>,
     state: SyntheticState,
     engines: Option<Engines>,
-    ladder: Ladder,
+    wait_strategy: WaitStrategy,
 }
 
 impl WorkerPoolConfig {
@@ -65,7 +65,7 @@ impl WorkerPoolConfig {
             cpus: config.workers.cpus.clone(),
             state,
             engines,
-            ladder: Ladder::new(&config.wait),
+            wait_strategy: WaitStrategy::new(&config.wait),
         }
     }
 
@@ -222,7 +222,7 @@ impl WorkerPool {
             closing: Arc::clone(&self.closing),
             closed: Arc::clone(&self.closed),
             parker,
-            ladder: self.config.ladder.clone(),
+            wait_strategy: self.config.wait_strategy.clone(),
             death_notices: self.death_notices.clone(),
             cpus: if call.is_some() { Vec::new() } else { self.config.cpus.clone() },
             grant_side: call.clone().map(|call| GrantSide { core_grant, call }),
@@ -318,7 +318,7 @@ struct WorkerThread {
     closing: Arc<AtomicBool>,
     closed: Arc<AtomicUsize>,
     parker: Parker,
-    ladder: Ladder,
+    wait_strategy: WaitStrategy,
     death_notices: Sender<(WorkerId, Remains)>,
     cpus: Vec<u16>,
     /// Of a worker that runs on granted cores.
@@ -369,7 +369,7 @@ impl WorkerThread {
             }
             let step = worker.step(now);
             if step.messages > 0 || step.has_acted {
-                self.ladder.busy(now);
+                self.wait_strategy.busy(now);
                 self.alarm.ring();
                 if step.retired {
                     return;
@@ -380,10 +380,10 @@ impl WorkerThread {
                 closing = Closing::Done;
                 self.closed.fetch_add(1, Ordering::Release);
             }
-            match self.ladder.idle(now) {
-                Rung::Spin => std::hint::spin_loop(),
-                Rung::Yield if worker.may_spin() => std::thread::yield_now(),
-                Rung::Yield | Rung::Sleep => {
+            match self.wait_strategy.idle(now) {
+                WaitStep::Spin => std::hint::spin_loop(),
+                WaitStep::Yield if worker.may_spin() => std::thread::yield_now(),
+                WaitStep::Yield | WaitStep::Sleep => {
                     self.doorbell.arm();
                     let may_sleep = worker.arm();
                     if !may_sleep || worker.has_work(now) || self.stop.load(Ordering::Acquire) {

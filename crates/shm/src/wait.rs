@@ -1,19 +1,20 @@
 //! How a consumer waits: look directly, pause for as long as experience says it pays, then sleep.
 //!
-//! A spin costs CPU and a sleep costs the wake-up: tens of microseconds on a halted CPU. Which one is
-//! cheaper hangs on when the next item comes, and the best guess at that is when the last ones came:
-//! [`SpinBudget`] learns it, [`Ladder`] turns it into the next step, [`CpuWait`] is the best way to
-//! pause that this CPU has. [`Wait`] puts them together over any means of sleeping (futex, eventfd,
-//! epoll over sockets and eventfds): that is the caller's, since it knows what else it waits for.
+//! A spin costs CPU and a sleep costs the wake-up: tens of microseconds on a halted CPU. Which one
+//! is cheaper hangs on when the next item comes, and the best guess at that is when the last ones
+//! came: [`SpinBudget`] learns it, [`WaitStrategy`] turns it into the next step, [`CpuWait`] is the
+//! best way to pause that this CPU has. [`Wait`] puts them together over any means of sleeping
+//! (futex, eventfd, epoll over sockets and eventfds): that is the caller's, since it knows what
+//! else it waits for.
 //!
 //! [`SpinBudget`]: crate::wait::SpinBudget
-//! [`Ladder`]: crate::wait::Ladder
+//! [`WaitStrategy`]: crate::wait::WaitStrategy
 //! [`CpuWait`]: crate::wait::CpuWait
 //! [`Wait`]: crate::Wait
 
 mod budget;
 mod cpu;
-mod ladder;
+mod wait_strategy;
 
 use base::Nanos;
 
@@ -22,12 +23,12 @@ use crate::sync::AtomicU64;
 
 pub use budget::{SpinBudget, WaitConfig};
 pub use cpu::CpuWait;
-pub use ladder::{Ladder, Step};
+pub use wait_strategy::{Step, WaitStrategy};
 
 /// One consumer's way of waiting, with what it has learned.
 #[derive(Clone, Debug)]
 pub struct Wait {
-    ladder: Ladder,
+    wait_strategy: WaitStrategy,
     cpu: CpuWait,
 }
 
@@ -65,7 +66,7 @@ pub trait Surroundings {
 impl Wait {
     /// With what this CPU has to offer, found out now.
     pub fn new(config: WaitConfig) -> Self {
-        Self { ladder: Ladder::new(config), cpu: CpuWait::probe() }
+        Self { wait_strategy: WaitStrategy::new(config), cpu: CpuWait::probe() }
     }
 
     /// Waits until something is ready, at most until `deadline` ([`Nanos::FAR_FUTURE`]: for ever).
@@ -83,15 +84,15 @@ impl Wait {
             if surroundings.is_ready() {
                 let now = surroundings.now();
                 // What ended a sleep came before the wake-up that it cost.
-                let woken = Nanos(now.0.saturating_sub(self.ladder.budget().wake_cost().0));
-                self.ladder.found(asleep_since.map_or(now, |since| woken.max(since)));
+                let woken = Nanos(now.0.saturating_sub(self.wait_strategy.budget().wake_cost().0));
+                self.wait_strategy.found(asleep_since.map_or(now, |since| woken.max(since)));
                 return Waited::Ready;
             }
             let now = surroundings.now();
             if now >= deadline {
                 return Waited::TimedOut;
             }
-            match self.ladder.nothing(now, surroundings.is_owed()) {
+            match self.wait_strategy.nothing(now, surroundings.is_owed()) {
                 Step::Pause => self.cpu.pause(word),
                 Step::Yield => surroundings.yield_cpu(),
                 Step::Sleep => {
@@ -116,8 +117,8 @@ impl Wait {
     }
 
     /// The steps and what they have learned.
-    pub fn ladder(&mut self) -> &mut Ladder {
-        &mut self.ladder
+    pub fn wait_strategy(&mut self) -> &mut WaitStrategy {
+        &mut self.wait_strategy
     }
 }
 

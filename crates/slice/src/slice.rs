@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use base::{Nanos, PortId};
 use port::{AnyPort, Filter, Opener, Port, PortSpec};
-use shm::wait::{Ladder, WaitConfig};
+use shm::wait::{WaitConfig, WaitStrategy};
 use shm::{Batch, Frame, FramePool, PoolConfig};
 use sys::cpu_set::CpuSet;
 use sys::eventfd::EventFd;
@@ -34,7 +34,7 @@ pub struct Slice<P: Port = AnyPort> {
     /// By port: what a write sends there. Empty between calls.
     pub(crate) leaving: Vec<Batch>,
     pub(crate) counters: SliceCounters,
-    pub(crate) ladder: Ladder,
+    pub(crate) wait_strategy: WaitStrategy,
     pub(crate) wake: Arc<EventFd>,
     /// The descriptors of the waker and the ports, once somebody has asked for it: while the kernel has to
     /// tell it of each packet, each packet costs a lock more.
@@ -101,7 +101,7 @@ impl<P: Port> Slice<P> {
             filtering: Filtering::default(),
             found: Batch::new(),
             counters: SliceCounters::default(),
-            ladder: Ladder::new(WaitConfig::default()),
+            wait_strategy: WaitStrategy::new(WaitConfig::default()),
             wake,
             readable: None,
         })
@@ -153,7 +153,7 @@ impl<P: Port> Slice<P> {
 
     /// What waiting may cost: more spinning where its CPU is its own.
     pub fn set_wait(&mut self, config: WaitConfig) {
-        self.ladder = Ladder::new(config);
+        self.wait_strategy = WaitStrategy::new(config);
     }
 
     /// Stops all ports and takes their frames home; how many frames are still in the caller's hands.

@@ -44,16 +44,16 @@ impl<P: Port> Slice<P> {
         let mut asleep_since = None;
         loop {
             if self.look(now) {
-                let wake_cost = self.ladder.budget().wake_cost();
+                let wake_cost = self.wait_strategy.budget().wake_cost();
                 // What ended a sleep came before the wake-up that it cost.
                 let woken = Nanos(now.0.saturating_sub(wake_cost.0));
-                self.ladder.found(asleep_since.map_or(now, |since| woken.max(since)));
+                self.wait_strategy.found(asleep_since.map_or(now, |since| woken.max(since)));
                 return Waited::Ready;
             }
             if now >= end {
                 return Waited::TimedOut;
             }
-            match self.ladder.nothing(now, false) {
+            match self.wait_strategy.nothing(now, false) {
                 Step::Pause | Step::Yield => std::hint::spin_loop(),
                 Step::Sleep => {
                     if self.prepare_wait() {

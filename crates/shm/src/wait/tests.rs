@@ -183,5 +183,5 @@ fn a_thousand_times_idle_and_busy_again_and_nobody_is_left_asleep() {
         }
     }
     writer.join().expect("it only pushes and waits");
-    println!("{} sleeps, budget {}", surroundings.sleeps, wait.ladder().budget().budget());
+    println!("{} sleeps, budget {}", surroundings.sleeps, wait.wait_strategy().budget().budget());
 }

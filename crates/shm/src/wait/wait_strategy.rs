@@ -17,14 +17,14 @@ pub enum Step {
 
 /// Where a consumer stands between "something was there" and "asleep".
 #[derive(Clone, Debug)]
-pub struct Ladder {
+pub struct WaitStrategy {
     budget: SpinBudget,
     yield_max: Nanos,
     /// Since when nothing is there.
     dry_since: Option<Nanos>,
 }
 
-impl Ladder {
+impl WaitStrategy {
     /// At its foot.
     pub fn new(config: WaitConfig) -> Self {
         Self { budget: SpinBudget::new(config), yield_max: config.yield_max, dry_since: None }
@@ -66,39 +66,40 @@ mod tests {
 
     #[test]
     fn it_pauses_for_the_budget_and_then_sleeps_until_something_comes() {
-        let mut ladder = Ladder::new(WaitConfig::default());
-        let budget = ladder.budget().budget();
+        let mut wait_strategy = WaitStrategy::new(WaitConfig::default());
+        let budget = wait_strategy.budget().budget();
         let start = Nanos(1_000_000);
-        assert_eq!(ladder.nothing(start, false), Step::Pause);
-        assert_eq!(ladder.nothing(Nanos(start.0 + budget.0 - 1), false), Step::Pause);
-        assert_eq!(ladder.nothing(start + budget, false), Step::Sleep);
-        assert_eq!(ladder.nothing(start + budget + budget, false), Step::Sleep);
-        ladder.found(start + Nanos::from_millis(1));
-        assert_eq!(ladder.nothing(start + Nanos::from_millis(1), false), Step::Pause);
+        assert_eq!(wait_strategy.nothing(start, false), Step::Pause);
+        assert_eq!(wait_strategy.nothing(Nanos(start.0 + budget.0 - 1), false), Step::Pause);
+        assert_eq!(wait_strategy.nothing(start + budget, false), Step::Sleep);
+        assert_eq!(wait_strategy.nothing(start + budget + budget, false), Step::Sleep);
+        wait_strategy.found(start + Nanos::from_millis(1));
+        assert_eq!(wait_strategy.nothing(start + Nanos::from_millis(1), false), Step::Pause);
     }
 
     #[test]
     fn who_is_owed_something_yields_and_sleeps_only_after_a_bound() {
-        let mut ladder = Ladder::new(WaitConfig::default());
+        let mut wait_strategy = WaitStrategy::new(WaitConfig::default());
         let bound = WaitConfig::default().yield_max;
-        assert_eq!(ladder.nothing(Nanos(0), true), Step::Yield);
-        assert_eq!(ladder.nothing(Nanos(bound.0 - 1), true), Step::Yield);
-        assert_eq!(ladder.nothing(bound, true), Step::Sleep);
+        assert_eq!(wait_strategy.nothing(Nanos(0), true), Step::Yield);
+        assert_eq!(wait_strategy.nothing(Nanos(bound.0 - 1), true), Step::Yield);
+        assert_eq!(wait_strategy.nothing(bound, true), Step::Sleep);
     }
 
     #[test]
     fn only_the_gap_before_the_first_item_is_learned() {
-        let mut ladder = Ladder::new(WaitConfig { spin_share_max: 1000, ..WaitConfig::default() });
+        let mut wait_strategy =
+            WaitStrategy::new(WaitConfig { spin_share_max: 1000, ..WaitConfig::default() });
         let mut now = Nanos::ZERO;
         for _ in 0..64 {
-            ladder.nothing(now, false);
+            wait_strategy.nothing(now, false);
             now += Nanos(500);
-            ladder.found(now);
+            wait_strategy.found(now);
             // Busy for long, which is no gap.
             now += Nanos::from_millis(1);
-            ladder.found(now);
+            wait_strategy.found(now);
         }
-        let budget = ladder.budget().budget();
+        let budget = wait_strategy.budget().budget();
         assert!(budget >= Nanos(500) && budget <= Nanos(1_000), "{budget}");
     }
 }
