@@ -325,7 +325,7 @@ fn a_hand_over_waits_for_frames_then_tells_the_handler_then_the_daemon() {
     let moving = Moving::Group(FlowGroup(5));
     let ticket = handovers.open(0);
     served.deliver(0, b"before");
-    assert_eq!(served.worker_queues[0].control(ToApp::Mark { ticket, moving }), Ok(true));
+    assert_eq!(served.worker_queues[0].control(ToApp::Barrier { ticket, moving }), Ok(true));
     assert_eq!(served.worker_queues[0].control(ToApp::Attach(Moving::Epoch(Epoch(9)))), Ok(true));
     served.publish(0);
 

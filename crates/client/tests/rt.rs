@@ -525,7 +525,7 @@ fn a_flow_moves_only_when_the_task_that_has_its_packet_is_done() {
     let handovers = rig.served.server.handovers();
     let ticket = handovers.open(0);
     let moving = Moving::Group(FlowGroup(5));
-    assert_eq!(rig.served.worker_queues[0].control(ToApp::Mark { ticket, moving }), Ok(true));
+    assert_eq!(rig.served.worker_queues[0].control(ToApp::Barrier { ticket, moving }), Ok(true));
     rig.served.publish(0);
     until("the packet", || rig.rt.stats().received == 1);
     std::thread::sleep(Duration::from_millis(10));

@@ -61,8 +61,8 @@ pub trait Job {
     }
 
     /// Finishes what it has kept, and sends what it has to say as far as `outlet` has room. Comes
-    /// after a step's packets, and before a mark, an attach or the end takes effect. Returns whether it has
-    /// done anything. A job that answers each packet at once has nothing to do here.
+    /// after a step's packets, and before a barrier, an attach or the end takes effect. Returns
+    /// whether it has done anything. A job that answers each packet at once has nothing to do here.
     fn turn(&mut self, _now: Nanos, _outlet: &mut Outlet<'_>) -> bool {
         false
     }

@@ -11,7 +11,7 @@ pub enum ToWorker {
     Packet(Frame),
     /// Everything before this belongs to the old order: complete it, then give up what `moving`
     /// names, unless the hand-over was aborted meanwhile.
-    Mark {
+    Barrier {
         /// The hand-over.
         ticket: Ticket,
         /// What leaves.

@@ -1,12 +1,13 @@
 //! Moving groups between workers without reordering: the only state that spans cores.
 //!
-//! To move group g from A to B, its new packets are held and MARK(g) goes down A's ring. A, having
-//! completed everything before the mark, detaches g and says so; B is told to attach it and then
-//! gets the held packets. A published table does the same for all its groups at once, with one
-//! mark per old owner. Each hand-over ends in *release* or, at its deadline and only if A has not
-//! detached yet, in *abort*: then the held packets go to A. Who won that race is decided by one
-//! word ([`shm::Handovers`]). What must hold, for every flow: all packets sent to A are completed
-//! before B gets the first one. A dead A's undone packets are older than the held ones and go first.
+//! To move group g from A to B, its new packets are held and BARRIER(g) goes down A's ring. A,
+//! having completed everything before the barrier, detaches g and says so; B is told to attach it
+//! and then gets the held packets. A published table does the same for all its groups at once, with
+//! one barrier per old owner. Each hand-over ends in *release* or, at its deadline and only if A
+//! has not detached yet, in *abort*: then the held packets go to A. Who won that race is decided by
+//! one word ([`shm::Handovers`]). What must hold, for every flow: all packets sent to A are
+//! completed before B gets the first one. A dead A's undone packets are older than the held ones
+//! and go first.
 
 use base::{Epoch, FlowGroup, Nanos, WorkerId};
 use policy::{Move, OwnerTable};
@@ -38,9 +39,9 @@ impl Default for MigrateConfig {
 pub(crate) enum Phase {
     /// The slot is unused.
     Closed,
-    /// The mark is still to be sent: the old owner's ring was full.
+    /// The barrier is still to be sent: the old owner's ring was full.
     Unsent,
-    /// The mark is on its way through the old owner's ring.
+    /// The barrier is on its way through the old owner's ring.
     Open(Ticket),
     /// The old owner has given up; the held packets go to whoever owns their groups now.
     Releasing,
@@ -62,7 +63,7 @@ pub(crate) struct Slot {
     pub(crate) attached: bool,
 }
 
-/// A published table whose old owners have not all passed their marks.
+/// A published table whose old owners have not all passed their barriers.
 #[derive(Debug)]
 pub(crate) struct Transition {
     /// Everything waits here until every old owner has passed: the table before was not obeyed
@@ -276,12 +277,12 @@ impl Migrate {
         debug_assert!(slot.list.is_empty(), "a closed slot holds nothing");
     }
 
-    /// A number for the mark that is about to be sent.
+    /// A number for the barrier that is about to be sent.
     pub(crate) fn ticket(&self, index: usize) -> Ticket {
         self.handovers.open(index)
     }
 
-    /// Takes a sent or unsent mark back; false when the old owner has detached already.
+    /// Takes a sent or unsent barrier back; false when the old owner has detached already.
     pub(crate) fn abort(&mut self, index: usize) -> bool {
         let aborted = match self.slots[index].phase {
             Phase::Unsent => true,

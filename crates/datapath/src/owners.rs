@@ -1,9 +1,10 @@
 //! The owner table as workers see it: for those whose flows have timers, and so must be told apart
 //! when a whole table changes, packets or not.
 //!
-//! The dispatcher copies the table in steps after it was published and before the first mark of
-//! its epoch is sent, so that whoever meets such a mark, or is told to attach, reads that table. At other
-//! times nobody reads it. Pinned flows are listed with it: a flow is its own group's, not its hash's.
+//! The dispatcher copies the table in steps after it was published and before the first barrier of
+//! its epoch is sent, so that whoever meets such a barrier, or is told to attach, reads that table.
+//! At other times nobody reads it. Pinned flows are listed with it: a flow is its own group's, not
+//! its hash's.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -52,7 +53,7 @@ impl Owners {
         self.shared.entries.len() as u32
     }
 
-    /// The owner of a group in the table that the last mark or attach was about.
+    /// The owner of a group in the table that the last barrier or attach was about.
     pub fn owner(&self, group: FlowGroup) -> Option<WorkerId> {
         let owner = self.shared.entries.get(group.index())?.load(Ordering::Relaxed);
         (owner != NOBODY).then_some(WorkerId(owner))

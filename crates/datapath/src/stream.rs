@@ -1,10 +1,10 @@
 //! TCP inside the data path: an engine, the rings of its flows, and a service on top.
 //!
-//! A job like any other, on the flows of the groups that its worker owns. A turn is one round of the
-//! engine: the segments of a batch in, what is due, the service's part, segments out. Frames that came
-//! in are used for what goes out; for more, the dispatcher is asked. Flows move with their groups
-//! by way of the [`Exchange`]. What must hold: between two turns nothing is kept but empty frames, so a mark
-//! is met with everything before it done.
+//! A job like any other, on the flows of the groups that its worker owns. A turn is one round of
+//! the engine: the segments of a batch in, what is due, the service's part, segments out. Frames
+//! that came in are used for what goes out; for more, the dispatcher is asked. Flows move with
+//! their groups by way of the [`Exchange`]. What must hold: between two turns nothing is kept but
+//! empty frames, so a barrier is met with everything before it done.
 
 mod bucket;
 mod command_queue;

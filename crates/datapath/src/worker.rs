@@ -1,8 +1,8 @@
-//! One worker: takes its packets in order, does its job on each, and hands groups over on marks.
+//! One worker: takes its packets in order, does its job on each, and hands groups over on barriers.
 //!
-//! A worker knows nothing of other workers, tables or policies. It owns the groups whose packets
-//! it is sent. What must hold: a message is taken from the ring only when its work is complete and
-//! its answer is in the outgoing ring, so a mark is reached only when everything before it is done,
+//! A worker knows nothing of other workers, tables or policies. It owns the groups whose packets it
+//! is sent. What must hold: a message is taken from the ring only when its work is complete and its
+//! answer is in the outgoing ring, so a barrier is reached only when everything before it is done,
 //! and a ring found after a worker's death holds exactly what was left undone.
 
 use std::collections::VecDeque;
@@ -198,13 +198,13 @@ impl<J: Job> Worker<J> {
             return false;
         }
         match self.inbox.take() {
-            Some(ToWorker::Mark { ticket, moving }) => {
+            Some(ToWorker::Barrier { ticket, moving }) => {
                 if self.handovers.detach(ticket) {
-                    self.counters.add(WorkerEvent::Marks, 1);
+                    self.counters.add(WorkerEvent::Barriers, 1);
                     self.detaching.push_back((ticket, moving));
                     self.finish_detaching(now);
                 } else {
-                    self.counters.add(WorkerEvent::MarksAborted, 1);
+                    self.counters.add(WorkerEvent::BarriersAborted, 1);
                 }
             }
             Some(ToWorker::Attach(moving)) => {

@@ -56,7 +56,7 @@ pub(crate) struct WorkerQueue {
     is_excused: bool,
     /// When it was given a core: it is not to blame for what waited before.
     blamed_from: Nanos,
-    /// An old owner has passed the mark of this epoch, and the worker has not been told yet: it
+    /// An old owner has passed the barrier of this epoch, and the worker has not been told yet: it
     /// must be, before the first packet that may belong to a group that it gained.
     owes_attach: Option<Epoch>,
     /// Position in the ring at `marked_at`, modulo 2^32: once that is consumed, a newer one is
@@ -182,7 +182,7 @@ impl WorkerQueue {
             Ends::Thread(ends) => ends.to_worker.stage(message).is_ok(),
             Ends::App { worker_queue, .. } => {
                 let message = match message {
-                    ToWorker::Mark { ticket, moving } => ToApp::Mark { ticket, moving },
+                    ToWorker::Barrier { ticket, moving } => ToApp::Barrier { ticket, moving },
                     ToWorker::Attach(moving) => ToApp::Attach(moving),
                     ToWorker::Retire => ToApp::Retire,
                     ToWorker::Packet(_) => {

@@ -27,7 +27,8 @@ const PACKETS_PER_SECOND: f64 = 1e6;
 /// Where the workers are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Workers {
-    /// On the dispatcher's thread, each stepped once a turn: no scheduler between mark and release.
+    /// On the dispatcher's thread, each stepped once a turn: no scheduler between barrier and
+    /// release.
     Fused,
     /// On a thread and a CPU of their own.
     OtherThread,

@@ -39,7 +39,8 @@ impl CoreAllocator {
                 let latest = self.resting.back().map_or(due, |&(latest, _)| latest.max(due));
                 self.resting.push_back((latest, slot));
             } else if self.rest(slot, dispatcher) {
-                // Its doorbell has rung for what is in its ring, so nobody calls it for the marks.
+                // Its doorbell has rung for what is in its ring, so nobody calls it for the
+                // barriers.
                 self.drain(slot, dispatcher);
             } else if waits {
                 // Nobody runs to whom they could go. That may change while it waits.

@@ -1,4 +1,4 @@
-//! Hand-overs going on: marks sent, answers taken, held packets released or returned.
+//! Hand-overs going on: barriers sent, answers taken, held packets released or returned.
 
 use base::{FlowGroup, Nanos, WorkerId};
 use shm::{Frame, Ticket};
@@ -61,7 +61,7 @@ impl Steering {
         for slot in self.migrate.slots_in_use() {
             match self.migrate.slot(slot).phase {
                 Phase::Closed | Phase::Kept => continue,
-                Phase::Unsent => self.send_mark(slot, context.now),
+                Phase::Unsent => self.send_barrier(slot, context.now),
                 Phase::Open(_) => {}
                 Phase::Releasing => self.release(slot, context),
                 Phase::Returning => self.take_back(slot, context),
@@ -86,17 +86,17 @@ impl Steering {
         self.publish(context.now);
     }
 
-    fn send_mark(&mut self, slot: usize, now: Nanos) {
+    fn send_barrier(&mut self, slot: usize, now: Nanos) {
         let from = self.migrate.slot(slot).asked.from;
         let Some(worker_queue) = &mut self.worker_queues[from.index()] else {
-            // It died with the mark unsent: `death` has put what it left before what is held.
+            // It died with the barrier unsent: `death` has put what it left before what is held.
             self.migrate.slot_mut(slot).phase = Phase::Releasing;
             self.announce(slot);
             return;
         };
         let ticket = self.migrate.ticket(slot);
         let moving = self.migrate.moving_of(slot);
-        if worker_queue.control(ToWorker::Mark { ticket, moving }, &mut self.side) {
+        if worker_queue.control(ToWorker::Barrier { ticket, moving }, &mut self.side) {
             worker_queue.publish(&mut self.side, now);
             self.migrate.slot_mut(slot).phase = Phase::Open(ticket);
         }

@@ -153,7 +153,7 @@ fn no_schedule_reorders_a_flow_shows_it_to_two_workers_or_loses_a_packet_uncount
 fn a_full_hold_queue_drops_and_counts_and_keeps_the_order_of_the_rest() {
     let mut world = World::new("sticky", 1, 16);
     world.packet_each();
-    // Worker 0 stops: its mark is not passed, so packets of leaving groups are held.
+    // Worker 0 stops: its barrier is not passed, so packets of leaving groups are held.
     assert!(world.add_worker(0));
     for _ in 0..20 {
         world.tick(Nanos::from_micros(60));

@@ -164,8 +164,8 @@ impl AppEnd {
             let Some(slot) = self.from_daemon.peek()? else { return Ok(Next::Empty) };
             let next = match ToApp::decode(&slot)? {
                 ToApp::Packet(packet) => Next::Packet(self.frame(&packet)?),
-                ToApp::Mark { .. } if self.received > 0 => return Ok(Next::FramesOut),
-                ToApp::Mark { ticket, moving } => {
+                ToApp::Barrier { .. } if self.received > 0 => return Ok(Next::FramesOut),
+                ToApp::Barrier { ticket, moving } => {
                     self.from_daemon.advance();
                     if !self.handovers.detach(ticket) {
                         continue;

@@ -1,7 +1,7 @@
 //! Messages of the rings between daemon and application, as eight words.
 //!
-//! Word 0: kind. Packets: words 1 to 6 are the fields of [`FrameDesc`]. Marks: word 1 the ticket,
-//! words 2 and 3 what moves. Everything that is no message is refused, never guessed.
+//! Word 0: kind. Packets: words 1 to 6 are the fields of [`FrameDesc`]. Barriers: word 1 the
+//! ticket, words 2 and 3 what moves. Everything that is no message is refused, never guessed.
 
 use base::{
     ChecksumState, Epoch, FlowGroup, FlowHash, FrameDesc, FrameMeta, Nanos, PortId, QueueId,
@@ -17,7 +17,7 @@ pub enum ToApp {
     /// A packet in a buffer that is the worker's now.
     Packet(Packet),
     /// Complete everything before this, then give up what moves unless that was aborted.
-    Mark {
+    Barrier {
         /// The hand-over.
         ticket: Ticket,
         /// What leaves.
@@ -53,7 +53,7 @@ impl PartialEq for Packet {
 impl Eq for Packet {}
 
 const PACKET: u64 = 1;
-const MARK: u64 = 2;
+const BARRIER: u64 = 2;
 const ATTACH: u64 = 3;
 const RETIRE: u64 = 4;
 const PASSED: u64 = 5;
@@ -64,9 +64,9 @@ impl ToApp {
     pub(crate) fn encode(&self) -> Slot {
         match self {
             Self::Packet(packet) => packet_slot(&packet.0),
-            Self::Mark { ticket, moving } => {
+            Self::Barrier { ticket, moving } => {
                 let [kind, number] = moving_words(*moving);
-                [MARK, ticket.to_bits(), kind, number, 0, 0, 0, 0]
+                [BARRIER, ticket.to_bits(), kind, number, 0, 0, 0, 0]
             }
             Self::Attach(moving) => {
                 let [kind, number] = moving_words(*moving);
@@ -80,7 +80,7 @@ impl ToApp {
     pub(crate) fn decode(slot: &Slot) -> Result<Self, ProtocolViolation> {
         match slot[0] {
             PACKET => Ok(Self::Packet(packet_of(slot)?)),
-            MARK => Ok(Self::Mark {
+            BARRIER => Ok(Self::Barrier {
                 ticket: Ticket::from_bits(slot[1]),
                 moving: moving_of(slot[2], slot[3])?,
             }),
@@ -238,7 +238,10 @@ mod tests {
             assert_eq!(FromApp::decode(&[kind; 8]), Err(ProtocolViolation::Message));
         }
         // What the daemon says, an application may not.
-        assert_eq!(FromApp::decode(&[MARK, 0, 0, 0, 0, 0, 0, 0]), Err(ProtocolViolation::Message));
+        assert_eq!(
+            FromApp::decode(&[BARRIER, 0, 0, 0, 0, 0, 0, 0]),
+            Err(ProtocolViolation::Message)
+        );
         assert_eq!(
             FromApp::decode(&[PACKET, 0, 0, 0, 3 << 32, 0, 0, 0]),
             Err(ProtocolViolation::Message)

@@ -136,7 +136,7 @@ fn own_buffers_are_free_again_when_the_daemon_has_taken_their_packets() {
 }
 
 #[test]
-fn a_mark_waits_for_frames_that_are_out_and_is_passed_after_the_groups_are_given_up() {
+fn a_barrier_waits_for_frames_that_are_out_and_is_passed_after_the_groups_are_given_up() {
     let (mut server, mut worker_queues, mut memory) = both();
     let mut pool = pool();
     let mut end = memory.end(0).expect("worker 0 is there");
@@ -145,7 +145,7 @@ fn a_mark_waits_for_frames_that_are_out_and_is_passed_after_the_groups_are_given
     let moving = Moving::Epoch(Epoch(4));
     assert_eq!(server.deliver(&mut worker_queues[0], &frame), Ok(Delivery::Staged));
     let ticket = handovers.open(3);
-    assert_eq!(worker_queues[0].control(ToApp::Mark { ticket, moving }), Ok(true));
+    assert_eq!(worker_queues[0].control(ToApp::Barrier { ticket, moving }), Ok(true));
     worker_queues[0].publish();
     let Ok(Next::Packet(got)) = end.receive() else { panic!("it is there") };
     assert!(matches!(end.receive(), Ok(Next::FramesOut)));
@@ -160,15 +160,15 @@ fn a_mark_waits_for_frames_that_are_out_and_is_passed_after_the_groups_are_given
     assert_eq!(server.collect(&mut worker_queues[0]), Ok(Some(FromApp::Passed(ticket))));
 
     let aborted = handovers.open(3);
-    assert_eq!(worker_queues[0].control(ToApp::Mark { ticket: aborted, moving }), Ok(true));
+    assert_eq!(worker_queues[0].control(ToApp::Barrier { ticket: aborted, moving }), Ok(true));
     assert!(handovers.abort(aborted));
     worker_queues[0].publish();
-    assert!(matches!(end.receive(), Ok(Next::Empty)), "an aborted mark means nothing");
+    assert!(matches!(end.receive(), Ok(Next::Empty)), "an aborted barrier means nothing");
     pool.give(frame);
 }
 
 #[test]
-fn a_ring_full_of_aborted_marks_needs_no_more_stack_than_one() {
+fn a_ring_full_of_aborted_barriers_needs_no_more_stack_than_one() {
     let sizes = AppSizes { ring_slots: RING_SLOTS_MAX, ..SIZES }.checked().expect("possible");
     let (server, mut worker_queues) = AppServer::create(sizes).expect("2 MiB a ring fit anywhere");
     let fd = server.as_fd().try_clone_to_owned().expect("descriptors are left");
@@ -178,7 +178,7 @@ fn a_ring_full_of_aborted_marks_needs_no_more_stack_than_one() {
     for _ in 0..RING_SLOTS_MAX {
         let ticket = handovers.open(0);
         assert!(handovers.abort(ticket));
-        assert_eq!(worker_queues[0].control(ToApp::Mark { ticket, moving }), Ok(true));
+        assert_eq!(worker_queues[0].control(ToApp::Barrier { ticket, moving }), Ok(true));
     }
     worker_queues[0].publish();
     let mut end = memory.end(0).expect("worker 0 is there");

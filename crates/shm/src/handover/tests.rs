@@ -42,7 +42,7 @@ mod loom {
         #[derive(Debug, PartialEq)]
         enum Item {
             Packet(u32),
-            Mark(crate::Ticket),
+            Barrier(crate::Ticket),
         }
         loom::model(|| {
             let handovers = Handovers::new(1);
@@ -50,7 +50,7 @@ mod loom {
             let (mut to_dispatcher, mut from_a) = ring(4);
             let ticket = handovers.open(0);
             assert!(to_a.push(Item::Packet(1)).is_ok());
-            assert!(to_a.push(Item::Mark(ticket)).is_ok());
+            assert!(to_a.push(Item::Barrier(ticket)).is_ok());
 
             let seen_by_a = handovers.clone();
             let worker = loom::thread::spawn(move || {
@@ -58,7 +58,7 @@ mod loom {
                 while let Some(item) = from_dispatcher.pop() {
                     match item {
                         Item::Packet(number) => processed.push(number),
-                        Item::Mark(ticket) => {
+                        Item::Barrier(ticket) => {
                             if seen_by_a.detach(ticket) {
                                 assert!(to_dispatcher.push(ticket).is_ok());
                             }

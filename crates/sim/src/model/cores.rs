@@ -25,7 +25,7 @@ impl Plant {
             worker.does(Doing::Working(now), now);
         } else {
             worker.does(if has_core { Doing::Working(now) } else { Doing::Draining }, now);
-            self.pass_marks(id);
+            self.pass_barriers(id);
             self.go_on(id);
         }
     }

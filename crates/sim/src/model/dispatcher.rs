@@ -88,7 +88,7 @@ impl Plant {
         let hash = flow_hash(packet.flow, packet.life, self.seed);
         let route = app.steering.route(hash, now, &mut self.begun);
         if !self.begun.is_empty() {
-            self.mark_begun(index);
+            self.send_barriers(index);
         }
         let app = &mut self.apps[usize::from(index)];
         match route {

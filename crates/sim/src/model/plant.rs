@@ -342,7 +342,7 @@ impl Plant {
             delay: worker.oldest(now),
         });
         app.steering.turn(samples, with_load, now, &mut self.begun);
-        self.mark_begun(index);
+        self.send_barriers(index);
         self.steer_soon(index);
     }
 

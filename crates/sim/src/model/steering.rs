@@ -23,7 +23,8 @@ pub(super) enum Route {
     Nobody,
 }
 
-/// A hand-over that has begun: the old owner passes its mark when it has done all that came before.
+/// A hand-over that has begun: the old owner passes its barrier when it has done all that came
+/// before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Begun {
     pub(super) handover: u32,
@@ -128,7 +129,7 @@ impl Steering {
         }
     }
 
-    /// The old owner has passed its mark: what waited.
+    /// The old owner has passed its barrier: what waited.
     pub(super) fn passed(&mut self, handover: u32) -> Vec<Packet> {
         match &mut self.rule {
             Rule::Tables(tables) => tables.passed(handover),

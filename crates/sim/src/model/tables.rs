@@ -1,8 +1,8 @@
 //! The daemon's control loop over its two tables, carried out in virtual time.
 //!
-//! What the data path does with threads and rings is done here with marks: a hand-over holds the packets of
-//! its groups until the old owner has done everything that was in its ring when it began. The contract is
-//! that of [`policy::Control`].
+//! What the data path does with threads and rings is done here with barriers: a hand-over holds the
+//! packets of its groups until the old owner has done everything that was in its ring when it
+//! began. The contract is that of [`policy::Control`].
 
 use base::{FlowGroup, FlowHash, Nanos, WorkerId};
 use policy::sample::GROUPS_PER_STEP;
@@ -147,7 +147,7 @@ impl Tables {
         handover
     }
 
-    /// The old owner has passed its mark: what waited.
+    /// The old owner has passed its barrier: what waited.
     pub(super) fn passed(&mut self, number: u32) -> Vec<Packet> {
         let Some(handover) = self.waiting.take(number) else { return Vec::new() };
         if let Some(done) = handover.single {
@@ -195,7 +195,7 @@ impl Tables {
         }
     }
 
-    /// The shadow becomes the table in force; everybody who owned a group before gets a mark.
+    /// The shadow becomes the table in force; everybody who owned a group before gets a barrier.
     fn publish(&mut self, begun: &mut Vec<Begun>) {
         self.plan.publish = false;
         std::mem::swap(&mut self.live, &mut self.shadow);

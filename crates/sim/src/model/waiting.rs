@@ -1,4 +1,4 @@
-//! Packets that wait for a hand-over, which ends when the old owner has passed its mark.
+//! Packets that wait for a hand-over, which ends when the old owner has passed its barrier.
 
 use std::collections::VecDeque;
 

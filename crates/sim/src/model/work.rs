@@ -69,7 +69,7 @@ impl Plant {
             }
             self.finish(id, packet);
         }
-        self.pass_marks(id);
+        self.pass_barriers(id);
         if self.workers[usize::from(id)].is_told {
             self.park(id);
         } else {
@@ -170,25 +170,25 @@ impl Plant {
         let Some(packet) = self.workers[victim].take() else { return false };
         self.apps[usize::from(self.workers[victim].app)].outcome.stolen += 1;
         self.start(id, packet, cost);
-        self.pass_marks(victim as u16);
+        self.pass_barriers(victim as u16);
         true
     }
 
-    /// Marks that stand behind nothing any more: their hand-overs go on. Who sleeps passes none: a mark is a
-    /// message in its ring, and who it is for has to take it.
-    pub(super) fn pass_marks(&mut self, id: u16) {
+    /// Barriers that stand behind nothing any more: their hand-overs go on. Who sleeps passes none:
+    /// a barrier is a message in its ring, and who it is for has to take it.
+    pub(super) fn pass_barriers(&mut self, id: u16) {
         loop {
             let worker = &mut self.workers[usize::from(id)];
             if matches!(worker.doing, Doing::Parked | Doing::Waking) {
                 return;
             }
-            let Some(&(target, handover)) = worker.marks.front() else { return };
+            let Some(&(target, handover)) = worker.barriers.front() else { return };
             let begun = worker.progress.taken.wrapping_sub(u32::from(worker.current.is_some()));
             // Counters wrap around: what is "not before" is less than half a turn away.
             if begun.wrapping_sub(target) > u32::MAX / 2 {
                 return;
             }
-            worker.marks.pop_front();
+            worker.barriers.pop_front();
             let index = worker.app;
             for packet in self.apps[usize::from(index)].steering.passed(handover) {
                 self.dispatch(index, packet);
@@ -196,17 +196,17 @@ impl Plant {
         }
     }
 
-    /// Puts the marks of hand-overs that have begun behind what their old owners have to do.
-    pub(super) fn mark_begun(&mut self, index: u16) {
+    /// Puts the barriers of hand-overs that have begun behind what their old owners have to do.
+    pub(super) fn send_barriers(&mut self, index: u16) {
         let first = self.apps[usize::from(index)].first;
         for begun in std::mem::take(&mut self.begun) {
             let id = first + usize::from(begun.from);
             let worker = &mut self.workers[id];
-            worker.marks.push_back((worker.progress.put, begun.handover));
+            worker.barriers.push_back((worker.progress.put, begun.handover));
             if worker.doing == Doing::Parked {
                 self.ring_doorbell(id as u16);
             } else {
-                self.pass_marks(id as u16);
+                self.pass_barriers(id as u16);
             }
         }
     }

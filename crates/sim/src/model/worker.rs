@@ -61,8 +61,8 @@ pub(super) struct Worker {
     /// Core time that it has held, and the part in which it worked, since the step began.
     pub(super) held: Nanos,
     pub(super) busy: Nanos,
-    /// Marks of hand-overs in its ring: after so many packets, this hand-over passes.
-    pub(super) marks: VecDeque<(u32, u32)>,
+    /// Barriers of hand-overs in its ring: after so many packets, this hand-over passes.
+    pub(super) barriers: VecDeque<(u32, u32)>,
 }
 
 impl Worker {
@@ -85,7 +85,7 @@ impl Worker {
             idle: Nanos::ZERO,
             held: Nanos::ZERO,
             busy: Nanos::ZERO,
-            marks: VecDeque::new(),
+            barriers: VecDeque::new(),
         }
     }
 
@@ -109,9 +109,9 @@ impl Worker {
         self.doing = doing;
     }
 
-    /// Whether packets or marks are in its ring.
+    /// Whether packets or barriers are in its ring.
     pub(super) fn has_messages(&self) -> bool {
-        !self.ring.is_empty() || !self.marks.is_empty()
+        !self.ring.is_empty() || !self.barriers.is_empty()
     }
 
     /// Packets in its ring and in its hands.

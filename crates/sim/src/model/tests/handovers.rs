@@ -1,4 +1,4 @@
-//! Hand-overs: whose mark passes when, and that no packet is lost by one.
+//! Hand-overs: whose barrier passes when, and that no packet is lost by one.
 
 use super::*;
 
@@ -32,7 +32,8 @@ fn a_packet_that_wakes_a_group_whose_owner_has_nothing_to_do_is_not_lost() {
 
 #[test]
 fn a_group_of_a_parked_owner_waits_until_that_is_awake() {
-    // Nobody has a core when a packet comes: the old owner is called for its mark, and then the new one.
+    // Nobody has a core when a packet comes: the old owner is called for its barrier, and then the
+    // new one.
     let app = AppPlan {
         guaranteed: 0,
         spin: Nanos::from_micros(2),
