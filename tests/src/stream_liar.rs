@@ -148,9 +148,9 @@ impl StreamLiar {
     /// The eventfd refuses.
     pub fn ring(&self) {
         for worker in 0.. {
-            let Some(marks) = self.memory.worker(worker) else { break };
+            let Some(ready_bits) = self.memory.worker(worker) else { break };
             for slot in [self.slot, 0, 1, 33, self.memory.sizes().slots - 1] {
-                let _ = marks.set(slot);
+                let _ = ready_bits.set(slot);
             }
         }
         rustix::io::write(&self.doorbell, &1_u64.to_ne_bytes()).expect("it is far from full");

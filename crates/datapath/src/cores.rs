@@ -62,7 +62,7 @@ pub struct CoreAllocator {
     /// By the worker's number in the core control.
     slots: Vec<Option<Slot>>,
     kept: Vec<Kept>,
-    /// A mark for each slot whose sleeping worker was to be woken.
+    /// A ready bit for each slot whose sleeping worker was to be woken.
     wanted: Arc<ReadySet>,
     wanted_cursor: u32,
     /// Slots that hold a core.

@@ -61,7 +61,7 @@ pub(crate) struct WorkerQueue {
     owes_attach: Option<Epoch>,
     /// Position in the ring at `marked_at`, modulo 2^32: once that is consumed, a newer one is
     /// taken.
-    mark: u32,
+    set_ready: u32,
     marked_at: Nanos,
     /// Empty frames that it has asked for and not been given.
     owed_frames: usize,
@@ -111,7 +111,7 @@ impl WorkerQueue {
             is_excused: false,
             blamed_from: Nanos::ZERO,
             owes_attach: None,
-            mark: 0,
+            set_ready: 0,
             marked_at: Nanos::ZERO,
             owed_frames: 0,
         }
@@ -367,8 +367,8 @@ impl WorkerQueue {
             }
         };
         let consumed = produced.wrapping_sub(queued as u32);
-        if queued == 0 || consumed.wrapping_sub(self.mark) as i32 >= 0 {
-            self.mark = produced;
+        if queued == 0 || consumed.wrapping_sub(self.set_ready) as i32 >= 0 {
+            self.set_ready = produced;
             self.marked_at = now;
         }
         let delay = if queued == 0 { Nanos::ZERO } else { now.since(self.marked_at) };

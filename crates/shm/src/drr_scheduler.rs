@@ -6,7 +6,7 @@
 //! of their items, and a turn costs the same for any number of queues.
 //!
 //! A queue that ran empty a moment ago is looked at directly for some more turns before it is armed:
-//! for a busy queue that is cheaper than a mark for every batch.
+//! for a busy queue that is cheaper than a ready bit for every batch.
 
 use std::collections::VecDeque;
 

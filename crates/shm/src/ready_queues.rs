@@ -36,8 +36,8 @@ impl<T: Send> ReadyQueues<T> {
 
     /// Something was published in the queue. True: a sleeping consumer is to be rung.
     #[inline]
-    pub fn mark(&self, queue: u32) -> bool {
-        self.set.mark(queue)
+    pub fn set_ready(&self, queue: u32) -> bool {
+        self.set.set_ready(queue)
     }
 
     /// Claims a ready queue, beginning at number `cursor` and then around.

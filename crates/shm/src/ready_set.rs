@@ -1,21 +1,22 @@
 //! Which of many queues have something: a wait on all of them that looks at none that is empty.
 //!
 //! The consumer of many queues owns a set of bits, 64 to a word and a word for 64 words, two levels
-//! for 4096 queues and a third for more. A producer that has published calls [`ReadySet::mark`]; it
-//! sets the queue's bit only when the consumer has *armed* the queue, so that a busy queue costs one
-//! addition on a line of its own. The consumer takes set bits with [`ReadySet::claim`], whatever the
-//! number of queues, and the queue is then its own: nobody else finds its bit until it is put back or
-//! armed again.
+//! for 4096 queues and a third for more. A producer that has published calls
+//! [`ReadySet::set_ready`]; it sets the queue's bit only when the consumer has *armed* the queue,
+//! so that a busy queue costs one addition on a line of its own. The consumer takes set bits with
+//! [`ReadySet::claim`], whatever the number of queues, and the queue is then its own: nobody else
+//! finds its bit until it is put back or armed again.
 //!
-//! Arming cannot lose anything: a queue's *gate* counts its marks, the consumer notes the count
-//! before it empties the queue, and [`ReadySet::rearm`] is one compare-exchange from that very count
-//! to "armed". If a mark came in between, it fails, and the consumer looks again. So what was marked
-//! before was seen, what is marked after finds an armed gate, and no fence is needed.
+//! Arming cannot lose anything: a queue's *gate* counts its ready bits, the consumer notes the
+//! count before it empties the queue, and [`ReadySet::rearm`] is one compare-exchange from that
+//! very count to "armed". If a ready bit came in between, it fails, and the consumer looks again.
+//! So what was marked before was seen, what is marked after finds an armed gate, and no fence is
+//! needed.
 //!
 //! Read next: [`crate::ReadyQueues`] for several consumers, [`crate::DrrScheduler`] for the order
 //! among claimed queues, [`crate::Doorbell`] for sleeping.
 //!
-//! [`ReadySet::mark`]: crate::ReadySet::mark
+//! [`ReadySet::set_ready`]: crate::ReadySet::set_ready
 //! [`ReadySet::claim`]: crate::ReadySet::claim
 //! [`ReadySet::rearm`]: crate::ReadySet::rearm
 
@@ -88,7 +89,7 @@ impl ReadySet {
     /// so a sleeping consumer is to be rung ([`Self::doorbell`]). A number that no queue has is
     /// ignored.
     #[inline]
-    pub fn mark(&self, queue: u32) -> bool {
+    pub fn set_ready(&self, queue: u32) -> bool {
         let Some(gate) = self.memory.gate(queue) else { return false };
         // Release: whoever reads the count sees what was published before it. Acquire: pairs with
         // the consumer's arming, so that it hands over what it did with the queue.
@@ -140,8 +141,8 @@ impl ReadySet {
     pub fn rearm(&self, ready: Ready) -> Result<(), Ready> {
         let Ready { queue, seen } = ready;
         let Some(gate) = self.memory.gate(queue) else { return Ok(()) };
-        // Release: the next claimer, which gets the queue by way of a producer's `mark`, sees what we
-        // did with it. Acquire: on failure we see what was published.
+        // Release: the next claimer, which gets the queue by way of a producer's `set_ready`, sees
+        // what we did with it. Acquire: on failure we see what was published.
         match gate.compare_exchange(seen, seen & !CLOSED, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => Ok(()),
             Err(seen) => Err(Ready { queue, seen }),

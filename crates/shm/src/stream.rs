@@ -1,11 +1,11 @@
 //! Memory shared with one application that has sockets: a slot for each, rings of bytes, and bits that
 //! say whose turn it is.
 //!
-//! Everything here is state and nothing is a message: how many bytes came and how many were read, what is
-//! asked for, where to look. So nothing can be lost, doubled or left half done by a process that
-//! dies at any instruction, and neither side ever waits for a lock of the other. Who writes something marks the
-//! slot in the [`Marks`] of whoever should look; marks are hints, and looking at a slot without
-//! news costs a few loads.
+//! Everything here is state and nothing is a message: how many bytes came and how many were read,
+//! what is asked for, where to look. So nothing can be lost, doubled or left half done by a process
+//! that dies at any instruction, and neither side ever waits for a lock of the other. Who writes
+//! something marks the slot in the [`ReadyBits`] of whoever should look; ready bits are hints, and
+//! looking at a slot without news costs a few loads.
 //!
 //! A region belongs to one application and the daemon, or (a *local pair*) to two applications that
 //! talk to each other on one machine; then the words that the daemon would write are those of the
@@ -22,11 +22,11 @@ mod heap;
 mod layout;
 #[cfg(not(loom))]
 mod lock;
-mod marks;
 #[cfg(not(loom))]
 mod places;
 #[cfg(not(loom))]
 mod quota;
+mod ready_bits;
 #[cfg(not(loom))]
 mod record;
 #[cfg(not(loom))]
@@ -36,7 +36,7 @@ mod server;
 #[cfg(not(loom))]
 mod slot;
 
-pub use marks::Marks;
+pub use ready_bits::ReadyBits;
 #[cfg(not(loom))]
 pub use {
     backlog::{Backlog, Entry},

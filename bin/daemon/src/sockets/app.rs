@@ -126,9 +126,9 @@ impl App {
             while bits != 0 {
                 let poller = at as u32 * 64 + bits.trailing_zeros();
                 bits &= bits - 1;
-                if let Some(marks) = memory.poller(Side::Zero, poller)
-                    && marks.set(slot)
-                    && marks.claim_wake()
+                if let Some(ready_bits) = memory.poller(Side::Zero, poller)
+                    && ready_bits.set(slot)
+                    && ready_bits.claim_wake()
                 {
                     self.streams.notifier.poller(Side::Zero, poller);
                 }

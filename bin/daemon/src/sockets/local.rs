@@ -193,8 +193,10 @@ impl LocalPair {
             while bits != 0 {
                 let poller = at as u32 * 64 + bits.trailing_zeros();
                 bits &= bits - 1;
-                let marks = memory.poller(side, poller);
-                if marks.is_some_and(|marks| marks.set(slot) && marks.claim_wake()) {
+                let ready_bits = memory.poller(side, poller);
+                if ready_bits
+                    .is_some_and(|ready_bits| ready_bits.set(slot) && ready_bits.claim_wake())
+                {
                     self.ends[side as usize].pipes.ring(poller);
                 }
             }

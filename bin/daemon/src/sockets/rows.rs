@@ -94,9 +94,9 @@ impl SocketTable {
             }
             asked.push((words, words.info_version.load(Ordering::Acquire)));
             words.asks.fetch_or(Asks::INFO, Ordering::AcqRel);
-            let marks = memory.worker(words.worker.load(Ordering::Acquire));
+            let ready_bits = memory.worker(words.worker.load(Ordering::Acquire));
             // All workers are woken below, so that it does not matter which of them sleep.
-            let _ = marks.is_some_and(|marks| marks.set(*slot));
+            let _ = ready_bits.is_some_and(|ready_bits| ready_bits.set(*slot));
         }
         if asked.is_empty() {
             return;

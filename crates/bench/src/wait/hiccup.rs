@@ -275,7 +275,7 @@ fn shared_queues(
         let mut cursor = (worker * FLOWS / WORKERS) as u32;
         move |took: &mut Vec<u64>| {
             if let Ok(mut source) = source.try_lock() {
-                source.generate(|queue| _ = queues.mark(queue));
+                source.generate(|queue| _ = queues.set_ready(queue));
             }
             if queues.is_quiet() {
                 return;

@@ -58,7 +58,7 @@ impl Feed {
     fn show(&mut self, queue: usize) -> bool {
         self.rings[queue].publish();
         if let Some(set) = &self.set {
-            set.mark(queue as u32);
+            set.set_ready(queue as u32);
         }
         true
     }

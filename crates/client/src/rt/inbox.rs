@@ -93,7 +93,7 @@ impl<P> Inbox<P> {
                 class.oldest.store(now.0, Ordering::Relaxed);
             }
         }
-        self.ready.mark(number);
+        self.ready.set_ready(number);
         Ok(())
     }
 

@@ -155,8 +155,8 @@ impl Poller {
         members.sockets.insert(socket.key(), socket.clone());
         let bit = 1 << (self.number % 64);
         slot.words.pollers[(self.number / 64) as usize].fetch_or(bit, Ordering::AcqRel);
-        if let Some(marks) = region.poller(side, self.number)
-            && marks.set(slot.slot)
+        if let Some(ready_bits) = region.poller(side, self.number)
+            && ready_bits.set(slot.slot)
         {
             self.session.pollers().poke(self.number);
         }
@@ -207,16 +207,16 @@ impl Poller {
     /// next time. Costs no system call.
     pub fn take(&self, found: &mut Vec<(RegionId, SlotId)>, limit: usize) {
         let own = self.session.own_region();
-        if let Some(marks) = own.poller(Side::Zero, self.number) {
+        if let Some(ready_bits) = own.poller(Side::Zero, self.number) {
             let mut cursor = self.cursor.load(Ordering::Relaxed);
-            marks.take(&mut cursor, limit, |slot| found.push((own.id, SlotId(slot))));
+            ready_bits.take(&mut cursor, limit, |slot| found.push((own.id, SlotId(slot))));
             self.cursor.store(cursor, Ordering::Relaxed);
         }
         if self.has_local_pairs.load(Ordering::Acquire) {
             for local_pair in &mut self.members().local_pairs {
                 let LocalPair { region, side, cursor, .. } = local_pair;
-                if let Some(marks) = region.poller(*side, self.number) {
-                    marks.take(cursor, limit, |slot| found.push((region.id, SlotId(slot))));
+                if let Some(ready_bits) = region.poller(*side, self.number) {
+                    ready_bits.take(cursor, limit, |slot| found.push((region.id, SlotId(slot))));
                 }
             }
         }
@@ -232,7 +232,7 @@ impl Poller {
     pub fn arm(&self) -> bool {
         let own = self.session.own_region();
         let is_quiet = |region: &Region, side| {
-            region.poller(side, self.number).is_none_or(|marks| marks.arm())
+            region.poller(side, self.number).is_none_or(|ready_bits| ready_bits.arm())
         };
         let mut may_sleep = is_quiet(own, Side::Zero);
         if self.has_local_pairs.load(Ordering::Acquire) {
@@ -253,8 +253,8 @@ impl Poller {
     /// Nobody sleeps any more.
     pub fn disarm(&self) {
         let disarm = |region: &Region, side| {
-            if let Some(marks) = region.poller(side, self.number) {
-                marks.disarm();
+            if let Some(ready_bits) = region.poller(side, self.number) {
+                ready_bits.disarm();
             }
         };
         disarm(self.session.own_region(), Side::Zero);

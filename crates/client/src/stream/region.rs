@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use attach::DetachReason;
 use rustix::thread::futex;
-use shm::stream::{Marks, Side, SlotWords, StreamMemory};
+use shm::stream::{ReadyBits, Side, SlotWords, StreamMemory};
 use sys::eventfd::EventFd;
 
 use super::ids::RegionId;
@@ -107,8 +107,8 @@ impl Region {
         match &self.wakes {
             Wakes::Daemon(daemon) => {
                 let worker = words.worker.load(Ordering::Relaxed);
-                let Some(marks) = self.memory.worker(worker) else { return };
-                if marks.set(slot) && marks.claim_wake() {
+                let Some(ready_bits) = self.memory.worker(worker) else { return };
+                if ready_bits.set(slot) && ready_bits.claim_wake() {
                     daemon.ring();
                 }
             }
@@ -134,16 +134,16 @@ impl Region {
             while bits != 0 {
                 let poller = at * 64 + bits.trailing_zeros();
                 bits &= bits - 1;
-                let Some(marks) = self.memory.poller(side, poller) else { continue };
-                if marks.set(slot) && marks.claim_wake() {
+                let Some(ready_bits) = self.memory.poller(side, poller) else { continue };
+                if ready_bits.set(slot) && ready_bits.claim_wake() {
                     wake(poller);
                 }
             }
         }
     }
 
-    /// The marks of a poller of ours.
-    pub(crate) fn poller(&self, side: Side, poller: u32) -> Option<Marks<'_>> {
+    /// The ready bits of a poller of ours.
+    pub(crate) fn poller(&self, side: Side, poller: u32) -> Option<ReadyBits<'_>> {
         self.memory.poller(side, poller)
     }
 }

@@ -285,7 +285,7 @@ fn turn(world: &Mutex<World>, listener: &AttachListener) {
     }
 }
 
-fn worker(app: &App) -> shm::stream::Marks<'_> {
+fn worker(app: &App) -> shm::stream::ReadyBits<'_> {
     app.server.memory().worker(0).expect("there is one")
 }
 
@@ -535,9 +535,9 @@ impl World {
     /// Carries bytes between the ends of connections; whether there was anything.
     fn pump(&mut self, app: usize) -> bool {
         let mut marked = Vec::new();
-        let marks = worker(&self.apps[app]);
-        marks.disarm();
-        marks.take(&mut 0, 4096, |slot| marked.push(slot));
+        let ready_bits = worker(&self.apps[app]);
+        ready_bits.disarm();
+        ready_bits.take(&mut 0, 4096, |slot| marked.push(slot));
         self.apps[app].doorbell.drain();
         for &slot in &marked {
             self.apps[app].marked.insert(slot);
@@ -689,10 +689,11 @@ impl App {
         let words = self.server.memory().slot(slot).expect("it was lent");
         for (poller, pipe) in &self.pollers {
             let word = &words.pollers[(*poller / 64) as usize];
-            let marks = self.server.memory().poller(Side::Zero, *poller).expect("there is one");
+            let ready_bits =
+                self.server.memory().poller(Side::Zero, *poller).expect("there is one");
             if word.load(Ordering::Acquire) & 1 << (poller % 64) != 0
-                && marks.set(slot)
-                && marks.claim_wake()
+                && ready_bits.set(slot)
+                && ready_bits.claim_wake()
             {
                 let _ = rustix::io::write(pipe, &[1]);
             }

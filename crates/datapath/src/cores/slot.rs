@@ -32,7 +32,7 @@ impl SlotId {
 }
 
 /// What the dispatcher calls when a sleeping worker has something to do. While the worker is kept,
-/// that is a mark for the allocator, who decides whether and where it runs; else it is woken.
+/// that is a ready bit for the allocator, who decides whether and where it runs; else it is woken.
 #[derive(Clone, Debug)]
 pub struct Call {
     /// The slot and one more; zero while the worker is not kept.
@@ -57,7 +57,7 @@ impl Call {
         Arc::new(move || match slot.load(Ordering::Acquire).checked_sub(1) {
             // Who sleeps in the allocator's loop is awake now: it is called from there.
             Some(slot) => {
-                wanted.mark(slot);
+                wanted.set_ready(slot);
             }
             None => wake(),
         })
@@ -67,7 +67,7 @@ impl Call {
     /// allocator's loop is woken by the caller.
     pub fn spoke(&self) {
         if let Some(slot) = self.slot.load(Ordering::Acquire).checked_sub(1) {
-            self.wanted.mark(slot);
+            self.wanted.set_ready(slot);
         }
     }
 
@@ -147,7 +147,7 @@ pub(super) struct Slot {
     /// How long its oldest item had waited at the last look.
     pub(super) oldest: Nanos,
     /// Position in its ring at `marked_at`: once that is consumed, a newer one is taken.
-    mark: u32,
+    set_ready: u32,
     marked_at: Nanos,
 }
 
@@ -170,7 +170,7 @@ impl Slot {
             told: None,
             is_to_be_told: false,
             oldest: Nanos::ZERO,
-            mark: 0,
+            set_ready: 0,
             marked_at: Nanos::ZERO,
         }
     }
@@ -192,8 +192,8 @@ impl Slot {
     /// found its position there.
     pub(super) fn age(&mut self, packets: Progress, now: Nanos) -> Nanos {
         let is_empty = packets.put == packets.taken;
-        if is_empty || packets.taken.wrapping_sub(self.mark) as i32 >= 0 {
-            self.mark = packets.put;
+        if is_empty || packets.taken.wrapping_sub(self.set_ready) as i32 >= 0 {
+            self.set_ready = packets.put;
             self.marked_at = now;
         }
         if is_empty { Nanos::ZERO } else { now.since(self.marked_at) }

@@ -2,9 +2,9 @@
 //!
 //! A worker that has published marks its worker queue; the dispatcher claims marked worker queues,
 //! serves them in turns, looks at a worker queue that ran empty some more times and then arms it
-//! (see [`shm::ReadySet`]). An application's marks lie in its own memory and are believed by
-//! nobody: a mark without a message costs a look, and an application that makes too many is not
-//! listened to for a while. One that never marks keeps only its own messages waiting, until the
+//! (see [`shm::ReadySet`]). An application's ready bits lie in its own memory and are believed by
+//! nobody: a ready bit without a message costs a look, and an application that makes too many is
+//! not listened to for a while. One that never marks keeps only its own messages waiting, until the
 //! slow look at every worker queue.
 
 use base::{Nanos, WorkerId};
@@ -23,8 +23,8 @@ const QUANTUM: u32 = base::BURST as u32;
 const LINGER: u16 = 32;
 
 /// Marks without a message that an application may make in a second.
-const FALSE_MARKS_PER_SECOND: u32 = 1000;
-const FALSE_MARKS_AT_ONCE: u32 = 100;
+const FALSE_BITS_PER_SECOND: u32 = 1000;
+const FALSE_BITS_AT_ONCE: u32 = 100;
 
 /// Every worker queue is looked at so often, marked or not.
 const LOOK_EVERY: Nanos = Nanos::from_millis(10);
@@ -40,7 +40,7 @@ impl Caller {
     /// Something was published.
     #[inline]
     pub(crate) fn call(&self) {
-        self.set.mark(self.worker_queue);
+        self.set.set_ready(self.worker_queue);
     }
 }
 
@@ -52,7 +52,7 @@ pub(super) struct ReadyWorkerQueues {
     claims: Vec<Claim>,
     cursor: u32,
     /// Of an application.
-    false_marks: Option<RateLimit>,
+    false_bits: Option<RateLimit>,
     /// It has made too many.
     is_muted: bool,
     next_look: Nanos,
@@ -74,17 +74,17 @@ impl ReadyWorkerQueues {
 
     /// Of an application's workers, which mark them in its memory.
     pub(super) fn of_app(set: ReadySet) -> Self {
-        Self::over(set, Some(RateLimit::new(FALSE_MARKS_PER_SECOND, FALSE_MARKS_AT_ONCE)))
+        Self::over(set, Some(RateLimit::new(FALSE_BITS_PER_SECOND, FALSE_BITS_AT_ONCE)))
     }
 
-    fn over(set: ReadySet, false_marks: Option<RateLimit>) -> Self {
+    fn over(set: ReadySet, false_bits: Option<RateLimit>) -> Self {
         let worker_queues = set.queues();
         Self {
             set,
             scheduler: DrrScheduler::new(worker_queues, QUANTUM, LINGER),
             claims: (0..worker_queues).map(|_| Claim::default()).collect(),
             cursor: 0,
-            false_marks,
+            false_bits,
             is_muted: false,
             next_look: Nanos::ZERO,
         }
@@ -105,7 +105,7 @@ impl ReadyWorkerQueues {
     }
 
     fn claim(&mut self, now: Nanos) {
-        self.is_muted = self.false_marks.as_ref().is_some_and(|limit| !limit.allows(now));
+        self.is_muted = self.false_bits.as_ref().is_some_and(|limit| !limit.allows(now));
         if self.is_muted {
             return;
         }
@@ -137,7 +137,7 @@ impl ReadyWorkerQueues {
         if std::mem::replace(&mut claim.is_fresh, false)
             && used == 0
             && !has_more
-            && let Some(limit) = &mut self.false_marks
+            && let Some(limit) = &mut self.false_bits
         {
             limit.take(now);
         }
@@ -196,7 +196,7 @@ impl ReadyWorkerQueues {
 
     /// When those who are not listened to are listened to again.
     pub(super) fn next_deadline(&self) -> Nanos {
-        match &self.false_marks {
+        match &self.false_bits {
             Some(limit) if self.is_muted => limit.next(),
             _ => Nanos::FAR_FUTURE,
         }

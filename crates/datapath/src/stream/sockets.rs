@@ -46,7 +46,7 @@ pub(super) struct Client {
     streams: Arc<AppStreams>,
     /// By slot: those that this worker serves.
     conns: Vec<Option<Conn>>,
-    /// Where the next look at its marks begins.
+    /// Where the next look at its ready bits begins.
     cursor: u32,
     /// Pollers to be rung at the end of the turn.
     pollers: [u64; 4],
@@ -112,15 +112,15 @@ impl Sockets {
     /// Whether somebody has something to say.
     #[inline]
     pub(super) fn has_work(&self, now: Nanos) -> bool {
-        self.post.has_commands() || now >= self.paced_until || self.has_marks()
+        self.post.has_commands() || now >= self.paced_until || self.has_ready_bits()
     }
 
     #[inline]
-    fn has_marks(&self) -> bool {
+    fn has_ready_bits(&self) -> bool {
         let clients = self.clients.iter().flatten();
         clients.into_iter().any(|client| {
-            let marks = client.streams.server.memory().worker(u32::from(self.me.0));
-            marks.is_some_and(|marks| !marks.is_empty())
+            let ready_bits = client.streams.server.memory().worker(u32::from(self.me.0));
+            ready_bits.is_some_and(|ready_bits| !ready_bits.is_empty())
         })
     }
 
@@ -150,8 +150,8 @@ impl Sockets {
         let clients = self.clients.iter().flatten();
         let mut may_sleep = !self.post.has_commands();
         for client in clients {
-            if let Some(marks) = client.streams.server.memory().worker(u32::from(self.me.0)) {
-                may_sleep &= marks.arm();
+            if let Some(ready_bits) = client.streams.server.memory().worker(u32::from(self.me.0)) {
+                may_sleep &= ready_bits.arm();
             }
         }
         may_sleep
@@ -160,8 +160,8 @@ impl Sockets {
     /// The worker is awake.
     pub(super) fn disarm(&self) {
         for client in self.clients.iter().flatten() {
-            if let Some(marks) = client.streams.server.memory().worker(u32::from(self.me.0)) {
-                marks.disarm();
+            if let Some(ready_bits) = client.streams.server.memory().worker(u32::from(self.me.0)) {
+                ready_bits.disarm();
             }
         }
     }
@@ -186,13 +186,14 @@ impl Sockets {
         let mut marked = arrayvec::ArrayVec::<u32, { LOOKS + 64 }>::new();
         for app in 0..self.clients.len() {
             let Some(client) = self.clients[app].as_deref_mut() else { continue };
-            let Some(marks) = client.streams.server.memory().worker(u32::from(self.me.0)) else {
+            let Some(ready_bits) = client.streams.server.memory().worker(u32::from(self.me.0))
+            else {
                 continue;
             };
-            if marks.is_empty() {
+            if ready_bits.is_empty() {
                 continue;
             }
-            marks.take(&mut client.cursor, LOOKS, |slot| _ = marked.try_push(slot));
+            ready_bits.take(&mut client.cursor, LOOKS, |slot| _ = marked.try_push(slot));
             for slot in marked.drain(..) {
                 self.drain_slot(app as u16, slot, engine, rings, now, out);
                 has_acted = true;
@@ -477,7 +478,7 @@ impl Sockets {
             (conn.is_closing, conn.must_abort) = (true, is_abort);
         }
         if conn.is_closing {
-            // Not by a mark: its application could take that away.
+            // Not by a ready bit: its application could take that away.
             self.later(app, slot, self.now);
         }
         if let Some(flow) = flow.filter(|_| !conn.is_connected) {
@@ -489,9 +490,9 @@ impl Sockets {
         self.insert(app, slot, conn);
         // What was marked at the other worker, or changed on the way, is looked at here.
         if let Some(client) = self.client(app)
-            && let Some(marks) = client.streams.server.memory().worker(u32::from(self.me.0))
+            && let Some(ready_bits) = client.streams.server.memory().worker(u32::from(self.me.0))
         {
-            let _ = marks.set(slot);
+            let _ = ready_bits.set(slot);
         }
         self.touch(app, slot);
     }

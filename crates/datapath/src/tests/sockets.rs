@@ -97,14 +97,14 @@ impl App {
         self.memory.slot(slot).expect("it was lent")
     }
 
-    fn mark(&self, slot: u32) {
+    fn set_ready(&self, slot: u32) {
         let worker = self.words(slot).worker.load(Ordering::Acquire);
         let _ = self.memory.worker(worker).expect("a worker").set(slot);
     }
 
     fn ask(&self, slot: u32, ask: u32) {
         self.words(slot).asks.fetch_or(ask, Ordering::AcqRel);
-        self.mark(slot);
+        self.set_ready(slot);
     }
 
     fn accept(&mut self) {
@@ -131,7 +131,7 @@ impl App {
         let first = pieces[0].copy_out(&mut read);
         pieces[1].copy_out(&mut read[first..]);
         words.rx_head.store(head + bytes as u64, Ordering::Release);
-        self.mark(slot);
+        self.set_ready(slot);
         read
     }
 
@@ -163,7 +163,7 @@ impl App {
         if count < bytes.len() {
             words.asks.fetch_or(20 << TX_GROW_SHIFT, Ordering::AcqRel);
         }
-        self.mark(slot);
+        self.set_ready(slot);
         count
     }
 
@@ -313,11 +313,11 @@ fn who_sleeps_is_woken_once_and_who_is_awake_is_not() {
     }
     app.accept();
     assert_eq!((app.accepted.len(), app.rung.pollers.load(Ordering::Relaxed)), (2, 0));
-    let marks = app.memory.poller(Side::Zero, POLLER).expect("a poller");
+    let ready_bits = app.memory.poller(Side::Zero, POLLER).expect("a poller");
     let (mut cursor, mut heard) = (0, Vec::new());
-    marks.take(&mut cursor, 64, |slot| heard.push(slot));
+    ready_bits.take(&mut cursor, 64, |slot| heard.push(slot));
     assert_eq!(heard, [app.listener], "nobody had asked to hear of the others");
-    assert!(marks.arm(), "nothing is marked");
+    assert!(ready_bits.arm(), "nothing is marked");
     app.words(app.accepted[0]).sleepers.store(1, Ordering::SeqCst);
     for talk in &mut talks {
         bench.write(talk.flow, b"hello");
@@ -325,7 +325,7 @@ fn who_sleeps_is_woken_once_and_who_is_awake_is_not() {
     bench.turns(3);
     assert_eq!(app.rung.pollers.load(Ordering::Relaxed), 1, "once for both");
     assert_eq!(app.rung.futexes.load(Ordering::Relaxed), 1);
-    assert!(!marks.arm(), "there is something");
+    assert!(!ready_bits.arm(), "there is something");
 }
 
 #[test]
@@ -752,12 +752,12 @@ fn who_waits_for_room_before_the_ring_is_full_is_told_of_it() {
     bench.turn_of_data_path();
     // Less than a third is free: it asks to be told, at the length that the ring has.
     app.words(slot).asks.fetch_or(10 << TX_GROW_SHIFT, Ordering::AcqRel);
-    app.mark(slot);
-    let marks = app.memory.poller(Side::Zero, POLLER).expect("a poller");
+    app.set_ready(slot);
+    let ready_bits = app.memory.poller(Side::Zero, POLLER).expect("a poller");
     let mut cursor = 0;
-    marks.take(&mut cursor, 64, |_| ());
+    ready_bits.take(&mut cursor, 64, |_| ());
     bench.turns(6);
-    assert!(!marks.is_empty(), "all of it was acknowledged, and nobody was told");
+    assert!(!ready_bits.is_empty(), "all of it was acknowledged, and nobody was told");
 }
 
 #[test]
@@ -1023,7 +1023,7 @@ fn a_connection_tells_its_timer_its_window_and_what_was_agreed_on() {
     assert_eq!(info(SlotInfo::Options) & 7, 7, "timestamps, SACK and window scaling");
     app.words(slot).set_option(SlotOption::KeepIdle, 60);
     app.words(slot).set_option(SlotOption::KeepAlive, 1);
-    app.mark(slot);
+    app.set_ready(slot);
     bench.turns(600);
     app.ask(slot, Asks::INFO);
     bench.turns(2);

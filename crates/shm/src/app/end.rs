@@ -1,8 +1,8 @@
 //! The application's side of its memory.
 //!
 //! Received packets are [`Frame`]s, as in the daemon: the right to a buffer. Each goes back by the
-//! end that gave it, sent or done; a mark is passed only when all of that end's have, so a hand-over
-//! never overtakes a packet that is still being worked on.
+//! end that gave it, sent or done; a ready bit is passed only when all of that end's have, so a
+//! hand-over never overtakes a packet that is still being worked on.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -56,7 +56,7 @@ impl AppMemory {
     }
 
     /// Which workers have something to say to the daemon. Each end marks its own worker; for those
-    /// who test what the daemon makes of forged marks.
+    /// who test what the daemon makes of forged bits.
     pub fn ready_to_daemon(&self) -> ReadySet {
         self.map.ready(Towards::Daemon)
     }
@@ -284,7 +284,7 @@ impl AppEnd {
         if !self.to_daemon.publish() {
             return false;
         }
-        self.ready.mark(self.worker);
+        self.ready.set_ready(self.worker);
         doorbell::ring(self.map.daemon_doorbell())
     }
 
@@ -351,7 +351,7 @@ impl AppEnd {
     pub fn forge(&mut self, words: [u64; 8]) {
         if self.to_daemon.stage(&words) == Ok(true) {
             self.to_daemon.publish();
-            self.ready.mark(self.worker);
+            self.ready.set_ready(self.worker);
         }
     }
 

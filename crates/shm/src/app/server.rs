@@ -107,7 +107,7 @@ impl AppServer {
         CoreGrantBits { map: self.map.clone() }
     }
 
-    /// Which of the application's workers say that they have something to say. A mark that it
+    /// Which of the application's workers say that they have something to say. A ready bit that it
     /// forges is a look at an empty ring, one that it leaves out keeps its own messages waiting.
     pub fn ready(&self) -> ReadySet {
         self.map.ready(Towards::Daemon)
@@ -285,7 +285,7 @@ impl AppWorkerQueue {
         if leader >= self.map.sizes.workers {
             return None;
         }
-        self.ready.mark(self.worker);
+        self.ready.set_ready(self.worker);
         self.ready.doorbell().ring().then_some(leader)
     }
 

@@ -8,16 +8,16 @@ use crate::ring;
 fn a_claim_that_is_dropped_leaves_the_queue_ready() {
     let queues = ReadyQueues::new([7, 8, 9]);
     assert!(queues.claim(&mut 0).is_none());
-    assert!(queues.mark(1));
+    assert!(queues.set_ready(1));
     let mut claim = queues.claim(&mut 0).expect("it was marked");
     assert_eq!((claim.queue(), claim.with(|item| *item)), (1, 8));
     assert!(queues.claim(&mut 0).is_none(), "it has an owner");
-    assert!(!queues.mark(1), "the owner will see it");
+    assert!(!queues.set_ready(1), "the owner will see it");
     drop(claim);
     let claim = queues.claim(&mut 0).expect("left ready");
     let claim = claim.rearm();
     assert!(claim.is_none() && queues.is_quiet());
-    assert!(queues.mark(1), "armed again");
+    assert!(queues.set_ready(1), "armed again");
 }
 
 #[cfg(not(loom))]
@@ -79,7 +79,7 @@ fn several_consumers_share_a_million_items_and_keep_each_queues_order() {
                 assert!(began.elapsed().as_secs() < 120, "nobody takes item {item}");
                 std::thread::yield_now();
             }
-            queues.mark(queue);
+            queues.set_ready(queue);
         }
     });
     let shares = shares.into_inner().expect("nobody panicked");
@@ -125,13 +125,13 @@ mod models {
             let (mut producer, consumer) = ring(4);
             let queues = Arc::new(Queues::new([(consumer, 0)]));
             assert!(producer.push(0).is_ok());
-            assert!(queues.mark(0));
+            assert!(queues.set_ready(0));
             let consume = Arc::clone(&queues);
             let other = loom::thread::spawn(move || batch(&consume));
             let marker = Arc::clone(&queues);
             let writer = loom::thread::spawn(move || {
                 assert!(producer.push(1).is_ok());
-                let _ = marker.mark(0);
+                let _ = marker.set_ready(0);
             });
             let mut count = batch(&queues);
             count += other.join().expect("it only takes");
@@ -151,7 +151,7 @@ mod models {
             let (mut other, second) = ring(2);
             let queues = Arc::new(Queues::new([(first, 0), (second, 0)]));
             assert!(one.push(0).is_ok() && other.push(0).is_ok());
-            assert!(queues.mark(0) && queues.mark(1));
+            assert!(queues.set_ready(0) && queues.set_ready(1));
             let consume = Arc::clone(&queues);
             let thread = loom::thread::spawn(move || {
                 // Takes one and leaves it as it is.

@@ -13,7 +13,7 @@ mod oracle {
 
     #[derive(Clone, Debug)]
     enum Step {
-        Mark(u32),
+        SetReady(u32),
         Claim(u32),
         /// The n-th of those claimed.
         Rearm(usize),
@@ -22,7 +22,7 @@ mod oracle {
 
     fn step(queues: u32) -> impl Strategy<Value = Step> {
         prop_oneof![
-            4 => (0..queues + 2).prop_map(Step::Mark),
+            4 => (0..queues + 2).prop_map(Step::SetReady),
             2 => (0..9_u32).prop_map(Step::Claim),
             2 => any::<usize>().prop_map(Step::Rearm),
             1 => any::<usize>().prop_map(Step::PutBack),
@@ -51,9 +51,9 @@ mod oracle {
             let mut cursor = 0;
             for step in steps {
                 match step {
-                    Step::Mark(queue) => {
+                    Step::SetReady(queue) => {
                         let edge = armed.remove(&queue);
-                        prop_assert_eq!(set.mark(queue), edge);
+                        prop_assert_eq!(set.set_ready(queue), edge);
                         if edge { ready.insert(queue); }
                         held.iter_mut().for_each(|(held, marked)| *marked |= held.queue() == queue);
                     }
@@ -114,7 +114,7 @@ mod oracle {
                     if let Err(again) = set.rearm(ready) { set.put_back(again); }
                 }
             }
-            for queue in 0..queues { set.mark(queue); }
+            for queue in 0..queues { set.set_ready(queue); }
         }
     }
 
@@ -125,7 +125,7 @@ mod oracle {
         let mut order = Vec::new();
         for _ in 0..6 {
             for queue in [3, 70, 130, 131] {
-                set.mark(queue);
+                set.set_ready(queue);
             }
             set.claim(&mut cursor, 1, |ready| {
                 order.push(ready.queue());
@@ -142,12 +142,12 @@ mod oracle {
         let producer = ReadySet::open(file).expect("just made");
         assert_eq!(producer.queues(), 4097);
         consumer.doorbell().arm();
-        assert!(producer.mark(4096) && producer.doorbell().ring());
+        assert!(producer.set_ready(4096) && producer.doorbell().ring());
         let mut claimed = None;
         assert_eq!(consumer.claim(&mut 0, 64, |ready| claimed = Some(ready)), 1);
         let ready = claimed.expect("it was marked");
         assert_eq!(ready.queue(), 4096);
-        assert!(!producer.mark(4096), "not armed");
+        assert!(!producer.set_ready(4096), "not armed");
         let ready = consumer.rearm(ready).expect_err("a mark came in between");
         consumer.rearm(ready).expect("and none since");
         assert!(ReadySet::new(1).region().is_none());
@@ -181,7 +181,7 @@ mod oracle {
                 let began = std::time::Instant::now();
                 for item in 0..10_000_u32 {
                     let queue = (item.wrapping_mul(0x9e37_79b9) ^ round) % queues;
-                    assert!(set.mark(queue));
+                    assert!(set.set_ready(queue));
                     let mut found = None;
                     set.claim(&mut cursor, 64, |ready| found = Some(ready));
                     let ready = found.expect("one was marked");
@@ -211,7 +211,7 @@ mod oracle {
                 while producers[queue as usize].push(item).is_err() {
                     std::thread::yield_now();
                 }
-                if marker.mark(queue) && marker.doorbell().ring() {
+                if marker.set_ready(queue) && marker.doorbell().ring() {
                     sleeper.unpark();
                 }
             }
@@ -286,7 +286,7 @@ mod models {
             let writer = loom::thread::spawn(move || {
                 for item in 0..2 {
                     assert!(producer.push(item).is_ok());
-                    let _ = marker.mark(0);
+                    let _ = marker.set_ready(0);
                 }
             });
             let before = pass(&set, 1, &mut consumers);
@@ -315,12 +315,12 @@ mod models {
             let marker = set.clone();
             let writer = loom::thread::spawn(move || {
                 assert!(one.push(1).is_ok());
-                let _ = marker.mark(0);
+                let _ = marker.set_ready(0);
             });
             let marker = set.clone();
             let other_writer = loom::thread::spawn(move || {
                 assert!(other.push(1).is_ok());
-                let _ = marker.mark(1);
+                let _ = marker.set_ready(1);
             });
             let before = pass(&set, most, &mut consumers);
             writer.join().expect("it only pushes");
@@ -334,9 +334,9 @@ mod models {
         loom::model(|| {
             let set = ReadySet::new(3);
             let marker = set.clone();
-            let other = loom::thread::spawn(move || marker.mark(2));
+            let other = loom::thread::spawn(move || marker.set_ready(2));
             let mut held = Vec::new();
-            let mine = set.mark(2);
+            let mine = set.set_ready(2);
             set.claim(&mut 0, 4, |ready| held.push(ready));
             let theirs = other.join().expect("it only marks");
             set.claim(&mut 0, 4, |ready| held.push(ready));
@@ -349,9 +349,9 @@ mod models {
     fn loom_a_bit_that_is_set_while_its_word_is_emptied_is_found() {
         loom::model(|| {
             let set = ReadySet::new(5);
-            assert!(set.mark(0));
+            assert!(set.set_ready(0));
             let marker = set.clone();
-            let writer = loom::thread::spawn(move || assert!(marker.mark(1)));
+            let writer = loom::thread::spawn(move || assert!(marker.set_ready(1)));
             let mut held = Vec::new();
             set.claim(&mut 0, 1, |ready| held.push(ready));
             writer.join().expect("it only marks");
@@ -372,7 +372,7 @@ mod models {
                 let mut rung = false;
                 for item in 0..2 {
                     assert!(producer.push(item).is_ok());
-                    rung |= marker.mark(0) && marker.doorbell().ring();
+                    rung |= marker.set_ready(0) && marker.doorbell().ring();
                 }
                 rung
             });

@@ -6,7 +6,7 @@
 //! 128     state: 0 while attached, then the reason's number (the daemon writes)
 //! 256     counts of fallbacks by reason, 64 of them (the application writes)
 //! page    for each side of a local pair (an application's own region has one): its pollers, each a line
-//!         with "armed", then the top words and the words of bits of its marks
+//!         with "armed", then the top words and the words of bits of its ready bits
 //! ...     for each worker of the daemon: the same; a worker is armed while it sleeps
 //! page    slots, 640 bytes each
 //! page    the heap: for each size class of rings as many bytes as all may have together
@@ -18,7 +18,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use super::marks::Marks;
+use super::ready_bits::ReadyBits;
 use super::ring::{Piece, RingDesc};
 use super::slot::SlotWords;
 use crate::region::{MapError, Region, RegionError, RegionKind};
@@ -94,18 +94,18 @@ impl StreamSizes {
         self.leaf_words().div_ceil(64)
     }
 
-    fn marks_bytes(&self) -> usize {
+    fn ready_bits_bytes(&self) -> usize {
         LINE + (self.top_words() * 8).next_multiple_of(LINE)
             + (self.leaf_words() * 8).next_multiple_of(LINE)
     }
 
-    fn marks_at(&self, number: usize) -> usize {
-        POLLERS_AT + number * self.marks_bytes()
+    fn ready_bits_at(&self, number: usize) -> usize {
+        POLLERS_AT + number * self.ready_bits_bytes()
     }
 
     fn slots_at(&self) -> usize {
         let all = self.sides as usize * self.pollers as usize + self.workers as usize;
-        self.marks_at(all).next_multiple_of(PAGE)
+        self.ready_bits_at(all).next_multiple_of(PAGE)
     }
 
     fn heap_at(&self) -> usize {
@@ -212,8 +212,8 @@ impl StreamMemory {
         (reason < REASONS).then(|| unsafe { self.at(REASONS_AT + 8 * reason).as_ref() })
     }
 
-    fn marks(&self, number: usize) -> Marks<'_> {
-        let at = self.sizes.marks_at(number);
+    fn ready_bits(&self, number: usize) -> ReadyBits<'_> {
+        let at = self.sizes.ready_bits_at(number);
         let top_at = at + LINE;
         let leaf_at = top_at + (self.sizes.top_words() * 8).next_multiple_of(LINE);
         let words = |at, count| {
@@ -221,7 +221,7 @@ impl StreamMemory {
             // they are atomics, so that both processes may write them.
             unsafe { std::slice::from_raw_parts(self.at::<AtomicU64>(at).as_ptr(), count) }
         };
-        Marks {
+        ReadyBits {
             // SAFETY: as for `state`.
             armed: unsafe { self.at(at).as_ref() },
             top: words(top_at, self.sizes.top_words()),
@@ -229,16 +229,16 @@ impl StreamMemory {
         }
     }
 
-    /// The marks that a poller of the application hears; nothing when there is no such poller.
-    pub fn poller(&self, side: Side, poller: u32) -> Option<Marks<'_>> {
+    /// The ready bits that a poller of the application hears; nothing when there is no such poller.
+    pub fn poller(&self, side: Side, poller: u32) -> Option<ReadyBits<'_>> {
         let is_there = poller < self.sizes.pollers && (side as u32) < self.sizes.sides;
-        is_there.then(|| self.marks((side as u32 * self.sizes.pollers + poller) as usize))
+        is_there.then(|| self.ready_bits((side as u32 * self.sizes.pollers + poller) as usize))
     }
 
-    /// The marks that a worker of the daemon looks at; nothing when there is no such worker.
-    pub fn worker(&self, worker: u32) -> Option<Marks<'_>> {
+    /// The ready bits that a worker of the daemon looks at; nothing when there is no such worker.
+    pub fn worker(&self, worker: u32) -> Option<ReadyBits<'_>> {
         let pollers = self.sizes.sides * self.sizes.pollers;
-        (worker < self.sizes.workers).then(|| self.marks((pollers + worker) as usize))
+        (worker < self.sizes.workers).then(|| self.ready_bits((pollers + worker) as usize))
     }
 
     /// The words of a socket; nothing when there is no such slot.

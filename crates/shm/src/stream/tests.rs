@@ -178,11 +178,11 @@ proptest! {
         mut cursor in 0_u32..64,
     ) {
         let (server, app) = pair();
-        let marks = app.worker(1).expect("there are two");
+        let ready_bits = app.worker(1).expect("there are two");
         for &slot in &slots {
-            prop_assert!(!marks.set(slot), "nobody sleeps");
+            prop_assert!(!ready_bits.set(slot), "nobody sleeps");
         }
-        let _ = marks.set(5000);
+        let _ = ready_bits.set(5000);
         let theirs = server.memory().worker(1).expect("there are two");
         prop_assert_eq!(theirs.arm(), slots.is_empty());
         theirs.disarm();

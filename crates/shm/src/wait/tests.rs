@@ -147,7 +147,7 @@ fn a_thousand_times_idle_and_busy_again_and_nobody_is_left_asleep() {
         for round in 0..ROUNDS {
             for item in 0..3 {
                 producer.push(3 * round + item).expect("it was emptied");
-                if marker.mark(299) && marker.doorbell().ring() {
+                if marker.set_ready(299) && marker.doorbell().ring() {
                     sleeper.unpark();
                 }
             }

@@ -113,7 +113,7 @@ impl Sockets {
         self.touch(app, slot);
     }
 
-    /// A mark for a UDP socket, or for a connection that is another worker's by now.
+    /// A ready bit for a UDP socket, or for a connection that is another worker's by now.
     fn drain_datagrams(&mut self, app: u16, slot: u32) {
         let Some(socket) = self.datagrams_of(app, slot) else { return self.pass_on(app, slot) };
         let Some(words) = socket.app.server.memory().slot(slot) else { return };
@@ -133,15 +133,15 @@ impl Sockets {
         }
     }
 
-    /// A mark for a socket that is another worker's by now.
+    /// A ready bit for a socket that is another worker's by now.
     fn pass_on(&self, app: u16, slot: u32) {
         let Some(client) = self.client(app) else { return };
         let (server, memory) = (&client.streams.server, client.streams.server.memory());
         let Some(words) = memory.slot(slot).filter(|_| server.is_taken(slot)) else { return };
         let worker = words.worker.load(Ordering::Acquire);
         if worker != u32::from(self.me.0)
-            && let Some(marks) = memory.worker(worker)
-            && marks.set(slot)
+            && let Some(ready_bits) = memory.worker(worker)
+            && ready_bits.set(slot)
         {
             self.post.wake_others();
         }

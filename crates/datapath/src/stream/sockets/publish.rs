@@ -83,9 +83,9 @@ impl Sockets {
             while bits != 0 {
                 let bit = bits.trailing_zeros();
                 bits &= bits - 1;
-                if let Some(marks) = memory.poller(Side::Zero, at as u32 * 64 + bit)
-                    && marks.set(slot)
-                    && marks.claim_wake()
+                if let Some(ready_bits) = memory.poller(Side::Zero, at as u32 * 64 + bit)
+                    && ready_bits.set(slot)
+                    && ready_bits.claim_wake()
                 {
                     pollers[at] |= 1 << bit;
                     *has_rung = true;
@@ -141,8 +141,8 @@ fn publish(conn: &mut Conn, words: &SlotWords, engine: &mut Engine, rings: &mut 
             flags |= SlotState::SENT_ALL;
         }
         if let Some(ahead) = engine.urgent(flow) {
-            let mark = conn.rx_head + u64::from(ahead) + 1;
-            is_news |= words.rx_urgent.swap(mark, Ordering::AcqRel) != mark;
+            let set_ready = conn.rx_head + u64::from(ahead) + 1;
+            is_news |= words.rx_urgent.swap(set_ready, Ordering::AcqRel) != set_ready;
         }
         if !conn.is_at_end && engine.has_peer_closed(flow) {
             conn.is_at_end = true;

@@ -40,7 +40,7 @@ fn marks_without_a_message_are_looked_at_so_often_a_second_and_others_are_heard_
     harness.send(1, "10.0.0.2:7", b"liar");
     harness.turn();
     harness.dispatcher.arm_apps();
-    let forge = |liar: &Tenant| liar.memory.ready_to_daemon().mark(0);
+    let forge = |liar: &Tenant| liar.memory.ready_to_daemon().set_ready(0);
     let mut kept_awake = 0;
     for _ in 0..500 {
         forge(&liar);

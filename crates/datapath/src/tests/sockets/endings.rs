@@ -32,7 +32,7 @@ fn who_writes_after_it_has_ended_its_side_keeps_no_socket_alive() {
     app.ask(slot, Asks::SHUT_WRITE);
     bench.turns(3);
     app.words(slot).tx_tail.fetch_add(10, Ordering::Release);
-    app.mark(slot);
+    app.set_ready(slot);
     bench.turns(3);
     close(&app, slot, false);
     bench.turns(5);
@@ -91,7 +91,7 @@ fn who_marks_its_socket_again_and_again_while_a_way_is_sought_is_asked_about_onc
     bench.turns(2);
     app.write(slot, &record("10.9.9.9:53", b"hi"));
     for _ in 0..500 {
-        app.mark(slot);
+        app.set_ready(slot);
         bench.turn_of_data_path();
     }
     let remote = "10.9.9.9".parse().expect("an address");

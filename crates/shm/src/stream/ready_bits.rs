@@ -1,28 +1,28 @@
 //! A bit for each slot, and whether whoever looks at them sleeps.
 //!
-//! Two levels: a bit of the top word says that a word of bits below is not empty. Who marks sets the bit
-//! below first, then, if the word was empty, the one above; who takes clears the one above first. So a mark
-//! is never left below without a bit above it.
+//! Two levels: a bit of the top word says that a word of bits below is not empty. Who marks sets
+//! the bit below first, then, if the word was empty, the one above; who takes clears the one above
+//! first. So a ready bit is never left below without a bit above it.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// Who is to be looked at.
 #[derive(Clone, Copy, Debug)]
-pub struct Marks<'a> {
+pub struct ReadyBits<'a> {
     /// Not zero while whoever looks sleeps, or is about to.
     pub(super) armed: &'a AtomicU32,
     pub(super) top: &'a [AtomicU64],
     pub(super) leaf: &'a [AtomicU64],
 }
 
-impl Marks<'_> {
+impl ReadyBits<'_> {
     /// Marks a slot. True: whoever looks sleeps and must be woken. A slot that does not exist is
     /// nobody's.
     #[inline]
     #[must_use = "a sleeper that is not woken sleeps on"]
     pub fn set(&self, slot: u32) -> bool {
         self.put(slot);
-        // The mark before the look at `armed`; the sleeper does it the other way round.
+        // The ready bit before the look at `armed`; the sleeper does it the other way round.
         fence(Ordering::SeqCst);
         self.armed.load(Ordering::Relaxed) != 0
     }
@@ -31,7 +31,7 @@ impl Marks<'_> {
     fn put(&self, slot: u32) {
         let word = (slot / 64) as usize;
         let Some(leaf) = self.leaf.get(word) else { return };
-        // Release: what the mark is about is seen by whoever takes it.
+        // Release: what the ready bit is about is seen by whoever takes it.
         if leaf.fetch_or(1 << (slot % 64), Ordering::AcqRel) == 0 {
             self.put_above(word);
         }
@@ -88,11 +88,12 @@ impl Marks<'_> {
         self.top.iter().all(|word| word.load(Ordering::Acquire) == 0)
     }
 
-    /// Says that who looks is about to sleep. False: there is a mark, so stay awake (and disarm).
+    /// Says that who looks is about to sleep. False: there is a ready bit, so stay awake (and
+    /// disarm).
     #[must_use = "who sleeps on a mark sleeps too long"]
     pub fn arm(&self) -> bool {
         self.armed.store(1, Ordering::Relaxed);
-        // `armed` before the look at the marks; who marks does it the other way round.
+        // `armed` before the look at the ready bits; who marks does it the other way round.
         fence(Ordering::SeqCst);
         self.is_empty()
     }
@@ -132,18 +133,18 @@ mod loom_tests {
             })
         }
 
-        fn marks(&self) -> Marks<'_> {
-            Marks { armed: &self.armed, top: &self.top, leaf: &self.leaf }
+        fn ready_bits(&self) -> ReadyBits<'_> {
+            ReadyBits { armed: &self.armed, top: &self.top, leaf: &self.leaf }
         }
     }
 
     #[test]
-    fn loom_a_mark_that_comes_as_its_reader_falls_asleep_is_seen_or_wakes_it() {
+    fn loom_a_ready_bit_that_comes_as_its_reader_falls_asleep_is_seen_or_wakes_it() {
         loom::model(|| {
             let memory = Memory::new();
             let other = Arc::clone(&memory);
-            let marker = thread::spawn(move || other.marks().set(5));
-            let sleeps = memory.marks().arm();
+            let marker = thread::spawn(move || other.ready_bits().set(5));
+            let sleeps = memory.ready_bits().arm();
             let wakes = marker.join().expect("the marker does not panic");
             assert!(!sleeps || wakes, "asleep with a mark and nobody rings");
         });
@@ -157,15 +158,15 @@ mod loom_tests {
                 .into_iter()
                 .map(|slot| {
                     let memory = Arc::clone(&memory);
-                    thread::spawn(move || memory.marks().set(slot))
+                    thread::spawn(move || memory.ready_bits().set(slot))
                 })
                 .collect();
             let (mut cursor, mut seen) = (0, 0_u64);
-            memory.marks().take(&mut cursor, 64, |slot| seen |= 1 << slot);
+            memory.ready_bits().take(&mut cursor, 64, |slot| seen |= 1 << slot);
             for marker in markers {
                 marker.join().expect("the marker does not panic");
             }
-            memory.marks().take(&mut cursor, 64, |slot| seen |= 1 << slot);
+            memory.ready_bits().take(&mut cursor, 64, |slot| seen |= 1 << slot);
             assert_eq!(seen, 1 << 3 | 1 << 9);
         });
     }
