@@ -2,12 +2,12 @@
 
 mod connections;
 mod demo;
+mod machine;
 mod net;
 mod parameters;
-mod plant;
 mod scan;
 mod scan_cores;
-mod station;
+mod theory_queue;
 mod whole;
 
 use std::collections::BTreeMap;
@@ -74,8 +74,8 @@ pub(crate) struct Row {
 
 /// All of them.
 pub(crate) const EXPERIMENTS: &[&Experiment] = &[
-    &plant::EXPERIMENT,
-    &station::EXPERIMENT,
+    &machine::EXPERIMENT,
+    &theory_queue::EXPERIMENT,
     &scan::EXPERIMENT,
     &scan_cores::EXPERIMENT,
     &net::EXPERIMENT,

@@ -21,7 +21,7 @@ pub mod scan;
 /// A load by which the simulator's own speed is measured.
 pub mod speed;
 /// A queue in front of some servers: the simplest model, and the one that theory can check.
-pub mod station;
+pub mod theory_queue;
 
 pub use batch_means::{BatchMeans, Interval};
 pub use event_queue::EventQueue;

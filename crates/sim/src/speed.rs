@@ -3,13 +3,13 @@
 use base::Nanos;
 use load::Distribution;
 
-use crate::model::{AppPlan, PlantPlan, Step, System};
+use crate::model::{AppPlan, MachinePlan, Step, System};
 
-/// The papers' plant at a load that keeps it busy: ten cores, 700,000 flows, five million packets a second
-/// with a microsecond of work each, steered by a policy over 65,536 groups, for so long.
+/// The papers' machine at a load that keeps it busy: ten cores, 700,000 flows, five million packets
+/// a second with a microsecond of work each, steered by a policy over 65,536 groups, for so long.
 ///
 /// Whoever runs it has [`crate::model::Outcome::packet_events`] to divide by the time that it took.
-pub fn plan(policy: &str, length: Nanos) -> PlantPlan {
+pub fn plan(policy: &str, length: Nanos) -> MachinePlan {
     let app = AppPlan {
         system: System::policy(policy),
         workers: 10,
@@ -19,18 +19,18 @@ pub fn plan(policy: &str, length: Nanos) -> PlantPlan {
         ..AppPlan::default()
     };
     let steps = vec![Step::new(length, [5e6])];
-    PlantPlan { cores: 10, apps: vec![app], steps, ..PlantPlan::default() }
+    MachinePlan { cores: 10, apps: vec![app], steps, ..MachinePlan::default() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Plant;
+    use crate::model::Machine;
 
     #[test]
     fn the_load_keeps_the_cores_busy_and_can_be_served() {
         let length = Nanos::from_millis(50);
-        let outcome = Plant::simulate(plan("sticky", length), 1).expect("it is possible");
+        let outcome = Machine::simulate(plan("sticky", length), 1).expect("it is possible");
         let app = &outcome.steps[0].apps[0];
         assert!(!app.is_saturated() && app.cores(length) > 6.0, "{app:?}");
         assert!(outcome.packet_events >= 3 * app.delivered);

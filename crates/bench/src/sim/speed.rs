@@ -1,7 +1,7 @@
 //! Events in the lives of packets, by second of CPU time.
 
 use base::Nanos;
-use sim::model::Plant;
+use sim::model::Machine;
 
 use crate::cases::Plan;
 use crate::error::{Error, OrNeeds, unless_interrupted};
@@ -28,10 +28,10 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
         for round in 0..plan.rounds {
             unless_interrupted()?;
             report.progress(format_args!("{policy}, round {} of {}", round + 1, plan.rounds));
-            let plant = Plant::new(sim::speed::plan(policy, length), SEED).or_needs("plant")?;
+            let machine = Machine::new(sim::speed::plan(policy, length), SEED).or_needs("plant")?;
             rates.push(on_cpu(cpu, || {
                 let begin = cpu_time();
-                let outcome = plant.run();
+                let outcome = machine.run();
                 let seconds = cpu_time().since(begin).as_secs_f64();
                 Ok(outcome.packet_events as f64 / seconds / 1e6)
             })?);

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use base::Nanos;
-use sim::model::{AppPlan, Level, Plant, PlantPlan, Step, System};
+use sim::model::{AppPlan, Level, Machine, MachinePlan, Step, System};
 
 use crate::cases::Plan;
 use crate::error::{Error, OrNeeds, unless_interrupted};
@@ -42,7 +42,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     report.figure(Figure::new("most memory", "MiB", &[memory]).target(Target::AtMost(1024.0)))
 }
 
-fn runs(length: Nanos) -> Vec<PlantPlan> {
+fn runs(length: Nanos) -> Vec<MachinePlan> {
     let slow = (5..=14).map(|kilo| (f64::from(kilo) * 1e3, length));
     let fast = [3e4, 1e5, 3e5, 1e6, 3e6].map(|rate| (rate, length));
     let steps = slow.chain(fast).map(|(rate, length)| {
@@ -55,13 +55,13 @@ fn runs(length: Nanos) -> Vec<PlantPlan> {
     let systems = [System::Shenango, System::PublicCode].into_iter().chain(ours);
     let run = |system: System| {
         let app = AppPlan { system, workers: 10, flows: 700_000, ..AppPlan::default() };
-        let plan = PlantPlan { apps: vec![app], steps: steps.clone(), ..PlantPlan::default() };
-        Level::ALL.map(|level| PlantPlan { level, ..plan.clone() })
+        let plan = MachinePlan { apps: vec![app], steps: steps.clone(), ..MachinePlan::default() };
+        Level::ALL.map(|level| MachinePlan { level, ..plan.clone() })
     };
     systems.flat_map(run).collect()
 }
 
-fn simulate(runs: &[PlantPlan]) -> Result<(), Error> {
+fn simulate(runs: &[MachinePlan]) -> Result<(), Error> {
     let next = AtomicUsize::new(0);
     let refused = Mutex::new(None);
     std::thread::scope(|scope| {
@@ -71,7 +71,7 @@ fn simulate(runs: &[PlantPlan]) -> Result<(), Error> {
                     if unless_interrupted().is_err() {
                         return;
                     }
-                    if let Err(error) = Plant::simulate(plan.clone(), SEED) {
+                    if let Err(error) = Machine::simulate(plan.clone(), SEED) {
                         *refused.lock().expect("nobody panics with it") = Some(error);
                     }
                 }

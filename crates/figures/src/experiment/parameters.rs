@@ -4,7 +4,7 @@ use report::Parameter;
 use sim::Range;
 use sim::model::Costs;
 
-/// The plant's costs, with what measured each; `is_set`: the scenario has its own.
+/// The machine's costs, with what measured each; `is_set`: the scenario has its own.
 pub(super) fn of_costs(costs: &Costs, is_set: impl Fn(&str) -> bool) -> Vec<Parameter> {
     let named = costs.named().into_iter().filter(|cost| !is_set(cost.name));
     let parameter = |cost: sim::model::NamedCost| Parameter {

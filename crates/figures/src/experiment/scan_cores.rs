@@ -7,7 +7,7 @@ use load::Distribution;
 use sim::Level;
 use sim::scan::many_cores::{Plan, Queues, run as simulate};
 
-use super::{Experiment, Misfit, Row, Task, plant, scan};
+use super::{Experiment, Misfit, Row, Task, machine, scan};
 use crate::scenario::Over;
 use crate::setting::{Kind, Preset, Rule, rule};
 
@@ -40,7 +40,7 @@ const RULES: &[Rule] = &[
     rule("rate", Kind::Rate(1.0, 1e9), Preset::Number(30e6), "items a second in all"),
     rule(
         "distribution",
-        Kind::Word(plant::distributions),
+        Kind::Word(machine::distributions),
         Preset::Word("constant"),
         "of an item's work",
     ),

@@ -20,7 +20,7 @@ fn at<'a>(points: &'a [PointLine], panel: &str, series: &str, x: f64) -> &'a Poi
 }
 
 #[test]
-fn the_bound_of_theory_gets_the_requests_of_the_plant_and_nobody_beats_it() {
+fn the_bound_of_theory_gets_the_requests_of_the_machine_and_nobody_beats_it() {
     let seen = seen("tails", &[0.3, 0.8], &[("packets", 50_000.0)]);
     let panel = "exponential";
     for x in [0.3, 0.8] {

@@ -75,10 +75,10 @@ fn the_line_is_that_of_the_field() {
 
 #[test]
 fn what_would_run_for_ever_or_never_fit_is_refused() {
-    let plant = SMALL
+    let machine = SMALL
         .replace("experiment = \"station\"", "experiment = \"plant\"")
         .replace("packets = 2000", "packets = 1000");
-    Scenario::parse(&plant).expect("the plant can be told the same");
+    Scenario::parse(&machine).expect("the plant can be told the same");
     for (good, bad, words) in [
         ("packets = 1000", "length = \"600s\"\npackets = 100000000", &["requests in one run"][..]),
         ("cores = 2 }", "cores = 2, guaranteed = 3 }", &["`guaranteed` is 3", "at most 2"]),
@@ -95,8 +95,8 @@ fn what_would_run_for_ever_or_never_fit_is_refused() {
         ("cores = 2 }", "groups = 1000 }", &["a power of two"]),
         ("cores = 2 }", "zipf = -1 }", &["`zipf` is -1", "0 to 3"]),
     ] {
-        assert!(plant.contains(good), "{good}");
-        let error = Scenario::parse(&plant.replacen(good, bad, 1)).expect_err(bad);
+        assert!(machine.contains(good), "{good}");
+        let error = Scenario::parse(&machine.replacen(good, bad, 1)).expect_err(bad);
         for word in words {
             assert!(error.to_string().contains(word), "{bad}: {error}");
         }

@@ -82,8 +82,8 @@ impl AppPlan {
         Self { workers, class: Class::Batch, ..Self::default() }
     }
 
-    /// The same with all its cores, and nobody else ever has them: it spins (Arrakis, IX). The plant's
-    /// policy for cores is to be `static_set`.
+    /// The same with all its cores, and nobody else ever has them: it spins (Arrakis, IX). The
+    /// machine's policy for cores is to be `static_set`.
     #[must_use]
     pub fn with_cores_of_its_own(self) -> Self {
         let guaranteed = self.workers;

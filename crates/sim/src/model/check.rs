@@ -8,7 +8,7 @@ use policy::{GroupCountError, UnknownPolicy};
 
 use super::app::AppPlan;
 use super::flows::Popularity;
-use super::plant::PlantPlan;
+use super::machine::MachinePlan;
 
 /// Flows of an application, at most: 256 MB of them.
 const FLOWS_MAX: u32 = 1 << 24;
@@ -62,8 +62,8 @@ impl fmt::Display for PlanError {
 
 impl std::error::Error for PlanError {}
 
-impl PlantPlan {
-    /// Whether it can be run. [`super::Plant::new`] asks the same, and the policies besides.
+impl MachinePlan {
+    /// Whether it can be run. [`super::Machine::new`] asks the same, and the policies besides.
     ///
     /// # Errors
     /// The first thing that is wrong.
@@ -151,17 +151,17 @@ mod tests {
     use super::*;
     use crate::model::{Step, System};
 
-    fn plan() -> PlantPlan {
-        PlantPlan {
+    fn plan() -> MachinePlan {
+        MachinePlan {
             apps: vec![AppPlan::default()],
             steps: vec![Step::new(Nanos::from_millis(1), [1000.0])],
-            ..PlantPlan::default()
+            ..MachinePlan::default()
         }
     }
 
     #[test]
     fn nonsense_is_a_sentence_that_names_the_field_and_what_is_possible() {
-        type Spoil = fn(&mut PlantPlan);
+        type Spoil = fn(&mut MachinePlan);
         let cases: [(Spoil, &str); 16] = [
             (|plan| plan.cores = 0, "cores is 0: it can be from 1 to 4096"),
             (|plan| plan.interval = Nanos::ZERO, "interval is 0 ns: it can be from 1.0 us"),

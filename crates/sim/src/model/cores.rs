@@ -4,13 +4,13 @@ use base::{Nanos, WorkerId};
 use policy::cores::{AppId, BusyWorker, CoresPlan, Hold, Progress};
 
 use super::app::App;
-use super::plant::{Event, Plant};
+use super::machine::{Event, Machine};
 use super::worker::{Doing, Worker};
 
 /// Who waits in vain is looked at no more often than this.
 const REST_LEAST: Nanos = Nanos::from_micros(1);
 
-impl Plant {
+impl Machine {
     /// The worker is awake: on its core, or, when its groups are others' by now, on some CPU that is nobody's.
     pub(super) fn ready(&mut self, id: u16, generation: u32) {
         let now = self.events.now();

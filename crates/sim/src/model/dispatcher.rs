@@ -3,7 +3,7 @@
 use base::{Nanos, WorkerId};
 
 use super::flows::flow_hash;
-use super::plant::{Event, Plant};
+use super::machine::{Event, Machine};
 use super::steering::Route;
 use super::worker::{Doing, Packet, Worker};
 
@@ -19,7 +19,7 @@ pub(super) struct AtPort {
     packet: Packet,
 }
 
-impl Plant {
+impl Machine {
     #[inline]
     pub(super) fn arrive(&mut self, index: u16, rate: u32) {
         let now = self.events.now();

@@ -4,12 +4,12 @@
 //! a core where its state is not, what it takes to wake a core. Who gets a packet, who gets a core and who
 //! gives one back is decided by `policy`, the code that the daemon runs.
 //!
-//! A [`PlantPlan`] says what is simulated, [`Plant::simulate`] does it, and an [`Outcome`] says what came of
-//! it, step by step of the load:
+//! A [`MachinePlan`] says what is simulated, [`Machine::simulate`] does it, and an [`Outcome`] says
+//! what came of it, step by step of the load:
 //!
 //! ```
 //! use base::Nanos;
-//! use sim::model::{AppPlan, Plant, PlantPlan, Step, System};
+//! use sim::model::{AppPlan, Machine, PlantPlan, Step, System};
 //!
 //! let app = AppPlan { system: System::policy("sticky"), workers: 4, ..AppPlan::default() };
 //! let second = Nanos::from_secs(1);
@@ -21,7 +21,8 @@
 //! # Ok::<(), sim::model::PlanError>(())
 //! ```
 //!
-//! Read `plant.rs` first, then a packet's way in `dispatcher.rs` and `work.rs`, and a core's in `cores.rs`.
+//! Read `machine.rs` first, then a packet's way in `dispatcher.rs` and `work.rs`, and a core's in
+//! `cores.rs`.
 
 mod app;
 mod check;
@@ -29,8 +30,8 @@ mod cores;
 mod costs;
 mod dispatcher;
 mod flows;
+mod machine;
 mod outcome;
-mod plant;
 mod steering;
 mod step;
 mod system;
@@ -45,8 +46,8 @@ pub use app::AppPlan;
 pub use check::PlanError;
 pub use costs::{Costs, NamedCost};
 pub use flows::Popularity;
+pub use machine::{Machine, MachinePlan};
 pub use outcome::{AppOutcome, Outcome, StepOutcome};
-pub use plant::{Plant, PlantPlan};
 pub use step::Step;
 pub use system::System;
 

@@ -1,4 +1,4 @@
-//! The plant against theory, against itself, and against what it must never do.
+//! The machine against theory, against itself, and against what it must never do.
 
 mod behaviour;
 mod conservation;
@@ -13,9 +13,14 @@ use load::Distribution;
 use super::*;
 
 /// One application at one rate on so many cores: a tenth of a second to begin, and a second.
-fn plan(cores: u16, app: AppPlan, rate: f64) -> PlantPlan {
+fn plan(cores: u16, app: AppPlan, rate: f64) -> MachinePlan {
     let step = |millis| Step::new(Nanos::from_millis(millis), [rate]);
-    PlantPlan { cores, apps: vec![app], steps: vec![step(100), step(1000)], ..PlantPlan::default() }
+    MachinePlan {
+        cores,
+        apps: vec![app],
+        steps: vec![step(100), step(1000)],
+        ..MachinePlan::default()
+    }
 }
 
 /// All cores all the time, and ten microseconds of work, exponentially distributed.
@@ -31,8 +36,8 @@ fn exponential(workers: u16, system: System) -> AppPlan {
     app.with_cores_of_its_own()
 }
 
-fn run(plan: PlantPlan) -> Outcome {
-    Plant::simulate(plan, 7).expect("it is possible")
+fn run(plan: MachinePlan) -> Outcome {
+    Machine::simulate(plan, 7).expect("it is possible")
 }
 
 /// The only application during the last step.

@@ -4,13 +4,13 @@ use base::Nanos;
 
 use super::app::App;
 use super::flows::NOBODY;
-use super::plant::{Event, Plant};
+use super::machine::{Event, Machine};
 use super::worker::{Doing, Packet};
 
 /// The core of a worker that has none and works all the same: some CPU that is not given out.
 const ELSEWHERE: u16 = NOBODY - 1;
 
-impl Plant {
+impl Machine {
     /// The worker takes its next packet, if there is one.
     pub(super) fn begin(&mut self, id: u16) -> bool {
         let worker = &mut self.workers[usize::from(id)];

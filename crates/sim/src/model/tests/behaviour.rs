@@ -21,7 +21,7 @@ fn groups_that_move_with_their_workers_reorder_nothing_and_hashes_that_follow_th
     let app = |system, rate| {
         // Ticks so far apart that none finds a worker on its way to its core, and gives another one its rest.
         let interval = Nanos::from_micros(100);
-        let plan = PlantPlan { interval, ..plan(4, restless(system), rate) };
+        let plan = MachinePlan { interval, ..plan(4, restless(system), rate) };
         // Both steps: who never gives a flow back has moved all that it ever will in the first.
         let mut sum = AppOutcome::default();
         run(plan).steps.iter().for_each(|step| sum.add(&step.apps[0]));
@@ -47,7 +47,7 @@ fn more_workers_move_the_fewest_flows_with_sticky_and_most_with_modulo() {
         let step = Step::new(Nanos::from_millis(400), [400_000.0]);
         let steps = vec![step.clone().with_workers([4]), step.with_workers([5])];
         let app = AppPlan { flows: 20_000, ..app };
-        let outcome = last(run(PlantPlan { steps, ..plan(5, app, 0.0) }));
+        let outcome = last(run(MachinePlan { steps, ..plan(5, app, 0.0) }));
         assert!(outcome.moved_flows <= outcome.moved_packets && outcome.reordered == 0);
         outcome.moved_flows as f64 / 20_000.0
     };
@@ -83,7 +83,7 @@ fn a_slow_controller_lets_a_shift_of_the_load_wait_and_a_fast_one_does_not() {
         let low = Step::new(Nanos::from_millis(20), [20_000.0]);
         let high = Step::new(Nanos::from_millis(20), [300_000.0]);
         let steps = vec![low, high];
-        let app = last(run(PlantPlan { interval, steps, ..plan(4, app, 0.0) }));
+        let app = last(run(MachinePlan { interval, steps, ..plan(4, app, 0.0) }));
         app.latency.percentiles().p99_us
     };
     let all = [Nanos::from_micros(5), Nanos::from_millis(1), Nanos::from_millis(10)].map(p99);
@@ -106,7 +106,7 @@ fn cores_follow_the_load_with_utilisation() {
     let base = plan(4, app, 0.0);
     let interval = Nanos::from_millis(1);
     let utilisation = "utilisation".to_owned();
-    let plan = PlantPlan { cores_policy: utilisation, interval, steps: sliced, ..base };
+    let plan = MachinePlan { cores_policy: utilisation, interval, steps: sliced, ..base };
     let outcome = run(plan);
     let cores: Vec<f64> =
         outcome.steps.iter().map(|step| step.apps[0].cores(step.length)).collect();
@@ -149,8 +149,12 @@ fn a_worker_that_does_not_hear_is_moved_off_its_core_and_goes_on_where_it_was() 
     };
     let quick = AppPlan { service_mean: Nanos::from_micros(1), guaranteed: 1, ..slow.clone() };
     let step = Step::new(Nanos::from_secs(1), [300.0, 200.0]);
-    let plan =
-        PlantPlan { cores: 1, apps: vec![slow, quick], steps: vec![step], ..PlantPlan::default() };
+    let plan = MachinePlan {
+        cores: 1,
+        apps: vec![slow, quick],
+        steps: vec![step],
+        ..MachinePlan::default()
+    };
     let outcome = run(plan);
     let [slow, quick] = &outcome.steps[0].apps[..] else { panic!("two applications") };
     assert!(quick.latency.percentiles().p99_us < 400.0, "{:?}", quick.latency.percentiles());
@@ -179,11 +183,11 @@ fn thousands_of_workers_that_rest_cost_nothing() {
         system: System::policy_over("sticky", 128),
         ..AppPlan::default()
     };
-    let plan = PlantPlan {
+    let plan = MachinePlan {
         cores: 128,
         apps: vec![app; 1000],
         steps: vec![Step::new(Nanos::from_millis(20), vec![1000.0; 1000])],
-        ..PlantPlan::default()
+        ..MachinePlan::default()
     };
     let outcome = run(plan);
     let total = outcome.steps[0].total();
@@ -206,7 +210,7 @@ fn a_batch_job_without_anybody_else_has_all_cores_all_the_time() {
 fn a_load_that_is_looked_at_in_slices_is_the_same_load() {
     let whole = Step::new(Nanos::from_millis(50), [150_000.0]);
     let outcome = |steps| {
-        let outcome = run(PlantPlan { steps, ..plan(4, restless(System::Shenango), 0.0) });
+        let outcome = run(MachinePlan { steps, ..plan(4, restless(System::Shenango), 0.0) });
         let mut sum = AppOutcome::default();
         outcome.steps.iter().for_each(|step| sum.add(&step.apps[0]));
         (sum.latency, sum.delivered, sum.grants, sum.core_time, sum.moved_packets)

@@ -7,7 +7,7 @@ use policy::steer;
 use super::*;
 
 /// Any plan that is possible, small.
-fn random_plan(random: &mut Random) -> PlantPlan {
+fn random_plan(random: &mut Random) -> MachinePlan {
     let mut pick = |bound: u32| random.below(bound);
     let cores = 1 + pick(6) as u16;
     let mut left = cores;
@@ -61,7 +61,7 @@ fn random_plan(random: &mut Random) -> PlantPlan {
         }
     });
     let steps = steps.collect();
-    PlantPlan {
+    MachinePlan {
         cores,
         cores_policy: policies[pick(3) as usize].to_owned(),
         interval: Nanos(1000 + u64::from(pick(100_000))),
@@ -77,12 +77,12 @@ fn every_packet_is_answered_dropped_or_still_there_whatever_the_plan() {
     for seed in 0..300 {
         let plan = random_plan(&mut Random::new(seed));
         let said = format!("seed {seed}: {plan:?}");
-        let mut plant =
-            Plant::new(plan, seed).unwrap_or_else(|refused| panic!("{said}: {refused}"));
-        plant.run_all();
-        for (index, app) in plant.plan.apps.iter().enumerate() {
+        let mut machine =
+            Machine::new(plan, seed).unwrap_or_else(|refused| panic!("{said}: {refused}"));
+        machine.run_all();
+        for (index, app) in machine.plan.apps.iter().enumerate() {
             let mut there = 0;
-            for step in &plant.outcome.steps {
+            for step in &machine.outcome.steps {
                 let of = &step.apps[index];
                 assert_eq!(of.at_begin, there, "{said}");
                 there += of.offered;
@@ -94,11 +94,11 @@ fn every_packet_is_answered_dropped_or_still_there_whatever_the_plan() {
                 let most = step.length.0 * u64::from(app.workers);
                 assert!(of.core_time.0 <= most, "{said}");
             }
-            assert_eq!(plant.packets_of(index as u16), there, "{said}");
+            assert_eq!(machine.packets_of(index as u16), there, "{said}");
         }
-        for step in &plant.outcome.steps {
+        for step in &machine.outcome.steps {
             let held = step.total().core_time.0;
-            assert!(held <= step.length.0 * u64::from(plant.plan.cores), "{said}");
+            assert!(held <= step.length.0 * u64::from(machine.plan.cores), "{said}");
         }
     }
 }
@@ -107,11 +107,11 @@ fn every_packet_is_answered_dropped_or_still_there_whatever_the_plan() {
 fn one_seed_gives_one_outcome_byte_for_byte_and_another_seed_another() {
     for number in 0..20 {
         let plan = random_plan(&mut Random::new(1000 + number));
-        let outcome = |seed| Plant::simulate(plan.clone(), seed).expect("it is possible");
+        let outcome = |seed| Machine::simulate(plan.clone(), seed).expect("it is possible");
         assert!(outcome(1) == outcome(1), "{plan:?}");
     }
     let plan = plan(4, exponential(4, System::policy("sticky")), 300_000.0);
-    let outcome = |seed| Plant::simulate(plan.clone(), seed).expect("it is possible");
+    let outcome = |seed| Machine::simulate(plan.clone(), seed).expect("it is possible");
     assert_ne!(outcome(1), outcome(2));
 }
 
@@ -130,7 +130,7 @@ fn packets_at_a_constant_pace_come_however_short_the_steps_of_their_rate() {
     // Two rates in turn, with a gap of 100 us or nearly, in steps of 30 us: 1000 steps are 30 ms.
     let app = AppPlan { arrival: Arrival::Constant, ..exponential(1, System::policy("sticky")) };
     let steps = (0..1000_u32).map(|at| Step::new(Nanos(30_000), [f64::from(10_000 + at % 2)]));
-    let outcome = run(PlantPlan { steps: steps.collect(), ..plan(1, app, 0.0) });
+    let outcome = run(MachinePlan { steps: steps.collect(), ..plan(1, app, 0.0) });
     let offered: u64 = outcome.steps.iter().map(|step| step.apps[0].offered).sum();
     assert!((298..=302).contains(&offered), "{offered} of 300");
 }

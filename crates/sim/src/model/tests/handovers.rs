@@ -4,7 +4,7 @@ use super::*;
 
 /// Groups that are warm where `hybrid` would not put cold ones, rest until they have aged, and come again.
 /// The last step is the one in which they do.
-fn aged(app: AppPlan, rate: f64) -> PlantPlan {
+fn aged(app: AppPlan, rate: f64) -> MachinePlan {
     let app = AppPlan {
         system: System::policy_over("hybrid", 128),
         service: Distribution::Constant,
@@ -20,7 +20,7 @@ fn aged(app: AppPlan, rate: f64) -> PlantPlan {
         step(11_000, 0.0),
         step(100, rate),
     ];
-    PlantPlan { steps, ..plan(3, app, 0.0) }
+    MachinePlan { steps, ..plan(3, app, 0.0) }
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn looks_at_the_load_of_groups_take_the_dispatchers_time_whatever_the_policy() {
         let look = Nanos::from_micros(16);
         let costs = Costs { look: Range::nanos(look.0, look.0, look.0), ..Costs::FREE };
         // More than 256 packets a millisecond, and one step of a second: a look each millisecond.
-        let mut plan = PlantPlan { costs, ..plan(2, app, 400_000.0) };
+        let mut plan = MachinePlan { costs, ..plan(2, app, 400_000.0) };
         plan.apps[0].service_mean = Nanos::from_micros(1);
         let outcome = run(plan);
         let expected = 1000 * look.0 * u64::from(groups) / 4096;

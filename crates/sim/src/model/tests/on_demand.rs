@@ -11,7 +11,7 @@ fn a_parked_worker_gets_an_idle_core_at_once_however_slow_the_ticks() {
             guaranteed: 0,
             ..exponential(1, System::policy("sticky"))
         };
-        let plan = PlantPlan { interval, ..plan(1, app, 500.0) };
+        let plan = MachinePlan { interval, ..plan(1, app, 500.0) };
         last(run(plan)).latency.quantile(0.99)
     };
     let [fast, slow] = [Nanos::from_micros(5), Nanos::from_millis(10)].map(p99);
@@ -48,7 +48,7 @@ fn the_shortest_ring_may_be_one_of_a_parked_worker_which_is_called_by_it() {
     };
     // More than one can do, and hardly a tick to find it out: those who are granted a core have been called.
     let interval = Nanos::from_millis(10);
-    let app = last(run(PlantPlan { interval, ..plan(2, app, 150_000.0) }));
+    let app = last(run(MachinePlan { interval, ..plan(2, app, 150_000.0) }));
     assert!(app.grants > 10 * 100, "a hundred ticks, {} grants: {app:?}", app.grants);
 }
 

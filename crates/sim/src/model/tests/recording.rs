@@ -1,5 +1,5 @@
-//! The plant keeps the contracts of the loops that it drives: what they were told and have answered, run
-//! again without it, gives every answer again.
+//! The machine keeps the contracts of the loops that it drives: what they were told and have
+//! answered, run again without it, gives every answer again.
 
 use policy::cores::record::{self as cores_record, CoresWriter};
 use policy::record::{self, ReplayReport, Writer};
@@ -7,7 +7,7 @@ use policy::record::{self, ReplayReport, Writer};
 use super::*;
 
 /// Cores that come and go, a batch job beside, and load that comes in waves.
-fn waves(system: System) -> PlantPlan {
+fn waves(system: System) -> MachinePlan {
     let app = AppPlan {
         workers: 4,
         system,
@@ -21,24 +21,24 @@ fn waves(system: System) -> PlantPlan {
     };
     let waves = [10_000.0, 250_000.0, 0.0, 100_000.0, 5_000.0, 200_000.0];
     let steps = waves.map(|rate| Step::new(Nanos::from_millis(20), [rate, 0.0]));
-    PlantPlan {
+    MachinePlan {
         cores: 3,
         apps: vec![app, AppPlan::batch(3)],
         steps: steps.to_vec(),
-        ..PlantPlan::default()
+        ..MachinePlan::default()
     }
 }
 
 /// Runs it with both loops recorded, and both again; what the steering did.
-fn replayed(plan: PlantPlan) -> ReplayReport {
+fn replayed(plan: MachinePlan) -> ReplayReport {
     let said = plan.apps[0].system.name().to_owned();
-    let mut plant = Plant::new(plan, 3).expect("it is possible");
-    let snapshot = plant.apps[0].steering.start_recording().expect("it has tables");
-    let cores_snapshot = plant.cores.start_recording(2, 1 << 20);
-    plant.run_all();
+    let mut machine = Machine::new(plan, 3).expect("it is possible");
+    let snapshot = machine.apps[0].steering.start_recording().expect("it has tables");
+    let cores_snapshot = machine.cores.start_recording(2, 1 << 20);
+    machine.run_all();
 
     let mut writer = Writer::begin(Vec::new(), &snapshot).expect("memory takes every line");
-    let recorder = plant.apps[0].steering.stop_recording().expect("it was begun");
+    let recorder = machine.apps[0].steering.stop_recording().expect("it was begun");
     let lost = recorder.lost();
     recorder.into_rest().for_each(|events| writer.write(&events).expect("as above"));
     let lines = writer.end(lost).expect("as above");
@@ -46,7 +46,7 @@ fn replayed(plan: PlantPlan) -> ReplayReport {
     assert!(report.is_same(), "{said}: {report}");
 
     let mut writer = CoresWriter::begin(Vec::new(), &cores_snapshot).expect("as above");
-    let recorder = plant.cores.stop_recording().expect("it was begun");
+    let recorder = machine.cores.stop_recording().expect("it was begun");
     let lost = recorder.lost();
     recorder.into_rest().for_each(|events| writer.write(&events).expect("as above"));
     let lines = writer.end(lost).expect("as above");
@@ -56,7 +56,7 @@ fn replayed(plan: PlantPlan) -> ReplayReport {
 }
 
 #[test]
-fn recorded_samples_of_a_plant_replay_to_the_same_plans() {
+fn recorded_samples_of_a_machine_replay_to_the_same_plans() {
     for policy in ["sticky", "modulo", "balanced", "hybrid", "prefilled", "least_loaded"] {
         let report = replayed(waves(System::policy_over(policy, 256)));
         assert!(report.tables > 0 && report.placements > 0, "{policy}: {report:?}");

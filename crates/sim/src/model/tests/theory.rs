@@ -1,4 +1,4 @@
-//! With nothing but service the plant is a queue that mathematics knows.
+//! With nothing but service the machine is a queue that mathematics knows.
 
 use super::*;
 use crate::{BatchMeans, closed_form};

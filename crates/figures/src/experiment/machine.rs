@@ -1,11 +1,11 @@
-//! `plant`: a dispatcher, cores that come and go, applications, and the daemon's own policies.
+//! `machine`: a dispatcher, cores that come and go, applications, and the daemon's own policies.
 
 mod plan;
 mod rows;
 
 use load::{Arrival, Distribution};
 use sim::Level;
-use sim::model::Plant;
+use sim::model::Machine;
 
 use super::{Experiment, Misfit, Row, Task, parameters};
 use crate::scenario::Over;
@@ -207,6 +207,6 @@ const fn cost(key: &'static str, help: &'static str) -> Rule {
 fn run(task: &Task<'_>, level: Level, seed: u64) -> Result<Vec<Row>, String> {
     let timetable = plan::timetable(task);
     let plan = plan::plan(task, &timetable, level);
-    let plant = Plant::new(plan, seed).map_err(|error| error.to_string())?;
-    Ok(rows::rows(task, &timetable, &plant.run()))
+    let machine = Machine::new(plan, seed).map_err(|error| error.to_string())?;
+    Ok(rows::rows(task, &timetable, &machine.run()))
 }

@@ -1,8 +1,8 @@
-//! Settings as a plan of the plant.
+//! Settings as a plan of the machine.
 
 use base::Nanos;
 use load::{Arrival, Distribution};
-use sim::model::{AppPlan, Costs, PlanError, PlantPlan, Popularity, Step, System};
+use sim::model::{AppPlan, Costs, MachinePlan, PlanError, Popularity, Step, System};
 use sim::{Level, Range};
 
 use super::{Misfit, Task};
@@ -15,7 +15,7 @@ const REQUESTS_MAX: f64 = 5e7;
 const WORKERS_MAX: u64 = 60_000;
 /// Slices of time of one run.
 const SLICES_MAX: f64 = 10_000.0;
-/// Stretches of load of one run: the plant counts them in 16 bits.
+/// Stretches of load of one run: the machine counts them in 16 bits.
 const STRETCHES_MAX: f64 = 65_534.0;
 /// Stretches times applications, as each has a rate of its own in each: 80 MB of them.
 const RATES_MAX: f64 = 1e7;
@@ -237,7 +237,7 @@ pub(super) fn costs(settings: &Settings) -> Costs {
     costs
 }
 
-pub(super) fn plan(task: &Task<'_>, timetable: &Timetable, level: Level) -> PlantPlan {
+pub(super) fn plan(task: &Task<'_>, timetable: &Timetable, level: Level) -> MachinePlan {
     let settings = task.settings;
     let apps = settings.whole("apps");
     let exponent = settings.number("apps_zipf");
@@ -255,7 +255,7 @@ pub(super) fn plan(task: &Task<'_>, timetable: &Timetable, level: Level) -> Plan
         let rates: Vec<f64> = rates.chain(batch.then_some(0.0)).collect();
         Step::new(shift.length, rates)
     });
-    PlantPlan {
+    MachinePlan {
         cores,
         cores_policy: settings.word("cores_policy").to_owned(),
         interval: settings.time("interval"),

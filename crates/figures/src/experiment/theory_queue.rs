@@ -1,12 +1,13 @@
-//! `station`: requests, a queue and servers, with nothing that costs anything. The bound of what can be.
+//! `theory_queue`: requests, a queue and servers, with nothing that costs anything. The bound of
+//! what can be.
 
 use std::collections::BTreeMap;
 
 use base::Nanos;
 use sim::Level;
-use sim::station::Station;
+use sim::theory_queue::TheoryQueue;
 
-use super::{Experiment, Row, Task, plant};
+use super::{Experiment, Row, Task, machine};
 use crate::scenario::Over;
 use crate::setting::{Kind, Preset, Rule};
 
@@ -54,7 +55,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         key: "distribution",
-        kind: Kind::Word(plant::distributions),
+        kind: Kind::Word(machine::distributions),
         default: Preset::Word("constant"),
         help: "of the time that a request takes",
     },
@@ -77,7 +78,7 @@ const LOAD_MAX: f64 = 0.999;
 
 fn load(task: &Task<'_>) -> f64 {
     let settings = task.settings;
-    plant::rate(settings) * settings.number("mean") / 1e6 / settings.number("cores")
+    machine::rate(settings) * settings.number("mean") / 1e6 / settings.number("cores")
 }
 
 fn run(task: &Task<'_>, _: Level, seed: u64) -> Result<Vec<Row>, String> {
@@ -88,18 +89,18 @@ fn run(task: &Task<'_>, _: Level, seed: u64) -> Result<Vec<Row>, String> {
         return Ok(vec![Row { at: None, values, saturated: true }]);
     }
     let cores = settings.whole("cores");
-    // With a queue each, every server is a station of its own, and all are alike.
+    // With a queue each, every server is a queue of its own, and all are alike.
     let (servers, sharers) =
         if settings.word("queues") == "one" { (cores as u32, 1.0) } else { (1, cores as f64) };
-    let station = Station {
+    let theory_queue = TheoryQueue {
         servers,
-        gap: Nanos((1e9 * sharers / plant::rate(settings)).round() as u64),
-        service: plant::distribution(settings),
+        gap: Nanos((1e9 * sharers / machine::rate(settings)).round() as u64),
+        service: machine::distribution(settings),
         service_mean: settings.time("mean"),
     };
     let part = if task.quick { 10 } else { 1 };
     let customers = (settings.whole("packets") / part).max(100);
-    let served = station.run(seed, customers / 10, customers);
+    let served = theory_queue.run(seed, customers / 10, customers);
     let at = |share| served.sojourn_quantiles.quantile(share).as_micros_f64();
     let values = BTreeMap::from([
         ("p50_us", at(0.5)),

@@ -27,7 +27,7 @@ const LOAD_EVERY: Nanos = Nanos::from_millis(1);
 
 /// What is simulated.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PlantPlan {
+pub struct MachinePlan {
     /// Cores that are given out; the dispatcher has one of its own.
     pub cores: u16,
     /// The policy that gives them out, by name: `queue_delay`, `utilisation` or `static_set`.
@@ -44,7 +44,7 @@ pub struct PlantPlan {
     pub steps: Vec<Step>,
 }
 
-impl Default for PlantPlan {
+impl Default for MachinePlan {
     /// Ten cores given out as the daemon does it, at measured costs; no application and no load yet.
     fn default() -> Self {
         Self {
@@ -94,8 +94,8 @@ pub(super) enum Event {
 }
 
 /// A run.
-pub struct Plant {
-    pub(super) plan: PlantPlan,
+pub struct Machine {
+    pub(super) plan: MachinePlan,
     pub(super) seed: u64,
     pub(super) events: EventQueue<Event>,
     pub(super) apps: Vec<App>,
@@ -127,12 +127,12 @@ pub struct Plant {
     pub(super) outcome: Outcome,
 }
 
-impl Plant {
+impl Machine {
     /// Runs a plan.
     ///
     /// # Errors
     /// The plan is not possible.
-    pub fn simulate(plan: PlantPlan, seed: u64) -> Result<Outcome, PlanError> {
+    pub fn simulate(plan: MachinePlan, seed: u64) -> Result<Outcome, PlanError> {
         Self::new(plan, seed).map(Self::run)
     }
 
@@ -140,7 +140,7 @@ impl Plant {
     ///
     /// # Errors
     /// The plan names what does not exist, or asks for what is not possible.
-    pub fn new(plan: PlantPlan, seed: u64) -> Result<Self, PlanError> {
+    pub fn new(plan: MachinePlan, seed: u64) -> Result<Self, PlanError> {
         plan.check()?;
         let allocate = cores::by_name(&plan.cores_policy).map_err(PlanError::Policy)?;
         let ids: Vec<CoreId> = (0..plan.cores).map(CoreId).collect();

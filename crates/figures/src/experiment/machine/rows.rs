@@ -1,4 +1,4 @@
-//! What the plant has shown, as rows.
+//! What the machine has shown, as rows.
 
 use std::collections::BTreeMap;
 

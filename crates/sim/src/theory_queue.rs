@@ -7,9 +7,9 @@ use load::{Distribution, Latencies, Random};
 
 use crate::{BatchMeans, EventQueue};
 
-/// A station and its load.
+/// A queue and its load.
 #[derive(Clone, Copy, Debug)]
-pub struct Station {
+pub struct TheoryQueue {
     /// Servers, at least one.
     pub servers: u32,
     /// The mean time between two arrivals; they are independent of each other (Poisson).
@@ -51,9 +51,9 @@ struct Customer {
     service: Nanos,
 }
 
-impl Station {
-    /// Lets `warm_up` customers begin unseen, so that the station is no longer empty, and then measures
-    /// `customers` of them.
+impl TheoryQueue {
+    /// Lets `warm_up` customers begin unseen, so that the queue is no longer empty, and then
+    /// measures `customers` of them.
     pub fn run(&self, seed: u64, warm_up: u64, customers: u64) -> Served {
         let (mut arrivals, mut work) = (Random::new(seed), Random::new(!seed));
         let mut events = EventQueue::default();
@@ -116,23 +116,23 @@ mod tests {
 
     const MEAN: Nanos = Nanos::from_micros(10);
 
-    fn station(servers: u32, load: f64, service: Distribution) -> Station {
+    fn theory_queue(servers: u32, load: f64, service: Distribution) -> TheoryQueue {
         let gap = Nanos((MEAN.0 as f64 / load).round() as u64);
-        Station { servers, gap, service, service_mean: MEAN }
+        TheoryQueue { servers, gap, service, service_mean: MEAN }
     }
 
-    fn run(station: Station) -> Served {
-        let served = station.run(42, 50_000, 2_000_000);
+    fn run(theory_queue: TheoryQueue) -> Served {
+        let served = theory_queue.run(42, 50_000, 2_000_000);
         assert!(served.in_order);
         assert_eq!(served.arrived, served.left + served.there, "nobody is lost");
         served
     }
 
-    fn waits_as_theory_says(station: Station, expected: f64) {
-        let waits = run(station).waits.interval().expect("the run is over");
+    fn waits_as_theory_says(theory_queue: TheoryQueue, expected: f64) {
+        let waits = run(theory_queue).waits.interval().expect("the run is over");
         let expected = expected * MEAN.0 as f64;
-        assert!(waits.allows(expected), "{station:?}: {waits:?}, expected {expected}");
-        assert!(waits.half_width < 0.1 * expected, "{station:?} {waits:?} says nothing");
+        assert!(waits.allows(expected), "{theory_queue:?}: {waits:?}, expected {expected}");
+        assert!(waits.half_width < 0.1 * expected, "{theory_queue:?} {waits:?} says nothing");
     }
 
     #[test]
@@ -145,7 +145,7 @@ mod tests {
         ] {
             for load in [0.3, 0.7, 0.85] {
                 waits_as_theory_says(
-                    station(1, load, service),
+                    theory_queue(1, load, service),
                     closed_form::mg1_mean_wait(load, scv),
                 );
             }
@@ -156,7 +156,7 @@ mod tests {
     fn many_servers_make_wait_as_erlang_says() {
         for (servers, load) in [(2, 1.4), (10, 7.0), (10, 9.0)] {
             waits_as_theory_says(
-                station(servers, load, Distribution::Exponential),
+                theory_queue(servers, load, Distribution::Exponential),
                 closed_form::mmn_mean_wait(servers, load),
             );
         }
@@ -168,8 +168,8 @@ mod tests {
             let ratio = found.0 as f64 / (expected * MEAN.0 as f64);
             assert!((0.93..1.07).contains(&ratio), "{found:?} is {ratio} of what is expected");
         };
-        let one = run(station(1, 0.7, Distribution::Exponential));
-        let ten = run(station(10, 9.0, Distribution::Exponential));
+        let one = run(theory_queue(1, 0.7, Distribution::Exponential));
+        let ten = run(theory_queue(10, 9.0, Distribution::Exponential));
         for share in [0.5, 0.9, 0.99] {
             let expected = closed_form::mm1_sojourn_quantile(0.7, share);
             is_near(one.sojourn_quantiles.quantile(share), expected);
@@ -180,8 +180,8 @@ mod tests {
 
     #[test]
     fn one_seed_gives_one_result_and_another_seed_another() {
-        let station = station(2, 1.5, Distribution::Exponential);
-        let mean = |seed| station.run(seed, 100, 10_000).waits.interval();
+        let theory_queue = theory_queue(2, 1.5, Distribution::Exponential);
+        let mean = |seed| theory_queue.run(seed, 100, 10_000).waits.interval();
         assert_eq!(mean(1), mean(1));
         assert_ne!(mean(1), mean(2));
     }
