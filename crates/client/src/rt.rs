@@ -41,7 +41,6 @@
 //! Workers without anything to do sleep; there is no thread that polls.
 
 mod bound;
-mod crew;
 mod executor;
 mod grip;
 mod inbox;
@@ -66,6 +65,7 @@ mod tcp;
 mod timers;
 mod watch;
 mod watchdog;
+mod worker_set;
 
 pub use join::{JoinError, JoinHandle};
 pub use run::{Ended, RunError, run, run_with};

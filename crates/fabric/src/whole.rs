@@ -15,7 +15,7 @@ mod tests;
 mod world;
 
 pub use outcome::WholeOutcome;
-pub use plan::{Crew, WholePlan};
+pub use plan::{WholePlan, WorkerStep};
 
 use crate::Refused;
 

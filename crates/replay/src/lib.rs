@@ -12,7 +12,6 @@
 mod args;
 mod checksum;
 mod clock;
-mod crew;
 mod error;
 mod feeder;
 mod fit;
@@ -27,6 +26,7 @@ mod progress;
 mod report;
 mod rig;
 mod run;
+mod worker_set;
 
 pub use args::Args;
 pub use error::Error;

@@ -16,8 +16,8 @@ use shm::{Batch, Frame, FramePool, PoolConfig};
 use wire::Toeplitz;
 
 use crate::clock::Clock;
-use crate::crew::Crew;
 use crate::ledger::{Ledger, SharedLedger};
+use crate::worker_set::WorkerSet;
 use crate::{Error, Options};
 
 /// Frames under way, at most. Every ring, and the list of held packets, takes all of them: no
@@ -35,7 +35,7 @@ pub(crate) struct Rig {
     pub(crate) dispatcher: Dispatcher<MemoryPort>,
     far: MemoryPort,
     outgoing: Batch,
-    crew: Crew,
+    worker_set: WorkerSet,
     pub(crate) ledger: SharedLedger,
     pub(crate) clock: Clock,
     groups: u32,
@@ -85,7 +85,7 @@ impl Rig {
             dispatcher,
             far,
             outgoing: Batch::new(),
-            crew: Crew::new(Rc::clone(&ledger), seed),
+            worker_set: WorkerSet::new(Rc::clone(&ledger), seed),
             ledger,
             clock: Clock::new(options.pace),
             groups,
@@ -116,13 +116,13 @@ impl Rig {
 
     /// One turn of dispatcher and workers: of all workers, or of some.
     pub(crate) fn turn(&mut self, all: bool) {
-        let Self { dispatcher, far, outgoing, crew, clock, .. } = self;
+        let Self { dispatcher, far, outgoing, worker_set, clock, .. } = self;
         let now = clock.now();
         dispatcher.receive(now);
         if all {
-            crew.all_step(now);
+            worker_set.all_step(now);
         } else {
-            crew.some_step(now);
+            worker_set.some_step(now);
         }
         let (_, transmitted) = dispatcher.transmit(now);
         dispatcher.control(now);
@@ -140,7 +140,7 @@ impl Rig {
     pub(crate) fn is_at_rest(&self) -> bool {
         self.dispatcher.pool().outstanding() == 0
             && self.dispatcher.steering().is_settled()
-            && !self.crew.has_leavers()
+            && !self.worker_set.has_leavers()
     }
 
     /// Lets time pass without packets until all are done and nothing moves; whether that is so.
@@ -149,7 +149,7 @@ impl Rig {
             if self.is_at_rest() {
                 return true;
             }
-            if !self.dispatcher.steering().is_settled() || self.crew.has_leavers() {
+            if !self.dispatcher.steering().is_settled() || self.worker_set.has_leavers() {
                 self.clock.pass(sys::clock::now);
             }
             self.turn(true);
@@ -160,13 +160,13 @@ impl Rig {
     /// Makes it `count` workers, and lets the policy make its new table. What is queued stays
     /// queued meanwhile, so that the hand-overs meet it.
     pub(crate) fn change_workers(&mut self, count: u16) -> Result<(), Error> {
-        let is_over = self.dispatcher.steering().is_settled() && !self.crew.has_leavers();
+        let is_over = self.dispatcher.steering().is_settled() && !self.worker_set.has_leavers();
         if !is_over && !self.rest() {
             return Err(Error::Failed(
                 "a change of workers did not come to its end: report this".to_owned(),
             ));
         }
-        self.crew.resize(&mut self.dispatcher, count)?;
+        self.worker_set.resize(&mut self.dispatcher, count)?;
         let epoch = self.dispatcher.steering().epoch();
         // The policy counts the table and then fills the new one, a step a tick, and begins and
         // publishes in one each.

@@ -12,18 +12,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-use crate::rt::crew::Crew;
 use crate::rt::join::{Abandon, Cancel, Join, JoinError, JoinHandle};
 use crate::rt::local::Local;
 use crate::rt::readiness::Readiness;
 use crate::rt::slab::Slab;
 use crate::rt::watch::Site;
+use crate::rt::worker_set::WorkerSet;
 
 /// The part of a bound task that any thread may touch.
 #[derive(Debug)]
 pub(crate) struct BoundTask {
     readiness: Readiness,
-    crew: Arc<Crew>,
+    worker_set: Arc<WorkerSet>,
     worker: usize,
     number: usize,
     site: Site,
@@ -66,7 +66,7 @@ impl BoundTasks {
         let entry = |number| Entry {
             task: Arc::new(BoundTask {
                 readiness: Readiness::queued(),
-                crew: Arc::clone(&local.crew),
+                worker_set: Arc::clone(&local.worker_set),
                 worker: local.index,
                 number,
                 site,
@@ -146,8 +146,8 @@ impl Entry {
 
 impl BoundTask {
     fn queue(self: Arc<Self>) {
-        let crew = Arc::clone(&self.crew);
-        crew.queue_bound(self.worker, self);
+        let worker_set = Arc::clone(&self.worker_set);
+        worker_set.queue_bound(self.worker, self);
     }
 }
 

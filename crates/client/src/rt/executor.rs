@@ -46,7 +46,7 @@ impl<'main> Executor<'main> {
             worker.has_core_grant()
         });
         if has_core_grant {
-            local.crew.note_managed();
+            local.worker_set.note_managed();
         }
         Self {
             local: Rc::clone(local),
@@ -58,18 +58,19 @@ impl<'main> Executor<'main> {
         }
     }
 
-    /// Runs until the crew has ended.
+    /// Runs until the worker set has ended.
     ///
     /// # Errors
     /// The attachment has ended.
     pub(crate) fn run(&mut self) -> Result<(), Detached> {
-        self.local.crew.watchdog.arm();
-        while self.local.packets.with_worker(Worker::must_park) && !self.local.crew.is_over() {
+        self.local.worker_set.watchdog.arm();
+        while self.local.packets.with_worker(Worker::must_park) && !self.local.worker_set.is_over()
+        {
             self.sleep()?;
         }
         // The main task first: what it binds is there for the first packet.
         self.run_tasks();
-        while !self.local.crew.is_over() {
+        while !self.local.worker_set.is_over() {
             if self.local.packets.with_worker(Worker::must_park) {
                 self.sleep()?;
                 continue;
@@ -93,9 +94,9 @@ impl<'main> Executor<'main> {
     /// Everything that is there to do, once; whether there was anything.
     fn round(&self, now: Nanos) -> Result<bool, Detached> {
         let local = &self.local;
-        let (crew, mailbox) = (&local.crew, local.mailbox());
+        let (worker_set, mailbox) = (&local.worker_set, local.mailbox());
         local.set_now(now);
-        let received = local.packets.receive(crew, local.index, now)?;
+        let received = local.packets.receive(worker_set, local.index, now)?;
         let fired = self.fire_timers(now);
         let heard = local.hear_sockets();
         self.take_back_frames();
@@ -105,8 +106,8 @@ impl<'main> Executor<'main> {
         mailbox.counters.sent.add(sent as u64);
         local.let_go_lingering();
         let now = local.now();
-        if crew.is_late(local.index, now) {
-            crew.call_thief(local.index);
+        if worker_set.is_late(local.index, now) {
+            worker_set.call_thief(local.index);
         }
         let (put, taken, oldest) = mailbox.run_queue(now);
         local.packets.with_worker(|worker| worker.note_tasks(put, taken, oldest, self.idle));
@@ -135,7 +136,7 @@ impl<'main> Executor<'main> {
     /// One socket for each listener with packets; it wakes the next one if there are more.
     fn wake_readers(&self) {
         let local = &self.local;
-        for (number, listener) in local.crew.listeners.iter().enumerate() {
+        for (number, listener) in local.worker_set.listeners.iter().enumerate() {
             if !listener.inboxes[local.index].is_quiet() {
                 local.readers.wake_one(number);
             }
@@ -157,7 +158,7 @@ impl<'main> Executor<'main> {
             }
             if polls == before
                 || local.packets.with_worker(Worker::must_park)
-                || local.crew.is_over()
+                || local.worker_set.is_over()
             {
                 break;
             }
@@ -169,16 +170,16 @@ impl<'main> Executor<'main> {
     /// packet has waited too long. Whether there was anything.
     fn steal(&self) -> bool {
         let local = &self.local;
-        let (crew, count) = (&local.crew, local.crew.mailboxes.len());
+        let (worker_set, count) = (&local.worker_set, local.worker_set.mailboxes.len());
         let victims = || (1..count).map(|offset| (local.index + offset) % count);
         for victim in victims() {
-            let stolen = local.mailbox().steal_from(&crew.mailboxes[victim]);
+            let stolen = local.mailbox().steal_from(&worker_set.mailboxes[victim]);
             if stolen > 0 {
                 local.mailbox().counters.tasks_stolen.add(stolen as u64);
                 return true;
             }
         }
-        let listeners = 0..crew.listeners.len();
+        let listeners = 0..worker_set.listeners.len();
         listeners
             .filter(|&listener| local.readers.is_waited(listener))
             .any(|listener| victims().any(|victim| self.steal_class(listener, victim)))
@@ -186,8 +187,9 @@ impl<'main> Executor<'main> {
 
     fn steal_class(&self, listener: usize, victim: usize) -> bool {
         let local = &self.local;
-        let inbox = &local.crew.listeners[listener].inboxes[victim];
-        let Some(claim) = inbox.claim_old(clock::now(), local.crew.settings.steal_after) else {
+        let inbox = &local.worker_set.listeners[listener].inboxes[victim];
+        let Some(claim) = inbox.claim_old(clock::now(), local.worker_set.settings.steal_after)
+        else {
             return false;
         };
         // Dropped, the grip lets the class go and says so to its owner: when it is the wrong one, and
@@ -210,7 +212,7 @@ impl<'main> Executor<'main> {
 
     /// Nothing to do: whether to go on looking for a while.
     fn is_spinning(&mut self) -> bool {
-        let spin = self.local.crew.settings.spin;
+        let spin = self.local.worker_set.settings.spin;
         let now = self.local.now();
         let since = *self.idle_since.get_or_insert(now);
         let goes_on = now.since(since) < spin && !self.local.packets.with_worker(Worker::must_park);
@@ -224,21 +226,21 @@ impl<'main> Executor<'main> {
     /// Sleeps until a packet, a timer, a waker or a call, and without a core if that was asked back.
     fn sleep(&mut self) -> Result<(), Detached> {
         let local = &self.local;
-        let (crew, mailbox) = (&local.crew, local.mailbox());
+        let (worker_set, mailbox) = (&local.worker_set, local.mailbox());
         // Without a core there are no rounds, and this must not wait for one.
         local.let_go_lingering();
         let is_asked_back = local.packets.with_worker(Worker::must_park);
         mailbox.arm();
-        crew.note_asleep(local.index);
+        worker_set.note_asleep(local.index);
         let timeout = self.timeout();
         let has_work = mailbox.waiting() > 0
             || mailbox.has_returned()
             || self.has_packets()
-            || crew.is_stopping() && self.grace_ends.is_none()
+            || worker_set.is_stopping() && self.grace_ends.is_none()
             || timeout == Nanos::ZERO
             || !local.arm_sockets();
         // Without a core, too, it leaves when everything ends.
-        let result = if crew.is_over() || has_work && !is_asked_back {
+        let result = if worker_set.is_over() || has_work && !is_asked_back {
             Ok(false)
         } else {
             mailbox.counters.parks.add(1);
@@ -250,13 +252,13 @@ impl<'main> Executor<'main> {
         mailbox.disarm();
         local.disarm_sockets();
         self.idle_since = None;
-        if crew.note_awake(local.index) {
+        if worker_set.note_awake(local.index) {
             if self.steal() {
                 // There may be more of it for others.
-                crew.end_search();
-                crew.call_thief(local.index);
+                worker_set.end_search();
+                worker_set.call_thief(local.index);
             } else {
-                crew.end_search();
+                worker_set.end_search();
             }
         }
         result.map(|_| ())
@@ -265,7 +267,7 @@ impl<'main> Executor<'main> {
     /// Whether a socket waits for packets that are there: another worker has let them go just now.
     fn has_packets(&self) -> bool {
         let local = &self.local;
-        let mut listeners = local.crew.listeners.iter().enumerate();
+        let mut listeners = local.worker_set.listeners.iter().enumerate();
         listeners.any(|(number, listener)| {
             !listener.inboxes[local.index].is_quiet() && local.readers.is_waited(number)
         })
@@ -289,9 +291,9 @@ impl<'main> Executor<'main> {
 
     /// The main task has ended, or is to, or has not in time.
     fn look_at_end(&mut self) {
-        let crew = &self.local.crew;
-        if crew.is_stopping() && self.grace_ends.is_none() {
-            self.grace_ends = Some(clock::now() + crew.settings.grace);
+        let worker_set = &self.local.worker_set;
+        if worker_set.is_stopping() && self.grace_ends.is_none() {
+            self.grace_ends = Some(clock::now() + worker_set.settings.grace);
             self.local.readers.wake_all();
         }
         if self.has_noted_main {
@@ -300,7 +302,7 @@ impl<'main> Executor<'main> {
         let is_too_late = self.grace_ends.is_some_and(|ends| clock::now() >= ends);
         if (self.is_main_done)() || is_too_late {
             self.has_noted_main = true;
-            crew.main_ended();
+            worker_set.main_ended();
         }
     }
 }

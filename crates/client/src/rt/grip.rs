@@ -58,7 +58,8 @@ impl Grip {
             return false;
         }
         self.taken += 1;
-        self.packet = self.local.crew.listeners[self.listener].inboxes[self.owner].take(ready);
+        self.packet =
+            self.local.worker_set.listeners[self.listener].inboxes[self.owner].take(ready);
         self.packet.is_some()
     }
 
@@ -77,7 +78,7 @@ impl Grip {
         if self.is_own() {
             self.local.packets.finish(packet.frame);
         } else {
-            let owner = &self.local.crew.mailboxes[self.owner];
+            let owner = &self.local.worker_set.mailboxes[self.owner];
             owner.give_back(packet.frame);
             // A hand-over may wait for it.
             owner.ring();
@@ -101,13 +102,13 @@ impl Drop for Grip {
 impl Lingering {
     pub(crate) fn let_go(self, local: &Local) {
         let Self { listener, owner, ready } = self;
-        if local.crew.listeners[listener].inboxes[owner].release(ready) == Released::Empty {
+        if local.worker_set.listeners[listener].inboxes[owner].release(ready) == Released::Empty {
             return;
         }
         if owner == local.index {
             local.readers.wake_one(listener);
         } else {
-            local.crew.mailboxes[owner].ring();
+            local.worker_set.mailboxes[owner].ring();
         }
     }
 }

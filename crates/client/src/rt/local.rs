@@ -9,13 +9,13 @@ use base::Nanos;
 use sys::clock;
 
 use crate::rt::bound::BoundTasks;
-use crate::rt::crew::Crew;
 use crate::rt::grip::Lingering;
 use crate::rt::mailbox::{Mailbox, lock};
 use crate::rt::packets::Packets;
 use crate::rt::peers::Peers;
 use crate::rt::readers::Readers;
 use crate::rt::watch::Site;
+use crate::rt::worker_set::WorkerSet;
 use crate::stream::reactor::Reactor;
 use crate::worker::Worker;
 
@@ -29,7 +29,7 @@ const PACKETS_PER_POLL: u32 = 32;
 
 /// One worker's part of the runtime.
 pub(crate) struct Local {
-    pub(crate) crew: Arc<Crew>,
+    pub(crate) worker_set: Arc<WorkerSet>,
     pub(crate) index: usize,
     /// When the last poll has ended or this round has begun.
     now: Cell<Nanos>,
@@ -45,18 +45,18 @@ pub(crate) struct Local {
 }
 
 impl Local {
-    pub(crate) fn new(crew: Arc<Crew>, index: usize, worker: Worker) -> Rc<Self> {
+    pub(crate) fn new(worker_set: Arc<WorkerSet>, index: usize, worker: Worker) -> Rc<Self> {
         Rc::new(Self {
             index,
             now: Cell::new(clock::now()),
             budget: Cell::new(0),
             bound: BoundTasks::new(),
             packets: Packets::new(worker),
-            readers: Readers::new(crew.listeners.len()),
+            readers: Readers::new(worker_set.listeners.len()),
             peers: RefCell::new(Peers::new()),
             lingering: RefCell::default(),
             reactor: RefCell::default(),
-            crew,
+            worker_set,
         })
     }
 
@@ -85,12 +85,12 @@ impl Local {
     }
 
     pub(crate) fn mailbox(&self) -> &Mailbox {
-        &self.crew.mailboxes[self.index]
+        &self.worker_set.mailboxes[self.index]
     }
 
     /// The longest IP packet that a port takes.
     pub(crate) fn mtu(&self, port: u16) -> usize {
-        self.crew.mtus.get(usize::from(port)).copied().unwrap_or(usize::MAX)
+        self.worker_set.mtus.get(usize::from(port)).copied().unwrap_or(usize::MAX)
     }
 
     pub(crate) fn now(&self) -> Nanos {
@@ -109,10 +109,10 @@ impl Local {
         let result = poll();
         let now = clock::now();
         self.now.set(now);
-        let overrun = lock(&mailbox.watch).end(now, self.crew.settings.long_poll);
+        let overrun = lock(&mailbox.watch).end(now, self.worker_set.settings.long_poll);
         mailbox.counters.polls.add(1);
         if let Some(overrun) = overrun {
-            self.crew.note_overrun(self.index, overrun);
+            self.worker_set.note_overrun(self.index, overrun);
         }
         result
     }
@@ -168,7 +168,8 @@ impl Local {
 impl Local {
     /// At the worker's end: the frames of packets that nobody works on any more.
     pub(crate) fn give_everything_back(&self) {
-        let inboxes = self.crew.listeners.iter().map(|listener| &listener.inboxes[self.index]);
+        let inboxes =
+            self.worker_set.listeners.iter().map(|listener| &listener.inboxes[self.index]);
         let waiting = inboxes.flat_map(|inbox| inbox.drain()).map(|packet| packet.frame);
         waiting.chain(self.mailbox().take_returned()).for_each(|frame| self.packets.finish(frame));
     }

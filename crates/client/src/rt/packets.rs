@@ -7,8 +7,8 @@ use attach::Detached;
 use base::Nanos;
 use shm::{Batch, Frame};
 
-use crate::rt::crew::Crew;
 use crate::rt::packet::Packet;
+use crate::rt::worker_set::WorkerSet;
 use crate::worker::Worker;
 
 /// The worker of this thread, and frames on their way back to it.
@@ -33,10 +33,15 @@ impl Packets {
     ///
     /// # Errors
     /// The attachment has ended.
-    pub(crate) fn receive(&self, crew: &Crew, index: usize, now: Nanos) -> Result<usize, Detached> {
+    pub(crate) fn receive(
+        &self,
+        worker_set: &WorkerSet,
+        index: usize,
+        now: Nanos,
+    ) -> Result<usize, Detached> {
         let mut batch = Batch::new();
         let count = self.worker.borrow_mut().receive(&mut batch)?;
-        let counters = &crew.mailboxes[index].counters;
+        let counters = &worker_set.mailboxes[index].counters;
         counters.received.add(count as u64);
         for frame in batch.drain(..) {
             let group = frame.meta().group;
@@ -48,7 +53,7 @@ impl Packets {
                     continue;
                 }
             };
-            let listener = crew.listeners.iter().find(|listener| listener.covers(packet.to));
+            let listener = worker_set.listeners.iter().find(|listener| listener.covers(packet.to));
             let (refused, counter) = match listener {
                 Some(listener) => match listener.inboxes[index].put(group, now, packet) {
                     Ok(()) => continue,

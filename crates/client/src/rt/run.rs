@@ -13,7 +13,6 @@ use sys::{SysError, thread};
 
 use crate::app::App;
 use crate::options::AttachOptions;
-use crate::rt::crew::Crew;
 use crate::rt::executor::Executor;
 use crate::rt::join::{JoinError, JoinHandle};
 use crate::rt::listener::{self, Listener};
@@ -24,6 +23,7 @@ use crate::rt::settings::Settings;
 use crate::rt::stats::Stats;
 use crate::rt::watch::{LongPoll, Site};
 use crate::rt::watchdog::Watchdog;
+use crate::rt::worker_set::WorkerSet;
 use crate::worker::Worker;
 
 /// What a runtime has done that has come to its end.
@@ -82,26 +82,27 @@ where
 {
     let site = Site { name: Some("main"), location: Location::caller() };
     let (app, workers) = App::attach(&options).map_err(RunError::Attach)?;
-    let crew = Arc::new(crew(&app, &options, settings, workers.len()).map_err(RunError::System)?);
+    let worker_set =
+        Arc::new(worker_set(&app, &options, settings, workers.len()).map_err(RunError::System)?);
     let results = std::thread::scope(|scope| {
-        let begun = begin(scope, &crew, workers, site, &main);
+        let begun = begin(scope, &worker_set, workers, site, &main);
         if begun.is_err() {
-            crew.end();
+            worker_set.end();
         }
         begun.map(|threads| {
             // A worker's thread runs nothing of the program outside of what catches its panics.
             let join = |thread: Thread<'_, F>| thread.join().unwrap_or(Err(JoinError::Cancelled));
             let results: Vec<_> = threads.into_iter().map(join).collect();
-            crew.end();
+            worker_set.end();
             results
         })
     });
-    crew.close();
-    if let Some(detached) = crew.detached() {
+    worker_set.close();
+    if let Some(detached) = worker_set.detached() {
         return Err(RunError::Detached(detached));
     }
     let results = results.map_err(RunError::System)?;
-    Ok(Ended { results, stats: crew.stats(), long_polls: crew.long_polls() })
+    Ok(Ended { results, stats: worker_set.stats(), long_polls: worker_set.long_polls() })
 }
 
 /// The thread of a worker; it gives what the main task gave.
@@ -110,7 +111,7 @@ type Thread<'scope, F> = ScopedJoinHandle<'scope, Result<<F as Future>::Output, 
 /// Starts the threads: one for each worker and the watchdog's.
 fn begin<'scope, 'env, M, F>(
     scope: &'scope Scope<'scope, 'env>,
-    crew: &'env Arc<Crew>,
+    worker_set: &'env Arc<WorkerSet>,
     workers: Vec<Worker>,
     site: Site,
     main: &'env M,
@@ -126,33 +127,33 @@ where
     };
     let watch = || {
         thread::set_name("rt-watchdog");
-        crew.watchdog.watch(crew);
+        worker_set.watchdog.watch(worker_set);
     };
     Builder::new().spawn_scoped(scope, watch).map_err(refused)?;
     let start = |(index, worker)| {
-        let start = move || work(Arc::clone(crew), index, worker, site, main);
+        let start = move || work(Arc::clone(worker_set), index, worker, site, main);
         Builder::new().spawn_scoped(scope, start).map_err(refused)
     };
     workers.into_iter().enumerate().map(start).collect()
 }
 
-fn crew(
+fn worker_set(
     app: &App,
     options: &AttachOptions,
     settings: Settings,
     workers: usize,
-) -> Result<Crew, SysError> {
+) -> Result<WorkerSet, SysError> {
     let mailboxes = (0..workers).map(|_| Mailbox::new()).collect::<Result<_, _>>()?;
     let addresses = options.request.listen.iter().filter_map(|text| listener::parse(text));
     let listeners =
         addresses.map(|address| Listener::new(address, workers, settings.queue_packets)).collect();
     let watchdog = Watchdog::new(settings.long_poll)?;
-    Ok(Crew::new(app, settings, mailboxes, listeners, watchdog))
+    Ok(WorkerSet::new(app, settings, mailboxes, listeners, watchdog))
 }
 
 /// A worker's thread.
 fn work<M, F>(
-    crew: Arc<Crew>,
+    worker_set: Arc<WorkerSet>,
     index: usize,
     worker: Worker,
     site: Site,
@@ -163,15 +164,15 @@ where
     F: Future + 'static,
 {
     thread::set_name(&format!("rt-{index}"));
-    let _guard = EndAtPanic(Arc::clone(&crew));
-    let local = Local::new(Arc::clone(&crew), index, worker);
+    let _guard = EndAtPanic(Arc::clone(&worker_set));
+    let local = Local::new(Arc::clone(&worker_set), index, worker);
     Local::enter(Some(Rc::clone(&local)));
-    let main = catch_unwind(AssertUnwindSafe(|| main(Runtime::new(Arc::clone(&crew)))));
+    let main = catch_unwind(AssertUnwindSafe(|| main(Runtime::new(Arc::clone(&worker_set)))));
     let main = main.map(|main| local.bound.spawn(&local, site, main));
     // One that has panicked before it was a task has ended too.
     let is_main_done = || main.as_ref().map_or(true, JoinHandle::is_finished);
     if let Err(detached) = Executor::new(&local, &is_main_done).run() {
-        crew.detach(detached);
+        worker_set.detach(detached);
     }
     // Everything of this thread's is dropped here, where it belongs.
     local.bound.clear();
@@ -193,7 +194,7 @@ where
 
 /// A worker that panics outside of any task, which would be a mistake of this crate, takes the others
 /// along: nobody is to wait for it.
-struct EndAtPanic(Arc<Crew>);
+struct EndAtPanic(Arc<WorkerSet>);
 
 impl Drop for EndAtPanic {
     fn drop(&mut self) {

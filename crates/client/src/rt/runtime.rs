@@ -6,27 +6,27 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::task::Poll;
 
-use crate::rt::crew::Crew;
 use crate::rt::join::JoinHandle;
 use crate::rt::local::Local;
 use crate::rt::mailbox::Mailbox;
 use crate::rt::stats::Stats;
 use crate::rt::task::Task;
 use crate::rt::watch::{LongPoll, Site};
+use crate::rt::worker_set::WorkerSet;
 
 /// A runtime, for its tasks and for other threads. Cloning gives another handle of the same one.
 #[derive(Clone)]
 pub struct Runtime {
-    crew: Arc<Crew>,
+    worker_set: Arc<WorkerSet>,
 }
 
 impl Runtime {
-    pub(crate) fn new(crew: Arc<Crew>) -> Self {
-        Self { crew }
+    pub(crate) fn new(worker_set: Arc<WorkerSet>) -> Self {
+        Self { worker_set }
     }
 
-    pub(crate) fn crew(&self) -> &Arc<Crew> {
-        &self.crew
+    pub(crate) fn worker_set(&self) -> &Arc<WorkerSet> {
+        &self.worker_set
     }
 
     /// Starts a task that any worker may run: where it was spawned, or where nothing else is to do.
@@ -55,7 +55,7 @@ impl Runtime {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        Task::spawn(&self.crew, self.crew.home(), site, future)
+        Task::spawn(&self.worker_set, self.worker_set.home(), site, future)
     }
 
     /// Starts a task that stays on this worker, as those must that have a socket.
@@ -82,40 +82,43 @@ impl Runtime {
     #[track_caller]
     fn spawn_local_at<F: Future + 'static>(&self, site: Site, future: F) -> JoinHandle<F::Output> {
         let local = Local::here();
-        assert!(Arc::ptr_eq(&local.crew, &self.crew), "the task belongs to another runtime");
+        assert!(
+            Arc::ptr_eq(&local.worker_set, &self.worker_set),
+            "the task belongs to another runtime"
+        );
         local.bound.spawn(&local, site, future)
     }
 
     /// The worker that runs this task now, below [`Self::workers`]; nothing on other threads.
     pub fn worker(&self) -> Option<usize> {
         let local = Local::current()?;
-        Arc::ptr_eq(&local.crew, &self.crew).then_some(local.index)
+        Arc::ptr_eq(&local.worker_set, &self.worker_set).then_some(local.index)
     }
 
     /// How many workers there are.
     pub fn workers(&self) -> usize {
-        self.crew.mailboxes.len()
+        self.worker_set.mailboxes.len()
     }
 
     /// The daemon's number for the application.
     pub fn app_id(&self) -> u32 {
-        self.crew.app
+        self.worker_set.app
     }
 
     /// Asks the main tasks to end: their sockets receive no more, and [`Self::stopping`] is ready. One
     /// that has not ended after `Settings::grace` is dropped. For Ctrl-C, and for the program itself.
     pub fn shutdown(&self) {
-        self.crew.stop();
+        self.worker_set.stop();
     }
 
     /// Whether a stop was asked for.
     pub fn is_stopping(&self) -> bool {
-        self.crew.is_stopping()
+        self.worker_set.is_stopping()
     }
 
     /// Ready when a stop is asked for.
     pub async fn stopping(&self) {
-        poll_fn(|context| match self.crew.wake_at_stop(context.waker()) {
+        poll_fn(|context| match self.worker_set.wake_at_stop(context.waker()) {
             true => Poll::Pending,
             false => Poll::Ready(()),
         })
@@ -124,17 +127,17 @@ impl Runtime {
 
     /// What all workers have done so far.
     pub fn stats(&self) -> Stats {
-        self.crew.stats()
+        self.worker_set.stats()
     }
 
     /// The same by worker.
     pub fn worker_stats(&self) -> Vec<Stats> {
-        self.crew.mailboxes.iter().map(Mailbox::stats).collect()
+        self.worker_set.mailboxes.iter().map(Mailbox::stats).collect()
     }
 
     /// Whose polls took too long.
     pub fn long_polls(&self) -> Vec<LongPoll> {
-        self.crew.long_polls()
+        self.worker_set.long_polls()
     }
 }
 

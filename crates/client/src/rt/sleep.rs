@@ -9,10 +9,10 @@ use std::task::{Context, Poll};
 use base::Nanos;
 use sys::clock;
 
-use crate::rt::crew::Crew;
 use crate::rt::local::Local;
 use crate::rt::mailbox::lock;
 use crate::rt::timers::TimerKey;
+use crate::rt::worker_set::WorkerSet;
 
 /// CLOCK_MONOTONIC now.
 pub fn now() -> Nanos {
@@ -42,7 +42,7 @@ pub struct Sleep {
 }
 
 struct Timer {
-    crew: Arc<Crew>,
+    worker_set: Arc<WorkerSet>,
     worker: usize,
     key: TimerKey,
 }
@@ -62,8 +62,8 @@ impl Future for Sleep {
             self.timer = None;
             return Poll::Ready(());
         }
-        if let Some(Timer { crew, worker, key }) = &self.timer
-            && let Some(waker) = lock(&crew.mailboxes[*worker].timers).get_mut(*key)
+        if let Some(Timer { worker_set, worker, key }) = &self.timer
+            && let Some(waker) = lock(&worker_set.mailboxes[*worker].timers).get_mut(*key)
         {
             waker.clone_from(context.waker());
             return Poll::Pending;
@@ -72,7 +72,8 @@ impl Future for Sleep {
             let local = Local::here();
             let waker = context.waker().clone();
             let key = lock(&local.mailbox().timers).insert(self.deadline, waker);
-            self.timer = Some(Timer { crew: Arc::clone(&local.crew), worker: local.index, key });
+            self.timer =
+                Some(Timer { worker_set: Arc::clone(&local.worker_set), worker: local.index, key });
         }
         Poll::Pending
     }
@@ -80,7 +81,7 @@ impl Future for Sleep {
 
 impl Drop for Timer {
     fn drop(&mut self) {
-        let waker = lock(&self.crew.mailboxes[self.worker].timers).remove(self.key);
+        let waker = lock(&self.worker_set.mailboxes[self.worker].timers).remove(self.key);
         drop(waker);
     }
 }

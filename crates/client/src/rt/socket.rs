@@ -51,10 +51,13 @@ impl UdpSocket {
     #[track_caller]
     pub fn bind(runtime: &Runtime, listener: &str) -> Result<Self, BindError> {
         let local = Local::here();
-        let crew = &local.crew;
-        assert!(Arc::ptr_eq(crew, runtime.crew()), "the task belongs to another runtime");
+        let worker_set = &local.worker_set;
+        assert!(
+            Arc::ptr_eq(worker_set, runtime.worker_set()),
+            "the task belongs to another runtime"
+        );
         let address = listener::parse(listener);
-        let found = crew.listeners.iter().position(|known| Some(known.address) == address);
+        let found = worker_set.listeners.iter().position(|known| Some(known.address) == address);
         let listener = found.ok_or_else(|| BindError { listener: listener.to_owned() })?;
         Ok(Self::new(local, listener))
     }
@@ -65,7 +68,7 @@ impl UdpSocket {
 
     /// The address that it was bound to.
     pub fn local_addr(&self) -> SocketAddr {
-        self.local.crew.listeners[self.listener].address
+        self.local.worker_set.listeners[self.listener].address
     }
 
     /// The next packet: copies its payload into `buffer`, as much as fits, and says how many bytes that
@@ -96,8 +99,8 @@ impl UdpSocket {
         if self.grip.as_mut().is_some_and(|grip| !grip.advance()) {
             self.grip = None;
         }
-        let inbox = &local.crew.listeners[self.listener].inboxes[local.index];
-        while self.grip.is_none() && !local.crew.is_stopping() {
+        let inbox = &local.worker_set.listeners[self.listener].inboxes[local.index];
+        while self.grip.is_none() && !local.worker_set.is_stopping() {
             let claimed = self.reader.take_given().or_else(|| {
                 let mut cursor = self.cursor.get();
                 let ready = inbox.claim(&mut cursor)?;

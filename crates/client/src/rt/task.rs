@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
-use crate::rt::crew::Crew;
 use crate::rt::join::{Abandon, Cancel, Join, JoinError, JoinHandle};
 use crate::rt::local::Local;
 use crate::rt::mailbox::lock;
 use crate::rt::readiness::Readiness;
 use crate::rt::watch::Site;
+use crate::rt::worker_set::WorkerSet;
 
 /// A spawned future and where it stands. It is woken to the worker that ran it last, whose caches
 /// know it, and goes to another only when that one has nothing to do.
@@ -23,7 +23,7 @@ pub(crate) struct Task {
     future: Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>,
     outcome: Arc<dyn Abandon + Send + Sync>,
     site: Site,
-    crew: Arc<Crew>,
+    worker_set: Arc<WorkerSet>,
     /// The worker that ran it last.
     last: AtomicUsize,
     /// Where it was spawned, and its number there.
@@ -34,7 +34,7 @@ pub(crate) struct Task {
 impl Task {
     /// Spawns `future` on worker `home`.
     pub(crate) fn spawn<F>(
-        crew: &Arc<Crew>,
+        worker_set: &Arc<WorkerSet>,
         home: usize,
         site: Site,
         future: F,
@@ -53,16 +53,16 @@ impl Task {
                 future: Mutex::new(Some(work)),
                 outcome,
                 site,
-                crew: Arc::clone(crew),
+                worker_set: Arc::clone(worker_set),
                 last: AtomicUsize::new(home),
                 home: (home, number),
                 is_cancelled: AtomicBool::new(false),
             })
         };
-        let mailbox = &crew.mailboxes[home];
+        let mailbox = &worker_set.mailboxes[home];
         mailbox.counters.spawned.add(1);
         let task = Arc::clone(lock(&mailbox.spawned).insert_with(task));
-        crew.queue(home, Arc::clone(&task));
+        worker_set.queue(home, Arc::clone(&task));
         JoinHandle::new(join, task)
     }
 
@@ -98,7 +98,7 @@ impl Task {
 
     fn finish(&self, why: Option<JoinError>) {
         let (home, number) = self.home;
-        let removed = lock(&self.crew.mailboxes[home].spawned).remove(number);
+        let removed = lock(&self.worker_set.mailboxes[home].spawned).remove(number);
         drop(removed);
         self.end(why.unwrap_or(JoinError::Cancelled));
     }
@@ -118,8 +118,8 @@ impl Task {
 
     fn queue(self: Arc<Self>) {
         let worker = self.last.load(Ordering::Relaxed);
-        let crew = Arc::clone(&self.crew);
-        crew.queue(worker, self);
+        let worker_set = Arc::clone(&self.worker_set);
+        worker_set.queue(worker, self);
     }
 }
 

@@ -11,7 +11,7 @@ use base::Nanos;
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
 use sys::{SysError, clock};
 
-use crate::rt::crew::Crew;
+use crate::rt::worker_set::WorkerSet;
 
 /// The timer, which any thread may start.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ impl Watchdog {
         Ok(Self { timer, period: period.max(Nanos(1)), is_armed: AtomicBool::new(false) })
     }
 
-    /// A worker has woken up, and has said so in `Crew::note_awake` before.
+    /// A worker has woken up, and has said so in `WorkerSet::note_awake` before.
     pub(crate) fn arm(&self) {
         // The worker says that it is awake and then reads this; `watch` clears this and then looks
         // who is awake. In the one order of all these (SeqCst), one of the two sees the other.
@@ -58,18 +58,18 @@ impl Watchdog {
         let _ = rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once);
     }
 
-    /// The thread: until the crew has ended.
-    pub(crate) fn watch(&self, crew: &Crew) {
-        while !crew.is_over() {
+    /// The thread: until the worker set has ended.
+    pub(crate) fn watch(&self, worker_set: &WorkerSet) {
+        while !worker_set.is_over() {
             let mut count = [0; 8];
             // A signal is as good as the timer.
             let _ = rustix::io::read(&self.timer, &mut count);
-            if crew.is_over() {
+            if worker_set.is_over() {
                 return;
             }
-            crew.look_at_polls(clock::now());
+            worker_set.look_at_polls(clock::now());
             self.is_armed.store(false, Ordering::SeqCst);
-            if crew.is_anyone_awake() {
+            if worker_set.is_anyone_awake() {
                 self.arm();
             }
         }

@@ -55,7 +55,7 @@ fn who_begins_to_wait_after_the_last_look_is_offered_the_idle_core_before_the_lo
         floor.turn(INTERVAL);
     }
     assert_eq!(floor.count(CoreEvent::Takes), 1);
-    assert!(floor.crew.evicted.contains(&slot));
+    assert!(floor.fake_threads.evicted.contains(&slot));
     floor.allocator.control().set_policy(policy::cores::by_name("queue_delay").expect("a policy"));
     let grants = floor.count(CoreEvent::Grants);
     for _ in 0..4 {
@@ -79,7 +79,7 @@ fn a_core_goes_to_the_next_only_when_its_holder_has_parked() {
     assert_eq!(floor.count(CoreEvent::Revokes), 1);
     floor.run(SHORT);
     assert!(floor.served(1) == 1 && floor.served(0) == 1);
-    assert!(floor.crew.placed.contains(&(second, 1)));
+    assert!(floor.fake_threads.placed.contains(&(second, 1)));
     assert_eq!(floor.count(CoreEvent::Takes), 0);
     floor.check_cores();
 }
@@ -142,22 +142,22 @@ fn who_does_not_listen_is_interrupted_at_half_of_the_bound_and_moved_off_at_its_
     assert_eq!(floor.count(CoreEvent::Revokes), 1);
     let told = floor.harness.now;
     while floor.harness.now.since(told) < Nanos(BOUND.0 / 2) {
-        assert!(floor.crew.nudged.is_empty());
+        assert!(floor.fake_threads.nudged.is_empty());
         floor.turn(INTERVAL);
     }
-    assert_eq!(floor.crew.nudged, [deaf]);
+    assert_eq!(floor.fake_threads.nudged, [deaf]);
     while floor.harness.now.since(told) < BOUND {
-        assert!(floor.crew.evicted.is_empty());
+        assert!(floor.fake_threads.evicted.is_empty());
         floor.turn(INTERVAL);
     }
-    assert_eq!(floor.crew.evicted, [deaf]);
-    assert_eq!(floor.crew.nudged, [deaf], "once");
+    assert_eq!(floor.fake_threads.evicted, [deaf]);
+    assert_eq!(floor.fake_threads.nudged, [deaf], "once");
     assert_eq!(floor.holder(1), Some(next), "in the same step");
     floor.run(SHORT);
     floor.send(0, 1);
     floor.run(SHORT);
     assert_eq!((floor.served(0), floor.served(1)), (2, 1), "and both are served in the end");
-    assert!(floor.crew.evicted.is_empty(), "who parks and is granted a core again is back");
+    assert!(floor.fake_threads.evicted.is_empty(), "who parks and is granted a core again is back");
     floor.check_cores();
 }
 
@@ -326,7 +326,7 @@ fn cores_of_an_application_that_leaves_go_to_others_and_its_places_are_used_agai
     let (first, second) = (floor.troupes[0].players[0].slot, floor.troupes[1].players[0].slot);
     assert_eq!(floor.holder(1), Some(first));
     floor.detach(floor.troupes[0].id, crate::DetachReason::Left);
-    assert_eq!(floor.crew.released, [first], "its thread is free again");
+    assert_eq!(floor.fake_threads.released, [first], "its thread is free again");
     assert_eq!(floor.holder(1), Some(second), "in the same call");
     let again = floor.spawn(1, terms(1, 1));
     assert_eq!(floor.troupes[again].players[0].slot, first);

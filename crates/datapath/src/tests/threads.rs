@@ -66,7 +66,7 @@ impl Job for Recorder {
     fn attach(&mut self, _: Moving, _: Nanos) {}
 }
 
-struct Crew {
+struct Harness {
     steering: Steering,
     pool: FramePool,
     counters: CounterWriter,
@@ -79,7 +79,7 @@ struct Crew {
     sent: [u32; FLOWS],
 }
 
-impl Crew {
+impl Harness {
     fn new() -> Self {
         // The virtual clock runs far faster than the threads do: no abort, only releases.
         let migrate =
@@ -190,54 +190,54 @@ impl Crew {
 
 #[test]
 fn threads_that_come_go_and_die_reorder_nothing_and_lose_nothing() {
-    let mut crew = Crew::new();
-    crew.spawn();
-    crew.spawn();
+    let mut harness = Harness::new();
+    harness.spawn();
+    harness.spawn();
     let began = std::time::Instant::now();
     for round in 0..20_000_usize {
         // As fast as the threads are, and no faster: some hundred packets are always under way.
-        while crew.pool.free_count() < 1800 {
-            assert!(began.elapsed().as_secs() < 60, "stuck: {}", crew.describe());
-            crew.turn();
-            crew.steering.publish(Nanos::ZERO);
+        while harness.pool.free_count() < 1800 {
+            assert!(began.elapsed().as_secs() < 60, "stuck: {}", harness.describe());
+            harness.turn();
+            harness.steering.publish(Nanos::ZERO);
             std::thread::yield_now();
         }
         for packet in 0..16 {
-            crew.packet((round * 7 + packet * 13) % FLOWS);
+            harness.packet((round * 7 + packet * 13) % FLOWS);
         }
-        crew.steering.publish(Nanos::ZERO);
-        crew.turn();
-        let active = crew.active();
+        harness.steering.publish(Nanos::ZERO);
+        harness.turn();
+        let active = harness.active();
         match round % 200 {
-            40 | 90 => crew.spawn(),
+            40 | 90 => harness.spawn(),
             120 if active.len() > 2 => {
-                crew.steering.remove_worker(active[round % active.len()]);
+                harness.steering.remove_worker(active[round % active.len()]);
             }
             // It dies at its next packet, wherever it is in its ring, while groups move.
             160 if active.len() > 2 => {
                 let victim = active[round % active.len()];
-                if let Some((_, dies)) = &crew.threads[victim.index()] {
+                if let Some((_, dies)) = &harness.threads[victim.index()] {
                     dies.store(true, Ordering::Relaxed);
                 }
             }
             _ => {}
         }
     }
-    while crew.pool.outstanding() > 0 || !crew.steering.is_settled() {
-        crew.turn();
-        crew.steering.publish(Nanos::ZERO);
+    while harness.pool.outstanding() > 0 || !harness.steering.is_settled() {
+        harness.turn();
+        harness.steering.publish(Nanos::ZERO);
         std::thread::yield_now();
-        assert!(began.elapsed().as_secs() < 60, "never at rest: {}", crew.describe());
+        assert!(began.elapsed().as_secs() < 60, "never at rest: {}", harness.describe());
     }
-    crew.stop.store(true, Ordering::Relaxed);
-    for (thread, _) in crew.threads.into_iter().flatten() {
+    harness.stop.store(true, Ordering::Relaxed);
+    for (thread, _) in harness.threads.into_iter().flatten() {
         thread.join().expect("it ended as asked");
     }
-    let count = |event| crew.counters.get(event);
+    let count = |event| harness.counters.get(event);
     assert!(count(DispatchEvent::EpochsFinished) > 10 && count(DispatchEvent::WorkersDied) > 3);
-    assert_eq!(crew.ledger.reordered.load(Ordering::Relaxed), 0);
+    assert_eq!(harness.ledger.reordered.load(Ordering::Relaxed), 0);
     let lost = count(DispatchEvent::HoldOverflow) + count(DispatchEvent::RingFull);
-    let sent: u64 = crew.sent.iter().map(|&sent| u64::from(sent)).sum();
-    assert_eq!(crew.ledger.processed.load(Ordering::Relaxed) + lost, sent);
+    let sent: u64 = harness.sent.iter().map(|&sent| u64::from(sent)).sum();
+    assert_eq!(harness.ledger.processed.load(Ordering::Relaxed) + lost, sent);
     assert!(sent > 10_000, "{sent} packets were too few to mean anything");
 }

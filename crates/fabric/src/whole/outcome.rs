@@ -20,7 +20,8 @@ pub struct WholeOutcome {
     pub port_full: u64,
     /// Segments that both sides have sent again.
     pub retransmitted: u64,
-    /// Workers that a crew lacked, at most: their numbers belonged to others that were still on their way out.
+    /// Workers that a worker set lacked, at most: their numbers belonged to others that were still
+    /// on their way out.
     pub workers_missing: u16,
     /// Flows that have moved to another worker with everything that belongs to them.
     pub flows_moved: u64,

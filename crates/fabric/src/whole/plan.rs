@@ -13,7 +13,7 @@ const CONNECTIONS_MAX: u64 = 4000;
 
 /// So many workers from then on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Crew {
+pub struct WorkerStep {
     /// Counted from the beginning.
     pub at: Nanos,
     /// How many.
@@ -42,7 +42,7 @@ pub struct WholePlan {
     /// Flow groups.
     pub groups: u32,
     /// Workers, first at time zero.
-    pub crews: Vec<Crew>,
+    pub worker_steps: Vec<WorkerStep>,
     /// What a turn of the data path's loop takes ...
     pub turn: Nanos,
     /// ... and, for each packet in it, more.
@@ -67,10 +67,10 @@ impl Default for WholePlan {
             congestion: Algorithm::default(),
             policy: "sticky".to_owned(),
             groups: 4096,
-            crews: vec![
-                Crew { at: Nanos::ZERO, workers: 2 },
-                Crew { at: Nanos::from_millis(2), workers: 3 },
-                Crew { at: Nanos::from_millis(5), workers: 2 },
+            worker_steps: vec![
+                WorkerStep { at: Nanos::ZERO, workers: 2 },
+                WorkerStep { at: Nanos::from_millis(2), workers: 3 },
+                WorkerStep { at: Nanos::from_millis(5), workers: 2 },
             ],
             turn: Nanos(150),
             packet: Nanos(1200),
@@ -99,13 +99,15 @@ impl WholePlan {
         self.server_link.check()?;
         let groups = self.groups.is_power_of_two() && (128..=1 << 20).contains(&self.groups);
         check(groups, "groups", self.groups, "a power of two from 128 to 1048576")?;
-        let begins = self.crews.first().is_some_and(|crew| crew.at == Nanos::ZERO);
-        check(begins, "crews", format!("{:?}", self.crews), "a list that begins at 0")?;
-        let workers = self.crews.iter().all(|crew| (1..=63).contains(&crew.workers));
+        let begins =
+            self.worker_steps.first().is_some_and(|worker_step| worker_step.at == Nanos::ZERO);
+        check(begins, "crews", format!("{:?}", self.worker_steps), "a list that begins at 0")?;
+        let workers =
+            self.worker_steps.iter().all(|worker_step| (1..=63).contains(&worker_step.workers));
         check(
             workers,
             "crews",
-            format!("{:?}", self.crews),
+            format!("{:?}", self.worker_steps),
             "such that there are 1 to 63 workers",
         )?;
         let turn = self.turn > Nanos::ZERO;

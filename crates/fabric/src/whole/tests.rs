@@ -1,20 +1,25 @@
-//! The whole data path under links and crews that try it.
+//! The whole data path under links and worker steps that try it.
 
 use base::Nanos;
 use tcp::Algorithm;
 
-use super::{Crew, WholeOutcome, WholePlan, run};
+use super::{WholeOutcome, WholePlan, WorkerStep, run};
 use crate::link::LinkPlan;
 
 fn small() -> WholePlan {
-    let crew = |millis, workers| Crew { at: Nanos::from_millis(millis), workers };
+    let worker_step = |millis, workers| WorkerStep { at: Nanos::from_millis(millis), workers };
     WholePlan {
         clients: 3,
         connections: 5,
         requests: 30,
         request_bytes: 3000,
         groups: 128,
-        crews: vec![crew(0, 2), crew(1, 3), crew(2, 1), crew(3, 3)],
+        worker_steps: vec![
+            worker_step(0, 2),
+            worker_step(1, 3),
+            worker_step(2, 1),
+            worker_step(3, 3),
+        ],
         ..WholePlan::default()
     }
 }
@@ -76,7 +81,7 @@ fn nonsense_is_refused_by_its_field() {
     for (plan, field) in [
         (WholePlan { clients: 0, ..small() }, "clients"),
         (WholePlan { groups: 100, ..small() }, "groups"),
-        (WholePlan { crews: Vec::new(), ..small() }, "crews"),
+        (WholePlan { worker_steps: Vec::new(), ..small() }, "crews"),
         (WholePlan { policy: "modula".to_owned(), ..small() }, "policy"),
     ] {
         assert_eq!(run(&plan, 1).expect_err(field).field, field);
@@ -84,12 +89,13 @@ fn nonsense_is_refused_by_its_field() {
 }
 
 #[test]
-fn a_crew_for_which_there_are_not_enough_numbers_is_said_to_lack_workers() {
+fn a_worker_step_for_which_there_are_not_enough_numbers_is_said_to_lack_workers() {
     assert_eq!(check(&small(), 1).workers_missing, 0);
-    let crew = |nanos, workers| Crew { at: Nanos(nanos), workers };
+    let worker_step = |nanos, workers| WorkerStep { at: Nanos(nanos), workers };
     // Those who leave have not gone a nanosecond later.
-    let crews = vec![crew(0, 40), crew(1_000_000, 1), crew(1_000_001, 40)];
-    let outcome = check(&WholePlan { crews, ..small() }, 1);
+    let worker_steps =
+        vec![worker_step(0, 40), worker_step(1_000_000, 1), worker_step(1_000_001, 40)];
+    let outcome = check(&WholePlan { worker_steps, ..small() }, 1);
     assert!((1..40).contains(&outcome.workers_missing), "{}", outcome.workers_missing);
 }
 

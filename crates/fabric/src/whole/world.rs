@@ -53,7 +53,7 @@ enum What {
     /// The data path's loop turns.
     Turn,
     /// Workers come or go.
-    Crew(u16),
+    WorkerStep(u16),
 }
 
 /// A run.
@@ -117,10 +117,10 @@ impl World {
         let mut links = vec![[plan.client_link; 2].map(Link::new); plan.clients as usize];
         links.push([plan.server_link; 2].map(Link::new));
         let mut events = EventQueue::default();
-        for crew in &plan.crews {
+        for worker_step in &plan.worker_steps {
             // All but the first count from when the clients begin.
-            let after = if crew.at == Nanos::ZERO { Nanos::ZERO } else { WARM_UP };
-            events.put(ORIGIN + after + crew.at, What::Crew(crew.workers));
+            let after = if worker_step.at == Nanos::ZERO { Nanos::ZERO } else { WARM_UP };
+            events.put(ORIGIN + after + worker_step.at, What::WorkerStep(worker_step.workers));
         }
         for client in 0..plan.clients {
             for connection in 0..plan.connections {
@@ -201,7 +201,7 @@ impl World {
                     self.turn(now);
                 }
             }
-            What::Crew(workers) => {
+            What::WorkerStep(workers) => {
                 let missing = self.server.resize(workers, now);
                 self.workers_missing = self.workers_missing.max(missing);
                 self.turn_soon(now);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use base::Nanos;
 use fabric::link::LinkPlan;
-use fabric::whole::{Crew, WholeOutcome, WholePlan, run as simulate};
+use fabric::whole::{WholeOutcome, WholePlan, WorkerStep, run as simulate};
 use report::Parameter;
 use sim::Level;
 
@@ -97,8 +97,10 @@ fn plan(task: &Task<'_>) -> WholePlan {
     };
     let (workers, period) = (settings.whole("workers") as u16, settings.time("period"));
     let changes = 2 * settings.whole("comings");
-    let crew =
-        |number: u64| Crew { at: Nanos(period.0 * number), workers: workers + (number % 2) as u16 };
+    let worker_step = |number: u64| WorkerStep {
+        at: Nanos(period.0 * number),
+        workers: workers + (number % 2) as u16,
+    };
     let congestion = CONGESTION.iter().find(|(name, _)| *name == settings.word("congestion"));
     let default = WholePlan::default();
     WholePlan {
@@ -111,7 +113,7 @@ fn plan(task: &Task<'_>) -> WholePlan {
         congestion: congestion.map_or(default.congestion, |(_, algorithm)| *algorithm),
         policy: settings.word("policy").to_owned(),
         groups: settings.whole("groups") as u32,
-        crews: (0..=changes).map(crew).collect(),
+        worker_steps: (0..=changes).map(worker_step).collect(),
         time_limit: settings.time("time_limit"),
         ..default
     }

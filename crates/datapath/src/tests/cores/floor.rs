@@ -23,7 +23,7 @@ use crate::{AppLimits, DetachReason};
 
 /// What was done to threads, and those that are nobody's.
 #[derive(Default)]
-pub(super) struct Crew {
+pub(super) struct FakeThreads {
     pub(super) placed: Vec<(SlotId, u16)>,
     /// Where each thread was put last.
     at: BTreeMap<SlotId, u16>,
@@ -34,13 +34,13 @@ pub(super) struct Crew {
     pub(super) strange: Vec<u32>,
 }
 
-impl Crew {
+impl FakeThreads {
     fn check(&self, thread: u32) -> Result<(), Strayed> {
         if self.strange.contains(&thread) { Err(Strayed) } else { Ok(()) }
     }
 }
 
-impl Hands for Crew {
+impl Hands for FakeThreads {
     fn place(&mut self, slot: SlotId, thread: u32, core: u16) -> Result<(), Strayed> {
         self.check(thread)?;
         self.evicted.retain(|&evicted| evicted != slot);
@@ -202,7 +202,7 @@ pub(super) struct Troupe {
 pub(super) struct Floor {
     pub(super) harness: Harness,
     pub(super) allocator: CoreAllocator,
-    pub(super) crew: Crew,
+    pub(super) fake_threads: FakeThreads,
     pub(super) troupes: Vec<Troupe>,
     pub(super) sent: BTreeMap<u16, u16>,
     /// Why applications had to go.
@@ -232,7 +232,7 @@ impl Floor {
         Self {
             harness: Harness::new(),
             allocator: CoreAllocator::new(control.expect("each core once"), REST),
-            crew: Crew::default(),
+            fake_threads: FakeThreads::default(),
             troupes: Vec::new(),
             sent: BTreeMap::new(),
             faults: Vec::new(),
@@ -313,7 +313,7 @@ impl Floor {
         self.harness.dispatcher.disarm_apps();
         let mut busy = !self.harness.dispatcher.step(now).is_idle();
         if self.allocator.is_due(now) {
-            busy |= self.allocator.step(now, &mut self.harness.dispatcher, &mut self.crew);
+            busy |= self.allocator.step(now, &mut self.harness.dispatcher, &mut self.fake_threads);
             self.steps += 1;
         }
         while let Some(id) = self.allocator.next_stray() {
@@ -341,7 +341,7 @@ impl Floor {
     /// The application goes, with its memory as it is.
     pub(super) fn detach(&mut self, id: AppId, why: DetachReason) {
         let now = self.harness.now;
-        self.allocator.remove(id, now, &mut self.harness.dispatcher, &mut self.crew);
+        self.allocator.remove(id, now, &mut self.harness.dispatcher, &mut self.fake_threads);
         self.harness.dispatcher.detach(id, why, now);
         self.faults.push((id, why));
         self.is_rung = true;
@@ -393,8 +393,8 @@ impl Floor {
         for (_, troupe) in all.filter(|(_, troupe)| troupe.class == Class::Latency) {
             for player in &troupe.players {
                 let Some(core) = player.core else { continue };
-                let is_there = self.crew.at.get(&player.slot) == Some(&core);
-                if !is_there || self.crew.evicted.contains(&player.slot) {
+                let is_there = self.fake_threads.at.get(&player.slot) == Some(&core);
+                if !is_there || self.fake_threads.evicted.contains(&player.slot) {
                     continue;
                 }
                 let other = holders.insert(core, player.slot);

@@ -7,7 +7,7 @@ use crate::DetachReason;
 fn a_stray_thread_is_reported_once_and_its_application_goes() {
     let mut floor = settled(1, &[(2, terms(0, 1)), (1, terms(0, 1))]);
     let liar = floor.troupes[0].players[0].slot;
-    floor.crew.strange =
+    floor.fake_threads.strange =
         (0..2).map(|at| 1000 + floor.troupes[0].players[at].slot.index() as u32).collect();
     assert_eq!(liar.index(), 0);
     floor.send(0, 1);
@@ -28,8 +28,8 @@ fn a_worker_that_runs_without_a_core_is_moved_away_and_a_dead_one_is_reported() 
         (0..2).filter_map(|_| floor.allocator.next_suspect(&mut cursor)).collect();
     assert!(suspects.iter().all(|suspect| suspect.parked_since.is_some()));
     let [first, second] = [0, 1].map(|at: usize| floor.troupes[at].players[0].slot);
-    floor.allocator.report_running(first, &mut floor.crew);
-    assert_eq!(floor.crew.evicted, [first]);
+    floor.allocator.report_running(first, &mut floor.fake_threads);
+    assert_eq!(floor.fake_threads.evicted, [first]);
     assert_eq!(floor.count(CoreEvent::RanWhileParked), 1);
     floor.allocator.report_dead(second);
     floor.allocator.report_dead(second);
@@ -37,7 +37,7 @@ fn a_worker_that_runs_without_a_core_is_moved_away_and_a_dead_one_is_reported() 
     assert_eq!(floor.allocator.next_stray(), None, "once");
     floor.send(0, 1);
     floor.turn(INTERVAL);
-    assert!(floor.crew.evicted.is_empty(), "with a core it may run there again");
+    assert!(floor.fake_threads.evicted.is_empty(), "with a core it may run there again");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::io::Cursor;
 
 use policy::cores::record::{CoresWriter, replay};
 
-use super::floor::Crew;
+use super::floor::FakeThreads;
 use super::*;
 use crate::DetachReason;
 
@@ -134,7 +134,7 @@ fn run(seed: u64) {
     floor.check_cores();
     check(&floor, &conducts);
     assert!(floor.harness.is_clean(), "no packet is held");
-    let Crew { placed, .. } = &floor.crew;
+    let FakeThreads { placed, .. } = &floor.fake_threads;
     assert!(placed.len() as u64 <= floor.count(CoreEvent::Grants));
     let mut recorder = floor.allocator.control().stop_recording().expect("it was started");
     let mut writer = CoresWriter::begin(Vec::new(), &snapshot).expect("memory");

@@ -10,7 +10,7 @@ use base::Nanos;
 
 use super::{Item, Items, Outcome, Plan};
 
-struct Crew {
+struct WorkerSet {
     /// Cores that wait for the lock.
     waiting: VecDeque<u32>,
     /// Cores at work, by the time at which they are done.
@@ -24,7 +24,7 @@ struct Crew {
 }
 
 pub(super) fn run(plan: &Plan, items: &mut Items) -> Outcome {
-    let mut crew = Crew {
+    let mut worker_set = WorkerSet {
         waiting: (0..plan.cores).collect(),
         busy: BinaryHeap::new(),
         free: Nanos::ZERO,
@@ -33,13 +33,13 @@ pub(super) fn run(plan: &Plan, items: &mut Items) -> Outcome {
         was_empty: true,
         outcome: Outcome::default(),
     };
-    while items.next_at().is_some() || !crew.queue.is_empty() {
-        crew.turn(plan, items);
+    while items.next_at().is_some() || !worker_set.queue.is_empty() {
+        worker_set.turn(plan, items);
     }
-    crew.outcome
+    worker_set.outcome
 }
 
-impl Crew {
+impl WorkerSet {
     /// One turn at the lock.
     fn turn(&mut self, plan: &Plan, items: &mut Items) {
         let (line, look) = (plan.costs.line.nanos(plan.level), plan.costs.item.nanos(plan.level));

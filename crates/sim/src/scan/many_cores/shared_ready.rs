@@ -24,7 +24,7 @@ struct Done {
     queue: u32,
 }
 
-struct Crew<'a> {
+struct WorkerSet<'a> {
     plan: &'a Plan,
     queues: Vec<Queue>,
     ready: VecDeque<u32>,
@@ -40,7 +40,7 @@ struct Crew<'a> {
 
 pub(super) fn run(plan: &Plan, items: &mut Items) -> Outcome {
     let queue = Queue { ran_empty: true, ..Queue::default() };
-    let mut crew = Crew {
+    let mut worker_set = WorkerSet {
         plan,
         queues: vec![queue; plan.flows as usize],
         ready: VecDeque::new(),
@@ -52,18 +52,18 @@ pub(super) fn run(plan: &Plan, items: &mut Items) -> Outcome {
         outcome: Outcome::default(),
     };
     loop {
-        let done = crew.events.next_at().unwrap_or(Nanos::FAR_FUTURE);
+        let done = worker_set.events.next_at().unwrap_or(Nanos::FAR_FUTURE);
         if let Some(item) = items.by(done) {
-            crew.arrive(item);
-        } else if let Some(done) = crew.events.take() {
-            crew.done(&done);
+            worker_set.arrive(item);
+        } else if let Some(done) = worker_set.events.take() {
+            worker_set.done(&done);
         } else {
-            return crew.outcome;
+            return worker_set.outcome;
         }
     }
 }
 
-impl Crew<'_> {
+impl WorkerSet<'_> {
     fn arrive(&mut self, item: Item) {
         let room = self.plan.ring as usize * self.plan.cores as usize;
         if self.waiting >= room {

@@ -20,7 +20,7 @@ use crate::rt::watchdog::Watchdog;
 
 /// All workers, and what becomes of them.
 #[derive(Debug)]
-pub(crate) struct Crew {
+pub(crate) struct WorkerSet {
     /// The daemon's number for the application.
     pub(crate) app: u32,
     pub(crate) settings: Settings,
@@ -52,7 +52,7 @@ pub(crate) struct Crew {
     next: AtomicUsize,
 }
 
-impl Crew {
+impl WorkerSet {
     pub(crate) fn new(
         app: &App,
         settings: Settings,
@@ -102,7 +102,7 @@ impl Crew {
     /// Where a task begins: at the worker that spawns it, or at each in turn.
     pub(crate) fn home(self: &Arc<Self>) -> usize {
         match Local::current() {
-            Some(local) if Arc::ptr_eq(&local.crew, self) => local.index,
+            Some(local) if Arc::ptr_eq(&local.worker_set, self) => local.index,
             _ => self.next.fetch_add(1, Ordering::Relaxed) % self.mailboxes.len(),
         }
     }

@@ -12,7 +12,7 @@ use crate::job::Witness;
 use crate::ledger::SharedLedger;
 
 /// The workers.
-pub(crate) struct Crew {
+pub(crate) struct WorkerSet {
     /// By id; a worker that was told to leave stays until it has retired.
     workers: Vec<Option<Worker<Witness>>>,
     /// The ids below this are there and not leaving.
@@ -21,7 +21,7 @@ pub(crate) struct Crew {
     random: u64,
 }
 
-impl Crew {
+impl WorkerSet {
     pub(crate) fn new(ledger: SharedLedger, seed: u64) -> Self {
         Self { workers: Vec::new(), count: 0, ledger, random: seed }
     }
