@@ -9,7 +9,7 @@ use testbed::{Side, Testbed, TestbedConfig};
 
 use crate::daemon::Daemon;
 use crate::kernel_tcp::kernel_tcp;
-use crate::process::{PATIENCE, binary, wait_for, wait_within};
+use crate::process::{TIMEOUT, binary, wait_for, wait_within};
 use crate::program::Program;
 
 /// What every such daemon is told. A connection that is over is soon forgotten, so that a test can see
@@ -209,7 +209,7 @@ impl Accelerated {
     /// Something stays.
     pub fn nothing_is_left(&self) {
         // A daemon without a CPU takes its time, and so do its questioners.
-        wait_within(3 * PATIENCE, "an end without remains", || {
+        wait_within(3 * TIMEOUT, "an end without remains", || {
             // Before anything is asked: the connection of a question goes a moment after its answer.
             let open = descriptors(self.daemon.pid());
             let sockets = self.sockets();

@@ -22,7 +22,7 @@ pub struct Liar {
 }
 
 /// Longer than the daemon takes to let anybody in.
-const PATIENCE: Nanos = Nanos::from_secs(20);
+const TIMEOUT: Nanos = Nanos::from_secs(20);
 
 /// A request as honest as any.
 pub fn request(name: &str, listen: &str) -> AttachRequest {
@@ -45,7 +45,7 @@ impl Liar {
     pub fn attach(daemon: &Daemon, name: &str, listen: &str) -> Result<Self, AttachError> {
         let link = Link::connect(&daemon.apps_socket())?;
         link.send(&ToDaemon::Attach(request(name, listen)))?;
-        let (answer, descriptors) = link.receive(PATIENCE)?.ok_or(AttachError::TimedOut)?;
+        let (answer, descriptors) = link.receive(TIMEOUT)?.ok_or(AttachError::TimedOut)?;
         match answer {
             ToApp::Attached(_) => {}
             ToApp::Refused { message } => return Err(AttachError::Refused(message)),
@@ -104,7 +104,7 @@ impl Liar {
     /// # Panics
     /// It says nothing.
     pub fn last_words(&self) -> attach::Detached {
-        match self.link.receive(PATIENCE) {
+        match self.link.receive(TIMEOUT) {
             Ok(Some((ToApp::Detached(detached), _))) => detached,
             other => panic!("no last words but {other:?}"),
         }

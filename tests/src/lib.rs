@@ -39,7 +39,7 @@ pub use liar::{Liar, babble, request, stranger};
 pub use line::{Host, Line, four, six};
 pub use nf_run::NfRun;
 pub use operator::Operator;
-pub use process::{PATIENCE, binary, run, wait_for, wait_within};
+pub use process::{TIMEOUT, binary, run, wait_for, wait_within};
 pub use program::{Finished, Program};
 pub use recorder::Recorder;
 pub use sniffer::{Sniffer, write_capture};

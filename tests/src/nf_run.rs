@@ -10,7 +10,7 @@ use chain::file::ChainFile;
 use chain::{Chain, Event, socket};
 
 use crate::line::Host;
-use crate::process::{PATIENCE, wait_for};
+use crate::process::{TIMEOUT, wait_for};
 
 /// A running chain, called `edge` whatever host it runs on. Dropped, it has ended.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl NfRun {
             })
         };
         let mut run = Self { stop, thread: Some(thread), folder, said };
-        if is_ready.recv_timeout(PATIENCE).is_ok() {
+        if is_ready.recv_timeout(TIMEOUT).is_ok() {
             return Ok(run);
         }
         Err(run.join().expect_err("it ended without an error before it forwarded"))

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use admin::{Reply, ReplyBody, Request, Sample};
 
-use crate::process::PATIENCE;
+use crate::process::TIMEOUT;
 
 /// A connection to the admin socket.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub struct Operator {
 impl Operator {
     pub(crate) fn connect(socket: &Path) -> Self {
         let stream = UnixStream::connect(socket).expect("the daemon listens");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout is no zero");
+        stream.set_read_timeout(Some(TIMEOUT)).expect("a timeout is no zero");
         Self { stream: BufReader::new(stream) }
     }
 

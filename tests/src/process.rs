@@ -5,7 +5,7 @@ use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 /// Long enough for any machine; a test that waits for this has failed.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A program of this workspace, built beside the tests.
 ///
@@ -24,7 +24,7 @@ pub fn binary(name: &str) -> PathBuf {
 /// # Panics
 /// It does not find it.
 pub fn wait_for<T>(what: &str, look: impl FnMut() -> Result<T, String>) -> T {
-    wait_within(PATIENCE, what, look)
+    wait_within(TIMEOUT, what, look)
 }
 
 /// The same with more patience, or less.
@@ -32,7 +32,7 @@ pub fn wait_for<T>(what: &str, look: impl FnMut() -> Result<T, String>) -> T {
 /// # Panics
 /// It does not find it in time.
 pub fn wait_within<T>(
-    patience: Duration,
+    timeout: Duration,
     what: &str,
     mut look: impl FnMut() -> Result<T, String>,
 ) -> T {
@@ -41,7 +41,7 @@ pub fn wait_within<T>(
         match look() {
             Ok(found) => return found,
             Err(instead) => {
-                assert!(began.elapsed() < patience, "{what} does not come true: {instead}");
+                assert!(began.elapsed() < timeout, "{what} does not come true: {instead}");
             }
         }
         std::thread::sleep(Duration::from_millis(5));

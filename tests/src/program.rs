@@ -5,7 +5,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use rustix::process::Signal;
 
 use crate::heard::Heard;
-use crate::process::{PATIENCE, signal_to, wait_for, wait_within};
+use crate::process::{TIMEOUT, signal_to, wait_for, wait_within};
 
 /// A program that runs. Dropped, it is killed.
 #[derive(Debug)]
@@ -105,7 +105,7 @@ impl Program {
     /// # Panics
     /// It does not end.
     pub fn end(mut self) -> Finished {
-        let status = wait_within(PATIENCE * 6, &format!("the end of {}", self.name), || {
+        let status = wait_within(TIMEOUT * 6, &format!("the end of {}", self.name), || {
             let ended = self.child.try_wait().expect("it is our child");
             ended.ok_or_else(|| format!("it runs: {}{}", self.out.so_far(), self.said.so_far()))
         });

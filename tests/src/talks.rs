@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use testbed::Side;
 
-use crate::process::PATIENCE;
+use crate::process::TIMEOUT;
 
 /// Bytes written or read at once, at most.
 const CHUNK: usize = 1 << 14;
@@ -47,7 +47,7 @@ impl Talks {
     /// One is not accepted.
     pub fn connect(side: &Side, count: usize, server: SocketAddr) -> Self {
         let connect = |number: usize| {
-            let stream = TcpStream::connect_timeout(&server, PATIENCE);
+            let stream = TcpStream::connect_timeout(&server, TIMEOUT);
             let stream = stream.unwrap_or_else(|error| panic!("connection {number}: {error}"));
             stream.set_nonblocking(true).expect("a TCP socket can be");
             stream.set_nodelay(true).expect("a TCP socket can be told");
@@ -150,7 +150,7 @@ impl Talks {
                 since = Instant::now();
                 continue;
             }
-            assert!(since.elapsed() < PATIENCE, "nothing moves any more: {:?}", self.talks);
+            assert!(since.elapsed() < TIMEOUT, "nothing moves any more: {:?}", self.talks);
             std::thread::sleep(PAUSE);
         }
     }

@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::line::Host;
-use crate::process::PATIENCE;
+use crate::process::TIMEOUT;
 
 /// A transfer that goes on.
 #[derive(Debug)]
@@ -46,8 +46,8 @@ impl Transfer {
 
 fn connect(at: SocketAddr) -> TcpStream {
     // The first packets of a route may be lost while link addresses are asked for.
-    let stream = TcpStream::connect_timeout(&at, PATIENCE).expect("there is a way");
-    stream.set_write_timeout(Some(PATIENCE)).expect("a socket has one");
+    let stream = TcpStream::connect_timeout(&at, TIMEOUT).expect("there is a way");
+    stream.set_write_timeout(Some(TIMEOUT)).expect("a socket has one");
     stream
 }
 
@@ -67,7 +67,7 @@ fn send(mut stream: TcpStream, bytes: usize) {
 
 fn receive(listener: &TcpListener, bytes: usize) {
     let (mut stream, _) = listener.accept().expect("somebody connects");
-    stream.set_read_timeout(Some(PATIENCE + Duration::from_secs(20))).expect("a socket has one");
+    stream.set_read_timeout(Some(TIMEOUT + Duration::from_secs(20))).expect("a socket has one");
     let mut part = vec![0; 64 << 10];
     let mut received = 0;
     loop {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use whole::{PATIENCE, bed, binary, run};
+use whole::{TIMEOUT, bed, binary, run};
 
 fn folder(name: &str) -> std::path::PathBuf {
     let path = std::env::temp_dir().join(format!("calisto-{name}-{}", std::process::id()));
@@ -26,7 +26,7 @@ fn a_day_in_the_life_up_ask_steer_load_down() {
         up.arg("--admin").arg(&socket).stdout(Stdio::null()).spawn().expect("calisto is there");
     let began = Instant::now();
     while std::os::unix::net::UnixStream::connect(&socket).is_err() {
-        assert!(began.elapsed() < PATIENCE, "the daemon does not come up");
+        assert!(began.elapsed() < TIMEOUT, "the daemon does not come up");
         std::thread::sleep(Duration::from_millis(10));
     }
     let ask = |words: &str| {

@@ -13,7 +13,7 @@ use rustix::net::sockopt::set_socket_recv_buffer_size_force;
 use serde_json::Value;
 use testbed::{Side, Testbed};
 use whole::{
-    Accelerated, Finished, PATIENCE, Program, bed, binary, project, serve_with_the_kernel, wait_for,
+    Accelerated, Finished, Program, TIMEOUT, bed, binary, project, serve_with_the_kernel, wait_for,
 };
 
 /// Installs what is missing, once.
@@ -84,10 +84,10 @@ fn nothing_went_wrong(report: &Value) {
 fn ask(bed: &Testbed, port: u16, line: &str, last: &str) -> Vec<String> {
     let address = SocketAddr::from((bed.server().ipv4(), port));
     let stream = wait_for("a server that listens", || {
-        let stream = bed.client().enter(|| TcpStream::connect_timeout(&address, PATIENCE));
+        let stream = bed.client().enter(|| TcpStream::connect_timeout(&address, TIMEOUT));
         stream.expect("the namespace is there").map_err(|error| error.to_string())
     });
-    stream.set_read_timeout(Some(PATIENCE)).expect("no zero");
+    stream.set_read_timeout(Some(TIMEOUT)).expect("no zero");
     (&stream).write_all(format!("{line}\r\n").as_bytes()).expect("it is connected");
     let mut lines = Vec::new();
     for line in BufReader::new(&stream).lines() {

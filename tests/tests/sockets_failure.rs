@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use testbed::Side;
-use whole::{Accelerated, PATIENCE, Program, project, wait_for};
+use whole::{Accelerated, Program, TIMEOUT, project, wait_for};
 
 const PYTHON: &str = "/usr/bin/python3";
 const PORT: u16 = 8000;
@@ -30,9 +30,9 @@ fn echo(accelerated: &Accelerated) -> Program {
 }
 
 fn connect(from: &Side, to: SocketAddr) -> TcpStream {
-    let stream = from.enter(|| TcpStream::connect_timeout(&to, PATIENCE));
+    let stream = from.enter(|| TcpStream::connect_timeout(&to, TIMEOUT));
     let stream = stream.expect("the namespace is there").expect("somebody listens");
-    stream.set_read_timeout(Some(PATIENCE)).expect("no zero");
+    stream.set_read_timeout(Some(TIMEOUT)).expect("no zero");
     stream
 }
 
@@ -87,7 +87,7 @@ fn a_program_that_is_killed_in_a_transfer_leaves_nothing() {
     let words = [PYTHON, &script("hold.py"), &address.ip().to_string(), "8000"];
     let program = accelerated.run(&words);
     let (mut stream, _) = listener.accept().expect("it comes");
-    stream.set_write_timeout(Some(PATIENCE)).expect("no zero");
+    stream.set_write_timeout(Some(TIMEOUT)).expect("no zero");
     let mut hello = [0; 6];
     stream.read_exact(&mut hello).expect("it says so");
     stream.write_all(&vec![7; 1 << 20]).expect("it reads");
@@ -110,7 +110,7 @@ fn programs_of_a_killed_daemon_get_errors_and_the_kernel_gets_the_traffic_until_
     let words = [PYTHON, &script("hold.py"), &address.ip().to_string(), "8000"];
     let mut waiting = accelerated.run(&words);
     let (mut stream, _) = listener.accept().expect("it comes");
-    stream.set_read_timeout(Some(PATIENCE)).expect("no zero");
+    stream.set_read_timeout(Some(TIMEOUT)).expect("no zero");
     waiting.wait_until_it_says("connected");
     let server = echo(&accelerated);
     let here: SocketAddr = (accelerated.here().ipv4(), PORT).into();

@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use whole::{Accelerated, Finished, PATIENCE, Program, Trap, project, run};
+use whole::{Accelerated, Finished, Program, TIMEOUT, Trap, project, run};
 
 const PYTHON: &str = "/usr/bin/python3";
 
@@ -63,7 +63,7 @@ fn a_tenant_sends_as_fast_as_it_may_and_loses_nothing_by_it() {
     let words = [PYTHON, "-c", say, &address.ip().to_string(), &BYTES.to_string()];
     let program = accelerated.run(&words);
     let (mut stream, _) = listener.accept().expect("it comes");
-    stream.set_read_timeout(Some(PATIENCE)).expect("no zero");
+    stream.set_read_timeout(Some(TIMEOUT)).expect("no zero");
     stream.read_exact(&mut [0]).expect("it says something");
     let began = Instant::now();
     let mut rest = Vec::new();

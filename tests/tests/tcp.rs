@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use testbed::{Side, Testbed, TestbedConfig};
-use whole::{Daemon, PATIENCE, Talks, bed, read_chargen, run, wait_for};
+use whole::{Daemon, TIMEOUT, Talks, bed, read_chargen, run, wait_for};
 
 /// A daemon at the server's end that serves `job` on port 7, IPv4 and IPv6.
 fn service(bed: &Testbed, port: &str, job: &str, more: &str) -> Daemon {
@@ -31,10 +31,10 @@ fn server(bed: &Testbed) -> SocketAddr {
 /// A connection from the client's end to port 7, with a bound on every wait.
 fn connect(bed: &Testbed) -> TcpStream {
     let server = server(bed);
-    let stream = bed.client().enter(|| TcpStream::connect_timeout(&server, PATIENCE));
+    let stream = bed.client().enter(|| TcpStream::connect_timeout(&server, TIMEOUT));
     let stream = stream.expect("the namespace is there").expect("somebody listens");
-    stream.set_read_timeout(Some(PATIENCE)).expect("no zero");
-    stream.set_write_timeout(Some(PATIENCE)).expect("no zero");
+    stream.set_read_timeout(Some(TIMEOUT)).expect("no zero");
+    stream.set_write_timeout(Some(TIMEOUT)).expect("no zero");
     stream
 }
 
@@ -234,7 +234,7 @@ fn connections_stay_whole_while_workers_come_and_go_and_policies_change() {
 /// Waits for the end of the connection; why.
 fn end_of(stream: &mut TcpStream) -> ErrorKind {
     stream.set_nonblocking(false).expect("a TCP socket can be");
-    stream.set_read_timeout(Some(PATIENCE)).expect("no zero");
+    stream.set_read_timeout(Some(TIMEOUT)).expect("no zero");
     let mut bytes = [0; 1024];
     loop {
         match stream.read(&mut bytes) {
@@ -281,7 +281,7 @@ fn after_the_daemon_was_killed_clients_notice_and_it_can_start_again_at_once() {
                     Ok(_) => std::thread::sleep(Duration::from_millis(10)),
                     Err(error) => break error.kind(),
                 }
-                assert!(began.elapsed() < PATIENCE, "it is not noticed");
+                assert!(began.elapsed() < TIMEOUT, "it is not noticed");
             };
             assert!(matches!(error, ErrorKind::ConnectionReset | ErrorKind::BrokenPipe), "{error}");
         }
@@ -310,11 +310,11 @@ fn other_ports_are_the_kernels_who_refuses_or_serves() {
     let bed = bed();
     let daemon = service(&bed, "xdp:veth0", "echo", "");
     let address = SocketAddr::from((bed.server().ipv4(), 8));
-    let refused = bed.client().enter(|| TcpStream::connect_timeout(&address, PATIENCE));
+    let refused = bed.client().enter(|| TcpStream::connect_timeout(&address, TIMEOUT));
     let refused = refused.expect("the namespace is there").expect_err("nobody listens");
     assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
     let kernel = kernel_service(bed.server(), 8);
-    let stream = bed.client().enter(|| TcpStream::connect_timeout(&address, PATIENCE));
+    let stream = bed.client().enter(|| TcpStream::connect_timeout(&address, TIMEOUT));
     let mut stream = stream.expect("the namespace is there").expect("Linux listens");
     let mut said = String::new();
     stream.read_to_string(&mut said).expect("Linux closes in order");

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use testbed::Testbed;
 use whole::{
-    Daemon, Forged, Intruder, Overheard, PATIENCE, Sniffer, Talks, bed, read_chargen, wait_for,
+    Daemon, Forged, Intruder, Overheard, Sniffer, TIMEOUT, Talks, bed, read_chargen, wait_for,
 };
 use wire::tcp::{ACK, FIN, PSH, RST, SYN};
 
@@ -174,9 +174,9 @@ fn ten_thousand_half_open_connections_get_cookies_and_hold_up_nobody() {
 
 fn chargen_client(bed: &Testbed) -> TcpStream {
     let server = SocketAddr::V4(server(bed));
-    let stream = bed.client().enter(|| TcpStream::connect_timeout(&server, PATIENCE));
+    let stream = bed.client().enter(|| TcpStream::connect_timeout(&server, TIMEOUT));
     let stream = stream.expect("the namespace is there").expect("somebody listens");
-    stream.set_read_timeout(Some(PATIENCE)).expect("no zero");
+    stream.set_read_timeout(Some(TIMEOUT)).expect("no zero");
     stream
 }
 

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use rustix::net::sockopt;
 use testbed::{Side, Testbed};
-use whole::{Crossing, Daemon, PATIENCE, Recorder, Talks, bed, read_chargen, run, wait_for};
+use whole::{Crossing, Daemon, Recorder, TIMEOUT, Talks, bed, read_chargen, run, wait_for};
 
 /// A warning of tshark, and why there is nothing wrong.
 struct Explained {
@@ -118,9 +118,9 @@ fn service(bed: &Testbed, job: &str) -> Daemon {
 
 fn connect(bed: &Testbed) -> TcpStream {
     let server = SocketAddr::from((bed.server().ipv4(), 7));
-    let stream = bed.client().enter(|| TcpStream::connect_timeout(&server, PATIENCE));
+    let stream = bed.client().enter(|| TcpStream::connect_timeout(&server, TIMEOUT));
     let stream = stream.expect("the namespace is there").expect("somebody listens");
-    stream.set_read_timeout(Some(PATIENCE)).expect("no zero");
+    stream.set_read_timeout(Some(TIMEOUT)).expect("no zero");
     stream
 }
 

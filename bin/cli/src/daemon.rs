@@ -10,7 +10,7 @@ use admin::{Command, LINE_BYTES_MAX, Reply, ReplyBody, Request};
 use crate::failure::Failure;
 
 /// A daemon answers within a control tick; one that is silent for this long is stuck.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The daemon behind a socket.
 #[derive(Clone, Debug)]
@@ -52,8 +52,8 @@ impl Daemon {
     pub fn open(&self, command: Command) -> Result<(ReplyBody, BufReader<UnixStream>), Failure> {
         let mut stream = UnixStream::connect(&self.socket).map_err(|e| self.unreachable(&e))?;
         let broken = |error: io::Error| self.broken(&error);
-        stream.set_read_timeout(Some(PATIENCE)).map_err(broken)?;
-        stream.set_write_timeout(Some(PATIENCE)).map_err(broken)?;
+        stream.set_read_timeout(Some(TIMEOUT)).map_err(broken)?;
+        stream.set_write_timeout(Some(TIMEOUT)).map_err(broken)?;
         let request = Request { app: self.app.clone(), ..Request::new(command) };
         let line = admin::encode(&request).map_err(Failure::new)?;
         stream.write_all(line.as_bytes()).map_err(broken)?;
@@ -90,7 +90,7 @@ impl Daemon {
     ) -> Result<u64, Failure> {
         let mut stream = UnixStream::connect(&self.socket).map_err(|e| self.unreachable(&e))?;
         let broken = |error: io::Error| self.broken(&error);
-        stream.set_read_timeout(Some(PATIENCE)).map_err(broken)?;
+        stream.set_read_timeout(Some(TIMEOUT)).map_err(broken)?;
         let request = Request { app: self.app.clone(), ..Request::new(command) };
         let line = admin::encode(&request).map_err(Failure::new)?;
         stream.write_all(line.as_bytes()).map_err(broken)?;
@@ -177,7 +177,7 @@ impl Daemon {
             io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => format!(
                 "the daemon at {socket} has not answered for {} s: it is stopped or stuck; look \
                  at it with `ps`, end it with SIGTERM",
-                PATIENCE.as_secs()
+                TIMEOUT.as_secs()
             ),
             _ => format!("the connection to the daemon at {socket} broke: {error}; ask again"),
         })

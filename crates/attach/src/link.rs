@@ -20,7 +20,7 @@ use crate::stream::{Call, JoinRequest, Reply, StreamRequest, Streaming};
 use crate::{DESCRIPTORS_MAX, peer, text};
 
 /// A daemon that does not take a connection or a message for so long is stuck.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// So long a question may be answered: the daemon may have to find out a link address first.
 const ANSWER_MAX: Nanos = Nanos::from_secs(10);
@@ -67,7 +67,7 @@ impl Link {
     ) -> Result<Self, AttachError> {
         let socket = socket(SocketFlags::empty()).map_err(&failed)?;
         // It bounds `connect` too, which waits while the daemon accepts nobody.
-        set_socket_timeout(&socket, Timeout::Send, Some(PATIENCE)).map_err(&failed)?;
+        set_socket_timeout(&socket, Timeout::Send, Some(TIMEOUT)).map_err(&failed)?;
         loop {
             return match rustix::net::connect(&socket, address) {
                 Ok(()) => Ok(Self { socket, calls: AtomicU64::new(0) }),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal};
 
 /// It is killed when it has not ended by then.
-const PATIENCE: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Ends it, and waits until it has.
 pub(crate) fn end(child: &mut Child) {
@@ -15,7 +15,7 @@ pub(crate) fn end(child: &mut Child) {
         let _ = rustix::process::kill_process(pid, Signal::TERM);
     }
     let began = Instant::now();
-    while began.elapsed() < PATIENCE && matches!(child.try_wait(), Ok(None)) {
+    while began.elapsed() < TIMEOUT && matches!(child.try_wait(), Ok(None)) {
         std::thread::sleep(Duration::from_millis(2));
     }
     // Without effect on one that has ended.

@@ -17,10 +17,10 @@ pub const FOLDER: &str = "/run/calisto/nf";
 const ANSWER_BYTES_MAX: u64 = 16 << 20;
 
 /// A client that does not read keeps the control thread waiting for this long at most.
-const PATIENCE: Duration = Duration::from_millis(200);
+const TIMEOUT: Duration = Duration::from_millis(200);
 
 /// How long a client waits for a chain that loads a table at that moment.
-const CLIENT_PATIENCE: Duration = Duration::from_secs(10);
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The socket of the chain of that name.
 pub fn path_of(folder: &Path, name: &str) -> PathBuf {
@@ -81,7 +81,7 @@ impl FigureSocket {
 
 fn send(mut stream: UnixStream, figures: &Figures) -> io::Result<()> {
     stream.set_nonblocking(false)?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
     let mut line = serde_json::to_vec(figures).map_err(io::Error::other)?;
     line.push(b'\n');
     stream.write_all(&line)
@@ -118,7 +118,7 @@ pub fn ask(path: &Path) -> Result<Figures, ChainError> {
         })
     })?;
     let broken = |error: io::Error| failed(format!("the answer did not come: {error}; ask again"));
-    stream.set_read_timeout(Some(CLIENT_PATIENCE)).map_err(broken)?;
+    stream.set_read_timeout(Some(CLIENT_TIMEOUT)).map_err(broken)?;
     let mut answer = Vec::new();
     (&mut stream).take(ANSWER_BYTES_MAX).read_to_end(&mut answer).map_err(broken)?;
     serde_json::from_slice(&answer).map_err(|error| {

@@ -32,7 +32,6 @@ mod ids;
 mod info;
 pub(crate) mod kernel;
 mod lock;
-mod patience;
 #[cfg(any(feature = "rt", feature = "tokio"))]
 pub(crate) mod polled;
 mod poller;
@@ -54,6 +53,7 @@ mod udp_socket;
 mod verdict;
 mod waiting;
 mod watcher;
+mod yield_policy;
 
 pub use attach::{AttachError, FallbackReason, Profile};
 pub use datagram::Received;

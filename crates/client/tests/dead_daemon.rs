@@ -5,7 +5,7 @@ mod common;
 use std::time::{Duration, Instant};
 
 use client::{App, AttachOptions, Batch, DetachReason, Detached, Nanos, Verdict, Worker};
-use common::{DaemonProcess, Folder, Manner, RING_SLOTS, become_daemon_if_asked};
+use common::{Behaviour, DaemonProcess, Folder, RING_SLOTS, become_daemon_if_asked};
 
 /// Every call says within a second that the daemon is dead; loaded machines get some more.
 const SOON: Duration = Duration::from_secs(3);
@@ -13,8 +13,8 @@ const SOON: Duration = Duration::from_secs(3);
 const ENTRY: &str =
     "an_application_attaches_to_a_daemon_in_another_process_and_again_to_its_successor";
 
-fn start(folder: &Folder, manner: Manner) -> DaemonProcess {
-    DaemonProcess::start(ENTRY, &folder.socket(), manner)
+fn start(folder: &Folder, behaviour: Behaviour) -> DaemonProcess {
+    DaemonProcess::start(ENTRY, &folder.socket(), behaviour)
 }
 
 fn options(folder: &Folder) -> AttachOptions {
@@ -53,7 +53,7 @@ fn assert_gone(detached: &Detached, killed: Instant) {
 fn an_application_attaches_to_a_daemon_in_another_process_and_again_to_its_successor() {
     become_daemon_if_asked();
     let folder = Folder::new("successor");
-    let first = start(&folder, Manner::Echo);
+    let first = start(&folder, Behaviour::Echo);
     let (app, mut worker) = attach(&folder);
     round_trip(&mut worker, b"to the first");
     assert!(app.is_attached());
@@ -68,7 +68,7 @@ fn an_application_attaches_to_a_daemon_in_another_process_and_again_to_its_succe
         let options = options(&folder);
         move || App::attach(&options)
     });
-    let _second = start(&folder, Manner::Echo);
+    let _second = start(&folder, Behaviour::Echo);
     let attached = attaching.join().expect("attaching does not panic");
     let (app, mut workers) = attached.unwrap_or_else(|error| panic!("{error}"));
     round_trip(&mut workers[0], b"to the second");
@@ -78,7 +78,7 @@ fn an_application_attaches_to_a_daemon_in_another_process_and_again_to_its_succe
 #[test]
 fn a_worker_that_sleeps_is_told_at_once() {
     let folder = Folder::new("sleeps");
-    let daemon = start(&folder, Manner::Echo);
+    let daemon = start(&folder, Behaviour::Echo);
     let (app, mut worker) = attach(&folder);
     let (told, tell) = std::sync::mpsc::channel();
     let sleeper = std::thread::spawn(move || {
@@ -105,7 +105,7 @@ fn a_worker_that_sleeps_is_told_at_once() {
 #[test]
 fn a_worker_that_only_polls_finds_out() {
     let folder = Folder::new("polls");
-    let daemon = start(&folder, Manner::Echo);
+    let daemon = start(&folder, Behaviour::Echo);
     let (_app, mut worker) = attach(&folder);
     round_trip(&mut worker, b"hello");
     let mut batch = Batch::new();
@@ -122,7 +122,7 @@ fn a_worker_that_only_polls_finds_out() {
 #[test]
 fn a_worker_whose_ring_is_full_finds_out() {
     let folder = Folder::new("full");
-    let daemon = start(&folder, Manner::Deaf);
+    let daemon = start(&folder, Behaviour::Deaf);
     let (_app, mut worker) = attach(&folder);
     let mut batch = Batch::new();
     for _ in 0..=RING_SLOTS {

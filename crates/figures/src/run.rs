@@ -115,11 +115,11 @@ impl Run {
     ///
     /// # Errors
     /// A job cannot be done, or its thread is gone.
-    pub fn wait(&mut self, patience: Duration) -> Result<bool, RunError> {
+    pub fn wait(&mut self, timeout: Duration) -> Result<bool, RunError> {
         if self.points.len() == self.of {
             return Ok(false);
         }
-        match self.found.recv_timeout(patience) {
+        match self.found.recv_timeout(timeout) {
             Ok((number, Ok(points))) => {
                 self.points.insert(number, points);
                 Ok(true)

@@ -226,12 +226,12 @@ impl Common {
 
     /// How the plan is to be carried out. `json`: the form of progress lines.
     pub fn options(&self, json: bool) -> Options {
-        let patience = self.barrier_wait;
+        let timeout = self.barrier_wait;
         let barrier = match (self.barrier_peers, self.barrier_leader) {
             (Some(clients), _) => {
-                Some(Barrier::Lead { listen: self.barrier_listen, clients, patience })
+                Some(Barrier::Lead { listen: self.barrier_listen, clients, timeout })
             }
-            (None, Some(leader)) => Some(Barrier::Follow { leader, patience }),
+            (None, Some(leader)) => Some(Barrier::Follow { leader, timeout }),
             (None, None) => None,
         };
         Options {

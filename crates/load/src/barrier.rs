@@ -29,7 +29,7 @@ const NOTICE: Nanos = Nanos::from_millis(100);
 const DELAY_MAX: Nanos = Nanos::from_secs(60);
 
 /// A stranger at the leader's port is listened to for so long.
-const HELLO_PATIENCE: Nanos = Nanos::from_secs(2);
+const HELLO_TIMEOUT: Nanos = Nanos::from_secs(2);
 
 /// Longest line of the protocol.
 const LINE_MAX: usize = 256;
@@ -48,14 +48,14 @@ pub enum Barrier {
         /// How many there are with this one.
         clients: u32,
         /// How long to wait for them.
-        patience: Nanos,
+        timeout: Nanos,
     },
     /// Wait to be told.
     Follow {
         /// Who says when.
         leader: SocketAddr,
         /// How long to wait for it.
-        patience: Nanos,
+        timeout: Nanos,
     },
 }
 
@@ -74,12 +74,12 @@ impl Barrier {
     /// They were not in time, one has left, or somebody wants us to stop.
     pub(crate) fn meet(&self) -> Result<Go, Error> {
         match *self {
-            Self::Lead { listen, clients, patience } => {
+            Self::Lead { listen, clients, timeout } => {
                 let listener = TcpListener::bind(listen)
                     .map_err(|error| Error::io(format!("wait for clients at {listen}"), &error))?;
-                lead(&listener, clients, now() + patience)
+                lead(&listener, clients, now() + timeout)
             }
-            Self::Follow { leader, patience } => follow(leader, now() + patience),
+            Self::Follow { leader, timeout } => follow(leader, now() + timeout),
         }
     }
 }
@@ -94,7 +94,7 @@ fn lead(listener: &TcpListener, clients: u32, deadline: Nanos) -> Result<Go, Err
             Ok((stream, address)) => {
                 let mut peer = Peer::new(stream, address).map_err(failed)?;
                 // Whoever else comes to this port is let go.
-                if peer.line(now() + HELLO_PATIENCE).is_ok_and(|line| line == HELLO) {
+                if peer.line(now() + HELLO_TIMEOUT).is_ok_and(|line| line == HELLO) {
                     followers.push(peer);
                 }
             }
@@ -246,7 +246,7 @@ impl Peer {
         for number in 0..ROUND_TRIPS {
             let began = now();
             self.say(&format!("ping {number}"))?;
-            let line = self.line(began + HELLO_PATIENCE)?;
+            let line = self.line(began + HELLO_TIMEOUT)?;
             if line != format!("pong {number}") {
                 return Err(format!("it said {line:?}"));
             }

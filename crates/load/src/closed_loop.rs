@@ -19,7 +19,7 @@ pub(crate) struct ClosedLoop {
     measure_from: Nanos,
     end: Nanos,
     /// After this long a request is given up and another takes its place.
-    patience: Nanos,
+    timeout: Nanos,
     /// Made and not yet taken by the transport.
     waiting: Vec<Request>,
     /// When the oldest unanswered request is given up.
@@ -39,7 +39,7 @@ impl ClosedLoop {
             oldest: 0,
             measure_from: start + plan.warmup,
             end: start + plan.warmup + plan.length,
-            patience: plan.grace,
+            timeout: plan.grace,
             waiting: Vec::with_capacity(BURST),
             give_up_at: Nanos::FAR_FUTURE,
             is_over: false,
@@ -114,8 +114,8 @@ impl ClosedLoop {
                 continue;
             }
             match window.find(self.oldest) {
-                Known::Sent { at, .. } if now.since(at) < self.patience => {
-                    self.give_up_at = at + self.patience;
+                Known::Sent { at, .. } if now.since(at) < self.timeout => {
+                    self.give_up_at = at + self.timeout;
                     return;
                 }
                 _ => {

@@ -65,7 +65,7 @@ struct Stage {
 }
 
 /// Longer than that no script waits for a packet.
-const PATIENCE: Nanos = Nanos::from_secs(700);
+const TIMEOUT: Nanos = Nanos::from_secs(700);
 
 impl Stage {
     fn play(&mut self, event: &Event) -> Result<(), String> {
@@ -150,7 +150,7 @@ impl Stage {
 
     /// A call that blocks has to return before the next one begins.
     fn finish_call(&mut self) -> Result<(), String> {
-        let until = self.world.now + PATIENCE;
+        let until = self.world.now + TIMEOUT;
         while self.calls.is_blocked() {
             self.let_calls_return()?;
             if self.calls.is_blocked() && !self.step(until) {
@@ -161,7 +161,7 @@ impl Stage {
     }
 
     fn expect(&mut self, expected: &Packet, when: When, base: Nanos) -> Result<(), String> {
-        let until = self.world.now + PATIENCE;
+        let until = self.world.now + TIMEOUT;
         let mut frames: Vec<Frame> = Vec::new();
         let mut merged: Option<Packet> = None;
         loop {

@@ -13,7 +13,7 @@ use crate::epoll::Set;
 use crate::file::Kind;
 use crate::session::{self, Inner};
 use crate::table::real;
-use crate::wait::{self, Deadline, Patience};
+use crate::wait::{self, Deadline, YieldPolicy};
 use crate::{copy, descriptors, faults, life, outcome};
 
 /// A look when no poller wakes the sleeper.
@@ -141,8 +141,8 @@ impl List {
             }
             return Ok(count);
         }
-        let mut patience = Patience::new();
-        while patience.may_yield() {
+        let mut yield_policy = YieldPolicy::new();
+        while yield_policy.may_yield() {
             std::thread::yield_now();
             if self.look() > 0 {
                 if has_kernels {

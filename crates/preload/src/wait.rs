@@ -124,12 +124,12 @@ fn long(seconds: u64, nanoseconds: u32) -> Deadline {
 }
 
 /// Lets others run for as long as the profile says, before a sleep.
-pub(crate) struct Patience {
+pub(crate) struct YieldPolicy {
     until: Option<Nanos>,
     yield_for: Nanos,
 }
 
-impl Patience {
+impl YieldPolicy {
     pub(crate) fn new() -> Self {
         let profile = session::current().map(client::stream::Session::profile);
         let microseconds = profile.map_or(0, client::stream::Profile::yield_us);

@@ -83,9 +83,9 @@ pub fn by_name(name: &str) -> Result<Interface, SysError> {
 /// thread of the kernel's, and until then all that is sent is dropped, on a busy machine for a good while.
 ///
 /// # Errors
-/// There is no such interface, or it takes longer than `patience`.
-pub fn wait_until_operational(name: &str, patience: Nanos) -> Result<(), SysError> {
-    let end = clock::now() + patience;
+/// There is no such interface, or it takes longer than `timeout`.
+pub fn wait_until_operational(name: &str, timeout: Nanos) -> Result<(), SysError> {
+    let end = clock::now() + timeout;
     while !by_name(name)?.operational {
         if clock::now() > end {
             let doing = format!("wait for the carrier of {name}");

@@ -70,7 +70,7 @@ pub(crate) struct Scoreboard {
     /// Segments by which one that was not lost was overtaken at most; zero: none was.
     reordering: u8,
     /// Quarters of the shortest round trip that reordering is given (RFC 8985 section 6.2 step 4).
-    patience: u8,
+    reorder_wait: u8,
 }
 
 /// What one acknowledgement brought.
@@ -252,7 +252,7 @@ impl Scoreboard {
 
     /// The peer reported a duplicate: reordering needs more patience (RFC 8985 section 6.2 step 4).
     pub(crate) fn grow_patient(&mut self) {
-        self.patience = self.patience.saturating_add(1).min(20);
+        self.reorder_wait = self.reorder_wait.saturating_add(1).min(20);
     }
 
     /// Marks as lost what was sent long enough before something that has arrived (RFC 8985 section
@@ -296,7 +296,7 @@ impl Scoreboard {
             return Nanos::ZERO;
         }
         let quarter = Nanos(shortest.unwrap_or_default().0 / 4);
-        Nanos(quarter.0 * (u64::from(self.patience) + 1)).min(smoothed.unwrap_or_default())
+        Nanos(quarter.0 * (u64::from(self.reorder_wait) + 1)).min(smoothed.unwrap_or_default())
     }
 
     fn mark_lost(&mut self, segment: &mut Sent) {

@@ -16,7 +16,7 @@ use crate::{Side, TestbedConfig, TestbedError};
 const OFFLOADS: [Offload; 4] = [Offload::Tso, Offload::Gso, Offload::Gro, Offload::TxChecksum];
 
 /// How long the kernel may take to notice that a wire is whole.
-const PATIENCE: Nanos = Nanos::from_secs(20);
+const TIMEOUT: Nanos = Nanos::from_secs(20);
 
 /// IPv6 of a bed without IPv6.
 const IPV6_OFF: &[(&str, &str)] = &[("disable_ipv6", "1")];
@@ -55,7 +55,7 @@ pub(crate) fn build(
         }
     }
     for side in [client, server] {
-        side.enter(|| interface::wait_until_operational(INTERFACE, PATIENCE))??;
+        side.enter(|| interface::wait_until_operational(INTERFACE, TIMEOUT))??;
     }
     Ok(())
 }

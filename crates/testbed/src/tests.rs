@@ -32,8 +32,8 @@ fn is_there(namespace: &str) -> bool {
 fn socket(side: &Side, address: IpAddr) -> UdpSocket {
     let bind = || {
         let socket = UdpSocket::bind(SocketAddr::new(address, 0)).expect("the address is ours");
-        let patience = Some(Duration::from_secs(10));
-        socket.set_read_timeout(patience).expect("the patience is not zero");
+        let timeout = Some(Duration::from_secs(10));
+        socket.set_read_timeout(timeout).expect("the patience is not zero");
         socket
     };
     side.enter(bind).expect("the namespace is there")

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
 use testbed::Side;
-use whole::{Accelerated, Carried, PATIENCE};
+use whole::{Accelerated, Carried, TIMEOUT};
 
 use crate::install;
 
@@ -18,9 +18,9 @@ struct Client {
 
 impl Client {
     fn connect(from: &Side, to: SocketAddr) -> Self {
-        let stream = from.enter(|| TcpStream::connect_timeout(&to, PATIENCE));
+        let stream = from.enter(|| TcpStream::connect_timeout(&to, TIMEOUT));
         let stream = stream.expect("the namespace is there").expect("memcached listens");
-        stream.set_read_timeout(Some(PATIENCE)).expect("no zero");
+        stream.set_read_timeout(Some(TIMEOUT)).expect("no zero");
         Self { stream: BufReader::new(stream), carried: Carried { received: 0, sent: 0 } }
     }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use admin::{Command, CoreApp, CoresStatus, ReplyBody};
 
 use testbed::Side;
-use whole::{Accelerated, Carried, PATIENCE, Program, wait_for};
+use whole::{Accelerated, Carried, Program, TIMEOUT, wait_for};
 
 use crate::install;
 
@@ -57,9 +57,9 @@ fn ok() -> Reply {
 
 impl Client {
     fn connect(from: &Side, to: SocketAddr) -> Self {
-        let stream = from.enter(|| TcpStream::connect_timeout(&to, PATIENCE));
+        let stream = from.enter(|| TcpStream::connect_timeout(&to, TIMEOUT));
         let stream = stream.expect("the namespace is there").expect("redis-server listens");
-        stream.set_read_timeout(Some(PATIENCE)).expect("no zero");
+        stream.set_read_timeout(Some(TIMEOUT)).expect("no zero");
         stream.set_nodelay(true).expect("a TCP socket can be told");
         Self { stream: BufReader::new(stream), carried: Carried { received: 0, sent: 0 } }
     }

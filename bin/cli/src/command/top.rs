@@ -5,12 +5,12 @@
 
 mod draw;
 mod look;
-mod manner;
 mod model;
 mod rate;
 mod screen;
 mod text;
 mod view;
+mod view_state;
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -21,9 +21,9 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use self::look::look;
-use self::manner::Manner;
 use self::model::Model;
 use self::view::View;
+use self::view_state::ViewState;
 use crate::daemon::Daemon;
 use crate::failure::Failure;
 use crate::target::Admin;
@@ -124,7 +124,7 @@ fn printed(view: &View, width: u16) -> String {
     let height = draw::height(view, width).clamp(least_height, PRINTED_LINES_MAX);
     let area = Rect::new(0, 0, width, height);
     let mut buffer = Buffer::empty(area);
-    let manner = Manner { printed: true, ..Manner::default() };
-    draw::draw(view, &manner, area, &mut buffer);
+    let view_state = ViewState { printed: true, ..ViewState::default() };
+    draw::draw(view, &view_state, area, &mut buffer);
     text::of_buffer(&buffer)
 }

@@ -28,7 +28,7 @@ use crate::sockets::SocketTable;
 const STRANGERS_MAX: usize = 64;
 /// The same of one user, so that nobody keeps the others out.
 const STRANGERS_OF_USER_MAX: usize = 8;
-const STRANGER_PATIENCE: Duration = Duration::from_secs(5);
+const STRANGER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A user whose application has violated the protocol waits this long before its next one is let
 /// in: to make and remove an application's memory takes a CPU about a millisecond, and a liar is
@@ -287,7 +287,7 @@ impl AttachServer {
             let stays = match client.peer.receive() {
                 Ok(Received::Nothing) if dead => Err(DetachReason::Died),
                 Ok(Received::Nothing) => match &client.app {
-                    None if client.since.elapsed() > STRANGER_PATIENCE => {
+                    None if client.since.elapsed() > STRANGER_TIMEOUT => {
                         client.refuse("it did not say what it wants within 5 seconds");
                         Err(DetachReason::Protocol)
                     }

@@ -22,7 +22,7 @@ use crate::report::Report;
 const INTERVAL: Duration = Duration::from_micros(100);
 
 /// An application that has got no packet by then gets none.
-const PATIENCE: Nanos = Nanos::from_secs(1);
+const TIMEOUT: Nanos = Nanos::from_secs(1);
 
 /// The first port of those that are listened on in turn.
 const FIRST_PORT: u16 = 20_000;
@@ -94,7 +94,7 @@ fn first_packet(harness: &Harness, port: u16) -> Result<(Nanos, Nanos), Error> {
     let call = now().since(asked);
     let mut batch = Batch::new();
     while worker.receive(&mut batch).or_needs("attachment")? == 0 {
-        if now().since(asked) > PATIENCE {
+        if now().since(asked) > TIMEOUT {
             return Err("none has come within a second").or_needs("packet after attaching");
         }
         // The sender is on this CPU.

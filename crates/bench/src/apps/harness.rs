@@ -14,7 +14,7 @@ use crate::place::{Cpus, ScratchDir, on_cpu};
 use crate::programs;
 
 /// How long it may take to start.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A wire with a client's namespace at one end and the daemon at the other; everything is gone
 /// with this value.
@@ -65,7 +65,7 @@ impl Harness {
                 return Ok(harness);
             }
             let ended = harness.daemon.try_wait().or_needs("running calistod")?.is_some();
-            if ended || began.elapsed() > PATIENCE {
+            if ended || began.elapsed() > TIMEOUT {
                 return Err(format!("it says: {said}")).or_needs("running calistod");
             }
             std::thread::sleep(Duration::from_millis(2));

@@ -22,7 +22,7 @@ use crate::flows::{SEED, SplitMix};
 const TURNS: usize = 1024;
 
 /// How long the daemon may take to answer, and to notice a violation.
-const PATIENCE: Nanos = Nanos::from_secs(5);
+const TIMEOUT: Nanos = Nanos::from_secs(5);
 
 /// What it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -142,7 +142,7 @@ impl CoreGrant {
 /// would be slow for whoever shares it, which is not what is measured.
 fn answer(link: &Link) -> Result<(ToApp, Vec<OwnedFd>), Error> {
     let began = sys::clock::now();
-    while !is_over() && sys::clock::now().since(began) < PATIENCE {
+    while !is_over() && sys::clock::now().since(began) < TIMEOUT {
         if let Some(answer) = link.receive(Nanos::ZERO).or_needs("attachment")? {
             return Ok(answer);
         }
@@ -254,7 +254,7 @@ fn pretend_to_sleep(core_grant: &mut CoreGrant) -> u64 {
 fn write_garbage(core_grant: &mut CoreGrant) -> bool {
     let mut random = SplitMix(SEED ^ u64::from(std::process::id()));
     let began = sys::clock::now();
-    while core_grant.memory.state() == 0 && sys::clock::now().since(began) < PATIENCE {
+    while core_grant.memory.state() == 0 && sys::clock::now().since(began) < TIMEOUT {
         core_grant.end.forge(std::array::from_fn(|_| random.next()));
         core_grant.daemon.ring();
     }

@@ -13,7 +13,7 @@ use crate::error::{Error, OrNeeds};
 use crate::place::ScratchDir;
 
 /// Both ends are in this process.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A client that is attached, with its only worker.
 pub(super) struct Visitor {
@@ -54,7 +54,7 @@ fn answer(listener: &AttachListener, subject: &Subject) -> Result<Peer, Error> {
     };
     let began = Instant::now();
     let mut come = None;
-    while began.elapsed() < PATIENCE {
+    while began.elapsed() < TIMEOUT {
         if come.is_none() {
             come = listener.accept().or_needs("attachment")?;
         }

@@ -6,7 +6,7 @@ use sys::clock::{TscRate, now, tsc};
 use super::hands::PinningHands;
 use super::realm::Realm;
 use super::sleeper::{By, Sleeper};
-use super::waiter::{Manner, Waiter};
+use super::waiter::{WaitMode, Waiter};
 use crate::cases::Plan;
 use crate::error::{Error, OrNeeds, unless_interrupted};
 use crate::figure::{Figure, Target, median};
@@ -97,7 +97,7 @@ fn halted(
 ) -> Result<(), Error> {
     let mut realm = Realm::new(&[cpu as u16])?;
     let mut hands = PinningHands::default();
-    let waiter = Waiter::start(&mut realm, Manner::Sleeps)?;
+    let waiter = Waiter::start(&mut realm, WaitMode::Sleeps)?;
     let sleepers = [Sleeper::start(cpu, By::Futex)?, Sleeper::start(cpu, By::Pipe)?];
     let [mut granted, mut stepped, mut futex, mut pipe] = [const { Vec::new() }; 4];
     for time in 0..=times {
@@ -130,7 +130,7 @@ fn halted(
 fn spinning(times: u32, cpu: usize, rate: TscRate, samples: &mut Samples) -> Result<(), Error> {
     let mut realm = Realm::new(&[cpu as u16])?;
     let mut hands = PinningHands::default();
-    let waiter = Waiter::start(&mut realm, Manner::Spins)?;
+    let waiter = Waiter::start(&mut realm, WaitMode::Spins)?;
     let mut spinning = Vec::new();
     for time in 0..=times {
         waiter.until_parked(&mut realm, &mut hands)?;

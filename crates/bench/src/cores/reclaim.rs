@@ -13,7 +13,7 @@ use super::grant::{micros, rest, span};
 use super::hands::PinningHands;
 use super::realm::{Realm, Subject};
 use super::sleeper::{By, Sleeper};
-use super::waiter::{Manner, Waiter};
+use super::waiter::{WaitMode, Waiter};
 use crate::cases::Plan;
 use crate::error::{Error, OrNeeds, unless_interrupted};
 use crate::figure::{Figure, Target};
@@ -22,7 +22,7 @@ use crate::place::{Cpus, on_cpu};
 use crate::report::Report;
 
 /// What does not come within this long never comes.
-const PATIENCE: Nanos = Nanos::from_secs(1);
+const TIMEOUT: Nanos = Nanos::from_secs(1);
 
 /// One sample a round: medians.
 #[derive(Default)]
@@ -121,7 +121,7 @@ fn until_held(realm: &mut Realm, job: &Subject, hands: &mut PinningHands) -> Res
             return Ok(());
         }
         realm.step(now(), hands);
-        if now().since(began) > PATIENCE {
+        if now().since(began) > TIMEOUT {
             return Err("it gets none").or_needs("core for the batch job");
         }
     }
@@ -137,7 +137,7 @@ fn reclaimed(
 ) -> Result<(), Error> {
     let mut realm = Realm::new(&[cpu as u16])?;
     let mut hands = PinningHands::default();
-    let waiter = Waiter::start(&mut realm, Manner::Sleeps)?;
+    let waiter = Waiter::start(&mut realm, WaitMode::Sleeps)?;
     let job = realm.admit(Class::Batch, 1)?;
     let _spinner = Spinner::start(cpu, true)?;
     let sleeper = Sleeper::start(cpu, By::Futex)?;

@@ -14,7 +14,7 @@ use sys::poll;
 use crate::error::{Error, OrNeeds};
 
 /// A wake-up that does not come within this long never comes.
-const PATIENCE: Nanos = Nanos::from_secs(1);
+const TIMEOUT: Nanos = Nanos::from_secs(1);
 
 /// How it is woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +91,7 @@ impl Sleeper {
         let wanted = self.words.woken.load(Ordering::Relaxed);
         while self.words.ran.load(Ordering::Acquire) != wanted {
             std::hint::spin_loop();
-            if sys::clock::now().since(began) > PATIENCE {
+            if sys::clock::now().since(began) > TIMEOUT {
                 return Err("it has not run within a second").or_needs("sleeper that wakes");
             }
         }

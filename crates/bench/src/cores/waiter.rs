@@ -19,14 +19,14 @@ use crate::error::{Error, OrNeeds};
 use crate::flows::{Packets, SEED};
 
 /// What does not come within this long never comes.
-const PATIENCE: Nanos = Nanos::from_secs(1);
+const TIMEOUT: Nanos = Nanos::from_secs(1);
 
 /// A worker that claims a core is in its loop when this much time has passed.
 const CLAIMED: Nanos = Nanos::from_micros(20);
 
 /// What the worker does without a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Manner {
+pub(super) enum WaitMode {
     /// It sleeps in [`Worker::wait`].
     Sleeps,
     /// It asks for a core when it is told to, and looks at its core grant until it has one.
@@ -46,7 +46,7 @@ struct Words {
 /// The worker's thread, and what its application is sent. Ends when dropped.
 pub(super) struct Waiter {
     words: Arc<Words>,
-    manner: Manner,
+    wait_mode: WaitMode,
     app: AppId,
     packets: Packets,
     /// Closing it ends the attachment, and so the thread.
@@ -56,7 +56,7 @@ pub(super) struct Waiter {
 
 impl Waiter {
     /// A worker of an application of its own, with a guaranteed core.
-    pub(super) fn start(realm: &mut Realm, manner: Manner) -> Result<Self, Error> {
+    pub(super) fn start(realm: &mut Realm, wait_mode: WaitMode) -> Result<Self, Error> {
         let subject = realm.admit(Class::Latency, 1)?;
         let Visitor { worker, app, peer } = doorstep::attach(&subject)?;
         let address = subject.destination.ok_or("a batch job").or_needs("destination")?;
@@ -65,15 +65,15 @@ impl Waiter {
         let live = move || {
             let _app = app;
             // It ends with its attachment.
-            let _ = match manner {
-                Manner::Sleeps => theirs.sleep(worker),
-                Manner::Spins => theirs.spin(worker),
+            let _ = match wait_mode {
+                WaitMode::Sleeps => theirs.sleep(worker),
+                WaitMode::Spins => theirs.spin(worker),
             };
         };
         let thread = std::thread::Builder::new().name("waiter".to_owned()).spawn(live);
         Ok(Self {
             words,
-            manner,
+            wait_mode,
             app: subject.id,
             packets: Packets::to(address, 1, SEED, &[0; 18]),
             peer: Some(peer),
@@ -96,7 +96,7 @@ impl Waiter {
             let time = now();
             realm.rig.dispatcher.transmit(time);
             realm.step(time, hands);
-            if time.since(began) > PATIENCE {
+            if time.since(began) > TIMEOUT {
                 return Err("it keeps its core").or_needs("worker that parks");
             }
         }
@@ -104,20 +104,20 @@ impl Waiter {
 
     /// Sees to it that the allocator grants it a core in its next step.
     pub(super) fn ask(&self, realm: &mut Realm) -> Result<(), Error> {
-        match self.manner {
-            Manner::Sleeps => {
+        match self.wait_mode {
+            WaitMode::Sleeps => {
                 let time = now();
                 realm.rig.offer(1, time, |frame| self.packets.write(0, frame));
                 realm.rig.dispatcher.receive(time);
             }
-            Manner::Spins => {
+            WaitMode::Spins => {
                 self.words.told.fetch_add(1, Ordering::Release);
             }
         }
         let began = now();
         while !realm.allocator.has_work() && !realm.allocator.has_spoken(self.app) {
             std::hint::spin_loop();
-            if now().since(began) > PATIENCE {
+            if now().since(began) > TIMEOUT {
                 return Err("it is silent").or_needs("worker that asks for a core");
             }
         }
@@ -133,7 +133,7 @@ impl Waiter {
         let began = now();
         while self.words.ran.load(Ordering::Acquire) < count {
             std::hint::spin_loop();
-            if now().since(began) > PATIENCE {
+            if now().since(began) > TIMEOUT {
                 return Err("it has not run within a second").or_needs("worker that runs");
             }
         }

@@ -42,7 +42,7 @@ const POLICIES: [&str; 2] = ["modulo", "sticky"];
 const UDP_PORT: u16 = 7;
 
 /// A daemon has come to rest by then.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Who owned each flow.
 type Owners = Vec<Option<u16>>;
@@ -286,7 +286,7 @@ impl Stage<'_> {
             if status["settled"] == true && owned == usize::from(workers) {
                 return Ok(());
             }
-            if began.elapsed() > PATIENCE {
+            if began.elapsed() > TIMEOUT {
                 return Err(text).or_needs("rest after a change of workers");
             }
             std::thread::sleep(Duration::from_millis(10));

@@ -29,7 +29,7 @@ const ENTRIES_A_BATCH: u16 = FibChange::ENTRIES_MAX;
 const STEPS: usize = 1 << 15;
 
 /// A change that is not seen after that is lost.
-const PATIENCE: Nanos = Nanos::from_secs(2);
+const TIMEOUT: Nanos = Nanos::from_secs(2);
 
 /// A prefix whose route is changed.
 #[derive(Clone, Copy, Debug)]
@@ -128,8 +128,8 @@ fn send(
         while let Err(back) = sender.stage(step) {
             step = back;
             sender.publish();
-            if now().since(began) > PATIENCE {
-                return Err(format!("none for {PATIENCE}")).or_needs("thread that takes steps");
+            if now().since(began) > TIMEOUT {
+                return Err(format!("none for {TIMEOUT}")).or_needs("thread that takes steps");
             }
             std::hint::spin_loop();
         }
@@ -142,8 +142,8 @@ fn send(
 fn seen(shared: &Shared, began: Nanos) -> Result<Nanos, Error> {
     loop {
         match shared.seen_at.load(Ordering::Acquire) {
-            0 if now().since(began) > PATIENCE => {
-                return Err(format!("not in {PATIENCE}")).or_needs("change that is seen");
+            0 if now().since(began) > TIMEOUT => {
+                return Err(format!("not in {TIMEOUT}")).or_needs("change that is seen");
             }
             0 => std::hint::spin_loop(),
             seen => return Ok(Nanos(seen)),

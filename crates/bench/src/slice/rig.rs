@@ -14,7 +14,7 @@ use crate::error::{Error, OrNeeds, unless_interrupted};
 use crate::place::Cpus;
 
 /// How long a forwarder may take until packets come through.
-const PATIENCE: Nanos = Nanos::from_secs(10);
+const TIMEOUT: Nanos = Nanos::from_secs(10);
 
 /// What comes through at first is not counted.
 const WARM_UP: Duration = Duration::from_millis(100);
@@ -64,8 +64,8 @@ impl Rig {
             unless_interrupted()?;
             started.unless_ended()?;
             generator.unless_ended()?;
-            if now().since(began) > PATIENCE {
-                let why = format!("none in {PATIENCE}; it says: {}", started.said());
+            if now().since(began) > TIMEOUT {
+                let why = format!("none in {TIMEOUT}; it says: {}", started.said());
                 return Err(why).or_needs("packet that comes through");
             }
         }

@@ -43,7 +43,7 @@ const EACH: [&str; 2] = ["filp", "dentry"];
 const ROUNDS_MAX: u32 = 5;
 
 /// An answer takes no longer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Bytes a connection.
 #[derive(Clone, Copy, Debug)]
@@ -129,7 +129,7 @@ fn grown(
 /// One request and its answer.
 fn once(mut stream: &TcpStream) -> std::io::Result<()> {
     stream.set_nonblocking(false)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
     stream.write_all(&[0x5a; ECHO_BYTES])?;
     stream.read_exact(&mut [0; ECHO_BYTES])
 }

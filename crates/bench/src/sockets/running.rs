@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     /// Longer than any of them takes.
-    const PATIENCE: Duration = Duration::from_secs(20);
+    const TIMEOUT: Duration = Duration::from_secs(20);
 
     fn shell(script: &str) -> Running {
         let mut command = Command::new("sh");
@@ -99,7 +99,7 @@ mod tests {
         let told = loop {
             match running.unless_ended() {
                 Err(error) => break error.to_string(),
-                Ok(()) => assert!(began.elapsed() < PATIENCE, "it ends at once"),
+                Ok(()) => assert!(began.elapsed() < TIMEOUT, "it ends at once"),
             }
             std::thread::sleep(Duration::from_millis(1));
         };
@@ -111,7 +111,7 @@ mod tests {
         let running = shell("(while :; do :; done) & trap 'kill $!; exit' TERM; wait");
         let began = Instant::now();
         while running.cpu_time().expect("it is there") < Nanos::from_millis(20) {
-            assert!(began.elapsed() < PATIENCE, "its child spins");
+            assert!(began.elapsed() < TIMEOUT, "its child spins");
             std::thread::sleep(Duration::from_millis(5));
         }
         let pid = running.pid();

@@ -20,7 +20,7 @@ use crate::place::Cpus;
 use crate::tcp::harness::set;
 
 /// How long a server may take to be ready.
-const PATIENCE: Nanos = Nanos::from_secs(10);
+const TIMEOUT: Nanos = Nanos::from_secs(10);
 
 /// One attempt to connect.
 const ATTEMPT: Duration = Duration::from_millis(250);
@@ -164,7 +164,7 @@ impl TestedStack {
         let began = now();
         while self.is_taken(port)? {
             unless_interrupted()?;
-            if now().since(began) > PATIENCE {
+            if now().since(began) > TIMEOUT {
                 return Err("somebody else has it").or_needs("port of a server");
             }
             std::thread::sleep(Duration::from_millis(5));
@@ -176,8 +176,8 @@ impl TestedStack {
         while !self.is_served(port)? {
             unless_interrupted()?;
             running.unless_ended()?;
-            if now().since(began) > PATIENCE {
-                let why = format!("{PATIENCE} have gone by; it says: {}", running.said());
+            if now().since(began) > TIMEOUT {
+                let why = format!("{TIMEOUT} have gone by; it says: {}", running.said());
                 return Err(why).or_needs("server that is ready");
             }
             std::thread::sleep(Duration::from_millis(5));
@@ -249,7 +249,7 @@ mod tests {
         let told = loop {
             match tested_stack.witnessed(|| Ok(())) {
                 Err(told) => break told.to_string(),
-                Ok(()) => assert!(now().since(began) < PATIENCE, "nobody asks, and it goes on"),
+                Ok(()) => assert!(now().since(began) < TIMEOUT, "nobody asks, and it goes on"),
             }
         };
         assert!(told.contains("carried nothing"), "{told}");

@@ -24,7 +24,7 @@ use crate::report::Report;
 use crate::rig::{RigConfig, dispatcher, spawn};
 
 /// A request that has not been answered for this long is sent again.
-const PATIENCE: Nanos = Nanos::from_millis(20);
+const TIMEOUT: Nanos = Nanos::from_millis(20);
 
 const PAYLOAD_BYTES: usize = 18;
 
@@ -100,7 +100,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
             }
             let resent: u64 = answers[index].iter().map(|run| run.resent).sum();
             if resent > 0 {
-                rates = rates.note(format!("{resent} requests sent again after {PATIENCE}"));
+                rates = rates.note(format!("{resent} requests sent again after {TIMEOUT}"));
             }
             report.figure(rates)?;
             report.figure(delays)?;
@@ -235,7 +235,7 @@ pub(crate) fn ask(socket: &UdpSocket, outstanding: usize, length: Nanos) -> Resu
                 }
                 time = now();
                 for slot in 0..outstanding {
-                    if time.since(sent_at[slot]) > PATIENCE {
+                    if time.since(sent_at[slot]) > TIMEOUT {
                         resent += 1;
                         number[slot] += 1;
                         sent_at[slot] = time;

@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal};
 use crate::place::Cpus;
 
 /// How long it may take to start and to end.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Packets a second of its forwarding thread's CPU time, measured for `length`.
 pub(super) fn run(cpus: Cpus, length: Duration) -> Result<f64, String> {
@@ -60,7 +60,7 @@ fn measure(running: &mut Running, length: Duration) -> Result<f64, String> {
     });
     let began = sys::clock::now();
     while forwarding_time(pid).is_none_or(|time| time < Nanos::from_millis(5)) {
-        if sys::clock::now().since(began) > Nanos::from(PATIENCE) {
+        if sys::clock::now().since(began) > Nanos::from(TIMEOUT) {
             return Err("testpmd does not start to forward".to_owned());
         }
         std::thread::sleep(Duration::from_millis(2));
@@ -76,7 +76,7 @@ fn measure(running: &mut Running, length: Duration) -> Result<f64, String> {
         spent = forwarding_time(pid).map_or(spent, |time| time.max(spent));
         match lines.recv_timeout(Duration::from_millis(1)) {
             Ok(text) => break text.map_err(|error| error.to_string())?,
-            Err(_) if sys::clock::now().since(asked) > Nanos::from(PATIENCE) => {
+            Err(_) if sys::clock::now().since(asked) > Nanos::from(TIMEOUT) => {
                 return Err("testpmd does not end".to_owned());
             }
             Err(_) => {}

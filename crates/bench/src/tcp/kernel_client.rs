@@ -21,7 +21,7 @@ use crate::steer::Answers;
 const ATTEMPT: Duration = Duration::from_millis(250);
 
 /// All of them: what is between the two may have to come up first.
-const PATIENCE: Nanos = Nanos::from_secs(8);
+const TIMEOUT: Nanos = Nanos::from_secs(8);
 
 /// Nothing moved for this long: it will not.
 const STALLED: Nanos = Nanos::from_secs(5);
@@ -41,7 +41,7 @@ pub(super) fn connect(
         while streams.len() < count {
             match TcpStream::connect_timeout(&server, ATTEMPT) {
                 Ok(stream) => streams.push(stream),
-                Err(error) if now().since(began) > PATIENCE => return Err(error),
+                Err(error) if now().since(began) > TIMEOUT => return Err(error),
                 Err(_) => std::thread::sleep(Duration::from_millis(10)),
             }
         }
@@ -150,9 +150,9 @@ pub(super) fn ask(streams: &mut [TcpStream], length: Nanos) -> Result<Answers, E
 
 /// Sends for `length` and waits until all of it has arrived: bytes a second.
 pub(super) fn send(mut stream: TcpStream, length: Nanos) -> Result<f64, Error> {
-    let patience = Some(Duration::from_nanos(STALLED.0));
-    stream.set_write_timeout(patience).or_needs("connection")?;
-    stream.set_read_timeout(patience).or_needs("connection")?;
+    let timeout = Some(Duration::from_nanos(STALLED.0));
+    stream.set_write_timeout(timeout).or_needs("connection")?;
+    stream.set_read_timeout(timeout).or_needs("connection")?;
     let chunk = vec![b'.'; CHUNK];
     let (mut bytes, began) = (0_u64, now());
     while now().since(began) < length {

@@ -240,12 +240,12 @@ fn eventfd_and_epoll(cpus: Cpus, packets: usize) -> Result<Round, Error> {
             epoll::add(&doorbells, doorbell.as_fd(), EventData::new_u64(0), EventFlags::IN)
                 .or_needs("epoll")?;
             let mut events = [Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 1];
-            let patience = rustix::event::Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+            let timeout = rustix::event::Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
             let mut took = Vec::with_capacity(packets);
             let (began, cpu_before) = (now(), cpu_time());
             while !is_over.load(Ordering::Acquire) {
                 // It may have been a signal.
-                let _ = epoll::wait(&doorbells, &mut events[..], Some(&patience));
+                let _ = epoll::wait(&doorbells, &mut events[..], Some(&timeout));
                 doorbell.drain();
                 while let Some(sent) = consumer.pop() {
                     took.push(now().since(sent).0 as f64 / 1e3);

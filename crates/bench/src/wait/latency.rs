@@ -26,7 +26,7 @@ const GAP_SPREAD_NS: u64 = 6_000;
 const TAKEN_AWAY_NS: f64 = 200_000.0;
 
 /// No round takes longer.
-const PATIENCE: Nanos = Nanos::from_secs(5);
+const TIMEOUT: Nanos = Nanos::from_secs(5);
 
 pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     let Cpus { client, server } = plan.cpus;
@@ -104,7 +104,7 @@ fn latencies<T: Taker>(
     seed: u64,
 ) -> Result<Option<(Vec<f64>, f64)>, Error> {
     let (feed, mut taker) = T::new(queues, SLOTS);
-    let end = now() + PATIENCE;
+    let end = now() + TIMEOUT;
     let mut ticks = Vec::with_capacity(items);
     std::thread::scope(|scope| {
         let producer = scope.spawn(move || {

@@ -10,9 +10,9 @@ use super::socket::Socket;
 use super::verdict::Phase;
 
 /// A worker that is busy or asleep answers within this time, or what it said before stands.
-const PATIENCE: Nanos = Nanos::from_micros(500);
+const TIMEOUT: Nanos = Nanos::from_micros(500);
 /// It has said nothing yet: zeros would be told for what is known.
-const FIRST_PATIENCE: Nanos = Nanos::from_millis(50);
+const FIRST_TIMEOUT: Nanos = Nanos::from_millis(50);
 
 /// A connection at one moment. Zero: not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,7 +70,7 @@ impl Socket {
         if is_served {
             let before = slot.words.info_version.load(Ordering::Acquire);
             slot.ask(Asks::INFO);
-            let until = clock::now() + if before == 0 { FIRST_PATIENCE } else { PATIENCE };
+            let until = clock::now() + if before == 0 { FIRST_TIMEOUT } else { TIMEOUT };
             while slot.words.info_version.load(Ordering::Acquire) == before && clock::now() < until
             {
                 thread::sched_yield();

@@ -9,9 +9,9 @@ use rustix::io::Errno;
 use rustix::thread::futex::{self, Timespec};
 use sys::{clock, thread};
 
-use super::patience::{Patience, Step};
 use super::readiness::Readiness;
 use super::socket::Socket;
+use super::yield_policy::{Step, YieldPolicy};
 
 /// A daemon that was killed rings no notify word: so often who sleeps looks whether it lives.
 const LOOK_EVERY: Nanos = Nanos::from_millis(100);
@@ -39,9 +39,9 @@ impl Socket {
         }
         let begun = clock::now();
         let deadline = timeout.map(|timeout| begun + Nanos::from(timeout));
-        let mut patience = Patience::new(self.session().profile());
+        let mut yield_policy = YieldPolicy::new(self.session().profile());
         let mut now = begun;
-        while patience.nothing(now) == Step::Yield {
+        while yield_policy.nothing(now) == Step::Yield {
             if deadline.is_some_and(|deadline| now >= deadline) {
                 return Ok(Waited::TimedOut);
             }

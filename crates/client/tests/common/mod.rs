@@ -19,7 +19,7 @@ pub(crate) const RING_SLOTS: u32 = 16;
 
 /// Names the socket of the daemon that a test binary is to be, see [`DaemonProcess`].
 const SOCKET: &str = "CALISTO_TEST_SOCKET";
-const MANNER: &str = "CALISTO_TEST_MANNER";
+const BEHAVIOUR: &str = "CALISTO_TEST_MANNER";
 
 pub(crate) const MAC: [u8; 6] = [2, 0, 0, 0, 0, 9];
 
@@ -178,7 +178,7 @@ pub(crate) fn attached(folder: &Folder, options: &AttachOptions) -> (Served, App
 
 /// What a daemon in a process of its own does after attaching.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Manner {
+pub(crate) enum Behaviour {
     /// Echoes every packet.
     Echo,
     /// Takes nothing.
@@ -191,12 +191,12 @@ pub(crate) struct DaemonProcess(Child);
 impl DaemonProcess {
     /// Starts it and waits until it listens. `entry` is the test that calls
     /// [`become_daemon_if_asked`] first.
-    pub(crate) fn start(entry: &str, socket: &Path, manner: Manner) -> Self {
+    pub(crate) fn start(entry: &str, socket: &Path, behaviour: Behaviour) -> Self {
         let binary = std::env::current_exe().expect("proc is mounted");
         let child = Command::new(binary)
             .args(["--exact", entry, "--nocapture"])
             .env(SOCKET, socket)
-            .env(MANNER, if manner == Manner::Echo { "echo" } else { "deaf" })
+            .env(BEHAVIOUR, if behaviour == Behaviour::Echo { "echo" } else { "deaf" })
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn()
@@ -222,7 +222,7 @@ impl Drop for DaemonProcess {
 /// In the child process, this is a daemon until it is killed; elsewhere it does nothing.
 pub(crate) fn become_daemon_if_asked() {
     let Some(socket) = std::env::var_os(SOCKET) else { return };
-    let is_echo = std::env::var_os(MANNER).is_some_and(|manner| manner == "echo");
+    let is_echo = std::env::var_os(BEHAVIOUR).is_some_and(|behaviour| behaviour == "echo");
     // A test that dies takes it along.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     let listener = AttachListener::bind(Path::new(&socket), 0o600).expect("the folder is ours");

@@ -11,7 +11,7 @@ use crate::protocol::{self, Heard, Protocol, Reader};
 use crate::{Error, Request};
 
 /// How long the store may take for one more answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Bytes of requests that are sent before their answers are read: less than sockets hold.
 const BATCH_BYTES: usize = 32 << 10;
@@ -32,11 +32,11 @@ pub(super) fn fill(protocol: &Protocol, target: SocketAddr) -> Result<(), Error>
              that out"
         ))
     };
-    let mut stream = TcpStream::connect_timeout(&target, PATIENCE)
+    let mut stream = TcpStream::connect_timeout(&target, TIMEOUT)
         .map_err(|error| Error::io(format!("connect to {target}"), &error))?;
     let prepared = stream
-        .set_read_timeout(Some(PATIENCE))
-        .and_then(|()| stream.set_write_timeout(Some(PATIENCE)))
+        .set_read_timeout(Some(TIMEOUT))
+        .and_then(|()| stream.set_write_timeout(Some(TIMEOUT)))
         .and_then(|()| stream.set_nodelay(true));
     prepared.map_err(|error| failed(0, &error.to_string()))?;
     let (mut reader, mut requests, mut unread) = (Reader::default(), Vec::new(), Vec::new());
@@ -92,7 +92,7 @@ fn next_answer(
             Ok(count) => unread.extend_from_slice(&chunk[..count]),
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                return Err(format!("it does not answer within {PATIENCE:?}"));
+                return Err(format!("it does not answer within {TIMEOUT:?}"));
             }
             Err(error) => return Err(error.to_string()),
         }

@@ -28,7 +28,7 @@ use connection::{CHUNK_BYTES, Connection, Progress};
 pub const CONNECTIONS_MAX: u32 = 50_000;
 
 /// How long the first connections may take.
-const OPEN_PATIENCE: Nanos = Nanos::from_secs(10);
+const OPEN_TIMEOUT: Nanos = Nanos::from_secs(10);
 
 /// Connections that are being made at a time: about what servers have room for in their backlogs.
 const OPENING_MAX: usize = 128;
@@ -132,7 +132,7 @@ impl<N: Network> Streams<N> {
     }
 
     fn open_all(&mut self, flows: usize) -> Result<(), Error> {
-        let deadline = now() + OPEN_PATIENCE;
+        let deadline = now() + OPEN_TIMEOUT;
         let target = self.target;
         let mut up = 0;
         let failed = |up: usize, error: &std::io::Error| {
@@ -165,7 +165,7 @@ impl<N: Network> Streams<N> {
             }
             if up < flows && (now() >= deadline || sys::signal::stop_requested()) {
                 return Err(Error::Failed(format!(
-                    "{up} of {flows} connections to {target} were made in {OPEN_PATIENCE}: use fewer \
+                    "{up} of {flows} connections to {target} were made in {OPEN_TIMEOUT}: use fewer \
                      flows, or look at the server's backlog"
                 )));
             }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::Error;
 
 /// How long the kernel gets to ask the link.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(10);
 /// The discard service (RFC 863): a packet to it asks nobody for anything.
 const DISCARD: u16 = 9;
@@ -30,7 +30,7 @@ pub(super) fn find(target: SocketAddr, interface: Option<&str>) -> Result<[u8; 6
         if let Some(mac) = in_table(&table, *v4.ip(), interface) {
             return Ok(mac);
         }
-        if waited >= PATIENCE {
+        if waited >= TIMEOUT {
             return Err(unknown("it does not answer ARP, or is not on this link"));
         }
         if waited.is_zero() {

@@ -28,7 +28,7 @@ pub enum AttachMode {
 }
 
 /// How long what a dead predecessor held may still be busy.
-pub(super) const PATIENCE: Nanos = Nanos::from_millis(500);
+pub(super) const TIMEOUT: Nanos = Nanos::from_millis(500);
 
 /// An interface with our program attached. The program goes when this is dropped or the process
 /// dies, and all traffic is the kernel's again; if others of ours use it too, that of our queues.
@@ -312,7 +312,7 @@ fn place(
     program: BorrowedFd<'_>,
     mode: AttachMode,
 ) -> Result<(interface::Interface, Mode, Placed), OpenError> {
-    let end = sys::clock::now() + PATIENCE;
+    let end = sys::clock::now() + TIMEOUT;
     loop {
         let refused = match link(&interface, program, mode) {
             Ok((mode, fd)) => return Ok((interface, mode, Placed::First(fd))),

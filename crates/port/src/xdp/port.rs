@@ -13,7 +13,7 @@ use shm::{Batch, FramePool};
 use sys::netdev::Napi;
 
 use super::if_xdp::XdpDesc;
-use super::interface::PATIENCE;
+use super::interface::TIMEOUT;
 use super::lent::Lent;
 use super::segments::SegmentSocket;
 use super::socket::Socket;
@@ -260,7 +260,7 @@ fn open_socket(
     options: &XdpOptions,
 ) -> Result<Socket, OpenError> {
     let (name, index) = (interface.name(), interface.index());
-    let end = sys::clock::now() + PATIENCE;
+    let end = sys::clock::now() + TIMEOUT;
     loop {
         match Socket::open(name, index, queue.0, umem, pool, options) {
             Err(OpenError::Busy { .. }) if sys::clock::now() < end => {

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use super::set::{Look, Prepared, Set, Source};
 use crate::entry::Held;
 use crate::table::real;
-use crate::wait::{Deadline, Patience};
+use crate::wait::{Deadline, YieldPolicy};
 use crate::{copy, faults, outcome};
 
 /// Events that one call tells, at most; the rest is told by the next one.
@@ -71,8 +71,8 @@ fn look_until(
     if deadline.is_now() {
         return Ok(kernel(set, fd, found, 0, std::ptr::null())?.count);
     }
-    let mut patience = Patience::new();
-    while patience.may_yield() {
+    let mut yield_policy = YieldPolicy::new();
+    while yield_policy.may_yield() {
         std::thread::yield_now();
         let count = set.gather(fd, found)?;
         if count > 0 {

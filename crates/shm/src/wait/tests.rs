@@ -163,10 +163,10 @@ fn a_thousand_times_idle_and_busy_again_and_nobody_is_left_asleep() {
     let mut surroundings = Threads { set: &set, began: Instant::now(), sleeps: 0 };
     let mut wait = Wait::new(WaitConfig::default());
     // Longer than any stall of this machine: a lost wake-up ends here and not in a hang.
-    let patience = Nanos::from_secs(30);
+    let timeout = Nanos::from_secs(30);
     let (mut cursor, mut next) = (0, 0);
     while next < 3 * ROUNDS {
-        let deadline = surroundings.now() + patience;
+        let deadline = surroundings.now() + timeout;
         let waited = wait.until_ready(set.doorbell(), set.summary(), deadline, &mut surroundings);
         assert_eq!(waited, Waited::Ready, "item {next} is lost");
         let mut claimed = None;

@@ -14,8 +14,8 @@ use ratatui::widgets::{Block, Clear, Widget};
 use self::cores::Marks;
 use self::grid::{Column, DIM, number, rest, row_of, text};
 use self::share::{Wish, share};
-use super::manner::Manner;
 use super::view::{App, View};
+use super::view_state::ViewState;
 
 /// The smallest screen that shows anything: columns and lines.
 pub(super) const SMALLEST: (u16, u16) = (40, 10);
@@ -27,14 +27,14 @@ const LOW: u16 = 16;
 const HIGH: u16 = 36;
 
 /// Draws all of it into `area`.
-pub(super) fn draw(view: &View, manner: &Manner, area: Rect, buffer: &mut Buffer) {
+pub(super) fn draw(view: &View, view_state: &ViewState, area: Rect, buffer: &mut Buffer) {
     let (width, height) = SMALLEST;
     if area.width < width || area.height < height {
         draw_too_small(area, buffer);
         return;
     }
     let mut lines = Lines { area };
-    head::draw_title(lines.take(2), buffer, view, manner);
+    head::draw_title(lines.take(2), buffer, view, view_state);
     let graph = if area.height >= HIGH { 3 } else { 1 };
     head::draw_packets(lines.take(graph), buffer, view);
     head::draw_cores_used(lines.take(if view.cores.is_some() { graph } else { 1 }), buffer, view);
@@ -44,11 +44,11 @@ pub(super) fn draw(view: &View, manner: &Manner, area: Rect, buffer: &mut Buffer
     if area.height >= LOW {
         head::draw_dispatcher(lines.take(1), buffer, view);
     }
-    if !manner.printed {
-        draw_foot(lines.take_last(), buffer, manner);
+    if !view_state.printed {
+        draw_foot(lines.take_last(), buffer, view_state);
     }
-    draw_body(view, manner, lines.area, buffer);
-    if manner.help {
+    draw_body(view, view_state, lines.area, buffer);
+    if view_state.help {
         draw_help(area, buffer);
     }
 }
@@ -96,17 +96,17 @@ fn draw_too_small(area: Rect, buffer: &mut Buffer) {
 }
 
 /// Cores, applications, threads and losses: below each other, or in two columns.
-fn draw_body(view: &View, manner: &Manner, area: Rect, buffer: &mut Buffer) {
+fn draw_body(view: &View, view_state: &ViewState, area: Rect, buffer: &mut Buffer) {
     let parts = [Part::Cores, Part::Apps, Part::Losses, Part::Threads];
     if area.width < WIDE {
-        draw_parts(&parts, view, manner, area, buffer);
+        draw_parts(&parts, view, view_state, area, buffer);
         return;
     }
     let left = area.width / 5 * 3;
     let (one, other) = parts.split_at(2);
-    draw_parts(one, view, manner, Rect { width: left, ..area }, buffer);
+    draw_parts(one, view, view_state, Rect { width: left, ..area }, buffer);
     let right = Rect { x: area.x + left + 2, width: area.width - left - 2, ..area };
-    draw_parts(other, view, manner, right, buffer);
+    draw_parts(other, view, view_state, right, buffer);
 }
 
 /// The wish of a part that has nothing to show.
@@ -122,7 +122,13 @@ enum Part {
     Threads,
 }
 
-fn draw_parts(parts: &[Part], view: &View, manner: &Manner, area: Rect, buffer: &mut Buffer) {
+fn draw_parts(
+    parts: &[Part],
+    view: &View,
+    view_state: &ViewState,
+    area: Rect,
+    buffer: &mut Buffer,
+) {
     let gap = u16::from(area.height >= LOW / 2);
     let wish = |part: &Part| {
         let Wish { least, most } = part.wish(view, area);
@@ -145,7 +151,7 @@ fn draw_parts(parts: &[Part], view: &View, manner: &Manner, area: Rect, buffer: 
                     cores::draw(place, buffer, &cores.rows, &Marks::of(&view.apps));
                 }
             }
-            Part::Apps => draw_apps(place, buffer, view, manner),
+            Part::Apps => draw_apps(place, buffer, view, view_state),
             Part::Losses => draw_losses(place, buffer, view),
             Part::Threads => draw_threads(place, buffer, view),
         }
@@ -184,10 +190,10 @@ const APPS: [Column; 11] = [
     number("revokes/s", 9),
 ];
 
-fn draw_apps(area: Rect, buffer: &mut Buffer, view: &View, manner: &Manner) {
+fn draw_apps(area: Rect, buffer: &mut Buffer, view: &View, view_state: &ViewState) {
     let marks = Marks::of(&view.apps);
     let mut apps: Vec<&App> = view.apps.iter().collect();
-    apps.sort_by(|one, other| manner.order.compare(one, other));
+    apps.sort_by(|one, other| view_state.order.compare(one, other));
     let rows: Vec<_> = apps
         .into_iter()
         .map(|app| {
@@ -255,9 +261,9 @@ fn draw_losses(area: Rect, buffer: &mut Buffer, view: &View) {
     grid::draw(area, buffer, &LOSSES, &rows);
 }
 
-fn draw_foot(area: Rect, buffer: &mut Buffer, manner: &Manner) {
-    let pause = if manner.paused { "go on" } else { "pause" };
-    let foot = format!("q leave  p {pause}  s sorted by {}  ? help", manner.order.name());
+fn draw_foot(area: Rect, buffer: &mut Buffer, view_state: &ViewState) {
+    let pause = if view_state.paused { "go on" } else { "pause" };
+    let foot = format!("q leave  p {pause}  s sorted by {}  ? help", view_state.order.name());
     buffer.set_stringn(area.x, area.y, foot, usize::from(area.width), DIM);
 }
 

@@ -13,9 +13,9 @@ use ratatui::crossterm::terminal::window_size;
 
 use super::draw::draw;
 use super::look::{Answer, Look};
-use super::manner::{Manner, Press};
 use super::model::Model;
 use super::view::View;
+use super::view_state::{Press, ViewState};
 use crate::failure::Failure;
 
 /// A look is noticed within this time; a key, a resize or a signal at once.
@@ -73,8 +73,8 @@ impl Screen {
         taken
     }
 
-    fn draw(&mut self, view: &View, manner: &Manner) -> io::Result<()> {
-        self.terminal.draw(|frame| draw(view, manner, frame.area(), frame.buffer_mut()))?;
+    fn draw(&mut self, view: &View, view_state: &ViewState) -> io::Result<()> {
+        self.terminal.draw(|frame| draw(view, view_state, frame.area(), frame.buffer_mut()))?;
         Ok(())
     }
 
@@ -107,7 +107,7 @@ fn watch(
     every: Duration,
     count: Option<u64>,
 ) -> io::Result<()> {
-    let (mut model, mut manner) = (Model::default(), Manner::default());
+    let (mut model, mut view_state) = (Model::default(), ViewState::default());
     let mut view = model.take(first);
     let (mut heard, mut views) = (Instant::now(), 0);
     let mut stale = true;
@@ -117,25 +117,25 @@ fn watch(
             match answer {
                 Ok(look) => {
                     let latest = model.take(look);
-                    manner.trouble = None;
-                    if !manner.paused {
+                    view_state.trouble = None;
+                    if !view_state.paused {
                         (view, stale) = (latest, true);
                         views += 1;
                     }
                 }
                 Err(failure) => {
                     let sentence = format!("lost, trying again: {failure}");
-                    stale |= is_new(&mut manner, sentence);
+                    stale |= is_new(&mut view_state, sentence);
                 }
             }
         }
         if heard.elapsed() > every + SILENCE {
             let seconds = heard.elapsed().as_secs();
             let sentence = format!("the daemon has not answered for {seconds} s, still waiting");
-            stale |= is_new(&mut manner, sentence);
+            stale |= is_new(&mut view_state, sentence);
         }
         if std::mem::take(&mut stale) {
-            screen.draw(&view, &manner)?;
+            screen.draw(&view, &view_state)?;
         }
         if count.is_some_and(|count| views >= count) {
             return Ok(());
@@ -143,7 +143,7 @@ fn watch(
         screen.pause()?;
         while event::poll(Duration::ZERO)? && !sys::signal::stop_requested() {
             match event::read()? {
-                Event::Key(key) => match manner.press(key) {
+                Event::Key(key) => match view_state.press(key) {
                     Press::Quit => return Ok(()),
                     Press::Changed => stale = true,
                     Press::Ignored => {}
@@ -157,11 +157,11 @@ fn watch(
 }
 
 /// Says what is wrong; whether it was something else before.
-fn is_new(manner: &mut Manner, sentence: String) -> bool {
+fn is_new(view_state: &mut ViewState, sentence: String) -> bool {
     let sentence = printable(&sentence, TROUBLE_CHARS_MAX);
-    if manner.trouble.as_ref() == Some(&sentence) {
+    if view_state.trouble.as_ref() == Some(&sentence) {
         return false;
     }
-    manner.trouble = Some(sentence);
+    view_state.trouble = Some(sentence);
     true
 }

@@ -16,7 +16,7 @@ use super::server::Server;
 use super::{Demo, Progress, pause};
 
 /// Moving every group of the default table takes milliseconds; this is a stuck daemon.
-const SETTLE_PATIENCE: Duration = Duration::from_secs(5);
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// As many sampled flows as the daemon tells at once.
 const FLOWS_ASKED: u32 = 1024;
@@ -101,7 +101,7 @@ pub(super) fn play(
 
 /// Waits until so many workers are there, no other, and nothing is on its way.
 fn await_settled(daemon: &Daemon, workers: u16) -> Result<(), Failure> {
-    let deadline = Instant::now() + SETTLE_PATIENCE;
+    let deadline = Instant::now() + SETTLE_TIMEOUT;
     loop {
         let there = workers_of(daemon)?;
         let as_wanted = there.len() == usize::from(workers)
@@ -116,7 +116,7 @@ fn await_settled(daemon: &Daemon, workers: u16) -> Result<(), Failure> {
         if Instant::now() > deadline {
             return Err(Failure::new(format!(
                 "the daemon has not come to rest with {workers} workers within {} s",
-                SETTLE_PATIENCE.as_secs()
+                SETTLE_TIMEOUT.as_secs()
             )));
         }
         pause(Duration::from_millis(10))?;

@@ -17,10 +17,10 @@ use sys::pidfd::PidFd;
 use super::check_stop;
 
 /// One that has no core or does not end by then will not.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// For an end in order when there is no time for patience.
-const LAST_PATIENCE: Duration = Duration::from_secs(2);
+const LAST_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Says who it is and then uses all the CPU time that it can get.
 const SCRIPT: &str = "echo $$; while :; do :; done";
@@ -52,7 +52,7 @@ impl BatchJob {
     fn await_first_line(&mut self) -> Result<(), Failure> {
         let output = self.runner.stdout.take();
         let output = output.expect("its output was asked for when it was started");
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while !sys::poll::wait_readable(output.as_fd(), Nanos::from_millis(50)) {
             check_stop()?;
             if Instant::now() > deadline {
@@ -77,7 +77,7 @@ impl BatchJob {
 
     /// Ends it in order, as Ctrl-C would.
     pub(super) fn stop(mut self) -> Result<(), Failure> {
-        if self.end(PATIENCE) {
+        if self.end(TIMEOUT) {
             Ok(())
         } else {
             Err(Failure::new("the batch job does not end when told to"))
@@ -85,7 +85,7 @@ impl BatchJob {
     }
 
     /// Asks it to end, and waits; whether it has ended.
-    fn end(&mut self, patience: Duration) -> bool {
+    fn end(&mut self, timeout: Duration) -> bool {
         let has_ended = |runner: &mut Child| matches!(runner.try_wait(), Ok(Some(_)) | Err(_));
         if has_ended(&mut self.runner) {
             return true;
@@ -94,7 +94,7 @@ impl BatchJob {
         if let Some(pid) = Pid::from_raw(self.runner.id().cast_signed()) {
             let _ = kill_process(pid, Signal::TERM);
         }
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         while !has_ended(&mut self.runner) {
             if Instant::now() > deadline {
                 return false;
@@ -106,7 +106,7 @@ impl BatchJob {
 
     fn failed(&mut self, how: &str) -> Failure {
         // Only who has ended has said everything, and reading waits for the rest.
-        self.end(LAST_PATIENCE);
+        self.end(LAST_TIMEOUT);
         let _ = self.runner.kill();
         let mut said = String::new();
         if let Some(errors) = self.runner.stderr.take() {
@@ -120,7 +120,7 @@ impl BatchJob {
 impl Drop for BatchJob {
     fn drop(&mut self) {
         // In order: only then is the job of a runner that is killed not left to its guardian.
-        self.end(LAST_PATIENCE);
+        self.end(LAST_TIMEOUT);
         // It has ended already, or this ends it; either way nothing more can be done.
         let _ = self.runner.kill();
         let _ = self.runner.wait();

@@ -13,7 +13,7 @@ use super::check_stop;
 use super::server::UDP_PORT;
 
 /// Beyond its time, for making sockets before and waiting for the last replies after.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The load that is wanted.
 #[derive(Clone, Debug)]
@@ -84,7 +84,7 @@ impl LoadProcess {
             .spawn()
             .map_err(|error| Failure::new(format!("cannot start the load generator: {error}")))?;
         let length = plan.warm_up + Duration::from_secs(plan.seconds.into());
-        let deadline = Instant::now() + length + PATIENCE;
+        let deadline = Instant::now() + length + TIMEOUT;
         Ok(Self { process, deadline })
     }
 

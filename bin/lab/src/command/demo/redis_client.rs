@@ -19,7 +19,7 @@ pub(super) const VALUE_BYTES: u32 = 64;
 pub(super) const REQUESTS: u32 = 40_000;
 
 /// A round that takes longer than this does not end.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// One round: of GET, then of SET.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,7 +47,7 @@ pub(super) fn ask(
     command.args(["-t", "set,get", "--csv", "-c", &CONNECTIONS.to_string()]);
     command.args(["-d", &VALUE_BYTES.to_string(), "-n", &REQUESTS.to_string()]);
     let mut process = spawn(command, cpu)?;
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     let ended = loop {
         let ended = process.try_wait().map_err(|error| failed(&error.to_string()))?;
         let stopped = check_stop();
@@ -59,7 +59,7 @@ pub(super) fn ask(
             let _ = process.kill();
             let _ = process.wait();
             stopped?;
-            return Err(failed(&format!("it has not ended for {} s", PATIENCE.as_secs())));
+            return Err(failed(&format!("it has not ended for {} s", TIMEOUT.as_secs())));
         }
         std::thread::sleep(Duration::from_millis(5));
     };

@@ -17,7 +17,7 @@ use testbed::Testbed;
 use super::check_stop;
 
 /// One that is not ready by then will not be.
-const START_PATIENCE: Duration = Duration::from_secs(10);
+const START_TIMEOUT: Duration = Duration::from_secs(10);
 /// One attempt to connect.
 const ATTEMPT: Duration = Duration::from_millis(250);
 /// Where Debian keeps daemons, outside the PATH of ordinary users.
@@ -90,7 +90,7 @@ impl RedisServer {
         // Nothing on disk: the sockets are to be seen.
         command.args(["--save", "", "--appendonly", "no", "--loglevel", "warning"]);
         let mut server = Self { process: spawn(command, cpu)? };
-        let deadline = Instant::now() + START_PATIENCE;
+        let deadline = Instant::now() + START_TIMEOUT;
         loop {
             check_stop()?;
             server.check_alive()?;
@@ -101,7 +101,7 @@ impl RedisServer {
             if Instant::now() > deadline {
                 return Err(Failure::new(format!(
                     "redis-server takes no connections at {address} after {} s",
-                    START_PATIENCE.as_secs()
+                    START_TIMEOUT.as_secs()
                 )));
             }
             std::thread::sleep(Duration::from_millis(10));

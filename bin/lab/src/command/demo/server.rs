@@ -18,7 +18,7 @@ use testbed::{Side, Testbed};
 use super::{Progress, check_stop};
 
 /// A daemon that is not ready by then will not be.
-const START_PATIENCE: Duration = Duration::from_secs(15);
+const START_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// UDP port that is served: echo's (RFC 862).
 pub(super) const UDP_PORT: u16 = 7;
@@ -84,13 +84,13 @@ impl Server {
     fn await_ready(&mut self) -> Result<(), Failure> {
         let output = self.process.stdout.take();
         let output = output.expect("its output was asked for when it was started");
-        let deadline = Instant::now() + START_PATIENCE;
+        let deadline = Instant::now() + START_TIMEOUT;
         while !sys::poll::wait_readable(output.as_fd(), Nanos::from_millis(50)) {
             check_stop()?;
             if Instant::now() > deadline {
                 return Err(Failure::new(format!(
                     "the daemon has not become ready within {} s",
-                    START_PATIENCE.as_secs()
+                    START_TIMEOUT.as_secs()
                 )));
             }
         }
@@ -139,7 +139,7 @@ impl Server {
     /// Ends it in order; the port it served on.
     pub(super) fn stop(mut self) -> Result<String, Failure> {
         self.daemon().tell(admin::Command::Stop)?;
-        let deadline = Instant::now() + START_PATIENCE;
+        let deadline = Instant::now() + START_TIMEOUT;
         loop {
             match self.process.try_wait() {
                 Ok(Some(status)) if status.success() => return Ok(self.port.clone()),

@@ -22,7 +22,7 @@ pub(super) const REQUEST_BYTES: usize = 64;
 const WARM_UP: Duration = Duration::from_millis(100);
 
 /// A server that is silent for this long is stuck.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Between two looks whether to stop.
 const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
@@ -90,7 +90,7 @@ fn drive(set: &OwnedFd, askers: &mut [Asker], length: Duration) -> Result<Answer
         // Interrupted by a signal is as good as nothing ready.
         let ready = epoll::wait(set, &mut room, Some(&LOOK_EVERY));
         let ready = ready.map(|(events, _)| &*events).unwrap_or_default();
-        if ready.is_empty() && heard.elapsed() > PATIENCE {
+        if ready.is_empty() && heard.elapsed() > TIMEOUT {
             return Err(silent());
         }
         for event in ready {
@@ -175,7 +175,7 @@ pub(super) fn bulk(
             check_stop()?;
             if before != (sent, back) {
                 moved = Instant::now();
-            } else if moved.elapsed() > PATIENCE {
+            } else if moved.elapsed() > TIMEOUT {
                 return Err(silent());
             } else {
                 sys::poll::wait_readable(stream.as_fd(), Nanos::from_millis(50));
@@ -198,7 +198,7 @@ fn done(result: io::Result<usize>) -> Result<usize, Failure> {
 
 fn connect(server: SocketAddr) -> Result<TcpStream, Failure> {
     let connect = || {
-        let stream = TcpStream::connect_timeout(&server, PATIENCE)?;
+        let stream = TcpStream::connect_timeout(&server, TIMEOUT)?;
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
         Ok(stream)
@@ -230,5 +230,5 @@ fn wrong() -> Failure {
 }
 
 fn silent() -> Failure {
-    Failure::new(format!("the server has been silent for {} s", PATIENCE.as_secs()))
+    Failure::new(format!("the server has been silent for {} s", TIMEOUT.as_secs()))
 }

@@ -8,16 +8,16 @@ use ratatui::widgets::{RenderDirection, Sparkline, Widget};
 use super::figure::{micros, quantity, rate, share};
 use super::grid::{DIM, HEAD, row_of};
 use crate::command::status::uptime;
-use crate::command::top::manner::Manner;
 use crate::command::top::rate::History;
 use crate::command::top::view::View;
+use crate::command::top::view_state::ViewState;
 use crate::table::grouped;
 
 /// Columns of what stands before a graph.
 const LABEL: u16 = 28;
 
 /// Draws two lines: who and what, or what is wrong.
-pub(super) fn draw_title(area: Rect, buffer: &mut Buffer, view: &View, manner: &Manner) {
+pub(super) fn draw_title(area: Rect, buffer: &mut Buffer, view: &View, view_state: &ViewState) {
     let width = usize::from(area.width);
     let mut title =
         format!("calisto {}, process {}, up {}", view.version, view.pid, uptime(view.uptime_s));
@@ -27,13 +27,13 @@ pub(super) fn draw_title(area: Rect, buffer: &mut Buffer, view: &View, manner: &
         times => title += &format!(", started again {times} times"),
     }
     buffer.set_stringn(area.x, area.y, title, width, HEAD);
-    if manner.paused {
+    if view_state.paused {
         let style = Style::new().fg(Color::Yellow).add_modifier(Modifier::REVERSED);
         let x = area.right().saturating_sub(8).max(area.x);
         buffer.set_stringn(x, area.y, " PAUSED ", width, style);
     }
     let area = row_of(area, 1);
-    if let Some(trouble) = &manner.trouble {
+    if let Some(trouble) = &view_state.trouble {
         let style = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
         buffer.set_stringn(area.x, area.y, trouble, width, style);
         return;

@@ -5,10 +5,10 @@
 use std::path::PathBuf;
 
 use super::*;
-use crate::command::top::manner::Order;
 use crate::command::top::rate::History;
 use crate::command::top::text::of_buffer;
 use crate::command::top::view::{AppCores, Core, Cores, Loss, SCHEMA_VERSION, Thread};
+use crate::command::top::view_state::Order;
 
 fn app(number: u32, name: &str, state: &str, packets_per_s: f64, cores: Option<AppCores>) -> App {
     App {
@@ -121,10 +121,10 @@ fn thread(name: &str, turns: f64, spin_share: Option<f64>, waiting: &'static str
     Thread { name: name.to_owned(), turns_per_s: Some(turns), spin_share, waiting: Some(waiting) }
 }
 
-fn drawn(view: &View, manner: &Manner, width: u16, height: u16) -> String {
+fn drawn(view: &View, view_state: &ViewState, width: u16, height: u16) -> String {
     let area = Rect::new(0, 0, width, height);
     let mut buffer = Buffer::empty(area);
-    draw(view, manner, area, &mut buffer);
+    draw(view, view_state, area, &mut buffer);
     of_buffer(&buffer)
 }
 
@@ -145,17 +145,17 @@ fn assert_snapshot(name: &str, screen: &str) {
 
 #[test]
 fn a_busy_daemon_on_a_usual_terminal() {
-    assert_snapshot("80x24", &drawn(&view(), &Manner::default(), 80, 24));
+    assert_snapshot("80x24", &drawn(&view(), &ViewState::default(), 80, 24));
 }
 
 #[test]
 fn a_busy_daemon_on_a_large_terminal() {
-    assert_snapshot("200x50", &drawn(&view(), &Manner::default(), 200, 50));
+    assert_snapshot("200x50", &drawn(&view(), &ViewState::default(), 200, 50));
 }
 
 #[test]
 fn the_smallest_terminal_still_shows_who_has_cores() {
-    assert_snapshot("40x10", &drawn(&view(), &Manner::default(), 40, 10));
+    assert_snapshot("40x10", &drawn(&view(), &ViewState::default(), 40, 10));
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn many_cores_are_a_letter_each() {
         })
         .collect();
     cores.used = 102;
-    assert_snapshot("80x24-128-cores", &drawn(&many, &Manner::default(), 80, 24));
+    assert_snapshot("80x24-128-cores", &drawn(&many, &ViewState::default(), 80, 24));
 }
 
 #[test]
@@ -182,14 +182,14 @@ fn a_daemon_that_gives_out_no_cores_shows_everything_else() {
         app.cores = None;
     }
     none.losses.clear();
-    assert_snapshot("80x24-no-cores", &drawn(&none, &Manner::default(), 80, 24));
+    assert_snapshot("80x24-no-cores", &drawn(&none, &ViewState::default(), 80, 24));
 }
 
 #[test]
 fn a_daemon_that_has_gone_is_said_to_be_and_its_last_view_stays() {
     let trouble = Some("lost, trying again: no daemon listens at /run/x.sock".to_owned());
-    let manner = Manner { trouble, paused: true, ..Manner::default() };
-    let screen = drawn(&View { restarts: 2, ..view() }, &manner, 80, 24);
+    let view_state = ViewState { trouble, paused: true, ..ViewState::default() };
+    let screen = drawn(&View { restarts: 2, ..view() }, &view_state, 80, 24);
     let mut lines = screen.lines();
     let title = lines.next().expect("there is a title");
     assert!(title.contains("started again 2 times") && title.ends_with(" PAUSED"), "{title}");
@@ -199,18 +199,18 @@ fn a_daemon_that_has_gone_is_said_to_be_and_its_last_view_stays() {
 
 #[test]
 fn the_help_fits_whole_on_the_smallest_terminal() {
-    let manner = Manner { help: true, ..Manner::default() };
-    let screen = drawn(&view(), &manner, SMALLEST.0, SMALLEST.1);
+    let view_state = ViewState { help: true, ..ViewState::default() };
+    let screen = drawn(&view(), &view_state, SMALLEST.0, SMALLEST.1);
     for line in HELP {
         assert!(screen.contains(line), "{line} is not in\n{screen}");
     }
-    assert_snapshot("80x24-help", &drawn(&view(), &manner, 80, 24));
+    assert_snapshot("80x24-help", &drawn(&view(), &view_state, 80, 24));
 }
 
 #[test]
 fn a_terminal_that_is_too_small_is_told_what_is_needed() {
-    assert_eq!(drawn(&view(), &Manner::default(), 39, 20), "needs 40 x 10,\nhas 39 x 20\n");
-    assert_eq!(drawn(&view(), &Manner::default(), 5, 1), "needs\n");
+    assert_eq!(drawn(&view(), &ViewState::default(), 39, 20), "needs 40 x 10,\nhas 39 x 20\n");
+    assert_eq!(drawn(&view(), &ViewState::default(), 5, 1), "needs\n");
 }
 
 #[test]
@@ -218,17 +218,17 @@ fn no_size_of_the_terminal_is_too_odd_to_draw_on() {
     let mut many = view();
     let cores = many.cores.as_mut().expect("it has some");
     cores.rows = (0..1000).map(|number| core(number, "held", Some((3, "web", 0)), None)).collect();
-    let manner = Manner { help: true, ..Manner::default() };
+    let view_state = ViewState { help: true, ..ViewState::default() };
     for width in (0..300).step_by(7) {
         for height in (0..90).step_by(4) {
             for view in [&many, &view()] {
-                let screen = drawn(view, &manner, width, height);
+                let screen = drawn(view, &view_state, width, height);
                 assert!(screen.lines().count() <= usize::from(height), "{width} x {height}");
             }
         }
     }
-    drawn(&many, &manner, 30_000, 20);
-    drawn(&many, &manner, 80, 10_000);
+    drawn(&many, &view_state, 30_000, 20);
+    drawn(&many, &view_state, 80, 10_000);
 }
 
 #[test]
@@ -236,7 +236,7 @@ fn lists_longer_than_any_screen_are_cut() {
     let mut long = view();
     long.losses = vec![loss("dispatcher", "drop_ring_full", 1.0, 1); 70_000];
     long.threads = vec![thread("worker", 1.0, None, "sleeps"); 70_000];
-    let screen = drawn(&long, &Manner::default(), 80, 40);
+    let screen = drawn(&long, &ViewState::default(), 80, 40);
     assert!(screen.contains("… 699"), "{screen}");
 }
 
@@ -248,8 +248,8 @@ fn applications_stand_in_the_order_that_was_asked_for() {
         (Order::Cores, ["web", "matrix", "an-applica", "calistod", "dns"]),
         (Order::Name, ["an-applica", "calistod", "dns", "matrix", "web"]),
     ] {
-        let manner = Manner { order, ..Manner::default() };
-        let screen = drawn(&view(), &manner, 200, 50);
+        let view_state = ViewState { order, ..ViewState::default() };
+        let screen = drawn(&view(), &view_state, 200, 50);
         let apps: Vec<&str> =
             screen.lines().skip_while(|line| !line.contains("application ")).skip(1).collect();
         for (line, name) in apps.iter().zip(names) {

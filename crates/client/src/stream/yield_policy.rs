@@ -15,12 +15,12 @@ pub(crate) enum Step {
 
 /// One wait.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Patience {
+pub(crate) struct YieldPolicy {
     yield_for: Nanos,
     since: Option<Nanos>,
 }
 
-impl Patience {
+impl YieldPolicy {
     pub(crate) fn new(profile: Profile) -> Self {
         Self { yield_for: Nanos::from_micros(u64::from(profile.yield_us())), since: None }
     }
@@ -38,18 +38,18 @@ mod tests {
 
     #[test]
     fn a_latency_program_yields_for_its_time_and_then_sleeps() {
-        let mut patience = Patience::new(Profile::Latency);
+        let mut yield_policy = YieldPolicy::new(Profile::Latency);
         let start = Nanos::from_millis(5);
-        assert_eq!(patience.nothing(start), Step::Yield);
-        assert_eq!(patience.nothing(start + Nanos(9_999)), Step::Yield);
-        assert_eq!(patience.nothing(start + Nanos(10_000)), Step::Sleep);
+        assert_eq!(yield_policy.nothing(start), Step::Yield);
+        assert_eq!(yield_policy.nothing(start + Nanos(9_999)), Step::Yield);
+        assert_eq!(yield_policy.nothing(start + Nanos(10_000)), Step::Sleep);
     }
 
     #[test]
     fn other_programs_sleep_at_once() {
         for profile in [Profile::Throughput, Profile::Safe] {
-            let mut patience = Patience::new(profile);
-            assert_eq!(patience.nothing(Nanos::from_millis(5)), Step::Sleep);
+            let mut yield_policy = YieldPolicy::new(profile);
+            assert_eq!(yield_policy.nothing(Nanos::from_millis(5)), Step::Sleep);
         }
     }
 }

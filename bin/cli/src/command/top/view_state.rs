@@ -8,7 +8,7 @@ use super::view::App;
 
 /// How the view is shown.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Manner {
+pub(super) struct ViewState {
     pub(super) order: Order,
     /// The view stays as it is.
     pub(super) paused: bool,
@@ -31,7 +31,7 @@ pub(super) enum Press {
     Quit,
 }
 
-impl Manner {
+impl ViewState {
     /// A key was pressed.
     pub(super) fn press(&mut self, key: KeyEvent) -> Press {
         if key.kind == KeyEventKind::Release {
@@ -107,51 +107,51 @@ impl Order {
 mod tests {
     use super::*;
 
-    fn press(manner: &mut Manner, code: KeyCode) -> Press {
-        manner.press(KeyEvent::new(code, KeyModifiers::NONE))
+    fn press(view_state: &mut ViewState, code: KeyCode) -> Press {
+        view_state.press(KeyEvent::new(code, KeyModifiers::NONE))
     }
 
     #[test]
     fn q_escape_and_control_c_leave() {
-        let mut manner = Manner::default();
-        assert_eq!(press(&mut manner, KeyCode::Char('q')), Press::Quit);
-        assert_eq!(press(&mut manner, KeyCode::Esc), Press::Quit);
+        let mut view_state = ViewState::default();
+        assert_eq!(press(&mut view_state, KeyCode::Char('q')), Press::Quit);
+        assert_eq!(press(&mut view_state, KeyCode::Esc), Press::Quit);
         let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-        manner.help = true;
-        assert_eq!(manner.press(control_c), Press::Quit);
-        assert_eq!(press(&mut manner, KeyCode::Char('c')), Press::Changed);
-        assert_eq!(press(&mut manner, KeyCode::Char('c')), Press::Ignored, "without control");
+        view_state.help = true;
+        assert_eq!(view_state.press(control_c), Press::Quit);
+        assert_eq!(press(&mut view_state, KeyCode::Char('c')), Press::Changed);
+        assert_eq!(press(&mut view_state, KeyCode::Char('c')), Press::Ignored, "without control");
     }
 
     #[test]
     fn any_key_takes_the_help_away_and_does_nothing_else() {
-        let mut manner = Manner::default();
-        assert_eq!(press(&mut manner, KeyCode::Char('?')), Press::Changed);
-        assert!(manner.help);
-        assert_eq!(press(&mut manner, KeyCode::Esc), Press::Changed);
-        assert_eq!(manner, Manner::default());
+        let mut view_state = ViewState::default();
+        assert_eq!(press(&mut view_state, KeyCode::Char('?')), Press::Changed);
+        assert!(view_state.help);
+        assert_eq!(press(&mut view_state, KeyCode::Esc), Press::Changed);
+        assert_eq!(view_state, ViewState::default());
     }
 
     #[test]
     fn p_pauses_and_goes_on_and_s_goes_round_the_orders() {
-        let mut manner = Manner::default();
-        press(&mut manner, KeyCode::Char('p'));
-        assert!(manner.paused);
-        press(&mut manner, KeyCode::Char('p'));
-        assert!(!manner.paused);
+        let mut view_state = ViewState::default();
+        press(&mut view_state, KeyCode::Char('p'));
+        assert!(view_state.paused);
+        press(&mut view_state, KeyCode::Char('p'));
+        assert!(!view_state.paused);
         let mut names = Vec::new();
         for _ in 0..4 {
-            press(&mut manner, KeyCode::Char('s'));
-            names.push(manner.order.name());
+            press(&mut view_state, KeyCode::Char('s'));
+            names.push(view_state.order.name());
         }
         assert_eq!(names, ["delay", "cores", "name", "packets"]);
     }
 
     #[test]
     fn a_key_that_is_let_go_does_nothing() {
-        let mut manner = Manner::default();
+        let mut view_state = ViewState::default();
         let mut key = KeyEvent::new(KeyCode::Char('q'), KeyModifiers::NONE);
         key.kind = KeyEventKind::Release;
-        assert_eq!(manner.press(key), Press::Ignored);
+        assert_eq!(view_state.press(key), Press::Ignored);
     }
 }
