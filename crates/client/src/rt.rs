@@ -41,8 +41,8 @@
 //! Workers without anything to do sleep; there is no thread that polls.
 
 mod bound;
+mod class_guard;
 mod executor;
-mod grip;
 mod inbox;
 mod join;
 mod listener;

@@ -13,8 +13,8 @@ use crate::checksum::{Verdict, judge};
 use crate::clock::Clock;
 use crate::fit::shorten;
 use crate::input::Counted;
-use crate::ledger::Played;
 use crate::link::{FRONT_BYTES, Link};
+use crate::packet_tracker::Played;
 use crate::report::{Checksums, LinkRecords, Records};
 
 /// The longest record that the reader gives: what tcpdump captures at most.

@@ -5,24 +5,24 @@ use datapath::message::Moving;
 use datapath::{Job, Verdict};
 use shm::Frame;
 
-use crate::ledger::SharedLedger;
+use crate::packet_tracker::SharedPacketTracker;
 
 /// Notes every packet and answers none.
 pub(crate) struct Witness {
     worker: u16,
-    ledger: SharedLedger,
+    tracker: SharedPacketTracker,
 }
 
 impl Witness {
-    pub(crate) fn new(worker: u16, ledger: SharedLedger) -> Self {
-        Self { worker, ledger }
+    pub(crate) fn new(worker: u16, tracker: SharedPacketTracker) -> Self {
+        Self { worker, tracker }
     }
 }
 
 impl Job for Witness {
     #[inline]
     fn packet(&mut self, frame: &mut Frame, _: Nanos) -> Verdict {
-        self.ledger.borrow_mut().arrived(frame.desc().offset, self.worker);
+        self.tracker.borrow_mut().arrived(frame.desc().offset, self.worker);
         Verdict::Consume
     }
 

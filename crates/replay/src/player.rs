@@ -139,7 +139,7 @@ impl Player {
     fn offer<R: Read>(&mut self, feeder: &mut Feeder<R>, part_end: u64) -> usize {
         let Self { rig, latest } = self;
         let now = rig.clock.now();
-        rig.offer(|frame, ledger| {
+        rig.offer(|frame, tracker| {
             let Next::Due(due) = feeder.next() else {
                 return false;
             };
@@ -149,7 +149,7 @@ impl Player {
             let Some(played) = feeder.put_into(frame) else {
                 return false;
             };
-            ledger.sent(frame.desc().offset, played);
+            tracker.sent(frame.desc().offset, played);
             *latest = (*latest).max(now.since(due));
             true
         })
@@ -157,7 +157,7 @@ impl Player {
 
     fn found<R: Read>(&self, feeder: &Feeder<R>) -> Found<'_> {
         Found {
-            ledger: self.rig.ledger.borrow(),
+            tracker: self.rig.tracker.borrow(),
             counters: self.rig.dispatcher.counters(),
             played: feeder.played(),
             records: feeder.records(),

@@ -6,7 +6,7 @@ use base::Nanos;
 use datapath::counters::CounterReader;
 use serde::Serialize;
 
-use crate::ledger::Ledger;
+use crate::packet_tracker::PacketTracker;
 use crate::{Options, Pace};
 
 mod sums;
@@ -188,7 +188,7 @@ pub struct TopFlow {
 
 /// What is known at the end of a replay.
 pub(crate) struct Found<'a> {
-    pub(crate) ledger: Ref<'a, Ledger>,
+    pub(crate) tracker: Ref<'a, PacketTracker>,
     pub(crate) counters: CounterReader,
     pub(crate) played: u64,
     pub(crate) records: Records,
@@ -205,10 +205,10 @@ impl Report {
         elapsed: Nanos,
         interrupted: bool,
     ) -> Self {
-        let Found { ledger, counters, played, records, checksums, times, damage, latest } = found;
+        let Found { tracker, counters, played, records, checksums, times, damage, latest } = found;
         let span = times.map_or(Nanos::ZERO, |(earliest, latest)| latest.since(earliest));
         let seconds = elapsed.as_secs_f64();
-        let accounted = ledger.worked + dropped_for_what_they_are(&counters);
+        let accounted = tracker.worked + dropped_for_what_they_are(&counters);
         Self {
             file: String::new(),
             policy: options.policy.clone(),
@@ -226,18 +226,18 @@ impl Report {
             seconds,
             packets_per_second: if seconds > 0.0 { played as f64 / seconds } else { 0.0 },
             late_max_us: latest.map(Nanos::as_micros_f64),
-            protocols: protocols(&ledger),
-            by_worker: by_worker(&ledger),
-            flows: flows(&ledger),
+            protocols: protocols(&tracker),
+            by_worker: by_worker(&tracker),
+            flows: flows(&tracker),
             lost: played.saturating_sub(accounted),
-            duplicated: ledger.unexpected,
+            duplicated: tracker.unexpected,
             checksums,
             counters: counters
                 .dispatch_events()
                 .filter(|&(_, _, value)| value > 0)
                 .map(|(name, help, value)| Counter { name, help, value })
                 .collect(),
-            top: top(&ledger, options.top),
+            top: top(&tracker, options.top),
             damage,
             interrupted,
         }

@@ -16,7 +16,7 @@ use shm::{Batch, Frame, FramePool, PoolConfig};
 use wire::Toeplitz;
 
 use crate::clock::Clock;
-use crate::ledger::{Ledger, SharedLedger};
+use crate::packet_tracker::{PacketTracker, SharedPacketTracker};
 use crate::worker_set::WorkerSet;
 use crate::{Error, Options};
 
@@ -36,7 +36,7 @@ pub(crate) struct Rig {
     far: MemoryPort,
     outgoing: Batch,
     worker_set: WorkerSet,
-    pub(crate) ledger: SharedLedger,
+    pub(crate) tracker: SharedPacketTracker,
     pub(crate) clock: Clock,
     groups: u32,
 }
@@ -79,29 +79,32 @@ impl Rig {
         )
         .map_err(|error| failed(error.to_string()))?;
         let most = options.workers.iter().copied().max().unwrap_or(1);
-        let ledger = Ledger::new(FRAMES, CHUNK_BYTES, most.into(), options.flows_max);
-        let ledger = Rc::new(RefCell::new(ledger));
+        let tracker = PacketTracker::new(FRAMES, CHUNK_BYTES, most.into(), options.flows_max);
+        let tracker = Rc::new(RefCell::new(tracker));
         Ok(Self {
             dispatcher,
             far,
             outgoing: Batch::new(),
-            worker_set: WorkerSet::new(Rc::clone(&ledger), seed),
-            ledger,
+            worker_set: WorkerSet::new(Rc::clone(&tracker), seed),
+            tracker,
             clock: Clock::new(options.pace),
             groups,
         })
     }
 
     /// Puts frames that `next` fills onto the wire, up to a batch; how many.
-    pub(crate) fn offer(&mut self, mut next: impl FnMut(&mut Frame, &mut Ledger) -> bool) -> usize {
-        let Self { dispatcher, far, outgoing, ledger, clock, .. } = self;
+    pub(crate) fn offer(
+        &mut self,
+        mut next: impl FnMut(&mut Frame, &mut PacketTracker) -> bool,
+    ) -> usize {
+        let Self { dispatcher, far, outgoing, tracker, clock, .. } = self;
         let (_, pool) = dispatcher.ports_and_pool();
-        let mut ledger = ledger.borrow_mut();
+        let mut tracker = tracker.borrow_mut();
         while !outgoing.is_full() {
             let Some(mut frame) = pool.take() else {
                 break;
             };
-            if !next(&mut frame, &mut ledger) {
+            if !next(&mut frame, &mut tracker) {
                 pool.give(frame);
                 break;
             }

@@ -9,7 +9,7 @@ use shm::Doorbell;
 
 use crate::Error;
 use crate::job::Witness;
-use crate::ledger::SharedLedger;
+use crate::packet_tracker::SharedPacketTracker;
 
 /// The workers.
 pub(crate) struct WorkerSet {
@@ -17,13 +17,13 @@ pub(crate) struct WorkerSet {
     workers: Vec<Option<Worker<Witness>>>,
     /// The ids below this are there and not leaving.
     count: u16,
-    ledger: SharedLedger,
+    tracker: SharedPacketTracker,
     random: u64,
 }
 
 impl WorkerSet {
-    pub(crate) fn new(ledger: SharedLedger, seed: u64) -> Self {
-        Self { workers: Vec::new(), count: 0, ledger, random: seed }
+    pub(crate) fn new(tracker: SharedPacketTracker, seed: u64) -> Self {
+        Self { workers: Vec::new(), count: 0, tracker, random: seed }
     }
 
     /// Makes it `count` workers: those with the highest ids come and go.
@@ -47,7 +47,7 @@ impl WorkerSet {
             if self.workers.len() <= place {
                 self.workers.resize_with(place + 1, || None);
             }
-            self.workers[place] = Some(spawned.employ(Witness::new(id.0, self.ledger.clone())));
+            self.workers[place] = Some(spawned.employ(Witness::new(id.0, self.tracker.clone())));
         }
         self.count = count;
         Ok(())

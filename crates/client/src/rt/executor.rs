@@ -8,7 +8,7 @@ use attach::Detached;
 use base::Nanos;
 use sys::{clock, thread};
 
-use crate::rt::grip::Grip;
+use crate::rt::class_guard::ClassGuard;
 use crate::rt::local::Local;
 use crate::rt::mailbox::lock;
 use crate::worker::Worker;
@@ -192,17 +192,18 @@ impl<'main> Executor<'main> {
         else {
             return false;
         };
-        // Dropped, the grip lets the class go and says so to its owner: when it is the wrong one, and
-        // when nobody waits here any more.
+        // Dropped, the guard lets the class go and says so to its owner: when it is the wrong one,
+        // and when nobody waits here any more.
         let counters = &local.mailbox().counters;
         match claim {
             Err(ready) => {
-                drop(Grip::new(local, listener, victim, ready));
+                drop(ClassGuard::new(local, listener, victim, ready));
                 false
             }
             Ok(ready) => {
                 let is_often = inbox.note_steal(&ready);
-                let given = local.readers.give(listener, Grip::new(local, listener, victim, ready));
+                let given =
+                    local.readers.give(listener, ClassGuard::new(local, listener, victim, ready));
                 counters.group_steals.add(u64::from(given));
                 counters.groups_stolen.add(u64::from(is_often));
                 given

@@ -9,7 +9,7 @@ use base::Nanos;
 use sys::clock;
 
 use crate::rt::bound::BoundTasks;
-use crate::rt::grip::Lingering;
+use crate::rt::class_guard::Lingering;
 use crate::rt::mailbox::{Mailbox, lock};
 use crate::rt::packets::Packets;
 use crate::rt::peers::Peers;

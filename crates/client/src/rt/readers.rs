@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::task::Waker;
 
-use crate::rt::grip::Grip;
+use crate::rt::class_guard::ClassGuard;
 
 /// A socket, as what wakes it has it.
 #[derive(Debug, Default)]
@@ -14,12 +14,12 @@ pub(crate) struct Reader {
     waker: RefCell<Option<Waker>>,
     is_queued: Cell<bool>,
     /// A class of another worker that it is to work on.
-    given: RefCell<Option<Grip>>,
+    given: RefCell<Option<ClassGuard>>,
 }
 
 impl Reader {
     /// What it was given while it waited.
-    pub(crate) fn take_given(&self) -> Option<Grip> {
+    pub(crate) fn take_given(&self) -> Option<ClassGuard> {
         self.given.borrow_mut().take()
     }
 
@@ -55,9 +55,9 @@ impl Readers {
     }
 
     /// Gives the class to one that waits; false, and it is let go, when there is none.
-    pub(crate) fn give(&self, listener: usize, grip: Grip) -> bool {
+    pub(crate) fn give(&self, listener: usize, class_guard: ClassGuard) -> bool {
         let Some((reader, waker)) = self.next(listener) else { return false };
-        let before = reader.given.borrow_mut().replace(grip);
+        let before = reader.given.borrow_mut().replace(class_guard);
         drop(before);
         waker.wake();
         true

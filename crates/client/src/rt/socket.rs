@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use base::TxChecksum;
 
 use crate::reply;
-use crate::rt::grip::Grip;
+use crate::rt::class_guard::ClassGuard;
 use crate::rt::listener;
 use crate::rt::local::Local;
 use crate::rt::peers::Link;
@@ -33,7 +33,7 @@ const SEND_ROUNDS: u32 = 64;
 pub struct UdpSocket {
     local: Rc<Local>,
     listener: usize,
-    grip: Option<Grip>,
+    class_guard: Option<ClassGuard>,
     reader: Rc<Reader>,
     /// Where the search for the next class begins.
     cursor: Cell<u32>,
@@ -63,7 +63,7 @@ impl UdpSocket {
     }
 
     fn new(local: Rc<Local>, listener: usize) -> Self {
-        Self { local, listener, grip: None, reader: Rc::default(), cursor: Cell::new(0) }
+        Self { local, listener, class_guard: None, reader: Rc::default(), cursor: Cell::new(0) }
     }
 
     /// The address that it was bound to.
@@ -82,7 +82,7 @@ impl UdpSocket {
         let waiting = Leave(Rc::clone(&self.reader));
         poll_fn(|context| self.poll_next(context)).await?;
         drop(waiting);
-        let packet = self.grip.as_ref().and_then(|grip| grip.packet.as_ref());
+        let packet = self.class_guard.as_ref().and_then(|class_guard| class_guard.packet.as_ref());
         let packet = packet.expect("the poll was ready with a packet");
         let payload = packet.payload();
         let count = payload.len().min(buffer.len());
@@ -96,26 +96,28 @@ impl UdpSocket {
             context.waker().wake_by_ref();
             return Poll::Pending;
         }
-        if self.grip.as_mut().is_some_and(|grip| !grip.advance()) {
-            self.grip = None;
+        if self.class_guard.as_mut().is_some_and(|class_guard| !class_guard.advance()) {
+            self.class_guard = None;
         }
         let inbox = &local.worker_set.listeners[self.listener].inboxes[local.index];
-        while self.grip.is_none() && !local.worker_set.is_stopping() {
+        while self.class_guard.is_none() && !local.worker_set.is_stopping() {
             let claimed = self.reader.take_given().or_else(|| {
                 let mut cursor = self.cursor.get();
                 let ready = inbox.claim(&mut cursor)?;
                 self.cursor.set(cursor);
-                Some(Grip::new(local, self.listener, local.index, ready))
+                Some(ClassGuard::new(local, self.listener, local.index, ready))
             });
-            let Some(mut grip) = claimed else {
+            let Some(mut class_guard) = claimed else {
                 local.readers.join(self.listener, &self.reader, context.waker());
                 return Poll::Pending;
             };
-            if grip.advance() {
-                self.grip = Some(grip);
+            if class_guard.advance() {
+                self.class_guard = Some(class_guard);
             }
         }
-        let Some(packet) = self.grip.as_ref().and_then(|grip| grip.packet.as_ref()) else {
+        let Some(packet) =
+            self.class_guard.as_ref().and_then(|class_guard| class_guard.packet.as_ref())
+        else {
             return Poll::Ready(Err(RecvError));
         };
         if let Some(link) = packet.link() {
@@ -146,8 +148,8 @@ impl UdpSocket {
 
     /// Turns the received packet around, if it is from `to` and was not answered yet.
     fn answer(&mut self, payload: &[u8], to: SocketAddr) -> Option<Result<(), SendError>> {
-        let grip = self.grip.as_mut().filter(|grip| grip.is_own())?;
-        let packet = grip.packet.take_if(|packet| packet.from == to)?;
+        let class_guard = self.class_guard.as_mut().filter(|class_guard| class_guard.is_own())?;
+        let packet = class_guard.packet.take_if(|packet| packet.from == to)?;
         let mut frame = packet.frame;
         let mtu = self.local.mtu(frame.meta().port.0);
         let old = reply::payload(&frame).map_or(0, <[u8]>::len);
@@ -182,8 +184,8 @@ impl UdpSocket {
         }
         frame.meta_mut().tx_checksum = TxChecksum::Complete;
         self.local.packets.send(frame);
-        if let Some(grip) = &mut self.grip {
-            grip.note_sent();
+        if let Some(class_guard) = &mut self.class_guard {
+            class_guard.note_sent();
         }
         Ok(())
     }

@@ -37,7 +37,7 @@ impl Steering {
         self.workers_changed();
         for slot in self.migrate.slots_in_use() {
             if self.migrate.slot(slot).asked.from == worker {
-                self.bury(slot);
+                self.reap(slot);
             }
         }
         for message in undone.into_iter().rev() {
@@ -54,7 +54,7 @@ impl Steering {
     }
 
     /// The dead cannot answer: its hand-overs count as passed.
-    fn bury(&mut self, slot: usize) {
+    fn reap(&mut self, slot: usize) {
         match self.migrate.slot(slot).phase {
             Phase::Closed | Phase::Releasing => {}
             Phase::Unsent | Phase::Open(_) | Phase::Returning | Phase::Kept => {

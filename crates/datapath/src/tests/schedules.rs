@@ -96,7 +96,7 @@ fn run(seed: u64) -> World {
 
 fn check(world: &World) {
     let overflow = world.lost(DispatchEvent::HoldOverflow);
-    let processed = world.ledger.borrow().processed;
+    let processed = world.tracker.borrow().processed;
     assert_eq!(processed + overflow, world.sent_all, "a packet is neither done nor counted");
     for event in [DispatchEvent::RingFull, DispatchEvent::NoWorker] {
         assert_eq!(world.lost(event), 0, "{}", event.name());
@@ -203,7 +203,7 @@ fn what_a_dead_worker_left_undone_is_done_by_another_before_anything_newer() {
     assert!(world.lost(DispatchEvent::Redispatched) > 100);
     world.settle();
     check(&world);
-    assert_eq!(world.ledger.borrow().processed, 3 * FLOWS as u64, "nothing is lost");
+    assert_eq!(world.tracker.borrow().processed, 3 * FLOWS as u64, "nothing is lost");
 }
 
 #[test]

@@ -24,21 +24,21 @@ const FLOWS: usize = 64;
 
 /// What all workers have done, seen from any thread.
 #[derive(Default)]
-struct Ledger {
+struct PacketTracker {
     last: [AtomicU32; 32],
     more: [AtomicU32; 32],
     processed: AtomicU64,
     reordered: AtomicU64,
 }
 
-impl Ledger {
+impl PacketTracker {
     fn last(&self, flow: usize) -> &AtomicU32 {
         if flow < 32 { &self.last[flow] } else { &self.more[flow - 32] }
     }
 }
 
 struct Recorder {
-    ledger: Arc<Ledger>,
+    tracker: Arc<PacketTracker>,
     dies: Arc<AtomicBool>,
 }
 
@@ -51,11 +51,11 @@ impl Job for Recorder {
         let number = u32::from_be_bytes([bytes[1], bytes[2], bytes[3], bytes[4]]);
         // Relaxed is enough to be wrong: if two workers had the flow at once, or in the wrong
         // order without a hand-over between them, the numbers would show it.
-        let before = self.ledger.last(usize::from(bytes[0])).swap(number, Ordering::Relaxed);
+        let before = self.tracker.last(usize::from(bytes[0])).swap(number, Ordering::Relaxed);
         if before >= number {
-            self.ledger.reordered.fetch_add(1, Ordering::Relaxed);
+            self.tracker.reordered.fetch_add(1, Ordering::Relaxed);
         }
-        self.ledger.processed.fetch_add(1, Ordering::Relaxed);
+        self.tracker.processed.fetch_add(1, Ordering::Relaxed);
         Verdict::Consume
     }
 
@@ -70,7 +70,7 @@ struct Harness {
     steering: Steering,
     pool: FramePool,
     counters: CounterWriter,
-    ledger: Arc<Ledger>,
+    tracker: Arc<PacketTracker>,
     threads: Vec<Option<(JoinHandle<()>, Arc<AtomicBool>)>>,
     notices: Sender<(WorkerId, Remains)>,
     deaths: Receiver<(WorkerId, Remains)>,
@@ -100,7 +100,7 @@ impl Harness {
             steering,
             pool: pool.expect("4 MiB fit"),
             counters: CounterWriter::new(),
-            ledger: Arc::default(),
+            tracker: Arc::default(),
             threads: (0..8).map(|_| None).collect(),
             notices,
             deaths,
@@ -125,7 +125,7 @@ impl Harness {
         let (ends, inbox, outbox, counters) = rings(4096);
         self.steering.add_worker(id, ends);
         let dies = Arc::new(AtomicBool::new(false));
-        let job = Recorder { ledger: Arc::clone(&self.ledger), dies: Arc::clone(&dies) };
+        let job = Recorder { tracker: Arc::clone(&self.tracker), dies: Arc::clone(&dies) };
         let mut worker = Worker::new(
             job,
             inbox,
@@ -235,9 +235,9 @@ fn threads_that_come_go_and_die_reorder_nothing_and_lose_nothing() {
     }
     let count = |event| harness.counters.get(event);
     assert!(count(DispatchEvent::EpochsFinished) > 10 && count(DispatchEvent::WorkersDied) > 3);
-    assert_eq!(harness.ledger.reordered.load(Ordering::Relaxed), 0);
+    assert_eq!(harness.tracker.reordered.load(Ordering::Relaxed), 0);
     let lost = count(DispatchEvent::HoldOverflow) + count(DispatchEvent::RingFull);
     let sent: u64 = harness.sent.iter().map(|&sent| u64::from(sent)).sum();
-    assert_eq!(harness.ledger.processed.load(Ordering::Relaxed) + lost, sent);
+    assert_eq!(harness.tracker.processed.load(Ordering::Relaxed) + lost, sent);
     assert!(sent > 10_000, "{sent} packets were too few to mean anything");
 }

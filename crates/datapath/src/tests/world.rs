@@ -1,4 +1,4 @@
-//! The real steering and the real workers in one thread, with a ledger that sees every packet.
+//! The real steering and the real workers in one thread, with a tracker that sees every packet.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -22,7 +22,7 @@ pub(super) const FLOWS: usize = 96;
 
 /// What every worker has done, checked as it happens.
 #[derive(Debug)]
-pub(super) struct Ledger {
+pub(super) struct PacketTracker {
     /// By flow: the number of the last packet processed.
     last: [u32; FLOWS],
     /// By group: the worker that touched it and has not detached it since.
@@ -32,10 +32,10 @@ pub(super) struct Ledger {
     pub(super) processed: u64,
 }
 
-/// A job that keeps the ledger, and dies or dawdles on demand.
+/// A job that keeps the tracker, and dies or dawdles on demand.
 pub(super) struct Recorder {
     id: WorkerId,
-    ledger: Rc<RefCell<Ledger>>,
+    tracker: Rc<RefCell<PacketTracker>>,
     /// Packets until it dies, if it is to.
     dies_after: Rc<RefCell<Option<u32>>>,
     /// Calls of `detach` that answer "not yet".
@@ -46,7 +46,7 @@ impl Job for Recorder {
     fn packet(&mut self, frame: &mut Frame, _: Nanos) -> Verdict {
         if let Some(left) = &mut *self.dies_after.borrow_mut() {
             if *left == 0 {
-                // Before the packet is in the ledger: it is undone, and another must do it.
+                // Before the packet is in the tracker: it is undone, and another must do it.
                 std::panic::resume_unwind(Box::new("this worker dies here"));
             }
             *left -= 1;
@@ -54,16 +54,16 @@ impl Job for Recorder {
         let bytes = frame.bytes();
         let flow = usize::from(bytes[0]);
         let number = u32::from_be_bytes([bytes[1], bytes[2], bytes[3], bytes[4]]);
-        let mut ledger = self.ledger.borrow_mut();
+        let mut tracker = self.tracker.borrow_mut();
         assert!(
-            number > ledger.last[flow],
+            number > tracker.last[flow],
             "flow {flow}: packet {number} after {} at worker {}",
-            ledger.last[flow],
+            tracker.last[flow],
             self.id
         );
-        ledger.last[flow] = number;
-        ledger.processed += 1;
-        let holder = &mut ledger.holder[frame.meta().group.index()];
+        tracker.last[flow] = number;
+        tracker.processed += 1;
+        let holder = &mut tracker.holder[frame.meta().group.index()];
         let group = frame.meta().group;
         assert!(
             holder.is_none_or(|holder| holder == self.id),
@@ -71,7 +71,7 @@ impl Job for Recorder {
             self.id
         );
         *holder = Some(self.id);
-        let given_up = ledger.given_up[group.index()];
+        let given_up = tracker.given_up[group.index()];
         // Virtual groups are given to flows anew without a hand-over.
         let hashed = group.0 < 128;
         assert!(
@@ -87,42 +87,42 @@ impl Job for Recorder {
             self.dawdle -= 1;
             return false;
         }
-        let mut ledger = self.ledger.borrow_mut();
+        let mut tracker = self.tracker.borrow_mut();
         match moving {
             Moving::Group(group) => {
-                ledger.holder[group.index()] = None;
-                ledger.given_up[group.index()] = Some(self.id);
+                tracker.holder[group.index()] = None;
+                tracker.given_up[group.index()] = Some(self.id);
             }
             // Those that stay are taken again with their next packet.
-            Moving::Epoch(_) => release_all(&mut ledger, self.id),
+            Moving::Epoch(_) => release_all(&mut tracker, self.id),
         }
         true
     }
 
     fn attach(&mut self, moving: Moving, _: Nanos) {
-        let mut ledger = self.ledger.borrow_mut();
+        let mut tracker = self.tracker.borrow_mut();
         match moving {
             Moving::Group(group) => {
-                let holder = ledger.holder[group.index()];
+                let holder = tracker.holder[group.index()];
                 assert_eq!(holder, None, "group {group} is attached before it was detached");
-                ledger.given_up[group.index()] = None;
+                tracker.given_up[group.index()] = None;
             }
             // Perhaps groups that it gave up come back with this table.
-            Moving::Epoch(_) => forget_gifts(&mut ledger, |worker| worker == self.id),
+            Moving::Epoch(_) => forget_gifts(&mut tracker, |worker| worker == self.id),
         }
     }
 }
 
-fn forget_gifts(ledger: &mut Ledger, whose: impl Fn(WorkerId) -> bool) {
-    for given_up in &mut ledger.given_up {
+fn forget_gifts(tracker: &mut PacketTracker, whose: impl Fn(WorkerId) -> bool) {
+    for given_up in &mut tracker.given_up {
         if given_up.is_some_and(&whose) {
             *given_up = None;
         }
     }
 }
 
-fn release_all(ledger: &mut Ledger, worker: WorkerId) {
-    for holder in &mut ledger.holder {
+fn release_all(tracker: &mut PacketTracker, worker: WorkerId) {
+    for holder in &mut tracker.holder {
         if *holder == Some(worker) {
             *holder = None;
         }
@@ -143,7 +143,7 @@ pub(super) struct World {
     pub(super) hosted: Vec<Option<Hosted>>,
     pub(super) pool: FramePool,
     pub(super) counters: CounterWriter,
-    pub(super) ledger: Rc<RefCell<Ledger>>,
+    pub(super) tracker: Rc<RefCell<PacketTracker>>,
     pub(super) now: Nanos,
     sent: [u32; FLOWS],
     pub(super) sent_all: u64,
@@ -174,7 +174,7 @@ impl World {
         let pool = FramePool::new(PoolConfig { frames: 512, chunk_bytes: 2048, numa_node: None })
             .expect("1 MiB fits");
         let groups = steering.table().len();
-        let ledger = Ledger {
+        let tracker = PacketTracker {
             last: [0; FLOWS],
             holder: vec![None; groups],
             given_up: vec![None; groups],
@@ -185,7 +185,7 @@ impl World {
             hosted: (0..8).map(|_| None).collect(),
             pool,
             counters: CounterWriter::new(),
-            ledger: Rc::new(RefCell::new(ledger)),
+            tracker: Rc::new(RefCell::new(tracker)),
             now: Nanos::from_secs(1),
             sent: [0; FLOWS],
             sent_all: 0,
@@ -205,8 +205,8 @@ impl World {
         let (ends, inbox, outbox, counters) = rings(1024);
         self.steering.add_worker(id, ends);
         let dies_after = Rc::new(RefCell::new(None));
-        let ledger = Rc::clone(&self.ledger);
-        let job = Recorder { id, ledger, dies_after: Rc::clone(&dies_after), dawdle };
+        let tracker = Rc::clone(&self.tracker);
+        let job = Recorder { id, tracker, dies_after: Rc::clone(&dies_after), dawdle };
         let worker = Worker::new(
             job,
             inbox,
@@ -274,7 +274,7 @@ impl World {
             }
             Ok(_) => {}
             Err(cause) if cause.downcast_ref::<&str>() == Some(&"this worker dies here") => {
-                self.bury(index);
+                self.reap(index);
             }
             Err(cause) => std::panic::resume_unwind(cause),
         }
@@ -294,15 +294,15 @@ impl World {
         }
     }
 
-    fn bury(&mut self, index: usize) {
+    fn reap(&mut self, index: usize) {
         let Some(hosted) = self.hosted[index].take() else {
             return;
         };
         let remains = hosted.worker.into_remains();
         let id = WorkerId(index as u16);
-        release_all(&mut self.ledger.borrow_mut(), id);
+        release_all(&mut self.tracker.borrow_mut(), id);
         // Groups of the dead are placed anew, perhaps where they were once, without a hand-over.
-        forget_gifts(&mut self.ledger.borrow_mut(), |_| true);
+        forget_gifts(&mut self.tracker.borrow_mut(), |_| true);
         let Self { steering, pool, counters, now, .. } = self;
         let mut context = DispatchContext { pool, counters, now: *now };
         while steering.drain_worker_queue(index, &mut context, 64, &mut give) > 0 {}

@@ -47,7 +47,7 @@ impl Memberships {
                 && let Some(held) = Held::of_address(known)
                 && let Some(set) = held.set()
             {
-                set.graves.dig(entry);
+                set.closed_members.add(entry);
             }
         }
         if self.has_more.load(Ordering::Acquire) {
@@ -57,7 +57,7 @@ impl Memberships {
 }
 
 /// Sockets of one set that were closed and are still among its members.
-pub(crate) struct Graves {
+pub(crate) struct ClosedMembers {
     entries: [AtomicUsize; 32],
     /// There were more than there is place for: look through all members.
     is_full: AtomicBool,
@@ -65,7 +65,7 @@ pub(crate) struct Graves {
     seen_sweeps: AtomicU32,
 }
 
-impl Graves {
+impl ClosedMembers {
     pub(super) fn new() -> Self {
         Self {
             entries: [const { AtomicUsize::new(0) }; 32],
@@ -75,7 +75,7 @@ impl Graves {
         }
     }
 
-    fn dig(&self, entry: usize) {
+    fn add(&self, entry: usize) {
         let free = self.entries.iter().any(|place| {
             place.compare_exchange(0, entry, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         });
@@ -85,21 +85,21 @@ impl Graves {
         self.any.store(true, Ordering::Release);
     }
 
-    /// Whether there is something to bury: two loads.
+    /// Whether there is something to reap: two loads.
     pub(super) fn any(&self) -> bool {
         self.any.load(Ordering::Acquire)
             || self.seen_sweeps.load(Ordering::Relaxed) != SWEEPS.load(Ordering::Relaxed)
     }
 
     /// Takes the closed sockets' entries; true: look through all members as well.
-    pub(super) fn take(&self, mut bury: impl FnMut(usize)) -> bool {
+    pub(super) fn take(&self, mut reap: impl FnMut(usize)) -> bool {
         self.any.store(false, Ordering::Release);
         let sweeps = SWEEPS.load(Ordering::Acquire);
         let has_swept = self.seen_sweeps.swap(sweeps, Ordering::Relaxed) != sweeps;
         for place in &self.entries {
             let entry = place.swap(0, Ordering::AcqRel);
             if entry != 0 {
-                bury(entry);
+                reap(entry);
             }
         }
         self.is_full.swap(false, Ordering::AcqRel) || has_swept

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use sys::eventfd::EventFd;
 
 use super::members::{Member, Members};
-use super::memberships::Graves;
+use super::memberships::ClosedMembers;
 use crate::entry::Held;
 use crate::file::Kind;
 use crate::lock::{Lock, Locked};
@@ -33,7 +33,7 @@ pub(crate) struct Set {
     /// Sets are among the members, or were.
     has_inner: AtomicBool,
     /// Members of ours that were closed.
-    pub(super) graves: Graves,
+    pub(super) closed_members: ClosedMembers,
 }
 
 /// What is guarded.
@@ -126,7 +126,7 @@ impl Set {
             sleepers: AtomicU32::new(0),
             is_waited_for: AtomicBool::new(false),
             has_inner: AtomicBool::new(false),
-            graves: Graves::new(),
+            closed_members: ClosedMembers::new(),
         }
     }
 
@@ -214,7 +214,7 @@ impl Set {
     ) -> Result<(), Errno> {
         self.ensure_poller(set.0)?;
         let mut state = self.lock()?;
-        self.bury(&mut state, set.0);
+        self.reap(&mut state, set.0);
         if state.members.find(held, fd).is_some() {
             return Err(Errno::EXIST);
         }
@@ -288,12 +288,12 @@ impl Set {
     }
 
     /// Removes members whose files were closed.
-    fn bury(&self, state: &mut State, set: c_int) {
-        if !self.graves.any() {
+    fn reap(&self, state: &mut State, set: c_int) {
+        if !self.closed_members.any() {
             return;
         }
         let mut dead = Vec::new();
-        let must_sweep = self.graves.take(|entry| {
+        let must_sweep = self.closed_members.take(|entry| {
             if let Some(held) = Held::of_address(entry) {
                 dead.extend(state.members.of_file(&held));
             }
@@ -338,7 +338,7 @@ impl Set {
     }
 
     fn gather_locked(&self, state: &mut State, set: c_int, out: &mut [epoll_event]) -> usize {
-        self.bury(state, set);
+        self.reap(state, set);
         let State { members, poller, .. } = state;
         match poller.as_ref().and_then(OwnPoller::own) {
             Some(poller) => members.hear(poller),

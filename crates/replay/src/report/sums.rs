@@ -5,7 +5,7 @@ use wire::{Malformed, NotOurs};
 
 use super::{Flows, ProtocolRow, TopFlow, WorkerRow};
 use crate::flows::{KINDS, Sums};
-use crate::ledger::{Ledger, Share};
+use crate::packet_tracker::{PacketTracker, Share};
 
 /// Packets that a data path drops, or answers, because of what they are.
 pub(super) fn dropped_for_what_they_are(counters: &CounterReader) -> u64 {
@@ -17,8 +17,8 @@ pub(super) fn dropped_for_what_they_are(counters: &CounterReader) -> u64 {
     events + not_ours + malformed
 }
 
-pub(super) fn protocols(ledger: &Ledger) -> Vec<ProtocolRow> {
-    let rows = KINDS.iter().zip(ledger.flows.sums()).map(|(&(protocol, is_ipv6), sums)| {
+pub(super) fn protocols(tracker: &PacketTracker) -> Vec<ProtocolRow> {
+    let rows = KINDS.iter().zip(tracker.flows.sums()).map(|(&(protocol, is_ipv6), sums)| {
         let ip = if is_ipv6 { 6 } else { 4 };
         let Sums { packets, bytes, flows, conversations } = *sums;
         ProtocolRow { protocol: protocol.name(), ip, packets, bytes, flows, conversations }
@@ -26,12 +26,12 @@ pub(super) fn protocols(ledger: &Ledger) -> Vec<ProtocolRow> {
     rows.filter(|row| row.packets > 0).collect()
 }
 
-pub(super) fn by_worker(ledger: &Ledger) -> Vec<WorkerRow> {
-    let mut flows = vec![0; ledger.shares.len()];
-    for flow in ledger.flows.all() {
+pub(super) fn by_worker(tracker: &PacketTracker) -> Vec<WorkerRow> {
+    let mut flows = vec![0; tracker.shares.len()];
+    for flow in tracker.flows.all() {
         flows[usize::from(flow.worker)] += 1;
     }
-    let shares = (0..).zip(&ledger.shares).zip(flows);
+    let shares = (0..).zip(&tracker.shares).zip(flows);
     shares
         .map(|((worker, share), flows)| {
             let Share { packets, bytes } = *share;
@@ -40,20 +40,20 @@ pub(super) fn by_worker(ledger: &Ledger) -> Vec<WorkerRow> {
         .collect()
 }
 
-pub(super) fn flows(ledger: &Ledger) -> Flows {
-    let all = ledger.flows.all();
+pub(super) fn flows(tracker: &PacketTracker) -> Flows {
+    let all = tracker.flows.all();
     Flows {
         tracked: all.len() as u64,
-        conversations: ledger.flows.sums().iter().map(|sums| sums.conversations).sum(),
-        untracked_packets: ledger.flows.untracked_packets,
+        conversations: tracker.flows.sums().iter().map(|sums| sums.conversations).sum(),
+        untracked_packets: tracker.flows.untracked_packets,
         moved: all.iter().filter(|flow| flow.moves > 0).count() as u64,
         moves: all.iter().map(|flow| u64::from(flow.moves)).sum(),
-        reordered: ledger.flows.reordered,
+        reordered: tracker.flows.reordered,
     }
 }
 
-pub(super) fn top(ledger: &Ledger, count: usize) -> Vec<TopFlow> {
-    let flows = ledger.flows.top(count).into_iter();
+pub(super) fn top(tracker: &PacketTracker, count: usize) -> Vec<TopFlow> {
+    let flows = tracker.flows.top(count).into_iter();
     flows
         .map(|flow| TopFlow {
             flow: flow.key.to_string(),

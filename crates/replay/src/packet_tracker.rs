@@ -25,11 +25,11 @@ pub(crate) struct Share {
 }
 
 /// Shared by the feeder and the workers, which are on one thread.
-pub(crate) type SharedLedger = Rc<RefCell<Ledger>>;
+pub(crate) type SharedPacketTracker = Rc<RefCell<PacketTracker>>;
 
 /// The side table and the sums.
 #[derive(Debug)]
-pub(crate) struct Ledger {
+pub(crate) struct PacketTracker {
     under_way: Vec<Option<Played>>,
     chunk_bytes: u32,
     pub(crate) flows: FlowTable,
@@ -41,7 +41,7 @@ pub(crate) struct Ledger {
     pub(crate) unexpected: u64,
 }
 
-impl Ledger {
+impl PacketTracker {
     /// For a pool of `frames` chunks; the region's first chunk is its header.
     pub(crate) fn new(frames: u32, chunk_bytes: u32, workers: usize, flows_max: usize) -> Self {
         Self {

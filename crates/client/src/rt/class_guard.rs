@@ -16,7 +16,7 @@ const TURN: u32 = 16;
 
 /// The right to the packets of a class. Dropped, it lets go: what it has taken counts as done.
 #[derive(Debug)]
-pub(crate) struct Grip {
+pub(crate) struct ClassGuard {
     local: Rc<Local>,
     listener: usize,
     /// The worker that received the packets.
@@ -37,7 +37,7 @@ pub(crate) struct Lingering {
     ready: Ready,
 }
 
-impl Grip {
+impl ClassGuard {
     pub(crate) fn new(local: &Rc<Local>, listener: usize, owner: usize, ready: Ready) -> Self {
         Self {
             local: Rc::clone(local),
@@ -86,7 +86,7 @@ impl Grip {
     }
 }
 
-impl Drop for Grip {
+impl Drop for ClassGuard {
     fn drop(&mut self) {
         self.complete();
         let Some(ready) = self.ready.take() else { return };
