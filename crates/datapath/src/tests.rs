@@ -3,9 +3,9 @@
 mod attached_apps;
 mod connections;
 mod cores;
+mod harness;
 mod lots;
 mod packets;
 mod schedules;
 mod sockets;
 mod threads;
-mod world;

@@ -119,5 +119,5 @@ pub struct ConnectionsOutcome {
 /// The plan makes no sense; nothing was run.
 pub fn run(plan: &ConnectionsPlan) -> Result<ConnectionsOutcome, Refused> {
     plan.check()?;
-    Ok(run::World::new(plan).run())
+    Ok(run::Simulation::new(plan).run())
 }

@@ -9,10 +9,10 @@ mod host;
 mod outcome;
 mod packets;
 mod plan;
+mod simulation;
 #[cfg(test)]
 mod tests;
 mod topology;
-mod world;
 
 pub use outcome::{FlowOutcome, Look, NetOutcome};
 pub use plan::{LeafSpine, NetPlan, TcpPlan, Traffic};
@@ -25,5 +25,5 @@ use crate::Refused;
 /// The plan makes no sense; nothing was run.
 pub fn run(plan: &NetPlan, seed: u64) -> Result<NetOutcome, Refused> {
     plan.check()?;
-    Ok(world::World::new(plan, seed).run())
+    Ok(simulation::Simulation::new(plan, seed).run())
 }

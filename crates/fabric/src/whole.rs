@@ -10,9 +10,9 @@ mod frames;
 mod outcome;
 mod plan;
 pub(crate) mod server;
+mod simulation;
 #[cfg(test)]
 mod tests;
-mod world;
 
 pub use outcome::WholeOutcome;
 pub use plan::{WholePlan, WorkerStep};
@@ -25,5 +25,5 @@ use crate::Refused;
 /// The plan makes no sense; nothing was run.
 pub fn run(plan: &WholePlan, seed: u64) -> Result<WholeOutcome, Refused> {
     plan.check()?;
-    Ok(world::World::new(plan, seed)?.run())
+    Ok(simulation::Simulation::new(plan, seed)?.run())
 }

@@ -7,7 +7,7 @@ use wire::checksum::Sum;
 use wire::{FlowKey, tcp as header};
 
 use crate::script::{Ecn, Packet, TcpOption};
-use crate::world::Numbers;
+use crate::testbed::Numbers;
 
 /// The segments that a packet of the script stands for, each with a payload of at most `max` bytes.
 pub(crate) fn cut(packet: &Packet, max: Option<NonZeroU32>) -> Vec<Packet> {

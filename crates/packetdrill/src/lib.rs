@@ -17,7 +17,7 @@ mod script;
 mod settings;
 mod socket;
 mod syscalls;
-mod world;
+mod testbed;
 
 pub use run::{Ending, Failure, run};
 pub use script::Script;

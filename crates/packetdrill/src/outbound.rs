@@ -8,7 +8,7 @@ use wire::tcp::{self as header, Header};
 
 use crate::inbound::{content, flags_text};
 use crate::script::{Ecn, Packet, TcpOption};
-use crate::world::{Frame, Numbers};
+use crate::testbed::{Frame, Numbers};
 
 /// The frame as the script would write it.
 pub(crate) fn read(frame: &Frame, numbers: &Numbers) -> Option<Packet> {

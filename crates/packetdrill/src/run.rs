@@ -8,7 +8,7 @@ use crate::code::Names;
 use crate::script::{Action, Event, Packet, Script, When};
 use crate::settings::Settings;
 use crate::syscalls::Calls;
-use crate::world::{Frame, START, World};
+use crate::testbed::{Frame, START, Testbed};
 use crate::{code, inbound, outbound};
 
 /// Why a script does not pass.
@@ -46,10 +46,10 @@ pub fn run(script: &Script, ending: Ending, tolerance: Nanos) -> Result<(), Fail
     for command in &script.setup {
         settings.command(command);
     }
-    let world = World::new(settings);
+    let testbed = Testbed::new(settings);
     let fail = |text: &str| Failure { line: 1, text: text.into() };
-    let world = world.ok_or_else(|| fail("the addresses are of two versions"))?;
-    let mut stage = Stage { world, calls: Calls::default(), names: Names::new() };
+    let testbed = testbed.ok_or_else(|| fail("the addresses are of two versions"))?;
+    let mut stage = Stage { testbed, calls: Calls::default(), names: Names::new() };
     for event in &script.events {
         stage.play(event).map_err(|text| Failure { line: event.line, text })?;
     }
@@ -59,7 +59,7 @@ pub fn run(script: &Script, ending: Ending, tolerance: Nanos) -> Result<(), Fail
 }
 
 struct Stage {
-    world: World,
+    testbed: Testbed,
     calls: Calls,
     names: Names,
 }
@@ -70,43 +70,43 @@ const TIMEOUT: Nanos = Nanos::from_secs(700);
 impl Stage {
     fn play(&mut self, event: &Event) -> Result<(), String> {
         let When { is_relative, start, .. } = event.when;
-        let base = if is_relative || event.when.is_any { self.world.now } else { START };
+        let base = if is_relative || event.when.is_any { self.testbed.now } else { START };
         if let Action::Expect(packet) = &event.action {
             return self.expect(packet, event.when, base);
         }
         let at = base + start;
-        if at < self.world.now {
+        if at < self.testbed.now {
             return Err("this should have happened before".into());
         }
         self.wait_until(at);
         match &event.action {
             Action::Inject(packet) => {
                 self.let_calls_return()?;
-                for packet in inbound::cut(packet, self.world.settings.injected_max) {
-                    let bytes = inbound::build(&packet, &self.world.key, &self.world.numbers);
-                    self.world.inject(&bytes, inbound::ecn_bits(&packet));
+                for packet in inbound::cut(packet, self.testbed.settings.injected_max) {
+                    let bytes = inbound::build(&packet, &self.testbed.key, &self.testbed.numbers);
+                    self.testbed.inject(&bytes, inbound::ecn_bits(&packet));
                 }
                 self.settle();
                 self.let_calls_return()
             }
             Action::Icmp(icmp) => {
-                self.world.icmp(*icmp);
+                self.testbed.icmp(*icmp);
                 self.settle();
                 Ok(())
             }
             Action::Call(call) => {
                 let returns = event.when.returns.map(|returns| base + returns);
                 self.finish_call()?;
-                self.calls.begin(&mut self.world, call, returns)?;
+                self.calls.begin(&mut self.testbed, call, returns)?;
                 self.settle();
                 self.let_calls_return()
             }
             Action::Code(text) => {
-                self.calls.describe(&self.world, &mut self.names);
+                self.calls.describe(&self.testbed, &mut self.names);
                 code::run(text, &mut self.names)
             }
             Action::Command(text) => {
-                self.world.settings.command(text);
+                self.testbed.settings.command(text);
                 Ok(())
             }
             Action::Expect(_) => Ok(()),
@@ -115,12 +115,12 @@ impl Stage {
 
     /// Everything that follows from what has happened now.
     fn settle(&mut self) {
-        self.world.turn();
-        self.calls.hear(&mut self.world);
+        self.testbed.turn();
+        self.calls.hear(&mut self.testbed);
     }
 
     fn let_calls_return(&mut self) -> Result<(), String> {
-        let done = self.calls.try_finish(&mut self.world)?;
+        let done = self.calls.try_finish(&mut self.testbed)?;
         if done {
             self.settle();
         }
@@ -129,9 +129,9 @@ impl Stage {
 
     /// One deadline on; false when there is none up to `until`.
     fn step(&mut self, until: Nanos) -> bool {
-        match self.world.next_deadline() {
+        match self.testbed.next_deadline() {
             Some(deadline) if deadline <= until => {
-                self.world.now = self.world.now.max(deadline);
+                self.testbed.now = self.testbed.now.max(deadline);
                 self.settle();
                 true
             }
@@ -144,13 +144,13 @@ impl Stage {
             // An error shows when the call is asked for.
             let _ = self.let_calls_return();
         }
-        self.world.now = at;
+        self.testbed.now = at;
         self.settle();
     }
 
     /// A call that blocks has to return before the next one begins.
     fn finish_call(&mut self) -> Result<(), String> {
-        let until = self.world.now + TIMEOUT;
+        let until = self.testbed.now + TIMEOUT;
         while self.calls.is_blocked() {
             self.let_calls_return()?;
             if self.calls.is_blocked() && !self.step(until) {
@@ -161,12 +161,12 @@ impl Stage {
     }
 
     fn expect(&mut self, expected: &Packet, when: When, base: Nanos) -> Result<(), String> {
-        let until = self.world.now + TIMEOUT;
+        let until = self.testbed.now + TIMEOUT;
         let mut frames: Vec<Frame> = Vec::new();
         let mut merged: Option<Packet> = None;
         loop {
             self.let_calls_return()?;
-            let Some(frame) = self.world.frames().pop_front() else {
+            let Some(frame) = self.testbed.frames().pop_front() else {
                 if self.step(until) {
                     continue;
                 }
@@ -176,7 +176,7 @@ impl Stage {
                 });
                 return Err(format!("`{text}` is never sent{so_far}"));
             };
-            let packet = outbound::read(&frame, &self.world.numbers);
+            let packet = outbound::read(&frame, &self.testbed.numbers);
             let packet = packet.ok_or("what is sent has no header")?;
             if !outbound::is_genuine(&frame, &packet) {
                 let text = outbound::print(&packet);
@@ -199,7 +199,7 @@ impl Stage {
             };
             if whole.bytes < expected.bytes
                 && whole.start == expected.start
-                && !self.world.settings.strict_segments
+                && !self.testbed.settings.strict_segments
             {
                 merged = Some(whole);
                 continue;
@@ -216,15 +216,15 @@ impl Stage {
         when: When,
         base: Nanos,
     ) -> Result<(), String> {
-        let sent_at = frames.first().map_or(self.world.now, |frame| frame.at);
+        let sent_at = frames.first().map_or(self.testbed.now, |frame| frame.at);
         let start = base + when.start;
         let end = when.range_end.map_or(start, |end| base + end);
         // As packetdrill has it: a hundredth of the time waited for may be off too.
-        let tolerance = self.world.settings.tolerance.max(Nanos(end.since(base).0 / 100));
-        let slack = self.world.settings.tolerance.max(Nanos(end.since(START).0 / 100));
-        let slack = self.world.settings.has_stamps.then_some(slack);
-        let is_full = self.calls.full_segment(&self.world) == Some(actual.bytes);
-        let (count, numbers) = (frames.len(), &mut self.world.numbers);
+        let tolerance = self.testbed.settings.tolerance.max(Nanos(end.since(base).0 / 100));
+        let slack = self.testbed.settings.tolerance.max(Nanos(end.since(START).0 / 100));
+        let slack = self.testbed.settings.has_stamps.then_some(slack);
+        let is_full = self.calls.full_segment(&self.testbed) == Some(actual.bytes);
+        let (count, numbers) = (frames.len(), &mut self.testbed.numbers);
         let what = outbound::difference(expected, actual, count, is_full, numbers, slack);
         if let Some(what) = what {
             let (expected, actual) = (outbound::print(expected), outbound::print(actual));
@@ -242,9 +242,9 @@ impl Stage {
         self.let_calls_return()?;
         self.finish_call()?;
         if ending == Ending::Strict
-            && let Some(frame) = self.world.frames().pop_front()
+            && let Some(frame) = self.testbed.frames().pop_front()
         {
-            let packet = outbound::read(&frame, &self.world.numbers);
+            let packet = outbound::read(&frame, &self.testbed.numbers);
             let text = packet.map_or_else(String::new, |packet| outbound::print(&packet));
             return Err(format!("`{text}` was sent, and the script does not say so"));
         }

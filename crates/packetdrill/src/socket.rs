@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use tcp::{CloseReason, FlowId, FlowOptions, KeepAlive, ListenerId};
 
-use crate::world::World;
+use crate::testbed::Testbed;
 
 /// What a descriptor stands for.
 #[derive(Debug)]
@@ -46,9 +46,9 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    pub(crate) fn new(world: &World) -> Self {
+    pub(crate) fn new(testbed: &Testbed) -> Self {
         Self {
-            options: world.settings.flow,
+            options: testbed.settings.flow,
             flow: None,
             listener: None,
             is_connected: false,
@@ -57,8 +57,8 @@ impl Socket {
             error_told: false,
             shut_read: false,
             shut_write: false,
-            send_buffer: world.settings.send_buffer,
-            not_sent_low: world.settings.not_sent_low,
+            send_buffer: testbed.settings.send_buffer,
+            not_sent_low: testbed.settings.not_sent_low,
             wants_room: false,
             tail: 0,
             written: 0,
@@ -71,25 +71,25 @@ impl Socket {
     }
 
     /// Bytes in the send buffer, and how many of them were never sent.
-    fn queued(&self, world: &World) -> (u32, u32) {
-        let info = self.flow.and_then(|flow| world.engine.info(flow));
+    fn queued(&self, testbed: &Testbed) -> (u32, u32) {
+        let info = self.flow.and_then(|flow| testbed.engine.info(flow));
         info.map_or((0, 0), |info| (info.queued_bytes, info.unsent_bytes))
     }
 
     /// Whether Linux would wake who waits for room: a third of the buffer is free.
-    pub(crate) fn is_writable(&self, world: &World) -> bool {
-        let (queued, unsent) = self.queued(world);
+    pub(crate) fn is_writable(&self, testbed: &Testbed) -> bool {
+        let (queued, unsent) = self.queued(testbed);
         let room = self.send_buffer.saturating_sub(queued);
         room >= queued / 2 && room > 0 && unsent.saturating_mul(2) < self.not_sent_low
     }
 
     /// Writes as much of `bytes` as Linux would take at once: pieces of up to half the peer's
     /// largest window, a new one as long as the buffer is not over its limit.
-    pub(crate) fn write(&mut self, world: &mut World, bytes: u32) -> u32 {
+    pub(crate) fn write(&mut self, testbed: &mut Testbed, bytes: u32) -> u32 {
         let Some(flow) = self.flow else { return 0 };
         let mut taken = 0;
         while taken < bytes {
-            let Some(info) = world.engine.info(flow) else { break };
+            let Some(info) = testbed.engine.info(flow) else { break };
             let mss = u32::from(info.snd_mss).max(1);
             let half = (info.snd_wnd_max / 2).min(65_000);
             let goal = (half / mss * mss).max(mss);
@@ -104,38 +104,38 @@ impl Socket {
                 self.tail = 0;
             }
             let count = (goal - self.tail).min(bytes - taken);
-            if !world.write(flow, 1 + self.written, count) {
+            if !testbed.write(flow, 1 + self.written, count) {
                 break;
             }
             self.written += count;
             self.tail += count;
             taken += count;
             if self.tail >= goal {
-                world.turn();
+                testbed.turn();
             }
         }
         taken
     }
 
     /// After acknowledgements: whether room has come up for who had met none.
-    pub(crate) fn wake_writer(&mut self, world: &World) {
-        if self.wants_room && self.is_writable(world) {
+    pub(crate) fn wake_writer(&mut self, testbed: &Testbed) {
+        if self.wants_room && self.is_writable(testbed) {
             self.wants_room = false;
             self.edges += 1;
         }
     }
 
     /// What poll says.
-    pub(crate) fn ready(&mut self, world: &World) -> Vec<&'static str> {
+    pub(crate) fn ready(&mut self, testbed: &Testbed) -> Vec<&'static str> {
         let mut ready = Vec::new();
         let flow = self.flow.filter(|_| self.ended.is_none());
-        let unread = flow.map_or(0, |flow| world.engine.readable(flow).bytes);
-        let is_at_end = flow.is_some_and(|flow| world.engine.is_at_end(flow));
+        let unread = flow.map_or(0, |flow| testbed.engine.readable(flow).bytes);
+        let is_at_end = flow.is_some_and(|flow| testbed.engine.is_at_end(flow));
         if unread > 0 || is_at_end || self.ended.is_some() || self.shut_read {
             ready.push("IN");
         }
         if self.is_connected && self.ended.is_none() {
-            if self.is_writable(world) {
+            if self.is_writable(testbed) {
                 ready.push("OUT");
             } else {
                 self.wants_room = true;

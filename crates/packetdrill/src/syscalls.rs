@@ -13,7 +13,7 @@ use tcp::{CloseReason, Event, FlowId, State};
 use crate::code::Names;
 use crate::script::{Call, Value};
 use crate::socket::{Descriptor, Socket};
-use crate::world::World;
+use crate::testbed::Testbed;
 
 /// What a call comes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,39 +53,39 @@ impl Calls {
     /// Makes a call. With `returns` it may block until then.
     pub(crate) fn begin(
         &mut self,
-        world: &mut World,
+        testbed: &mut Testbed,
         call: &Call,
         returns: Option<Nanos>,
     ) -> Result<(), String> {
         let mut moved = 0;
-        let outcome = self.attempt(world, call, &mut moved)?;
+        let outcome = self.attempt(testbed, call, &mut moved)?;
         match (outcome, returns) {
             (Blocks, None) => Err(format!("{} blocks", call.name)),
             (Blocks, Some(returns)) => {
                 self.blocked = Some(Blocked { call: call.clone(), returns, moved });
                 Ok(())
             }
-            (outcome, returns) => check(world, call, &outcome, returns),
+            (outcome, returns) => check(testbed, call, &outcome, returns),
         }
     }
 
     /// Lets the blocked call go on; whether it has returned.
-    pub(crate) fn try_finish(&mut self, world: &mut World) -> Result<bool, String> {
+    pub(crate) fn try_finish(&mut self, testbed: &mut Testbed) -> Result<bool, String> {
         let Some(Blocked { call, returns, mut moved }) = self.blocked.take() else {
             return Ok(false);
         };
-        match self.attempt(world, &call, &mut moved)? {
+        match self.attempt(testbed, &call, &mut moved)? {
             Blocks => {
                 self.blocked = Some(Blocked { call, returns, moved });
                 Ok(false)
             }
-            outcome => check(world, &call, &outcome, Some(returns)).map(|()| true),
+            outcome => check(testbed, &call, &outcome, Some(returns)).map(|()| true),
         }
     }
 
     /// Takes the engine's events in.
-    pub(crate) fn hear(&mut self, world: &mut World) {
-        for event in world.take_events() {
+    pub(crate) fn hear(&mut self, testbed: &mut Testbed) {
+        for event in testbed.take_events() {
             match event {
                 Event::Connected { flow, listener: Some(_) } => {
                     self.accepted.push_back((flow, None));
@@ -115,7 +115,7 @@ impl Calls {
         }
         for descriptor in self.descriptors.values_mut() {
             if let Descriptor::Socket(socket) = descriptor {
-                socket.wake_writer(world);
+                socket.wake_writer(testbed);
             }
         }
     }
@@ -135,24 +135,24 @@ impl Calls {
     }
 
     /// The numbers of TCP_INFO.
-    pub(crate) fn describe(&self, world: &World, names: &mut Names) {
+    pub(crate) fn describe(&self, testbed: &Testbed, names: &mut Names) {
         let socket = self.latest.and_then(|number| self.descriptors.get(&number));
         if let Some(Descriptor::Socket(Socket { flow: Some(flow), .. })) = socket
-            && let Some(info) = world.engine.info(*flow)
+            && let Some(info) = testbed.engine.info(*flow)
         {
-            names::describe(&info, world.now, names);
+            names::describe(&info, testbed.now, names);
         }
     }
 
     /// Payload of a full segment of the connection made last.
-    pub(crate) fn full_segment(&self, world: &World) -> Option<u32> {
+    pub(crate) fn full_segment(&self, testbed: &Testbed) -> Option<u32> {
         let Descriptor::Socket(socket) = self.descriptors.get(&self.latest?)? else { return None };
-        Some(world.engine.info(socket.flow?)?.snd_mss.into())
+        Some(testbed.engine.info(socket.flow?)?.snd_mss.into())
     }
 
     fn attempt(
         &mut self,
-        world: &mut World,
+        testbed: &mut Testbed,
         call: &Call,
         moved: &mut i64,
     ) -> Result<Outcome, String> {
@@ -160,35 +160,40 @@ impl Calls {
         match call.name.as_str() {
             "socket" => {
                 let number = call.result.ok_or("a socket needs a number")?;
-                self.descriptors.insert(number, Descriptor::Socket(Socket::new(world)));
+                self.descriptors.insert(number, Descriptor::Socket(Socket::new(testbed)));
                 Ok(Returns(number))
             }
             "bind" => Ok(Returns(0)),
-            "listen" => self.listen(world, number, call),
+            "listen" => self.listen(testbed, number, call),
             "accept" => self.accept(number, call),
-            "connect" => self.connect(world, number),
-            "write" | "send" | "sendto" | "sendmsg" => self.write(world, number, call, moved),
-            "read" | "recv" | "recvfrom" | "recvmsg" => self.read(world, number, call),
-            "shutdown" => self.shutdown(world, number, call),
-            "close" => self.close(world, number),
+            "connect" => self.connect(testbed, number),
+            "write" | "send" | "sendto" | "sendmsg" => self.write(testbed, number, call, moved),
+            "read" | "recv" | "recvfrom" | "recvmsg" => self.read(testbed, number, call),
+            "shutdown" => self.shutdown(testbed, number, call),
+            "close" => self.close(testbed, number),
             "fcntl" => self.fcntl(number, call),
-            "ioctl" => self.ioctl(world, number, call),
-            "setsockopt" => self.set_option(world, number, call),
-            "getsockopt" => self.get_option(world, number, call),
-            "poll" => self.poll(world, call),
+            "ioctl" => self.ioctl(testbed, number, call),
+            "setsockopt" => self.set_option(testbed, number, call),
+            "getsockopt" => self.get_option(testbed, number, call),
+            "poll" => self.poll(testbed, call),
             "epoll_create" => self.epoll_create(call),
             "epoll_ctl" => self.epoll_control(number, call),
-            "epoll_wait" => self.epoll_wait(world, number, call),
+            "epoll_wait" => self.epoll_wait(testbed, number, call),
             other => Err(format!("the call {other} is not known")),
         }
     }
 
-    fn listen(&mut self, world: &mut World, number: i64, call: &Call) -> Result<Outcome, String> {
+    fn listen(
+        &mut self,
+        testbed: &mut Testbed,
+        number: i64,
+        call: &Call,
+    ) -> Result<Outcome, String> {
         let backlog = call.arguments.get(1).and_then(Value::number).unwrap_or(1);
         let backlog = u32::try_from(backlog).unwrap_or(0);
         let socket = self.socket(number)?;
-        let local = world.key.destination();
-        let listened = world.engine.listen(local, backlog, socket.options);
+        let local = testbed.key.destination();
+        let listened = testbed.engine.listen(local, backlog, socket.options);
         let Ok(listener) = listened else { return Ok(Fails("EADDRINUSE")) };
         socket.listener = Some(listener);
         socket.values.insert("backlog".into(), backlog.into());
@@ -212,12 +217,12 @@ impl Calls {
         Ok(Returns(accepted))
     }
 
-    fn connect(&mut self, world: &mut World, number: i64) -> Result<Outcome, String> {
-        let (remote, local) = (world.key.source(), world.key.destination());
+    fn connect(&mut self, testbed: &mut Testbed, number: i64) -> Result<Outcome, String> {
+        let (remote, local) = (testbed.key.source(), testbed.key.destination());
         let socket = self.socket(number)?;
         let outcome = match (socket.flow, socket.error()) {
             (None, _) => {
-                let flow = world.engine.connect(world.now, local, remote, socket.options, 0);
+                let flow = testbed.engine.connect(testbed.now, local, remote, socket.options, 0);
                 let Ok(flow) = flow else { return Ok(Fails("EADDRNOTAVAIL")) };
                 socket.flow = Some(flow);
                 if socket.is_nonblocking { Fails("EINPROGRESS") } else { Blocks }
@@ -231,7 +236,12 @@ impl Calls {
         Ok(outcome)
     }
 
-    fn shutdown(&mut self, world: &mut World, number: i64, call: &Call) -> Result<Outcome, String> {
+    fn shutdown(
+        &mut self,
+        testbed: &mut Testbed,
+        number: i64,
+        call: &Call,
+    ) -> Result<Outcome, String> {
         let how = call.arguments.get(1).cloned().unwrap_or(Value::Null);
         let both = how.has_word("SHUT_RDWR");
         let socket = self.socket(number)?;
@@ -243,26 +253,26 @@ impl Calls {
             socket.shut_write = true;
             if let Some(flow) = socket.flow {
                 // An error: it was shut before.
-                let _ = world.engine.shutdown(flow);
+                let _ = testbed.engine.shutdown(flow);
             }
         }
         Ok(Returns(0))
     }
 
-    fn close(&mut self, world: &mut World, number: i64) -> Result<Outcome, String> {
+    fn close(&mut self, testbed: &mut Testbed, number: i64) -> Result<Outcome, String> {
         match self.descriptors.remove(&number) {
             Some(Descriptor::Socket(socket)) => {
                 if let Some(listener) = socket.listener {
-                    world.engine.unlisten(listener);
+                    testbed.engine.unlisten(listener);
                 }
                 if let Some(flow) = socket.flow.filter(|_| socket.ended.is_none()) {
                     let aborts = socket.values.get("SO_LINGER") == Some(&0)
-                        && world.engine.state(flow) != Some(State::Closed);
+                        && testbed.engine.state(flow) != Some(State::Closed);
                     if aborts {
                         // An error: it was over already.
-                        let _ = world.engine.abort(flow);
+                        let _ = testbed.engine.abort(flow);
                     } else {
-                        world.close(flow);
+                        testbed.close(flow);
                     }
                 }
                 Ok(Returns(0))
@@ -275,15 +285,15 @@ impl Calls {
 
 /// Whether a call has come to what the script says, when it says so.
 fn check(
-    world: &World,
+    testbed: &Testbed,
     call: &Call,
     outcome: &Outcome,
     returns: Option<Nanos>,
 ) -> Result<(), String> {
     let name = &call.name;
     if let Some(returns) = returns {
-        let tolerance = world.settings.tolerance;
-        let (now, start) = (world.now, crate::world::START);
+        let tolerance = testbed.settings.tolerance;
+        let (now, start) = (testbed.now, crate::testbed::START);
         if now + tolerance < returns || now > returns + tolerance {
             let (now, returns) = (now.since(start).0 / 1000, returns.since(start).0 / 1000);
             return Err(format!("{name} should return at {returns} us and does at {now} us"));

@@ -72,7 +72,7 @@ struct Listening {
 }
 
 #[derive(Default)]
-struct World {
+struct DaemonState {
     apps: Vec<App>,
     local_pairs: BTreeMap<u32, LocalPair>,
     listeners: Vec<Listening>,
@@ -84,7 +84,7 @@ struct World {
 
 /// The daemon, on a thread of the test's.
 pub(crate) struct Daemon {
-    world: Arc<Mutex<World>>,
+    daemon_state: Arc<Mutex<DaemonState>>,
     ends: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,
     folder: PathBuf,
@@ -99,18 +99,19 @@ impl Daemon {
         let folder = std::env::temp_dir().join(folder);
         std::fs::create_dir_all(&folder).expect("the temporary folder can be written");
         let listener = AttachListener::bind(&folder.join("s"), 0o600).expect("the folder is ours");
-        let world = World { next_port: 10_000, log2_max: 20, ..World::default() };
-        let world = Arc::new(Mutex::new(world));
+        let daemon_state =
+            DaemonState { next_port: 10_000, log2_max: 20, ..DaemonState::default() };
+        let daemon_state = Arc::new(Mutex::new(daemon_state));
         let ends = Arc::new(AtomicBool::new(false));
         let thread = std::thread::spawn({
-            let (world, ends) = (Arc::clone(&world), Arc::clone(&ends));
+            let (daemon_state, ends) = (Arc::clone(&daemon_state), Arc::clone(&ends));
             move || {
                 while !ends.load(Ordering::Relaxed) {
-                    turn(&world, &listener);
+                    turn(&daemon_state, &listener);
                 }
             }
         });
-        Self { world, ends, thread: Some(thread), folder }
+        Self { daemon_state, ends, thread: Some(thread), folder }
     }
 
     pub(crate) fn socket_path(&self) -> PathBuf {
@@ -132,27 +133,27 @@ impl Daemon {
         Session::attach(&options).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    fn world<R>(&self, body: impl FnOnce(&mut World) -> R) -> R {
-        body(&mut self.world.lock().expect("the daemon does not panic"))
+    fn daemon_state<R>(&self, body: impl FnOnce(&mut DaemonState) -> R) -> R {
+        body(&mut self.daemon_state.lock().expect("the daemon does not panic"))
     }
 
     /// What a slot's words are, on the daemon's side.
     pub(crate) fn words<R>(&self, slot: u32, body: impl FnOnce(&SlotWords) -> R) -> R {
-        self.world(|world| body(world.words(0, slot)))
+        self.daemon_state(|daemon_state| body(daemon_state.words(0, slot)))
     }
 
     /// The same of a slot of the local pair.
     pub(crate) fn local_words<R>(&self, slot: u32, body: impl FnOnce(&SlotWords) -> R) -> R {
-        self.world(|world| {
-            let local_pair = world.local_pairs.values().next().expect("there is one");
+        self.daemon_state(|daemon_state| {
+            let local_pair = daemon_state.local_pairs.values().next().expect("there is one");
             body(local_pair.server.memory().slot(slot).expect("it was lent"))
         })
     }
 
     /// Bytes arrive for a connection of the first application that has no other end.
     pub(crate) fn deliver(&self, slot: u32, bytes: &[u8]) {
-        self.world(|world| {
-            let app = &mut world.apps[0];
+        self.daemon_state(|daemon_state| {
+            let app = &mut daemon_state.apps[0];
             assert!(app.place(slot, bytes), "they fit");
             app.notify(slot);
         });
@@ -160,8 +161,8 @@ impl Daemon {
 
     /// What it has written, which is acknowledged with this.
     pub(crate) fn acknowledge(&self, slot: u32) -> Vec<u8> {
-        self.world(|world| {
-            let app = &mut world.apps[0];
+        self.daemon_state(|daemon_state| {
+            let app = &mut daemon_state.apps[0];
             let bytes = app.collect(slot, usize::MAX);
             app.tell_of_room(slot);
             bytes
@@ -170,8 +171,8 @@ impl Daemon {
 
     /// Sets flags of its state, and its error.
     pub(crate) fn become_state(&self, slot: u32, flags: u32, error: u32) {
-        self.world(|world| {
-            let app = &mut world.apps[0];
+        self.daemon_state(|daemon_state| {
+            let app = &mut daemon_state.apps[0];
             let words = app.server.memory().slot(slot).expect("it was lent");
             words.error.store(error, Ordering::Release);
             words.state.fetch_or(flags, Ordering::AcqRel);
@@ -181,8 +182,8 @@ impl Daemon {
 
     /// An answer has come to the SYN of a silent port.
     pub(crate) fn establish(&self, slot: u32) {
-        self.world(|world| {
-            let app = &mut world.apps[0];
+        self.daemon_state(|daemon_state| {
+            let app = &mut daemon_state.apps[0];
             app.offer(slot, 12);
             let words = app.server.memory().slot(slot).expect("it was lent");
             words.state.store(Kind::Stream as u32 | SlotState::CONNECTED, Ordering::Release);
@@ -192,9 +193,9 @@ impl Daemon {
 
     /// A ring that the application should write to.
     pub(crate) fn offer(&self, slot: u32, log2: u8) {
-        self.world(|world| {
-            world.apps[0].offer(slot, log2);
-            world.apps[0].notify(slot);
+        self.daemon_state(|daemon_state| {
+            daemon_state.apps[0].offer(slot, log2);
+            daemon_state.apps[0].notify(slot);
         });
     }
 
@@ -205,28 +206,28 @@ impl Daemon {
 
     /// Whether the application has told of news of a slot since this was asked last.
     pub(crate) fn was_marked(&self, slot: u32) -> bool {
-        self.world(|world| {
-            while world.pump(0) {}
-            world.apps[0].marked.remove(&slot)
+        self.daemon_state(|daemon_state| {
+            while daemon_state.pump(0) {}
+            daemon_state.apps[0].marked.remove(&slot)
         })
     }
 
     pub(crate) fn fallbacks(&self) -> Vec<FallbackReason> {
-        self.world(|world| world.apps[0].fallbacks.clone())
+        self.daemon_state(|daemon_state| daemon_state.apps[0].fallbacks.clone())
     }
 
     pub(crate) fn pollers(&self) -> usize {
-        self.world(|world| world.apps[0].pollers.len())
+        self.daemon_state(|daemon_state| daemon_state.apps[0].pollers.len())
     }
 
     /// From now on descriptors that come from elsewhere stand for this socket.
     pub(crate) fn adopt_as(&self, region: u32, slot: u32) {
-        self.world(|world| world.adopted = Some((region, slot)));
+        self.daemon_state(|daemon_state| daemon_state.adopted = Some((region, slot)));
     }
 
     /// So long send rings may become.
     pub(crate) fn limit_rings(&self, log2: u32) {
-        self.world(|world| world.log2_max = log2);
+        self.daemon_state(|daemon_state| daemon_state.log2_max = log2);
     }
 
     /// It dies as when it is killed: links and pipes close, and no word is said.
@@ -235,8 +236,8 @@ impl Daemon {
         if let Some(thread) = self.thread.take() {
             thread.join().expect("the daemon does not panic");
         }
-        self.world(|world| {
-            for app in &mut world.apps {
+        self.daemon_state(|daemon_state| {
+            for app in &mut daemon_state.apps {
                 app.peers.clear();
                 app.pollers.clear();
             }
@@ -256,21 +257,21 @@ impl Drop for Daemon {
 }
 
 /// Waits for something to do and does it.
-fn turn(world: &Mutex<World>, listener: &AttachListener) {
+fn turn(daemon_state: &Mutex<DaemonState>, listener: &AttachListener) {
     {
-        let mut world = world.lock().expect("tests do not panic here");
+        let mut daemon_state = daemon_state.lock().expect("tests do not panic here");
         while let Some(peer) = listener.accept().expect("descriptors are left") {
             peer.accept_descriptors();
-            world.welcome(peer);
+            daemon_state.welcome(peer);
         }
-        for app in 0..world.apps.len() {
-            world.serve(app);
+        for app in 0..daemon_state.apps.len() {
+            daemon_state.serve(app);
         }
-        while (0..world.apps.len()).any(|app| world.pump(app)) {}
+        while (0..daemon_state.apps.len()).any(|app| daemon_state.pump(app)) {}
     }
     // Short, since a test may change the world from outside.
     let timeout = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
-    let locked = world.lock().expect("tests do not panic here");
+    let locked = daemon_state.lock().expect("tests do not panic here");
     let doorbells = locked.apps.iter().map(|app| app.doorbell.as_fd().try_clone_to_owned());
     let peers = locked.apps.iter().flat_map(|app| &app.peers);
     let peers = peers.map(|peer| peer.as_fd().try_clone_to_owned());
@@ -289,7 +290,7 @@ fn worker(app: &App) -> shm::stream::ReadyBits<'_> {
     app.server.memory().worker(0).expect("there is one")
 }
 
-impl World {
+impl DaemonState {
     fn words(&self, app: usize, slot: u32) -> &SlotWords {
         self.apps[app].server.memory().slot(slot).expect("it was lent")
     }

@@ -5,13 +5,13 @@
 use base::{FlowGroup, FlowHash, Nanos};
 use policy::{Entry, steer};
 
+use super::harness::{FLOWS, Harness, policy};
 use super::lots::Lots;
-use super::world::{FLOWS, World, policy};
 use crate::counters::DispatchEvent;
 
 const SCHEDULES: u64 = 10_000;
 
-fn run(seed: u64) -> World {
+fn run(seed: u64) -> Harness {
     let mut lots = Lots::new(seed);
     // `shared` promises no order; all others must keep it.
     let names: Vec<&str> =
@@ -19,92 +19,94 @@ fn run(seed: u64) -> World {
     let name = names[lots.below(names.len() as u32) as usize];
     let workers = 1 + lots.below(4) as usize;
     let hold = [8, 64, 512][lots.below(3) as usize];
-    let mut world = World::new(name, workers, hold);
+    let mut harness = Harness::new(name, workers, hold);
     let turns = 60 + lots.below(240);
     for _ in 0..turns {
         match lots.below(100) {
             0..40 => {
                 for _ in 0..=lots.below(24) {
-                    world.packet(lots.below(FLOWS as u32) as usize);
+                    harness.packet(lots.below(FLOWS as u32) as usize);
                 }
-                world.publish();
+                harness.publish();
             }
-            40..66 => world.step(lots.below(8) as usize),
-            66..76 => world.drain(1 + lots.below(64) as usize),
-            76..87 => world.tick(Nanos::from_micros(u64::from(lots.below(400)))),
-            87..89 => world.tick(Nanos::from_millis(u64::from(lots.below(40)))),
+            40..66 => harness.step(lots.below(8) as usize),
+            66..76 => harness.drain(1 + lots.below(64) as usize),
+            76..87 => harness.tick(Nanos::from_micros(u64::from(lots.below(400)))),
+            87..89 => harness.tick(Nanos::from_millis(u64::from(lots.below(40)))),
             89..91 => {
-                world.add_worker(lots.below(3));
+                harness.add_worker(lots.below(3));
             }
             91..93 => {
-                let active = world.active();
+                let active = harness.active();
                 if active.len() > 1 {
-                    world.steering.remove_worker(active[lots.below(active.len() as u32) as usize]);
+                    harness
+                        .steering
+                        .remove_worker(active[lots.below(active.len() as u32) as usize]);
                 }
             }
             93 => {
-                let active = world.active();
+                let active = harness.active();
                 // One must live, or there is nobody to do the work.
                 if active.len() > 1 {
                     let victim = active[lots.below(active.len() as u32) as usize];
-                    world.kill(victim.index(), lots.below(40));
-                    world.step(victim.index());
+                    harness.kill(victim.index(), lots.below(40));
+                    harness.step(victim.index());
                     // If it had too few packets to die of, it lives.
-                    world.spare();
+                    harness.spare();
                 }
             }
             94..96 => {
-                if let Some(hosted) = &mut world.hosted[lots.below(8) as usize] {
+                if let Some(hosted) = &mut harness.hosted[lots.below(8) as usize] {
                     hosted.stopped_for = lots.below(60);
                 }
             }
             96 => {
-                let (control, live) = world.steering.control_mut();
+                let (control, live) = harness.steering.control_mut();
                 let len = live.len();
                 control.set_policy(policy(names[lots.below(names.len() as u32) as usize], len));
             }
             97 => {
-                let active = world.active();
+                let active = harness.active();
                 let to = active[lots.below(active.len() as u32) as usize];
-                let (control, live) = world.steering.control_mut();
+                let (control, live) = harness.steering.control_mut();
                 let _ = control.pin(FlowGroup(lots.below(128)), to, live);
             }
             98 => {
-                let active = world.active();
+                let active = harness.active();
                 let to = active[lots.below(active.len() as u32) as usize];
                 let flow = lots.below(FLOWS as u32);
                 let hash = FlowHash(flow.wrapping_mul(0x9e37_79b1));
                 if lots.below(2) == 0 {
-                    let _ = world.steering.pin_flow(u64::from(flow), hash, to);
+                    let _ = harness.steering.pin_flow(u64::from(flow), hash, to);
                 } else {
-                    world.steering.unpin_flow(u64::from(flow), hash);
+                    harness.steering.unpin_flow(u64::from(flow), hash);
                 }
             }
             _ => {
-                let active = world.active();
+                let active = harness.active();
                 let owners: Vec<Entry> = (0..128)
                     .map(|_| Entry::owned_by(active[lots.below(active.len() as u32) as usize]))
                     .collect();
-                let (control, live) = world.steering.control_mut();
+                let (control, live) = harness.steering.control_mut();
                 control.load(owners, live).expect("it fits, and the workers are active");
             }
         }
     }
-    world.settle();
-    world
+    harness.settle();
+    harness
 }
 
-fn check(world: &World) {
-    let overflow = world.lost(DispatchEvent::HoldOverflow);
-    let processed = world.tracker.borrow().processed;
-    assert_eq!(processed + overflow, world.sent_all, "a packet is neither done nor counted");
+fn check(harness: &Harness) {
+    let overflow = harness.lost(DispatchEvent::HoldOverflow);
+    let processed = harness.tracker.borrow().processed;
+    assert_eq!(processed + overflow, harness.sent_all, "a packet is neither done nor counted");
     for event in [DispatchEvent::RingFull, DispatchEvent::NoWorker] {
-        assert_eq!(world.lost(event), 0, "{}", event.name());
+        assert_eq!(harness.lost(event), 0, "{}", event.name());
     }
-    for group in (0..world.steering.table().len() as u32).map(FlowGroup) {
-        let owner = world.owner(group);
+    for group in (0..harness.steering.table().len() as u32).map(FlowGroup) {
+        let owner = harness.owner(group);
         assert!(
-            owner.is_none_or(|owner| world.active().contains(&owner)),
+            owner.is_none_or(|owner| harness.active().contains(&owner)),
             "group {group}: {owner:?}"
         );
     }
@@ -119,8 +121,8 @@ fn no_schedule_reorders_a_flow_shows_it_to_two_workers_or_loses_a_packet_uncount
     let (mut epochs, mut moves, mut aborts, mut deaths, mut overflows) = (0, 0, 0, 0, 0);
     for seed in 0..SCHEDULES {
         let outcome = std::panic::catch_unwind(|| {
-            let world = run(seed);
-            check(&world);
+            let harness = run(seed);
+            check(&harness);
             [
                 DispatchEvent::EpochsFinished,
                 DispatchEvent::MovesReleased,
@@ -129,7 +131,7 @@ fn no_schedule_reorders_a_flow_shows_it_to_two_workers_or_loses_a_packet_uncount
                 DispatchEvent::WorkersDied,
                 DispatchEvent::HoldOverflow,
             ]
-            .map(|event| world.lost(event))
+            .map(|event| harness.lost(event))
         });
         let Ok([epoch, single, barrier, abort, death, overflow]) = outcome else {
             panic!("schedule {seed} fails: SCHEDULE_SEED={seed} runs it alone");
@@ -151,99 +153,99 @@ fn no_schedule_reorders_a_flow_shows_it_to_two_workers_or_loses_a_packet_uncount
 
 #[test]
 fn a_full_hold_queue_drops_and_counts_and_keeps_the_order_of_the_rest() {
-    let mut world = World::new("sticky", 1, 16);
-    world.packet_each();
+    let mut harness = Harness::new("sticky", 1, 16);
+    harness.packet_each();
     // Worker 0 stops: its barrier is not passed, so packets of leaving groups are held.
-    assert!(world.add_worker(0));
+    assert!(harness.add_worker(0));
     for _ in 0..20 {
-        world.tick(Nanos::from_micros(60));
+        harness.tick(Nanos::from_micros(60));
     }
     for _ in 0..3 {
-        world.packet_each();
+        harness.packet_each();
     }
-    assert_eq!(world.steering.held(), 16, "the queue is full");
-    let dropped = world.lost(DispatchEvent::HoldOverflow);
+    assert_eq!(harness.steering.held(), 16, "the queue is full");
+    let dropped = harness.lost(DispatchEvent::HoldOverflow);
     assert!(dropped > 50, "{dropped}");
-    world.settle();
-    check(&world);
+    harness.settle();
+    check(&harness);
 }
 
 #[test]
 fn a_stopped_owner_keeps_its_groups_until_it_can_give_them_up() {
-    let mut world = World::new("sticky", 1, 256);
-    world.packet_each();
-    assert!(world.add_worker(0));
+    let mut harness = Harness::new("sticky", 1, 256);
+    harness.packet_each();
+    assert!(harness.add_worker(0));
     for _ in 0..20 {
-        world.tick(Nanos::from_micros(60));
+        harness.tick(Nanos::from_micros(60));
     }
-    world.packet_each();
-    assert!(world.steering.held() > 20, "packets wait for worker 0");
-    world.step(1);
-    world.drain(64);
-    world.tick(Nanos::from_millis(25));
-    assert_eq!(world.lost(DispatchEvent::BarriersAborted), 1);
-    assert_eq!(world.steering.held(), 0, "they went to worker 0, whose groups they still are");
-    world.settle();
-    assert!(world.lost(DispatchEvent::EpochsFinished) >= 2, "it was tried again");
-    let owned = world.steering.control().owned(base::WorkerId(1));
+    harness.packet_each();
+    assert!(harness.steering.held() > 20, "packets wait for worker 0");
+    harness.step(1);
+    harness.drain(64);
+    harness.tick(Nanos::from_millis(25));
+    assert_eq!(harness.lost(DispatchEvent::BarriersAborted), 1);
+    assert_eq!(harness.steering.held(), 0, "they went to worker 0, whose groups they still are");
+    harness.settle();
+    assert!(harness.lost(DispatchEvent::EpochsFinished) >= 2, "it was tried again");
+    let owned = harness.steering.control().owned(base::WorkerId(1));
     assert!(owned > 30, "in the end worker 1 got its share: {owned}");
-    check(&world);
+    check(&harness);
 }
 
 #[test]
 fn what_a_dead_worker_left_undone_is_done_by_another_before_anything_newer() {
-    let mut world = World::new("calisto", 2, 512);
+    let mut harness = Harness::new("calisto", 2, 512);
     for _ in 0..3 {
-        world.packet_each();
+        harness.packet_each();
     }
-    world.publish();
-    world.kill(0, 10);
-    world.step(0);
-    assert_eq!(world.lost(DispatchEvent::WorkersDied), 1);
-    assert!(world.lost(DispatchEvent::Redispatched) > 100);
-    world.settle();
-    check(&world);
-    assert_eq!(world.tracker.borrow().processed, 3 * FLOWS as u64, "nothing is lost");
+    harness.publish();
+    harness.kill(0, 10);
+    harness.step(0);
+    assert_eq!(harness.lost(DispatchEvent::WorkersDied), 1);
+    assert!(harness.lost(DispatchEvent::Redispatched) > 100);
+    harness.settle();
+    check(&harness);
+    assert_eq!(harness.tracker.borrow().processed, 3 * FLOWS as u64, "nothing is lost");
 }
 
 #[test]
 fn a_worker_that_leaves_ends_only_when_its_last_packet_is_done() {
-    let mut world = World::new("sticky", 2, 256);
-    world.packet_each();
-    assert!(world.steering.remove_worker(base::WorkerId(1)));
-    assert!(!world.steering.remove_worker(base::WorkerId(1)), "it is leaving already");
-    world.settle();
+    let mut harness = Harness::new("sticky", 2, 256);
+    harness.packet_each();
+    assert!(harness.steering.remove_worker(base::WorkerId(1)));
+    assert!(!harness.steering.remove_worker(base::WorkerId(1)), "it is leaving already");
+    harness.settle();
     for _ in 0..10 {
-        world.tick(Nanos::from_micros(60));
-        world.step(1);
-        world.drain(64);
+        harness.tick(Nanos::from_micros(60));
+        harness.step(1);
+        harness.drain(64);
     }
-    assert!(world.hosted[1].is_none(), "its thread has ended");
-    assert_eq!(world.steering.take_retired(), [base::WorkerId(1)]);
-    check(&world);
+    assert!(harness.hosted[1].is_none(), "its thread has ended");
+    assert_eq!(harness.steering.take_retired(), [base::WorkerId(1)]);
+    check(&harness);
 }
 
 #[test]
 fn leaving_shared_waits_for_every_ring_because_no_table_says_where_a_flow_is() {
-    let mut world = World::new("shared", 3, 512);
-    world.packet_each();
-    let (control, live) = world.steering.control_mut();
+    let mut harness = Harness::new("shared", 3, 512);
+    harness.packet_each();
+    let (control, live) = harness.steering.control_mut();
     let sticky = policy("sticky", live.len());
     control.set_policy(sticky);
     for _ in 0..10 {
-        world.tick(Nanos::from_micros(60));
+        harness.tick(Nanos::from_micros(60));
     }
-    world.packet_each();
-    assert_eq!(world.steering.held(), FLOWS, "no worker has passed yet");
+    harness.packet_each();
+    assert_eq!(harness.steering.held(), FLOWS, "no worker has passed yet");
     // The last one to pass lets them go; the others would have overtaken its packets.
     for worker in [0, 1] {
         for _ in 0..3 {
-            world.step(worker);
+            harness.step(worker);
         }
-        world.drain(512);
-        world.tick(Nanos::from_micros(60));
+        harness.drain(512);
+        harness.tick(Nanos::from_micros(60));
     }
-    assert_eq!(world.steering.held(), FLOWS);
-    world.settle();
-    check(&world);
+    assert_eq!(harness.steering.held(), FLOWS);
+    harness.settle();
+    check(&harness);
 }

@@ -10,7 +10,7 @@ use base::{FlowHash, Nanos, WorkerId};
 use policy::{Control, ControlConfig};
 use shm::{Frame, FramePool, PoolConfig};
 
-use super::world::{give, policy, rings};
+use super::harness::{give, policy, rings};
 use crate::counters::{CounterWriter, DispatchEvent};
 use crate::dispatch_context::DispatchContext;
 use crate::job::{Job, Verdict};

@@ -144,7 +144,7 @@ enum What {
 }
 
 /// A run.
-pub(super) struct World {
+pub(super) struct Simulation {
     plan: ConnectionsPlan,
     events: EventQueue<What>,
     clients: Side,
@@ -165,7 +165,7 @@ pub(super) struct World {
     before: [u64; 3],
 }
 
-impl World {
+impl Simulation {
     pub(super) fn new(plan: &ConnectionsPlan) -> Self {
         let options = FlowOptions {
             receive_ring_log2: RING_LOG2,

@@ -4,7 +4,7 @@ use base::Nanos;
 use tcp::{Buffers, Config, Engine, Event, FlowId, FlowOptions, Incoming, Output, Segment};
 
 use super::flow::{PORT, address};
-use super::world::Shared;
+use super::simulation::Shared;
 
 /// Bytes that may wait in a host's NIC; the engine keeps what is more, as Linux's does (TCP small queues).
 const NIC_BYTES: u32 = 64 << 10;

@@ -6,7 +6,7 @@ use super::{Calls, Fails, Outcome, Returns};
 use crate::script::{Call, Value};
 use crate::settings;
 use crate::socket::Socket;
-use crate::world::World;
+use crate::testbed::Testbed;
 
 fn word(value: Option<&Value>) -> Result<&str, String> {
     match value {
@@ -29,17 +29,17 @@ impl Calls {
 
     pub(super) fn ioctl(
         &mut self,
-        world: &World,
+        testbed: &Testbed,
         number: i64,
         call: &Call,
     ) -> Result<Outcome, String> {
         let Some(flow) = self.socket(number)?.flow else { return Ok(Fails("EINVAL")) };
-        let info = world.engine.info(flow);
+        let info = testbed.engine.info(flow);
         let count = match word(call.arguments.get(1))? {
-            "SIOCINQ" | "FIONREAD" => world.engine.readable(flow).bytes,
+            "SIOCINQ" | "FIONREAD" => testbed.engine.readable(flow).bytes,
             "SIOCOUTQ" => info.map_or(0, |info| info.queued_bytes),
             "SIOCOUTQNSD" => info.map_or(0, |info| info.unsent_bytes),
-            "SIOCATMARK" => u32::from(world.engine.urgent(flow) == Some(0)),
+            "SIOCATMARK" => u32::from(testbed.engine.urgent(flow) == Some(0)),
             other => return Err(format!("ioctl {other} is not known")),
         };
         let expected = call.arguments.get(2).and_then(Value::number).unwrap_or(0);
@@ -51,7 +51,7 @@ impl Calls {
 
     pub(super) fn set_option(
         &mut self,
-        world: &mut World,
+        testbed: &mut Testbed,
         number: i64,
         call: &Call,
     ) -> Result<Outcome, String> {
@@ -107,19 +107,19 @@ impl Calls {
             other => return Err(format!("the option {other} is not known")),
         }
         let is_name = |other: &str| call.arguments.get(2).is_some_and(|name| name.has_word(other));
-        apply(world, socket, &is_name);
+        apply(testbed, socket, &is_name);
         Ok(Returns(0))
     }
 
     pub(super) fn get_option(
         &mut self,
-        world: &World,
+        testbed: &Testbed,
         number: i64,
         call: &Call,
     ) -> Result<Outcome, String> {
         let name = word(call.arguments.get(2))?;
         let socket = self.socket(number)?;
-        let info = socket.flow.and_then(|flow| world.engine.info(flow));
+        let info = socket.flow.and_then(|flow| testbed.engine.info(flow));
         let value = match (name, info) {
             ("SO_ERROR", _) => match socket.error().filter(|_| !socket.error_told) {
                 Some(error) => return Err(format!("the socket has the error {error}")),
@@ -138,21 +138,21 @@ impl Calls {
 }
 
 /// Tells the engine what has changed.
-fn apply(world: &mut World, socket: &Socket, is_name: &impl Fn(&str) -> bool) {
+fn apply(testbed: &mut Testbed, socket: &Socket, is_name: &impl Fn(&str) -> bool) {
     let FlowOptions { no_delay, user_timeout_ms, keep_alive, .. } = socket.options;
     if let Some(flow) = socket.flow {
         // Errors: the flow is over, and the next call will say so.
         if is_name("TCP_CORK") {
-            let _ = world.engine.set_cork(flow, socket.corked);
+            let _ = testbed.engine.set_cork(flow, socket.corked);
         } else if is_name("TCP_NODELAY") {
-            let _ = world.engine.set_no_delay(flow, no_delay);
+            let _ = testbed.engine.set_no_delay(flow, no_delay);
         } else if is_name("TCP_USER_TIMEOUT") {
-            let _ = world.engine.set_user_timeout(flow, user_timeout_ms);
+            let _ = testbed.engine.set_user_timeout(flow, user_timeout_ms);
         } else if is_name("SO_KEEPALIVE") {
-            let _ = world.engine.set_keep_alive(world.now, flow, keep_alive);
+            let _ = testbed.engine.set_keep_alive(testbed.now, flow, keep_alive);
         }
     }
     if let Some(listener) = socket.listener {
-        world.engine.set_listener_options(listener, socket.options);
+        testbed.engine.set_listener_options(listener, socket.options);
     }
 }

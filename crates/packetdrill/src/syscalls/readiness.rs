@@ -3,7 +3,7 @@
 use super::{Blocks, Calls, Fails, Outcome, Returns};
 use crate::script::{Call, Value};
 use crate::socket::{Descriptor, Epoll, Watch};
-use crate::world::World;
+use crate::testbed::Testbed;
 
 /// The words of a mask; `events=0` has none.
 fn words(value: Option<&Value>) -> Vec<String> {
@@ -22,12 +22,12 @@ impl Calls {
     /// Which of the events that `wanted` names are there, in the same words.
     fn ready_words(
         &mut self,
-        world: &World,
+        testbed: &Testbed,
         number: i64,
         wanted: &[String],
         prefix: &str,
     ) -> Result<Vec<String>, String> {
-        let ready = self.socket(number)?.ready(world);
+        let ready = self.socket(number)?.ready(testbed);
         let always = ["ERR", "HUP"];
         let is_wanted = |name: &&str| {
             always.contains(name) || wanted.iter().any(|word| *word == format!("{prefix}{name}"))
@@ -36,7 +36,7 @@ impl Calls {
         Ok(sorted(ready.map(|name| format!("{prefix}{name}")).collect()))
     }
 
-    pub(super) fn poll(&mut self, world: &World, call: &Call) -> Result<Outcome, String> {
+    pub(super) fn poll(&mut self, testbed: &Testbed, call: &Call) -> Result<Outcome, String> {
         let Some(Value::List(entries)) = call.arguments.first() else {
             return Err("poll needs a list".into());
         };
@@ -44,7 +44,7 @@ impl Calls {
         for entry in entries {
             let number = entry.field("fd").and_then(Value::number).unwrap_or(-1);
             let wanted = words(entry.field("events"));
-            let ready = self.ready_words(world, number, &wanted, "POLL")?;
+            let ready = self.ready_words(testbed, number, &wanted, "POLL")?;
             count += i64::from(!ready.is_empty());
             let expected = sorted(words(entry.field("revents")));
             if !ready.is_empty() && ready != expected {
@@ -80,7 +80,7 @@ impl Calls {
 
     pub(super) fn epoll_wait(
         &mut self,
-        world: &World,
+        testbed: &Testbed,
         number: i64,
         call: &Call,
     ) -> Result<Outcome, String> {
@@ -96,7 +96,7 @@ impl Calls {
             if is_edge && watch.told == Some(edges) {
                 continue;
             }
-            let ready = self.ready_words(world, *watched, &watch.events, "EPOLL")?;
+            let ready = self.ready_words(testbed, *watched, &watch.events, "EPOLL")?;
             watch.told = Some(edges);
             if ready.is_empty() {
                 continue;

@@ -2,7 +2,7 @@
 
 use super::{Blocks, Calls, Fails, Outcome, Returns};
 use crate::script::{Call, Value};
-use crate::world::World;
+use crate::testbed::Testbed;
 
 /// Bytes that a call is about, and whether its buffer can be.
 fn bytes_of(call: &Call) -> (i64, bool) {
@@ -23,7 +23,7 @@ fn bytes_of(call: &Call) -> (i64, bool) {
 impl Calls {
     pub(super) fn write(
         &mut self,
-        world: &mut World,
+        testbed: &mut Testbed,
         number: i64,
         call: &Call,
         moved: &mut i64,
@@ -59,10 +59,10 @@ impl Calls {
         let (more, urgent) = (has("MSG_MORE"), has("MSG_OOB"));
         let rest = u32::try_from(bytes - *moved).unwrap_or(0);
         // An error: the flow is over, and the next call will say so.
-        let _ = world.engine.set_more(flow, more);
-        let taken = socket.write(world, rest);
+        let _ = testbed.engine.set_more(flow, more);
+        let taken = socket.write(testbed, rest);
         if urgent && taken == rest && taken > 0 {
-            let _ = world.engine.mark_urgent(flow);
+            let _ = testbed.engine.mark_urgent(flow);
         }
         *moved += i64::from(taken);
         Ok(if *moved == bytes {
@@ -78,7 +78,7 @@ impl Calls {
 
     pub(super) fn read(
         &mut self,
-        world: &mut World,
+        testbed: &mut Testbed,
         number: i64,
         call: &Call,
     ) -> Result<Outcome, String> {
@@ -87,31 +87,31 @@ impl Calls {
         let socket = self.socket(number)?;
         let Some(flow) = socket.flow else { return Ok(Fails("ENOTCONN")) };
         if has("MSG_OOB") {
-            let is_there = world.engine.urgent(flow).is_some();
+            let is_there = testbed.engine.urgent(flow).is_some();
             return Ok(if is_there { Returns(1) } else { Fails("EINVAL") });
         }
-        let unread = world.engine.readable(flow).bytes;
+        let unread = testbed.engine.readable(flow).bytes;
         if unread > 0 && !is_buffer {
             return Ok(Fails("EFAULT"));
         }
         // A read ends before the urgent byte.
         let limit = u32::try_from(bytes).unwrap_or(0);
-        let limit = match world.engine.urgent(flow) {
+        let limit = match testbed.engine.urgent(flow) {
             Some(ahead) if ahead > 0 => limit.min(ahead),
             _ => limit,
         };
-        let count = world.read(flow, 1 + socket.read, limit)?;
+        let count = testbed.read(flow, 1 + socket.read, limit)?;
         socket.read += count;
         if count > 0 {
             let wanted = call.arguments.get(1).and_then(|message| message.field("msg_control"));
-            check_control(world, flow, wanted)?;
+            check_control(testbed, flow, wanted)?;
             return Ok(Returns(count.into()));
         }
         if let Some(error) = socket.error().filter(|_| !socket.error_told) {
             socket.error_told = true;
             return Ok(Fails(error));
         }
-        let is_over = socket.shut_read || socket.ended.is_some() || world.engine.is_at_end(flow);
+        let is_over = socket.shut_read || socket.ended.is_some() || testbed.engine.is_at_end(flow);
         Ok(match (is_over, socket.is_nonblocking) {
             (true, _) => Returns(0),
             (false, true) => Fails("EAGAIN"),
@@ -121,15 +121,19 @@ impl Calls {
 }
 
 /// Control messages that came with what was read: how much more there is (TCP_CM_INQ).
-fn check_control(world: &World, flow: tcp::FlowId, wanted: Option<&Value>) -> Result<(), String> {
+fn check_control(
+    testbed: &Testbed,
+    flow: tcp::FlowId,
+    wanted: Option<&Value>,
+) -> Result<(), String> {
     let Some(Value::List(messages)) = wanted else { return Ok(()) };
     for message in messages {
         let is_count = message.field("cmsg_type").is_some_and(|kind| kind.has_word("TCP_CM_INQ"));
         if !is_count {
             return Err("only TCP_CM_INQ is known of control messages".into());
         }
-        let unread = world.engine.readable(flow).bytes;
-        let is_closed = world.engine.is_at_end(flow);
+        let unread = testbed.engine.readable(flow).bytes;
+        let is_closed = testbed.engine.is_at_end(flow);
         let count = i64::from(unread) + i64::from(unread == 0 && is_closed);
         let expected = message.field("cmsg_data").and_then(Value::number).unwrap_or(0);
         if expected != count {

@@ -9,7 +9,7 @@ use base::{Nanos, WorkerId};
 use super::*;
 
 /// A control over so many cores, and the plan of its last call.
-struct World {
+struct Harness {
     control: CoresControl,
     plan: CoresPlan,
     now: Nanos,
@@ -36,7 +36,7 @@ fn busy(worker: u16, put: u32, taken: u32) -> BusyWorker {
     BusyWorker { id, packets, tasks: Progress::default(), oldest: Nanos::ZERO, idle: Nanos::ZERO }
 }
 
-impl World {
+impl Harness {
     fn new(policy: &str, cores: u16) -> Self {
         let cores: Vec<CoreId> = (0..cores).map(CoreId).collect();
         let policy = by_name(policy).expect("the test names a policy that exists");
@@ -94,9 +94,9 @@ fn an_unknown_policy_is_answered_with_the_one_that_was_meant() {
 
 #[test]
 fn terms_that_cannot_be_kept_are_refused_and_change_nothing() {
-    let mut world = World::new("queue_delay", 4);
+    let mut harness = Harness::new("queue_delay", 4);
     let all = |first: u16, count: u16| (first..first + count).map(WorkerId).collect::<Vec<_>>();
-    let mut add = |terms, workers: &[WorkerId]| world.control.add_app(terms, workers);
+    let mut add = |terms, workers: &[WorkerId]| harness.control.add_app(terms, workers);
     assert_eq!(add(terms(0, 3, 4), &all(0, 4)), Ok(()));
     assert_eq!(add(terms(0, 0, 1), &all(9, 1)), Err(CoresRefused::AppTaken(AppId(0))));
     assert_eq!(add(terms(1, 2, 1), &all(9, 2)), Err(CoresRefused::Burst(AppId(1))));
@@ -122,154 +122,154 @@ fn terms_that_cannot_be_kept_are_refused_and_change_nothing() {
 
 #[test]
 fn a_worker_returns_to_the_core_that_it_ran_on() {
-    let mut world = World::new("queue_delay", 4);
-    world.app(terms(0, 2, 4), 0, 4);
-    world.app(terms(1, 0, 4), 10, 4);
-    world.start(0, 3);
-    world.park(1);
-    world.park(0);
-    assert_eq!(world.tick(&[], &[0]).grants, [hold(0, 0)], "its cache is warm there");
-    assert_eq!(world.tick(&[], &[1]).grants, [hold(10, 3)], "idle for longest");
-    assert_eq!(world.tick(&[], &[1]).grants, [hold(11, 1)]);
-    world.park(2);
-    let plan = world.tick(&[], &[0]).clone();
+    let mut harness = Harness::new("queue_delay", 4);
+    harness.app(terms(0, 2, 4), 0, 4);
+    harness.app(terms(1, 0, 4), 10, 4);
+    harness.start(0, 3);
+    harness.park(1);
+    harness.park(0);
+    assert_eq!(harness.tick(&[], &[0]).grants, [hold(0, 0)], "its cache is warm there");
+    assert_eq!(harness.tick(&[], &[1]).grants, [hold(10, 3)], "idle for longest");
+    assert_eq!(harness.tick(&[], &[1]).grants, [hold(11, 1)]);
+    harness.park(2);
+    let plan = harness.tick(&[], &[0]).clone();
     assert_eq!(plan.grants, [hold(2, 2)], "its own core and not the one that 1 had");
 }
 
 #[test]
 fn a_core_that_somebody_else_ran_on_since_is_not_warm() {
-    let mut world = World::new("queue_delay", 3);
-    world.app(terms(0, 0, 3), 0, 2);
-    world.app(terms(1, 0, 3), 10, 2);
-    world.start(0, 1);
-    world.park(0);
+    let mut harness = Harness::new("queue_delay", 3);
+    harness.app(terms(0, 0, 3), 0, 2);
+    harness.app(terms(1, 0, 3), 10, 2);
+    harness.start(0, 1);
+    harness.park(0);
     // Cores 1, 2 and then 0 are idle; application 1 takes two of them and gives 0 up again.
     for _ in 0..3 {
-        world.tick(&[], &[1]);
+        harness.tick(&[], &[1]);
     }
-    assert_eq!((world.holder(1), world.holder(2)), (Some(10), Some(11)));
-    world.park(10);
-    assert_eq!(world.tick(&[], &[0]).grants, [hold(0, 0)]);
+    assert_eq!((harness.holder(1), harness.holder(2)), (Some(10), Some(11)));
+    harness.park(10);
+    assert_eq!(harness.tick(&[], &[0]).grants, [hold(0, 0)]);
 }
 
 #[test]
 fn a_guarantee_takes_a_batch_core_first_and_then_one_that_is_burst_on() {
-    let mut world = World::new("queue_delay", 3);
-    world.app(terms(0, 1, 3), 0, 3);
-    world.app(batch(1, 3), 10, 3);
-    world.app(terms(2, 2, 2), 20, 2);
-    world.start(0, 2);
-    world.start(1, 1);
-    let plan = world.tick(&[], &[2]).clone();
+    let mut harness = Harness::new("queue_delay", 3);
+    harness.app(terms(0, 1, 3), 0, 3);
+    harness.app(batch(1, 3), 10, 3);
+    harness.app(terms(2, 2, 2), 20, 2);
+    harness.start(0, 2);
+    harness.start(1, 1);
+    let plan = harness.tick(&[], &[2]).clone();
     assert_eq!((plan.grants, plan.revokes), (vec![], vec![hold(10, 2)]));
-    assert_eq!(world.tick(&[], &[2]).revokes, [], "one core on its way at a time");
-    assert_eq!(world.park(10).grants, [hold(20, 2)], "at once, not at the next tick");
-    assert_eq!(world.tick(&[], &[2]).revokes, [hold(1, 1)], "the latest of application 0");
-    assert_eq!(world.park(1).grants, [hold(21, 1)]);
-    assert!(world.tick(&[], &[0]).is_empty(), "beyond its guarantee it takes from nobody");
+    assert_eq!(harness.tick(&[], &[2]).revokes, [], "one core on its way at a time");
+    assert_eq!(harness.park(10).grants, [hold(20, 2)], "at once, not at the next tick");
+    assert_eq!(harness.tick(&[], &[2]).revokes, [hold(1, 1)], "the latest of application 0");
+    assert_eq!(harness.park(1).grants, [hold(21, 1)]);
+    assert!(harness.tick(&[], &[0]).is_empty(), "beyond its guarantee it takes from nobody");
 }
 
 #[test]
 fn a_batch_job_gives_way_to_anybody_and_takes_from_nobody() {
-    let mut world = World::new("queue_delay", 2);
-    world.app(terms(0, 0, 2), 0, 2);
-    world.app(batch(1, 2), 10, 2);
-    world.start(1, 2);
-    assert_eq!(world.tick(&[], &[0, 1]).revokes, [hold(11, 1)]);
-    assert_eq!(world.park(11).grants, [hold(0, 1)]);
-    assert_eq!(world.tick(&[], &[0, 1]).revokes, [hold(10, 0)]);
-    assert_eq!(world.park(10).grants, [hold(1, 0)]);
-    assert!(world.tick(&[], &[1]).is_empty());
-    assert_eq!(world.park(0).grants, [hold(10, 1)], "what is left goes to it at once");
+    let mut harness = Harness::new("queue_delay", 2);
+    harness.app(terms(0, 0, 2), 0, 2);
+    harness.app(batch(1, 2), 10, 2);
+    harness.start(1, 2);
+    assert_eq!(harness.tick(&[], &[0, 1]).revokes, [hold(11, 1)]);
+    assert_eq!(harness.park(11).grants, [hold(0, 1)]);
+    assert_eq!(harness.tick(&[], &[0, 1]).revokes, [hold(10, 0)]);
+    assert_eq!(harness.park(10).grants, [hold(1, 0)]);
+    assert!(harness.tick(&[], &[1]).is_empty());
+    assert_eq!(harness.park(0).grants, [hold(10, 1)], "what is left goes to it at once");
 }
 
 #[test]
 fn a_worker_that_does_not_park_in_time_is_moved_and_told_again() {
-    let mut world = World::new("queue_delay", 1);
-    world.app(batch(0, 1), 0, 1);
-    world.app(terms(1, 1, 1), 1, 1);
-    world.start(0, 1);
-    assert_eq!(world.tick(&[], &[1]).revokes, [hold(0, 0)]);
+    let mut harness = Harness::new("queue_delay", 1);
+    harness.app(batch(0, 1), 0, 1);
+    harness.app(terms(1, 1, 1), 1, 1);
+    harness.start(0, 1);
+    assert_eq!(harness.tick(&[], &[1]).revokes, [hold(0, 0)]);
     let mut taken = Vec::new();
     for tick in 1..=50 {
-        if !world.tick(&[], &[1]).takes.is_empty() {
+        if !harness.tick(&[], &[1]).takes.is_empty() {
             taken.push(tick);
-            assert_eq!(world.plan.takes, [hold(0, 0)]);
+            assert_eq!(harness.plan.takes, [hold(0, 0)]);
         }
     }
     // 100 us are 20 ticks.
     assert_eq!(taken, [20, 40]);
-    assert_eq!(world.holder(0), Some(0), "until the shell says so");
-    assert_eq!(world.park(0).grants, [hold(1, 0)]);
+    assert_eq!(harness.holder(0), Some(0), "until the shell says so");
+    assert_eq!(harness.park(0).grants, [hold(1, 0)]);
 }
 
 #[test]
 fn a_dead_worker_frees_its_core_and_a_dead_application_all_of_them() {
-    let mut world = World::new("queue_delay", 2);
-    world.app(terms(0, 0, 2), 0, 3);
-    world.app(terms(1, 0, 2), 10, 2);
-    world.start(0, 2);
-    world.tick(&[], &[1]);
-    world.control.worker_gone(WorkerId(0), world.now, &mut world.plan);
-    assert_eq!(world.plan.grants, [hold(10, 0)], "who waits gets it at once");
-    world.tick(&[], &[1]);
-    world.control.remove_app(AppId(0), world.now, &mut world.plan);
-    assert_eq!(world.plan.grants, [hold(11, 1)]);
-    assert_eq!(world.cores(0), 0);
-    world.app(terms(0, 0, 1), 0, 1);
-    world.control.worker_gone(WorkerId(12), world.now, &mut world.plan);
-    assert!(world.plan.is_empty(), "a stranger's death is nobody's");
+    let mut harness = Harness::new("queue_delay", 2);
+    harness.app(terms(0, 0, 2), 0, 3);
+    harness.app(terms(1, 0, 2), 10, 2);
+    harness.start(0, 2);
+    harness.tick(&[], &[1]);
+    harness.control.worker_gone(WorkerId(0), harness.now, &mut harness.plan);
+    assert_eq!(harness.plan.grants, [hold(10, 0)], "who waits gets it at once");
+    harness.tick(&[], &[1]);
+    harness.control.remove_app(AppId(0), harness.now, &mut harness.plan);
+    assert_eq!(harness.plan.grants, [hold(11, 1)]);
+    assert_eq!(harness.cores(0), 0);
+    harness.app(terms(0, 0, 1), 0, 1);
+    harness.control.worker_gone(WorkerId(12), harness.now, &mut harness.plan);
+    assert!(harness.plan.is_empty(), "a stranger's death is nobody's");
 }
 
 #[test]
 fn a_core_does_not_go_to_a_worker_that_died_on_the_way_to_it() {
-    let mut world = World::new("queue_delay", 1);
-    world.app(batch(0, 1), 0, 1);
-    world.app(terms(1, 1, 1), 1, 2);
-    world.start(0, 1);
-    assert_eq!(world.tick(&[], &[1]).revokes, [hold(0, 0)]);
-    world.control.worker_gone(WorkerId(1), world.now, &mut world.plan);
-    assert_eq!(world.cores(1), 0);
-    assert!(world.tick(&[], &[1]).is_empty(), "the core is being given up already");
-    assert_eq!(world.park(0).grants, [hold(2, 0)]);
+    let mut harness = Harness::new("queue_delay", 1);
+    harness.app(batch(0, 1), 0, 1);
+    harness.app(terms(1, 1, 1), 1, 2);
+    harness.start(0, 1);
+    assert_eq!(harness.tick(&[], &[1]).revokes, [hold(0, 0)]);
+    harness.control.worker_gone(WorkerId(1), harness.now, &mut harness.plan);
+    assert_eq!(harness.cores(1), 0);
+    assert!(harness.tick(&[], &[1]).is_empty(), "the core is being given up already");
+    assert_eq!(harness.park(0).grants, [hold(2, 0)]);
 }
 
 #[test]
 fn who_got_nothing_for_longest_comes_first() {
-    let mut world = World::new("queue_delay", 1);
+    let mut harness = Harness::new("queue_delay", 1);
     for app in 0..3 {
-        world.app(terms(app, 0, 1), 10 * app, 1);
+        harness.app(terms(app, 0, 1), 10 * app, 1);
     }
-    world.start(0, 1);
-    world.tick(&[], &[2]);
-    world.tick(&[], &[1, 2]);
-    assert_eq!(world.park(0).grants, [hold(20, 0)]);
-    world.tick(&[], &[0, 1]);
-    assert_eq!(world.park(20).grants, [hold(10, 0)]);
+    harness.start(0, 1);
+    harness.tick(&[], &[2]);
+    harness.tick(&[], &[1, 2]);
+    assert_eq!(harness.park(0).grants, [hold(20, 0)]);
+    harness.tick(&[], &[0, 1]);
+    assert_eq!(harness.park(20).grants, [hold(10, 0)]);
 }
 
 #[test]
 fn who_gives_a_core_back_is_not_given_it_again_for_what_it_asked_before() {
-    let mut world = World::new("queue_delay", 1);
-    world.app(terms(0, 0, 2), 0, 2);
-    world.start(0, 1);
-    assert!(world.tick(&[], &[0]).is_empty(), "there is none");
-    assert!(world.park(0).is_empty(), "it has just said that it needs none");
-    assert_eq!(world.tick(&[], &[0]).grants, [hold(0, 0)]);
+    let mut harness = Harness::new("queue_delay", 1);
+    harness.app(terms(0, 0, 2), 0, 2);
+    harness.start(0, 1);
+    assert!(harness.tick(&[], &[0]).is_empty(), "there is none");
+    assert!(harness.park(0).is_empty(), "it has just said that it needs none");
+    assert_eq!(harness.tick(&[], &[0]).grants, [hold(0, 0)]);
 }
 
 #[test]
 fn those_with_more_than_their_own_lose_cores_in_turn() {
-    let mut world = World::new("queue_delay", 6);
+    let mut harness = Harness::new("queue_delay", 6);
     for app in 0..3 {
-        world.app(batch(app, 2), 10 * app, 2);
-        world.start(app, 2);
+        harness.app(batch(app, 2), 10 * app, 2);
+        harness.start(app, 2);
     }
-    world.app(terms(3, 0, 6), 30, 6);
+    harness.app(terms(3, 0, 6), 30, 6);
     let mut losers = Vec::new();
     for _ in 0..6 {
-        let told = world.tick(&[], &[3]).revokes[0].worker.0;
-        world.park(told);
+        let told = harness.tick(&[], &[3]).revokes[0].worker.0;
+        harness.park(told);
         losers.push(told / 10);
     }
     let (first, then) = losers.split_at_mut(3);
@@ -280,10 +280,10 @@ fn those_with_more_than_their_own_lose_cores_in_turn() {
 
 #[test]
 fn a_second_park_says_that_there_was_no_core() {
-    let mut world = World::new("queue_delay", 1);
-    world.app(terms(0, 0, 1), 0, 1);
-    world.start(0, 1);
-    world.park(0);
-    assert!(!world.control.parked(WorkerId(0), world.now, &mut world.plan));
-    assert!(!world.control.parked(WorkerId(77), world.now, &mut world.plan));
+    let mut harness = Harness::new("queue_delay", 1);
+    harness.app(terms(0, 0, 1), 0, 1);
+    harness.start(0, 1);
+    harness.park(0);
+    assert!(!harness.control.parked(WorkerId(0), harness.now, &mut harness.plan));
+    assert!(!harness.control.parked(WorkerId(77), harness.now, &mut harness.plan));
 }

@@ -36,27 +36,27 @@ pub fn replay(mut lines: impl BufRead) -> Result<ReplayReport, ReplayError> {
     }
     let snapshot: Snapshot =
         serde_json::from_slice(&line).map_err(|error| damaged(number, error.to_string()))?;
-    let mut world = World::new(snapshot).map_err(|what| damaged(number, what))?;
+    let mut state = ReplayState::new(snapshot).map_err(|what| damaged(number, what))?;
     loop {
         number += 1;
         if !next_line(&mut lines, &mut line).map_err(|what| damaged(number, what))? {
-            return Ok(world.report);
+            return Ok(state.report);
         }
         let call = serde_json::from_slice(&line);
         let call = call.map_err(|error| damaged(number, error.to_string()))?;
-        match world.run(call).map_err(|what| damaged(number, what))? {
+        match state.run(call).map_err(|what| damaged(number, what))? {
             Step::Same => {}
             Step::Other(expected, got) => {
-                world.report.difference = Some(Difference { line: number, expected, got });
-                world.report.ending = Ending::NotReached;
-                return Ok(world.report);
+                state.report.difference = Some(Difference { line: number, expected, got });
+                state.report.ending = Ending::NotReached;
+                return Ok(state.report);
             }
             Step::End(lost) => {
-                world.report.ending = if lost == 0 { Ending::Complete } else { Ending::Lost(lost) };
+                state.report.ending = if lost == 0 { Ending::Complete } else { Ending::Lost(lost) };
                 if next_line(&mut lines, &mut line).map_err(|what| damaged(number + 1, what))? {
                     return Err(damaged(number + 1, "something follows the last line".to_owned()));
                 }
-                return Ok(world.report);
+                return Ok(state.report);
             }
         }
     }
@@ -91,7 +91,7 @@ impl Step {
 }
 
 /// The loop and its tables.
-struct World {
+struct ReplayState {
     control: Control,
     live: OwnerTable,
     shadow: OwnerTable,
@@ -100,7 +100,7 @@ struct World {
     report: ReplayReport,
 }
 
-impl World {
+impl ReplayState {
     fn new(snapshot: Snapshot) -> Result<Self, String> {
         let (control, live, shadow) = Control::restore(snapshot)?;
         let report = ReplayReport::default();

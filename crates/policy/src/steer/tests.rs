@@ -11,7 +11,7 @@ const GROUPS: u32 = 1 << 20;
 const SEED: u64 = 0x00ca_1150;
 
 /// A control loop with its tables, 700 k random flows and `count` workers.
-struct World {
+struct Harness {
     control: Control,
     live: OwnerTable,
     shadow: OwnerTable,
@@ -30,22 +30,22 @@ fn splitmix(state: &mut u64) -> u64 {
     z ^ (z >> 31)
 }
 
-impl World {
+impl Harness {
     fn new(policy: &str, groups: u32, flows: usize, workers: u16) -> Self {
         println!("seed {SEED:#x}");
         let mut state = SEED;
         let steer = by_name(policy, SteerConfig { groups: groups as usize, seed: SEED })
             .expect("the test names a policy that exists");
         let table = OwnerTable::new(groups, 0).expect("the test uses a power of two");
-        let mut world = Self {
+        let mut harness = Self {
             control: Control::new(ControlConfig::default(), steer, table.len()),
             shadow: table.clone(),
             live: table,
             flows: (0..flows).map(|_| FlowHash(splitmix(&mut state) as u32)).collect(),
         };
-        world.workers(ids(0..workers));
-        world.touch();
-        world
+        harness.workers(ids(0..workers));
+        harness.touch();
+        harness
     }
 
     fn touch(&mut self) {
@@ -65,8 +65,8 @@ impl World {
 #[test]
 fn modulo_moves_nearly_every_flow_when_one_worker_comes() {
     for (workers, expected) in [(4, 0.80), (9, 0.90)] {
-        let mut world = World::new("modulo", GROUPS, 700_000, workers);
-        let (moved, balance) = world.workers(ids(0..=workers));
+        let mut harness = Harness::new("modulo", GROUPS, 700_000, workers);
+        let (moved, balance) = harness.workers(ids(0..=workers));
         assert!((moved - expected).abs() < 0.01, "{workers} -> +1: {moved}");
         assert!(balance < 1.02, "{balance}");
     }
@@ -87,8 +87,8 @@ fn listing3_gives_the_first_worker_one_flow_and_the_others_all_the_rest_in_turn(
 fn sticky_moves_the_least_that_restores_balance() {
     for (workers, ideal) in [(1, 0.5), (2, 1.0 / 3.0), (4, 0.20), (9, 0.10)] {
         for policy in ["sticky", "prefilled", "balanced"] {
-            let mut world = World::new(policy, GROUPS, 700_000, workers);
-            let (moved, balance) = world.workers(ids(0..=workers));
+            let mut harness = Harness::new(policy, GROUPS, 700_000, workers);
+            let (moved, balance) = harness.workers(ids(0..=workers));
             assert!(moved <= 1.05 * ideal, "{policy} {workers} -> +1: {moved}");
             assert!(moved >= 0.95 * ideal, "{policy} gave the new worker too little: {moved}");
             assert!(balance <= 1.02, "{policy}: {balance}");
@@ -99,8 +99,8 @@ fn sticky_moves_the_least_that_restores_balance() {
 #[test]
 fn calisto_moves_nothing_on_growth_and_so_gives_the_new_worker_nothing() {
     for policy in ["calisto", "least_loaded"] {
-        let mut world = World::new(policy, GROUPS, 700_000, 4);
-        let (moved, balance) = world.workers(ids(0..5));
+        let mut harness = Harness::new(policy, GROUPS, 700_000, 4);
+        let (moved, balance) = harness.workers(ids(0..5));
         assert_eq!(moved, 0.0, "{policy}");
         assert!((balance - 1.25).abs() < 0.02, "{policy}: {balance}");
     }
@@ -109,11 +109,11 @@ fn calisto_moves_nothing_on_growth_and_so_gives_the_new_worker_nothing() {
 #[test]
 fn a_worker_that_returns_finds_its_flows_again() {
     for policy in ["sticky", "prefilled", "balanced", "modulo"] {
-        let mut world = World::new(policy, 1 << 14, 100_000, 5);
-        let before = world.live.clone();
-        world.workers(ids([0, 1, 3, 4]));
-        let (_, balance) = world.workers(ids(0..5));
-        let displaced = moved_share(&before, &world.live, &world.flows);
+        let mut harness = Harness::new(policy, 1 << 14, 100_000, 5);
+        let before = harness.live.clone();
+        harness.workers(ids([0, 1, 3, 4]));
+        let (_, balance) = harness.workers(ids(0..5));
+        let displaced = moved_share(&before, &harness.live, &harness.flows);
         assert_eq!(
             displaced, 0.0,
             "{policy}: Shenango's swap-remove leaves 40 % displaced for good"
@@ -124,47 +124,53 @@ fn a_worker_that_returns_finds_its_flows_again() {
 
 #[test]
 fn a_worker_that_leaves_takes_only_its_own_flows_along() {
-    let mut world = World::new("sticky", GROUPS, 700_000, 5);
-    let (moved, balance) = world.workers(ids([0, 1, 3, 4]));
+    let mut harness = Harness::new("sticky", GROUPS, 700_000, 5);
+    let (moved, balance) = harness.workers(ids([0, 1, 3, 4]));
     assert!((moved - 0.2).abs() < 0.005, "{moved}");
     assert!(balance < 1.02, "{balance}");
-    assert!(world.control.is_drained(WorkerId(2)));
+    assert!(harness.control.is_drained(WorkerId(2)));
 }
 
 #[test]
 fn shenangos_example_four_flows_change_core_under_modulo_and_stay_under_calisto() {
-    let owners = |world: &World| -> Vec<u16> {
-        let owner = |hash| world.live.entry(world.live.group_of(FlowHash(hash))).owner();
+    let owners = |harness: &Harness| -> Vec<u16> {
+        let owner = |hash| harness.live.entry(harness.live.group_of(FlowHash(hash))).owner();
         (4..8).map(|hash| owner(hash).expect("it has sent a packet").0).collect()
     };
     for (policy, after) in [("modulo", vec![4, 0, 1, 2]), ("calisto", vec![0, 1, 2, 3])] {
-        let mut world = World::new(policy, 128, 0, 4);
-        world.flows = (3..8).map(FlowHash).collect();
-        world.touch();
-        let before = owners(&world);
+        let mut harness = Harness::new(policy, 128, 0, 4);
+        harness.flows = (3..8).map(FlowHash).collect();
+        harness.touch();
+        let before = owners(&harness);
         if policy == "modulo" {
             assert_eq!(before, [0, 1, 2, 3]);
         }
-        world.workers(ids(0..5));
+        harness.workers(ids(0..5));
         let expected = if policy == "modulo" { after } else { before };
-        assert_eq!(owners(&world), expected, "{policy}");
+        assert_eq!(owners(&harness), expected, "{policy}");
     }
 }
 
 #[test]
 fn hybrid_moves_cold_groups_like_modulo_and_warm_ones_like_sticky() {
-    let warm = |world: &mut World| {
+    let warm = |harness: &mut Harness| {
         for first in (0..1_u32 << 14).step_by(4096) {
             let groups = vec![GroupLoad { packets: 5, idle: Nanos::ZERO }; 4096];
             let load = LoadSample { now: Nanos::ZERO, first: FlowGroup(first), groups };
             let core = CoreSample::default();
             let mut plan = Plan::default();
-            world.control.tick(&core, Some(&load), &mut world.live, &mut world.shadow, &mut plan);
+            harness.control.tick(
+                &core,
+                Some(&load),
+                &mut harness.live,
+                &mut harness.shadow,
+                &mut plan,
+            );
         }
     };
-    let mut cold = World::new("hybrid", 1 << 14, 100_000, 4);
+    let mut cold = Harness::new("hybrid", 1 << 14, 100_000, 4);
     assert!((cold.workers(ids(0..5)).0 - 0.8).abs() < 0.02);
-    let mut repeated = World::new("hybrid", 1 << 14, 100_000, 4);
+    let mut repeated = Harness::new("hybrid", 1 << 14, 100_000, 4);
     warm(&mut repeated);
     assert!((repeated.workers(ids(0..5)).0 - 0.2).abs() < 0.02);
 }
@@ -193,13 +199,13 @@ fn least_loaded_avoids_the_delayed_worker() {
 #[test]
 fn balanced_evens_a_skewed_load_out_and_then_rests() {
     let groups = 1 << 12;
-    let mut world = World::new("balanced", groups, 0, 4);
-    world.flows = (0..groups).map(FlowHash).collect();
-    world.touch();
+    let mut harness = Harness::new("balanced", groups, 0, 4);
+    harness.flows = (0..groups).map(FlowHash).collect();
+    harness.touch();
     // Zipf over the groups, and the heaviest of them all on worker 0.
     let packets = |group: u32| {
         let rank =
-            if world.live.entry(FlowGroup(group)).owner() == Some(WorkerId(0)) { 1 } else { 4 };
+            if harness.live.entry(FlowGroup(group)).owner() == Some(WorkerId(0)) { 1 } else { 4 };
         40_000 / (rank * (group / 4 + 8))
     };
     let weights: Vec<u32> = (0..groups).map(packets).collect();
@@ -211,7 +217,7 @@ fn balanced_evens_a_skewed_load_out_and_then_rests() {
         }
         *loads.iter().max().expect("four") as f64 * 4.0 / loads.iter().sum::<u64>() as f64
     };
-    assert!(imbalance(&world.live) > 1.5, "the test needs a skew");
+    assert!(imbalance(&harness.live) > 1.5, "the test needs a skew");
     let mut moves_of_pass = Vec::new();
     for pass in 0..40_u64 {
         let seen =
@@ -219,13 +225,13 @@ fn balanced_evens_a_skewed_load_out_and_then_rests() {
         let load = LoadSample { now: Nanos(pass), first: FlowGroup(0), groups: seen };
         let mut plan = Plan::default();
         let core = CoreSample { now: Nanos(pass), workers: Vec::new() };
-        world.control.tick(&core, Some(&load), &mut world.live, &mut world.shadow, &mut plan);
+        harness.control.tick(&core, Some(&load), &mut harness.live, &mut harness.shadow, &mut plan);
         moves_of_pass.push(plan.moves.len());
         for &done in &plan.moves {
-            world.control.moved(done, &mut world.live);
+            harness.control.moved(done, &mut harness.live);
         }
     }
-    assert!(imbalance(&world.live) < 1.07, "{}", imbalance(&world.live));
+    assert!(imbalance(&harness.live) < 1.07, "{}", imbalance(&harness.live));
     assert_eq!(moves_of_pass[20..].iter().sum::<usize>(), 0, "ping-pong: {moves_of_pass:?}");
 }
 
@@ -240,30 +246,30 @@ fn switching_policy_keeps_every_owner_that_the_new_policy_can_keep() {
         ("shared", true),
         ("modulo", false),
     ] {
-        let mut world = World::new("calisto", 1 << 14, 100_000, 4);
-        let before = world.live.clone();
-        let config = SteerConfig { groups: world.live.len(), seed: SEED };
-        world.control.set_policy(by_name(policy, config).expect("exists"));
-        settle(&mut world.control, &mut world.live, &mut world.shadow, Nanos::ZERO);
-        let moved = moved_share(&before, &world.live, &world.flows);
+        let mut harness = Harness::new("calisto", 1 << 14, 100_000, 4);
+        let before = harness.live.clone();
+        let config = SteerConfig { groups: harness.live.len(), seed: SEED };
+        harness.control.set_policy(by_name(policy, config).expect("exists"));
+        settle(&mut harness.control, &mut harness.live, &mut harness.shadow, Nanos::ZERO);
+        let moved = moved_share(&before, &harness.live, &harness.flows);
         assert_eq!(moved == 0.0, keeps, "{policy}: {moved}");
-        assert_eq!(world.control.policy(), policy);
+        assert_eq!(harness.control.policy(), policy);
     }
 }
 
 #[test]
 fn prefilled_owns_every_group_before_the_first_packet() {
-    let world = World::new("prefilled", 1 << 10, 0, 3);
-    assert!(world.live.entries().iter().all(|entry| entry.plain().is_some()));
+    let harness = Harness::new("prefilled", 1 << 10, 0, 3);
+    assert!(harness.live.entries().iter().all(|entry| entry.plain().is_some()));
 }
 
 #[test]
 fn a_million_groups_share_fewer_flows_than_a_thousand() {
-    let world = World::new("sticky", GROUPS, 700_000, 4);
-    let million = shared_group_share(GROUPS, &world.flows);
+    let harness = Harness::new("sticky", GROUPS, 700_000, 4);
+    let million = shared_group_share(GROUPS, &harness.flows);
     // Poisson: a flow shares its group with probability 1 - exp(-700,000 / 2^20).
     assert!((million - 0.487).abs() < 0.005, "{million}");
-    assert!(shared_group_share(1 << 10, &world.flows) > 0.999);
+    assert!(shared_group_share(1 << 10, &harness.flows) > 0.999);
 }
 
 #[test]
@@ -281,32 +287,32 @@ fn an_unknown_policy_is_refused_with_the_names_there_are() {
 
 #[test]
 fn two_workers_that_leave_and_return_one_after_the_other_find_all_their_flows_again() {
-    let mut world = World::new("sticky", 1 << 14, 100_000, 5);
-    let before = world.live.clone();
+    let mut harness = Harness::new("sticky", 1 << 14, 100_000, 5);
+    let before = harness.live.clone();
     for workers in [0..4, 0..3, 0..4, 0..5] {
-        world.workers(ids(workers));
+        harness.workers(ids(workers));
     }
-    assert_eq!(moved_share(&before, &world.live, &world.flows), 0.0);
+    assert_eq!(moved_share(&before, &harness.live, &harness.flows), 0.0);
 }
 
 #[test]
 fn a_hundred_workers_and_one_more_share_as_evenly_as_four_and_one_more() {
     for workers in [128, 1000] {
-        let mut world = World::new("sticky", 1 << 16, 0, workers);
-        world.flows = (0..1 << 16).map(FlowHash).collect();
-        world.touch();
-        let (moved, balance) = world.workers(ids(0..=workers));
+        let mut harness = Harness::new("sticky", 1 << 16, 0, workers);
+        harness.flows = (0..1 << 16).map(FlowHash).collect();
+        harness.touch();
+        let (moved, balance) = harness.workers(ids(0..=workers));
         let ideal = 1.0 / f64::from(workers + 1);
         assert!(moved <= 1.05 * ideal, "{workers}: {moved}");
         assert!(balance <= 1.02, "{workers}: {balance}");
     }
 }
 
-/// One slice of load for `world`, and the moves that it led to, carried out.
-fn observe(world: &mut World, first: u32, groups: Vec<GroupLoad>) -> usize {
+/// One slice of load for `harness`, and the moves that it led to, carried out.
+fn observe(harness: &mut Harness, first: u32, groups: Vec<GroupLoad>) -> usize {
     let load = LoadSample { now: Nanos::ZERO, first: FlowGroup(first), groups };
     let mut plan = Plan::default();
-    let World { control, live, shadow, .. } = world;
+    let Harness { control, live, shadow, .. } = harness;
     control.tick(&CoreSample::default(), Some(&load), live, shadow, &mut plan);
     for &done in &plan.moves {
         control.moved(done, live);
@@ -318,9 +324,9 @@ fn observe(world: &mut World, first: u32, groups: Vec<GroupLoad>) -> usize {
 fn balanced_does_not_take_chance_for_imbalance() {
     // The last two never reach a measurement's full count: there only the allowance helps.
     for (workers, packets) in [(4, 2_000), (4, 10_000), (64, 50_000), (16, 200), (64, 500)] {
-        let mut world = World::new("balanced", 4096, 0, workers);
-        world.flows = (0..4096).map(FlowHash).collect();
-        world.touch();
+        let mut harness = Harness::new("balanced", 4096, 0, workers);
+        harness.flows = (0..4096).map(FlowHash).collect();
+        harness.touch();
         let mut state = SEED;
         let mut moves = 0;
         for _ in 0..1_000 {
@@ -328,7 +334,7 @@ fn balanced_does_not_take_chance_for_imbalance() {
             for _ in 0..packets {
                 groups[(splitmix(&mut state) % 4096) as usize].packets += 1;
             }
-            moves += observe(&mut world, 0, groups);
+            moves += observe(&mut harness, 0, groups);
         }
         assert_eq!(moves, 0, "{workers} workers, {packets} packets a pass, evenly at random");
     }
@@ -336,20 +342,20 @@ fn balanced_does_not_take_chance_for_imbalance() {
 
 #[test]
 fn balanced_finds_in_many_sparse_passes_what_no_single_one_could_show() {
-    let mut world = World::new("balanced", 4096, 0, 4);
-    world.flows = (0..4096).map(FlowHash).collect();
-    world.touch();
+    let mut harness = Harness::new("balanced", 4096, 0, 4);
+    harness.flows = (0..4096).map(FlowHash).collect();
+    harness.touch();
     // Worker 0 gets 128 packets a pass and the others 96 each: three standard deviations, chance.
     let mut moves = 0;
     for pass in 0..80 {
         let packets = |group: u32| {
-            let owner = world.live.entry(FlowGroup(group)).owner();
+            let owner = harness.live.entry(FlowGroup(group)).owner();
             let rank = (group + pass) / 4 % 1024;
             u32::from(rank < if owner == Some(WorkerId(0)) { 128 } else { 96 })
         };
         let load = |group| GroupLoad { packets: packets(group), idle: Nanos::ZERO };
         let groups = (0..4096).map(load).collect();
-        moves += observe(&mut world, 0, groups);
+        moves += observe(&mut harness, 0, groups);
         assert!(moves == 0 || pass >= 64, "a decision on {pass} passes is a guess");
     }
     assert!(moves > 0, "after 64 passes it is beyond doubt");
@@ -357,10 +363,10 @@ fn balanced_finds_in_many_sparse_passes_what_no_single_one_could_show() {
 
 #[test]
 fn balanced_never_takes_more_from_a_worker_than_it_has_above_the_mean() {
-    let mut world = World::new("balanced", 256, 0, 4);
-    world.flows = (0..256).map(FlowHash).collect();
-    world.touch();
-    let start = world.live.clone();
+    let mut harness = Harness::new("balanced", 256, 0, 4);
+    harness.flows = (0..256).map(FlowHash).collect();
+    harness.touch();
+    let start = harness.live.clone();
     let weight = |group: u32| {
         let heavy = start.entry(FlowGroup(group)).owner() == Some(WorkerId(0));
         if heavy { 48 } else { 40 }
@@ -369,10 +375,10 @@ fn balanced_never_takes_more_from_a_worker_than_it_has_above_the_mean() {
     for _ in 0..40 {
         let load = |group| GroupLoad { packets: weight(group), idle: Nanos::ZERO };
         let groups = (0..256).map(load).collect();
-        moves.push(observe(&mut world, 0, groups));
+        moves.push(observe(&mut harness, 0, groups));
         let mut loads = [0_u32; 4];
         for group in 0..256 {
-            let owner = world.live.entry(FlowGroup(group)).owner().expect("all have sent");
+            let owner = harness.live.entry(FlowGroup(group)).owner().expect("all have sent");
             loads[owner.index()] += weight(group);
         }
         let mean = loads.iter().sum::<u32>() / 4;
@@ -384,21 +390,21 @@ fn balanced_never_takes_more_from_a_worker_than_it_has_above_the_mean() {
 
 #[test]
 fn balanced_takes_half_a_pass_for_no_measurement() {
-    let mut world = World::new("balanced", 8192, 0, 4);
-    world.flows = (0..8192).map(FlowHash).collect();
-    world.touch();
+    let mut harness = Harness::new("balanced", 8192, 0, 4);
+    harness.flows = (0..8192).map(FlowHash).collect();
+    harness.touch();
     // Even over the whole table, uneven in each half.
-    let half = |world: &World, first: u32| -> Vec<GroupLoad> {
+    let half = |harness: &Harness, first: u32| -> Vec<GroupLoad> {
         let packets = |group| {
-            let owner = world.live.entry(FlowGroup(group)).owner().expect("all have sent");
+            let owner = harness.live.entry(FlowGroup(group)).owner().expect("all have sent");
             if (owner.0 < 2) == (first == 0) { 20 } else { 2 }
         };
         let load = |group| GroupLoad { packets: packets(group), idle: Nanos::ZERO };
         (first..first + 4096).map(load).collect()
     };
     for first in [4096, 0, 4096, 0, 4096, 4096, 0, 0, 4096] {
-        let groups = half(&world, first);
-        assert_eq!(observe(&mut world, first, groups), 0);
+        let groups = half(&harness, first);
+        assert_eq!(observe(&mut harness, first, groups), 0);
     }
 }
 

@@ -75,25 +75,26 @@ pub fn replay(mut lines: impl BufRead) -> Result<CoresReplay, ReplayError> {
     let snapshot: CoresSnapshot =
         serde_json::from_slice(&line).map_err(|error| damaged(1, error.to_string()))?;
     let control = CoresControl::restore(snapshot).map_err(|what| damaged(1, what))?;
-    let mut world = World { control, plan: CoresPlan::default(), report: CoresReplay::default() };
+    let mut state =
+        ReplayState { control, plan: CoresPlan::default(), report: CoresReplay::default() };
     loop {
         number += 1;
         if !next_line(&mut lines, &mut line).map_err(|what| damaged(number, what))? {
-            return Ok(world.report);
+            return Ok(state.report);
         }
         let call = serde_json::from_slice(&line);
         let call = call.map_err(|error| damaged(number, error.to_string()))?;
         if let Line::End { lost } = call {
-            world.report.ending = if lost == 0 { Ending::Complete } else { Ending::Lost(lost) };
+            state.report.ending = if lost == 0 { Ending::Complete } else { Ending::Lost(lost) };
             if next_line(&mut lines, &mut line).map_err(|what| damaged(number + 1, what))? {
                 return Err(damaged(number + 1, "something follows the last line".to_owned()));
             }
-            return Ok(world.report);
+            return Ok(state.report);
         }
-        if let Err((expected, got)) = world.run(call).map_err(|what| damaged(number, what))? {
-            world.report.difference = Some(Difference { line: number, expected, got });
-            world.report.ending = Ending::NotReached;
-            return Ok(world.report);
+        if let Err((expected, got)) = state.run(call).map_err(|what| damaged(number, what))? {
+            state.report.difference = Some(Difference { line: number, expected, got });
+            state.report.ending = Ending::NotReached;
+            return Ok(state.report);
         }
     }
 }
@@ -101,13 +102,13 @@ pub fn replay(mut lines: impl BufRead) -> Result<CoresReplay, ReplayError> {
 /// The same answer, or what was expected and what came.
 type Compared = Result<(), (String, String)>;
 
-struct World {
+struct ReplayState {
     control: CoresControl,
     plan: CoresPlan,
     report: CoresReplay,
 }
 
-impl World {
+impl ReplayState {
     fn run(&mut self, call: Line) -> Result<Compared, String> {
         let Self { control, plan, report } = self;
         report.other_events += u64::from(!matches!(call, Line::Tick { .. } | Line::Idle { .. }));

@@ -41,7 +41,7 @@ fn event() -> impl Strategy<Value = Event> {
 
 /// A control whose plans are carried out, and looked at.
 struct Shell {
-    world: World,
+    harness: Harness,
     /// Who holds which core, by the plans alone.
     held: Vec<Hold>,
     told: Vec<Hold>,
@@ -51,22 +51,22 @@ struct Shell {
 
 impl Shell {
     fn new(policy: usize, cores: u16) -> Self {
-        let world = World::new(NAMES[policy].0, cores);
-        Self { world, held: Vec::new(), told: Vec::new(), answers: Vec::new() }
+        let harness = Harness::new(NAMES[policy].0, cores);
+        Self { harness, held: Vec::new(), told: Vec::new(), answers: Vec::new() }
     }
 
     fn sample(&mut self, bits: u64, waiting: Vec<u16>) -> CoresSample {
-        self.world.now += Nanos((bits & 0xf_ffff) * 13);
+        self.harness.now += Nanos((bits & 0xf_ffff) * 13);
         let figure =
             |id: WorkerId, shift: u32| (bits.rotate_left(u32::from(id.0) * 7 + shift) & 0x3) as u32;
         let busy = self.held.iter().map(|&Hold { worker, .. }| BusyWorker {
             oldest: Nanos(u64::from(figure(worker, 5)) * 100),
-            idle: Nanos(self.world.now.0 / (1 + u64::from(figure(worker, 9)))),
+            idle: Nanos(self.harness.now.0 / (1 + u64::from(figure(worker, 9)))),
             tasks: Progress { put: figure(worker, 3), taken: 0 },
             ..busy(worker.0, 3 + figure(worker, 0), figure(worker, 1))
         });
         CoresSample {
-            now: self.world.now,
+            now: self.harness.now,
             cost: Nanos(bits >> 50),
             busy: busy.collect(),
             waiting: waiting.into_iter().map(AppId).collect(),
@@ -74,8 +74,8 @@ impl Shell {
     }
 
     fn handle(&mut self, event: &Event) {
-        let now = self.world.now;
-        let World { control, plan, .. } = &mut self.world;
+        let now = self.harness.now;
+        let Harness { control, plan, .. } = &mut self.harness;
         match *event {
             Event::Tick(bits, ref waiting) => {
                 let sample = self.sample(bits, waiting.clone());
@@ -128,9 +128,9 @@ impl Shell {
     }
 
     fn tick(&mut self, sample: &CoresSample) {
-        let before: Vec<App> = self.world.control.table().apps().cloned().collect();
-        self.world.control.tick(sample, &mut self.world.plan);
-        let plan = self.world.plan.clone();
+        let before: Vec<App> = self.harness.control.table().apps().cloned().collect();
+        self.harness.control.tick(sample, &mut self.harness.plan);
+        let plan = self.harness.plan.clone();
         let mut served = BTreeSet::new();
         for grant in &plan.grants {
             assert!(served.insert(grant.worker.0 / 8), "one core for each application: {plan:?}");
@@ -143,11 +143,11 @@ impl Shell {
         for waiting in &sample.waiting {
             let Some(before) = before.iter().find(|app| app.terms.id == *waiting) else { continue };
             if before.is_below_guarantee() && !before.parked.is_empty() {
-                let after = self.world.control.table().app(*waiting).expect("it is still there");
+                let after = self.harness.control.table().app(*waiting).expect("it is still there");
                 let on_its_way = after.coming > 0;
                 // The one exception: all that others have beyond their guarantees is on its way to
                 // them, and can be had when it is there.
-                let nothing_to_take = self.world.control.table().apps().all(|app| {
+                let nothing_to_take = self.harness.control.table().apps().all(|app| {
                     app.cores() <= usize::from(app.terms.guaranteed) || app.active.is_empty()
                 });
                 assert!(
@@ -165,7 +165,7 @@ impl Shell {
     }
 
     fn carry_out(&mut self) {
-        let plan = &self.world.plan;
+        let plan = &self.harness.plan;
         for grant in &plan.grants {
             let free =
                 self.held.iter().all(|hold| hold.worker != grant.worker && hold.core != grant.core);
@@ -179,7 +179,7 @@ impl Shell {
 
     /// The table says what the plans said.
     fn check(&self) {
-        let table = self.world.control.table();
+        let table = self.harness.control.table();
         let mut held: Vec<Hold> = self.held.clone();
         held.sort_unstable_by_key(|hold| hold.core);
         let cores = table.cores().iter();
@@ -193,11 +193,11 @@ impl Shell {
 
     fn record(&mut self) -> CoresSnapshot {
         self.answers.clear();
-        self.world.control.start_recording(2, 1 << 14)
+        self.harness.control.start_recording(2, 1 << 14)
     }
 
     fn written(&mut self, snapshot: &CoresSnapshot) -> String {
-        let recorder = self.world.control.stop_recording().expect("it was begun");
+        let recorder = self.harness.control.stop_recording().expect("it was begun");
         let lost = recorder.lost();
         let mut writer = CoresWriter::begin(Vec::new(), snapshot).expect("memory takes all");
         for buffer in recorder.into_rest() {

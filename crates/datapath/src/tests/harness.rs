@@ -138,7 +138,7 @@ pub(super) struct Hosted {
 }
 
 /// Steering, workers, frames, and a clock.
-pub(super) struct World {
+pub(super) struct Harness {
     pub(super) steering: Steering,
     pub(super) hosted: Vec<Option<Hosted>>,
     pub(super) pool: FramePool,
@@ -153,7 +153,7 @@ pub(super) fn policy(name: &str, groups: usize) -> Box<dyn policy::Steer> {
     steer::by_name(name, SteerConfig { groups, seed: 11 }).expect("the test names a policy")
 }
 
-impl World {
+impl Harness {
     pub(super) fn new(name: &str, workers: usize, hold_packets: usize) -> Self {
         let migrate = MigrateConfig { hold_packets, deadline: Nanos::from_millis(20), slots: 8 };
         let config = SteeringConfig {
@@ -180,7 +180,7 @@ impl World {
             given_up: vec![None; groups],
             processed: 0,
         };
-        let mut world = Self {
+        let mut harness = Self {
             steering,
             hosted: (0..8).map(|_| None).collect(),
             pool,
@@ -191,9 +191,9 @@ impl World {
             sent_all: 0,
         };
         for _ in 0..workers {
-            assert!(world.add_worker(0));
+            assert!(harness.add_worker(0));
         }
-        world
+        harness
     }
 
     pub(super) fn add_worker(&mut self, dawdle: u32) -> bool {

@@ -57,7 +57,7 @@ enum What {
 }
 
 /// A run.
-pub(super) struct World {
+pub(super) struct Simulation {
     events: EventQueue<What>,
     clients: Vec<Client>,
     asking: Asking,
@@ -80,7 +80,7 @@ pub(super) struct World {
     digest: u64,
 }
 
-impl World {
+impl Simulation {
     pub(super) fn new(plan: &WholePlan, seed: u64) -> Result<Self, Refused> {
         let mut random = Random::new(seed);
         let address: SocketAddr = ([10, 0, 0, 2], 7).into();

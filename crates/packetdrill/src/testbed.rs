@@ -101,7 +101,7 @@ impl Output for Sink {
 
 /// The host.
 #[derive(Debug)]
-pub(crate) struct World {
+pub(crate) struct Testbed {
     pub(crate) now: Nanos,
     pub(crate) engine: Engine,
     pub(crate) numbers: Numbers,
@@ -124,7 +124,7 @@ const ENDS_V6: [(IpAddr, u16); 2] = [
 /// When scripts begin: late enough for every clock to have something before it.
 pub(crate) const START: Nanos = Nanos::from_secs(1000);
 
-impl World {
+impl Testbed {
     pub(crate) fn new(settings: Settings) -> Option<Self> {
         let ends = if settings.is_v6 { ENDS_V6 } else { ENDS_V4 };
         let [local, remote] = ends.map(|(address, port)| SocketAddr::new(address, port));

@@ -91,7 +91,7 @@ impl Shared {
 }
 
 /// A run.
-pub(super) struct World {
+pub(super) struct Simulation {
     events: EventQueue<What>,
     hosts: Vec<Host>,
     shared: Shared,
@@ -103,7 +103,7 @@ pub(super) struct World {
     digest: u64,
 }
 
-impl World {
+impl Simulation {
     /// Everything at rest; the plan has been checked.
     pub(super) fn new(plan: &NetPlan, seed: u64) -> Self {
         let mut random = Random::new(seed);
