@@ -177,12 +177,12 @@ pub(crate) const MAX_LINES: usize = 500;
 pub(crate) struct ForbiddenWord {
     pub(crate) word: &'static str,
     pub(crate) advice: &'static str,
-    pub(crate) place: Place,
+    pub(crate) place: Scope,
 }
 
 /// Where a word is forbidden.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Place {
+pub(crate) enum Scope {
     /// In code: comments and the insides of strings do not count.
     Code,
     /// In code outside tests.
@@ -193,21 +193,21 @@ pub(crate) enum Place {
 
 /// Words for Rust files.
 pub(crate) const FORBIDDEN_WORDS: &[ForbiddenWord] = &[
-    forbidden("todo!", Place::Code, "write the code, or leave the feature out"),
-    forbidden("unimplemented!", Place::Code, "write the code, or leave the feature out"),
-    forbidden("dbg!", Place::Code, "remove it"),
-    forbidden("#[ignore", Place::Code, "a test that does not run protects nothing: fix it"),
+    forbidden("todo!", Scope::Code, "write the code, or leave the feature out"),
+    forbidden("unimplemented!", Scope::Code, "write the code, or leave the feature out"),
+    forbidden("dbg!", Scope::Code, "remove it"),
+    forbidden("#[ignore", Scope::Code, "a test that does not run protects nothing: fix it"),
     forbidden(
         ".unwrap()",
-        Place::CodeOutsideTests,
+        Scope::CodeOutsideTests,
         "return the error, or write `.expect(\"the sentence that makes it impossible\")`",
     ),
-    forbidden("FIXME", Place::Comment, "fix it, or open an issue"),
-    forbidden("XXX", Place::Comment, "fix it, or open an issue"),
-    forbidden("TODO", Place::Comment, "do it, or open an issue"),
+    forbidden("FIXME", Scope::Comment, "fix it, or open an issue"),
+    forbidden("XXX", Scope::Comment, "fix it, or open an issue"),
+    forbidden("TODO", Scope::Comment, "do it, or open an issue"),
 ];
 
-const fn forbidden(word: &'static str, place: Place, advice: &'static str) -> ForbiddenWord {
+const fn forbidden(word: &'static str, place: Scope, advice: &'static str) -> ForbiddenWord {
     ForbiddenWord { word, advice, place }
 }
 

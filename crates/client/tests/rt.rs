@@ -581,8 +581,8 @@ fn the_end_of_the_attachment_is_the_end_of_the_run_with_the_reason() {
 fn wakers_of_other_threads_lose_nothing_while_workers_fall_asleep() {
     /// A channel of one place, woken from a plain thread.
     #[derive(Default)]
-    struct Place(Mutex<(Option<u32>, Option<std::task::Waker>)>);
-    let place = Arc::new(Place::default());
+    struct OneShot(Mutex<(Option<u32>, Option<std::task::Waker>)>);
+    let place = Arc::new(OneShot::default());
     let shared = Arc::clone(&place);
     let (taken, wait): (Sender<u32>, _) = channel();
     let rig = start("wakers", 2, Settings::default(), move |rt| {

@@ -65,7 +65,7 @@ pub(crate) fn is_borrowed() -> bool {
 /// Notes a coming vfork, and says where the real one is.
 extern "C" fn before_vfork() -> *const c_void {
     will_fork();
-    static PLACE: crate::real::Place = crate::real::Place::new();
+    static PLACE: crate::real::FunctionCell = crate::real::FunctionCell::new();
     let found = PLACE.known().or_else(|| PLACE.find(c"vfork"));
     // A libc without it has at least the other one, which is always right.
     found.map_or(libc::fork as *const c_void, <*mut c_void>::cast_const)

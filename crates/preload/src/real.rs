@@ -24,9 +24,9 @@ thread_local! {
 }
 
 /// The place of one function.
-pub(crate) struct Place(AtomicPtr<c_void>);
+pub(crate) struct FunctionCell(AtomicPtr<c_void>);
 
-impl Place {
+impl FunctionCell {
     pub(crate) const fn new() -> Self {
         Self(AtomicPtr::new(std::ptr::null_mut()))
     }

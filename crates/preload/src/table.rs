@@ -13,7 +13,7 @@ use libc::{
     sigset_t, size_t, sockaddr, socklen_t, ssize_t, timespec, timeval,
 };
 
-use crate::real::{NO_NUMBER, Place, without_libc};
+use crate::real::{FunctionCell, NO_NUMBER, without_libc};
 use crate::{
     accept, cancel, close, connect, datagram, descriptors, dispatch, duplicate, epoll, exec,
     faults, life, listen, many, message, names, options, poll, receive, select, send, sendfile,
@@ -43,7 +43,7 @@ macro_rules! interpose {
                 /// As for the function.
                 #[inline]
                 pub(crate) unsafe fn $name($($argument: $type),*) -> $returned {
-                    static PLACE: Place = Place::new();
+                    static PLACE: FunctionCell = FunctionCell::new();
                     const NAME: &CStr = match CStr::from_bytes_with_nul(
                         concat!(stringify!($name), "\0").as_bytes(),
                     ) {

@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 /// Where a line is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct SourceLine {
     /// Its file; nothing for a line that never was in one.
     pub file: Option<Arc<Path>>,
     /// Its number, from 1.
     pub line: usize,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SourceLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.file {
             Some(file) => write!(f, "{}:{}", file.display(), self.line),
@@ -46,7 +46,7 @@ pub enum Error {
     /// A line that cannot be used.
     Line {
         /// Which.
-        place: Place,
+        place: SourceLine,
         /// What is wrong with it.
         wrong: String,
     },
@@ -55,9 +55,9 @@ pub enum Error {
         /// On what they differ.
         what: String,
         /// One of them.
-        first: Place,
+        first: SourceLine,
         /// The other one.
-        second: Place,
+        second: SourceLine,
     },
 }
 

@@ -32,7 +32,7 @@ mod write;
 #[cfg(test)]
 mod xml;
 
-pub use error::{Error, Place};
+pub use error::{Error, SourceLine};
 pub use figure::{Coverage, Figure};
 pub use line::{
     Axis, Claim, FigureLine, Kind, Line, Origin, Parameter, PointLine, SCHEMA_VERSION, Scale,

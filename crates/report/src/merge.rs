@@ -4,7 +4,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::check::COLUMNS_MAX;
-use crate::error::{Error, Place};
+use crate::error::{Error, SourceLine};
 use crate::figure::Figure;
 use crate::line::{Axis, Claim, FigureLine, Kind, Line, PointLine, Scale};
 
@@ -33,7 +33,7 @@ impl Report {
     pub fn of(lines: impl IntoIterator<Item = Line>) -> Result<Self, Error> {
         let mut merger = Merger::default();
         for (before, line) in lines.into_iter().enumerate() {
-            merger.add(Place { file: None, line: before + 1 }, line)?;
+            merger.add(SourceLine { file: None, line: before + 1 }, line)?;
         }
         merger.finish()
     }
@@ -54,20 +54,20 @@ impl Report {
 #[derive(Debug, Default)]
 pub(crate) struct Merger {
     heads: BTreeMap<String, Head>,
-    points: Vec<(Place, PointLine)>,
-    claims: Vec<(Place, Claim)>,
+    points: Vec<(SourceLine, PointLine)>,
+    claims: Vec<(SourceLine, Claim)>,
 }
 
 #[derive(Debug)]
 struct Head {
-    place: Place,
+    place: SourceLine,
     line: FigureLine,
     commands: Vec<String>,
 }
 
 impl Merger {
     /// Takes one more line.
-    pub(crate) fn add(&mut self, place: Place, line: Line) -> Result<(), Error> {
+    pub(crate) fn add(&mut self, place: SourceLine, line: Line) -> Result<(), Error> {
         if let Err(wrong) = line.check() {
             return Err(Error::Line { place, wrong });
         }
@@ -83,7 +83,7 @@ impl Merger {
     }
 
     /// The command may differ, as every shard has its own.
-    fn add_head(&mut self, place: Place, line: FigureLine) -> Result<(), Error> {
+    fn add_head(&mut self, place: SourceLine, line: FigureLine) -> Result<(), Error> {
         let full = self.heads.len() == FIGURES_MAX;
         match self.heads.entry(line.figure.clone()) {
             Entry::Vacant(_) if full => {
@@ -134,7 +134,7 @@ impl Merger {
 fn find<'a>(
     building: &'a mut BTreeMap<String, Building>,
     figure: &str,
-    place: &Place,
+    place: &SourceLine,
 ) -> Result<&'a mut Building, Error> {
     building.get_mut(figure).ok_or_else(|| Error::Line {
         place: place.clone(),
@@ -184,10 +184,10 @@ struct Building {
     head: FigureLine,
     commands: Vec<String>,
     /// By panel, series (of a map: none, a cell has one winner) and place on the axes.
-    points: BTreeMap<(usize, usize, Key, Key), (Place, PointLine)>,
+    points: BTreeMap<(usize, usize, Key, Key), (SourceLine, PointLine)>,
     /// The names of all values beside the points: the table has a column for each, and a row for each point.
     columns: BTreeSet<String>,
-    claims: Vec<(Place, Claim)>,
+    claims: Vec<(SourceLine, Claim)>,
 }
 
 impl Building {
@@ -196,7 +196,7 @@ impl Building {
         Self { head, commands, points, columns, claims: Vec::new() }
     }
 
-    fn add_point(&mut self, place: Place, point: PointLine) -> Result<(), Error> {
+    fn add_point(&mut self, place: SourceLine, point: PointLine) -> Result<(), Error> {
         let Self { head, points, columns, .. } = self;
         let wrong = |wrong| Error::Line { place: place.clone(), wrong };
         let figure = &head.figure;
@@ -240,9 +240,9 @@ impl Building {
     }
 
     /// A shard that lacks the points leaves a claim open, which another one knows.
-    fn add_claim(&mut self, place: Place, claim: Claim) -> Result<(), Error> {
+    fn add_claim(&mut self, place: SourceLine, claim: Claim) -> Result<(), Error> {
         let Self { head, claims, .. } = self;
-        let same = |known: &&mut (Place, Claim)| {
+        let same = |known: &&mut (SourceLine, Claim)| {
             known.1.claim == claim.claim && known.1.source == claim.source
         };
         let count = claims.len();
@@ -287,7 +287,7 @@ impl Building {
 fn add_columns(
     columns: &mut BTreeSet<String>,
     figure: &str,
-    place: &Place,
+    place: &SourceLine,
     point: &PointLine,
 ) -> Result<(), Error> {
     for name in point.more.keys() {

@@ -5,7 +5,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::error::{Error, Place};
+use crate::error::{Error, SourceLine};
 use crate::line::Line;
 use crate::merge::{Merger, Report};
 
@@ -70,7 +70,7 @@ fn read_file(path: &Path, merger: &mut Merger) -> Result<usize, Error> {
         if next_line(&mut input, &mut bytes).map_err(cannot)? == 0 {
             break;
         }
-        let place = Place { file: Some(Arc::clone(&file)), line: number };
+        let place = SourceLine { file: Some(Arc::clone(&file)), line: number };
         if bytes.len() as u64 > LINE_MAX {
             let wrong = format!("the line is longer than {LINE_MAX} bytes");
             return Err(Error::Line { place, wrong });

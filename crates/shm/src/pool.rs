@@ -32,7 +32,7 @@ impl Default for PoolConfig {
 
 /// Where a chunk is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum ChunkState {
     Home,
     Out,
     Kernel,
@@ -46,7 +46,7 @@ pub struct FramePool {
     /// Chunk numbers at home; chunk 0 holds the region header and is never among them.
     /// Last in, first out: the chunk used last is the one still in cache.
     free: Vec<u32>,
-    place: Vec<Place>,
+    place: Vec<ChunkState>,
     chunk_shift: u32,
     foreign: u64,
 }
@@ -72,7 +72,7 @@ impl FramePool {
             region: Some(region),
             config,
             free: (1..=frames).rev().collect(),
-            place: vec![Place::Home; frames as usize + 1],
+            place: vec![ChunkState::Home; frames as usize + 1],
             chunk_shift: chunk_bytes.trailing_zeros(),
             foreign: 0,
         })
@@ -91,8 +91,8 @@ impl FramePool {
         let Some(chunk) = self.chunk_of(&frame) else {
             return;
         };
-        debug_assert_eq!(self.place[chunk as usize], Place::Out);
-        self.place[chunk as usize] = Place::Home;
+        debug_assert_eq!(self.place[chunk as usize], ChunkState::Out);
+        self.place[chunk as usize] = ChunkState::Home;
         self.free.push(chunk);
     }
 
@@ -101,8 +101,8 @@ impl FramePool {
     #[inline]
     pub fn lend(&mut self, frame: Frame) -> Option<u64> {
         let chunk = self.chunk_of(&frame)?;
-        debug_assert_eq!(self.place[chunk as usize], Place::Out);
-        self.place[chunk as usize] = Place::Kernel;
+        debug_assert_eq!(self.place[chunk as usize], ChunkState::Out);
+        self.place[chunk as usize] = ChunkState::Kernel;
         Some(u64::from(frame.desc().offset))
     }
 
@@ -113,12 +113,12 @@ impl FramePool {
     pub fn reclaim(&mut self, offset: u64, len: u32) -> Option<Frame> {
         let offset = u32::try_from(offset).ok()?;
         let chunk = offset >> self.chunk_shift;
-        if *self.place.get(chunk as usize)? != Place::Kernel {
+        if *self.place.get(chunk as usize)? != ChunkState::Kernel {
             return None;
         }
         let mut frame = self.frame_of(chunk);
         if !frame.place(offset, len) {
-            self.place[chunk as usize] = Place::Kernel;
+            self.place[chunk as usize] = ChunkState::Kernel;
             return None;
         }
         Some(frame)
@@ -152,7 +152,7 @@ impl FramePool {
 
     #[inline]
     fn frame_of(&mut self, chunk: u32) -> Frame {
-        self.place[chunk as usize] = Place::Out;
+        self.place[chunk as usize] = ChunkState::Out;
         let offset = chunk << self.chunk_shift;
         // SAFETY: `chunk <= frames`, so its `chunk_bytes` bytes lie in the mapping.
         let base = unsafe { self.region().base().add(offset as usize) };
@@ -177,7 +177,7 @@ impl Drop for FramePool {
     fn drop(&mut self) {
         // A frame that is still out points into the mapping: keep it mapped for ever. The kernel's
         // frames need no such care: it holds its own reference to the pages.
-        if self.place.contains(&Place::Out) {
+        if self.place.contains(&ChunkState::Out) {
             std::mem::forget(self.region.take());
         }
     }

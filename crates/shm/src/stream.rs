@@ -17,13 +17,13 @@
 #[cfg(not(loom))]
 mod backlog;
 #[cfg(not(loom))]
+mod free_indexes;
+#[cfg(not(loom))]
 mod heap;
 #[cfg(not(loom))]
 mod layout;
 #[cfg(not(loom))]
 mod lock;
-#[cfg(not(loom))]
-mod places;
 #[cfg(not(loom))]
 mod quota;
 mod ready_bits;
@@ -40,10 +40,10 @@ pub use ready_bits::ReadyBits;
 #[cfg(not(loom))]
 pub use {
     backlog::{Backlog, Entry},
+    free_indexes::FreeIndexes,
     heap::Heap,
     layout::{POLLERS_MAX, SLOTS_MAX, Side, StreamMemory, StreamSizes, WORKERS_MAX},
     lock::{Locked, SlotLock},
-    places::Places,
     quota::Quota,
     record::{HEADER_BYTES, PAYLOAD_MAX, Record},
     ring::{Piece, RingDesc, RingMemory},

@@ -28,7 +28,7 @@ struct Queues {
 
 struct Taken(Vec<u8>);
 
-struct Place<'a>(&'a mut Vec<Vec<u8>>);
+struct TxBuffer<'a>(&'a mut Vec<Vec<u8>>);
 
 impl RxToken for Taken {
     fn consume<R, F: FnOnce(&[u8]) -> R>(self, read: F) -> R {
@@ -36,7 +36,7 @@ impl RxToken for Taken {
     }
 }
 
-impl TxToken for Place<'_> {
+impl TxToken for TxBuffer<'_> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len: usize, write: F) -> R {
         let mut packet = vec![0; len];
         let result = write(&mut packet);
@@ -47,15 +47,15 @@ impl TxToken for Place<'_> {
 
 impl Device for Queues {
     type RxToken<'a> = Taken;
-    type TxToken<'a> = Place<'a>;
+    type TxToken<'a> = TxBuffer<'a>;
 
-    fn receive(&mut self, _now: Instant) -> Option<(Taken, Place<'_>)> {
+    fn receive(&mut self, _now: Instant) -> Option<(Taken, TxBuffer<'_>)> {
         let packet = self.received.pop_front()?;
-        Some((Taken(packet), Place(&mut self.sent)))
+        Some((Taken(packet), TxBuffer(&mut self.sent)))
     }
 
-    fn transmit(&mut self, _now: Instant) -> Option<Place<'_>> {
-        Some(Place(&mut self.sent))
+    fn transmit(&mut self, _now: Instant) -> Option<TxBuffer<'_>> {
+        Some(TxBuffer(&mut self.sent))
     }
 
     fn capabilities(&self) -> DeviceCapabilities {

@@ -13,7 +13,7 @@ pub(super) fn check(package: &Package, files: &[SourceFile], findings: &mut Vec<
     description(package, findings);
     lints(package, manifest, findings);
     let rule = match place_of(package) {
-        Place::Crates => {
+        Scope::Crates => {
             let rule = rules::rule_of(&package.name);
             if rule.is_none() {
                 findings.push(at_manifest(
@@ -28,8 +28,8 @@ pub(super) fn check(package: &Package, files: &[SourceFile], findings: &mut Vec<
             }
             rule
         }
-        Place::Outside => None,
-        Place::Nowhere => {
+        Scope::Outside => None,
+        Scope::Nowhere => {
             let message = "a package lives in crates/ or bin/, or is examples, tests, fuzz or xtask: \
                            move it";
             findings.push(at_manifest(package, "layout", message.to_owned()));
@@ -50,7 +50,7 @@ pub(super) fn check(package: &Package, files: &[SourceFile], findings: &mut Vec<
 }
 
 /// Where a package lives decides which rules it is under.
-enum Place {
+enum Scope {
     /// `crates/NAME`: under the dependency table.
     Crates,
     /// `bin/NAME`, `examples`, `tests`, `fuzz`, `xtask`: may use anything.
@@ -58,11 +58,11 @@ enum Place {
     Nowhere,
 }
 
-fn place_of(package: &Package) -> Place {
+fn place_of(package: &Package) -> Scope {
     match package.dir.split('/').collect::<Vec<_>>().as_slice() {
-        ["crates", _] => Place::Crates,
-        ["bin", _] | ["examples" | "tests" | "fuzz" | "xtask"] => Place::Outside,
-        _ => Place::Nowhere,
+        ["crates", _] => Scope::Crates,
+        ["bin", _] | ["examples" | "tests" | "fuzz" | "xtask"] => Scope::Outside,
+        _ => Scope::Nowhere,
     }
 }
 
@@ -72,7 +72,7 @@ fn dependencies(
     manifest: &str,
     findings: &mut Vec<Finding>,
 ) {
-    let in_crates = matches!(place_of(package), Place::Crates);
+    let in_crates = matches!(place_of(package), Scope::Crates);
     for dependency in &package.dependencies {
         let (user, used) = (&package.name, &dependency.name);
         let of_crates = dependency.dir.starts_with("crates/");

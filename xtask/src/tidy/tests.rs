@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::*;
-use crate::rules::{self, Place};
+use crate::rules::{self, Scope};
 use crate::workspace::{Dependency, Package};
 
 const MANIFEST: &str = "[package]\nname = \"x\"\n\n[lints]\nworkspace = true\n";
@@ -174,8 +174,8 @@ fn each_forbidden_word_is_found_where_it_is_forbidden_and_only_there() {
         let comment = format!("//! A file.\n\n// {word}\n");
         let string = format!("//! A file.\nconst A: &str = \"{word}\";\n");
         let (bad, line, good) = match rule.place {
-            Place::Comment => (&comment, 3, &code),
-            Place::Code | Place::CodeOutsideTests => (&code, 2, &comment),
+            Scope::Comment => (&comment, 3, &code),
+            Scope::Code | Scope::CodeOutsideTests => (&code, 2, &comment),
         };
         let findings = in_files(&[file("crates/wire/src/a.rs", bad)]);
         let start = format!("crates/wire/src/a.rs:{line}: [forbidden-word] `{word}`");

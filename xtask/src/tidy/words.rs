@@ -1,7 +1,7 @@
 //! Rules about the lines of a Rust file: unsafe fences, forbidden words, length.
 
 use super::finding::Finding;
-use crate::rules::{self, Place, Unsafety};
+use crate::rules::{self, Scope, Unsafety};
 use crate::source::{self, Line};
 use crate::workspace::SourceFile;
 
@@ -38,10 +38,10 @@ pub(super) fn check(file: &SourceFile, all_tests: bool, findings: &mut Vec<Findi
 
 fn breaks(line: &Line, rule: &rules::ForbiddenWord) -> bool {
     let text = match rule.place {
-        Place::Code => &line.code,
-        Place::CodeOutsideTests if line.in_test => return false,
-        Place::CodeOutsideTests => &line.code,
-        Place::Comment => &line.comment,
+        Scope::Code => &line.code,
+        Scope::CodeOutsideTests if line.in_test => return false,
+        Scope::CodeOutsideTests => &line.code,
+        Scope::Comment => &line.comment,
     };
     source::contains_word(text, rule.word)
 }

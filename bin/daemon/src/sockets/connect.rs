@@ -195,7 +195,7 @@ impl SocketTable {
     }
 
     /// A connection that no worker has heard of is closed.
-    pub(super) fn drop_unsent(&mut self, place: super::names::Place, now: Nanos) {
+    pub(super) fn drop_unsent(&mut self, place: super::names::SlotKey, now: Nanos) {
         let Some(record) = self.records.remove(place) else { return };
         let key = (record.app, place.1, record.generation);
         self.pending.retain(|pending| pending.key() != key);

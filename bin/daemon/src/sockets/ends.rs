@@ -11,7 +11,7 @@ use rustix::process::{PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use sys::socket_end::SocketEnd;
 
 use super::app::App;
-use super::names::Place;
+use super::names::SlotKey;
 use super::records::{Record, What};
 use super::table::SocketTable;
 use crate::apps::Claims;
@@ -135,7 +135,7 @@ impl SocketTable {
     }
 
     /// Has a worker close the socket at `place`.
-    fn close(&mut self, place: Place, now: Nanos) {
+    fn close(&mut self, place: SlotKey, now: Nanos) {
         let Some(record) = self.records.get(place) else { return };
         if self.table_config.command_queue.withdraw(record.app, place.1) {
             return self.drop_unsent(place, now);
@@ -177,7 +177,7 @@ impl SocketTable {
         }
     }
 
-    fn end_datagrams(&mut self, place: Place, now: Nanos) {
+    fn end_datagrams(&mut self, place: SlotKey, now: Nanos) {
         self.close(place, now);
         // The kernel's socket, which had the port reserved, is gone: so nothing more may come here.
         let record = self.records.get_mut(place).map(|record| &mut record.what);
@@ -237,12 +237,12 @@ impl SocketTable {
         let number = app.number();
         let memory = app.streams.server.memory();
         let own = self.records.listeners().filter(|(_, record, _)| record.app == number);
-        let waiting: BTreeSet<Place> = own
+        let waiting: BTreeSet<SlotKey> = own
             .flat_map(|(.., listener)| listener.backlog.waiting(memory))
             .map(|entry| (entry.region, entry.slot))
             .collect();
         let is_nameless =
-            |place: &Place| self.records.get(*place).is_none() && !waiting.contains(place);
+            |place: &SlotKey| self.records.get(*place).is_none() && !waiting.contains(place);
         let server = &app.streams.server;
         let slots = (0..memory.sizes().slots).filter(|slot| server.is_taken(*slot));
         let slots = slots.take(server.slots_taken() as usize);
@@ -270,7 +270,7 @@ impl SocketTable {
 /// A connection without a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Nameless {
-    pub(super) place: Place,
+    pub(super) place: SlotKey,
     pub(super) generation: u32,
 }
 

@@ -19,7 +19,7 @@ use super::app::App;
 use super::calls::{Answer, Context, Refusal};
 use super::examine::{Examined, covers};
 use super::guards::destination;
-use super::names::Place;
+use super::names::SlotKey;
 use super::records::{Listener, Record, What};
 use super::table::SocketTable;
 
@@ -88,7 +88,7 @@ impl SocketTable {
     ) -> Result<Answer, Refusal> {
         let number = context.member.app;
         let mut named = self.records.named(examined.cookie);
-        let is_own = |(_, record): &(Place, &Record)| {
+        let is_own = |(_, record): &(SlotKey, &Record)| {
             record.app == number && matches!(record.what, What::Listener(_))
         };
         if let Some(((region, slot), _)) = named.find(is_own) {
@@ -138,7 +138,7 @@ impl SocketTable {
 
     /// Listeners that had the port and are closed, though that was not heard of yet: the kernel gives a port to nobody
     /// else before, but to those who share it.
-    fn replaced(&self, app: &App, examined: &Examined, addresses: &[SocketAddr]) -> Vec<Place> {
+    fn replaced(&self, app: &App, examined: &Examined, addresses: &[SocketAddr]) -> Vec<SlotKey> {
         let others = self.records.listeners().filter(|(_, record, other)| {
             let may_share = other.shares_port
                 && examined.shares_port
@@ -152,7 +152,7 @@ impl SocketTable {
     }
 
     /// Has workers listen, and waits until they do.
-    fn tell_workers(&mut self, place: Place) {
+    fn tell_workers(&mut self, place: SlotKey) {
         let Some(record) = self.records.get(place) else { return };
         let What::Listener(listener) = &record.what else { return };
         let Some(app) = self.apps.get(&record.app) else { return };
@@ -166,7 +166,7 @@ impl SocketTable {
     }
 
     /// Takes the addresses of a listener from the kernel. Until then its own listener takes who comes.
-    fn claim(&mut self, place: Place, context: &mut Context<'_>) {
+    fn claim(&mut self, place: SlotKey, context: &mut Context<'_>) {
         let Some(record) = self.records.get_mut(place) else { return };
         let What::Listener(listener) = &mut record.what else { return };
         let claims = &mut *context.claims;
@@ -179,7 +179,7 @@ impl SocketTable {
     /// Our addresses have changed: listeners on all of them follow.
     pub(super) fn follow_addresses(&mut self, claims: &mut crate::apps::Claims) {
         let own = self.neighbours.addresses().to_vec();
-        let places: Vec<Place> = self.records.listeners().map(|(place, ..)| place).collect();
+        let places: Vec<SlotKey> = self.records.listeners().map(|(place, ..)| place).collect();
         for place in places {
             let Some(record) = self.records.get_mut(place) else { continue };
             let What::Listener(listener) = &mut record.what else { continue };
@@ -207,7 +207,7 @@ impl SocketTable {
         }
     }
 
-    pub(super) fn unlisten(&mut self, context: &mut Context<'_>, place: Place) -> Answer {
+    pub(super) fn unlisten(&mut self, context: &mut Context<'_>, place: SlotKey) -> Answer {
         let own = self.records.get(place).filter(|record| {
             record.app == context.member.app && matches!(record.what, What::Listener(_))
         });
@@ -219,7 +219,7 @@ impl SocketTable {
     }
 
     /// The same for one that has taken no address from the kernel yet.
-    fn end_unclaimed(&mut self, place: Place, now: Nanos) {
+    fn end_unclaimed(&mut self, place: SlotKey, now: Nanos) {
         if let Some(Record { what: What::Listener(listener), .. }) = self.records.get_mut(place) {
             listener.addresses.clear();
         }
@@ -227,7 +227,7 @@ impl SocketTable {
     }
 
     /// A listener ends; the connections that nobody has taken end with it.
-    pub(super) fn end_listener(&mut self, place: Place, now: Nanos) {
+    pub(super) fn end_listener(&mut self, place: SlotKey, now: Nanos) {
         let Some(record) = self.records.remove(place) else { return };
         let What::Listener(listener) = record.what else { return };
         let Some(app) = self.apps.get(&record.app) else { return };

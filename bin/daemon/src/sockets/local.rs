@@ -23,7 +23,7 @@ use sys::socket;
 use super::calls::{Answer, Context, Refusal};
 use super::ends::Nameless;
 use super::examine::{Examined, covers};
-use super::names::Place;
+use super::names::SlotKey;
 use super::notifier::Pipes;
 use super::records::{Record, What};
 use super::table::{Region, SocketTable};
@@ -305,7 +305,7 @@ impl SocketTable {
 
     /// Who listens at an address of this host: the place, and the application. Who listens at just that
     /// address goes before those who listen at all; several share by the socket that connects.
-    fn listener_at(&self, address: SocketAddr, cookie: u64) -> Option<(Place, u16)> {
+    fn listener_at(&self, address: SocketAddr, cookie: u64) -> Option<(SlotKey, u16)> {
         let fits = self.records.listeners().filter(|(_, record, listener)| {
             listener.local.port() == address.port()
                 && covers(listener.local.ip(), listener.takes, address.ip())
@@ -352,7 +352,7 @@ impl SocketTable {
     }
 
     /// Adds a connection to those that wait at a listener.
-    fn announce(&self, place: Place, entry: Entry, number: u32) -> bool {
+    fn announce(&self, place: SlotKey, entry: Entry, number: u32) -> bool {
         let Some(record) = self.records.get(place) else { return false };
         let (What::Listener(listener), Some(app)) = (&record.what, self.apps.get(&record.app))
         else {
@@ -371,7 +371,7 @@ impl SocketTable {
     }
 
     /// The end of a connection within this host, at `place`, is over, if it is that application's.
-    pub(super) fn end_local(&mut self, place: Place, app: u16) {
+    pub(super) fn end_local(&mut self, place: SlotKey, app: u16) {
         let (region, slot) = place;
         let Some(Region::LocalPair(number, side)) = self.regions.get(&region).copied() else {
             return;

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A region's number and a slot in it.
-pub(super) type Place = (u32, u32);
+pub(super) type SlotKey = (u32, u32);
 
 /// Ends that were heard of before their names, at most.
 const ENDED_MAX: usize = 16_384;
@@ -14,7 +14,7 @@ const ENDED_MAX: usize = 16_384;
 /// Cookies and places.
 #[derive(Debug, Default)]
 pub(super) struct Names {
-    places: BTreeMap<u64, Vec<Place>>,
+    places: BTreeMap<u64, Vec<SlotKey>>,
     /// Files that are gone and were nobody's: what names them comes too late.
     ended: BTreeSet<u64>,
     in_order: VecDeque<u64>,
@@ -22,7 +22,7 @@ pub(super) struct Names {
 
 impl Names {
     /// The socket at `place` has this cookie. False: that file is gone already.
-    pub(super) fn add(&mut self, cookie: u64, place: Place) -> bool {
+    pub(super) fn add(&mut self, cookie: u64, place: SlotKey) -> bool {
         let places = self.places.entry(cookie).or_default();
         if !places.contains(&place) {
             places.push(place);
@@ -31,7 +31,7 @@ impl Names {
     }
 
     /// It has it no more.
-    pub(super) fn remove(&mut self, cookie: u64, place: Place) {
+    pub(super) fn remove(&mut self, cookie: u64, place: SlotKey) {
         let Some(places) = self.places.get_mut(&cookie) else { return };
         places.retain(|other| *other != place);
         if places.is_empty() {
@@ -40,7 +40,7 @@ impl Names {
     }
 
     /// Who has this cookie.
-    pub(super) fn of(&self, cookie: u64) -> &[Place] {
+    pub(super) fn of(&self, cookie: u64) -> &[SlotKey] {
         self.places.get(&cookie).map_or(&[], Vec::as_slice)
     }
 
@@ -50,7 +50,7 @@ impl Names {
     }
 
     /// The file is gone: who had it.
-    pub(super) fn end(&mut self, cookie: u64) -> Vec<Place> {
+    pub(super) fn end(&mut self, cookie: u64) -> Vec<SlotKey> {
         if self.ended.insert(cookie) {
             self.in_order.push_back(cookie);
         }

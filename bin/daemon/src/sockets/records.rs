@@ -7,7 +7,7 @@ use std::sync::Arc;
 use port::xdp::Destination;
 use shm::stream::Backlog;
 
-use super::names::{Names, Place};
+use super::names::{Names, SlotKey};
 
 /// A socket.
 #[derive(Debug)]
@@ -53,41 +53,41 @@ pub(super) struct Listener {
 /// All sockets that have a name.
 #[derive(Debug, Default)]
 pub(super) struct Records {
-    by_place: BTreeMap<Place, Record>,
+    by_place: BTreeMap<SlotKey, Record>,
     names: Names,
 }
 
 impl Records {
     /// A socket has a name now. False: its last descriptor was closed already.
-    pub(super) fn insert(&mut self, place: Place, record: Record) -> bool {
+    pub(super) fn insert(&mut self, place: SlotKey, record: Record) -> bool {
         self.remove(place);
         let is_open = self.names.add(record.cookie, place);
         self.by_place.insert(place, record);
         is_open
     }
 
-    pub(super) fn remove(&mut self, place: Place) -> Option<Record> {
+    pub(super) fn remove(&mut self, place: SlotKey) -> Option<Record> {
         let record = self.by_place.remove(&place)?;
         self.names.remove(record.cookie, place);
         Some(record)
     }
 
-    pub(super) fn get(&self, place: Place) -> Option<&Record> {
+    pub(super) fn get(&self, place: SlotKey) -> Option<&Record> {
         self.by_place.get(&place)
     }
 
-    pub(super) fn get_mut(&mut self, place: Place) -> Option<&mut Record> {
+    pub(super) fn get_mut(&mut self, place: SlotKey) -> Option<&mut Record> {
         self.by_place.get_mut(&place)
     }
 
     /// Those of a region.
-    pub(super) fn of_region(&self, region: u32) -> impl Iterator<Item = (Place, &Record)> {
+    pub(super) fn of_region(&self, region: u32) -> impl Iterator<Item = (SlotKey, &Record)> {
         let all = self.by_place.range((region, 0)..=(region, u32::MAX));
         all.map(|(place, record)| (*place, record))
     }
 
     /// All that listen.
-    pub(super) fn listeners(&self) -> impl Iterator<Item = (Place, &Record, &Listener)> {
+    pub(super) fn listeners(&self) -> impl Iterator<Item = (SlotKey, &Record, &Listener)> {
         self.by_place.iter().filter_map(|(place, record)| match &record.what {
             What::Listener(listener) => Some((*place, record, listener)),
             _ => None,
@@ -95,7 +95,7 @@ impl Records {
     }
 
     /// Those whose descriptor has this cookie, or who say so.
-    pub(super) fn named(&self, cookie: u64) -> impl Iterator<Item = (Place, &Record)> {
+    pub(super) fn named(&self, cookie: u64) -> impl Iterator<Item = (SlotKey, &Record)> {
         let places = self.names.of(cookie).iter();
         places.filter_map(|place| Some((*place, self.by_place.get(place)?)))
     }
@@ -106,7 +106,7 @@ impl Records {
     }
 
     /// The last descriptor with this cookie was closed: whose it was.
-    pub(super) fn end(&mut self, cookie: u64) -> Vec<Place> {
+    pub(super) fn end(&mut self, cookie: u64) -> Vec<SlotKey> {
         self.names.end(cookie)
     }
 }

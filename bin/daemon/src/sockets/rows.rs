@@ -8,7 +8,7 @@ use admin::{FallbackRow, FallbackTotal, ReplyBody, SocketRow, SocketState, Socke
 use shm::stream::{Asks, Kind, RingDesc, SlotInfo, SlotOption, SlotState, SlotWords};
 
 use super::app::App;
-use super::names::Place;
+use super::names::SlotKey;
 use super::records::What;
 use super::table::{Region, SocketTable};
 
@@ -29,7 +29,7 @@ impl SocketTable {
             return ReplyBody::Error { message };
         }
         let first = ((from >> 32) as u32, from as u32);
-        let mut places: Vec<(Place, &App)> = Vec::new();
+        let mut places: Vec<(SlotKey, &App)> = Vec::new();
         let mut next = None;
         'all: for (region, kind) in self.regions.range(first.0..) {
             let number = self.owner_of(*kind);
@@ -82,7 +82,7 @@ impl SocketTable {
     }
 
     /// Has workers bring what is told about connections up to date.
-    fn refresh(&self, places: &[(Place, &App)]) {
+    fn refresh(&self, places: &[(SlotKey, &App)]) {
         let mut asked = Vec::new();
         for ((region, slot), app) in places {
             let memory = app.streams.server.memory();
@@ -111,7 +111,7 @@ impl SocketTable {
         }
     }
 
-    fn row(&self, place: Place, app: &App) -> Option<SocketRow> {
+    fn row(&self, place: SlotKey, app: &App) -> Option<SocketRow> {
         let (region, slot) = place;
         let local_pair = match self.regions.get(&region)? {
             Region::App(_) => None,

@@ -23,12 +23,12 @@ use crate::apps::Claims;
 use crate::doorbells::Doorbells;
 
 /// A socket table in this test's network namespace, which has no ports of ours.
-struct Place {
+struct Fixture {
     socket_table: SocketTable,
     claims: Claims,
 }
 
-impl Place {
+impl Fixture {
     fn new(config: &str) -> Self {
         // Whatever rules this machine has.
         let config = format!("[sockets]\nignore_firewall = true\n{config}");
@@ -122,7 +122,7 @@ fn listener() -> (TcpListener, SocketAddr) {
 
 #[test]
 fn a_process_comes_in_another_joins_by_the_token_and_both_are_gone_when_they_have_left() {
-    let mut place = Place::new("");
+    let mut place = Fixture::new("");
     let (process, join) = place.attach("one").expect("anybody may");
     let wrong = JoinRequest { token: "0".repeat(32), ..join.clone() };
     assert!(place.socket_table.join(&wrong, me()).is_err());
@@ -139,7 +139,7 @@ fn a_process_comes_in_another_joins_by_the_token_and_both_are_gone_when_they_hav
 
 #[test]
 fn a_program_of_another_user_does_not_join_by_the_ticket_that_it_was_started_with() {
-    let mut place = Place::new("");
+    let mut place = Fixture::new("");
     let request = StreamRequest { name: "root".into(), profile: Profile::Safe, features: 0 };
     let came = place.socket_table.attach(&request, me(), clock::now());
     let (_member, streaming, _) = came.expect("anybody may");
@@ -158,7 +158,7 @@ fn a_program_of_another_user_does_not_join_by_the_ticket_that_it_was_started_wit
 
 #[test]
 fn processes_come_and_go_and_only_so_many_are_here_at_once() {
-    let mut place = Place::new("");
+    let mut place = Fixture::new("");
     let (_process, join) = place.attach("one").expect("anybody may");
     let mut children: Vec<Member> = Vec::new();
     let refused = loop {
@@ -177,7 +177,7 @@ fn processes_come_and_go_and_only_so_many_are_here_at_once() {
 
 #[test]
 fn pollers_are_pipes_of_the_process_that_asked_and_end_with_it() {
-    let mut place = Place::new("");
+    let mut place = Fixture::new("");
     let (mut process, join) = place.attach("one").expect("anybody may");
     let answer = place.call(&mut process, &Call::Poller, None);
     assert_eq!((answer.reply.clone(), answer.descriptors.len()), (Reply::Poller { poller: 0 }, 1));
@@ -198,7 +198,7 @@ fn pollers_are_pipes_of_the_process_that_asked_and_end_with_it() {
 
 #[test]
 fn two_programs_here_are_connected_and_everything_goes_back_when_descriptors_are_closed() {
-    let mut place = Place::new("");
+    let mut place = Fixture::new("");
     let (mut server, _) = place.attach("server").expect("anybody may");
     let (mut client, _) = place.attach("client").expect("anybody may");
     let (listening, address) = listener();
@@ -262,7 +262,7 @@ fn two_programs_here_are_connected_and_everything_goes_back_when_descriptors_are
 
 #[test]
 fn what_a_killed_process_had_taken_and_not_named_is_found_and_what_waits_is_left_alone() {
-    let mut place = Place::new("");
+    let mut place = Fixture::new("");
     let (mut process, join) = place.attach("server").expect("anybody may");
     let (mut client, _) = place.attach("client").expect("anybody may");
     let (child, ..) = place.socket_table.join(&join, me()).expect("it knows the token");
@@ -306,7 +306,7 @@ fn what_a_killed_process_had_taken_and_not_named_is_found_and_what_waits_is_left
 
 #[test]
 fn names_of_files_that_never_were_keep_no_application_that_has_no_process() {
-    let mut place = Place::new("");
+    let mut place = Fixture::new("");
     let (process, _) = place.attach("liar").expect("anybody may");
     let number = process.member.app();
     let what = What::Unsent;
@@ -320,7 +320,7 @@ fn names_of_files_that_never_were_keep_no_application_that_has_no_process() {
 
 #[test]
 fn a_name_that_comes_late_is_not_that_of_the_socket_that_has_the_slot_by_now() {
-    let mut place = Place::new("");
+    let mut place = Fixture::new("");
     let (process, _) = place.attach("one").expect("anybody may");
     let number = process.member.app();
     let server = &place.socket_table.apps[&number].streams.server;
@@ -339,7 +339,7 @@ fn a_name_that_comes_late_is_not_that_of_the_socket_that_has_the_slot_by_now() {
 
 #[test]
 fn an_application_lives_as_long_as_one_of_its_sockets() {
-    let mut place = Place::new("");
+    let mut place = Fixture::new("");
     let (mut process, _) = place.attach("one").expect("anybody may");
     let (listening, _) = listener();
     slot(&place.call(&mut process, &Call::Listen { backlog: 1 }, Some(&listening)));
@@ -358,7 +358,7 @@ fn an_application_lives_as_long_as_one_of_its_sockets() {
 
 #[test]
 fn both_ends_of_a_connection_within_the_host_can_be_adopted() {
-    let mut place = Place::new("");
+    let mut place = Fixture::new("");
     let (mut server, _) = place.attach("server").expect("anybody may");
     let (mut heir, _) = place.attach("heir").expect("anybody may");
     let (listening, address) = listener();
@@ -390,7 +390,7 @@ fn both_ends_of_a_connection_within_the_host_can_be_adopted() {
 
 #[test]
 fn a_socket_that_does_not_listen_yet_is_served_and_takes_the_port_from_nobody() {
-    let mut place = Place::new("");
+    let mut place = Fixture::new("");
     let (mut process, _) = place.attach("one").expect("anybody may");
     let bound = |address: SocketAddr| {
         let socket = socket();
@@ -426,7 +426,7 @@ fn a_socket_that_does_not_listen_yet_is_served_and_takes_the_port_from_nobody() 
 
 #[test]
 fn who_is_only_bound_takes_no_callers_from_a_listener_whoever_serves_that() {
-    let mut place = Place::new("");
+    let mut place = Fixture::new("");
     let (mut honest, _) = place.attach("honest").expect("anybody may");
     let (mut thief, _) = place.attach("thief").expect("anybody may");
     let listen = Call::Listen { backlog: 8 };
@@ -458,7 +458,7 @@ fn who_is_only_bound_takes_no_callers_from_a_listener_whoever_serves_that() {
 
 #[test]
 fn programs_of_two_users_share_no_memory() {
-    let mut place = Place::new("");
+    let mut place = Fixture::new("");
     let (mut server, _) = place.attach("server").expect("anybody may");
     let (mut client, _) = place.attach_as("client", user(7)).expect("anybody may");
     let (listening, address) = listener();
@@ -471,7 +471,7 @@ fn programs_of_two_users_share_no_memory() {
 
 #[test]
 fn an_end_is_told_by_the_pollers_own_pipe_and_waits_for_nobody() {
-    let mut place = Place::new("");
+    let mut place = Fixture::new("");
     let (mut server, _) = place.attach("server").expect("anybody may");
     let (mut client, _) = place.attach("client").expect("anybody may");
     let (listening, address) = listener();
@@ -505,7 +505,7 @@ fn a_tenant_gets_an_error_or_the_kernel_for_what_it_may_not_do() {
         ("refuse", Reply::Errno { errno: 13 }),
         ("kernel", Reply::Kernel { reason: FallbackReason::NotPermitted }),
     ] {
-        let mut place = Place::new(&rule(denied));
+        let mut place = Fixture::new(&rule(denied));
         let (mut process, _) = place.attach("one").expect("one may");
         let (listening, _) = listener();
         let answer = place.call(&mut process, &Call::Listen { backlog: 1 }, Some(&listening));
@@ -516,7 +516,7 @@ fn a_tenant_gets_an_error_or_the_kernel_for_what_it_may_not_do() {
 
 #[test]
 fn the_programs_of_a_user_share_its_connections_and_its_memory() {
-    let mut place = Place::new("[[tenant]]\nuid = 0\nconnections = 5\nmemory_mib = 1");
+    let mut place = Fixture::new("[[tenant]]\nuid = 0\nconnections = 5\nmemory_mib = 1");
     let (mut one, _) = place.attach("one").expect("anybody may");
     let (mut other, _) = place.attach("other").expect("anybody may");
     let listen = Call::Listen { backlog: 1 };
@@ -543,7 +543,7 @@ fn the_programs_of_a_user_share_its_connections_and_its_memory() {
 
 #[test]
 fn what_is_not_here_is_left_to_the_kernel_and_remembered_with_its_reason() {
-    let mut place = Place::new("");
+    let mut place = Fixture::new("");
     let (mut process, _) = place.attach("one").expect("anybody may");
     let (_kernel, address) = listener();
     let one = socket();
@@ -576,7 +576,7 @@ fn what_is_not_here_is_left_to_the_kernel_and_remembered_with_its_reason() {
 
 #[test]
 fn a_socket_table_that_is_drained_takes_nothing_new_and_tells_everybody_at_the_end() {
-    let mut place = Place::new("");
+    let mut place = Fixture::new("");
     let (mut process, _) = place.attach("one").expect("anybody may");
     let (listening, address) = listener();
     slot(&place.call(&mut process, &Call::Listen { backlog: 1 }, Some(&listening)));

@@ -193,10 +193,10 @@ fn print(
 struct Server {
     /// First, because it is attached to the daemon.
     process: Process,
-    place: Place,
+    place: Site,
 }
 
-enum Place {
+enum Site {
     Harness(Harness),
     Bed(Testbed),
 }
@@ -214,7 +214,7 @@ impl Server {
                 command.args(as_helper(Kind::Echo)).arg("--helper-socket").arg(harness.socket());
                 command.arg("--helper-listen").arg(harness.address(PORT).to_string());
                 let process = Process::start(command, cpus.server)?;
-                Ok(Self { process, place: Place::Harness(harness) })
+                Ok(Self { process, place: Site::Harness(harness) })
             }
             None => {
                 let bed = Testbed::new(TestbedConfig::default()).or_needs("pair of namespaces")?;
@@ -223,23 +223,23 @@ impl Server {
                 command.args(as_helper(Kind::KernelEcho));
                 command.arg("--helper-listen").arg(address.to_string());
                 let process = Process::start(command, cpus.server)?;
-                Ok(Self { process, place: Place::Bed(bed) })
+                Ok(Self { process, place: Site::Bed(bed) })
             }
         }
     }
 
     fn bed(&self) -> &Testbed {
         match &self.place {
-            Place::Harness(harness) => &harness.bed,
-            Place::Bed(bed) => bed,
+            Site::Harness(harness) => &harness.bed,
+            Site::Bed(bed) => bed,
         }
     }
 
     /// CPU time of everybody who serves.
     fn cpu_time(&self) -> Result<Nanos, Error> {
         let daemon = match &self.place {
-            Place::Harness(harness) => cpu_time(harness.pid())?,
-            Place::Bed(_) => Nanos::ZERO,
+            Site::Harness(harness) => cpu_time(harness.pid())?,
+            Site::Bed(_) => Nanos::ZERO,
         };
         Ok(daemon + cpu_time(self.process.pid)?)
     }
@@ -338,8 +338,8 @@ fn measure(plan: &Plan, way: &Way, rate: f64) -> Result<(Seen, Seen), Error> {
     let server = Server::start(plan.cpus, way.cores)?;
     let alone = watch(plan, &server, None, rate)?;
     let harness = match &server.place {
-        Place::Harness(harness) => Some(harness),
-        Place::Bed(_) => None,
+        Site::Harness(harness) => Some(harness),
+        Site::Bed(_) => None,
     };
     let beside = match job(plan, harness, way)? {
         Some(job) => watch(plan, &server, Some(&job), rate)?,

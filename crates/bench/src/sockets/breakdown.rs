@@ -36,14 +36,14 @@ const LIBRARIES: [&str; 4] = ["libcalisto_preload", "libc.so", "libc-", "ld-linu
 /// Cycles a request by what they are spent on.
 #[derive(Clone, Default)]
 struct Account {
-    by_layer: BTreeMap<Place, f64>,
+    by_layer: BTreeMap<Site, f64>,
     by_function: BTreeMap<String, f64>,
     per_second: f64,
 }
 
 /// A row of the account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Place {
+enum Site {
     /// On the server's CPU, for the server.
     Server(Layer),
     /// The server's receiving half, which the sender's CPU runs on a veth.
@@ -54,7 +54,7 @@ enum Place {
     Strangers,
 }
 
-impl Place {
+impl Site {
     fn name(self) -> String {
         match self {
             Self::Server(layer) => layer.name().to_owned(),
@@ -100,8 +100,8 @@ fn print(
     samples: &[Vec<Account>],
 ) -> Result<(), Error> {
     let unit = "cycles/request";
-    let rows = LAYERS.map(Place::Server).into_iter().chain(LAYERS.map(Place::Receiving));
-    for place in rows.chain([Place::OtherSide, Place::Strangers]) {
+    let rows = LAYERS.map(Site::Server).into_iter().chain(LAYERS.map(Site::Receiving));
+    for place in rows.chain([Site::OtherSide, Site::Strangers]) {
         let column = |which: usize| -> Vec<f64> {
             let of = |account: &Account| account.by_layer.get(&place).copied().unwrap_or(0.0);
             samples[which].iter().map(of).collect()
@@ -212,24 +212,24 @@ impl Account {
             let layer = sample.layer(EPOLL_ECHO.name(), &LIBRARIES);
             let (place, all) = if sample.cpu == cpus.server {
                 let place = match layer {
-                    Layer::Idle => Place::Server(layer),
-                    _ if sample.is_other_side() => Place::OtherSide,
+                    Layer::Idle => Site::Server(layer),
+                    _ if sample.is_other_side() => Site::OtherSide,
                     // Packets are handed over by threads of the kernel, too.
                     _ if ours.contains(&sample.pid) || sample.thread.starts_with("ksoftirqd") => {
-                        Place::Server(layer)
+                        Site::Server(layer)
                     }
-                    _ if sample.pid == 0 => Place::Server(layer),
-                    _ => Place::Strangers,
+                    _ if sample.pid == 0 => Site::Server(layer),
+                    _ => Site::Strangers,
                 };
                 (place, on_server)
             } else if sample.cpu == cpus.client && sample.is_other_side() {
-                (Place::Receiving(layer), on_client)
+                (Site::Receiving(layer), on_client)
             } else {
                 continue;
             };
             let cycles = scale / all as f64;
             *account.by_layer.entry(place).or_default() += cycles;
-            let is_work = !matches!(place, Place::Strangers | Place::Server(Layer::Idle));
+            let is_work = !matches!(place, Site::Strangers | Site::Server(Layer::Idle));
             if let (true, Some(frame)) = (is_work, sample.frames.first()) {
                 let file = frame.object.rsplit('/').next().unwrap_or_default();
                 let name = format!("{} ({file})", frame.symbol);
@@ -266,15 +266,15 @@ mod tests {
         ]
         .concat();
         let account = Account::new(cpus, &all, &BTreeSet::from([7]), 1000.0).expect("enough");
-        let rows: Vec<(Place, f64)> =
+        let rows: Vec<(Site, f64)> =
             account.by_layer.iter().map(|(&place, &cycles)| (place, cycles.round())).collect();
         assert_eq!(
             rows,
             [
-                (Place::Server(Layer::Protocol), 500.0),
-                (Place::Receiving(Layer::Protocol), 300.0),
-                (Place::OtherSide, 250.0),
-                (Place::Strangers, 250.0),
+                (Site::Server(Layer::Protocol), 500.0),
+                (Site::Receiving(Layer::Protocol), 300.0),
+                (Site::OtherSide, 250.0),
+                (Site::Strangers, 250.0),
             ]
         );
         let functions: Vec<String> = top(&[account]).into_iter().map(|(name, _)| name).collect();

@@ -44,10 +44,10 @@ pub(super) enum Offloads {
 pub(super) struct TestedStack {
     name: &'static str,
     cpus: Cpus,
-    place: Place,
+    place: Site,
 }
 
-enum Place {
+enum Site {
     Linux(Testbed),
     Calisto(Accelerated),
 }
@@ -74,7 +74,7 @@ impl TestedStack {
                 done.or_needs("veth without offloads")?;
             }
         }
-        Self { name, cpus, place: Place::Linux(bed) }.tuned()
+        Self { name, cpus, place: Site::Linux(bed) }.tuned()
     }
 
     /// Ours; in a rehearsal Linux's, as it is on our wire.
@@ -88,7 +88,7 @@ impl TestedStack {
             let linux = Self::linux(plan.cpus, Offloads::None)?;
             return Ok(Self { name: "Linux in our place", ..linux });
         }
-        let place = Place::Calisto(Accelerated::new(plan.cpus, sections)?);
+        let place = Site::Calisto(Accelerated::new(plan.cpus, sections)?);
         Self { name: "Calisto", cpus: plan.cpus, place }.tuned()
     }
 
@@ -111,8 +111,8 @@ impl TestedStack {
 
     fn bed(&self) -> &Testbed {
         match &self.place {
-            Place::Linux(bed) => bed,
-            Place::Calisto(accelerated) => &accelerated.harness.bed,
+            Site::Linux(bed) => bed,
+            Site::Calisto(accelerated) => &accelerated.harness.bed,
         }
     }
 
@@ -134,8 +134,8 @@ impl TestedStack {
     /// The daemon's process, where there is one.
     pub(super) fn daemon(&self) -> Option<u32> {
         match &self.place {
-            Place::Linux(_) => None,
-            Place::Calisto(accelerated) => Some(accelerated.harness.pid()),
+            Site::Linux(_) => None,
+            Site::Calisto(accelerated) => Some(accelerated.harness.pid()),
         }
     }
 
@@ -147,8 +147,8 @@ impl TestedStack {
     /// A command that will run `program` on the server's side.
     pub(super) fn command(&self, profile: Profile, program: &Path) -> Result<Command, Error> {
         match &self.place {
-            Place::Linux(bed) => Ok(bed.server().command(program)),
-            Place::Calisto(accelerated) => accelerated.command(profile, program),
+            Site::Linux(bed) => Ok(bed.server().command(program)),
+            Site::Calisto(accelerated) => accelerated.command(profile, program),
         }
     }
 
@@ -190,7 +190,7 @@ impl TestedStack {
         let before = Carried::by_kernel_of(self.server())?;
         let taken = self.is_taken(port)?;
         let carried = Carried::by_kernel_of(self.server())?.since(before);
-        Ok(taken && (carried.segments > 0) == matches!(self.place, Place::Linux(_)))
+        Ok(taken && (carried.segments > 0) == matches!(self.place, Site::Linux(_)))
     }
 
     /// Whether a connection to that port is taken by anybody.
@@ -206,14 +206,14 @@ impl TestedStack {
         let done = work()?;
         let carried = Carried::by_kernel_of(self.server())?.since(before);
         match &self.place {
-            Place::Calisto(_) if carried.segments > 0 || carried.loopback_bytes > 0 => {
+            Site::Calisto(_) if carried.segments > 0 || carried.loopback_bytes > 0 => {
                 let Carried { segments, loopback_bytes } = carried;
                 let why = format!(
                     "the kernel carried {segments} segments of it, and {loopback_bytes} bytes over lo"
                 );
                 Err(why).or_needs("traffic that was accelerated")
             }
-            Place::Linux(_) if carried.segments == 0 => {
+            Site::Linux(_) if carried.segments == 0 => {
                 Err("the kernel carried nothing").or_needs("traffic of the baseline")
             }
             _ => Ok(done),

@@ -22,7 +22,7 @@ impl Path {
 
 /// Whose queue it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum Site {
     /// A host's NIC.
     Host,
     /// The port of a leaf that a host is at.
@@ -72,11 +72,11 @@ impl Links {
         Path { links: [first, up, down, last], hops: 4 }
     }
 
-    fn place(&self, link: u32) -> Place {
+    fn place(&self, link: u32) -> Site {
         match link {
-            link if link < self.hosts() => Place::Host,
-            link if link < 2 * self.hosts() => Place::Edge,
-            _ => Place::Inside,
+            link if link < self.hosts() => Site::Host,
+            link if link < 2 * self.hosts() => Site::Edge,
+            _ => Site::Inside,
         }
     }
 
@@ -84,9 +84,9 @@ impl Links {
     #[inline]
     pub(super) fn note(&mut self, link: u32, waiting: u32) {
         match self.place(link) {
-            Place::Host => {}
-            Place::Edge => self.edge.note(waiting),
-            Place::Inside => self.inside.note(waiting),
+            Site::Host => {}
+            Site::Edge => self.edge.note(waiting),
+            Site::Inside => self.inside.note(waiting),
         }
     }
 

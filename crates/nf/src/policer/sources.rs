@@ -22,7 +22,7 @@ pub(super) struct Source {
 
 /// A source with its bucket, and the rate that says when it is full.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct SourceEntry {
     source: Source,
     rate: Rate,
     bucket: Bucket,
@@ -31,7 +31,7 @@ struct Place {
 /// The table.
 #[derive(Debug)]
 pub(super) struct Sources {
-    sets: Vec<[Option<Place>; WAYS]>,
+    sets: Vec<[Option<SourceEntry>; WAYS]>,
     seed: u64,
 }
 
@@ -55,14 +55,15 @@ impl Sources {
     ) -> Option<&mut Bucket> {
         let count = self.sets.len().max(1);
         let set = self.sets.get_mut(hash(source, self.seed) as usize % count)?;
-        let is_it = |place: &Option<Place>| place.is_some_and(|place| place.source == source);
+        let is_it = |place: &Option<SourceEntry>| place.is_some_and(|place| place.source == source);
         let way = match set.iter().position(is_it) {
             Some(way) => way,
             None => {
                 let way = set.iter().position(|place| {
                     place.is_none_or(|place| place.bucket.is_full(&place.rate, now))
                 })?;
-                set[way] = Some(Place { source, rate: *rate, bucket: Bucket::full(rate, now) });
+                set[way] =
+                    Some(SourceEntry { source, rate: *rate, bucket: Bucket::full(rate, now) });
                 way
             }
         };

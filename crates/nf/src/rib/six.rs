@@ -51,7 +51,7 @@ impl Routes6 {
         if bits <= CELL_BITS {
             return self.short.get(&(address, bits)).copied();
         }
-        let place = Place::of(address, bits);
+        let place = TriePath::of(address, bits);
         let mut at = self.table.root(cell_of(address));
         for &index in place.way() {
             at = child_of(at, &self.table.node(at), index)?;
@@ -77,7 +77,7 @@ impl Routes6 {
         if !self.nodes.has_room() || !self.hops.has_room() {
             return Err(RibError::Nodes);
         }
-        let place = Place::of(address, bits);
+        let place = TriePath::of(address, bits);
         let cell = cell_of(address);
         let mut at = self.table.root(cell);
         if at == 0 {
@@ -110,7 +110,7 @@ impl Routes6 {
             return Ok(Some(removed));
         }
         let Some(removed) = self.get(address, bits) else { return Ok(None) };
-        let place = Place::of(address, bits);
+        let place = TriePath::of(address, bits);
         let cell = cell_of(address);
         // The nodes from the cell to the route, so that those that are then empty can go.
         let mut parents = Vec::with_capacity(place.way().len());
@@ -271,7 +271,7 @@ impl Routes6 {
 }
 
 /// Where in the trie a prefix longer than /16 is.
-struct Place {
+struct TriePath {
     /// The children on the way from the cell's node.
     way: [u32; 18],
     levels: usize,
@@ -279,7 +279,7 @@ struct Place {
     bit: u32,
 }
 
-impl Place {
+impl TriePath {
     fn of(address: u128, bits: u8) -> Self {
         let below = u32::from(bits - CELL_BITS);
         let mut rest = address << CELL_BITS;

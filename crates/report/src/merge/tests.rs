@@ -3,8 +3,8 @@
 use super::*;
 use crate::sample;
 
-fn place(file: &str, line: usize) -> Place {
-    Place { file: Some(std::path::Path::new(file).into()), line }
+fn place(file: &str, line: usize) -> SourceLine {
+    SourceLine { file: Some(std::path::Path::new(file).into()), line }
 }
 
 /// All lines, as if each were in a file of its own.

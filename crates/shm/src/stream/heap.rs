@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
+use super::free_indexes::FreeIndexes;
 use super::layout::{CLASSES, StreamMemory};
-use super::places::Places;
 use super::quota::Quota;
 use super::ring::{RingDesc, RingMemory};
 
@@ -15,7 +15,7 @@ use super::ring::{RingDesc, RingMemory};
 pub struct Heap {
     memory: StreamMemory,
     /// By size class: which of its rings.
-    classes: [Places; CLASSES.len()],
+    classes: [FreeIndexes; CLASSES.len()],
     /// How many bytes may be lent, here and elsewhere.
     quota: Arc<Quota>,
 }
@@ -24,7 +24,7 @@ impl Heap {
     /// All of it free.
     pub(super) fn new(memory: StreamMemory, quota: Arc<Quota>) -> Self {
         let sizes = *memory.sizes();
-        let classes = CLASSES.map(|log2| Places::new((sizes.class_bytes() >> log2) as u32));
+        let classes = CLASSES.map(|log2| FreeIndexes::new((sizes.class_bytes() >> log2) as u32));
         Self { memory, classes, quota }
     }
 

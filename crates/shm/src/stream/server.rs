@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::free_indexes::FreeIndexes;
 use super::heap::Heap;
 use super::layout::{StreamMemory, StreamSizes};
-use super::places::Places;
 use super::quota::Quota;
 use super::slot::Kind;
 use crate::region::RegionError;
@@ -17,10 +17,10 @@ pub struct StreamServer {
     heap: Heap,
     /// How many sockets may be lent, here and elsewhere.
     quota: Arc<Quota>,
-    slots: Places,
+    slots: FreeIndexes,
     /// Of each slot; the words that the application sees are copies, and its to overwrite.
     generations: Box<[AtomicU32]>,
-    pollers: [Places; 2],
+    pollers: [FreeIndexes; 2],
 }
 
 impl StreamServer {
@@ -41,9 +41,9 @@ impl StreamServer {
         Ok(Self {
             heap: Heap::new(memory.clone(), Arc::clone(&quota)),
             quota,
-            slots: Places::new(sizes.slots),
+            slots: FreeIndexes::new(sizes.slots),
             generations: (0..sizes.slots).map(|_| AtomicU32::new(0)).collect(),
-            pollers: [Places::new(sizes.pollers), Places::new(sizes.pollers)],
+            pollers: [FreeIndexes::new(sizes.pollers), FreeIndexes::new(sizes.pollers)],
             memory,
         })
     }
@@ -59,7 +59,7 @@ impl StreamServer {
     }
 
     /// Which pollers of a side are lent.
-    pub fn pollers(&self, side: super::Side) -> &Places {
+    pub fn pollers(&self, side: super::Side) -> &FreeIndexes {
         &self.pollers[side as usize]
     }
 

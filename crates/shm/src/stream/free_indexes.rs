@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Which of `count` places are free.
 #[derive(Debug)]
-pub struct Places {
+pub struct FreeIndexes {
     /// A bit for each place that is taken.
     words: Box<[AtomicU64]>,
     count: u32,
@@ -13,7 +13,7 @@ pub struct Places {
     taken: AtomicU32,
 }
 
-impl Places {
+impl FreeIndexes {
     /// `count` free places.
     pub fn new(count: u32) -> Self {
         let words: Box<[AtomicU64]> = (0..count.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn every_place_is_lent_once_and_the_lowest_first() {
-        let places = Places::new(70);
+        let places = FreeIndexes::new(70);
         let all: Vec<_> = std::iter::from_fn(|| places.take()).collect();
         assert_eq!(all, (0..70).collect::<Vec<_>>());
         assert_eq!((places.taken(), places.take()), (70, None));
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn threads_that_take_and_give_back_never_hold_the_same_place() {
-        let places = Places::new(100);
+        let places = FreeIndexes::new(100);
         let holders: Vec<AtomicU32> = (0..100).map(|_| AtomicU32::new(0)).collect();
         std::thread::scope(|scope| {
             for _ in 0..4 {
