@@ -36,7 +36,7 @@ struct Curve {
     /// acknowledgement.
     epoch_ms: u32,
     /// Window at the curve's turning point.
-    origin: u32,
+    origin_point: u32,
     /// Time from the epoch to the turning point.
     k_ms: u32,
     /// What Reno would have by now.
@@ -44,9 +44,9 @@ struct Curve {
     /// Acknowledged segments that have not made `reno` grow yet, times [`RENO_DENOMINATOR`].
     reno_credit: u32,
     /// Acknowledged segments that a step costs, when that was found out, and for which window.
-    price: u32,
-    priced_ms: u32,
-    priced_at: u32,
+    cnt: u32,
+    cnt_ms: u32,
+    cnt_at: u32,
 }
 
 /// The window falls to 7/10.
@@ -59,10 +59,10 @@ const CUBE_MS_PER_TWO: u64 = 5_000_000_000;
 /// Beyond it the cube of the distance to the turning point would not fit.
 const DISTANCE_MS_MAX: u64 = 1_500_000;
 
-/// A price is good for so long, or a round trip, as long as the window is the same (Linux's HZ/32).
-const PRICE_GOOD_FOR_MS: u32 = 31;
+/// A cnt is good for so long, or a round trip, as long as the window is the same (Linux's HZ/32).
+const CNT_GOOD_FOR_MS: u32 = 31;
 /// Before anything was lost a step costs no more than that: nothing says where the path ends.
-const FIRST_PRICE_MAX: u32 = 20;
+const FIRST_CNT_MAX: u32 = 20;
 
 /// Milliseconds since the start; never zero, which stands for no time at all.
 fn clock_ms(now: Nanos) -> u32 {
@@ -71,18 +71,19 @@ fn clock_ms(now: Nanos) -> u32 {
 
 impl Curve {
     /// Segments that the curve is away from its turning point after so long a time.
-    fn height(distance_ms: u64) -> u32 {
+    fn delta(distance_ms: u64) -> u32 {
         let distance = distance_ms.min(DISTANCE_MS_MAX);
         u32::try_from(distance * distance * distance / (CUBE_MS_PER_TWO / 2)).unwrap_or(u32::MAX)
     }
 
     fn begin(&mut self, w_max: u32, segments: u32, now_ms: u32) {
-        *self = Self { epoch_ms: now_ms, reno: segments, origin: segments, ..Self::default() };
+        *self =
+            Self { epoch_ms: now_ms, reno: segments, origin_point: segments, ..Self::default() };
         if segments < w_max {
             let below = u64::from(w_max - segments);
             // The root of a number of 64 bits has 22.
             self.k_ms = cube_root(below * (CUBE_MS_PER_TWO / 2)) as u32;
-            self.origin = w_max;
+            self.origin_point = w_max;
         }
     }
 
@@ -91,9 +92,9 @@ impl Curve {
         let since = u64::from(now_ms.wrapping_sub(self.epoch_ms));
         let (ms, k_ms) = (since + round_trip.0 / 1_000_000, u64::from(self.k_ms));
         let target = if ms < k_ms {
-            self.origin.saturating_sub(Self::height(k_ms - ms))
+            self.origin_point.saturating_sub(Self::delta(k_ms - ms))
         } else {
-            self.origin.saturating_add(Self::height(ms - k_ms))
+            self.origin_point.saturating_add(Self::delta(ms - k_ms))
         };
         target.min(segments.saturating_add(segments / 2))
     }
@@ -105,16 +106,16 @@ impl Curve {
         let slope = if was_there { RENO_DENOMINATOR } else { RENO_NUMERATOR };
         self.reno_credit = self.reno_credit.saturating_add(acked.saturating_mul(slope));
         // A window has at most 2^22 segments.
-        let price = RENO_DENOMINATOR * segments.max(1);
-        let steps = self.reno_credit / price;
-        self.reno_credit -= steps * price;
+        let cnt = RENO_DENOMINATOR * segments.max(1);
+        let steps = self.reno_credit / cnt;
+        self.reno_credit -= steps * cnt;
         self.reno = self.reno.saturating_add(steps);
     }
 }
 
 impl Cubic {
     /// Acknowledged segments that the next step of the window costs.
-    fn price(&mut self, segments: u32, acked: u32, report: &Report) -> u32 {
+    fn cnt(&mut self, segments: u32, acked: u32, report: &Report) -> u32 {
         let (w_max, prior) = (self.w_max, self.prior);
         let now_ms = clock_ms(report.now);
         let curve = self.curve();
@@ -122,27 +123,27 @@ impl Cubic {
             curve.begin(w_max, segments, now_ms);
         }
         curve.grow_reno(prior, segments, acked);
-        let good_for = u64::from(PRICE_GOOD_FOR_MS).min(report.round_trip.0 / 1_000_000);
-        let is_good = curve.priced_at == segments
-            && u64::from(now_ms.wrapping_sub(curve.priced_ms)) <= good_for;
+        let good_for = u64::from(CNT_GOOD_FOR_MS).min(report.round_trip.0 / 1_000_000);
+        let is_good =
+            curve.cnt_at == segments && u64::from(now_ms.wrapping_sub(curve.cnt_ms)) <= good_for;
         if is_good && good_for > 0 {
-            return curve.price;
+            return curve.cnt;
         }
         let target = curve.target(segments, now_ms, report.round_trip);
         // Flat parts of the curve still grow by a hundredth, so that it never sticks.
-        let mut price = if target > segments {
+        let mut cnt = if target > segments {
             segments / (target - segments)
         } else {
             segments.saturating_mul(100)
         };
         if w_max == 0 {
-            price = price.min(FIRST_PRICE_MAX);
+            cnt = cnt.min(FIRST_CNT_MAX);
         }
         if curve.reno > segments {
-            price = price.min(segments / (curve.reno - segments));
+            cnt = cnt.min(segments / (curve.reno - segments));
         }
-        (curve.price, curve.priced_ms, curve.priced_at) = (price.max(2), now_ms, segments);
-        curve.price
+        (curve.cnt, curve.cnt_ms, curve.cnt_at) = (cnt.max(2), now_ms, segments);
+        curve.cnt
     }
 
     fn curve(&mut self) -> &mut Curve {
@@ -181,8 +182,8 @@ impl Control for Cubic {
                 return;
             }
         }
-        let price = self.price(window.segments, acked, report);
-        window.grow(acked, price);
+        let cnt = self.cnt(window.segments, acked, report);
+        window.grow(acked, cnt);
     }
 
     #[inline]
