@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 
 use libfuzzer_sys::fuzz_target;
 use rustix::fs::{MemfdFlags, SealFlags};
-use shm::app::{AppMemory, Next};
+use shm::packets::{Next, PacketMemory};
 
 /// Longer ones say nothing new.
 const BYTES_MAX: usize = 1 << 20;
@@ -26,7 +26,7 @@ fuzz_target!(|input: (bool, u32, &[u8])| {
     content.extend(bytes);
     // Zeros behind it make regions possible that the input alone is too short for.
     content.resize((content.len() + more_bytes as usize % BYTES_MAX).min(BYTES_MAX), 0);
-    let Ok(mut memory) = AppMemory::open(region(&content)) else { return };
+    let Ok(mut memory) = PacketMemory::open(region(&content)) else { return };
     let sizes = *memory.sizes();
     assert_eq!(sizes.checked(), Ok(sizes), "what is opened is possible");
     assert!(sizes.region_bytes() <= content.len());

@@ -16,12 +16,12 @@ use policy::steer::{self, SteerConfig};
 use policy::{Control, ControlConfig};
 use port::Port;
 use port::memory::{MemoryPort, wire};
-use shm::app::{AppEnd, AppMemory, AppServer, AppSizes, Next};
+use shm::packets::{Next, PacketEnd, PacketMemory, PacketServer, PacketSizes};
 use shm::{Batch, FramePool, PoolConfig};
 
 const OUR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
 const PEER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
-const SIZES: AppSizes = AppSizes {
+const SIZES: PacketSizes = PacketSizes {
     workers: 2,
     ring_slots: 4,
     chunk_bytes: 2048,
@@ -64,8 +64,8 @@ struct Harness {
 struct Tenant {
     id: AppId,
     memory: OwnedFd,
-    ends: Vec<AppEnd>,
-    _map: AppMemory,
+    ends: Vec<PacketEnd>,
+    _map: PacketMemory,
 }
 
 fn control(groups: usize) -> Control {
@@ -102,9 +102,9 @@ impl Harness {
     }
 
     fn attach(&mut self, port: u16) -> Tenant {
-        let (server, worker_queues) = AppServer::create(SIZES).expect("16 KiB fit");
+        let (server, worker_queues) = PacketServer::create(SIZES).expect("16 KiB fit");
         let memory = server.as_fd().try_clone_to_owned().expect("descriptors are left");
-        let mut map = AppMemory::open(memory.try_clone().expect("descriptors are left"))
+        let mut map = PacketMemory::open(memory.try_clone().expect("descriptors are left"))
             .expect("it has just been made");
         let ends = (0..2).map(|worker| map.end(worker).expect("once each")).collect();
         let address = SocketAddr::from(([10, 0, 0, 2], port));

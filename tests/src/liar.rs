@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use attach::{AttachError, AttachRequest, Link, ToApp, ToDaemon};
 use base::Nanos;
 use shm::Frame;
-use shm::app::{AppEnd, AppMemory};
+use shm::packets::{PacketEnd, PacketMemory};
 
 use crate::daemon::Daemon;
 
@@ -16,7 +16,7 @@ pub struct Liar {
     /// The connection; it ends the attachment when it drops.
     pub link: Link,
     /// The end of its only worker.
-    pub end: AppEnd,
+    pub end: PacketEnd,
     memory: OwnedFd,
     daemon: OwnedFd,
 }
@@ -57,7 +57,7 @@ impl Liar {
             panic!("a welcome comes with memory and an eventfd")
         };
         let copy = memory.try_clone().expect("descriptors are left");
-        let mut map = AppMemory::open(copy).expect("the daemon sends a region");
+        let mut map = PacketMemory::open(copy).expect("the daemon sends a region");
         let end = map.end(0).expect("the first end is given out once");
         Ok(Self { link, end, memory, daemon: wakes })
     }

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use attach::{Call, Link, Reply, StreamRequest};
 use rustix::fs::{SeekFrom, seek};
 use rustix::net::{AddressFamily, SocketType, bind, socket};
-use shm::stream::{SlotWords, StreamMemory};
+use shm::sockets::{SlotWords, SocketMemory};
 
 use crate::accelerated::Accelerated;
 
@@ -58,7 +58,7 @@ pub const FIELDS: &[Field] = &[
 pub struct StreamLiar {
     _link: Link,
     file: OwnedFd,
-    memory: StreamMemory,
+    memory: SocketMemory,
     doorbell: OwnedFd,
     slot: u32,
     _socket: OwnedFd,
@@ -104,7 +104,7 @@ impl StreamLiar {
             panic!("a welcome comes with memory and an eventfd")
         };
         let copy = file.try_clone().expect("descriptors are left");
-        let memory = StreamMemory::open(copy).expect("the daemon sends a region");
+        let memory = SocketMemory::open(copy).expect("the daemon sends a region");
         let make = || socket(AddressFamily::INET, kind, None);
         let socket = accelerated.here().enter(make).expect("the namespace is there");
         let socket = socket.expect("descriptors are left");

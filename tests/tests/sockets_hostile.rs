@@ -3,7 +3,7 @@
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
-use shm::stream::SlotState;
+use shm::sockets::SlotState;
 use whole::{Accelerated, FIELDS, KernelTcp, StreamLiar, looks_like_linux, project, wait_for};
 
 const PYTHON: &str = "/usr/bin/python3";

@@ -8,7 +8,7 @@ use datapath::cores::{Call, CoreAllocator, CoreTerms, GrantedWorker, SlotId};
 use datapath::{AppId, DetachReason, Dispatcher};
 use policy::cores::{Class, CoreId, CoresConfig, CoresControl, CoresRefused};
 use port::AnyPort;
-use shm::app::CoreGrantBits;
+use shm::packets::CoreGrantBits;
 use sys::pidfd::PidFd;
 
 use crate::event_loop::EventLoop;

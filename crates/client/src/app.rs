@@ -9,7 +9,7 @@ use attach::{
     AttachError, AttachRequest, Attached, DetachReason, Detached, Link, PortInfo, ToApp, ToDaemon,
 };
 use base::Nanos;
-use shm::app::AppMemory;
+use shm::packets::PacketMemory;
 use std::os::fd::AsFd;
 use sys::eventfd::EventFd;
 
@@ -87,7 +87,7 @@ impl App {
             return Err(wrong("it came without a pipe for each worker"));
         }
         let mut memory =
-            AppMemory::open(region).map_err(|error| AttachError::Protocol(error.to_string()))?;
+            PacketMemory::open(region).map_err(|error| AttachError::Protocol(error.to_string()))?;
         if memory.sizes().workers != attached.workers {
             return Err(wrong("its memory is for another number of workers"));
         }

@@ -6,14 +6,14 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use attach::{AttachError, DetachReason, Detached, Link, ToApp};
 use base::Nanos;
 use rustix::event::{PollFd, PollFlags, Timespec};
-use shm::app::AppMemory;
+use shm::packets::PacketMemory;
 use sys::eventfd::EventFd;
 
 /// The attachment, apart from the rings.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) link: Link,
-    pub(crate) memory: AppMemory,
+    pub(crate) memory: PacketMemory,
     /// Wakes the daemon.
     pub(crate) daemon: EventFd,
     /// Some workers wait together in one thread.
@@ -25,7 +25,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(link: Link, memory: AppMemory, daemon: EventFd) -> Self {
+    pub(crate) fn new(link: Link, memory: PacketMemory, daemon: EventFd) -> Self {
         Self {
             link,
             memory,

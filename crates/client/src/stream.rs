@@ -65,7 +65,7 @@ pub use receive::ReceiveFlags;
 pub use rustix::io::Errno;
 pub use send::SendFlags;
 pub use session::{Outcome, Session, SessionOptions};
-pub use shm::stream::{Piece, SlotOption as SocketOption};
+pub use shm::sockets::{Piece, SlotOption as SocketOption};
 pub use socket::{Shutdown, Socket};
 pub use tcp_listener::TcpListener;
 pub use tcp_stream::TcpStream;

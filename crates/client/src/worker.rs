@@ -7,7 +7,7 @@ use std::sync::Arc;
 use attach::{DetachReason, Detached};
 use base::Nanos;
 use rustix::time::{ClockId, clock_gettime};
-use shm::app::{AppEnd, Next};
+use shm::packets::{Next, PacketEnd};
 use shm::wait::SpinBudget;
 use shm::{Batch, Frame, Moving, ProtocolViolation};
 use sys::SysError;
@@ -73,7 +73,7 @@ pub struct Counters {
 /// A frame is given back by the worker that gave it, with `send`, `done` or `step`; keep none for
 /// long, since a hand-over waits until every received frame has gone back.
 pub struct Worker {
-    end: AppEnd,
+    end: PacketEnd,
     pipe: OwnedFd,
     shared: Arc<Shared>,
     spin: Nanos,
@@ -100,7 +100,7 @@ pub struct Worker {
 
 impl Worker {
     pub(crate) fn new(
-        end: AppEnd,
+        end: PacketEnd,
         pipe: OwnedFd,
         shared: Arc<Shared>,
         has_core_grant: bool,
@@ -414,7 +414,7 @@ impl Worker {
 }
 
 #[inline]
-fn give_one(end: &mut AppEnd, frame: Frame, verdict: Verdict) -> Result<(), Frame> {
+fn give_one(end: &mut PacketEnd, frame: Frame, verdict: Verdict) -> Result<(), Frame> {
     match verdict {
         Verdict::Send => end.send(frame),
         Verdict::Done => end.done(frame),

@@ -13,7 +13,7 @@ use client::{
     Verdict, Worker,
 };
 use common::{Folder, MAC, RING_SLOTS, Served, attached};
-use shm::app::{Delivery, FromApp, ToApp};
+use shm::packets::{Delivery, FromApp, ToApp};
 use sys::poll;
 
 fn one(folder: &Folder) -> (Served, App, Worker) {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use client::{DetachReason, Nanos, ReadyWorkers, Verdict};
 use common::{Folder, attached};
-use shm::app::Delivery;
+use shm::packets::Delivery;
 
 const SOON: Nanos = Nanos::from_millis(1);
 const LATE: Nanos = Nanos::from_secs(10);

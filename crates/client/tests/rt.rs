@@ -20,7 +20,7 @@ use client::rt::{
 };
 use client::{Moving, Nanos};
 use common::{Folder, MAC, Served};
-use shm::app::{Delivery, FromApp, ToApp};
+use shm::packets::{Delivery, FromApp, ToApp};
 use sys::poll;
 use wire::build::UdpPacket;
 

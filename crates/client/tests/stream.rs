@@ -13,7 +13,7 @@ use client::stream::{
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::SocketType;
-use shm::stream::{Asks, RingDesc, SlotState};
+use shm::sockets::{Asks, RingDesc, SlotState};
 use std::os::fd::AsFd;
 use streams::{Daemon, LOCAL_PORTS, SILENT_PORT, address_of, kernel_socket};
 
@@ -576,7 +576,7 @@ fn who_sleeps_says_so_and_is_woken_by_the_notify_word() {
         let (client, server) = pair(&session, port);
         let slot = server.key().1.0;
         let words = || {
-            let read = |words: &shm::stream::SlotWords| {
+            let read = |words: &shm::sockets::SlotWords| {
                 let load = |word: &AtomicU32| word.load(Ordering::Acquire);
                 (load(&words.sleepers), load(&words.notify_word))
             };

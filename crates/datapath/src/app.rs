@@ -10,7 +10,7 @@ mod egress;
 use std::fmt;
 
 use base::{FrameMeta, NO_FRAGMENT, Nanos};
-use shm::app::{AppServer, AppWorkerQueue, Delivery, FromApp, Packet};
+use shm::packets::{Delivery, FromApp, Packet, PacketQueue, PacketServer};
 use shm::{Frame, FramePool, ProtocolViolation};
 
 pub use app_dispatch::{AppDispatch, NewApp};
@@ -138,7 +138,7 @@ impl fmt::Display for DetachReason {
 /// The dispatcher's side of one application's memory, with its limits.
 #[derive(Debug)]
 pub(crate) struct AppSide {
-    server: AppServer,
+    server: PacketServer,
     egress: Egress,
     stall: Nanos,
     sends: RateLimit,
@@ -165,7 +165,7 @@ pub(crate) enum Taken {
 }
 
 impl AppSide {
-    pub(crate) fn new(server: AppServer, egress: Egress, limits: &AppLimits) -> Self {
+    pub(crate) fn new(server: PacketServer, egress: Egress, limits: &AppLimits) -> Self {
         Self {
             server,
             egress,
@@ -182,7 +182,7 @@ impl AppSide {
     }
 
     /// Its memory.
-    pub(crate) fn server(&self) -> &AppServer {
+    pub(crate) fn server(&self) -> &PacketServer {
         &self.server
     }
 
@@ -205,7 +205,7 @@ impl AppSide {
     #[inline]
     pub(crate) fn deliver(
         &mut self,
-        worker_queue: &mut AppWorkerQueue,
+        worker_queue: &mut PacketQueue,
         frame: &Frame,
         now: Nanos,
     ) -> Result<(), DispatchEvent> {
@@ -238,7 +238,7 @@ impl AppSide {
     /// at most.
     pub(crate) fn take(
         &mut self,
-        worker_queue: &mut AppWorkerQueue,
+        worker_queue: &mut PacketQueue,
         pool: &mut FramePool,
         counters: &mut CounterWriter,
         budget: usize,

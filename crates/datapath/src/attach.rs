@@ -2,7 +2,7 @@
 
 use base::Nanos;
 use port::Port;
-use shm::app::AppServer;
+use shm::packets::PacketServer;
 
 use crate::app::{AppDispatch, AppId, DetachReason};
 use crate::counters::CounterReader;
@@ -94,7 +94,7 @@ impl<P: Port> Dispatcher<P> {
     }
 
     /// The memory of an application.
-    pub fn memory_of(&self, app: AppId) -> Option<&AppServer> {
+    pub fn memory_of(&self, app: AppId) -> Option<&PacketServer> {
         self.apps.app_dispatch(app)?.steering.app().map(|side| side.server())
     }
 
@@ -109,7 +109,7 @@ impl<P: Port> Dispatcher<P> {
         self.apps.each_steering(Steering::arm);
         let sides =
             self.apps.attached_apps().filter_map(|app_dispatch| app_dispatch.steering.app());
-        AppServer::arm_all(sides.map(|side| side.server()));
+        PacketServer::arm_all(sides.map(|side| side.server()));
     }
 
     /// The host is awake.

@@ -24,7 +24,7 @@ use base::{Nanos, WorkerId};
 use policy::cores::{AppTerms, Class, CoresControl, CoresPlan, CoresRefused, CoresSample, Table};
 use port::Port;
 use shm::ReadySet;
-use shm::app::CoreGrantBits;
+use shm::packets::CoreGrantBits;
 
 use crate::app::AppId;
 use crate::dispatcher::Dispatcher;

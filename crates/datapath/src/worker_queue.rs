@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base::{Epoch, Nanos, WorkerId};
 use policy::WorkerSample;
 use policy::cores::Progress;
-use shm::app::{AppWorkerQueue, ToApp};
+use shm::packets::{PacketQueue, ToApp};
 use shm::{Consumer, Doorbell, Frame, Producer, ProtocolViolation};
 
 use crate::app::{AppSide, Taken};
@@ -77,7 +77,7 @@ enum Ends {
     Thread(WorkerQueueEnds),
     /// A worker of an application: packets are copied to and fro.
     App {
-        worker_queue: AppWorkerQueue,
+        worker_queue: PacketQueue,
         /// How each worker of the application is woken: one thread may wait for several.
         wakes: Arc<[Wake]>,
         /// Who sleeps, and was to be woken when that was too often.
@@ -96,7 +96,7 @@ impl WorkerQueue {
         Self::over(id, Ends::Thread(ends))
     }
 
-    pub(crate) fn of_app(id: WorkerId, worker_queue: AppWorkerQueue, wakes: Arc<[Wake]>) -> Self {
+    pub(crate) fn of_app(id: WorkerId, worker_queue: PacketQueue, wakes: Arc<[Wake]>) -> Self {
         let counts = CounterWriter::new();
         let counters = counts.reader();
         Self::over(id, Ends::App { worker_queue, wakes, wake_owed: None, counts, counters })

@@ -97,7 +97,7 @@ enum Words {
     /// In a region that an application maps too. It can make the control believe of this worker what
     /// it likes, and of no other.
     #[cfg(not(loom))]
-    Shared(crate::app::SharedCoreGrant),
+    Shared(crate::packets::SharedCoreGrant),
 }
 
 impl Words {
@@ -125,7 +125,7 @@ impl CoreGrantControl {
     }
 
     #[cfg(not(loom))]
-    pub(crate) fn shared(words: crate::app::SharedCoreGrant) -> Self {
+    pub(crate) fn shared(words: crate::packets::SharedCoreGrant) -> Self {
         Self::over(Words::Shared(words))
     }
 
@@ -228,7 +228,7 @@ impl CoreGrant {
     }
 
     #[cfg(not(loom))]
-    pub(crate) fn shared(words: crate::app::SharedCoreGrant) -> Self {
+    pub(crate) fn shared(words: crate::packets::SharedCoreGrant) -> Self {
         Self::over(Words::Shared(words))
     }
 

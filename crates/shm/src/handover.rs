@@ -62,7 +62,7 @@ enum Words {
     /// In a region that an application maps too. It may write anything there: both outcomes of
     /// the race are ones that the dispatcher goes on from, so it only harms its own flows.
     #[cfg(not(loom))]
-    Shared(crate::app::HandoverWords),
+    Shared(crate::packets::HandoverWords),
 }
 
 const FREE: u32 = 0;
@@ -85,7 +85,7 @@ impl Handovers {
     }
 
     #[cfg(not(loom))]
-    pub(crate) fn shared(words: crate::app::HandoverWords) -> Self {
+    pub(crate) fn shared(words: crate::packets::HandoverWords) -> Self {
         Self { words: Words::Shared(words) }
     }
 

@@ -4,9 +4,6 @@
 //! One of the crates that may use `unsafe`. What it exports is safe: a [`Frame`] or a ring end is
 //! a token that only its holder can use, so the crates above stay free of `unsafe`.
 
-/// Memory shared with one application.
-#[cfg(not(loom))]
-pub mod app;
 /// Who may use a core: grant, revoke, park.
 pub mod core_grant;
 /// A wake-up that costs a system call only when somebody sleeps.
@@ -19,6 +16,9 @@ pub mod flow_state;
 pub mod frame;
 /// Who won the race between "detached" and "aborted".
 pub mod handover;
+/// Memory shared with one application.
+#[cfg(not(loom))]
+pub mod packets;
 /// The frames of one region, lent out and taken back.
 pub mod pool;
 /// Queues that several consumers share.
@@ -31,10 +31,10 @@ pub mod region;
 mod shared_bytes;
 #[cfg_attr(loom, expect(dead_code, reason = "its users map real memory, which loom cannot model"))]
 mod slot_ring;
+/// Memory shared with one application that has sockets.
+pub mod sockets;
 /// Single-producer single-consumer ring.
 pub mod spsc;
-/// Memory shared with one application that has sockets.
-pub mod stream;
 mod sync;
 /// Waiting: look, pause, sleep.
 pub mod wait;

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use attach::{AttachRequest, CoresClass, CoresRequest, Link, ToApp, ToDaemon};
 use base::Nanos;
 use shm::CoreCommand;
-use shm::app::{AppEnd, AppMemory};
 use shm::core_grant::CoreGrantTasks;
+use shm::packets::{PacketEnd, PacketMemory};
 use sys::eventfd::EventFd;
 
 /// Nobody has to end it by hand.
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
 
 struct Hog {
     link: Link,
-    end: AppEnd,
+    end: PacketEnd,
     daemon: EventFd,
 }
 
@@ -101,7 +101,7 @@ fn attach(socket: &str, name: String, listen: String, guaranteed: u16) -> Result
     let (Some(memory), Some(daemon)) = (descriptors.next(), descriptors.next()) else {
         return Err("the welcome came without descriptors".to_owned());
     };
-    let mut memory = AppMemory::open(memory).map_err(|error| error.to_string())?;
+    let mut memory = PacketMemory::open(memory).map_err(|error| error.to_string())?;
     let end = memory.end(0).ok_or("it has one worker")?;
     let daemon = EventFd::from_fd(daemon).map_err(|error| error.to_string())?;
     Ok(Hog { link, end, daemon })

@@ -18,7 +18,7 @@ use policy::cores::Class;
 use policy::steer::{self, SteerConfig};
 use policy::{Control, ControlConfig};
 use rustix::pipe::PipeFlags;
-use shm::app::{AppServer, AppSizes};
+use shm::packets::{PacketServer, PacketSizes};
 use sys::eventfd::EventFd;
 use sys::pidfd::PidFd;
 
@@ -70,7 +70,7 @@ pub(crate) struct Facts {
     pub(crate) name: String,
     pub(crate) who: PeerCredentials,
     pub(crate) listen: Vec<String>,
-    pub(crate) sizes: AppSizes,
+    pub(crate) sizes: PacketSizes,
     pub(crate) packets_per_s: u32,
     pub(crate) wakes_per_s: u32,
     pub(crate) memory_bytes_max: u64,
@@ -144,7 +144,8 @@ impl Terms {
         let sizes = self.sizes(request, rule, who)?;
         let failed =
             |error: &dyn fmt::Display| Refusal(format!("the daemon is out of means: {error}"));
-        let (server, worker_queues) = AppServer::create(sizes).map_err(|error| failed(&error))?;
+        let (server, worker_queues) =
+            PacketServer::create(sizes).map_err(|error| failed(&error))?;
         let eventfd = Arc::new(EventFd::new().map_err(|error| failed(&error))?);
         let mut workers = Vec::new();
         let mut doorbells = Vec::new();
@@ -257,9 +258,9 @@ impl Terms {
         request: &AttachRequest,
         rule: &Rule,
         who: PeerCredentials,
-    ) -> Result<AppSizes, Refusal> {
+    ) -> Result<PacketSizes, Refusal> {
         let frames = request.frames.unwrap_or(self.frames);
-        let sizes = AppSizes {
+        let sizes = PacketSizes {
             workers: request.workers,
             ring_slots: frames.clamp(RING_SLOTS_MIN, RING_SLOTS_MAX).next_power_of_two(),
             chunk_bytes: request.frame_bytes.unwrap_or(2048),

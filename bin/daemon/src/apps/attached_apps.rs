@@ -196,7 +196,7 @@ impl AsFd for AttachedApps {
 #[cfg(test)]
 mod tests {
     use attach::PeerCredentials;
-    use shm::app::AppSizes;
+    use shm::packets::PacketSizes;
     use sys::poll::wait_readable;
 
     use super::*;
@@ -206,7 +206,7 @@ mod tests {
             name: name.to_owned(),
             who: PeerCredentials { pid: 1, uid: 0, gid: 0 },
             listen: Vec::new(),
-            sizes: AppSizes {
+            sizes: PacketSizes {
                 workers: 1,
                 ring_slots: 2,
                 chunk_bytes: 2048,

@@ -9,7 +9,7 @@ use attach::{PeerCredentials, Profile};
 use config::Tenant;
 use datapath::stream::{AppStreams, Rate};
 use rustix::io::Errno;
-use shm::stream::{Kind, Quota, Side, SlotState, SlotWords, StreamServer, StreamSizes};
+use shm::sockets::{Kind, Quota, Side, SlotState, SlotWords, SocketServer, SocketSizes};
 use sys::eventfd::EventFd;
 
 use super::notifier::{Pipes, Ringer};
@@ -17,7 +17,7 @@ use super::proofs::Proofs;
 use crate::engine::algorithm;
 
 /// Pollers that an application may have at once.
-const POLLERS: u32 = shm::stream::POLLERS_MAX;
+const POLLERS: u32 = shm::sockets::POLLERS_MAX;
 
 /// An application: one process, and those that it forked.
 pub(super) struct App {
@@ -55,14 +55,14 @@ impl App {
     pub(super) fn new(new_app: NewApp) -> Result<Self, String> {
         let NewApp { number, region, name, who, profile, tenant, workers, rate, quota } = new_app;
         let failed = |error: &dyn std::fmt::Display| format!("the daemon is out of means: {error}");
-        let sizes = StreamSizes {
-            slots: tenant.connections.clamp(2, shm::stream::SLOTS_MAX),
+        let sizes = SocketSizes {
+            slots: tenant.connections.clamp(2, shm::sockets::SLOTS_MAX),
             pollers: POLLERS,
             sides: 1,
-            workers: workers.min(shm::stream::WORKERS_MAX),
+            workers: workers.min(shm::sockets::WORKERS_MAX),
             ring_bytes: u64::from(tenant.memory_mib).min(1 << 16) << 20,
         };
-        let server = StreamServer::within(&name, sizes, Arc::clone(&quota))
+        let server = SocketServer::within(&name, sizes, Arc::clone(&quota))
             .map_err(|error| failed(&error))?;
         let doorbell = Arc::new(EventFd::new().map_err(|error| failed(&error))?);
         let proofs = Proofs::new(who).map_err(|error| failed(&error))?;

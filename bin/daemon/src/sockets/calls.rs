@@ -6,7 +6,7 @@ use attach::{Call, FallbackReason, RegionKind, Reply};
 use base::Nanos;
 use config::Denied;
 use rustix::io::Errno;
-use shm::stream::Side;
+use shm::sockets::Side;
 
 use super::app::Member;
 use super::examine;

@@ -12,7 +12,7 @@ use datapath::stream::{Command, NextHop};
 use port::xdp::Protocol;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
-use shm::stream::{Kind, SlotState};
+use shm::sockets::{Kind, SlotState};
 use sys::port_guard::PortGuard;
 use sys::socket;
 use tcp::FlowOptions;

@@ -12,7 +12,7 @@ use datapath::stream::{AppStreams, Command, Listening};
 use port::xdp::{Destination, Protocol};
 use rustix::io::Errno;
 use rustix::net::sockopt;
-use shm::stream::{Backlog, Kind, SlotState};
+use shm::sockets::{Backlog, Kind, SlotState};
 use tcp::FlowOptions;
 
 use super::app::App;

@@ -12,9 +12,9 @@ use std::sync::atomic::{Ordering, fence};
 
 use attach::{FallbackReason, RegionKind, Reply};
 use rustix::io::Errno;
-use shm::stream::{
+use shm::sockets::{
     Asks, Entry, Heap, Kind, Quota, RingMemory, Side, SlotOption, SlotState, SlotWords,
-    StreamServer, StreamSizes,
+    SocketServer, SocketSizes,
 };
 use sys::eventfd::EventFd;
 use sys::futex::{self, Scope};
@@ -39,7 +39,7 @@ const SIDES: [Side; 2] = [Side::Zero, Side::One];
 
 /// A region of two applications.
 pub(super) struct LocalPair {
-    server: StreamServer,
+    server: SocketServer,
     ends: [End; 2],
     /// By the number of the first slot.
     pairs: BTreeMap<u32, Pair>,
@@ -68,14 +68,14 @@ struct Pair {
 impl LocalPair {
     /// What its sockets take is counted for `quota`: that of who connects.
     fn create(ends: [End; 2], memory_mib: u32, quota: Arc<Quota>) -> Option<Self> {
-        let sizes = StreamSizes {
+        let sizes = SocketSizes {
             slots: 2 * PAIRS_MAX,
-            pollers: shm::stream::POLLERS_MAX,
+            pollers: shm::sockets::POLLERS_MAX,
             sides: 2,
             workers: 0,
             ring_bytes: u64::from(memory_mib.clamp(1, 1 << 16)) << 20,
         };
-        let server = StreamServer::within("local_pair", sizes, quota).ok()?;
+        let server = SocketServer::within("local_pair", sizes, quota).ok()?;
         Some(Self { server, ends, pairs: BTreeMap::new(), unnamed: BTreeSet::new() })
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use datapath::stream::Notifier;
 use rustix::pipe::PipeFlags;
-use shm::stream::{POLLERS_MAX, Side};
+use shm::sockets::{POLLERS_MAX, Side};
 use sys::futex::{self, Scope};
 
 /// The writing ends of an application's pollers. Only the daemon has them: unlike an eventfd's,

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use port::xdp::Destination;
-use shm::stream::Backlog;
+use shm::sockets::Backlog;
 
 use super::names::{Names, SlotKey};
 

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use admin::{FallbackRow, FallbackTotal, ReplyBody, SocketRow, SocketState, SocketTimer, TcpRow};
-use shm::stream::{Asks, Kind, RingDesc, SlotInfo, SlotOption, SlotState, SlotWords};
+use shm::sockets::{Asks, Kind, RingDesc, SlotInfo, SlotOption, SlotState, SlotWords};
 
 use super::app::App;
 use super::names::SlotKey;

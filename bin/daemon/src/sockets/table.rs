@@ -11,7 +11,7 @@ use config::{Config, Tenant};
 use datapath::DetachReason;
 use datapath::stream::{Command, CommandQueue, Rate};
 use port::xdp::{Destination, Protocol};
-use shm::stream::{Quota, Side};
+use shm::sockets::{Quota, Side};
 use sys::SysError;
 use sys::eventfd::EventFd;
 use sys::socket_end::SocketEnds;
@@ -395,7 +395,7 @@ fn welcome(app: &App) -> rustix::io::Result<(Streaming, Answer)> {
         region: app.region(),
         token: String::new(),
         ticket: String::new(),
-        pollers: shm::stream::POLLERS_MAX,
+        pollers: shm::sockets::POLLERS_MAX,
         join_listener: None,
         features: 0,
     };

@@ -13,7 +13,7 @@ use config::Config;
 use datapath::DetachReason;
 use datapath::stream::CommandQueue;
 use rustix::net::{AddressFamily, SocketType};
-use shm::stream::{Asks, Backlog, Entry, Side, SlotState, StreamMemory};
+use shm::sockets::{Asks, Backlog, Entry, Side, SlotState, SocketMemory};
 use sys::clock;
 use sys::eventfd::EventFd;
 
@@ -86,7 +86,7 @@ impl Fixture {
 /// An application's only process.
 struct Process {
     member: Member,
-    memory: StreamMemory,
+    memory: SocketMemory,
     region: u32,
 }
 
@@ -98,9 +98,9 @@ fn user(uid: u32) -> PeerCredentials {
     PeerCredentials { pid: std::process::id(), uid, gid: 0 }
 }
 
-fn map(answer: Answer) -> StreamMemory {
+fn map(answer: Answer) -> SocketMemory {
     let memory = answer.descriptors.into_iter().next().expect("it comes first");
-    StreamMemory::open(memory).expect("the daemon made it")
+    SocketMemory::open(memory).expect("the daemon made it")
 }
 
 fn slot(answer: &Answer) -> (u32, u32) {

@@ -10,7 +10,7 @@ use base::Nanos;
 use datapath::stream::{Command, Datagrams};
 use port::xdp::Protocol;
 use rustix::io::Errno;
-use shm::stream::Kind;
+use shm::sockets::Kind;
 use sys::socket;
 
 use super::app::App;

@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn a_mapped_region_and_an_open_descriptor_are_seen_and_gone_when_they_are() {
         let ourselves = || holdings(std::process::id()).expect("we are there");
-        let sizes = shm::app::AppSizes {
+        let sizes = shm::packets::PacketSizes {
             workers: 1,
             ring_slots: 64,
             chunk_bytes: 2048,
@@ -170,8 +170,9 @@ mod tests {
             handovers: 1,
         };
         // Other tests of this process hold some of their own, but not so many.
-        let made: Vec<_> =
-            (0..200).map(|_| shm::app::AppServer::create(sizes).expect("100 KiB fit")).collect();
+        let made: Vec<_> = (0..200)
+            .map(|_| shm::packets::PacketServer::create(sizes).expect("100 KiB fit"))
+            .collect();
         let with = ourselves();
         drop(made);
         let without = ourselves();

@@ -10,7 +10,7 @@ use std::time::Duration;
 use attach::{AttachRequest, Link, ToApp, ToDaemon};
 use base::Nanos;
 use clap::ValueEnum;
-use shm::app::{AppEnd, AppMemory, Next};
+use shm::packets::{Next, PacketEnd, PacketMemory};
 use sys::eventfd::EventFd;
 use wire::build::UdpPacket;
 
@@ -70,8 +70,8 @@ pub(super) struct HelperArgs {
 /// An attachment, without the library that keeps applications honest.
 struct CoreGrant {
     link: Link,
-    memory: AppMemory,
-    end: AppEnd,
+    memory: PacketMemory,
+    end: PacketEnd,
     daemon: EventFd,
     pipe: OwnedFd,
     mac: [u8; 6],
@@ -102,7 +102,7 @@ impl CoreGrant {
         let [region, daemon, pipe] = <[OwnedFd; 3]>::try_from(descriptors)
             .map_err(|_| "not three descriptors")
             .or_needs("attachment")?;
-        let mut memory = AppMemory::open(region).or_needs("attachment")?;
+        let mut memory = PacketMemory::open(region).or_needs("attachment")?;
         let end = memory.end(0).ok_or("no worker").or_needs("attachment")?;
         let daemon = EventFd::from_fd(daemon).or_needs("attachment")?;
         // The daemon's writing end is another open file: this changes nothing for it.

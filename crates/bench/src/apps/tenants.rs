@@ -11,7 +11,7 @@ use datapath::{
     SteeringConfig, Worker,
 };
 use policy::{Control, ControlConfig};
-use shm::app::{AppEnd, AppMemory, AppServer, AppSizes, Next};
+use shm::packets::{Next, PacketEnd, PacketMemory, PacketServer, PacketSizes};
 use wire::Protocol;
 
 use crate::error::{Error, OrNeeds};
@@ -58,7 +58,7 @@ pub(super) enum Answer {
 /// A dispatcher and those whom it serves.
 pub(super) struct Tenants {
     pub(super) rig: Rig,
-    ends: Vec<AppEnd>,
+    ends: Vec<PacketEnd>,
     workers: Vec<Worker<Sink>>,
     answer: Answer,
 }
@@ -94,7 +94,7 @@ impl Tenants {
     /// One of `count` applications.
     fn attach(&mut self, listeners: &[Listener], count: u32) -> Result<(), Error> {
         let workers = WORKERS / count;
-        let sizes = AppSizes {
+        let sizes = PacketSizes {
             workers,
             ring_slots: RING_SLOTS,
             chunk_bytes: 2048,
@@ -104,9 +104,9 @@ impl Tenants {
         };
         let sizes = sizes.checked().or_needs("memory of that size")?;
         let (server, worker_queues) =
-            AppServer::create(sizes).or_needs("memory for an application")?;
+            PacketServer::create(sizes).or_needs("memory for an application")?;
         let file = server.as_fd().try_clone_to_owned().or_needs("descriptor")?;
-        let mut memory = AppMemory::open(file).or_needs("second mapping of it")?;
+        let mut memory = PacketMemory::open(file).or_needs("second mapping of it")?;
         self.ends.extend((0..workers).filter_map(|worker| memory.end(worker)));
         let steer = policy("sticky", (GROUPS + OVERRIDES) as usize)?;
         let new = NewApp {
@@ -153,7 +153,7 @@ impl Tenants {
     }
 }
 
-fn serve_end(end: &mut AppEnd, answer: Answer) -> Result<usize, Error> {
+fn serve_end(end: &mut PacketEnd, answer: Answer) -> Result<usize, Error> {
     let mut served = 0;
     while let Next::Packet(mut frame) = end.receive().or_needs("honest daemon")? {
         let given = match answer {

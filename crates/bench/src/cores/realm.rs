@@ -14,7 +14,7 @@ use datapath::{
 use policy::cores::{Class, CoreId, CoresConfig, CoresControl};
 use policy::{Control, ControlConfig};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use shm::app::{AppServer, AppSizes};
+use shm::packets::{PacketServer, PacketSizes};
 use wire::Protocol;
 
 use crate::error::{Error, OrNeeds};
@@ -80,7 +80,7 @@ impl Realm {
     /// Takes an application up that may have as many cores as it has workers; those of a
     /// latency-critical one are guaranteed to it.
     pub(super) fn admit(&mut self, class: Class, workers: u16) -> Result<Subject, Error> {
-        let sizes = AppSizes {
+        let sizes = PacketSizes {
             workers: u32::from(workers),
             ring_slots: RING_SLOTS,
             chunk_bytes: 2048,
@@ -90,7 +90,7 @@ impl Realm {
         };
         let sizes = sizes.checked().or_needs("memory of that size")?;
         let (server, worker_queues) =
-            AppServer::create(sizes).or_needs("memory for an application")?;
+            PacketServer::create(sizes).or_needs("memory for an application")?;
         let region = server.as_fd().try_clone_to_owned().or_needs("descriptor")?;
         let bits = server.core_grant_bits();
         let (mut granted, mut called, mut doorbells) = (Vec::new(), Vec::new(), Vec::new());

@@ -10,8 +10,8 @@ use base::{BURST, Nanos, WorkerId};
 use datapath::cores::CoreEvent;
 use policy::cores::{AppId, AppTerms, BusyWorker, Class, CoresPlan, CoresSample, Progress};
 use shm::CoreCommand;
-use shm::app::{AppEnd, AppMemory, Next};
 use shm::core_grant::CoreGrantTasks;
+use shm::packets::{Next, PacketEnd, PacketMemory};
 use sys::clock::{TscRate, now, tsc};
 
 use super::hands::IdleHands;
@@ -83,7 +83,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
 /// The applications, and a flow for each of their workers.
 struct Crowd {
     realm: Realm,
-    ends: Vec<AppEnd>,
+    ends: Vec<PacketEnd>,
     /// Kept open: a pipe that nobody can read is an error to write to.
     doorbells: Vec<PipeReader>,
     /// By worker: the packets of its application, and which of them are its own.
@@ -112,7 +112,7 @@ impl Crowd {
 
     fn take_up(&mut self, mut subject: Subject) -> Result<(), Error> {
         self.doorbells.append(&mut subject.doorbells);
-        let mut memory = AppMemory::open(subject.region).or_needs("second mapping")?;
+        let mut memory = PacketMemory::open(subject.region).or_needs("second mapping")?;
         let address = subject.destination.ok_or("a batch job").or_needs("destination")?;
         let seed = SEED + self.packets.len() as u64;
         let packets = Packets::to(address, FLOWS, seed, &[0; 18]);
@@ -180,7 +180,7 @@ impl Crowd {
 }
 
 /// Whether there was a packet; it is done with.
-fn take_one(end: &mut AppEnd) -> Result<bool, Error> {
+fn take_one(end: &mut PacketEnd) -> Result<bool, Error> {
     match end.receive().or_needs("honest daemon")? {
         Next::Packet(frame) => {
             end.done(frame).map_err(|_| "the ring is full").or_needs("way back")?;
@@ -192,7 +192,7 @@ fn take_one(end: &mut AppEnd) -> Result<bool, Error> {
 }
 
 /// What the workers do between two looks: each is always one packet behind.
-fn work(ends: &mut [AppEnd], turn: u64) -> Result<(), Error> {
+fn work(ends: &mut [PacketEnd], turn: u64) -> Result<(), Error> {
     for end in ends {
         if matches!(end.core_grant().look(), CoreCommand::Run(_)) && turn == 0 {
             end.core_grant().run();

@@ -137,7 +137,7 @@ const OURS: &[(&str, Layer)] = &[
     ("port::", Layer::Driver),
     ("policy::", Layer::Driver),
     ("datapath::stream", Layer::Sockets),
-    ("shm::stream", Layer::Sockets),
+    ("shm::sockets", Layer::Sockets),
     ("datapath::", Layer::Driver),
     ("shm::", Layer::Driver),
     ("client::", Layer::Sockets),

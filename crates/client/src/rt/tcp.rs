@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use rustix::net::SocketType;
-use shm::stream::SlotOption;
+use shm::sockets::SlotOption;
 
 use crate::rt::local::Local;
 use crate::stream::polled::{PolledListener, PolledStream};

@@ -4,14 +4,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering;
 
 use rustix::io::Errno;
-use shm::stream::{Asks, Kind, Piece, RingDesc, SlotState};
+use shm::sockets::{Asks, Kind, Piece, RingDesc, SlotState};
 
 use super::lock;
 use super::receive::ReceiveFlags;
 use super::slot::{Nonsense, Slot, Stretch};
 use super::socket::Socket;
 use super::verdict::{DatagramView, Verdict};
-use shm::stream::{HEADER_BYTES, PAYLOAD_MAX, Record};
+use shm::sockets::{HEADER_BYTES, PAYLOAD_MAX, Record};
 
 /// What came with a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::sync::atomic::{Ordering, fence};
 
 use base::Nanos;
-use shm::stream::{Asks, SlotInfo, SlotWords};
+use shm::sockets::{Asks, SlotInfo, SlotWords};
 use sys::{clock, thread};
 
 use super::socket::Socket;

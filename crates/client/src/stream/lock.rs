@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::Pid;
-use shm::stream::{Locked, SlotLock};
+use shm::sockets::{Locked, SlotLock};
 use sys::thread;
 
 /// Takes the lock, and waits for it if another thread has it.

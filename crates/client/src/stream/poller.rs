@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use attach::{AttachError, Call, Reply};
 use rustix::event::{PollFd, PollFlags, Timespec, epoll};
 use rustix::io::Errno;
-use shm::stream::{POLLERS_MAX, Side};
+use shm::sockets::{POLLERS_MAX, Side};
 use sys::SysError;
 use sys::descriptor;
 use sys::eventfd::EventFd;

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use rustix::io::Errno;
-use shm::stream::{Piece, SlotOption};
+use shm::sockets::{Piece, SlotOption};
 
 use super::lock;
 use super::slot::{Nonsense, Slot, Stretch};

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use attach::DetachReason;
 use rustix::thread::futex;
-use shm::stream::{ReadyBits, Side, SlotWords, StreamMemory};
+use shm::sockets::{ReadyBits, Side, SlotWords, SocketMemory};
 use sys::eventfd::EventFd;
 
 use super::ids::RegionId;
@@ -14,7 +14,7 @@ use super::ids::RegionId;
 #[derive(Debug)]
 pub(crate) struct Region {
     pub(crate) id: RegionId,
-    pub(crate) memory: StreamMemory,
+    pub(crate) memory: SocketMemory,
     /// It is another application's, and so are the pollers of its side.
     pub(crate) is_foreign: bool,
     wakes: Wakes,
@@ -31,7 +31,7 @@ enum Wakes {
 
 impl Region {
     /// An application's own.
-    pub(crate) fn own(id: RegionId, memory: StreamMemory, daemon: EventFd) -> Self {
+    pub(crate) fn own(id: RegionId, memory: SocketMemory, daemon: EventFd) -> Self {
         Self { id, memory, is_foreign: false, wakes: Wakes::Daemon(daemon) }
     }
 
@@ -43,7 +43,7 @@ impl Region {
     /// Between two applications, of which this one is `side`.
     pub(crate) fn local_pair(
         id: RegionId,
-        memory: StreamMemory,
+        memory: SocketMemory,
         side: Side,
         other: EventFd,
         own: EventFd,

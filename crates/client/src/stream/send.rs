@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use rustix::io::Errno;
-use shm::stream::{Asks, Piece, RingDesc, SlotOption, SlotState, TX_GROW_SHIFT};
+use shm::sockets::{Asks, Piece, RingDesc, SlotOption, SlotState, TX_GROW_SHIFT};
 
 use super::lock;
 use super::slot::{Nonsense, Slot, Stretch};

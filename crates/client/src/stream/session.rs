@@ -13,7 +13,7 @@ use attach::{
 };
 use rustix::io::Errno;
 use rustix::process::{Pid, getpid};
-use shm::stream::{Side, StreamMemory};
+use shm::sockets::{Side, SocketMemory};
 use sys::eventfd::EventFd;
 
 use super::ids::{RegionId, SlotId};
@@ -481,8 +481,8 @@ fn event(fd: OwnedFd) -> Result<EventFd, AttachError> {
     Ok(EventFd::from_fd(fd)?.out_of_the_way())
 }
 
-fn open(memory: OwnedFd) -> Result<StreamMemory, AttachError> {
-    StreamMemory::open(memory).map_err(|error| AttachError::Protocol(error.to_string()))
+fn open(memory: OwnedFd) -> Result<SocketMemory, AttachError> {
+    SocketMemory::open(memory).map_err(|error| AttachError::Protocol(error.to_string()))
 }
 
 pub(crate) fn unusable(what: &str) -> AttachError {

@@ -6,7 +6,7 @@
 use std::sync::atomic::Ordering;
 
 use rustix::io::Errno;
-use shm::stream::{Asks, Backlog, Kind, Piece, RingDesc, SlotOption, SlotState, SlotWords};
+use shm::sockets::{Asks, Backlog, Kind, Piece, RingDesc, SlotOption, SlotState, SlotWords};
 
 use super::region::Region;
 use super::verdict::{Phase, StreamView};

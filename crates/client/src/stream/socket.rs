@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use rustix::io::Errno;
-use shm::stream::{Asks, Backlog, Kind, SlotOption, SlotWords};
+use shm::sockets::{Asks, Backlog, Kind, SlotOption, SlotWords};
 
 use super::ids::{RegionId, SlotId};
 use super::readiness::Readiness;

@@ -10,7 +10,7 @@ use attach::FallbackReason;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::net::SocketType;
-use shm::stream::SlotOption;
+use shm::sockets::SlotOption;
 
 use super::kernel::{self, Named};
 use super::readiness::Readiness;

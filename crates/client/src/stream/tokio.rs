@@ -26,7 +26,7 @@ use ::tokio::io::unix::AsyncFd;
 use ::tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use ::tokio::task::{JoinHandle, yield_now};
 use rustix::net::SocketType;
-use shm::stream::SlotOption;
+use shm::sockets::SlotOption;
 
 use super::kernel;
 use super::polled::{PolledListener, PolledStream};

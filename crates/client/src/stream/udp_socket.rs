@@ -10,7 +10,7 @@ use rustix::event::Timespec;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::net::{SocketType, sockopt};
-use shm::stream::SlotOption;
+use shm::sockets::SlotOption;
 
 use super::kernel;
 use super::poller::Poller;

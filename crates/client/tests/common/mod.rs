@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use attach::{AttachListener, Attached, Peer, PortInfo, Received, ToApp, ToDaemon};
 use base::Nanos;
 use client::{App, AttachOptions, Worker};
-use shm::app::{AppServer, AppSizes, AppWorkerQueue, Delivery, FromApp};
+use shm::packets::{Delivery, FromApp, PacketQueue, PacketServer, PacketSizes};
 use shm::{Frame, FramePool, PoolConfig};
 use sys::eventfd::EventFd;
 use sys::poll;
@@ -51,8 +51,8 @@ impl Drop for Folder {
 /// One application, as the daemon has it.
 pub(crate) struct Served {
     pub(crate) peer: Peer,
-    pub(crate) server: AppServer,
-    pub(crate) worker_queues: Vec<AppWorkerQueue>,
+    pub(crate) server: PacketServer,
+    pub(crate) worker_queues: Vec<PacketQueue>,
     pub(crate) wake: EventFd,
     /// A byte in here wakes a worker.
     pub(crate) doorbells: Vec<OwnedFd>,
@@ -72,7 +72,7 @@ impl Served {
                 Received::Bad(sentence) => panic!("{sentence}"),
             }
         };
-        let sizes = AppSizes {
+        let sizes = PacketSizes {
             workers: request.workers,
             ring_slots: RING_SLOTS,
             chunk_bytes: request.frame_bytes.unwrap_or(2048),
@@ -81,7 +81,7 @@ impl Served {
             handovers: 4,
         };
         let sizes = sizes.checked().expect("tests ask for what can be");
-        let (server, worker_queues) = AppServer::create(sizes).expect("it fits anywhere");
+        let (server, worker_queues) = PacketServer::create(sizes).expect("it fits anywhere");
         let wake = EventFd::new().expect("descriptors are left");
         let flags = rustix::pipe::PipeFlags::CLOEXEC | rustix::pipe::PipeFlags::NONBLOCK;
         let pipes = (0..request.workers).map(|_| rustix::pipe::pipe_with(flags));

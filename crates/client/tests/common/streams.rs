@@ -16,9 +16,9 @@ use attach::{
 use client::stream::{Profile, Session, SessionOptions};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{AddressFamily, SocketType};
-use shm::stream::{
-    Asks, Backlog, Entry, Kind, RingDesc, RingMemory, Side, SlotState, SlotWords, StreamServer,
-    StreamSizes,
+use shm::sockets::{
+    Asks, Backlog, Entry, Kind, RingDesc, RingMemory, Side, SlotState, SlotWords, SocketServer,
+    SocketSizes,
 };
 use sys::eventfd::EventFd;
 
@@ -48,7 +48,7 @@ struct Flow {
 
 struct App {
     peers: Vec<Peer>,
-    server: StreamServer,
+    server: SocketServer,
     doorbell: EventFd,
     /// Writing ends by poller.
     pollers: BTreeMap<u32, OwnedFd>,
@@ -59,7 +59,7 @@ struct App {
 }
 
 struct LocalPair {
-    server: StreamServer,
+    server: SocketServer,
     wakes: [EventFd; 2],
     rings: Vec<RingMemory>,
 }
@@ -286,7 +286,7 @@ fn turn(daemon_state: &Mutex<DaemonState>, listener: &AttachListener) {
     }
 }
 
-fn worker(app: &App) -> shm::stream::ReadyBits<'_> {
+fn worker(app: &App) -> shm::sockets::ReadyBits<'_> {
     app.server.memory().worker(0).expect("there is one")
 }
 
@@ -306,14 +306,14 @@ impl DaemonState {
         };
         let number = match message {
             ToDaemon::Stream(_) => {
-                let sizes = StreamSizes {
+                let sizes = SocketSizes {
                     slots: 1024,
                     pollers: 8,
                     sides: 1,
                     workers: 1,
                     ring_bytes: 64 << 20,
                 };
-                let server = StreamServer::create("test", sizes).expect("it fits anywhere");
+                let server = SocketServer::create("test", sizes).expect("it fits anywhere");
                 let doorbell = EventFd::new().expect("descriptors are left");
                 self.apps.push(App {
                     peers: Vec::new(),
@@ -490,9 +490,9 @@ impl DaemonState {
         let id = 1000;
         let local_pair = self.local_pairs.entry(id).or_insert_with(|| {
             let sizes =
-                StreamSizes { slots: 64, pollers: 8, sides: 2, workers: 0, ring_bytes: 1 << 20 };
+                SocketSizes { slots: 64, pollers: 8, sides: 2, workers: 0, ring_bytes: 1 << 20 };
             let wake = || EventFd::new().expect("descriptors are left");
-            let server = StreamServer::create("test", sizes).expect("it fits anywhere");
+            let server = SocketServer::create("test", sizes).expect("it fits anywhere");
             LocalPair { server, wakes: [wake(), wake()], rings: Vec::new() }
         });
         let slot = local_pair.server.lend_pair().expect("there are some");
@@ -553,7 +553,7 @@ impl DaemonState {
         let words = self.words(app, slot);
         let asks = words.asks();
         if asks.has(Asks::INFO) {
-            words.info_word(shm::stream::SlotInfo::Rtt).store(1234, Ordering::Relaxed);
+            words.info_word(shm::sockets::SlotInfo::Rtt).store(1234, Ordering::Relaxed);
             words.asks.fetch_and(!Asks::INFO, Ordering::AcqRel);
             words.info_version.fetch_add(1, Ordering::Release);
         }

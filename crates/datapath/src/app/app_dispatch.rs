@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base::{Nanos, WorkerId};
 use policy::Control;
 use shm::FramePool;
-use shm::app::{AppServer, AppWorkerQueue};
+use shm::packets::{PacketQueue, PacketServer};
 
 use crate::app::{AppId, AppLimits, AppSide, DetachReason, Egress};
 use crate::counters::{CounterReader, CounterWriter};
@@ -18,9 +18,9 @@ use crate::worker_queue::Wake;
 /// Everything that an attachment needs, made before the dispatcher hears of it.
 pub struct NewApp {
     /// Its memory.
-    pub server: AppServer,
+    pub server: PacketServer,
     /// A worker queue and a way to wake it for each of its workers.
-    pub workers: Vec<(AppWorkerQueue, Wake)>,
+    pub workers: Vec<(PacketQueue, Wake)>,
     /// What it listens on.
     pub listeners: Vec<Listener>,
     /// What it may send.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base::{NO_FRAGMENT, Nanos, WorkerId};
 use policy::cores::Progress;
 use shm::ProtocolViolation;
-use shm::app::AppWorkerQueue;
+use shm::packets::PacketQueue;
 use sys::trace;
 
 use super::{Caller, Steering};
@@ -56,7 +56,7 @@ impl Steering {
     pub(crate) fn add_app_worker(
         &mut self,
         worker: WorkerId,
-        worker_queue: AppWorkerQueue,
+        worker_queue: PacketQueue,
         wakes: Arc<[Wake]>,
     ) {
         self.admit_worker_queue(WorkerQueue::of_app(worker, worker_queue, wakes));

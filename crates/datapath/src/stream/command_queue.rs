@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base::{PortId, WorkerId};
-use shm::stream::{Backlog, StreamServer};
+use shm::sockets::{Backlog, SocketServer};
 use shm::{Consumer, ring};
 use tcp::{Algorithm, FlowOptions};
 
@@ -23,7 +23,7 @@ pub(super) use post::Post;
 /// How the sleepers of an application are woken: by somebody who may make system calls.
 pub trait Notifier: Send + Sync {
     /// Wakes who waits at a poller.
-    fn poller(&self, side: shm::stream::Side, poller: u32);
+    fn poller(&self, side: shm::sockets::Side, poller: u32);
     /// Wakes all who sleep on a word.
     fn futex(&self, word: &std::sync::atomic::AtomicU32);
 }
@@ -35,7 +35,7 @@ pub struct AppStreams {
     /// What accepted connections' entries name.
     pub region: u32,
     /// Its memory.
-    pub server: StreamServer,
+    pub server: SocketServer,
     /// How its sleepers are woken.
     pub notifier: Box<dyn Notifier>,
     /// Its worker may wait on a CPU for more to do (profile safe: no).

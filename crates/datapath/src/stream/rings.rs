@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use shm::stream::{RingDesc, RingMemory};
+use shm::sockets::{RingDesc, RingMemory};
 use tcp::{Buffers, FlowId, FlowOptions};
 
 use super::command_queue::AppStreams;

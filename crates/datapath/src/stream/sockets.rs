@@ -1,8 +1,9 @@
 //! The sockets of applications: what a worker does for those whose flows it owns.
 //!
-//! An application and the worker share a slot of words for each socket ([`shm::stream`]). The worker looks at
-//! the slots that were marked, and shows what has changed at those that something came for, once a turn each. It keeps
-//! every position and ring to itself; what an application writes can only end its own connection.
+//! An application and the worker share a slot of words for each socket ([`shm::sockets`]). The
+//! worker looks at the slots that were marked, and shows what has changed at those that something
+//! came for, once a turn each. It keeps every position and ring to itself; what an application
+//! writes can only end its own connection.
 
 mod accept;
 mod commands;
@@ -19,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use base::{Nanos, WorkerId};
-use shm::stream::Asks;
+use shm::sockets::Asks;
 use tcp::{CloseReason, Engine, Event, FlowId, Output, State};
 use wire::FlowKey;
 

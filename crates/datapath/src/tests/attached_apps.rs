@@ -11,7 +11,7 @@ use policy::{Control, ControlConfig};
 use port::Port;
 use port::memory::{MemoryPort, wire as memory_wire};
 use proptest::prelude::*;
-use shm::app::{AppEnd, AppMemory, AppServer, AppSizes, CoreGrantBits, Next};
+use shm::packets::{CoreGrantBits, Next, PacketEnd, PacketMemory, PacketServer, PacketSizes};
 use shm::{Batch, CoreGrantControl, Frame, FramePool, Moving, PoolConfig, ProtocolViolation};
 use wire::Toeplitz;
 use wire::build::UdpPacket;
@@ -38,8 +38,8 @@ pub(super) struct Harness {
 /// What is made for an application: the daemon's part of its core grants, and all of its own.
 pub(super) struct Premises {
     pub(super) id: AppId,
-    pub(super) ends: Vec<AppEnd>,
-    memory: AppMemory,
+    pub(super) ends: Vec<PacketEnd>,
+    memory: PacketMemory,
     pub(super) file: OwnedFd,
     pub(super) core_grants: Vec<CoreGrantControl>,
     pub(super) bits: CoreGrantBits,
@@ -48,8 +48,8 @@ pub(super) struct Premises {
 /// An application: its id, its workers' ends, and how often they were woken.
 struct Tenant {
     id: AppId,
-    ends: Vec<AppEnd>,
-    memory: AppMemory,
+    ends: Vec<PacketEnd>,
+    memory: PacketMemory,
     /// Its region as a file, to write anywhere.
     file: OwnedFd,
     wakes: Arc<AtomicUsize>,
@@ -120,7 +120,7 @@ impl Harness {
         wakes: Vec<crate::Wake>,
     ) -> Result<Premises, String> {
         let workers = wakes.len() as u32;
-        let sizes = AppSizes {
+        let sizes = PacketSizes {
             workers,
             ring_slots: 64,
             chunk_bytes: 2048,
@@ -128,10 +128,10 @@ impl Harness {
             send_chunks: 8,
             handovers: 12,
         };
-        let (server, worker_queues) = AppServer::create(sizes).expect("100 KiB fit");
+        let (server, worker_queues) = PacketServer::create(sizes).expect("100 KiB fit");
         let file = server.as_fd().try_clone_to_owned().expect("descriptors are left");
         let mapped = file.try_clone().expect("descriptors are left");
-        let mut memory = AppMemory::open(mapped).expect("it has just been made");
+        let mut memory = PacketMemory::open(mapped).expect("it has just been made");
         let ends = (0..workers).map(|worker| memory.end(worker).expect("once each")).collect();
         let core_grants =
             (0..workers).map(|worker| server.core_grant(worker).expect("it is there")).collect();
@@ -337,7 +337,7 @@ fn a_group_moves_between_two_workers_of_an_application_without_reordering() {
     }
     harness.send(3, "10.0.0.2:7", b"0");
     harness.turn();
-    let owner = app.ends.iter().position(AppEnd::has_next).expect("somebody got it");
+    let owner = app.ends.iter().position(PacketEnd::has_next).expect("somebody got it");
     let other = 1 - owner;
     let Next::Packet(mut first) = app.ends[owner].receive().expect("honest") else {
         panic!("sent")

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use proptest::prelude::*;
-use shm::stream::{
+use shm::sockets::{
     Asks, Backlog, HEADER_BYTES, Kind, Quota, Record, RingDesc, Side, SlotInfo, SlotOption,
-    SlotState, SlotWords, StreamMemory, StreamServer, StreamSizes, TX_GROW_SHIFT,
+    SlotState, SlotWords, SocketMemory, SocketServer, SocketSizes, TX_GROW_SHIFT,
 };
 use tcp::{Algorithm, CloseReason, FlowOptions};
 
@@ -45,7 +45,7 @@ impl Notifier for Arc<Rung> {
 struct App {
     command_queue: CommandQueue,
     streams: Arc<AppStreams>,
-    memory: StreamMemory,
+    memory: SocketMemory,
     listener: u32,
     rung: Arc<Rung>,
     accepted: Vec<u32>,
@@ -58,9 +58,9 @@ fn options() -> FlowOptions {
 impl App {
     fn new(command_queue: CommandQueue, rate: Option<Arc<Rate>>, quota_bytes: u64) -> Self {
         let sizes =
-            StreamSizes { slots: 128, pollers: 8, sides: 1, workers: 16, ring_bytes: 64 << 20 };
+            SocketSizes { slots: 128, pollers: 8, sides: 1, workers: 16, ring_bytes: 64 << 20 };
         let quota = Arc::new(Quota::new(128, quota_bytes));
-        let server = StreamServer::within("test", sizes, quota).expect("addresses are left");
+        let server = SocketServer::within("test", sizes, quota).expect("addresses are left");
         let fd = server.memory().descriptor().as_fd().try_clone_to_owned().expect("fds are left");
         let rung = Arc::new(Rung::default());
         let notifier = Box::new(Arc::clone(&rung));
@@ -76,7 +76,7 @@ impl App {
         });
         command_queue.command(&Command::Add(Arc::clone(&streams)));
         let listener = streams.server.lend_slot().expect("a slot");
-        let memory = StreamMemory::open(fd).expect("it is one");
+        let memory = SocketMemory::open(fd).expect("it is one");
         let ring = streams.server.heap().lend(10).expect("memory");
         let words = memory.slot(listener).expect("it was lent");
         words.rx_ring.store(ring.desc().word(), Ordering::Release);

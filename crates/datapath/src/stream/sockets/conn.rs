@@ -1,7 +1,7 @@
 //! What a worker keeps to itself about one socket.
 
 use base::Nanos;
-use shm::stream::RingDesc;
+use shm::sockets::RingDesc;
 use tcp::{CloseReason, FlowId};
 
 use super::super::command_queue::AppStreams;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use base::Nanos;
 use shm::Frame;
-use shm::stream::{HEADER_BYTES, Record, RingDesc, RingMemory};
+use shm::sockets::{HEADER_BYTES, Record, RingDesc, RingMemory};
 use wire::FlowKey;
 use wire::icmp::ErrorMessage;
 

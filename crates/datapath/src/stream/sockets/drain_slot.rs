@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use base::Nanos;
-use shm::stream::{Asks, RingDesc, SlotInfo, SlotOption, SlotWords};
+use shm::sockets::{Asks, RingDesc, SlotInfo, SlotOption, SlotWords};
 use tcp::{Algorithm, CallError, Engine, FlowId, FlowInfo, KeepAlive, Output, State, TimerKind};
 
 use super::super::command_queue::{AppStreams, SocketEvent};

@@ -3,7 +3,7 @@
 use std::sync::atomic::{Ordering, fence};
 
 use base::Nanos;
-use shm::stream::{Kind, Side, SlotState, SlotWords};
+use shm::sockets::{Kind, Side, SlotState, SlotWords};
 use tcp::{CloseReason, Engine};
 
 use super::super::rings::Rings;

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use base::Nanos;
 use policy::cores::{Class, CoreId, CoresConfig, CoresControl, by_name};
 use shm::CoreCommand;
-use shm::app::{AppEnd, Next};
+use shm::packets::{Next, PacketEnd};
 
 use crate::app::AppId;
 use crate::cores::{
@@ -80,7 +80,7 @@ enum Step {
 
 /// A worker of an application, as the client library plays it.
 pub(super) struct Player {
-    pub(super) end: AppEnd,
+    pub(super) end: PacketEnd,
     pub(super) slot: SlotId,
     class: Class,
     woken: Arc<AtomicBool>,

@@ -3,14 +3,14 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::NonNull;
 
-use crate::app::layout::{
-    AppSizes, CHUNK_HEADROOM_BYTES, HandoverWords, Map, SharedCoreGrant, Towards,
-};
-use crate::app::message::{FromApp, Packet, ToApp};
 use crate::core_grant::CoreGrantControl;
 use crate::doorbell;
 use crate::frame::Frame;
 use crate::handover::Handovers;
+use crate::packets::layout::{
+    CHUNK_HEADROOM_BYTES, HandoverWords, Map, PacketSizes, SharedCoreGrant, Towards,
+};
+use crate::packets::message::{FromApp, Packet, ToApp};
 use crate::ready_set::ReadySet;
 use crate::region::{Region, RegionError, RegionKind};
 use crate::shared_bytes;
@@ -19,7 +19,7 @@ use crate::sync::{Arc, AtomicU32, Ordering, fence};
 
 /// Which buffers the daemon may fill, and which the application has.
 #[derive(Debug)]
-pub struct AppServer {
+pub struct PacketServer {
     map: Map,
     /// Receive buffers that are here; last in, first out.
     home: Vec<u32>,
@@ -29,7 +29,7 @@ pub struct AppServer {
 
 /// The daemon's ends of one worker's rings.
 #[derive(Debug)]
-pub struct AppWorkerQueue {
+pub struct PacketQueue {
     to_app: SlotProducer,
     from_app: SlotConsumer,
     doorbell: NonNull<AtomicU32>,
@@ -42,7 +42,7 @@ pub struct AppWorkerQueue {
 }
 
 // SAFETY: doorbell and watch are atomics in a mapping that `map` keeps.
-unsafe impl Send for AppWorkerQueue {}
+unsafe impl Send for PacketQueue {}
 
 /// What became of a packet for an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,19 +57,19 @@ pub enum Delivery {
     TooLong,
 }
 
-impl AppServer {
+impl PacketServer {
     /// Makes the region and its rings: one worker queue for each worker. `sizes` must be
-    /// [`AppSizes::checked`].
+    /// [`PacketSizes::checked`].
     ///
     /// # Errors
     /// The region could not be made.
-    pub fn create(sizes: AppSizes) -> Result<(Self, Vec<AppWorkerQueue>), RegionError> {
+    pub fn create(sizes: PacketSizes) -> Result<(Self, Vec<PacketQueue>), RegionError> {
         let content = sizes.region_bytes() - size_of::<crate::region::RegionHeader>();
         let header = size_of::<crate::region::RegionHeader>();
         let region = Region::create("calisto-app", RegionKind::App, header, content)?;
         let map = Map::new(Arc::new(region), sizes);
         map.write_sizes();
-        let worker_queue = |worker| AppWorkerQueue {
+        let worker_queue = |worker| PacketQueue {
             // SAFETY: the fresh region is zero, the layout aligns the words, `map` keeps it.
             to_app: unsafe { SlotProducer::new(map.ring_to(worker)) },
             // SAFETY: as for the other ring.
@@ -87,7 +87,7 @@ impl AppServer {
     }
 
     /// The sizes that it was made for.
-    pub fn sizes(&self) -> &AppSizes {
+    pub fn sizes(&self) -> &PacketSizes {
         &self.map.sizes
     }
 
@@ -150,7 +150,7 @@ impl AppServer {
     #[inline]
     pub fn deliver(
         &mut self,
-        worker_queue: &mut AppWorkerQueue,
+        worker_queue: &mut PacketQueue,
         frame: &Frame,
     ) -> Result<Delivery, ProtocolViolation> {
         let room = self.map.sizes.chunk_bytes - CHUNK_HEADROOM_BYTES;
@@ -181,7 +181,7 @@ impl AppServer {
     #[inline]
     pub fn collect(
         &mut self,
-        worker_queue: &mut AppWorkerQueue,
+        worker_queue: &mut PacketQueue,
     ) -> Result<Option<FromApp>, ProtocolViolation> {
         let Some(slot) = worker_queue.from_app.peek()? else { return Ok(None) };
         let message = FromApp::decode(&slot)?;
@@ -236,19 +236,19 @@ impl CoreGrantBits {
 
     /// A bit for each worker that has spoken since the last call.
     pub fn take(&self) -> u64 {
-        // Acquire: pairs with the Release in `AppEnd::core_grant_spoke`.
+        // Acquire: pairs with the Release in `PacketEnd::core_grant_spoke`.
         self.map.core_grant_bits().swap(0, Ordering::Acquire)
     }
 }
 
-impl AsFd for AppServer {
+impl AsFd for PacketServer {
     /// The region's memfd, to be sent to the application.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.map.region.as_fd()
     }
 }
 
-impl AppWorkerQueue {
+impl PacketQueue {
     /// Stages a control message; false when the ring is full.
     ///
     /// # Errors

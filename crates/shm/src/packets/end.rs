@@ -10,14 +10,14 @@ use std::ptr::NonNull;
 
 use base::FrameMeta;
 
-use crate::app::layout::{
-    self, AppSizes, CHUNK_HEADROOM_BYTES, HandoverWords, Map, SharedCoreGrant, Towards,
-};
-use crate::app::message::{FromApp, Packet, ToApp};
 use crate::core_grant::CoreGrant;
 use crate::doorbell;
 use crate::frame::Frame;
 use crate::handover::{Handovers, Moving, Ticket};
+use crate::packets::layout::{
+    self, CHUNK_HEADROOM_BYTES, HandoverWords, Map, PacketSizes, SharedCoreGrant, Towards,
+};
+use crate::packets::message::{FromApp, Packet, ToApp};
 use crate::ready_set::ReadySet;
 use crate::region::{MapError, Region, RegionKind};
 use crate::slot_ring::{ProtocolViolation, SlotConsumer, SlotProducer};
@@ -25,13 +25,13 @@ use crate::sync::{Arc, AtomicU32, Ordering, fence};
 
 /// The mapped region of this application.
 #[derive(Debug)]
-pub struct AppMemory {
+pub struct PacketMemory {
     map: Map,
     /// By worker: its end was given out.
     taken: Vec<bool>,
 }
 
-impl AppMemory {
+impl PacketMemory {
     /// Maps the region that the daemon sent.
     ///
     /// # Errors
@@ -46,7 +46,7 @@ impl AppMemory {
     }
 
     /// What it was made for.
-    pub fn sizes(&self) -> &AppSizes {
+    pub fn sizes(&self) -> &PacketSizes {
         &self.map.sizes
     }
 
@@ -61,21 +61,21 @@ impl AppMemory {
         self.map.ready(Towards::Daemon)
     }
 
-    /// Which of the workers that are watched ([`AppEnd::watch`]) have something to receive: of one
-    /// thread that waits for all of them.
+    /// Which of the workers that are watched ([`PacketEnd::watch`]) have something to receive: of
+    /// one thread that waits for all of them.
     pub fn ready_to_app(&self) -> ReadySet {
         self.map.ready(Towards::App)
     }
 
     /// A worker's end, once.
-    pub fn end(&mut self, worker: u32) -> Option<AppEnd> {
+    pub fn end(&mut self, worker: u32) -> Option<PacketEnd> {
         let taken = self.taken.get_mut(worker as usize)?;
         if std::mem::replace(taken, true) {
             return None;
         }
         let first = self.map.sizes.first_send_chunk(worker);
         let count = self.map.sizes.send_chunks;
-        Some(AppEnd {
+        Some(PacketEnd {
             // SAFETY: each end is made once over a region whose rings were never used: the daemon
             // makes one for every attachment. The layout aligns the words and `map` keeps them.
             from_daemon: unsafe { SlotConsumer::new(self.map.ring_to(worker)) },
@@ -101,7 +101,7 @@ impl AppMemory {
 
 /// One worker's ends of its rings.
 #[derive(Debug)]
-pub struct AppEnd {
+pub struct PacketEnd {
     from_daemon: SlotConsumer,
     to_daemon: SlotProducer,
     handovers: Handovers,
@@ -127,7 +127,7 @@ pub struct AppEnd {
 }
 
 // SAFETY: doorbell and watch are atomics in the mapping that `map` keeps.
-unsafe impl Send for AppEnd {}
+unsafe impl Send for PacketEnd {}
 
 /// What the daemon says next.
 #[derive(Debug)]
@@ -147,7 +147,7 @@ pub enum Next {
     Retired,
 }
 
-impl AppEnd {
+impl PacketEnd {
     /// The next message. Frames that went back are shown to the daemon by [`Self::publish`].
     ///
     /// # Errors
@@ -288,7 +288,7 @@ impl AppEnd {
         doorbell::ring(self.map.daemon_doorbell())
     }
 
-    /// From now on the daemon marks this worker in [`AppMemory::ready_to_app`] when it says
+    /// From now on the daemon marks this worker in [`PacketMemory::ready_to_app`] when it says
     /// something, rings the doorbell there and wakes worker `leader`, whose thread waits for both;
     /// `None`: it rings this worker's own doorbell again. What it said before is not marked: look
     /// once after this.
@@ -387,7 +387,7 @@ impl AppEnd {
     }
 }
 
-impl Drop for AppEnd {
+impl Drop for PacketEnd {
     fn drop(&mut self) {
         // A frame that is still out points into the mapping: keep it mapped for ever.
         if self.received + self.taken > 0 {

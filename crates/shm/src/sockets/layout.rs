@@ -58,7 +58,7 @@ pub enum Side {
 /// What a region is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
-pub struct StreamSizes {
+pub struct SocketSizes {
     /// Sockets: 2 to [`SLOTS_MAX`].
     pub slots: u32,
     /// Pollers of each side: 1 to [`POLLERS_MAX`].
@@ -71,7 +71,7 @@ pub struct StreamSizes {
     pub ring_bytes: u64,
 }
 
-impl StreamSizes {
+impl SocketSizes {
     /// Whether a region can be made for them.
     pub fn is_possible(&self) -> bool {
         (2..=SLOTS_MAX).contains(&self.slots)
@@ -123,10 +123,10 @@ impl StreamSizes {
 
 /// A mapped region of sockets: gives out addresses, all inside the mapping.
 #[derive(Clone)]
-pub struct StreamMemory {
+pub struct SocketMemory {
     region: Arc<Region>,
     /// As they were checked; never read from the region again.
-    sizes: StreamSizes,
+    sizes: SocketSizes,
     /// What follows from them, and every call needs.
     places: SlotPlaces,
 }
@@ -140,7 +140,7 @@ struct SlotPlaces {
 }
 
 impl SlotPlaces {
-    fn of(sizes: &StreamSizes) -> Self {
+    fn of(sizes: &SocketSizes) -> Self {
         Self {
             slots_at: sizes.slots_at(),
             heap_at: sizes.heap_at(),
@@ -149,12 +149,12 @@ impl SlotPlaces {
     }
 }
 
-impl StreamMemory {
+impl SocketMemory {
     /// Makes a region of `sizes`, which must be possible.
     ///
     /// # Errors
     /// There is no memory for it.
-    pub(super) fn create(name: &str, sizes: StreamSizes) -> Result<Self, RegionError> {
+    pub(super) fn create(name: &str, sizes: SocketSizes) -> Result<Self, RegionError> {
         let bytes = usize::try_from(sizes.region_bytes()).unwrap_or(usize::MAX);
         let region = Region::create(name, RegionKind::Stream, 0, bytes)?;
         // SAFETY: inside the mapping, aligned, and nobody else has the fresh region yet.
@@ -172,7 +172,7 @@ impl StreamMemory {
             return Err(MapError::Sizes);
         }
         // SAFETY: inside the mapping and aligned; any bytes are valid sizes.
-        let sizes = unsafe { region.base().add(SIZES_AT).cast::<StreamSizes>().read_volatile() };
+        let sizes = unsafe { region.base().add(SIZES_AT).cast::<SocketSizes>().read_volatile() };
         if !sizes.is_possible() || sizes.region_bytes() > region.len_bytes() as u64 {
             return Err(MapError::Sizes);
         }
@@ -180,7 +180,7 @@ impl StreamMemory {
     }
 
     /// What it was made for.
-    pub fn sizes(&self) -> &StreamSizes {
+    pub fn sizes(&self) -> &SocketSizes {
         &self.sizes
     }
 
@@ -301,7 +301,7 @@ impl StreamMemory {
 /// Rings begin at multiples of their length, or of this.
 const LOG2_ALIGN: u8 = 10;
 
-impl fmt::Debug for StreamMemory {
+impl fmt::Debug for SocketMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.sizes.fmt(f)
     }

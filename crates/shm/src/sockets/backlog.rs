@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::layout::StreamMemory;
+use super::layout::SocketMemory;
 use super::ring::{RingDesc, RingMemory};
 use super::slot::SlotWords;
 
@@ -63,14 +63,14 @@ impl Backlog {
     }
 
     /// What lies in it: connections that nobody has taken, as far as the application has left them alone.
-    pub fn waiting(&self, memory: &StreamMemory) -> Vec<Entry> {
+    pub fn waiting(&self, memory: &SocketMemory) -> Vec<Entry> {
         let entries = memory.entries(self.ring.desc()).unwrap_or_default();
         let words = entries.iter().map(|word| word.load(Ordering::Acquire));
         words.filter_map(Entry::of_word).collect()
     }
 
     /// Adds a connection; false when as many as may wait do.
-    pub fn push(&self, memory: &StreamMemory, words: &SlotWords, entry: Entry) -> bool {
+    pub fn push(&self, memory: &SocketMemory, words: &SlotWords, entry: Entry) -> bool {
         let Some(entries) = memory.entries(self.ring.desc()) else { return false };
         loop {
             let tail = self.tail.load(Ordering::Acquire);
@@ -95,7 +95,7 @@ impl Backlog {
     }
 
     /// Takes the oldest connection: the application's end.
-    pub fn take(memory: &StreamMemory, words: &SlotWords) -> Option<Entry> {
+    pub fn take(memory: &SocketMemory, words: &SlotWords) -> Option<Entry> {
         let tail = words.rx_tail.load(Ordering::Acquire);
         let entries = memory.entries(RingDesc::of_word(words.rx_ring.load(Ordering::Acquire)))?;
         let count = entries.len() as u64;
@@ -111,7 +111,7 @@ impl Backlog {
     }
 
     /// The connection that [`Self::take`] takes next, unless somebody else is faster.
-    pub fn oldest(memory: &StreamMemory, words: &SlotWords) -> Option<Entry> {
+    pub fn oldest(memory: &SocketMemory, words: &SlotWords) -> Option<Entry> {
         let tail = words.rx_tail.load(Ordering::Acquire);
         let entries = memory.entries(RingDesc::of_word(words.rx_ring.load(Ordering::Acquire)))?;
         let count = entries.len() as u64;
@@ -121,7 +121,7 @@ impl Backlog {
     }
 
     /// Whether there is a connection to be taken.
-    pub fn has_any(memory: &StreamMemory, words: &SlotWords) -> bool {
+    pub fn has_any(memory: &SocketMemory, words: &SlotWords) -> bool {
         let tail = words.rx_tail.load(Ordering::Acquire);
         let desc = RingDesc::of_word(words.rx_ring.load(Ordering::Acquire));
         let Some(entries) = memory.entries(desc) else { return false };

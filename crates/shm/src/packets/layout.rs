@@ -52,7 +52,7 @@ const WORKER_LINES: usize = 7;
 /// What a region is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
-pub struct AppSizes {
+pub struct PacketSizes {
     /// Workers: 1 to [`WORKERS_MAX`].
     pub workers: u32,
     /// Slots of each ring: a power of two from 2 to [`RING_SLOTS_MAX`].
@@ -67,7 +67,7 @@ pub struct AppSizes {
     pub handovers: u32,
 }
 
-impl AppSizes {
+impl PacketSizes {
     /// The sizes, when a region can be made for them.
     ///
     /// # Errors
@@ -168,12 +168,12 @@ impl std::error::Error for SizeError {}
 pub(super) struct Map {
     pub(super) region: Arc<Region>,
     /// As they were checked; never read from the region again.
-    pub(super) sizes: AppSizes,
+    pub(super) sizes: PacketSizes,
 }
 
 impl Map {
     /// `sizes` must be checked and the region at least as long as they need.
-    pub(super) fn new(region: Arc<Region>, sizes: AppSizes) -> Self {
+    pub(super) fn new(region: Arc<Region>, sizes: PacketSizes) -> Self {
         debug_assert!(region.len_bytes() >= sizes.region_bytes());
         Self { region, sizes }
     }
@@ -273,12 +273,12 @@ impl Map {
 }
 
 /// Reads the sizes of a region that another process made.
-pub(super) fn read_sizes(region: &Region) -> Option<AppSizes> {
+pub(super) fn read_sizes(region: &Region) -> Option<PacketSizes> {
     if region.len_bytes() < HANDOVERS_AT {
         return None;
     }
-    // SAFETY: inside the mapping and aligned; any bytes are a valid `AppSizes`.
-    Some(unsafe { region.base().add(SIZES_AT).cast::<AppSizes>().read_volatile() })
+    // SAFETY: inside the mapping and aligned; any bytes are a valid `PacketSizes`.
+    Some(unsafe { region.base().add(SIZES_AT).cast::<PacketSizes>().read_volatile() })
 }
 
 /// A core grant that lies in a region.

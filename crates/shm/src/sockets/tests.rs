@@ -8,14 +8,14 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn sizes() -> StreamSizes {
-    StreamSizes { slots: 200, pollers: 4, sides: 1, workers: 2, ring_bytes: 1 << 20 }
+fn sizes() -> SocketSizes {
+    SocketSizes { slots: 200, pollers: 4, sides: 1, workers: 2, ring_bytes: 1 << 20 }
 }
 
-fn pair() -> (StreamServer, StreamMemory) {
-    let server = StreamServer::create("test", sizes()).expect("a few MiB of addresses");
+fn pair() -> (SocketServer, SocketMemory) {
+    let server = SocketServer::create("test", sizes()).expect("a few MiB of addresses");
     let fd = server.memory().descriptor().as_fd().try_clone_to_owned().expect("descriptors left");
-    (server, StreamMemory::open(fd).expect("it is such a region"))
+    (server, SocketMemory::open(fd).expect("it is such a region"))
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn rings_are_lent_up_to_the_limit_and_never_twice() {
 fn regions_of_one_user_share_what_it_may_have_and_one_that_goes_gives_its_share_back() {
     let quota = Arc::new(Quota::new(5, 40 << 10));
     let [one, other] = [0; 2].map(|_| {
-        StreamServer::within("test", sizes(), Arc::clone(&quota)).expect("addresses are left")
+        SocketServer::within("test", sizes(), Arc::clone(&quota)).expect("addresses are left")
     });
     let slots = [one.lend_slot(), one.lend_slot(), other.lend_pair()];
     assert_eq!(slots, [Some(0), Some(1), Some(0)]);

@@ -6,14 +6,14 @@
 use std::sync::Arc;
 
 use super::free_indexes::FreeIndexes;
-use super::layout::{CLASSES, StreamMemory};
+use super::layout::{CLASSES, SocketMemory};
 use super::quota::Quota;
 use super::ring::{RingDesc, RingMemory};
 
 /// Which rings are lent.
 #[derive(Debug)]
 pub struct Heap {
-    memory: StreamMemory,
+    memory: SocketMemory,
     /// By size class: which of its rings.
     classes: [FreeIndexes; CLASSES.len()],
     /// How many bytes may be lent, here and elsewhere.
@@ -22,7 +22,7 @@ pub struct Heap {
 
 impl Heap {
     /// All of it free.
-    pub(super) fn new(memory: StreamMemory, quota: Arc<Quota>) -> Self {
+    pub(super) fn new(memory: SocketMemory, quota: Arc<Quota>) -> Self {
         let sizes = *memory.sizes();
         let classes = CLASSES.map(|log2| FreeIndexes::new((sizes.class_bytes() >> log2) as u32));
         Self { memory, classes, quota }

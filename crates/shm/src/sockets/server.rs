@@ -5,15 +5,15 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::free_indexes::FreeIndexes;
 use super::heap::Heap;
-use super::layout::{StreamMemory, StreamSizes};
+use super::layout::{SocketMemory, SocketSizes};
 use super::quota::Quota;
 use super::slot::Kind;
 use crate::region::RegionError;
 
 /// A region that the daemon has made: shared by its threads.
 #[derive(Debug)]
-pub struct StreamServer {
-    memory: StreamMemory,
+pub struct SocketServer {
+    memory: SocketMemory,
     heap: Heap,
     /// How many sockets may be lent, here and elsewhere.
     quota: Arc<Quota>,
@@ -23,12 +23,12 @@ pub struct StreamServer {
     pollers: [FreeIndexes; 2],
 }
 
-impl StreamServer {
+impl SocketServer {
     /// A region of `sizes`, which must be possible.
     ///
     /// # Errors
     /// There is no memory for it.
-    pub fn create(name: &str, sizes: StreamSizes) -> Result<Self, RegionError> {
+    pub fn create(name: &str, sizes: SocketSizes) -> Result<Self, RegionError> {
         Self::within(name, sizes, Arc::new(Quota::new(sizes.slots, sizes.ring_bytes)))
     }
 
@@ -36,8 +36,8 @@ impl StreamServer {
     ///
     /// # Errors
     /// There is no memory for it.
-    pub fn within(name: &str, sizes: StreamSizes, quota: Arc<Quota>) -> Result<Self, RegionError> {
-        let memory = StreamMemory::create(name, sizes)?;
+    pub fn within(name: &str, sizes: SocketSizes, quota: Arc<Quota>) -> Result<Self, RegionError> {
+        let memory = SocketMemory::create(name, sizes)?;
         Ok(Self {
             heap: Heap::new(memory.clone(), Arc::clone(&quota)),
             quota,
@@ -49,7 +49,7 @@ impl StreamServer {
     }
 
     /// What both sides see.
-    pub fn memory(&self) -> &StreamMemory {
+    pub fn memory(&self) -> &SocketMemory {
         &self.memory
     }
 
@@ -137,7 +137,7 @@ impl StreamServer {
     }
 }
 
-impl Drop for StreamServer {
+impl Drop for SocketServer {
     fn drop(&mut self) {
         self.quota.give_back_slots(self.slots.taken());
     }

@@ -8,7 +8,7 @@ use super::*;
 use crate::handover::Moving;
 use crate::{FramePool, PoolConfig, ProtocolViolation};
 
-const SIZES: AppSizes = AppSizes {
+const SIZES: PacketSizes = PacketSizes {
     workers: 2,
     ring_slots: 8,
     chunk_bytes: 2048,
@@ -17,11 +17,11 @@ const SIZES: AppSizes = AppSizes {
     handovers: 4,
 };
 
-fn both() -> (AppServer, Vec<AppWorkerQueue>, AppMemory) {
+fn both() -> (PacketServer, Vec<PacketQueue>, PacketMemory) {
     let sizes = SIZES.checked().expect("possible sizes");
-    let (server, worker_queues) = AppServer::create(sizes).expect("64 KiB fit anywhere");
+    let (server, worker_queues) = PacketServer::create(sizes).expect("64 KiB fit anywhere");
     let fd = server.as_fd().try_clone_to_owned().expect("descriptors are left");
-    let memory = AppMemory::open(fd).expect("the daemon has just made it");
+    let memory = PacketMemory::open(fd).expect("the daemon has just made it");
     (server, worker_queues, memory)
 }
 
@@ -169,10 +169,11 @@ fn a_barrier_waits_for_frames_that_are_out_and_is_passed_after_the_groups_are_gi
 
 #[test]
 fn a_ring_full_of_aborted_barriers_needs_no_more_stack_than_one() {
-    let sizes = AppSizes { ring_slots: RING_SLOTS_MAX, ..SIZES }.checked().expect("possible");
-    let (server, mut worker_queues) = AppServer::create(sizes).expect("2 MiB a ring fit anywhere");
+    let sizes = PacketSizes { ring_slots: RING_SLOTS_MAX, ..SIZES }.checked().expect("possible");
+    let (server, mut worker_queues) =
+        PacketServer::create(sizes).expect("2 MiB a ring fit anywhere");
     let fd = server.as_fd().try_clone_to_owned().expect("descriptors are left");
-    let mut memory = AppMemory::open(fd).expect("the daemon has just made it");
+    let mut memory = PacketMemory::open(fd).expect("the daemon has just made it");
     let handovers = server.handovers();
     let moving = Moving::Epoch(Epoch(4));
     for _ in 0..RING_SLOTS_MAX {
@@ -236,12 +237,12 @@ fn each_kind_of_violation_is_found_out_and_named() {
 #[test]
 fn sizes_that_cannot_be_are_refused_with_what_can() {
     for (part, sizes) in [
-        ("workers", AppSizes { workers: 65, ..SIZES }),
-        ("power of two", AppSizes { ring_slots: 12, ..SIZES }),
-        ("2048 or 4096", AppSizes { chunk_bytes: 1500, ..SIZES }),
-        ("receive buffers", AppSizes { receive_chunks: 0, ..SIZES }),
-        ("send buffers", AppSizes { send_chunks: u32::MAX, ..SIZES }),
-        ("hand-overs", AppSizes { handovers: 0, ..SIZES }),
+        ("workers", PacketSizes { workers: 65, ..SIZES }),
+        ("power of two", PacketSizes { ring_slots: 12, ..SIZES }),
+        ("2048 or 4096", PacketSizes { chunk_bytes: 1500, ..SIZES }),
+        ("receive buffers", PacketSizes { receive_chunks: 0, ..SIZES }),
+        ("send buffers", PacketSizes { send_chunks: u32::MAX, ..SIZES }),
+        ("hand-overs", PacketSizes { handovers: 0, ..SIZES }),
     ] {
         let error = sizes.checked().expect_err(part).to_string();
         assert!(error.contains(part), "{error}");
@@ -255,7 +256,7 @@ fn one_thread_waits_for_many_workers_and_is_rung_for_those_that_it_watches_only(
     let other = memory.end(1).expect("there");
     let set = memory.ready_to_app();
     let frame = packet(&mut pool, b"x");
-    let mut say = |worker_queues: &mut [AppWorkerQueue]| {
+    let mut say = |worker_queues: &mut [PacketQueue]| {
         assert_eq!(server.deliver(&mut worker_queues[1], &frame), Ok(Delivery::Staged));
         assert!(worker_queues[1].publish());
         worker_queues[1].ring()
