@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use base::{Nanos, WorkerId};
 use config::{Config, Congestion, Job};
-use datapath::stream::{
-    CommandQueue, Exchange, RingLimits, ServiceKind, Stream, StreamConfig, StreamCounts,
+use datapath::sockets::{
+    CommandQueue, Exchange, RingLimits, ServiceKind, SocketCounts, SocketJob, SocketJobConfig,
 };
 use datapath::{Dispatcher, DispatcherPort, Listener};
 use port::{AnyPort, Port};
@@ -18,10 +18,10 @@ use crate::failure::Failure;
 /// What every worker's engine is made from; absent: the workers' job is another.
 #[derive(Clone, Debug)]
 pub(crate) struct Engines {
-    config: StreamConfig,
+    config: SocketJobConfig,
     exchange: Exchange,
     /// What each worker counts, those that have ended included.
-    counts: Arc<Mutex<Vec<(WorkerId, StreamCounts)>>>,
+    counts: Arc<Mutex<Vec<(WorkerId, SocketCounts)>>>,
 }
 
 impl Engines {
@@ -49,7 +49,7 @@ impl Engines {
                     .to_owned(),
             ));
         }
-        let config = StreamConfig {
+        let config = SocketJobConfig {
             engine: engine(config, hash_key, mtu(ports)),
             secret: sys::random::bytes()?,
             service,
@@ -75,16 +75,16 @@ impl Engines {
         worker: WorkerId,
         dispatcher: &mut Dispatcher<AnyPort>,
         now: Nanos,
-    ) -> Result<Stream, String> {
+    ) -> Result<SocketJob, String> {
         if self.config.joins {
             dispatcher.expect_pieces();
         }
         dispatcher.expect_errors();
         let owners = dispatcher.steering_mut().share_owners();
-        let counts = StreamCounts::new();
+        let counts = SocketCounts::new();
         let mut all = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         all.push((worker, counts.clone()));
-        Stream::new(worker, &self.config, self.exchange.clone(), owners, counts, now)
+        SocketJob::new(worker, &self.config, self.exchange.clone(), owners, counts, now)
             .map_err(|error| error.to_string())
     }
 

@@ -8,7 +8,7 @@ use attach::{AttachListener, PortInfo};
 use base::{Nanos, PortId};
 use config::{Config, Job};
 use datapath::cores::Call;
-use datapath::stream::CommandQueue;
+use datapath::sockets::CommandQueue;
 use datapath::{
     DispatcherConfig, DispatcherPort, Listener, Listeners, MigrateConfig, SteeringConfig,
     SyntheticState,

@@ -90,7 +90,7 @@ impl WorkerPoolConfig {
             Job::Sockets | Job::TcpEcho | Job::TcpDiscard | Job::TcpChargen => {
                 let engines = self.engines.as_ref().ok_or("there is no TCP engine")?;
                 let stream = engines.stream(worker, dispatcher, sys::clock::now())?;
-                Ok(BuiltIn::Stream(Box::new(stream)))
+                Ok(BuiltIn::SocketJob(Box::new(stream)))
             }
         }
     }

@@ -12,7 +12,7 @@ pub use sink::Sink;
 pub use synthetic::{ITERATIONS_MAX, REQUEST_BYTES, Synthetic, SyntheticState, work};
 
 use crate::message::{FromWorker, Moving};
-use crate::stream::Stream;
+use crate::sockets::SocketJob;
 
 /// What becomes of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,8 +173,8 @@ pub enum BuiltIn {
     Sink(Sink),
     /// See [`Synthetic`].
     Synthetic(Synthetic),
-    /// See [`Stream`].
-    Stream(Box<Stream>),
+    /// See [`SocketJob`].
+    SocketJob(Box<SocketJob>),
 }
 
 /// The same call for whichever job it is.
@@ -184,7 +184,7 @@ macro_rules! each {
             BuiltIn::Echo(job) => job.$name($($argument),*),
             BuiltIn::Sink(job) => job.$name($($argument),*),
             BuiltIn::Synthetic(job) => job.$name($($argument),*),
-            BuiltIn::Stream(job) => job.$name($($argument),*),
+            BuiltIn::SocketJob(job) => job.$name($($argument),*),
         }
     };
 }

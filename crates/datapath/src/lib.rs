@@ -31,9 +31,9 @@ mod migrate;
 pub mod owners;
 mod rate_limit;
 mod receive;
-mod steering;
 /// TCP inside the data path.
-pub mod stream;
+pub mod sockets;
+mod steering;
 mod transmit;
 mod worker;
 mod worker_queue;

@@ -7,7 +7,7 @@ use std::sync::atomic::{Ordering, fence};
 
 use attach::{PeerCredentials, Profile};
 use config::Tenant;
-use datapath::stream::{AppStreams, Rate};
+use datapath::sockets::{AppSockets, Rate};
 use rustix::io::Errno;
 use shm::sockets::{Kind, Quota, Side, SlotState, SlotWords, SocketServer, SocketSizes};
 use sys::eventfd::EventFd;
@@ -26,7 +26,7 @@ pub(super) struct App {
     pub(super) profile: Profile,
     pub(super) proofs: Proofs,
     pub(super) tenant: Arc<Tenant>,
-    pub(super) streams: Arc<AppStreams>,
+    pub(super) streams: Arc<AppSockets>,
     pub(super) quota: Arc<Quota>,
     pub(super) pipes: Arc<Pipes>,
     /// Rung by the application when a worker sleeps.
@@ -74,7 +74,7 @@ impl App {
                 Box::new(move |remote| limits.may_connect(remote))
             });
         let spins = profile != Profile::Safe;
-        let streams = AppStreams {
+        let streams = AppSockets {
             app: number,
             region,
             server,

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use attach::{FallbackReason, Reply};
 use base::Nanos;
 use config::Congestion;
-use datapath::stream::{Command, NextHop};
+use datapath::sockets::{Command, NextHop};
 use port::xdp::Protocol;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 
 use base::Nanos;
 use datapath::DetachReason;
-use datapath::stream::{Command, SocketEvent};
+use datapath::sockets::{Command, SocketEvent};
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use sys::socket_end::SocketEnd;
 

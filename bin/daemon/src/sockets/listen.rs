@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use attach::{FallbackReason, Reply};
 use base::Nanos;
-use datapath::stream::{AppStreams, Command, Listening};
+use datapath::sockets::{AppSockets, Command, Listening};
 use port::xdp::{Destination, Protocol};
 use rustix::io::Errno;
 use rustix::net::sockopt;
@@ -38,11 +38,11 @@ pub(super) struct Lingering {
     /// Workers may still hold these.
     retiring: Vec<Retiring>,
     /// Addresses of which accepted connections live on: whose, and when to look again.
-    addresses: BTreeMap<(u16, SocketAddr), (Nanos, Arc<AppStreams>)>,
+    addresses: BTreeMap<(u16, SocketAddr), (Nanos, Arc<AppSockets>)>,
 }
 
 struct Retiring {
-    streams: Arc<AppStreams>,
+    streams: Arc<AppSockets>,
     slot: u32,
     backlog: Arc<Backlog>,
     look_at: Nanos,
@@ -285,7 +285,7 @@ impl SocketTable {
         });
     }
 
-    fn retire(&mut self, streams: &AppStreams, slot: u32, backlog: Backlog) {
+    fn retire(&mut self, streams: &AppSockets, slot: u32, backlog: Backlog) {
         // The ring is our own, each place looked at once: what the application says about it is not asked. What it has
         // written there itself names sockets of its own only.
         for entry in backlog.waiting(streams.server.memory()) {
@@ -295,7 +295,7 @@ impl SocketTable {
         streams.server.take_back_slot(slot);
     }
 
-    fn close_unaccepted(&mut self, streams: &AppStreams, region: u32, slot: u32) {
+    fn close_unaccepted(&mut self, streams: &AppSockets, region: u32, slot: u32) {
         if region != streams.region {
             return self.end_local((region, slot), streams.app);
         }
@@ -334,7 +334,7 @@ fn check_free(addresses: &[SocketAddr], context: &Context<'_>) -> Result<(), Ref
 }
 
 /// Whether accepted connections of an application still have that address.
-fn has_connections_at(streams: &AppStreams, address: SocketAddr) -> bool {
+fn has_connections_at(streams: &AppSockets, address: SocketAddr) -> bool {
     let server = &streams.server;
     let slots = server.memory().sizes().slots;
     let mut left = server.slots_taken();

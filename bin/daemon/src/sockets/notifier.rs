@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use datapath::stream::Notifier;
+use datapath::sockets::Notifier;
 use rustix::pipe::PipeFlags;
 use shm::sockets::{POLLERS_MAX, Side};
 use sys::futex::{self, Scope};

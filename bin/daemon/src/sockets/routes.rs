@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use base::{Nanos, PortId};
-use datapath::stream::NextHop;
+use datapath::sockets::NextHop;
 use rustix::io::Errno;
 use sys::SysError;
 use sys::neighbour::{self, NeighbourState};

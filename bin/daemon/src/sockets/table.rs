@@ -9,7 +9,7 @@ use attach::{JoinRequest, PeerCredentials, StreamRequest, Streaming};
 use base::Nanos;
 use config::{Config, Tenant};
 use datapath::DetachReason;
-use datapath::stream::{Command, CommandQueue, Rate};
+use datapath::sockets::{Command, CommandQueue, Rate};
 use port::xdp::{Destination, Protocol};
 use shm::sockets::{Quota, Side};
 use sys::SysError;

@@ -11,7 +11,7 @@ use attach::{
 };
 use config::Config;
 use datapath::DetachReason;
-use datapath::stream::CommandQueue;
+use datapath::sockets::CommandQueue;
 use rustix::net::{AddressFamily, SocketType};
 use shm::sockets::{Asks, Backlog, Entry, Side, SlotState, SocketMemory};
 use sys::clock;

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use attach::{FallbackReason, Reply};
 use base::Nanos;
-use datapath::stream::{Command, Datagrams};
+use datapath::sockets::{Command, Datagrams};
 use port::xdp::Protocol;
 use rustix::io::Errno;
 use shm::sockets::Kind;

@@ -136,7 +136,7 @@ const OURS: &[(&str, Layer)] = &[
     ("wire::", Layer::Protocol),
     ("port::", Layer::Driver),
     ("policy::", Layer::Driver),
-    ("datapath::stream", Layer::Sockets),
+    ("datapath::sockets", Layer::Sockets),
     ("shm::sockets", Layer::Sockets),
     ("datapath::", Layer::Driver),
     ("shm::", Layer::Driver),

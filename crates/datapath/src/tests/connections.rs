@@ -15,8 +15,8 @@ use tcp::{
 };
 use wire::{FlowKey, Outcome, Toeplitz};
 
-use crate::stream::{
-    CommandQueue, Exchange, RingLimits, ServiceKind, Stream, StreamConfig, StreamCounts,
+use crate::sockets::{
+    CommandQueue, Exchange, RingLimits, ServiceKind, SocketCounts, SocketJob, SocketJobConfig,
 };
 use crate::{
     BuiltIn, Dispatcher, DispatcherConfig, DispatcherPort, Listeners, SteeringConfig, Worker,
@@ -87,8 +87,8 @@ pub(super) struct Bench {
     pub(super) closed: Vec<(FlowId, CloseReason)>,
     pub(super) dispatcher: Dispatcher<MemoryPort>,
     pub(super) workers: Vec<(WorkerId, Worker<BuiltIn>)>,
-    counts: Vec<StreamCounts>,
-    config: StreamConfig,
+    counts: Vec<SocketCounts>,
+    config: SocketJobConfig,
     exchange: Exchange,
     toeplitz: Toeplitz,
     pub(super) now: Nanos,
@@ -129,7 +129,7 @@ impl Bench {
                 Control::new(ControlConfig::default(), steer.expect("a policy"), groups)
             });
         let flow = FlowOptions { receive_limit_log2: 18, ..FlowOptions::default() };
-        let stream = StreamConfig {
+        let stream = SocketJobConfig {
             engine: Config { flows_max, hash_key, ..Config::default() },
             secret: [5; 16],
             service,
@@ -167,12 +167,13 @@ impl Bench {
     pub(super) fn spawn(&mut self) {
         let new = self.dispatcher.add_worker(Arc::new(Doorbell::new()), Arc::new(|| ()));
         let new = new.expect("there are ids");
-        let (owners, counts) = (self.dispatcher.steering_mut().share_owners(), StreamCounts::new());
+        let (owners, counts) = (self.dispatcher.steering_mut().share_owners(), SocketCounts::new());
         let exchange = self.exchange.clone();
-        let stream = Stream::new(new.id, &self.config, exchange, owners, counts.clone(), self.now);
+        let stream =
+            SocketJob::new(new.id, &self.config, exchange, owners, counts.clone(), self.now);
         let stream = stream.expect("one listener");
         self.counts.push(counts);
-        self.workers.push((new.id, new.employ(BuiltIn::Stream(Box::new(stream)))));
+        self.workers.push((new.id, new.employ(BuiltIn::SocketJob(Box::new(stream)))));
     }
 
     pub(super) fn connect(&mut self) -> FlowId {
@@ -279,7 +280,7 @@ impl Bench {
     }
 
     pub(super) fn count(&self, name: &str) -> u64 {
-        let all = self.counts.iter().flat_map(StreamCounts::iter);
+        let all = self.counts.iter().flat_map(SocketCounts::iter);
         all.filter(|(other, ..)| *other == name).map(|(.., value)| value).sum()
     }
 }

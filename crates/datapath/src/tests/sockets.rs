@@ -16,8 +16,8 @@ use shm::sockets::{
 use tcp::{Algorithm, CloseReason, FlowOptions};
 
 use super::connections::{Bench, CLIENT_MAC as CLIENT, OUR_MAC as OURS};
-use crate::stream::{
-    AppStreams, Command, CommandQueue, Datagrams, Listening, NextHop, Notifier, Rate, ServiceKind,
+use crate::sockets::{
+    AppSockets, Command, CommandQueue, Datagrams, Listening, NextHop, Notifier, Rate, ServiceKind,
     SocketEvent,
 };
 
@@ -44,7 +44,7 @@ impl Notifier for Arc<Rung> {
 /// An application that listens.
 struct App {
     command_queue: CommandQueue,
-    streams: Arc<AppStreams>,
+    streams: Arc<AppSockets>,
     memory: SocketMemory,
     listener: u32,
     rung: Arc<Rung>,
@@ -64,7 +64,7 @@ impl App {
         let fd = server.memory().descriptor().as_fd().try_clone_to_owned().expect("fds are left");
         let rung = Arc::new(Rung::default());
         let notifier = Box::new(Arc::clone(&rung));
-        let streams = Arc::new(AppStreams {
+        let streams = Arc::new(AppSockets {
             app: 5,
             region: 9,
             server,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use base::{Nanos, WorkerId};
-use datapath::stream::{Exchange, Stream, StreamConfig, StreamCounts};
+use datapath::sockets::{Exchange, SocketCounts, SocketJob, SocketJobConfig};
 use datapath::{
     BuiltIn, Dispatcher, DispatcherConfig, DispatcherPort, Echo, Listener, Listeners,
     MigrateConfig, SteeringConfig, Worker,
@@ -40,7 +40,7 @@ pub(crate) enum Work {
     /// UDP packets go back where they came from.
     Echo,
     /// Connections.
-    Streams(Box<StreamConfig>),
+    Streams(Box<SocketJobConfig>),
 }
 
 /// A data path.
@@ -52,7 +52,7 @@ pub(crate) struct Server {
     work: Work,
     exchange: Exchange,
     /// Of every worker that ever was.
-    counts: Vec<StreamCounts>,
+    counts: Vec<SocketCounts>,
     seed: u64,
 }
 
@@ -123,11 +123,11 @@ impl Server {
                 Work::Echo => BuiltIn::Echo(Echo),
                 Work::Streams(config) => {
                     let owners = self.dispatcher.steering_mut().share_owners();
-                    let counts = StreamCounts::new();
+                    let counts = SocketCounts::new();
                     self.counts.push(counts.clone());
                     let exchange = self.exchange.clone();
-                    let stream = Stream::new(id, config, exchange, owners, counts, now);
-                    BuiltIn::Stream(Box::new(stream.expect("a plan has one listener")))
+                    let stream = SocketJob::new(id, config, exchange, owners, counts, now);
+                    BuiltIn::SocketJob(Box::new(stream.expect("a plan has one listener")))
                 }
             };
             self.workers.push((id, spawned.employ(job)));
@@ -226,7 +226,7 @@ impl Server {
         let Some(first) = self.counts.first() else { return Vec::new() };
         let names = first.iter().map(|(name, ..)| name);
         let sum = |name| {
-            let all = self.counts.iter().flat_map(StreamCounts::iter);
+            let all = self.counts.iter().flat_map(SocketCounts::iter);
             all.filter(|(other, ..)| *other == name).map(|(.., value)| value).sum()
         };
         names.map(|name| (name, sum(name))).filter(|(_, sum)| *sum > 0).collect()

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use base::Nanos;
-use datapath::stream::{RingLimits, ServiceKind, StreamConfig};
+use datapath::sockets::{RingLimits, ServiceKind, SocketJobConfig};
 use load::Random;
 use sim::EventQueue;
 use tcp::{Config, FlowOptions};
@@ -95,7 +95,7 @@ impl Simulation {
         let data_path_seed = random.bits();
         let hash_key = Toeplitz::key_from_seed(data_path_seed);
         let flows = plan.clients.saturating_mul(plan.connections);
-        let work = StreamConfig {
+        let work = SocketJobConfig {
             engine: Config { flows_max: 2 * flows + 8, hash_key, ..Config::default() },
             secret: [5; 16],
             service: ServiceKind::Echo,

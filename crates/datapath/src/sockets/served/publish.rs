@@ -22,7 +22,7 @@ const SAY_EVERY: Nanos = Nanos::from_millis(1);
 impl Sockets {
     /// Shows every socket that something happened to, rings every poller once, and says what the
     /// slow side must know.
-    pub(in crate::stream) fn publish(
+    pub(in crate::sockets) fn publish(
         &mut self,
         engine: &mut Engine,
         rings: &mut Rings,
@@ -128,8 +128,8 @@ fn publish(conn: &mut Conn, words: &SlotWords, engine: &mut Engine, rings: &mut 
             conn.tx_head = head;
             words.tx_head.store(head, Ordering::Release);
         }
-        // Who waits for room is told once there is enough of it to be worth a wake-up, also when that has come
-        // before the waiting was heard of.
+        // Who waits for room is told once there is enough of it to be worth a wake-up, also when
+        // that has come before the waiting was heard of.
         if conn.was_full && (conn.offered.is_some() || room * 3 >= ring_bytes) {
             conn.was_full = false;
             is_news = true;

@@ -6,7 +6,7 @@ use base::Nanos;
 use shm::sockets::{Asks, RingDesc, SlotInfo, SlotOption, SlotWords};
 use tcp::{Algorithm, CallError, Engine, FlowId, FlowInfo, KeepAlive, Output, State, TimerKind};
 
-use super::super::command_queue::{AppStreams, SocketEvent};
+use super::super::command_queue::{AppSockets, SocketEvent};
 use super::super::rings::{Ring, Rings};
 use super::{Conn, LAST_ASKS, Sockets};
 
@@ -16,11 +16,13 @@ const SHORTEST_ROUND_TRIP: Nanos = Nanos::from_micros(100);
 /// Why a look at what an application has written goes no further.
 #[derive(Debug)]
 enum Stop {
-    /// The flow is over, and its socket has not heard so yet: whatever the application wrote in the meantime is as good as
-    /// lost on its way. A peer, a router or a timer ends a flow at any moment, so this says nothing about the application.
+    /// The flow is over, and its socket has not heard so yet: whatever the application wrote in the
+    /// meantime is as good as lost on its way. A peer, a router or a timer ends a flow at any
+    /// moment, so this says nothing about the application.
     Gone,
-    /// The application has gone beyond a position that this worker has published itself, or uses a ring that it was never
-    /// offered. Nothing that a peer does, no timer and no hand-over leads there: published positions only ever grow.
+    /// The application has gone beyond a position that this worker has published itself, or uses a
+    /// ring that it was never offered. Nothing that a peer does, no timer and no hand-over leads
+    /// there: published positions only ever grow.
     Violation,
 }
 
@@ -179,8 +181,9 @@ fn consume(
     Ok(())
 }
 
-/// The receive ring becomes four times as long when half of it was read within two round trips, of which the
-/// application's own delay may be one: then the window is what holds the peer back (what Linux calls right-sizing).
+/// The receive ring becomes four times as long when half of it was read within two round trips, of
+/// which the application's own delay may be one: then the window is what holds the peer back (what
+/// Linux calls right-sizing).
 fn widen(
     conn: &mut Conn,
     flow: FlowId,
@@ -210,8 +213,8 @@ fn widen(
     if !has_room {
         return;
     }
-    // Another worker may take the room in between: then the window stays as it is. So the engine, which counts on what
-    // it has agreed to, is asked when the memory is there.
+    // Another worker may take the room in between: then the window stays as it is. So the engine,
+    // which counts on what it has agreed to, is asked when the memory is there.
     let old = rings.outgrow_receive(flow, larger, |old, new| {
         engine.grow_receive_ring(flow, larger).is_some_and(|regrow| regrow.copy(old, new))
     });
@@ -220,12 +223,13 @@ fn widen(
     }
 }
 
-/// The application writes to the larger send ring from now on: it has copied what is not acknowledged. How far it
-/// had written before: what it writes meanwhile may lie in a ring that comes after this one.
+/// The application writes to the larger send ring from now on: it has copied what is not
+/// acknowledged. How far it had written before: what it writes meanwhile may lie in a ring that
+/// comes after this one.
 fn switch_rings(
     conn: &mut Conn,
     words: &SlotWords,
-    app: &AppStreams,
+    app: &AppSockets,
     flow: FlowId,
     engine: &mut Engine,
     rings: &mut Rings,
@@ -253,11 +257,12 @@ fn switch_rings(
     Ok(tail)
 }
 
-/// What the application has written, up to `tail`, is to be sent. When there is more than it may send now: when to look again.
+/// What the application has written, up to `tail`, is to be sent. When there is more than it may
+/// send now: when to look again.
 fn take(
     conn: &mut Conn,
     tail: u64,
-    app: &AppStreams,
+    app: &AppSockets,
     flow: FlowId,
     engine: &mut Engine,
     rings: &Rings,
@@ -277,7 +282,8 @@ fn take(
         Some(rate) => rate.take(written, now),
     };
     if bytes > 0 {
-        // The peer may have closed everything meanwhile: what is written then is lost, as it would be on its way.
+        // The peer may have closed everything meanwhile: what is written then is lost, as it would
+        // be on its way.
         let sent = engine.send(flow, bytes as u32);
         debug_assert!(sent != Err(CallError::TooMany), "no more was published than was free");
         conn.tx_tail += bytes;
@@ -289,7 +295,7 @@ fn take(
 fn offer(
     conn: &mut Conn,
     words: &SlotWords,
-    app: &AppStreams,
+    app: &AppSockets,
     log2: u8,
     rings: &Rings,
     flow: FlowId,
@@ -308,7 +314,7 @@ fn offer(
 /// Settings that the engine carries out. False: one of them is not permitted, and stays as it was.
 fn apply_options(
     words: &SlotWords,
-    app: &AppStreams,
+    app: &AppSockets,
     flow: FlowId,
     engine: &mut Engine,
     now: Nanos,

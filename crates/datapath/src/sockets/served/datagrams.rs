@@ -1,7 +1,8 @@
 //! UDP sockets of applications.
 //!
-//! Packets to one socket may come to several workers, and its application writes to one ring: so each ring has
-//! one worker at a time. Who finds it taken drops what came (UDP may), or leaves what is to be sent to the one who has it.
+//! Packets to one socket may come to several workers, and its application writes to one ring: so
+//! each ring has one worker at a time. Who finds it taken drops what came (UDP may), or leaves what
+//! is to be sent to the one who has it.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +14,7 @@ use shm::sockets::{HEADER_BYTES, Record, RingDesc, RingMemory};
 use wire::FlowKey;
 use wire::icmp::ErrorMessage;
 
-use super::super::command_queue::{AppStreams, SocketEvent};
+use super::super::command_queue::{AppSockets, SocketEvent};
 use super::super::frames;
 use super::super::neighbours::Neighbours;
 use super::super::routes::Route;
@@ -33,7 +34,7 @@ const RESOLVE_WITHIN: Nanos = Nanos::from_secs(2);
 #[derive(Debug)]
 pub struct Datagrams {
     /// Whose.
-    pub app: Arc<AppStreams>,
+    pub app: Arc<AppSockets>,
     /// Its slot.
     pub slot: u32,
     /// Where it is bound; an unspecified address: every one of ours.
@@ -68,10 +69,10 @@ struct Outward {
 }
 
 impl Datagrams {
-    /// A socket over two rings of its application, which its slot names. `sources` are the addresses of ours that its
-    /// user may have; its datagrams leave from no other.
+    /// A socket over two rings of its application, which its slot names. `sources` are the
+    /// addresses of ours that its user may have; its datagrams leave from no other.
     pub fn new(
-        app: Arc<AppStreams>,
+        app: Arc<AppSockets>,
         slot: u32,
         local: SocketAddr,
         remote: Option<SocketAddr>,
@@ -151,10 +152,10 @@ impl Datagrams {
 }
 
 /// What a look at the sending side needs.
-pub(in crate::stream) struct Sending<'a, 'o> {
-    pub(in crate::stream) neighbours: &'a mut Neighbours,
-    pub(in crate::stream) spares: &'a mut Vec<Frame>,
-    pub(in crate::stream) outlet: &'a mut Outlet<'o>,
+pub(in crate::sockets) struct Sending<'a, 'o> {
+    pub(in crate::sockets) neighbours: &'a mut Neighbours,
+    pub(in crate::sockets) spares: &'a mut Vec<Frame>,
+    pub(in crate::sockets) outlet: &'a mut Outlet<'o>,
 }
 
 /// How a look ended.
@@ -203,8 +204,14 @@ impl Sockets {
     }
 
     /// A datagram has come. True: somebody has it.
-    pub(in crate::stream) fn deliver(&mut self, key: &FlowKey, payload: &[u8], now: Nanos) -> bool {
-        // Who is connected to this peer goes before who hears everybody, and of those the more exact address.
+    pub(in crate::sockets) fn deliver(
+        &mut self,
+        key: &FlowKey,
+        payload: &[u8],
+        now: Nanos,
+    ) -> bool {
+        // Who is connected to this peer goes before who hears everybody, and of those the more
+        // exact address.
         let fits = self.datagrams.on(key.destination().port()).filter(|at| at.hears(key));
         let best = fits.max_by_key(|at| (at.remote.is_some(), !at.local.ip().is_unspecified()));
         let Some(socket) = best.cloned() else { return false };
@@ -217,8 +224,9 @@ impl Sockets {
         true
     }
 
-    /// A datagram of ours did not arrive: who is connected to that peer hears so (as in Linux, of what is final).
-    pub(in crate::stream) fn unreachable(&mut self, error: &ErrorMessage) {
+    /// A datagram of ours did not arrive: who is connected to that peer hears so (as in Linux, of
+    /// what is final).
+    pub(in crate::sockets) fn unreachable(&mut self, error: &ErrorMessage) {
         if !error.is_hard() {
             return;
         }
@@ -231,7 +239,7 @@ impl Sockets {
     }
 
     /// Sends what UDP sockets have written that were marked.
-    pub(in crate::stream) fn send_datagrams(&mut self, sending: &mut Sending<'_, '_>, now: Nanos) {
+    pub(in crate::sockets) fn send_datagrams(&mut self, sending: &mut Sending<'_, '_>, now: Nanos) {
         let mut marked = std::mem::take(&mut self.to_send);
         for (app, slot) in marked.drain(..) {
             let Some(socket) = self.datagrams_of(app, slot) else {
@@ -269,7 +277,8 @@ impl Sockets {
     }
 }
 
-/// Looks at what a socket has written; one that is ending waits for ways once, not for each datagram.
+/// Looks at what a socket has written; one that is ending waits for ways once, not for each
+/// datagram.
 fn look(
     socket: &Datagrams,
     is_ending: bool,

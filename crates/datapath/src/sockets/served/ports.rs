@@ -8,7 +8,8 @@ use super::Datagrams;
 /// Application and slot.
 type Name = (u16, u32);
 
-/// All that a worker serves. A port has at most one for each of our addresses, however many sockets there are.
+/// All that a worker serves. A port has at most one for each of our addresses, however many sockets
+/// there are.
 #[derive(Debug, Default)]
 pub(super) struct Ports {
     by_name: BTreeMap<Name, Arc<Datagrams>>,

@@ -4,12 +4,12 @@ use base::Nanos;
 use shm::sockets::RingDesc;
 use tcp::{CloseReason, FlowId};
 
-use super::super::command_queue::AppStreams;
+use super::super::command_queue::AppSockets;
 use super::super::rings::{Pair, Ring, Rings};
 
 /// One socket. Its positions are the worker's own: those in shared memory are copies.
 #[derive(Debug)]
-pub(in crate::stream) struct Conn {
+pub(in crate::sockets) struct Conn {
     /// Its flow; none: it is over.
     pub(super) flow: Option<FlowId>,
     /// The slot's, since this socket has it.
@@ -86,7 +86,7 @@ impl Conn {
     }
 
     /// Its rings go back; those of a living flow stay with that.
-    pub(super) fn give_back(self, app: &AppStreams, rings: &mut Rings) {
+    pub(super) fn give_back(self, app: &AppSockets, rings: &mut Rings) {
         let spare = [self.outgrown.map(|(ring, _)| ring), self.offered];
         for ring in spare.into_iter().flatten() {
             if let Ring::Shared(ring) = ring {

@@ -17,8 +17,8 @@ mod moving;
 mod neighbours;
 mod rings;
 mod routes;
+mod served;
 mod service;
-mod sockets;
 
 use arrayvec::ArrayVec;
 use base::{BURST, FlowGroup, Nanos, WorkerId};
@@ -32,9 +32,9 @@ use crate::message::Moving;
 use crate::owners::Owners;
 pub use bucket::Rate;
 pub use command_queue::{
-    AppStreams, Command, CommandQueue, Listening, NextHop, Notifier, SocketEvent,
+    AppSockets, Command, CommandQueue, Listening, NextHop, Notifier, SocketEvent,
 };
-pub use counts::{StreamCounts, StreamEvent};
+pub use counts::{SocketCounter, SocketCounts};
 pub use exchange::Exchange;
 use frames::{Arrival, Press, arrival};
 use moving::Leaving;
@@ -42,10 +42,10 @@ use neighbours::Neighbours;
 pub use rings::RingLimits;
 use rings::Rings;
 use routes::{Route, Routes};
+pub use served::Datagrams;
+use served::{Sending, Sockets};
 pub use service::ServiceKind;
 use service::{Service, ServiceContext};
-pub use sockets::Datagrams;
-use sockets::{Sending, Sockets};
 
 /// Empty frames that a worker keeps for what it will have to say: two batches, so that one can be
 /// filled while the other is on its way.
@@ -59,7 +59,7 @@ const SWEEP_EVERY: Nanos = Nanos::from_secs(1);
 
 /// What the workers of one data path have in common.
 #[derive(Clone, Debug)]
-pub struct StreamConfig {
+pub struct SocketJobConfig {
     /// The engine of each worker. `hash_key` is the dispatcher's.
     pub engine: Config,
     /// The secret of their sequence numbers and cookies: the same for all, 16 random bytes.
@@ -82,7 +82,7 @@ pub struct StreamConfig {
 
 /// An engine with everything around it.
 #[derive(Debug)]
-pub struct Stream {
+pub struct SocketJob {
     me: WorkerId,
     engine: Engine,
     context: ServiceContext,
@@ -103,7 +103,7 @@ pub struct Stream {
     /// Groups of ours whose flows wait for room in the engine, and when to try again.
     waiting: Vec<FlowGroup>,
     retry_at: Nanos,
-    counts: StreamCounts,
+    counts: SocketCounts,
     counts_at: Nanos,
     /// When routes may be swept next.
     sweep_at: Nanos,
@@ -112,17 +112,17 @@ pub struct Stream {
     joins: bool,
 }
 
-impl Stream {
+impl SocketJob {
     /// The job of worker `me`.
     ///
     /// # Errors
     /// Two listeners have one address, or one has no port.
     pub fn new(
         me: WorkerId,
-        config: &StreamConfig,
+        config: &SocketJobConfig,
         exchange: Exchange,
         owners: Owners,
-        counts: StreamCounts,
+        counts: SocketCounts,
         now: Nanos,
     ) -> Result<Self, ListenError> {
         let mut engine = Engine::new(config.engine.clone(), config.secret, now);
@@ -173,20 +173,20 @@ impl Stream {
             match arrival(frame, routes) {
                 Arrival::Segment(segment) => incoming.push(segment),
                 Arrival::NoRoute => {
-                    counts.add(StreamEvent::RoutesFull, 1);
+                    counts.add(SocketCounter::RoutesFull, 1);
                     is_full = true;
                 }
                 Arrival::Datagram(key, payload) => {
                     let taker = sockets.as_mut();
                     if !taker.is_some_and(|sockets| sockets.deliver(&key, payload, now)) {
-                        counts.add(StreamEvent::NotTcp, 1);
+                        counts.add(SocketCounter::NotTcp, 1);
                     } else if let Some(route) = Route::back(frame) {
                         // Not of what nobody wanted: its sender may have invented any number of addresses.
                         neighbours.learn(key.source().ip(), key.destination().ip(), route, now);
                     }
                 }
                 Arrival::Error(error) => errors.push(error),
-                Arrival::NotTcp => counts.add(StreamEvent::NotTcp, 1),
+                Arrival::NotTcp => counts.add(SocketCounter::NotTcp, 1),
             }
         }
         let mut press =
@@ -296,9 +296,9 @@ impl Stream {
     fn publish_counts(&mut self, now: Nanos) {
         self.counts_at = now;
         self.counts.publish(self.engine.counters());
-        self.counts.set(StreamEvent::Flows, self.engine.flows_in_use() as u64);
-        self.counts.set(StreamEvent::RingBytes, self.context.rings.bytes());
-        self.counts.set(StreamEvent::RingsFull, self.context.rings.refused());
+        self.counts.set(SocketCounter::Flows, self.engine.flows_in_use() as u64);
+        self.counts.set(SocketCounter::RingBytes, self.context.rings.bytes());
+        self.counts.set(SocketCounter::RingsFull, self.context.rings.refused());
         if let Some(sockets) = &self.sockets {
             sockets.stats().publish(&self.counts);
         }
@@ -320,7 +320,7 @@ impl tcp::Output for Heard<'_> {
     }
 }
 
-impl Job for Stream {
+impl Job for SocketJob {
     #[inline]
     fn packet(&mut self, frame: &mut Frame, _: Nanos) -> Verdict {
         match frame.bytes().get(usize::from(frame.meta().l4_offset)..) {

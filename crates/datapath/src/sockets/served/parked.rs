@@ -1,7 +1,9 @@
-//! Connections that stand and find no room: in the backlog of their listener, or for their first ring.
+//! Connections that stand and find no room: in the backlog of their listener, or for their first
+//! ring.
 //!
-//! The program is late, not gone; Linux lets the peer send its last acknowledgement again. As many wait for each listener
-//! as its backlog holds, so that who accepts nothing takes nobody else's place.
+//! The program is late, not gone; Linux lets the peer send its last acknowledgement again. As many
+//! wait for each listener as its backlog holds, so that who accepts nothing takes nobody else's
+//! place.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -4,9 +4,9 @@ use base::{FlowGroup, Nanos, WorkerId};
 use tcp::Detached;
 use wire::FlowKey;
 
-use super::counts::StreamEvent;
+use super::counts::SocketCounter;
 use super::exchange::{Belongings, Parcel};
-use super::{Heard, Stream};
+use super::{Heard, SocketJob};
 use crate::message::Moving;
 
 /// Groups looked at in one step of giving a table's part up: in between, packets go on.
@@ -22,7 +22,7 @@ pub(super) struct Leaving {
     next: FlowGroup,
 }
 
-impl Stream {
+impl SocketJob {
     /// Goes on giving up what moves; true when all is given up.
     pub(super) fn detach_moving(&mut self, moving: Moving, now: Nanos) -> bool {
         match moving {
@@ -125,7 +125,7 @@ impl Stream {
             }
             let frame = self.kept.remove(at);
             self.spares.push(frame);
-            self.counts.add(StreamEvent::FlowsWaiting, 1);
+            self.counts.add(SocketCounter::FlowsWaiting, 1);
         }
     }
 

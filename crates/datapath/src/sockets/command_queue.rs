@@ -17,7 +17,7 @@ use shm::{Consumer, ring};
 use tcp::{Algorithm, FlowOptions};
 
 use super::bucket::Rate;
-use super::sockets::{Conn, Datagrams};
+use super::served::{Conn, Datagrams};
 pub(super) use post::Post;
 
 /// How the sleepers of an application are woken: by somebody who may make system calls.
@@ -29,7 +29,7 @@ pub trait Notifier: Send + Sync {
 }
 
 /// An application with sockets, as workers see it.
-pub struct AppStreams {
+pub struct AppSockets {
     /// A small number that no other living application has.
     pub app: u16,
     /// What accepted connections' entries name.
@@ -48,14 +48,14 @@ pub struct AppStreams {
     pub congestions: Vec<Algorithm>,
 }
 
-impl AppStreams {
+impl AppSockets {
     /// Whether it may send a datagram to that address.
     pub(super) fn may_send(&self, remote: SocketAddr) -> bool {
         self.permits.as_ref().is_none_or(|permits| permits(remote))
     }
 }
 
-impl std::fmt::Debug for AppStreams {
+impl std::fmt::Debug for AppSockets {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("AppStreams").field("app", &self.app).finish_non_exhaustive()
     }
@@ -65,7 +65,7 @@ impl std::fmt::Debug for AppStreams {
 #[derive(Debug)]
 pub struct Listening {
     /// Whose.
-    pub app: Arc<AppStreams>,
+    pub app: Arc<AppSockets>,
     /// Its slot.
     pub slot: u32,
     /// Where.
@@ -93,7 +93,7 @@ pub struct NextHop {
 #[derive(Clone, Debug)]
 pub enum Command {
     /// An application has come.
-    Add(Arc<AppStreams>),
+    Add(Arc<AppSockets>),
     /// It is gone: its connections are reset.
     Remove {
         /// Which.
@@ -230,7 +230,7 @@ struct State {
 }
 
 /// A socket between two workers: its application, its slot and what a worker knows of it.
-pub(super) type Stranded = (Arc<AppStreams>, u32, Conn);
+pub(super) type Stranded = (Arc<AppSockets>, u32, Conn);
 
 struct Shared {
     state: Mutex<State>,

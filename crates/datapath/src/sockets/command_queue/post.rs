@@ -10,7 +10,7 @@ use shm::Producer;
 use super::{Command, CommandQueue, Mailbox, SocketEvent, State, Stranded};
 
 /// A worker's end.
-pub(in crate::stream) struct Post {
+pub(in crate::sockets) struct Post {
     pub(super) mailbox: Arc<Mailbox>,
     pub(super) events: Producer<SocketEvent>,
     /// Events that found the ring full.
@@ -51,12 +51,12 @@ impl Drop for Post {
 impl Post {
     /// Whether there is commands.
     #[inline]
-    pub(in crate::stream) fn has_commands(&self) -> bool {
+    pub(in crate::sockets) fn has_commands(&self) -> bool {
         self.mailbox.has_any.load(Ordering::Relaxed)
     }
 
     /// The oldest command.
-    pub(in crate::stream) fn next(&self) -> Option<Command> {
+    pub(in crate::sockets) fn next(&self) -> Option<Command> {
         let mut connect_probes = self.mailbox.commands();
         let first = connect_probes.pop_front();
         if connect_probes.is_empty() {
@@ -66,7 +66,11 @@ impl Post {
     }
 
     /// What is to be opened from `local` to `remote`: a connect probe about it has come.
-    pub(in crate::stream) fn open(&self, local: SocketAddr, remote: SocketAddr) -> Option<Command> {
+    pub(in crate::sockets) fn open(
+        &self,
+        local: SocketAddr,
+        remote: SocketAddr,
+    ) -> Option<Command> {
         let mut state = self.front.state();
         let is_it = |command: &Command| matches!(command, Command::Connect { local: own, remote: other, .. } if (*own, *other) == (local, remote));
         let at = state.opens.iter().position(is_it)?;
@@ -74,46 +78,46 @@ impl Post {
     }
 
     /// Whether a socket is to be closed, and then whether with a reset.
-    pub(in crate::stream) fn closing(&self, app: u16, slot: u32, generation: u32) -> Option<bool> {
+    pub(in crate::sockets) fn closing(&self, app: u16, slot: u32, generation: u32) -> Option<bool> {
         self.front.state().closing.get(&(app, slot, generation)).copied()
     }
 
     /// Says something; it is heard after [`Self::flush`].
-    pub(in crate::stream) fn say(&mut self, event: SocketEvent) {
+    pub(in crate::sockets) fn say(&mut self, event: SocketEvent) {
         self.waiting.push_back(event);
     }
 
     /// A connect probe from `remote` to `local` goes to whichever worker has their group, or gets
     /// it.
-    pub(in crate::stream) fn call_for(&self, local: SocketAddr, remote: SocketAddr) {
+    pub(in crate::sockets) fn call_for(&self, local: SocketAddr, remote: SocketAddr) {
         self.front.put_back((local, remote));
     }
 
     /// Leaves sockets without flows to whoever comes first. A worker is told when this end is dropped.
-    pub(in crate::stream) fn strand(&self, sockets: Vec<Stranded>) {
+    pub(in crate::sockets) fn strand(&self, sockets: Vec<Stranded>) {
         if !sockets.is_empty() {
             self.front.state().stranded.extend(sockets);
         }
     }
 
     /// What workers that have ended left behind.
-    pub(in crate::stream) fn take_stranded(&self) -> Vec<Stranded> {
+    pub(in crate::sockets) fn take_stranded(&self) -> Vec<Stranded> {
         std::mem::take(&mut self.front.state().stranded)
     }
 
     /// Another worker was marked and sleeps.
-    pub(in crate::stream) fn wake_others(&self) {
+    pub(in crate::sockets) fn wake_others(&self) {
         (self.front.shared.wake)();
     }
 
     /// Whether something waits to be said.
     #[inline]
-    pub(in crate::stream) fn has_news(&self) -> bool {
+    pub(in crate::sockets) fn has_news(&self) -> bool {
         !self.waiting.is_empty()
     }
 
     /// Shows what was said.
-    pub(in crate::stream) fn flush(&mut self) {
+    pub(in crate::sockets) fn flush(&mut self) {
         while let Some(&event) = self.waiting.front() {
             if self.events.stage(event).is_err() {
                 break;

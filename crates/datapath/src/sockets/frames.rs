@@ -9,7 +9,7 @@ use wire::checksum::Sum;
 use wire::icmp::ErrorMessage;
 use wire::{FlowKey, Outcome, Protocol, ipv4};
 
-use super::counts::{StreamCounts, StreamEvent};
+use super::counts::{SocketCounter, SocketCounts};
 use super::gso_batch::GsoBatch;
 use super::routes::{Route, Routes};
 use crate::job::Outlet;
@@ -60,7 +60,7 @@ pub(super) struct Press<'a, 'o> {
     pub(super) spares: &'a mut Vec<Frame>,
     pub(super) outlet: &'a mut Outlet<'o>,
     pub(super) events: &'a mut Vec<Event>,
-    pub(super) counts: &'a StreamCounts,
+    pub(super) counts: &'a SocketCounts,
     /// Segments that others may join; empty between two calls of the engine.
     pub(super) gso_batch: Option<GsoBatch>,
     /// Whether the ports cut long segments.
@@ -114,7 +114,7 @@ impl Output for Press<'_, '_> {
         let route = self.routes.get(segment.route);
         let Some(l4) = route.and_then(|route| write(route, segment, &mut frame)) else {
             // Nothing that the engine cuts is too long for a frame; a stranger's route is none.
-            self.counts.add(StreamEvent::RoutesFull, 1);
+            self.counts.add(SocketCounter::RoutesFull, 1);
             self.spares.push(frame);
             return true;
         };

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use shm::sockets::{RingDesc, RingMemory};
 use tcp::{Buffers, FlowId, FlowOptions};
 
-use super::command_queue::AppStreams;
+use super::command_queue::AppSockets;
 
 /// How large rings may become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +78,7 @@ pub(super) struct Pair {
     pub(super) receive: Ring,
     pub(super) send: Ring,
     /// The application in whose memory they lie; none: in ours.
-    pub(super) home: Option<Arc<AppStreams>>,
+    pub(super) home: Option<Arc<AppSockets>>,
     /// Base-2 logarithm of the receive ring's length, once it has grown; 0: as all begin.
     receive_log2: u8,
     /// Bytes came for which there was no ring, and have not come again since.
@@ -148,7 +148,7 @@ impl Rings {
     }
 
     /// A ring of that length, unless there is no memory for it.
-    fn make(&mut self, log2: u8, home: Option<&AppStreams>) -> Option<Ring> {
+    fn make(&mut self, log2: u8, home: Option<&AppSockets>) -> Option<Ring> {
         let bytes = 1_u64 << log2;
         if let Some(app) = home {
             // The application's own limit holds for these.
@@ -174,7 +174,7 @@ impl Rings {
     }
 
     /// Takes a ring back that no flow has any more.
-    pub(super) fn give_back(&mut self, ring: Ring, home: Option<&AppStreams>) {
+    pub(super) fn give_back(&mut self, ring: Ring, home: Option<&AppSockets>) {
         let bytes = ring.len() as u64;
         self.bytes -= bytes;
         let ring = match (ring, home) {
@@ -237,7 +237,7 @@ impl Rings {
 
     /// From now on the flow's rings lie in an application's memory: a send ring of `1 << send_log2` bytes, and
     /// what has come already. False: there is no memory, and everything is as it was.
-    pub(super) fn settle(&mut self, flow: FlowId, home: &Arc<AppStreams>, send_log2: u8) -> bool {
+    pub(super) fn settle(&mut self, flow: FlowId, home: &Arc<AppSockets>, send_log2: u8) -> bool {
         let Some(send) = self.make(send_log2, Some(home)) else { return self.refuse() };
         let mut receive = Ring::None;
         if !self.pair(flow).receive.is_none() {

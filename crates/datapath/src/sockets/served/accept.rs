@@ -8,11 +8,12 @@ use shm::sockets::{Entry, Kind, SlotOption, SlotState, SlotWords};
 use tcp::{Engine, FlowId, FlowOptions, ListenerId};
 use wire::FlowKey;
 
-use super::super::command_queue::{AppStreams, Listening};
+use super::super::command_queue::{AppSockets, Listening};
 use super::super::rings::Rings;
 use super::{Conn, Sockets};
 
-/// Bytes of a new connection's send ring, as a logarithm: most answers are short, and idle connections many.
+/// Bytes of a new connection's send ring, as a logarithm: most answers are short, and idle
+/// connections many.
 pub(super) const FIRST_SEND_LOG2: u8 = 10;
 
 /// Bytes that a send ring may grow to, as a logarithm.
@@ -159,7 +160,7 @@ impl Sockets {
     /// Writes into the slot where bytes lie.
     fn settle(
         &self,
-        app: &AppStreams,
+        app: &AppSockets,
         slot: u32,
         conn: &mut Conn,
         flow: FlowId,
@@ -188,7 +189,8 @@ pub(super) enum Taken {
     No,
 }
 
-/// What an accepted socket has from its listener (as in Linux: all but what belongs to the descriptor).
+/// What an accepted socket has from its listener (as in Linux: all but what belongs to the
+/// descriptor).
 fn inherit(from: &SlotWords, to: &SlotWords) {
     for (value, place) in from.options.iter().zip(&to.options) {
         place.store(value.load(Ordering::Relaxed), Ordering::Relaxed);

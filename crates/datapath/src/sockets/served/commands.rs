@@ -1,4 +1,5 @@
-//! What the slow side has asked for: applications that come and go, listeners, connections to be opened and closed.
+//! What the slow side has asked for: applications that come and go, listeners, connections to be
+//! opened and closed.
 
 use base::Nanos;
 use tcp::{CloseReason, ConnectError, Engine, FlowId, FlowOptions, Output};
@@ -13,7 +14,7 @@ use super::{Client, Conn, Sockets};
 
 impl Sockets {
     /// Does what the slow side has asked for, so many things at most. True: there was something.
-    pub(in crate::stream) fn read_commands<O: Output>(
+    pub(in crate::sockets) fn read_commands<O: Output>(
         &mut self,
         most: usize,
         engine: &mut Engine,
@@ -31,7 +32,8 @@ impl Sockets {
             }
         }
         if has_acted {
-            // Flows that arrive have it read between two turns: what comes of it is done in the next one.
+            // Flows that arrive have it read between two turns: what comes of it is done in the
+            // next one.
             self.paced_until = self.paced_until.min(now);
         }
         has_acted
@@ -90,7 +92,7 @@ impl Sockets {
 
     /// Opens the connection that a connect probe is about: `key` is as the peer's packets will have
     /// it.
-    pub(in crate::stream) fn open(
+    pub(in crate::sockets) fn open(
         &mut self,
         key: &FlowKey,
         engine: &mut Engine,
@@ -129,7 +131,8 @@ const EADDRNOTAVAIL: u16 = 99;
 /// How a program is told that its connection could not be opened.
 fn refused(error: ConnectError) -> CloseReason {
     match error {
-        // A port that it has chosen itself, of a connection that is not quite over; Linux says so too.
+        // A port that it has chosen itself, of a connection that is not quite over; Linux says so
+        // too.
         ConnectError::InUse => CloseReason::Unreachable(EADDRNOTAVAIL),
         ConnectError::MixedVersions | ConnectError::NoPort | ConnectError::Full => {
             CloseReason::Aborted

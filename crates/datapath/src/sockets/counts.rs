@@ -8,7 +8,7 @@ use tcp::Counters;
 /// What is counted or measured around the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
-pub enum StreamEvent {
+pub enum SocketCounter {
     /// Flows that hold memory now.
     Flows,
     /// Bytes of all rings now.
@@ -41,7 +41,7 @@ pub enum StreamEvent {
     CongestionDenied,
 }
 
-impl StreamEvent {
+impl SocketCounter {
     const ALL: [(Self, &'static str, &'static str); 15] = [
         (Self::Flows, "flows", "Flows that hold memory now."),
         (Self::RingBytes, "ring_bytes", "Bytes of all rings now."),
@@ -63,16 +63,16 @@ impl StreamEvent {
 
 /// Room for the engine's counters, behind the events above.
 const VALUES: usize = 128;
-const ENGINE_AT: usize = StreamEvent::ALL.len();
+const ENGINE_AT: usize = SocketCounter::ALL.len();
 
 /// Counts of one worker: it writes them, anybody reads them, a moment old.
 #[derive(Clone, Debug)]
-pub struct StreamCounts {
+pub struct SocketCounts {
     values: Arc<[AtomicU64; VALUES]>,
     is_stale: bool,
 }
 
-impl StreamCounts {
+impl SocketCounts {
     /// All zero.
     pub fn new() -> Self {
         Self { values: Arc::new(std::array::from_fn(|_| AtomicU64::new(0))), is_stale: false }
@@ -82,7 +82,7 @@ impl StreamCounts {
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
         let value =
             |at: usize| self.values.get(at).map_or(0, |value| value.load(Ordering::Relaxed));
-        let own = StreamEvent::ALL.into_iter();
+        let own = SocketCounter::ALL.into_iter();
         let own = own.map(move |(event, name, help)| (name, help, value(event as usize)));
         let engine = Counters::HELP.iter().enumerate();
         own.chain(engine.map(move |(at, &(name, help))| (name, help, value(ENGINE_AT + at))))
@@ -90,12 +90,12 @@ impl StreamCounts {
 
     /// Counts `n` events.
     #[inline]
-    pub(super) fn add(&self, event: StreamEvent, n: u64) {
+    pub(super) fn add(&self, event: SocketCounter, n: u64) {
         let value = &self.values[event as usize];
         value.store(value.load(Ordering::Relaxed) + n, Ordering::Relaxed);
     }
 
-    pub(super) fn set(&self, event: StreamEvent, value: u64) {
+    pub(super) fn set(&self, event: SocketCounter, value: u64) {
         self.values[event as usize].store(value, Ordering::Relaxed);
     }
 
@@ -118,7 +118,7 @@ impl StreamCounts {
     }
 }
 
-impl Default for StreamCounts {
+impl Default for SocketCounts {
     fn default() -> Self {
         Self::new()
     }
@@ -131,10 +131,10 @@ mod tests {
     #[test]
     fn every_count_of_the_engine_has_a_place() {
         assert!(Counters::default().iter().count() <= VALUES - ENGINE_AT);
-        let mut counts = StreamCounts::new();
+        let mut counts = SocketCounts::new();
         let counters = Counters { received: 7, ..Counters::default() };
         counts.publish(&counters);
-        counts.add(StreamEvent::RoutesFull, 2);
+        counts.add(SocketCounter::RoutesFull, 2);
         let read = counts.iter().map(|(name, _, value)| (name, value));
         let read: std::collections::BTreeMap<_, _> = read.collect();
         assert_eq!((read["received"], read["routes_full"], read["fast"]), (7, 2, 0));

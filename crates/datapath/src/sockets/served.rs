@@ -24,7 +24,7 @@ use shm::sockets::Asks;
 use tcp::{CloseReason, Engine, Event, FlowId, Output, State};
 use wire::FlowKey;
 
-use super::command_queue::{AppStreams, CommandQueue, Post, SocketEvent};
+use super::command_queue::{AppSockets, CommandQueue, Post, SocketEvent};
 use super::neighbours::Neighbours;
 use super::rings::Rings;
 use accept::Bound;
@@ -35,7 +35,8 @@ use parked::Parked;
 use ports::Ports;
 pub(super) use stats::Stats;
 
-/// Slots of one application that are looked at in one turn: so that nobody keeps the others waiting.
+/// Slots of one application that are looked at in one turn: so that nobody keeps the others
+/// waiting.
 const LOOKS: usize = 256;
 
 /// Commands that are carried out in one turn.
@@ -44,7 +45,7 @@ const COMMANDS: usize = 32;
 /// An application, as this worker knows it.
 #[derive(Debug)]
 pub(super) struct Client {
-    streams: Arc<AppStreams>,
+    streams: Arc<AppSockets>,
     /// By slot: those that this worker serves.
     conns: Vec<Option<Conn>>,
     /// Where the next look at its ready bits begins.
@@ -67,7 +68,8 @@ pub(super) struct Sockets {
     /// By flow number: whose it is.
     by_flow: Vec<Option<(u16, u32)>>,
     bound: Vec<Bound>,
-    /// Connections that were opened here, have no socket any more and are not over: what is to be said then.
+    /// Connections that were opened here, have no socket any more and are not over: what is to be
+    /// said then.
     orphans: BTreeMap<FlowId, SocketKey>,
     parked: Parked,
     /// The time of the present turn.
@@ -167,7 +169,8 @@ impl Sockets {
         }
     }
 
-    /// Does what the slow side has asked for, and looks at the slots that were marked. True: there was something.
+    /// Does what the slow side has asked for, and looks at the slots that were marked. True: there
+    /// was something.
     pub(super) fn attend<O: Output>(
         &mut self,
         engine: &mut Engine,
@@ -210,7 +213,7 @@ impl Sockets {
         self.clients.get(usize::from(app))?.as_deref()
     }
 
-    fn conn(&mut self, app: u16, slot: u32) -> Option<(&mut Conn, &Arc<AppStreams>)> {
+    fn conn(&mut self, app: u16, slot: u32) -> Option<(&mut Conn, &Arc<AppSockets>)> {
         let client = self.clients.get_mut(usize::from(app))?.as_deref_mut()?;
         let conn = client.conns.get_mut(slot as usize)?.as_mut()?;
         Some((conn, &client.streams))
@@ -239,7 +242,8 @@ impl Sockets {
         client.conns[slot as usize] = Some(conn);
     }
 
-    /// Whose a flow is. Its number may be another flow's by now, when this one is over and nobody has heard so yet.
+    /// Whose a flow is. Its number may be another flow's by now, when this one is over and nobody
+    /// has heard so yet.
     fn owner(&self, flow: FlowId) -> Option<(u16, u32)> {
         let (app, slot) = self.by_flow.get(flow.index()).copied().flatten()?;
         let conn = self.client(app)?.conns.get(slot as usize)?.as_ref()?;
@@ -370,8 +374,9 @@ impl Sockets {
             if let Some(owner) = self.by_flow.get_mut(flow.index()) {
                 owner.take_if(|owner| *owner == (app, slot));
             }
-            // What came and found no memory is unread too, though the engine does not know of it: else the peer would hear
-            // that nobody reads it with its next try only, which comes later and later.
+            // What came and found no memory is unread too, though the engine does not know of it:
+            // else the peer would hear that nobody reads it with its next try only, which comes
+            // later and later.
             let ended = match is_abort || rings.is_starved(flow) {
                 true => engine.abort(flow),
                 false => engine.close(flow, out),
@@ -401,7 +406,7 @@ impl Sockets {
     }
 
     /// The socket of a flow that goes to another worker.
-    pub(super) fn take_along(&mut self, flow: FlowId) -> Option<(Arc<AppStreams>, u32, Conn)> {
+    pub(super) fn take_along(&mut self, flow: FlowId) -> Option<(Arc<AppSockets>, u32, Conn)> {
         // Who takes it knows nothing of its name: that is held for a while from now on.
         if let Some(key) = self.orphans.remove(&flow) {
             self.finished(key, None);
@@ -419,16 +424,17 @@ impl Sockets {
         self.now = now;
     }
 
-    /// A flow has come from another worker without a socket: if its own side is open, it waited there for room in a
-    /// backlog, and nobody knows any more whose. One that was closed goes on to its end.
+    /// A flow has come from another worker without a socket: if its own side is open, it waited
+    /// there for room in a backlog, and nobody knows any more whose. One that was closed goes on to
+    /// its end.
     pub(super) fn turn_away(&self, flow: FlowId, engine: &mut Engine) {
         if matches!(engine.state(flow), Some(State::Established | State::CloseWait)) {
             let _ = engine.abort(flow);
         }
     }
 
-    /// This worker ends. Its flows have gone with their groups; sockets whose flows are over, but which their programs may
-    /// still read and have to close, go to another worker.
+    /// This worker ends. Its flows have gone with their groups; sockets whose flows are over, but
+    /// which their programs may still read and have to close, go to another worker.
     pub(super) fn leave(&mut self) {
         let clients = self.clients.iter_mut().flatten();
         let stranded = clients.flat_map(|client| {
@@ -453,12 +459,12 @@ impl Sockets {
         }
     }
 
-    /// The socket of a flow that has come from another worker, or, without a flow, one whose flow is over. What the slow
-    /// side has asked for was heard.
+    /// The socket of a flow that has come from another worker, or, without a flow, one whose flow
+    /// is over. What the slow side has asked for was heard.
     pub(super) fn settle_in(
         &mut self,
         flow: Option<FlowId>,
-        (streams, slot, mut conn): (Arc<AppStreams>, u32, Conn),
+        (streams, slot, mut conn): (Arc<AppSockets>, u32, Conn),
         engine: &mut Engine,
         rings: &mut Rings,
     ) {

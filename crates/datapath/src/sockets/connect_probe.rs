@@ -15,7 +15,7 @@ use wire::{FlowKey, Outcome, Protocol};
 use super::command_queue::NextHop;
 use super::frames;
 use super::routes::Route;
-use super::{Heard, Stream};
+use super::{Heard, SocketJob};
 use crate::dispatcher::Dispatcher;
 
 /// Ethertypes of a connect probe's link header, behind two addresses of zeros.
@@ -69,7 +69,7 @@ fn hello(key: FlowKey) -> Segment<'static> {
     }
 }
 
-impl Stream {
+impl SocketJob {
     /// Connect probes among the frames of this turn are read and become empty frames.
     pub(super) fn read_connect_probes(&mut self, now: Nanos) {
         let mut at = 0;

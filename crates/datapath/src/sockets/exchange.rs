@@ -13,10 +13,10 @@ use base::{FlowGroup, WorkerId};
 use tcp::Detached;
 use wire::FlowKey;
 
-use super::command_queue::AppStreams;
+use super::command_queue::AppSockets;
 use super::rings::Pair;
 use super::routes::Route;
-use super::sockets::Conn;
+use super::served::Conn;
 
 /// The flows of one group, between two engines.
 #[derive(Debug, Default)]
@@ -43,7 +43,7 @@ pub(super) struct Belongings {
     /// Where the service is in what it sends.
     pub(super) position: u32,
     /// The application's socket: whose, the slot, and what is known of it.
-    pub(super) socket: Option<(Arc<AppStreams>, u32, Conn)>,
+    pub(super) socket: Option<(Arc<AppSockets>, u32, Conn)>,
 }
 
 /// The parcels of all groups under way; clones are the same exchange.
