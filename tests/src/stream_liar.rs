@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
 
-use attach::{Call, Link, Reply, StreamRequest};
+use attach::{Call, Link, Reply, SocketsRequest};
 use rustix::fs::{SeekFrom, seek};
 use rustix::net::{AddressFamily, SocketType, bind, socket};
 use shm::sockets::{SlotWords, SocketMemory};
@@ -97,7 +97,7 @@ impl StreamLiar {
     ) -> Self {
         let link = Link::connect(&accelerated.daemon().apps_socket()).expect("the daemon listens");
         let request =
-            StreamRequest { name: "liar".to_owned(), profile: Default::default(), features: 0 };
+            SocketsRequest { name: "liar".to_owned(), profile: Default::default(), features: 0 };
         let (_, descriptors) = link.stream(&request).expect("it looks honest");
         let mut descriptors = descriptors.into_iter();
         let (Some(file), Some(doorbell)) = (descriptors.next(), descriptors.next()) else {

@@ -10,7 +10,7 @@ mod attached_apps;
 mod claims;
 mod client;
 mod rules;
-mod streams;
+mod sockets;
 
 pub(crate) use arrival::{Arrival, Facts, Terms};
 pub(crate) use attach_server::{AttachServer, Notice, Notices};

@@ -2,11 +2,11 @@
 //!
 //! A UNIX socket of kind `SOCK_SEQPACKET`. The application says once what it wants, the daemon
 //! answers with the shared memory and the means to wake each other, as descriptors beside the
-//! answer (`SCM_RIGHTS`). From then on packets and payload pass through memory; the socket says that
-//! the other side lives, or why it has let go, and in stream mode carries [`Call`]s: the rare things
-//! that an application asks of the daemon for one of its sockets, with that socket beside the call.
-//! Neither side can make the other block, keep descriptors that it did not ask for, or allocate
-//! beyond [`MESSAGE_BYTES_MAX`].
+//! answer (`SCM_RIGHTS`). From then on packets and payload pass through memory; the socket says
+//! that the other side lives, or why it has let go, and in sockets mode carries [`Call`]s: the rare
+//! things that an application asks of the daemon for one of its sockets, with that socket beside
+//! the call. Neither side can make the other block, keep descriptors that it did not ask for, or
+//! allocate beyond [`MESSAGE_BYTES_MAX`].
 #![forbid(unsafe_code)]
 
 mod channel;
@@ -18,7 +18,7 @@ mod listener;
 mod message;
 mod peer;
 mod reason;
-mod stream;
+mod sockets;
 mod text;
 
 pub use error::AttachError;
@@ -31,7 +31,7 @@ pub use message::{
 };
 pub use peer::{Peer, PeerCredentials, Received};
 pub use reason::DetachReason;
-pub use stream::{Call, JoinRequest, Profile, RegionKind, Reply, StreamRequest, Streaming};
+pub use sockets::{Call, JoinRequest, Profile, RegionKind, Reply, SocketsRequest, Streaming};
 pub use text::{decode_to_app, decode_to_daemon};
 
 /// The protocol's version: the `v` of every message. Fields may be added to a version; a reader

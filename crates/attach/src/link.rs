@@ -16,7 +16,7 @@ use crate::channel::{self, Descriptors, Incoming};
 use crate::error::AttachError;
 use crate::listener::socket;
 use crate::message::{ToApp, ToDaemon};
-use crate::stream::{Call, JoinRequest, Reply, StreamRequest, Streaming};
+use crate::sockets::{Call, JoinRequest, Reply, SocketsRequest, Streaming};
 use crate::{DESCRIPTORS_MAX, peer, text};
 
 /// A daemon that does not take a connection or a message for so long is stuck.
@@ -149,19 +149,19 @@ impl Link {
         }
     }
 
-    /// Enters stream mode; what came beside the answer is described at [`Streaming`].
+    /// Enters sockets mode; what came beside the answer is described at [`Streaming`].
     ///
     /// # Errors
     /// The daemon is gone, slow, or says no.
     pub fn stream(
         &self,
-        request: &StreamRequest,
+        request: &SocketsRequest,
     ) -> Result<(Streaming, Vec<OwnedFd>), AttachError> {
         self.send(&ToDaemon::Stream(request.clone()))?;
         self.streaming()
     }
 
-    /// Joins an application in stream mode, from another of its processes.
+    /// Joins an application in sockets mode, from another of its processes.
     ///
     /// # Errors
     /// The daemon is gone, slow, or says no.
@@ -181,7 +181,7 @@ impl Link {
         }
     }
 
-    /// Asks for something in stream mode, with the socket that it is about, and waits for the
+    /// Asks for something in sockets mode, with the socket that it is about, and waits for the
     /// answer. One call at a time: the caller sees to that.
     ///
     /// # Errors

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::DESCRIPTORS_MAX;
 use crate::reason::DetachReason;
-use crate::stream::{Call, JoinRequest, Reply, StreamRequest, Streaming};
+use crate::sockets::{Call, JoinRequest, Reply, SocketsRequest, Streaming};
 
 /// Bytes of an application's name, at most.
 const NAME_BYTES_MAX: usize = 32;
@@ -21,11 +21,11 @@ const LISTEN_BYTES_MAX: usize = 128;
 pub enum ToDaemon {
     /// The first and only message of an application in packet mode.
     Attach(AttachRequest),
-    /// The first message of an application in stream mode.
-    Stream(StreamRequest),
+    /// The first message of an application in sockets mode.
+    Stream(SocketsRequest),
     /// The first message of a further process of such an application.
     Join(JoinRequest),
-    /// Any later message of an application in stream mode.
+    /// Any later message of an application in sockets mode.
     Call {
         /// Comes back with the answer.
         id: u64,
@@ -150,7 +150,7 @@ pub enum ToApp {
     /// Welcome. Beside it: the memfd of the region, an eventfd that wakes the daemon, and the read
     /// end of a pipe for each worker, which has a byte in it when the daemon has woken that worker.
     Attached(Attached),
-    /// Welcome to stream mode. Beside it: the memfd of the region, and an eventfd that wakes the
+    /// Welcome to sockets mode. Beside it: the memfd of the region, and an eventfd that wakes the
     /// daemon.
     Streaming(Streaming),
     /// The answer to a call, with the descriptors that belong to it.

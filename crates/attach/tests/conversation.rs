@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use attach::{
     AttachError, AttachListener, AttachRequest, Attached, Call, DESCRIPTORS_MAX, DetachReason,
     Detached, FallbackReason, JoinRequest, Link, MESSAGE_BYTES_MAX, Peer, Profile, Received, Reply,
-    StreamRequest, Streaming, ToApp, ToDaemon,
+    SocketsRequest, Streaming, ToApp, ToDaemon,
 };
 use base::Nanos;
 use proptest::prelude::*;
@@ -348,9 +348,9 @@ fn answer(peer: &Peer, answer: impl FnOnce(Call, Option<OwnedFd>) -> Reply) -> u
 }
 
 #[test]
-fn an_application_enters_stream_mode_another_process_joins_and_a_stranger_is_told_no() {
+fn an_application_enters_sockets_mode_another_process_joins_and_a_stranger_is_told_no() {
     let stage = Stage::new();
-    let request = StreamRequest { name: "redis".into(), profile: Profile::Safe, features: 0 };
+    let request = SocketsRequest { name: "redis".into(), profile: Profile::Safe, features: 0 };
     let join = JoinRequest { app: 4, token: "0f".repeat(16) };
     let (link, peer) = stage.both();
     let (child, child_peer) = stage.both();

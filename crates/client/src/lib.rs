@@ -35,7 +35,7 @@ pub mod reply;
 pub mod rt;
 mod shared;
 /// Sockets: TCP and UDP that the daemon serves, through shared memory.
-pub mod stream;
+pub mod sockets;
 mod worker;
 
 pub use app::App;

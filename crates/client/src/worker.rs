@@ -15,7 +15,7 @@ use sys::eventfd::EventFd;
 
 use crate::shared::{self, Shared};
 #[cfg(feature = "rt")]
-use crate::stream::reactor::Reactor;
+use crate::sockets::reactor::Reactor;
 
 mod granted;
 mod wait;

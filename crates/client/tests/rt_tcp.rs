@@ -13,7 +13,7 @@ use std::os::fd::AsFd;
 use attach::AttachListener;
 use client::Nanos;
 use client::rt::{self, Net, Runtime, TcpStream};
-use client::stream::Session;
+use client::sockets::Session;
 use common::{Folder, Served};
 use streams::{Daemon, LOCAL_PORTS};
 use sys::poll;

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use client::stream::Readiness;
+use client::sockets::Readiness;
 use libc::{c_int, sockaddr, socklen_t};
 use rustix::io::Errno;
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use client::stream::{Readiness, Socket, SocketOption};
+use client::sockets::{Readiness, Socket, SocketOption};
 use libc::c_int;
 
 use crate::epoll::Memberships;

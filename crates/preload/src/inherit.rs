@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use client::stream::SocketOption;
+use client::sockets::SocketOption;
 use libc::{c_int, linger, timeval};
 
 use crate::file::File;

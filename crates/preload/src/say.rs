@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use attach::AttachError;
-use client::stream::FallbackReason;
+use client::sockets::FallbackReason;
 use libc::c_int;
 
 use crate::table::real;

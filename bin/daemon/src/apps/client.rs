@@ -92,7 +92,7 @@ fn word(reason: DetachReason) -> attach::DetachReason {
 
 #[cfg(test)]
 mod tests {
-    use attach::{JoinListener, JoinRequest, Link, Profile, StreamRequest};
+    use attach::{JoinListener, JoinRequest, Link, Profile, SocketsRequest};
 
     use super::*;
 
@@ -105,7 +105,7 @@ mod tests {
         let join = JoinRequest { app: 1, token: String::new() };
         assert!(client.may_begin_with(&ToDaemon::Join(join)));
         let (name, profile) = ("new".to_owned(), Profile::Safe);
-        let stream = StreamRequest { name, profile, features: 0 };
+        let stream = SocketsRequest { name, profile, features: 0 };
         assert!(!client.may_begin_with(&ToDaemon::Stream(stream)));
     }
 

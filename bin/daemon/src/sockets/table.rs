@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use attach::{JoinRequest, PeerCredentials, StreamRequest, Streaming};
+use attach::{JoinRequest, PeerCredentials, SocketsRequest, Streaming};
 use base::Nanos;
 use config::{Config, Tenant};
 use datapath::DetachReason;
@@ -191,7 +191,7 @@ impl SocketTable {
     /// An application comes.
     pub(crate) fn attach(
         &mut self,
-        request: &StreamRequest,
+        request: &SocketsRequest,
         who: PeerCredentials,
         now: Nanos,
     ) -> Result<(Member, Streaming, Answer), String> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use attach::{
-    Call, FallbackReason, JoinRequest, PeerCredentials, Profile, RegionKind, Reply, StreamRequest,
+    Call, FallbackReason, JoinRequest, PeerCredentials, Profile, RegionKind, Reply, SocketsRequest,
 };
 use config::Config;
 use datapath::DetachReason;
@@ -55,7 +55,7 @@ impl Fixture {
         name: &str,
         who: PeerCredentials,
     ) -> Result<(Process, JoinRequest), String> {
-        let request = StreamRequest { name: name.to_owned(), profile: Profile::Safe, features: 0 };
+        let request = SocketsRequest { name: name.to_owned(), profile: Profile::Safe, features: 0 };
         let (member, streaming, answer) = self.socket_table.attach(&request, who, clock::now())?;
         assert_eq!(answer.descriptors.len(), 2, "memory and a doorbell");
         let memory = map(answer);
@@ -140,7 +140,7 @@ fn a_process_comes_in_another_joins_by_the_token_and_both_are_gone_when_they_hav
 #[test]
 fn a_program_of_another_user_does_not_join_by_the_ticket_that_it_was_started_with() {
     let mut place = Fixture::new("");
-    let request = StreamRequest { name: "root".into(), profile: Profile::Safe, features: 0 };
+    let request = SocketsRequest { name: "root".into(), profile: Profile::Safe, features: 0 };
     let came = place.socket_table.attach(&request, me(), clock::now());
     let (_member, streaming, _) = came.expect("anybody may");
     let ticket = JoinRequest { app: streaming.app, token: streaming.ticket };

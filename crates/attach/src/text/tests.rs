@@ -6,7 +6,7 @@ use super::*;
 use crate::fallback::FallbackReason;
 use crate::message::{AttachRequest, Attached, CoresClass, CoresRequest, Detached, PortInfo};
 use crate::reason::DetachReason;
-use crate::stream::{Call, JoinRequest, Profile, RegionKind, Reply, StreamRequest, Streaming};
+use crate::sockets::{Call, JoinRequest, Profile, RegionKind, Reply, SocketsRequest, Streaming};
 
 fn attach(fields: &str) -> Result<ToDaemon, String> {
     decode_to_daemon(format!(r#"{{"v":1,"attach":{{{fields}}}}}"#).as_bytes())
@@ -62,9 +62,9 @@ fn the_messages_of_version_1_are_read() {
 }
 
 #[test]
-fn the_messages_of_stream_mode_are_read() {
+fn the_messages_of_sockets_mode_are_read() {
     let token = "00112233445566778899aabbccddeeff";
-    let stream = StreamRequest { name: "redis".into(), profile: Profile::Throughput, features: 0 };
+    let stream = SocketsRequest { name: "redis".into(), profile: Profile::Throughput, features: 0 };
     let join = JoinRequest { app: 3, token: token.into() };
     let remote = "[2001:db8::1]:443".parse().expect("an address");
     let call = |call| ToDaemon::Call { id: 7, call };
@@ -127,7 +127,7 @@ fn the_messages_of_stream_mode_are_read() {
 }
 
 #[test]
-fn what_names_no_application_and_no_token_does_not_enter_stream_mode() {
+fn what_names_no_application_and_no_token_does_not_enter_sockets_mode() {
     let token = "0".repeat(31);
     for (text, part) in [
         (r#""stream":{"name":"a b"}"#.to_owned(), "letters"),

@@ -16,7 +16,7 @@ use crate::rt::peers::Peers;
 use crate::rt::readers::Readers;
 use crate::rt::watch::Site;
 use crate::rt::worker_set::WorkerSet;
-use crate::stream::reactor::Reactor;
+use crate::sockets::reactor::Reactor;
 use crate::worker::Worker;
 
 thread_local! {

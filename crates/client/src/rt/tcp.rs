@@ -10,9 +10,9 @@ use rustix::net::SocketType;
 use shm::sockets::SlotOption;
 
 use crate::rt::local::Local;
-use crate::stream::polled::{PolledListener, PolledStream};
-use crate::stream::reactor::Reactor;
-use crate::stream::{Session, kernel};
+use crate::sockets::polled::{PolledListener, PolledStream};
+use crate::sockets::reactor::Reactor;
+use crate::sockets::{Session, kernel};
 
 /// The sockets of one worker: it listens to them beside its packets. Clones are the same ones.
 ///
@@ -21,7 +21,7 @@ use crate::stream::{Session, kernel};
 /// ```no_run
 /// use client::AttachOptions;
 /// use client::rt::{self, Net, Runtime};
-/// use client::stream::{Session, SessionOptions};
+/// use client::sockets::{Session, SessionOptions};
 ///
 /// async fn echo(rt: Runtime) -> std::io::Result<()> {
 ///     let session = Session::attach(&SessionOptions::new("echo")).map_err(std::io::Error::other)?;

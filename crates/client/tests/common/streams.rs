@@ -13,7 +13,7 @@ use attach::{
     AttachListener, Call, FallbackReason, Peer, Received, RegionKind, Reply, Streaming, ToApp,
     ToDaemon,
 };
-use client::stream::{Profile, Session, SessionOptions};
+use client::sockets::{Profile, Session, SessionOptions};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{AddressFamily, SocketType};
 use shm::sockets::{

@@ -6,7 +6,7 @@
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use client::stream::{Poller, Socket};
+use client::sockets::{Poller, Socket};
 use libc::{c_int, epoll_event};
 use rustix::io::Errno;
 use sys::eventfd::EventFd;

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use client::stream::{
+use client::sockets::{
     Errno, FallbackReason, Outcome, Poller, Profile, Readiness, ReceiveFlags, SendFlags, Session,
     Shutdown, Socket, SocketOption, Waited,
 };
@@ -408,7 +408,7 @@ fn options_flags_and_names_are_the_same_for_all_who_hold_a_socket() {
         assert_eq!(words.cookie.load(Ordering::Relaxed), 77);
         assert!(words.asks().has(Asks::NAMED));
     });
-    assert!(session.socket(region, client::stream::SlotId(5000)).is_err());
+    assert!(session.socket(region, client::sockets::SlotId(5000)).is_err());
 }
 
 #[test]

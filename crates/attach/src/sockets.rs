@@ -1,4 +1,4 @@
-//! The messages of stream mode: what an application whose sockets the daemon serves can ask for.
+//! The messages of sockets mode: what an application whose sockets the daemon serves can ask for.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -11,9 +11,9 @@ use crate::fallback::FallbackReason;
 /// Hexadecimal digits of a token and of a ticket: 128 bits.
 const TOKEN_DIGITS: usize = 32;
 
-/// What an application in stream mode wants.
+/// What an application in sockets mode wants.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StreamRequest {
+pub struct SocketsRequest {
     /// What people call it: 1 to 32 letters, digits, `-`, `_` and `.`.
     pub name: String,
     /// How it waits, and how it is waited for.
@@ -107,7 +107,7 @@ impl JoinRequest {
     }
 }
 
-/// One question of an application in stream mode.
+/// One question of an application in sockets mode.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Call {
@@ -175,7 +175,7 @@ impl Call {
     }
 }
 
-/// What an application in stream mode got. Beside it: the memfd of its region, and an eventfd that
+/// What an application in sockets mode got. Beside it: the memfd of its region, and an eventfd that
 /// wakes the daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Streaming {

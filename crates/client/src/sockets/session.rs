@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use attach::{
     AttachError, Call, DetachReason, FallbackReason, JoinRequest, Link, Profile, RegionKind, Reply,
-    StreamRequest, Streaming,
+    SocketsRequest, Streaming,
 };
 use rustix::io::Errno;
 use rustix::process::{Pid, getpid};
@@ -116,7 +116,7 @@ impl Session {
         }
         let link = Link::connect(&path)?.out_of_the_way();
         let name = options.name.clone();
-        let request = StreamRequest { name, profile: options.profile, features: 0 };
+        let request = SocketsRequest { name, profile: options.profile, features: 0 };
         let (streaming, descriptors) = link.stream(&request)?;
         let session = Self::assemble(path, options.profile, link, streaming, descriptors)?;
         if let Some(refusal) = refusal {

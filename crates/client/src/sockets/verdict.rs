@@ -20,7 +20,7 @@ pub(crate) enum Phase {
 
 /// What matters of a TCP socket's state, read at one moment.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct StreamView {
+pub(crate) struct SocketView {
     pub(crate) phase: Phase,
     /// Bytes that can be read; of a listener: whether there is a connection to accept.
     pub(crate) unread: u64,
@@ -59,7 +59,7 @@ pub(crate) enum Verdict {
     Wait,
 }
 
-impl StreamView {
+impl SocketView {
     /// recv(2). Data comes before the end, and the end of a stream before an error that came later,
     /// as tcp_recvmsg has it.
     pub(crate) fn receive(&self) -> Verdict {

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use shm::sockets::{Asks, Backlog, Kind, Piece, RingDesc, SlotOption, SlotState, SlotWords};
 
 use super::region::Region;
-use super::verdict::{Phase, StreamView};
+use super::verdict::{Phase, SocketView};
 
 /// A socket's words at hand.
 #[derive(Clone, Copy)]
@@ -153,7 +153,7 @@ impl<'a> Slot<'a> {
     }
 
     /// What a TCP socket's state is at this moment.
-    pub(crate) fn view(&self) -> StreamView {
+    pub(crate) fn view(&self) -> SocketView {
         self.settle();
         let words = self.words;
         // Flags before positions: who says that nothing more comes has placed all of it.
@@ -180,7 +180,7 @@ impl<'a> Slot<'a> {
             Phase::Connecting
         };
         let low = u64::from(words.option(SlotOption::ReceiveLow));
-        StreamView {
+        SocketView {
             phase,
             unread: unread.bytes(),
             low_water: low.clamp(1, (unread.ring.bytes() / 2).max(1)),
@@ -195,10 +195,10 @@ impl<'a> Slot<'a> {
         }
     }
 
-    fn listener_view(&self, own: Asks) -> StreamView {
+    fn listener_view(&self, own: Asks) -> SocketView {
         let is_over = self.words.state().has(SlotState::BROKEN | SlotState::FINISHED);
         let has_any = Backlog::has_any(&self.region.memory, self.words);
-        StreamView {
+        SocketView {
             phase: Phase::Listening,
             unread: u64::from(has_any),
             is_read_shut: own.has(Asks::SHUT_READ | Asks::CLOSE) || is_over,
@@ -207,8 +207,8 @@ impl<'a> Slot<'a> {
         }
     }
 
-    fn broken_view(&self, own: Asks) -> StreamView {
-        StreamView {
+    fn broken_view(&self, own: Asks) -> SocketView {
+        SocketView {
             phase: Phase::Closed,
             is_read_shut: own.has(Asks::SHUT_READ),
             is_write_shut: own.has(Asks::SHUT_WRITE),
@@ -278,7 +278,7 @@ impl<'a> Slot<'a> {
 }
 
 /// A socket of which nothing can be had.
-const NOTHING: StreamView = StreamView {
+const NOTHING: SocketView = SocketView {
     phase: Phase::Closed,
     unread: 0,
     low_water: 1,

@@ -2,7 +2,7 @@
 
 use super::*;
 
-const QUIET: StreamView = StreamView {
+const QUIET: SocketView = SocketView {
     phase: Phase::Open,
     unread: 0,
     low_water: 1,
@@ -26,24 +26,24 @@ const RDHUP: Readiness = Readiness::RDHUP;
 fn each_state_has_the_answers_that_linux_gives() {
     use Verdict::{Copy, End, Error, Fail, Wait};
     let piped = Fail(Errno::PIPE);
-    let closed = StreamView { phase: Phase::Closed, ..QUIET };
-    let connecting = StreamView { phase: Phase::Connecting, room: 0, ..QUIET };
-    let refused = StreamView { error: Some(Errno::CONNREFUSED), ..closed };
-    let reset = StreamView { error: Some(Errno::CONNRESET), ..closed };
-    let half = StreamView { is_peer_done: true, ..QUIET };
-    let shut = StreamView { is_write_shut: true, ..QUIET };
+    let closed = SocketView { phase: Phase::Closed, ..QUIET };
+    let connecting = SocketView { phase: Phase::Connecting, room: 0, ..QUIET };
+    let refused = SocketView { error: Some(Errno::CONNREFUSED), ..closed };
+    let reset = SocketView { error: Some(Errno::CONNRESET), ..closed };
+    let half = SocketView { is_peer_done: true, ..QUIET };
+    let shut = SocketView { is_write_shut: true, ..QUIET };
     let table = [
         ("connecting", connecting, Wait, Wait, Readiness::EMPTY),
         ("idle", QUIET, Wait, Copy, OUT),
-        ("data", StreamView { unread: 5, ..QUIET }, Copy, Copy, IN | OUT),
-        ("full", StreamView { room: 0, queued: 9, ..QUIET }, Wait, Wait, Readiness::EMPTY),
-        ("peer closed, data left", StreamView { unread: 5, ..half }, Copy, Copy, IN | OUT | RDHUP),
+        ("data", SocketView { unread: 5, ..QUIET }, Copy, Copy, IN | OUT),
+        ("full", SocketView { room: 0, queued: 9, ..QUIET }, Wait, Wait, Readiness::EMPTY),
+        ("peer closed, data left", SocketView { unread: 5, ..half }, Copy, Copy, IN | OUT | RDHUP),
         ("peer closed", half, End, Copy, IN | OUT | RDHUP),
         ("write shut", shut, Wait, piped, OUT),
-        ("read shut", StreamView { is_read_shut: true, ..QUIET }, End, Copy, IN | OUT | RDHUP),
+        ("read shut", SocketView { is_read_shut: true, ..QUIET }, End, Copy, IN | OUT | RDHUP),
         (
             "write shut, peer closed",
-            StreamView { is_peer_done: true, ..shut },
+            SocketView { is_peer_done: true, ..shut },
             End,
             piped,
             IN | OUT | RDHUP | HUP,
@@ -52,14 +52,14 @@ fn each_state_has_the_answers_that_linux_gives() {
         ("reset", reset, Error, Error, IN | OUT | RDHUP | HUP | ERR),
         (
             "reset, data left",
-            StreamView { unread: 5, ..reset },
+            SocketView { unread: 5, ..reset },
             Copy,
             Error,
             IN | OUT | RDHUP | HUP | ERR,
         ),
         (
             "reset after the peer closed",
-            StreamView { is_peer_done: true, error: Some(Errno::PIPE), ..closed },
+            SocketView { is_peer_done: true, error: Some(Errno::PIPE), ..closed },
             End,
             Error,
             IN | OUT | RDHUP | HUP | ERR,
@@ -75,23 +75,23 @@ fn each_state_has_the_answers_that_linux_gives() {
 
 #[test]
 fn a_connect_ends_with_the_connection_or_the_error_and_aborted_when_somebody_has_taken_it() {
-    let connecting = StreamView { phase: Phase::Connecting, ..QUIET };
+    let connecting = SocketView { phase: Phase::Connecting, ..QUIET };
     assert_eq!(connecting.connect(), Verdict::Wait);
     assert_eq!(QUIET.connect(), Verdict::Copy);
-    let closed = StreamView { phase: Phase::Closed, ..QUIET };
-    let refused = StreamView { error: Some(Errno::CONNREFUSED), ..closed };
+    let closed = SocketView { phase: Phase::Closed, ..QUIET };
+    let refused = SocketView { error: Some(Errno::CONNREFUSED), ..closed };
     assert_eq!(refused.connect(), Verdict::Error);
     assert_eq!(closed.connect(), Verdict::Fail(Errno::CONNABORTED));
 }
 
 #[test]
 fn a_listener_accepts_what_it_has_and_wakes_who_waits_when_it_is_shut_down() {
-    let listener = StreamView { phase: Phase::Listening, room: 0, ..QUIET };
+    let listener = SocketView { phase: Phase::Listening, room: 0, ..QUIET };
     assert_eq!(listener.accept(), Verdict::Wait);
     assert_eq!(listener.readiness(), Readiness::EMPTY);
-    let full = StreamView { unread: 1, ..listener };
+    let full = SocketView { unread: 1, ..listener };
     assert_eq!((full.accept(), full.readiness()), (Verdict::Copy, IN));
-    let shut = StreamView { is_read_shut: true, ..listener };
+    let shut = SocketView { is_read_shut: true, ..listener };
     assert_eq!(shut.accept(), Verdict::Fail(Errno::INVAL));
     assert_eq!(shut.readiness(), IN | RDHUP | HUP);
     assert_eq!(listener.receive(), Verdict::Fail(Errno::NOTCONN));
@@ -101,15 +101,15 @@ fn a_listener_accepts_what_it_has_and_wakes_who_waits_when_it_is_shut_down() {
 
 #[test]
 fn low_water_marks_hold_readiness_back_and_not_the_calls() {
-    let some = StreamView { unread: 5, low_water: 10, ..QUIET };
+    let some = SocketView { unread: 5, low_water: 10, ..QUIET };
     assert_eq!((some.receive(), some.readiness()), (Verdict::Copy, OUT));
-    let end = StreamView { is_peer_done: true, ..some };
+    let end = SocketView { is_peer_done: true, ..some };
     assert!(end.readiness().contains(IN));
-    let nearly_full = StreamView { room: 100, queued: 900, ..QUIET };
+    let nearly_full = SocketView { room: 100, queued: 900, ..QUIET };
     assert_eq!((nearly_full.send(), nearly_full.readiness()), (Verdict::Copy, Readiness::EMPTY));
-    let third_free = StreamView { room: 334, queued: 666, ..QUIET };
+    let third_free = SocketView { room: 334, queued: 666, ..QUIET };
     assert_eq!(third_free.readiness(), OUT);
-    let backlogged = StreamView { is_backlogged: true, ..QUIET };
+    let backlogged = SocketView { is_backlogged: true, ..QUIET };
     assert_eq!((backlogged.send(), backlogged.readiness()), (Verdict::Copy, Readiness::EMPTY));
 }
 
@@ -141,12 +141,12 @@ fn the_kernel_says_the_same_of_its_own_sockets() {
     peer.write_all(b"hello").expect("there is room");
     peer.shutdown(Shutdown::Write).expect("it is connected");
     wait_for(&ours, PollFlags::RDHUP);
-    let half = StreamView { unread: 5, is_peer_done: true, ..QUIET };
+    let half = SocketView { unread: 5, is_peer_done: true, ..QUIET };
     assert_eq!(ask(&ours), half.readiness());
     assert_eq!(ours.read(&mut [0; 9]).expect("data comes before the end"), 5);
     assert_eq!(ours.read(&mut [0; 9]).expect("the end"), 0);
     ours.shutdown(Shutdown::Write).expect("it is connected");
-    let over = StreamView { unread: 0, is_write_shut: true, ..half };
+    let over = SocketView { unread: 0, is_write_shut: true, ..half };
     assert_eq!(ask(&ours), over.readiness());
 
     // A peer that closes with data unread resets.
@@ -158,7 +158,7 @@ fn the_kernel_says_the_same_of_its_own_sockets() {
     drop(peer);
     wait_for(&ours, PollFlags::RDHUP);
     let reset =
-        StreamView { phase: Phase::Closed, error: Some(Errno::CONNRESET), unread: 5, ..QUIET };
+        SocketView { phase: Phase::Closed, error: Some(Errno::CONNRESET), unread: 5, ..QUIET };
     assert_eq!(ask(&ours), reset.readiness());
     assert_eq!(ours.read(&mut [0; 9]).expect("data comes before the error"), 5);
     let error = ours.read(&mut [0; 9]).expect_err("it was reset");
@@ -166,7 +166,7 @@ fn the_kernel_says_the_same_of_its_own_sockets() {
     assert_eq!(ours.read(&mut [0; 9]).expect("the error is said once"), 0);
     let error = ours.write(b"more").expect_err("nobody is there");
     assert_eq!(error.kind(), std::io::ErrorKind::BrokenPipe);
-    let said = StreamView { error: None, unread: 0, ..reset };
+    let said = SocketView { error: None, unread: 0, ..reset };
     assert_eq!(ask(&ours), said.readiness());
 }
 
