@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod ci;
+mod replaced;
 mod rules;
 mod source;
 mod tidy;

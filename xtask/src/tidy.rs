@@ -4,6 +4,7 @@ mod circles;
 mod files;
 mod finding;
 mod packages;
+mod replaced;
 mod words;
 
 #[cfg(test)]
@@ -42,6 +43,7 @@ fn check(workspace: &Workspace, files: &[SourceFile]) -> Vec<Finding> {
     }
     for file in files {
         files::check(file, &mut findings);
+        replaced::check(file, &mut findings);
         if file.path.ends_with(".rs") {
             let all_tests = test_files.contains(&file.path);
             words::check(file, all_tests, &mut findings);

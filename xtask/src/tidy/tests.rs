@@ -259,3 +259,41 @@ fn a_path_of_one_machine_is_found_in_every_kind_of_file() {
         assert_eq!(in_files(&[file("README.md", &harmless)]), [""; 0], "{harmless}");
     }
 }
+
+#[test]
+fn a_replaced_word_is_refused_in_names_of_every_case_with_what_to_write() {
+    for (code, new) in [
+        ("struct Junction;", "local_pair"),
+        ("fn drop_ear() {}", "poller"),
+        ("const EARS_MAX: u32 = 1;", "pollers"),
+        ("struct CoreKeeper;", "allocator"),
+    ] {
+        let text = format!("//! A file.\n{code}\n");
+        let findings = in_files(&[file("crates/wire/src/x.rs", &text)]);
+        assert_one(&findings, "crates/wire/src/x.rs:2: [replaced-word]", new);
+    }
+}
+
+#[test]
+fn a_word_of_plain_english_is_refused_only_where_it_was_a_name() {
+    let text = "//! A file.\nstruct Door;\n";
+    let findings = in_files(&[file("bin/daemon/src/x.rs", text)]);
+    assert_one(&findings, "bin/daemon/src/x.rs:2: [replaced-word]", "attach_server");
+    assert_eq!(in_files(&[file("crates/wire/src/x.rs", text)]), [""; 0]);
+}
+
+#[test]
+fn longer_words_and_the_insides_of_strings_are_not_replaced_words() {
+    let text = "//! A file.\nfn clear_doorbell(bearing: &str) { say(\"the ear\") }\n";
+    assert_eq!(in_files(&[file("crates/wire/src/x.rs", text)]), [""; 0]);
+}
+
+#[test]
+fn a_replaced_phrase_is_refused_in_comments_and_documents() {
+    let text = "//! A file.\n// What an application says at the door.\n";
+    let findings = in_files(&[file("crates/wire/src/x.rs", text)]);
+    assert_one(&findings, "crates/wire/src/x.rs:2: [replaced-word]", "attach server");
+    let findings = in_files(&[file("docs/x.md", "# A\n\nThe keeper gives cores.\n")]);
+    assert_one(&findings, "docs/x.md:3: [replaced-word]", "the allocator");
+    assert_eq!(in_files(&[file("docs/x.md", "# A\n\nThe doorbell.\n")]), [""; 0]);
+}
