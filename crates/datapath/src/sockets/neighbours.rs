@@ -1,4 +1,8 @@
-//! How datagrams leave: by the way that one from that address came, or that the slow side has found.
+//! How datagrams leave: by the next hop that the kernel's routes and neighbours name.
+//!
+//! A frame says only what whoever sent it wanted to say. So the way that a datagram came by is used for answers just until
+//! the slow side has asked the kernel, and it never takes the place of what the kernel has said: a forged source address
+//! redirects nobody's datagrams.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -36,9 +40,24 @@ struct Known {
 const ASK_EVERY: Nanos = Nanos::from_secs(4);
 
 impl Neighbours {
-    /// A datagram from `remote` to `local` came by that route, and somebody has it.
+    /// A datagram from `remote` to `local` came by that route, and somebody has it. It is used until the kernel was asked.
     pub(super) fn learn(&mut self, remote: IpAddr, local: IpAddr, route: Route, now: Nanos) {
-        self.insert(remote, Known { route, local, heard_at: now });
+        // What was asked for in vain, or is asked for already, has no route, or will have one soon.
+        let was_asked = self.was_asked(remote, now);
+        match self.known.get_mut(&remote) {
+            Some(known) if known.route == route => known.heard_at = now,
+            // It may have moved, or another pretends to be it: the kernel knows.
+            Some(_) => self.ask(remote, now),
+            None if was_asked => {}
+            None => {
+                self.insert(remote, Known { route, local, heard_at: now });
+                self.ask(remote, now);
+            }
+        }
+    }
+
+    fn was_asked(&self, remote: IpAddr, now: Nanos) -> bool {
+        self.asked.get(&remote).is_some_and(|at| now < *at + ASK_EVERY)
     }
 
     /// The slow side has found a way, or that there is none.
@@ -49,20 +68,27 @@ impl Neighbours {
                 self.insert(remote, Known { route, local, heard_at: now });
             }
             // What was asked in vain is not asked again at once.
-            None => _ = self.known.remove(&remote),
+            None => {
+                self.known.remove(&remote);
+                self.note_asked(remote, now);
+            }
         }
     }
 
     /// Asks for the way to an address: once, however many datagrams wait for it.
     fn ask(&mut self, remote: IpAddr, now: Nanos) {
-        if self.asked.get(&remote).is_some_and(|at| now < *at + ASK_EVERY) {
+        if self.was_asked(remote, now) {
             return;
         }
+        self.note_asked(remote, now);
+        self.questions.push(remote);
+    }
+
+    fn note_asked(&mut self, remote: IpAddr, now: Nanos) {
         if self.asked.len() >= NEIGHBOURS_MAX {
             self.asked.pop_first();
         }
         self.asked.insert(remote, now);
-        self.questions.push(remote);
     }
 
     /// What the slow side is to be asked: the addresses whose ways nobody knows, or that nothing was heard from for long.
@@ -114,13 +140,44 @@ mod tests {
         assert_eq!(ask(&mut neighbours, at(2)), (false, 0), "it was asked already");
         neighbours.set(remote, None, at(3));
         assert_eq!(ask(&mut neighbours, at(3)), (false, 0), "it was told that there is none");
-        assert_eq!(ask(&mut neighbours, at(6)), (false, 1), "perhaps there is by now");
-        neighbours.set(remote, Some((&next_hop, local)), at(6));
-        assert_eq!(ask(&mut neighbours, at(30)), (true, 0));
-        assert_eq!(ask(&mut neighbours, at(37)), (true, 1), "it is thirty seconds old");
-        assert_eq!(ask(&mut neighbours, at(38)), (true, 0));
+        assert_eq!(ask(&mut neighbours, at(7)), (false, 1), "perhaps there is by now");
+        neighbours.set(remote, Some((&next_hop, local)), at(7));
+        assert_eq!(ask(&mut neighbours, at(31)), (true, 0));
+        assert_eq!(ask(&mut neighbours, at(38)), (true, 1), "it is thirty seconds old");
+        assert_eq!(ask(&mut neighbours, at(39)), (true, 0));
         let route = Route::of_next_hop(&next_hop).expect("a short header");
+        neighbours.set(remote, Some((&next_hop, local)), at(39));
         neighbours.learn(remote, local, route, at(50));
         assert_eq!(ask(&mut neighbours, at(79)), (true, 0), "something came by it");
+    }
+
+    #[test]
+    fn a_forged_frame_redirects_nobody_and_only_has_the_kernel_asked() {
+        let mut neighbours = Neighbours::default();
+        let [remote, local] = ["10.0.0.1", "10.0.0.2"].map(|ip| ip.parse().expect("an address"));
+        let [honest, forged] = [1, 2].map(|mac| NextHop {
+            port: PortId(1),
+            vlan_tci: 0,
+            header: [&[mac; 12][..], &[8, 0]].concat(),
+        });
+        let route = |next_hop| Route::of_next_hop(next_hop).expect("a short header");
+        let at = Nanos::from_secs;
+        let found = |neighbours: &mut Neighbours, now| {
+            neighbours.find(remote, local, now).map(|(route, _)| route)
+        };
+        // Of what nobody knows, the first word is believed until the kernel has answered.
+        neighbours.learn(remote, local, route(&forged), at(1));
+        assert_eq!(neighbours.questions().collect::<Vec<_>>(), [remote]);
+        neighbours.set(remote, Some((&honest, local)), at(2));
+        assert_eq!(found(&mut neighbours, at(2)), Some(route(&honest)));
+        for second in 3..7 {
+            neighbours.learn(remote, local, route(&forged), at(second));
+            assert_eq!(found(&mut neighbours, at(second)), Some(route(&honest)));
+        }
+        assert_eq!(neighbours.questions().count(), 1, "it is asked for again, not often");
+        // What the kernel has no route to is not learned from frames either.
+        neighbours.set(remote, None, at(7));
+        neighbours.learn(remote, local, route(&forged), at(7));
+        assert_eq!(found(&mut neighbours, at(7)), None);
     }
 }
