@@ -27,6 +27,29 @@ impl Rate {
         (u128::from(bytes) * 1_000_000_000 / u128::from(self.bytes_per_s)) as u64
     }
 
+    /// Takes `bytes` or nothing. Nothing: when to try again. More than a burst is taken from a full bucket.
+    pub fn take_whole(&self, bytes: u64, now: Nanos) -> Result<(), Nanos> {
+        let burst = self.time_of(self.burst_bytes);
+        let cost = self.time_of(bytes);
+        let mut paid = self.paid_until.load(Ordering::Relaxed);
+        loop {
+            let next = paid.max(now.0) + cost;
+            let due = next.saturating_sub(burst.max(cost));
+            if due > now.0 {
+                return Err(Nanos(due.max(now.0 + 1000)));
+            }
+            match self.paid_until.compare_exchange_weak(
+                paid,
+                next,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return Ok(()),
+                Err(other) => paid = other,
+            }
+        }
+    }
+
     /// Takes up to `wanted` bytes; how many, and when more will be there if it was less.
     pub fn take(&self, wanted: u64, now: Nanos) -> (u64, Nanos) {
         let burst = self.time_of(self.burst_bytes);
@@ -59,6 +82,21 @@ impl Rate {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_taken_whole_is_taken_or_costs_nothing() {
+        let rate = Rate::new(1_000_000, 10_000);
+        let now = Nanos::from_secs(5);
+        assert_eq!(rate.take_whole(8000, now), Ok(()));
+        // 5,000 bytes are there when 3,000 have come in.
+        for _ in 0..100 {
+            assert_eq!(rate.take_whole(5000, now), Err(now + Nanos::from_millis(3)));
+        }
+        assert_eq!(rate.take_whole(2000, now), Ok(()), "the tries took nothing");
+        let later = now + Nanos::from_secs(1);
+        assert_eq!(rate.take_whole(50_000, later), Ok(()), "the bucket is full");
+        assert!(rate.take_whole(1, later).is_err(), "and pays for it");
+    }
 
     #[test]
     fn a_burst_leaves_at_once_and_then_the_rate_holds() {

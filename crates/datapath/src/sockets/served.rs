@@ -10,10 +10,12 @@ mod commands;
 mod conn;
 mod datagrams;
 mod drain_slot;
+mod outgoing;
 mod parked;
 mod ports;
 mod publish;
 mod stats;
+mod unresolved;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,10 +32,11 @@ use super::rings::Rings;
 use accept::Bound;
 pub(super) use conn::Conn;
 pub use datagrams::Datagrams;
-pub(super) use datagrams::Sending;
+pub(super) use outgoing::Sending;
 use parked::Parked;
 use ports::Ports;
 pub(super) use stats::Stats;
+use unresolved::Unresolved;
 
 /// Slots of one application that are looked at in one turn: so that nobody keeps the others
 /// waiting.
@@ -80,6 +83,8 @@ pub(super) struct Sockets {
     to_send: Vec<(u16, u32)>,
     /// Those that end when what they have written has left.
     ending: BTreeSet<(u16, u32)>,
+    /// Datagrams that wait for their next hop.
+    unresolved: Unresolved,
     /// Sockets to be shown at the end of the turn.
     touched: Vec<(u16, u32)>,
     /// Sockets whose application may send no more for a while, and until when.
@@ -104,6 +109,7 @@ impl Sockets {
             datagrams: Ports::default(),
             to_send: Vec::new(),
             ending: BTreeSet::new(),
+            unresolved: Unresolved::default(),
             touched: Vec::new(),
             paced: BTreeSet::new(),
             paced_until: Nanos::FAR_FUTURE,

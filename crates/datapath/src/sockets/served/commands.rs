@@ -84,6 +84,10 @@ impl Sockets {
             Command::Resolved { remote, next_hop } => {
                 let next_hop = next_hop.as_ref().map(|(next_hop, local)| (next_hop, *local));
                 neighbours.set(remote, next_hop, now);
+                match next_hop {
+                    Some(_) => self.unresolved.hurry(),
+                    None => self.unreachable_address(remote),
+                }
             }
             // It comes by a connect probe.
             Command::Connect { .. } => {}

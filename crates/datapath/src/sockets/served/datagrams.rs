@@ -9,26 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use base::Nanos;
-use shm::Frame;
-use shm::sockets::{HEADER_BYTES, Record, RingDesc, RingMemory};
+use shm::sockets::{HEADER_BYTES, Record, RingMemory};
 use wire::FlowKey;
 use wire::icmp::ErrorMessage;
 
 use super::super::command_queue::{AppSockets, SocketEvent};
-use super::super::frames;
-use super::super::neighbours::Neighbours;
-use super::super::routes::Route;
-use super::{Sockets, Stats};
-use crate::job::Outlet;
-
-/// Datagrams of one socket that are sent in one look.
-const SENDS: usize = 64;
-
-/// A datagram that nobody has a way for yet is looked at again after so long.
-const RESOLVE_EVERY: Nanos = Nanos::from_millis(5);
-
-/// So long it waits before it is given up.
-const RESOLVE_WITHIN: Nanos = Nanos::from_secs(2);
+use super::Sockets;
 
 /// A UDP socket, as all workers share it.
 #[derive(Debug)]
@@ -46,7 +32,7 @@ pub struct Datagrams {
     /// The addresses of ours that its datagrams may leave from.
     pub sources: Vec<IpAddr>,
     rx: Mutex<Inward>,
-    tx: Mutex<Outward>,
+    pub(super) tx: Mutex<Outward>,
     /// It is closed.
     is_over: AtomicBool,
 }
@@ -60,12 +46,10 @@ struct Inward {
 
 /// The sending side.
 #[derive(Debug)]
-struct Outward {
-    ring: Option<RingMemory>,
-    offered: Option<RingMemory>,
-    head: u64,
-    /// When the datagram in front, for which no way is known, is given up.
-    waits_until: Option<Nanos>,
+pub(super) struct Outward {
+    pub(super) ring: Option<RingMemory>,
+    pub(super) offered: Option<RingMemory>,
+    pub(super) head: u64,
 }
 
 impl Datagrams {
@@ -88,7 +72,7 @@ impl Datagrams {
             payload_max,
             sources,
             rx: Mutex::new(Inward { ring: Some(rx), tail: 0 }),
-            tx: Mutex::new(Outward { ring: Some(tx), offered: None, head: 0, waits_until: None }),
+            tx: Mutex::new(Outward { ring: Some(tx), offered: None, head: 0 }),
             is_over: AtomicBool::new(false),
         }
     }
@@ -149,25 +133,6 @@ impl Datagrams {
         words.rx_tail.store(*tail, Ordering::Release);
         true
     }
-}
-
-/// What a look at the sending side needs.
-pub(in crate::sockets) struct Sending<'a, 'o> {
-    pub(in crate::sockets) neighbours: &'a mut Neighbours,
-    pub(in crate::sockets) spares: &'a mut Vec<Frame>,
-    pub(in crate::sockets) outlet: &'a mut Outlet<'o>,
-}
-
-/// How a look ended.
-enum Look {
-    /// Nothing is left.
-    Done,
-    /// The rest waits for frames, time or a way.
-    Again(Nanos),
-    /// The rest waits for a way to an address, which is asked for.
-    Unresolved,
-    /// What is there cannot be.
-    ProtocolViolation,
 }
 
 impl Sockets {
@@ -237,203 +202,4 @@ impl Sockets {
         words.error.store(error.errno() as u32, Ordering::Release);
         self.notify(socket.app.app, socket.slot);
     }
-
-    /// Sends what UDP sockets have written that were marked.
-    pub(in crate::sockets) fn send_datagrams(&mut self, sending: &mut Sending<'_, '_>, now: Nanos) {
-        let mut marked = std::mem::take(&mut self.to_send);
-        for (app, slot) in marked.drain(..) {
-            let Some(socket) = self.datagrams_of(app, slot) else {
-                // Another worker has ended it.
-                self.end_datagrams(app, slot);
-                continue;
-            };
-            let is_ending = self.ending.contains(&(app, slot));
-            match look(&socket, is_ending, sending, &mut self.stats, now) {
-                Look::Done if is_ending => {
-                    self.end_datagrams(app, slot);
-                    continue;
-                }
-                Look::Done => {}
-                Look::ProtocolViolation => {
-                    self.end_datagrams(app, slot);
-                    self.post.say(SocketEvent::Violation { app });
-                    continue;
-                }
-                Look::Unresolved => self.later(app, slot, now + RESOLVE_EVERY),
-                Look::Again(due) => self.later(app, slot, due),
-            }
-            self.notify(app, slot);
-        }
-        for remote in sending.neighbours.questions() {
-            self.post.say(SocketEvent::Unresolved { remote });
-        }
-        // In place, so that its memory is used again.
-        self.to_send = marked;
-    }
-
-    pub(super) fn later(&mut self, app: u16, slot: u32, due: Nanos) {
-        self.paced.insert((app, slot));
-        self.paced_until = self.paced_until.min(due);
-    }
-}
-
-/// Looks at what a socket has written; one that is ending waits for ways once, not for each
-/// datagram.
-fn look(
-    socket: &Datagrams,
-    is_ending: bool,
-    sending: &mut Sending<'_, '_>,
-    stats: &mut Stats,
-    now: Nanos,
-) -> Look {
-    let memory = socket.app.server.memory();
-    let Some(words) = memory.slot(socket.slot) else { return Look::Done };
-    // Another worker is at it, and looks at what was written before it lets go, or is marked again.
-    let Ok(mut tx) = socket.tx.try_lock() else { return Look::Again(now + Nanos::from_micros(50)) };
-    let wished = words.asks().grow();
-    let tail = words.tx_tail.load(Ordering::Acquire);
-    let used = RingDesc::of_word(words.tx_ring_used.load(Ordering::Acquire));
-    let Outward { ring, offered, head, waits_until } = &mut *tx;
-    if let Some(new) = offered.take_if(|new| new.desc() == used)
-        && let Some(old) = ring.replace(new)
-    {
-        socket.app.server.heap().take_back(old);
-    }
-    let Some(ring) = ring else { return Look::Done };
-    if wished != 0 {
-        words.asks.fetch_and(0x00ff_ffff, Ordering::AcqRel);
-        if offered.is_none()
-            && u64::from(wished.min(20)) > u64::from(ring.desc().log2().unwrap_or(0))
-        {
-            *offered = socket.app.server.heap().lend(wished.min(20));
-            if let Some(new) = offered {
-                words.tx_ring.store(new.desc().word(), Ordering::Release);
-            }
-        }
-    }
-    if tail == *head {
-        return Look::Done;
-    }
-    if used != ring.desc() || tail.wrapping_sub(*head) > ring.desc().bytes() {
-        return Look::ProtocolViolation;
-    }
-    for _ in 0..SENDS {
-        let left = tail - *head;
-        if left == 0 {
-            return Look::Done;
-        }
-        let mut header = [0; HEADER_BYTES];
-        if left < HEADER_BYTES as u64 || !read(socket, ring.desc(), *head, &mut header) {
-            return Look::ProtocolViolation;
-        }
-        let Some(record) = Record::decode(&header) else { return Look::ProtocolViolation };
-        let payload = record.payload as usize;
-        let bytes = Record::bytes(payload) as u64;
-        if bytes > left {
-            return Look::ProtocolViolation;
-        }
-        match plan(socket, &record, sending.neighbours, now) {
-            Ok((route, ends)) => {
-                if sending.outlet.room() == 0 || sending.spares.is_empty() {
-                    return Look::Again(now + Nanos::from_micros(20));
-                }
-                if let Some(rate) = &socket.app.rate {
-                    let (taken, again) = rate.take(payload as u64, now);
-                    if taken < payload as u64 {
-                        return Look::Again(again);
-                    }
-                }
-                if !send(socket, ring.desc(), *head, payload, ends, route, sending) {
-                    stats.datagrams_too_long += 1;
-                }
-            }
-            Err(Hindrance::NoRoute) => {
-                if now < *waits_until.get_or_insert(now + RESOLVE_WITHIN) {
-                    return Look::Unresolved;
-                }
-                stats.datagrams_no_route += 1;
-            }
-            Err(Hindrance::TooLong) => stats.datagrams_too_long += 1,
-            Err(Hindrance::Denied) => stats.datagrams_denied += 1,
-            Err(Hindrance::Spoofed) => stats.datagrams_spoofed += 1,
-        }
-        waits_until.take_if(|_| !is_ending);
-        *head += bytes;
-        words.tx_head.store(*head, Ordering::Release);
-    }
-    Look::Again(now)
-}
-
-/// Why a datagram does not leave.
-enum Hindrance {
-    /// It is longer than a packet.
-    TooLong,
-    /// It has no address, or its user may not send there.
-    Denied,
-    /// It is to come from an address that is not its user's.
-    Spoofed,
-    /// Nobody knows a way to its address.
-    NoRoute,
-}
-
-/// By which way a datagram leaves, from where and to whom.
-fn plan(
-    socket: &Datagrams,
-    record: &Record,
-    neighbours: &mut Neighbours,
-    now: Nanos,
-) -> Result<(Route, (SocketAddr, SocketAddr)), Hindrance> {
-    if record.payload as usize > socket.payload_max {
-        return Err(Hindrance::TooLong);
-    }
-    let remote = record.remote.or(socket.remote).ok_or(Hindrance::Denied)?;
-    if !socket.app.may_send(remote) {
-        return Err(Hindrance::Denied);
-    }
-    let wanted = match record.local.map(|local| local.to_canonical()) {
-        Some(local) if !socket.sources.contains(&local) => return Err(Hindrance::Spoofed),
-        Some(local) => local,
-        None => socket.local.ip(),
-    };
-    let found = neighbours.find(remote.ip(), wanted, now).ok_or(Hindrance::NoRoute)?;
-    let (route, mut source) = found;
-    if wanted.is_unspecified() && !socket.sources.contains(&source) {
-        // Others talk to that peer from an address that this user may not have.
-        let same = |own: &&IpAddr| own.is_ipv4() == remote.is_ipv4();
-        source = *socket.sources.iter().find(same).ok_or(Hindrance::Spoofed)?;
-    }
-    Ok((route, (SocketAddr::new(source, socket.local.port()), remote)))
-}
-
-fn read(socket: &Datagrams, desc: RingDesc, at: u64, to: &mut [u8]) -> bool {
-    let Some([first, second]) = socket.app.server.memory().pieces(desc, at, to.len()) else {
-        return false;
-    };
-    let copied = first.copy_out(to);
-    second.copy_out(&mut to[copied..]);
-    true
-}
-
-/// Sends a datagram; false when it does not fit into a packet.
-fn send(
-    socket: &Datagrams,
-    desc: RingDesc,
-    at: u64,
-    payload: usize,
-    (from, to): (SocketAddr, SocketAddr),
-    route: Route,
-    sending: &mut Sending<'_, '_>,
-) -> bool {
-    let Some(mut frame) = sending.spares.pop() else { return false };
-    let place = frames::write_datagram(&route, from, to, payload, &mut frame);
-    let is_written = place.is_some_and(|place| {
-        let to = frame.bytes_mut().get_mut(place..);
-        to.is_some_and(|to| read(socket, desc, at + HEADER_BYTES as u64, to))
-    });
-    if is_written {
-        sending.outlet.send(frame);
-    } else {
-        sending.spares.push(frame);
-    }
-    is_written
 }
