@@ -7,7 +7,7 @@ use super::Demo;
 use super::placement::Placement;
 use super::redis_act::{RedisAct, Shown};
 use super::redis_client::{CONNECTIONS, REQUESTS, VALUE_BYTES};
-use super::tcp_act::seats;
+use super::tcp_act::core_layout;
 use super::turns_report;
 
 /// Prints the act, a line for each server.
@@ -47,7 +47,7 @@ pub(super) fn text(demo: &Demo, act: &RedisAct, placement: &Placement) -> String
         grouped(*segments),
         grouped(u64::from(REQUESTS)),
         demo.rounds,
-        seats(placement),
+        core_layout(placement),
     )
 }
 

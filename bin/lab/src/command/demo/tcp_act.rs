@@ -93,7 +93,7 @@ pub(super) fn play(demo: &Demo, placement: &Placement, tell: &Progress) -> Resul
     tell.say(&format!(
         "TCP: {} to an echo of the data path and to one of Linux, {}",
         connections(demo.connections),
-        seats(placement)
+        core_layout(placement)
     ));
     let daemon = server.daemon();
     let mut contenders = [
@@ -130,7 +130,7 @@ pub(super) fn connections(count: u32) -> String {
 }
 
 /// Who runs where, in words.
-pub(super) fn seats(placement: &Placement) -> String {
+pub(super) fn core_layout(placement: &Placement) -> String {
     match (placement.client, placement.dispatcher) {
         (Some(client), Some(server)) => {
             format!("client on CPU {client}, either server on CPU {server}")
@@ -267,7 +267,7 @@ mod tests {
         let settings = settings(&Placement::of(&[0, 1]), ours);
         assert!(settings.contains(&"listen=[\"tcp:10.77.0.2:7\"]".to_owned()), "{settings:?}");
         assert!(settings.contains(&"workers.dispatcher_cpu=1".to_owned()), "{settings:?}");
-        assert_eq!(seats(&Placement::of(&[0, 1])), "client on CPU 0, either server on CPU 1");
+        assert_eq!(core_layout(&Placement::of(&[0, 1])), "client on CPU 0, either server on CPU 1");
         let mut config = config::Config::default();
         config.set_all(settings.iter().map(String::as_str)).expect("all of them are settings");
         assert_eq!((config.workers.count, config.workers.job), (1, config::Job::TcpEcho));

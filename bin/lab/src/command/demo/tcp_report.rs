@@ -5,7 +5,7 @@ use calisto::table::{Cell, Table};
 
 use super::Demo;
 use super::placement::Placement;
-use super::tcp_act::{TcpAct, connections, seats};
+use super::tcp_act::{TcpAct, connections, core_layout};
 use super::tcp_client::REQUEST_BYTES;
 use super::turns_report;
 
@@ -51,7 +51,7 @@ pub(super) fn text(demo: &Demo, act: &TcpAct, placement: &Placement) -> String {
          port {port}, {}; Linux on the same veth, without segmentation by the NIC\n",
         table.render(),
         act.sentence(),
-        seats(placement),
+        core_layout(placement),
     )
 }
 
