@@ -107,16 +107,16 @@ fn play_pinned(demo: &Demo, stage: &Stage, tell: &Progress) -> Result<CoresAct, 
     let listen = format!("udp:{}:{UDP_PORT}", bed.server().ipv4());
     let service = Service::start(&server.apps_socket(), &listen, stage.cores.len())?;
     tell.say(&format!("cores on demand: {}", stage.sentence()));
-    let mut theatre = Theatre { demo, stage, tell, bed: &bed, server, service };
+    let mut act_run = ActRun { demo, stage, tell, bed: &bed, server, service };
     let highest = demo.steps.iter().copied().max().unwrap_or_default();
-    let mut steps = vec![theatre.step(highest, None)?];
-    let mut batch = BatchJob::start(&theatre.server.apps_socket())?;
+    let mut steps = vec![act_run.step(highest, None)?];
+    let mut batch = BatchJob::start(&act_run.server.apps_socket())?;
     for &rate in &demo.steps {
-        steps.push(theatre.step(rate, Some(&mut batch))?);
+        steps.push(act_run.step(rate, Some(&mut batch))?);
     }
     batch.stop()?;
-    let idle = theatre.idle()?;
-    let Theatre { server, service, .. } = theatre;
+    let idle = act_run.idle()?;
+    let ActRun { server, service, .. } = act_run;
     drop(service);
     let port = server.stop()?;
     Ok(CoresAct { steps, idle, port })
@@ -132,7 +132,7 @@ fn settings(stage: &Stage) -> Vec<String> {
 }
 
 /// Everything that runs during the act, but the batch job.
-struct Theatre<'a> {
+struct ActRun<'a> {
     demo: &'a Demo,
     stage: &'a Stage,
     tell: &'a Progress,
@@ -152,7 +152,7 @@ struct Reading {
     all: Option<Nanos>,
 }
 
-impl Theatre<'_> {
+impl ActRun<'_> {
     fn step(&mut self, rate: u32, mut batch: Option<&mut BatchJob>) -> Result<Step, Failure> {
         let seconds = self.demo.step_seconds;
         let plan = LoadPlan {
