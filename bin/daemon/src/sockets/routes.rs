@@ -1,4 +1,5 @@
-//! Ways: by which port, from which address and to which link address a packet goes, as the kernel has it.
+//! Next hops: by which port, from which address and to which link address a packet goes, as the
+//! kernel has it.
 //!
 //! Looked up once and kept until the kernel says that something has changed.
 
@@ -14,7 +15,7 @@ use sys::neighbour::{self, NeighbourState};
 use sys::net_changes::{Changed, NetChanges};
 use sys::route::{self, RouteKind};
 
-/// Ways that are kept, at most.
+/// Next hops that are kept, at most.
 const KEPT_MAX: usize = 65_536;
 
 /// A neighbour in use is asked for again so often: our traffic never confirms it to the kernel.
@@ -50,7 +51,7 @@ pub(super) enum Whither {
     Many { is_broadcast: bool },
 }
 
-/// The first step of a way.
+/// The first step of a next hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hop {
     pub(super) link: Link,
@@ -71,7 +72,7 @@ pub(super) enum Reach {
     Unreachable,
 }
 
-/// All ways that were looked up.
+/// All next hops that were looked up.
 pub(super) struct Neighbours {
     links: Vec<Link>,
     changes: NetChanges,
@@ -83,7 +84,7 @@ pub(super) struct Neighbours {
 }
 
 impl Neighbours {
-    /// The ways by `links`, in this thread's network namespace.
+    /// The next hops by `links`, in this thread's network namespace.
     pub(super) fn new(links: Vec<Link>) -> Result<Self, SysError> {
         // First, so that no change goes unheard.
         let changes = NetChanges::watch()?;

@@ -143,7 +143,7 @@ impl SocketTable {
         Ok(Answer::new(Reply::Slot { region, slot }))
     }
 
-    /// Datagrams wait for the way to an address.
+    /// Datagrams wait for the next hop of an address.
     pub(super) fn resolve(&mut self, remote: IpAddr, now: Nanos) {
         let is_known = self.unresolved.iter().any(|one| one.remote == remote);
         if is_known || self.unresolved.len() >= UNRESOLVED_MAX {
@@ -162,7 +162,7 @@ impl SocketTable {
         }
     }
 
-    /// Looks again for ways of datagrams.
+    /// Looks again for next hops of datagrams.
     pub(super) fn tend_unresolved(&mut self, now: Nanos) {
         for mut one in std::mem::take(&mut self.unresolved) {
             if one.look_at > now {

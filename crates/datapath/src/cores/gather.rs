@@ -9,7 +9,7 @@ use super::slot::{SlotId, Standing};
 use super::{CoreAllocator, CoreEvent, Hands, cores_id};
 use crate::dispatcher::Dispatcher;
 
-/// Marks that one step takes: the rest is for the next one.
+/// Ready bits that one step takes: the rest is for the next one.
 const CALLS_MAX: u32 = 64;
 
 impl CoreAllocator {

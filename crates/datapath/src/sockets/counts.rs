@@ -31,7 +31,7 @@ pub enum SocketCounter {
     DatagramsTooLong,
     /// Datagrams of programs dropped because they have no address, or their user may not send there.
     DatagramsDenied,
-    /// Datagrams of programs dropped because nobody knows a way.
+    /// Datagrams of programs dropped because nobody knows a next hop.
     DatagramsNoRoute,
     /// Datagrams of programs dropped because they were to leave from an address that is not their user's.
     DatagramsSpoofed,

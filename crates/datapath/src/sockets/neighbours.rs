@@ -15,10 +15,11 @@ use super::routes::Route;
 /// Addresses at once, at most. Beyond that the last in order is forgotten, and asked for when it is needed again.
 const NEIGHBOURS_MAX: usize = 4096;
 
-/// A way by which nothing was heard for so long may lead nowhere by now: it is used, and asked for again.
+/// A next hop by which nothing was heard for so long may lead nowhere by now: it is used, and asked
+/// for again.
 const FRESH_FOR: Nanos = Nanos::from_secs(30);
 
-/// The ways that are known.
+/// The next hops that are known.
 #[derive(Debug, Default)]
 pub(super) struct Neighbours {
     known: BTreeMap<IpAddr, Known>,
@@ -60,7 +61,7 @@ impl Neighbours {
         self.asked.get(&remote).is_some_and(|at| now < *at + ASK_EVERY)
     }
 
-    /// The slow side has found a way, or that there is none.
+    /// The slow side has found a next hop, or that there is none.
     pub(super) fn set(&mut self, remote: IpAddr, next_hop: Option<(&NextHop, IpAddr)>, now: Nanos) {
         match next_hop.and_then(|(next_hop, local)| Some((Route::of_next_hop(next_hop)?, local))) {
             Some((route, local)) => {
@@ -75,7 +76,7 @@ impl Neighbours {
         }
     }
 
-    /// Asks for the way to an address: once, however many datagrams wait for it.
+    /// Asks for the next hop of an address: once, however many datagrams wait for it.
     fn ask(&mut self, remote: IpAddr, now: Nanos) {
         if self.was_asked(remote, now) {
             return;
@@ -127,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_way_that_nothing_came_by_for_long_is_used_and_asked_for_once() {
+    fn a_next_hop_that_nothing_came_by_for_long_is_used_and_asked_for_once() {
         let mut neighbours = Neighbours::default();
         let [remote, local] = ["10.0.0.1", "10.0.0.2"].map(|ip| ip.parse().expect("an address"));
         let next_hop = NextHop { port: PortId(1), vlan_tci: 0, header: vec![0; 14] };

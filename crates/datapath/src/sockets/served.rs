@@ -1,9 +1,8 @@
 //! The sockets of applications: what a worker does for those whose flows it owns.
 //!
-//! An application and the worker share a slot of words for each socket ([`shm::sockets`]). The
-//! worker looks at the slots that were marked, and shows what has changed at those that something
-//! came for, once a turn each. It keeps every position and ring to itself; what an application
-//! writes can only end its own connection.
+//! An application and the worker share a slot of words for each socket ([`shm::sockets`]): the
+//! worker drains marked slots and publishes what has changed, once a turn each. It keeps every
+//! position and ring to itself; what an application writes can only end its own connection.
 
 mod accept;
 mod commands;
@@ -38,8 +37,7 @@ use ports::Ports;
 pub(super) use stats::Stats;
 use unresolved::Unresolved;
 
-/// Slots of one application that are looked at in one turn: so that nobody keeps the others
-/// waiting.
+/// Slots of one application that are drained in one turn, so that none keeps others waiting.
 const LOOKS: usize = 256;
 
 /// Commands that are carried out in one turn.
@@ -71,8 +69,7 @@ pub(super) struct Sockets {
     /// By flow number: whose it is.
     by_flow: Vec<Option<(u16, u32)>>,
     bound: Vec<Bound>,
-    /// Connections that were opened here, have no socket any more and are not over: what is to be
-    /// said then.
+    /// Connections opened here that have no socket and are not over: what is to be said then.
     orphans: BTreeMap<FlowId, SocketKey>,
     parked: Parked,
     /// The time of the present turn.
@@ -128,8 +125,8 @@ impl Sockets {
     fn has_ready_bits(&self) -> bool {
         let clients = self.clients.iter().flatten();
         clients.into_iter().any(|client| {
-            let ready_bits = client.streams.server.memory().worker(u32::from(self.me.0));
-            ready_bits.is_some_and(|ready_bits| !ready_bits.is_empty())
+            let bits = client.streams.server.memory().worker(u32::from(self.me.0));
+            bits.is_some_and(|bits| !bits.is_empty())
         })
     }
 
@@ -159,8 +156,8 @@ impl Sockets {
         let clients = self.clients.iter().flatten();
         let mut may_sleep = !self.post.has_commands();
         for client in clients {
-            if let Some(ready_bits) = client.streams.server.memory().worker(u32::from(self.me.0)) {
-                may_sleep &= ready_bits.arm();
+            if let Some(bits) = client.streams.server.memory().worker(u32::from(self.me.0)) {
+                may_sleep &= bits.arm();
             }
         }
         may_sleep
@@ -169,14 +166,13 @@ impl Sockets {
     /// The worker is awake.
     pub(super) fn disarm(&self) {
         for client in self.clients.iter().flatten() {
-            if let Some(ready_bits) = client.streams.server.memory().worker(u32::from(self.me.0)) {
-                ready_bits.disarm();
+            if let Some(bits) = client.streams.server.memory().worker(u32::from(self.me.0)) {
+                bits.disarm();
             }
         }
     }
 
-    /// Does what the slow side has asked for, and looks at the slots that were marked. True: there
-    /// was something.
+    /// Does what the slow side has asked for, and drains marked slots. True: there was something.
     pub(super) fn attend<O: Output>(
         &mut self,
         engine: &mut Engine,
@@ -196,14 +192,13 @@ impl Sockets {
         let mut marked = arrayvec::ArrayVec::<u32, { LOOKS + 64 }>::new();
         for app in 0..self.clients.len() {
             let Some(client) = self.clients[app].as_deref_mut() else { continue };
-            let Some(ready_bits) = client.streams.server.memory().worker(u32::from(self.me.0))
-            else {
+            let Some(bits) = client.streams.server.memory().worker(u32::from(self.me.0)) else {
                 continue;
             };
-            if ready_bits.is_empty() {
+            if bits.is_empty() {
                 continue;
             }
-            ready_bits.take(&mut client.cursor, LOOKS, |slot| _ = marked.try_push(slot));
+            bits.take(&mut client.cursor, LOOKS, |slot| _ = marked.try_push(slot));
             for slot in marked.drain(..) {
                 self.drain_slot(app as u16, slot, engine, rings, now, out);
                 has_acted = true;
@@ -248,8 +243,7 @@ impl Sockets {
         client.conns[slot as usize] = Some(conn);
     }
 
-    /// Whose a flow is. Its number may be another flow's by now, when this one is over and nobody
-    /// has heard so yet.
+    /// Whose a flow is. When it is over and that was not heard yet, its number may be another's.
     fn owner(&self, flow: FlowId) -> Option<(u16, u32)> {
         let (app, slot) = self.by_flow.get(flow.index()).copied().flatten()?;
         let conn = self.client(app)?.conns.get(slot as usize)?.as_ref()?;
@@ -380,9 +374,8 @@ impl Sockets {
             if let Some(owner) = self.by_flow.get_mut(flow.index()) {
                 owner.take_if(|owner| *owner == (app, slot));
             }
-            // What came and found no memory is unread too, though the engine does not know of it:
-            // else the peer would hear that nobody reads it with its next try only, which comes
-            // later and later.
+            // What found no memory is unread too, though the engine does not know of it: else
+            // the peer would hear so with its next try only, which comes later and later.
             let ended = match is_abort || rings.is_starved(flow) {
                 true => engine.abort(flow),
                 false => engine.close(flow, out),
@@ -430,9 +423,8 @@ impl Sockets {
         self.now = now;
     }
 
-    /// A flow has come from another worker without a socket: if its own side is open, it waited
-    /// there for room in a backlog, and nobody knows any more whose. One that was closed goes on to
-    /// its end.
+    /// A flow has come from another worker without a socket. If its own side is open, it waited
+    /// for room in a backlog that is not known here; one that was closed goes on to its end.
     pub(super) fn turn_away(&self, flow: FlowId, engine: &mut Engine) {
         if matches!(engine.state(flow), Some(State::Established | State::CloseWait)) {
             let _ = engine.abort(flow);
@@ -452,8 +444,7 @@ impl Sockets {
         self.post.strand(stranded);
     }
 
-    /// Has a connect probe go to whoever has, or gets, the group of the flow of that name (the peer
-    /// is its source).
+    /// Sends a connect probe to whoever has, or gets, that flow's group (the peer is its source).
     pub(super) fn call_for(&self, name: &FlowKey) {
         self.post.call_for(name.destination(), name.source());
     }
@@ -503,9 +494,9 @@ impl Sockets {
         self.insert(app, slot, conn);
         // What was marked at the other worker, or changed on the way, is looked at here.
         if let Some(client) = self.client(app)
-            && let Some(ready_bits) = client.streams.server.memory().worker(u32::from(self.me.0))
+            && let Some(bits) = client.streams.server.memory().worker(u32::from(self.me.0))
         {
-            let _ = ready_bits.set(slot);
+            let _ = bits.set(slot);
         }
         self.touch(app, slot);
     }

@@ -255,7 +255,7 @@ pub struct SlotWords {
     pub tx_base: AtomicU32,
     /// Where the peer's urgent data end, plus one; 0: it has sent none.
     pub rx_urgent: AtomicU64,
-    /// The daemon's worker whose marks are to be set.
+    /// The daemon's worker whose ready bits are to be set.
     pub worker: AtomicU32,
     /// The errno of SO_ERROR: whoever reads it sets it to zero.
     pub error: AtomicU32,

@@ -13,7 +13,7 @@ use super::{Conn, LAST_ASKS, Sockets};
 /// Round trips are not measured shorter than a host needs to answer at all.
 const SHORTEST_ROUND_TRIP: Nanos = Nanos::from_micros(100);
 
-/// Why a look at what an application has written goes no further.
+/// Why a drain of what an application has written goes no further.
 #[derive(Debug)]
 enum Stop {
     /// The flow is over, and its socket has not heard so yet: whatever the application wrote in the
