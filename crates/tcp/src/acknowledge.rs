@@ -229,12 +229,13 @@ pub(crate) fn process(
     }
     let is_marked = flow.flags.has(Flags::ECN) && flags & tcp::ECE != 0;
     cold.congestion.observe(delivery.delivered, is_marked, flow.snd_una, flow.snd_nxt);
+    let is_timeout = cold.recovery.phase == Phase::Timeout;
     if let Some(echo) = echo
         && flow.flags.has(Flags::TIMESTAMPS)
         && is_advance
         && cold.recovery.undo(&mut flow.window, echo)
     {
-        cold.board.clear_lost(&mut shared.sent, &flow.sent);
+        cold.board.clear_lost(&mut shared.sent, &flow.sent, is_timeout);
         shared.counters.undone += 1;
     }
     if is_marked && cold.recovery.mark(&mut cold.congestion, &mut flow.window, flow.snd_nxt) {

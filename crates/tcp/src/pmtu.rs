@@ -7,6 +7,7 @@ use crate::cold::Cold;
 use crate::flow::{Flags, Flow};
 use crate::options::TIMESTAMPS_BYTES;
 use crate::recovery::Phase;
+use crate::scoreboard::Scoreboard;
 use crate::shared::Shared;
 use crate::{Config, Seq, fast};
 
@@ -123,8 +124,7 @@ pub(crate) fn probe_bytes(flow: &Flow, cold: &Cold) -> Option<u32> {
 
 /// Whether the probe that is on its way counts as lost.
 pub(crate) fn is_lost(flow: &Flow, cold: &Cold, shared: &Shared) -> bool {
-    let mut segments = shared.sent.iter(&flow.sent);
-    segments.any(|segment| segment.start == cold.search.start && segment.is_due())
+    Scoreboard::is_due(&shared.sent, &flow.sent, cold.search.start)
 }
 
 /// Draws the conclusion once the probe has arrived or is lost.

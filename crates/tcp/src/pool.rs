@@ -39,6 +39,12 @@ impl List {
         (self.head != NONE).then_some(self.head)
     }
 
+    /// The list up to node `index`, which follows this one's last in a longer list.
+    pub(crate) const fn and(self, index: u32) -> Self {
+        let head = if self.head == NONE { index } else { self.head };
+        Self { head, tail: index, len: self.len + 1 }
+    }
+
     /// Its last node.
     #[inline]
     pub(crate) fn last(&self) -> Option<u32> {
@@ -48,7 +54,7 @@ impl List {
 
 /// Aligned, so that a node of segments on their way lies in one cache line.
 #[derive(Debug)]
-#[repr(align(32))]
+#[repr(align(64))]
 struct Node<T> {
     value: T,
     next: u32,
@@ -65,6 +71,9 @@ pub(crate) struct Pool<T, const FLOOR: u32> {
     /// Those of them that are in lists. At most `shared`.
     above: u32,
     used: u32,
+    /// How often a node was read or written.
+    #[cfg(test)]
+    pub(crate) visits: std::cell::Cell<u32>,
 }
 
 impl<T: Copy, const FLOOR: u32> Pool<T, FLOOR> {
@@ -74,7 +83,15 @@ impl<T: Copy, const FLOOR: u32> Pool<T, FLOOR> {
         let shared = shared.min(NONE / 2);
         let limit = lists.saturating_mul(FLOOR).min(NONE / 2 - 1) + shared;
         let nodes = Vec::with_capacity(limit as usize);
-        Self { nodes, free: NONE, shared, above: 0, used: 0 }
+        Self {
+            nodes,
+            free: NONE,
+            shared,
+            above: 0,
+            used: 0,
+            #[cfg(test)]
+            visits: std::cell::Cell::default(),
+        }
     }
 
     /// Nodes in lists.
@@ -96,9 +113,16 @@ impl<T: Copy, const FLOOR: u32> Pool<T, FLOOR> {
         list.len < FLOOR || list.len - FLOOR < self.shared - self.above
     }
 
-    /// A node for a list that has `len` of them; none when the pool is empty.
+    /// A node for a list that has `len` of them; none when the pool is empty. `write` puts `value` in
+    /// the place of what was there before.
     #[inline]
-    fn take(&mut self, len: u32, value: T, next: u32) -> Option<u32> {
+    fn take(
+        &mut self,
+        len: u32,
+        value: T,
+        next: u32,
+        write: impl FnOnce(&mut T, T),
+    ) -> Option<u32> {
         if len >= FLOOR {
             if self.above >= self.shared {
                 return None;
@@ -106,13 +130,20 @@ impl<T: Copy, const FLOOR: u32> Pool<T, FLOOR> {
             self.above += 1;
         }
         self.used += 1;
-        if self.free != NONE {
-            let index = self.free;
-            let node = &mut self.nodes[index as usize];
-            self.free = node.next;
-            *node = Node { value, next };
-            return Some(index);
+        if self.free == NONE {
+            return self.take_fresh(value, next);
         }
+        let index = self.free;
+        let node = &mut self.nodes[index as usize];
+        self.free = node.next;
+        node.next = next;
+        write(&mut node.value, value);
+        Some(index)
+    }
+
+    /// A node that was never used.
+    #[inline(never)]
+    fn take_fresh(&mut self, value: T, next: u32) -> Option<u32> {
         let index = u32::try_from(self.nodes.len()).ok()?;
         self.nodes.push(Node { value, next });
         Some(index)
@@ -133,6 +164,8 @@ impl<T: Copy, const FLOOR: u32> Pool<T, FLOOR> {
 
     #[inline]
     pub(crate) fn get(&self, index: u32) -> &T {
+        #[cfg(test)]
+        self.visits.update(|visits| visits + 1);
         &self.nodes[index as usize].value
     }
 
@@ -144,6 +177,8 @@ impl<T: Copy, const FLOOR: u32> Pool<T, FLOOR> {
 
     #[inline]
     pub(crate) fn get_mut(&mut self, index: u32) -> &mut T {
+        #[cfg(test)]
+        self.visits.update(|visits| visits + 1);
         &mut self.nodes[index as usize].value
     }
 
@@ -158,14 +193,34 @@ impl<T: Copy, const FLOOR: u32> Pool<T, FLOOR> {
     #[inline]
     #[must_use]
     pub(crate) fn push_back(&mut self, list: &mut List, value: T) -> bool {
-        let Some(index) = self.take(list.len, value, NONE) else { return false };
+        self.append(list, value).is_some()
+    }
+
+    /// Puts `value` into a list that is empty. `write` puts it in the place of what was there before.
+    #[inline]
+    #[must_use]
+    pub(crate) fn push_only(
+        &mut self,
+        list: &mut List,
+        value: T,
+        write: impl FnOnce(&mut T, T),
+    ) -> bool {
+        let Some(index) = self.take(0, value, NONE, write) else { return false };
+        *list = List { head: index, tail: index, len: 1 };
+        true
+    }
+
+    /// Puts `value` at the end; where it is now.
+    #[inline]
+    pub(crate) fn append(&mut self, list: &mut List, value: T) -> Option<u32> {
+        let index = self.take(list.len, value, NONE, |place, value| *place = value)?;
         match list.last() {
             Some(last) => self.nodes[last as usize].next = index,
             None => list.head = index,
         }
         list.tail = index;
         list.len += 1;
-        true
+        Some(index)
     }
 
     /// Puts `value` behind `place`, or at the front; false when the list may not grow.
@@ -176,7 +231,9 @@ impl<T: Copy, const FLOOR: u32> Pool<T, FLOOR> {
             return false;
         }
         let next = place.map_or(list.head, |place| self.nodes[place as usize].next);
-        let Some(index) = self.take(list.len, value, next) else { return false };
+        let Some(index) = self.take(list.len, value, next, |place, value| *place = value) else {
+            return false;
+        };
         match place {
             Some(place) => self.nodes[place as usize].next = index,
             None => list.head = index,
@@ -208,6 +265,15 @@ impl<T: Copy, const FLOOR: u32> Pool<T, FLOOR> {
     #[inline]
     pub(crate) fn pop_front(&mut self, list: &mut List) -> Option<T> {
         self.remove_after(list, None)
+    }
+
+    /// Takes the node of a list that has one.
+    #[inline]
+    pub(crate) fn pop_only(&mut self, list: &mut List) {
+        if let Some(index) = list.first() {
+            *list = List::EMPTY;
+            self.give_back(0, index);
+        }
     }
 
     /// Takes all nodes.

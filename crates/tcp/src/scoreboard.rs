@@ -3,6 +3,22 @@
 //!
 //! A record per segment, oldest first. Without SACK each duplicate acknowledgement stands for one
 //! segment that arrived, nobody knows which (RFC 6582).
+//!
+//! What an acknowledgement costs depends on what it says, not on what is out. A reported range is
+//! found by `index.rs`; those of its records that were reported before are stepped over in one. What
+//! is in flight is also a chain by time of sending, so that RACK looks at those only that count as
+//! lost now, and at one more; what is due to be sent again is a chain by number. Only a timeout and
+//! a path that carries less look at all records.
+
+mod chain;
+mod index;
+mod losses;
+mod record;
+#[cfg(test)]
+mod tests;
+mod ways;
+
+use std::cmp::Ordering;
 
 use base::Nanos;
 
@@ -10,49 +26,12 @@ use crate::Seq;
 use crate::pool::List;
 use crate::rtt::Rtt;
 use crate::shared::SentPool;
+pub(crate) use record::Sent;
+use record::{AGAIN, EVER_AGAIN, LINKED, LOST, PARDONED, PUSHED, SACKED};
+use ways::{Ways, is_later};
 
-/// A segment on its way.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Sent {
-    pub(crate) start: Seq,
-    /// Behind its last number, that of a FIN included.
-    pub(crate) end: Seq,
-    /// When it was sent last.
-    pub(crate) at: Nanos,
-    marks: u8,
-}
-
-/// The peer has it, out of order.
-const SACKED: u8 = 1;
-/// It counts as lost.
-const LOST: u8 = 2;
-/// It was lost and is on its way again.
-const AGAIN: u8 = 4;
-/// It was sent more than once.
-const EVER_AGAIN: u8 = 8;
-/// It ends what the application had written.
-const PUSHED: u8 = 16;
-
-impl Sent {
-    pub(crate) const fn new(start: Seq, end: Seq, at: Nanos, is_pushed: bool) -> Self {
-        Self { start, end, at, marks: if is_pushed { PUSHED } else { 0 } }
-    }
-
-    const fn has(&self, mark: u8) -> bool {
-        self.marks & mark != 0
-    }
-
-    /// Whether it bears PSH.
-    pub(crate) const fn is_pushed(&self) -> bool {
-        self.has(PUSHED)
-    }
-
-    /// Whether it waits to be sent again.
-    pub(crate) const fn is_due(&self) -> bool {
-        self.has(LOST) && !self.has(AGAIN)
-    }
-}
-
+/// No record.
+const NONE: u32 = u32::MAX;
 /// Counts over a flow's records, and what RACK knows.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
@@ -115,6 +94,67 @@ impl Scoreboard {
         self.sacked == 0 && self.lost == 0
     }
 
+    /// Records a new segment behind all others; false when the flow may have no more.
+    #[inline]
+    #[must_use]
+    pub(crate) fn push(pool: &mut SentPool, sent: &mut List, record: Sent) -> bool {
+        if !sent.is_empty() {
+            return Self::push_behind(pool, sent, record);
+        }
+        let write = |place: &mut Sent, record: Sent| {
+            let Sent { start, end, at, marks, .. } = record;
+            (place.start, place.end, place.at, place.marks) = (start, end, at, marks);
+        };
+        pool.push_only(sent, record, write)
+    }
+
+    /// The same behind others. Apart, so that requests and responses do not pay for it.
+    #[inline(never)]
+    fn push_behind(pool: &mut SentPool, sent: &mut List, mut record: Sent) -> bool {
+        let mut ways = Ways::of(pool, sent);
+        ways.index.append(pool, sent, &mut record);
+        record.marks |= LINKED;
+        let Some(index) = pool.append(sent, record) else { return false };
+        ways.flying.push_back(pool, index);
+        ways.keep(pool, sent);
+        true
+    }
+
+    /// Takes over records from another engine's pool, which are in `sent` already.
+    pub(crate) fn adopt(&mut self, pool: &mut SentPool, sent: &List) {
+        let mut ways = Ways::EMPTY;
+        let mut flying = Vec::new();
+        let (mut before, mut at) = (List::EMPTY, sent.first());
+        while let Some(index) = at {
+            at = pool.next(index);
+            let mut record = *pool.get(index);
+            (record.left, record.right) = (NONE, NONE);
+            record.marks |= LINKED;
+            ways.index.append(pool, &before, &mut record);
+            *pool.get_mut(index) = record;
+            before = before.and(index);
+            if record.is_due() {
+                ways.due.push_back(pool, index);
+            } else if record.is_flying() {
+                flying.push(index);
+            }
+        }
+        flying.sort_by(|one, other| match is_later(pool.get(*one).key(), pool.get(*other).key()) {
+            true => Ordering::Greater,
+            false => Ordering::Less,
+        });
+        for index in flying {
+            ways.flying.push_back(pool, index);
+        }
+        ways.overtake(pool, self.newest());
+        ways.keep(pool, sent);
+    }
+
+    /// What was sent last of those delivered.
+    const fn newest(&self) -> (Nanos, Seq) {
+        (self.newest_at, self.newest_end)
+    }
+
     /// The common case of [`Self::acknowledge`]: `ack` ends the oldest segment, which was sent once
     /// and never reported. Returns the round trip; nothing, and nothing has changed, when it is any
     /// other case.
@@ -126,20 +166,41 @@ impl Scoreboard {
         ack: Seq,
         now: Nanos,
     ) -> Option<Nanos> {
-        let oldest = pool.get(sent.first()?);
-        let is_plain = oldest.end == ack && oldest.marks & !PUSHED == 0;
+        let index = sent.first()?;
+        let oldest = pool.get(index);
+        let is_plain = oldest.end == ack && oldest.marks & !(PUSHED | LINKED) == 0;
         if !is_plain || ack.is_before(self.highest) {
             return None;
         }
         let at = oldest.at;
-        pool.pop_front(sent);
+        match sent.len() {
+            1 => pool.pop_only(sent),
+            _ => Self::leave(pool, sent, self.newest()),
+        }
         let round_trip = now.since(at);
         self.round_trip = round_trip;
-        if is_later((at, ack), (self.newest_at, self.newest_end)) {
+        if is_later((at, ack), self.newest()) {
             (self.newest_at, self.newest_end) = (at, ack);
         }
         self.highest = ack;
         Some(round_trip)
+    }
+
+    /// Takes the oldest record out, which was sent once, and before others. Apart, so that requests
+    /// and responses do not pay for it.
+    #[inline(never)]
+    fn leave(pool: &mut SentPool, sent: &mut List, newest: (Nanos, Seq)) {
+        let Some(index) = sent.first() else { return };
+        let oldest = *pool.get(index);
+        let mut ways = oldest.ways;
+        ways.unlink(pool, index, &oldest);
+        ways.index.note_left(&oldest);
+        pool.pop_front(sent);
+        if is_later(oldest.key(), newest) {
+            // Nothing that is on its way was sent before it.
+            ways.overtaken = NONE;
+        }
+        ways.keep(pool, sent);
     }
 
     /// Takes out what `ack` covers.
@@ -153,6 +214,7 @@ impl Scoreboard {
         rtt: &Rtt,
         delivery: &mut Delivery,
     ) {
+        let mut ways = Ways::of(pool, sent);
         while let Some(index) = sent.first() {
             let segment = pool.get_mut(index);
             if segment.end.is_after(ack) {
@@ -162,14 +224,15 @@ impl Scoreboard {
                 break;
             }
             let segment = *segment;
-            pool.pop_front(sent);
             delivery.acked += 1;
             if segment.has(SACKED) {
                 self.sacked -= 1;
             } else {
                 delivery.delivered += 1;
-                self.note_delivered(&segment, now, rtt);
+                self.deliver(pool, &mut ways, index, &segment, now, rtt);
             }
+            ways.index.note_left(&segment);
+            pool.pop_front(sent);
             self.lost -= u32::from(segment.has(LOST));
             self.again -= u32::from(segment.has(AGAIN));
             if segment.has(EVER_AGAIN | LOST) {
@@ -178,6 +241,7 @@ impl Scoreboard {
                 delivery.round_trip.get_or_insert(now.since(segment.at));
             }
         }
+        ways.keep(pool, sent);
         self.highest = self.highest.later(ack);
     }
 
@@ -192,37 +256,96 @@ impl Scoreboard {
         delivery: &mut Delivery,
     ) {
         let Some(highest) = blocks.iter().map(|(_, end)| *end).reduce(Seq::later) else { return };
-        let mut at = sent.first();
-        while let Some(index) = at {
-            let segment = pool.get_mut(index);
-            if !segment.start.is_before(highest) {
-                break;
-            }
-            let is_covered = blocks.iter().any(|(start, end)| {
-                !segment.start.is_before(*start) && !segment.end.is_after(*end)
-            });
-            if is_covered && !segment.has(SACKED) {
-                let before = *segment;
-                segment.marks = (segment.marks | SACKED) & !(LOST | AGAIN);
-                self.lost -= u32::from(before.has(LOST));
-                self.again -= u32::from(before.has(AGAIN));
-                self.sacked += 1;
-                delivery.delivered += 1;
-                self.note_delivered(&before, now, rtt);
-            }
-            at = pool.next(index);
+        // What was sent first is delivered first, as far as anybody knows.
+        let mut ways = Ways::of(pool, sent);
+        let mut last = None;
+        for _ in blocks {
+            let behind =
+                blocks.iter().filter(|block| last.is_none_or(|last| is_behind(**block, last)));
+            let next =
+                behind.reduce(|one, other| if is_behind(*other, *one) { one } else { other });
+            let Some(block) = next else { break };
+            delivery.delivered += self.report_block(pool, sent, &mut ways, *block, now, rtt);
+            last = Some(*block);
         }
+        ways.keep(pool, sent);
         self.highest = self.highest.later(highest);
     }
 
-    /// RFC 8985 section 6.2 steps 2 and 3.
+    /// Marks what one block reports; returns how many segments are newly known to have arrived.
+    fn report_block(
+        &mut self,
+        pool: &mut SentPool,
+        sent: &List,
+        ways: &mut Ways,
+        (start, end): (Seq, Seq),
+        now: Nanos,
+        rtt: &Rtt,
+    ) -> u32 {
+        let mut delivered = 0;
+        let mut at = ways.index.find_from(pool, sent, start);
+        let first = at;
+        let mut last = None;
+        while let Some(index) = at {
+            let segment = *pool.get(index);
+            if segment.end.is_after(end) {
+                break;
+            }
+            last = Some(index);
+            if segment.has(SACKED) {
+                at = beyond(pool, index);
+                continue;
+            }
+            self.deliver(pool, ways, index, &segment, now, rtt);
+            let record = pool.get_mut(index);
+            record.marks = (record.marks | SACKED) & !(LOST | AGAIN | PARDONED);
+            record.right = NONE;
+            self.lost -= u32::from(segment.has(LOST));
+            self.again -= u32::from(segment.has(AGAIN));
+            self.sacked += 1;
+            delivered += 1;
+            at = pool.next(index);
+        }
+        // Most blocks come again and again: the next time this one is one step.
+        if let (Some(first), Some(last)) = (first, last)
+            && first != last
+        {
+            pool.get_mut(first).right = last;
+        }
+        delivered
+    }
+
+    /// A record has arrived: RACK takes note, and it is in no chain any more.
     #[inline]
-    fn note_delivered(&mut self, segment: &Sent, now: Nanos, rtt: &Rtt) {
+    fn deliver(
+        &mut self,
+        pool: &mut SentPool,
+        ways: &mut Ways,
+        index: u32,
+        segment: &Sent,
+        now: Nanos,
+        rtt: &Rtt,
+    ) {
+        let is_newest = self.note_delivered(segment, now, rtt);
+        let before = match is_newest && segment.is_flying() {
+            true => ways.flying.before(pool, index),
+            false => ways.overtaken(),
+        };
+        ways.unlink(pool, index, segment);
+        if is_newest {
+            ways.overtaken = before.unwrap_or(NONE);
+            ways.overtake(pool, self.newest());
+        }
+    }
+
+    /// RFC 8985 section 6.2 steps 2 and 3. Whether nothing that was sent later has arrived before.
+    #[inline]
+    fn note_delivered(&mut self, segment: &Sent, now: Nanos, rtt: &Rtt) -> bool {
         let round_trip = now.since(segment.at);
         if segment.has(EVER_AGAIN) {
             // Sooner than any round trip: that was the first copy, not the one sent again.
             if rtt.shortest().is_some_and(|shortest| round_trip < shortest) {
-                return;
+                return false;
             }
         } else if segment.end.is_before(self.highest) {
             let bytes = segment.end.since(segment.start).max(1);
@@ -231,176 +354,41 @@ impl Scoreboard {
         }
         // Of what is delivered at once, the last one's counts, as in Linux.
         self.round_trip = round_trip;
-        if is_later((segment.at, segment.end), (self.newest_at, self.newest_end)) {
-            (self.newest_at, self.newest_end) = (segment.at, segment.end);
+        let is_newest = is_later(segment.key(), self.newest());
+        if is_newest {
+            (self.newest_at, self.newest_end) = segment.key();
         }
-    }
-
-    /// A duplicate acknowledgement from a peer without SACK: one more has arrived.
-    pub(crate) fn count_duplicate(&mut self, sent: &List, delivery: &mut Delivery) {
-        if self.sacked + self.lost < sent.len() {
-            self.sacked += 1;
-            delivery.delivered += 1;
-        }
-    }
-
-    /// Segments acknowledged in order were counted before, one each, as duplicates.
-    pub(crate) fn discount_duplicates(&mut self, sent: &List, acked: u32) {
-        self.sacked = self.sacked.saturating_sub(acked.saturating_sub(1));
-        self.sacked = self.sacked.min(sent.len().saturating_sub(self.lost));
-    }
-
-    /// The peer reported a duplicate: reordering needs more patience (RFC 8985 section 6.2 step 4).
-    pub(crate) fn grow_patient(&mut self) {
-        self.reorder_wait = self.reorder_wait.saturating_add(1).min(20);
-    }
-
-    /// Marks as lost what was sent long enough before something that has arrived (RFC 8985 section
-    /// 6.2 step 5). Returns how many, and how long the next waits for its turn.
-    pub(crate) fn detect(
-        &mut self,
-        pool: &mut SentPool,
-        sent: &List,
-        window: Nanos,
-        now: Nanos,
-    ) -> (u32, Option<Nanos>) {
-        let (mut newly_lost, mut wait) = (0, None);
-        let newest = (self.newest_at, self.newest_end);
-        let mut at = sent.first();
-        while let Some(index) = at {
-            at = pool.next(index);
-            let segment = pool.get_mut(index);
-            let is_settled = segment.has(SACKED) || segment.is_due();
-            if is_settled || !is_later(newest, (segment.at, segment.end)) {
-                continue;
-            }
-            let due = segment.at + self.round_trip + window;
-            if due <= now {
-                newly_lost += 1;
-                self.mark_lost(segment);
-            } else {
-                wait = wait.max(Some(due.since(now)));
-            }
-        }
-        (newly_lost, wait)
-    }
-
-    /// How long RACK waits for segments that may only be late (RFC 8985 section 6.2 step 4).
-    pub(crate) fn reordering_window(
-        &self,
-        is_recovering: bool,
-        shortest: Option<Nanos>,
-        smoothed: Option<Nanos>,
-    ) -> Nanos {
-        if self.reordering == 0 && (is_recovering || self.sacked >= DUPLICATES) {
-            return Nanos::ZERO;
-        }
-        let quarter = Nanos(shortest.unwrap_or_default().0 / 4);
-        Nanos(quarter.0 * (u64::from(self.reorder_wait) + 1)).min(smoothed.unwrap_or_default())
-    }
-
-    fn mark_lost(&mut self, segment: &mut Sent) {
-        self.again -= u32::from(segment.has(AGAIN));
-        self.lost += u32::from(!segment.has(LOST));
-        segment.marks = (segment.marks | LOST) & !AGAIN;
-    }
-
-    /// Marks the oldest segment as lost; false when it is marked already or there is none.
-    pub(crate) fn mark_first_lost(&mut self, pool: &mut SentPool, sent: &List) -> bool {
-        let Some(index) = sent.first() else { return false };
-        let segment = pool.get_mut(index);
-        if segment.has(SACKED) || segment.has(LOST) {
-            return false;
-        }
-        self.mark_lost(segment);
-        // A duplicate that stood for this one does so no longer.
-        self.sacked = self.sacked.min(sent.len() - self.lost);
-        true
-    }
-
-    /// Marks as lost what is longer than `bytes`: the path cannot carry it. How many.
-    pub(crate) fn mark_longer_lost(&mut self, pool: &mut SentPool, sent: &List, bytes: u32) -> u32 {
-        let mut count = 0;
-        let mut at = sent.first();
-        while let Some(index) = at {
-            let segment = pool.get_mut(index);
-            if segment.end.since(segment.start) > bytes && !segment.has(SACKED) {
-                self.mark_lost(segment);
-                count += 1;
-            }
-            at = pool.next(index);
-        }
-        // Without SACK the duplicates stood for segments of which too little is known now.
-        self.sacked = self.sacked.min(sent.len() - self.lost);
-        count
-    }
-
-    /// A timeout: everything that the peer has not reported is lost. A peer that reported the
-    /// oldest segment and never acknowledged it has thrown away what it had (RFC 2018 section 8).
-    pub(crate) fn mark_all_lost(&mut self, pool: &mut SentPool, sent: &List, has_sack: bool) {
-        let is_reneging = sent.first().is_some_and(|index| pool.get(index).has(SACKED));
-        if is_reneging || !has_sack {
-            self.sacked = 0;
-        }
-        let mut at = sent.first();
-        while let Some(index) = at {
-            let segment = pool.get_mut(index);
-            if is_reneging {
-                segment.marks &= !SACKED;
-            }
-            if !segment.has(SACKED) {
-                self.mark_lost(segment);
-            }
-            at = pool.next(index);
-        }
-    }
-
-    /// Nothing was lost after all.
-    pub(crate) fn clear_lost(&mut self, pool: &mut SentPool, sent: &List) {
-        let mut at = sent.first();
-        while let Some(index) = at {
-            let segment = pool.get_mut(index);
-            segment.marks &= !(LOST | AGAIN);
-            at = pool.next(index);
-        }
-        (self.lost, self.again) = (0, 0);
-    }
-
-    /// The segment at `index` has been sent again.
-    pub(crate) fn sent_again(&mut self, pool: &mut SentPool, index: u32, now: Nanos) {
-        let segment = pool.get_mut(index);
-        if segment.is_due() {
-            segment.marks |= AGAIN;
-            self.again += 1;
-        }
-        segment.marks |= EVER_AGAIN;
-        segment.at = now;
-    }
-
-    /// Cuts the segment at `index`, so that it ends at `end`; false when the pool is empty.
-    pub(crate) fn split(
-        &mut self,
-        pool: &mut SentPool,
-        sent: &mut List,
-        index: u32,
-        end: Seq,
-    ) -> bool {
-        let mut rest = *pool.get(index);
-        rest.start = end;
-        if !pool.insert_after(sent, Some(index), rest) {
-            return false;
-        }
-        self.sacked += u32::from(rest.has(SACKED));
-        self.lost += u32::from(rest.has(LOST));
-        self.again += u32::from(rest.has(AGAIN));
-        let first = pool.get_mut(index);
-        first.end = end;
-        first.marks &= !PUSHED;
-        true
+        is_newest
     }
 }
 
-/// Whether `one` was sent after `other`: the clock decides, then the numbers.
-fn is_later(one: (Nanos, Seq), other: (Nanos, Seq)) -> bool {
-    one.0 > other.0 || (one.0 == other.0 && one.1.is_after(other.1))
+/// The first record behind `index`, which was reported, that may not have been. The way there is
+/// made shorter by half for whoever comes next.
+fn beyond(pool: &mut SentPool, index: u32) -> Option<u32> {
+    let mut at = index;
+    loop {
+        let next = step(pool, at)?;
+        if !pool.get(next).has(SACKED) {
+            return Some(next);
+        }
+        let after = step(pool, next)?;
+        if !pool.get(after).has(SACKED) {
+            return Some(after);
+        }
+        pool.get_mut(at).right = after;
+        at = after;
+    }
+}
+
+/// One step over records that were reported.
+fn step(pool: &SentPool, index: u32) -> Option<u32> {
+    match pool.get(index).right {
+        NONE => pool.next(index),
+        right => Some(right),
+    }
+}
+
+/// Whether a block comes behind another, by their starts, then by their ends.
+fn is_behind(one: (Seq, Seq), other: (Seq, Seq)) -> bool {
+    one.0.is_after(other.0) || (one.0 == other.0 && one.1.is_after(other.1))
 }

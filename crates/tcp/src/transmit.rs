@@ -11,7 +11,7 @@ use crate::congestion::Window;
 use crate::emit::{self, Plan, emit, emit_ack, emit_as};
 use crate::flow::{Flags, Flow, State};
 use crate::io::{Buffers, FlowId, Output};
-use crate::scoreboard::Sent;
+use crate::scoreboard::{Scoreboard, Sent};
 use crate::shared::Turn;
 use crate::{Config, pacing, pmtu, window};
 
@@ -100,7 +100,7 @@ fn send_new<B: Buffers, O: Output, const PLAIN: bool>(
         flow.snd_small = flow.snd_nxt;
     }
     let record = Sent::new(start, flow.snd_nxt, turn.now, flags & tcp::PSH != 0);
-    let is_recorded = turn.shared.sent.push_back(&mut flow.sent, record);
+    let is_recorded = Scoreboard::push(&mut turn.shared.sent, &mut flow.sent, record);
     debug_assert!(is_recorded, "whoever sends has looked for room");
     cold.rearm = true;
     if is_answer {
@@ -309,18 +309,13 @@ fn send_again<B: Buffers, O: Output>(
     flow: &mut Flow,
     cold: &mut Cold,
 ) -> Step {
-    let pool = &turn.shared.sent;
-    let mut at = flow.sent.first();
-    while let Some(index) = at {
-        if pool.get(index).is_due() {
-            return match again(turn, id, flow, cold, index) {
-                true => Step::Sent,
-                false => Step::Full,
-            };
-        }
-        at = pool.next(index);
+    let Some(index) = Scoreboard::first_due(&turn.shared.sent, &flow.sent) else {
+        return Step::Nothing;
+    };
+    match again(turn, id, flow, cold, index) {
+        true => Step::Sent,
+        false => Step::Full,
     }
-    Step::Nothing
 }
 
 /// Sends the segment at `index` of the list again, cut if it has become too long.
@@ -351,7 +346,7 @@ fn again<B: Buffers, O: Output>(
         return false;
     }
     turn.shared.counters.retransmitted += 1;
-    cold.board.sent_again(&mut turn.shared.sent, index, turn.now);
+    cold.board.sent_again(&mut turn.shared.sent, &flow.sent, index, turn.now);
     cold.recovery.note_sent(true, emit::stamp(flow, turn.now));
     cold.rearm = true;
     true

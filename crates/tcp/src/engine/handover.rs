@@ -150,6 +150,7 @@ impl Engine {
                 let has_room = self.shared.sent.push_back(&mut flow.sent, record);
                 debug_assert!(has_room, "the room was checked");
             }
+            cold.board.adopt(&mut self.shared.sent, &flow.sent);
             let own_ranges = ranges.by_ref().take(range_count as usize);
             let has_room = cold.reassembly.restore(&mut self.shared.ranges, own_ranges);
             debug_assert!(has_room, "the room was checked");
