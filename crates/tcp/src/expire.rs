@@ -78,6 +78,9 @@ fn is_given_up(flow: &Flow, cold: &Cold, shared: &Shared, now: Nanos) -> bool {
     match flow.state {
         State::SynSent => cold.retries >= config.syn_retries,
         State::SynReceived => cold.retries >= config.syn_ack_retries,
+        _ if flow.flags.has(Flags::ORPHAN) => {
+            cold.retries >= config.retries.min(ORPHAN_RETRIES_MAX)
+        }
         _ => cold.retries >= config.retries,
     }
 }
@@ -105,7 +108,7 @@ fn retransmit(flow: &mut Flow, cold: &mut Cold, shared: &mut Shared, now: Nanos)
             Fate::Keep
         }
         Purpose::Persist => {
-            let is_left = flow.flags.has(Flags::ORPHAN) && cold.rtt.backoff >= ORPHAN_BACKOFF_MAX;
+            let is_left = flow.flags.has(Flags::ORPHAN) && cold.rtt.backoff >= ORPHAN_RETRIES_MAX;
             if is_left || (cold.probes > 0 && is_given_up_asking(cold, shared, now)) {
                 return Fate::Abort(CloseReason::TimedOut);
             }
@@ -146,10 +149,11 @@ fn retransmit(flow: &mut Flow, cold: &mut Cold, shared: &mut Shared, now: Nanos)
     }
 }
 
-/// A connection that nobody here has any more asks so often about a closed window, at most: a peer that
-/// answers and never reads would keep it, and what it was to get, for ever. About a minute and a half;
-/// Linux has the same number (net.ipv4.tcp_orphan_retries).
-const ORPHAN_BACKOFF_MAX: u8 = 8;
+/// A connection that nobody here has any more sends the same again, or asks about a closed window,
+/// so often at most: a peer that is gone, or answers and never reads, would keep it, and what it was
+/// to get, for a quarter of an hour or for ever. About two minutes; Linux has the same number
+/// (net.ipv4.tcp_orphan_retries).
+const ORPHAN_RETRIES_MAX: u8 = 8;
 
 /// A closed window may stay closed for ever, as long as the peer says so (RFC 9293 section
 /// 3.8.6.1): only silence counts.
