@@ -6,7 +6,8 @@ use wire::Toeplitz;
 /// Settings of an engine. All flows share them.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Flows at once, those in TIME-WAIT included. Memory for them is reserved at the start and
+    /// Flows at once, those in TIME-WAIT included; the oldest of these gives its place to whoever
+    /// needs one. Memory for them is reserved at the start and
     /// touched when it is first used.
     pub flows_max: u32,
     /// Key of the Toeplitz hash by which flows are found and flow groups are cut: the same as that

@@ -122,4 +122,6 @@ counters! {
     marked,
     /// SYNs that took the name of a connection in TIME-WAIT over.
     time_wait_reused,
+    /// Connections in TIME-WAIT that ended early, since all flows were in use.
+    time_wait_evicted,
 }

@@ -14,6 +14,8 @@ mod tests;
 mod touch;
 mod visit;
 
+use std::collections::VecDeque;
+
 use base::{FlowHash, Nanos};
 use wire::checksum::Sum;
 use wire::{FlowKey, tcp};
@@ -53,6 +55,9 @@ pub struct Engine {
     /// Flows that are over but not closed by their application. Their names are free, so the table
     /// has them no longer.
     ended: Vec<u32>,
+    /// Flows in TIME-WAIT that nobody here knows any more, oldest first: places and generations.
+    /// Some are over; all that are not are in it.
+    waiting: VecDeque<(u32, u32)>,
     /// Counts connects, so that their ports differ.
     connects: u64,
 }
@@ -78,6 +83,7 @@ impl Engine {
             spare: Vec::with_capacity(flows_max),
             listeners: Listeners::default(),
             ended: Vec::with_capacity(flows_max),
+            waiting: VecDeque::with_capacity(flows_max.saturating_mul(2)),
             connects: 0,
             shared: Shared {
                 // One flow alone gets half of what is shared.
@@ -283,6 +289,7 @@ impl Engine {
             Fate::TimeWait => {
                 if flow.flags.has(Flags::ORPHAN) {
                     self.say_closed(index, CloseReason::Finished, out);
+                    self.note_waiting(index);
                 }
                 self.enqueue(index);
             }
@@ -321,6 +328,30 @@ impl Engine {
 
     fn forget_name(&mut self, index: u32) {
         self.table.remove(self.cold[index as usize].hash, |other| other == index);
+    }
+
+    /// Nobody here knows flow `index` any more, which is in TIME-WAIT: from now on its place may be
+    /// had by whoever needs one.
+    fn note_waiting(&mut self, index: u32) {
+        if self.waiting.len() == self.waiting.capacity() {
+            // At most half of them are not over, so that this is for as many as come next.
+            let flows = &self.flows;
+            self.waiting.retain(|waiting| is_waiting(flows, *waiting));
+        }
+        self.waiting.push_back((index, self.flows[index as usize].generation));
+    }
+
+    /// Gives the place of the flow away that is in TIME-WAIT for the longest time. Whether there was
+    /// one. Each that is looked at is looked at once.
+    fn evict_waiting(&mut self) -> bool {
+        while let Some(waiting) = self.waiting.pop_front() {
+            if is_waiting(&self.flows, waiting) {
+                self.shared.counters.time_wait_evicted += 1;
+                self.release(waiting.0);
+                return true;
+            }
+        }
+        false
     }
 
     fn note_ended(&mut self, index: u32) {
@@ -363,9 +394,13 @@ impl Engine {
         self.free.push(index);
     }
 
-    /// Puts a flow in, and into the queue; nothing when all places are taken.
+    /// Puts a flow in, and into the queue; nothing when all places are taken, none of them by a flow
+    /// that is in TIME-WAIT only.
     fn add(&mut self, mut flow: Flow, cold: Cold) -> Option<u32> {
         flow.flags.set(Flags::LIVE);
+        if self.flows_in_use() >= self.shared.config.flows_max as usize {
+            self.evict_waiting();
+        }
         let hash = cold.hash;
         let index = match self.free.pop() {
             Some(index) => {
@@ -427,6 +462,12 @@ impl Engine {
 
 /// Segments whose flows are brought close together.
 pub(crate) const BURST: usize = 64;
+
+/// Whether a flow that was noted as being in TIME-WAIT still is.
+fn is_waiting(flows: &[Flow], (index, generation): (u32, u32)) -> bool {
+    let flow = &flows[index as usize];
+    flow.generation == generation && flow.state == State::TimeWait && flow.flags.has(Flags::LIVE)
+}
 
 /// Puts a flow into the queue, unless it is in.
 #[inline]

@@ -300,6 +300,7 @@ impl Engine {
             State::TimeWait => {
                 flow.flags.set(Flags::ORPHAN);
                 self.say_closed(id.index, CloseReason::Finished, out);
+                self.note_waiting(id.index);
                 return Ok(());
             }
             State::SynSent => return self.abort(id),

@@ -162,6 +162,10 @@ impl Engine {
                 self.forget_name(index);
                 self.note_ended(index);
             }
+            let flow = &self.flows[index as usize];
+            if flow.state == State::TimeWait && flow.flags.has(Flags::ORPHAN) {
+                self.note_waiting(index);
+            }
             if deadline != Nanos::FAR_FUTURE {
                 self.wheel.arm(index, deadline.max(now));
             }

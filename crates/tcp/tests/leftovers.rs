@@ -1,0 +1,115 @@
+//! Connections that nobody here has any more take no place from those that somebody wants.
+
+mod support;
+
+use base::Nanos;
+use support::Host;
+use support::script::Script;
+use tcp::{Config, Event, FlowId, FlowOptions, State};
+
+const FLOWS_MAX: u32 = 4;
+
+/// A server with few places, and clients that come one after the other.
+struct World {
+    server: Host,
+    now: Nanos,
+}
+
+impl World {
+    fn new() -> Self {
+        let now = Nanos::from_secs(1);
+        let options = FlowOptions::default();
+        let config = Config { flows_max: FLOWS_MAX, ..Config::default() };
+        let mut server = Host::new(config, &options, 1, now);
+        server.engine.listen(([10, 0, 0, 1], 7).into(), 64, options).expect("nobody listens");
+        Self { server, now }
+    }
+
+    fn carry(&mut self, client: &mut Host) {
+        for _ in 0..4 {
+            self.now += Nanos::from_millis(1);
+            client.turn(self.now);
+            for packet in std::mem::take(&mut client.sink.packets) {
+                self.server.receive(self.now, &packet);
+            }
+            self.server.turn(self.now);
+            for packet in std::mem::take(&mut self.server.sink.packets) {
+                client.receive(self.now, &packet);
+            }
+        }
+    }
+
+    /// A client connects; the server's end of the connection, if it stands.
+    fn connect(&mut self, number: u8) -> (Host, FlowId, Option<FlowId>) {
+        let options = FlowOptions::default();
+        let config = Config { flows_max: 1, ..Config::default() };
+        let mut client = Host::new(config, &options, 2 + number, self.now);
+        let (near, far) = (([10, 0, 1, number], 40_000).into(), ([10, 0, 0, 1], 7).into());
+        let flow = client.engine.connect(self.now, near, far, options, 0).expect("there is room");
+        self.carry(&mut client);
+        let accepted = self.server.sink.events.drain(..).find_map(|event| match event {
+            Event::Connected { flow, .. } => Some(flow),
+            _ => None,
+        });
+        (client, flow, accepted)
+    }
+
+    /// A connection that the server closes first, so that TIME-WAIT is its.
+    fn come_and_go(&mut self, number: u8) {
+        let (mut client, flow, accepted) = self.connect(number);
+        let accepted = accepted.expect("it stands");
+        self.server.engine.close(accepted, &mut self.server.sink).expect("it is open");
+        self.carry(&mut client);
+        client.engine.close(flow, &mut client.sink).expect("it is open");
+        self.carry(&mut client);
+        assert_eq!(client.engine.flows_in_use(), 0);
+    }
+}
+
+#[test]
+fn whoever_comes_when_all_places_are_taken_by_time_wait_gets_the_oldest_ones() {
+    let mut world = World::new();
+    for number in 0..FLOWS_MAX as u8 {
+        world.come_and_go(number);
+    }
+    assert_eq!(world.server.engine.flows_in_use(), FLOWS_MAX as usize);
+    for number in 0..FLOWS_MAX as u8 {
+        let (client, flow, accepted) = world.connect(100 + number);
+        assert!(accepted.is_some(), "the connection stands at both ends");
+        assert_eq!(client.engine.state(flow), Some(State::Established));
+        let counters = world.server.engine.counters();
+        assert_eq!((counters.time_wait_evicted, counters.flows_full), (u64::from(number) + 1, 0));
+    }
+    // Now all are wanted by somebody.
+    let (_, _, accepted) = world.connect(200);
+    assert_eq!(accepted, None);
+    assert_eq!(world.server.engine.counters().time_wait_evicted, u64::from(FLOWS_MAX));
+}
+
+#[test]
+fn places_are_found_however_many_connections_have_come_and_gone_before() {
+    let mut world = World::new();
+    for round in 0..100 {
+        world.come_and_go(round);
+        assert!(world.server.engine.flows_in_use() <= FLOWS_MAX as usize);
+    }
+    assert_eq!(world.server.engine.counters().time_wait_evicted, 100 - u64::from(FLOWS_MAX));
+}
+
+#[test]
+fn what_an_application_has_left_is_sent_again_for_two_minutes_at_most() {
+    for is_closed in [false, true] {
+        let mut script = Script::accepted(Config::default(), FlowOptions::default());
+        script.write(1000);
+        script.take_packets();
+        if is_closed {
+            let (flow, host) = (script.flow(), &mut script.host);
+            host.engine.close(flow, &mut host.sink).expect("it is open");
+        }
+        script.wait_ms(60_000);
+        assert_eq!(script.host.engine.flows_in_use(), 1, "it is given a while");
+        script.wait_ms(90_000);
+        let expected = usize::from(!is_closed);
+        assert_eq!(script.host.engine.flows_in_use(), expected);
+    }
+}
