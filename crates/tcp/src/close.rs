@@ -11,6 +11,7 @@ use crate::flow::{Flags, Flow, State};
 use crate::options::Parsed;
 use crate::reset::challenge;
 use crate::shared::Shared;
+use crate::slow::Fate;
 
 /// The application sends no more. False: it had said so before.
 pub(crate) fn finish_sending(flow: &mut Flow) -> bool {
@@ -96,8 +97,9 @@ pub(crate) fn enter_time_wait(flow: &mut Flow, cold: &mut Cold, shared: &Shared,
     cold.timers.life = now + shared.config.time_wait;
 }
 
-/// A segment for a name in TIME-WAIT. True: it is a SYN that cannot be an old one, so it may have
-/// the name (RFC 9293 section 3.10.7.4, RFC 6191 section 2).
+/// A segment for a name in TIME-WAIT. A SYN that cannot be an old one may have the name (RFC 9293
+/// section 3.10.7.4, RFC 6191 section 2). A SYN that may be one is answered, so that a peer that has
+/// sent it resets what it knows nothing of and asks again.
 pub(crate) fn in_time_wait(
     flow: &mut Flow,
     cold: &mut Cold,
@@ -106,10 +108,15 @@ pub(crate) fn in_time_wait(
     options: &Parsed,
     carries_nothing: bool,
     now: Nanos,
-) -> bool {
-    // RFC 1337: a reset must not shorten TIME-WAIT.
+) -> Fate {
+    // RFC 1337 would have a reset not shorten TIME-WAIT, for it may be an old one. Linux lets the
+    // one that has the next number do so (net.ipv4.tcp_rfc1337 is 0): else whoever takes the name
+    // with an older number waits for a minute.
     if header.flags & tcp::RST != 0 {
-        return false;
+        return match Seq(header.sequence) == flow.rcv_nxt {
+            true => Fate::Over(CloseReason::Finished),
+            false => Fate::Keep,
+        };
     }
     let stamps = options.timestamps.filter(|_| flow.flags.has(Flags::TIMESTAMPS));
     if header.flags & tcp::SYN != 0 && header.flags & tcp::ACK == 0 {
@@ -118,7 +125,7 @@ pub(crate) fn in_time_wait(
             None => Seq(header.sequence).is_after(flow.rcv_nxt),
         };
         if is_newer {
-            return true;
+            return Fate::Reuse;
         }
     }
     if header.flags & tcp::FIN != 0 {
@@ -131,5 +138,5 @@ pub(crate) fn in_time_wait(
     } else if Seq(header.sequence) != flow.rcv_nxt {
         challenge(flow, cold, shared, now);
     }
-    false
+    Fate::Keep
 }

@@ -82,11 +82,7 @@ pub(crate) fn receive<B: Buffers, O: Output>(
         State::TimeWait => {
             let (header, options) = (&arrived.header, &arrived.options);
             let is_empty = arrived.end() == arrived.sequence();
-            match close::in_time_wait(flow, cold, turn.shared, header, options, is_empty, turn.now)
-            {
-                true => Fate::Reuse,
-                false => Fate::Keep,
-            }
+            close::in_time_wait(flow, cold, turn.shared, header, options, is_empty, turn.now)
         }
         _ => synchronized(turn, id, flow, cold, arrived),
     };

@@ -113,3 +113,38 @@ fn what_an_application_has_left_is_sent_again_for_two_minutes_at_most() {
         assert_eq!(script.host.engine.flows_in_use(), expected);
     }
 }
+
+/// A connection that we have closed first, in TIME-WAIT: the peer's next number is 2.
+fn in_time_wait() -> Script {
+    let mut script = Script::accepted(Config::default(), FlowOptions::default());
+    let (flow, host) = (script.flow(), &mut script.host);
+    host.engine.close(flow, &mut host.sink).expect("it is open");
+    script.expect(&["F. 1:1 ack 1 win 65535"]);
+    script.inject("F. 1:1 ack 2 win 65535");
+    script.expect(&[". 2:2 ack 2 win 65534"]);
+    assert_eq!(script.host.engine.flows_in_use(), 1);
+    script
+}
+
+#[test]
+fn a_reset_with_the_next_number_ends_time_wait_and_no_other_does() {
+    let mut script = in_time_wait();
+    for text in ["R 1:1", "R 3:3", "R. 1000:1000 ack 2"] {
+        script.inject(text);
+        assert_eq!(script.host.engine.flows_in_use(), 1, "{text}");
+    }
+    script.inject("R 2:2");
+    assert_eq!(script.host.engine.flows_in_use(), 0);
+}
+
+#[test]
+fn a_peer_that_comes_again_with_an_older_number_has_its_connection_with_the_next_syn() {
+    let mut script = in_time_wait();
+    // It knows nothing of the old connection, and its numbers begin below it.
+    script.inject("S 0:0 win 65535 <mss 1000>");
+    script.expect(&[". 2:2 ack 2 win 65534"]);
+    script.inject("R 2:2");
+    script.wait_ms(1000);
+    script.inject("S 0:0 win 65535 <mss 1000>");
+    script.expect(&["S. 0:0 ack 1 win 65535 <mss 1460>"]);
+}
