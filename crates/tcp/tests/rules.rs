@@ -667,8 +667,8 @@ fn a_new_syn_may_have_a_name_in_time_wait_and_an_old_one_may_not() {
     script.expect(&["F. 1:1 ack 1 win 65535"]);
     script.inject("F. 1:1 ack 2 win 65535");
     script.expect(&[". 2:2 ack 2 win 65534"]);
-    // RFC 1337: no reset ends it, and none is answered.
-    script.inject("R 2:2 win 0");
+    // A reset that has not the next number does not end it, and is not answered.
+    script.inject("R 1:1 win 0");
     script.inject("R 77:77 win 0");
     script.expect(&[]);
     script.inject("S 0:0 win 65535 <mss 1000>");
