@@ -291,7 +291,13 @@ fn wake_up(now: Nanos, flow: &mut Flow, cold: &mut Cold, config: &Config) {
     cold.progress_at = now;
     cold.congestion.idled(idle);
     // No timeout is shorter, so this is all for whoever was not silent for long.
-    if idle < config.rto_min || !config.slow_start_after_idle {
+    if idle < config.rto_min {
+        return;
+    }
+    // Nothing was on its way, so that only questions to a closed window can have made it longer:
+    // what leaves now was not lost so often.
+    cold.rtt.backoff = 0;
+    if !config.slow_start_after_idle {
         return;
     }
     let Window { segments, threshold, .. } = flow.window;
