@@ -35,6 +35,16 @@ traps! {
 }
 
 #[test]
+fn a_call_that_waits_leaves_the_file_alone_that_its_number_is_given_to() {
+    let trap = Trap::build("replaced");
+    let accelerated = Accelerated::start();
+    let calisto = trap.on_calisto(&accelerated);
+    // When the rest of a connection has gone that was closed with its buffers full is not looked at here.
+    accelerated.all_was_accelerated();
+    assert_eq!(calisto, trap.on_linux(&accelerated), "Calisto on the left, Linux on the right");
+}
+
+#[test]
 fn datagrams_of_sockets_without_a_port_go_our_way_and_only_long_ones_the_kernels() {
     let trap = Trap::build("datagrams");
     let accelerated = Accelerated::start();

@@ -74,8 +74,7 @@ pub(crate) unsafe fn accept4(
         }
         match wait::on(fd, &held, Readiness::IN, deadline) {
             Ok(Ended::Look) => {}
-            // SAFETY: the caller's arguments.
-            Ok(Ended::Replaced) => return unsafe { real::accept4(fd, address, bytes, flags) },
+            Ok(Ended::Replaced) => return outcome::failed(Errno::BADF),
             Ok(Ended::TimedOut) => return outcome::failed(Errno::AGAIN),
             Err(errno) => return outcome::failed(errno),
         }

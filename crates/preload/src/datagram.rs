@@ -231,7 +231,7 @@ pub(crate) fn receive(fd: c_int, held: &Held, spans: &mut Spans, flags: c_int) -
         }
         match wait::on(fd, held, Readiness::IN, deadline) {
             Ok(Ended::Look) => {}
-            Ok(Ended::Replaced) => return Served::Elsewhere,
+            Ok(Ended::Replaced) => return Served::Done(Err(Errno::BADF)),
             Ok(Ended::TimedOut) => return Served::Done(Err(Errno::AGAIN)),
             Err(errno) => return Served::Done(Err(errno)),
         }
@@ -317,7 +317,7 @@ pub(crate) fn send(
         }
         match wait::on(fd, held, Readiness::OUT, deadline) {
             Ok(Ended::Look) => {}
-            Ok(Ended::Replaced) => return Served::Elsewhere,
+            Ok(Ended::Replaced) => return Served::Done(Err(Errno::BADF)),
             Ok(Ended::TimedOut) => return Served::Done(Err(Errno::AGAIN)),
             Err(errno) => return Served::Done(Err(errno)),
         }

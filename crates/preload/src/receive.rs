@@ -16,7 +16,8 @@ use crate::{datagram, descriptors, names, outcome};
 pub(crate) enum Served<T> {
     /// So.
     Done(Result<T, Errno>),
-    /// The number is not ours, or not any more: the call is to be made of whatever has it now.
+    /// The number was not ours when the call began: it is to be made of the kernel. Never an answer
+    /// once the call has looked at a socket of ours: see [`Ended::Replaced`].
     Elsewhere,
 }
 
@@ -72,7 +73,7 @@ pub(crate) fn stream(fd: c_int, held: &Held, spans: &mut Spans, flags: c_int) ->
         }
         match wait::on(fd, held, Readiness::IN, deadline) {
             Ok(Ended::Look) => {}
-            Ok(Ended::Replaced) if done == 0 => return Served::Elsewhere,
+            Ok(Ended::Replaced) if done == 0 => return Served::Done(Err(Errno::BADF)),
             Ok(Ended::Replaced) => return Served::Done(Ok(done)),
             Ok(Ended::TimedOut) => {
                 return Served::Done(if done > 0 { Ok(done) } else { Err(Errno::AGAIN) });

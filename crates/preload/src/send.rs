@@ -45,7 +45,7 @@ pub(crate) fn stream(
         let deadline = *deadline.get_or_insert_with(|| wait::deadline(file.send_timeout()));
         match wait::on(fd, held, Readiness::OUT, deadline) {
             Ok(Ended::Look) => {}
-            Ok(Ended::Replaced) if done == 0 => return Served::Elsewhere,
+            Ok(Ended::Replaced) if done == 0 => return Served::Done(Err(Errno::BADF)),
             Ok(Ended::Replaced) => return Served::Done(Ok(done)),
             Ok(Ended::TimedOut) => return Served::Done(end(Err(Errno::AGAIN), done, flags)),
             Err(errno) => return Served::Done(end(Err(errno), done, flags)),

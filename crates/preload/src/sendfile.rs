@@ -217,7 +217,7 @@ fn from_socket(
             Err(Errno::AGAIN) if socket_waits => {
                 match wait::on(from, held, Readiness::IN, Deadline::Never) {
                     Ok(Ended::Look | Ended::TimedOut) => {}
-                    Ok(Ended::Replaced) => return Served::Elsewhere,
+                    Ok(Ended::Replaced) => return Served::Done(Err(Errno::BADF)),
                     Err(errno) => return Served::Done(Err(errno)),
                 }
             }
