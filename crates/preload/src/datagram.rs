@@ -128,6 +128,15 @@ pub(crate) fn open(fd: c_int, family: c_int, remote: Option<SocketAddr>) -> Resu
 
 /// Gives a socket that has no port one, and the address that it will send from: replies must find it.
 fn bind_towards(fd: c_int, family: c_int, remote: SocketAddr) {
+    if let Some(own) = source_towards(family, remote) {
+        let (address, bytes) = names::storage(SocketAddr::new(own, 0), family);
+        // SAFETY: an address of ours. A socket that has a port refuses, and keeps it.
+        unsafe { real::bind(fd, (&raw const address).cast(), bytes as socklen_t) };
+    }
+}
+
+/// The address that a socket on all addresses sends from when it is connected.
+pub(crate) fn source_towards(family: c_int, remote: SocketAddr) -> Option<IpAddr> {
     let (peer, peer_bytes) = names::storage(remote, family);
     // SAFETY: plain numbers.
     let scout = unsafe { real::socket(family, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
@@ -142,11 +151,7 @@ fn bind_towards(fd: c_int, family: c_int, remote: SocketAddr) {
     unsafe { real::close(scout) };
     // SAFETY: the kernel has written it.
     let own = unsafe { names::read((&raw const own).cast(), bytes) };
-    if let (true, Ok(Some(own))) = (is_known, own) {
-        let (address, bytes) = names::storage(SocketAddr::new(own.ip(), 0), family);
-        // SAFETY: an address of ours. A socket that has a port refuses, and keeps it.
-        unsafe { real::bind(fd, (&raw const address).cast(), bytes as socklen_t) };
-    }
+    own.ok().flatten().filter(|_| is_known).map(|own| own.ip())
 }
 
 /// Whether the program wants nothing beside the bytes that only the kernel can tell.

@@ -55,8 +55,14 @@ impl File {
     /// says nothing where the kernel has the other half: that goes on.
     pub(crate) fn readiness(&self) -> Readiness {
         let ready = self.socket.readiness();
-        let has_ended = ready.intersects(Readiness::ERR | Readiness::HUP);
-        if self.kind != Kind::Stream && has_ended { Readiness::EMPTY } else { ready }
+        let has_ended = match self.kind {
+            Kind::Stream => false,
+            // A listener has no error but the one that it ends with.
+            Kind::Listener => ready.intersects(Readiness::ERR | Readiness::HUP),
+            // What ICMP says of a datagram is an error that a later call tells, and more may be there.
+            Kind::Datagram => ready.contains(Readiness::HUP) || self.socket.is_over(),
+        };
+        if has_ended { Readiness::EMPTY } else { ready }
     }
 
     /// Whether calls that cannot be served at once fail instead of waiting.

@@ -1,7 +1,6 @@
 //! recvmmsg(2) and sendmmsg(2): many messages by one call.
 
 use libc::{c_int, c_uint, mmsghdr, timespec};
-use rustix::io::Errno;
 
 use crate::message;
 use crate::receive::Served;
@@ -46,7 +45,9 @@ pub(crate) unsafe fn recvmmsg(
             let place = messages.add(done);
             let received = match message::receive_ours(fd, &raw mut (*place).msg_hdr, own) {
                 Served::Done(received) => received,
-                Served::Elsewhere => Err(Errno::BADF),
+                Served::Elsewhere => {
+                    outcome::of_bytes(real::recvmsg(fd, &raw mut (*place).msg_hdr, own))
+                }
             };
             received.and_then(|bytes| copy::put(&raw mut (*place).msg_len, &(bytes as c_uint)))
         };
@@ -98,7 +99,10 @@ pub(crate) unsafe fn sendmmsg(
             let place = messages.add(done);
             let sent = match message::send_ours(fd, &raw const (*place).msg_hdr, flags) {
                 Served::Done(sent) => sent,
-                Served::Elsewhere => Err(Errno::BADF),
+                // To where only the kernel's half leads: loopback, many.
+                Served::Elsewhere => {
+                    outcome::of_bytes(real::sendmsg(fd, &raw const (*place).msg_hdr, flags))
+                }
             };
             sent.and_then(|bytes| copy::put(&raw mut (*place).msg_len, &(bytes as c_uint)))
         };

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 
 use crate::file::{File, Kind};
 use crate::table::real;
-use crate::{copy, descriptors, outcome};
+use crate::{copy, datagram, descriptors, outcome};
 
 /// An address that the program gives; v4-mapped ones as IPv4. `None`: it is no internet address.
 ///
@@ -133,7 +133,12 @@ fn own_address(file: &File) -> Option<SocketAddr> {
         Kind::Datagram => file.socket.peer_address().is_some(),
     };
     let address = file.socket.local_address().filter(|_| is_chosen)?;
-    (file.kind == Kind::Stream || !address.ip().is_unspecified()).then_some(address)
+    if file.kind == Kind::Stream || !address.ip().is_unspecified() {
+        return Some(address);
+    }
+    // Connected, a socket on all addresses has the one that leads there.
+    let source = datagram::source_towards(file.family, file.socket.peer_address()?)?;
+    Some(SocketAddr::new(source, address.port()))
 }
 
 /// getpeername(2).
@@ -145,7 +150,9 @@ pub(crate) unsafe fn getpeername(fd: c_int, to: *mut sockaddr, bytes: *mut sockl
         // SAFETY: the caller's arguments.
         return unsafe { real::getpeername(fd, to, bytes) };
     };
-    let peer = held.file().filter(|file| file.kind != Kind::Listener && !file.is_opening());
+    // Whether the program has asked what became of its attempt does not matter: the peer has answered.
+    let has_peer = |file: &&File| !file.is_opening() || file.socket.is_connected();
+    let peer = held.file().filter(|file| file.kind != Kind::Listener).filter(has_peer);
     let result = match peer.and_then(|file| Some((file.family, file.socket.peer_address()?))) {
         // SAFETY: the caller's promise.
         Some((family, address)) => unsafe { write(address, family, to, bytes) },

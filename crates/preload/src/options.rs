@@ -144,8 +144,12 @@ unsafe fn tell(
         }
         (libc::SOL_SOCKET, libc::SO_ERROR) if file.kind == Kind::Listener => return None,
         (libc::SOL_SOCKET, libc::SO_ERROR) => {
-            let errno = file.socket.take_error();
-            errno.map_or(0, Errno::raw_os_error)
+            match file.socket.take_error() {
+                Some(errno) => errno.raw_os_error(),
+                // The kernel's half sends too, and may have one.
+                None if file.kind == Kind::Datagram => return None,
+                None => 0,
+            }
         }
         (libc::IPPROTO_TCP, libc::TCP_INFO) if file.kind == Kind::Stream => {
             let info = tcp_info::of(&file.socket);

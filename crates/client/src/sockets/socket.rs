@@ -248,6 +248,19 @@ impl Socket {
         }
     }
 
+    /// Whether a TCP connection stands: the peer has answered, and it is not over. Takes no error.
+    pub fn is_connected(&self) -> bool {
+        self.slot().is_ok_and(|slot| slot.view().connect() == Verdict::Copy)
+    }
+
+    /// Whether it serves nobody any more: it was closed, or the daemon is gone.
+    pub fn is_over(&self) -> bool {
+        self.slot().map_or(true, |slot| match self.0.kind {
+            Kind::Datagram => slot.datagram_view().is_closed,
+            _ => slot.view().is_closed(),
+        })
+    }
+
     /// Sets an option that the daemon carries out or all holders share; how each is counted stands at
     /// [`SlotOption`].
     pub fn set_option(&self, option: SlotOption, value: u32) {
