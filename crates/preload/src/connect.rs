@@ -12,7 +12,8 @@ use crate::file::{File, Kind};
 use crate::table::real;
 use crate::wait::{self, Ended};
 use crate::{
-    copy, datagram, descriptors, faults, inherit, life, names, outcome, say, session, sockets,
+    copy, datagram, descriptors, epoll, faults, inherit, life, names, outcome, say, session,
+    sockets,
 };
 
 /// connect(2).
@@ -108,6 +109,7 @@ fn open(fd: c_int, family: c_int, remote: SocketAddr) -> Option<Result<(), Errno
     file.set_nonblocking(is_nonblocking);
     inherit::from_kernel(fd, &file);
     let held = descriptors::install(fd, Body::Socket(file))?;
+    epoll::moves(fd, &held);
     Some(if is_nonblocking { Err(Errno::INPROGRESS) } else { finish(fd, &held) })
 }
 
@@ -144,6 +146,7 @@ fn conclude(fd: c_int, file: &File) -> Result<(), Errno> {
 
 /// The descriptor is the kernel's unconnected socket again.
 fn forget(fd: c_int) {
+    epoll::moves_back(fd);
     if let Some((held, true)) = descriptors::remove(fd) {
         if let Some(file) = held.file() {
             file.socket.abort();

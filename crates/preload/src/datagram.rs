@@ -14,7 +14,8 @@ use crate::spans::Spans;
 use crate::table::real;
 use crate::wait::{self, Ended};
 use crate::{
-    connect, descriptors, faults, inherit, life, names, outcome, receive, say, session, sockets,
+    connect, descriptors, epoll, faults, inherit, life, names, outcome, receive, say, session,
+    sockets,
 };
 
 /// What came.
@@ -112,7 +113,9 @@ pub(crate) fn open(fd: c_int, family: c_int, remote: Option<SocketAddr>) -> Resu
             let file = File::new(socket, Kind::Datagram, family);
             file.set_nonblocking(sockets::is_nonblocking(fd));
             inherit::from_kernel(fd, &file);
-            Ok(descriptors::install(fd, Body::Socket(file)).is_some())
+            let held = descriptors::install(fd, Body::Socket(file));
+            held.iter().for_each(|held| epoll::moves(fd, held));
+            Ok(held.is_some())
         }
         Ok(Outcome::Kernel(reason)) => {
             say::fallback(reason);
@@ -189,6 +192,7 @@ pub(crate) unsafe fn connect(
         Ok(remote) => remote,
         Err(errno) => return Some(Err(errno)),
     };
+    epoll::moves_back(fd);
     crate::close::forget(fd);
     let remote = remote.filter(|remote| !connect::is_hopeless(*remote))?;
     connected(fd, family, remote)

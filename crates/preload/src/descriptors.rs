@@ -92,6 +92,14 @@ pub(crate) fn find_quietly(fd: c_int) -> Found {
     }
 }
 
+/// A number that names this entry, if there is one: a look through all of them.
+pub(crate) fn number_of(held: &Held) -> Option<c_int> {
+    let end = SPECIAL_END.load(Ordering::Relaxed);
+    let mut numbers = WORDS[..end].iter();
+    let at = numbers.position(|word| word.load(Ordering::Acquire) == held.address())?;
+    Some(at as c_int)
+}
+
 /// Whether a number still names this entry.
 pub(crate) fn is_still(fd: c_int, held: &Held) -> bool {
     word_of(fd).is_some_and(|place| place.load(Ordering::Acquire) == held.address())

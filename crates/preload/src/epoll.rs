@@ -1,5 +1,6 @@
 //! epoll(7): the calls. Sets without members of ours are the kernel's and cost nothing here.
 
+mod early;
 mod members;
 mod memberships;
 mod rules;
@@ -9,6 +10,7 @@ mod sleep;
 use libc::{c_int, epoll_event, sigset_t, timespec};
 use rustix::io::Errno;
 
+pub(crate) use early::{moves, moves_back};
 pub(crate) use memberships::Memberships;
 pub(crate) use set::Set;
 
@@ -65,6 +67,13 @@ pub(crate) unsafe fn epoll_ctl(
             // SAFETY: the caller's arguments.
             let result = unsafe { real::epoll_ctl(set, operation, fd, event) };
             count(set, operation, result);
+            if result == 0 {
+                faults::watch();
+                let is_gone = operation == libc::EPOLL_CTL_DEL;
+                // SAFETY: the kernel has read it.
+                let event = (!is_gone).then(|| unsafe { copy::get(event) }.ok()).flatten();
+                early::note(set, operation, fd, event);
+            }
             return result;
         }
     };
@@ -172,13 +181,10 @@ pub(crate) unsafe fn epoll_wait(
     room: c_int,
     timeout: c_int,
 ) -> c_int {
-    let Some(held) = with_ours(set) else {
-        // SAFETY: the caller's arguments.
-        return unsafe { real::epoll_wait(set, events, room, timeout) };
-    };
     let deadline = wait::after_milliseconds(timeout);
-    // SAFETY: the caller's promise.
-    outcome::number(unsafe { sleep::wait(set, &held, events, room, deadline, std::ptr::null()) })
+    let call = Call { set, events, room, deadline, mask: std::ptr::null() };
+    // SAFETY: the caller's arguments.
+    unsafe { call.serve(|| real::epoll_wait(set, events, room, timeout)) }
 }
 
 /// epoll_pwait(2).
@@ -192,13 +198,9 @@ pub(crate) unsafe fn epoll_pwait(
     timeout: c_int,
     mask: *const sigset_t,
 ) -> c_int {
-    let Some(held) = with_ours(set) else {
-        // SAFETY: the caller's arguments.
-        return unsafe { real::epoll_pwait(set, events, room, timeout, mask) };
-    };
-    let deadline = wait::after_milliseconds(timeout);
-    // SAFETY: the caller's promise.
-    outcome::number(unsafe { sleep::wait(set, &held, events, room, deadline, mask) })
+    let call = Call { set, events, room, deadline: wait::after_milliseconds(timeout), mask };
+    // SAFETY: the caller's arguments.
+    unsafe { call.serve(|| real::epoll_pwait(set, events, room, timeout, mask)) }
 }
 
 /// epoll_pwait2(2).
@@ -212,16 +214,56 @@ pub(crate) unsafe fn epoll_pwait2(
     timeout: *const timespec,
     mask: *const sigset_t,
 ) -> c_int {
-    let Some(held) = with_ours(set) else {
+    // SAFETY: the caller's promise.
+    let Ok(deadline) = (unsafe { wait::after_timespec(timeout) }) else {
+        // The kernel says what is wrong with it.
         // SAFETY: the caller's arguments.
         return unsafe { real::epoll_pwait2(set, events, room, timeout, mask) };
     };
-    // SAFETY: the caller's promise.
-    let result = unsafe { wait::after_timespec(timeout) }.and_then(|deadline: Deadline| {
+    let call = Call { set, events, room, deadline, mask };
+    // SAFETY: the caller's arguments.
+    unsafe { call.serve(|| real::epoll_pwait2(set, events, room, timeout, mask)) }
+}
+
+/// A call that waits for events.
+struct Call {
+    set: c_int,
+    events: *mut epoll_event,
+    room: c_int,
+    deadline: Deadline,
+    mask: *const sigset_t,
+}
+
+impl Call {
+    /// # Safety
+    /// Writing `room` events is the program's wish; the mask is null or a set of signals; `by_kernel` is
+    /// the same call of the kernel.
+    unsafe fn serve(self, by_kernel: impl FnOnce() -> c_int) -> c_int {
+        if let Some(held) = with_ours(self.set) {
+            // SAFETY: the caller's promise.
+            return outcome::number(unsafe { self.wait(&held) });
+        }
+        let count = by_kernel();
+        if count <= 0 {
+            return count;
+        }
+        // Another thread may have added the first member of ours meanwhile, and woken us with it.
+        let Some(held) = with_ours(self.set) else { return count };
+        // SAFETY: the kernel has written so many.
+        match unsafe { sleep::sort_out(&held, self.events, count) } {
+            // SAFETY: the caller's promise.
+            Ok(0) => outcome::number(unsafe { self.wait(&held) }),
+            result => outcome::number(result),
+        }
+    }
+
+    /// # Safety
+    /// As for [`Self::serve`].
+    unsafe fn wait(&self, held: &Held) -> Result<c_int, Errno> {
+        let Self { set, events, room, deadline, mask } = *self;
         // SAFETY: the caller's promise.
-        unsafe { sleep::wait(set, &held, events, room, deadline, mask) }
-    });
-    outcome::number(result)
+        unsafe { sleep::wait(set, held, events, room, deadline, mask) }
+    }
 }
 
 /// The entry of a set with members of ours.

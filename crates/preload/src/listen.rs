@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use crate::entry::{Body, Held};
 use crate::file::{File, Kind};
 use crate::table::real;
-use crate::{close, descriptors, inherit, life, names, outcome, say, session, sockets};
+use crate::{close, descriptors, epoll, inherit, life, names, outcome, say, session, sockets};
 
 /// listen(2). The kernel's part serves what does not come through the data plane, holds the port, and
 /// says what is wrong with the call.
@@ -85,6 +85,7 @@ fn give_up(fd: c_int, ours: &Held) {
         session::inside(|| session.unlisten(&file.socket));
     }
     sockets::set_nonblocking(fd, file.is_nonblocking());
+    epoll::moves_back(fd);
     close::forget(fd);
 }
 
@@ -109,7 +110,9 @@ fn beside(fd: c_int, backlog: c_int) -> Result<Option<Held>, Errno> {
             // Two take connections from the kernel's part: none may wait there for one that the other
             // has just taken. Whether the program's calls wait is kept beside it.
             sockets::set_nonblocking(fd, true);
-            return Ok(descriptors::install(fd, Body::Socket(file)));
+            let held = descriptors::install(fd, Body::Socket(file));
+            held.iter().for_each(|held| epoll::moves(fd, held));
+            return Ok(held);
         }
         Ok(Outcome::Kernel(reason)) => say::fallback(reason),
         Ok(Outcome::Errno(errno)) => return Err(errno),

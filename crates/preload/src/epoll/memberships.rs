@@ -39,6 +39,12 @@ impl Memberships {
         self.has_more.store(true, Ordering::Release);
     }
 
+    /// The sets that are kept by name.
+    pub(super) fn sets(&self) -> impl Iterator<Item = Held> {
+        let places = self.sets.iter().map(|place| place.load(Ordering::Acquire));
+        places.filter(|&known| known != 0).filter_map(Held::of_address)
+    }
+
     /// Tells all sets that the socket behind `entry` is closed.
     pub(crate) fn end(&self, entry: usize) {
         for place in &self.sets {

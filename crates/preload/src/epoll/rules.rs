@@ -42,6 +42,11 @@ impl Interest {
         Self(events)
     }
 
+    /// As the program has given it.
+    pub(super) const fn bits(self) -> u32 {
+        self.0
+    }
+
     /// What a set of the kernel's is to be told for the kernel's half of a socket that has two: its
     /// room to write is always ours to tell.
     pub(super) const fn for_kernel_half(self) -> u32 {
@@ -64,7 +69,7 @@ impl Interest {
     }
 
     /// The program's names of what holds, as far as it has asked.
-    fn bits(self, ready: Readiness) -> u32 {
+    fn named(self, ready: Readiness) -> u32 {
         let mut bits = ready.bits();
         if ready.contains(Readiness::IN) {
             bits |= libc::EPOLLRDNORM as u32;
@@ -110,7 +115,7 @@ impl Memory {
         if self.is_spent {
             return NOTHING;
         }
-        let events = interest.bits(ready);
+        let events = interest.named(ready);
         let is_fresh = std::mem::replace(&mut self.is_fresh, false);
         let told = std::mem::replace(&mut self.told, ready);
         if events == 0 {
@@ -120,8 +125,8 @@ impl Memory {
             // Bytes that came are news even if others wait already; room is news only to a
             // writer who lacked it, or each acknowledgement would wake everybody.
             let without_room = ready.bits() & !Readiness::OUT.bits();
-            let has_news = is_fresh && interest.bits(Readiness::from_bits(without_room)) != 0;
-            let is_new = interest.bits(ready) & !interest.bits(told) != 0;
+            let has_news = is_fresh && interest.named(Readiness::from_bits(without_room)) != 0;
+            let is_new = interest.named(ready) & !interest.named(told) != 0;
             let has_room = lacked_room && ready.contains(Readiness::OUT);
             if !has_news && !is_new && !has_room {
                 return NOTHING;

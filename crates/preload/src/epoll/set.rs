@@ -198,6 +198,8 @@ impl Set {
         let how = if was_parents { libc::EPOLLIN | libc::EPOLLET } else { libc::EPOLLIN };
         let event = epoll_event { events: how as u32, u64: state.mark };
         control(fd, libc::EPOLL_CTL_ADD, poller.fd().as_raw_fd(), Some(event))?;
+        // A thread may sleep in the set since before it had members of ours, and looks anew now.
+        poller.poke();
         let old = state.poller.replace(OwnPoller { poller, process: life::process() });
         drop(state);
         drop(old);
@@ -269,6 +271,16 @@ impl Set {
         let index = state.members.find(held, fd).ok_or(Errno::NOENT)?;
         self.remove(&mut state, set, index);
         Ok(())
+    }
+
+    /// Removes a member that is about to be the kernel's; what the program has said of it.
+    pub(super) fn take_out(&self, set: c_int, fd: c_int, held: &Held) -> Option<epoll_event> {
+        let mut state = self.lock().ok()?;
+        let index = state.members.find(held, fd)?;
+        let member = state.members.get(index)?;
+        let event = epoll_event { events: member.interest.bits(), u64: member.data };
+        self.remove(&mut state, set, index);
+        Some(event)
     }
 
     fn remove(&self, state: &mut State, set: c_int, index: u32) {

@@ -128,13 +128,48 @@ fn kernel(
         }
     };
     let count = outcome::of(result)? as usize;
-    let mut kernels = Kernels { count: 0, was_called: false };
     if count == 0 {
-        return Ok(kernels);
+        return Ok(Kernels { count: 0, was_called: false });
     }
+    sort(set, &mut found[..count])
+}
+
+/// Leaves of the kernel set's events, which a call has written for the program before the set had members
+/// of ours, those that are the program's to know; how many.
+///
+/// # Safety
+/// So many events are there.
+pub(super) unsafe fn sort_out(
+    held: &Held,
+    events: *mut epoll_event,
+    count: c_int,
+) -> Result<c_int, Errno> {
+    let set = held.set().ok_or(Errno::INVAL)?;
+    faults::watch();
+    let mut left = 0;
+    let mut done = 0;
+    let mut found = [epoll_event { events: 0, u64: 0 }; EVENTS_MAX];
+    while done < count as usize {
+        let part = &mut found[..EVENTS_MAX.min(count as usize - done)];
+        let bytes = size_of_val(part);
+        // SAFETY: the caller's promise.
+        unsafe { copy::copy(part.as_mut_ptr().cast(), events.add(done).cast(), bytes)? };
+        done += part.len();
+        let kept = sort(set, part)?.count;
+        let bytes = kept * size_of::<epoll_event>();
+        // SAFETY: the caller's promise: not more than were there.
+        unsafe { copy::copy(events.add(left).cast(), part.as_ptr().cast(), bytes)? };
+        left += kept;
+    }
+    Ok(left as c_int)
+}
+
+/// Leaves of the kernel set's events those that are the program's to know, in their order.
+fn sort(set: &Set, found: &mut [epoll_event]) -> Result<Kernels, Errno> {
+    let mut kernels = Kernels { count: 0, was_called: false };
     let mut state = set.lock()?;
     state.calls = 0;
-    for index in 0..count {
+    for index in 0..found.len() {
         let event = found[index];
         let told = match Set::source(&state, &event) {
             Source::Kernel => event,
