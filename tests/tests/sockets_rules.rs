@@ -161,3 +161,16 @@ fn programs_of_other_users_are_started_without_their_starters_memory_and_get_the
     let told: Vec<&str> = told.lines().filter(|line| !line.contains(" ends with 0")).collect();
     assert_eq!(told, meant);
 }
+
+#[test]
+fn sockets_with_options_that_only_the_kernel_carries_out_are_the_kernels_and_keep_what_was_promised()
+ {
+    let trap = Trap::build("promises");
+    let accelerated = Accelerated::start();
+    let calisto = trap.on_calisto(&accelerated);
+    let told = accelerated.fallbacks();
+    let told: Vec<_> = told.iter().map(|total| (total.reason.as_str(), total.count)).collect();
+    assert_eq!(told, [("unsupported_option", 6)]);
+    accelerated.nothing_is_left();
+    assert_eq!(calisto, trap.on_linux(&accelerated), "Calisto on the left, Linux on the right");
+}

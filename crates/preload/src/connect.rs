@@ -12,8 +12,8 @@ use crate::file::{File, Kind};
 use crate::table::real;
 use crate::wait::{self, Ended};
 use crate::{
-    copy, datagram, descriptors, epoll, faults, inherit, life, names, outcome, say, session,
-    sockets,
+    copy, datagram, descriptors, epoll, faults, inherit, kernels, life, names, outcome, say,
+    session, sockets,
 };
 
 /// connect(2).
@@ -49,6 +49,7 @@ unsafe fn decide(
         descriptors::is_new(fd);
     }
     if !descriptors::is_plain(fd) {
+        outcome::unheard(|| kernels::tell(fd));
         return None;
     }
     let (socket_family, is_stream) = sockets::kind_of(fd)?;

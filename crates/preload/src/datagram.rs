@@ -14,8 +14,8 @@ use crate::spans::Spans;
 use crate::table::real;
 use crate::wait::{self, Ended};
 use crate::{
-    connect, descriptors, epoll, faults, inherit, life, names, outcome, receive, say, session,
-    sockets,
+    connect, descriptors, epoll, faults, inherit, kernels, life, names, outcome, receive, say,
+    session, sockets,
 };
 
 /// What came.
@@ -37,6 +37,9 @@ pub(crate) unsafe fn bind(fd: c_int, address: *const sockaddr, bytes: socklen_t)
     let result = unsafe { real::bind(fd, address, bytes) };
     if result == 0 && descriptors::is_fresh(fd) {
         descriptors::is_new(fd);
+    }
+    if result == 0 && descriptors::is_kernels(fd) && !sockets::is_stream(fd) {
+        outcome::unheard(|| kernels::tell(fd));
     }
     if result == 0 && descriptors::is_plain(fd) && !life::is_borrowed() {
         let offered = outcome::unheard(|| match sockets::kind_of(fd) {

@@ -25,6 +25,8 @@ const UNKNOWN: usize = 2;
 const SET: usize = 3;
 /// A UDP socket without a port: the data plane's once it has one.
 const FRESH: usize = 4;
+/// An internet socket that stays the kernel's, for an option that it has.
+const KERNELS: usize = 5;
 /// Words from here on are addresses of entries.
 const FIRST_ADDRESS: usize = 64;
 
@@ -62,7 +64,7 @@ pub(crate) fn find(fd: c_int) -> Found {
     let Some(place) = word_of(fd) else { return Found::Plain };
     loop {
         match place.load(Ordering::Acquire) {
-            PLAIN | FRESH => return Found::Plain,
+            PLAIN | FRESH | KERNELS => return Found::Plain,
             INTERNAL => return Found::Internal,
             SET => return Found::KernelSet,
             // For a signal's handler in the middle of our own code it is the kernel's; the next call asks.
@@ -186,6 +188,16 @@ pub(crate) fn set_unknown(fd: c_int) {
 /// Marks a UDP socket that has no port yet.
 pub(crate) fn set_fresh(fd: c_int) {
     mark(fd, FRESH);
+}
+
+/// Marks a socket that stays the kernel's.
+pub(crate) fn set_kernels(fd: c_int) {
+    mark(fd, KERNELS);
+}
+
+/// Whether a socket was marked so.
+pub(crate) fn is_kernels(fd: c_int) -> bool {
+    word_of(fd).is_some_and(|word| word.load(Ordering::Acquire) == KERNELS)
 }
 
 /// Marks a set of epoll(7).

@@ -16,6 +16,7 @@ fn follow(fd: c_int, made: c_int) -> c_int {
         match descriptors::find(fd) {
             Found::Ours(held) => descriptors::share(&held, made),
             Found::KernelSet => descriptors::set_kernel_set(made),
+            Found::Plain if descriptors::is_kernels(fd) => descriptors::set_kernels(made),
             Found::Plain | Found::Internal => {}
         }
     }

@@ -3,11 +3,12 @@
 use std::sync::OnceLock;
 
 use client::sockets::SocketOption;
-use libc::{c_int, linger, timeval};
+use libc::{c_int, c_void, linger, socklen_t, timeval};
+use rustix::io::Errno;
 
 use crate::file::File;
-use crate::sockets;
 use crate::table::real;
+use crate::{copy, sockets};
 
 /// Options that are one number, and where the data plane keeps them.
 pub(crate) const NUMBERS: &[(c_int, c_int, SocketOption)] = &[
@@ -149,6 +150,24 @@ pub(crate) fn timeout_value(value: timeval) -> u32 {
     let microseconds = u64::try_from(value.tv_usec).unwrap_or(0);
     let whole = seconds.saturating_mul(1_000_000).saturating_add(microseconds);
     u32::try_from(whole).unwrap_or(0)
+}
+
+/// The name of a congestion control as the program gives it.
+///
+/// # Errors
+/// EFAULT.
+///
+/// # Safety
+/// Reading `bytes` there is the program's wish.
+pub(crate) unsafe fn congestion_name(
+    value: *const c_void,
+    bytes: socklen_t,
+) -> Result<[u8; 16], Errno> {
+    let mut text = [0_u8; 16];
+    let room = (bytes as usize).min(text.len() - 1);
+    // SAFETY: so many bytes are there, and there is room for them.
+    unsafe { copy::copy(text.as_mut_ptr(), value.cast(), room)? };
+    Ok(text)
 }
 
 /// The number of a congestion control that the data plane has.

@@ -28,6 +28,7 @@ mod exec;
 mod faults;
 mod file;
 mod inherit;
+mod kernels;
 mod life;
 mod listen;
 mod lock;

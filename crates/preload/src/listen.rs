@@ -9,7 +9,9 @@ use rustix::io::Errno;
 use crate::entry::{Body, Held};
 use crate::file::{File, Kind};
 use crate::table::real;
-use crate::{close, descriptors, epoll, inherit, life, names, outcome, say, session, sockets};
+use crate::{
+    close, descriptors, epoll, inherit, kernels, life, names, outcome, say, session, sockets,
+};
 
 /// listen(2). The kernel's part serves what does not come through the data plane, holds the port, and
 /// says what is wrong with the call.
@@ -24,6 +26,7 @@ pub(crate) unsafe fn listen(fd: c_int, backlog: c_int) -> c_int {
         return outcome::failed(Errno::INVAL);
     }
     if !descriptors::is_plain(fd) || life::is_borrowed() {
+        outcome::unheard(|| kernels::tell(fd));
         // SAFETY: plain numbers.
         return unsafe { real::listen(fd, backlog) };
     }
@@ -79,7 +82,7 @@ fn is_bound_only(fd: c_int) -> bool {
 }
 
 /// The kernel will not have it listen: nor do we.
-fn give_up(fd: c_int, ours: &Held) {
+pub(crate) fn give_up(fd: c_int, ours: &Held) {
     let Some(file) = ours.file() else { return };
     if let Some(session) = session::current() {
         session::inside(|| session.unlisten(&file.socket));

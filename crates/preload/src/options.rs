@@ -6,6 +6,7 @@ use rustix::io::Errno;
 
 use crate::file::{File, Kind};
 use crate::inherit;
+use crate::kernels::{self, Given};
 use crate::table::real;
 use crate::{copy, descriptors, faults, outcome, sockets, tcp_info};
 
@@ -31,8 +32,21 @@ pub(crate) unsafe fn setsockopt(
         // As a kernel says that does not have the protocol: programs do without it then.
         return outcome::failed(Errno::NOENT);
     }
+    let given = Given { level, name, value, bytes };
+    faults::watch();
+    if let Some(held) = &held {
+        // SAFETY: the caller's promise.
+        let allowed = outcome::unheard(|| unsafe { kernels::on_ours(fd, held, given) });
+        if let Err(errno) = allowed {
+            return outcome::failed(errno);
+        }
+    }
     // SAFETY: the caller's arguments.
     let result = unsafe { real::setsockopt(fd, level, name, value, bytes) };
+    if result == 0 && held.is_none() {
+        // SAFETY: the caller's promise.
+        outcome::unheard(|| unsafe { kernels::note(fd, given) });
+    }
     if let Some(held) = held
         && let Some(file) = held.file()
         && (result == 0 || is_refused_unconnected(level, name))
@@ -80,10 +94,8 @@ unsafe fn follow(
             file.socket.set_option(option, inherit::timeout_value(value));
         }
         (libc::IPPROTO_TCP, libc::TCP_CONGESTION) => {
-            let mut text = [0_u8; 16];
-            let room = (bytes as usize).min(text.len() - 1);
-            // SAFETY: so many bytes are there, and there is room for them.
-            unsafe { copy::copy(text.as_mut_ptr(), value.cast(), room)? };
+            // SAFETY: the caller's promise.
+            let text = unsafe { inherit::congestion_name(value, bytes)? };
             let Some(number) = inherit::congestion_value(&text) else { return Ok(false) };
             file.socket.set_option(SocketOption::Congestion, number);
         }

@@ -40,6 +40,11 @@ pub(crate) fn kind_of(fd: c_int) -> Option<(c_int, bool)> {
     }
 }
 
+/// Whether it is a stream of bytes.
+pub(crate) fn is_stream(fd: c_int) -> bool {
+    number(fd, libc::SOL_SOCKET, libc::SO_TYPE) == Some(libc::SOCK_STREAM)
+}
+
 /// Whether a socket stays the kernel's for what the program has set on it; the daemon and the user are
 /// told then.
 pub(crate) fn is_kept(session: &Session, fd: c_int) -> bool {
