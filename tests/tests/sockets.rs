@@ -31,6 +31,7 @@ traps! {
     who_has_no_descriptor_left_leaves_callers_waiting: "limits";
     a_new_program_goes_on_with_what_was_left_open: "exec";
     programs_that_call_one_after_another_take_their_memory_away: "regions";
+    resets_and_urgent_data_arrive_as_such_within_a_host: "within";
     members_of_a_set_stay_so_when_they_are_connected_bound_or_told_to_listen: "early";
     workers_of_a_server_that_dropped_its_rights_and_its_root_are_served: "privileges";
 }

@@ -54,7 +54,13 @@ pub(crate) fn last_number(held: &Held) {
             file.memberships.end(held.address());
             // Of a socket that others may have, the kernel knows the last close.
             if !file.is_shared() {
-                file.socket.close();
+                // SO_LINGER without any time: the peer is told by a reset. That of a connection which
+                // leads through a worker is the worker's to send.
+                let is_reset = file.socket.option(SocketOption::Linger) == 1;
+                match file.kind == Kind::Stream && is_reset && file.socket.is_local() {
+                    true => file.socket.abort(),
+                    false => file.socket.close(),
+                }
             }
         }
         Body::Set(set) => set.end(),

@@ -68,7 +68,7 @@ impl Socket {
     /// Whether the next byte is the one after the urgent data: sockatmark(3).
     pub fn at_mark(&self) -> bool {
         let Ok(slot) = self.slot() else { return false };
-        let mark = slot.words.rx_urgent.load(Ordering::Acquire);
+        let mark = slot.urgent_mark();
         let head = slot.words.rx_head.load(Ordering::Relaxed);
         // The mark is the urgent byte itself, as in Linux.
         mark > 1 && head == mark - 2
@@ -81,7 +81,7 @@ impl Socket {
     pub fn receive_urgent(&self) -> Result<u8, Errno> {
         let slot = self.slot()?;
         let _lock = lock::hold(&slot.words.rx_lock)?;
-        let mark = slot.words.rx_urgent.load(Ordering::Acquire);
+        let mark = slot.urgent_mark();
         let unread = slot.unread().map_err(|Nonsense| Errno::INVAL)?;
         let at = mark.checked_sub(2).filter(|&at| at >= unread.head).ok_or(Errno::INVAL)?;
         if slot.words.option(SlotOption::UrgentInline) != 0 {
@@ -170,7 +170,7 @@ impl Slot<'_> {
     /// Urgent bytes are not read with the others, and a call stops before one.
     #[inline]
     fn past_urgent(&self, unread: Stretch) -> Stretch {
-        let mark = self.words.rx_urgent.load(Ordering::Relaxed);
+        let mark = self.urgent_mark();
         if mark < 2 || mark - 2 < unread.head {
             return unread;
         }

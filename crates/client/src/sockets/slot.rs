@@ -80,6 +80,16 @@ impl<'a> Slot<'a> {
         Err(Nonsense)
     }
 
+    /// Where the peer's urgent data end, plus one. Of a peer on this host it is what that has written
+    /// last: nobody carries it over, and the positions of both are the same.
+    #[inline]
+    pub(crate) fn urgent_mark(&self) -> u64 {
+        match self.peer {
+            None => self.words.rx_urgent.load(Ordering::Acquire),
+            Some(peer) => peer.tx_urgent.load(Ordering::Acquire),
+        }
+    }
+
     /// The pieces of what can be read, from `head` on.
     #[inline]
     pub(crate) fn unread_pieces(
@@ -191,7 +201,7 @@ impl<'a> Slot<'a> {
             queued: written.bytes(),
             is_backlogged: self.is_backlogged(&written),
             error: self.error(),
-            is_urgent: words.rx_urgent.load(Ordering::Relaxed) > unread.head + 1,
+            is_urgent: self.urgent_mark() > unread.head + 1,
         }
     }
 
