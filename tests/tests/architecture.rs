@@ -1,28 +1,73 @@
-//! ARCHITECTURE.md names files and functions; they must exist.
+//! The ways through the code name files and functions; they must exist.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// The documents that follow a thing through the files, and how many steps each has at least.
+const WAYS: [(&str, usize); 2] = [("ARCHITECTURE.md", 15), ("docs/internals/ways.md", 120)];
 
 #[test]
-fn every_step_of_both_ways_names_a_function_that_exists() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests is in the project");
-    let text = std::fs::read_to_string(root.join("ARCHITECTURE.md")).expect("it is there");
-    let mut steps = 0;
-    for line in text.lines() {
-        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
-        let [_, _, file, function, _] = cells[..] else { continue };
-        let (Some(file), Some(function)) = (code(file), code(function)) else { continue };
-        steps += 1;
-        let source = std::fs::read_to_string(root.join(file));
-        let source = source.unwrap_or_else(|error| panic!("{file}: {error}"));
-        let defined = format!("fn {function}");
-        let found = source
-            .match_indices(&defined)
-            .any(|(at, _)| source[at + defined.len()..].starts_with(['(', '<']));
-        assert!(found, "{file} has no function {function}");
+fn every_step_of_every_way_names_a_function_that_exists() {
+    for (document, least) in WAYS {
+        let mut steps = 0;
+        for (file, function) in steps_of(&text(document)) {
+            steps += 1;
+            let source = std::fs::read_to_string(root().join(&file));
+            let source = source.unwrap_or_else(|error| panic!("{document}: {file}: {error}"));
+            assert!(defines(&source, &function), "{document}: {file} has no function {function}");
+        }
+        assert!(
+            steps >= least,
+            "{document} has only {steps} steps: has the table changed its form?"
+        );
     }
-    assert!(steps >= 30, "only {steps} steps were found: has the table changed its form?");
+}
+
+#[test]
+fn a_function_that_is_not_there_is_missed() {
+    let rows = "| a | `crates/base/src/lib.rs` | `gone` |\n| b | c |\n";
+    assert_eq!(steps_of(rows), [("crates/base/src/lib.rs".to_owned(), "gone".to_owned())]);
+    assert!(!defines("fn gone_by() {}\n", "gone") && !defines("gone()", "gone"));
+    assert!(defines("pub fn gone(x: u8) {}", "gone") && defines("fn gone<T>()", "gone"));
+}
+
+#[test]
+fn the_tree_of_the_architecture_is_the_tree() {
+    let text = text("ARCHITECTURE.md");
+    for folder in ["crates", "bin"] {
+        for entry in std::fs::read_dir(root().join(folder)).expect("it is there") {
+            let name = entry.expect("it can be read").file_name();
+            let row = format!("| `{folder}/{}` |", name.to_string_lossy());
+            assert!(text.contains(&row), "ARCHITECTURE.md has no row {row}");
+        }
+    }
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests is in the project").to_owned()
+}
+
+fn text(document: &str) -> String {
+    let text = std::fs::read_to_string(root().join(document));
+    text.unwrap_or_else(|error| panic!("{document}: {error}"))
+}
+
+/// The files and functions of the rows that have both.
+fn steps_of(text: &str) -> Vec<(String, String)> {
+    let step = |line: &str| {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let [_, _, file, function, _] = cells[..] else { return None };
+        Some((code(file)?.to_owned(), code(function)?.to_owned()))
+    };
+    text.lines().filter_map(step).collect()
 }
 
 fn code(cell: &str) -> Option<&str> {
     cell.strip_prefix('`')?.strip_suffix('`')
+}
+
+/// Whether `source` has `fn function` itself, not one whose name only begins so.
+fn defines(source: &str, function: &str) -> bool {
+    let defined = format!("fn {function}");
+    let mut places = source.match_indices(&defined);
+    places.any(|(at, _)| source[at + defined.len()..].starts_with(['(', '<']))
 }

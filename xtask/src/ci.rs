@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+use crate::book;
 use crate::rules;
 use crate::tidy;
 use crate::workspace::{Workspace, cargo};
@@ -52,6 +53,8 @@ enum Step {
     Tests(Command),
     /// The project rules, in this process.
     Tidy,
+    /// The documents, in this process.
+    Book,
     /// Nothing to run, and why that is a failure.
     Refuse(&'static str),
 }
@@ -109,6 +112,7 @@ fn plan(workspace: &Workspace, extent: Extent) -> Vec<Stage> {
         stage("fmt", [Step::Check(in_cargo(&["fmt", "--all", "--check"]))]),
         stage("clippy", [Step::Check(in_cargo(&clippy))]),
         stage("tidy", [Step::Tidy]),
+        stage("book", [Step::Book]),
         stage("tests", [Step::Tests(tests)]),
     ];
     if extent == Extent::Quick {
@@ -170,16 +174,18 @@ fn take(step: Step, workspace: &Workspace, stats: &mut Stats, out: &mut impl Wri
             tests.end(&name, outcome);
             stats.add(tests);
         }
-        Step::Tidy => {
-            let outcome = if tidy::run(workspace) { Outcome::Success } else { Outcome::Failure };
-            stats.check("cargo xtask tidy", outcome);
-        }
+        Step::Tidy => stats.check("cargo xtask tidy", outcome_of(tidy::run(workspace))),
+        Step::Book => stats.check("cargo xtask book", outcome_of(book::run(workspace))),
         Step::Refuse(reason) => {
             say(out, reason);
             stats.check(reason, Outcome::Failure);
         }
     }
     true
+}
+
+fn outcome_of(is_right: bool) -> Outcome {
+    if is_right { Outcome::Success } else { Outcome::Failure }
 }
 
 /// Runs `command` with its output passed on to `out` as it comes, each line also to `read`.

@@ -1,6 +1,7 @@
 //! `cargo xtask`: the one entry to the project's checks, the same here and in CI.
 #![forbid(unsafe_code)]
 
+mod book;
 mod ci;
 mod replaced;
 mod rules;
@@ -16,7 +17,8 @@ const USAGE: &str = "\
 Usage: cargo xtask COMMAND
 
   tidy           check the project rules (xtask/src/rules.rs) over every file of the workspace
-  ci [--quick]   everything CI runs: fmt, clippy, tidy, tests, loom models, namespace tests;
+  book           check the documents: pages, links, anchors, lengths, variables
+  ci [--quick]   everything CI runs: fmt, clippy, tidy, book, tests, loom models, namespace tests;
                  --quick leaves out the last two
 ";
 
@@ -25,6 +27,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let command: fn(&Workspace) -> bool = match words.as_slice() {
         ["tidy"] => tidy::run,
+        ["book"] => book::run,
         ["ci"] => |workspace| ci::run(workspace, ci::Extent::Everything),
         ["ci", "--quick"] => |workspace| ci::run(workspace, ci::Extent::Quick),
         ["-h" | "--help" | "help"] => {

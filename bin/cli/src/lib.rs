@@ -30,6 +30,7 @@ use std::process::ExitCode;
 pub use args::Cli;
 pub use command::completions::Completions;
 pub use command::man::Man;
+pub use command::run::obstacle::{Flaw, Obstacle};
 
 use failure::Failure;
 

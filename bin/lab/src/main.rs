@@ -7,6 +7,8 @@
 
 mod args;
 mod command;
+#[cfg(test)]
+mod reference;
 
 use std::process::ExitCode;
 

@@ -3,13 +3,14 @@
 //! A text becomes a [`Config`] or a [`ConfigError`] that names key, line and what is allowed;
 //! nothing is guessed and no unknown key is passed over. No file is read here. `rule.rs` is the
 //! table of all keys, `document.rs` holds a text against it, `edit.rs` does the same for one
-//! `key=value` of a command line.
+//! `key=value` of a command line, and `manual.rs` explains each key to people.
 #![forbid(unsafe_code)]
 
 mod config;
 mod document;
 mod edit;
 mod error;
+mod manual;
 mod near;
 mod rule;
 mod sockets;
@@ -23,6 +24,7 @@ pub use config::{
     Apps, Arrangement, Config, Cores, Frames, Handover, Idle, Job, Spin, Steer, Wait, Workers,
 };
 pub use error::ConfigError;
+pub use manual::{Key, keys, section};
 pub use near::nearest;
 pub use sockets::Sockets;
 pub use tcp::{Congestion, Tcp};

@@ -8,8 +8,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::tcp::Congestion;
 
-/// `[[tenant]]`: one user's part of the data plane. The first whose `uid` fits counts; who has none
-/// gets [`Tenant::default_of`].
+/// `[[tenant]]`: one user's part of the data plane. The first whose `uid` fits counts; a user of none
+/// has the defaults.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tenant {
     /// Whom it is about: a number, or `"*"` for everybody else.

@@ -130,23 +130,23 @@ fn names(workspace: &Workspace, extent: Extent) -> Vec<&'static str> {
 #[test]
 fn quick_leaves_out_loom_and_namespaces() {
     let workspace = workspace(&["tests"]);
-    let all = ["fmt", "clippy", "tidy", "tests", "loom", "namespaces"];
+    let all = ["fmt", "clippy", "tidy", "book", "tests", "loom", "namespaces"];
     assert_eq!(names(&workspace, Extent::Everything), all);
-    assert_eq!(names(&workspace, Extent::Quick), all[..4]);
+    assert_eq!(names(&workspace, Extent::Quick), all[..5]);
 }
 
 #[test]
 fn namespace_tests_run_in_their_own_stage_only() {
     let workspace = workspace(&["tests"]);
     let plan = plan(&workspace, Extent::Everything);
-    let [Step::Tests(tests)] = plan[3].steps.as_slice() else { panic!("one step") };
+    let [Step::Tests(tests)] = plan[4].steps.as_slice() else { panic!("one step") };
     assert!(text_of(tests).ends_with("--exclude package-tests"), "{}", text_of(tests));
 }
 
 #[test]
 fn loom_has_its_own_build_folder_and_keeps_the_flags_of_the_caller() {
     let plan = plan(&workspace(&[]), Extent::Everything);
-    let [Step::Tests(models)] = plan[4].steps.as_slice() else { panic!("one step") };
+    let [Step::Tests(models)] = plan[5].steps.as_slice() else { panic!("one step") };
     let folder = models.get_envs().find(|(name, _)| *name == "CARGO_TARGET_DIR");
     assert_eq!(folder.and_then(|(_, value)| value), Some("target/loom".as_ref()));
     assert!(text_of(models).ends_with("--cfg loom' cargo test --release --lib -p shm loom"));

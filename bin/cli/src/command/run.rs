@@ -7,7 +7,7 @@ mod grants;
 mod guardian;
 mod job;
 mod library;
-pub(in crate::command) mod obstacle;
+pub(crate) mod obstacle;
 mod pace;
 mod program_file;
 mod report;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// Why a program cannot be accelerated.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Obstacle {
+pub enum Obstacle {
     /// The library that it would be given is in none of these places.
     NoLibrary(Vec<PathBuf>),
     /// The library's path cannot be written in LD_PRELOAD.
@@ -18,7 +18,7 @@ pub(crate) enum Obstacle {
 
 /// What a file has about it that keeps the library out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Flaw {
+pub enum Flaw {
     /// It loads no libraries.
     Static,
     /// The same, in a file that can lie anywhere in memory.
@@ -47,7 +47,7 @@ pub(crate) enum Flaw {
 
 impl Obstacle {
     /// For programs.
-    pub(crate) fn word(&self) -> &'static str {
+    pub fn word(&self) -> &'static str {
         match self {
             Self::NoLibrary(_) => "no_library",
             Self::LibraryPath(_) => "library_path",

@@ -1,0 +1,63 @@
+//! `counters.md`: every counter with its sentence.
+
+use datapath::cores::CoreEvent;
+use datapath::counters::{DispatchEvent, WorkerEvent};
+use datapath::sockets::SocketCounts;
+use nf::acl::AclCounters;
+use nf::esp::EspCounters;
+use nf::policer::PolicerCounters;
+use nf::router::RouterCounters;
+
+use super::{GENERATED, Table, holds};
+
+const ABOUT: &str = "\
+Every drop has a name. `calisto stats --help-text` prints these counters with their values, `calisto nf\n\
+stats NAME --help-text` those of a chain. Counters only grow while a process lives.\n";
+
+#[test]
+fn counters() {
+    let mut page = format!("# Counters\n\n{GENERATED}\n{ABOUT}");
+    let mut add = |title: &str, about: &str, rows: &[(&str, &str)]| {
+        let mut table = Table::new(&["counter", "counts"]);
+        for (name, help) in rows {
+            table.row(&[&format!("`{name}`"), help]);
+        }
+        page.push_str(&format!("\n## {title}\n\n{about}\n\n{}", table.0));
+    };
+    let rows: Vec<_> = DispatchEvent::ALL.iter().map(|one| (one.name(), one.help())).collect();
+    add("The dispatcher", "Those with `app` in their name belong to one application each.", &rows);
+    let rows: Vec<_> = wire::NotOurs::ALL.iter().map(|one| (one.name(), one.help())).collect();
+    add(
+        "Packets that are not ours",
+        "Left to the kernel, or answered beside the data path.",
+        &rows,
+    );
+    let rows: Vec<_> = wire::Malformed::ALL.iter().map(|one| (one.name(), one.help())).collect();
+    add("Malformed packets", "Counted and dropped.", &rows);
+    let rows: Vec<_> = WorkerEvent::ALL.iter().map(|one| (one.name(), one.help())).collect();
+    add("A worker", "Each worker has its own.", &rows);
+    let names = SocketCounts::new();
+    let names: Vec<_> = names.iter().map(|(name, help, _)| (format!("tcp_{name}"), help)).collect();
+    let rows: Vec<_> = names.iter().map(|(name, help)| (name.as_str(), *help)).collect();
+    add("TCP and sockets", "Of a worker that serves TCP or the sockets of programs.", &rows);
+    let each = port::PortCounters::default().each();
+    let rows: Vec<_> = each.iter().map(|(name, _, help)| (*name, *help)).collect();
+    add("A port", "Shown by `calisto status -j`, and for the ports of a chain.", &rows);
+    let rows: Vec<_> = CoreEvent::ALL.iter().map(|one| (one.name(), one.help())).collect();
+    add("Cores", "Shown by `calisto cores`.", &rows);
+    let each = slice::SliceCounters::default().each();
+    let rows: Vec<_> = each.iter().map(|(name, _, help)| (*name, *help)).collect();
+    add("A slice", "Shown by `calisto nf stats`.", &rows);
+    let mut rows = Vec::new();
+    RouterCounters::default().each(&mut |name, help, _| rows.push((name, help)));
+    add("Function `router`", "", &std::mem::take(&mut rows));
+    AclCounters::default().each(&mut |name, help, _| rows.push((name, help)));
+    add("Function `acl`", "", &std::mem::take(&mut rows));
+    PolicerCounters::default().each(&mut |name, help, _| rows.push((name, help)));
+    add("Function `policer`", "", &std::mem::take(&mut rows));
+    nf::l2::L2Counters::default().each(&mut |name, help, _| rows.push((name, help)));
+    add("Function `l2`", "", &std::mem::take(&mut rows));
+    EspCounters::default().each(&mut |name, help, _| rows.push((name, help)));
+    add("Function `esp`", "", &rows);
+    holds("counters.md", &page.replace("\n\n\n", "\n"));
+}

@@ -1,0 +1,59 @@
+//! The page about the environment names every variable that a program reads, and no other.
+
+use std::collections::BTreeMap;
+
+use super::Finding;
+use crate::workspace::SourceFile;
+
+const PAGE: &str = "docs/reference/environment.md";
+
+/// How the name of each of our variables begins.
+const PREFIX: &str = "CALISTO_";
+
+pub(super) fn check(files: &[SourceFile], findings: &mut Vec<Finding>) {
+    let Some(page) = files.iter().find(|file| file.path == PAGE) else {
+        findings.push(Finding::new(PAGE, 1, "this page is missing"));
+        return;
+    };
+    let told = names(&page.text, '`');
+    let mut read: BTreeMap<&str, (&str, usize)> = BTreeMap::new();
+    for file in files.iter().filter(|file| is_of_a_program(&file.path)) {
+        for (name, line) in names(&file.text, '"') {
+            read.entry(name).or_insert((&file.path, line));
+        }
+    }
+    for (name, (file, line)) in &read {
+        if !told.contains_key(name) {
+            findings.push(Finding::new(file, *line, format!("{PAGE} does not explain {name}")));
+        }
+    }
+    for (name, line) in told {
+        if !read.contains_key(name) {
+            findings.push(Finding::new(PAGE, line, format!("no program reads {name}")));
+        }
+    }
+}
+
+/// Whether users run it: no test, and nothing that only developers start.
+fn is_of_a_program(path: &str) -> bool {
+    const DEVELOPERS: [&str; 4] = ["crates/testbed/", "xtask/", "fuzz/", "tests/"];
+    path.ends_with(".rs")
+        && !DEVELOPERS.iter().any(|folder| path.starts_with(folder))
+        && !path.contains("/tests/")
+        && !path.ends_with("tests.rs")
+}
+
+/// Our variables that stand between two `quote`s, each with its first line.
+fn names(text: &str, quote: char) -> BTreeMap<&str, usize> {
+    let mut names = BTreeMap::new();
+    for (index, line) in text.lines().enumerate() {
+        for word in line.split(quote).skip(1) {
+            let rest = word.strip_prefix(PREFIX).unwrap_or_default();
+            let is_name = |letter: char| letter.is_ascii_uppercase() || letter == '_';
+            if !rest.is_empty() && rest.chars().all(is_name) {
+                names.entry(word).or_insert(index + 1);
+            }
+        }
+    }
+    names
+}

@@ -1,0 +1,104 @@
+//! The checks of documents, on documents of which the result is known.
+
+use super::*;
+
+const SUMMARY: &str = "docs/SUMMARY.md";
+const ENVIRONMENT: &str = "docs/reference/environment.md";
+
+/// A project whose documents are right, except for `changed`.
+fn findings(changed: &[(&str, &str)]) -> Vec<String> {
+    let right = [
+        ("README.md", "# Project\n\n[The book](docs/index.md#a-part)\n"),
+        ("ARCHITECTURE.md", "# Inside\n"),
+        (SUMMARY, "# Summary\n\n- [Start](index.md)\n- [Variables](reference/environment.md)\n"),
+        ("docs/index.md", "# Start\n\n## A part\n\n![picture](picture.svg)\n"),
+        ("docs/picture.svg", "<svg/>\n"),
+        (ENVIRONMENT, "# Variables\n\n`CALISTO_ADMIN` names a socket.\n"),
+        ("bin/cli/src/args.rs", "const ADMIN: &str = \"CALISTO_ADMIN\";\n"),
+    ];
+    let mut files: BTreeMap<&str, &str> = right.into_iter().collect();
+    files.extend(changed.iter().copied());
+    let files: Vec<SourceFile> = files
+        .into_iter()
+        .map(|(path, text)| SourceFile { path: path.to_owned(), text: text.to_owned() })
+        .collect();
+    check(&files).iter().map(ToString::to_string).collect()
+}
+
+fn finding(changed: &[(&str, &str)]) -> String {
+    let findings = findings(changed);
+    assert_eq!(findings.len(), 1, "{findings:?}");
+    findings[0].clone()
+}
+
+#[test]
+fn documents_that_are_right_pass() {
+    assert_eq!(findings(&[]), [""; 0]);
+}
+
+#[test]
+fn a_link_to_a_file_that_is_not_there_is_refused_with_its_line() {
+    let text = "# Project\n\nSee [this](docs/gone.md).\n";
+    let said = finding(&[("README.md", text)]);
+    assert_eq!(said, "README.md:3: `docs/gone.md` leads nowhere: there is no docs/gone.md");
+}
+
+#[test]
+fn a_link_to_a_heading_that_is_not_there_is_refused() {
+    let said = finding(&[("README.md", "[The book](docs/index.md#another-part)\n")]);
+    assert!(said.contains("docs/index.md has no such heading"), "{said}");
+    assert_eq!(
+        findings(&[("README.md", "# One, two_3 & four!\n\n[x](#one-two_3--four)\n")]),
+        [""; 0]
+    );
+    assert_eq!(findings(&[("README.md", "# A\n\n# A\n\n[x](#a) [y](#a-1)\n")]), [""; 0]);
+}
+
+#[test]
+fn a_picture_that_is_not_there_is_refused() {
+    let said = finding(&[("docs/index.md", "# Start\n\n## A part\n\n![x](other.svg)\n")]);
+    assert!(said.contains("there is no docs/other.svg"), "{said}");
+}
+
+#[test]
+fn a_link_in_code_and_a_link_to_another_site_are_not_followed() {
+    let text = "`[x](gone.md)` [y](https://example.org/gone)\n\n    [z](gone.md)\n";
+    assert_eq!(findings(&[("README.md", text)]), [""; 0]);
+}
+
+#[test]
+fn a_page_of_the_book_does_not_lead_out_of_it() {
+    let text = "# Start\n\n## A part\n\n[x](../README.md)\n";
+    let said = finding(&[("docs/index.md", text)]);
+    assert!(said.contains("leads out of the book"), "{said}");
+    let said = finding(&[("README.md", "[x](../elsewhere.md)\n")]);
+    assert!(said.contains("leads out of the project"), "{said}");
+}
+
+#[test]
+fn the_summary_lists_every_page_once() {
+    let said = finding(&[("docs/more.md", "# More\n")]);
+    assert_eq!(said, "docs/more.md:1: docs/SUMMARY.md does not list this page");
+    let twice = "- [a](index.md)\n- [b](reference/environment.md)\n- [c](index.md)\n";
+    let said = finding(&[(SUMMARY, twice)]);
+    assert_eq!(said, "docs/SUMMARY.md:3: this page is listed twice");
+}
+
+#[test]
+fn a_front_page_that_grows_is_refused() {
+    let said = finding(&[("README.md", &"x\n\n".repeat(76))]);
+    assert_eq!(said, "README.md:151: 152 lines; allowed are 150: move some into docs/");
+    let said = finding(&[("ARCHITECTURE.md", &"–".repeat(101))]);
+    assert_eq!(said, "ARCHITECTURE.md:1: 101 columns; allowed are 100");
+    assert_eq!(findings(&[("ARCHITECTURE.md", &"–".repeat(100))]), [""; 0]);
+}
+
+#[test]
+fn every_variable_that_a_program_reads_is_explained_and_no_other() {
+    let said = finding(&[("bin/cli/src/new.rs", "\n    env = \"CALISTO_NEW\",\n")]);
+    let why = "docs/reference/environment.md does not explain CALISTO_NEW";
+    assert_eq!(said, format!("bin/cli/src/new.rs:2: {why}"));
+    let said = finding(&[("bin/cli/src/args.rs", "\n")]);
+    assert_eq!(said, "docs/reference/environment.md:3: no program reads CALISTO_ADMIN");
+    assert_eq!(findings(&[("crates/x/tests/a.rs", "\"CALISTO_TEST\"")]), [""; 0]);
+}
