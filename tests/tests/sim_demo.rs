@@ -113,7 +113,7 @@ fn the_flows_that_move_in_a_live_daemon_are_the_predicted_ones() {
         // How long requests take depends on the machine, so it is only said.
         println!(
             "{policy}: {} and {} of {FLOWS} flows moved, as predicted; p50 {p50_us:.0} us live, {:.0} us \
-             from the README's costs",
+             from the costs of docs/figures",
             moves.up(),
             moves.down(),
             latency.p50.as_micros_f64()

@@ -52,7 +52,7 @@ impl RequestCosts {
     /// Programs' sockets under `calisto run`: `calisto bench sockets --case breakdown`'s IP, TCP and sockets (0.7 and
     /// 2.2 thousand) on AF_XDP in copy mode (3.6 thousand); the client's half, which a veth runs on the server's
     /// core, left out. With 19,488 connections a request took 1/0.48 of what it took with 100: of the 16.1 thousand
-    /// cycles that it is on a veth. A socket has 8.4 KB. Ranges: the tenth by which the README says those runs may move.
+    /// cycles that it is on a veth. A socket has 8.4 KB. Ranges: the tenth by which docs/figures says those runs may move.
     pub const CALISTO_SOCKETS: Self = Self {
         warm: Cycles::new(5850.0, 6500.0, 7150.0),
         cold: Cycles::new(13_000.0, 17_400.0, 19_200.0),

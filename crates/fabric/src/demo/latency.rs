@@ -54,7 +54,7 @@ pub struct DemoCosts {
 }
 
 impl Default for DemoCosts {
-    /// From the README: `calisto bench steer`'s echo with a worker on another thread of the CPU (9.0 us, 281,000 a
+    /// From docs/figures: `calisto bench steer`'s echo with a worker on another thread of the CPU (9.0 us, 281,000 a
     /// second), and the wake of a halted CPU (36.9 us) besides. What a thread's wake on a busy CPU takes is between the
     /// 3.2 us of a switch and that. To be measured in the run that is compared.
     fn default() -> Self {

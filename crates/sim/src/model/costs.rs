@@ -41,7 +41,7 @@ pub struct NamedCost {
     pub name: &'static str,
     /// Its value.
     pub range: Range,
-    /// What measured the default; figures are those of the README.
+    /// What measured the default; figures are those of docs/figures.
     pub source: &'static str,
 }
 

@@ -96,7 +96,7 @@ pub struct ScanCosts {
 impl Default for ScanCosts {
     /// This project's figures on two virtual CPUs, AMD EPYC of 2.6 GHz.
     ///
-    /// From the README, waiting: p50 when polling 94, 134, 545, 927, 1756, 3880 ns for 1, 64, 512, 1024, 2048,
+    /// From docs/figures/waiting.md: p50 when polling 94, 134, 545, 927, 1756, 3880 ns for 1, 64, 512, 1024, 2048,
     /// 4096 queues, half a round beyond the first; with a ready set 165, 144, 185, 195, 255, 324 ns; 278 to
     /// 439 M items a second with all queues busy, 283 to 306 M of one hot queue with a ready set in turns of
     /// 16; tax with sleep. A line from core to core takes 60, 126, 197 ns; a futex wake 22, 38, 43 us.

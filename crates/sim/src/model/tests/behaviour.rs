@@ -51,7 +51,7 @@ fn more_workers_move_the_fewest_flows_with_sticky_and_most_with_modulo() {
         assert!(outcome.moved_flows <= outcome.moved_packets && outcome.reordered == 0);
         outcome.moved_flows as f64 / 20_000.0
     };
-    // The README's shares, of flows that send in both steps: all of them, at twenty packets each.
+    // The shares of docs/figures/steering.md, of flows that send in both steps: all of them, at twenty packets each.
     for (policy, expected) in [("sticky", 0.2), ("modulo", 0.8), ("calisto", 0.0)] {
         let found = moved(policy);
         assert!((found - expected).abs() < 0.03, "{policy}: {found}");

@@ -36,7 +36,7 @@ fn one_queue_without_costs_is_the_queue_of_theory() {
 
 #[test]
 fn latency_by_queues_is_what_was_measured() {
-    // The README's medians, in nanoseconds.
+    // The medians of docs/figures/waiting.md, in nanoseconds.
     let measured =
         [(1, 94, 165), (64, 134, 144), (512, 545, 185), (1024, 927, 195), (4096, 3880, 324)];
     for (queues, polling, ready_set) in measured {
@@ -50,7 +50,7 @@ fn latency_by_queues_is_what_was_measured() {
 
 #[test]
 fn peak_throughput_is_what_was_measured() {
-    // Ratios of ready set to polling with one hot queue, from the README.
+    // Ratios of ready set to polling with one hot queue, from docs/figures/waiting.md.
     for (queues, expected) in [(1, 0.85), (64, 2.4), (256, 5.9), (1024, 21.0), (4096, 92.0)] {
         let ratio = peak(queues, 1, Waiting::ReadySet) / peak(queues, 1, Waiting::Polling);
         assert!((0.6..1.7).contains(&(ratio / expected)), "{queues}: {ratio}, {expected}");
