@@ -83,8 +83,7 @@ fn commands_of(text: &str) -> Vec<Vec<String>> {
 /// `calisto COMMAND` of the running text, for which help is asked: its options may be left out there.
 fn begun(code: &str) -> Option<Vec<String>> {
     let mut words = code.strip_prefix("calisto ")?.split_whitespace();
-    let command =
-        words.next().filter(|word| word.starts_with(|letter| char::is_lowercase(letter)))?;
+    let command = words.next().filter(|word| word.starts_with(char::is_lowercase))?;
     let command = command.trim_end_matches(['.', ',', ';']);
     (command != "help").then(|| ["calisto", command, "--help"].map(str::to_owned).to_vec())
 }
