@@ -103,6 +103,8 @@ fn plan(workspace: &Workspace, extent: Extent) -> Vec<Stage> {
         command
     };
     let clippy = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
+    // What `script/demo` builds of the laboratory.
+    let demo = ["clippy", "-p", "calisto-lab", "--no-default-features", "--", "-D", "warnings"];
     let namespaces = workspace.package_in(NAMESPACE_TESTS);
     let mut tests = in_cargo(&["test", "--workspace", "--no-fail-fast"]);
     if let Some(package) = namespaces {
@@ -110,7 +112,7 @@ fn plan(workspace: &Workspace, extent: Extent) -> Vec<Stage> {
     }
     let mut stages = vec![
         stage("fmt", [Step::Check(in_cargo(&["fmt", "--all", "--check"]))]),
-        stage("clippy", [Step::Check(in_cargo(&clippy))]),
+        stage("clippy", [Step::Check(in_cargo(&clippy)), Step::Check(in_cargo(&demo))]),
         stage("tidy", [Step::Tidy]),
         stage("book", [Step::Book]),
         stage("tests", [Step::Tests(tests)]),

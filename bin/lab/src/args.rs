@@ -34,5 +34,5 @@ pub(crate) fn whole() -> clap::Command {
     })
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "measurements"))]
 mod tests;
