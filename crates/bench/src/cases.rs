@@ -1,5 +1,6 @@
 //! The cases of a bench, and how much of each is measured.
 
+use std::fmt::Display;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -44,6 +45,23 @@ impl Plan {
         let Size { rounds, quick } = *size;
         let rounds = rounds.unwrap_or(if quick { 2 } else { ROUNDS });
         Self { rounds, quick, cpus: Cpus::choose(), is_rehearsal: false, cores: 2, table: None }
+    }
+
+    /// A round of a case begins, of `what` where it has several parts.
+    ///
+    /// # Errors
+    /// Somebody wants it all to end.
+    pub(crate) fn round(
+        &self,
+        report: &Report<'_>,
+        round: u32,
+        what: impl Display,
+    ) -> Result<(), Error> {
+        unless_interrupted()?;
+        let what = what.to_string();
+        let comma = if what.is_empty() { "" } else { ", " };
+        report.progress(format_args!("{what}{comma}round {} of {}", round + 1, self.rounds));
+        Ok(())
     }
 
     /// `full`, or `quick` in a quick run.

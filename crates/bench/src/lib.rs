@@ -17,6 +17,7 @@ mod figure;
 mod flows;
 /// `calisto bench load`: whether the load generator can be trusted, and how much it can send.
 pub mod generator;
+mod helper;
 mod place;
 #[cfg(test)]
 mod printed;

@@ -29,6 +29,11 @@ impl Cpus {
     pub(crate) fn are_two(self) -> bool {
         self.client != self.server
     }
+
+    /// Refuses to measure on one.
+    pub(crate) fn need_two(self) -> Result<(), Error> {
+        if self.are_two() { Ok(()) } else { Err("there is one").or_needs("second CPU") }
+    }
 }
 
 /// The CPUs that this process may use.

@@ -32,7 +32,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use crate::cases::{self, Case, Plan, Size, names};
-use crate::error::{Error, OrNeeds};
+use crate::error::Error;
 use crate::sockets::priority::Priority;
 
 /// Settings of `calisto bench slice`.
@@ -73,9 +73,7 @@ static CASES: [Case; 6] = [
 pub fn run(args: &Args, json: bool, out: &mut dyn Write) -> Result<(), Error> {
     let (cores, table) = (usize::from(args.cores), args.table.clone());
     let plan = Plan { cores, table, ..Plan::new(&args.size) };
-    if !plan.cpus.are_two() {
-        return Err("there is one").or_needs("second CPU");
-    }
+    plan.cpus.need_two()?;
     let _priority = Priority::take();
     cases::run("slice", &CASES, &args.cases, &plan, json, out)
 }

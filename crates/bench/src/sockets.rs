@@ -35,7 +35,7 @@ mod witness;
 use std::io::Write;
 
 use crate::cases::{self, Case, Plan, Size, names};
-use crate::error::{Error, OrNeeds};
+use crate::error::Error;
 use priority::Priority;
 
 /// Rounds unless somebody wants another number.
@@ -84,9 +84,7 @@ static CASES: [Case; 9] = [
 /// The figures could not be printed, or there is no second CPU.
 pub fn run(args: &Args, json: bool, out: &mut dyn Write) -> Result<(), Error> {
     let plan = Plan { is_rehearsal: args.rehearse, ..Plan::new(&args.size) };
-    if !plan.cpus.are_two() {
-        return Err("there is one").or_needs("second CPU");
-    }
+    plan.cpus.need_two()?;
     limits::connections_max()?;
     let _priority = Priority::take();
     let breakdown = args.breakdown.then(|| "breakdown".to_owned());

@@ -6,7 +6,7 @@ use sys::clock::{TscRate, now, tsc};
 
 use super::tenants::{Answer, DESTINATIONS, Servers, Tenants, WORKERS, destination};
 use crate::cases::Plan;
-use crate::error::{Error, unless_interrupted};
+use crate::error::Error;
 use crate::figure::{Figure, Target};
 use crate::flows::{FLOWS, Packets, SEED, SplitMix};
 use crate::place::on_cpu;
@@ -102,8 +102,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
         .collect();
     let mut samples: [Samples; KINDS.len()] = Default::default();
     for round in 0..plan.rounds {
-        unless_interrupted()?;
-        report.progress(format_args!("round {} of {}", round + 1, plan.rounds));
+        plan.round(report, round, "")?;
         for turn in 0..KINDS.len() {
             // There and back, so that nobody always comes first.
             let kind = if round % 2 == 0 { turn } else { KINDS.len() - 1 - turn };

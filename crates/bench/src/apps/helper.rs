@@ -43,13 +43,6 @@ pub(super) enum Kind {
     Garbage,
 }
 
-impl Kind {
-    /// The word that stands for it on a command line.
-    pub(super) fn word(self) -> String {
-        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
-    }
-}
-
 /// The hidden options that make this program one of them.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(super) struct HelperArgs {
@@ -264,6 +257,7 @@ fn write_garbage(core_grant: &mut CoreGrant) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::helper::word;
 
     #[test]
     fn every_kind_of_helper_has_a_word_that_its_command_line_reads() {
@@ -273,7 +267,7 @@ mod tests {
             helper: HelperArgs,
         }
         for kind in Kind::value_variants() {
-            let word = kind.word();
+            let word = word(*kind);
             let options = ["--helper-socket", "/s", "--helper-client", "10.77.0.1:9"];
             let line = ["bench", "--helper", &word, "--helper-listen", "10.77.0.2:8"];
             let line = <Line as clap::Parser>::try_parse_from(line.into_iter().chain(options));

@@ -151,7 +151,7 @@ fn rounds(
     // By kind: honest, hostile.
     let mut seen: [[Seen; 2]; HOSTILITIES.len()] = Default::default();
     for round in 0..plan.rounds {
-        report.progress(format_args!("round {} of {}", round + 1, plan.rounds));
+        plan.round(report, round, "")?;
         for (hostility, seen) in HOSTILITIES.iter().zip(&mut seen) {
             // Nobody always comes first.
             let turns = if round % 2 == 0 { [0, 1] } else { [1, 0] };

@@ -9,6 +9,7 @@ use rustix::process::{Pid, Signal};
 use super::harness::{Harness, ourselves};
 use super::helper::Kind;
 use crate::error::{Error, OrNeeds};
+use crate::helper::word;
 use crate::place::on_cpu;
 
 /// Killed when dropped.
@@ -27,7 +28,7 @@ impl Neighbour {
     ) -> Result<Self, Error> {
         let mut command = ourselves()?;
         let client = SocketAddr::new(harness.client(), 9);
-        command.args(["--helper", &kind.word()]).arg("--helper-socket").arg(harness.socket());
+        command.args(["--helper", &word(kind)]).arg("--helper-socket").arg(harness.socket());
         command.arg("--helper-listen").arg(harness.address(port).to_string());
         command.arg("--helper-client").arg(client.to_string());
         // A process inherits the CPU of the thread that starts it.

@@ -124,7 +124,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     let mut samples: [Samples; WAYS.len()] = Default::default();
     let mut speeds = Vec::new();
     for round in 0..plan.rounds {
-        report.progress(format_args!("round {} of {}", round + 1, plan.rounds));
+        plan.round(report, round, "")?;
         speeds.push(speed_alone(plan)?);
         for turn in 0..WAYS.len() {
             unless_interrupted()?;

@@ -8,7 +8,7 @@ use super::realm::Realm;
 use super::sleeper::{By, Sleeper};
 use super::waiter::{WaitMode, Waiter};
 use crate::cases::Plan;
-use crate::error::{Error, OrNeeds, unless_interrupted};
+use crate::error::{Error, OrNeeds};
 use crate::figure::{Figure, Target, median};
 use crate::flows::SplitMix;
 use crate::place::{Cpus, on_cpu};
@@ -48,8 +48,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     let times = plan.pick(500, 50);
     let mut samples = Samples::default();
     for round in 0..plan.rounds {
-        unless_interrupted()?;
-        report.progress(format_args!("round {} of {}", round + 1, plan.rounds));
+        plan.round(report, round, "")?;
         let mut random = SplitMix(u64::from(round));
         on_cpu(client, || {
             halted(times, server, rate, &mut random, &mut samples)?;

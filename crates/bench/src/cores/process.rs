@@ -8,6 +8,7 @@ use base::Nanos;
 use super::helper::Kind;
 use crate::ending::end;
 use crate::error::{Error, OrNeeds};
+use crate::helper::word;
 use crate::place::on_cpu;
 
 /// Ended when dropped.
@@ -21,7 +22,7 @@ pub(super) struct Process {
 
 /// The words that make this program a helper.
 pub(super) fn as_helper(kind: Kind) -> [String; 4] {
-    ["bench".to_owned(), "cores".to_owned(), "--helper".to_owned(), kind.word()]
+    ["bench".to_owned(), "cores".to_owned(), "--helper".to_owned(), word(kind)]
 }
 
 impl Process {

@@ -15,7 +15,7 @@ use super::realm::{Realm, Subject};
 use super::sleeper::{By, Sleeper};
 use super::waiter::{WaitMode, Waiter};
 use crate::cases::Plan;
-use crate::error::{Error, OrNeeds, unless_interrupted};
+use crate::error::{Error, OrNeeds};
 use crate::figure::{Figure, Target};
 use crate::flows::SplitMix;
 use crate::place::{Cpus, on_cpu};
@@ -51,8 +51,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     let times = plan.pick(500, 50);
     let mut samples = Samples::default();
     for round in 0..plan.rounds {
-        unless_interrupted()?;
-        report.progress(format_args!("round {} of {}", round + 1, plan.rounds));
+        plan.round(report, round, "")?;
         let mut random = SplitMix(u64::from(round));
         on_cpu(client, || {
             reclaimed(times, server, rate, &mut random, &mut samples)?;

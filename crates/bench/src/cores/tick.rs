@@ -61,7 +61,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     let ticks = plan.pick(2000, 200);
     let mut samples: [Samples; SIZES.len()] = Default::default();
     for round in 0..plan.rounds {
-        report.progress(format_args!("round {} of {}", round + 1, plan.rounds));
+        plan.round(report, round, "")?;
         for ((workers, _), samples) in SIZES.into_iter().zip(&mut samples) {
             unless_interrupted()?;
             on_cpu(server, || measure(workers, ticks, rate, client, samples))?;

@@ -45,8 +45,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     let length = plan.pick(Nanos::from_secs(1), Nanos::from_millis(100));
     let (mut own, mut plain, mut delivered) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..plan.rounds {
-        crate::error::unless_interrupted()?;
-        report.progress(format_args!("round {} of {}", round + 1, plan.rounds));
+        plan.round(report, round, "")?;
         plain.push(on_cpu(client, || sendmmsg_rate(&bed, length))?);
         let before = sink.count.load(Ordering::Relaxed);
         let (rate, sent) = generator_rate(&bed, client, length, u64::from(round))?;

@@ -52,8 +52,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     let length = plan.pick(Nanos::from_secs(2), Nanos::from_millis(100));
     let mut rounds = Vec::new();
     for round in 0..plan.rounds {
-        crate::error::unless_interrupted()?;
-        report.progress(format_args!("round {} of {}", round + 1, plan.rounds));
+        plan.round(report, round, "")?;
         rounds.push(on_cpu(cpu, || measure(length, rate, u64::from(round)))?);
     }
     let of = |value: fn(&Round) -> f64| rounds.iter().map(value).collect::<Vec<f64>>();

@@ -69,8 +69,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     )?;
     let mut rounds = Vec::new();
     for round in 0..plan.rounds {
-        unless_interrupted()?;
-        report.progress(format_args!("round {} of {}", round + 1, plan.rounds));
+        plan.round(report, round, "")?;
         rounds.push(self::round(plan)?);
     }
     let predictions: Vec<Vec<DemoOutcome>> =

@@ -4,7 +4,7 @@ use base::Nanos;
 use sim::model::Machine;
 
 use crate::cases::Plan;
-use crate::error::{Error, OrNeeds, unless_interrupted};
+use crate::error::{Error, OrNeeds};
 use crate::figure::{Figure, Target};
 use crate::flows::SEED;
 use crate::place::{cpu_time, on_cpu};
@@ -26,8 +26,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     for policy in POLICIES {
         let mut rates = Vec::new();
         for round in 0..plan.rounds {
-            unless_interrupted()?;
-            report.progress(format_args!("{policy}, round {} of {}", round + 1, plan.rounds));
+            plan.round(report, round, policy)?;
             let machine = Machine::new(sim::speed::plan(policy, length), SEED).or_needs("plant")?;
             rates.push(on_cpu(cpu, || {
                 let begin = cpu_time();

@@ -30,8 +30,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     )?;
     let mut seconds = Vec::new();
     for round in 0..plan.rounds {
-        unless_interrupted()?;
-        report.progress(format_args!("round {} of {}", round + 1, plan.rounds));
+        plan.round(report, round, "")?;
         let begin = sys::clock::now();
         simulate(&runs)?;
         seconds.push(sys::clock::now().since(begin).as_secs_f64());

@@ -47,8 +47,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
 fn loading(plan: &Plan, report: &mut Report<'_>, routes: &[Route]) -> Result<Ours, Error> {
     let (mut seconds, mut mebibytes, mut last) = (Vec::new(), Vec::new(), None);
     for round in 0..plan.rounds {
-        crate::error::unless_interrupted()?;
-        report.progress(format_args!("load, round {} of {}", round + 1, plan.rounds));
+        plan.round(report, round, "load")?;
         drop(last.take());
         let (length, added, ours) = on_cpu(plan.cpus.server, || {
             let before = resident_bytes()?;

@@ -10,7 +10,7 @@ use super::echo::{self, PORT};
 use super::programs::{Compiled, EPOLL_ECHO};
 use super::tested_stack::TestedStack;
 use crate::cases::Plan;
-use crate::error::{Error, unless_interrupted};
+use crate::error::Error;
 use crate::figure::{Figure, Target};
 use crate::place::on_cpu;
 use crate::report::Report;
@@ -35,8 +35,7 @@ pub(super) fn run(
         std::thread::sleep(Duration::from_millis(plan.pick(1000, 200)));
         let mut shares = [Vec::new(), Vec::new()];
         for round in 0..plan.rounds {
-            unless_interrupted()?;
-            report.progress(format_args!("idle, round {} of {}", round + 1, plan.rounds));
+            plan.round(report, round, "idle")?;
             let look = || Ok::<_, Error>([tested_stack.daemon_cpu_time()?, server.cpu_time()?]);
             let (began, before) = (now(), look()?);
             std::thread::sleep(Duration::from_millis(plan.pick(1000, 200)));

@@ -28,7 +28,7 @@ pub(crate) fn in_turns<T>(
 ) -> Result<Vec<Vec<T>>, Error> {
     let mut samples: Vec<Vec<T>> = (0..count).map(|_| Vec::new()).collect();
     for round in 0..plan.rounds {
-        report.progress(format_args!("{what}, round {} of {}", round + 1, plan.rounds));
+        plan.round(report, round, what)?;
         for turn in 0..count {
             unless_interrupted()?;
             let which = if round % 2 == 0 { turn } else { count - 1 - turn };

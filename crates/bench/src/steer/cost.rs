@@ -75,8 +75,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
         (Samples::default(), Samples::default(), Samples::default());
     let mut absent = rte_hash.as_ref().err().cloned();
     for round in 0..plan.rounds {
-        crate::error::unless_interrupted()?;
-        report.progress(format_args!("round {} of {}", round + 1, plan.rounds));
+        plan.round(report, round, "")?;
         let seed = SEED + u64::from(round);
         let sequence = Sequence::new(seed, flows, later);
         ours.push(on_cpu(cpu, || owner_table(&sequence, groups))?);

@@ -55,8 +55,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     let (mut pmd, mut absent) = (Vec::new(), None);
     let mut left_out = Vec::new();
     for round in 0..plan.rounds {
-        crate::error::unless_interrupted()?;
-        report.progress(format_args!("round {} of {}", round + 1, plan.rounds));
+        plan.round(report, round, "")?;
         let spent = on_cpu(cpu, || forward(&packets, length, rate, u64::from(round)))?;
         let Spent { generate, receive, worker, give_back, packets, turns, turns_left_out } = spent;
         let mpps = |ticks: u64| packets as f64 * rate.ticks_per_second() / ticks as f64 / 1e6;

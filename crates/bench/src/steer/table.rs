@@ -101,8 +101,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     let arrangements = [(Workers::Fused, "fused"), (Workers::OtherThread, "other thread")];
     let mut outcomes: [Vec<Outcome>; 2] = Default::default();
     for round in 0..plan.rounds {
-        crate::error::unless_interrupted()?;
-        report.progress(format_args!("round {} of {}", round + 1, plan.rounds));
+        plan.round(report, round, "")?;
         for ((workers, _), outcomes) in arrangements.into_iter().zip(&mut outcomes) {
             if workers == Workers::Fused || plan.cpus.are_two() {
                 outcomes.push(one_round(plan, workers, &packets, window)?);

@@ -7,7 +7,7 @@ use super::harness::{serve, set};
 use super::kernel_client::open_and_close;
 use super::kernel_server::{Idle, KernelServer, Service, listeners_in};
 use crate::cases::Plan;
-use crate::error::{Error, OrNeeds, unless_interrupted};
+use crate::error::{Error, OrNeeds};
 use crate::figure::{Figure, Target};
 use crate::place::{Cpus, on_cpu};
 use crate::report::Report;
@@ -31,9 +31,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
             PORTS.len()
         ),
     )?;
-    if !plan.cpus.are_two() {
-        return Err("there is one").or_needs("second CPU");
-    }
+    plan.cpus.need_two()?;
     let length = plan.pick(Nanos::from_secs(1), Nanos::from_millis(200));
     let harness = serve(plan.cpus, Service::Discard, PORTS, "")?;
     let bed = Testbed::new(TestbedConfig::default()).or_needs("pair of namespaces")?;
@@ -42,8 +40,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     }
     let (mut ours, mut linux) = (Vec::new(), Vec::new());
     for round in 0..plan.rounds {
-        unless_interrupted()?;
-        report.progress(format_args!("round {} of {}", round + 1, plan.rounds));
+        plan.round(report, round, "")?;
         let opened = |side: &Side, servers: &[std::net::SocketAddr]| {
             on_cpu(client, || open_and_close(side, servers, UNDER_WAY, length))
         };

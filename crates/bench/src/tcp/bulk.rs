@@ -7,7 +7,7 @@ use super::harness::serve;
 use super::kernel_client::{connect, receive, send};
 use super::kernel_server::{Idle, KernelServer, Service, listeners_in};
 use crate::cases::Plan;
-use crate::error::{Error, OrNeeds, unless_interrupted};
+use crate::error::{Error, OrNeeds};
 use crate::figure::{Figure, Target};
 use crate::place::{Cpus, on_cpu};
 use crate::report::Report;
@@ -28,9 +28,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
              server: until it has closed, having read all. Each in namespaces of its own, in turns."
         ),
     )?;
-    if !plan.cpus.are_two() {
-        return Err("there is one").or_needs("second CPU");
-    }
+    plan.cpus.need_two()?;
     let length = plan.pick(Nanos::from_secs(1), Nanos::from_millis(200));
     let bed = Testbed::new(TestbedConfig::default()).or_needs("pair of namespaces")?;
     let ways = [(Service::Discard, "to the server"), (Service::Chargen, "from the server")];
@@ -38,8 +36,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
         let harness = serve(plan.cpus, service, PORT..PORT + 1, "")?;
         let (mut ours, mut linux) = (Vec::new(), Vec::new());
         for round in 0..plan.rounds {
-            unless_interrupted()?;
-            report.progress(format_args!("{way}, round {} of {}", round + 1, plan.rounds));
+            plan.round(report, round, way)?;
             let move_bytes = |side: &Side, address| {
                 on_cpu(client, || moved(service, side, address, length)).map(to_mbit)
             };

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 
 use super::helper::Kind;
 use crate::error::{Error, OrNeeds};
+use crate::helper::word;
 use crate::place::ScratchDir;
 use crate::programs;
 
@@ -15,14 +16,7 @@ pub(super) fn instructions(kind: Kind, rounds: u64, function: &str) -> Result<u6
     let scratch = ScratchDir::new("callgrind").or_needs("place for callgrind's output")?;
     let output = scratch.path().join("callgrind.out");
     let mut command = callgrind(&output, function)?;
-    command.args([
-        "bench",
-        "tcp",
-        "--helper",
-        &kind.word(),
-        "--helper-rounds",
-        &rounds.to_string(),
-    ]);
+    command.args(["bench", "tcp", "--helper", &word(kind), "--helper-rounds", &rounds.to_string()]);
     let ended = command.output().map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => Error::needs("valgrind")(&"install it to count instructions"),
         _ => Error::needs("valgrind")(&error),

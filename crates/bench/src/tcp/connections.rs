@@ -60,8 +60,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     on_cpu(cpu, || pair.measure(plan.pick(70_000, 1_000)))?;
     let (mut ours, mut linux) = (Vec::new(), Vec::new());
     for round in 0..plan.rounds {
-        crate::error::unless_interrupted()?;
-        report.progress(format_args!("round {} of {}", round + 1, plan.rounds));
+        plan.round(report, round, "")?;
         ours.push(on_cpu(cpu, || pair.measure(ours_count))?);
         if let Ok(bed) = &bed {
             let within = bed.client().enter(|| on_cpu(cpu, || kernel(linux_count)));

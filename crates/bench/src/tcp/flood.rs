@@ -53,8 +53,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     let (mut capacities, mut growth) = (Vec::new(), Vec::new());
     let mut worst = Outcome::default();
     for round in 0..plan.rounds {
-        crate::error::unless_interrupted()?;
-        report.progress(format_args!("round {} of {}", round + 1, plan.rounds));
+        plan.round(report, round, "")?;
         let seed = SEED + u64::from(round);
         let (quiet, flooded, grown) = on_cpu(cpu, || {
             let capacity = Capacity::measure(seed, plan.pick(200_000, 10_000))?;

@@ -54,7 +54,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
         Ok(())
     })?;
     for round in 0..plan.rounds {
-        report.progress(format_args!("round {} of {}", round + 1, plan.rounds));
+        plan.round(report, round, "")?;
         for (batch, samples) in BATCHES.into_iter().zip(&mut samples) {
             for (stage, samples) in stages.iter_mut().zip(samples) {
                 crate::error::unless_interrupted()?;

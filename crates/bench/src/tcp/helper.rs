@@ -20,13 +20,6 @@ pub(super) enum Kind {
     RpcSmoltcpPlain,
 }
 
-impl Kind {
-    /// The word that stands for it on a command line.
-    pub(super) fn word(self) -> String {
-        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
-    }
-}
-
 /// The hidden options that make this program one of them.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(super) struct HelperArgs {
@@ -47,6 +40,7 @@ pub(super) fn run(kind: Kind, args: &HelperArgs) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::helper::word;
 
     #[test]
     fn every_kind_of_helper_has_a_word_that_its_command_line_reads() {
@@ -56,7 +50,7 @@ mod tests {
             helper: HelperArgs,
         }
         for kind in Kind::value_variants() {
-            let word = kind.word();
+            let word = word(*kind);
             let line = ["bench", "--helper", &word, "--helper-rounds", "12"];
             let line =
                 <Line as clap::Parser>::try_parse_from(line).expect("its parent writes it so");

@@ -17,6 +17,7 @@ use crate::cases::Plan;
 use crate::error::{Error, OrNeeds};
 use crate::figure::{Figure, Target};
 use crate::flows::{SERVER, hash_key};
+use crate::helper::word;
 use crate::report::Report;
 
 const UNIT: &str = "instructions";
@@ -60,7 +61,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     }
     let counted = |report: &Report<'_>, kind: Kind, function: &str| {
         crate::error::unless_interrupted()?;
-        report.progress(format_args!("{} under callgrind", kind.word()));
+        report.progress(format_args!("{} under callgrind", word(kind)));
         per_round(plan, kind, function)
     };
     let batched = counted(report, Kind::RpcBatch, COUNTED)?;

@@ -10,7 +10,7 @@ use super::kernel_client::{connect, receive};
 use super::kernel_server::{Idle, KernelServer, Service, listeners_in};
 use super::line::Line;
 use crate::cases::Plan;
-use crate::error::{Error, OrNeeds, unless_interrupted};
+use crate::error::Error;
 use crate::figure::{Figure, Target};
 use crate::place::{Cpus, on_cpu};
 use crate::report::Report;
@@ -53,9 +53,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
              packets on."
         ),
     )?;
-    if !plan.cpus.are_two() {
-        return Err("there is one").or_needs("second CPU");
-    }
+    plan.cpus.need_two()?;
     alone(plan, report, length)?;
     marked(plan, report, length)
 }
@@ -69,8 +67,7 @@ fn alone(plan: &Plan, report: &mut Report<'_>, length: Nanos) -> Result<(), Erro
     for (name, options) in WIRES {
         let (mut ours, mut linux) = (Vec::new(), Vec::new());
         for round in 0..plan.rounds {
-            unless_interrupted()?;
-            report.progress(format_args!("{name}, round {} of {}", round + 1, plan.rounds));
+            plan.round(report, round, name)?;
             ours.push(one_stream(plan, &line, ours_at, options, round, length)?.0);
             linux.push(one_stream(plan, &line, linux_at, options, round, length)?.0);
         }
@@ -82,8 +79,7 @@ fn alone(plan: &Plan, report: &mut Report<'_>, length: Nanos) -> Result<(), Erro
     }
     let mut shares = Vec::new();
     for round in 0..plan.rounds {
-        unless_interrupted()?;
-        report.progress(format_args!("shared, round {} of {}", round + 1, plan.rounds));
+        plan.round(report, round, "shared")?;
         shares.push(share(plan, &line, [ours_at, linux_at], round, length)?);
     }
     // From 0.8 to 1.25.
@@ -145,8 +141,7 @@ fn marked(plan: &Plan, report: &mut Report<'_>, length: Nanos) -> Result<(), Err
     let options = ["--delay", "1ms", "--rate", "100Mbit", "--queue", "1000", "--ecn", &threshold];
     let (mut rates, mut above, mut longest) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..plan.rounds {
-        unless_interrupted()?;
-        report.progress(format_args!("DCTCP, round {} of {}", round + 1, plan.rounds));
+        plan.round(report, round, "DCTCP")?;
         let (rate, told) = one_stream(plan, &line, server, &options, round, length)?;
         let number = |name: &str| told[name].as_f64().unwrap_or(f64::NAN);
         rates.push(rate);

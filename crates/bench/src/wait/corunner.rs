@@ -12,7 +12,7 @@ use sys::sleep::Sleeper;
 use super::latency::joined;
 use super::queues::{Around, Asking, Feed, Polling, Taker, wake};
 use crate::cases::Plan;
-use crate::error::{Error, OrNeeds, unless_interrupted};
+use crate::error::{Error, OrNeeds};
 use crate::figure::{Figure, Target};
 use crate::place::Cpus;
 use crate::report::Report;
@@ -50,8 +50,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     )?;
     let (mut alone, mut waiter, mut spinner) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..plan.rounds {
-        unless_interrupted()?;
-        report.progress(format_args!("round {} of {}", round + 1, plan.rounds));
+        plan.round(report, round, "")?;
         alone.push(products(plan.cpus, Beside::Nobody, length)?);
         waiter.push(products(plan.cpus, Beside::Waiter, length)?);
         spinner.push(products(plan.cpus, Beside::Spinner, length)?);

@@ -137,16 +137,14 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
              left out: a CPU was taken away."
         ),
     )?;
-    if !plan.cpus.are_two() {
-        return Err("there is one").or_needs("second CPU");
-    }
+    plan.cpus.need_two()?;
     let rate = TscRate::calibrate(Nanos::from_millis(20));
     for service in SERVICES {
         let mut shared: Vec<Samples> = vec![Samples::default(); LOADS.len()];
         let mut own = shared.clone();
         for round in 0..plan.rounds {
             let hiccup = service.hiccup;
-            report.progress(format_args!("{hiccup}, round {} of {}", round + 1, plan.rounds));
+            plan.round(report, round, hiccup)?;
             for (at, load) in LOADS.into_iter().enumerate() {
                 unless_interrupted()?;
                 let seed = SEED ^ (u64::from(round) << 8) ^ u64::from(load);

@@ -70,9 +70,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
              once; 50 is the default."
         ),
     )?;
-    if !plan.cpus.are_two() {
-        return Err("there is one").or_needs("second CPU");
-    }
+    plan.cpus.need_two()?;
     for (spin_us, has_targets) in [(0, true), (50, false)] {
         let harness = Harness::start_with(plan.cpus, &format!("[wait]\nspin_us = {spin_us}\n"))?;
         report.progress(format_args!("spin_us = {spin_us}, attaching"));
@@ -82,8 +80,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
         let name = format!("spin_us = {spin_us}");
         let (mut idle, mut ours, mut bare) = (Vec::new(), Vec::new(), Vec::new());
         for round in 0..plan.rounds {
-            unless_interrupted()?;
-            report.progress(format_args!("{name}, round {} of {}", round + 1, plan.rounds));
+            plan.round(report, round, &name)?;
             let before = harness.dispatcher_cpu_time()?;
             let began = now();
             std::thread::sleep(quiet);

@@ -41,16 +41,14 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
              one ring after the other. What took over 200 us is left out: a CPU was taken away."
         ),
     )?;
-    if !plan.cpus.are_two() {
-        return Err("there is one").or_needs("second CPU");
-    }
+    plan.cpus.need_two()?;
     let rate = TscRate::calibrate(Nanos::from_millis(20));
     let mut asking: Vec<Vec<f64>> = vec![Vec::new(); sizes.len()];
     let mut polling = asking.clone();
     let mut tails = asking.clone();
     let mut left_out = Vec::new();
     for round in 0..plan.rounds {
-        report.progress(format_args!("round {} of {}", round + 1, plan.rounds));
+        plan.round(report, round, "")?;
         for (at, &queues) in sizes.iter().enumerate() {
             unless_interrupted()?;
             let seed = SEED ^ (u64::from(round) << 16) ^ queues as u64;

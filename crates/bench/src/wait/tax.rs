@@ -63,19 +63,13 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
              round. Tax: CPU time of the consumer that is not work, wake-ups included."
         ),
     )?;
-    if !plan.cpus.are_two() {
-        return Err("there is one").or_needs("second CPU");
-    }
+    plan.cpus.need_two()?;
     let rate = TscRate::calibrate(Nanos::from_millis(20));
     for queues in QUEUES {
         let mut asking: Vec<Samples> = vec![Samples::default(); LOADS.len()];
         let mut polling = asking.clone();
         for round in 0..plan.rounds {
-            report.progress(format_args!(
-                "{queues} queues, round {} of {}",
-                round + 1,
-                plan.rounds
-            ));
+            plan.round(report, round, format_args!("{queues} queues"))?;
             for (at, load) in LOADS.into_iter().enumerate() {
                 unless_interrupted()?;
                 let stage = Stage {

@@ -60,9 +60,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
              away."
         ),
     )?;
-    if !plan.cpus.are_two() {
-        return Err("there is one").or_needs("second CPU");
-    }
+    plan.cpus.need_two()?;
     for pattern in [Pattern::Balanced, Pattern::OneHot] {
         let mut asking: Vec<Vec<f64>> = vec![Vec::new(); sizes.len()];
         let mut polling = asking.clone();
