@@ -11,6 +11,7 @@ pub mod apps;
 mod cases;
 /// `calisto bench cores`: what granting and taking cores costs.
 pub mod cores;
+mod echo_wire;
 mod ending;
 mod error;
 mod figure;

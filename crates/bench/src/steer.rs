@@ -5,7 +5,7 @@
 
 mod cost;
 mod durations;
-pub(crate) mod echo;
+mod echo;
 mod memory;
 mod moves;
 mod rate;
@@ -19,7 +19,7 @@ use std::io::Write;
 use crate::cases::{self, Case, Plan, Size, names};
 use crate::error::Error;
 
-pub(crate) use echo::{Answers, BareEcho};
+pub(crate) use echo::bare;
 pub(crate) use memory::resident_bytes;
 pub use memory::steady_state_allocations;
 

@@ -6,28 +6,26 @@
 
 use std::cell::RefCell;
 use std::future::Future;
-use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use base::{Nanos, PortId, QueueId};
+use base::Nanos;
 use datapath::{Dispatcher, Echo, Worker};
-use port::xdp::{AttachMode, Destination, Protocol, Take, Umem, XdpInterface, XdpOptions, XdpPort};
-use shm::{FramePool, PoolConfig};
+use port::xdp::XdpPort;
+use shm::FramePool;
 use sys::clock::now;
 use sys::thread::sched_yield;
-use testbed::{Testbed, TestbedConfig};
 
 use crate::cases::Plan;
-use crate::error::{Error, OrNeeds, unless_interrupted};
+use crate::echo_wire::{Answers, EchoWire, Signals};
+use crate::error::{Error, unless_interrupted};
 use crate::figure::Figure;
-use crate::flows::{SERVER, listeners};
-use crate::place::{Cpus, on_cpu};
+use crate::flows::listeners;
+use crate::place::Cpus;
 use crate::report::Report;
 use crate::rig::{RigConfig, dispatcher, spawn};
-use crate::steer::echo::{Answers, ask, socket};
 
 /// How the roles are carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,28 +62,16 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
              nothing to do, tasks after each turn, by returning to a loop that polls them."
         ),
     )?;
-    let bed = Testbed::new(TestbedConfig::default()).or_needs("pair of namespaces")?;
-    let interface = bed
-        .server()
-        .enter(|| XdpInterface::attach(bed.server().interface(), AttachMode::Probe, Take::Ours))
-        .or_needs("thread in a namespace")?
-        .or_needs("XDP program on the veth")?;
-    let (address, port) = (IpAddr::V4(SERVER.0), SERVER.1);
-    let echo = Destination { protocol: Protocol::Udp, address: Some(address), port: Some(port) };
-    interface.ours().add(echo).or_needs("entry in the map of what is ours")?;
-    let interface = Arc::new(interface);
+    let wire = EchoWire::new()?;
     let length = plan.pick(Nanos::from_millis(400), Nanos::from_millis(100));
     for outstanding in [1, 16] {
         let mut answers: [Vec<Answers>; ROLES.len()] = Default::default();
         for round in 0..plan.rounds {
-            report.progress(format_args!(
-                "{outstanding} outstanding, round {} of {}",
-                round + 1,
-                plan.rounds
-            ));
+            plan.round(report, round, format_args!("{outstanding} outstanding"))?;
             for ((roles, _), answers) in ROLES.into_iter().zip(&mut answers) {
                 unless_interrupted()?;
-                answers.push(measure(plan, &bed, &interface, roles, outstanding, length)?);
+                let serve = |port, pool, signals: &_| serve(roles, port, pool, signals);
+                answers.push(wire.measure(plan, outstanding, length, serve)?);
             }
         }
         print(outstanding, &answers, report)?;
@@ -117,54 +103,13 @@ fn print(
     Ok(())
 }
 
-/// One arrangement, one client, for `length`.
-fn measure(
-    plan: &Plan,
-    bed: &Testbed,
-    interface: &Arc<XdpInterface>,
-    roles: Roles,
-    outstanding: usize,
-    length: Nanos,
-) -> Result<Answers, Error> {
-    let (stop, ready) = (AtomicBool::new(false), AtomicBool::new(false));
-    let (stop, ready) = (&stop, &ready);
-    let cpus = plan.cpus;
-    std::thread::scope(|scope| {
-        let serving = scope.spawn(move || {
-            on_cpu(cpus.server, || {
-                let result = serve(roles, interface, stop, ready);
-                ready.store(true, Ordering::Release);
-                result
-            })
-        });
-        while !ready.load(Ordering::Acquire) {
-            std::thread::sleep(std::time::Duration::from_millis(1));
-        }
-        let asking = on_cpu(cpus.client, || {
-            let socket = socket(bed.client())?;
-            // What comes first finds everything cold.
-            ask(&socket, outstanding, Nanos(length.0 / 5))?;
-            ask(&socket, outstanding, length)
-        });
-        stop.store(true, Ordering::Relaxed);
-        serving.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        asking
-    })
-}
-
 /// Answers until it is told to stop. `ready` is set once the port is open.
 fn serve(
     roles: Roles,
-    interface: &Arc<XdpInterface>,
-    stop: &AtomicBool,
-    ready: &AtomicBool,
+    port: XdpPort,
+    pool: FramePool,
+    Signals { stop, ready }: &Signals,
 ) -> Result<(), Error> {
-    let pool = FramePool::new(PoolConfig { frames: 4096, chunk_bytes: 2048, numa_node: None });
-    let mut pool = pool.or_needs("pool of frames")?;
-    let umem = Umem::new(&pool);
-    let options = XdpOptions::default();
-    let opened = XdpPort::open(interface, PortId(0), QueueId(0), &umem, &mut pool, &options);
-    let port = opened.or_needs("AF_XDP socket")?;
     let config = RigConfig { groups: 1 << 16, ..RigConfig::default() };
     let mut dispatcher = dispatcher(&config, port, pool, listeners())?;
     let mut worker = spawn(&mut dispatcher, Echo)?;

@@ -3,30 +3,23 @@
 //! Server and client are in namespaces of their own. The client is a kernel socket that never
 //! sleeps, so that no wake-up is measured.
 
-use std::net::{IpAddr, UdpSocket};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
-use base::{Nanos, PortId, QueueId};
+use base::Nanos;
 use datapath::Echo;
 use port::Port;
-use port::xdp::{AttachMode, Destination, Protocol, Take, Umem, XdpInterface, XdpOptions, XdpPort};
-use shm::{Batch, FramePool, PoolConfig};
+use port::xdp::XdpPort;
+use shm::{Batch, FramePool};
 use sys::clock::now;
-use testbed::{Side, Testbed, TestbedConfig};
 
 use super::Plan;
+use crate::echo_wire::{Answers, EchoWire, PAYLOAD_BYTES, Signals, TIMEOUT};
 use crate::error::{Error, OrNeeds};
-use crate::figure::{Figure, Target, median};
-use crate::flows::{SERVER, listeners};
-use crate::place::{Cpus, on_cpu};
+use crate::figure::{Figure, Target};
+use crate::flows::listeners;
+use crate::place::Cpus;
 use crate::report::Report;
 use crate::rig::{RigConfig, dispatcher, spawn};
-
-/// A request that has not been answered for this long is sent again.
-const TIMEOUT: Nanos = Nanos::from_millis(20);
-
-const PAYLOAD_BYTES: usize = 18;
 
 /// Who answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,13 +38,6 @@ const SERVERS: [(Server, &str); 3] = [
     (Server::TwoThreads, "worker on another thread"),
 ];
 
-/// What one run of the client gives.
-pub(crate) struct Answers {
-    pub(crate) per_second: f64,
-    pub(crate) p50_us: f64,
-    pub(crate) resent: u64,
-}
-
 pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     let Cpus { client, server } = plan.cpus;
     report.begin(
@@ -64,7 +50,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
              runs each side's receive path on the sender's CPU."
         ),
     )?;
-    let BareEcho { bed, interface } = BareEcho::new()?;
+    let wire = EchoWire::new()?;
     let length = plan.pick(Nanos::from_millis(500), Nanos::from_millis(100));
     for (outstanding, targets) in [
         (1, [None, Some(Target::RatioAtLeast(0.85)), Some(Target::RatioAtLeast(0.5))]),
@@ -72,14 +58,10 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     ] {
         let mut answers: [Vec<Answers>; 3] = Default::default();
         for round in 0..plan.rounds {
-            crate::error::unless_interrupted()?;
-            report.progress(format_args!(
-                "{outstanding} outstanding, round {} of {}",
-                round + 1,
-                plan.rounds
-            ));
+            plan.round(report, round, format_args!("{outstanding} outstanding"))?;
             for ((server, _), answers) in SERVERS.into_iter().zip(&mut answers) {
-                answers.push(measure(plan, &bed, &interface, server, outstanding, length)?);
+                let serve = |port, pool, signals: &_| serve(server, plan.cpus, port, pool, signals);
+                answers.push(wire.measure(plan, outstanding, length, serve)?);
             }
         }
         let of = |index: usize, value: fn(&Answers) -> f64| {
@@ -109,166 +91,18 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// A wire with the means for a bare loop at its server's end.
-pub(crate) struct BareEcho {
-    bed: Testbed,
-    interface: Arc<XdpInterface>,
-}
-
-impl BareEcho {
-    /// A wire, and the program that gives us what is sent to [`SERVER`].
-    pub(crate) fn new() -> Result<Self, Error> {
-        let config = TestbedConfig::default();
-        let bed = Testbed::new(config).or_needs("pair of namespaces")?;
-        let interface = bed
-            .server()
-            .enter(|| XdpInterface::attach(bed.server().interface(), AttachMode::Probe, Take::Ours))
-            .or_needs("thread in a namespace")?
-            .or_needs("XDP program on the veth")?;
-        let (address, port) = (Some(IpAddr::V4(SERVER.0)), Some(SERVER.1));
-        let echo = Destination { protocol: Protocol::Udp, address, port };
-        interface.ours().add(echo).or_needs("entry in the map of what is ours")?;
-        Ok(Self { bed, interface: Arc::new(interface) })
-    }
-
-    /// What a client gets of the bare loop in `length`.
-    pub(crate) fn measure(
-        &self,
-        plan: &Plan,
-        outstanding: usize,
-        length: Nanos,
-    ) -> Result<Answers, Error> {
-        measure(plan, &self.bed, &self.interface, Server::Bare, outstanding, length)
-    }
-}
-
-/// One server, one client, for `length`.
-fn measure(
-    plan: &Plan,
-    bed: &Testbed,
-    interface: &Arc<XdpInterface>,
-    server: Server,
-    outstanding: usize,
-    length: Nanos,
-) -> Result<Answers, Error> {
-    let (stop, ready) = (AtomicBool::new(false), AtomicBool::new(false));
-    let (stop, ready) = (&stop, &ready);
-    let cpus = plan.cpus;
-    std::thread::scope(|scope| {
-        let serving = scope.spawn(move || {
-            on_cpu(cpus.server, || {
-                let result = serve(server, interface, cpus, stop, ready);
-                ready.store(true, Ordering::Release);
-                result
-            })
-        });
-        while !ready.load(Ordering::Acquire) {
-            std::thread::sleep(std::time::Duration::from_millis(1));
-        }
-        let asking = on_cpu(cpus.client, || {
-            let socket = socket(bed.client())?;
-            // What comes first finds everything cold.
-            ask(&socket, outstanding, Nanos(length.0 / 5))?;
-            ask(&socket, outstanding, length)
-        });
-        stop.store(true, Ordering::Relaxed);
-        serving.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        asking
-    })
-}
-
-pub(crate) fn socket(client: &Side) -> Result<UdpSocket, Error> {
-    let address = client.ipv4();
-    let socket = client.enter(|| {
-        let socket = UdpSocket::bind((address, 0))?;
-        socket.connect(SERVER)?;
-        socket.set_nonblocking(true)?;
-        Ok::<_, std::io::Error>(socket)
-    });
-    socket.or_needs("thread in a namespace")?.or_needs("client socket")
-}
-
-/// Keeps `outstanding` requests under way for `length`.
-pub(crate) fn ask(socket: &UdpSocket, outstanding: usize, length: Nanos) -> Result<Answers, Error> {
-    let mut sent_at = vec![Nanos::ZERO; outstanding];
-    let mut number = vec![0_u32; outstanding];
-    let mut request = [0; PAYLOAD_BYTES];
-    let mut send = |slot: usize, number: u32| {
-        request[0] = slot as u8;
-        request[1..5].copy_from_slice(&number.to_be_bytes());
-        match socket.send(&request) {
-            Ok(_) => Ok(()),
-            // A full queue is a loss like others: patience sends it again.
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Ok(()),
-            Err(error) => Err(error),
-        }
-    };
-    let (mut delays, mut resent) = (Vec::with_capacity(1 << 18), 0);
-    let start = now();
-    for (slot, sent_at) in sent_at.iter_mut().enumerate() {
-        *sent_at = now();
-        send(slot, 0).or_needs("way to send")?;
-    }
-    let mut answer = [0; 64];
-    let mut idle = 0_u32;
-    let mut time = start;
-    while time.since(start) < length {
-        match socket.recv(&mut answer) {
-            Ok(PAYLOAD_BYTES) => {
-                let slot = usize::from(answer[0]);
-                let [_, a, b, c, d, ..] = answer;
-                time = now();
-                // An answer to a request that was sent again is old.
-                if number.get(slot) != Some(&u32::from_be_bytes([a, b, c, d])) {
-                    continue;
-                }
-                delays.push(time.since(sent_at[slot]).as_micros_f64());
-                number[slot] += 1;
-                sent_at[slot] = time;
-                send(slot, number[slot]).or_needs("way to send")?;
-            }
-            Ok(_) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-                idle = idle.wrapping_add(1);
-                if !idle.is_multiple_of(64) {
-                    continue;
-                }
-                time = now();
-                for slot in 0..outstanding {
-                    if time.since(sent_at[slot]) > TIMEOUT {
-                        resent += 1;
-                        number[slot] += 1;
-                        sent_at[slot] = time;
-                        send(slot, number[slot]).or_needs("way to send")?;
-                    }
-                }
-            }
-            Err(error) => return Err(error).or_needs("way to receive"),
-        }
-    }
-    let per_second = delays.len() as f64 / time.since(start).as_secs_f64();
-    Ok(Answers { per_second, p50_us: median(&delays).unwrap_or(f64::NAN), resent })
-}
-
 /// Answers until it is told to stop. `ready` is set once the port is open.
 fn serve(
     server: Server,
-    interface: &Arc<XdpInterface>,
     cpus: Cpus,
-    stop: &AtomicBool,
-    ready: &AtomicBool,
+    port: XdpPort,
+    pool: FramePool,
+    signals: &Signals,
 ) -> Result<(), Error> {
-    let pool = FramePool::new(PoolConfig { frames: 4096, chunk_bytes: 2048, numa_node: None });
-    let mut pool = pool.or_needs("pool of frames")?;
-    let umem = Umem::new(&pool);
-    let options = XdpOptions::default();
-    let opened = XdpPort::open(interface, PortId(0), QueueId(0), &umem, &mut pool, &options);
-    let port = opened.or_needs("AF_XDP socket")?;
     if server == Server::Bare {
-        ready.store(true, Ordering::Release);
-        bare(port, pool, stop);
-        return Ok(());
+        return bare(port, pool, signals);
     }
+    let Signals { stop, ready } = signals;
     let config = RigConfig { groups: 1 << 16, ..RigConfig::default() };
     let mut dispatcher = dispatcher(&config, port, pool, listeners())?;
     let mut worker = spawn(&mut dispatcher, Echo)?;
@@ -306,9 +140,10 @@ fn serve(
 }
 
 /// The least that an echo server over a port can do.
-fn bare(mut port: XdpPort, mut pool: FramePool, stop: &AtomicBool) {
+pub(crate) fn bare(mut port: XdpPort, mut pool: FramePool, signals: &Signals) -> Result<(), Error> {
+    signals.ready.store(true, Ordering::Release);
     let mut batch = Batch::new();
-    while !stop.load(Ordering::Relaxed) {
+    while !signals.stop.load(Ordering::Relaxed) {
         let time = now();
         port.rx(&mut pool, &mut batch, time);
         if batch.is_empty() {
@@ -325,4 +160,5 @@ fn bare(mut port: XdpPort, mut pool: FramePool, stop: &AtomicBool) {
         }
     }
     port.close(&mut pool);
+    Ok(())
 }

@@ -9,11 +9,12 @@ use super::harness::serve;
 use super::kernel_client::{ask, connect};
 use super::kernel_server::{Idle, KernelServer, Service, listeners_in};
 use crate::cases::Plan;
-use crate::error::{Error, OrNeeds, unless_interrupted};
+use crate::echo_wire::{Answers, EchoWire};
+use crate::error::{Error, OrNeeds};
 use crate::figure::{Figure, Target};
 use crate::place::{Cpus, on_cpu};
 use crate::report::Report;
-use crate::steer::{Answers, BareEcho};
+use crate::steer;
 
 const PORT: u16 = 7007;
 
@@ -33,22 +34,15 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
              UDP client. Each in namespaces of its own, in turns."
         ),
     )?;
-    if !plan.cpus.are_two() {
-        return Err("there is one").or_needs("second CPU");
-    }
+    plan.cpus.need_two()?;
     let length = plan.pick(Nanos::from_millis(500), Nanos::from_millis(100));
     let harness = serve(plan.cpus, Service::Echo, PORT..PORT + 1, "")?;
     let bed = Testbed::new(TestbedConfig::default()).or_needs("pair of namespaces")?;
-    let bare = BareEcho::new()?;
+    let bare = EchoWire::new()?;
     for connections in [1, 16, 64] {
         let mut samples: [Vec<Answers>; 3] = Default::default();
         for round in 0..plan.rounds {
-            unless_interrupted()?;
-            report.progress(format_args!(
-                "{connections} connections, round {} of {}",
-                round + 1,
-                plan.rounds
-            ));
+            plan.round(report, round, format_args!("{connections} connections"))?;
             let [ours, linux, least] = &mut samples;
             let address = harness.address(PORT);
             ours.push(asked(plan, harness.bed.client(), address, connections, length)?);
@@ -57,7 +51,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
             let address = (bed.server().ipv4(), PORT).into();
             linux.push(asked(plan, bed.client(), address, connections, length)?);
             kernel.end()?;
-            least.push(bare.measure(plan, connections, length)?);
+            least.push(bare.measure(plan, connections, length, steer::bare)?);
         }
         let rates = samples.each_ref().map(|runs| column(runs, |run| run.per_second));
         let delays = samples.each_ref().map(|runs| column(runs, |run| run.p50_us));

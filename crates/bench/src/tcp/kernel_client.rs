@@ -13,9 +13,9 @@ use testbed::Side;
 
 use super::end::REQUEST_BYTES;
 use super::kernel_server::Idle;
+use crate::echo_wire::Answers;
 use crate::error::{Error, OrNeeds, unless_interrupted};
 use crate::figure::median;
-use crate::steer::Answers;
 
 /// One attempt to connect.
 const ATTEMPT: Duration = Duration::from_millis(250);
