@@ -6,8 +6,8 @@ use crate::text::read;
 /// The packet filters of our network namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FirewallFacts {
-    /// Rules of nftables, those of today's iptables command among them; `None`: only root may
-    /// count them.
+    /// Rules of nftables, those of today's iptables command among them, and chains that drop without
+    /// one; `None`: only root may count them.
     pub rules: Option<usize>,
     /// Tables of the old iptables that are in use; empty: none, or only root may see them.
     pub old_tables: Vec<String>,
@@ -19,7 +19,10 @@ pub(crate) fn gather() -> FirewallFacts {
     let mut old_tables: Vec<String> = names.lines().map(str::to_owned).collect();
     old_tables.sort();
     old_tables.dedup();
-    FirewallFacts { rules: sys::nftables::rules().ok(), old_tables }
+    FirewallFacts {
+        rules: sys::nftables::guards().ok().map(|of| of.rules + of.dropping_chains),
+        old_tables,
+    }
 }
 
 /// What that means.

@@ -67,9 +67,18 @@ impl Request {
 
     /// The same to rtnetlink for a dump; whether what is dumped changed meanwhile, so that the parts
     /// may not fit together.
-    pub(crate) fn dump(self, mut each: impl FnMut(u16, &[u8])) -> Result<bool, Errno> {
+    pub(crate) fn dump(self, each: impl FnMut(u16, &[u8])) -> Result<bool, Errno> {
+        self.dump_from(None, each)
+    }
+
+    /// The same to another subsystem of the kernel.
+    pub(crate) fn dump_from(
+        self,
+        subsystem: Option<Protocol>,
+        mut each: impl FnMut(u16, &[u8]),
+    ) -> Result<bool, Errno> {
         let mut was_changed = false;
-        self.exchange(None, |kind, flags, body| {
+        self.exchange(subsystem, |kind, flags, body| {
             was_changed |= flags & NLM_F_DUMP_INTR != 0;
             each(kind, body);
         })?;

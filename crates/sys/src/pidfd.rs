@@ -1,8 +1,9 @@
 //! A process that cannot be mistaken for its successor: pidfd_open(2).
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use base::Nanos;
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags};
 
 use crate::{SysError, poll};
@@ -27,6 +28,29 @@ impl PidFd {
         let raw = raw.ok_or_else(|| failed(rustix::io::Errno::SRCH))?;
         let fd = rustix::process::pidfd_open(raw, PidfdFlags::empty()).map_err(failed)?;
         Ok(Self { fd, pid })
+    }
+
+    /// The process that connected a UNIX socket (SO_PEERPIDFD, Linux 6.5). Where the kernel does not tell, the one
+    /// that has its number now: then it may be another one that has got it since.
+    ///
+    /// # Errors
+    /// It is no connected UNIX socket, or the process has ended.
+    pub fn of_peer(socket: BorrowedFd<'_>) -> Result<Self, SysError> {
+        /// The same on every architecture that we run on.
+        const SO_PEERPIDFD: libc::c_int = 77;
+        let pid = crate::unix_socket::peer_credentials(socket)?.pid;
+        match crate::socket::get_int(socket, libc::SOL_SOCKET, SO_PEERPIDFD) {
+            Ok(fd) => {
+                // SAFETY: the kernel has just made it for us, and nobody else knows of it.
+                let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+                Ok(Self { fd, pid })
+            }
+            Err(Errno::NOPROTOOPT) => Self::open(pid),
+            Err(errno) => {
+                let advice = "it may have ended already";
+                Err(SysError::new(format!("watch process {pid}"), errno, advice))
+            }
+        }
     }
 
     /// Whether it has ended (a zombie has: none of its threads runs any more).
@@ -82,6 +106,33 @@ mod tests {
         assert!(watch.is_dead(), "a zombie counts as dead");
         child.wait().expect("it is our child");
         assert!(watch.is_dead());
+    }
+
+    #[test]
+    fn the_process_that_has_connected_is_watched_and_no_successor_of_its_number() {
+        let path = std::env::temp_dir().join(format!("calisto-pidfd-{}", std::process::id()));
+        let listener = std::os::unix::net::UnixListener::bind(&path).expect("it is free");
+        let script = "import socket, sys\n\
+            one = socket.socket(socket.AF_UNIX); one.connect(sys.argv[1]); sys.stdin.read()\n";
+        let mut child = std::process::Command::new("python3")
+            .args(["-c", script])
+            .arg(&path)
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .expect("python is here");
+        let (connection, _) = listener.accept().expect("it connects");
+        std::fs::remove_file(&path).expect("it is ours");
+        let watch = PidFd::of_peer(connection.as_fd()).expect("it waits for its input");
+        assert!(watch.pid() == child.id() && !watch.is_dead());
+        drop(child.stdin.take());
+        child.wait().expect("it is our child");
+        assert!(watch.is_dead());
+        // Its number is nobody's now, and may be anybody's soon.
+        let late = PidFd::of_peer(connection.as_fd());
+        assert!(late.is_err() || late.is_ok_and(|late| late.is_dead()));
+        let (one, _other) = std::os::unix::net::UnixStream::pair().expect("descriptors are left");
+        let own = PidFd::of_peer(one.as_fd()).expect("we live");
+        assert!(own.pid() == std::process::id() && !own.is_dead());
     }
 
     #[test]

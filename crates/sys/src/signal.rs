@@ -99,6 +99,11 @@ pub fn ignore_broken_pipes(ignore: bool) -> Result<(), SysError> {
     set_action(libc::SIGPIPE, if ignore { libc::SIG_IGN } else { libc::SIG_DFL }, 0)
 }
 
+/// The same as if a stop signal had come, for a thread that finds that it is time.
+pub fn request_stop() {
+    STOP_SIGNALS.fetch_add(1, Ordering::Release);
+}
+
 /// Whether a stop signal has come since [`install_stop_handler`].
 #[inline]
 pub fn stop_requested() -> bool {
