@@ -1,4 +1,24 @@
 //! What a descriptor is that came with a call: the kernel's word, not the application's.
+//!
+//! A program may speak to the daemon itself, so nothing counts that only the library has checked.
+//! What the library checks (`crates/preload`), and where the daemon does:
+//!
+//! | the library's check | the daemon's |
+//! |---|---|
+//! | TCP or UDP over IP, not MPTCP (`sockets.rs`: `kind_of`) | here, `look` |
+//! | SO_BINDTODEVICE, IP_TRANSPARENT (`sockets.rs`: `is_kept`) | here, and SO_BINDTOIFINDEX, IPV6_TRANSPARENT |
+//! | no TCP_ULP on what is served (`options.rs`: `setsockopt`) | here; set later it acts on a socket without a connection |
+//! | a UDP socket that wants no more than payload (`datagram.rs`: `is_plain_udp`) | here, the same options |
+//! | is bound and does not listen, or listens (`listen.rs`: `is_bound_only`) | `listen.rs`: a port, and `begin_to_listen` |
+//! | has no peer (`listen.rs`: `is_bound_only`) | here for TCP; a UDP socket's peer by `rights.rs` |
+//! | the call's address is of the socket's family (`connect.rs`: `decide`) | `connect.rs`: `takes` |
+//! | port 0, no address, multicast, broadcast (`connect.rs`: `is_hopeless`) | `connect.rs`, `udp.rs`: the kernel's route |
+//! | the namespace | here; the library asks nothing |
+//!
+//! The library asks nothing else, and the kernel does of each packet; so the daemon asks here as
+//! well: filters (SO_ATTACH_FILTER, SO_ATTACH_BPF), SO_MARK, IP_UNICAST_IF, IP_MINTTL, TCP_AO,
+//! UDP_ENCAP. IP_FREEBIND is no reason to refuse: packets are taken only for addresses of our
+//! interfaces, whatever a socket is bound to. What a socket has become since is `rights.rs`.
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
@@ -6,6 +26,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use attach::FallbackReason;
 use rustix::net::sockopt;
 use sys::socket;
+use sys::socket_options::{self, KernelOnly};
 use wire::Protocol;
 
 /// IPPROTO_MPTCP of linux/in.h.
@@ -25,12 +46,15 @@ pub(super) struct Examined {
     pub(super) takes_v6: bool,
     /// SO_REUSEPORT.
     pub(super) shares_port: bool,
+    /// The user that made it, which may be another than the one that has passed it.
+    pub(super) owner: u32,
     /// What TCP_CONGESTION says.
     pub(super) congestion: String,
 }
 
 impl Examined {
-    /// Looks at `socket`, which must be of `protocol`, of network namespace `namespace`, and not connected.
+    /// Looks at `socket`, which must be of `protocol`, of network namespace `namespace`, and not
+    /// connected.
     pub(super) fn new(
         socket: OwnedFd,
         protocol: Protocol,
@@ -86,7 +110,16 @@ fn look(
     if protocol == Protocol::Tcp && rustix::net::getpeername(socket).is_ok() {
         return Err(FallbackReason::WrongState);
     }
+    if let Some(set) = socket_options::kernel_only(fd).map_err(strange)? {
+        return Err(match set {
+            KernelOnly::Device => FallbackReason::BoundToDevice,
+            KernelOnly::Transparent => FallbackReason::Transparent,
+            KernelOnly::UpperProtocol => FallbackReason::TcpUlp,
+            KernelOnly::Filter | KernelOnly::Other => FallbackReason::UnsupportedOption,
+        });
+    }
     let (cookie, inode) = (socket::cookie_of(fd).map_err(strange)?, inode(fd)?);
+    let owner = socket::user_of(fd).map_err(strange)?;
     let bound = socket::local_address(fd).map_err(strange)?;
     let local = socket::canonical(bound);
     let is_v6 = kind.is_ipv6();
@@ -104,6 +137,7 @@ fn look(
         takes_v4,
         takes_v6,
         shares_port,
+        owner,
         congestion,
     })
 }
@@ -112,7 +146,8 @@ fn inode(fd: std::os::fd::BorrowedFd<'_>) -> Result<u64, FallbackReason> {
     socket::inode_of(fd).map_err(|_| FallbackReason::RawOrOtherProtocol)
 }
 
-/// What is known of a descriptor that need not be one that can be served: cookie and inode; zero: it is no socket.
+/// What is known of a descriptor that need not be one that can be served: cookie and inode; zero:
+/// it is no socket.
 pub(super) fn identity(socket: &OwnedFd) -> (u64, u64) {
     let fd = socket.as_fd();
     // Only of a socket the kernel alone answers; a file's system may be a program that does not.
@@ -162,6 +197,19 @@ mod tests {
         let mapped = UdpSocket::bind("[::ffff:127.0.0.1]:0").expect("a port is free");
         let mapped = examined(mapped, Protocol::Udp).expect("UDP");
         assert!(mapped.local.is_ipv4() && mapped.takes_v4 && !mapped.takes_v6);
+    }
+
+    #[test]
+    fn an_option_that_only_the_kernel_honours_is_found_without_the_library() {
+        let udp = || UdpSocket::bind("127.0.0.1:0").expect("a port is free");
+        let refused = |socket: UdpSocket| examined(socket, Protocol::Udp).map(drop).err();
+        assert_eq!(refused(udp()), None);
+        let told_beside = udp();
+        sockopt::set_ip_recvtos(&told_beside, true).expect("a socket");
+        assert_eq!(refused(told_beside), Some(FallbackReason::UnsupportedOption));
+        let of_all = udp();
+        of_all.set_broadcast(true).expect("a socket");
+        assert_eq!(refused(of_all), Some(FallbackReason::UnsupportedOption));
     }
 
     #[test]
