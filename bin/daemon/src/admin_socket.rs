@@ -18,6 +18,7 @@ use policy::{Entry, table_text};
 use crate::ask::{ANSWER_MAX, Asks, Question};
 use crate::capture;
 use crate::failure::Failure;
+use crate::folder;
 use crate::outside::{ClientId, Proposal};
 use crate::stream;
 
@@ -38,9 +39,7 @@ impl Drop for Server {
 /// Listens on `path` and answers clients on threads of their own.
 pub(crate) fn serve(path: &str, asks: Asks) -> Result<Server, Failure> {
     let failed = |error: std::io::Error| Failure::Socket(path.to_owned(), error.to_string());
-    if let Some(folder) = Path::new(path).parent() {
-        std::fs::create_dir_all(folder).map_err(failed)?;
-    }
+    folder::make_for(Path::new(path)).map_err(failed)?;
     if UnixStream::connect(path).is_ok() {
         let why = "a daemon answers there already; stop it with `calisto down`, or give this one \
                    another path with --admin";

@@ -4,16 +4,21 @@
 //! hostile one does to its socket holds up nobody. `attached_apps.rs` is the loop's list of who is
 //! here and who was.
 
+mod admission;
 mod arrival;
 mod attach_server;
 mod attached_apps;
+mod chatter;
 mod claims;
 mod client;
 mod rules;
+mod socket_file;
 mod sockets;
+mod strangers;
 
 pub(crate) use arrival::{Arrival, Facts, Terms};
 pub(crate) use attach_server::{AttachServer, Notice, Notices};
 pub(crate) use attached_apps::{AttachedApp, AttachedApps, Departed};
 pub(crate) use claims::Claims;
 pub(crate) use rules::{RuleError, Rules};
+pub(crate) use socket_file::MODE as SOCKET_MODE;

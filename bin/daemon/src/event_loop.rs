@@ -1,6 +1,7 @@
 //! The loop: one clock read a turn, packets first, operators last.
 
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use base::{Nanos, WorkerId};
@@ -13,6 +14,7 @@ use sys::poll::Waiter;
 use crate::admin_socket::error;
 use crate::apps::AttachedApps;
 use crate::ask::{Answer, Ask, Asker};
+use crate::attach_server_counters::AttachServerCounters;
 use crate::cores::Cores;
 use crate::doorbells::Listener;
 use crate::engine::Engines;
@@ -49,6 +51,8 @@ pub(crate) struct EventLoop {
     pub(crate) workers_wanted: u16,
     pub(crate) exports: Vec<Export>,
     pub(crate) stopping: bool,
+    /// Absent when no application may attach.
+    pub(crate) attach_server_counters: Option<Arc<AttachServerCounters>>,
 }
 
 /// A table on its way out, a part each turn.
@@ -84,6 +88,7 @@ impl EventLoop {
             started: sys::clock::now(),
             exports: Vec::new(),
             stopping: false,
+            attach_server_counters: None,
         }
     }
 

@@ -10,6 +10,7 @@ mod answer;
 mod app_status;
 mod apps;
 mod ask;
+mod attach_server_counters;
 mod capture;
 mod cores;
 mod cores_status;
@@ -17,6 +18,7 @@ mod doorbells;
 mod engine;
 mod event_loop;
 mod failure;
+mod folder;
 mod log;
 mod outside;
 mod setup;
@@ -25,6 +27,7 @@ mod status;
 mod stream;
 mod tenancy;
 mod wait;
+mod watched;
 mod worker_pool;
 
 use std::path::PathBuf;
@@ -35,6 +38,7 @@ use config::Config;
 
 use crate::failure::Failure;
 use crate::setup::Parts;
+use crate::watched::Watched;
 
 /// Runs the data plane in the foreground until SIGINT, SIGTERM or `calisto down`.
 ///
@@ -78,9 +82,12 @@ fn run(config: &Config) -> Result<(), Failure> {
     log::start().map_err(cannot)?;
     let attach_server = attach_server.map(|attach_server| {
         let asks = asks.clone();
-        std::thread::Builder::new()
-            .name("attach".to_owned())
-            .spawn(move || attach_server.serve(&asks))
+        // Without it nobody comes in, and what is taken from the kernel is never given back.
+        let end = || {
+            log::warn("the thread that talks to applications has died: the daemon ends".to_owned());
+            sys::signal::request_stop();
+        };
+        Watched::start("door", move || attach_server.serve(&asks), end)
     });
     let attach_server = attach_server.transpose().map_err(cannot)?;
     let server = admin_socket::serve(&config.admin_socket, asks)?;
@@ -92,9 +99,10 @@ fn run(config: &Config) -> Result<(), Failure> {
     }
     // Questions that the attach server may wait with are answered by nobody from here on.
     drop(event_loop);
-    if let Some(attach_server) = attach_server {
-        let _ = attach_server.join();
-    }
+    let is_attach_server_well = attach_server.is_none_or(Watched::join);
     drop(server);
-    Ok(())
+    match is_attach_server_well {
+        true => Ok(()),
+        false => Err(Failure::Said("the thread that talks to applications has died".to_owned())),
+    }
 }

@@ -21,13 +21,15 @@ use shm::{FlowState, FramePool, PoolConfig};
 use sys::eventfd::EventFd;
 use wire::Toeplitz;
 
-use crate::apps::{AttachServer, AttachedApps, Claims, Notices, Rules, Terms};
+use crate::apps::{AttachServer, AttachedApps, Claims, Notices, Rules, SOCKET_MODE, Terms};
 use crate::ask::Asks;
+use crate::attach_server_counters::AttachServerCounters;
 use crate::cores::{Cores, keeps_own};
 use crate::doorbells::Doorbells;
 use crate::engine::{Engines, flow, mtu};
 use crate::event_loop::EventLoop;
 use crate::failure::Failure;
+use crate::folder;
 use crate::sockets::{Link, SocketTable, SocketTableConfig};
 use crate::worker_pool::{Alarm, WorkerPool, WorkerPoolConfig};
 
@@ -111,6 +113,7 @@ pub(crate) fn open(config: &Config) -> Result<Parts, Failure> {
     )?;
     let worker_pool = worker_pool(config, alarm.clone(), own_call, engines)?;
     let mut attached_apps = AttachedApps::new()?;
+    let counters = Arc::<AttachServerCounters>::default();
     let attach_server = match config.apps.max {
         0 => None,
         _ => {
@@ -122,17 +125,24 @@ pub(crate) fn open(config: &Config) -> Result<Parts, Failure> {
                 None => Arc::new(EventFd::new()?),
             };
             let (mut attach_server, notices) =
-                attach_server(config, &dispatcher, seed, claims, call, doorbell)?;
+                attach_server(config, &dispatcher, seed, claims, call, doorbell, &counters)?;
             if let Some(post) = sockets {
                 let doorbells = worker_pool.doorbells.clone();
-                attach_server.serve_sockets(post.socket_table(config, &dispatcher, doorbells)?);
+                let counters = Arc::clone(&counters);
+                attach_server.serve_sockets(post.socket_table(
+                    config,
+                    &dispatcher,
+                    doorbells,
+                    counters,
+                )?);
             }
             attached_apps.tell(notices);
             Some(attach_server)
         }
     };
-    let event_loop =
+    let mut event_loop =
         EventLoop::new(dispatcher, worker_pool, attached_apps, cores, asked, seed, config);
+    event_loop.attach_server_counters = attach_server.is_some().then_some(counters);
     let notices = event_loop.attached_apps.notices();
     Ok(Parts { event_loop, attach_server, asks: Asks::new(asks, alarm, notices) })
 }
@@ -169,30 +179,36 @@ impl Post {
         config: &Config,
         dispatcher: &datapath::Dispatcher<port::AnyPort>,
         doorbells: Doorbells,
+        counters: Arc<AttachServerCounters>,
     ) -> Result<SocketTable, Failure> {
         raise_descriptors();
         // No application has this number.
         doorbells.add(0, Arc::clone(&self.workers_doorbell));
-        let mut links = Vec::new();
+        let (mut links, mut names) = (Vec::new(), Vec::new());
         for (text, (dispatcher_port, id)) in
             config.ports.iter().zip(dispatcher.ports().iter().zip(0..))
         {
             let spec: PortSpec = text.parse()?;
-            if let Some(interface) = spec.interface().and_then(sys::interface::index_of) {
+            let name = spec.interface().unwrap_or_default();
+            if let Some(interface) = sys::interface::index_of(name) {
+                names.push((interface, name.to_owned()));
                 links.push(Link { interface, port: PortId(id), mac: dispatcher_port.mac() });
             }
         }
         let (config, flow, mtu) = (Arc::new(config.clone()), flow(config), mtu(dispatcher.ports()));
         let Self { command_queue, workers_doorbell, .. } = self;
-        Ok(SocketTable::new(SocketTableConfig {
+        let setting = Setting {
             config,
             command_queue,
             workers_doorbell,
             doorbells,
             links,
+            names,
             mtu,
             flow,
-        })?)
+            counters,
+        };
+        Ok(Sockets::new(setting)?)
     }
 }
 
@@ -212,6 +228,7 @@ fn attach_server(
     claims: Claims,
     call: Option<Call>,
     doorbell: Arc<EventFd>,
+    counters: &Arc<AttachServerCounters>,
 ) -> Result<(AttachServer, Notices), Failure> {
     let uid_of = |name: &str| sys::privileges::ids_of_user(name).map(|(uid, _)| uid);
     let rules = Rules::parse(&config.apps.allow, uid_of)?;
@@ -224,10 +241,14 @@ fn attach_server(
     });
     let addresses = host_addresses(config)?;
     let terms = Terms::new(config, steering(config), seed, macs, addresses, call);
-    // Who may connect is decided by `apps.allow`, not by the file.
-    let listener = AttachListener::bind(&config.apps_socket(), 0o666)?;
+    let path = config.apps_socket();
+    folder::make_for(&path).map_err(|error| {
+        Failure::Said(format!("cannot make the folder of {}: {error}", path.display()))
+    })?;
+    let listener = AttachListener::bind(&path, SOCKET_MODE)?;
     let max = usize::from(config.apps.max);
-    Ok(AttachServer::new(listener, rules, terms, ports.collect(), claims, max, doorbell))
+    let counters = Arc::clone(counters);
+    Ok(AttachServer::new(listener, rules, terms, ports.collect(), claims, max, doorbell, counters))
 }
 
 /// The addresses of the ports' interfaces: who listens on all of them may send from these.

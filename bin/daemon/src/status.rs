@@ -72,6 +72,10 @@ impl EventLoop {
             }
             threads.push(ThreadCounters { thread: format!("worker {id}"), counters });
         }
+        if let Some(counters) = &self.attach_server_counters {
+            let counters = counters.each().map(counter).collect();
+            threads.push(ThreadCounters { thread: "door".to_owned(), counters });
+        }
         for attached_app in self.attached_apps.present() {
             let Some(counters) = self.dispatcher.counters_of(attached_app.id) else { continue };
             threads.push(ThreadCounters {

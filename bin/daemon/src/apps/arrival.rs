@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use attach::{AttachRequest, CoresClass, CoresRequest, PeerCredentials};
+use attach::{AttachRequest, CoresClass, CoresRequest, Peer, PeerCredentials};
 use base::{Nanos, WorkerId};
 use config::Config;
 use datapath::cores::{Call, CoreTerms, GrantedWorker};
@@ -130,9 +130,10 @@ impl Terms {
     pub(crate) fn arrange(
         &self,
         request: &AttachRequest,
-        who: PeerCredentials,
+        peer: &Peer,
         rule: &Rule,
     ) -> Result<(Arrival, Handout), Refusal> {
+        let who = peer.credentials();
         let listeners = listeners(request, rule)?;
         let cores = self.core_terms(request, who, rule)?;
         if request.workers > rule.workers {
@@ -176,7 +177,7 @@ impl Terms {
         let keeping = match cores {
             None => None,
             Some(terms) => {
-                let process = PidFd::open(who.pid).map_err(|error| failed(&error))?;
+                let process = PidFd::of_peer(peer.as_fd()).map_err(|error| failed(&error))?;
                 Some(Keeping { terms, workers: granted, bits: server.core_grant_bits(), process })
             }
         };

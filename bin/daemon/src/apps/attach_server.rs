@@ -12,23 +12,23 @@ use base::Nanos;
 use datapath::{AppDispatch, AppId, DetachReason};
 use port::xdp::Destination;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use sys::clock;
 use sys::eventfd::EventFd;
 use sys::pidfd::PidFd;
 
+use crate::apps::admission::{Handshakes, has_place};
 use crate::apps::arrival::Terms;
+use crate::apps::chatter::Chatter;
 use crate::apps::claims::Claims;
-use crate::apps::client::{App, Client, Origin};
+use crate::apps::client::{App, Client};
 use crate::apps::rules::Rules;
+use crate::apps::socket_file::{self, SocketFile};
+use crate::apps::strangers::STRANGER_TIMEOUT;
 use crate::ask::Asks;
+use crate::attach_server_counters::{AttachServerCounters, AttachServerEvent};
 use crate::log;
 use crate::setup::destination;
 use crate::sockets::SocketTable;
-
-/// Connections that have not said what they want, at most, and how long they may wait with it.
-const STRANGERS_MAX: usize = 64;
-/// The same of one user, so that nobody keeps the others out.
-const STRANGERS_OF_USER_MAX: usize = 8;
-const STRANGER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A user whose application has violated the protocol waits this long before its next one is let
 /// in: to make and remove an application's memory takes a CPU about a millisecond, and a liar is
@@ -40,6 +40,8 @@ pub(crate) enum Notice {
     /// It has detached an application.
     Detached {
         app: AppId,
+        /// Whose it was, where that is known.
+        uid: Option<u32>,
         reason: DetachReason,
         /// Its memory and tables, to be unmapped here.
         remains: Box<AppDispatch>,
@@ -76,7 +78,8 @@ impl Notices {
 
 /// What the attach server knows and holds.
 pub(crate) struct AttachServer {
-    listener: AttachListener,
+    pub(super) listener: AttachListener,
+    file: SocketFile,
     /// Of processes whose application is in already; absent when the workers serve no sockets.
     pub(super) join_listener: Option<JoinListener>,
     rules: Rules,
@@ -90,8 +93,11 @@ pub(crate) struct AttachServer {
     pub(super) is_drained: Arc<AtomicBool>,
     notices: Receiver<Notice>,
     eventfd: Arc<EventFd>,
+    pub(super) handshakes: Handshakes,
+    pub(super) chatter: Chatter,
+    pub(super) counters: Arc<AttachServerCounters>,
     /// Users whose applications have violated the protocol lately, and until when they wait.
-    waiting: Vec<(u32, Instant)>,
+    pub(super) waiting: Vec<(u32, Instant)>,
 }
 
 impl AttachServer {
@@ -103,12 +109,14 @@ impl AttachServer {
         claims: Claims,
         apps_max: usize,
         eventfd: Arc<EventFd>,
+        counters: Arc<AttachServerCounters>,
     ) -> (Self, Notices) {
         let (sender, notices) = channel();
         let is_drained = Arc::<AtomicBool>::default();
         let (doorbell, drained) = (Arc::clone(&eventfd), Arc::clone(&is_drained));
         let to_attach_server = Notices { sender, eventfd: doorbell, is_drained: drained };
         let attach_server = Self {
+            file: SocketFile::of(&listener),
             listener,
             join_listener: None,
             rules,
@@ -121,6 +129,9 @@ impl AttachServer {
             is_drained,
             notices,
             eventfd,
+            handshakes: Handshakes::new(),
+            chatter: Chatter::new(log::say),
+            counters,
             waiting: Vec::new(),
         };
         (attach_server, to_attach_server)
@@ -148,17 +159,19 @@ impl AttachServer {
             self.tend_sockets();
             self.hear_clients(asks);
             self.accept();
+            self.chatter.tend(clock::now());
+            if let Some(listener) = self.file.look(&self.listener) {
+                self.listener = listener;
+            }
         }
     }
 
     /// Until somebody has something to say, or a stranger's patience is over.
     fn wait(&self) {
         let mut fds = vec![PollFd::from_borrowed_fd(self.eventfd.as_fd(), PollFlags::IN)];
-        if self.strangers() < STRANGERS_MAX {
-            fds.push(PollFd::from_borrowed_fd(self.listener.as_fd(), PollFlags::IN));
-            let side = self.join_listener.iter();
-            fds.extend(side.map(|side| PollFd::from_borrowed_fd(side.as_fd(), PollFlags::IN)));
-        }
+        fds.push(PollFd::from_borrowed_fd(self.listener.as_fd(), PollFlags::IN));
+        let side = self.join_listener.iter();
+        fds.extend(side.map(|side| PollFd::from_borrowed_fd(side.as_fd(), PollFlags::IN)));
         for client in self.clients.iter().filter(|client| !self.must_wait(client)) {
             fds.push(PollFd::from_borrowed_fd(client.peer.as_fd(), PollFlags::IN));
             if let Some(process) = client.process() {
@@ -170,11 +183,12 @@ impl AttachServer {
             fds.extend(news.map(|news| PollFd::from_borrowed_fd(news, PollFlags::IN)));
         }
         let strangers = match self.strangers() {
-            0 => Nanos::FAR_FUTURE,
-            _ if self.waiting.is_empty() => Nanos::from_secs(1),
+            0 if !self.chatter.is_owing() => Nanos::FAR_FUTURE,
+            _ if !self.clients.iter().any(|client| self.must_wait(client)) => Nanos::from_secs(1),
             _ => Nanos::from(PENALTY),
         };
-        let at_most = strangers.min(self.sockets_are_due_in());
+        let file = Nanos::from(socket_file::LOOK_EVERY);
+        let at_most = strangers.min(self.sockets_are_due_in()).min(file);
         let timeout = Timespec {
             tv_sec: (at_most.0 / 1_000_000_000) as i64,
             tv_nsec: (at_most.0 % 1_000_000_000) as i64,
@@ -183,64 +197,11 @@ impl AttachServer {
         let _ = poll(&mut fds, (at_most != Nanos::FAR_FUTURE).then_some(&timeout));
     }
 
-    /// Whether it is a stranger whose user's last application has violated the protocol just now.
-    fn must_wait(&self, client: &Client) -> bool {
-        let uid = client.peer.credentials().uid;
-        client.is_stranger() && self.waiting.iter().any(|&(user, _)| user == uid)
-    }
-
-    fn strangers(&self) -> usize {
-        self.clients.iter().filter(|client| client.is_stranger()).count()
-    }
-
-    /// When a user has too many strangers here, the one that has said nothing for the longest goes.
-    fn make_room_for(&mut self, uid: u32) {
-        let is_same =
-            |client: &Client| client.is_stranger() && client.peer.credentials().uid == uid;
-        let same = self.clients.iter().enumerate().filter(|(_, client)| is_same(client));
-        if same.clone().count() < STRANGERS_OF_USER_MAX {
-            return;
-        }
-        if let Some((at, _)) = same.min_by_key(|(_, client)| client.since) {
-            let client = self.clients.swap_remove(at);
-            client.refuse("too many connections of this user have not said what they want");
-        }
-    }
-
-    fn accept(&mut self) {
-        // A bounded part of those who wait, so that whoever connects in a loop does not keep the
-        // attach server from hearing the others.
-        for _ in 0..STRANGERS_MAX {
-            if self.strangers() >= STRANGERS_MAX {
-                return;
-            }
-            let came = match (self.listener.accept(), &self.join_listener) {
-                (Ok(None), Some(side)) => {
-                    side.accept().map(|peer| peer.map(|peer| (peer, Origin::Side)))
-                }
-                (came, _) => came.map(|peer| peer.map(|peer| (peer, Origin::CommandQueue))),
-            };
-            match came {
-                Ok(Some((peer, origin))) => {
-                    self.make_room_for(peer.credentials().uid);
-                    self.clients.push(Client::new(peer, origin));
-                }
-                Ok(None) => return,
-                Err(error) => {
-                    log::warn(error.to_string());
-                    // It stays readable: others may close their descriptors meanwhile.
-                    std::thread::sleep(Duration::from_millis(10));
-                    return;
-                }
-            }
-        }
-    }
-
     /// Applications that the loop has detached are told why. False: that was all.
     fn hear_the_loop(&mut self) -> bool {
         while let Ok(notice) = self.notices.try_recv() {
-            let (app, reason, remains) = match notice {
-                Notice::Detached { app, reason, remains } => (app, reason, remains),
+            let (app, uid, reason, remains) = match notice {
+                Notice::Detached { app, uid, reason, remains } => (app, uid, reason, remains),
                 Notice::Ask(command, about, asker) => {
                     // One that has gone needs no answer.
                     let _ = asker.try_send(self.tell_of_sockets(&command, about.as_deref()));
@@ -253,7 +214,8 @@ impl AttachServer {
                 Notice::Close => return false,
             };
             drop(remains);
-            log::say(format!("detached: {app}: {reason}"));
+            let line = || format!("detached: {app}: {reason}");
+            self.chatter.say(uid.unwrap_or_default(), line, clock::now());
             let is_it = |client: &Client| client.app.as_ref().is_some_and(|is| is.id == app);
             let Some(at) = self.clients.iter().position(is_it) else { continue };
             let client = self.clients.swap_remove(at);
@@ -271,6 +233,7 @@ impl AttachServer {
     fn hear_clients(&mut self, asks: &Asks) {
         let mut at = 0;
         while at < self.clients.len() {
+            self.clients[at].was_heard = true;
             if self.must_wait(&self.clients[at]) {
                 at += 1;
                 continue;
@@ -284,7 +247,23 @@ impl AttachServer {
                 }
                 continue;
             }
-            let stays = match client.peer.receive() {
+            let received = match client.pending.take() {
+                Some(pending) => Ok(Received::Message(pending)),
+                None => client.peer.receive(),
+            };
+            if let Ok(Received::Message(message)) = &received
+                && client.is_stranger()
+                && matches!(message, ToDaemon::Attach(_) | ToDaemon::Stream(_))
+                && !self.handshakes.take(client.peer.credentials().uid, clock::now())
+            {
+                self.counters.count(AttachServerEvent::HandshakesDelayed);
+                if let Ok(Received::Message(message)) = received {
+                    client.pending = Some(message);
+                }
+                at += 1;
+                continue;
+            }
+            let stays = match received {
                 Ok(Received::Nothing) if dead => Err(DetachReason::Died),
                 Ok(Received::Nothing) => match &client.app {
                     None if client.since.elapsed() > STRANGER_TIMEOUT => {
@@ -349,7 +328,7 @@ impl AttachServer {
         let rule = self.rules.of(who.uid).ok_or_else(|| {
             format!("user {} may not attach: an operator can add a rule to `apps.allow`", who.uid)
         })?;
-        self.check_count()?;
+        self.check_count(who.uid)?;
         let attached = self.clients.iter().filter(|client| client.app.is_some());
         let same = attached.filter(|client| client.peer.credentials().uid == who.uid).count();
         if same >= rule.apps as usize {
@@ -358,16 +337,20 @@ impl AttachServer {
                 who.uid
             ));
         }
-        let (arrival, handout) =
-            self.terms.arrange(request, who, rule).map_err(|why| why.to_string())?;
+        let (arrival, handout) = self
+            .terms
+            .arrange(request, &self.clients[at].peer, rule)
+            .map_err(|why| why.to_string())?;
         let listeners = arrival.app_dispatch.listeners();
         let destinations: Vec<Destination> = listeners.iter().map(destination).collect();
         let listen = arrival.facts.listen.join(" ");
         let id = asks.attach(arrival)?;
         let (name, pid, uid) = (&request.name, who.pid, who.uid);
-        log::say(format!("attached: {id} {name:?} of process {pid} (user {uid}) on {listen}"));
+        let line = || format!("attached: {id} {name:?} of process {pid} (user {uid}) on {listen}");
+        self.chatter.say(uid, line, clock::now());
         // From here on the application is forgotten by the way of all who leave.
-        let app = App { id, process: PidFd::open(who.pid).ok(), destinations: Vec::new() };
+        let process = PidFd::of_peer(self.clients[at].peer.as_fd()).ok();
+        let app = App { id, process, destinations: Vec::new() };
         let app = self.clients[at].app.insert(app);
         for destination in destinations {
             self.claims.add(destination).map_err(|error| error.to_string())?;
@@ -388,15 +371,24 @@ impl AttachServer {
     }
 
     /// Whether one more application may come.
-    pub(super) fn check_count(&self) -> Result<(), String> {
-        let in_packet_mode = self.clients.iter().filter(|client| client.app.is_some()).count();
-        let with_sockets = self.socket_table.as_ref().map_or(0, SocketTable::count);
-        match in_packet_mode + with_sockets < self.apps_max {
-            true => Ok(()),
-            false => {
-                Err(format!("{} applications are attached already (`apps.max`)", self.apps_max))
-            }
+    pub(super) fn check_count(&self, uid: u32) -> Result<(), String> {
+        let in_packet_mode = self.clients.iter().filter(|client| client.app.is_some());
+        let own = in_packet_mode.clone().filter(|client| client.peer.credentials().uid == uid);
+        let socket_table = self.socket_table.as_ref();
+        let own = own.count() + socket_table.map_or(0, |socket_table| socket_table.count_of(uid));
+        let taken = in_packet_mode.count() + socket_table.map_or(0, SocketTable::count);
+        if has_place(self.apps_max, uid, own, taken) {
+            return Ok(());
         }
+        let max = self.apps_max;
+        if taken >= max {
+            return Err(format!("{max} applications are attached already (`apps.max`)"));
+        }
+        self.counters.count(AttachServerEvent::PlaceShareUsedUp);
+        Err(format!(
+            "user {uid} has {own} of the {max} places for applications (`apps.max`), and {taken} are \
+             taken: one user gets half of them, and some are left to root"
+        ))
     }
 
     /// The connection ends; what it took from the kernel goes back to it.

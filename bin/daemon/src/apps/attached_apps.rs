@@ -105,12 +105,12 @@ impl AttachedApps {
     /// It is detached.
     pub(crate) fn remove(&mut self, app: AppId, reason: DetachReason, remains: Box<Remains>) {
         let counters = remains.counters();
+        let found = self.present.iter().position(|attached_app| attached_app.id == app);
+        let uid = found.map(|at| self.present[at].facts.who.uid);
         if let Some(notices) = &self.notices {
-            notices.send(Notice::Detached { app, reason, remains });
+            notices.send(Notice::Detached { app, uid, reason, remains });
         }
-        let Some(at) = self.present.iter().position(|attached_app| attached_app.id == app) else {
-            return;
-        };
+        let Some(at) = found else { return };
         let attached_app = self.present.swap_remove(at);
         let _ = epoll::delete(&self.doorbells, &*attached_app.eventfd);
         if self.departed.len() == DEPARTED_MAX {

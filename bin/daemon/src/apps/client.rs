@@ -14,6 +14,10 @@ pub(super) struct Client {
     pub(super) peer: Peer,
     origin: Origin,
     pub(super) since: Instant,
+    /// It had the opportunity to say something.
+    pub(super) was_heard: bool,
+    /// What it wants, until its user may begin again.
+    pub(super) pending: Option<ToDaemon>,
     /// Its application, once it is in.
     pub(super) app: Option<App>,
     /// The same of a process whose sockets are served.
@@ -44,7 +48,15 @@ pub(super) struct App {
 
 impl Client {
     pub(super) fn new(peer: Peer, origin: Origin) -> Self {
-        Self { peer, origin, since: Instant::now(), app: None, member: None }
+        Self {
+            peer,
+            origin,
+            since: Instant::now(),
+            was_heard: false,
+            pending: None,
+            app: None,
+            member: None,
+        }
     }
 
     /// Whether it has not said yet what it wants.

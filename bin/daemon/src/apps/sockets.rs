@@ -1,5 +1,6 @@
 //! Processes whose sockets the daemon serves, at the attach server: in, heard, out.
 
+use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 
 use admin::{Command, ReplyBody};
@@ -12,7 +13,6 @@ use sys::pidfd::PidFd;
 use crate::admin_socket::error;
 use crate::apps::attach_server::AttachServer;
 use crate::apps::client::Membership;
-use crate::log;
 use crate::sockets::Answer;
 
 /// Calls of one process that are answered before others are heard.
@@ -36,7 +36,8 @@ impl AttachServer {
 
     fn try_to_let_member_in(&mut self, at: usize, message: &ToDaemon) -> Result<(), String> {
         if matches!(message, ToDaemon::Stream(_)) {
-            self.check_count()?;
+            let uid = self.clients[at].peer.credentials().uid;
+            self.check_count(uid)?;
         }
         let socket_table = self.socket_table.as_mut().ok_or(
             "this daemon serves no sockets: start it with `calisto up` and an XDP port, without \
@@ -49,10 +50,13 @@ impl AttachServer {
                 let came = socket_table.attach(request, who, now)?;
                 let (number, name, profile) = (came.0.app(), &request.name, request.profile);
                 let (pid, uid) = (who.pid, who.uid);
-                log::say(format!(
-                    "attached: {number} {name:?} with sockets, process {pid} (user {uid}), \
-                     profile {profile}"
-                ));
+                let line = || {
+                    format!(
+                        "attached: {number} {name:?} with sockets, process {pid} (user {uid}), \
+                         profile {profile}"
+                    )
+                };
+                self.chatter.say(uid, line, now);
                 came
             }
             ToDaemon::Join(request) => socket_table.join(request, who)?,
@@ -61,8 +65,8 @@ impl AttachServer {
             }
         };
         streaming.join_listener = self.join_listener.as_ref().map(|side| side.name().to_owned());
-        let process = PidFd::open(who.pid).ok();
         let client = &mut self.clients[at];
+        let process = PidFd::of_peer(client.peer.as_fd()).ok();
         client.member = Some(Membership { member, process });
         client.peer.accept_descriptors();
         self.answer(at, &ToApp::Streaming(streaming), &answer)
@@ -146,12 +150,16 @@ impl AttachServer {
         let Some(socket_table) = &mut self.socket_table else { return };
         for gone in socket_table.take_gone() {
             let (app, reason) = (gone.app, gone.reason);
-            log::say(format!("detached: {app} {:?}: {reason}", gone.name));
+            let line = || format!("detached: {app} {:?}: {reason}", gone.name);
+            self.chatter.say(gone.uid, line, clock::now());
             let is_its = |client: &mut super::client::Client| {
                 client.member.as_ref().is_some_and(|membership| membership.member.app() == app)
             };
-            for client in self.clients.extract_if(.., is_its) {
+            for mut client in self.clients.extract_if(.., is_its) {
                 client.detach(reason);
+                if let Some(Membership { member, .. }) = client.member.take() {
+                    socket_table.leave(member, reason, clock::now());
+                }
                 socket_table.close_later(client.peer.credentials().uid, client.peer);
             }
         }

@@ -13,6 +13,7 @@ use super::examine;
 use super::fallbacks::Fallback;
 use super::table::{Region, SocketTable};
 use crate::apps::Claims;
+use crate::attach_server_counters::AttachServerEvent;
 
 /// An answer, and what goes with it.
 #[derive(Debug)]
@@ -149,11 +150,17 @@ impl SocketTable {
         let Some(app) = self.apps.get(&context.member.app) else {
             return Answer::errno(Errno::INVAL);
         };
+        let uid = context.member.uid;
+        if !self.descriptors.has_room(uid, 1) {
+            self.table_config.counters.count(AttachServerEvent::DescriptorShareUsedUp);
+            return Answer::errno(Errno::NFILE);
+        }
         let pollers = app.streams.server.pollers(Side::Zero);
         let Some(poller) = pollers.take() else { return Answer::errno(Errno::NOSPC) };
         match app.pipes.open(poller) {
             Ok(pipe) => {
                 context.member.pollers.push(poller);
+                self.descriptors.take(uid, 1);
                 Answer { reply: Reply::Poller { poller }, descriptors: vec![pipe] }
             }
             Err(errno) => {
@@ -169,6 +176,7 @@ impl SocketTable {
             return Answer::errno(Errno::INVAL);
         };
         context.member.pollers.swap_remove(at);
+        self.descriptors.give_back(context.member.uid, 1);
         app.pipes.close(poller);
         app.streams.server.pollers(Side::Zero).give_back(poller);
         Answer::done()

@@ -9,21 +9,24 @@ use attach::{FallbackReason, Reply};
 use base::Nanos;
 use config::Congestion;
 use datapath::sockets::{Command, NextHop};
-use port::xdp::Protocol;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use shm::sockets::{Kind, SlotState};
 use sys::port_guard::PortGuard;
 use sys::socket;
+use sys::socket_owner::{self, Transport};
 use tcp::FlowOptions;
 
 use super::app::App;
 use super::calls::{Answer, Context, Refusal};
 use super::examine::Examined;
-use super::guards::{Holds, SocketKey, destination};
+use super::guards::{Guard, Holds, SocketKey, flow};
 use super::records::{Record, What};
 use super::routes::{Hop, Reach, UNREACHABLE, Whither};
+use super::shares::Shares;
 use super::table::{SocketTable, SocketTableConfig};
+use crate::apps::Claims;
+use crate::attach_server_counters::AttachServerEvent;
 use crate::engine::algorithm;
 
 /// So long a next hop may take to say its link address.
@@ -118,8 +121,7 @@ impl SocketTable {
             Whither::Many { is_broadcast: false } => return Err(FallbackReason::Multicast.into()),
             Whither::Elsewhere => return Err(FallbackReason::NoRouteHere.into()),
         };
-        if !self.table_config.config.sockets.ignore_firewall && self.firewall.has_rules(context.now)
-        {
+        if self.firewall.forbids(context.now) {
             return Err(FallbackReason::FirewallRules.into());
         }
         let app = self.apps.get(&context.member.app).ok_or(Refusal::Errno(Errno::INVAL))?;
@@ -127,15 +129,30 @@ impl SocketTable {
             return Err(Refusal::denied(app.tenant.denied));
         }
         let slot = app.streams.server.lend_slot().ok_or(FallbackReason::TooManySockets)?;
-        let own = Own::take(examined, hop.source, remote, &self.holds, context);
-        let Own { local, is_automatic, guard } =
-            own.inspect_err(|_| app.streams.server.take_back_slot(slot))?;
+        let uid = app.uid;
+        let Self { holds, descriptors, .. } = self;
+        let room = holds.make_room(uid, context.claims, descriptors).map_err(Taken::Share);
+        let own =
+            room.and_then(|()| Own::take(examined, hop.source, remote, uid, holds, descriptors));
+        let own = own.and_then(|own| {
+            own.claim(examined, remote, hop.link.interface, context.claims).map(|()| own)
+        });
+        let Own { local, is_automatic, guard } = match own {
+            Ok(own) => own,
+            Err(taken) => {
+                app.streams.server.take_back_slot(slot);
+                if let Taken::Share(of) = taken {
+                    self.table_config.counters.count(of);
+                }
+                return Err(taken.into());
+            }
+        };
         let mut options = self.table_config.flow_of_socket(app, examined);
         options.mss_max = hop.mtu.map(|mtu| mss(mtu, remote.ip()));
         let generation = prepare(app, slot, examined.cookie, local, remote);
         let (number, region) = (app.number(), app.region());
         let key = (number, slot, generation);
-        self.holds.add(key, (local, remote), is_automatic, guard);
+        self.holds.add(key, uid, (local, remote), is_automatic, guard);
         let (cookie, inode) = (examined.cookie, examined.inode);
         let what = What::Unsent;
         let record = Record { app: number, generation, cookie, inode, what };
@@ -206,12 +223,41 @@ impl SocketTable {
     }
 }
 
-/// A connection's own address, guarded in the kernel and taken from it.
+/// A connection's own address, guarded in the kernel.
 struct Own {
     local: SocketAddr,
     /// The program has not chosen the port.
     is_automatic: bool,
-    guard: Option<PortGuard>,
+    guard: Option<Guard>,
+}
+
+/// Why a connection gets no address of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Taken {
+    /// Its user has as many as it may.
+    Share(AttachServerEvent),
+    Refused(Refusal),
+}
+
+impl From<AttachServerEvent> for Taken {
+    fn from(share: AttachServerEvent) -> Self {
+        Self::Share(share)
+    }
+}
+
+impl From<Refusal> for Taken {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl From<Taken> for Refusal {
+    fn from(taken: Taken) -> Self {
+        match taken {
+            Taken::Share(_) => FallbackReason::TooManySockets.into(),
+            Taken::Refused(refusal) => refusal,
+        }
+    }
 }
 
 impl Own {
@@ -221,37 +267,65 @@ impl Own {
         examined: &Examined,
         source: IpAddr,
         remote: SocketAddr,
+        uid: u32,
         holds: &Holds,
-        context: &mut Context<'_>,
-    ) -> Result<Self, Refusal> {
+        descriptors: &mut Shares,
+    ) -> Result<Self, Taken> {
         let fd = examined.socket.as_fd();
         let bound = SocketAddr::new(source, examined.local.port());
-        let own = if bound.port() == 0 {
-            let port = bind_anew(fd, source)?.port();
+        let mut guard_of = |local| match holds.guard_of(local) {
+            Some(guard) => Ok(Some(guard)),
             // Without one the port is the program's own for as long as it has the socket, and no longer.
-            let guard = PortGuard::beside(fd).ok();
-            Self { local: SocketAddr::new(source, port), is_automatic: true, guard }
+            None => Guard::new(uid, descriptors, || PortGuard::beside(fd)).map(Result::ok),
+        };
+        if bound.port() == 0 {
+            let port = bind_anew(fd, source)?.port();
+            let local = SocketAddr::new(source, port);
+            Ok(Self { local, is_automatic: true, guard: guard_of(local)? })
         } else if holds.has_chosen((bound, remote)) {
             // It was connected there before, and that connection may not be over yet: the next one has another port, as
             // Linux gives it when a socket is connected again (connect(2): AF_UNSPEC).
-            Self::beside_the_socket(source)?
+            Self::beside_the_socket(source, uid, descriptors)
         } else {
-            Self { local: bound, is_automatic: false, guard: PortGuard::beside(fd).ok() }
-        };
-        let claimed = context.claims.add(destination(Protocol::Tcp, own.local));
-        claimed.map_err(|_| Refusal::Kernel(FallbackReason::NoMemory))?;
-        Ok(own)
+            Ok(Self { local: bound, is_automatic: false, guard: guard_of(bound)? })
+        }
     }
 
     /// A port that the program's own socket is not bound to: nothing but the guard has it.
-    fn beside_the_socket(source: IpAddr) -> Result<Self, Refusal> {
+    fn beside_the_socket(
+        source: IpAddr,
+        uid: u32,
+        descriptors: &mut Shares,
+    ) -> Result<Self, Taken> {
         let family = if source.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let spare = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None);
         let spare = spare.map_err(Refusal::Errno)?;
         let port = bind_anew(spare.as_fd(), source)?.port();
-        let guard = PortGuard::beside(spare.as_fd());
+        let guard = Guard::new(uid, descriptors, || PortGuard::beside(spare.as_fd()))?;
         let guard = guard.map_err(|error| Refusal::Errno(error.errno()))?;
         Ok(Self { local: SocketAddr::new(source, port), is_automatic: true, guard: Some(guard) })
+    }
+
+    /// Takes what the peer sends from the kernel, and nothing that others send to the port: that
+    /// may be another's listener.
+    fn claim(
+        &self,
+        examined: &Examined,
+        remote: SocketAddr,
+        interface: u32,
+        claims: &mut Claims,
+    ) -> Result<(), Taken> {
+        // The kernel opens no second connection of one name, whoever asks; nor do we beside one of
+        // its.
+        let owner = socket_owner::of_ends(Transport::Tcp, self.local, remote, interface);
+        let is_free = owner.is_ok_and(|owner| {
+            owner.is_none_or(|owner| owner.is_listener || owner.cookie == examined.cookie)
+        });
+        if !is_free {
+            return Err(Refusal::Errno(Errno::ADDRNOTAVAIL).into());
+        }
+        let claimed = claims.add_flow(flow((self.local, remote)));
+        claimed.map_err(|_| Refusal::Kernel(FallbackReason::NoMemory).into())
     }
 }
 
@@ -277,10 +351,8 @@ fn mss(mtu: u32, remote: IpAddr) -> u16 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::app::Member;
     use super::super::examine;
     use super::*;
-    use crate::apps::Claims;
 
     #[test]
     fn who_is_connected_again_gets_another_port_unless_it_has_chosen_its_own() {
@@ -291,24 +363,20 @@ mod tests {
         let examined = examined.expect("TCP, here, not connected");
         let source = IpAddr::from([127, 0, 0, 1]);
         let remote = SocketAddr::from(([10, 0, 0, 1], 80));
-        let (mut claims, mut holds) = (Claims::new(Vec::new(), Vec::new()), Holds::default());
-        let who = attach::PeerCredentials { pid: 1, uid: 0, gid: 0 };
-        let mut member = Member::new(1, who, 1);
+        let (mut holds, mut shares) = (Holds::default(), Shares::new(100));
         let mut take = |examined: &Examined, holds: &Holds| {
-            let (member, claims) = (&mut member, &mut claims);
-            let mut context = Context { member, claims, now: Nanos::ZERO };
-            Own::take(examined, source, remote, holds, &mut context).expect("ports are left")
+            Own::take(examined, source, remote, 5, holds, &mut shares).expect("ports are left")
         };
         let first = take(&examined, &holds);
         assert!(first.is_automatic && first.guard.is_some());
         let bound = socket::local_address(examined.socket.as_fd()).expect("it is a socket");
         assert_eq!(first.local, bound, "the kernel's socket has the port too");
         let again = look(examined.socket).map_err(|(why, _)| why).expect("still not connected");
-        holds.add((1, 0, 1), (first.local, remote), first.is_automatic, first.guard);
+        holds.add((1, 0, 1), 5, (first.local, remote), first.is_automatic, first.guard);
         let second = take(&again, &holds);
         assert!(second.local != first.local && second.is_automatic && second.guard.is_some());
         let mut holds = Holds::default();
-        holds.add((1, 0, 1), (first.local, remote), false, None);
+        holds.add((1, 0, 1), 5, (first.local, remote), false, None);
         assert_eq!(take(&again, &holds).local, first.local, "that was its own choice");
     }
 }

@@ -39,19 +39,25 @@ impl SocketTable {
     pub(crate) fn tend(&mut self, claims: &mut Claims, now: Nanos) {
         self.hear_workers(now);
         self.hear_ends(now);
+        self.tend_firewall(now);
         let changed = self.neighbours.hear();
+        if changed.links {
+            let said = self.interfaces.look(&self.table_config.counters);
+            said.into_iter().for_each(crate::log::warn);
+        }
         if changed.links || changed.addresses {
             self.follow_addresses(claims);
         }
         self.tend_pending(now);
         self.tend_unresolved(now);
+        self.check_rights(now);
         self.tend_lingering(now);
         self.tend_suspects(now);
         self.neighbours.refresh(now);
         for destination in std::mem::take(&mut self.released) {
             claims.remove(destination);
         }
-        self.holds.tend(now, claims);
+        self.holds.tend(now, claims, &mut self.descriptors);
     }
 
     /// When something is due although nobody says anything.
@@ -61,6 +67,8 @@ impl SocketTable {
         let others = [
             self.holds.next_deadline(),
             self.lingering.next_deadline(),
+            self.rights.next_deadline(),
+            self.firewall_is_due(),
             self.neighbours.next_deadline(),
             // Whoever waits for the last one to close wants to hear of it soon.
             if self.is_draining { sys::clock::now() + DRAIN_EVERY } else { Nanos::FAR_FUTURE },
@@ -125,10 +133,8 @@ impl SocketTable {
         let Some(app) = self.apps.get(&number) else { return };
         let place = (app.region(), slot);
         if self.records.get(place).is_some_and(|record| record.generation == generation) {
-            if let Some(Record { what: What::Datagram(destinations), .. }) =
-                self.records.remove(place)
-            {
-                self.released.extend(destinations);
+            if let Some(Record { what: What::Datagram(bound), .. }) = self.records.remove(place) {
+                self.released.extend(bound.destinations);
             }
             self.settle(number, DetachReason::Left, now);
         }
@@ -177,12 +183,12 @@ impl SocketTable {
         }
     }
 
-    fn end_datagrams(&mut self, place: SlotKey, now: Nanos) {
+    pub(super) fn end_datagrams(&mut self, place: SlotKey, now: Nanos) {
         self.close(place, now);
         // The kernel's socket, which had the port reserved, is gone: so nothing more may come here.
         let record = self.records.get_mut(place).map(|record| &mut record.what);
-        if let Some(What::Datagram(destinations)) = record {
-            self.released.append(destinations);
+        if let Some(What::Datagram(bound)) = record {
+            self.released.append(&mut bound.destinations);
         }
     }
 

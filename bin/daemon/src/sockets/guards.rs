@@ -1,14 +1,18 @@
-//! Addresses of connections that were opened here: taken from the kernel before the first segment leaves, and
-//! given back when no late segment can come any more.
+//! Connections that were opened here: what their peers send is taken from the kernel before the
+//! first segment leaves, and given back when no late segment can come any more; so are their ports.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use std::sync::{Arc, Weak};
 
 use base::Nanos;
-use port::xdp::{Destination, Protocol};
+use port::xdp::{Destination, Flow, Flows, Protocol};
+use sys::SysError;
 use sys::port_guard::PortGuard;
 
+use super::shares::{Shares, automatic_ports};
 use crate::apps::Claims;
+use crate::attach_server_counters::AttachServerEvent;
 
 /// What packets to `address` are for the kernel's program.
 pub(super) fn destination(protocol: Protocol, address: SocketAddr) -> Destination {
@@ -18,42 +22,121 @@ pub(super) fn destination(protocol: Protocol, address: SocketAddr) -> Destinatio
 /// A connection's own address and its peer's.
 pub(super) type Ends = (SocketAddr, SocketAddr);
 
+/// What packets from its peer are.
+pub(super) fn flow((local, remote): Ends) -> Flow {
+    Flow { protocol: Protocol::Tcp, local, remote }
+}
+
 /// A socket: the application's number, its slot, the generation.
 pub(super) type SocketKey = (u16, u32, u32);
 
-/// Names of connections that are over, held at once, at most: each is a descriptor. Beyond that the one that would go
-/// first goes early, as in Linux where the table of TIME-WAIT is full (net.ipv4.tcp_max_tw_buckets).
+/// Names of connections that are over, held at once, at most: each may be a descriptor. Beyond that
+/// the one that would go first goes early, of the user who has most of them; as in Linux where the
+/// table of TIME-WAIT is full (net.ipv4.tcp_max_tw_buckets).
 const LEAVING_MAX: usize = 4096;
+
+/// A port that nobody else on this host gets, and for whom it was guarded first.
+#[derive(Debug)]
+struct Guarded {
+    _guard: PortGuard,
+    uid: u32,
+}
+
+/// The guard of a port: one for all connections from there.
+#[derive(Clone, Debug)]
+pub(super) struct Guard(Arc<Guarded>);
 
 /// What is held for a connection.
 struct Hold {
+    uid: u32,
     ends: Ends,
-    /// Nobody else on this host gets the port.
-    _guard: Option<PortGuard>,
+    is_automatic: bool,
+    guard: Option<Guard>,
 }
 
 /// Everything that is held.
-#[derive(Default)]
 pub(super) struct Holds {
     open: BTreeMap<SocketKey, Hold>,
     /// The names that are taken, and whether the port was chosen for the program.
     names: BTreeMap<Ends, bool>,
+    guards: BTreeMap<SocketAddr, Weak<Guarded>>,
     /// By when they go; the number tells those of one moment apart.
     leaving: BTreeMap<(Nanos, u64), Hold>,
+    /// The same of each user.
+    leaving_of: BTreeMap<u32, BTreeSet<(Nanos, u64)>>,
     count: u64,
+    /// Ports that were chosen for programs: while one is held, the kernel gives it to nobody.
+    ports: Shares,
+    /// Connections in the map of the kernel's program.
+    flows: Shares,
+}
+
+impl Default for Holds {
+    fn default() -> Self {
+        Self::of(automatic_ports())
+    }
 }
 
 impl Holds {
-    /// A connection is about to be opened; its destination is claimed already.
+    fn of(ports: usize) -> Self {
+        Self {
+            open: BTreeMap::new(),
+            names: BTreeMap::new(),
+            guards: BTreeMap::new(),
+            leaving: BTreeMap::new(),
+            leaving_of: BTreeMap::new(),
+            count: 0,
+            ports: Shares::new(ports),
+            flows: Shares::new(Flows::ENTRIES_MAX as usize),
+        }
+    }
+
+    /// Whether a user may hold one more connection. Those of its own that are over go early for it.
+    ///
+    /// # Errors
+    /// What it has too many of.
+    pub(super) fn make_room(
+        &mut self,
+        uid: u32,
+        claims: &mut Claims,
+        descriptors: &mut Shares,
+    ) -> Result<(), AttachServerEvent> {
+        let room = |held: &Self| match () {
+            () if !held.ports.has_room(uid, 1) => Err(AttachServerEvent::PortShareUsedUp),
+            () if !held.flows.has_room(uid, 1) => Err(AttachServerEvent::FlowShareUsedUp),
+            () => Ok(()),
+        };
+        let mut told = room(self);
+        while told.is_err()
+            && let Some(first) = self.first_leaving_of(uid)
+        {
+            self.remove_leaving(first, claims, descriptors);
+            told = room(self);
+        }
+        told
+    }
+
+    /// The guard of a port that is guarded already.
+    pub(super) fn guard_of(&self, local: SocketAddr) -> Option<Guard> {
+        self.guards.get(&local).and_then(Weak::upgrade).map(Guard)
+    }
+
+    /// A connection is about to be opened; its packets are claimed already.
     pub(super) fn add(
         &mut self,
         key: SocketKey,
+        uid: u32,
         ends: Ends,
         is_automatic: bool,
-        guard: Option<PortGuard>,
+        guard: Option<Guard>,
     ) {
+        if let Some(Guard(guarded)) = &guard {
+            self.guards.insert(ends.0, Arc::downgrade(guarded));
+        }
         self.names.insert(ends, is_automatic);
-        self.open.insert(key, Hold { ends, _guard: guard });
+        self.flows.take(uid, 1);
+        self.ports.take(uid, usize::from(is_automatic));
+        self.open.insert(key, Hold { uid, ends, is_automatic, guard });
     }
 
     /// Whether a connection of that name is there, or ended not long ago, for which the port was chosen.
@@ -69,9 +152,11 @@ impl Holds {
 
     /// The connection is over; its name stays taken until `until`.
     pub(super) fn finish(&mut self, key: SocketKey, until: Nanos) {
-        if let Some(hold) = self.open.remove(&key) {
-            self.leave(hold, until);
-        }
+        let Some(hold) = self.open.remove(&key) else { return };
+        self.count += 1;
+        let at = (until, self.count);
+        self.leaving_of.entry(hold.uid).or_default().insert(at);
+        self.leaving.insert(at, hold);
     }
 
     /// All connections of an application are over.
@@ -83,28 +168,66 @@ impl Holds {
         }
     }
 
-    fn leave(&mut self, hold: Hold, until: Nanos) {
-        self.count += 1;
-        self.leaving.insert((until, self.count), hold);
+    /// Gives back what is due.
+    pub(super) fn tend(&mut self, now: Nanos, claims: &mut Claims, descriptors: &mut Shares) {
+        while let Some(&first) = self.leaving.keys().next()
+            && first.0 <= now
+        {
+            self.remove_leaving(first, claims, descriptors);
+        }
+        while self.leaving.len() > LEAVING_MAX {
+            let most = self.leaving_of.iter().max_by_key(|(_, of)| of.len());
+            let Some(first) = most.and_then(|(uid, _)| self.first_leaving_of(*uid)) else { return };
+            self.remove_leaving(first, claims, descriptors);
+        }
     }
 
-    /// Gives back what is due.
-    pub(super) fn tend(&mut self, now: Nanos, claims: &mut Claims) {
-        let mut count = self.leaving.len();
-        while let Some(first) = self.leaving.first_entry() {
-            if first.key().0 > now && count <= LEAVING_MAX {
-                return;
+    fn first_leaving_of(&self, uid: u32) -> Option<(Nanos, u64)> {
+        self.leaving_of.get(&uid)?.first().copied()
+    }
+
+    fn remove_leaving(&mut self, at: (Nanos, u64), claims: &mut Claims, descriptors: &mut Shares) {
+        let Some(hold) = self.leaving.remove(&at) else { return };
+        let Hold { uid, ends, is_automatic, guard } = hold;
+        if let Some(of) = self.leaving_of.get_mut(&uid) {
+            of.remove(&at);
+            if of.is_empty() {
+                self.leaving_of.remove(&uid);
             }
-            count -= 1;
-            let (local, remote) = first.remove().ends;
-            self.names.remove(&(local, remote));
-            claims.remove(destination(Protocol::Tcp, local));
         }
+        self.names.remove(&ends);
+        self.flows.give_back(uid, 1);
+        self.ports.give_back(uid, usize::from(is_automatic));
+        if let Some(Guarded { uid, .. }) = guard.and_then(|Guard(guarded)| Arc::into_inner(guarded))
+        {
+            self.guards.remove(&ends.0);
+            descriptors.give_back(uid, 1);
+        }
+        claims.remove_flow(flow(ends));
     }
 
     /// When the next one is due.
     pub(super) fn next_deadline(&self) -> Nanos {
         self.leaving.first_key_value().map_or(Nanos::FAR_FUTURE, |((until, _), _)| *until)
+    }
+}
+
+impl Guard {
+    /// The guard that `hold` makes, for a user, if its share of descriptors has one left.
+    ///
+    /// # Errors
+    /// It has none left.
+    pub(super) fn new(
+        uid: u32,
+        descriptors: &mut Shares,
+        hold: impl FnOnce() -> Result<PortGuard, SysError>,
+    ) -> Result<Result<Self, SysError>, AttachServerEvent> {
+        if !descriptors.has_room(uid, 1) {
+            return Err(AttachServerEvent::DescriptorShareUsedUp);
+        }
+        let guard = hold();
+        descriptors.take(uid, usize::from(guard.is_ok()));
+        Ok(guard.map(|guard| Self(Arc::new(Guarded { _guard: guard, uid }))))
     }
 }
 
@@ -120,11 +243,11 @@ mod tests {
     #[test]
     fn a_name_stays_taken_until_no_late_segment_can_come() {
         let mut claims = Claims::new(Vec::new(), Vec::new());
-        let mut holds = Holds::default();
-        let of_port = |port| destination(Protocol::Tcp, name(port).0);
+        let (mut holds, mut descriptors) = (Holds::default(), Shares::new(100));
         for slot in 0..3 {
-            claims.add(of_port(slot as u16)).expect("there is no interface to refuse");
-            holds.add((1, slot, 7), name(slot as u16), slot != 2, None);
+            let ends = name(slot as u16);
+            claims.add_flow(flow(ends)).expect("there is no interface to refuse");
+            holds.add((1, slot, 7), 5, ends, slot != 2, None);
         }
         let at = Nanos::from_secs;
         holds.finish((1, 0, 7), at(60));
@@ -132,25 +255,77 @@ mod tests {
         assert!(!holds.has((1, 0, 7)) && holds.has((1, 1, 7)));
         holds.finish_all(1, at(50));
         assert_eq!(holds.next_deadline(), at(50));
-        holds.tend(at(50), &mut claims);
-        assert!(claims.has(of_port(0)) && !claims.has(of_port(1)));
-        assert!(!claims.has(of_port(2)));
+        holds.tend(at(50), &mut claims, &mut descriptors);
+        assert!(claims.has_flow(flow(name(0))) && !claims.has_flow(flow(name(1))));
+        assert!(!claims.has_flow(flow(name(2))));
         assert!(holds.has_chosen(name(0)) && !holds.has_chosen(name(1)));
-        holds.tend(at(60), &mut claims);
-        assert!(!claims.has(of_port(0)) && !holds.has_chosen(name(0)));
+        holds.tend(at(60), &mut claims, &mut descriptors);
+        assert!(!claims.has_flow(flow(name(0))) && !holds.has_chosen(name(0)));
         assert_eq!(holds.next_deadline(), Nanos::FAR_FUTURE);
+        assert_eq!((holds.ports.of(5), holds.flows.of(5)), (0, 0));
     }
 
     #[test]
-    fn names_of_connections_that_are_over_are_not_held_without_end() {
+    fn names_of_connections_that_are_over_go_early_by_who_has_most_of_them() {
         let mut claims = Claims::new(Vec::new(), Vec::new());
-        let mut holds = Holds::default();
+        let (mut holds, mut descriptors) = (Holds::default(), Shares::new(100));
+        holds.add((2, 0, 1), 6, name(60_000), true, None);
+        holds.finish((2, 0, 1), Nanos(1));
         for slot in 0..LEAVING_MAX as u32 + 100 {
-            holds.add((1, slot, 1), name(slot as u16), true, None);
+            holds.add((1, slot, 1), 5, name(slot as u16), true, None);
             holds.finish((1, slot, 1), Nanos(1_000_000 + u64::from(slot)));
         }
-        holds.tend(Nanos(0), &mut claims);
+        holds.tend(Nanos(0), &mut claims, &mut descriptors);
         assert_eq!(holds.leaving.len(), LEAVING_MAX);
-        assert!(!holds.has_chosen(name(99)) && holds.has_chosen(name(100)), "the oldest went");
+        assert!(holds.has_chosen(name(60_000)), "another's does not go for them");
+        assert!(!holds.has_chosen(name(100)) && holds.has_chosen(name(101)), "the oldest went");
+    }
+
+    #[test]
+    fn a_users_share_of_ports_is_used_up_by_what_is_open_and_not_by_what_is_over() {
+        let mut claims = Claims::new(Vec::new(), Vec::new());
+        let (mut holds, mut shares) = (Holds::of(40), Shares::new(100));
+        for slot in 0..10 {
+            assert_eq!(holds.make_room(5, &mut claims, &mut shares), Ok(()), "{slot}");
+            holds.add((1, slot, 1), 5, name(slot as u16), true, None);
+        }
+        assert_eq!(
+            holds.make_room(5, &mut claims, &mut shares),
+            Err(AttachServerEvent::PortShareUsedUp)
+        );
+        assert_eq!(
+            holds.make_room(6, &mut claims, &mut shares),
+            Ok(()),
+            "another user has its own"
+        );
+        assert_eq!(holds.make_room(0, &mut claims, &mut shares), Ok(()));
+        holds.finish((1, 3, 1), Nanos::from_secs(60));
+        assert_eq!(holds.make_room(5, &mut claims, &mut shares), Ok(()), "what is over makes room");
+        assert!(!holds.has_chosen(name(3)));
+    }
+
+    #[test]
+    fn all_connections_from_one_port_share_a_guard_and_the_last_gives_it_back() {
+        let mut claims = Claims::new(Vec::new(), Vec::new());
+        let (mut holds, mut descriptors) = (Holds::default(), Shares::new(100));
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let local = listener.local_addr().expect("it is bound");
+        drop(listener);
+        for slot in 0..3 {
+            let guard = holds.guard_of(local).unwrap_or_else(|| {
+                let guard = Guard::new(5, &mut descriptors, || PortGuard::hold(local));
+                guard.expect("a share is left").expect("the port is free")
+            });
+            let remote = SocketAddr::from(([10, 0, 0, 2], 80 + slot as u16));
+            holds.add((1, slot, 1), 5, (local, remote), false, Some(guard));
+        }
+        assert_eq!(descriptors.of(5), 1);
+        holds.finish((1, 0, 1), Nanos::ZERO);
+        holds.finish((1, 1, 1), Nanos::ZERO);
+        holds.tend(Nanos(1), &mut claims, &mut descriptors);
+        assert!(descriptors.of(5) == 1 && holds.guard_of(local).is_some());
+        holds.finish((1, 2, 1), Nanos::ZERO);
+        holds.tend(Nanos(1), &mut claims, &mut descriptors);
+        assert!(descriptors.of(5) == 0 && holds.guard_of(local).is_none());
     }
 }

@@ -1,6 +1,5 @@
 //! Listeners: a kernel listener goes on for the kernel's interfaces, and workers listen for ours.
 
-use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -8,11 +7,12 @@ use std::sync::atomic::Ordering;
 
 use attach::{FallbackReason, Reply};
 use base::Nanos;
-use datapath::sockets::{AppSockets, Command, Listening};
+use datapath::sockets::{Command, Listening};
 use port::xdp::{Destination, Protocol};
 use rustix::io::Errno;
 use rustix::net::sockopt;
 use shm::sockets::{Backlog, Kind, SlotState};
+use sys::socket_owner::Transport;
 use tcp::FlowOptions;
 
 use super::app::App;
@@ -21,41 +21,11 @@ use super::examine::{Examined, covers};
 use super::guards::destination;
 use super::names::SlotKey;
 use super::records::{Listener, Record, What};
+use super::rights::Holder;
 use super::table::SocketTable;
 
 /// Connections that may wait to be accepted, at most, whatever is asked for (`somaxconn` on most hosts).
 const BACKLOG_MAX: u32 = 4096;
-
-/// Time between two looks whether workers have let go of a listener.
-const RETIRE_EVERY: Nanos = Nanos::from_millis(2);
-
-/// Time between two looks whether accepted connections still need a listener's address.
-const LINGER_EVERY: Nanos = Nanos::from_secs(1);
-
-/// What is left of listeners that have ended.
-#[derive(Default)]
-pub(super) struct Lingering {
-    /// Workers may still hold these.
-    retiring: Vec<Retiring>,
-    /// Addresses of which accepted connections live on: whose, and when to look again.
-    addresses: BTreeMap<(u16, SocketAddr), (Nanos, Arc<AppSockets>)>,
-}
-
-struct Retiring {
-    streams: Arc<AppSockets>,
-    slot: u32,
-    backlog: Arc<Backlog>,
-    look_at: Nanos,
-}
-
-impl Lingering {
-    /// When to look again.
-    pub(super) fn next_deadline(&self) -> Nanos {
-        let retiring = self.retiring.iter().map(|retiring| retiring.look_at);
-        let addresses = self.addresses.values().map(|(at, _)| *at);
-        retiring.chain(addresses).min().unwrap_or(Nanos::FAR_FUTURE)
-    }
-}
 
 /// What is asked of a listener beside its socket.
 type Asked = Result<(Answer, OwnedFd), (Refusal, OwnedFd)>;
@@ -99,12 +69,14 @@ impl SocketTable {
         if examined.local.port() == 0 {
             return Err(FallbackReason::WrongState.into());
         }
-        if !self.table_config.config.sockets.ignore_firewall && self.firewall.has_rules(context.now)
-        {
+        if self.firewall.forbids(context.now) {
             return Err(FallbackReason::FirewallRules.into());
         }
         let app = self.apps.get(&number).ok_or(Refusal::Errno(Errno::INVAL))?;
         let addresses = permitted(app, examined, self.neighbours.addresses())?;
+        if !self.has_room_for_addresses(app.uid, addresses.len(), context.claims) {
+            return Err(FallbackReason::TooManySockets.into());
+        }
         let replaced = self.replaced(app, examined, &addresses);
         if !replaced.is_empty() {
             // Before anything of those ends.
@@ -132,7 +104,12 @@ impl SocketTable {
             self.end_unclaimed((region, slot), context.now);
             return Err(refusal);
         }
+        if !self.keep_rightful((region, slot)) {
+            self.end_unclaimed((region, slot), context.now);
+            return Err(FallbackReason::PortInUse.into());
+        }
         self.claim((region, slot), context);
+        self.rights.watch((region, slot));
         Ok(Answer::new(Reply::Slot { region, slot }))
     }
 
@@ -165,6 +142,18 @@ impl SocketTable {
         self.table_config.await_workers();
     }
 
+    /// Leaves of a listener's addresses those whose callers the kernel gives to its socket. False:
+    /// there is none.
+    fn keep_rightful(&mut self, place: SlotKey) -> bool {
+        let Some(record) = self.records.get_mut(place) else { return false };
+        let What::Listener(listener) = &mut record.what else { return false };
+        let Listener { addresses, holder, .. } = listener;
+        let had_none = addresses.is_empty();
+        let gets = |at: &SocketAddr| self.rights.gets(Transport::Tcp, *at, *holder);
+        addresses.retain(|address| gets(address).is_ok_and(|is_its| is_its));
+        had_none || !addresses.is_empty()
+    }
+
     /// Takes the addresses of a listener from the kernel. Until then its own listener takes who comes.
     fn claim(&mut self, place: SlotKey, context: &mut Context<'_>) {
         let Some(record) = self.records.get_mut(place) else { return };
@@ -194,7 +183,10 @@ impl SocketTable {
                 }
             }
             let options = self.table_config.flow_of(app);
-            let new = |address: &SocketAddr| !listener.addresses.contains(address);
+            let new = |address: &SocketAddr| {
+                let is_its = self.rights.gets(Transport::Tcp, *address, listener.holder);
+                !listener.addresses.contains(address) && is_its.is_ok_and(|is_its| is_its)
+            };
             let new: Vec<SocketAddr> = wanted.into_iter().filter(new).collect();
             for &address in &new {
                 self.table_config
@@ -239,77 +231,8 @@ impl SocketTable {
         self.table_config
             .command_queue
             .command(&Command::Unlisten { app: record.app, slot: place.1 });
-        let streams = &app.streams;
-        for address in listener.addresses {
-            let until = (now + LINGER_EVERY, Arc::clone(streams));
-            let earlier = self.lingering.addresses.insert((record.app, address), until);
-            if earlier.is_some() {
-                self.released.push(destination(Protocol::Tcp, address));
-            }
-        }
-        self.lingering.retiring.push(Retiring {
-            streams: Arc::clone(streams),
-            slot: place.1,
-            backlog: listener.backlog,
-            look_at: now + RETIRE_EVERY,
-        });
-    }
-
-    /// Takes back what workers have let go of.
-    pub(super) fn tend_lingering(&mut self, now: Nanos) {
-        for mut retiring in std::mem::take(&mut self.lingering.retiring) {
-            if retiring.look_at > now {
-                self.lingering.retiring.push(retiring);
-                continue;
-            }
-            match Arc::try_unwrap(retiring.backlog) {
-                Ok(backlog) => self.retire(&retiring.streams, retiring.slot, backlog),
-                Err(held) => {
-                    retiring.backlog = held;
-                    retiring.look_at = now + RETIRE_EVERY;
-                    self.lingering.retiring.push(retiring);
-                }
-            }
-        }
-        let released = &mut self.released;
-        self.lingering.addresses.retain(|(_, address), (look_at, streams)| {
-            if *look_at > now {
-                return true;
-            }
-            *look_at = now + LINGER_EVERY;
-            let is_needed = has_connections_at(streams, *address);
-            if !is_needed {
-                released.push(destination(Protocol::Tcp, *address));
-            }
-            is_needed
-        });
-    }
-
-    fn retire(&mut self, streams: &AppSockets, slot: u32, backlog: Backlog) {
-        // The ring is our own, each place looked at once: what the application says about it is not asked. What it has
-        // written there itself names sockets of its own only.
-        for entry in backlog.waiting(streams.server.memory()) {
-            self.close_unaccepted(streams, entry.region, entry.slot);
-        }
-        streams.server.heap().take_back(backlog.into_ring());
-        streams.server.take_back_slot(slot);
-    }
-
-    fn close_unaccepted(&mut self, streams: &AppSockets, region: u32, slot: u32) {
-        if region != streams.region {
-            return self.end_local((region, slot), streams.app);
-        }
-        if !streams.server.is_taken(slot) || self.records.get((region, slot)).is_some() {
-            return;
-        }
-        let generation = streams.server.generation(slot);
-        let app = streams.app;
-        self.table_config.command_queue.command(&Command::Close {
-            app,
-            slot,
-            generation,
-            is_abort: true,
-        });
+        let (streams, uid) = (Arc::clone(&app.streams), app.uid);
+        self.linger(streams, uid, place.1, listener, now);
     }
 }
 
@@ -331,29 +254,6 @@ fn check_free(addresses: &[SocketAddr], context: &Context<'_>) -> Result<(), Ref
         context.claims.has(Destination { address: None, ..at })
     });
     if is_taken { Err(FallbackReason::PortInUse.into()) } else { Ok(()) }
-}
-
-/// Whether accepted connections of an application still have that address.
-fn has_connections_at(streams: &AppSockets, address: SocketAddr) -> bool {
-    let server = &streams.server;
-    let slots = server.memory().sizes().slots;
-    let mut left = server.slots_taken();
-    for slot in 0..slots {
-        if left == 0 {
-            return false;
-        }
-        if !server.is_taken(slot) {
-            continue;
-        }
-        left -= 1;
-        let words = server.memory().slot(slot);
-        if words.is_some_and(|words| {
-            words.state().kind() == Kind::Stream && words.local.get() == Some(address)
-        }) {
-            return true;
-        }
-    }
-    false
 }
 
 /// The command that has workers listen at one of a listener's addresses.
@@ -428,6 +328,7 @@ fn set_up(
         backlog: Arc::new(Backlog::new(ring, backlog_max)),
         backlog_max,
         shares_port: examined.shares_port,
+        holder: Holder::of(examined),
     };
     Ok((slot, listener))
 }

@@ -27,9 +27,13 @@ use super::names::SlotKey;
 use super::notifier::Pipes;
 use super::records::{Record, What};
 use super::table::{Region, SocketTable};
+use crate::attach_server_counters::AttachServerEvent;
 
 /// Connections of one local pair, at most.
 const PAIRS_MAX: u32 = 8192;
+
+/// Descriptors of a local pair: its memory and the two ways to wake a side.
+const DESCRIPTORS: usize = 3;
 
 /// Bytes of each of a connection's two rings, as a logarithm: what is wished for, and what it may be when memory
 /// is short.
@@ -45,6 +49,8 @@ pub(super) struct LocalPair {
     pairs: BTreeMap<u32, Pair>,
     /// The first slots of those whose accepted end has no name yet.
     unnamed: BTreeSet<u32>,
+    /// Whose both sides are.
+    uid: u32,
 }
 
 /// One application's side.
@@ -67,7 +73,7 @@ struct Pair {
 
 impl LocalPair {
     /// What its sockets take is counted for `quota`: that of who connects.
-    fn create(ends: [End; 2], memory_mib: u32, quota: Arc<Quota>) -> Option<Self> {
+    fn create(ends: [End; 2], uid: u32, memory_mib: u32, quota: Arc<Quota>) -> Option<Self> {
         let sizes = SocketSizes {
             slots: 2 * PAIRS_MAX,
             pollers: shm::sockets::POLLERS_MAX,
@@ -76,7 +82,7 @@ impl LocalPair {
             ring_bytes: u64::from(memory_mib.clamp(1, 1 << 16)) << 20,
         };
         let server = SocketServer::within("local_pair", sizes, quota).ok()?;
-        Some(Self { server, ends, pairs: BTreeMap::new(), unnamed: BTreeSet::new() })
+        Some(Self { server, ends, pairs: BTreeMap::new(), unnamed: BTreeSet::new(), uid })
     }
 
     /// Whose a side is.
@@ -334,6 +340,11 @@ impl SocketTable {
         }
         let memory = |app: u16| self.apps.get(&app).map(|app| app.tenant.memory_mib);
         let memory_mib = memory(connecting)?.min(memory(accepting)?);
+        let uid = self.apps.get(&connecting)?.uid;
+        if !self.descriptors.has_room(uid, DESCRIPTORS) {
+            self.table_config.counters.count(AttachServerEvent::DescriptorShareUsedUp);
+            return None;
+        }
         let regions = [self.new_region()?, self.new_region()?];
         let end = |app: u16, region| {
             let pipes = Arc::clone(&self.apps.get(&app)?.pipes);
@@ -341,7 +352,8 @@ impl SocketTable {
         };
         let ends = [end(connecting, regions[0])?, end(accepting, regions[1])?];
         let quota = Arc::clone(&self.apps.get(&connecting)?.quota);
-        let local_pair = LocalPair::create(ends, memory_mib, quota)?;
+        let local_pair = LocalPair::create(ends, uid, memory_mib, quota)?;
+        self.descriptors.take(uid, DESCRIPTORS);
         // The number is as unique as the regions' are.
         let number = regions[0];
         for (region, side) in regions.into_iter().zip(SIDES) {
@@ -425,12 +437,13 @@ impl SocketTable {
     }
 
     fn sweep_local_pairs(&mut self) {
-        let regions = &mut self.regions;
+        let Self { regions, descriptors, .. } = self;
         self.local_pairs.retain(|_, local_pair| {
             let is_over = local_pair.is_over();
             if is_over {
                 local_pair.server.memory().end(attach::DetachReason::Left.number());
                 local_pair.ends.iter().for_each(|end| _ = regions.remove(&end.region));
+                descriptors.give_back(local_pair.uid, DESCRIPTORS);
             }
             !is_over
         });

@@ -8,6 +8,7 @@ use port::xdp::Destination;
 use shm::sockets::Backlog;
 
 use super::names::{Names, SlotKey};
+use super::rights::Holder;
 
 /// A socket.
 #[derive(Debug)]
@@ -31,10 +32,18 @@ pub(super) enum What {
     Stream,
     /// A connection that no worker has heard of, and none will if it has failed.
     Unsent,
-    /// Datagrams, and what was taken from the kernel for them.
-    Datagram(Vec<Destination>),
+    Datagram(Bound),
     /// An end of a connection within this host.
     Local,
+}
+
+/// A socket for datagrams.
+#[derive(Debug)]
+pub(super) struct Bound {
+    /// What was taken from the kernel for it.
+    pub(super) destinations: Vec<Destination>,
+    /// Whose the kernel's port is.
+    pub(super) holder: Holder,
 }
 
 /// Who listens.
@@ -48,6 +57,8 @@ pub(super) struct Listener {
     pub(super) backlog: Arc<Backlog>,
     pub(super) backlog_max: u32,
     pub(super) shares_port: bool,
+    /// Whose the kernel's port is.
+    pub(super) holder: Holder,
 }
 
 /// All sockets that have a name.

@@ -24,13 +24,18 @@ use super::connect::Pending;
 use super::ends::Suspects;
 use super::examine;
 use super::fallbacks::Fallbacks;
+use super::firewall::Firewall;
 use super::guards::{Holds, destination};
-use super::listen::Lingering;
+use super::interfaces::Interfaces;
+use super::lingering::Lingering;
 use super::local::LocalPair;
 use super::proofs::{Denial, Ids};
 use super::records::{Record, Records, What};
+use super::rights::Rights;
 use super::routes::{Link, Neighbours};
+use super::shares::{self, Shares};
 use super::udp::Unresolved;
+use crate::attach_server_counters::{AttachServerCounters, AttachServerEvent};
 use crate::doorbells::Doorbells;
 
 /// A number is not given to another application for so long: what workers still say is about the old one.
@@ -44,10 +49,13 @@ pub(crate) struct SocketTableConfig {
     pub(crate) workers_doorbell: Arc<EventFd>,
     pub(crate) doorbells: Doorbells,
     pub(crate) links: Vec<Link>,
+    /// The names of their interfaces, by number.
+    pub(crate) names: Vec<(u32, String)>,
     /// Bytes of the longest packet that every port takes.
     pub(crate) mtu: u16,
     /// Settings of every flow.
     pub(crate) flow: FlowOptions,
+    pub(crate) counters: Arc<AttachServerCounters>,
 }
 
 impl SocketTableConfig {
@@ -79,6 +87,8 @@ pub(crate) struct SocketTable {
     pub(super) records: Records,
     pub(super) local_pairs: BTreeMap<u32, LocalPair>,
     pub(super) neighbours: Neighbours,
+    pub(super) rights: Rights,
+    pub(super) interfaces: Interfaces,
     pub(super) holds: Holds,
     pub(super) lingering: Lingering,
     /// Destinations that nobody here wants any more.
@@ -92,6 +102,8 @@ pub(crate) struct SocketTable {
     rates: BTreeMap<u32, Arc<Rate>>,
     /// By user: what its programs have together. One lives as long as any of their memory.
     quotas: BTreeMap<u32, Weak<Quota>>,
+    /// The daemon's own, by the user for whom it has them.
+    pub(super) descriptors: Shares,
     pub(super) firewall: Firewall,
     pub(super) is_draining: bool,
     pub(super) gone: Vec<Gone>,
@@ -101,6 +113,7 @@ pub(crate) struct SocketTable {
 pub(crate) struct Gone {
     pub(crate) app: u16,
     pub(crate) name: String,
+    pub(crate) uid: u32,
     pub(crate) reason: DetachReason,
 }
 
@@ -112,26 +125,10 @@ pub(super) enum Region {
     LocalPair(u32, Side),
 }
 
-/// Whether nftables has rules, as of a moment.
-#[derive(Debug, Default)]
-pub(super) struct Firewall {
-    looked: Option<(Nanos, bool)>,
-}
-
-impl Firewall {
-    /// Looks again, at most once a second.
-    pub(super) fn has_rules(&mut self, now: Nanos) -> bool {
-        if let Some((at, has)) = self.looked
-            && now.since(at) < Nanos::from_secs(1)
-        {
-            return has;
-        }
-        // Who may not ask is told no rules either.
-        let has = sys::nftables::rules().is_ok_and(|count| count > 0);
-        self.looked = Some((now, has));
-        has
-    }
-}
+/// Descriptors of an application (memory, a doorbell and its copies) and of each of its processes
+/// (a connection and a process handle).
+const APP_DESCRIPTORS: usize = 4;
+const MEMBER_DESCRIPTORS: usize = 2;
 
 /// Processes of one application at the attach server: each is a connection, and asked about at
 /// every look.
@@ -141,6 +138,8 @@ impl SocketTable {
     /// An empty one, in this thread's network namespace.
     pub(crate) fn new(table_config: SocketTableConfig) -> Result<Self, SysError> {
         let links = table_config.links.clone();
+        let names = table_config.names.clone();
+        let is_firewall_ignored = table_config.config.sockets.ignore_firewall;
         Ok(Self {
             table_config,
             namespace: examine::own_namespace()?,
@@ -150,6 +149,8 @@ impl SocketTable {
             last_region: 0,
             records: Records::default(),
             local_pairs: BTreeMap::new(),
+            interfaces: Interfaces::new(names),
+            rights: Rights::new(links.iter().map(|link| link.interface)),
             neighbours: Neighbours::new(links)?,
             holds: Holds::default(),
             lingering: Lingering::default(),
@@ -162,20 +163,26 @@ impl SocketTable {
             closer: Closer::start()?,
             rates: BTreeMap::new(),
             quotas: BTreeMap::new(),
-            firewall: Firewall::default(),
+            descriptors: Shares::new(shares::descriptors()),
+            firewall: Firewall::watch(is_firewall_ignored)?,
             is_draining: false,
             gone: Vec::new(),
         })
     }
 
     /// What is to be waited for.
-    pub(crate) fn descriptors(&self) -> [BorrowedFd<'_>; 2] {
-        [self.ends.as_fd(), self.neighbours.as_fd()]
+    pub(crate) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        [self.ends.as_fd(), self.neighbours.as_fd()].into_iter().chain(self.firewall.descriptor())
     }
 
     /// Applications that are here.
     pub(crate) fn count(&self) -> usize {
         self.apps.len()
+    }
+
+    /// Applications of a user that are here.
+    pub(crate) fn count_of(&self, uid: u32) -> usize {
+        self.apps.values().filter(|app| app.uid == uid).count()
     }
 
     /// Closes something that a process of user `uid` has passed.
@@ -199,7 +206,7 @@ impl SocketTable {
             return Err("the daemon is ending".to_owned());
         }
         let tenant = Arc::new(self.table_config.config.tenant(who.uid));
-        let same = self.apps.values().filter(|app| app.uid == who.uid).count();
+        let same = self.count_of(who.uid);
         if same >= tenant.apps as usize {
             return Err(format!(
                 "user {} has {same} programs attached and may have no more (`apps` of its \
@@ -207,6 +214,7 @@ impl SocketTable {
                 who.uid
             ));
         }
+        self.check_descriptors(who.uid, APP_DESCRIPTORS + MEMBER_DESCRIPTORS)?;
         let number = self.free_number(now).ok_or("too many programs are attached")?;
         let region = self.new_region().ok_or("too many programs were attached")?;
         let rate = (tenant.rate_mbit > 0).then(|| {
@@ -227,6 +235,7 @@ impl SocketTable {
             rate,
             quota,
         })?;
+        self.descriptors.take(who.uid, APP_DESCRIPTORS + MEMBER_DESCRIPTORS);
         self.regions.insert(region, Region::App(number));
         self.table_config.doorbells.add(number, Arc::clone(&app.doorbell));
         self.table_config.command_queue.command(&Command::Add(Arc::clone(&app.streams)));
@@ -261,14 +270,20 @@ impl SocketTable {
         if app.pids.len() >= PROCESSES_MAX {
             return Err(format!("an application has at most {PROCESSES_MAX} processes here"));
         }
+        if !self.descriptors.has_room(who.uid, MEMBER_DESCRIPTORS) {
+            return Err(self.descriptors_used_up(who.uid));
+        }
         let (streaming, answer) = welcome(app).map_err(|error| error.to_string())?;
         app.pids.push(who.pid);
+        self.descriptors.take(who.uid, MEMBER_DESCRIPTORS);
         Ok((Member::new(app.number(), who, app.region()), streaming, answer))
     }
 
     /// A process is gone, or its connection. The application lives while any of its processes or
     /// sockets do.
     pub(crate) fn leave(&mut self, member: Member, reason: DetachReason, now: Nanos) {
+        let count = member.pollers.len() + MEMBER_DESCRIPTORS;
+        self.descriptors.give_back(member.uid, count);
         let Some(app) = self.apps.get_mut(&member.app) else { return };
         for poller in member.pollers {
             app.pipes.close(poller);
@@ -297,6 +312,7 @@ impl SocketTable {
     pub(crate) fn detach(&mut self, number: u16, reason: DetachReason, now: Nanos) {
         let Some(app) = self.apps.remove(&number) else { return };
         self.resting.insert(number, now + NUMBER_RESTS);
+        self.descriptors.give_back(app.uid, APP_DESCRIPTORS);
         self.end_local_pairs_of(number);
         let places: Vec<_> = self.records.of_region(app.region()).map(|(place, _)| place).collect();
         for place in places {
@@ -313,7 +329,7 @@ impl SocketTable {
         if !self.apps.values().any(|other| other.uid == app.uid) {
             self.rates.remove(&app.uid);
         }
-        self.gone.push(Gone { app: number, name: app.name, reason });
+        self.gone.push(Gone { app: number, name: app.name, uid: app.uid, reason });
     }
 
     /// No new connections and listeners from now on.
@@ -347,7 +363,7 @@ impl SocketTable {
                 let addresses = listener.addresses.iter();
                 self.released.extend(addresses.map(|at| destination(Protocol::Tcp, *at)));
             }
-            What::Datagram(destinations) => self.released.extend(destinations),
+            What::Datagram(bound) => self.released.extend(bound.destinations),
             What::Stream | What::Unsent | What::Local => {}
         }
     }
@@ -372,6 +388,19 @@ impl SocketTable {
         let quota = Arc::new(Quota::new(tenant.connections, bytes));
         self.quotas.insert(uid, Arc::downgrade(&quota));
         quota
+    }
+
+    fn check_descriptors(&self, uid: u32, count: usize) -> Result<(), String> {
+        if self.descriptors.has_room(uid, count) {
+            Ok(())
+        } else {
+            Err(self.descriptors_used_up(uid))
+        }
+    }
+
+    fn descriptors_used_up(&self, uid: u32) -> String {
+        self.table_config.counters.count(AttachServerEvent::DescriptorShareUsedUp);
+        format!("user {uid} has as many of the daemon's descriptors as a user may have")
     }
 
     fn free_number(&mut self, now: Nanos) -> Option<u16> {

@@ -40,7 +40,9 @@ impl Fixture {
             workers_doorbell: Arc::new(EventFd::new().expect("descriptors are left")),
             doorbells: Doorbells::default(),
             links: Vec::new(),
+            names: Vec::new(),
             mtu: 1500,
+            counters: Arc::default(),
         });
         let socket_table = socket_table.expect("netlink is there");
         Self { socket_table, claims: Claims::new(Vec::new(), Vec::new()) }

@@ -12,12 +12,14 @@ use port::xdp::Protocol;
 use rustix::io::Errno;
 use shm::sockets::Kind;
 use sys::socket;
+use sys::socket_owner::Transport;
 
 use super::app::App;
 use super::calls::{Answer, Context, Refusal};
 use super::examine::{Examined, covers};
 use super::guards::destination;
-use super::records::{Record, What};
+use super::records::{Bound, Record, What};
+use super::rights::Holder;
 use super::routes::{Hop, Reach, Whither};
 use super::table::SocketTable;
 
@@ -85,8 +87,7 @@ impl SocketTable {
             return Ok(Answer::new(Reply::Slot { region, slot }));
         }
         drop(named);
-        if !self.table_config.config.sockets.ignore_firewall && self.firewall.has_rules(context.now)
-        {
+        if self.firewall.forbids(context.now) {
             return Err(FallbackReason::FirewallRules.into());
         }
         if let Some(remote) = remote {
@@ -125,6 +126,20 @@ impl SocketTable {
         if destinations.iter().any(|at| context.claims.has(*at)) {
             return Err(FallbackReason::PortInUse.into());
         }
+        let holder = Holder::of(examined);
+        // Another socket may fit better, or this one may not be reached by our interfaces.
+        let is_its = |at: &SocketAddr| {
+            self.rights.gets(Transport::Udp, *at, holder).is_ok_and(|is_its| is_its)
+        };
+        let permitted: Vec<_> = permitted.into_iter().filter(is_its).collect();
+        if permitted.is_empty() {
+            return Err(FallbackReason::PortInUse.into());
+        }
+        let to = permitted.iter().map(|at| destination(Protocol::Udp, *at));
+        let destinations: Vec<_> = to.collect();
+        if !self.has_room_for_addresses(app.uid, destinations.len(), context.claims) {
+            return Err(FallbackReason::TooManySockets.into());
+        }
         let payload_max = payload_max(self.table_config.mtu, examined.takes_v6);
         let sources = permitted.iter().map(SocketAddr::ip).collect();
         let datagrams = set_up(app, examined, remote, payload_max, sources)?;
@@ -135,11 +150,12 @@ impl SocketTable {
         self.table_config.await_workers();
         let claims = &mut *context.claims;
         let taken = destinations.into_iter().filter(|at| claims.add(*at).is_ok());
-        let what = What::Datagram(taken.collect());
+        let what = What::Datagram(Bound { destinations: taken.collect(), holder });
         let (number, region) = (app.number(), app.region());
         let (cookie, inode) = (examined.cookie, examined.inode);
         let record = Record { app: number, generation, cookie, inode, what };
         self.records.insert((region, slot), record);
+        self.rights.watch((region, slot));
         Ok(Answer::new(Reply::Slot { region, slot }))
     }
 

@@ -1,0 +1,149 @@
+//! Packet filters of the kernel, which what we take from it passes by: where there are any, nothing
+//! is served until `sockets.ignore_firewall` says so.
+//!
+//! Rules may come later, too. A connection of ours cannot be handed to the kernel, and the rules
+//! cannot be asked about it; so whoever has sockets is put out then. Listeners and UDP sockets go
+//! on in the kernel, connections end as at the daemon's own end, and new ones are the kernel's.
+
+use std::os::fd::BorrowedFd;
+
+use base::Nanos;
+use datapath::DetachReason;
+use sys::SysError;
+use sys::nftables::{self, RuleChanges};
+
+use super::table::SocketTable;
+use crate::attach_server_counters::AttachServerEvent;
+use crate::log;
+
+/// Of nf_tables the kernel tells changes, of the older filters it does not: they are looked at so
+/// often while anything is served, and an answer about them is as old at most.
+const LOOK_EVERY: Nanos = Nanos::from_secs(1);
+
+/// What is known of the filters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Known {
+    Unguarded,
+    Guarded,
+    /// The kernel did not tell: as if it were guarded, for whoever comes.
+    Nothing,
+}
+
+/// The filters of this network namespace.
+pub(super) struct Firewall {
+    is_ignored: bool,
+    changes: RuleChanges,
+    known: Known,
+    look_at: Nanos,
+    look: fn() -> Result<bool, SysError>,
+}
+
+impl Firewall {
+    /// Hears of changes from now on.
+    pub(super) fn watch(is_ignored: bool) -> Result<Self, SysError> {
+        let changes = RuleChanges::watch()?;
+        let look = || Ok(nftables::guards()?.any());
+        Ok(Self { is_ignored, changes, known: Known::Nothing, look_at: Nanos::ZERO, look })
+    }
+
+    /// Whether no socket may pass by the filters now.
+    pub(super) fn forbids(&mut self, now: Nanos) -> bool {
+        !self.is_ignored && self.update(now) != Known::Unguarded
+    }
+
+    /// Looks again, if there is reason to.
+    fn update(&mut self, now: Nanos) -> Known {
+        if self.changes.take() || now >= self.look_at || self.known == Known::Nothing {
+            self.look_at = now + LOOK_EVERY;
+            self.known = match (self.look)() {
+                Ok(false) => Known::Unguarded,
+                Ok(true) => Known::Guarded,
+                Err(_) => Known::Nothing,
+            };
+        }
+        self.known
+    }
+
+    /// Readable when rules may have changed.
+    pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.changes.descriptor().filter(|_| !self.is_ignored)
+    }
+}
+
+impl SocketTable {
+    /// Puts everybody out when there are rules that were not there before.
+    pub(super) fn tend_firewall(&mut self, now: Nanos) {
+        if self.firewall.is_ignored || self.apps.is_empty() {
+            // Read, so that nobody wakes for it again, and looked at when somebody comes.
+            if self.firewall.changes.take() {
+                self.firewall.known = Known::Nothing;
+            }
+            return;
+        }
+        if self.firewall.update(now) != Known::Guarded {
+            return;
+        }
+        let has_sockets = |app: &u16| {
+            self.apps.get(app).is_some_and(|app| app.streams.server.slots_taken() > 0)
+                || self.local_pairs.values().any(|local_pair| local_pair.has_named_end(*app))
+        };
+        let out: Vec<u16> = self.apps.keys().copied().filter(has_sockets).collect();
+        if out.is_empty() {
+            return;
+        }
+        self.table_config.counters.count(AttachServerEvent::FirewallAppeared);
+        log::warn(format!(
+            "packet filter rules have come, which served sockets would pass by: {} programs are put \
+             out, and served by the kernel from now on (`sockets.ignore_firewall`)",
+            out.len()
+        ));
+        for app in out {
+            self.detach(app, DetachReason::Operator, now);
+        }
+        self.release_lingering();
+    }
+
+    /// When the filters are looked at next although nothing is told.
+    pub(super) fn firewall_is_due(&self) -> Nanos {
+        match self.apps.is_empty() || self.firewall.is_ignored {
+            true => Nanos::FAR_FUTURE,
+            false => self.firewall.look_at,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use rustix::io::Errno;
+
+    use super::*;
+
+    /// Zero: there are none, one: there are some, two: the kernel does not say.
+    static FILTERS: AtomicU32 = AtomicU32::new(0);
+
+    fn told() -> Result<bool, SysError> {
+        match FILTERS.load(Ordering::Relaxed) {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(SysError::new("look for packet filter rules", Errno::NOBUFS, "")),
+        }
+    }
+
+    #[test]
+    fn a_filter_that_is_there_or_cannot_be_asked_forbids_and_is_asked_again() {
+        let mut firewall = Firewall::watch(false).expect("netlink is there");
+        firewall.look = told;
+        let at = Nanos::from_millis;
+        assert!(!firewall.forbids(at(0)));
+        FILTERS.store(2, Ordering::Relaxed);
+        assert!(firewall.forbids(at(1000)), "what is not known is not allowed");
+        FILTERS.store(0, Ordering::Relaxed);
+        assert!(!firewall.forbids(at(1001)), "an error is not kept");
+        FILTERS.store(1, Ordering::Relaxed);
+        assert!(firewall.forbids(at(2001)));
+        firewall.is_ignored = true;
+        assert!(!firewall.forbids(at(3001)));
+    }
+}
