@@ -113,7 +113,7 @@ pub(crate) fn open(config: &Config) -> Result<Parts, Failure> {
     )?;
     let worker_pool = worker_pool(config, alarm.clone(), own_call, engines)?;
     let mut attached_apps = AttachedApps::new()?;
-    let counters = Arc::<AttachServerCounters>::default();
+    let mut counters = None;
     let attach_server = match config.apps.max {
         0 => None,
         _ => {
@@ -125,10 +125,10 @@ pub(crate) fn open(config: &Config) -> Result<Parts, Failure> {
                 None => Arc::new(EventFd::new()?),
             };
             let (mut attach_server, notices) =
-                attach_server(config, &dispatcher, seed, claims, call, doorbell, &counters)?;
+                attach_server(config, &dispatcher, seed, claims, call, doorbell)?;
             if let Some(post) = sockets {
                 let doorbells = worker_pool.doorbells.clone();
-                let counters = Arc::clone(&counters);
+                let counters = Arc::clone(&attach_server.counters);
                 attach_server.serve_sockets(post.socket_table(
                     config,
                     &dispatcher,
@@ -136,13 +136,14 @@ pub(crate) fn open(config: &Config) -> Result<Parts, Failure> {
                     counters,
                 )?);
             }
+            counters = Some(Arc::clone(&attach_server.counters));
             attached_apps.tell(notices);
             Some(attach_server)
         }
     };
     let mut event_loop =
         EventLoop::new(dispatcher, worker_pool, attached_apps, cores, asked, seed, config);
-    event_loop.attach_server_counters = attach_server.is_some().then_some(counters);
+    event_loop.attach_server_counters = counters;
     let notices = event_loop.attached_apps.notices();
     Ok(Parts { event_loop, attach_server, asks: Asks::new(asks, alarm, notices) })
 }
@@ -228,7 +229,6 @@ fn attach_server(
     claims: Claims,
     call: Option<Call>,
     doorbell: Arc<EventFd>,
-    counters: &Arc<AttachServerCounters>,
 ) -> Result<(AttachServer, Notices), Failure> {
     let uid_of = |name: &str| sys::privileges::ids_of_user(name).map(|(uid, _)| uid);
     let rules = Rules::parse(&config.apps.allow, uid_of)?;
@@ -247,8 +247,7 @@ fn attach_server(
     })?;
     let listener = AttachListener::bind(&path, SOCKET_MODE)?;
     let max = usize::from(config.apps.max);
-    let counters = Arc::clone(counters);
-    Ok(AttachServer::new(listener, rules, terms, ports.collect(), claims, max, doorbell, counters))
+    Ok(AttachServer::new(listener, rules, terms, ports.collect(), claims, max, doorbell))
 }
 
 /// The addresses of the ports' interfaces: who listens on all of them may send from these.

@@ -95,7 +95,7 @@ pub(crate) struct AttachServer {
     eventfd: Arc<EventFd>,
     pub(super) handshakes: Handshakes,
     pub(super) chatter: Chatter,
-    pub(super) counters: Arc<AttachServerCounters>,
+    pub(crate) counters: Arc<AttachServerCounters>,
     /// Users whose applications have violated the protocol lately, and until when they wait.
     pub(super) waiting: Vec<(u32, Instant)>,
 }
@@ -109,7 +109,6 @@ impl AttachServer {
         claims: Claims,
         apps_max: usize,
         eventfd: Arc<EventFd>,
-        counters: Arc<AttachServerCounters>,
     ) -> (Self, Notices) {
         let (sender, notices) = channel();
         let is_drained = Arc::<AtomicBool>::default();
@@ -131,7 +130,7 @@ impl AttachServer {
             eventfd,
             handshakes: Handshakes::new(),
             chatter: Chatter::new(log::say),
-            counters,
+            counters: Arc::default(),
             waiting: Vec::new(),
         };
         (attach_server, to_attach_server)

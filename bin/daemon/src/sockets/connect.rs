@@ -134,9 +134,15 @@ impl SocketTable {
         let room = holds.make_room(uid, context.claims, descriptors).map_err(Taken::Share);
         let own =
             room.and_then(|()| Own::take(examined, hop.source, remote, uid, holds, descriptors));
-        let own = own.and_then(|own| {
-            own.claim(examined, remote, hop.link.interface, context.claims).map(|()| own)
-        });
+        let interface = hop.link.interface;
+        let own =
+            own.and_then(|own| match own.claim(examined, remote, interface, context.claims) {
+                Ok(()) => Ok(own),
+                Err(taken) => {
+                    own.guard.map(|guard| guard.give_up(descriptors));
+                    Err(taken)
+                }
+            });
         let Own { local, is_automatic, guard } = match own {
             Ok(own) => own,
             Err(taken) => {
@@ -317,10 +323,10 @@ impl Own {
     ) -> Result<(), Taken> {
         // The kernel opens no second connection of one name, whoever asks; nor do we beside one of
         // its.
-        let owner = socket_owner::of_ends(Transport::Tcp, self.local, remote, interface);
-        let is_free = owner.is_ok_and(|owner| {
-            owner.is_none_or(|owner| owner.is_listener || owner.cookie == examined.cookie)
-        });
+        let owner = socket_owner::of_ends(Transport::Tcp, self.local, remote, interface)
+            .map_err(|_| Refusal::Kernel(FallbackReason::DaemonBusy))?;
+        let is_free =
+            owner.is_none_or(|owner| owner.is_listener || owner.cookie == examined.cookie);
         if !is_free {
             return Err(Refusal::Errno(Errno::ADDRNOTAVAIL).into());
         }

@@ -198,10 +198,8 @@ impl Holds {
         self.names.remove(&ends);
         self.flows.give_back(uid, 1);
         self.ports.give_back(uid, usize::from(is_automatic));
-        if let Some(Guarded { uid, .. }) = guard.and_then(|Guard(guarded)| Arc::into_inner(guarded))
-        {
+        if guard.is_some_and(|guard| guard.give_up(descriptors)) {
             self.guards.remove(&ends.0);
-            descriptors.give_back(uid, 1);
         }
         claims.remove_flow(flow(ends));
     }
@@ -228,6 +226,13 @@ impl Guard {
         let guard = hold();
         descriptors.take(uid, usize::from(guard.is_ok()));
         Ok(guard.map(|guard| Self(Arc::new(Guarded { _guard: guard, uid }))))
+    }
+
+    /// A connection needs it no more. True: none does, and the port is free.
+    pub(super) fn give_up(self, descriptors: &mut Shares) -> bool {
+        let Some(Guarded { uid, .. }) = Arc::into_inner(self.0) else { return false };
+        descriptors.give_back(uid, 1);
+        true
     }
 }
 
@@ -327,5 +332,8 @@ mod tests {
         holds.finish((1, 2, 1), Nanos::ZERO);
         holds.tend(Nanos(1), &mut claims, &mut descriptors);
         assert!(descriptors.of(5) == 0 && holds.guard_of(local).is_none());
+        let unused = Guard::new(5, &mut descriptors, || PortGuard::hold(local));
+        let unused = unused.expect("a share is left").expect("the port is free again");
+        assert!(unused.give_up(&mut descriptors) && descriptors.of(5) == 0);
     }
 }

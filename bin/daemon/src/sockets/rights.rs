@@ -133,7 +133,9 @@ impl SocketTable {
         // One place has as many addresses as our interfaces, so this is an upper bound of what is
         // looked at.
         for place in self.rights.next(QUESTIONS_MAX) {
-            let Some(record) = self.records.get(place) else {
+            let is_meant =
+                |record: &&Record| matches!(record.what, What::Listener(_) | What::Datagram(_));
+            let Some(record) = self.records.get(place).filter(is_meant) else {
                 self.rights.watched.remove(&place);
                 continue;
             };

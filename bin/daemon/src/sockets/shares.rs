@@ -5,8 +5,16 @@
 
 use std::collections::BTreeMap;
 
+use super::table::SocketTable;
+use crate::attach_server_counters::AttachServerEvent;
+
 /// The user whom all others leave something.
 const ROOT: u32 = 0;
+
+/// Descriptors of an application (memory, a doorbell and its copies) and of each of its processes
+/// (a connection and a process handle).
+pub(super) const APP_DESCRIPTORS: usize = 4;
+pub(super) const MEMBER_DESCRIPTORS: usize = 2;
 
 /// One kind of thing, and who has how many.
 #[derive(Clone, Debug)]
@@ -55,6 +63,17 @@ impl Shares {
     /// How many a user has.
     pub(super) fn of(&self, uid: u32) -> usize {
         self.of_users.get(&uid).copied().unwrap_or_default()
+    }
+}
+
+impl SocketTable {
+    /// Whether a user may have so many more of the daemon's descriptors; why not, as a sentence.
+    pub(super) fn check_descriptors(&self, uid: u32, count: usize) -> Result<(), String> {
+        if self.descriptors.has_room(uid, count) {
+            return Ok(());
+        }
+        self.table_config.counters.count(AttachServerEvent::DescriptorShareUsedUp);
+        Err(format!("user {uid} has as many of the daemon's descriptors as a user may have"))
     }
 }
 

@@ -33,9 +33,9 @@ use super::proofs::{Denial, Ids};
 use super::records::{Record, Records, What};
 use super::rights::Rights;
 use super::routes::{Link, Neighbours};
-use super::shares::{self, Shares};
+use super::shares::{self, APP_DESCRIPTORS, MEMBER_DESCRIPTORS, Shares};
 use super::udp::Unresolved;
-use crate::attach_server_counters::{AttachServerCounters, AttachServerEvent};
+use crate::attach_server_counters::AttachServerCounters;
 use crate::doorbells::Doorbells;
 
 /// A number is not given to another application for so long: what workers still say is about the old one.
@@ -124,11 +124,6 @@ pub(super) enum Region {
     /// One side of a local pair: each has a number of its own.
     LocalPair(u32, Side),
 }
-
-/// Descriptors of an application (memory, a doorbell and its copies) and of each of its processes
-/// (a connection and a process handle).
-const APP_DESCRIPTORS: usize = 4;
-const MEMBER_DESCRIPTORS: usize = 2;
 
 /// Processes of one application at the attach server: each is a connection, and asked about at
 /// every look.
@@ -258,6 +253,7 @@ impl SocketTable {
         request: &JoinRequest,
         who: PeerCredentials,
     ) -> Result<(Member, Streaming, Answer), String> {
+        self.check_descriptors(who.uid, MEMBER_DESCRIPTORS)?;
         let number = u16::try_from(request.app).ok();
         let app = number.and_then(|number| self.apps.get_mut(&number));
         let app = app.ok_or(Denial::Unknown.sentence())?;
@@ -269,9 +265,6 @@ impl SocketTable {
         }
         if app.pids.len() >= PROCESSES_MAX {
             return Err(format!("an application has at most {PROCESSES_MAX} processes here"));
-        }
-        if !self.descriptors.has_room(who.uid, MEMBER_DESCRIPTORS) {
-            return Err(self.descriptors_used_up(who.uid));
         }
         let (streaming, answer) = welcome(app).map_err(|error| error.to_string())?;
         app.pids.push(who.pid);
@@ -388,19 +381,6 @@ impl SocketTable {
         let quota = Arc::new(Quota::new(tenant.connections, bytes));
         self.quotas.insert(uid, Arc::downgrade(&quota));
         quota
-    }
-
-    fn check_descriptors(&self, uid: u32, count: usize) -> Result<(), String> {
-        if self.descriptors.has_room(uid, count) {
-            Ok(())
-        } else {
-            Err(self.descriptors_used_up(uid))
-        }
-    }
-
-    fn descriptors_used_up(&self, uid: u32) -> String {
-        self.table_config.counters.count(AttachServerEvent::DescriptorShareUsedUp);
-        format!("user {uid} has as many of the daemon's descriptors as a user may have")
     }
 
     fn free_number(&mut self, now: Nanos) -> Option<u16> {
