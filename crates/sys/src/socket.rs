@@ -157,6 +157,17 @@ pub fn bind(socket: BorrowedFd<'_>, address: SocketAddr) -> Result<SocketAddr, S
     local_address(socket)
 }
 
+/// Has it take packets of the interface of that number only; zero: of all (SO_BINDTOIFINDEX, Linux 5.0).
+///
+/// # Errors
+/// There is none. EPERM: it has one already, and CAP_NET_RAW is missing.
+pub fn bind_to_interface(socket: BorrowedFd<'_>, interface: u32) -> Result<(), SysError> {
+    /// The same on every architecture that we run on.
+    const SO_BINDTOIFINDEX: libc::c_int = 62;
+    set_int(socket, libc::SOL_SOCKET, SO_BINDTOIFINDEX, interface.cast_signed())
+        .map_err(|errno| SysError::new("bind a socket to an interface", errno, ""))
+}
+
 /// The address as programs of the other family know it: IPv4 instead of IPv4-mapped.
 pub fn canonical(address: SocketAddr) -> SocketAddr {
     match address {

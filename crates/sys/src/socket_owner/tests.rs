@@ -6,12 +6,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::net::{AddressFamily, Shutdown, SocketType, sockopt};
 
 use super::*;
-use crate::socket::{cookie_of, set_int};
+use crate::socket::cookie_of;
 use crate::testing::{in_fresh_namespace, ip};
 
 const LOOPBACK: u32 = 1;
-/// SO_BINDTOIFINDEX.
-const SO_BINDTOIFINDEX: i32 = 62;
 
 /// With loopback up.
 fn in_namespace(work: impl FnOnce() + Send + 'static) {
@@ -61,8 +59,7 @@ fn a_socket_of_another_device_owns_nothing_here() {
         let bound = |index: u32, kind| {
             let socket = rustix::net::socket(AddressFamily::INET, kind, None);
             let socket = socket.expect("descriptors are left");
-            set_int(socket.as_fd(), libc::SOL_SOCKET, SO_BINDTOIFINDEX, index as i32)
-                .expect("root may");
+            crate::socket::bind_to_interface(socket.as_fd(), index).expect("root may");
             crate::socket::bind(socket.as_fd(), at("0.0.0.0", 8000)).expect("one device each");
             if kind == SocketType::STREAM {
                 rustix::net::listen(&socket, 1).expect("it is bound");
