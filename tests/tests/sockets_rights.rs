@@ -55,6 +55,7 @@ fn a_socket_of_another_device_is_left_to_the_kernel_though_no_library_says_so() 
         };
         assert_eq!(reply, kept(FallbackReason::BoundToDevice), "{kind:?}");
     }
+    drop(speaker);
     accelerated.nothing_is_left();
 }
 
