@@ -141,8 +141,9 @@ fn publish(conn: &mut Conn, words: &SlotWords, engine: &mut Engine, rings: &mut 
             flags |= SlotState::SENT_ALL;
         }
         if let Some(ahead) = engine.urgent(flow) {
-            let set_ready = conn.rx_head + u64::from(ahead) + 1;
-            is_news |= words.rx_urgent.swap(set_ready, Ordering::AcqRel) != set_ready;
+            // The urgent byte is the last of the urgent data, and the word says where they end, plus one.
+            let end = conn.rx_head + u64::from(ahead) + 2;
+            is_news |= words.rx_urgent.swap(end, Ordering::AcqRel) != end;
         }
         if !conn.is_at_end && engine.has_peer_closed(flow) {
             conn.is_at_end = true;
