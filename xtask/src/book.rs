@@ -6,6 +6,7 @@
 //! are tests of package `calisto`.
 
 mod environment;
+mod finding;
 mod limits;
 mod page;
 mod summary;
@@ -14,34 +15,10 @@ mod summary;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use crate::workspace::{SourceFile, Workspace};
-use page::Page;
-
-/// The folder of the book.
-const BOOK: &str = "docs/";
-
-/// One thing that is wrong with a document.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Finding {
-    file: String,
-    line: usize,
-    message: String,
-}
-
-impl Finding {
-    fn new(file: &str, line: usize, message: impl Into<String>) -> Self {
-        Self { file: file.to_owned(), line, message: message.into() }
-    }
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { file, line, message } = self;
-        write!(f, "{file}:{line}: {message}")
-    }
-}
+use finding::Finding;
+use page::{BOOK, Page};
 
 /// Checks every document and prints what it finds; whether that is nothing.
 pub(crate) fn run(workspace: &Workspace) -> bool {

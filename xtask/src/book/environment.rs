@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Finding;
+use super::finding::Finding;
 use crate::workspace::SourceFile;
 
 const PAGE: &str = "docs/reference/environment.md";
@@ -48,6 +48,8 @@ fn names(text: &str, quote: char) -> BTreeMap<&str, usize> {
     let mut names = BTreeMap::new();
     for (index, line) in text.lines().enumerate() {
         for word in line.split(quote).skip(1) {
+            // As a whole entry of an environment it ends so.
+            let word = word.strip_suffix('=').unwrap_or(word);
             let rest = word.strip_prefix(PREFIX).unwrap_or_default();
             let is_name = |letter: char| letter.is_ascii_uppercase() || letter == '_';
             if !rest.is_empty() && rest.chars().all(is_name) {

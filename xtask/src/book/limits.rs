@@ -1,6 +1,6 @@
 //! The documents that a stranger reads first stay short.
 
-use super::Finding;
+use super::finding::Finding;
 use crate::workspace::SourceFile;
 
 /// A document, its lines, and their characters, at most.

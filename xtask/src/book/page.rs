@@ -4,6 +4,9 @@ use std::collections::BTreeSet;
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
+/// The folder of the book.
+pub(super) const BOOK: &str = "docs/";
+
 /// A document.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Page {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::page::{Page, resolve};
-use super::{BOOK, Finding};
+use super::finding::Finding;
+use super::page::{BOOK, Page, resolve};
 
 const SUMMARY: &str = "docs/SUMMARY.md";
 
