@@ -198,7 +198,7 @@ impl Post {
         }
         let (config, flow, mtu) = (Arc::new(config.clone()), flow(config), mtu(dispatcher.ports()));
         let Self { command_queue, workers_doorbell, .. } = self;
-        let setting = Setting {
+        let config = SocketTableConfig {
             config,
             command_queue,
             workers_doorbell,
@@ -209,7 +209,7 @@ impl Post {
             flow,
             counters,
         };
-        Ok(Sockets::new(setting)?)
+        Ok(SocketTable::new(config)?)
     }
 }
 

@@ -41,7 +41,12 @@ fn reasons() {
     add("Why an application is detached", about, &table);
 
     let mut table = Table::new(&["violation", "what it did"]);
-    for violation in [ProtocolViolation::RingIndex, ProtocolViolation::Message, ProtocolViolation::Buffer, ProtocolViolation::NotHeld] {
+    for violation in [
+        ProtocolViolation::RingIndex,
+        ProtocolViolation::Message,
+        ProtocolViolation::Buffer,
+        ProtocolViolation::NotHeld,
+    ] {
         table.row(&[&format!("`{}`", violation.name()), violation.help()]);
     }
     let about = "What the daemon found in the shared memory of an application in packet mode.";
