@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use client::DetachReason;
 use client::sockets::{
     Errno, FallbackReason, Outcome, Poller, Profile, Readiness, ReceiveFlags, SendFlags, Session,
     Shutdown, Socket, SocketOption, Waited,
@@ -347,6 +348,19 @@ fn a_neighbour_that_writes_nonsense_breaks_its_connection_and_nothing_else() {
 }
 
 #[test]
+fn a_program_that_is_put_out_hears_why_and_may_attach_again() {
+    let daemon = Daemon::start();
+    let session = daemon.attach();
+    let (socket, _) = connected(&daemon, &session);
+    assert_eq!(session.detach_reason(), None);
+    daemon.put_out(DetachReason::Violation);
+    assert!(!session.is_alive());
+    assert_eq!(session.detach_reason(), Some(DetachReason::Violation));
+    assert!(socket.send(b"too late").is_err());
+    assert!(daemon.attach().is_alive());
+}
+
+#[test]
 fn a_dead_daemon_ends_every_wait_and_every_connection() {
     let mut daemon = Daemon::start();
     let session = daemon.attach();
@@ -365,6 +379,7 @@ fn a_dead_daemon_ends_every_wait_and_every_connection() {
     });
     assert!(is_readable(&poller, 0));
     assert!(!session.is_alive());
+    assert_eq!(session.detach_reason(), Some(DetachReason::DaemonGone));
     assert_eq!(taken(&poller), [slot], "it is told once");
     assert_eq!(socket.receive(&mut [0; 9]), Err(Errno::CONNRESET));
     assert_eq!(socket.receive(&mut [0; 9]), Ok(0));

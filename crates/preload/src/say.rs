@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use attach::AttachError;
+use attach::{AttachError, DetachReason};
 use client::sockets::FallbackReason;
 use libc::c_int;
 
@@ -14,10 +14,37 @@ static SAID: AtomicU64 = AtomicU64::new(0);
 /// Whether it was said that there is no daemon.
 static SAID_NO_DAEMON: AtomicBool = AtomicBool::new(false);
 
+/// Whether it was said that the program was put out.
+static SAID_PUT_OUT: AtomicBool = AtomicBool::new(false);
+
 /// Sockets of this process are the kernel's from now on, because there is no attachment.
 pub(crate) fn no_daemon(error: &AttachError) {
     if !SAID_NO_DAEMON.swap(true, Ordering::Relaxed) {
         line(&format!("this program's sockets are the kernel's: {error}"));
+    }
+}
+
+/// The daemon has put this program out while it goes on itself: its connections are reset.
+pub(crate) fn put_out(reason: DetachReason) {
+    let is_news = match reason {
+        DetachReason::Violation
+        | DetachReason::Protocol
+        | DetachReason::Stalled
+        | DetachReason::StrayThread
+        | DetachReason::Damaged
+        | DetachReason::Operator => true,
+        // What is said then is that there is no daemon, if there is none.
+        DetachReason::Stopping
+        | DetachReason::Left
+        | DetachReason::DaemonGone
+        | DetachReason::Other => false,
+    };
+    if is_news && !SAID_PUT_OUT.swap(true, Ordering::Relaxed) {
+        line(&format!(
+            "the daemon has put this program out, and its connections are reset: {reason}. Its next socket attaches \
+             anew; `calisto explain {}` tells more",
+            std::process::id()
+        ));
     }
 }
 

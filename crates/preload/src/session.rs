@@ -62,6 +62,7 @@ pub(crate) fn get() -> Option<&'static Session> {
         STATE.store(IDLE, Ordering::Release);
         return Some(session);
     }
+    current().and_then(Session::detach_reason).into_iter().for_each(say::put_out);
     let attached = inside(|| Session::attach(&options()));
     let (session, next) = match attached {
         Ok(session) => {

@@ -96,6 +96,11 @@ impl Region {
         self.memory.state().load(Ordering::Acquire) != 0
     }
 
+    /// Why it is over; `None` while it is not.
+    pub(crate) fn detach_reason(&self) -> Option<DetachReason> {
+        DetachReason::from_number(self.memory.state().load(Ordering::Acquire))
+    }
+
     /// Says that it is over.
     pub(crate) fn end(&self, reason: DetachReason) {
         self.memory.end(reason.number());

@@ -302,6 +302,11 @@ impl Session {
         true
     }
 
+    /// Why the daemon no longer serves this application; `None` as long as it does.
+    pub fn detach_reason(&self) -> Option<DetachReason> {
+        if self.is_alive() { None } else { self.current().0.own.detach_reason() }
+    }
+
     /// The descriptors of this process that are the session's own.
     pub fn descriptors(&self) -> Vec<RawFd> {
         let core = &self.current().0;

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use attach::{
-    AttachListener, Call, FallbackReason, Peer, Received, RegionKind, Reply, Streaming, ToApp,
-    ToDaemon,
+    AttachListener, Call, DetachReason, FallbackReason, Peer, Received, RegionKind, Reply,
+    Streaming, ToApp, ToDaemon,
 };
 use client::sockets::{Profile, Session, SessionOptions};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -140,6 +140,13 @@ impl Daemon {
     /// What a slot's words are, on the daemon's side.
     pub(crate) fn words<R>(&self, slot: u32, body: impl FnOnce(&SlotWords) -> R) -> R {
         self.daemon_state(|daemon_state| body(daemon_state.words(0, slot)))
+    }
+
+    /// It puts the first application out, and goes on itself.
+    pub(crate) fn put_out(&self, reason: DetachReason) {
+        self.daemon_state(|daemon_state| {
+            daemon_state.apps[0].server.memory().end(reason.number());
+        });
     }
 
     /// The same of a slot of the local pair.
