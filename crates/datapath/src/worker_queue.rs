@@ -59,10 +59,10 @@ pub(crate) struct WorkerQueue {
     /// An old owner has passed the barrier of this epoch, and the worker has not been told yet: it
     /// must be, before the first packet that may belong to a group that it gained.
     owes_attach: Option<Epoch>,
-    /// Position in the ring at `marked_at`, modulo 2^32: once that is consumed, a newer one is
+    /// Position in the ring at `sampled_at`, modulo 2^32: once that is consumed, a newer one is
     /// taken.
-    set_ready: u32,
-    marked_at: Nanos,
+    sampled_position: u32,
+    sampled_at: Nanos,
     /// Empty frames that it has asked for and not been given.
     owed_frames: usize,
 }
@@ -111,8 +111,8 @@ impl WorkerQueue {
             is_excused: false,
             blamed_from: Nanos::ZERO,
             owes_attach: None,
-            set_ready: 0,
-            marked_at: Nanos::ZERO,
+            sampled_position: 0,
+            sampled_at: Nanos::ZERO,
             owed_frames: 0,
         }
     }
@@ -367,11 +367,11 @@ impl WorkerQueue {
             }
         };
         let consumed = produced.wrapping_sub(queued as u32);
-        if queued == 0 || consumed.wrapping_sub(self.set_ready) as i32 >= 0 {
-            self.set_ready = produced;
-            self.marked_at = now;
+        if queued == 0 || consumed.wrapping_sub(self.sampled_position) as i32 >= 0 {
+            self.sampled_position = produced;
+            self.sampled_at = now;
         }
-        let delay = if queued == 0 { Nanos::ZERO } else { now.since(self.marked_at) };
+        let delay = if queued == 0 { Nanos::ZERO } else { now.since(self.sampled_at) };
         if let Some(side) = side
             && !self.is_excused
         {

@@ -51,7 +51,7 @@ pub(super) enum Whither {
     Many { is_broadcast: bool },
 }
 
-/// The first step of a next hop.
+/// The next hop of a route: the link it is behind, and the address whose link address is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hop {
     pub(super) link: Link,

@@ -146,9 +146,9 @@ pub(super) struct Slot {
     pub(super) is_to_be_told: bool,
     /// How long its oldest item had waited at the last look.
     pub(super) oldest: Nanos,
-    /// Position in its ring at `marked_at`: once that is consumed, a newer one is taken.
-    set_ready: u32,
-    marked_at: Nanos,
+    /// Position in its ring at `sampled_at`: once that is consumed, a newer one is taken.
+    sampled_position: u32,
+    sampled_at: Nanos,
 }
 
 impl Slot {
@@ -170,8 +170,8 @@ impl Slot {
             told: None,
             is_to_be_told: false,
             oldest: Nanos::ZERO,
-            set_ready: 0,
-            marked_at: Nanos::ZERO,
+            sampled_position: 0,
+            sampled_at: Nanos::ZERO,
         }
     }
 
@@ -192,10 +192,10 @@ impl Slot {
     /// found its position there.
     pub(super) fn age(&mut self, packets: Progress, now: Nanos) -> Nanos {
         let is_empty = packets.put == packets.taken;
-        if is_empty || packets.taken.wrapping_sub(self.set_ready) as i32 >= 0 {
-            self.set_ready = packets.put;
-            self.marked_at = now;
+        if is_empty || packets.taken.wrapping_sub(self.sampled_position) as i32 >= 0 {
+            self.sampled_position = packets.put;
+            self.sampled_at = now;
         }
-        if is_empty { Nanos::ZERO } else { now.since(self.marked_at) }
+        if is_empty { Nanos::ZERO } else { now.since(self.sampled_at) }
     }
 }
