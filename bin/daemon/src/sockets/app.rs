@@ -155,6 +155,8 @@ pub(crate) struct Member {
     pub(super) app: u16,
     pub(super) pid: u32,
     pub(super) uid: u32,
+    /// Who it was when it connected, as the kernel tells.
+    pub(super) who: PeerCredentials,
     pub(super) pollers: Vec<u32>,
     /// Regions that it was given, or may ask for.
     pub(super) knows: BTreeSet<u32>,
@@ -165,7 +167,7 @@ impl Member {
     pub(super) fn new(app: u16, who: PeerCredentials, region: u32) -> Self {
         let knows = BTreeSet::from([region]);
         let PeerCredentials { pid, uid, gid: _ } = who;
-        Self { app, pid, uid, pollers: Vec::new(), may_map: knows.clone(), knows }
+        Self { app, pid, uid, who, pollers: Vec::new(), may_map: knows.clone(), knows }
     }
 
     /// The application's number.

@@ -8,9 +8,10 @@ use config::Denied;
 use rustix::io::Errno;
 use shm::sockets::Side;
 
-use super::app::Member;
+use super::app::{App, Member};
 use super::examine;
 use super::fallbacks::Fallback;
+use super::proofs::Ids;
 use super::table::{Region, SocketTable};
 use crate::apps::Claims;
 use crate::attach_server_counters::AttachServerEvent;
@@ -182,14 +183,16 @@ impl SocketTable {
         Answer::done()
     }
 
-    /// A socket that came from elsewhere: from before an exec, or from another process of the same user.
+    /// A socket that came from elsewhere: from before an exec, or from another process. With it comes the whole region
+    /// of its application, so one of another application is given to its user and group only, as a ticket is.
     fn adopt(&mut self, context: &mut Context<'_>, cookie: u64) -> Option<Answer> {
         // Accepted ends of connections within the host may have been named a moment ago.
         self.learn_names();
-        let uid = self.apps.get(&context.member.app)?.uid;
+        let (own, who) = (context.member.app, context.member.who);
+        let ids = Ids::of_process(who.pid);
+        let may = |app: &App| app.number() == own || app.proofs.is_same(who, ids);
         let mut named = self.records.named(cookie);
-        let (place, _) = named
-            .find(|(_, record)| self.apps.get(&record.app).is_some_and(|app| app.uid == uid))?;
+        let (place, _) = named.find(|(_, record)| self.apps.get(&record.app).is_some_and(may))?;
         let (region, slot) = place;
         context.member.may_map.insert(region);
         Some(Answer::new(Reply::Slot { region, slot }))

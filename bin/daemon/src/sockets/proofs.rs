@@ -90,10 +90,6 @@ impl Ids {
         };
         Some(Self { users: line("Uid:")?, groups: line("Gid:")? })
     }
-
-    fn are_one(self) -> bool {
-        self.users[0] == self.users[1] && self.groups[0] == self.groups[1]
-    }
 }
 
 impl Proofs {
@@ -119,13 +115,20 @@ impl Proofs {
     ) -> Result<(), Denial> {
         // Both are compared, so that the time tells nothing.
         let (is_token, is_ticket) = (self.token.is(secret), self.ticket.is(secret));
-        let is_same = (who.uid, who.gid) == (self.uid, self.gid) && ids.is_none_or(Ids::are_one);
         match (is_token, is_ticket) {
             (true, _) => Ok(()),
-            (_, true) if is_same => Ok(()),
+            (_, true) if self.is_same(who, ids) => Ok(()),
             (_, true) => Err(Denial::OtherCredentials),
             _ => Err(Denial::Unknown),
         }
+    }
+
+    /// Whether `who` is the application's user and group, and has no rights beside, as far as `ids`, those that its
+    /// process has now, can be known.
+    pub(super) fn is_same(&self, who: PeerCredentials, ids: Option<Ids>) -> bool {
+        let [uid, gid] = [who.uid, who.gid];
+        let own = Ids { users: [uid; 2], groups: [gid; 2] };
+        (uid, gid) == (self.uid, self.gid) && ids.is_none_or(|ids| ids == own)
     }
 
     /// Writes both into what a member is told.
@@ -193,7 +196,8 @@ mod tests {
             assert_eq!(denied, Err(Denial::OtherCredentials), "{status}");
         }
         assert_eq!(Ids::parse("Uid:\t1\nGid:\t1\t1\n"), None);
-        assert!(Ids::of_process(std::process::id()).is_some_and(Ids::are_one));
+        let own = Ids::of_process(std::process::id()).expect("it is to be seen");
+        assert_eq!(own.users[0], own.users[1]);
     }
 
     #[test]

@@ -359,6 +359,21 @@ fn an_application_lives_as_long_as_one_of_its_sockets() {
 }
 
 #[test]
+fn a_socket_that_another_group_was_handed_does_not_bring_its_applications_memory() {
+    let mut place = Fixture::new("");
+    let (mut process, _) = place.attach("one").expect("anybody may");
+    let (listening, _) = listener();
+    slot(&place.call(&mut process, &Call::Listen { backlog: 1 }, Some(&listening)));
+    for who in [PeerCredentials { gid: 65534, ..me() }, user(65534)] {
+        let (mut thief, _) = place.attach_as("thief", who).expect("anybody may");
+        let refused = place.call(&mut thief, &Call::Adopt, Some(&listening));
+        assert_eq!(refused.reply, Reply::Kernel { reason: FallbackReason::NotOurs });
+        let given = place.call(&mut thief, &Call::Region { region: process.region }, None);
+        assert!(given.descriptors.is_empty());
+    }
+}
+
+#[test]
 fn both_ends_of_a_connection_within_the_host_can_be_adopted() {
     let mut place = Fixture::new("");
     let (mut server, _) = place.attach("server").expect("anybody may");
