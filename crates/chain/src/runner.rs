@@ -179,7 +179,7 @@ impl Chain {
         let Some(tables) = &mut self.tables else { return Ok(()) };
         for thread in &mut self.threads {
             while let Some((port, address)) = thread.wanted.pop() {
-                tables.want(port, address);
+                tables.want(port, address, now);
             }
         }
         tables.turn(now)?;

@@ -1,6 +1,8 @@
 //! A router's routes and neighbours on the control side: filled, followed, and turned into steps for the
 //! slices' threads.
 
+mod asks;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -19,6 +21,7 @@ use crate::file::{RouterPart, Routes};
 use crate::ports::Ports;
 use crate::routes::file;
 use crate::routes::kernel::KernelRoutes;
+use asks::{ASKS_MAX, Asks};
 
 /// After news that leave the tables in doubt: time for more of them, so that one dump settles all.
 const SETTLE: Nanos = Nanos::from_millis(20);
@@ -26,8 +29,6 @@ const SETTLE: Nanos = Nanos::from_millis(20);
 const DUMP_EVERY: Nanos = Nanos::from_secs(1);
 /// How often the kernel is told which neighbours are in use: it holds one to be fresh for 30 s.
 const REFRESH_EVERY: Nanos = Nanos::from_secs(10);
-/// Neighbours that are asked for in one go.
-const ASKS_MAX: usize = 512;
 
 /// What the control thread knows of routes and neighbours.
 pub(crate) struct Tables {
@@ -37,6 +38,7 @@ pub(crate) struct Tables {
     /// Of routes that follow the kernel's.
     kernel: Option<KernelRoutes>,
     known: BTreeMap<(PortId, IpAddr), Neighbour>,
+    asks: Asks,
     steps: Vec<FibChange>,
     dump_at: Nanos,
     dumped_at: Nanos,
@@ -71,6 +73,7 @@ impl Tables {
             news,
             kernel: None,
             known: BTreeMap::new(),
+            asks: Asks::default(),
             steps: Vec::new(),
             dump_at: Nanos::FAR_FUTURE,
             dumped_at: Nanos::ZERO,
@@ -108,7 +111,7 @@ impl Tables {
         // So that the first packets need not wait.
         gateways.retain(|key| !tables.known.contains_key(key));
         for (port, address) in gateways.into_iter().take(ASKS_MAX) {
-            tables.want(port, address);
+            tables.ask(port, address);
         }
         // The first tables are made whole of what is known now.
         tables.steps.clear();
@@ -164,13 +167,11 @@ impl Tables {
         self.dump_at.min(self.refresh_at)
     }
 
-    /// Packets wait for this neighbour's link address.
-    pub(crate) fn want(&mut self, port: PortId, address: IpAddr) {
-        if let Some(interface) = self.ports.interface(port) {
-            self.figures.neighbours_asked += 1;
-            // What fails here (its table is full, the interface has gone) shows in the packets that are
-            // counted as having no neighbour.
-            let _ = neighbour::resolve(interface.index, address);
+    /// Packets wait for this neighbour's link address: it is asked for, one that did not answer before as
+    /// well, unless that was done within the last second.
+    pub(crate) fn want(&mut self, port: PortId, address: IpAddr, now: Nanos) {
+        if self.asks.allow(port, address, now) {
+            self.ask(port, address);
         }
     }
 
@@ -353,7 +354,7 @@ impl Tables {
         if let Some(NextHop::Gateway { port, address }) = to
             && !self.known.contains_key(&(port, address))
         {
-            self.want(port, address);
+            self.ask(port, address);
         }
     }
 
@@ -374,13 +375,29 @@ impl Tables {
         }
     }
 
+    fn ask(&mut self, port: PortId, address: IpAddr) {
+        let Some(interface) = self.ports.interface(port) else { return };
+        self.figures.neighbours_asked += 1;
+        // What fails here (its table is full, the interface has gone) shows in the packets that are
+        // counted as having no neighbour.
+        let is_asked = neighbour::resolve(interface.index, address).is_ok();
+        let known = self.known.get(&(port, address)).copied();
+        if let Some(failed) = known.filter(|known| known.state == NeighbourState::Failed)
+            && is_asked
+        {
+            // The kernel does not say that it asks again, only what comes of it.
+            let asked = Neighbour { state: NeighbourState::Incomplete, ..failed };
+            self.set_neighbour(port, address, Some(asked));
+        }
+    }
+
     /// Packets that it does not see confirm nothing to the kernel: it is told which neighbours are in use,
     /// asks those that have grown stale, and says when one has another address or none.
     fn refresh(&mut self) {
         let stale = self.known.iter().filter(|(_, known)| known.state == NeighbourState::Stale);
         let stale: Vec<_> = stale.map(|(key, _)| *key).take(ASKS_MAX).collect();
         for (port, address) in stale {
-            self.want(port, address);
+            self.ask(port, address);
         }
     }
 }

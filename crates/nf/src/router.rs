@@ -6,7 +6,8 @@
 //!   cannot be forwarded is dropped under a counter that says why; where the standards say that the
 //!   sender is to be told, it becomes the ICMP error message, back by the port that it came from.
 //!   Routes and neighbours come from the control side while packets flow; a neighbour that is not known
-//!   yet is asked for, and its packets are dropped until it answers.
+//!   yet is asked for, and its packets are dropped until it answers. One that did not answer is asked
+//!   again while packets want it, once a second.
 //!
 //! PARAMETERS
 //!   routes           "kernel": those of the kernel's main table, followed as they change; or a file
@@ -222,11 +223,13 @@ impl Router {
         }
         let destination = match neighbour {
             Some(Neighbour::At(mac)) => mac,
-            Some(Neighbour::Failed) => return Err(Stop::NeighbourFailed),
+            // One that did not answer is asked again, as long as packets want it: it may have come since.
+            Some(Neighbour::Failed) => {
+                self.want(port, address);
+                return Err(Stop::NeighbourFailed);
+            }
             None => {
-                if !self.wanted.push(Wanted { port, address }) {
-                    self.counters.wanted_full += 1;
-                }
+                self.want(port, address);
                 return Err(Stop::NeighbourUnknown);
             }
         };
@@ -239,6 +242,13 @@ impl Router {
         crate::checksum::complete_if_open(frame);
         write_link_and_limit(frame.bytes_mut(), destination, mac, is_ipv6);
         Ok(port)
+    }
+
+    #[cold]
+    fn want(&mut self, port: PortId, address: IpAddr) {
+        if !self.wanted.push(Wanted { port, address }) {
+            self.counters.wanted_full += 1;
+        }
     }
 
     /// Drops a packet, or turns it into the message that its sender is to get.

@@ -150,6 +150,17 @@ fn catch_up(tables: &mut Tables, fib: &mut Fib) {
     }
 }
 
+/// Takes in what is told until this is known of a neighbour.
+fn becomes(tables: &mut Tables, fib: &mut Fib, wanted: Option<nf::Neighbour>, address: IpAddr) {
+    let end = clock::now() + Nanos::from_secs(30);
+    while fib.neighbour(PortId(0), address) != wanted {
+        assert!(clock::now() < end, "{address} is {:?}", fib.neighbour(PortId(0), address));
+        sys::poll::wait_readable(tables.as_fd(), Nanos::from_millis(100));
+        tables.turn(clock::now()).expect("netlink is there");
+        tables.steps().drain(..).for_each(|step| fib.apply(&step));
+    }
+}
+
 #[test]
 fn the_next_hop_is_the_kernels_for_random_destinations_before_and_after_changes() {
     /// Destinations of each version, before and after.
@@ -238,27 +249,47 @@ fn neighbours_that_the_kernel_knows_are_in_the_tables_and_those_that_are_wanted_
         let mut fib = tables.fib(7);
         let (address, mac) = (IpAddr::from(server.0), server.1);
         assert_eq!(fib.neighbour(PortId(0), address), None);
-        let becomes = |tables: &mut Tables,
-                       fib: &mut Fib,
-                       wanted: Option<nf::Neighbour>,
-                       address| {
-            let end = clock::now() + Nanos::from_secs(20);
-            while fib.neighbour(PortId(0), address) != wanted {
-                assert!(clock::now() < end, "{address} is {:?}", fib.neighbour(PortId(0), address));
-                sys::poll::wait_readable(tables.as_fd(), Nanos::from_millis(100));
-                tables.turn(clock::now()).expect("netlink is there");
-                tables.steps().drain(..).for_each(|step| fib.apply(&step));
-            }
-        };
-        tables.want(PortId(0), address);
+        tables.want(PortId(0), address, clock::now());
         becomes(&mut tables, &mut fib, Some(nf::Neighbour::At(mac)), address);
         let nobody = IpAddr::from([10, 77, 0, 99]);
-        tables.want(PortId(0), nobody);
+        tables.want(PortId(0), nobody, clock::now());
         becomes(&mut tables, &mut fib, Some(nf::Neighbour::Failed), nobody);
         ip_batch(&format!("neigh del {address} dev veth0\n"));
         becomes(&mut tables, &mut fib, None, address);
     };
     bed.client().enter(work).expect("the namespace is there");
+}
+
+#[test]
+fn a_neighbour_that_did_not_answer_is_asked_again_and_found_once_it_is_there() {
+    let config = TestbedConfig { static_neighbours: false, ipv6: true, ..TestbedConfig::default() };
+    let bed = Testbed::new(config).expect("this test needs root and the ip command");
+    let late: [IpAddr; 2] = [[10, 77, 0, 99].into(), "fd77::99".parse().expect("an address")];
+    let mac = bed.server().mac();
+    let fails = || {
+        let mut tables = following_the_kernel();
+        let mut fib = tables.fib(7);
+        for address in late {
+            tables.want(PortId(0), address, clock::now());
+            becomes(&mut tables, &mut fib, Some(nf::Neighbour::Failed), address);
+        }
+        (tables, fib)
+    };
+    let (mut tables, mut fib) = bed.client().enter(fails).expect("the namespace is there");
+    let comes = || {
+        ip_batch("addr add 10.77.0.99/24 dev veth0\naddr add fd77::99/64 dev veth0 nodad\n");
+    };
+    bed.server().enter(comes).expect("the namespace is there");
+    let is_found = move || {
+        for address in late {
+            assert_eq!(fib.neighbour(PortId(0), address), Some(nf::Neighbour::Failed));
+            tables.want(PortId(0), address, clock::now() + Nanos::from_secs(1));
+            tables.steps().drain(..).for_each(|step| fib.apply(&step));
+            assert_eq!(fib.neighbour(PortId(0), address), None, "it is being asked");
+            becomes(&mut tables, &mut fib, Some(nf::Neighbour::At(mac)), address);
+        }
+    };
+    bed.client().enter(is_found).expect("the namespace is there");
 }
 
 #[test]

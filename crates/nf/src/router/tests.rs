@@ -370,6 +370,18 @@ fn a_neighbour_that_is_not_known_is_asked_for_once_and_then_gets_its_packets() {
 }
 
 #[test]
+fn a_neighbour_that_did_not_answer_is_wanted_again_by_each_packet() {
+    for packet in [udp([FOUR[0], "10.0.1.66:9"], b""), udp([SIX[0], "[fd01::66]:9"], b"")] {
+        let mut router = router();
+        for _ in 0..2 {
+            run(&mut router, &packet);
+            assert_eq!(router.take_wanted().count(), 1);
+        }
+        assert_eq!(router.counts().neighbour_failed, 2);
+    }
+}
+
+#[test]
 fn a_scan_of_a_link_fills_the_list_of_wanted_neighbours_and_no_more() {
     let mut router = router();
     for last in 70..150 {
