@@ -6,7 +6,7 @@ use base::{Nanos, PortId};
 use crypto::IpsecMb;
 use nf::router::Wanted;
 use nf::{Acl, Esp, FibChange, Function, L2, Policer, Router, Verdicts};
-use shm::Batch;
+use shm::{Batch, Frame};
 
 /// A function.
 pub(crate) enum Stage {
@@ -58,6 +58,24 @@ impl Stage {
     pub(crate) fn take_wanted(&mut self, mut each: impl FnMut(PortId, IpAddr)) {
         if let Self::Router(router) = self {
             router.take_wanted().for_each(|Wanted { port, address }| each(port, address));
+        }
+    }
+
+    /// Whether packets that waited may go on.
+    #[inline]
+    pub(crate) fn is_due(&self, now: Nanos) -> bool {
+        matches!(self, Self::Router(router) if router.is_due(now))
+    }
+
+    /// Appends packets that waited to `batch`, to be processed from this stage on.
+    pub(crate) fn release(
+        &mut self,
+        batch: &mut Batch,
+        now: Nanos,
+        take: &mut dyn FnMut() -> Option<Frame>,
+    ) {
+        if let Self::Router(router) = self {
+            router.release(batch, now, take);
         }
     }
 }

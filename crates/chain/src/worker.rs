@@ -60,19 +60,46 @@ impl<P: Port> Worker<P> {
     /// One batch, and what is to be done beside it; whether there was anything.
     pub(crate) fn turn(&mut self, batch: &mut Batch, verdicts: &mut Verdicts, now: Nanos) -> bool {
         let has_changed = self.take_changes();
+        let has_released = self.release(batch, verdicts, now);
         let read = self.slice.read_multi(batch, now);
         if read > 0 {
-            verdicts.reset();
-            for stage in &mut self.stages {
-                stage.process(batch, verdicts, now);
-            }
-            self.carry_out(batch, verdicts);
-            self.write(batch, now);
-            self.pass_wanted_on();
+            self.process_from(0, batch, verdicts, now);
         }
         let Self { slice, stages, board, undecided, .. } = self;
         board.answer(|written| write_figures(slice, stages, *undecided, written));
-        read > 0 || has_changed
+        read > 0 || has_changed || has_released
+    }
+
+    /// Lets packets go on that waited for a neighbour; whether there were any. `batch` is empty, before and
+    /// after.
+    fn release(&mut self, batch: &mut Batch, verdicts: &mut Verdicts, now: Nanos) -> bool {
+        let Some(from) = self.stages.iter().position(|stage| stage.is_due(now)) else {
+            return false;
+        };
+        let Self { stages, slice, .. } = self;
+        stages[from].release(batch, now, &mut || slice.take());
+        let has_released = !batch.is_empty();
+        if has_released {
+            self.process_from(from, batch, verdicts, now);
+        }
+        has_released
+    }
+
+    /// Takes the batch through the stages from this one on, and writes what is to leave.
+    fn process_from(
+        &mut self,
+        from: usize,
+        batch: &mut Batch,
+        verdicts: &mut Verdicts,
+        now: Nanos,
+    ) {
+        verdicts.reset();
+        for stage in &mut self.stages[from..] {
+            stage.process(batch, verdicts, now);
+        }
+        self.carry_out(batch, verdicts);
+        self.write(batch, now);
+        self.pass_wanted_on();
     }
 
     /// Writes the verdicts where the slice reads them.
@@ -156,3 +183,6 @@ fn write_figures<P: Port>(
         written.groups.push(Group { of: "function", name, fault: None, counters });
     }
 }
+
+#[cfg(test)]
+mod tests;

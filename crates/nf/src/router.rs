@@ -6,7 +6,7 @@
 //!   cannot be forwarded is dropped under a counter that says why; where the standards say that the
 //!   sender is to be told, it becomes the ICMP error message, back by the port that it came from.
 //!   Routes and neighbours come from the control side while packets flow; a neighbour that is not known
-//!   yet is asked for, and its packets are dropped until it answers. One that did not answer is asked
+//!   yet is asked for, and its first packets wait until it answers or fails. One that did not answer is asked
 //!   again while packets want it, once a second.
 //!
 //! PARAMETERS
@@ -17,8 +17,8 @@
 //! COUNTERS
 //!   forwarded; not_ip, tagged, link_group, not_to_us, bad_checksum, own_source, link_local,
 //!   source_route, multicast, broadcast, jumbogram, no_interface, for_us, no_route, blackhole,
-//!   unreachable, prohibited, expired, too_big, neighbour_unknown, neighbour_failed (dropped);
-//!   wanted_full; icmp_sent, icmp_limited, icmp_withheld; and one for each way in which a header can be
+//!   unreachable, prohibited, expired, too_big, held_too_long, neighbour_unknown, neighbour_failed (dropped);
+//!   held; wanted_full; icmp_sent, icmp_limited, icmp_withheld; and one for each way in which a header can be
 //!   malformed, such as ipv4_header_length and ipv6_beyond_frame. Each has a sentence in the statistics.
 //!
 //! STANDARDS
@@ -32,8 +32,10 @@
 //!   may be fragmented or not. No redirects are sent, no options are filled in. Of several paths to one
 //!   destination one is used. Tagged frames are not routed. Hop-by-hop options are not read (RFC 8200
 //!   section 4 allows that). 32,767 next hops; IPv4 prefixes longer than /24 in 32,768 networks; 2 Mi
-//!   nodes of the IPv6 trie (176,000 prefixes of the Internet take a tenth); 16,384 neighbours.
+//!   nodes of the IPv6 trie (176,000 prefixes of the Internet take a tenth); 16,384 neighbours. For neighbours that are asked for eight packets each wait, the
+//!   latest ones, and 128 in all, of at most 1,792 bytes, for five seconds.
 
+mod held;
 mod stop;
 mod wanted;
 
@@ -50,6 +52,7 @@ use crate::fib::{Fib, FibChange, HopId, Interface, Neighbour, NextHop};
 use crate::icmp::{self, Sender};
 use crate::{Function, Verdict, Verdicts};
 
+use held::{Held, Keeping};
 pub use stop::RouterCounters;
 use stop::Stop;
 pub use wanted::Wanted;
@@ -81,6 +84,7 @@ pub struct Router {
     icmp_rate: Rate,
     icmp_bucket: Bucket,
     wanted: WantedList,
+    held: Held,
 }
 
 /// Bytes of the link header, which every packet stands behind.
@@ -111,12 +115,43 @@ impl Router {
             icmp_rate,
             icmp_bucket: Bucket::full(&icmp_rate, Nanos::ZERO),
             wanted: WantedList::default(),
+            held: Held::default(),
         }
+    }
+
+    /// Lets the first packets to a neighbour wait while it is asked for, instead of dropping them. Whoever
+    /// runs the function then calls [`Self::release`] when [`Self::is_due`].
+    #[must_use]
+    pub fn holding_packets(mut self) -> Self {
+        self.held = Held::with_room();
+        self
+    }
+
+    /// Whether packets that waited may go on.
+    #[inline]
+    pub fn is_due(&self, now: Nanos) -> bool {
+        self.held.is_due(now)
+    }
+
+    /// Appends packets that waited for a neighbour, and whose neighbour has answered or failed, to `batch`, as
+    /// they came, in frames from `take`: they are to be processed again, from this function on. Those that do
+    /// not fit stay, and [`Self::is_due`] says so.
+    #[cold]
+    pub fn release(
+        &mut self,
+        batch: &mut Batch,
+        now: Nanos,
+        take: &mut dyn FnMut() -> Option<Frame>,
+    ) {
+        let Self { held, fib, counters, .. } = self;
+        let is_known = |Wanted { port, address }| fib.neighbour(port, address).is_some();
+        counters.held_too_long += held.release(batch, now, take, is_known);
     }
 
     /// Takes one step of the control side, between two batches.
     pub fn apply(&mut self, change: &FibChange) {
         self.fib.apply(change);
+        self.held.note_change();
     }
 
     /// Neighbours that packets wanted since the last call, each once, at most 64.
@@ -199,7 +234,13 @@ impl Router {
 
     /// Sends the packet in `frame`, which [`Self::inspect`] found well, on to a next hop.
     #[inline]
-    fn forward(&mut self, frame: &mut Frame, to: IpAddr, hop: HopId) -> Result<PortId, Stop> {
+    fn forward(
+        &mut self,
+        frame: &mut Frame,
+        to: IpAddr,
+        hop: HopId,
+        now: Nanos,
+    ) -> Result<PortId, Stop> {
         let Some(hop) = self.fib.hop(hop) else { return Err(Stop::NoRoute) };
         let is_ipv6 = to.is_ipv6();
         let (port, address, neighbour) = match hop.to {
@@ -230,7 +271,7 @@ impl Router {
             }
             None => {
                 self.want(port, address);
-                return Err(Stop::NeighbourUnknown);
+                return Err(self.hold(frame, Wanted { port, address }, now));
             }
         };
         // All checks are done: from here on the packet is written.
@@ -242,6 +283,19 @@ impl Router {
         crate::checksum::complete_if_open(frame);
         write_link_and_limit(frame.bytes_mut(), destination, mac, is_ipv6);
         Ok(port)
+    }
+
+    /// Keeps a packet until its neighbour is known, if there is room.
+    #[cold]
+    fn hold(&mut self, frame: &Frame, waits_for: Wanted, now: Nanos) -> Stop {
+        match self.held.keep(waits_for, frame, now) {
+            Keeping::Kept => Stop::Held,
+            Keeping::KeptForOldest => {
+                self.counters.neighbour_unknown += 1;
+                Stop::Held
+            }
+            Keeping::NoRoom => Stop::NeighbourUnknown,
+        }
     }
 
     #[cold]
@@ -282,7 +336,7 @@ impl Router {
     }
 
     fn finish(&mut self, frame: &mut Frame, to: IpAddr, hop: HopId, now: Nanos) -> Verdict {
-        match self.forward(frame, to, hop) {
+        match self.forward(frame, to, hop, now) {
             Ok(port) => {
                 self.counters.forwarded += 1;
                 Verdict::Out(port)

@@ -216,7 +216,7 @@ fn router_of(part: &RouterPart, chain: &Chain) -> Result<Router, ChainError> {
         icmp_per_second: part.icmp_per_second.unwrap_or(default.icmp_per_second),
         icmp_burst: part.icmp_burst.unwrap_or(default.icmp_burst),
     };
-    Ok(Router::new(fib, &settings))
+    Ok(Router::new(fib, &settings).holding_packets())
 }
 
 fn acl_of(AclPart { rules, default, not_ip }: &AclPart) -> Result<Stage, ChainError> {

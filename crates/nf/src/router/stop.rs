@@ -28,6 +28,7 @@ pub(super) enum Stop {
     Prohibited,
     Expired,
     TooBig { mtu: u32 },
+    Held,
     NeighbourUnknown,
     NeighbourFailed,
 }
@@ -75,7 +76,12 @@ counters! {
         expired,
         /// Packets longer than their next link takes, dropped; the sender is told.
         too_big,
-        /// Packets to a neighbour whose link address is being asked for, dropped.
+        /// Packets kept until their neighbour's link address is known; once they go on they are counted anew.
+        held,
+        /// Packets that were kept for a neighbour which neither answered nor failed in time, dropped.
+        held_too_long,
+        /// Packets to a neighbour whose link address is being asked for, dropped: as many as may wait for
+        /// it did already.
         neighbour_unknown,
         /// Packets to a neighbour that did not answer, dropped; the sender is told.
         neighbour_failed,
@@ -114,6 +120,7 @@ impl Stop {
             Self::Prohibited => &mut counters.prohibited,
             Self::Expired => &mut counters.expired,
             Self::TooBig { .. } => &mut counters.too_big,
+            Self::Held => &mut counters.held,
             Self::NeighbourUnknown => &mut counters.neighbour_unknown,
             Self::NeighbourFailed => &mut counters.neighbour_failed,
         })

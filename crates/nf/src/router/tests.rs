@@ -1,5 +1,6 @@
 //! Tests of forwarding by destination.
 
+mod held;
 mod hostile;
 
 use std::collections::BTreeMap;
