@@ -4,7 +4,8 @@
 //!   Traffic is put into classes: the first one that a packet matches is its class. A class has a token
 //!   bucket: it fills at the class's rate and holds its burst, both counted in bytes of frames. A packet
 //!   that finds as many bytes in it passes to the next function; another one is dropped. With per_source the
-//!   class has a bucket for each source prefix instead of one for all. Packets of no class pass.
+//!   class has a bucket for each source prefix instead of one for all. Packets of no class pass. All slices
+//!   of a chain share the buckets: a rate is that of the whole chain.
 //!
 //! PARAMETERS
 //!   classes            in order, at most 256, each with
@@ -33,6 +34,7 @@
 mod sources;
 
 use std::fmt;
+use std::sync::Arc;
 
 use base::Nanos;
 use shm::Batch;
@@ -78,9 +80,15 @@ pub struct PerSource {
 /// The function.
 #[derive(Debug)]
 pub struct Policer {
+    limits: Arc<Limits>,
+    counters: PolicerCounters,
+}
+
+/// What policers of several threads share.
+#[derive(Debug)]
+struct Limits {
     classes: Vec<CompiledClass>,
     sources: Sources,
-    counters: PolicerCounters,
 }
 
 #[derive(Debug)]
@@ -122,7 +130,14 @@ impl Policer {
         let classes: Vec<_> = classes.iter().enumerate().map(compile).collect::<Result<_, _>>()?;
         let has_sources = classes.iter().any(|class| class.masks.is_some());
         let sources = if has_sources { Sources::new(seed) } else { Sources::none() };
-        Ok(Self { classes, sources, counters: PolicerCounters::default() })
+        let limits = Arc::new(Limits { classes, sources });
+        Ok(Self { limits, counters: PolicerCounters::default() })
+    }
+
+    /// One for another thread, with counters of its own: what both let pass together stays within the limits.
+    #[must_use]
+    pub fn sharing_limits(&self) -> Self {
+        Self { limits: Arc::clone(&self.limits), counters: PolicerCounters::default() }
     }
 
     /// What has been counted so far.
@@ -134,7 +149,8 @@ impl Policer {
     #[inline]
     fn admits(&mut self, frame: &[u8], now: Nanos) -> bool {
         let key = Headers::read(frame).ok().map(|headers| Key::from(&headers));
-        let class = self.classes.iter_mut().enumerate().find(|(_, class)| match &key {
+        let Limits { classes, sources } = &*self.limits;
+        let class = classes.iter().enumerate().find(|(_, class)| match &key {
             Some(key) => class.selector.matches(key),
             None => class.selector.is_any(),
         });
@@ -146,15 +162,16 @@ impl Policer {
             (Some([four, six]), Some(key)) => {
                 let mask = if key.is_ipv6 { six } else { four };
                 let source = Source { address: key.source & mask, class: number as u16 };
-                match self.sources.bucket(source, &class.rate, now) {
+                let rate_of = |class: usize| classes.get(class).map(|class| &class.rate);
+                match sources.bucket(source, rate_of, now) {
                     Some(bucket) => bucket,
                     None => {
                         self.counters.sources_shared += 1;
-                        &mut class.bucket
+                        &class.bucket
                     }
                 }
             }
-            _ => &mut class.bucket,
+            _ => &class.bucket,
         };
         let admits = bucket.take(&class.rate, frame.len() as u64, now);
         let counter = if admits { &mut self.counters.passed } else { &mut self.counters.exceeded };

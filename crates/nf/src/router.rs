@@ -11,7 +11,7 @@
 //!
 //! PARAMETERS
 //!   routes           "kernel": those of the kernel's main table, followed as they change; or a file
-//!   icmp_per_second  error messages a second, all senders together; 1000
+//!   icmp_per_second  error messages a second, all senders and slices together; 1000
 //!   icmp_burst       error messages at once after a pause; 50
 //!
 //! COUNTERS
@@ -40,6 +40,7 @@ mod stop;
 mod wanted;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use base::{BURST, Nanos, PortId};
@@ -82,7 +83,8 @@ pub struct Router {
     /// By [`Malformed::index`].
     malformed: [u64; Malformed::ALL.len()],
     icmp_rate: Rate,
-    icmp_bucket: Bucket,
+    /// Of all routers that share it.
+    icmp_bucket: Arc<Bucket>,
     wanted: WantedList,
     held: Held,
 }
@@ -113,7 +115,7 @@ impl Router {
             counters: RouterCounters::default(),
             malformed: [0; Malformed::ALL.len()],
             icmp_rate,
-            icmp_bucket: Bucket::full(&icmp_rate, Nanos::ZERO),
+            icmp_bucket: Arc::new(Bucket::full(&icmp_rate, Nanos::ZERO)),
             wanted: WantedList::default(),
             held: Held::default(),
         }
@@ -124,6 +126,13 @@ impl Router {
     #[must_use]
     pub fn holding_packets(mut self) -> Self {
         self.held = Held::with_room();
+        self
+    }
+
+    /// Sends error messages within one limit with `other`, a router of another thread with the same settings.
+    #[must_use]
+    pub fn sharing_limits_with(mut self, other: &Self) -> Self {
+        self.icmp_bucket = Arc::clone(&other.icmp_bucket);
         self
     }
 

@@ -131,8 +131,13 @@ pub(super) fn threads(
         tell_of_judges(&opened.0, tell);
         slices.push(opened);
     }
-    for (part, (slice, filter)) in file.slices.iter().zip(slices) {
-        let stages = stages(chain, file)?;
+    let parts = Parts {
+        ports: &chain.ports,
+        tables: chain.tables.as_ref(),
+        gateway: chain.gateway.as_ref(),
+    };
+    let all_stages = all_stages(&parts, file)?;
+    for ((part, (slice, filter)), stages) in file.slices.iter().zip(slices).zip(all_stages) {
         spawn(chain, part, slice, filter, stages)?;
     }
     Ok(())
@@ -194,23 +199,55 @@ fn tell_of_judges(slice: &Slice<AnyPort>, tell: &mut dyn FnMut(Event)) {
     }
 }
 
-/// The functions of one slice; each slice has its own, tables and all.
-fn stages(chain: &Chain, file: &ChainFile) -> Result<Vec<Stage>, ChainError> {
-    file.functions
-        .iter()
-        .map(|function| match function {
-            FunctionPart::Router(router) => Ok(Stage::Router(Box::new(router_of(router, chain)?))),
-            FunctionPart::Acl(acl) => acl_of(acl),
-            FunctionPart::Policer(policer) => policer_of(policer),
-            FunctionPart::L2(l2) => Ok(Stage::L2(l2_of(l2, &chain.ports)?)),
-            FunctionPart::Esp(esp) => esp_of(esp, chain),
-        })
-        .collect()
+/// What functions are made from.
+struct Parts<'a> {
+    ports: &'a Ports,
+    tables: Option<&'a Tables>,
+    gateway: Option<&'a Arc<Gateway>>,
 }
 
-fn router_of(part: &RouterPart, chain: &Chain) -> Result<Router, ChainError> {
+/// The functions of all slices.
+fn all_stages(parts: &Parts, file: &ChainFile) -> Result<Vec<Vec<Stage>>, ChainError> {
+    let mut all: Vec<Vec<Stage>> = Vec::with_capacity(file.slices.len());
+    for _ in &file.slices {
+        let stages = stages(parts, file, all.first())?;
+        all.push(stages);
+    }
+    Ok(all)
+}
+
+/// The functions of one slice. Each slice has its own, tables and all; but a rate is that of the whole chain,
+/// so they share what limits it with those of the first slice.
+fn stages(
+    parts: &Parts,
+    file: &ChainFile,
+    first: Option<&Vec<Stage>>,
+) -> Result<Vec<Stage>, ChainError> {
+    let make = |(index, function): (usize, &FunctionPart)| {
+        let first = first.and_then(|stages| stages.get(index));
+        match (function, first) {
+            (FunctionPart::Router(router), Some(Stage::Router(first))) => {
+                let router = router_of(router, parts)?.sharing_limits_with(first);
+                Ok(Stage::Router(Box::new(router)))
+            }
+            (FunctionPart::Router(router), _) => {
+                Ok(Stage::Router(Box::new(router_of(router, parts)?)))
+            }
+            (FunctionPart::Acl(acl), _) => acl_of(acl),
+            (FunctionPart::Policer(_), Some(Stage::Policer(first))) => {
+                Ok(Stage::Policer(Box::new(first.sharing_limits())))
+            }
+            (FunctionPart::Policer(policer), _) => policer_of(policer),
+            (FunctionPart::L2(l2), _) => Ok(Stage::L2(l2_of(l2, parts.ports)?)),
+            (FunctionPart::Esp(esp), _) => esp_of(esp, parts),
+        }
+    };
+    file.functions.iter().enumerate().map(make).collect()
+}
+
+fn router_of(part: &RouterPart, parts: &Parts) -> Result<Router, ChainError> {
     let seed = u64::from_ne_bytes(sys::random::bytes()?);
-    let fib = chain.tables.as_ref().map_or_else(|| Fib::new(seed), |tables| tables.fib(seed));
+    let fib = parts.tables.map_or_else(|| Fib::new(seed), |tables| tables.fib(seed));
     let default = RouterSettings::default();
     let settings = RouterSettings {
         icmp_per_second: part.icmp_per_second.unwrap_or(default.icmp_per_second),
@@ -235,9 +272,9 @@ fn policer_of(part: &PolicerPart) -> Result<Stage, ChainError> {
 }
 
 /// Every slice has its own part of the library; the tunnels are one for all.
-fn esp_of(part: &EspPart, chain: &Chain) -> Result<Stage, ChainError> {
+fn esp_of(part: &EspPart, parts: &Parts) -> Result<Stage, ChainError> {
     let failed = |why: String| ChainError::Function { kind: "esp", why };
-    let gateway = chain.gateway.as_ref().ok_or_else(|| failed("it has no tunnels".to_owned()))?;
+    let gateway = parts.gateway.ok_or_else(|| failed("it has no tunnels".to_owned()))?;
     let cipher = IpsecMb::open().map_err(|error| failed(error.to_string()))?;
     Ok(Stage::Esp(Box::new(Esp::new(Arc::clone(gateway), part.others, cipher))))
 }
@@ -306,3 +343,6 @@ fn spawn(
     });
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,11 @@
 //! A source may be in one of eight neighbouring places. When these are taken, one whose bucket is full again
 //! gives its place up: forgetting it changes nothing, because a new bucket is full too. So whoever sends with
 //! ever new sources fills no table for longer than one of its packets takes at the rate.
+//!
+//! Threads share the table. Two of them that meet a new source in the same moment may give it two places, of which
+//! the second is forgotten: it has its burst twice then, once.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use base::Nanos;
 
@@ -17,27 +22,28 @@ const WAYS: usize = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Source {
     pub(super) address: u128,
+    /// Below 256, as many as there may be.
     pub(super) class: u16,
 }
 
-/// A source with its bucket, and the rate that says when it is full.
-#[derive(Clone, Copy, Debug)]
-struct SourceEntry {
-    source: Source,
-    rate: Rate,
+/// A place: who has it, and its bucket.
+#[derive(Debug, Default)]
+struct Place {
+    /// [`key`] of its source; zero: it is free.
+    key: AtomicU64,
     bucket: Bucket,
 }
 
 /// The table.
 #[derive(Debug)]
 pub(super) struct Sources {
-    sets: Vec<[Option<SourceEntry>; WAYS]>,
+    sets: Vec<[Place; WAYS]>,
     seed: u64,
 }
 
 impl Sources {
     pub(super) fn new(seed: u64) -> Self {
-        Self { sets: vec![[None; WAYS]; PLACES / WAYS], seed }
+        Self { sets: (0..PLACES / WAYS).map(|_| Default::default()).collect(), seed }
     }
 
     /// No places at all, for whoever limits no sources.
@@ -45,30 +51,43 @@ impl Sources {
         Self { sets: Vec::new(), seed: 0 }
     }
 
-    /// The bucket of `source`; nothing when all its places are taken by others that are busy.
+    /// The bucket of `source`; nothing when all its places are taken by others that are busy. `rate_of` knows
+    /// the rates of all classes.
     #[inline]
-    pub(super) fn bucket(
-        &mut self,
+    pub(super) fn bucket<'a>(
+        &self,
         source: Source,
-        rate: &Rate,
+        rate_of: impl Fn(usize) -> Option<&'a Rate>,
         now: Nanos,
-    ) -> Option<&mut Bucket> {
+    ) -> Option<&Bucket> {
+        let hash = hash(source, self.seed);
+        let key = key(hash, source.class);
         let count = self.sets.len().max(1);
-        let set = self.sets.get_mut(hash(source, self.seed) as usize % count)?;
-        let is_it = |place: &Option<SourceEntry>| place.is_some_and(|place| place.source == source);
-        let way = match set.iter().position(is_it) {
-            Some(way) => way,
-            None => {
-                let way = set.iter().position(|place| {
-                    place.is_none_or(|place| place.bucket.is_full(&place.rate, now))
-                })?;
-                set[way] =
-                    Some(SourceEntry { source, rate: *rate, bucket: Bucket::full(rate, now) });
-                way
-            }
-        };
-        set[way].as_mut().map(|place| &mut place.bucket)
+        // The upper half chooses the set: the lowest bits are not in the key.
+        let set = self.sets.get((hash >> 32) as usize % count)?;
+        if let Some(place) = set.iter().find(|place| place.key.load(Relaxed) == key) {
+            return Some(&place.bucket);
+        }
+        let rate = rate_of(source.class.into())?;
+        let taken = set.iter().find(|place| {
+            let old = place.key.load(Relaxed);
+            let is_idle = |rate| place.bucket.is_full(rate, now);
+            (old == 0 || rate_of(class_of(old)).is_none_or(is_idle))
+                && place.key.compare_exchange(old, key, Relaxed, Relaxed).is_ok()
+        })?;
+        taken.bucket.fill(rate, now);
+        Some(&taken.bucket)
     }
+}
+
+/// A source in one word: 55 bits of its hash, one that is always set, and its class. In a set of eight two
+/// sources are taken for one by accident once in 2^39 times, and nobody else knows the seed.
+const fn key(hash: u64, class: u16) -> u64 {
+    hash & !0x1ff | 0x100 | (class as u64 & 0xff)
+}
+
+const fn class_of(key: u64) -> usize {
+    (key & 0xff) as usize
 }
 
 /// Both halves of the address and the class, stirred with the seed by multiplications whose upper halves

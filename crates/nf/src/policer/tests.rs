@@ -53,6 +53,22 @@ fn a_class_passes_its_burst_and_then_its_rate() {
 }
 
 #[test]
+fn policers_that_share_limits_let_no_more_pass_together_than_one_alone() {
+    let per_source = Some(PerSource { ipv4_bits: 32, ipv6_bits: 64 });
+    for class in [ALL, Class { per_source, ..ALL }] {
+        let mut first = Policer::new(&[class], 1).expect("a class");
+        let mut second = first.sharing_limits();
+        let ends = ["10.0.0.1:1", TO];
+        assert_eq!(passed(&mut first, ends, 2, Nanos::ZERO), 2);
+        assert_eq!(passed(&mut second, ends, 100, Nanos::ZERO), 1);
+        let later = Nanos::from_millis(3);
+        assert_eq!(passed(&mut second, ends, 2, later), 2);
+        assert_eq!(passed(&mut first, ends, 100, later), 1);
+        assert_eq!((first.counts().passed, second.counts().passed), (3, 3));
+    }
+}
+
+#[test]
 fn the_first_class_that_matches_counts_and_packets_of_none_pass() {
     let slow = Class { selector: to_port(80), burst_bytes: 1000, ..ALL };
     let fast = Class { selector: to_port(81), burst_bytes: 5000, ..ALL };

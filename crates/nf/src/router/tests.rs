@@ -339,6 +339,18 @@ fn error_messages_are_limited_and_the_bucket_fills_again() {
 }
 
 #[test]
+fn routers_that_share_limits_send_no_more_messages_together_than_one_alone() {
+    let mut first = router();
+    let mut second = router().sharing_limits_with(&first);
+    let lost = udp([FOUR[0], "11.0.0.1:9"], b"");
+    for _ in 0..100 {
+        run(&mut first, &lost);
+        run(&mut second, &lost);
+    }
+    assert_eq!(first.counts().icmp_sent + second.counts().icmp_sent, 50);
+}
+
+#[test]
 fn nobody_is_told_of_an_error_message_or_a_later_fragment() {
     let error = ipv4(1, &[], &[3, 0, 0, 0, 0, 0, 0, 0]);
     let mut fragment = udp(FOUR, b"hello");
