@@ -6,8 +6,8 @@
 //!   cannot be forwarded is dropped under a counter that says why; where the standards say that the
 //!   sender is to be told, it becomes the ICMP error message, back by the port that it came from.
 //!   Routes and neighbours come from the control side while packets flow; a neighbour that is not known
-//!   yet is asked for, and its first packets wait until it answers or fails. One that did not answer is asked
-//!   again while packets want it, once a second.
+//!   yet is asked for, and its first packets wait until it answers or fails. One that did not answer is
+//!   asked again while packets want it, once a second.
 //!
 //! PARAMETERS
 //!   routes           "kernel": those of the kernel's main table, followed as they change; or a file
@@ -17,9 +17,10 @@
 //! COUNTERS
 //!   forwarded; not_ip, tagged, link_group, not_to_us, bad_checksum, own_source, link_local,
 //!   source_route, multicast, broadcast, jumbogram, no_interface, for_us, no_route, blackhole,
-//!   unreachable, prohibited, expired, too_big, held_too_long, neighbour_unknown, neighbour_failed (dropped);
-//!   held; wanted_full; icmp_sent, icmp_limited, icmp_withheld; and one for each way in which a header can be
-//!   malformed, such as ipv4_header_length and ipv6_beyond_frame. Each has a sentence in the statistics.
+//!   unreachable, prohibited, expired, too_big, held_too_long, neighbour_unknown,
+//!   neighbour_failed (dropped); held; wanted_full; icmp_sent, icmp_limited, icmp_withheld; and one for
+//!   each way in which a header can be malformed, such as ipv4_header_length and ipv6_beyond_frame.
+//!   Each has a sentence in the statistics.
 //!
 //! STANDARDS
 //!   RFC 1812 (sections 4.2, 4.3, 5.2, 5.3), RFC 8200, RFC 4443, RFC 1191, RFC 8201, RFC 1624 (the header
@@ -32,8 +33,9 @@
 //!   may be fragmented or not. No redirects are sent, no options are filled in. Of several paths to one
 //!   destination one is used. Tagged frames are not routed. Hop-by-hop options are not read (RFC 8200
 //!   section 4 allows that). 32,767 next hops; IPv4 prefixes longer than /24 in 32,768 networks; 2 Mi
-//!   nodes of the IPv6 trie (176,000 prefixes of the Internet take a tenth); 16,384 neighbours. For neighbours that are asked for eight packets each wait, the
-//!   latest ones, and 128 in all, of at most 1,792 bytes, for five seconds.
+//!   nodes of the IPv6 trie (176,000 prefixes of the Internet take a tenth); 16,384 neighbours. For each
+//!   neighbour that is asked for the latest eight packets wait, and 128 in all, of at most 1,792
+//!   bytes, for five seconds.
 
 mod held;
 mod stop;
