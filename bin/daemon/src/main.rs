@@ -22,6 +22,7 @@ mod folder;
 mod log;
 mod outside;
 mod setup;
+mod signals;
 mod sockets;
 mod status;
 mod stream;
@@ -38,6 +39,7 @@ use config::Config;
 
 use crate::failure::Failure;
 use crate::setup::Parts;
+use crate::signals::Survived;
 use crate::watched::Watched;
 
 /// Runs the data plane in the foreground until SIGINT, SIGTERM or `calisto down`.
@@ -76,6 +78,7 @@ fn read(arguments: &Arguments) -> Result<Config, Failure> {
 
 fn run(config: &Config) -> Result<(), Failure> {
     sys::signal::install_stop_handler()?;
+    let _survived = Survived::start()?;
     sys::memlock::raise();
     let cannot = |error| Failure::Said(format!("cannot start a thread: {error}"));
     let Parts { mut event_loop, attach_server, asks } = setup::open(config)?;
@@ -91,7 +94,8 @@ fn run(config: &Config) -> Result<(), Failure> {
     });
     let attach_server = attach_server.transpose().map_err(cannot)?;
     let server = admin_socket::serve(&config.admin_socket, asks)?;
-    log::say(format!("ready: {}", config.admin_socket));
+    log::ready(&config.admin_socket);
+    event_loop.describe().into_iter().for_each(log::say);
     event_loop.run();
     event_loop.attached_apps.close_attach_server();
     if let Some(engines) = event_loop.worker_pool.engines() {

@@ -39,6 +39,23 @@ impl EventLoop {
         }
     }
 
+    /// What runs here, for the log: a line for each port, and one for what is done with its packets.
+    pub(crate) fn describe(&self) -> Vec<String> {
+        let Status { version, pid, arrangement, job, listen, ports, policy, .. } =
+            self.status(self.started);
+        let port = |port: &PortStatus| {
+            let PortStatus { port, mode, mtu, .. } = port;
+            format!("port {port}: {mode}, MTU {mtu} bytes")
+        };
+        let listens = if listen.is_empty() { "nothing".to_owned() } else { listen.join(", ") };
+        let rest = format!(
+            "calistod {version}, process {pid}: workers {}, arrangement {arrangement}, job {job}, \
+             policy {policy}, listens on {listens}",
+            self.workers_wanted,
+        );
+        ports.iter().map(port).chain([rest]).collect()
+    }
+
     fn worker_status(&self) -> Vec<WorkerStatus> {
         let steering = self.dispatcher.steering();
         let row = |(id, state, queued): (WorkerId, WorkerQueueState, usize)| WorkerStatus {

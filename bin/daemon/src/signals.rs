@@ -1,0 +1,57 @@
+//! Signals that must not end the daemon, though they would by default.
+//!
+//! SIGHUP comes when a terminal is closed, SIGUSR1 and SIGUSR2 when somebody takes the daemon for
+//! another program. All connections would be reset; a line in the log is what they deserve.
+
+use std::os::fd::AsFd;
+
+use base::Nanos;
+use rustix::process::Signal;
+use sys::signal_fd::SignalFd;
+
+use crate::failure::Failure;
+use crate::log;
+
+const SURVIVED: [Signal; 3] = [Signal::HUP, Signal::USR1, Signal::USR2];
+
+/// From now on these signals are held back from the calling thread and those that it starts, for as
+/// long as this is there, and one thread says that they have come.
+pub(crate) struct Survived {
+    _held_back: SignalFd,
+}
+
+impl Survived {
+    /// To be called before there is a second thread: a signal goes to any that does not hold it back.
+    pub(crate) fn start() -> Result<Self, Failure> {
+        let held_back = SignalFd::new(&SURVIVED)?;
+        // A descriptor belongs to the thread that made it: the reader has one of its own.
+        std::thread::Builder::new()
+            .name("signals".to_owned())
+            .spawn(|| match SignalFd::new(&SURVIVED) {
+                Ok(signals) => read(&signals),
+                Err(error) => log::warn(format!("signals are ignored and not told: {error}")),
+            })
+            .map_err(|error| Failure::Said(format!("cannot start a thread: {error}")))?;
+        Ok(Self { _held_back: held_back })
+    }
+}
+
+fn read(signals: &SignalFd) {
+    loop {
+        sys::poll::wait_readable(signals.as_fd(), Nanos::from_secs(3600));
+        while let Some(received) = signals.take() {
+            log::warn(sentence(received.signal).to_owned());
+        }
+    }
+}
+
+fn sentence(signal: Signal) -> &'static str {
+    match signal {
+        Signal::HUP => {
+            "SIGHUP: going on as before; the configuration is not read again, for that end the \
+             daemon with `calisto down` and start it anew"
+        }
+        Signal::USR1 => "SIGUSR1 means nothing here and is ignored",
+        _ => "SIGUSR2 means nothing here and is ignored",
+    }
+}
