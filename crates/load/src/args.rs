@@ -255,6 +255,7 @@ impl Common {
     /// the report says so: it is not lost with the log.
     pub(crate) fn finish(&self, mut report: Report, hdr_log: Option<HdrLog>) -> Report {
         report.apply(&self.check);
+        report.failed_checks.extend(report.silence());
         if let Some(Err(error)) = hdr_log.map(|log| log.write(&report)) {
             report.failed_checks.push(error.to_string());
         }

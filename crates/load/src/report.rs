@@ -250,6 +250,28 @@ impl Report {
         }
     }
 
+    /// The sentence of a run that nobody has answered, with what to look at; nothing when something
+    /// came back, or nothing was to be sent.
+    pub(crate) fn silence(&self) -> Option<String> {
+        let Self { sent, received, never_sent, refused, strangers, send_errors, closed, .. } = self;
+        if *received > 0 || sent + never_sent == 0 {
+            return None;
+        }
+        let hint = match (refused, send_errors, strangers, closed) {
+            (1.., ..) => "nobody listens at the target: see what the server listens on",
+            (_, 1.., ..) => {
+                "requests could not be sent: see the route to the target (`ip route get`)"
+            }
+            (_, _, 1.., _) => "what came was no answer: see whether the target is the right server",
+            (.., 1..) => "connections ended too soon: see what the server says",
+            _ => {
+                "see whether the target is there (`ping`), and at its daemon what `calisto status` \
+                 says of ports and dropped packets"
+            }
+        };
+        Some(format!("nothing was answered of {sent} requests: {hint}"))
+    }
+
     /// Notes which of `checks` the run missed; whether it met all.
     pub fn apply(&mut self, checks: &[Check]) -> bool {
         self.failed_checks = checks.iter().filter_map(|check| check.missed_by(self)).collect();
