@@ -8,22 +8,18 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use admin::{Command, LINE_BYTES_MAX, Reply, ReplyBody, Request};
 use policy::{Entry, table_text};
 
+use crate::admin_clients::{CLIENTS_MAX, ClientId, Clients};
 use crate::ask::{ANSWER_MAX, Asks, Question};
 use crate::capture;
 use crate::failure::Failure;
 use crate::folder;
-use crate::outside::{ClientId, Proposal};
+use crate::outside::Proposal;
 use crate::stream;
-
-/// Clients at once, at most.
-const CLIENTS_MAX: usize = 16;
 
 /// The socket's file, removed when this drops.
 pub(crate) struct Server {
@@ -56,7 +52,7 @@ pub(crate) fn serve(path: &str, asks: Asks) -> Result<Server, Failure> {
     }
     let listener = UnixListener::bind(path).map_err(failed)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
-    let clients = Arc::new(AtomicUsize::new(0));
+    let clients = Clients::default();
     std::thread::Builder::new()
         .name("admin".to_owned())
         .spawn(move || accept(&listener, &asks, &clients))
@@ -69,40 +65,42 @@ fn is_socket(file: &std::fs::Metadata) -> bool {
     file.file_type().is_socket()
 }
 
-fn accept(listener: &UnixListener, asks: &Asks, clients: &Arc<AtomicUsize>) {
-    for stream in listener.incoming() {
-        let Ok(mut stream) = stream else {
+fn accept(listener: &UnixListener, asks: &Asks, clients: &Clients) {
+    for (stream, number) in listener.incoming().zip(0..) {
+        let (client, entered) = (ClientId(number), stream.and_then(|s| Ok((s.try_clone()?, s))));
+        let Ok((handle, mut stream)) = entered else {
             // Out of descriptors, most likely: others will close theirs.
             std::thread::sleep(Duration::from_millis(10));
             continue;
         };
-        if clients.fetch_add(1, Ordering::Relaxed) >= CLIENTS_MAX {
-            clients.fetch_sub(1, Ordering::Relaxed);
-            let _ = respond(&mut stream, error("too many clients at once: try again"));
+        if !clients.enter(client, handle, Instant::now()) {
+            let _ = respond(
+                &mut stream,
+                error(&format!(
+                    "{CLIENTS_MAX} clients are being answered, which is the most: try again in a \
+                     second, or end one"
+                )),
+            );
             continue;
         }
-        let (asks, clients_left) = (asks.clone(), Arc::clone(clients));
+        let (asks, clients_left) = (asks.clone(), clients.clone());
         let thread = std::thread::Builder::new().name("admin-client".to_owned()).spawn(move || {
-            let _ = converse(stream, &asks);
-            clients_left.fetch_sub(1, Ordering::Relaxed);
+            let _ = answer_lines(&mut stream, &asks, client, &clients_left);
+            clients_left.leave(client);
+            asks.gone(client);
         });
         if thread.is_err() {
-            clients.fetch_sub(1, Ordering::Relaxed);
+            clients.leave(client);
         }
     }
 }
 
-/// Numbers connections.
-static CLIENTS: AtomicU64 = AtomicU64::new(0);
-
-fn converse(mut stream: UnixStream, asks: &Asks) -> std::io::Result<()> {
-    let client = ClientId(CLIENTS.fetch_add(1, Ordering::Relaxed));
-    let ended = answer_lines(&mut stream, asks, client);
-    asks.gone(client);
-    ended
-}
-
-fn answer_lines(stream: &mut UnixStream, asks: &Asks, client: ClientId) -> std::io::Result<()> {
+fn answer_lines(
+    stream: &mut UnixStream,
+    asks: &Asks,
+    client: ClientId,
+    clients: &Clients,
+) -> std::io::Result<()> {
     stream.set_write_timeout(Some(ANSWER_MAX))?;
     let mut lines = BufReader::new(stream.try_clone()?);
     loop {
@@ -119,10 +117,14 @@ fn answer_lines(stream: &mut UnixStream, asks: &Asks, client: ClientId) -> std::
             }
             Err(_) => return respond(stream, error("a request is a line of UTF-8")),
         }
+        if !clients.begin(client) {
+            return Ok(());
+        }
         let request = match read_request(&line) {
             Ok(request) => request,
             Err(wrong) => {
                 respond(stream, error(&wrong))?;
+                clients.end(client, Instant::now());
                 continue;
             }
         };
@@ -138,6 +140,7 @@ fn answer_lines(stream: &mut UnixStream, asks: &Asks, client: ClientId) -> std::
             }
             _ => respond(stream, answer(request, asks, client))?,
         }
+        clients.end(client, Instant::now());
     }
 }
 

@@ -9,9 +9,10 @@ use datapath::{AppId, CaptureTap, DetachReason};
 use policy::record::{Event, Recorder, Snapshot};
 use policy::{Entry, table_text};
 
+use crate::admin_clients::ClientId;
 use crate::admin_socket::error;
 use crate::apps::{Arrival, Notice, Notices};
-use crate::outside::{ClientId, Proposal};
+use crate::outside::Proposal;
 use crate::worker_pool::Alarm;
 
 /// The loop answers within a turn; a client waits this long for a loop that is stuck.

@@ -5,6 +5,7 @@
 //! an operator can ask.
 #![forbid(unsafe_code)]
 
+mod admin_clients;
 mod admin_socket;
 mod answer;
 mod app_status;

@@ -9,6 +9,7 @@ use datapath::{AppId, Steering};
 use policy::record::{Event, Recorder, Snapshot};
 use policy::{Move, Place};
 
+use crate::admin_clients::ClientId;
 use crate::event_loop::EventLoop;
 
 /// Slices of the groups' load that wait for those who watch them, at most, for each application.
@@ -16,10 +17,6 @@ const SLICES_MAX: usize = 64;
 
 /// Whoever asks for load is thought to watch for this long after it asked last.
 const WATCHED_FOR: Nanos = Nanos::from_secs(5);
-
-/// Numbers a connection of the admin socket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ClientId(pub(crate) u64);
 
 /// What outside controllers have of the loop.
 #[derive(Default)]

@@ -1,0 +1,121 @@
+//! Clients of the admin socket: how many there are, and which one must go when there are too many.
+//!
+//! An operator must always be able to ask, and to end the daemon, whatever clients have left open:
+//! when all places are taken, the client that has waited longest without asking anything loses its
+//! own. One whose question is being answered, watches and captures included, is never ended.
+
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Clients at once, at most.
+pub(crate) const CLIENTS_MAX: usize = 16;
+
+/// Whoever has come, or has had an answer, may wait for so long before anybody may take its place.
+const IDLE_MIN: Duration = Duration::from_secs(1);
+
+/// Numbers a connection of the admin socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ClientId(pub(crate) u64);
+
+/// Those that are there.
+#[derive(Clone, Default)]
+pub(crate) struct Clients {
+    all: Arc<Mutex<Vec<Client>>>,
+}
+
+struct Client {
+    id: ClientId,
+    stream: UnixStream,
+    /// Since when it has been asked for nothing; absent: a question of it is being answered.
+    idle_since: Option<Instant>,
+}
+
+impl Clients {
+    /// A place for one more; the idlest loses its own for it. False: all are busy, or have come a
+    /// moment ago.
+    pub(crate) fn enter(&self, id: ClientId, stream: UnixStream, now: Instant) -> bool {
+        let mut all = self.lock();
+        if all.len() >= CLIENTS_MAX {
+            let idle = all.iter().enumerate().filter_map(|(at, of)| Some((of.idle_since?, at)));
+            let Some((since, at)) = idle.min() else { return false };
+            if now.saturating_duration_since(since) < IDLE_MIN {
+                return false;
+            }
+            let idlest = all.swap_remove(at);
+            // Its thread reads the end, and goes.
+            let _ = idlest.stream.shutdown(Shutdown::Both);
+        }
+        all.push(Client { id, stream, idle_since: Some(now) });
+        true
+    }
+
+    /// It has asked something. False: its place was taken just before, and it gets no answer.
+    pub(crate) fn begin(&self, id: ClientId) -> bool {
+        self.set(id, None)
+    }
+
+    /// It has its answer.
+    pub(crate) fn end(&self, id: ClientId, now: Instant) {
+        self.set(id, Some(now));
+    }
+
+    /// It has gone.
+    pub(crate) fn leave(&self, id: ClientId) {
+        self.lock().retain(|client| client.id != id);
+    }
+
+    fn set(&self, id: ClientId, idle_since: Option<Instant>) -> bool {
+        let mut all = self.lock();
+        let Some(client) = all.iter_mut().find(|client| client.id == id) else { return false };
+        client.idle_since = idle_since;
+        true
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Client>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::*;
+
+    /// Enters client `id`; the other end, if there was room.
+    fn enter(clients: &Clients, id: u64, now: Instant) -> Option<UnixStream> {
+        let (ours, theirs) = UnixStream::pair().expect("descriptors are left");
+        clients.enter(ClientId(id), ours, now).then_some(theirs)
+    }
+
+    #[test]
+    fn when_all_places_are_taken_the_idlest_client_loses_its_own() {
+        let (clients, start) = (Clients::default(), Instant::now());
+        let at = |millis| start + Duration::from_millis(millis);
+        let mut ends: Vec<_> = (0..CLIENTS_MAX as u64)
+            .map(|id| enter(&clients, id, at(id)).expect("there is room"))
+            .collect();
+        assert!(enter(&clients, 99, at(999)).is_none(), "nobody has waited for a second");
+        // The first is busy for long, and the second has just been answered.
+        assert!(clients.begin(ClientId(0)) && clients.begin(ClientId(1)));
+        clients.end(ClientId(1), at(1500));
+        let newcomer = enter(&clients, 100, at(2000));
+        assert!(newcomer.is_some());
+        assert!(!clients.begin(ClientId(2)), "its place is another's");
+        assert_eq!(ends[2].read(&mut [0]).expect("it is closed"), 0);
+        assert!(clients.begin(ClientId(3)) && clients.begin(ClientId(0)));
+    }
+
+    #[test]
+    fn a_client_that_is_being_answered_is_never_ended_and_one_that_goes_makes_room() {
+        let (clients, start) = (Clients::default(), Instant::now());
+        let _ends: Vec<_> = (0..CLIENTS_MAX as u64).map(|id| enter(&clients, id, start)).collect();
+        (0..CLIENTS_MAX as u64).for_each(|id| assert!(clients.begin(ClientId(id))));
+        let late = start + Duration::from_secs(3600);
+        assert!(enter(&clients, 100, late).is_none());
+        clients.leave(ClientId(7));
+        assert!(enter(&clients, 101, late).is_some());
+    }
+}
