@@ -97,6 +97,7 @@ fn run(config: &Config) -> Result<(), Failure> {
     let server = admin_socket::serve(&config.admin_socket, asks)?;
     log::ready(&config.admin_socket);
     event_loop.describe().into_iter().for_each(log::say);
+    setup::warning(config).into_iter().for_each(log::warn);
     event_loop.run();
     event_loop.attached_apps.close_attach_server();
     if let Some(engines) = event_loop.worker_pool.engines() {

@@ -52,6 +52,7 @@ pub(crate) struct Parts {
 pub(crate) fn open(config: &Config) -> Result<Parts, Failure> {
     let listeners = config.listen.iter().map(|text| text.parse());
     let listeners: Vec<Listener> = listeners.collect::<Result<_, _>>()?;
+    check_job(config.job(), &listeners)?;
     let frames = PoolConfig {
         frames: config.frames.count,
         chunk_bytes: config.frames.bytes,
@@ -146,6 +147,36 @@ pub(crate) fn open(config: &Config) -> Result<Parts, Failure> {
     event_loop.attach_server_counters = counters;
     let notices = event_loop.attached_apps.notices();
     Ok(Parts { event_loop, attach_server, asks: Asks::new(asks, alarm, notices) })
+}
+
+/// A connection needs somebody who speaks TCP: with another job a SYN would be taken from the kernel
+/// and never answered.
+fn check_job(job: Job, listeners: &[Listener]) -> Result<(), Failure> {
+    let speaks_tcp = match job {
+        Job::Sockets | Job::TcpEcho | Job::TcpDiscard | Job::TcpChargen => true,
+        Job::Auto | Job::Echo | Job::Sink | Job::Synthetic => false,
+    };
+    match listeners.iter().find(|listener| listener.protocol == wire::Protocol::Tcp) {
+        Some(listener) if !speaks_tcp => Err(Failure::Said(format!(
+            "{listener}: the job {:?} speaks no TCP, so that nobody would answer a connection: \
+             choose a job that does, such as --job tcp-echo; to serve programs leave --listen out, \
+             and start them with `calisto run`",
+            job.name()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// What an operator must know of a configuration that does what nobody may have asked for.
+pub(crate) fn warning(config: &Config) -> Option<String> {
+    let echoes_unasked = config.workers.job == Job::Auto && config.job() == Job::Echo;
+    (echoes_unasked && !config.listen.is_empty()).then(|| {
+        format!(
+            "no job is named, so that every packet to {} is sent back to its sender, which may be \
+             forged: name a job (--job echo says that this is meant)",
+            config.listen.join(", ")
+        )
+    })
 }
 
 /// What the dispatcher's own workers serve.
@@ -322,4 +353,40 @@ fn numa_node(config: &Config) -> Option<u16> {
 fn random_seed() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(sys::clock::tsc())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tcp_listener_without_a_job_that_speaks_tcp_is_refused() {
+        let listen = |text: &str| [text.parse::<Listener>().expect("it is a listener")];
+        let tcp = listen("tcp:10.0.0.2:80");
+        for job in [Job::Echo, Job::Sink, Job::Synthetic] {
+            let failure = check_job(job, &tcp).expect_err("nobody would answer").to_string();
+            assert!(
+                failure.contains(job.name()) && failure.contains("--job tcp-echo"),
+                "{failure}"
+            );
+            assert!(check_job(job, &listen("udp:10.0.0.2:80")).is_ok());
+        }
+        for job in [Job::TcpEcho, Job::TcpDiscard, Job::TcpChargen] {
+            assert!(check_job(job, &tcp).is_ok());
+        }
+    }
+
+    #[test]
+    fn an_echo_that_nobody_asked_for_is_warned_of() {
+        let config = |job| {
+            let text = format!("ports = ['xdp:eth1']\nlisten = ['udp:10.0.0.2:7']\n{job}");
+            Config::parse(&text).expect("all of it is allowed")
+        };
+        let text = warning(&config("")).expect("nobody asked for it");
+        assert!(text.contains("udp:10.0.0.2:7") && text.contains("--job echo"), "{text}");
+        assert_eq!(warning(&config("[workers]\njob = 'echo'")), None);
+        assert_eq!(warning(&config("[workers]\njob = 'sink'")), None);
+        let none = Config::parse("ports = ['xdp:eth1']").expect("programs are served");
+        assert_eq!(warning(&none), None);
+    }
 }
