@@ -20,6 +20,7 @@ use crate::doorbells::Listener;
 use crate::engine::Engines;
 use crate::log;
 use crate::outside::Outside;
+use crate::port_faults::PortFaults;
 use crate::wait::{WaitStep, WaitStrategy};
 use crate::worker_pool::WorkerPool;
 
@@ -51,6 +52,7 @@ pub(crate) struct EventLoop {
     pub(crate) workers_wanted: u16,
     pub(crate) exports: Vec<Export>,
     pub(crate) stopping: bool,
+    port_faults: PortFaults,
     /// Absent when no application may attach.
     pub(crate) attach_server_counters: Option<Arc<AttachServerCounters>>,
 }
@@ -88,6 +90,7 @@ impl EventLoop {
             started: sys::clock::now(),
             exports: Vec::new(),
             stopping: false,
+            port_faults: PortFaults::default(),
             attach_server_counters: None,
         }
     }
@@ -112,6 +115,7 @@ impl EventLoop {
             let busy = self.send_connect_probe(now) | self.turn(now) | self.keep_cores(now);
             self.answer_one(now);
             self.note_load(now);
+            self.port_faults.note(now, &self.config.ports, self.dispatcher.ports());
             self.export();
             if busy {
                 self.wait_strategy.busy(now);

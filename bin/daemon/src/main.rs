@@ -22,6 +22,7 @@ mod failure;
 mod folder;
 mod log;
 mod outside;
+mod port_faults;
 mod setup;
 mod signals;
 mod sockets;
