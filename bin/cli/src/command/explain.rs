@@ -54,6 +54,7 @@ impl Explain {
             Ok(other) => Err(about.unexpected(&other)),
             // One whose sockets are served is what its processes are.
             Err(unknown) => match pids_of(&about) {
+                pids if pids.is_empty() && self.app.is_none() => Err(no_process(target, unknown)),
                 pids if pids.is_empty() => Err(unknown),
                 pids => pids.into_iter().try_for_each(|pid| print(&daemon, pid, json)),
             },
@@ -70,6 +71,15 @@ fn print(daemon: &Daemon, pid: u32, json: bool) -> Result<(), Failure> {
 fn pids_of(daemon: &Daemon) -> BTreeSet<u32> {
     let rows = sockets::all(daemon).unwrap_or_default();
     rows.into_iter().flat_map(|row| row.pids).collect()
+}
+
+/// What is said of a number that is neither a process's nor an application's; `unknown`: what the
+/// daemon says, which knows of applications only.
+fn no_process(target: &str, unknown: Failure) -> Failure {
+    match target.parse::<u32>() {
+        Ok(pid) => Failure::new(format!("there is no process {pid}, and {unknown}")),
+        Err(_) => unknown,
+    }
 }
 
 /// The process that has this number, if it is one.
@@ -140,6 +150,14 @@ mod tests {
         for target in ["dns", "", "-1", "4294967295", "0"] {
             assert_eq!(process_of(target), None, "{target}");
         }
+    }
+
+    #[test]
+    fn a_number_of_nobody_is_said_to_be_no_process() {
+        let unknown = Failure::new("there is no application \"999999\"");
+        let sentence = "there is no process 999999, and there is no application \"999999\"";
+        assert_eq!(no_process("999999", unknown.clone()), Failure::new(sentence));
+        assert_eq!(no_process("dns", unknown.clone()), unknown);
     }
 
     #[test]
