@@ -1,11 +1,13 @@
 //! Asks the daemon: one line there, one line back, over its UNIX socket.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use admin::{Command, LINE_BYTES_MAX, Reply, ReplyBody, Request};
+use sys::pidfd::PidFd;
 
 use crate::failure::Failure;
 
@@ -56,7 +58,11 @@ impl Daemon {
         stream.set_write_timeout(Some(TIMEOUT)).map_err(broken)?;
         let request = Request { app: self.app.clone(), ..Request::new(command) };
         let line = admin::encode(&request).map_err(Failure::new)?;
-        stream.write_all(line.as_bytes()).map_err(broken)?;
+        match stream.write_all(line.as_bytes()) {
+            // A daemon that has no place for us says so without reading.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+            written => written.map_err(broken)?,
+        }
         let mut answer = String::new();
         let mut reader = BufReader::new(stream);
         // Whoever sits at the socket is not trusted with our memory.
@@ -117,6 +123,16 @@ impl Daemon {
             seen(bytes);
         }
         Ok(bytes)
+    }
+
+    /// Its process, of which none that gets the same number later can be mistaken for it.
+    ///
+    /// # Errors
+    ///
+    /// The daemon cannot be asked, or the kernel does not tell who it is.
+    pub fn process(&self) -> Result<PidFd, Failure> {
+        let (_, connection) = self.open(Command::Status)?;
+        PidFd::of_peer(connection.get_ref().as_fd()).map_err(Failure::new)
     }
 
     /// Asks for something that has no answer but that it is done.

@@ -151,7 +151,7 @@ impl EventLoop {
             Command::Cores => ReplyBody::Cores(self.cores_status(now)),
             Command::CoresSet { policy } => self.cores_set(&policy),
             Command::Stop => {
-                self.stopping = true;
+                self.stops_asked = self.stops_asked.saturating_add(1);
                 ReplyBody::Done
             }
             // The admin thread turns these into other questions.

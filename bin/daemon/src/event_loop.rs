@@ -17,6 +17,7 @@ use crate::ask::{Answer, Ask, Asker};
 use crate::attach_server_counters::AttachServerCounters;
 use crate::cores::Cores;
 use crate::doorbells::Listener;
+use crate::drain::{Drain, Next};
 use crate::engine::Engines;
 use crate::log;
 use crate::outside::Outside;
@@ -51,7 +52,9 @@ pub(crate) struct EventLoop {
     /// Workers that there are to be.
     pub(crate) workers_wanted: u16,
     pub(crate) exports: Vec<Export>,
-    pub(crate) stopping: bool,
+    /// Times that an operator has asked for the end.
+    pub(crate) stops_asked: u32,
+    pub(crate) drain: Drain,
     port_faults: PortFaults,
     /// Absent when no application may attach.
     pub(crate) attach_server_counters: Option<Arc<AttachServerCounters>>,
@@ -89,7 +92,8 @@ impl EventLoop {
             config: config.clone(),
             started: sys::clock::now(),
             exports: Vec::new(),
-            stopping: false,
+            stops_asked: 0,
+            drain: Drain::default(),
             port_faults: PortFaults::default(),
             attach_server_counters: None,
         }
@@ -104,10 +108,9 @@ impl EventLoop {
             log::warn(format!("the dispatcher runs anywhere: {error}"));
         }
         self.doorbells = self.worker_pool.doorbells.listener().ok();
-        let mut ends_at = None;
         loop {
             let now = sys::clock::now();
-            if self.must_end(now, &mut ends_at) {
+            if self.must_end(now) {
                 break;
             }
             self.adjust_worker_pool(now);
@@ -143,7 +146,7 @@ impl EventLoop {
                 WaitStep::Sleep => self.sleep(now),
             }
         }
-        self.drain();
+        self.finish();
     }
 
     /// A connection that is to be opened finds its worker; whether there was one.
@@ -161,20 +164,27 @@ impl EventLoop {
         is_sent
     }
 
-    /// Whether a stop was asked for and the sockets of applications are closed, or have had their time.
-    fn must_end(&self, now: Nanos, ends_at: &mut Option<Nanos>) -> bool {
-        if !sys::signal::stop_requested() && !self.stopping {
+    /// Whether a stop was asked for and the sockets of applications are closed, or have had their
+    /// time, or nobody wants to wait for them: a second request hurries.
+    fn must_end(&mut self, now: Nanos) -> bool {
+        let asked = sys::signal::stop_count().saturating_add(self.stops_asked);
+        if asked == 0 {
             return false;
         }
         if !self.worker_pool.engines().is_some_and(Engines::has_sockets) {
             return true;
         }
-        let drain = Nanos::from_millis(u64::from(self.config.sockets.drain_ms));
-        let until = *ends_at.get_or_insert_with(|| {
-            self.attached_apps.drain_attach_server();
-            now + drain
-        });
-        now >= until || self.attached_apps.are_sockets_closed()
+        let length = Nanos::from_millis(u64::from(self.config.sockets.drain_ms));
+        let attached_apps = &mut self.attached_apps;
+        let next = self.drain.next(asked, now, length, || attached_apps.are_sockets_closed());
+        if next == Next::Begin {
+            log::say(format!(
+                "ending: the sockets of programs have {length} to close; a second SIGTERM or \
+                 `calisto down` ends without waiting"
+            ));
+            attached_apps.drain_attach_server();
+        }
+        next == Next::End
     }
 
     /// Whether whoever is given the CPU by a yield may be a batch job.
@@ -350,7 +360,7 @@ impl EventLoop {
     }
 
     /// No new packets; those under way leave, then the threads end and the ports close.
-    fn drain(&mut self) {
+    fn finish(&mut self) {
         let began = sys::clock::now();
         self.worker_pool.close();
         loop {

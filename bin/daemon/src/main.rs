@@ -16,6 +16,7 @@ mod capture;
 mod cores;
 mod cores_status;
 mod doorbells;
+mod drain;
 mod engine;
 mod event_loop;
 mod failure;

@@ -124,6 +124,10 @@ pub struct Status {
     /// Applications that are attached: `apps` says more.
     #[serde(default)]
     pub apps: u32,
+    /// It is ending: milliseconds that sockets of programs still have to close, at most. Absent: it
+    /// is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub draining_ms: Option<u64>,
 }
 
 /// A port.

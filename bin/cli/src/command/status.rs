@@ -1,6 +1,8 @@
 //! `calisto status`: ports, workers, policy.
 
-use admin::{Command, ReplyBody, Status as DaemonStatus};
+use std::collections::BTreeMap;
+
+use admin::{Command, Counter, ReplyBody, Status as DaemonStatus, ThreadCounters};
 use clap::Args;
 
 use crate::daemon::Daemon;
@@ -9,7 +11,9 @@ use crate::output;
 use crate::table::{Cell, Table, grouped};
 use crate::target::Admin;
 
-/// Show the daemon as it is: ports, workers, policy, frames.
+/// Show the daemon as it is: ports, workers, policy, frames, and why most packets were dropped.
+///
+/// Fails when a port moves nothing.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     calisto status\n  \
@@ -23,11 +27,52 @@ impl Status {
     pub(crate) fn run(&self, json: bool) -> Result<(), Failure> {
         let daemon = Daemon::at(&self.admin.socket);
         match daemon.ask(Command::Status)? {
-            body @ ReplyBody::Status(_) if json => output::json(&body),
-            ReplyBody::Status(status) => output::text(&render(&status)),
+            ReplyBody::Status(status) => {
+                if json {
+                    output::json(&ReplyBody::Status(status.clone()))?;
+                } else {
+                    // An older daemon, or one that ends in between, has shown itself all the same.
+                    let drops = match daemon.ask(Command::Stats) {
+                        Ok(ReplyBody::Stats { threads }) => drops(&threads),
+                        _ => None,
+                    };
+                    output::text(&(render(&status) + &drops.unwrap_or_default()))?;
+                }
+                check(&status)
+            }
             other => Err(daemon.unexpected(&other)),
         }
     }
+}
+
+/// A daemon is well when each port moves packets.
+fn check(status: &DaemonStatus) -> Result<(), Failure> {
+    let faulty = status.ports.iter().filter_map(|port| {
+        port.fault.as_ref().map(|fault| format!("{} moves nothing: {fault}", port.port))
+    });
+    match faulty.collect::<Vec<_>>() {
+        faulty if faulty.is_empty() => Ok(()),
+        faulty => Err(Failure::new(faulty.join("; "))),
+    }
+}
+
+/// How many packets were dropped, and the reason that most of them have; nothing when none was.
+fn drops(threads: &[ThreadCounters]) -> Option<String> {
+    let mut reasons: BTreeMap<&str, (u64, &str)> = BTreeMap::new();
+    let counters = threads.iter().flat_map(|thread| &thread.counters);
+    for Counter { name, help, value } in counters.filter(|of| of.name.starts_with("drop_")) {
+        let (sum, _) = reasons.entry(name).or_insert((0, help));
+        *sum = sum.saturating_add(*value);
+    }
+    let all = reasons.values().fold(0u64, |all, (sum, _)| all.saturating_add(*sum));
+    let (name, (most, help)) = reasons.into_iter().max_by_key(|(_, (sum, _))| *sum)?;
+    (most > 0).then(|| {
+        format!(
+            "\nDROPPED: {} packets, {} of them {name}: {help} (calisto stats)\n",
+            grouped(all),
+            grouped(most)
+        )
+    })
 }
 
 fn render(status: &DaemonStatus) -> String {
@@ -77,6 +122,12 @@ fn render(status: &DaemonStatus) -> String {
         ]);
     }
     text = format!("{text}\n{}\n{}", ports.render(), workers.render());
+    if let Some(left) = status.draining_ms {
+        text += &format!(
+            "\nENDING: it waits for the sockets of programs to close, for at most {left} ms more; a \
+             second `calisto down` ends it at once\n"
+        );
+    }
     for port in &status.ports {
         if port.trust_link {
             text += &format!(
@@ -141,6 +192,7 @@ mod tests {
             frames: 4096,
             frames_free: 1000,
             apps: 2,
+            draining_ms: None,
             numa_node: None,
         }
     }
@@ -170,6 +222,46 @@ mod tests {
         quiet.ports[0].fault = None;
         let text = render(&quiet);
         assert!(!text.contains("WARNING") && !text.contains("FAULT"), "{text}");
+    }
+
+    #[test]
+    fn a_port_that_moves_nothing_is_a_failure_that_names_it() {
+        let failure = check(&status()).expect_err("its interface is down");
+        let said = (failure.to_string(), failure.exit_code());
+        assert_eq!(said, ("xdp:eth1 moves nothing: the interface is down".to_owned(), 1));
+        let mut well = status();
+        well.ports[0].fault = None;
+        assert_eq!(check(&well), Ok(()));
+    }
+
+    #[test]
+    fn a_daemon_that_is_ending_says_for_how_long_it_waits() {
+        let mut ending = status();
+        assert!(!render(&ending).contains("ENDING"));
+        ending.draining_ms = Some(1500);
+        let text = render(&ending);
+        assert!(text.contains("ENDING") && text.contains("at most 1500 ms more"), "{text}");
+    }
+
+    #[test]
+    fn the_reason_of_most_drops_is_named_over_all_threads() {
+        let of = |name: &str, value| Counter {
+            name: name.to_owned(),
+            help: format!("Help of {name}."),
+            value,
+        };
+        let thread = |counters| ThreadCounters { thread: String::new(), counters };
+        let mut threads = vec![
+            thread(vec![of("drop_bad_checksum", 3), of("drop_ring_full", 4), of("packets", 99)]),
+            thread(vec![of("drop_bad_checksum", 1997)]),
+        ];
+        let text = drops(&threads).expect("some were dropped");
+        let line = "DROPPED: 2'004 packets, 2'000 of them drop_bad_checksum: Help of \
+                    drop_bad_checksum. (calisto stats)";
+        assert_eq!(text.trim(), line);
+        threads.iter_mut().flat_map(|of| &mut of.counters).for_each(|of| of.value = 0);
+        assert_eq!(drops(&threads), None);
+        assert_eq!(drops(&[]), None);
     }
 
     #[test]

@@ -44,6 +44,7 @@ fn status() -> Status {
         frames_free: 60,
         numa_node: None,
         apps: 1,
+        draining_ms: None,
     }
 }
 
