@@ -9,12 +9,12 @@
 //!
 //! ```
 //! use base::Nanos;
-//! use sim::model::{AppPlan, Machine, PlantPlan, Step, System};
+//! use sim::model::{AppPlan, Machine, MachinePlan, Step, System};
 //!
 //! let app = AppPlan { system: System::policy("sticky"), workers: 4, ..AppPlan::default() };
 //! let second = Nanos::from_secs(1);
 //! let steps = vec![Step::new(second, [5_000.0]), Step::new(second, [6_000.0])];
-//! let plan = PlantPlan { cores: 4, apps: vec![app], steps, ..PlantPlan::default() };
+//! let plan = MachinePlan { cores: 4, apps: vec![app], steps, ..MachinePlan::default() };
 //! let outcome = Plant::simulate(plan, 42)?;
 //! let app = &outcome.steps[1].apps[0];
 //! assert!(!app.is_saturated() && app.latency.percentiles().p99_us > 0.0);

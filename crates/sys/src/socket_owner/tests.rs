@@ -57,7 +57,9 @@ fn a_socket_of_another_device_owns_nothing_here() {
         ip("link add veth7 type veth peer name veth8");
         let other = crate::interface::index_of("veth7").expect("it was made");
         let bound = |index: u32, kind| {
-            let socket = rustix::net::socket(AddressFamily::INET, kind, None);
+            // A child that another test starts must not keep it open.
+            let flags = rustix::net::SocketFlags::CLOEXEC;
+            let socket = rustix::net::socket_with(AddressFamily::INET, kind, flags, None);
             let socket = socket.expect("descriptors are left");
             crate::socket::bind_to_interface(socket.as_fd(), index).expect("root may");
             crate::socket::bind(socket.as_fd(), at("0.0.0.0", 8000)).expect("one device each");
