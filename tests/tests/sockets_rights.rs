@@ -78,7 +78,7 @@ fn a_datagram_goes_to_whom_the_kernel_gives_it_when_a_socket_was_bound_to_anothe
         let mut bytes = [0; 16];
         ours.recv(&mut bytes).map_err(|error| error.to_string())
     });
-    assert_eq!(accelerated.daemon().counter("door_rights_lost"), 1);
+    assert_eq!(accelerated.daemon().counter("attach_rights_lost"), 1);
     drop(theirs);
     drop(speaker);
     accelerated.nothing_is_left();
@@ -109,7 +109,7 @@ fn callers_come_to_whom_the_kernel_gives_them_after_a_listener_was_shut_down() {
         drop(caller);
         came.map(drop)
     });
-    assert_eq!(accelerated.daemon().counter("door_rights_lost"), 1);
+    assert_eq!(accelerated.daemon().counter("attach_rights_lost"), 1);
     drop(theirs);
     drop(speaker);
 }
@@ -128,7 +128,7 @@ fn a_listener_that_is_served_goes_on_being_served() {
         let nothing = caller.read(&mut [0; 1]).expect_err("nobody answers");
         assert_eq!(nothing.kind(), std::io::ErrorKind::WouldBlock, "and nobody resets");
     }
-    assert_eq!(accelerated.daemon().counter("door_rights_lost"), 0);
+    assert_eq!(accelerated.daemon().counter("attach_rights_lost"), 0);
     drop(theirs);
 }
 
@@ -169,7 +169,7 @@ fn one_user_leaves_places_to_others_and_all_users_leave_some_to_root() {
     };
     let all = [NOBODY, 1000, 1001].map(as_many_as_it_may);
     assert_eq!(all.each_ref().map(Vec::len), [8, 6, 0]);
-    assert_eq!(accelerated.daemon().counter("door_place_share_used_up"), 3);
+    assert_eq!(accelerated.daemon().counter("attach_place_share_used_up"), 3);
     let roots = as_many_as_it_may(0);
     assert_eq!(roots.len(), 2);
     drop((all, roots));
@@ -185,7 +185,7 @@ fn connections_that_say_nothing_give_way_to_who_speaks() {
     let silent = |uid| as_user(uid, || Link::connect(path.as_ref()).expect("the daemon listens"));
     let silent: Vec<Link> = (0..64).map(|number| silent(2000 + number / 8)).collect();
     Speaker::attach(&accelerated, NOBODY).expect("it speaks");
-    assert!(accelerated.daemon().counter("door_strangers_evicted") > 0, "nobody had to wait");
+    assert!(accelerated.daemon().counter("attach_strangers_evicted") > 0, "nobody had to wait");
     drop(silent);
     accelerated.nothing_is_left();
 }
@@ -213,7 +213,7 @@ fn rules_that_come_later_hold_for_what_is_served_already() {
     });
     caller.set_read_timeout(Some(Duration::from_secs(10))).expect("no zero");
     assert!(caller.read(&mut [0; 1]).is_err(), "its connection is reset");
-    assert_eq!(accelerated.daemon().counter("door_firewall_appeared"), 1);
+    assert_eq!(accelerated.daemon().counter("attach_firewall_appeared"), 1);
     let speaker = Speaker::attach(&accelerated, NOBODY).expect("anybody may");
     assert_eq!(speaker.listen(&theirs), kept(FallbackReason::FirewallRules));
     drop((theirs, speaker));

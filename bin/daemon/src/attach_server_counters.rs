@@ -16,17 +16,17 @@ macro_rules! events {
 }
 
 events! {
-    RightsLost "door_rights_lost" "listeners and UDP sockets that were ended because the kernel gives their port to them no more";
-    FirewallAppeared "door_firewall_appeared" "times that packet filter rules came while sockets were served, which were put out then";
-    PlaceShareUsedUp "door_place_share_used_up" "applications that were refused because their user has as many places as a user may";
-    HandshakesDelayed "door_handshakes_delayed" "applications that had to wait because their user begins with more of them than a user may at once";
-    StrangersEvicted "door_strangers_evicted" "connections that were closed because they did not say what they want and others waited";
-    PortShareUsedUp "door_port_share_used_up" "connections that were left to the kernel because their user holds as many ports that the kernel chooses as a user may";
-    FlowShareUsedUp "door_flow_share_used_up" "connections that were left to the kernel because their user has as many as a user may have on the interfaces";
-    DescriptorShareUsedUp "door_descriptor_share_used_up" "requests that were refused because they need a descriptor of the daemon and their user has as many as a user may";
-    ClaimShareUsedUp "door_claim_share_used_up" "listeners and UDP sockets that were left to the kernel because their user has as many addresses as a user may";
-    InterfacesGone "door_interfaces_gone" "times that the interface of a port was found to be gone";
-    PortsYielded "door_ports_yielded" "ports of ended listeners that were given to the kernel while connections of theirs lived, because another user has them now";
+    RightsLost "attach_rights_lost" "listeners and UDP sockets that were ended because the kernel gives their port to them no more";
+    FirewallAppeared "attach_firewall_appeared" "times that packet filter rules came while sockets were served, which were put out then";
+    PlaceShareUsedUp "attach_place_share_used_up" "applications that were refused because their user has as many places as a user may";
+    HandshakesDelayed "attach_handshakes_delayed" "applications that had to wait because their user begins with more of them than a user may at once";
+    StrangersEvicted "attach_strangers_evicted" "connections that were closed because they did not say what they want and others waited";
+    PortShareUsedUp "attach_port_share_used_up" "connections that were left to the kernel because their user holds as many ports that the kernel chooses as a user may";
+    FlowShareUsedUp "attach_flow_share_used_up" "connections that were left to the kernel because their user has as many as a user may have on the interfaces";
+    DescriptorShareUsedUp "attach_descriptor_share_used_up" "requests that were refused because they need a descriptor of the daemon and their user has as many as a user may";
+    ClaimShareUsedUp "attach_claim_share_used_up" "listeners and UDP sockets that were left to the kernel because their user has as many addresses as a user may";
+    InterfacesGone "attach_interfaces_gone" "times that the interface of a port was found to be gone";
+    PortsYielded "attach_ports_yielded" "ports of ended listeners that were given to the kernel while connections of theirs lived, because another user has them now";
 }
 
 /// All counts, since the start.
@@ -66,7 +66,7 @@ mod tests {
         counters.count(AttachServerEvent::RightsLost);
         let counted: Vec<_> = counters.each().filter(|(.., value)| *value > 0).collect();
         assert_eq!(counted.len(), 1);
-        assert_eq!((counted[0].0.as_str(), counted[0].2), ("door_rights_lost", 2));
+        assert_eq!((counted[0].0.as_str(), counted[0].2), ("attach_rights_lost", 2));
         let mut names: Vec<_> = counters.each().map(|(name, ..)| name).collect();
         names.dedup();
         assert_eq!(names.len(), EVENTS.len());

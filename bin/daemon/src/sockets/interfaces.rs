@@ -99,7 +99,7 @@ mod tests {
         assert!(look(0).contains("eth7 of a port is gone"));
         assert!(look(9).contains("another interface eth7"));
         assert!(look(7).contains("there again"));
-        let gone = counters.each().find(|(name, ..)| name == "door_interfaces_gone");
+        let gone = counters.each().find(|(name, ..)| name == "attach_interfaces_gone");
         assert_eq!(gone.map(|(.., count)| count), Some(1));
     }
 }
