@@ -15,7 +15,7 @@
 //! let second = Nanos::from_secs(1);
 //! let steps = vec![Step::new(second, [5_000.0]), Step::new(second, [6_000.0])];
 //! let plan = MachinePlan { cores: 4, apps: vec![app], steps, ..MachinePlan::default() };
-//! let outcome = Plant::simulate(plan, 42)?;
+//! let outcome = Machine::simulate(plan, 42)?;
 //! let app = &outcome.steps[1].apps[0];
 //! assert!(!app.is_saturated() && app.latency.percentiles().p99_us > 0.0);
 //! # Ok::<(), sim::model::PlanError>(())
