@@ -163,6 +163,29 @@ fn strangers_who_say_nothing_or_nonsense_keep_nobody_else_out() {
 }
 
 #[test]
+fn many_programs_of_one_user_that_begin_at_the_same_moment_are_all_heard() {
+    let bed = bed();
+    let daemon = start(&bed, "");
+    // They have all connected and spoken before the daemon can look.
+    daemon.signal(Signal::STOP);
+    let links: Vec<attach::Link> = (0..14)
+        .map(|number| {
+            let link = attach::Link::connect(&daemon.apps_socket()).expect("it listens");
+            let listen = format!("udp:10.77.0.2:{}", 2000 + number);
+            let request = request(&format!("burst-{number}"), &listen);
+            link.send(&attach::ToDaemon::Attach(request)).expect("there is room");
+            link
+        })
+        .collect();
+    daemon.signal(Signal::CONT);
+    for link in &links {
+        let answer = link.receive(Nanos::from_secs(20)).expect("the daemon lives");
+        let (answer, _) = answer.expect("it answers");
+        assert!(matches!(answer, attach::ToApp::Attached(_)), "{answer:?}");
+    }
+}
+
+#[test]
 fn a_daemon_whose_output_nobody_reads_any_more_goes_on() {
     let bed = bed();
     let folder = std::env::temp_dir().join(format!("calisto-deaf-{}", std::process::id()));

@@ -12,7 +12,7 @@ use crate::log;
 
 /// Connections that have not said what they want, at most, and how long they may wait with it.
 const STRANGERS_MAX: usize = 64;
-/// The same of one user, so that nobody keeps the others out.
+/// The same of one user that were listened to and are silent, so that nobody keeps the others out.
 const STRANGERS_OF_USER_MAX: usize = 8;
 pub(super) const STRANGER_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -30,10 +30,12 @@ impl AttachServer {
         self.clients.iter().filter(|client| client.is_stranger()).count()
     }
 
-    /// When a user has too many strangers here, the one that has said nothing for the longest goes.
+    /// When a user has too many silent connections here, the one that has said nothing for the longest goes. One that
+    /// was not listened to yet, or waits for its turn, is not silent: many programs may begin at once.
     fn make_room_for(&mut self, uid: u32) {
-        let is_same =
-            |client: &Client| client.is_stranger() && client.peer.credentials().uid == uid;
+        let is_silent =
+            |client: &Client| client.is_stranger() && client.was_heard && client.pending.is_none();
+        let is_same = |client: &Client| is_silent(client) && client.peer.credentials().uid == uid;
         let same = self.clients.iter().enumerate().filter(|(_, client)| is_same(client));
         if same.clone().count() < STRANGERS_OF_USER_MAX {
             return;
