@@ -227,6 +227,15 @@ fn nginx_logs_as_many_pages_as_were_answered_though_it_closes_connections() {
     server.stop();
 }
 
+/// Tells a server that its test is over.
+struct EndWhenDropped<'a>(&'a AtomicBool);
+
+impl Drop for EndWhenDropped<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn a_server_that_talks_nonsense_is_counted_and_fails_its_check() {
     let bed = bed();
@@ -236,6 +245,8 @@ fn a_server_that_talks_nonsense_is_counted_and_fails_its_check() {
     listener.set_nonblocking(true).expect("it is a socket");
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        // The server ends however the test does.
+        let _end = EndWhenDropped(&is_over);
         scope.spawn(|| {
             let mut number = 0;
             while !is_over.load(Ordering::Relaxed) {
@@ -259,7 +270,11 @@ fn a_server_that_talks_nonsense_is_counted_and_fails_its_check() {
         for kind in ["http http://", "redis ", "memcached ", "tcp "] {
             let no_fill = if kind == "redis " || kind == "memcached " { "--no-fill" } else { "" };
             let words = format!("{kind}{address} --rate 200 --flows 4 --seconds 0.6 {no_fill}");
-            let found = report(bed.client(), &words);
+            // Where nothing at all was an answer, it fails and says what to look at; the report is there.
+            let finished = load(bed.client(), &format!("{words} -j"));
+            let found: Value = serde_json::from_str(&finished.out).expect("a report");
+            let is_silent = count(&found, "received") == 0;
+            assert_eq!(finished.status.success(), !is_silent, "{}", finished.said);
             assert!(count(&found, "closed") + count(&found, "broken") > 0, "{found}");
             assert!(count(&found, "received") < count(&found, "sent"), "{found}");
             let failed = load(bed.client(), &format!("{words} --check lost=0"));
@@ -269,7 +284,6 @@ fn a_server_that_talks_nonsense_is_counted_and_fails_its_check() {
         // What cannot be filled is said so.
         let failed = load(bed.client(), &format!("redis {address} --seconds 0.1"));
         assert!(failed.said.contains("cannot be filled"), "{}", failed.said);
-        is_over.store(true, Ordering::Relaxed);
     });
     let failed = load(bed.client(), &format!("tcp {}:1 --seconds 0.1", bed.server().ipv4()));
     assert_eq!(failed.status.code(), Some(1));
