@@ -12,6 +12,7 @@ use std::net::SocketAddr;
 use std::ops::Bound;
 
 use base::Nanos;
+use datapath::DetachReason;
 use port::xdp::Ours;
 use sys::SysError;
 use sys::socket_owner::{self, Owner, Transport};
@@ -187,6 +188,7 @@ impl SocketTable {
     }
 
     fn end_unrightful(&mut self, place: SlotKey, now: Nanos) {
+        let app = self.records.get(place).map(|record| record.app);
         self.rights.watched.remove(&place);
         self.table_config.counters.count(AttachServerEvent::RightsLost);
         match self.records.get(place).map(|record| &record.what) {
@@ -194,6 +196,8 @@ impl SocketTable {
             Some(What::Datagram(_)) => self.end_datagrams(place, now),
             _ => {}
         }
+        // Perhaps its descriptor is closed, and this was heard first: then nothing else will end what had no more.
+        app.into_iter().for_each(|app| self.settle(app, DetachReason::Left, now));
     }
 
     /// Whether a user may have so many more addresses taken from the kernel.
