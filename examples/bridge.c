@@ -1,6 +1,6 @@
 /* A wire between two NICs, as a slice: what comes in at one leaves by the other, without a copy.
  *
- *   cc -I crates/capi/include examples/bridge.c -L target/release -lcalisto -o bridge
+ *   cc -I crates/programs/capi/include examples/bridge.c -L target/release -lcalisto -o bridge
  *   ./bridge "xdp:eth0 xdp:eth1" 2
  *   ./bridge "xdp:eth0@1 xdp:eth1@1" 3 "not arp"
  *

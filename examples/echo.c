@@ -1,6 +1,6 @@
 /* UDP echo over libcalisto: the smallest whole program in C.
  *
- *   cc -std=c99 -I crates/capi/include examples/echo.c -L target/release -lcalisto -o echo
+ *   cc -std=c99 -I crates/programs/capi/include examples/echo.c -L target/release -lcalisto -o echo
  *   LD_LIBRARY_PATH=target/release ./echo udp:10.0.0.2:7
  *
  * CALISTO_APPS names the daemon's socket, if it is not the usual one.

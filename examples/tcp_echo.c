@@ -1,6 +1,6 @@
 /* TCP echo over libcalisto: sockets with blocking calls, a thread for each connection.
  *
- *   cc -std=c99 -I crates/capi/include examples/tcp_echo.c -L target/release -lcalisto -lpthread -o tcp_echo
+ *   cc -std=c99 -I crates/programs/capi/include examples/tcp_echo.c -L target/release -lcalisto -lpthread -o tcp_echo
  *   LD_LIBRARY_PATH=target/release ./tcp_echo 0.0.0.0:7
  *
  * CALISTO_APPS names the daemon's socket, if it is not the usual one.

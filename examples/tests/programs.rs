@@ -1,6 +1,6 @@
 //! The example applications as people run them, against a small daemon.
 
-#[path = "../../crates/client/tests/common/mod.rs"]
+#[path = "../../crates/programs/client/tests/common/mod.rs"]
 mod common;
 
 use std::io::Read;

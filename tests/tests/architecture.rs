@@ -24,8 +24,8 @@ fn every_step_of_every_way_names_a_function_that_exists() {
 
 #[test]
 fn a_function_that_is_not_there_is_missed() {
-    let rows = "| a | `crates/base/src/lib.rs` | `gone` |\n| b | c |\n";
-    assert_eq!(steps_of(rows), [("crates/base/src/lib.rs".to_owned(), "gone".to_owned())]);
+    let rows = "| a | `crates/core/base/src/lib.rs` | `gone` |\n| b | c |\n";
+    assert_eq!(steps_of(rows), [("crates/core/base/src/lib.rs".to_owned(), "gone".to_owned())]);
     assert!(!defines("fn gone_by() {}\n", "gone") && !defines("gone()", "gone"));
     assert!(defines("pub fn gone(x: u8) {}", "gone") && defines("fn gone<T>()", "gone"));
 }

@@ -26,13 +26,13 @@ const fn within(
 }
 
 const DAEMON: &str = "bin/daemon/";
-const DATAPATH: &str = "crates/datapath/";
-const SHM: &str = "crates/shm/";
-const LOAD: &str = "crates/load/";
-const BENCH: &str = "crates/bench/";
-const CLIENT: &str = "crates/client/";
-const SIM: &str = "crates/sim/";
-const FABRIC: &str = "crates/fabric/";
+const DATAPATH: &str = "crates/plane/datapath/";
+const SHM: &str = "crates/io/shm/";
+const LOAD: &str = "crates/lab/load/";
+const BENCH: &str = "crates/lab/bench/";
+const CLIENT: &str = "crates/programs/client/";
+const SIM: &str = "crates/lab/sim/";
+const FABRIC: &str = "crates/lab/fabric/";
 
 /// Parts of identifiers.
 pub(crate) const NAMES: &[ReplacedName] = &[
@@ -69,7 +69,7 @@ pub(crate) const NAMES: &[ReplacedName] = &[
     everywhere("staff", "worker_pool"),
     everywhere("tally", "stats"),
     everywhere("theatre", "act_run"),
-    within("door", "attach_server, or join_listener", &[DAEMON, "crates/attach/"]),
+    within("door", "attach_server, or join_listener", &[DAEMON, "crates/plane/attach/"]),
     within("front", "command_queue", &["bin/daemon/src/engine.rs", "bin/daemon/src/setup.rs"]),
     within("ground", "context, tested_stack or shared", &[DATAPATH, BENCH, FABRIC]),
     within("guest", "app_dispatch, attached_app or helper", &[DATAPATH, DAEMON, BENCH]),
@@ -80,10 +80,10 @@ pub(crate) const NAMES: &[ReplacedName] = &[
     within("lied", "violation", &[DATAPATH, DAEMON, SHM, CLIENT]),
     within("mail", "commands", &[DATAPATH, DAEMON]),
     within("plant", "machine", &[SIM]),
-    within("price", "cnt (RFC 9438)", &["crates/tcp/src/congestion/"]),
+    within("price", "cnt (RFC 9438)", &["crates/core/tcp/src/congestion/"]),
     within("station", "theory_queue", &[SIM]),
     within("train", "gso_batch", &[DATAPATH]),
-    within("ways", "neighbours", &["crates/datapath/src/sockets", "bin/daemon/src/sockets"]),
+    within("ways", "neighbours", &["crates/plane/datapath/src/sockets", "bin/daemon/src/sockets"]),
 ];
 
 /// Phrases in comments and documents, in lower case, and what to write.

@@ -4,8 +4,8 @@
 
 /// What a crate of `crates/` may depend on, and which rules it is under.
 pub(crate) struct CrateRule {
-    /// Its package name.
-    pub(crate) name: &'static str,
+    /// Where it is, below `crates/`: the folder that says what it is for, and its own.
+    pub(crate) path: &'static str,
     /// The crates of this workspace that it may name in `[dependencies]`.
     pub(crate) may_use: &'static [&'static str],
     /// Whether time, randomness and the outside world are arguments to it.
@@ -38,60 +38,60 @@ use Unsafety::{Forbidden, Home};
 /// One row for each crate of `crates/`. Dependencies point one way: down this table's arrows,
 /// never back up.
 pub(crate) const CRATES: &[CrateRule] = &[
-    row("base", &[], Pure, Forbidden),
-    row("wire", &["base"], Pure, Forbidden),
-    row("policy", &["base"], Pure, Forbidden),
-    row("admin", &["base"], Pure, Forbidden),
-    row("config", &["base"], Pure, Forbidden),
-    row("tcp", &["base", "wire"], Pure, Forbidden),
-    row("packetdrill", &["base", "wire", "tcp"], Pure, Forbidden),
-    row("shm", &["base"], Worldly, Home),
-    row("sys", &["base"], Worldly, Home),
-    row("nf", &["base", "wire", "shm"], Pure, Forbidden),
-    row("attach", &["base", "sys"], Worldly, Forbidden),
-    row("client", &["base", "shm", "wire", "sys", "attach"], Worldly, Forbidden),
-    row("preload", &["base", "client", "sys", "attach"], Worldly, Home),
-    row("port", &["base", "shm", "sys"], Worldly, Home),
-    row("slice", &["base", "wire", "shm", "sys", "port"], Worldly, Forbidden),
-    row("capi", &["base", "client", "port", "slice", "sys"], Worldly, Home),
-    row("crypto", &["base", "nf"], Worldly, Home),
+    row("core/base", &[], Pure, Forbidden),
+    row("core/wire", &["base"], Pure, Forbidden),
+    row("core/policy", &["base"], Pure, Forbidden),
+    row("plane/admin", &["base"], Pure, Forbidden),
+    row("plane/config", &["base"], Pure, Forbidden),
+    row("core/tcp", &["base", "wire"], Pure, Forbidden),
+    row("lab/packetdrill", &["base", "wire", "tcp"], Pure, Forbidden),
+    row("io/shm", &["base"], Worldly, Home),
+    row("io/sys", &["base"], Worldly, Home),
+    row("functions/nf", &["base", "wire", "shm"], Pure, Forbidden),
+    row("plane/attach", &["base", "sys"], Worldly, Forbidden),
+    row("programs/client", &["base", "shm", "wire", "sys", "attach"], Worldly, Forbidden),
+    row("programs/preload", &["base", "client", "sys", "attach"], Worldly, Home),
+    row("io/port", &["base", "shm", "sys"], Worldly, Home),
+    row("functions/slice", &["base", "wire", "shm", "sys", "port"], Worldly, Forbidden),
+    row("programs/capi", &["base", "client", "port", "slice", "sys"], Worldly, Home),
+    row("functions/crypto", &["base", "nf"], Worldly, Home),
     row(
-        "datapath",
+        "plane/datapath",
         &["base", "wire", "policy", "tcp", "shm", "port", "sys", "admin"],
         Worldly,
         Forbidden,
     ),
     row(
-        "chain",
+        "functions/chain",
         &["base", "wire", "shm", "sys", "port", "slice", "nf", "crypto", "config"],
         Worldly,
         Forbidden,
     ),
-    row("testbed", &["base", "sys"], Worldly, Forbidden),
-    row("doctor", &["base", "sys", "config"], Worldly, Forbidden),
-    row("load", &["base", "wire", "shm", "sys", "port", "client"], Worldly, Forbidden),
-    row("sim", &["base", "policy", "load"], Worldly, Forbidden),
+    row("lab/testbed", &["base", "sys"], Worldly, Forbidden),
+    row("plane/doctor", &["base", "sys", "config"], Worldly, Forbidden),
+    row("lab/load", &["base", "wire", "shm", "sys", "port", "client"], Worldly, Forbidden),
+    row("lab/sim", &["base", "policy", "load"], Worldly, Forbidden),
     row(
-        "fabric",
+        "lab/fabric",
         &["base", "wire", "policy", "tcp", "shm", "port", "datapath", "load", "sim"],
         Worldly,
         Forbidden,
     ),
-    row("report", &[], Worldly, Forbidden),
+    row("lab/report", &[], Worldly, Forbidden),
     row(
-        "figures",
+        "lab/figures",
         &["base", "config", "policy", "tcp", "load", "sim", "fabric", "report"],
         Worldly,
         Forbidden,
     ),
     row(
-        "replay",
+        "lab/replay",
         &["base", "wire", "policy", "shm", "port", "datapath", "sys"],
         Worldly,
         Forbidden,
     ),
     row(
-        "bench",
+        "lab/bench",
         &[
             "base", "wire", "policy", "attach", "client", "datapath", "shm", "sys", "port",
             "testbed", "load", "tcp", "slice", "nf", "crypto", "sim", "fabric",
@@ -102,17 +102,24 @@ pub(crate) const CRATES: &[CrateRule] = &[
 ];
 
 const fn row(
-    name: &'static str,
+    path: &'static str,
     may_use: &'static [&'static str],
     purity: Purity,
     unsafety: Unsafety,
 ) -> CrateRule {
-    CrateRule { name, may_use, purity, unsafety }
+    CrateRule { path, may_use, purity, unsafety }
 }
 
-/// The row of a crate.
-pub(crate) fn rule_of(name: &str) -> Option<&'static CrateRule> {
-    CRATES.iter().find(|rule| rule.name == name)
+impl CrateRule {
+    /// The directory of the crate, from the root.
+    pub(crate) fn dir(&self) -> String {
+        format!("crates/{}", self.path)
+    }
+}
+
+/// The row of the crate in `dir`.
+pub(crate) fn rule_of(dir: &str) -> Option<&'static CrateRule> {
+    CRATES.iter().find(|rule| rule.dir() == dir)
 }
 
 /// How many circles of modules a package may have: what it has, and never more.
@@ -165,7 +172,7 @@ pub(crate) fn circles_of(package: &str) -> Circles {
 }
 
 /// The file whose copy every pure crate carries.
-pub(crate) const PURE_CLIPPY: &str = "crates/base/clippy.toml";
+pub(crate) const PURE_CLIPPY: &str = "crates/core/base/clippy.toml";
 
 /// Crates with loom models: unit tests whose names contain `loom`, built with `--cfg loom`.
 pub(crate) const LOOM_CRATES: &[&str] = &["shm"];

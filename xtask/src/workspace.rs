@@ -15,7 +15,7 @@ pub(crate) struct Workspace {
 /// A package of the workspace.
 pub(crate) struct Package {
     pub(crate) name: String,
-    /// Relative to the root, with forward slashes: `crates/base`.
+    /// Relative to the root, with forward slashes: `crates/core/base`.
     pub(crate) dir: String,
     pub(crate) description: Option<String>,
     /// The `lib.rs` and `main.rs` files, relative to the root.
@@ -174,22 +174,22 @@ mod tests {
         let metadata = serde_json::json!({
             "workspace_root": "/r", "target_directory": "/r/target",
             "packages": [{
-                "name": "wire", "manifest_path": "/r/crates/wire/Cargo.toml", "description": null,
+                "name": "wire", "manifest_path": "/r/crates/core/wire/Cargo.toml", "description": null,
                 "targets": [
-                    { "kind": ["lib"], "src_path": "/r/crates/wire/src/lib.rs" },
-                    { "kind": ["test"], "src_path": "/r/crates/wire/tests/a.rs" },
+                    { "kind": ["lib"], "src_path": "/r/crates/core/wire/src/lib.rs" },
+                    { "kind": ["test"], "src_path": "/r/crates/core/wire/tests/a.rs" },
                 ],
                 "dependencies": [
-                    { "name": "base", "path": "/r/crates/base", "kind": null },
-                    { "name": "testbed", "path": "/r/crates/testbed", "kind": "dev" },
+                    { "name": "base", "path": "/r/crates/core/base", "kind": null },
+                    { "name": "testbed", "path": "/r/crates/lab/testbed", "kind": "dev" },
                     { "name": "libc", "kind": null },
                 ],
             }],
         });
         let workspace = Workspace::from_metadata(&metadata).expect("complete");
-        let wire = workspace.package_in("crates/wire").expect("it is there");
-        assert_eq!(wire.manifest(), "crates/wire/Cargo.toml");
-        assert_eq!(wire.roots, ["crates/wire/src/lib.rs"]);
+        let wire = workspace.package_in("crates/core/wire").expect("it is there");
+        assert_eq!(wire.manifest(), "crates/core/wire/Cargo.toml");
+        assert_eq!(wire.roots, ["crates/core/wire/src/lib.rs"]);
         let edges = wire.dependencies.iter().map(|d| (d.name.as_str(), d.dev_only));
         assert_eq!(edges.collect::<Vec<_>>(), [("base", false), ("testbed", true)]);
     }

@@ -36,7 +36,7 @@ pub(super) fn check(files: &[SourceFile], findings: &mut Vec<Finding>) {
 
 /// Whether users run it: no test, and nothing that only developers start.
 fn is_of_a_program(path: &str) -> bool {
-    const DEVELOPERS: [&str; 4] = ["crates/testbed/", "xtask/", "fuzz/", "tests/"];
+    const DEVELOPERS: [&str; 4] = ["crates/lab/testbed/", "xtask/", "fuzz/", "tests/"];
     path.ends_with(".rs")
         && !DEVELOPERS.iter().any(|folder| path.starts_with(folder))
         && !path.contains("/tests/")

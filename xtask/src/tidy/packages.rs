@@ -14,7 +14,7 @@ pub(super) fn check(package: &Package, files: &[SourceFile], findings: &mut Vec<
     lints(package, manifest, findings);
     let rule = match place_of(package) {
         Scope::Crates => {
-            let rule = rules::rule_of(&package.name);
+            let rule = rules::rule_of(&package.dir);
             if rule.is_none() {
                 findings.push(at_manifest(
                     package,
@@ -22,7 +22,7 @@ pub(super) fn check(package: &Package, files: &[SourceFile], findings: &mut Vec<
                     format!(
                         "crate `{}` has no row in xtask/src/rules.rs: add one that says what it \
                          may use, whether it is pure and whether it may contain unsafe",
-                        package.name
+                        package.dir
                     ),
                 ));
             }
@@ -30,7 +30,7 @@ pub(super) fn check(package: &Package, files: &[SourceFile], findings: &mut Vec<
         }
         Scope::Outside => None,
         Scope::Nowhere => {
-            let message = "a package lives in crates/ or bin/, or is examples, tests, fuzz or xtask: \
+            let message = "a package lives in crates/FOLDER/ or bin/, or is examples, tests, fuzz or xtask: \
                            move it";
             findings.push(at_manifest(package, "layout", message.to_owned()));
             None
@@ -51,7 +51,7 @@ pub(super) fn check(package: &Package, files: &[SourceFile], findings: &mut Vec<
 
 /// Where a package lives decides which rules it is under.
 enum Scope {
-    /// `crates/NAME`: under the dependency table.
+    /// `crates/FOLDER/NAME`: under the dependency table.
     Crates,
     /// `bin/NAME`, `examples`, `tests`, `fuzz`, `xtask`: may use anything.
     Outside,
@@ -60,7 +60,7 @@ enum Scope {
 
 fn place_of(package: &Package) -> Scope {
     match package.dir.split('/').collect::<Vec<_>>().as_slice() {
-        ["crates", _] => Scope::Crates,
+        ["crates", _, _] => Scope::Crates,
         ["bin", _] | ["examples" | "tests" | "fuzz" | "xtask"] => Scope::Outside,
         _ => Scope::Nowhere,
     }

@@ -38,8 +38,8 @@ fn in_package(package: Package, files: &[SourceFile]) -> Vec<String> {
         file(&format!("{}/src/lib.rs", package.dir), ROOT),
         file(&format!("{}/clippy.toml", package.dir), CLIPPY),
     ];
-    if package.dir != "crates/base" {
-        all.push(file("crates/base/clippy.toml", CLIPPY));
+    if package.dir != "crates/core/base" {
+        all.push(file("crates/core/base/clippy.toml", CLIPPY));
     }
     for file in files {
         all.retain(|existing| existing.path != file.path);
@@ -64,7 +64,14 @@ fn assert_one(findings: &[String], start: &str, part: &str) {
 
 #[test]
 fn packages_without_fault_give_no_finding() {
-    for dir in ["crates/base", "crates/wire", "crates/testbed", "bin/daemon", "tests", "xtask"] {
+    for dir in [
+        "crates/core/base",
+        "crates/core/wire",
+        "crates/lab/testbed",
+        "bin/daemon",
+        "tests",
+        "xtask",
+    ] {
         assert_eq!(in_package(package(dir), &[]), [""; 0], "{dir}");
     }
 }
@@ -72,29 +79,43 @@ fn packages_without_fault_give_no_finding() {
 #[test]
 fn an_upward_dependency_is_found_at_its_line() {
     let manifest = format!("{MANIFEST}\n[dependencies]\nportable = \"1\"\nport.workspace = true\n");
-    let manifest = [file("crates/wire/Cargo.toml", &manifest)];
-    let findings = in_package(uses(package("crates/wire"), "crates/port", false), &manifest);
-    assert_one(&findings, "crates/wire/Cargo.toml:9: [dependency-table]", "only [base]");
+    let manifest = [file("crates/core/wire/Cargo.toml", &manifest)];
+    let findings =
+        in_package(uses(package("crates/core/wire"), "crates/io/port", false), &manifest);
+    assert_one(&findings, "crates/core/wire/Cargo.toml:9: [dependency-table]", "only [base]");
 }
 
 #[test]
 fn a_downward_dependency_is_allowed() {
-    assert_eq!(in_package(uses(package("crates/wire"), "crates/base", false), &[]), [""; 0]);
-    assert_eq!(in_package(uses(package("bin/daemon"), "crates/datapath", false), &[]), [""; 0]);
+    assert_eq!(
+        in_package(uses(package("crates/core/wire"), "crates/core/base", false), &[]),
+        [""; 0]
+    );
+    assert_eq!(
+        in_package(uses(package("bin/daemon"), "crates/plane/datapath", false), &[]),
+        [""; 0]
+    );
     assert_eq!(in_package(uses(package("tests"), "bin/daemon", false), &[]), [""; 0]);
 }
 
 #[test]
 fn tests_of_a_crate_may_use_any_crate_but_no_program() {
-    assert_eq!(in_package(uses(package("crates/sys"), "crates/testbed", true), &[]), [""; 0]);
-    let findings = in_package(uses(package("crates/sys"), "bin/daemon", true), &[]);
-    assert_one(&findings, "crates/sys/Cargo.toml:1: [dependency-table]", "nothing depends on bin");
+    assert_eq!(
+        in_package(uses(package("crates/io/sys"), "crates/lab/testbed", true), &[]),
+        [""; 0]
+    );
+    let findings = in_package(uses(package("crates/io/sys"), "bin/daemon", true), &[]);
+    assert_one(
+        &findings,
+        "crates/io/sys/Cargo.toml:1: [dependency-table]",
+        "nothing depends on bin",
+    );
 }
 
 #[test]
 fn a_crate_that_the_table_does_not_know_is_an_error_that_says_to_add_it() {
-    let findings = in_package(package("crates/novelty"), &[]);
-    assert_one(&findings, "crates/novelty/Cargo.toml:1: [dependency-table]", "add one");
+    let findings = in_package(package("crates/core/novelty"), &[]);
+    assert_one(&findings, "crates/core/novelty/Cargo.toml:1: [dependency-table]", "add one");
     assert!(findings[0].contains("xtask/src/rules.rs"));
 }
 
@@ -107,8 +128,9 @@ fn a_package_outside_the_known_folders_is_refused() {
 fn the_table_names_only_crates_that_have_a_row_and_has_no_cycle() {
     for (index, rule) in rules::CRATES.iter().enumerate() {
         for used in rule.may_use {
-            let earlier = rules::CRATES[..index].iter().any(|rule| rule.name == *used);
-            assert!(earlier, "`{}` uses `{used}`, which has no row above it", rule.name);
+            let earlier =
+                rules::CRATES[..index].iter().any(|rule| rule.path.ends_with(&format!("/{used}")));
+            assert!(earlier, "`{}` uses `{used}`, which has no row above it", rule.path);
         }
     }
 }
@@ -116,10 +138,10 @@ fn the_table_names_only_crates_that_have_a_row_and_has_no_cycle() {
 #[test]
 fn a_crate_without_a_description_of_one_line_is_found() {
     for description in [None, Some(" "), Some("two\nlines")] {
-        let mut package = package("crates/wire");
+        let mut package = package("crates/core/wire");
         package.description = description.map(str::to_owned);
         let findings = in_package(package, &[]);
-        assert_one(&findings, "crates/wire/Cargo.toml:1: [description]", "one line");
+        assert_one(&findings, "crates/core/wire/Cargo.toml:1: [description]", "one line");
     }
 }
 
@@ -135,34 +157,38 @@ fn a_crate_with_lints_of_its_own_is_found() {
 #[test]
 fn a_pure_crate_with_another_clippy_toml_or_none_is_found() {
     for clippy in ["", "disallowed-methods = [1]\n"] {
-        let clippy = [file("crates/policy/clippy.toml", clippy)];
-        let findings = in_package(package("crates/policy"), &clippy);
-        assert_one(&findings, "crates/policy/clippy.toml:1: [pure]", "crates/base/clippy.toml");
+        let clippy = [file("crates/core/policy/clippy.toml", clippy)];
+        let findings = in_package(package("crates/core/policy"), &clippy);
+        assert_one(
+            &findings,
+            "crates/core/policy/clippy.toml:1: [pure]",
+            "crates/core/base/clippy.toml",
+        );
     }
-    let clippy = [file("crates/testbed/clippy.toml", "")];
-    assert_eq!(in_package(package("crates/testbed"), &clippy), [""; 0], "testbed is not pure");
+    let clippy = [file("crates/lab/testbed/clippy.toml", "")];
+    assert_eq!(in_package(package("crates/lab/testbed"), &clippy), [""; 0], "testbed is not pure");
 }
 
 #[test]
 fn a_root_that_does_not_forbid_unsafe_is_found_except_in_the_homes_of_it() {
     let root = |dir: &str| [file(&format!("{dir}/src/lib.rs"), "//! A crate.\n")];
-    for dir in ["crates/wire", "bin/daemon", "tests"] {
+    for dir in ["crates/core/wire", "bin/daemon", "tests"] {
         let findings = in_package(package(dir), &root(dir));
         assert_one(&findings, &format!("{dir}/src/lib.rs:1: [unsafe-fence]"), "forbid");
     }
-    assert_eq!(in_package(package("crates/shm"), &root("crates/shm")), [""; 0]);
+    assert_eq!(in_package(package("crates/io/shm"), &root("crates/io/shm")), [""; 0]);
 }
 
 #[test]
 fn the_keyword_unsafe_is_found_outside_its_homes_even_in_tests() {
     let text = "//! A file.\n\nfn f() { unsafe { g() } }\n";
-    for path in ["crates/wire/src/a.rs", "tests/tests/a.rs", "crates/shmem/src/a.rs"] {
+    for path in ["crates/core/wire/src/a.rs", "tests/tests/a.rs", "crates/shmem/src/a.rs"] {
         let findings = in_files(&[file(path, text)]);
-        assert_one(&findings, &format!("{path}:3: [unsafe-fence]"), "crates/shm");
+        assert_one(&findings, &format!("{path}:3: [unsafe-fence]"), "crates/io/shm");
     }
-    assert_eq!(in_files(&[file("crates/shm/src/a.rs", text)]), [""; 0]);
+    assert_eq!(in_files(&[file("crates/io/shm/src/a.rs", text)]), [""; 0]);
     let spoken = "//! No unsafe here.\nconst A: &str = \"unsafe\";\n#![forbid(unsafe_code)]\n";
-    assert_eq!(in_files(&[file("crates/wire/src/a.rs", spoken)]), [""; 0]);
+    assert_eq!(in_files(&[file("crates/core/wire/src/a.rs", spoken)]), [""; 0]);
 }
 
 #[test]
@@ -177,34 +203,37 @@ fn each_forbidden_word_is_found_where_it_is_forbidden_and_only_there() {
             Scope::Comment => (&comment, 3, &code),
             Scope::Code | Scope::CodeOutsideTests => (&code, 2, &comment),
         };
-        let findings = in_files(&[file("crates/wire/src/a.rs", bad)]);
-        let start = format!("crates/wire/src/a.rs:{line}: [forbidden-word] `{word}`");
+        let findings = in_files(&[file("crates/core/wire/src/a.rs", bad)]);
+        let start = format!("crates/core/wire/src/a.rs:{line}: [forbidden-word] `{word}`");
         assert_one(&findings, &start, rule.advice);
-        assert_eq!(in_files(&[file("crates/wire/src/a.rs", good)]), [""; 0], "{good}");
-        assert_eq!(in_files(&[file("crates/wire/src/a.rs", &string)]), [""; 0], "{string}");
+        assert_eq!(in_files(&[file("crates/core/wire/src/a.rs", good)]), [""; 0], "{good}");
+        assert_eq!(in_files(&[file("crates/core/wire/src/a.rs", &string)]), [""; 0], "{string}");
     }
 }
 
 #[test]
 fn unwrap_is_allowed_in_tests_of_every_kind() {
     let module = "//! A file.\n#[cfg(test)]\nmod tests {\n    fn f() { x.unwrap() }\n}\n";
-    assert_eq!(in_files(&[file("crates/wire/src/a.rs", module)]), [""; 0]);
+    assert_eq!(in_files(&[file("crates/core/wire/src/a.rs", module)]), [""; 0]);
     let whole = "//! A file.\nfn f() { x.unwrap() }\n";
-    for path in ["crates/wire/src/a/tests.rs", "crates/wire/tests/a.rs", "tests/tests/a.rs"] {
+    for path in
+        ["crates/core/wire/src/a/tests.rs", "crates/core/wire/tests/a.rs", "tests/tests/a.rs"]
+    {
         assert_eq!(in_files(&[file(path, whole)]), [""; 0], "{path}");
     }
     let after = format!("{module}fn g() {{ y.unwrap() }}\n");
-    let findings = in_files(&[file("crates/wire/src/a.rs", &after)]);
-    assert_one(&findings, "crates/wire/src/a.rs:6: [forbidden-word]", "expect");
+    let findings = in_files(&[file("crates/core/wire/src/a.rs", &after)]);
+    assert_one(&findings, "crates/core/wire/src/a.rs:6: [forbidden-word]", "expect");
 }
 
 #[test]
 fn a_file_that_is_declared_under_cfg_test_is_a_test_file() {
     let parent = "//! A file.\n#[cfg(all(test, loom))]\nmod models;\nmod real;\n";
     let child = "//! A file.\nfn f() { x.unwrap() }\n";
-    for (parent_path, dir) in
-        [("crates/shm/src/lib.rs", "crates/shm/src"), ("crates/shm/src/a.rs", "crates/shm/src/a")]
-    {
+    for (parent_path, dir) in [
+        ("crates/io/shm/src/lib.rs", "crates/io/shm/src"),
+        ("crates/io/shm/src/a.rs", "crates/io/shm/src/a"),
+    ] {
         let files = [
             file(parent_path, parent),
             file(&format!("{dir}/models.rs"), child),
@@ -221,11 +250,11 @@ fn a_file_that_is_declared_under_cfg_test_is_a_test_file() {
 fn a_file_that_does_not_start_with_a_sentence_is_found() {
     for text in ["", "use a;\n", "// A file.\n", "//!A file.\n", "\n//! A file.\n", "//! a file\n"]
     {
-        let findings = in_files(&[file("crates/wire/src/a.rs", text)]);
-        assert_one(&findings, "crates/wire/src/a.rs:1: [first-line]", "one sentence");
+        let findings = in_files(&[file("crates/core/wire/src/a.rs", text)]);
+        assert_one(&findings, "crates/core/wire/src/a.rs:1: [first-line]", "one sentence");
     }
     let two_lines = "//! A sentence that takes\n//! two lines.\n//!\n//! More, without end\n";
-    assert_eq!(in_files(&[file("crates/wire/src/a.rs", two_lines)]), [""; 0]);
+    assert_eq!(in_files(&[file("crates/core/wire/src/a.rs", two_lines)]), [""; 0]);
 }
 
 #[test]
@@ -240,11 +269,11 @@ fn code_beyond_the_limit_is_found_and_tests_do_not_count() {
     let code = "fn f() {}\n".repeat(rules::MAX_LINES - 1);
     let tests = format!("#[cfg(test)]\nmod tests {{\n{}}}\n", "    fn f() {}\n".repeat(400));
     let full = format!("//! A file.\n{code}{tests}");
-    assert_eq!(in_files(&[file("crates/wire/src/a.rs", &full)]), [""; 0]);
+    assert_eq!(in_files(&[file("crates/core/wire/src/a.rs", &full)]), [""; 0]);
     let over = format!("{full}fn g() {{}}\n");
-    let findings = in_files(&[file("crates/wire/src/a.rs", &over)]);
-    assert_one(&findings, "crates/wire/src/a.rs:1: [length]", "501 lines");
-    assert_eq!(in_files(&[file("crates/wire/src/a/tests.rs", &over)]), [""; 0]);
+    let findings = in_files(&[file("crates/core/wire/src/a.rs", &over)]);
+    assert_one(&findings, "crates/core/wire/src/a.rs:1: [length]", "501 lines");
+    assert_eq!(in_files(&[file("crates/core/wire/src/a/tests.rs", &over)]), [""; 0]);
 }
 
 #[test]
@@ -269,8 +298,8 @@ fn a_replaced_word_is_refused_in_names_of_every_case_with_what_to_write() {
         ("struct CoreKeeper;", "allocator"),
     ] {
         let text = format!("//! A file.\n{code}\n");
-        let findings = in_files(&[file("crates/wire/src/x.rs", &text)]);
-        assert_one(&findings, "crates/wire/src/x.rs:2: [replaced-word]", new);
+        let findings = in_files(&[file("crates/core/wire/src/x.rs", &text)]);
+        assert_one(&findings, "crates/core/wire/src/x.rs:2: [replaced-word]", new);
     }
 }
 
@@ -279,20 +308,20 @@ fn a_word_of_plain_english_is_refused_only_where_it_was_a_name() {
     let text = "//! A file.\nstruct Door;\n";
     let findings = in_files(&[file("bin/daemon/src/x.rs", text)]);
     assert_one(&findings, "bin/daemon/src/x.rs:2: [replaced-word]", "attach_server");
-    assert_eq!(in_files(&[file("crates/wire/src/x.rs", text)]), [""; 0]);
+    assert_eq!(in_files(&[file("crates/core/wire/src/x.rs", text)]), [""; 0]);
 }
 
 #[test]
 fn longer_words_and_the_insides_of_strings_are_not_replaced_words() {
     let text = "//! A file.\nfn clear_doorbell(bearing: &str) { say(\"the ear\") }\n";
-    assert_eq!(in_files(&[file("crates/wire/src/x.rs", text)]), [""; 0]);
+    assert_eq!(in_files(&[file("crates/core/wire/src/x.rs", text)]), [""; 0]);
 }
 
 #[test]
 fn a_replaced_phrase_is_refused_in_comments_and_documents() {
     let text = "//! A file.\n// What an application says at the door.\n";
-    let findings = in_files(&[file("crates/wire/src/x.rs", text)]);
-    assert_one(&findings, "crates/wire/src/x.rs:2: [replaced-word]", "attach server");
+    let findings = in_files(&[file("crates/core/wire/src/x.rs", text)]);
+    assert_one(&findings, "crates/core/wire/src/x.rs:2: [replaced-word]", "attach server");
     let findings = in_files(&[file("docs/x.md", "# A\n\nThe keeper gives cores.\n")]);
     assert_one(&findings, "docs/x.md:3: [replaced-word]", "the allocator");
     assert_eq!(in_files(&[file("docs/x.md", "# A\n\nThe doorbell.\n")]), [""; 0]);

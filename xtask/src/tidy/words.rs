@@ -1,7 +1,7 @@
 //! Rules about the lines of a Rust file: unsafe fences, forbidden words, length.
 
 use super::finding::Finding;
-use crate::rules::{self, Scope, Unsafety};
+use crate::rules::{self, CrateRule, Scope, Unsafety};
 use crate::source::{self, Line};
 use crate::workspace::SourceFile;
 
@@ -54,5 +54,5 @@ fn is_home_of_unsafe(path: &str) -> bool {
 
 fn homes_of_unsafe() -> Vec<String> {
     let homes = rules::CRATES.iter().filter(|rule| rule.unsafety == Unsafety::Home);
-    homes.map(|rule| format!("crates/{}", rule.name)).collect()
+    homes.map(CrateRule::dir).collect()
 }

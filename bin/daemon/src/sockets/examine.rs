@@ -1,7 +1,7 @@
 //! What a descriptor is that came with a call: the kernel's word, not the application's.
 //!
 //! A program may speak to the daemon itself, so nothing counts that only the library has checked.
-//! What the library checks (`crates/preload`), and where the daemon does:
+//! What the library checks (`crates/programs/preload`), and where the daemon does:
 //!
 //! | the library's check | the daemon's |
 //! |---|---|

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::{Reply, Request, decode, encode};
 
-const DOCUMENT: &str = include_str!("../../../docs/reference/admin-protocol.md");
+const DOCUMENT: &str = include_str!("../../../../docs/reference/admin-protocol.md");
 
 /// The lines of all ```json blocks.
 fn examples() -> Vec<&'static str> {

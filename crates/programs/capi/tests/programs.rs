@@ -16,7 +16,7 @@ use wire::build::UdpPacket;
 use wire::{Outcome, classify};
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
 }
 
 /// Where cargo has put the libraries that were built for this test.
@@ -94,7 +94,7 @@ fn compile(folder: &Folder, how: &[&str]) -> PathBuf {
     let compiler = Command::new("cc")
         .args(["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1"])
         .arg("-I")
-        .arg(root().join("crates/capi/include"))
+        .arg(root().join("crates/programs/capi/include"))
         .arg(root().join("examples/echo.c"))
         .arg("-o")
         .arg(&program)

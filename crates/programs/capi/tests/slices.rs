@@ -1,6 +1,6 @@
 //! A slice in C: the example bridge between two kernels, and misuse. Needs root.
 
-#[path = "../../slice/tests/common/mod.rs"]
+#[path = "../../../functions/slice/tests/common/mod.rs"]
 mod middle;
 
 use std::ffi::{CStr, CString};
@@ -13,7 +13,7 @@ use calisto::*;
 use middle::Middle;
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
 }
 
 /// Where cargo has put the libraries that were built for this test.
@@ -28,7 +28,7 @@ fn bridge() -> PathBuf {
     let compiler = Command::new("cc")
         .args(["-std=gnu99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1"])
         .arg("-I")
-        .arg(root().join("crates/capi/include"))
+        .arg(root().join("crates/programs/capi/include"))
         .arg(root().join("examples/bridge.c"))
         .arg("-o")
         .arg(&program)

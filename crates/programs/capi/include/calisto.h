@@ -29,7 +29,7 @@
  * When the daemon dies or lets go of the application, every call for a worker says CALISTO_DETACHED
  * within a second; none waits longer. Detach then, and attach again.
  *
- * Generated from crates/capi: see there to change it.
+ * Generated from crates/programs/capi: see there to change it.
  */
 
 #ifndef CALISTO_H

@@ -14,7 +14,7 @@ use client::sockets::TcpStream;
 use streams::Daemon;
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
 }
 
 fn compile(daemon: &Daemon) -> PathBuf {
@@ -23,7 +23,7 @@ fn compile(daemon: &Daemon) -> PathBuf {
     let compiler = Command::new("cc")
         .args(["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1"])
         .arg("-I")
-        .arg(root().join("crates/capi/include"))
+        .arg(root().join("crates/programs/capi/include"))
         .arg(root().join("examples/tcp_echo.c"))
         .arg("-o")
         .arg(&program)
