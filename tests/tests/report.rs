@@ -162,7 +162,7 @@ fn who_has_no_results_is_told_how_to_make_some() {
 
 #[test]
 fn every_figure_of_the_program_has_a_plot_with_labels_units_legend_and_the_promised_points() {
-    for (name, _) in figures::library::SCENARIOS {
+    for (name, _) in experiments::library::SCENARIOS {
         let (head, given, lines) = complete(name);
         let report = report::Report::of(lines).unwrap_or_else(|error| panic!("{name}: {error}"));
         let [figure] = report.figures() else { panic!("{name}: {report:?}") };
@@ -292,13 +292,13 @@ impl Given {
 
 /// What a figure of the program is, the points that its file gives, and lines with these and as many others as it
 /// promises. The values of those are made up: what they are in truth takes minutes, and is the matter of crate
-/// `figures`.
+/// `experiments`.
 fn complete(name: &str) -> (FigureLine, Given, Vec<Line>) {
-    let scenario = figures::library::find(name).unwrap_or_else(|error| panic!("{error}"));
+    let scenario = experiments::library::find(name).unwrap_or_else(|error| panic!("{error}"));
     // A part that has no job: the run ends at once, and its lines are all that needs none.
     let shard = "100000/100000".parse().expect("it is a part");
-    let options = figures::Options { seed: None, shard, threads: 1, quick: true };
-    let run = figures::Run::start(Arc::new(scenario), options).expect("there is a thread");
+    let options = experiments::Options { seed: None, shard, threads: 1, quick: true };
+    let run = experiments::Run::start(Arc::new(scenario), options).expect("there is a thread");
     let mut lines = run.lines("calisto sim");
     let given = Given::new(&lines);
     let Some(Line::Figure(head)) = lines.first().cloned() else { panic!("{name}: {lines:?}") };

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use base::Nanos;
-use fabric::demo::{DemoAct, DemoOutcome, DemoPlan};
+use netsim::demo::{DemoAct, DemoOutcome, DemoPlan};
 use testbed::Testbed;
 use whole::{Daemon, bed, binary};
 use wire::{FlowKey, Protocol, Toeplitz};
@@ -91,7 +91,7 @@ fn the_flows_that_move_in_a_live_daemon_are_the_predicted_ones() {
         length: Nanos::from_secs(3),
         ..DemoPlan::default()
     };
-    let predicted = fabric::demo::run(&plan).expect("the plan makes sense");
+    let predicted = netsim::demo::run(&plan).expect("the plan makes sense");
     let config = format!(
         "ports = [\"xdp:veth0\"]\nlisten = [\"udp:{}:7\"]\n[workers]\ncount = {WORKERS}\n\
          job = \"synthetic\"\narrangement = \"threads\"\n[steer]\npolicy = \"modulo\"\n\

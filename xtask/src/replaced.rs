@@ -32,7 +32,7 @@ const LOAD: &str = "crates/lab/load/";
 const BENCH: &str = "crates/lab/bench/";
 const CLIENT: &str = "crates/programs/client/";
 const SIM: &str = "crates/lab/sim/";
-const FABRIC: &str = "crates/lab/fabric/";
+const NETSIM: &str = "crates/lab/netsim/";
 
 /// Parts of identifiers.
 pub(crate) const NAMES: &[ReplacedName] = &[
@@ -71,7 +71,7 @@ pub(crate) const NAMES: &[ReplacedName] = &[
     everywhere("theatre", "act_run"),
     within("door", "attach_server, or join_listener", &[DAEMON, "crates/plane/attach/"]),
     within("front", "command_queue", &["bin/daemon/src/engine.rs", "bin/daemon/src/setup.rs"]),
-    within("ground", "context, tested_stack or shared", &[DATAPATH, BENCH, FABRIC]),
+    within("ground", "context, tested_stack or shared", &[DATAPATH, BENCH, NETSIM]),
     within("guest", "app_dispatch, attached_app or helper", &[DATAPATH, DAEMON, BENCH]),
     within("lane", "worker_queue, dispatcher_port or shard", &[DATAPATH, DAEMON, SHM, LOAD]),
     within("lanes", "worker_queues, dispatcher_ports or shards", &[DATAPATH, DAEMON, SHM, LOAD]),

@@ -134,7 +134,7 @@ fn judge(figure: &mut Figure) {
     }
     let points: Vec<_> = figure.points().cloned().collect();
     // Nothing is known of the claims of a scenario that is not the program's own.
-    let judged = figures::judge(&figure.head().figure, &points).unwrap_or_default();
+    let judged = experiments::judge(&figure.head().figure, &points).unwrap_or_default();
     let claims = figure.claims().iter().map(|claim| {
         let is_same =
             |known: &&Claim| (&known.claim, &known.source) == (&claim.claim, &claim.source);

@@ -11,7 +11,7 @@ use calisto::failure::Failure;
 use calisto::output;
 use calisto::table::Table;
 use clap::Args;
-use figures::{Options, Run, Scenario, Shard, library, manual, store};
+use experiments::{Options, Run, Scenario, Shard, library, manual, store};
 
 use progress::Display;
 

@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use figures::Progress;
+use experiments::Progress;
 
 /// Nobody needs to be told of what is done in less.
 const SOON: Duration = Duration::from_secs(2);

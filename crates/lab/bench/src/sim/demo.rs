@@ -10,10 +10,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use base::Nanos;
-use fabric::demo::{DemoAct, DemoCosts, DemoOutcome, DemoPlan, RoundTrips};
 use load::transport::kernel::{KernelConfig, KernelUdp};
 use load::transport::sources::FIRST_PORT;
 use load::{Arrival, FlowOrder, Options, Pace};
+use netsim::demo::{DemoAct, DemoCosts, DemoOutcome, DemoPlan, RoundTrips};
 use sim::model::Range;
 use wire::{FlowKey, Protocol, Toeplitz};
 
@@ -199,7 +199,7 @@ fn predict(plan: &Plan, costs: DemoCosts) -> Result<Vec<DemoOutcome>, Error> {
         costs,
         ..DemoPlan::default()
     };
-    fabric::demo::run(&plan).or_needs("prediction")
+    netsim::demo::run(&plan).or_needs("prediction")
 }
 
 /// A running daemon and how it is asked.

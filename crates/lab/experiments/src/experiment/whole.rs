@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use base::Nanos;
-use fabric::link::LinkPlan;
-use fabric::whole::{WholeOutcome, WholePlan, WorkerStep, run as simulate};
+use netsim::link::LinkPlan;
+use netsim::whole::{WholeOutcome, WholePlan, WorkerStep, run as simulate};
 use report::Parameter;
 use sim::Level;
 

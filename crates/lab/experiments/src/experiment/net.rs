@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use base::Nanos;
-use fabric::Sizes;
-use fabric::link::LinkPlan;
-use fabric::net::{LeafSpine, NetOutcome, NetPlan, TcpPlan, Traffic, run as simulate};
+use netsim::Sizes;
+use netsim::link::LinkPlan;
+use netsim::net::{LeafSpine, NetOutcome, NetPlan, TcpPlan, Traffic, run as simulate};
 use report::Parameter;
 use sim::Level;
 use tcp::Algorithm;
@@ -232,7 +232,7 @@ fn row(plan: &NetPlan, outcome: &NetOutcome) -> Row {
         ("fct_p50_us", micros(outcome.completion(0.5))),
         ("fct_p99_us", micros(outcome.completion(0.99))),
         ("fct_mean_us", mean),
-        ("fct_small_p99_us", micros(fabric::quantile(&small, 0.99))),
+        ("fct_small_p99_us", micros(netsim::quantile(&small, 0.99))),
         ("queue_mean_kb", outcome.edge.mean() / 1e3),
         ("queue_p99_kb", f64::from(outcome.edge.quantile(0.99)) / 1e3),
         ("queue_max_kb", f64::from(outcome.edge.deepest()) / 1e3),

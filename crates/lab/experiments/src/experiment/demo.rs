@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use base::Nanos;
-use fabric::demo::{DemoAct, DemoPlan, run as simulate};
+use netsim::demo::{DemoAct, DemoPlan, run as simulate};
 use sim::Level;
 
 use super::{Experiment, Misfit, Row, Task};
@@ -80,7 +80,7 @@ fn run(task: &Task<'_>, level: Level, seed: u64) -> Result<Vec<Row>, String> {
         ..DemoPlan::default()
     };
     let outcomes = simulate(&plan).map_err(|refused| refused.to_string())?;
-    let row = |outcome: &fabric::demo::DemoOutcome| {
+    let row = |outcome: &netsim::demo::DemoOutcome| {
         let percent = |count: usize| 100.0 * count as f64 / outcome.moves.flows().max(1) as f64;
         let values = BTreeMap::from([
             ("moved_up_percent", percent(outcome.moves.up())),

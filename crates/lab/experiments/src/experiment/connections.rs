@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fabric::connections::{Cache, ConnectionsPlan, RequestCosts, run as simulate};
+use netsim::connections::{Cache, ConnectionsPlan, RequestCosts, run as simulate};
 use report::Parameter;
 use sim::Level;
 
@@ -109,7 +109,7 @@ fn run(task: &Task<'_>, level: Level, _: u64) -> Result<Vec<Row>, String> {
 }
 
 fn parameters(_: &Settings) -> Vec<Parameter> {
-    let range = |cycles: fabric::connections::Cycles| {
+    let range = |cycles: netsim::connections::Cycles| {
         format!("{} ({} to {})", cycles.median, cycles.low, cycles.high)
     };
     let of = |(name, costs): &(&str, RequestCosts)| {
