@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use calisto_client::{AttachOptions, CoresClass, CoresRequest};
 use clap::Args;
-use client::{AttachOptions, CoresClass, CoresRequest};
 
 use crate::cpus::Cpus;
 
@@ -31,7 +31,7 @@ pub struct Options {
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
     /// The daemon's socket for applications.
-    #[arg(long, value_name = "PATH", env = client::SOCKET_VARIABLE, default_value = client::DEFAULT_SOCKET)]
+    #[arg(long, value_name = "PATH", env = calisto_client::SOCKET_VARIABLE, default_value = calisto_client::DEFAULT_SOCKET)]
     pub socket: PathBuf,
     /// Wait for a daemon that is not there, and attach again when it has ended and is back.
     #[arg(long)]

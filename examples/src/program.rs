@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use client::{App, Detached, Frame, Nanos, Verdict, Worker};
+use calisto_client::{App, Detached, Frame, Nanos, Verdict, Worker};
 
 use crate::options::Options;
 use crate::report::Report;
@@ -119,7 +119,7 @@ fn work<S: Service>(
     index: usize,
     mut worker: Worker,
     service: &mut S,
-) -> (client::Counters, Result<(), End>) {
+) -> (calisto_client::Counters, Result<(), End>) {
     sys::thread::set_name(&format!("worker-{index}"));
     let pinned = options.cpus.as_ref().map_or(Ok(()), |cpus| sys::thread::pin(cpus.of(index)));
     let result = pinned

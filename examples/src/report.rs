@@ -1,6 +1,6 @@
 //! The figures at the end.
 
-use client::Counters;
+use calisto_client::Counters;
 use serde::Serialize;
 use serde_json::{Map, Value};
 

@@ -7,9 +7,9 @@ use std::sync::{LazyLock, Mutex};
 use base::Nanos;
 use fuzz::packets;
 use libfuzzer_sys::fuzz_target;
-use nf::acl::{Action, Rule};
-use nf::policer::{Class, PerSource};
-use nf::{Acl, Function, Policer, PortRange, Selector, Verdict, Verdicts};
+use calisto_nf::acl::{Action, Rule};
+use calisto_nf::policer::{Class, PerSource};
+use calisto_nf::{Acl, Function, Policer, PortRange, Selector, Verdict, Verdicts};
 use shm::{Batch, FramePool};
 use wire::{Outcome, Protocol, classify};
 

@@ -8,7 +8,7 @@ use std::sync::{LazyLock, Mutex};
 
 use base::PortId;
 use libfuzzer_sys::fuzz_target;
-use nf::{Fib, NextHop, Prefix, Rib};
+use calisto_nf::{Fib, NextHop, Prefix, Rib};
 
 /// Made once, because tables are large; every input removes its routes again.
 static HARNESS: LazyLock<Mutex<(Rib, Fib)>> = LazyLock::new(|| {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 
-use chain::experiments::Figures;
+use chain::figures::Figures;
 use chain::file::ChainFile;
 use chain::{Chain, Event, socket};
 

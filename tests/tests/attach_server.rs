@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use admin::{Command, FallbackRow, ReplyBody, SocketRow, SocketState};
-use client::sockets::{Session, SessionOptions, TcpListener, TcpStream, UdpSocket};
+use calisto_client::sockets::{Session, SessionOptions, TcpListener, TcpStream, UdpSocket};
 use rustix::net::{AddressFamily, SocketType};
 use rustix::process::Signal;
 use testbed::Testbed;

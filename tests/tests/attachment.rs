@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use client::{App, AttachOptions, Nanos};
+use calisto_client::{App, AttachOptions, Nanos};
 use rustix::process::Signal;
 use testbed::Testbed;
 use whole::{
@@ -48,7 +48,7 @@ fn when_the_daemon_is_killed_those_who_sleep_and_those_who_poll_learn_it_and_may
     assert_eq!(ended.status.code(), Some(1), "{ended:?}");
     assert!(ended.said.contains("the daemon is gone without a word"), "{ended:?}");
     let detached = poller.join().expect("it ends in time");
-    assert_eq!(detached.reason, client::DetachReason::DaemonGone);
+    assert_eq!(detached.reason, calisto_client::DetachReason::DaemonGone);
     assert!(!app.is_attached());
     kept.wait_until_it_says("attaches again");
     daemon.start_again(bed.server());

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use client::{App, AttachOptions, CoresRequest, Nanos};
+use calisto_client::{App, AttachOptions, CoresRequest, Nanos};
 use rustix::process::Signal;
 use testbed::Testbed;
 use whole::{Daemon, bed, binary, run, wait_for};
@@ -162,7 +162,7 @@ fn with_the_core_taken(daemon: &Daemon, test: impl FnOnce()) {
             assert_eq!(worker.core(), Some(CORE as u16));
             has_core.store(true, Ordering::Release);
             while !is_over.load(Ordering::Acquire) {
-                worker.step(client::reply::echo).expect("the daemon lives");
+                worker.step(calisto_client::reply::echo).expect("the daemon lives");
             }
         });
         wait_for("the core", || {
@@ -177,7 +177,7 @@ fn latency() -> CoresRequest {
     CoresRequest {
         guaranteed: 0,
         burst: Some(1),
-        class: client::CoresClass::Latency,
+        class: calisto_client::CoresClass::Latency,
         queue_delay_us: 0,
     }
 }

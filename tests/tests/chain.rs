@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use chain::experiments::Figures;
+use chain::figures::Figures;
 use rustix::process::Signal;
 use whole::{Host, Line, NfRun, Program, Transfer, binary, run, wait_for};
 

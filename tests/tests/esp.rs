@@ -12,9 +12,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::Nanos;
+use calisto_nf::esp::{Esp, Gateway, Others, keys};
+use calisto_nf::{Function, Verdict, Verdicts};
 use crypto::IpsecMb;
-use nf::esp::{Esp, Gateway, Others, keys};
-use nf::{Function, Verdict, Verdicts};
 use rustix::net::{
     AddressFamily, SendFlags, SocketFlags, SocketType, ipproto, sendto, socket_with,
 };

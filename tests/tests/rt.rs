@@ -8,8 +8,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use admin::{Command, ReplyBody};
-use client::rt::{self, Ended, JoinError, RunError, Runtime, Settings, UdpSocket};
-use client::{AttachOptions, CoresClass, CoresRequest, Nanos};
+use calisto_client::rt::{self, Ended, JoinError, RunError, Runtime, Settings, UdpSocket};
+use calisto_client::{AttachOptions, CoresClass, CoresRequest, Nanos};
 use testbed::Testbed;
 use whole::{Application, Daemon, Flows, Traffic, answered, bed, wait_for};
 

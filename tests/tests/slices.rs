@@ -4,8 +4,8 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use base::Nanos;
+use calisto_slice::{Slice, SliceSpec};
 use shm::Batch;
-use slice::{Slice, SliceSpec};
 use testbed::{Testbed, TestbedConfig};
 use whole::Daemon;
 

@@ -4,8 +4,8 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use calisto_client::{Frame, Verdict, reply};
 use clap::Parser;
-use client::{Frame, Verdict, reply};
 use examples::dns::{self, Ignored, RESPONSE_BYTES_MAX, Record, Zone};
 use examples::{Options, Service, run};
 

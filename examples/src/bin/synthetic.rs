@@ -4,8 +4,8 @@
 use std::hint::black_box;
 use std::process::ExitCode;
 
+use calisto_client::{Frame, Verdict, reply};
 use clap::Parser;
-use client::{Frame, Verdict, reply};
 use examples::{Options, Service, run};
 
 /// Answers requests of 16 bytes, iterations and index (u64 each, big endian), after so many

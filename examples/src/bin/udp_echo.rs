@@ -3,8 +3,8 @@
 
 use std::process::ExitCode;
 
+use calisto_client::{Frame, Verdict, reply};
 use clap::Parser;
-use client::{Frame, Verdict, reply};
 use examples::{Options, Service, run};
 
 /// Sends every UDP packet back where it came from, over packets from the Calisto daemon.

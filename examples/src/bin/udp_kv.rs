@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use calisto_client::rt::{self, RecvError, Runtime, UdpSocket};
+use calisto_client::{AttachOptions, Nanos};
 use clap::Parser;
-use client::rt::{self, RecvError, Runtime, UdpSocket};
-use client::{AttachOptions, Nanos};
 
 /// Keeps values by keys in memory, over packets from the Calisto daemon. Requests are `get KEY`, `set KEY
 /// VALUE` and `del KEY`; answers are the value, `none`, `ok`, `full` or `what?`.
@@ -32,7 +32,7 @@ struct Cli {
     #[arg(long, value_name = "N", default_value_t = 65536)]
     keys: usize,
     /// The daemon's socket for applications.
-    #[arg(long, value_name = "PATH", env = client::SOCKET_VARIABLE, default_value = client::DEFAULT_SOCKET)]
+    #[arg(long, value_name = "PATH", env = calisto_client::SOCKET_VARIABLE, default_value = calisto_client::DEFAULT_SOCKET)]
     socket: PathBuf,
 }
 

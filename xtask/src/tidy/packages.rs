@@ -80,7 +80,7 @@ fn dependencies(
             format!("`{user}` may not use `{used}`: nothing depends on {}", dependency.dir)
         } else if let Some(rule) = rule
             && !dependency.dev_only
-            && !rule.may_use.contains(&used.as_str())
+            && !rule.may_use.contains(&dependency.dir.rsplit('/').next().unwrap_or_default())
         {
             format!(
                 "`{user}` may not use `{used}`, only [{}]: move the code, or change the table in \

@@ -1,12 +1,12 @@
 //! `counters.md`: every counter with its sentence.
 
+use calisto_nf::acl::AclCounters;
+use calisto_nf::esp::EspCounters;
+use calisto_nf::policer::PolicerCounters;
+use calisto_nf::router::RouterCounters;
 use datapath::cores::CoreEvent;
 use datapath::counters::{DispatchEvent, WorkerEvent};
 use datapath::sockets::SocketCounts;
-use nf::acl::AclCounters;
-use nf::esp::EspCounters;
-use nf::policer::PolicerCounters;
-use nf::router::RouterCounters;
 
 use super::{GENERATED, Table, holds};
 
@@ -45,7 +45,7 @@ fn counters() {
     add("A port", "Shown by `calisto status -j`, and for the ports of a chain.", &rows);
     let rows: Vec<_> = CoreEvent::ALL.iter().map(|one| (one.name(), one.help())).collect();
     add("Cores", "Shown by `calisto cores`.", &rows);
-    let each = slice::SliceCounters::default().each();
+    let each = calisto_slice::SliceCounters::default().each();
     let rows: Vec<_> = each.iter().map(|(name, _, help)| (*name, *help)).collect();
     add("A slice", "Shown by `calisto nf stats`.", &rows);
     let mut rows = Vec::new();
@@ -55,7 +55,7 @@ fn counters() {
     add("Function `acl`", "", &std::mem::take(&mut rows));
     PolicerCounters::default().each(&mut |name, help, _| rows.push((name, help)));
     add("Function `policer`", "", &std::mem::take(&mut rows));
-    nf::l2::L2Counters::default().each(&mut |name, help, _| rows.push((name, help)));
+    calisto_nf::l2::L2Counters::default().each(&mut |name, help, _| rows.push((name, help)));
     add("Function `l2`", "", &std::mem::take(&mut rows));
     EspCounters::default().each(&mut |name, help, _| rows.push((name, help)));
     add("Function `esp`", "", &rows);

@@ -34,7 +34,7 @@ pub fn check(file: &ChainFile, folder: &Path) -> Result<Checked, ChainError> {
         {
             let path = folder.join(path);
             let text = read_text(&path)?;
-            let count = |prefix: nf::Prefix, _| match prefix.address().is_ipv4() {
+            let count = |prefix: calisto_nf::Prefix, _| match prefix.address().is_ipv4() {
                 true => checked.ipv4_routes += 1,
                 false => checked.ipv6_routes += 1,
             };

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use nf::RibError;
-use slice::SliceError;
+use calisto_nf::RibError;
+use calisto_slice::SliceError;
 use sys::SysError;
 
 use crate::file::FileError;

@@ -1,8 +1,8 @@
 //! The way of changes from the control thread to a slice's thread: a bounded ring, and a wake-up.
 
-use nf::FibChange;
+use calisto_nf::FibChange;
+use calisto_slice::Waker;
 use shm::{Consumer, Producer, ring};
-use slice::Waker;
 use std::time::Duration;
 
 /// Steps that wait for a slice's thread at most: two megabytes of them.

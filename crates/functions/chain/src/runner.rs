@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use base::{Nanos, PortId};
-use nf::esp::Gateway;
+use calisto_nf::esp::Gateway;
+use calisto_slice::SliceError;
 use port::Fault;
 use port::Filter;
 use shm::{Consumer, Producer};
-use slice::SliceError;
 use sys::clock;
 use sys::eventfd::EventFd;
 use sys::poll::Waiter;

@@ -3,9 +3,9 @@
 use std::net::IpAddr;
 
 use base::{Nanos, PortId};
+use calisto_nf::router::Wanted;
+use calisto_nf::{Acl, Esp, FibChange, Function, L2, Policer, Router, Verdicts};
 use crypto::IpsecMb;
-use nf::router::Wanted;
-use nf::{Acl, Esp, FibChange, Function, L2, Policer, Router, Verdicts};
 use shm::{Batch, Frame};
 
 /// A function.

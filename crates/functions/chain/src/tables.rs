@@ -9,8 +9,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
 use base::{Nanos, PortId};
-use nf::fib::Interface;
-use nf::{Fib, FibChange, NextHop, Prefix, Rib, RibError};
+use calisto_nf::fib::Interface;
+use calisto_nf::{Fib, FibChange, NextHop, Prefix, Rib, RibError};
 use sys::interface;
 use sys::neighbour::{self, Neighbour, NeighbourState};
 use sys::net_news::{NetNews, News};
@@ -361,8 +361,8 @@ impl Tables {
     fn set_neighbour(&mut self, port: PortId, address: IpAddr, known: Option<Neighbour>) {
         let key = (port, address);
         let as_function = |known: Neighbour| match (known.usable_mac(), known.state) {
-            (Some(mac), _) => Some(nf::Neighbour::At(mac)),
-            (None, NeighbourState::Failed) => Some(nf::Neighbour::Failed),
+            (Some(mac), _) => Some(calisto_nf::Neighbour::At(mac)),
+            (None, NeighbourState::Failed) => Some(calisto_nf::Neighbour::Failed),
             (None, _) => None,
         };
         let before = match known {

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use base::Nanos;
-use nf::esp::{Gateway, keys};
+use calisto_nf::esp::{Gateway, keys};
 use zeroize::Zeroizing;
 
 use crate::error::ChainError;
@@ -60,7 +60,7 @@ fn read_private(path: &Path) -> Result<Zeroizing<String>, ChainError> {
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
-    use nf::esp::Others;
+    use calisto_nf::esp::Others;
 
     use super::*;
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use base::{Nanos, PortId};
-use nf::{FibChange, Verdict, Verdicts};
+use calisto_nf::{FibChange, Verdict, Verdicts};
+use calisto_slice::{Slice, SliceError};
 use port::{Filter, Port};
 use shm::{Batch, Consumer, Producer};
-use slice::{Slice, SliceError};
 use sys::clock;
 use sys::eventfd::EventFd;
 

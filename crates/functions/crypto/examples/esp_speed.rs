@@ -4,9 +4,9 @@
 
 use std::time::{Duration, Instant};
 
+use calisto_nf::esp::Algorithm;
+use calisto_nf::esp::load::Load;
 use crypto::IpsecMb;
-use nf::esp::Algorithm;
-use nf::esp::load::Load;
 
 const ROUNDS: usize = 5;
 const ROUND: Duration = Duration::from_millis(200);

@@ -4,7 +4,7 @@ mod cbc;
 mod gcm;
 mod known;
 
-use nf::esp::{Cipher, Job, Secret};
+use calisto_nf::esp::{Cipher, Job, Secret};
 
 use crate::key::Expanded;
 use crate::library::Instance;

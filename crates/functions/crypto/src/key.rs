@@ -1,6 +1,6 @@
 //! Keys as the library wants them: expanded once, aligned, wiped in the end.
 
-use nf::esp::{Algorithm, Secret};
+use calisto_nf::esp::{Algorithm, Secret};
 use zeroize::{Zeroize, Zeroizing};
 
 use crate::layout::{AesKeys, GCM_KEY_BYTES, GcmKeys, HashBlock};

@@ -1,4 +1,4 @@
-//! Encryption for network functions: Debian's libipsec-mb behind [`nf::esp::Cipher`].
+//! Encryption for network functions: Debian's libipsec-mb behind [`calisto_nf::esp::Cipher`].
 //!
 //! One of the crates that may use `unsafe`. The library encrypts several packets interleaved, which is what
 //! makes CBC and HMAC fast: neither can be cut in pieces within a packet. It is opened when it is needed and

@@ -10,8 +10,8 @@
 use std::time::Instant;
 
 use base::{BURST, Nanos};
-use nf::Verdicts;
-use nf::capacity::{IN, PASSES, Subject, subjects};
+use calisto_nf::Verdicts;
+use calisto_nf::capacity::{IN, PASSES, Subject, subjects};
 use shm::{Batch, FramePool, PoolConfig};
 
 fn main() {

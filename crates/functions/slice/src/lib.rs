@@ -5,9 +5,9 @@
 //! n times the work. Read `slice.rs` first; a program that changes nothing is
 //!
 //! ```no_run
-//! # fn main() -> Result<(), slice::SliceError> {
+//! # fn main() -> Result<(), calisto_slice::SliceError> {
 //! use base::PortId;
-//! use slice::{Slice, SliceSpec};
+//! use calisto_slice::{Slice, SliceSpec};
 //!
 //! let ports = ["xdp:eth0", "xdp:eth1"].map(|port| port.parse().expect("these are ports"));
 //! let mut slice = Slice::open(&SliceSpec::new("bridge", ports.to_vec()))?;
@@ -39,11 +39,11 @@ mod symmetric_rss;
 mod transmit;
 mod wait;
 
+pub use slice::Slice;
 pub use counters::SliceCounters;
 pub use error::SliceError;
 pub use kernel_side::KernelSide;
 pub use port::{Filter, FilterError, Judge};
-pub use slice::Slice;
 pub use spec::SliceSpec;
 pub use symmetric_rss::{SymmetricRss, symmetric_key};
 pub use wait::Waker;

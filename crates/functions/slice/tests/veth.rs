@@ -5,10 +5,10 @@ mod common;
 use std::time::Duration;
 
 use base::{Nanos, PortId};
+use calisto_slice::{Judge, KernelSide, Slice, SliceSpec};
 use common::Middle;
 use port::{Port, PortSpec};
 use shm::{Batch, Waited};
-use slice::{Judge, KernelSide, Slice, SliceSpec};
 use sys::cpu_set::CpuSet;
 
 /// Sends what comes to one port out of the other until `done` says that it is enough.

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use base::{Nanos, PortId, TxChecksum};
+use calisto_slice::{Filter, Judge, Slice, SliceError};
 use port::Port;
 use port::memory::{MemoryPort, wire};
 use proptest::prelude::*;
 use shm::{Batch, Frame, FramePool, PoolConfig, Waited};
-use slice::{Filter, Judge, Slice, SliceError};
 use sys::cpu_set::CpuSet;
 
 const PORTS: usize = 3;

@@ -4,7 +4,7 @@ use std::ffi::{CString, c_char, c_int};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use client::{App, AttachOptions};
+use calisto_client::{App, AttachOptions};
 
 use crate::failure::{self, Failure, call};
 use crate::session::text;
@@ -93,7 +93,7 @@ pub unsafe extern "C" fn calisto_attach(
 
 fn attach(options: &AttachOptions) -> Result<CalistoApp, Failure> {
     let (app, workers) = App::attach(options)?;
-    let name = |port: &client::PortInfo| CString::new(port.port.replace('\0', "")).ok();
+    let name = |port: &calisto_client::PortInfo| CString::new(port.port.replace('\0', "")).ok();
     let port_names = app.ports().iter().filter_map(name).collect();
     let number = |(index, worker)| CalistoWorker::new(worker, index as u32);
     let workers = workers.into_iter().enumerate().map(number).collect();

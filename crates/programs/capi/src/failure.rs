@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::ffi::{CString, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use client::{AttachError, Detached};
+use calisto_client::{AttachError, Detached};
 
 /// A null pointer, a number out of range, or a packet that is not with the application.
 pub const CALISTO_INVALID: c_int = -1;

@@ -1,6 +1,6 @@
 //! A packet as C sees it.
 
-use client::{ChecksumState, Frame, PortId};
+use calisto_client::{ChecksumState, Frame, PortId};
 
 use crate::failure::{CALISTO_INVALID, Failure};
 

@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_char, c_int};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use client::sockets::{Session, SessionOptions};
+use calisto_client::sockets::{Session, SessionOptions};
 
 use crate::failure::{Failure, call};
 

@@ -3,8 +3,8 @@
 use std::ffi::{c_char, c_int};
 use std::os::fd::AsRawFd;
 
+use calisto_slice::SliceCounters;
 use port::{Filter, Port};
-use slice::SliceCounters;
 use sys::cpu_set::{BadCpuList, CpuSet};
 
 use crate::failure::Failure;

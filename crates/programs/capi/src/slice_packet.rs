@@ -1,7 +1,7 @@
 //! A packet of a slice as C sees it.
 
 use base::TxChecksum;
-use client::{Frame, PortId};
+use calisto_client::{Frame, PortId};
 
 use crate::failure::{CALISTO_INVALID, Failure};
 

@@ -5,9 +5,9 @@ use std::ffi::{c_char, c_int};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use base::BURST;
-use client::{Batch, Frame, Nanos};
+use calisto_client::{Batch, Frame, Nanos};
+use calisto_slice::{Slice, SliceError, SliceSpec};
 use port::PortSpec;
-use slice::{Slice, SliceError, SliceSpec};
 use sys::cpu_set::BadCpuList;
 
 use crate::failure::{CALISTO_BUSY, CALISTO_INVALID, CALISTO_SYSTEM, Failure, call};

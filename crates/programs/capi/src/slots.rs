@@ -1,6 +1,6 @@
 //! The frames that are with C, each under a number that is never used twice.
 
-use client::Frame;
+use calisto_client::Frame;
 
 /// Frames by handle. A handle that was used up, was never given, or is another worker's finds
 /// nothing.

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::time::Duration;
 
-use client::sockets::{TcpListener, TcpStream};
+use calisto_client::sockets::{TcpListener, TcpStream};
 
 use crate::failure::{Failure, call};
 use crate::session::{CalistoSession, address, given, release, store, write_address};

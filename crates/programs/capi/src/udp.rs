@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use client::sockets::UdpSocket;
+use calisto_client::sockets::UdpSocket;
 
 use crate::failure::call;
 use crate::session::{CalistoSession, address, given, release, store, write_address};

@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::os::fd::AsRawFd;
 
-use client::Nanos;
+use calisto_client::Nanos;
 
 use crate::worker::{CalistoWorker, Inner, with};
 

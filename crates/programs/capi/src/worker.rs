@@ -4,7 +4,7 @@ use std::cell::UnsafeCell;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use client::{Batch, Detached, Worker, reply};
+use calisto_client::{Batch, Detached, Worker, reply};
 
 use crate::failure::{CALISTO_BUSY, CALISTO_NOT_UDP, Failure, call};
 use crate::packet::CalistoPacket;
@@ -141,7 +141,7 @@ pub unsafe extern "C" fn calisto_receive(
 }
 
 /// Puts a frame into a slot and describes it.
-fn keep(slots: &mut Slots, frame: client::Frame) -> Option<CalistoPacket> {
+fn keep(slots: &mut Slots, frame: calisto_client::Frame) -> Option<CalistoPacket> {
     // There is a slot for each frame that can be out.
     let handle = slots.put(frame).ok()?;
     slots.get(handle).map(|frame| CalistoPacket::of(frame, handle))

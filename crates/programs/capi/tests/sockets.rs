@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::ptr::{null, null_mut};
 
 use calisto::*;
-use client::sockets::TcpStream;
+use calisto_client::sockets::TcpStream;
 use streams::Daemon;
 
 fn root() -> PathBuf {

@@ -6,7 +6,7 @@
 //! a share of the flows, which the daemon moves between them without reordering. The usual program:
 //!
 //! ```no_run
-//! use client::{App, AttachOptions, Nanos, reply};
+//! use calisto_client::{App, AttachOptions, Nanos, reply};
 //!
 //! let options = AttachOptions::new("echo").listen("udp:10.0.0.2:7");
 //! let (_app, mut workers) = App::attach(&options)?;

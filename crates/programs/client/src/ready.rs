@@ -24,7 +24,7 @@ const LINGER: u16 = 16;
 /// Workers of one application that one thread serves.
 ///
 /// ```no_run
-/// use client::{App, AttachOptions, Nanos, ReadyWorkers, Verdict};
+/// use calisto_client::{App, AttachOptions, Nanos, ReadyWorkers, Verdict};
 ///
 /// let (_app, workers) = App::attach(&AttachOptions::new("counter").listen("udp:0.0.0.0:9").workers(64))?;
 /// let mut ready = ReadyWorkers::new(workers).expect("they are of one application");

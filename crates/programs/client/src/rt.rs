@@ -5,8 +5,8 @@
 //! worker and spawns what else it needs:
 //!
 //! ```no_run
-//! use client::AttachOptions;
-//! use client::rt::{self, RecvError, Runtime, UdpSocket};
+//! use calisto_client::AttachOptions;
+//! use calisto_client::rt::{self, RecvError, Runtime, UdpSocket};
 //!
 //! async fn echo(rt: Runtime) -> Result<(), RecvError> {
 //!     let mut socket = UdpSocket::bind(&rt, "udp:10.0.0.2:7").expect("it is listened on below");

@@ -11,7 +11,7 @@
 //!
 //! ```no_run
 //! use std::io::{Read, Write};
-//! use client::sockets::{Session, SessionOptions, TcpListener};
+//! use calisto_client::sockets::{Session, SessionOptions, TcpListener};
 //!
 //! let session = Session::attach(&SessionOptions::new("echo"))?;
 //! let listener = TcpListener::bind(&session, "0.0.0.0:7".parse()?)?;

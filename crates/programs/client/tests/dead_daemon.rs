@@ -4,7 +4,7 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use client::{App, AttachOptions, Batch, DetachReason, Detached, Nanos, Verdict, Worker};
+use calisto_client::{App, AttachOptions, Batch, DetachReason, Detached, Nanos, Verdict, Worker};
 use common::{Behaviour, DaemonProcess, Folder, RING_SLOTS, become_daemon_if_asked};
 
 /// Every call says within a second that the daemon is dead; loaded machines get some more.

@@ -7,7 +7,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr};
 use std::time::Duration;
 
-use client::sockets::{Session, TcpListener, TcpStream, UdpSocket};
+use calisto_client::sockets::{Session, TcpListener, TcpStream, UdpSocket};
 use streams::{Daemon, LOCAL_PORTS};
 
 fn any_port() -> SocketAddr {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use attach::{AttachListener, Attached, ToApp as Message};
 use base::{Epoch, FlowGroup};
-use client::{
+use calisto_client::{
     App, AttachError, Batch, DetachReason, Detached, Frame, Handover, Moving, Nanos, PortId,
     Verdict, Worker,
 };

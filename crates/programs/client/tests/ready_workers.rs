@@ -4,7 +4,7 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use client::{DetachReason, Nanos, ReadyWorkers, Verdict};
+use calisto_client::{DetachReason, Nanos, ReadyWorkers, Verdict};
 use common::{Folder, attached};
 use shm::packets::Delivery;
 

@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 
 use attach::{AttachListener, DetachReason, Detached, ToApp as Message};
 use base::FlowGroup;
-use client::rt::{
+use calisto_client::rt::{
     self, Elapsed, Ended, JoinError, LongPoll, RecvError, RunError, Runtime, SendError, Settings,
     UdpSocket,
 };
-use client::{Moving, Nanos};
+use calisto_client::{Moving, Nanos};
 use common::{Folder, MAC, Served};
 use shm::packets::{Delivery, FromApp, ToApp};
 use sys::poll;

@@ -8,8 +8,8 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use attach::AttachListener;
-use client::Nanos;
-use client::rt::{self, UdpSocket};
+use calisto_client::Nanos;
+use calisto_client::rt::{self, UdpSocket};
 use common::{Folder, MAC, Served};
 use sys::counting_alloc::{CountingAllocator, thread_allocations};
 use sys::poll;

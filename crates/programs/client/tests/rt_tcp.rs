@@ -11,9 +11,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::AsFd;
 
 use attach::AttachListener;
-use client::Nanos;
-use client::rt::{self, Net, Runtime, TcpStream};
-use client::sockets::Session;
+use calisto_client::Nanos;
+use calisto_client::rt::{self, Net, Runtime, TcpStream};
+use calisto_client::sockets::Session;
 use common::{Folder, Served};
 use streams::{Daemon, LOCAL_PORTS};
 use sys::poll;

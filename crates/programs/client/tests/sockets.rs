@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use client::DetachReason;
-use client::sockets::{
+use calisto_client::DetachReason;
+use calisto_client::sockets::{
     Errno, FallbackReason, Outcome, Poller, Profile, Readiness, ReceiveFlags, SendFlags, Session,
     Shutdown, Socket, SocketOption, Waited,
 };
@@ -423,7 +423,7 @@ fn options_flags_and_names_are_the_same_for_all_who_hold_a_socket() {
         assert_eq!(words.cookie.load(Ordering::Relaxed), 77);
         assert!(words.asks().has(Asks::NAMED));
     });
-    assert!(session.socket(region, client::sockets::SlotId(5000)).is_err());
+    assert!(session.socket(region, calisto_client::sockets::SlotId(5000)).is_err());
 }
 
 #[test]

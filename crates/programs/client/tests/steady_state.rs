@@ -5,7 +5,7 @@ mod common;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use client::{Batch, Nanos, Verdict};
+use calisto_client::{Batch, Nanos, Verdict};
 use common::{Folder, attached};
 use sys::counting_alloc::{CountingAllocator, allocations_in};
 use sys::poll;

@@ -8,7 +8,7 @@ use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use client::sockets::tokio::{Net, TcpListener, TcpStream};
+use calisto_client::sockets::tokio::{Net, TcpListener, TcpStream};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;

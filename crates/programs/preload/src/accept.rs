@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use client::sockets::Readiness;
+use calisto_client::sockets::Readiness;
 use libc::{c_int, sockaddr, socklen_t};
 use rustix::io::Errno;
 

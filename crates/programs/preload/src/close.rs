@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use client::sockets::{Shutdown, SocketOption};
+use calisto_client::sockets::{Shutdown, SocketOption};
 use libc::{c_int, c_uint};
 use rustix::io::Errno;
 

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 
-use client::sockets::{Outcome, Readiness};
+use calisto_client::sockets::{Outcome, Readiness};
 use libc::{c_int, sockaddr, socklen_t};
 use rustix::io::Errno;
 

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::BorrowedFd;
 
-use client::sockets::{FallbackReason, Outcome, Readiness, ReceiveFlags};
+use calisto_client::sockets::{FallbackReason, Outcome, Readiness, ReceiveFlags};
 use libc::{c_int, sockaddr, socklen_t};
 use rustix::io::Errno;
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use client::sockets::{Readiness, Socket, SocketOption};
+use calisto_client::sockets::{Readiness, Socket, SocketOption};
 use libc::c_int;
 
 use crate::epoll::Memberships;

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use client::sockets::SocketOption;
+use calisto_client::sockets::SocketOption;
 use libc::{c_int, c_void, linger, socklen_t, timeval};
 use rustix::io::Errno;
 

@@ -11,7 +11,7 @@
 use std::os::fd::BorrowedFd;
 use std::sync::OnceLock;
 
-use client::sockets::FallbackReason;
+use calisto_client::sockets::FallbackReason;
 use libc::{c_int, c_void, socklen_t};
 use rustix::io::Errno;
 

@@ -2,7 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 
-use client::sockets::Outcome;
+use calisto_client::sockets::Outcome;
 use libc::{c_int, sockaddr_storage, socklen_t};
 use rustix::io::Errno;
 

@@ -1,6 +1,6 @@
 //! getsockopt(2), setsockopt(2) and ioctl(2): the kernel's socket judges and remembers, ours acts.
 
-use client::sockets::{Readiness, SocketOption};
+use calisto_client::sockets::{Readiness, SocketOption};
 use libc::{c_int, c_ulong, c_void, linger, socklen_t, timeval};
 use rustix::io::Errno;
 

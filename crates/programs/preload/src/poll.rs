@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::os::fd::AsRawFd;
 
-use client::sockets::{Poller, Readiness, Waited};
+use calisto_client::sockets::{Poller, Readiness, Waited};
 use libc::{c_int, nfds_t, pollfd, sigset_t, size_t, timespec};
 use rustix::io::Errno;
 

@@ -1,6 +1,6 @@
 //! The calls that read bytes.
 
-use client::sockets::{Readiness, ReceiveFlags, SocketOption};
+use calisto_client::sockets::{Readiness, ReceiveFlags, SocketOption};
 use libc::{c_int, c_void, iovec, off_t, size_t, sockaddr, socklen_t, ssize_t};
 use rustix::io::Errno;
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use attach::{AttachError, DetachReason};
-use client::sockets::FallbackReason;
+use calisto_client::sockets::FallbackReason;
 use libc::c_int;
 
 use crate::table::real;

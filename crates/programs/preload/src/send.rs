@@ -1,6 +1,6 @@
 //! The calls that write bytes.
 
-use client::sockets::{Piece, Readiness, SendFlags};
+use calisto_client::sockets::{Piece, Readiness, SendFlags};
 use libc::{c_int, c_void, iovec, off_t, size_t, sockaddr, socklen_t, ssize_t};
 use rustix::io::Errno;
 

@@ -1,7 +1,7 @@
 //! sendfile(2) and splice(2): between a file or pipe and a socket of ours, the bytes go straight into
 //! or out of the data plane's memory.
 
-use client::sockets::{Piece, Readiness, ReceiveFlags};
+use calisto_client::sockets::{Piece, Readiness, ReceiveFlags};
 use libc::{c_int, c_uint, c_void, off64_t, pollfd, size_t, ssize_t};
 use rustix::io::Errno;
 

@@ -7,7 +7,7 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use attach::AttachError;
-use client::sockets::{Poller, Profile, Session, SessionOptions, Socket};
+use calisto_client::sockets::{Poller, Profile, Session, SessionOptions, Socket};
 
 use crate::{adopt, descriptors, faults, say, ticket};
 

@@ -2,7 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 
-use client::sockets::{FallbackReason, Session};
+use calisto_client::sockets::{FallbackReason, Session};
 use libc::{c_int, c_void, socklen_t};
 
 use crate::table::real;

@@ -1,7 +1,7 @@
 //! The program's buffers: one, or a list of them, as a cursor that copies to or from the data plane's
 //! memory.
 
-use client::sockets::Piece;
+use calisto_client::sockets::Piece;
 use libc::{c_int, c_void, iovec};
 use rustix::io::Errno;
 

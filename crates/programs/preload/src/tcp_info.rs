@@ -1,6 +1,6 @@
 //! TCP_INFO as Linux lays it out.
 
-use client::sockets::Socket;
+use calisto_client::sockets::Socket;
 
 /// `struct tcp_info` of linux/tcp.h, as far as newer programs read it; callers with less room get its
 /// beginning.

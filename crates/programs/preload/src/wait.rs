@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use base::Nanos;
-use client::sockets::{Readiness, Waited};
+use calisto_client::sockets::{Readiness, Waited};
 use libc::{c_int, timespec, timeval};
 use rustix::io::Errno;
 
@@ -131,8 +131,8 @@ pub(crate) struct YieldPolicy {
 
 impl YieldPolicy {
     pub(crate) fn new() -> Self {
-        let profile = session::current().map(client::sockets::Session::profile);
-        let microseconds = profile.map_or(0, client::sockets::Profile::yield_us);
+        let profile = session::current().map(calisto_client::sockets::Session::profile);
+        let microseconds = profile.map_or(0, calisto_client::sockets::Profile::yield_us);
         Self { until: None, yield_for: Nanos::from_micros(microseconds.into()) }
     }
 

@@ -31,10 +31,10 @@ struct Page {
 impl Help {
     pub(crate) fn run(&self, json: bool) -> Result<(), Failure> {
         let page = |kind: &str| {
-            let text = nf::manual::page(kind)?;
+            let text = calisto_nf::manual::page(kind)?;
             Some(Page { function: kind.to_owned(), text })
         };
-        let kinds = || nf::manual::kinds().collect::<Vec<_>>();
+        let kinds = || calisto_nf::manual::kinds().collect::<Vec<_>>();
         let pages: Vec<Page> = match &self.kind {
             None => kinds().into_iter().filter_map(page).collect(),
             Some(kind) => vec![page(kind).ok_or_else(|| {

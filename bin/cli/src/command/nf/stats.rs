@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use chain::experiments::Figures;
+use chain::figures::Figures;
 use chain::socket;
 use clap::Args;
 

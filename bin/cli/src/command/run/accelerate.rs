@@ -120,7 +120,7 @@ impl Plan {
                 None
             }
         };
-        let socket = socket_of(socket, std::env::var_os(client::SOCKET_VARIABLE));
+        let socket = socket_of(socket, std::env::var_os(calisto_client::SOCKET_VARIABLE));
         if let Err(error) = Link::connect(&socket) {
             obstacles.push(Obstacle::Daemon(error.to_string()));
         }
@@ -183,7 +183,7 @@ impl Plan {
         if let Some(library) = self.library.as_deref().filter(|_| self.is_accelerated) {
             let there = std::env::var_os(LOADER_VARIABLE);
             process.env(LOADER_VARIABLE, library::preload(there, library));
-            process.env(client::SOCKET_VARIABLE, &self.socket);
+            process.env(calisto_client::SOCKET_VARIABLE, &self.socket);
             process.env(PROFILE_VARIABLE, self.profile.name());
         }
         NotThere::new(command, &process.exec())
@@ -218,7 +218,7 @@ impl NotThere {
 /// another folder before it looks.
 fn socket_of(said: Option<&Path>, variable: Option<OsString>) -> PathBuf {
     let named = said.map(Path::to_owned).or(variable.filter(|v| !v.is_empty()).map(PathBuf::from));
-    let socket = named.unwrap_or_else(|| client::DEFAULT_SOCKET.into());
+    let socket = named.unwrap_or_else(|| calisto_client::DEFAULT_SOCKET.into());
     std::path::absolute(&socket).unwrap_or(socket)
 }
 
@@ -243,7 +243,7 @@ mod tests {
         let here = std::env::current_dir().expect("we are somewhere");
         assert_eq!(socket_of(Some(Path::new("a.sock")), Some("/b".into())), here.join("a.sock"));
         assert_eq!(socket_of(None, Some("/b".into())), Path::new("/b"));
-        assert_eq!(socket_of(None, Some("".into())), Path::new(client::DEFAULT_SOCKET));
+        assert_eq!(socket_of(None, Some("".into())), Path::new(calisto_client::DEFAULT_SOCKET));
     }
 
     #[test]

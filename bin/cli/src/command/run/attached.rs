@@ -3,7 +3,7 @@
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 
-use client::{App, AttachOptions, CoresClass, CoresRequest, Detached, Worker};
+use calisto_client::{App, AttachOptions, CoresClass, CoresRequest, Detached, Worker};
 use sys::cpu_set::CpuSet;
 use sys::poll;
 

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 
 use base::Nanos;
 use calisto::failure::Failure;
-use client::{
+use calisto_client::{
     App, AttachOptions, CoresClass, CoresRequest, Detached, Frame, Verdict, Worker, reply,
 };
 use sys::other_thread::OtherThread;

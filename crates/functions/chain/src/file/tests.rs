@@ -1,8 +1,8 @@
 //! Files that are read, and files that are refused with file, line, field and what is allowed.
 
-use nf::PortRange;
-use nf::acl::{Action, Rule};
-use nf::esp::Others;
+use calisto_nf::PortRange;
+use calisto_nf::acl::{Action, Rule};
+use calisto_nf::esp::Others;
 use proptest::prelude::*;
 
 use super::*;

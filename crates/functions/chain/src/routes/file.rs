@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use nf::{NextHop, Prefix};
+use calisto_nf::{NextHop, Prefix};
 
 use crate::file::FileError;
 use crate::ports::Ports;
@@ -190,7 +190,7 @@ fn nowhere(word: &str) -> Option<NextHop> {
 }
 
 fn destination(word: &str) -> Result<Prefix, Wrong> {
-    word.parse().map_err(|error: nf::PrefixError| {
+    word.parse().map_err(|error: calisto_nf::PrefixError| {
         ("destination", format!("is {:?}: {error}", shorten(word)))
     })
 }

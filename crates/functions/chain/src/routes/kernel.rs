@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map;
 use std::net::IpAddr;
 
-use nf::{NextHop, Prefix};
+use calisto_nf::{NextHop, Prefix};
 use sys::net_news::Placed;
 use sys::route::{Entry, EntryKind, TABLE_MAIN};
 

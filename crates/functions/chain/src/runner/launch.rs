@@ -5,14 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use base::PortId;
+use calisto_nf::esp::Gateway;
+use calisto_nf::l2::Link;
+use calisto_nf::router::RouterSettings;
+use calisto_nf::{Acl, Esp, Fib, L2, Policer, Router};
+use calisto_slice::{Slice, SliceSpec};
 use crypto::IpsecMb;
-use nf::esp::Gateway;
-use nf::l2::Link;
-use nf::router::RouterSettings;
-use nf::{Acl, Esp, Fib, L2, Policer, Router};
 use port::{AnyPort, Judge, Port, PortSpec};
 use shm::ring;
-use slice::{Slice, SliceSpec};
 use sys::cpu_set::CpuSet;
 use sys::{clock, ethtool, interface, thread};
 
@@ -264,7 +264,7 @@ fn acl_of(AclPart { rules, default, not_ip }: &AclPart) -> Result<Stage, ChainEr
 
 fn policer_of(part: &PolicerPart) -> Result<Stage, ChainError> {
     let seed = u64::from_ne_bytes(sys::random::bytes()?);
-    let failed = |wrong: nf::policer::PolicerError| ChainError::Function {
+    let failed = |wrong: calisto_nf::policer::PolicerError| ChainError::Function {
         kind: "policer",
         why: wrong.to_string(),
     };

@@ -151,7 +151,12 @@ fn catch_up(tables: &mut Tables, fib: &mut Fib) {
 }
 
 /// Takes in what is told until this is known of a neighbour.
-fn becomes(tables: &mut Tables, fib: &mut Fib, wanted: Option<nf::Neighbour>, address: IpAddr) {
+fn becomes(
+    tables: &mut Tables,
+    fib: &mut Fib,
+    wanted: Option<calisto_nf::Neighbour>,
+    address: IpAddr,
+) {
     let end = clock::now() + Nanos::from_secs(30);
     while fib.neighbour(PortId(0), address) != wanted {
         assert!(clock::now() < end, "{address} is {:?}", fib.neighbour(PortId(0), address));
@@ -250,10 +255,10 @@ fn neighbours_that_the_kernel_knows_are_in_the_tables_and_those_that_are_wanted_
         let (address, mac) = (IpAddr::from(server.0), server.1);
         assert_eq!(fib.neighbour(PortId(0), address), None);
         tables.want(PortId(0), address, clock::now());
-        becomes(&mut tables, &mut fib, Some(nf::Neighbour::At(mac)), address);
+        becomes(&mut tables, &mut fib, Some(calisto_nf::Neighbour::At(mac)), address);
         let nobody = IpAddr::from([10, 77, 0, 99]);
         tables.want(PortId(0), nobody, clock::now());
-        becomes(&mut tables, &mut fib, Some(nf::Neighbour::Failed), nobody);
+        becomes(&mut tables, &mut fib, Some(calisto_nf::Neighbour::Failed), nobody);
         ip_batch(&format!("neigh del {address} dev veth0\n"));
         becomes(&mut tables, &mut fib, None, address);
     };
@@ -271,7 +276,7 @@ fn a_neighbour_that_did_not_answer_is_asked_again_and_found_once_it_is_there() {
         let mut fib = tables.fib(7);
         for address in late {
             tables.want(PortId(0), address, clock::now());
-            becomes(&mut tables, &mut fib, Some(nf::Neighbour::Failed), address);
+            becomes(&mut tables, &mut fib, Some(calisto_nf::Neighbour::Failed), address);
         }
         (tables, fib)
     };
@@ -282,11 +287,11 @@ fn a_neighbour_that_did_not_answer_is_asked_again_and_found_once_it_is_there() {
     bed.server().enter(comes).expect("the namespace is there");
     let is_found = move || {
         for address in late {
-            assert_eq!(fib.neighbour(PortId(0), address), Some(nf::Neighbour::Failed));
+            assert_eq!(fib.neighbour(PortId(0), address), Some(calisto_nf::Neighbour::Failed));
             tables.want(PortId(0), address, clock::now() + Nanos::from_secs(1));
             tables.steps().drain(..).for_each(|step| fib.apply(&step));
             assert_eq!(fib.neighbour(PortId(0), address), None, "it is being asked");
-            becomes(&mut tables, &mut fib, Some(nf::Neighbour::At(mac)), address);
+            becomes(&mut tables, &mut fib, Some(calisto_nf::Neighbour::At(mac)), address);
         }
     };
     bed.client().enter(is_found).expect("the namespace is there");

@@ -2,9 +2,9 @@
 
 use std::net::Ipv6Addr;
 
-use nf::fib::Interface;
-use nf::router::RouterSettings;
-use nf::{Neighbour, NextHop, Prefix, Rib, Router};
+use calisto_nf::fib::Interface;
+use calisto_nf::router::RouterSettings;
+use calisto_nf::{Neighbour, NextHop, Prefix, Rib, Router};
 use port::memory::wire;
 use shm::{FramePool, PoolConfig, ring};
 use sys::cpu_set::CpuSet;

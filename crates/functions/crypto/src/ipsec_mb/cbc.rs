@@ -3,7 +3,7 @@
 
 use std::ffi::c_void;
 
-use nf::esp::Job;
+use calisto_nf::esp::Job;
 
 use super::{CBC_FIXED, ESP_BYTES, ICV_MAX, is_same};
 use crate::Key;

@@ -1,6 +1,6 @@
 //! AES-128-GCM over one packet of ESP (RFC 4106).
 
-use nf::esp::Job;
+use calisto_nf::esp::Job;
 
 use super::{ESP_BYTES, GCM_FIXED, ICV_MAX, is_same};
 use crate::Key;

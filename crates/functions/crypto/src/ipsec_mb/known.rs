@@ -3,7 +3,7 @@
 //! They were computed by OpenSSL: one packet for each algorithm, with short and with long sequence numbers.
 //! A library whose structures are not laid out as ours does not get this far unnoticed.
 
-use nf::esp::{Algorithm, Cipher, Job, Secret};
+use calisto_nf::esp::{Algorithm, Cipher, Job, Secret};
 
 use super::{ESP_BYTES, IpsecMb};
 use crate::{CryptoError, Key};

@@ -1,6 +1,6 @@
 //! The library against published vectors, and against itself.
 
-use nf::esp::Algorithm;
+use calisto_nf::esp::Algorithm;
 
 use super::*;
 use crate::key::Hmac;

@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use base::{ChecksumState, Nanos, PortId};
+use calisto_nf::esp::{Algorithm, Association, Esp, EspCounters, Gateway, Others, Secret, Tunnel};
+use calisto_nf::{Function, Verdict, Verdicts};
 use crypto::IpsecMb;
-use nf::esp::{Algorithm, Association, Esp, EspCounters, Gateway, Others, Secret, Tunnel};
-use nf::{Function, Verdict, Verdicts};
 use shm::{Batch, FramePool, PoolConfig};
 use wire::build::UdpPacket;
 

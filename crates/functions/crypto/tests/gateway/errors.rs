@@ -1,8 +1,8 @@
 //! Packets that do not go into their tunnel, and what their senders hear of it.
 
 use base::Nanos;
-use nf::Verdict;
-use nf::esp::Algorithm;
+use calisto_nf::Verdict;
+use calisto_nf::esp::Algorithm;
 use wire::icmp::{ErrorKind, ErrorMessage};
 
 use crate::ends::{GATEWAY_MAC, HOST_MAC, PORT, Plan, ipv4, ipv6, sum_ipv4};

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use base::Nanos;
+use calisto_nf::esp::{Algorithm, Cipher, Gateway, Job, Others, Secret};
 use crypto::IpsecMb;
-use nf::esp::{Algorithm, Cipher, Gateway, Job, Others, Secret};
 use proptest::prelude::*;
 
 use crate::ends::{self, End, Plan, forwarded, ipv4, ipv6, sum_ipv4, udp};

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use nf::esp::Algorithm;
+use calisto_nf::esp::Algorithm;
 
 use crate::ends::{End, Plan, forwarded, ipv4, ipv6, key};
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use base::Nanos;
-use nf::esp::{Algorithm, Gateway, Others};
+use calisto_nf::esp::{Algorithm, Gateway, Others};
 
 use crate::ends::{End, Plan, ipv4};
 

@@ -1,7 +1,7 @@
 //! Honest packets.
 
 use base::ChecksumState;
-use nf::esp::{Algorithm, Others};
+use calisto_nf::esp::{Algorithm, Others};
 
 use crate::ends::{GATEWAY_MAC, HOST_MAC, Plan, forwarded, ipv4, ipv6, sum_ipv4, udp};
 

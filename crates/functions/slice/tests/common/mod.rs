@@ -6,8 +6,8 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use base::Nanos;
+use calisto_slice::{Slice, SliceError, SliceSpec};
 use port::PortSpec;
-use slice::{Slice, SliceError, SliceSpec};
 use testbed::{Side, Testbed, TestbedConfig};
 
 /// left (10.77.0.1) - veth0 - middle - veth1 - right (10.77.0.3).

@@ -5,7 +5,7 @@ use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
 use base::Nanos;
-use client::{App, AttachOptions, Batch, Worker};
+use calisto_client::{App, AttachOptions, Batch, Worker};
 use sys::clock::now;
 
 use super::harness::{Harness, Holdings};

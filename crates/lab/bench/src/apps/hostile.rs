@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use base::Nanos;
-use client::{App, AttachOptions, reply};
+use calisto_client::{App, AttachOptions, reply};
 use load::transport::kernel::{KernelConfig, KernelUdp};
 use load::{Arrival, Options, Pace};
 

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use attach::{AttachListener, Attached, Peer, Received, ToApp};
-use client::{App, AttachOptions, CoresClass, CoresRequest, Worker};
+use calisto_client::{App, AttachOptions, CoresClass, CoresRequest, Worker};
 use sys::eventfd::EventFd;
 
 use super::realm::Subject;

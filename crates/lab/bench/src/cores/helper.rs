@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use base::Nanos;
+use calisto_client::{App, AttachOptions, CoresClass, CoresRequest, reply};
 use clap::ValueEnum;
-use client::{App, AttachOptions, CoresClass, CoresRequest, reply};
 
 use crate::error::{Error, OrNeeds};
 

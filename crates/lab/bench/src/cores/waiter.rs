@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 
 use attach::Peer;
 use base::Nanos;
-use client::{Batch, Worker};
+use calisto_client::{Batch, Worker};
 use datapath::AppId;
 use datapath::cores::CoreEvent;
 use policy::cores::Class;

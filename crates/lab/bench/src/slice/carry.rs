@@ -1,10 +1,10 @@
 //! One turn of a slice with its functions: read, decide, write.
 
 use base::Nanos;
-use nf::{Function, Verdict, Verdicts};
+use calisto_nf::{Function, Verdict, Verdicts};
+use calisto_slice::Slice;
 use port::Port;
 use shm::Batch;
-use slice::Slice;
 
 /// Functions, in order, and what a turn needs again and again.
 pub(super) struct Carrier {

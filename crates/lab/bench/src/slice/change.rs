@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use base::Nanos;
-use nf::router::RouterSettings;
-use nf::{FibChange, Function, Prefix, Rib, Router, Verdict, Verdicts};
+use calisto_nf::router::RouterSettings;
+use calisto_nf::{FibChange, Function, Prefix, Rib, Router, Verdict, Verdicts};
 use shm::{Batch, Consumer, FramePool, PoolConfig, Producer, ring};
 use sys::clock::now;
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use nf::esp::Algorithm;
+use calisto_nf::esp::Algorithm;
 
 use super::works::TEXT_BYTES;
 use crate::error::{Error, OrNeeds};

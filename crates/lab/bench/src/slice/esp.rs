@@ -1,9 +1,9 @@
 //! Encryption on one core: through function esp on a slice, and by those who only encrypt.
 
 use base::Nanos;
+use calisto_nf::esp::Algorithm;
+use calisto_nf::esp::load::Load;
 use crypto::IpsecMb;
-use nf::esp::Algorithm;
-use nf::esp::load::Load;
 use sys::clock::{TscRate, now};
 
 use super::absent::in_turns_if_there;

@@ -5,12 +5,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use base::{Nanos, PortId};
+use calisto_nf::esp::{self, Algorithm, Association, Gateway, Others, Secret, Tunnel};
+use calisto_nf::fib::Interface;
+use calisto_nf::l2::Link;
+use calisto_nf::router::RouterSettings;
+use calisto_nf::{Esp, L2, Neighbour, NextHop, Prefix, Rib, Router};
 use crypto::IpsecMb;
-use nf::esp::{self, Algorithm, Association, Gateway, Others, Secret, Tunnel};
-use nf::fib::Interface;
-use nf::l2::Link;
-use nf::router::RouterSettings;
-use nf::{Esp, L2, Neighbour, NextHop, Prefix, Rib, Router};
 
 use super::table::{NEXT_HOPS, Route};
 use super::wires::{DESTINATION, DESTINATION_BITS, INNER_MACS, SINK, SINK_MAC};

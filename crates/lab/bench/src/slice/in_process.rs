@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
 use base::PortId;
-use nf::Function;
+use calisto_nf::Function;
+use calisto_slice::{Slice, SliceSpec};
 use port::{AnyPort, Opener, Port, PortSpec};
 use shm::{Batch, FramePool, PoolConfig};
-use slice::{Slice, SliceSpec};
 
 use super::carry::Carrier;
 use super::wires::{IN, OUT};

@@ -4,11 +4,11 @@
 //! frames, puts them on the first wire, and takes what comes out of either.
 
 use base::{BURST, Nanos};
-use nf::Function;
+use calisto_nf::Function;
+use calisto_slice::Slice;
 use port::Port;
 use port::memory::{MemoryPort, wire};
 use shm::{Batch, FramePool, PoolConfig};
-use slice::Slice;
 use sys::clock::{TscRate, now, tsc};
 use sys::cpu_set::CpuSet;
 

@@ -6,7 +6,7 @@
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use nf::{Prefix, PrefixError};
+use calisto_nf::{Prefix, PrefixError};
 
 use crate::error::{Error, OrNeeds};
 use crate::flows::{SEED, SplitMix};

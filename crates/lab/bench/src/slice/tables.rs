@@ -3,11 +3,11 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use base::{BURST, PortId};
+use calisto_nf::fib::HopId;
+use calisto_nf::{Fib, NextHop, Rib};
 use ipnet::{Ipv4Net, Ipv6Net};
 use iptrie::map::{LCTrieMap, RTrieMap};
 use iptrie::{Ipv4Prefix, Ipv6Prefix};
-use nf::fib::HopId;
-use nf::{Fib, NextHop, Rib};
 use poptrie::Poptrie;
 use prefix_trie::PrefixMap;
 

@@ -2,9 +2,9 @@
 
 use std::net::SocketAddr;
 
-use nf::esp::Algorithm;
-use nf::router::RouterSettings;
-use nf::{Fib, Function, Router, capacity};
+use calisto_nf::esp::Algorithm;
+use calisto_nf::router::RouterSettings;
+use calisto_nf::{Fib, Function, Router, capacity};
 use wire::build::UdpPacket;
 
 use super::functions::{bridge, tunnel, whole_table};

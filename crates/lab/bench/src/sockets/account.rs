@@ -140,7 +140,7 @@ const OURS: &[(&str, Layer)] = &[
     ("shm::sockets", Layer::Sockets),
     ("datapath::", Layer::Driver),
     ("shm::", Layer::Driver),
-    ("client::", Layer::Sockets),
+    ("calisto_client::", Layer::Sockets),
     ("preload::", Layer::Sockets),
 ];
 

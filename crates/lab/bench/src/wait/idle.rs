@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use base::{Nanos, PortId};
-use client::{App, AttachOptions, Batch, Worker};
+use calisto_client::{App, AttachOptions, Batch, Worker};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use shm::ring;
 use sys::clock::now;

@@ -19,9 +19,9 @@ use crate::sockets::{Session, kernel};
 /// There is no kernel behind them: what the daemon does not take fails with `Unsupported`.
 ///
 /// ```no_run
-/// use client::AttachOptions;
-/// use client::rt::{self, Net, Runtime};
-/// use client::sockets::{Session, SessionOptions};
+/// use calisto_client::AttachOptions;
+/// use calisto_client::rt::{self, Net, Runtime};
+/// use calisto_client::sockets::{Session, SessionOptions};
 ///
 /// async fn echo(rt: Runtime) -> std::io::Result<()> {
 ///     let session = Session::attach(&SessionOptions::new("echo")).map_err(std::io::Error::other)?;

@@ -2,7 +2,7 @@
 //! [`AsyncRead`] and [`AsyncWrite`].
 //!
 //! ```no_run
-//! use client::sockets::{Session, SessionOptions, tokio::Net};
+//! use calisto_client::sockets::{Session, SessionOptions, tokio::Net};
 //! use tokio::io::{AsyncReadExt, AsyncWriteExt};
 //!
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use attach::{AttachListener, Attached, Peer, PortInfo, Received, ToApp, ToDaemon};
 use base::Nanos;
-use client::{App, AttachOptions, Worker};
+use calisto_client::{App, AttachOptions, Worker};
 use shm::packets::{Delivery, FromApp, PacketQueue, PacketServer, PacketSizes};
 use shm::{Frame, FramePool, PoolConfig};
 use sys::eventfd::EventFd;

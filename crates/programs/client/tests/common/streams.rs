@@ -13,7 +13,7 @@ use attach::{
     AttachListener, Call, DetachReason, FallbackReason, Peer, Received, RegionKind, Reply,
     Streaming, ToApp, ToDaemon,
 };
-use client::sockets::{Profile, Session, SessionOptions};
+use calisto_client::sockets::{Profile, Session, SessionOptions};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{AddressFamily, SocketType};
 use shm::sockets::{

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 
-use client::sockets::{Poller, RegionId, SlotId};
+use calisto_client::sockets::{Poller, RegionId, SlotId};
 use libc::{c_int, epoll_event};
 
 use super::rules::{Interest, Memory};

@@ -1,6 +1,6 @@
 //! What epoll_wait(2) tells about a member, and when again: the rules alone.
 
-use client::sockets::Readiness;
+use calisto_client::sockets::Readiness;
 use libc::c_int;
 
 /// Conditions that a member may ask for; the rest of its word says how.

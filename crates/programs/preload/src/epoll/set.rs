@@ -6,7 +6,7 @@
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use client::sockets::{Poller, Socket};
+use calisto_client::sockets::{Poller, Socket};
 use libc::{c_int, epoll_event};
 use rustix::io::Errno;
 use sys::eventfd::EventFd;

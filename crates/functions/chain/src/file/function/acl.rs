@@ -1,7 +1,7 @@
 //! `kind = "acl"`.
 
-use nf::Acl;
-use nf::acl::{AclError, Action, RULES_MAX, Rule};
+use calisto_nf::Acl;
+use calisto_nf::acl::{AclError, Action, RULES_MAX, Rule};
 
 use super::selector;
 use crate::file::FileError;

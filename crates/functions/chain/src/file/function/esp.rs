@@ -1,6 +1,6 @@
 //! `kind = "esp"`.
 
-use nf::esp::Others;
+use calisto_nf::esp::Others;
 
 use crate::file::FileError;
 use crate::file::section::{Section, text, word};

@@ -1,7 +1,7 @@
 //! `kind = "policer"`.
 
-use nf::Policer;
-use nf::policer::{CLASSES_MAX, Class, PerSource, PolicerError};
+use calisto_nf::Policer;
+use calisto_nf::policer::{CLASSES_MAX, Class, PerSource, PolicerError};
 use toml::de::DeValue;
 
 use super::selector;

@@ -1,6 +1,6 @@
 //! Which packets a rule or a class is about: the keys that both have.
 
-use nf::{PortRange, Prefix, Selector};
+use calisto_nf::{PortRange, Prefix, Selector};
 use toml::de::DeValue;
 
 use crate::file::FileError;

@@ -1,7 +1,7 @@
 //! Tests of how the slices of a chain are set up.
 
 use base::Nanos;
-use nf::{Verdict, Verdicts};
+use calisto_nf::{Verdict, Verdicts};
 use shm::{Batch, FramePool, PoolConfig};
 
 use super::*;

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
 use base::Nanos;
-use client::sockets::{
+use calisto_client::sockets::{
     Errno, Outcome, Poller, RegionId, Session, SessionOptions, SlotId, Socket, SocketOption,
 };
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
