@@ -29,8 +29,8 @@ mod trap;
 
 pub use accelerated::{Accelerated, Carried};
 pub use application::{Application, Ended};
-pub use client::{Flows, answered, serve_with_the_kernel};
 pub use chargen::read_chargen;
+pub use client::{Flows, answered, serve_with_the_kernel};
 pub use crossing::{BadWire, Crossing};
 pub use daemon::Daemon;
 pub use fixture::{bed, project};

@@ -25,7 +25,7 @@ const fn within(
     ReplacedName { old, new, within }
 }
 
-const DAEMON: &str = "bin/daemon/";
+const DAEMON: &str = "crates/plane/daemon/";
 const DATAPATH: &str = "crates/plane/datapath/";
 const SHM: &str = "crates/io/shm/";
 const LOAD: &str = "crates/lab/load/";
@@ -70,7 +70,11 @@ pub(crate) const NAMES: &[ReplacedName] = &[
     everywhere("tally", "stats"),
     everywhere("theatre", "act_run"),
     within("door", "attach_server, or join_listener", &[DAEMON, "crates/plane/attach/"]),
-    within("front", "command_queue", &["bin/daemon/src/engine.rs", "bin/daemon/src/setup.rs"]),
+    within(
+        "front",
+        "command_queue",
+        &["crates/plane/daemon/src/engine.rs", "crates/plane/daemon/src/setup.rs"],
+    ),
     within("ground", "context, tested_stack or shared", &[DATAPATH, BENCH, NETSIM]),
     within("guest", "app_dispatch, attached_app or helper", &[DATAPATH, DAEMON, BENCH]),
     within("lane", "worker_queue, dispatcher_port or shard", &[DATAPATH, DAEMON, SHM, LOAD]),
@@ -83,7 +87,11 @@ pub(crate) const NAMES: &[ReplacedName] = &[
     within("price", "cnt (RFC 9438)", &["crates/core/tcp/src/congestion/"]),
     within("station", "theory_queue", &[SIM]),
     within("train", "gso_batch", &[DATAPATH]),
-    within("ways", "neighbours", &["crates/plane/datapath/src/sockets", "bin/daemon/src/sockets"]),
+    within(
+        "ways",
+        "neighbours",
+        &["crates/plane/datapath/src/sockets", "crates/plane/daemon/src/sockets"],
+    ),
 ];
 
 /// Phrases in comments and documents, in lower case, and what to write.

@@ -62,6 +62,15 @@ pub(crate) const CRATES: &[CrateRule] = &[
         Forbidden,
     ),
     row(
+        "plane/daemon",
+        &[
+            "base", "wire", "policy", "tcp", "shm", "port", "sys", "admin", "attach", "config",
+            "datapath",
+        ],
+        Worldly,
+        Forbidden,
+    ),
+    row(
         "functions/chain",
         &["base", "wire", "shm", "sys", "port", "slice", "nf", "crypto", "config"],
         Worldly,
@@ -137,7 +146,7 @@ const CIRCLES: &[(&str, Circles)] = &[
     circles("admin", 1, 3),
     circles("bench", 3, 8),
     circles("calisto-lab", 1, 14),
-    circles("calistod", 3, 26),
+    circles("daemon", 3, 26),
     circles("chain", 2, 4),
     circles("calisto-client", 3, 16),
     circles("config", 1, 3),

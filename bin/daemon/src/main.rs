@@ -1,49 +1,12 @@
-//! `calistod`: the daemon. Threads, clocks, signals and sockets around the data path.
-//!
-//! Read `setup.rs` for what is made at the start, `event_loop.rs` for the loop, `worker_pool.rs`
-//! for the workers' threads, `apps.rs` and `tenancy.rs` for applications, and `answer.rs` for what
-//! an operator can ask.
+//! `calistod`: the daemon as a program. The work is in `crates/plane/daemon`.
 #![forbid(unsafe_code)]
-
-mod admin_clients;
-mod admin_socket;
-mod answer;
-mod app_status;
-mod apps;
-mod ask;
-mod attach_server_counters;
-mod capture;
-mod cores;
-mod cores_status;
-mod doorbells;
-mod drain;
-mod engine;
-mod event_loop;
-mod failure;
-mod folder;
-mod log;
-mod outside;
-mod port_faults;
-mod setup;
-mod signals;
-mod sockets;
-mod status;
-mod stream;
-mod tenancy;
-mod wait;
-mod watched;
-mod worker_pool;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
 use config::Config;
-
-use crate::failure::Failure;
-use crate::setup::Parts;
-use crate::signals::Survived;
-use crate::watched::Watched;
+use daemon::Failure;
 
 /// Runs the data plane in the foreground until SIGINT, SIGTERM or `calisto down`.
 ///
@@ -61,7 +24,7 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    match read(&arguments).and_then(|config| run(&config)) {
+    match read(&arguments).and_then(|config| daemon::run(&config)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("calistod: {failure}");
@@ -77,40 +40,4 @@ fn read(arguments: &Arguments) -> Result<Config, Failure> {
     config.set_all(arguments.settings.iter().map(String::as_str))?;
     config.check_complete()?;
     Ok(config)
-}
-
-fn run(config: &Config) -> Result<(), Failure> {
-    sys::signal::install_stop_handler()?;
-    let _survived = Survived::start()?;
-    sys::memlock::raise();
-    let cannot = |error| Failure::Said(format!("cannot start a thread: {error}"));
-    let Parts { mut event_loop, attach_server, asks } = setup::open(config)?;
-    log::start().map_err(cannot)?;
-    let attach_server = attach_server.map(|attach_server| {
-        let asks = asks.clone();
-        // Without it nobody comes in, and what is taken from the kernel is never given back.
-        let end = || {
-            log::warn("the thread that talks to applications has died: the daemon ends".to_owned());
-            sys::signal::request_stop();
-        };
-        Watched::start("door", move || attach_server.serve(&asks), end)
-    });
-    let attach_server = attach_server.transpose().map_err(cannot)?;
-    let server = admin_socket::serve(&config.admin_socket, asks)?;
-    log::ready(&config.admin_socket);
-    event_loop.describe().into_iter().for_each(log::say);
-    setup::warning(config).into_iter().for_each(log::warn);
-    event_loop.run();
-    event_loop.attached_apps.close_attach_server();
-    if let Some(engines) = event_loop.worker_pool.engines() {
-        log::say(engines.summary());
-    }
-    // Questions that the attach server may wait with are answered by nobody from here on.
-    drop(event_loop);
-    let is_attach_server_well = attach_server.is_none_or(Watched::join);
-    drop(server);
-    match is_attach_server_well {
-        true => Ok(()),
-        false => Err(Failure::Said("the thread that talks to applications has died".to_owned())),
-    }
 }

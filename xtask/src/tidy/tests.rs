@@ -306,8 +306,8 @@ fn a_replaced_word_is_refused_in_names_of_every_case_with_what_to_write() {
 #[test]
 fn a_word_of_plain_english_is_refused_only_where_it_was_a_name() {
     let text = "//! A file.\nstruct Door;\n";
-    let findings = in_files(&[file("bin/daemon/src/x.rs", text)]);
-    assert_one(&findings, "bin/daemon/src/x.rs:2: [replaced-word]", "attach_server");
+    let findings = in_files(&[file("crates/plane/daemon/src/x.rs", text)]);
+    assert_one(&findings, "crates/plane/daemon/src/x.rs:2: [replaced-word]", "attach_server");
     assert_eq!(in_files(&[file("crates/core/wire/src/x.rs", text)]), [""; 0]);
 }
 

@@ -39,11 +39,11 @@ mod symmetric_rss;
 mod transmit;
 mod wait;
 
-pub use slice::Slice;
 pub use counters::SliceCounters;
 pub use error::SliceError;
 pub use kernel_side::KernelSide;
 pub use port::{Filter, FilterError, Judge};
+pub use slice::Slice;
 pub use spec::SliceSpec;
 pub use symmetric_rss::{SymmetricRss, symmetric_key};
 pub use wait::Waker;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 /// The daemon cannot start.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub enum Failure {
     /// The configuration cannot be read.
     File(PathBuf, std::io::Error),
     /// The admin socket cannot be had.
