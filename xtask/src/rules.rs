@@ -47,6 +47,7 @@ pub(crate) const CRATES: &[CrateRule] = &[
     row("lab/packetdrill", &["base", "wire", "tcp"], Pure, Forbidden),
     row("io/shm", &["base"], Worldly, Home),
     row("io/sys", &["base"], Worldly, Home),
+    row("io/confine", &["sys"], Worldly, Forbidden),
     row("functions/nf", &["base", "wire", "shm"], Pure, Forbidden),
     row("plane/attach", &["base", "sys"], Worldly, Forbidden),
     row("programs/client", &["base", "shm", "wire", "sys", "attach"], Worldly, Forbidden),

@@ -6,12 +6,18 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Capability {
+    /// Signals to other users' processes.
+    Kill = 5,
+    /// Ports below 1024.
+    NetBindService = 10,
     /// Interfaces, addresses, XDP attachment.
     NetAdmin = 12,
     /// AF_XDP and packet sockets.
     NetRaw = 13,
     /// Locked memory beyond the limit.
     IpcLock = 14,
+    /// Other processes' namespaces, descriptors and memory.
+    SysPtrace = 19,
     /// Namespaces, and BPF before 5.8.
     SysAdmin = 21,
     /// Real-time priority, affinity of other users' threads.
@@ -25,9 +31,12 @@ pub enum Capability {
 impl fmt::Display for Capability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Kill => "CAP_KILL",
+            Self::NetBindService => "CAP_NET_BIND_SERVICE",
             Self::NetAdmin => "CAP_NET_ADMIN",
             Self::NetRaw => "CAP_NET_RAW",
             Self::IpcLock => "CAP_IPC_LOCK",
+            Self::SysPtrace => "CAP_SYS_PTRACE",
             Self::SysAdmin => "CAP_SYS_ADMIN",
             Self::SysNice => "CAP_SYS_NICE",
             Self::SysResource => "CAP_SYS_RESOURCE",

@@ -89,6 +89,9 @@ pub mod socket_owner;
 pub mod steal;
 #[cfg(test)]
 mod testing;
+/// What a thread tries that somebody else has taken over.
+#[cfg(feature = "thief")]
+pub mod thief;
 /// Threads: where they run and what they are called.
 pub mod thread;
 /// Static trace points.
