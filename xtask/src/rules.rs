@@ -66,7 +66,7 @@ pub(crate) const CRATES: &[CrateRule] = &[
         "plane/daemon",
         &[
             "base", "wire", "policy", "tcp", "shm", "port", "sys", "admin", "attach", "config",
-            "datapath",
+            "confine", "datapath",
         ],
         Worldly,
         Forbidden,

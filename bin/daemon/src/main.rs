@@ -23,6 +23,11 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
+    // Not an option: only the daemon starts this program so.
+    if std::env::args_os().nth(1).is_some_and(|argument| argument == daemon::LOOK_FOR_OPEN_SOCKETS)
+    {
+        return daemon::look_for_open_sockets();
+    }
     let arguments = Arguments::parse();
     match read(&arguments).and_then(|config| daemon::run(&config)) {
         Ok(()) => ExitCode::SUCCESS,

@@ -122,6 +122,16 @@ fn render(status: &DaemonStatus) -> String {
         ]);
     }
     text = format!("{text}\n{}\n{}", ports.render(), workers.render());
+    text += match status.confinement.as_str() {
+        "off" => {
+            "\nNOT CONFINED: every thread of the daemon keeps all of root's rights (`confine = false`)\n"
+        }
+        "without_paths" => {
+            "\nNOT CONFINED to paths: this kernel has no landlock, and a thread that is taken over could \
+             read what root may read\n"
+        }
+        _ => "",
+    };
     if let Some(left) = status.draining_ms {
         text += &format!(
             "\nENDING: it waits for the sockets of programs to close, for at most {left} ms more; a \
@@ -168,6 +178,7 @@ mod tests {
             version: "0.1.0".to_owned(),
             uptime_s: 61.5,
             arrangement: "threads".to_owned(),
+            confinement: "whole".to_owned(),
             job: "echo".to_owned(),
             listen: vec!["udp:10.0.0.2:7".to_owned()],
             ports: vec![PortStatus {

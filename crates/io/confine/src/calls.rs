@@ -27,6 +27,8 @@ pub enum Calls {
     Accepting,
     /// Memory and pipes that are shared with a program: memfd_create(2), pipe2(2), pidfd_open(2).
     Sharing,
+    /// Descriptors of other processes: pidfd_getfd(2).
+    Descriptors,
     /// Elements of BPF maps that it has; no map and no program is made.
     MapElements,
     /// Opening, looking at and listing files, as far as the paths let it.
@@ -101,6 +103,7 @@ impl Calls {
                 libc::SYS_pipe2,
                 libc::SYS_pidfd_open,
             ],
+            Self::Descriptors => &[libc::SYS_pidfd_open, libc::SYS_pidfd_getfd],
             Self::MapElements => {
                 const LOOKUP_UPDATE_DELETE_NEXT: [u64; 4] = [1, 2, 3, 4];
                 let command = |number| only(libc::SYS_bpf, 0, number);

@@ -15,18 +15,27 @@ pub struct Rights<'a> {
     pub calls: &'a [Calls],
     /// Files and folders with all below them that it may open for reading. Those that do not exist
     /// are left out.
-    pub reads: &'a [&'a Path],
+    pub reads: &'a [&'a str],
     /// Folders whose files it may remove, and in which it may make sockets.
     pub replaces: &'a [&'a Path],
     /// It may bind and connect TCP sockets, and send signals to processes outside the daemon, as
     /// far as its capabilities and calls let it.
     pub reaches_out: bool,
+    /// Paths are not confined: landlock(7) would end all access to other processes, and its work is
+    /// to look at them.
+    pub traces: bool,
 }
 
 impl Rights<'_> {
     /// Of a thread that computes on memory and descriptors which it was given.
-    pub const NOTHING: Self =
-        Self { capabilities: &[], calls: &[], reads: &[], replaces: &[], reaches_out: false };
+    pub const NOTHING: Self = Self {
+        capabilities: &[],
+        calls: &[],
+        reads: &[],
+        replaces: &[],
+        reaches_out: false,
+        traces: false,
+    };
 }
 
 /// How far the kernel could follow.

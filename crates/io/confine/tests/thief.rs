@@ -3,7 +3,6 @@
 use std::fs::{self, File, OpenOptions};
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::process::Command;
 use std::thread;
 
@@ -116,7 +115,7 @@ fn a_thread_that_keeps_nothing_computes_waits_writes_and_ends() {
 
 #[test]
 fn a_thread_reads_below_its_paths_and_nowhere_else() {
-    let rights = Rights { calls: &[Calls::Files], reads: &[Path::new("/proc")], ..Rights::NOTHING };
+    let rights = Rights { calls: &[Calls::Files], reads: &["/proc"], ..Rights::NOTHING };
     confined(&rights, || {
         assert!(fs::read_to_string("/proc/self/status").is_ok());
         assert!(fs::read_dir("/proc").is_ok());
@@ -133,7 +132,7 @@ fn who_reads_all_of_proc_does_not_read_the_memory_of_a_process() {
     let rights = Rights {
         capabilities: &[Capability::SysPtrace],
         calls: &[Calls::Files],
-        reads: &[Path::new("/proc")],
+        reads: &["/proc"],
         ..Rights::NOTHING
     };
     assert!(confined(&rights, || File::open(&memory).is_err()));
@@ -193,7 +192,7 @@ fn what_was_given_up_is_not_had_back() {
         let more = Rights {
             capabilities: &[Capability::NetAdmin],
             calls: &[Calls::Files],
-            reads: &[Path::new("/")],
+            reads: &["/"],
             ..Rights::NOTHING
         };
         let _ = enter(&more);

@@ -124,6 +124,10 @@ pub struct Status {
     /// Applications that are attached: `apps` says more.
     #[serde(default)]
     pub apps: u32,
+    /// What its threads gave up once everything was open: "whole" (capabilities, system calls and
+    /// paths), "without_paths" (the kernel has no landlock), "off". Empty: an older daemon.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub confinement: String,
     /// It is ending: milliseconds that sockets of programs still have to close, at most. Absent: it
     /// is not.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -27,6 +27,9 @@ pub struct Config {
     /// Received checksums are not verified, because the link cannot damage packets (a veth
     /// whose peer leaves checksums to hardware that is not there). Default: false.
     pub trust_link: bool,
+    /// Each thread gives up the capabilities, system calls and paths that its work does not need,
+    /// once everything is open. Turn it off to debug the daemon or to trace it. Default: true.
+    pub confine: bool,
     /// `[workers]`
     pub workers: Workers,
     /// `[steer]`
@@ -131,6 +134,7 @@ impl Default for Config {
             listen: Vec::new(),
             admin_socket: "/run/calisto/admin.sock".to_owned(),
             trust_link: false,
+            confine: true,
             workers: Workers::default(),
             steer: Steer::default(),
             handover: Handover::default(),

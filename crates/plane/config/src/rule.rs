@@ -62,6 +62,7 @@ pub(crate) const RULES: &[Rule] = &[
     rule("", "listen", Kind::Texts(64)),
     rule("", "admin_socket", Kind::Text(SOCKET_PATH_BYTES_MAX)),
     rule("", "trust_link", Kind::Flag),
+    rule("", "confine", Kind::Flag),
     rule("workers", "count", Kind::Range(1, WORKERS_MAX)),
     rule("workers", "max", Kind::Range(1, WORKERS_MAX)),
     rule("workers", "job", Kind::Word(JOBS)),

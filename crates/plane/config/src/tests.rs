@@ -224,6 +224,7 @@ fn an_assignment_changes_one_key() {
         "ports=xdp:veth0,mode=generic",
         "listen=['udp:10.0.0.1:7']",
         "trust_link=true",
+        "confine=false",
         "wait.spin_us=0",
     ] {
         config.set(assignment).expect(assignment);
@@ -232,6 +233,7 @@ fn an_assignment_changes_one_key() {
         ports: vec!["xdp:veth0,mode=generic".to_owned()],
         listen: vec!["udp:10.0.0.1:7".to_owned()],
         trust_link: true,
+        confine: false,
         ..Config::default()
     };
     expected.steer.policy = "modulo".to_owned();

@@ -16,6 +16,7 @@ use policy::{Entry, table_text};
 use crate::admin_clients::{CLIENTS_MAX, ClientId, Clients};
 use crate::ask::{ANSWER_MAX, Asks, Question};
 use crate::capture;
+use crate::confinement::{self, Role};
 use crate::failure::Failure;
 use crate::folder;
 use crate::outside::Proposal;
@@ -55,7 +56,11 @@ pub(crate) fn serve(path: &str, asks: Asks) -> Result<Server, Failure> {
     let clients = Clients::default();
     std::thread::Builder::new()
         .name("admin".to_owned())
-        .spawn(move || accept(&listener, &asks, &clients))
+        .spawn(move || {
+            if confinement::is_entered(Role::Admin) {
+                accept(&listener, &asks, &clients);
+            }
+        })
         .map_err(failed)?;
     Ok(Server { path: path.to_owned() })
 }
@@ -85,7 +90,9 @@ fn accept(listener: &UnixListener, asks: &Asks, clients: &Clients) {
         }
         let (asks, clients_left) = (asks.clone(), clients.clone());
         let thread = std::thread::Builder::new().name("admin-client".to_owned()).spawn(move || {
-            let _ = answer_lines(&mut stream, &asks, client, &clients_left);
+            if confinement::is_entered(Role::AdminClient) {
+                let _ = answer_lines(&mut stream, &asks, client, &clients_left);
+            }
             clients_left.leave(client);
             asks.gone(client);
         });

@@ -57,6 +57,8 @@ pub(crate) struct EventLoop {
     pub(crate) drain: Drain,
     port_faults: PortFaults,
     /// Absent when no application may attach.
+    /// How far its threads are confined, in the words of `calisto status`.
+    pub(crate) confinement: &'static str,
     pub(crate) attach_server_counters: Option<Arc<AttachServerCounters>>,
 }
 
@@ -95,6 +97,7 @@ impl EventLoop {
             stops_asked: 0,
             drain: Drain::default(),
             port_faults: PortFaults::default(),
+            confinement: "",
             attach_server_counters: None,
         }
     }

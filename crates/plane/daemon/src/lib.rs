@@ -14,6 +14,7 @@ mod apps;
 mod ask;
 mod attach_server_counters;
 mod capture;
+mod confinement;
 mod cores;
 mod cores_status;
 mod doorbells;
@@ -23,6 +24,7 @@ mod event_loop;
 mod failure;
 mod folder;
 mod log;
+mod open_sockets;
 mod outside;
 mod port_faults;
 mod setup;
@@ -35,10 +37,15 @@ mod wait;
 mod watched;
 mod worker_pool;
 
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
 use config::Config;
+use confine::Confined;
 
 pub use crate::failure::Failure;
 
+use crate::confinement::Role;
 use crate::setup::Parts;
 use crate::signals::Survived;
 use crate::watched::Watched;
@@ -51,6 +58,9 @@ use crate::watched::Watched;
 /// What could not be opened, with the place in the configuration; or that a thread without which
 /// nobody is served has died.
 pub fn run(config: &Config) -> Result<(), Failure> {
+    if config.confine {
+        confinement::begin(&socket_folders(config));
+    }
     sys::signal::install_stop_handler()?;
     let _survived = Survived::start()?;
     sys::memlock::raise();
@@ -64,13 +74,23 @@ pub fn run(config: &Config) -> Result<(), Failure> {
             log::warn("the thread that talks to applications has died: the daemon ends".to_owned());
             sys::signal::request_stop();
         };
-        Watched::start("door", move || attach_server.serve(&asks), end)
+        let serve = move || {
+            if confinement::is_entered(Role::AttachServer) {
+                attach_server.serve(&asks);
+            }
+        };
+        Watched::start("door", serve, end)
     });
     let attach_server = attach_server.transpose().map_err(cannot)?;
     let server = admin_socket::serve(&config.admin_socket, asks)?;
     log::ready(&config.admin_socket);
     event_loop.describe().into_iter().for_each(log::say);
     setup::warning(config).into_iter().for_each(log::warn);
+    event_loop.confinement = match confinement::enter(Role::EventLoop)? {
+        Some(Confined::Whole) => "whole",
+        Some(Confined::WithoutPaths) => "without_paths",
+        None => "off",
+    };
     event_loop.run();
     event_loop.attached_apps.close_attach_server();
     if let Some(engines) = event_loop.worker_pool.engines() {
@@ -84,4 +104,23 @@ pub fn run(config: &Config) -> Result<(), Failure> {
         true => Ok(()),
         false => Err(Failure::Said("the thread that talks to applications has died".to_owned())),
     }
+}
+
+/// The argument with which [`run`] starts its own program again, and what that must then do instead
+/// of anything else.
+pub const LOOK_FOR_OPEN_SOCKETS: &str = open_sockets::ARGUMENT;
+
+/// Answers the daemon that started this process which sockets are open, until it ends.
+pub fn look_for_open_sockets() -> ExitCode {
+    open_sockets::serve()
+}
+
+/// Where files of sockets are replaced while the daemon runs.
+fn socket_folders(config: &Config) -> Vec<PathBuf> {
+    let sockets = [PathBuf::from(&config.admin_socket), config.apps_socket()];
+    let folder = |path: &PathBuf| match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
+        _ => Path::new(".").to_owned(),
+    };
+    sockets.iter().map(folder).collect()
 }

@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::confinement::{self, Role};
+
 /// Lines that may wait.
 const LINES_MAX: usize = 256;
 
@@ -30,6 +32,10 @@ enum Line {
 pub(crate) fn start() -> std::io::Result<()> {
     let (sender, lines) = sync_channel(LINES_MAX);
     std::thread::Builder::new().name("log".to_owned()).spawn(move || {
+        // It can tell nobody but by its own lines, and ends the daemon by a flag.
+        if !confinement::is_entered(Role::Log) {
+            return;
+        }
         for line in lines {
             let lost = LOST.swap(0, Ordering::Relaxed);
             if lost > 0 {

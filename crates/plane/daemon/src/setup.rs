@@ -30,6 +30,7 @@ use crate::engine::{Engines, flow, mtu};
 use crate::event_loop::EventLoop;
 use crate::failure::Failure;
 use crate::folder;
+use crate::open_sockets::OpenSockets;
 use crate::sockets::{Link, SocketTable, SocketTableConfig};
 use crate::worker_pool::{Alarm, WorkerPool, WorkerPoolConfig};
 
@@ -188,6 +189,13 @@ fn listened(config: &Config, listeners: &[Listener]) -> Listeners {
     listened
 }
 
+fn cannot_look(error: std::io::Error) -> Failure {
+    Failure::Said(format!(
+        "cannot start the process that looks for open sockets: {error}; `confine = false` does \
+         without it"
+    ))
+}
+
 /// The post between the attach server and workers that serve sockets.
 struct Post {
     command_queue: CommandQueue,
@@ -227,6 +235,12 @@ impl Post {
                 links.push(Link { interface, port: PortId(id), mac: dispatcher_port.mac() });
             }
         }
+        // While nobody can speak to this process yet.
+        let open_sockets = match config.confine {
+            true => OpenSockets::start(std::env::current_exe().map_err(cannot_look)?),
+            false => Ok(OpenSockets::Here),
+        };
+        let open_sockets = open_sockets.map_err(cannot_look)?;
         let (config, flow, mtu) = (Arc::new(config.clone()), flow(config), mtu(dispatcher.ports()));
         let Self { command_queue, workers_doorbell, .. } = self;
         let config = SocketTableConfig {
@@ -239,6 +253,7 @@ impl Post {
             mtu,
             flow,
             counters,
+            open_sockets,
         };
         Ok(SocketTable::new(config)?)
     }

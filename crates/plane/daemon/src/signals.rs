@@ -9,6 +9,7 @@ use base::Nanos;
 use rustix::process::Signal;
 use sys::signal_fd::SignalFd;
 
+use crate::confinement::{self, Role};
 use crate::failure::Failure;
 use crate::log;
 
@@ -28,7 +29,8 @@ impl Survived {
         std::thread::Builder::new()
             .name("signals".to_owned())
             .spawn(|| match SignalFd::new(&SURVIVED) {
-                Ok(signals) => read(&signals),
+                Ok(signals) if confinement::is_entered(Role::Signals) => read(&signals),
+                Ok(_) => {}
                 Err(error) => log::warn(format!("signals are ignored and not told: {error}")),
             })
             .map_err(|error| Failure::Said(format!("cannot start a thread: {error}")))?;

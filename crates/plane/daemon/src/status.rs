@@ -36,6 +36,7 @@ impl EventLoop {
             frames_free: pool.free_count() as u32,
             numa_node: pool.config().numa_node,
             apps: self.attached_apps.present().len() as u32,
+            confinement: self.confinement.to_owned(),
             draining_ms: self.drain.left_ms(now),
         }
     }

@@ -19,6 +19,7 @@ use shm::{CoreCommand, CoreGrant, Doorbell};
 use sys::eventfd::EventFd;
 use sys::poll::Waiter;
 
+use crate::confinement::{self, Role};
 use crate::doorbells::{Doorbells, Listener};
 use crate::engine::Engines;
 use crate::log;
@@ -229,7 +230,9 @@ impl WorkerPool {
         };
         let thread = std::thread::Builder::new()
             .spawn(move || {
-                if let Ok((id, worker)) = employed.recv() {
+                if confinement::is_entered(Role::Worker)
+                    && let Ok((id, worker)) = employed.recv()
+                {
                     worker_thread.work(id, worker);
                 }
             })

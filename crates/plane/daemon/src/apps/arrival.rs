@@ -303,9 +303,11 @@ fn listeners(request: &AttachRequest, rule: &Rule) -> Result<Vec<Listener>, Refu
 
 /// Whether a process has the same numbers for processes and threads as we have.
 fn shares_process_ids(pid: u32) -> bool {
-    let namespace = |of: &str| std::fs::read_link(format!("/proc/{of}/ns/pid")).ok();
-    let theirs = namespace(&pid.to_string());
-    theirs.is_some() && theirs == namespace("self")
+    // proc_pid_status(5): its number in each namespace, from that of this /proc inwards. Unlike
+    // the link to its namespace anybody may read it.
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+    numbers.is_some_and(|numbers| numbers.split_whitespace().count() == 1)
 }
 
 /// A pipe whose writing end only the daemon has: unlike an eventfd's, its flags are out of the

@@ -9,6 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 
+use crate::confinement::{self, Role};
+
 use sys::SysError;
 
 /// Things of one user that wait to be closed, at most, before whoever sends more is detached.
@@ -71,6 +73,7 @@ impl UserQueue {
         let count = Arc::clone(&waiting);
         // Not joined: at the daemon's end it may wait for somebody else's file.
         std::thread::Builder::new().name("closer".to_owned()).spawn(move || {
+            let _ = confinement::is_entered(Role::Closer);
             for thing in things {
                 drop(thing);
                 count.fetch_sub(1, Ordering::Release);

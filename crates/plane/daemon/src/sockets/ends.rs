@@ -1,13 +1,10 @@
 //! What ends a socket: its last descriptor is closed, wherever and by whoever; or a worker says so.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::os::fd::AsFd;
 
 use base::Nanos;
 use datapath::DetachReason;
 use datapath::sockets::{Command, SocketEvent};
-use rustix::process::{PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use sys::socket_end::SocketEnd;
 
 use super::app::App;
@@ -15,6 +12,7 @@ use super::names::SlotKey;
 use super::records::{Record, What};
 use super::table::SocketTable;
 use crate::apps::Claims;
+use crate::log;
 
 /// Ends that are heard in one turn of the attach server: others want to be heard too.
 const ENDS: usize = 4096;
@@ -265,7 +263,16 @@ impl SocketTable {
         if over.is_empty() {
             return;
         }
-        let open = open_cookies();
+        let open = match self.table_config.open_sockets.cookies() {
+            Ok(open) => open,
+            Err(error) => {
+                log::warn(format!(
+                    "which sockets are open is not known ({error}): connections whose end was not \
+                     told stay until their program ends"
+                ));
+                return;
+            }
+        };
         over.retain(|cookie| !open.contains(cookie));
         for cookie in over {
             self.end_of(cookie, now);
@@ -278,43 +285,4 @@ impl SocketTable {
 pub(super) struct Nameless {
     pub(super) place: SlotKey,
     pub(super) generation: u32,
-}
-
-/// The cookies of all sockets that any process has open.
-fn open_cookies() -> BTreeSet<u64> {
-    let mut cookies = BTreeSet::new();
-    let Ok(processes) = fs::read_dir("/proc") else { return cookies };
-    for process in processes.flatten() {
-        let pid = process.file_name().to_str().and_then(|name| name.parse::<i32>().ok());
-        let pid = pid.and_then(rustix::process::Pid::from_raw);
-        let (Some(pid), Ok(entries)) = (pid, fs::read_dir(process.path().join("fd"))) else {
-            continue;
-        };
-        // One that ends meanwhile has nothing open.
-        let Ok(holder) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
-        for entry in entries.flatten() {
-            let is_socket = fs::read_link(entry.path())
-                .is_ok_and(|target| target.as_os_str().as_encoded_bytes().starts_with(b"socket:"));
-            let number = entry.file_name().to_str().and_then(|name| name.parse().ok());
-            let Some(number) = number.filter(|_| is_socket) else { continue };
-            if let Ok(copy) = pidfd_getfd(&holder, number, PidfdGetfdFlags::empty()) {
-                cookies.extend(sys::socket::cookie_of(copy.as_fd()));
-            }
-        }
-    }
-    cookies
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_open_socket_is_found_wherever_it_is_open() {
-        let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port is free");
-        let cookie = sys::socket::cookie_of(socket.as_fd()).expect("it is a socket");
-        assert!(open_cookies().contains(&cookie));
-        drop(socket);
-        assert!(!open_cookies().contains(&cookie));
-    }
 }

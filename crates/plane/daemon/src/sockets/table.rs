@@ -37,6 +37,7 @@ use super::shares::{self, APP_DESCRIPTORS, MEMBER_DESCRIPTORS, Shares};
 use super::udp::Unresolved;
 use crate::attach_server_counters::AttachServerCounters;
 use crate::doorbells::Doorbells;
+use crate::open_sockets::OpenSockets;
 
 /// A number is not given to another application for so long: what workers still say is about the old one.
 const NUMBER_RESTS: Nanos = Nanos::from_secs(10);
@@ -56,6 +57,7 @@ pub(crate) struct SocketTableConfig {
     /// Settings of every flow.
     pub(crate) flow: FlowOptions,
     pub(crate) counters: Arc<AttachServerCounters>,
+    pub(crate) open_sockets: OpenSockets,
 }
 
 impl SocketTableConfig {

@@ -21,6 +21,7 @@ use super::records::{Record, What};
 use super::{Answer, Member, SocketTable, SocketTableConfig};
 use crate::apps::Claims;
 use crate::doorbells::Doorbells;
+use crate::open_sockets::OpenSockets;
 
 /// A socket table in this test's network namespace, which has no ports of ours.
 struct Fixture {
@@ -43,6 +44,7 @@ impl Fixture {
             names: Vec::new(),
             mtu: 1500,
             counters: Arc::default(),
+            open_sockets: OpenSockets::Here,
         });
         let socket_table = socket_table.expect("netlink is there");
         Self { socket_table, claims: Claims::new(Vec::new(), Vec::new()) }

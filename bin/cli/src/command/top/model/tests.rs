@@ -19,6 +19,7 @@ fn status() -> Status {
         version: "0.1.0".to_owned(),
         uptime_s: 10.0,
         arrangement: "threads".to_owned(),
+        confinement: "whole".to_owned(),
         job: "echo".to_owned(),
         listen: Vec::new(),
         ports: vec![PortStatus {

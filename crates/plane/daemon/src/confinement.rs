@@ -1,0 +1,133 @@
+//! What each thread of the daemon may still do once it has begun its work.
+//!
+//! | thread | keeps |
+//! |---|---|
+//! | event loop | BPF map elements, CPUs and signals of programs that share cores, reading /proc and /sys, the admin socket's file |
+//! | attach server | descriptors and memory for programs, netlink, guards of ports, BPF map elements, reading /proc, its socket's file |
+//! | workers, closers, log, signals | memory and the descriptors that they have |
+//! | admin | taking connections and starting a thread for each |
+//! | clients of admin | the connection that they have |
+//! | the process that looks for open sockets | descriptors of other processes, and nothing else |
+//!
+//! No thread opens other files, executes, traces, loads programs, or makes raw sockets. What needs
+//! more is done before: ports are open, programs and maps are loaded.
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use confine::{Calls, Confined, Rights};
+use sys::SysError;
+use sys::capability::Capability;
+
+/// Folders of the sockets that the daemon listens on; not set: nothing is confined.
+static FOLDERS: OnceLock<Vec<PathBuf>> = OnceLock::new();
+
+/// What a thread is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    EventLoop,
+    AttachServer,
+    Worker,
+    Closer,
+    Admin,
+    AdminClient,
+    Log,
+    Signals,
+    /// Of another process: see `open_sockets.rs`.
+    Looker,
+}
+
+/// From now on threads that [`enter`] are confined; sockets' files are in `folders`.
+pub(crate) fn begin(folders: &[PathBuf]) {
+    let _ = FOLDERS.set(folders.to_vec());
+}
+
+/// Leaves the calling thread what its work needs, for good. Nothing happens unless confinement has
+/// [begun](begin).
+///
+/// # Errors
+/// What the kernel refused. The thread must not go on: it may have less than it needs.
+pub(crate) fn enter(role: Role) -> Result<Option<Confined>, SysError> {
+    let Some(folders) = FOLDERS.get() else { return Ok(None) };
+    let folders: Vec<_> = folders.iter().map(PathBuf::as_path).collect();
+    confine::enter(&Rights { replaces: role.replaces(&folders), ..role.rights() }).map(Some)
+}
+
+/// The same for a thread that has nobody to tell: when it cannot be confined, the daemon ends.
+/// Whether the thread may go on.
+pub(crate) fn is_entered(role: Role) -> bool {
+    match enter(role) {
+        Ok(_) => true,
+        Err(error) => {
+            // Not by the log: its own thread may be the one.
+            eprintln!("calistod: {error}; the daemon ends: `confine = false` starts it unconfined");
+            sys::signal::request_stop();
+            false
+        }
+    }
+}
+
+impl Role {
+    fn rights(self) -> Rights<'static> {
+        use Calls::{
+            Accepting, Descriptors, Files, MapElements, Messages, Replacing, Scheduling, Sharing,
+            Sockets, Threads, Waiting,
+        };
+        match self {
+            Self::EventLoop => Rights {
+                // CAP_BPF: kernels before 5.19 ask for it at every bpf(2).
+                capabilities: &[Capability::Bpf, Capability::SysNice, Capability::Kill],
+                calls: &[
+                    Accepting,
+                    Files,
+                    MapElements,
+                    Messages,
+                    Replacing,
+                    Scheduling,
+                    Threads,
+                    Waiting,
+                ],
+                reads: &["/proc", "/sys"],
+                reaches_out: true,
+                ..Rights::NOTHING
+            },
+            Self::AttachServer => Rights {
+                capabilities: &[Capability::Bpf, Capability::NetAdmin, Capability::NetBindService],
+                calls: &[
+                    Accepting,
+                    Files,
+                    MapElements,
+                    Messages,
+                    Replacing,
+                    Sharing,
+                    Sockets,
+                    Threads,
+                    Waiting,
+                ],
+                reads: &["/proc"],
+                reaches_out: true,
+                ..Rights::NOTHING
+            },
+            // Transmits of a worker are the event loop's; it wakes programs by descriptors that it has.
+            Self::Worker => Rights { calls: &[Waiting], ..Rights::NOTHING },
+            Self::Signals => Rights { calls: &[Waiting], ..Rights::NOTHING },
+            Self::Closer | Self::Log => Rights::NOTHING,
+            Self::Admin => Rights { calls: &[Accepting, Messages, Threads], ..Rights::NOTHING },
+            Self::AdminClient => Rights { calls: &[Messages], ..Rights::NOTHING },
+            Self::Looker => Rights {
+                capabilities: &[Capability::SysPtrace],
+                calls: &[Descriptors, Files, Messages],
+                traces: true,
+                ..Rights::NOTHING
+            },
+        }
+    }
+
+    /// Of the sockets' folders, those whose files it replaces.
+    fn replaces<'a>(self, folders: &'a [&'a std::path::Path]) -> &'a [&'a std::path::Path] {
+        match self {
+            Self::EventLoop | Self::AttachServer => folders,
+            _ => &[],
+        }
+    }
+}

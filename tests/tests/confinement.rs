@@ -1,0 +1,117 @@
+//! A daemon that serves keeps in each thread what its work needs, and nothing else.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use testbed::{Testbed, TestbedConfig};
+use whole::{Accelerated, Daemon, project, wait_for};
+
+const PYTHON: &str = "/usr/bin/python3";
+
+/// linux/capability.h.
+const KILL: u64 = 1 << 5;
+const NET_BIND_SERVICE: u64 = 1 << 10;
+const NET_ADMIN: u64 = 1 << 12;
+const SYS_PTRACE: u64 = 1 << 19;
+const SYS_NICE: u64 = 1 << 23;
+const BPF: u64 = 1 << 39;
+
+/// proc_pid_status(5) of a thread.
+struct Thread(BTreeMap<String, String>);
+
+impl Thread {
+    fn read(path: &str) -> Option<Self> {
+        let text = fs::read_to_string(path).ok()?;
+        let fields = text.lines().filter_map(|line| line.split_once(":\t"));
+        Some(Self(fields.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()))
+    }
+
+    fn threads_of(pid: u32) -> Vec<Self> {
+        let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("the process is there");
+        let paths = tasks.flatten().map(|task| format!("{}/status", task.path().display()));
+        paths.filter_map(|path| Self::read(&path)).collect()
+    }
+
+    fn name(&self) -> &str {
+        &self.0["Name"]
+    }
+
+    fn capabilities(&self) -> u64 {
+        let set = |name: &str| u64::from_str_radix(&self.0[name], 16).expect("it is hexadecimal");
+        set("CapEff") | set("CapPrm") | set("CapInh") | set("CapAmb")
+    }
+
+    fn is_filtered(&self) -> bool {
+        self.0["Seccomp"] == "2" && self.0["NoNewPrivs"] == "1"
+    }
+}
+
+fn may_have(thread: &str) -> u64 {
+    match thread {
+        "dispatcher" => BPF | SYS_NICE | KILL,
+        "door" => BPF | NET_ADMIN | NET_BIND_SERVICE,
+        _ => 0,
+    }
+}
+
+fn children_of(pid: u32) -> Vec<u32> {
+    let path = format!("/proc/{pid}/task/{pid}/children");
+    let text = fs::read_to_string(path).expect("the kernel has CONFIG_PROC_CHILDREN");
+    text.split_whitespace().map(|pid| pid.parse().expect("it is a number")).collect()
+}
+
+#[test]
+fn every_thread_of_a_daemon_that_serves_is_confined() {
+    let accelerated = Accelerated::with_workers("arrangement = \"threads\"\ncount = 1", "");
+    let server = project().join("tests/programs/asyncio_server.py").display().to_string();
+    let mut server = accelerated.run(&[PYTHON, &server, "0.0.0.0", "8000"]);
+    server.wait_until_it_says("listening");
+    let said = accelerated.daemon().calisto("status");
+    assert!(!said.contains("NOT CONFINED"), "{said}");
+    let threads = Thread::threads_of(accelerated.daemon().pid());
+    let names: Vec<&str> = threads.iter().map(Thread::name).collect();
+    for expected in ["dispatcher", "door", "worker-0", "log", "signals", "admin"] {
+        assert!(names.contains(&expected), "{expected} is not among {names:?}");
+    }
+    for thread in &threads {
+        let name = thread.name();
+        assert!(thread.is_filtered(), "{name} may make every system call");
+        let extra = thread.capabilities() & !may_have(name);
+        assert_eq!(extra, 0, "{name} has capabilities that it does not need: {extra:#x}");
+    }
+}
+
+#[test]
+fn only_a_process_that_hears_nobody_may_look_at_others() {
+    let accelerated = Accelerated::with("");
+    let children = children_of(accelerated.daemon().pid());
+    let [looker] = children.as_slice() else { panic!("the daemon has children {children:?}") };
+    let threads = Thread::threads_of(*looker);
+    assert_eq!(threads.len(), 1);
+    assert!(threads[0].is_filtered());
+    assert_eq!(threads[0].capabilities(), SYS_PTRACE);
+}
+
+#[test]
+fn a_daemon_that_is_told_not_to_be_confined_says_so() {
+    let bed = Testbed::new(TestbedConfig::default()).expect("this test needs root and ip");
+    let daemon = Daemon::start(bed.server(), "confine = false\nports = [\"xdp:veth0\"]\n");
+    let said = daemon.calisto("status");
+    assert!(said.contains("NOT CONFINED: every thread"), "{said}");
+    let threads = Thread::threads_of(daemon.pid());
+    assert!(threads.iter().all(|thread| !thread.is_filtered()));
+    assert_eq!(children_of(daemon.pid()), [0; 0]);
+}
+
+#[test]
+fn the_process_that_looks_ends_with_a_daemon_that_is_killed() {
+    let mut accelerated = Accelerated::with("");
+    let looker = children_of(accelerated.daemon().pid());
+    accelerated.daemon_mut().0.kill();
+    let path = format!("/proc/{}/status", looker[0]);
+    wait_for("end of the process that looks", || {
+        // It may stay a zombie of a parent that reaps nobody.
+        let has_ended = Thread::read(&path).is_none_or(|thread| thread.0["State"].starts_with('Z'));
+        has_ended.then_some(()).ok_or_else(|| format!("{path} is there"))
+    });
+}
