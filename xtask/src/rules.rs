@@ -62,11 +62,12 @@ pub(crate) const CRATES: &[CrateRule] = &[
         Worldly,
         Forbidden,
     ),
+    row("plane/stack", &["base", "wire", "tcp", "shm", "port", "datapath"], Worldly, Forbidden),
     row(
         "plane/daemon",
         &[
             "base", "wire", "policy", "tcp", "shm", "port", "sys", "admin", "attach", "config",
-            "confine", "datapath",
+            "confine", "datapath", "stack",
         ],
         Worldly,
         Forbidden,
@@ -83,7 +84,7 @@ pub(crate) const CRATES: &[CrateRule] = &[
     row("lab/sim", &["base", "policy", "load"], Worldly, Forbidden),
     row(
         "lab/netsim",
-        &["base", "wire", "policy", "tcp", "shm", "port", "datapath", "load", "sim"],
+        &["base", "wire", "policy", "tcp", "shm", "port", "datapath", "stack", "load", "sim"],
         Worldly,
         Forbidden,
     ),
