@@ -6,7 +6,7 @@ use calisto_nf::policer::PolicerCounters;
 use calisto_nf::router::RouterCounters;
 use datapath::cores::CoreEvent;
 use datapath::counters::{DispatchEvent, WorkerEvent};
-use datapath::sockets::SocketCounts;
+use stack::SocketCounts;
 
 use super::{GENERATED, Table, holds};
 

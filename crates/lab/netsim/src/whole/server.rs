@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use base::{Nanos, WorkerId};
-use datapath::sockets::{Exchange, SocketCounts, SocketJob, SocketJobConfig};
 use datapath::{
-    BuiltIn, Dispatcher, DispatcherConfig, DispatcherPort, Echo, Listener, Listeners,
-    MigrateConfig, SteeringConfig, Worker,
+    Dispatcher, DispatcherConfig, DispatcherPort, Echo, Listener, Listeners, MigrateConfig,
+    SteeringConfig, Worker,
 };
 use policy::steer::{self, SteerConfig};
 use policy::{Control, ControlConfig};
 use port::Port;
 use port::memory::{MemoryPort, WireConfig, wire_with};
 use shm::{Batch, Doorbell, FramePool, PoolConfig};
+use stack::{BuiltIn, Exchange, SocketCounts, SocketJob, SocketJobConfig};
 use wire::Toeplitz;
 
 pub(crate) use super::frames::SERVER_MAC as MAC;

@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 
 use base::Nanos;
-use datapath::sockets::{RingLimits, ServiceKind, SocketJobConfig};
 use load::Random;
 use sim::EventQueue;
+use stack::{RingLimits, ServiceKind, SocketJobConfig};
 use tcp::{Config, FlowOptions};
 use wire::Toeplitz;
 
