@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use base::{Nanos, WorkerId};
 use config::{Config, Congestion, Job};
-use datapath::sockets::{
-    CommandQueue, Exchange, RingLimits, ServiceKind, SocketCounts, SocketJob, SocketJobConfig,
-};
 use datapath::{Dispatcher, DispatcherPort, Listener};
 use port::{AnyPort, Port};
+use stack::{
+    CommandQueue, Exchange, RingLimits, ServiceKind, SocketCounts, SocketJob, SocketJobConfig,
+};
 use tcp::{Algorithm, FlowOptions};
 use wire::Protocol;
 

@@ -8,7 +8,6 @@ use attach::{AttachListener, PortInfo};
 use base::{Nanos, PortId};
 use config::{Config, Job};
 use datapath::cores::Call;
-use datapath::sockets::CommandQueue;
 use datapath::{
     DispatcherConfig, DispatcherPort, Listener, Listeners, MigrateConfig, SteeringConfig,
     SyntheticState,
@@ -18,6 +17,7 @@ use policy::{Control, ControlConfig};
 use port::xdp::{Destination, Protocol};
 use port::{Opener, Port, PortSpec};
 use shm::{FlowState, FramePool, PoolConfig};
+use stack::CommandQueue;
 use sys::eventfd::EventFd;
 use wire::Toeplitz;
 

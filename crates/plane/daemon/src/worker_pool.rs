@@ -13,9 +13,10 @@ use std::time::Duration;
 use base::{Nanos, WorkerId};
 use config::{Arrangement, Config, Job};
 use datapath::cores::{Call, GrantedWorker};
-use datapath::{BuiltIn, Dispatcher, Echo, Remains, Sink, Synthetic, SyntheticState, Wake, Worker};
+use datapath::{Dispatcher, Echo, Remains, Sink, Synthetic, SyntheticState, Wake, Worker};
 use port::AnyPort;
 use shm::{CoreCommand, CoreGrant, Doorbell};
+use stack::BuiltIn;
 use sys::eventfd::EventFd;
 use sys::poll::Waiter;
 

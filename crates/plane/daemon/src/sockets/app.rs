@@ -7,9 +7,9 @@ use std::sync::atomic::{Ordering, fence};
 
 use attach::{PeerCredentials, Profile};
 use config::Tenant;
-use datapath::sockets::{AppSockets, Rate};
 use rustix::io::Errno;
 use shm::sockets::{Kind, Quota, Side, SlotState, SlotWords, SocketServer, SocketSizes};
+use stack::{AppSockets, Rate};
 use sys::eventfd::EventFd;
 
 use super::notifier::{Pipes, Ringer};

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use base::Nanos;
 use datapath::DetachReason;
-use datapath::sockets::{Command, SocketEvent};
+use stack::{Command, SocketEvent};
 use sys::socket_end::SocketEnd;
 
 use super::app::App;

@@ -6,9 +6,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use base::Nanos;
-use datapath::sockets::{AppSockets, Command};
 use port::xdp::Protocol;
 use shm::sockets::{Backlog, Kind};
+use stack::{AppSockets, Command};
 
 use super::guards::destination;
 use super::records::Listener;

@@ -7,11 +7,11 @@ use std::sync::atomic::Ordering;
 
 use attach::{FallbackReason, Reply};
 use base::Nanos;
-use datapath::sockets::{Command, Listening};
 use port::xdp::{Destination, Protocol};
 use rustix::io::Errno;
 use rustix::net::sockopt;
 use shm::sockets::{Backlog, Kind, SlotState};
+use stack::{Command, Listening};
 use sys::socket_owner::Transport;
 use tcp::FlowOptions;
 

@@ -4,9 +4,9 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use datapath::sockets::Notifier;
 use rustix::pipe::PipeFlags;
 use shm::sockets::{POLLERS_MAX, Side};
+use stack::Notifier;
 use sys::futex::{self, Scope};
 
 /// The writing ends of an application's pollers. Only the daemon has them: unlike an eventfd's,

@@ -8,8 +8,8 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use base::{Nanos, PortId};
-use datapath::sockets::NextHop;
 use rustix::io::Errno;
+use stack::NextHop;
 use sys::SysError;
 use sys::neighbour::{self, NeighbourState};
 use sys::net_changes::{Changed, NetChanges};

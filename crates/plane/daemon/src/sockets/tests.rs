@@ -11,9 +11,9 @@ use attach::{
 };
 use config::Config;
 use datapath::DetachReason;
-use datapath::sockets::CommandQueue;
 use rustix::net::{AddressFamily, SocketType};
 use shm::sockets::{Asks, Backlog, Entry, Side, SlotState, SocketMemory};
+use stack::CommandQueue;
 use sys::clock;
 use sys::eventfd::EventFd;
 

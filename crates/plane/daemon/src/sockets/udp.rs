@@ -7,10 +7,10 @@ use std::sync::atomic::Ordering;
 
 use attach::{FallbackReason, Reply};
 use base::Nanos;
-use datapath::sockets::{Command, Datagrams};
 use port::xdp::Protocol;
 use rustix::io::Errno;
 use shm::sockets::Kind;
+use stack::{Command, Datagrams};
 use sys::socket;
 use sys::socket_owner::Transport;
 
