@@ -160,7 +160,8 @@ impl EventLoop {
             return false;
         };
         let Some(connect_probe) = command_queue.next_connect_probe() else { return false };
-        let is_sent = self.dispatcher.send_connect_probe(connect_probe.0, connect_probe.1, now);
+        let (local, remote) = connect_probe;
+        let is_sent = stack::send_connect_probe(&mut self.dispatcher, local, remote, now);
         if !is_sent {
             command_queue.put_back(connect_probe);
         }

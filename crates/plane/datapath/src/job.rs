@@ -117,7 +117,8 @@ pub struct Outlet<'a> {
 }
 
 impl<'a> Outlet<'a> {
-    pub(crate) fn new(outbox: &'a mut Producer<FromWorker>) -> Self {
+    /// What is left goes into `outbox`, as far as it has room; one message of that is the worker's.
+    pub fn new(outbox: &'a mut Producer<FromWorker>) -> Self {
         // One message is the worker's own, for a hand-over that ends.
         let room = outbox.room().saturating_sub(1);
         Self { outbox, room, sent: 0 }

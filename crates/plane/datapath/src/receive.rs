@@ -1,7 +1,8 @@
 //! Step one: frames of a port become a batch.
 
-use base::Nanos;
+use base::{ChecksumState, Nanos};
 use port::Port;
+use shm::Frame;
 
 use crate::counters::DispatchEvent;
 use crate::dispatcher::Dispatcher;
@@ -25,5 +26,23 @@ impl<P: Port> Dispatcher<P> {
         self.classify_batch(index);
         self.dispatch_batch(index, now);
         received
+    }
+
+    /// Takes in a packet that no port has received, as if port 0 had: it goes where a received one
+    /// of its flow would go, through group lookup, first placement, hold queue and ring, in order
+    /// with every barrier. `write` fills an empty frame, and may say more in its meta; when it
+    /// returns false there is no packet. False: there was no frame for it now; try again.
+    pub fn inject(&mut self, write: impl FnOnce(&mut Frame) -> bool, now: Nanos) -> bool {
+        let Some(mut frame) = self.pool.take() else { return false };
+        if !write(&mut frame) {
+            self.pool.give(frame);
+            return true;
+        }
+        frame.meta_mut().checksum = ChecksumState::Verified;
+        self.batch.push(frame);
+        self.classify_batch(0);
+        self.dispatch_batch(0, now);
+        self.apps.each(&mut self.pool, now, |steering, context| steering.publish(context.now));
+        true
     }
 }

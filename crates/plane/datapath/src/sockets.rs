@@ -34,6 +34,7 @@ pub use bucket::Rate;
 pub use command_queue::{
     AppSockets, Command, CommandQueue, Listening, NextHop, Notifier, SocketEvent,
 };
+pub use connect_probe::send_connect_probe;
 pub use counts::{SocketCounter, SocketCounts};
 pub use exchange::Exchange;
 use frames::{Arrival, Press, arrival};

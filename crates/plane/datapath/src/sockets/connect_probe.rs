@@ -6,7 +6,7 @@
 
 use std::net::SocketAddr;
 
-use base::{ChecksumState, Nanos, PortId};
+use base::{Nanos, PortId};
 use port::Port;
 use shm::Frame;
 use tcp::{OptionBytes, Segment, Seq};
@@ -22,35 +22,26 @@ use crate::dispatcher::Dispatcher;
 const IPV4: [u8; 2] = [0x08, 0x00];
 const IPV6: [u8; 2] = [0x86, 0xdd];
 
-impl<P: Port> Dispatcher<P> {
-    /// Sends a connect probe about a connection from `local` to `remote` to the worker that will
-    /// own it. False: there is no frame for it now; try again.
-    pub fn send_connect_probe(
-        &mut self,
-        local: SocketAddr,
-        remote: SocketAddr,
-        now: Nanos,
-    ) -> bool {
-        let Some(key) = FlowKey::new(Protocol::Tcp, remote, local) else { return true };
-        let Some(mut frame) = self.pool.take() else { return false };
-        let link = [&[0; 12][..], if key.is_ipv6() { &IPV6[..] } else { &IPV4 }].concat();
-        let next_hop = NextHop { port: PortId(0), vlan_tci: 0, header: link };
-        let written = Route::of_next_hop(&next_hop)
-            .and_then(|route| frames::write(&route, &hello(key), &mut frame));
-        if written.is_none() {
-            self.pool.give(frame);
-            return true;
-        }
-        let meta = frame.meta_mut();
-        meta.checksum = ChecksumState::Verified;
-        // No port says so of what it receives: this is a connect probe.
-        meta.transmit = true;
-        self.batch.push(frame);
-        self.classify_batch(0);
-        self.dispatch_batch(0, now);
-        self.apps.each(&mut self.pool, now, |steering, context| steering.publish(context.now));
-        true
-    }
+/// Sends a connect probe about a connection from `local` to `remote` to the worker of `dispatcher`
+/// that will own it. False: there is no frame for it now; try again.
+pub fn send_connect_probe<P: Port>(
+    dispatcher: &mut Dispatcher<P>,
+    local: SocketAddr,
+    remote: SocketAddr,
+    now: Nanos,
+) -> bool {
+    let Some(key) = FlowKey::new(Protocol::Tcp, remote, local) else { return true };
+    dispatcher.inject(|frame| write_connect_probe(key, frame).is_some(), now)
+}
+
+fn write_connect_probe(key: FlowKey, frame: &mut Frame) -> Option<()> {
+    let link = [&[0; 12][..], if key.is_ipv6() { &IPV6[..] } else { &IPV4 }].concat();
+    let next_hop = NextHop { port: PortId(0), vlan_tci: 0, header: link };
+    let route = Route::of_next_hop(&next_hop)?;
+    frames::write(&route, &hello(key), frame)?;
+    // No port says so of what it receives: this is a connect probe.
+    frame.meta_mut().transmit = true;
+    Some(())
 }
 
 /// A segment that names the flow and says nothing.

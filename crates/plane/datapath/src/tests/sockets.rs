@@ -18,7 +18,7 @@ use tcp::{Algorithm, CloseReason, FlowOptions};
 use super::connections::{Bench, CLIENT_MAC as CLIENT, OUR_MAC as OURS};
 use crate::sockets::{
     AppSockets, Command, CommandQueue, Datagrams, Listening, NextHop, Notifier, Rate, ServiceKind,
-    SocketEvent,
+    SocketEvent, send_connect_probe,
 };
 
 const POLLER: u32 = 3;
@@ -479,7 +479,7 @@ fn a_connection_is_opened_although_its_application_was_never_heard_of_before() {
     let options = options();
     app.command_queue.command(&Command::Connect { app: 5, slot, local, remote, options, next_hop });
     let (local, remote) = app.command_queue.next_connect_probe().expect("it was asked for");
-    assert!(bench.dispatcher.send_connect_probe(local, remote, bench.now));
+    assert!(send_connect_probe(&mut bench.dispatcher, local, remote, bench.now));
     // Nobody listens there: it is refused, of which the application hears.
     bench.turns(10);
     assert!(app.words(slot).state().has(SlotState::BROKEN), "{:?}", app.words(slot).state());
@@ -514,7 +514,7 @@ fn a_connection_that_is_opened_here_is_opened_by_the_worker_that_its_packets_com
         slots.push(slot);
     }
     while let Some((local, remote)) = app.command_queue.next_connect_probe() {
-        assert!(bench.dispatcher.send_connect_probe(local, remote, bench.now));
+        assert!(send_connect_probe(&mut bench.dispatcher, local, remote, bench.now));
     }
     bench.turns(10);
     let state = app.words(slots[0]).state();
@@ -687,7 +687,7 @@ fn a_router_that_knows_no_way_ends_what_is_being_opened_and_nothing_else() {
         next_hop,
     });
     let connect_probe = app.command_queue.next_connect_probe().expect("it was asked for");
-    assert!(bench.dispatcher.send_connect_probe(connect_probe.0, connect_probe.1, bench.now));
+    assert!(send_connect_probe(&mut bench.dispatcher, connect_probe.0, connect_probe.1, bench.now));
     let sent: Vec<_> = (0..3).flat_map(|_| bench.pass(Vec::new())).collect();
     assert_eq!(sent.len(), 1, "a SYN");
     // About a segment that was never sent: nobody believes it.
@@ -863,7 +863,7 @@ fn a_socket_whose_words_were_overwritten_is_closed_and_its_slot_free() {
         next_hop,
     });
     let (local, remote) = app.command_queue.next_connect_probe().expect("it was asked for");
-    assert!(bench.dispatcher.send_connect_probe(local, remote, bench.now));
+    assert!(send_connect_probe(&mut bench.dispatcher, local, remote, bench.now));
     bench.turns(2);
     bench.talks(1);
     bench.turns(5);
@@ -952,7 +952,7 @@ fn connections_that_find_no_memory_stand_as_soon_as_there_is_some() {
         next_hop,
     });
     let (local, remote) = app.command_queue.next_connect_probe().expect("it was asked for");
-    assert!(bench.dispatcher.send_connect_probe(local, remote, bench.now));
+    assert!(send_connect_probe(&mut bench.dispatcher, local, remote, bench.now));
     let talks = bench.talks(3);
     talks.iter().for_each(|talk| _ = bench.write(talk.flow, b"early"));
     bench.turns(40);
@@ -1077,7 +1077,7 @@ fn a_name_that_is_still_in_use_is_refused_as_linux_refuses_it() {
             next_hop,
         });
         let (local, remote) = app.command_queue.next_connect_probe().expect("it was asked for");
-        assert!(bench.dispatcher.send_connect_probe(local, remote, bench.now));
+        assert!(send_connect_probe(&mut bench.dispatcher, local, remote, bench.now));
         // Nobody answers.
         (0..3).for_each(|_| bench.turn_of_data_path());
     }

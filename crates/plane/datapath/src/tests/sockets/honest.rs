@@ -169,7 +169,7 @@ fn run(seed: u64) -> [u64; 3] {
     for _ in 0..100 {
         bench.now += base::Nanos::from_millis(200);
         while let Some((local, remote)) = app.command_queue.next_connect_probe() {
-            assert!(bench.dispatcher.send_connect_probe(local, remote, bench.now));
+            assert!(send_connect_probe(&mut bench.dispatcher, local, remote, bench.now));
         }
         bench.turns(2);
     }
