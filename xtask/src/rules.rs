@@ -153,7 +153,7 @@ const CIRCLES: &[(&str, Circles)] = &[
     circles("calisto-client", 3, 16),
     circles("config", 1, 3),
     circles("crypto", 1, 4),
-    circles("datapath", 3, 23),
+    circles("datapath", 2, 18),
     circles("doctor", 1, 4),
     circles("examples", 1, 4),
     circles("netsim", 3, 7),

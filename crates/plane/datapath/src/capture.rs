@@ -7,16 +7,15 @@
 use std::net::{IpAddr, SocketAddr};
 
 use base::Nanos;
-use port::Port;
 use shm::{Consumer, Frame, Producer, ring};
 use wire::icmp::ErrorMessage;
 use wire::{FlowKey, Protocol};
 
 use crate::app::AppId;
-use crate::dispatcher::Dispatcher;
 use crate::listeners::Listeners;
 
 mod ends;
+mod of_dispatcher;
 
 /// Captures at once, at most: each packet is looked at for each of them.
 pub const CAPTURES_MAX: usize = 4;
@@ -153,7 +152,7 @@ pub struct CaptureReader {
     empty: Producer<CaptureChunk>,
 }
 
-/// A capture that keeps `snaplen` bytes of each packet, at most: what [`Dispatcher::begin_capture`] takes, and
+/// A capture that keeps `snaplen` bytes of each packet, at most: what [`crate::Dispatcher::begin_capture`] takes, and
 /// where its packets come out.
 pub fn capture(filter: CaptureFilter, snaplen: usize) -> (Box<CaptureTap>, CaptureReader) {
     let (full, full_there) = ring(CHUNKS);
@@ -302,34 +301,24 @@ impl Captures {
             }
         }
     }
-}
 
-impl<P: Port> Dispatcher<P> {
-    /// Begins a capture, which `id` names from now on.
-    ///
-    /// # Errors
-    /// There are [`CAPTURES_MAX`] already: it comes back.
-    pub fn begin_capture(
+    /// One capture more, over `ports` ports; it comes back when there are [`CAPTURES_MAX`] already.
+    fn begin(
         &mut self,
         id: u64,
         mut tap: Box<CaptureTap>,
+        ports: usize,
     ) -> Result<(), Box<CaptureTap>> {
-        let taps = &mut self.captures.taps;
-        if taps.len() == CAPTURES_MAX {
+        if self.taps.len() == CAPTURES_MAX {
             return Err(tap);
         }
-        if taps.is_empty() {
-            self.ports.iter_mut().for_each(|dispatcher_port| dispatcher_port.captured = 0);
-        }
-        tap.dropped.resize(self.ports.len(), 0);
-        taps.push((id, tap));
+        tap.dropped.resize(ports, 0);
+        self.taps.push((id, tap));
         Ok(())
     }
 
-    /// Ends a capture; `None` when there is none of that name.
-    pub fn end_capture(&mut self, id: u64) -> Option<Box<CaptureTap>> {
-        let taps = &mut self.captures.taps;
-        let index = taps.iter().position(|(of, _)| *of == id)?;
-        Some(taps.remove(index).1)
+    fn end(&mut self, id: u64) -> Option<Box<CaptureTap>> {
+        let index = self.taps.iter().position(|(of, _)| *of == id)?;
+        Some(self.taps.remove(index).1)
     }
 }

@@ -3,21 +3,11 @@
 use base::{ChecksumState, PortId};
 use port::Port;
 use wire::icmp::ErrorMessage;
-use wire::{FlowKey, Malformed, NotOurs, Outcome, checksum};
+use wire::{NotOurs, Outcome, checksum};
 
 use crate::app::AppId;
+use crate::classified::Classified;
 use crate::dispatcher::Dispatcher;
-
-/// What a frame of the batch in hand is.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Classified {
-    /// A packet for somebody here.
-    Flow(FlowKey, AppId),
-    NotListening,
-    BadChecksum,
-    NotOurs(NotOurs),
-    Malformed(Malformed),
-}
 
 impl<P: Port> Dispatcher<P> {
     /// Looks at every frame of the batch before any is sent on: parsing runs over 64 packets in a

@@ -6,7 +6,7 @@ use port::Port;
 use shm::Frame;
 use wire::NotOurs;
 
-use crate::classify::Classified;
+use crate::classified::Classified;
 use crate::counters::DispatchEvent;
 use crate::dispatch_context::DispatchContext;
 use crate::dispatcher::{Dispatcher, DispatcherPort};

@@ -6,15 +6,15 @@ use arrayvec::ArrayVec;
 use base::{BURST, FlowHash, Nanos, WorkerId};
 use policy::{Control, Entry};
 use port::Port;
-use shm::{Batch, Consumer, Doorbell, Frame, FramePool, Handovers, Producer, ring};
-use wire::icmp::ErrorMessage;
-use wire::{NotOurs, Outcome, Toeplitz};
+use shm::{Batch, Consumer, Doorbell, FramePool, Handovers, Producer, ring};
+use wire::Toeplitz;
 
 use crate::apps::Apps;
 use crate::capture::Captures;
-use crate::classify::Classified;
+use crate::classified::Classified;
 use crate::counters::{CounterReader, CounterWriter, DispatchEvent};
 use crate::dispatch_context::DispatchContext;
+use crate::flow_id::flow_id;
 use crate::flow_sampler::FlowSampler;
 use crate::job::Job;
 use crate::listeners::Listeners;
@@ -319,14 +319,5 @@ impl<P: Port> Dispatcher<P> {
             }
             dispatcher_port.port.close(&mut self.pool);
         }
-    }
-}
-
-/// A packet's flow, from its bytes.
-pub(crate) fn flow_id(frame: &Frame) -> Option<u64> {
-    match wire::classify(frame.bytes()) {
-        Outcome::Flow(flow) => Some(flow.key.id()),
-        Outcome::NotOurs(NotOurs::IcmpError) => Some(ErrorMessage::parse(frame.bytes())?.key.id()),
-        Outcome::NotOurs(_) | Outcome::Malformed(_) => None,
     }
 }

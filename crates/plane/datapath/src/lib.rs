@@ -9,6 +9,7 @@ mod app;
 mod apps;
 mod attach;
 mod capture;
+mod classified;
 mod classify;
 /// Cores on demand, carried out.
 pub mod cores;
@@ -17,6 +18,7 @@ pub mod counters;
 mod dispatch;
 mod dispatch_context;
 mod dispatcher;
+mod flow_id;
 mod flow_sampler;
 mod group_loads;
 mod hold;
@@ -46,12 +48,13 @@ pub use capture::{
     CapturedPacket, capture,
 };
 pub use dispatcher::{Dispatcher, DispatcherConfig, DispatcherPort, NewWorker, Progress};
+pub use flow_id::FlowId;
 pub use flow_sampler::{FlowSampler, SampledFlow};
 pub use job::{BuiltIn, Echo, Job, Outlet, Sink, Synthetic, SyntheticState, Verdict};
 pub use listeners::{Listener, Listeners, Taken};
 pub use migrate::MigrateConfig;
 pub use rate_limit::RateLimit;
-pub use steering::{Caller, FlowId, PinError, Steering, SteeringConfig};
+pub use steering::{Caller, PinError, Steering, SteeringConfig};
 pub use worker::{Remains, Worker, WorkerStep};
 pub use worker_queue::{Wake, WorkerQueueEnds, WorkerQueueState};
 

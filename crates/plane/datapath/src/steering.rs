@@ -22,6 +22,7 @@ use sys::trace;
 use crate::app::AppSide;
 use crate::counters::DispatchEvent;
 use crate::dispatch_context::DispatchContext;
+use crate::flow_id::FlowId;
 use crate::group_loads::GroupLoads;
 use crate::hold::HoldList;
 use crate::migrate::{Admission, Migrate, MigrateConfig};
@@ -71,9 +72,6 @@ const HELD_FREE: usize = 8;
 const FEW_PACKETS: u32 = 256;
 /// ... for so many intervals more.
 const QUIET_INTERVALS: u64 = 63;
-
-/// Finds the id of a packet's flow in its bytes; `None`: it has none.
-pub type FlowId = fn(&Frame) -> Option<u64>;
 
 /// Tables, hand-overs, policy and worker queues.
 pub struct Steering {

@@ -10,7 +10,7 @@ use shm::packets::{PacketQueue, PacketServer};
 use crate::app::{AppId, AppLimits, AppSide, DetachReason, Egress};
 use crate::counters::{CounterReader, CounterWriter};
 use crate::dispatch_context::DispatchContext;
-use crate::dispatcher::flow_id;
+use crate::flow_id::flow_id;
 use crate::listeners::Listener;
 use crate::steering::{Steering, SteeringConfig};
 use crate::worker_queue::Wake;

@@ -1,0 +1,20 @@
+//! What classification says of a frame.
+
+use wire::{FlowKey, Malformed, NotOurs};
+
+use crate::app::AppId;
+
+/// What a frame of the batch in hand is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Classified {
+    /// A packet for somebody here.
+    Flow(FlowKey, AppId),
+    /// Of a flow, and nobody here listens for it.
+    NotListening,
+    /// For somebody here, and damaged.
+    BadChecksum,
+    /// Somebody else's.
+    NotOurs(NotOurs),
+    /// No packet at all.
+    Malformed(Malformed),
+}
