@@ -27,6 +27,7 @@ const fn within(
 
 const DAEMON: &str = "crates/plane/daemon/";
 const DATAPATH: &str = "crates/plane/datapath/";
+const STACK: &str = "crates/plane/stack/";
 const SHM: &str = "crates/io/shm/";
 const LOAD: &str = "crates/lab/load/";
 const BENCH: &str = "crates/lab/bench/";
@@ -75,23 +76,23 @@ pub(crate) const NAMES: &[ReplacedName] = &[
         "command_queue",
         &["crates/plane/daemon/src/engine.rs", "crates/plane/daemon/src/setup.rs"],
     ),
-    within("ground", "context, tested_stack or shared", &[DATAPATH, BENCH, NETSIM]),
-    within("guest", "app_dispatch, attached_app or helper", &[DATAPATH, DAEMON, BENCH]),
-    within("lane", "worker_queue, dispatcher_port or shard", &[DATAPATH, DAEMON, SHM, LOAD]),
-    within("lanes", "worker_queues, dispatcher_ports or shards", &[DATAPATH, DAEMON, SHM, LOAD]),
-    within("letter", "connect_probe", &[DATAPATH, DAEMON]),
-    within("lie", "violation", &[DATAPATH, DAEMON, SHM, CLIENT]),
-    within("lied", "violation", &[DATAPATH, DAEMON, SHM, CLIENT]),
-    within("mail", "commands", &[DATAPATH, DAEMON]),
+    within("ground", "context, tested_stack or shared", &[DATAPATH, STACK, BENCH, NETSIM]),
+    within("guest", "app_dispatch, attached_app or helper", &[DATAPATH, STACK, DAEMON, BENCH]),
+    within("lane", "worker_queue, dispatcher_port or shard", &[DATAPATH, STACK, DAEMON, SHM, LOAD]),
+    within(
+        "lanes",
+        "worker_queues, dispatcher_ports or shards",
+        &[DATAPATH, STACK, DAEMON, SHM, LOAD],
+    ),
+    within("letter", "connect_probe", &[DATAPATH, STACK, DAEMON]),
+    within("lie", "violation", &[DATAPATH, STACK, DAEMON, SHM, CLIENT]),
+    within("lied", "violation", &[DATAPATH, STACK, DAEMON, SHM, CLIENT]),
+    within("mail", "commands", &[DATAPATH, STACK, DAEMON]),
     within("plant", "machine", &[SIM]),
     within("price", "cnt (RFC 9438)", &["crates/core/tcp/src/congestion/"]),
     within("station", "theory_queue", &[SIM]),
-    within("train", "gso_batch", &[DATAPATH]),
-    within(
-        "ways",
-        "neighbours",
-        &["crates/plane/datapath/src/sockets", "crates/plane/daemon/src/sockets"],
-    ),
+    within("train", "gso_batch", &[DATAPATH, STACK]),
+    within("ways", "neighbours", &[STACK, "crates/plane/daemon/src/sockets"]),
 ];
 
 /// Phrases in comments and documents, in lower case, and what to write.

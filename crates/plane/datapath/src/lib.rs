@@ -33,8 +33,6 @@ mod migrate;
 pub mod owners;
 mod rate_limit;
 mod receive;
-/// TCP inside the data path.
-pub mod sockets;
 mod steering;
 mod transmit;
 mod worker;
@@ -50,7 +48,7 @@ pub use capture::{
 pub use dispatcher::{Dispatcher, DispatcherConfig, DispatcherPort, NewWorker, Progress};
 pub use flow_id::FlowId;
 pub use flow_sampler::{FlowSampler, SampledFlow};
-pub use job::{BuiltIn, Echo, Job, Outlet, Sink, Synthetic, SyntheticState, Verdict};
+pub use job::{Echo, Job, Outlet, Sink, Synthetic, SyntheticState, Verdict};
 pub use listeners::{Listener, Listeners, Taken};
 pub use migrate::MigrateConfig;
 pub use rate_limit::RateLimit;
@@ -58,5 +56,8 @@ pub use steering::{Caller, PinError, Steering, SteeringConfig};
 pub use worker::{Remains, Worker, WorkerStep};
 pub use worker_queue::{Wake, WorkerQueueEnds, WorkerQueueState};
 
+#[cfg(any(test, feature = "testing"))]
+#[doc(hidden)]
+pub mod testing;
 #[cfg(test)]
 mod tests;

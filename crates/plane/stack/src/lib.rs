@@ -1,5 +1,36 @@
 //! The host stack: the TCP and UDP sockets of programs, as the job of a worker.
+//!
+//! A worker's job like any other, on the flows of the groups that the worker owns: [`SocketJob`] is
+//! a TCP engine with everything around it. Programs share memory with it (`served`), the daemon's
+//! slow side sends it commands ([`CommandQueue`]), and flows move from worker to worker with their
+//! groups ([`Exchange`]). [`BuiltIn`] is this job or one of those of `datapath`, which knows no TCP.
 #![forbid(unsafe_code)]
 
-pub use datapath::BuiltIn;
-pub use datapath::sockets::*;
+mod bucket;
+mod built_in;
+mod command_queue;
+mod counts;
+mod exchange;
+mod frames;
+mod gso_batch;
+mod neighbours;
+mod rings;
+mod routes;
+mod served;
+mod service;
+mod socket_job;
+
+pub use bucket::Rate;
+pub use built_in::BuiltIn;
+pub use command_queue::{
+    AppSockets, Command, CommandQueue, Listening, NextHop, Notifier, SocketEvent,
+};
+pub use counts::{SocketCounter, SocketCounts};
+pub use exchange::Exchange;
+pub use rings::RingLimits;
+pub use served::Datagrams;
+pub use service::ServiceKind;
+pub use socket_job::{SocketJob, SocketJobConfig, send_connect_probe};
+
+#[cfg(test)]
+mod tests;

@@ -15,8 +15,8 @@ use wire::{Malformed, NotOurs, Outcome, Toeplitz, checksum};
 
 use crate::counters::{CounterId, DispatchEvent, WorkerEvent};
 use crate::{
-    BuiltIn, Dispatcher, DispatcherConfig, DispatcherPort, Echo, Listeners, SteeringConfig,
-    Synthetic, Worker,
+    Dispatcher, DispatcherConfig, DispatcherPort, Echo, Job, Listeners, SteeringConfig, Synthetic,
+    Worker,
 };
 
 mod capture;
@@ -25,22 +25,28 @@ const CLIENT_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const OUR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
 
 /// A client at one end of a wire, a dispatcher with its workers at the other.
-struct Bench {
+struct Bench<J> {
     client: MemoryPort,
     dispatcher: Dispatcher<MemoryPort>,
-    workers: Vec<Worker<BuiltIn>>,
+    workers: Vec<Worker<J>>,
     now: Nanos,
 }
 
-impl Bench {
-    fn new(policy: &str, ring: usize, jobs: Vec<BuiltIn>) -> Self {
+impl Bench<Echo> {
+    fn echo() -> Self {
+        Self::new("sticky", 64, vec![Echo])
+    }
+}
+
+impl<J: Job> Bench<J> {
+    fn new(policy: &str, ring: usize, jobs: Vec<J>) -> Self {
         Self::with(policy, ring, jobs, |_| ())
     }
 
     fn with(
         policy: &str,
         ring: usize,
-        jobs: Vec<BuiltIn>,
+        jobs: Vec<J>,
         adjust: impl FnOnce(&mut DispatcherPort<MemoryPort>),
     ) -> Self {
         let pool = FramePool::new(PoolConfig { frames: 256, chunk_bytes: 2048, numa_node: None })
@@ -68,10 +74,6 @@ impl Bench {
         };
         let workers = jobs.into_iter().map(&mut spawn).collect();
         Self { client, dispatcher, workers, now: Nanos::from_millis(1) }
-    }
-
-    fn echo() -> Self {
-        Self::new("sticky", 64, vec![BuiltIn::Echo(Echo)])
     }
 
     /// Sends frames from the client; what comes back after everybody had a turn.
@@ -225,7 +227,7 @@ fn a_trusted_link_may_send_partial_checksums_and_the_answer_is_complete() {
     let mut strict = Bench::echo();
     assert!(strict.exchange(&[partial.clone()]).is_empty());
     assert_eq!(strict.count(DispatchEvent::BadChecksum), 1);
-    let jobs = vec![BuiltIn::Echo(Echo)];
+    let jobs = vec![Echo];
     let mut trusting = Bench::with("sticky", 64, jobs, DispatcherPort::trust_link);
     let replies = trusting.exchange(&[partial]);
     let Outcome::Flow(flow) = wire::classify(&replies[0]) else { panic!("not a flow") };
@@ -257,7 +259,7 @@ fn arp_for_our_address_is_answered_and_for_another_is_not() {
 
 #[test]
 fn a_full_ring_drops_and_counts_and_loses_no_frame() {
-    let mut bench = Bench::new("sticky", 8, vec![BuiltIn::Echo(Echo)]);
+    let mut bench = Bench::new("sticky", 8, vec![Echo]);
     let packets: Vec<_> = (0..20).map(|number| request(&[number])).collect();
     bench.send(&packets);
     bench.dispatcher.step(bench.now);
@@ -273,7 +275,7 @@ fn a_full_ring_drops_and_counts_and_loses_no_frame() {
 
 #[test]
 fn without_workers_packets_are_dropped_as_such() {
-    let mut bench = Bench::new("sticky", 8, Vec::new());
+    let mut bench = Bench::<Echo>::new("sticky", 8, Vec::new());
     assert!(bench.exchange(&[request(b"x")]).is_empty());
     assert_eq!(bench.count(DispatchEvent::NoWorker), 1);
     bench.assert_all_home();
@@ -304,7 +306,7 @@ fn tcp_is_refused_by_a_udp_job_and_counted() {
 #[test]
 fn synthetic_answers_requests_touches_state_and_refuses_the_rest() {
     let state = Arc::new(FlowState::new(2, 128).expect("a few bytes fit"));
-    let job = BuiltIn::Synthetic(Synthetic::new(Some(Arc::clone(&state))));
+    let job = Synthetic::new(Some(Arc::clone(&state)));
     let mut bench = Bench::new("sticky", 64, vec![job]);
     let payload =
         |iterations: u64, index: u64| [iterations.to_be_bytes(), index.to_be_bytes()].concat();
@@ -326,7 +328,7 @@ fn synthetic_answers_requests_touches_state_and_refuses_the_rest() {
 
 #[test]
 fn shared_spreads_even_one_flow_over_all_workers() {
-    let jobs = (0..4).map(|_| BuiltIn::Echo(Echo)).collect();
+    let jobs = (0..4).map(|_| Echo).collect();
     let mut bench = Bench::new("shared", 64, jobs);
     let packets: Vec<_> = (0..40).map(|number| request(&[number])).collect();
     assert_eq!(bench.exchange(&packets).len(), 40);
@@ -339,7 +341,7 @@ fn shared_spreads_even_one_flow_over_all_workers() {
 
 #[test]
 fn affinity_keeps_one_flow_on_one_worker() {
-    let jobs = (0..4).map(|_| BuiltIn::Echo(Echo)).collect();
+    let jobs = (0..4).map(|_| Echo).collect();
     let mut bench = Bench::new("sticky", 64, jobs);
     let packets: Vec<_> = (0..40).map(|number| request(&[number])).collect();
     let replies = bench.exchange(&packets);

@@ -6,8 +6,8 @@ use base::{FlowGroup, FlowHash, Nanos};
 use policy::{Entry, steer};
 
 use super::harness::{FLOWS, Harness, policy};
-use super::lots::Lots;
 use crate::counters::DispatchEvent;
+use crate::testing::Lots;
 
 const SCHEDULES: u64 = 10_000;
 

@@ -9,14 +9,14 @@ type Seen = (CaptureDirection, Nanos, u32, Vec<u8>);
 
 const ALL: CaptureFilter = CaptureFilter { host: None, port: None, app: None };
 
-fn begin(bench: &mut Bench, filter: CaptureFilter, snaplen: usize) -> CaptureReader {
+fn begin(bench: &mut Bench<Echo>, filter: CaptureFilter, snaplen: usize) -> CaptureReader {
     let (tap, reader) = capture(filter, snaplen);
     assert!(bench.dispatcher.begin_capture(1, tap).is_ok(), "there is none yet");
     reader
 }
 
 /// Everything that was captured, and how many packets found no room.
-fn end(bench: &mut Bench, mut reader: CaptureReader) -> (Vec<Seen>, u64) {
+fn end(bench: &mut Bench<Echo>, mut reader: CaptureReader) -> (Vec<Seen>, u64) {
     let tap = bench.dispatcher.end_capture(1).expect("it was begun");
     let (rest, dropped) = tap.into_rest();
     let mut chunks: Vec<_> = std::iter::from_fn(|| reader.next_chunk()).collect();

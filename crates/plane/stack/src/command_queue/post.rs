@@ -1,0 +1,127 @@
+//! A worker's end of the front: what it is told, and what it says.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use shm::Producer;
+
+use super::{Command, CommandQueue, Mailbox, SocketEvent, State, Stranded};
+
+/// A worker's end.
+pub(crate) struct Post {
+    pub(super) mailbox: Arc<Mailbox>,
+    pub(super) events: Producer<SocketEvent>,
+    /// Events that found the ring full.
+    pub(super) waiting: VecDeque<SocketEvent>,
+    pub(super) front: CommandQueue,
+}
+
+impl std::fmt::Debug for Post {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Post")
+    }
+}
+
+impl Drop for Post {
+    /// UDP sockets of a worker that ends go to another one; what it has said is heard.
+    fn drop(&mut self) {
+        self.flush();
+        let mut state = self.front.state();
+        let State { boxes, standing, heard, last_words, stranded, .. } = &mut *state;
+        let is_own = |(mailbox, _): &mut (Arc<Mailbox>, _)| Arc::ptr_eq(mailbox, &self.mailbox);
+        for (_, mut worker) in heard.extract_if(.., is_own) {
+            last_words.extend(std::iter::from_fn(|| worker.pop()));
+        }
+        last_words.extend(self.waiting.drain(..));
+        boxes.retain(|(_, mailbox)| !Arc::ptr_eq(mailbox, &self.mailbox));
+        if let Some((_, other)) = boxes.first() {
+            let sockets = standing.iter().filter(|command| matches!(command, Command::Bind(_)));
+            let adopt = (!stranded.is_empty()).then_some(Command::Adopt);
+            other.commands().extend(sockets.cloned().chain(adopt));
+            other.has_any.store(true, Ordering::Release);
+        }
+        drop(state);
+        (self.front.shared.tell)();
+        (self.front.shared.wake)();
+    }
+}
+
+impl Post {
+    /// Whether there is commands.
+    #[inline]
+    pub(crate) fn has_commands(&self) -> bool {
+        self.mailbox.has_any.load(Ordering::Relaxed)
+    }
+
+    /// The oldest command.
+    pub(crate) fn next(&self) -> Option<Command> {
+        let mut connect_probes = self.mailbox.commands();
+        let first = connect_probes.pop_front();
+        if connect_probes.is_empty() {
+            self.mailbox.has_any.store(false, Ordering::Release);
+        }
+        first
+    }
+
+    /// What is to be opened from `local` to `remote`: a connect probe about it has come.
+    pub(crate) fn open(&self, local: SocketAddr, remote: SocketAddr) -> Option<Command> {
+        let mut state = self.front.state();
+        let is_it = |command: &Command| matches!(command, Command::Connect { local: own, remote: other, .. } if (*own, *other) == (local, remote));
+        let at = state.opens.iter().position(is_it)?;
+        Some(state.opens.swap_remove(at))
+    }
+
+    /// Whether a socket is to be closed, and then whether with a reset.
+    pub(crate) fn closing(&self, app: u16, slot: u32, generation: u32) -> Option<bool> {
+        self.front.state().closing.get(&(app, slot, generation)).copied()
+    }
+
+    /// Says something; it is heard after [`Self::flush`].
+    pub(crate) fn say(&mut self, event: SocketEvent) {
+        self.waiting.push_back(event);
+    }
+
+    /// A connect probe from `remote` to `local` goes to whichever worker has their group, or gets
+    /// it.
+    pub(crate) fn call_for(&self, local: SocketAddr, remote: SocketAddr) {
+        self.front.put_back((local, remote));
+    }
+
+    /// Leaves sockets without flows to whoever comes first. A worker is told when this end is dropped.
+    pub(crate) fn strand(&self, sockets: Vec<Stranded>) {
+        if !sockets.is_empty() {
+            self.front.state().stranded.extend(sockets);
+        }
+    }
+
+    /// What workers that have ended left behind.
+    pub(crate) fn take_stranded(&self) -> Vec<Stranded> {
+        std::mem::take(&mut self.front.state().stranded)
+    }
+
+    /// Another worker was marked and sleeps.
+    pub(crate) fn wake_others(&self) {
+        (self.front.shared.wake)();
+    }
+
+    /// Whether something waits to be said.
+    #[inline]
+    pub(crate) fn has_news(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Shows what was said.
+    pub(crate) fn flush(&mut self) {
+        while let Some(&event) = self.waiting.front() {
+            if self.events.stage(event).is_err() {
+                break;
+            }
+            self.waiting.pop_front();
+        }
+        if self.events.publish() {
+            (self.front.shared.tell)();
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! Between frames and segments: what a frame carries, and a frame for each segment.
+
+use std::net::SocketAddr;
+
+use base::{NO_FRAGMENT, TxChecksum};
+use shm::Frame;
+use tcp::{Event, Incoming, Output, Segment};
+use wire::checksum::Sum;
+use wire::icmp::ErrorMessage;
+use wire::{FlowKey, Outcome, Protocol, ipv4};
+
+use crate::counts::{SocketCounter, SocketCounts};
+use crate::gso_batch::GsoBatch;
+use crate::routes::{Route, Routes};
+use datapath::job::Outlet;
+
+const HOP_LIMIT: u8 = 64;
+
+/// What a frame is to the engine.
+pub(crate) enum Arrival<'a> {
+    Segment(Incoming<'a>),
+    /// A UDP packet: its flow, and what it carries.
+    Datagram(FlowKey, &'a [u8]),
+    /// A router has something to say about a packet of ours.
+    Error(ErrorMessage),
+    /// Nobody could be answered.
+    NoRoute,
+    NotTcp,
+}
+
+/// The segment that a frame carries. The dispatcher has classified it and verified what had to be.
+#[inline]
+pub(crate) fn arrival<'a>(frame: &'a Frame, routes: &mut Routes) -> Arrival<'a> {
+    let bytes = frame.bytes();
+    let Outcome::Flow(flow) = wire::classify(bytes) else {
+        // No way is learned from it: who sends it is a router.
+        return ErrorMessage::parse(bytes).map_or(Arrival::NotTcp, Arrival::Error);
+    };
+    let end = usize::from(flow.payload_offset) + usize::from(flow.payload_len);
+    let segment = bytes.get(usize::from(flow.l4_offset)..end).unwrap_or_default();
+    if flow.key.protocol() == Protocol::Udp {
+        let payload = bytes.get(usize::from(flow.payload_offset)..end).unwrap_or_default();
+        return Arrival::Datagram(flow.key, payload);
+    }
+    let Some(route) = routes.learn(frame) else { return Arrival::NoRoute };
+    let class = bytes.get(usize::from(flow.l3_offset) + 1).copied().unwrap_or(0);
+    Arrival::Segment(Incoming {
+        key: flow.key,
+        hash: frame.meta().flow_hash,
+        segment,
+        ecn: if flow.key.is_ipv6() { (class >> 4) & 0b11 } else { class & 0b11 },
+        is_verified: true,
+        route,
+    })
+}
+
+/// Presses segments into empty frames and sends them; keeps events.
+pub(crate) struct Press<'a, 'o> {
+    pub(crate) routes: &'a Routes,
+    pub(crate) spares: &'a mut Vec<Frame>,
+    pub(crate) outlet: &'a mut Outlet<'o>,
+    pub(crate) events: &'a mut Vec<Event>,
+    pub(crate) counts: &'a SocketCounts,
+    /// Segments that others may join; empty between two calls of the engine.
+    pub(crate) gso_batch: Option<GsoBatch>,
+    /// Whether the ports cut long segments.
+    pub(crate) joins: bool,
+}
+
+impl Press<'_, '_> {
+    /// Room for one more frame, those of the GSO batch counted.
+    #[inline]
+    fn has_room(&self) -> bool {
+        self.outlet.room() > self.gso_batch.as_ref().map_or(0, GsoBatch::len)
+    }
+
+    /// Sends the segments that were kept to be joined.
+    #[inline]
+    pub(crate) fn finish(&mut self) {
+        if let Some(gso_batch) = self.gso_batch.take() {
+            gso_batch.leave(self.outlet);
+        }
+    }
+
+    /// Appends the segment to those before it. Nothing: it does not follow on them.
+    fn join(&mut self, segment: &Segment<'_>) -> Option<bool> {
+        let gso_batch = self.gso_batch.as_mut().filter(|gso_batch| gso_batch.takes(segment))?;
+        // It may need a frame more.
+        if self.outlet.room() <= gso_batch.len() || !gso_batch.push(segment, self.spares) {
+            return None;
+        }
+        if gso_batch.has_ended() {
+            self.finish();
+        }
+        Some(true)
+    }
+}
+
+impl Output for Press<'_, '_> {
+    // The engine offers plain segments from places of their own, where most of this can be left out:
+    // some 45 instructions a request.
+    #[inline(always)]
+    fn segment(&mut self, segment: &Segment<'_>) -> bool {
+        if self.gso_batch.is_some() {
+            if let Some(is_taken) = self.join(segment) {
+                return is_taken;
+            }
+            self.finish();
+        }
+        if !self.has_room() {
+            return false;
+        }
+        let Some(mut frame) = self.spares.pop() else { return false };
+        let route = self.routes.get(segment.route);
+        let Some(l4) = route.and_then(|route| write(route, segment, &mut frame)) else {
+            // Nothing that the engine cuts is too long for a frame; a stranger's route is none.
+            self.counts.add(SocketCounter::RoutesFull, 1);
+            self.spares.push(frame);
+            return true;
+        };
+        if !self.joins {
+            self.outlet.send(frame);
+            return true;
+        }
+        match GsoBatch::begin(segment, frame, l4) {
+            Ok(gso_batch) => self.gso_batch = Some(gso_batch),
+            Err(frame) => self.outlet.send(frame),
+        }
+        true
+    }
+
+    #[inline]
+    fn event(&mut self, event: Event) {
+        self.events.push(event);
+    }
+}
+
+/// Link header, IP header, segment; returns where the segment begins.
+#[inline]
+pub(crate) fn write(route: &Route, segment: &Segment<'_>, frame: &mut Frame) -> Option<usize> {
+    let link = route.header();
+    let is_ipv6 = segment.key.is_ipv6();
+    let ip_bytes = if is_ipv6 { 40 } else { 20 };
+    let l4 = link.len() + ip_bytes;
+    let segment_bytes = segment.len();
+    if !frame.set_len(l4 + segment_bytes) {
+        return None;
+    }
+    let bytes = frame.bytes_mut();
+    let (head, tail) = bytes.split_at_mut_checked(l4)?;
+    let (place, ip) = head.split_at_mut_checked(link.len())?;
+    place.copy_from_slice(link);
+    if is_ipv6 {
+        ipv6_header(&segment.key, segment.ecn, ipv4::TCP, segment_bytes, ip.first_chunk_mut()?)?;
+    } else {
+        ipv4_header(&segment.key, segment.ecn, ipv4::TCP, segment_bytes, ip.first_chunk_mut()?)?;
+    }
+    // The port completes the checksum, or has the device do it.
+    segment.write_partial(tail)?;
+    address(route, frame, l4, 16);
+    Some(l4)
+}
+
+/// Bytes of a UDP header.
+const UDP_BYTES: usize = 8;
+
+/// Link header, IP header and UDP header of a datagram of `payload` bytes; returns where the payload goes.
+pub(crate) fn write_datagram(
+    route: &Route,
+    from: SocketAddr,
+    to: SocketAddr,
+    payload: usize,
+    frame: &mut Frame,
+) -> Option<usize> {
+    let key = FlowKey::new(Protocol::Udp, from, to)?;
+    let link = route.header();
+    let l4 = link.len() + if key.is_ipv6() { 40 } else { 20 };
+    let udp_bytes = UDP_BYTES + payload;
+    if !frame.set_len(l4 + udp_bytes) {
+        return None;
+    }
+    let bytes = frame.bytes_mut();
+    let (head, udp) = bytes.split_at_mut_checked(l4)?;
+    let (place, ip) = head.split_at_mut_checked(link.len())?;
+    place.copy_from_slice(link);
+    if key.is_ipv6() {
+        ipv6_header(&key, 0, ipv4::UDP, udp_bytes, ip.first_chunk_mut()?)?;
+    } else {
+        ipv4_header(&key, 0, ipv4::UDP, udp_bytes, ip.first_chunk_mut()?)?;
+    }
+    let length = u16::try_from(udp_bytes).ok()?;
+    let sum = Sum::ZERO.pseudo_of(&key, length).fold();
+    udp.get_mut(0..2)?.copy_from_slice(&from.port().to_be_bytes());
+    udp.get_mut(2..4)?.copy_from_slice(&to.port().to_be_bytes());
+    udp.get_mut(4..6)?.copy_from_slice(&length.to_be_bytes());
+    udp.get_mut(6..8)?.copy_from_slice(&sum.to_be_bytes());
+    address(route, frame, l4, 6);
+    Some(l4 + UDP_BYTES)
+}
+
+/// Where a written packet leaves, and where its checksum is to be completed.
+#[inline]
+fn address(route: &Route, frame: &mut Frame, l4: usize, checksum_at: u16) {
+    route.direct(frame);
+    let meta = frame.meta_mut();
+    meta.tx_checksum = TxChecksum::Partial;
+    (meta.tx_checksum_start, meta.tx_checksum_offset) = (l4 as u16, checksum_at);
+    (meta.l3_offset, meta.l4_offset) = (route.header().len() as u16, l4 as u16);
+    (meta.tx_segment_bytes, meta.next_fragment) = (0, NO_FRAGMENT);
+}
+
+/// RFC 791; not to be fragmented, so that the identification may be zero (RFC 6864 section 4).
+#[inline]
+fn ipv4_header(
+    key: &FlowKey,
+    ecn: u8,
+    protocol: u8,
+    bytes: usize,
+    out: &mut [u8; 20],
+) -> Option<()> {
+    let (from, to) = key.ipv4()?;
+    let total = u16::try_from(20 + bytes).ok()?.to_be_bytes();
+    let [t0, t1] = total;
+    let [a, b, c, d] = from;
+    let [e, f, g, h] = to;
+    *out = [0x45, ecn, t0, t1, 0, 0, 0x40, 0, HOP_LIMIT, protocol, 0, 0, a, b, c, d, e, f, g, h];
+    let sum = wire::checksum::of(out);
+    out[10..12].copy_from_slice(&sum.to_be_bytes());
+    Some(())
+}
+
+/// RFC 8200 section 3.
+#[inline]
+fn ipv6_header(
+    key: &FlowKey,
+    ecn: u8,
+    protocol: u8,
+    bytes: usize,
+    out: &mut [u8; 40],
+) -> Option<()> {
+    let (from, to) = key.ipv6()?;
+    let payload = u16::try_from(bytes).ok()?.to_be_bytes();
+    *out = [0; 40];
+    (out[0], out[1]) = (0x60, ecn << 4);
+    out[4..6].copy_from_slice(&payload);
+    (out[6], out[7]) = (protocol, HOP_LIMIT);
+    out[8..24].copy_from_slice(&from);
+    out[24..40].copy_from_slice(&to);
+    Some(())
+}

@@ -1,0 +1,414 @@
+//! The sockets of applications: what a worker does for those whose flows it owns.
+//!
+//! An application and the worker share a slot of words for each socket ([`shm::sockets`]): the
+//! worker drains marked slots and publishes what has changed, once a turn each. It keeps every
+//! position and ring to itself; what an application writes can only end its own connection.
+
+mod accept;
+mod commands;
+mod conn;
+mod datagrams;
+mod drain_slot;
+mod moving;
+mod outgoing;
+mod parked;
+mod ports;
+mod publish;
+mod stats;
+mod unresolved;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use base::{Nanos, WorkerId};
+use shm::sockets::Asks;
+use tcp::{CloseReason, Engine, Event, FlowId, Output};
+
+use crate::command_queue::{AppSockets, CommandQueue, Post, SocketEvent};
+use crate::neighbours::Neighbours;
+use crate::rings::Rings;
+use accept::Bound;
+pub(crate) use conn::Conn;
+pub use datagrams::Datagrams;
+pub(crate) use outgoing::Sending;
+use parked::Parked;
+use ports::Ports;
+pub(crate) use stats::Stats;
+use unresolved::Unresolved;
+
+/// Slots of one application that are drained in one turn, so that none keeps others waiting.
+const LOOKS: usize = 256;
+
+/// Commands that are carried out in one turn.
+const COMMANDS: usize = 32;
+
+/// An application, as this worker knows it.
+#[derive(Debug)]
+pub(crate) struct Client {
+    streams: Arc<AppSockets>,
+    /// By slot: those that this worker serves.
+    conns: Vec<Option<Conn>>,
+    /// Where the next look at its ready bits begins.
+    cursor: u32,
+    /// Pollers to be rung at the end of the turn.
+    pollers: [u64; 4],
+    has_rung: bool,
+}
+
+/// A socket: the application's number, its slot, the generation.
+type SocketKey = (u16, u32, u32);
+
+/// Everything a worker knows about sockets.
+#[derive(Debug)]
+pub(crate) struct Sockets {
+    me: WorkerId,
+    post: Post,
+    /// By number.
+    clients: Vec<Option<Box<Client>>>,
+    /// By flow number: whose it is.
+    by_flow: Vec<Option<(u16, u32)>>,
+    bound: Vec<Bound>,
+    /// Connections opened here that have no socket and are not over: what is to be said then.
+    orphans: BTreeMap<FlowId, SocketKey>,
+    parked: Parked,
+    /// The time of the present turn.
+    now: Nanos,
+    /// UDP sockets, of all applications.
+    datagrams: Ports,
+    /// Those of them that have written something.
+    to_send: Vec<(u16, u32)>,
+    /// Those that end when what they have written has left.
+    ending: BTreeSet<(u16, u32)>,
+    /// Datagrams that wait for their next hop.
+    unresolved: Unresolved,
+    /// Sockets to be shown at the end of the turn.
+    touched: Vec<(u16, u32)>,
+    /// Sockets whose application may send no more for a while, and until when.
+    paced: BTreeSet<(u16, u32)>,
+    paced_until: Nanos,
+    /// Applications were told something since they last said something.
+    owed_since: Option<Nanos>,
+    stats: Stats,
+}
+
+impl Sockets {
+    pub(crate) fn new(me: WorkerId, command_queue: &CommandQueue) -> Self {
+        Self {
+            me,
+            post: command_queue.post(me),
+            clients: Vec::new(),
+            by_flow: Vec::new(),
+            bound: Vec::new(),
+            orphans: BTreeMap::new(),
+            parked: Parked::default(),
+            now: Nanos::ZERO,
+            datagrams: Ports::default(),
+            to_send: Vec::new(),
+            ending: BTreeSet::new(),
+            unresolved: Unresolved::default(),
+            touched: Vec::new(),
+            paced: BTreeSet::new(),
+            paced_until: Nanos::FAR_FUTURE,
+            owed_since: None,
+            stats: Stats::default(),
+        }
+    }
+
+    /// Whether somebody has something to say.
+    #[inline]
+    pub(crate) fn has_work(&self, now: Nanos) -> bool {
+        self.post.has_commands() || now >= self.paced_until || self.has_ready_bits()
+    }
+
+    #[inline]
+    fn has_ready_bits(&self) -> bool {
+        let clients = self.clients.iter().flatten();
+        clients.into_iter().any(|client| {
+            let bits = client.streams.server.memory().worker(u32::from(self.me.0));
+            bits.is_some_and(|bits| !bits.is_empty())
+        })
+    }
+
+    /// When to look again although nobody says anything.
+    pub(crate) fn next_deadline(&self) -> Nanos {
+        self.paced_until
+    }
+
+    /// Whether applications have not answered yet to what they were told, and since when.
+    pub(crate) fn owed_since(&self) -> Option<Nanos> {
+        self.owed_since
+    }
+
+    /// What happened so far.
+    pub(crate) fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// Whether an application wants its worker to wait on a CPU; while there is none, nobody minds.
+    pub(crate) fn may_spin(&self) -> bool {
+        let mut clients = self.clients.iter().flatten().peekable();
+        clients.peek().is_none() || clients.any(|client| client.streams.spins)
+    }
+
+    /// The worker is about to sleep. False: there is something to do.
+    pub(crate) fn arm(&self) -> bool {
+        let clients = self.clients.iter().flatten();
+        let mut may_sleep = !self.post.has_commands();
+        for client in clients {
+            if let Some(bits) = client.streams.server.memory().worker(u32::from(self.me.0)) {
+                may_sleep &= bits.arm();
+            }
+        }
+        may_sleep
+    }
+
+    /// The worker is awake.
+    pub(crate) fn disarm(&self) {
+        for client in self.clients.iter().flatten() {
+            if let Some(bits) = client.streams.server.memory().worker(u32::from(self.me.0)) {
+                bits.disarm();
+            }
+        }
+    }
+
+    /// Does what the slow side has asked for, and drains marked slots. True: there was something.
+    pub(crate) fn attend<O: Output>(
+        &mut self,
+        engine: &mut Engine,
+        rings: &mut Rings,
+        neighbours: &mut Neighbours,
+        now: Nanos,
+        out: &mut O,
+    ) -> bool {
+        let mut has_acted = self.read_commands(COMMANDS, engine, rings, neighbours, now, out);
+        if now >= self.paced_until {
+            self.paced_until = Nanos::FAR_FUTURE;
+            for (app, slot) in std::mem::take(&mut self.paced) {
+                self.drain_slot(app, slot, engine, rings, now, out);
+            }
+            self.try_parked(engine, rings);
+        }
+        let mut marked = arrayvec::ArrayVec::<u32, { LOOKS + 64 }>::new();
+        for app in 0..self.clients.len() {
+            let Some(client) = self.clients[app].as_deref_mut() else { continue };
+            let Some(bits) = client.streams.server.memory().worker(u32::from(self.me.0)) else {
+                continue;
+            };
+            if bits.is_empty() {
+                continue;
+            }
+            bits.take(&mut client.cursor, LOOKS, |slot| _ = marked.try_push(slot));
+            for slot in marked.drain(..) {
+                self.drain_slot(app as u16, slot, engine, rings, now, out);
+                has_acted = true;
+            }
+        }
+        if has_acted {
+            self.owed_since = None;
+        }
+        has_acted
+    }
+
+    fn client(&self, app: u16) -> Option<&Client> {
+        self.clients.get(usize::from(app))?.as_deref()
+    }
+
+    fn conn(&mut self, app: u16, slot: u32) -> Option<(&mut Conn, &Arc<AppSockets>)> {
+        let client = self.clients.get_mut(usize::from(app))?.as_deref_mut()?;
+        let conn = client.conns.get_mut(slot as usize)?.as_mut()?;
+        Some((conn, &client.streams))
+    }
+
+    fn take_conn(&mut self, app: u16, slot: u32) -> Option<Conn> {
+        let client = self.clients.get_mut(usize::from(app))?.as_deref_mut()?;
+        client.conns.get_mut(slot as usize)?.take()
+    }
+
+    fn insert(&mut self, app: u16, slot: u32, conn: Conn) {
+        if let Some(flow) = conn.flow {
+            if self.by_flow.len() <= flow.index() {
+                self.by_flow.resize(flow.index() + 1, None);
+            }
+            self.by_flow[flow.index()] = Some((app, slot));
+        }
+        let client = self.clients.get_mut(usize::from(app)).and_then(Option::as_deref_mut);
+        let Some(client) = client else { return };
+        if client.conns.len() <= slot as usize {
+            client.conns.resize_with(slot as usize + 1, || None);
+        }
+        if let Some(words) = client.streams.server.memory().slot(slot) {
+            words.worker.store(u32::from(self.me.0), Ordering::Release);
+        }
+        client.conns[slot as usize] = Some(conn);
+    }
+
+    /// Whose a flow is. When it is over and that was not heard yet, its number may be another's.
+    fn owner(&self, flow: FlowId) -> Option<(u16, u32)> {
+        let (app, slot) = self.by_flow.get(flow.index()).copied().flatten()?;
+        let conn = self.client(app)?.conns.get(slot as usize)?.as_ref()?;
+        (conn.flow == Some(flow)).then_some((app, slot))
+    }
+
+    /// A flow is nobody's any more, unless its number is another flow's by now.
+    fn disown(&mut self, flow: FlowId) -> Option<(u16, u32)> {
+        let owner = self.owner(flow)?;
+        self.by_flow[flow.index()] = None;
+        Some(owner)
+    }
+
+    fn touch(&mut self, app: u16, slot: u32) {
+        if let Some((conn, _)) = self.conn(app, slot)
+            && !std::mem::replace(&mut conn.is_touched, true)
+        {
+            self.touched.push((app, slot));
+        }
+    }
+
+    /// What the engine has to say about a flow.
+    pub(crate) fn event(&mut self, event: Event, engine: &mut Engine, rings: &mut Rings) {
+        match event {
+            Event::Connected { flow, listener } => match (listener, self.owner(flow)) {
+                (Some(listener), _) => self.accept(flow, listener, engine, rings),
+                (None, Some((app, slot))) => self.connected(app, slot, flow, engine, rings),
+                (None, None) => _ = engine.abort(flow),
+            },
+            Event::Readable { flow }
+            | Event::Writable { flow }
+            | Event::Urgent { flow }
+            | Event::PeerClosed { flow } => {
+                if let Some((app, slot)) = self.owner(flow) {
+                    self.touch(app, slot);
+                }
+            }
+            Event::Closed { flow, reason } => {
+                if let Some((app, slot)) = self.disown(flow) {
+                    self.ended(app, slot, flow, reason, rings);
+                } else {
+                    rings.free(flow);
+                    if let Some(key) = self.orphans.remove(&flow) {
+                        self.finished(key, Some(reason));
+                    }
+                }
+            }
+        }
+    }
+
+    /// A connection that was opened here is over, for that reason if it is known.
+    fn finished(&mut self, (app, slot, generation): SocketKey, reason: Option<CloseReason>) {
+        // Of all others late segments may come.
+        let is_cut_off = matches!(
+            reason,
+            Some(
+                CloseReason::Refused
+                    | CloseReason::Reset
+                    | CloseReason::TimedOut
+                    | CloseReason::Aborted
+                    | CloseReason::DataAfterClose
+            )
+        );
+        let may_linger = !is_cut_off;
+        self.post.say(SocketEvent::Finished { app, slot, generation, may_linger });
+    }
+
+    /// A flow is over; its socket may still have something to be read.
+    fn ended(&mut self, app: u16, slot: u32, flow: FlowId, reason: CloseReason, rings: &mut Rings) {
+        // The engine has said its last word, so that nothing more is known than was shown; what is
+        // unread stays readable until the socket is closed.
+        let pair = rings.take(flow);
+        let Some((conn, _)) = self.conn(app, slot) else {
+            rings.adopt(pair);
+            return;
+        };
+        conn.flow = None;
+        conn.kept = Some(pair);
+        conn.reason = Some(reason);
+        let was_opened = std::mem::take(&mut conn.was_opened);
+        let generation = conn.generation;
+        if was_opened {
+            self.finished((app, slot, generation), Some(reason));
+        }
+        self.touch(app, slot);
+    }
+
+    /// The application is gone: its connections end.
+    fn remove<O: Output>(&mut self, app: u16, engine: &mut Engine, rings: &mut Rings, out: &mut O) {
+        let Some(client) = self.clients.get(usize::from(app)).and_then(Option::as_deref) else {
+            return;
+        };
+        let slots = (0_u32..).zip(&client.conns).filter(|(_, conn)| conn.is_some());
+        let slots: Vec<u32> = slots.map(|(slot, _)| slot).collect();
+        let listening: Vec<u32> = self.bound.iter().flat_map(|bound| bound.slots_of(app)).collect();
+        for slot in listening {
+            self.unlisten(app, slot, engine);
+        }
+        for slot in slots {
+            self.close(app, slot, true, engine, rings, out);
+        }
+        for slot in self.datagrams.slots_of(app) {
+            self.end_datagrams(app, slot);
+        }
+        self.clients[usize::from(app)] = None;
+    }
+
+    /// Ends a socket: the slot is free, the flow goes on to its own end.
+    fn close<O: Output>(
+        &mut self,
+        app: u16,
+        slot: u32,
+        is_abort: bool,
+        engine: &mut Engine,
+        rings: &mut Rings,
+        out: &mut O,
+    ) {
+        if self.end_datagrams(app, slot) {
+            return;
+        }
+        let client = self.clients.get_mut(usize::from(app)).and_then(Option::as_deref_mut);
+        let Some(client) = client else { return };
+        let Some(conn) = client.conns.get_mut(slot as usize).and_then(Option::take) else { return };
+        let streams = Arc::clone(&client.streams);
+        let generation = conn.generation;
+        let mut finished = conn.was_opened.then_some((app, slot, generation));
+        if let Some(flow) = conn.flow {
+            if let Some(owner) = self.by_flow.get_mut(flow.index()) {
+                owner.take_if(|owner| *owner == (app, slot));
+            }
+            // What found no memory is unread too, though the engine does not know of it: else
+            // the peer would hear so with its next try only, which comes later and later.
+            let ended = match is_abort || rings.is_starved(flow) {
+                true => engine.abort(flow),
+                false => engine.close(flow, out),
+            };
+            // Its name is free when the engine has said its last word about it.
+            if ended.is_ok()
+                && let Some(finished) = finished.take()
+            {
+                self.orphans.insert(flow, finished);
+            }
+        }
+        if let Some(key) = finished {
+            self.finished(key, conn.reason);
+        }
+        conn.give_back(&streams, rings);
+        streams.server.take_back_slot(slot);
+        self.post.say(SocketEvent::Freed { app, slot, generation });
+    }
+
+    /// All flows that are some application's and are not over.
+    pub(crate) fn abort_all(&self, engine: &mut Engine) {
+        for client in self.clients.iter().flatten() {
+            for flow in client.conns.iter().flatten().filter_map(|conn| conn.flow) {
+                let _ = engine.abort(flow);
+            }
+        }
+    }
+
+    /// A turn begins.
+    pub(crate) fn begin(&mut self, now: Nanos) {
+        self.now = now;
+    }
+}
+
+/// The asks that end a socket.
+const LAST_ASKS: u32 = Asks::CLOSE | Asks::ABORT;

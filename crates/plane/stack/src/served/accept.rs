@@ -1,0 +1,202 @@
+//! Connections that come to listeners, and those that were opened and now stand.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use shm::sockets::{Entry, Kind, SlotOption, SlotState, SlotWords};
+use tcp::{Engine, FlowId, FlowOptions, ListenerId};
+use wire::FlowKey;
+
+use super::{Conn, Sockets};
+use crate::command_queue::{AppSockets, Listening};
+use crate::rings::Rings;
+
+/// Bytes of a new connection's send ring, as a logarithm: most answers are short, and idle
+/// connections many.
+pub(super) const FIRST_SEND_LOG2: u8 = 10;
+
+/// Bytes that a send ring may grow to, as a logarithm.
+const SEND_LOG2_MAX: u8 = 22;
+
+/// An address that is listened on, and by whom: several share its connections by flow hash.
+#[derive(Debug)]
+pub(super) struct Bound {
+    id: ListenerId,
+    address: SocketAddr,
+    members: Vec<Arc<Listening>>,
+}
+
+impl Bound {
+    pub(super) fn slots_of(&self, app: u16) -> impl Iterator<Item = u32> {
+        let own = self.members.iter().filter(move |member| member.app.app == app);
+        own.map(|member| member.slot)
+    }
+}
+
+impl Sockets {
+    pub(super) fn listen(&mut self, listening: Arc<Listening>, engine: &mut Engine) {
+        let address = listening.address;
+        if let Some(bound) = self.bound.iter_mut().find(|bound| bound.address == address) {
+            // An address that was away for a while and is back: the listener has never left here.
+            let is_it = |member: &Arc<Listening>| {
+                (member.app.app, member.slot) == (listening.app.app, listening.slot)
+            };
+            if !bound.members.iter().any(is_it) {
+                bound.members.push(listening);
+            }
+            return;
+        }
+        // The slow side has seen to it that the address is free.
+        let options = FlowOptions { send_ring_log2: FIRST_SEND_LOG2, ..listening.options };
+        if let Ok(id) = engine.listen(address, listening.half_open_max, options) {
+            self.bound.push(Bound { id, address, members: vec![listening] });
+        }
+    }
+
+    pub(super) fn unlisten(&mut self, app: u16, slot: u32, engine: &mut Engine) {
+        for bound in &mut self.bound {
+            bound.members.retain(|member| (member.app.app, member.slot) != (app, slot));
+        }
+        self.bound.retain(|bound| {
+            let is_wanted = !bound.members.is_empty();
+            if !is_wanted {
+                engine.unlisten(bound.id);
+            }
+            is_wanted
+        });
+    }
+
+    /// A connection stands that somebody listens for.
+    pub(super) fn accept(
+        &mut self,
+        flow: FlowId,
+        listener: ListenerId,
+        engine: &mut Engine,
+        rings: &mut Rings,
+    ) {
+        match self.try_accept(flow, listener, engine, rings) {
+            Taken::Yes => {}
+            Taken::Later(taker) => self.park(flow, listener, &taker, engine),
+            // Nobody can take it: the peer hears so at once.
+            Taken::No => _ = engine.abort(flow),
+        }
+    }
+
+    /// Who takes the connections of a listener that have this flow's name.
+    fn taker(
+        &self,
+        flow: FlowId,
+        listener: ListenerId,
+        engine: &Engine,
+    ) -> Option<(&Arc<Listening>, FlowKey)> {
+        let bound = self.bound.iter().find(|bound| bound.id == listener)?;
+        let key = engine.key(flow)?;
+        let at = engine.hash_of(&key).0 as usize % bound.members.len().max(1);
+        Some((bound.members.get(at)?, key))
+    }
+
+    pub(super) fn try_accept(
+        &mut self,
+        flow: FlowId,
+        listener: ListenerId,
+        engine: &mut Engine,
+        rings: &mut Rings,
+    ) -> Taken {
+        let Some((taker, key)) = self.taker(flow, listener, engine) else { return Taken::No };
+        let listening = Arc::clone(taker);
+        let app = Arc::clone(&listening.app);
+        let memory = app.server.memory();
+        let Some(from) = memory.slot(listening.slot) else { return Taken::No };
+        if listening.backlog.is_full(from) {
+            return Taken::Later(listening);
+        }
+        let Some(slot) = app.server.lend_slot() else { return Taken::No };
+        let words = memory.slot(slot).filter(|_| rings.settle(flow, &app, FIRST_SEND_LOG2));
+        let Some(words) = words else {
+            app.server.take_back_slot(slot);
+            return Taken::Later(listening);
+        };
+        words.local.set(Some(key.destination()));
+        words.remote.set(Some(key.source()));
+        inherit(from, words);
+        let mut conn = Conn::new(Some(flow), app.server.generation(slot));
+        self.settle(&app, slot, &mut conn, flow, engine, rings);
+        self.insert(app.app, slot, conn);
+        self.touch(app.app, slot);
+        let entry = Entry { region: app.region, slot };
+        if !listening.backlog.push(memory, from, entry) {
+            self.by_flow[flow.index()] = None;
+            if let Some(conn) = self.take_conn(app.app, slot) {
+                conn.give_back(&app, rings);
+            }
+            app.server.take_back_slot(slot);
+            return Taken::No;
+        }
+        self.notify(app.app, listening.slot);
+        Taken::Yes
+    }
+
+    /// A connection that was opened here stands.
+    pub(super) fn connected(
+        &mut self,
+        app: u16,
+        slot: u32,
+        flow: FlowId,
+        engine: &mut Engine,
+        rings: &mut Rings,
+    ) {
+        let Some((_, streams)) = self.conn(app, slot) else { return };
+        let streams = Arc::clone(streams);
+        if !rings.settle(flow, &streams, FIRST_SEND_LOG2) {
+            return self.park_opened(flow);
+        }
+        let Some(mut conn) = self.take_conn(app, slot) else { return };
+        self.settle(&streams, slot, &mut conn, flow, engine, rings);
+        self.insert(app, slot, conn);
+        self.touch(app, slot);
+    }
+
+    /// Writes into the slot where bytes lie.
+    fn settle(
+        &self,
+        app: &AppSockets,
+        slot: u32,
+        conn: &mut Conn,
+        flow: FlowId,
+        engine: &Engine,
+        rings: &Rings,
+    ) {
+        let Some(words) = app.server.memory().slot(slot) else { return };
+        let Some((read, end)) = engine.numbers(flow) else { return };
+        words.rx_base.store(read.0, Ordering::Relaxed);
+        words.tx_base.store(end.0, Ordering::Relaxed);
+        words.tx_log2_max.store(u32::from(SEND_LOG2_MAX), Ordering::Relaxed);
+        let send = rings.of(flow).and_then(|pair| pair.send.desc()).unwrap_or_default();
+        words.tx_ring.store(send.word(), Ordering::Release);
+        words.tx_ring_used.store(send.word(), Ordering::Release);
+        conn.is_connected = true;
+        words.state.store(Kind::Stream as u32 | SlotState::CONNECTED, Ordering::Release);
+    }
+}
+
+/// What becomes of a connection that has come.
+pub(super) enum Taken {
+    Yes,
+    /// There is no room now at that listener.
+    Later(Arc<Listening>),
+    /// Nobody can.
+    No,
+}
+
+/// What an accepted socket has from its listener (as in Linux: all but what belongs to the
+/// descriptor).
+fn inherit(from: &SlotWords, to: &SlotWords) {
+    for (value, place) in from.options.iter().zip(&to.options) {
+        place.store(value.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+    // Timeouts of accept are the listener's own.
+    to.options[SlotOption::ReceiveTimeout as usize].store(0, Ordering::Relaxed);
+    to.options[SlotOption::SendTimeout as usize].store(0, Ordering::Relaxed);
+    to.options_version.store(1, Ordering::Relaxed);
+}

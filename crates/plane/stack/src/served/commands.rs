@@ -1,0 +1,145 @@
+//! What the slow side has asked for: applications that come and go, listeners, connections to be
+//! opened and closed.
+
+use base::Nanos;
+use tcp::{CloseReason, ConnectError, Engine, FlowId, FlowOptions, Output};
+use wire::FlowKey;
+
+use super::accept::FIRST_SEND_LOG2;
+use super::{Client, Conn, Sockets};
+use crate::command_queue::Command;
+use crate::neighbours::Neighbours;
+use crate::rings::Rings;
+use crate::routes::{Route, Routes};
+
+impl Sockets {
+    /// Does what the slow side has asked for, so many things at most. True: there was something.
+    pub(crate) fn read_commands<O: Output>(
+        &mut self,
+        most: usize,
+        engine: &mut Engine,
+        rings: &mut Rings,
+        neighbours: &mut Neighbours,
+        now: Nanos,
+        out: &mut O,
+    ) -> bool {
+        let mut has_acted = false;
+        if self.post.has_commands() {
+            for _ in 0..most {
+                let Some(command) = self.post.next() else { break };
+                self.obey(command, engine, rings, neighbours, now, out);
+                has_acted = true;
+            }
+        }
+        if has_acted {
+            // Flows that arrive have it read between two turns: what comes of it is done in the
+            // next one.
+            self.paced_until = self.paced_until.min(now);
+        }
+        has_acted
+    }
+
+    fn obey<O: Output>(
+        &mut self,
+        command: Command,
+        engine: &mut Engine,
+        rings: &mut Rings,
+        neighbours: &mut Neighbours,
+        now: Nanos,
+        out: &mut O,
+    ) {
+        match command {
+            Command::Add(streams) => {
+                let app = usize::from(streams.app);
+                if self.clients.len() <= app {
+                    self.clients.resize_with(app + 1, || None);
+                }
+                self.clients[app] = Some(Box::new(Client {
+                    streams,
+                    conns: Vec::new(),
+                    cursor: 0,
+                    pollers: [0; 4],
+                    has_rung: false,
+                }));
+            }
+            Command::Remove { app } => self.remove(app, engine, rings, out),
+            Command::Listen(listening) => self.listen(listening, engine),
+            Command::Unlisten { app, slot } => self.unlisten(app, slot, engine),
+            Command::Close { app, slot, generation, is_abort } => {
+                let server = self.client(app).map(|client| &client.streams.server);
+                if server.is_none_or(|server| server.generation(slot) != generation) {
+                    return;
+                }
+                if is_abort {
+                    self.close(app, slot, is_abort, engine, rings, out);
+                } else if let Some((conn, _)) = self.conn(app, slot) {
+                    conn.is_closing = true;
+                    self.drain_slot(app, slot, engine, rings, now, out);
+                } else if self.datagrams_of(app, slot).is_some() {
+                    self.finish_datagrams(app, slot);
+                }
+            }
+            Command::Bind(socket) => self.bind(socket),
+            Command::Adopt => self.adopt_stranded(engine, rings),
+            Command::Resolved { remote, next_hop } => {
+                let next_hop = next_hop.as_ref().map(|(next_hop, local)| (next_hop, *local));
+                neighbours.set(remote, next_hop, now);
+                match next_hop {
+                    Some(_) => self.unresolved.hurry(),
+                    None => self.unreachable_address(remote),
+                }
+            }
+            // It comes by a connect probe.
+            Command::Connect { .. } => {}
+        }
+    }
+
+    /// Opens the connection that a connect probe is about: `key` is as the peer's packets will have
+    /// it.
+    pub(crate) fn open(
+        &mut self,
+        key: &FlowKey,
+        engine: &mut Engine,
+        routes: &mut Routes,
+        now: Nanos,
+    ) {
+        let (local, remote) = (key.destination(), key.source());
+        if let Some(Command::Connect { app, slot, options, next_hop, .. }) =
+            self.post.open(local, remote)
+        {
+            let options = FlowOptions { send_ring_log2: FIRST_SEND_LOG2, ..options };
+            let route = Route::of_next_hop(&next_hop).and_then(|route| routes.number(route));
+            let opened = match route {
+                Some(route) => engine.connect(now, local, remote, options, route).map_err(refused),
+                None => Err(CloseReason::Aborted),
+            };
+            self.connect(app, slot, opened);
+        }
+    }
+
+    /// A socket of this worker that was opened from here.
+    fn connect(&mut self, app: u16, slot: u32, opened: Result<FlowId, CloseReason>) {
+        let Some(client) = self.client(app) else { return };
+        let generation = client.streams.server.generation(slot);
+        let mut conn = Conn::new(opened.ok(), generation);
+        conn.was_opened = true;
+        conn.reason = opened.err();
+        self.insert(app, slot, conn);
+        self.touch(app, slot);
+    }
+}
+
+/// EADDRNOTAVAIL of asm-generic/errno.h.
+const EADDRNOTAVAIL: u16 = 99;
+
+/// How a program is told that its connection could not be opened.
+fn refused(error: ConnectError) -> CloseReason {
+    match error {
+        // A port that it has chosen itself, of a connection that is not quite over; Linux says so
+        // too.
+        ConnectError::InUse => CloseReason::Unreachable(EADDRNOTAVAIL),
+        ConnectError::MixedVersions | ConnectError::NoPort | ConnectError::Full => {
+            CloseReason::Aborted
+        }
+    }
+}

@@ -1,0 +1,416 @@
+//! Drains a slot that was marked: what the application has read, written and asked for.
+
+use std::sync::atomic::Ordering;
+
+use base::Nanos;
+use shm::sockets::{Asks, RingDesc, SlotInfo, SlotOption, SlotWords};
+use tcp::{Algorithm, CallError, Engine, FlowId, FlowInfo, KeepAlive, Output, State, TimerKind};
+
+use super::{Conn, LAST_ASKS, Sockets};
+use crate::command_queue::{AppSockets, SocketEvent};
+use crate::rings::{Ring, Rings};
+
+/// Round trips are not measured shorter than a host needs to answer at all.
+const SHORTEST_ROUND_TRIP: Nanos = Nanos::from_micros(100);
+
+/// Why a drain of what an application has written goes no further.
+#[derive(Debug)]
+enum Stop {
+    /// The flow is over, and its socket has not heard so yet: whatever the application wrote in the
+    /// meantime is as good as lost on its way. A peer, a router or a timer ends a flow at any
+    /// moment, so this says nothing about the application.
+    Gone,
+    /// The application has gone beyond a position that this worker has published itself, or uses a
+    /// ring that it was never offered. Nothing that a peer does, no timer and no hand-over leads
+    /// there: published positions only ever grow.
+    Violation,
+}
+
+impl Sockets {
+    /// Looks at one slot. One that is another worker's is passed on.
+    pub(super) fn drain_slot<O: Output>(
+        &mut self,
+        app: u16,
+        slot: u32,
+        engine: &mut Engine,
+        rings: &mut Rings,
+        now: Nanos,
+        out: &mut O,
+    ) {
+        let client = self.clients.get_mut(usize::from(app)).and_then(Option::as_deref_mut);
+        let Some(client) = client else { return };
+        let memory = client.streams.server.memory();
+        let Some(words) = memory.slot(slot) else { return };
+        let Some(conn) = client.conns.get_mut(slot as usize).and_then(Option::as_mut) else {
+            return self.drain_datagrams(app, slot);
+        };
+        let asks = words.asks();
+        if let Some(flow) = conn.flow {
+            let sent_before = conn.tx_tail;
+            let drained = consume(conn, words, flow, engine, rings, now)
+                .and_then(|()| switch_rings(conn, words, &client.streams, flow, engine, rings))
+                .and_then(|tail| take(conn, tail, &client.streams, flow, engine, rings, now));
+            self.stats.bytes_sent += conn.tx_tail - sent_before;
+            match drained {
+                Ok(None) | Err(Stop::Gone) => {}
+                Ok(Some(again)) => {
+                    self.paced.insert((app, slot));
+                    self.paced_until = self.paced_until.min(again);
+                }
+                Err(Stop::Violation) => {
+                    self.post.say(SocketEvent::Violation { app });
+                    return self.close(app, slot, true, engine, rings, out);
+                }
+            }
+            let version = words.options_version.load(Ordering::Acquire);
+            if version != conn.options_version {
+                conn.options_version = version;
+                if !apply_options(words, &client.streams, flow, engine, now) {
+                    self.stats.congestion_denied += 1;
+                }
+            }
+            if asks.has(Asks::URGENT) {
+                words.asks.fetch_and(!Asks::URGENT, Ordering::AcqRel);
+                let _ = engine.mark_urgent(flow);
+            }
+            if asks.grow() != 0 {
+                words.asks.fetch_and(0x00ff_ffff, Ordering::AcqRel);
+                offer(conn, words, &client.streams, asks.grow(), rings, flow);
+                conn.was_full = true;
+            }
+            if asks.has(Asks::SHUT_WRITE) && !conn.is_shut {
+                // What was written before it was taken above, unless the rate did not allow it.
+                conn.is_shut = conn.tx_tail == words.tx_tail.load(Ordering::Acquire);
+                if conn.is_shut {
+                    let _ = engine.shutdown(flow);
+                }
+            }
+        }
+        if asks.has(Asks::INFO) {
+            words.asks.fetch_and(!Asks::INFO, Ordering::AcqRel);
+            if let Some(flow) = conn.flow {
+                describe(words, conn, flow, engine, now);
+            }
+            words.info_version.fetch_add(1, Ordering::Release);
+        }
+        if asks.has(Asks::NAMED) {
+            words.asks.fetch_and(!Asks::NAMED, Ordering::AcqRel);
+            let cookie = words.cookie.load(Ordering::Relaxed);
+            let generation = conn.generation;
+            self.post.say(SocketEvent::Named { app, slot, generation, cookie });
+        }
+        if conn.is_closing || asks.0 & LAST_ASKS != 0 {
+            let lingers_not = words.option(SlotOption::Linger) == 1;
+            // What was written after the end of its side is nobody's: it is never taken.
+            let has_more = conn.flow.is_some()
+                && !conn.is_shut
+                && conn.tx_tail != words.tx_tail.load(Ordering::Acquire);
+            let is_abort = conn.must_abort || asks.has(Asks::ABORT) || lingers_not;
+            if has_more && !is_abort {
+                // The rate does not allow the rest yet: it is closed when that has gone.
+                return;
+            }
+            return self.close(app, slot, is_abort, engine, rings, out);
+        }
+        self.touch(app, slot);
+    }
+
+    /// A ready bit for a UDP socket, or for a connection that is another worker's by now.
+    fn drain_datagrams(&mut self, app: u16, slot: u32) {
+        let Some(socket) = self.datagrams_of(app, slot) else { return self.pass_on(app, slot) };
+        let Some(words) = socket.app.server.memory().slot(slot) else { return };
+        let asks = words.asks();
+        if asks.has(Asks::NAMED) {
+            words.asks.fetch_and(!Asks::NAMED, Ordering::AcqRel);
+            let cookie = words.cookie.load(Ordering::Relaxed);
+            let generation = socket.app.server.generation(slot);
+            self.post.say(SocketEvent::Named { app, slot, generation, cookie });
+        }
+        if asks.has(Asks::ABORT) {
+            self.end_datagrams(app, slot);
+        } else if asks.has(Asks::CLOSE) {
+            self.finish_datagrams(app, slot);
+        } else {
+            self.to_send.push((app, slot));
+        }
+    }
+
+    /// A ready bit for a socket that is another worker's by now.
+    fn pass_on(&self, app: u16, slot: u32) {
+        let Some(client) = self.client(app) else { return };
+        let (server, memory) = (&client.streams.server, client.streams.server.memory());
+        let Some(words) = memory.slot(slot).filter(|_| server.is_taken(slot)) else { return };
+        let worker = words.worker.load(Ordering::Acquire);
+        if worker != u32::from(self.me.0)
+            && let Some(ready_bits) = memory.worker(worker)
+            && ready_bits.set(slot)
+        {
+            self.post.wake_others();
+        }
+    }
+}
+
+/// What the application has read is free.
+fn consume(
+    conn: &mut Conn,
+    words: &SlotWords,
+    flow: FlowId,
+    engine: &mut Engine,
+    rings: &mut Rings,
+    now: Nanos,
+) -> Result<(), Stop> {
+    let head = words.rx_head.load(Ordering::Acquire);
+    let read = head.wrapping_sub(conn.rx_head);
+    if read == 0 {
+        return Ok(());
+    }
+    if read > conn.rx_tail - conn.rx_head {
+        return Err(Stop::Violation);
+    }
+    conn.rx_head = head;
+    let consumed = engine.consume(flow, read as u32);
+    debug_assert!(consumed != Err(CallError::TooMany), "no more was published than had come");
+    consumed.map_err(|_| Stop::Gone)?;
+    if let Some((_, until)) = &conn.outgrown
+        && head >= *until
+        && let Some((ring, _)) = conn.outgrown.take()
+    {
+        rings.return_shared(ring, flow);
+    }
+    widen(conn, flow, read as u32, engine, rings, now);
+    Ok(())
+}
+
+/// The receive ring becomes four times as long when half of it was read within two round trips, of
+/// which the application's own delay may be one: then the window is what holds the peer back (what
+/// Linux calls right-sizing).
+fn widen(
+    conn: &mut Conn,
+    flow: FlowId,
+    bytes: u32,
+    engine: &mut Engine,
+    rings: &mut Rings,
+    now: Nanos,
+) {
+    conn.read_bytes = conn.read_bytes.saturating_add(bytes);
+    let ring_bytes = rings.lengths(flow).0;
+    if (conn.read_bytes as usize) < ring_bytes / 2 || ring_bytes == 0 {
+        return;
+    }
+    let took = now.since(conn.read_since);
+    (conn.read_bytes, conn.read_since) = (0, now);
+    let round_trip = engine.info(flow).and_then(|info| info.round_trip);
+    let round_trip = round_trip.unwrap_or_default().max(SHORTEST_ROUND_TRIP);
+    let larger = ring_bytes.trailing_zeros() as u8 + 2;
+    if took.0 > 2 * round_trip.0 || conn.outgrown.is_some() || larger > rings.limits().receive_log2
+    {
+        return;
+    }
+    let has_room = rings.of(flow).and_then(|pair| pair.home.as_ref()).is_some_and(|app| {
+        let heap = app.server.heap();
+        heap.has_room(larger)
+    });
+    if !has_room {
+        return;
+    }
+    // Another worker may take the room in between: then the window stays as it is. So the engine,
+    // which counts on what it has agreed to, is asked when the memory is there.
+    let old = rings.outgrow_receive(flow, larger, |old, new| {
+        engine.grow_receive_ring(flow, larger).is_some_and(|regrow| regrow.copy(old, new))
+    });
+    if let Some(old) = old {
+        conn.outgrown = Some((old, conn.rx_tail));
+    }
+}
+
+/// The application writes to the larger send ring from now on: it has copied what is not
+/// acknowledged. How far it had written before: what it writes meanwhile may lie in a ring that
+/// comes after this one.
+fn switch_rings(
+    conn: &mut Conn,
+    words: &SlotWords,
+    app: &AppSockets,
+    flow: FlowId,
+    engine: &mut Engine,
+    rings: &mut Rings,
+) -> Result<u64, Stop> {
+    // The tail first: whoever sees a new one sees the ring that it belongs to.
+    let tail = words.tx_tail.load(Ordering::Acquire);
+    let used = RingDesc::of_word(words.tx_ring_used.load(Ordering::Acquire));
+    let present = rings.of(flow).and_then(|pair| pair.send.desc()).unwrap_or_default();
+    if used == present {
+        return Ok(tail);
+    }
+    let offered = conn.offered.take().ok_or(Stop::Violation)?;
+    let log2 = offered.desc().filter(|desc| *desc == used).and_then(RingDesc::log2);
+    let Some(log2) = log2 else {
+        conn.offered = Some(offered);
+        return Err(Stop::Violation);
+    };
+    if engine.grow_send_ring(flow, log2).is_none() {
+        conn.offered = Some(offered);
+        return Err(Stop::Gone);
+    }
+    if let Ring::Shared(old) = rings.replace_send(flow, offered) {
+        app.server.heap().take_back(old);
+    }
+    Ok(tail)
+}
+
+/// What the application has written, up to `tail`, is to be sent. When there is more than it may
+/// send now: when to look again.
+fn take(
+    conn: &mut Conn,
+    tail: u64,
+    app: &AppSockets,
+    flow: FlowId,
+    engine: &mut Engine,
+    rings: &Rings,
+    now: Nanos,
+) -> Result<Option<Nanos>, Stop> {
+    let written = tail.wrapping_sub(conn.tx_tail);
+    if written == 0 || conn.is_shut {
+        return Ok(None);
+    }
+    // What it was told to be free, not what the engine has by now.
+    let room = (rings.lengths(flow).1 as u64).saturating_sub(conn.tx_tail - conn.tx_head);
+    if !conn.is_connected || written > room {
+        return Err(Stop::Violation);
+    }
+    let (bytes, again) = match &app.rate {
+        None => (written, Nanos::FAR_FUTURE),
+        Some(rate) => rate.take(written, now),
+    };
+    if bytes > 0 {
+        // The peer may have closed everything meanwhile: what is written then is lost, as it would
+        // be on its way.
+        let sent = engine.send(flow, bytes as u32);
+        debug_assert!(sent != Err(CallError::TooMany), "no more was published than was free");
+        conn.tx_tail += bytes;
+    }
+    Ok((bytes < written).then_some(again))
+}
+
+/// Offers a send ring of at least `1 << log2` bytes, if it may have that.
+fn offer(
+    conn: &mut Conn,
+    words: &SlotWords,
+    app: &AppSockets,
+    log2: u8,
+    rings: &Rings,
+    flow: FlowId,
+) {
+    let present = rings.lengths(flow).1.trailing_zeros() as u8;
+    let most = words.tx_log2_max.load(Ordering::Relaxed).min(22) as u8;
+    if conn.offered.is_some() || log2 <= present || present >= most {
+        return;
+    }
+    if let Some(ring) = app.server.heap().lend(log2.min(most)) {
+        words.tx_ring.store(ring.desc().word(), Ordering::Release);
+        conn.offered = Some(Ring::Shared(ring));
+    }
+}
+
+/// Settings that the engine carries out. False: one of them is not permitted, and stays as it was.
+fn apply_options(
+    words: &SlotWords,
+    app: &AppSockets,
+    flow: FlowId,
+    engine: &mut Engine,
+    now: Nanos,
+) -> bool {
+    let option = |which| words.option(which);
+    let _ = engine.set_no_delay(flow, option(SlotOption::NoDelay) != 0);
+    let _ = engine.set_cork(flow, option(SlotOption::Cork) != 0);
+    let timeout = option(SlotOption::UserTimeout);
+    let _ = engine.set_user_timeout(flow, (timeout != 0).then_some(timeout));
+    let default = KeepAlive::default();
+    let or = |which, value: u32| match option(which) {
+        0 => value,
+        set => set,
+    };
+    let keep_alive = (option(SlotOption::KeepAlive) != 0).then(|| KeepAlive {
+        idle_s: or(SlotOption::KeepIdle, default.idle_s),
+        interval_s: or(SlotOption::KeepInterval, u32::from(default.interval_s)) as u16,
+        probes: or(SlotOption::KeepCount, u32::from(default.probes)) as u8,
+    });
+    let _ = engine.set_keep_alive(now, flow, keep_alive);
+    let chosen = match option(SlotOption::Congestion) {
+        0 => return true,
+        number => algorithm(u64::from(number)).filter(|chosen| app.congestions.contains(chosen)),
+    };
+    chosen.is_some_and(|chosen| {
+        let _ = engine.set_congestion(flow, chosen);
+        true
+    })
+}
+
+/// Congestion controls as [`SlotOption::Congestion`] numbers them, from one on.
+const ALGORITHMS: [Algorithm; 4] =
+    [Algorithm::NewReno, Algorithm::Cubic, Algorithm::Dctcp, Algorithm::Timely];
+
+fn algorithm(number: u64) -> Option<Algorithm> {
+    ALGORITHMS.get(usize::try_from(number).ok()?.checked_sub(1)?).copied()
+}
+
+/// Brings what is told about the connection up to date.
+fn describe(words: &SlotWords, conn: &Conn, flow: FlowId, engine: &Engine, now: Nanos) {
+    let Some(info) = engine.info(flow) else { return };
+    let set = |which, value: u64| words.info_word(which).store(value, Ordering::Relaxed);
+    let micros = |time: Nanos| time.0 / 1000;
+    set(SlotInfo::State, engine.state(flow).map_or(7, linux_state));
+    set(SlotInfo::Rtt, info.round_trip.map_or(0, micros));
+    set(SlotInfo::RttVariation, micros(info.round_trip_variation));
+    set(SlotInfo::RttMin, info.shortest_round_trip.map_or(0, micros));
+    set(SlotInfo::Rto, micros(info.timeout));
+    set(SlotInfo::Window, u64::from(info.window));
+    set(SlotInfo::Threshold, u64::from(info.threshold));
+    set(SlotInfo::Segments, u64::from(info.snd_mss) << 32 | u64::from(info.rcv_mss));
+    set(SlotInfo::Unacknowledged, u64::from(info.on_their_way));
+    set(SlotInfo::Unsent, u64::from(info.unsent_bytes));
+    set(SlotInfo::SendWindow, u64::from(info.snd_wnd));
+    let unread = u64::from(engine.readable(flow).bytes);
+    set(SlotInfo::Acknowledged, conn.tx_tail.saturating_sub(u64::from(info.queued_bytes)));
+    set(SlotInfo::Received, conn.rx_head + unread);
+    let control = ALGORITHMS.iter().position(|one| *one == info.congestion);
+    set(SlotInfo::Congestion, control.map_or(0, |at| at as u64 + 1));
+    set(SlotInfo::Options, agreed(&info));
+    set(SlotInfo::Timer, timer(&info, now));
+}
+
+/// What was agreed on, as [`SlotInfo::Options`] has it.
+fn agreed(info: &FlowInfo) -> u64 {
+    let [timestamps, sack, ecn] = info.agreed.map(u64::from);
+    let scaling =
+        info.shifts.map_or(0, |[peer, own]| 4 | u64::from(peer) << 8 | u64::from(own) << 16);
+    timestamps | sack << 1 | ecn << 3 | scaling
+}
+
+/// The timer that runs, as [`SlotInfo::Timer`] has it.
+fn timer(info: &FlowInfo, now: Nanos) -> u64 {
+    let Some((kind, due)) = info.timer else { return 0 };
+    let (number, expirations) = match kind {
+        TimerKind::Retransmit => (1, info.retries),
+        TimerKind::KeepAlive => (2, info.probes),
+        TimerKind::TimeWait => (3, 0),
+        TimerKind::Persist => (4, info.probes),
+    };
+    let left_ms = (due.since(now).0 / 1_000_000).min(u64::from(u32::MAX));
+    left_ms << 32 | u64::from(expirations) << 8 | number
+}
+
+/// As include/net/tcp_states.h numbers them.
+fn linux_state(state: State) -> u64 {
+    match state {
+        State::Established => 1,
+        State::SynSent => 2,
+        State::SynReceived => 3,
+        State::FinWait1 => 4,
+        State::FinWait2 => 5,
+        State::TimeWait => 6,
+        State::Closed => 7,
+        State::CloseWait => 8,
+        State::LastAck => 9,
+        State::Closing => 11,
+    }
+}

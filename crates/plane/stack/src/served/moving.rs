@@ -1,0 +1,105 @@
+//! Sockets that go from one worker to another: with the flows of their groups, or, when their connections are over, because
+//! their worker ends.
+
+use std::sync::Arc;
+
+use tcp::{CloseReason, Engine, FlowId, State};
+use wire::FlowKey;
+
+use super::{Client, Conn, Sockets};
+use crate::command_queue::{AppSockets, SocketEvent};
+use crate::rings::Rings;
+
+impl Sockets {
+    /// The socket of a flow that goes to another worker.
+    pub(crate) fn take_along(&mut self, flow: FlowId) -> Option<(Arc<AppSockets>, u32, Conn)> {
+        // Who takes it knows nothing of its name: that is held for a while from now on.
+        if let Some(key) = self.orphans.remove(&flow) {
+            self.finished(key, None);
+            // It is shown at the end of a turn, and this may be between two.
+            self.paced_until = self.paced_until.min(self.now);
+        }
+        let (app, slot) = self.disown(flow)?;
+        let conn = self.take_conn(app, slot)?;
+        let streams = Arc::clone(&self.client(app)?.streams);
+        Some((streams, slot, conn))
+    }
+
+    /// A flow has come from another worker without a socket. If its own side is open, it waited
+    /// for room in a backlog that is not known here; one that was closed goes on to its end.
+    pub(crate) fn turn_away(&self, flow: FlowId, engine: &mut Engine) {
+        if matches!(engine.state(flow), Some(State::Established | State::CloseWait)) {
+            let _ = engine.abort(flow);
+        }
+    }
+
+    /// This worker ends. Its flows have gone with their groups; sockets whose flows are over, but
+    /// which their programs may still read and have to close, go to another worker.
+    pub(crate) fn leave(&mut self) {
+        let clients = self.clients.iter_mut().flatten();
+        let stranded = clients.flat_map(|client| {
+            let Client { streams, conns, .. } = &mut **client;
+            let conns = (0..).zip(conns.iter_mut());
+            conns.filter_map(|(slot, conn)| Some((Arc::clone(streams), slot, conn.take()?)))
+        });
+        let stranded = stranded.collect();
+        self.post.strand(stranded);
+    }
+
+    /// Sends a connect probe to whoever has, or gets, that flow's group (the peer is its source).
+    pub(crate) fn call_for(&self, name: &FlowKey) {
+        self.post.call_for(name.destination(), name.source());
+    }
+
+    /// Takes over what workers that have ended left behind.
+    pub(crate) fn adopt_stranded(&mut self, engine: &mut Engine, rings: &mut Rings) {
+        for socket in self.post.take_stranded() {
+            self.settle_in(None, socket, engine, rings);
+        }
+    }
+
+    /// The socket of a flow that has come from another worker, or, without a flow, one whose flow
+    /// is over. What the slow side has asked for was heard.
+    pub(crate) fn settle_in(
+        &mut self,
+        flow: Option<FlowId>,
+        (streams, slot, mut conn): (Arc<AppSockets>, u32, Conn),
+        engine: &mut Engine,
+        rings: &mut Rings,
+    ) {
+        let (app, generation) = (streams.app, conn.generation);
+        let is_known =
+            self.client(app).is_some_and(|client| Arc::ptr_eq(&client.streams, &streams));
+        if !is_known {
+            // The application has gone meanwhile, and no worker had the socket when that was told.
+            let _ = flow.map(|flow| engine.abort(flow));
+            if conn.was_opened {
+                self.finished((app, slot, generation), Some(CloseReason::Aborted));
+            }
+            conn.give_back(&streams, rings);
+            streams.server.take_back_slot(slot);
+            return self.post.say(SocketEvent::Freed { app, slot, generation });
+        }
+        if let Some(is_abort) = self.post.closing(app, slot, generation) {
+            (conn.is_closing, conn.must_abort) = (true, is_abort);
+        }
+        if conn.is_closing {
+            // Not by a ready bit: its application could take that away.
+            self.later(app, slot, self.now);
+        }
+        if let Some(flow) = flow.filter(|_| !conn.is_connected) {
+            // It may stand already, and wait for its first ring.
+            self.park_opened(flow);
+        }
+        conn.flow = flow;
+        conn.is_touched = false;
+        self.insert(app, slot, conn);
+        // What was marked at the other worker, or changed on the way, is looked at here.
+        if let Some(client) = self.client(app)
+            && let Some(bits) = client.streams.server.memory().worker(u32::from(self.me.0))
+        {
+            let _ = bits.set(slot);
+        }
+        self.touch(app, slot);
+    }
+}

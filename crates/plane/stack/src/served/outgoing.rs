@@ -1,0 +1,305 @@
+//! Datagrams leave: from the rings of UDP sockets, by the next hops that are known.
+//!
+//! A datagram whose next hop is not known yet is held aside ([`super::unresolved`]), so that nobody waits behind it.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use base::Nanos;
+use shm::Frame;
+use shm::sockets::{HEADER_BYTES, Record, RingDesc};
+
+use super::datagrams::{Datagrams, Outward};
+use super::unresolved::{Held, Unresolved};
+use super::{Sockets, Stats};
+use crate::command_queue::SocketEvent;
+use crate::frames;
+use crate::neighbours::Neighbours;
+use crate::routes::Route;
+use datapath::job::Outlet;
+
+/// Datagrams of one socket that are taken from its ring in one turn.
+const SENDS: usize = 64;
+
+/// Bytes that the rate of a user is charged for beside a datagram's payload: UDP, IPv4 and Ethernet headers. An empty
+/// datagram is a packet too.
+const HEADERS_CHARGED_BYTES: u64 = 8 + 20 + 14;
+
+/// EHOSTUNREACH of asm-generic/errno.h.
+const EHOSTUNREACH: u32 = 113;
+
+/// What sending needs of the worker.
+pub(crate) struct Sending<'a, 'o> {
+    pub(crate) neighbours: &'a mut Neighbours,
+    pub(crate) spares: &'a mut Vec<Frame>,
+    pub(crate) outlet: &'a mut Outlet<'o>,
+}
+
+/// How draining a ring ended.
+enum Drained {
+    /// Nothing is left.
+    Empty,
+    /// The rest waits for frames or for the rate: when to look again.
+    Again(Nanos),
+    /// No honest program leaves a ring so.
+    Violation,
+}
+
+/// Why a datagram does not leave now.
+#[derive(Clone, Copy)]
+enum Obstacle {
+    /// The worker has no frame for it.
+    NoFrame,
+    /// Its user's rate does not allow it before then.
+    Rate(Nanos),
+    /// It is longer than a packet.
+    TooLong,
+    /// It has no address, or its user may not send there.
+    Denied,
+    /// It is to come from an address that is not its user's.
+    Spoofed,
+    /// Its next hop is not known.
+    NoRoute,
+}
+
+impl Sockets {
+    /// Sends what marked UDP sockets have written, and what had to wait for its next hop.
+    pub(crate) fn send_datagrams(&mut self, sending: &mut Sending<'_, '_>, now: Nanos) {
+        self.send_unresolved(sending, now);
+        let mut marked = std::mem::take(&mut self.to_send);
+        for (app, slot) in marked.drain(..) {
+            let Some(socket) = self.datagrams_of(app, slot) else {
+                // Another worker has ended it.
+                self.end_datagrams(app, slot);
+                continue;
+            };
+            match drain(&socket, sending, &mut self.unresolved, &mut self.stats, now) {
+                Drained::Empty if self.ending.contains(&(app, slot)) => {
+                    self.end_datagrams(app, slot);
+                    continue;
+                }
+                Drained::Empty => {}
+                Drained::Violation => {
+                    self.end_datagrams(app, slot);
+                    self.post.say(SocketEvent::Violation { app });
+                    continue;
+                }
+                Drained::Again(due) => self.later(app, slot, due),
+            }
+            self.notify(app, slot);
+        }
+        for remote in sending.neighbours.questions() {
+            self.post.say(SocketEvent::Unresolved { remote });
+        }
+        if let Some(due) = self.unresolved.next_deadline() {
+            self.paced_until = self.paced_until.min(due);
+        }
+        // In place, so that its memory is used again.
+        self.to_send = marked;
+    }
+
+    /// Has a UDP socket looked at again at `due`.
+    pub(super) fn later(&mut self, app: u16, slot: u32, due: Nanos) {
+        self.paced.insert((app, slot));
+        self.paced_until = self.paced_until.min(due);
+    }
+
+    /// Nobody answers at an address, or no route leads there: what waits for it is dropped, and who is connected to it is told,
+    /// as by Linux.
+    pub(super) fn unreachable_address(&mut self, remote: IpAddr) {
+        for held in self.unresolved.take(remote) {
+            count(&mut self.stats, Obstacle::NoRoute);
+            let socket = held.socket;
+            let words = socket.app.server.memory().slot(socket.slot);
+            if let Some(words) = words.filter(|_| socket.remote.is_some() && !socket.is_over()) {
+                words.error.store(EHOSTUNREACH, Ordering::Release);
+                self.notify(socket.app.app, socket.slot);
+            }
+        }
+    }
+
+    /// Sends the datagrams whose next hops are known by now, and drops those that have waited for too long.
+    fn send_unresolved(&mut self, sending: &mut Sending<'_, '_>, now: Nanos) {
+        let stats = &mut self.stats;
+        self.unresolved.retry(now, |held| {
+            let Held { socket, remote, local, payload, until } = held;
+            let (remote, local) = (Some(*remote), *local);
+            let copy = |to: &mut [u8]| {
+                to.copy_from_slice(payload);
+                true
+            };
+            match leave(socket, (remote, local), payload.len(), sending, now, copy) {
+                Ok(()) => true,
+                Err(Obstacle::NoRoute | Obstacle::NoFrame | Obstacle::Rate(_)) if now < *until => {
+                    false
+                }
+                Err(obstacle) => {
+                    count(stats, obstacle);
+                    true
+                }
+            }
+        });
+    }
+}
+
+/// Takes from a socket's ring what can leave.
+fn drain(
+    socket: &Arc<Datagrams>,
+    sending: &mut Sending<'_, '_>,
+    unresolved: &mut Unresolved,
+    stats: &mut Stats,
+    now: Nanos,
+) -> Drained {
+    let memory = socket.app.server.memory();
+    let Some(words) = memory.slot(socket.slot) else { return Drained::Empty };
+    // Another worker is at it, and looks at what was written before it lets go, or is marked again.
+    let Ok(mut tx) = socket.tx.try_lock() else {
+        return Drained::Again(now + Nanos::from_micros(50));
+    };
+    let wished = words.asks().grow();
+    let tail = words.tx_tail.load(Ordering::Acquire);
+    let used = RingDesc::of_word(words.tx_ring_used.load(Ordering::Acquire));
+    let Outward { ring, offered, head } = &mut *tx;
+    if let Some(new) = offered.take_if(|new| new.desc() == used)
+        && let Some(old) = ring.replace(new)
+    {
+        socket.app.server.heap().take_back(old);
+    }
+    let Some(ring) = ring else { return Drained::Empty };
+    if wished != 0 {
+        words.asks.fetch_and(0x00ff_ffff, Ordering::AcqRel);
+        if offered.is_none()
+            && u64::from(wished.min(20)) > u64::from(ring.desc().log2().unwrap_or(0))
+        {
+            *offered = socket.app.server.heap().lend(wished.min(20));
+            if let Some(new) = offered {
+                words.tx_ring.store(new.desc().word(), Ordering::Release);
+            }
+        }
+    }
+    if tail == *head {
+        return Drained::Empty;
+    }
+    if used != ring.desc() || tail.wrapping_sub(*head) > ring.desc().bytes() {
+        return Drained::Violation;
+    }
+    for _ in 0..SENDS {
+        let left = tail - *head;
+        if left == 0 {
+            return Drained::Empty;
+        }
+        let mut header = [0; HEADER_BYTES];
+        if left < HEADER_BYTES as u64 || !read(socket, ring.desc(), *head, &mut header) {
+            return Drained::Violation;
+        }
+        let Some(record) = Record::decode(&header) else { return Drained::Violation };
+        let payload_bytes = record.payload as usize;
+        let bytes = Record::bytes(payload_bytes) as u64;
+        if bytes > left {
+            return Drained::Violation;
+        }
+        let (desc, from) = (ring.desc(), *head + HEADER_BYTES as u64);
+        let copy = |to: &mut [u8]| read(socket, desc, from, to);
+        let ends = (record.remote.or(socket.remote), record.local);
+        // Behind those that wait for the same next hop, so that the order stays.
+        let left = match ends.0.is_some_and(|remote| unresolved.waits_for(remote.ip())) {
+            true => Err(Obstacle::NoRoute),
+            false => leave(socket, ends, payload_bytes, sending, now, copy),
+        };
+        match left {
+            Ok(()) => {}
+            Err(Obstacle::NoFrame) => return Drained::Again(now + Nanos::from_micros(20)),
+            Err(Obstacle::Rate(due)) => return Drained::Again(due),
+            Err(Obstacle::NoRoute) => {
+                let mut payload = vec![0; payload_bytes].into_boxed_slice();
+                let is_held = copy(&mut payload) && unresolved.hold(socket, ends, payload, now);
+                stats.datagrams_no_route += u64::from(!is_held);
+            }
+            Err(obstacle) => count(stats, obstacle),
+        }
+        *head += bytes;
+        words.tx_head.store(*head, Ordering::Release);
+    }
+    Drained::Again(now)
+}
+
+/// Counts a datagram that never leaves.
+fn count(stats: &mut Stats, obstacle: Obstacle) {
+    match obstacle {
+        Obstacle::TooLong => stats.datagrams_too_long += 1,
+        Obstacle::Denied => stats.datagrams_denied += 1,
+        Obstacle::Spoofed => stats.datagrams_spoofed += 1,
+        // Given up: what it waited for has not come.
+        Obstacle::NoRoute | Obstacle::NoFrame | Obstacle::Rate(_) => stats.datagrams_no_route += 1,
+    }
+}
+
+/// Sends one datagram to and from `ends`, its payload written by `copy`.
+fn leave(
+    socket: &Datagrams,
+    (remote, local): (Option<SocketAddr>, Option<IpAddr>),
+    payload_bytes: usize,
+    sending: &mut Sending<'_, '_>,
+    now: Nanos,
+    copy: impl FnOnce(&mut [u8]) -> bool,
+) -> Result<(), Obstacle> {
+    if payload_bytes > socket.payload_max {
+        return Err(Obstacle::TooLong);
+    }
+    let remote = remote.ok_or(Obstacle::Denied)?;
+    if !socket.app.may_send(remote) {
+        return Err(Obstacle::Denied);
+    }
+    let wanted = match local.map(|local| local.to_canonical()) {
+        Some(local) if !socket.sources.contains(&local) => return Err(Obstacle::Spoofed),
+        Some(local) => local,
+        None => socket.local.ip(),
+    };
+    let found = sending.neighbours.find(remote.ip(), wanted, now).ok_or(Obstacle::NoRoute)?;
+    let (route, mut source) = found;
+    if wanted.is_unspecified() && !socket.sources.contains(&source) {
+        // Others talk to that peer from an address that this user may not have.
+        let same = |own: &&IpAddr| own.is_ipv4() == remote.is_ipv4();
+        source = *socket.sources.iter().find(same).ok_or(Obstacle::Spoofed)?;
+    }
+    if sending.outlet.room() == 0 || sending.spares.is_empty() {
+        return Err(Obstacle::NoFrame);
+    }
+    if let Some(rate) = &socket.app.rate {
+        let bytes = payload_bytes as u64 + HEADERS_CHARGED_BYTES;
+        rate.take_whole(bytes, now).map_err(Obstacle::Rate)?;
+    }
+    let from = SocketAddr::new(source, socket.local.port());
+    let is_sent = send(payload_bytes, (from, remote), route, sending, copy);
+    if is_sent { Ok(()) } else { Err(Obstacle::TooLong) }
+}
+
+fn read(socket: &Datagrams, desc: RingDesc, at: u64, to: &mut [u8]) -> bool {
+    let Some([first, second]) = socket.app.server.memory().pieces(desc, at, to.len()) else {
+        return false;
+    };
+    let copied = first.copy_out(to);
+    second.copy_out(&mut to[copied..]);
+    true
+}
+
+/// Writes a datagram into a frame, which leaves; false when it does not fit into a packet.
+fn send(
+    payload_bytes: usize,
+    (from, to): (SocketAddr, SocketAddr),
+    route: Route,
+    sending: &mut Sending<'_, '_>,
+    copy: impl FnOnce(&mut [u8]) -> bool,
+) -> bool {
+    let Some(mut frame) = sending.spares.pop() else { return false };
+    let place = frames::write_datagram(&route, from, to, payload_bytes, &mut frame);
+    let is_written =
+        place.is_some_and(|place| frame.bytes_mut().get_mut(place..).is_some_and(copy));
+    if is_written {
+        sending.outlet.send(frame);
+    } else {
+        sending.spares.push(frame);
+    }
+    is_written
+}

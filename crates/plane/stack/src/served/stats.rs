@@ -1,0 +1,41 @@
+//! What a worker counts about the sockets of applications.
+
+use crate::counts::{SocketCounter, SocketCounts};
+
+/// Since the worker began.
+#[derive(Debug, Default)]
+pub(crate) struct Stats {
+    /// Payload bytes that applications were shown, and that were taken from them, over all
+    /// connections.
+    pub(super) bytes_received: u64,
+    pub(super) bytes_sent: u64,
+    /// Datagrams that were dropped, by reason.
+    pub(super) datagrams_no_room: u64,
+    pub(super) datagrams_too_long: u64,
+    pub(super) datagrams_denied: u64,
+    pub(super) datagrams_no_route: u64,
+    pub(super) datagrams_spoofed: u64,
+    /// UDP sockets that ended before all that they had written had left.
+    pub(super) datagrams_cut_off: u64,
+    /// Congestion controls that were chosen and not permitted.
+    pub(super) congestion_denied: u64,
+}
+
+impl Stats {
+    /// Shows it.
+    pub(crate) fn publish(&self, counts: &SocketCounts) {
+        for (event, count) in [
+            (SocketCounter::BytesReceived, self.bytes_received),
+            (SocketCounter::BytesSent, self.bytes_sent),
+            (SocketCounter::DatagramsNoRoom, self.datagrams_no_room),
+            (SocketCounter::DatagramsTooLong, self.datagrams_too_long),
+            (SocketCounter::DatagramsDenied, self.datagrams_denied),
+            (SocketCounter::DatagramsNoRoute, self.datagrams_no_route),
+            (SocketCounter::DatagramsSpoofed, self.datagrams_spoofed),
+            (SocketCounter::DatagramsCutOff, self.datagrams_cut_off),
+            (SocketCounter::CongestionDenied, self.congestion_denied),
+        ] {
+            counts.set(event, count);
+        }
+    }
+}
