@@ -161,7 +161,6 @@ const CIRCLES: &[(&str, Circles)] = &[
     circles("replay", 1, 2),
     circles("shm", 2, 4),
     circles("sim", 3, 13),
-    circles("stack", 2, 14),
     circles("calisto-slice", 1, 2),
     circles("tcp", 3, 21),
     circles("testbed", 1, 2),

@@ -13,7 +13,7 @@ use base::{FlowGroup, WorkerId};
 use tcp::Detached;
 use wire::FlowKey;
 
-use crate::command_queue::AppSockets;
+use crate::app_sockets::AppSockets;
 use crate::rings::Pair;
 use crate::routes::Route;
 use crate::served::Conn;

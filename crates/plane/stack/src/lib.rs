@@ -6,10 +6,12 @@
 //! groups ([`Exchange`]). [`BuiltIn`] is this job or one of those of `datapath`, which knows no TCP.
 #![forbid(unsafe_code)]
 
+mod app_sockets;
 mod bucket;
 mod built_in;
 mod command_queue;
 mod counts;
+mod datagrams;
 mod exchange;
 mod frames;
 mod gso_batch;
@@ -20,15 +22,15 @@ mod served;
 mod service;
 mod socket_job;
 
+pub use app_sockets::{AppSockets, Notifier};
 pub use bucket::Rate;
 pub use built_in::BuiltIn;
-pub use command_queue::{
-    AppSockets, Command, CommandQueue, Listening, NextHop, Notifier, SocketEvent,
-};
+pub use command_queue::{Command, CommandQueue, Listening, SocketEvent};
 pub use counts::{SocketCounter, SocketCounts};
+pub use datagrams::Datagrams;
 pub use exchange::Exchange;
 pub use rings::RingLimits;
-pub use served::Datagrams;
+pub use routes::NextHop;
 pub use service::ServiceKind;
 pub use socket_job::{SocketJob, SocketJobConfig, send_connect_probe};
 

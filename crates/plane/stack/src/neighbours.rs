@@ -9,8 +9,7 @@ use std::net::IpAddr;
 
 use base::Nanos;
 
-use crate::command_queue::NextHop;
-use crate::routes::Route;
+use crate::routes::{NextHop, Route};
 
 /// Addresses at once, at most. Beyond that the last in order is forgotten, and asked for when it is needed again.
 const NEIGHBOURS_MAX: usize = 4096;

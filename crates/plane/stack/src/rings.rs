@@ -8,7 +8,7 @@ use std::sync::Arc;
 use shm::sockets::{RingDesc, RingMemory};
 use tcp::{Buffers, FlowId, FlowOptions};
 
-use crate::command_queue::AppSockets;
+use crate::app_sockets::AppSockets;
 
 /// How large rings may become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

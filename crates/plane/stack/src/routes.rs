@@ -8,13 +8,22 @@ use std::collections::BTreeMap;
 use base::PortId;
 use shm::Frame;
 
-use crate::command_queue::NextHop;
-
 /// Bytes of a link header: Ethernet with at most two tags.
 const HEADER_MAX: usize = 22;
 
 /// Routes at once, at most: peers that invent link addresses do not get more memory than this.
 const ROUTES_MAX: usize = 4096;
+
+/// By which port a packet leaves, and what stands before its IP header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NextHop {
+    /// The port.
+    pub port: PortId,
+    /// A tag that the port puts in.
+    pub vlan_tci: u16,
+    /// The link header, at most 22 bytes.
+    pub header: Vec<u8>,
+}
 
 /// Where a segment goes, and what stands before its IP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -5,12 +5,14 @@
 //! position and ring to itself; what an application writes can only end its own connection.
 
 mod accept;
+mod bound;
 mod commands;
 mod conn;
 mod datagrams;
 mod drain_slot;
 mod moving;
 mod outgoing;
+mod park;
 mod parked;
 mod ports;
 mod publish;
@@ -25,12 +27,12 @@ use base::{Nanos, WorkerId};
 use shm::sockets::Asks;
 use tcp::{CloseReason, Engine, Event, FlowId, Output};
 
-use crate::command_queue::{AppSockets, CommandQueue, Post, SocketEvent};
+use crate::app_sockets::AppSockets;
+use crate::command_queue::{CommandQueue, Post, SocketEvent};
 use crate::neighbours::Neighbours;
 use crate::rings::Rings;
-use accept::Bound;
+use bound::Bound;
 pub(crate) use conn::Conn;
-pub use datagrams::Datagrams;
 pub(crate) use outgoing::Sending;
 use parked::Parked;
 use ports::Ports;

@@ -29,7 +29,6 @@ use crate::routes::{Route, Routes};
 use crate::served::{Sending, Sockets};
 use crate::service::{Service, ServiceContext, ServiceKind};
 pub use connect_probe::send_connect_probe;
-use moving::Leaving;
 
 /// Empty frames that a worker keeps for what it will have to say: two batches, so that one can be
 /// filled while the other is on its way.
@@ -40,6 +39,9 @@ const COUNTS_EVERY: Nanos = Nanos::from_millis(1);
 
 /// Least time between two looks for routes without a flow: such a look goes through all flows.
 const SWEEP_EVERY: Nanos = Nanos::from_secs(1);
+
+/// Time between two looks for room.
+const RETRY_EVERY: Nanos = Nanos::from_millis(10);
 
 /// What the workers of one data path have in common.
 #[derive(Clone, Debug)]
@@ -62,6 +64,13 @@ pub struct SocketJobConfig {
     pub joins: bool,
     /// Where sockets of applications come from, when they are what is served.
     pub command_queue: Option<CommandQueue>,
+}
+
+/// How far a worker has come with what it gives up.
+#[derive(Clone, Copy, Debug)]
+struct Leaving {
+    moving: Moving,
+    next: FlowGroup,
 }
 
 /// An engine with everything around it.
@@ -329,7 +338,7 @@ impl Job for SocketJob {
             self.claim_waiting(now);
         }
         if self.exchange.has_any() {
-            self.retry_at = self.retry_at.min(now + moving::RETRY_EVERY);
+            self.retry_at = self.retry_at.min(now + RETRY_EVERY);
         }
         let is_due = self.engine.next_deadline().is_some_and(|due| due <= now);
         let is_asked = self.sockets.as_ref().is_some_and(|sockets| sockets.has_work(now));

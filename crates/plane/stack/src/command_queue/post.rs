@@ -7,7 +7,8 @@ use std::sync::atomic::Ordering;
 
 use shm::Producer;
 
-use super::{Command, CommandQueue, Mailbox, SocketEvent, State, Stranded};
+use super::command::{Command, SocketEvent};
+use super::shared::{Mailbox, Shared, State, Stranded};
 
 /// A worker's end.
 pub(crate) struct Post {
@@ -15,7 +16,7 @@ pub(crate) struct Post {
     pub(super) events: Producer<SocketEvent>,
     /// Events that found the ring full.
     pub(super) waiting: VecDeque<SocketEvent>,
-    pub(super) front: CommandQueue,
+    pub(super) shared: Arc<Shared>,
 }
 
 impl std::fmt::Debug for Post {
@@ -28,7 +29,7 @@ impl Drop for Post {
     /// UDP sockets of a worker that ends go to another one; what it has said is heard.
     fn drop(&mut self) {
         self.flush();
-        let mut state = self.front.state();
+        let mut state = self.shared.state();
         let State { boxes, standing, heard, last_words, stranded, .. } = &mut *state;
         let is_own = |(mailbox, _): &mut (Arc<Mailbox>, _)| Arc::ptr_eq(mailbox, &self.mailbox);
         for (_, mut worker) in heard.extract_if(.., is_own) {
@@ -43,8 +44,8 @@ impl Drop for Post {
             other.has_any.store(true, Ordering::Release);
         }
         drop(state);
-        (self.front.shared.tell)();
-        (self.front.shared.wake)();
+        (self.shared.tell)();
+        (self.shared.wake)();
     }
 }
 
@@ -67,7 +68,7 @@ impl Post {
 
     /// What is to be opened from `local` to `remote`: a connect probe about it has come.
     pub(crate) fn open(&self, local: SocketAddr, remote: SocketAddr) -> Option<Command> {
-        let mut state = self.front.state();
+        let mut state = self.shared.state();
         let is_it = |command: &Command| matches!(command, Command::Connect { local: own, remote: other, .. } if (*own, *other) == (local, remote));
         let at = state.opens.iter().position(is_it)?;
         Some(state.opens.swap_remove(at))
@@ -75,7 +76,7 @@ impl Post {
 
     /// Whether a socket is to be closed, and then whether with a reset.
     pub(crate) fn closing(&self, app: u16, slot: u32, generation: u32) -> Option<bool> {
-        self.front.state().closing.get(&(app, slot, generation)).copied()
+        self.shared.state().closing.get(&(app, slot, generation)).copied()
     }
 
     /// Says something; it is heard after [`Self::flush`].
@@ -86,24 +87,24 @@ impl Post {
     /// A connect probe from `remote` to `local` goes to whichever worker has their group, or gets
     /// it.
     pub(crate) fn call_for(&self, local: SocketAddr, remote: SocketAddr) {
-        self.front.put_back((local, remote));
+        self.shared.put_back((local, remote));
     }
 
     /// Leaves sockets without flows to whoever comes first. A worker is told when this end is dropped.
     pub(crate) fn strand(&self, sockets: Vec<Stranded>) {
         if !sockets.is_empty() {
-            self.front.state().stranded.extend(sockets);
+            self.shared.state().stranded.extend(sockets);
         }
     }
 
     /// What workers that have ended left behind.
     pub(crate) fn take_stranded(&self) -> Vec<Stranded> {
-        std::mem::take(&mut self.front.state().stranded)
+        std::mem::take(&mut self.shared.state().stranded)
     }
 
     /// Another worker was marked and sleeps.
     pub(crate) fn wake_others(&self) {
-        (self.front.shared.wake)();
+        (self.shared.wake)();
     }
 
     /// Whether something waits to be said.
@@ -121,7 +122,7 @@ impl Post {
             self.waiting.pop_front();
         }
         if self.events.publish() {
-            (self.front.shared.tell)();
+            (self.shared.tell)();
         }
     }
 }

@@ -1,6 +1,5 @@
 //! Connections that come to listeners, and those that were opened and now stand.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -8,8 +7,10 @@ use shm::sockets::{Entry, Kind, SlotOption, SlotState, SlotWords};
 use tcp::{Engine, FlowId, FlowOptions, ListenerId};
 use wire::FlowKey;
 
+use super::bound::{Bound, Taken};
 use super::{Conn, Sockets};
-use crate::command_queue::{AppSockets, Listening};
+use crate::app_sockets::AppSockets;
+use crate::command_queue::Listening;
 use crate::rings::Rings;
 
 /// Bytes of a new connection's send ring, as a logarithm: most answers are short, and idle
@@ -18,21 +19,6 @@ pub(super) const FIRST_SEND_LOG2: u8 = 10;
 
 /// Bytes that a send ring may grow to, as a logarithm.
 const SEND_LOG2_MAX: u8 = 22;
-
-/// An address that is listened on, and by whom: several share its connections by flow hash.
-#[derive(Debug)]
-pub(super) struct Bound {
-    id: ListenerId,
-    address: SocketAddr,
-    members: Vec<Arc<Listening>>,
-}
-
-impl Bound {
-    pub(super) fn slots_of(&self, app: u16) -> impl Iterator<Item = u32> {
-        let own = self.members.iter().filter(move |member| member.app.app == app);
-        own.map(|member| member.slot)
-    }
-}
 
 impl Sockets {
     pub(super) fn listen(&mut self, listening: Arc<Listening>, engine: &mut Engine) {
@@ -178,15 +164,6 @@ impl Sockets {
         conn.is_connected = true;
         words.state.store(Kind::Stream as u32 | SlotState::CONNECTED, Ordering::Release);
     }
-}
-
-/// What becomes of a connection that has come.
-pub(super) enum Taken {
-    Yes,
-    /// There is no room now at that listener.
-    Later(Arc<Listening>),
-    /// Nobody can.
-    No,
 }
 
 /// What an accepted socket has from its listener (as in Linux: all but what belongs to the

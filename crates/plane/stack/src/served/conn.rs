@@ -4,7 +4,7 @@ use base::Nanos;
 use shm::sockets::RingDesc;
 use tcp::{CloseReason, FlowId};
 
-use crate::command_queue::AppSockets;
+use crate::app_sockets::AppSockets;
 use crate::rings::{Pair, Ring, Rings};
 
 /// One socket. Its positions are the worker's own: those in shared memory are copies.

@@ -7,7 +7,8 @@ use shm::sockets::{Asks, RingDesc, SlotInfo, SlotOption, SlotWords};
 use tcp::{Algorithm, CallError, Engine, FlowId, FlowInfo, KeepAlive, Output, State, TimerKind};
 
 use super::{Conn, LAST_ASKS, Sockets};
-use crate::command_queue::{AppSockets, SocketEvent};
+use crate::app_sockets::AppSockets;
+use crate::command_queue::SocketEvent;
 use crate::rings::{Ring, Rings};
 
 /// Round trips are not measured shorter than a host needs to answer at all.

@@ -7,7 +7,8 @@ use tcp::{CloseReason, Engine, FlowId, State};
 use wire::FlowKey;
 
 use super::{Client, Conn, Sockets};
-use crate::command_queue::{AppSockets, SocketEvent};
+use crate::app_sockets::AppSockets;
+use crate::command_queue::SocketEvent;
 use crate::rings::Rings;
 
 impl Sockets {

@@ -10,10 +10,10 @@ use base::Nanos;
 use shm::Frame;
 use shm::sockets::{HEADER_BYTES, Record, RingDesc};
 
-use super::datagrams::{Datagrams, Outward};
 use super::unresolved::{Held, Unresolved};
 use super::{Sockets, Stats};
 use crate::command_queue::SocketEvent;
+use crate::datagrams::{Datagrams, Outward};
 use crate::frames;
 use crate::neighbours::Neighbours;
 use crate::routes::Route;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::Datagrams;
+use crate::datagrams::Datagrams;
 
 /// Application and slot.
 type Name = (u16, u32);

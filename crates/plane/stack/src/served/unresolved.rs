@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use base::Nanos;
 
-use super::datagrams::Datagrams;
+use crate::datagrams::Datagrams;
 
 /// Datagrams of a worker that wait, at most.
 const HELD_MAX: usize = 1024;

@@ -13,9 +13,8 @@ use tcp::{OptionBytes, Segment, Seq};
 use wire::{FlowKey, Outcome, Protocol};
 
 use super::{Heard, SocketJob};
-use crate::command_queue::NextHop;
 use crate::frames;
-use crate::routes::Route;
+use crate::routes::{NextHop, Route};
 use datapath::Dispatcher;
 
 /// Ethertypes of a connect probe's link header, behind two addresses of zeros.

@@ -4,23 +4,13 @@ use base::{FlowGroup, Nanos, WorkerId};
 use tcp::Detached;
 use wire::FlowKey;
 
-use super::{Heard, SocketJob};
+use super::{Heard, Leaving, RETRY_EVERY, SocketJob};
 use crate::counts::SocketCounter;
 use crate::exchange::{Belongings, Parcel};
 use datapath::message::Moving;
 
 /// Groups looked at in one step of giving a table's part up: in between, packets go on.
 const GROUPS_PER_STEP: u32 = 2048;
-
-/// Time between two looks for room.
-pub(super) const RETRY_EVERY: Nanos = Nanos::from_millis(10);
-
-/// How far a worker has come with what it gives up.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Leaving {
-    moving: Moving,
-    next: FlowGroup,
-}
 
 impl SocketJob {
     /// Goes on giving up what moves; true when all is given up.

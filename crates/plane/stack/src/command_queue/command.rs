@@ -1,0 +1,155 @@
+//! What workers are told, and what they tell.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use shm::sockets::Backlog;
+use tcp::FlowOptions;
+
+use crate::app_sockets::AppSockets;
+use crate::datagrams::Datagrams;
+use crate::routes::NextHop;
+
+/// What workers are told.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// An application has come.
+    Add(Arc<AppSockets>),
+    /// It is gone: its connections are reset.
+    Remove {
+        /// Which.
+        app: u16,
+    },
+    /// Accept connections. Several listeners of one address share them by flow hash (SO_REUSEPORT).
+    Listen(Arc<Listening>),
+    /// Accept no more.
+    Unlisten {
+        /// Whose listener.
+        app: u16,
+        /// Which.
+        slot: u32,
+    },
+    /// Open a connection for a slot that was lent and set up.
+    Connect {
+        /// Whose.
+        app: u16,
+        /// Its slot.
+        slot: u32,
+        /// From where: both parts are settled.
+        local: SocketAddr,
+        /// To where.
+        remote: SocketAddr,
+        /// Its settings.
+        options: FlowOptions,
+        /// How its segments leave until the peer has answered.
+        next_hop: NextHop,
+    },
+    /// Serve a UDP socket whose slot was lent and set up; one of the same slot goes.
+    Bind(Arc<Datagrams>),
+    /// A worker has ended and left sockets behind whose flows are over: they are this one's now.
+    Adopt,
+    /// How datagrams to an address leave from now on; none: it cannot be reached.
+    Resolved {
+        /// The address.
+        remote: std::net::IpAddr,
+        /// Its way and our address on it.
+        next_hop: Option<(NextHop, std::net::IpAddr)>,
+    },
+    /// The last descriptor of a socket was closed, or its application is to have it no more.
+    Close {
+        /// Whose.
+        app: u16,
+        /// Which.
+        slot: u32,
+        /// Of which generation: a later socket in the same slot is another.
+        generation: u32,
+        /// With a reset, whatever was written.
+        is_abort: bool,
+    },
+}
+
+impl Command {
+    /// Whose application it concerns.
+    pub(super) fn app(&self) -> Option<u16> {
+        match self {
+            Self::Add(streams) => Some(streams.app),
+            other => other.socket().map(|(app, _)| app),
+        }
+    }
+
+    /// Which socket it concerns: application and slot.
+    pub(super) fn socket(&self) -> Option<(u16, u32)> {
+        match self {
+            Self::Listen(listening) => Some((listening.app.app, listening.slot)),
+            Self::Bind(socket) => Some((socket.app.app, socket.slot)),
+            Self::Unlisten { app, slot }
+            | Self::Connect { app, slot, .. }
+            | Self::Close { app, slot, .. } => Some((*app, *slot)),
+            Self::Add(_) | Self::Remove { .. } | Self::Resolved { .. } | Self::Adopt => None,
+        }
+    }
+}
+
+/// A listening socket.
+#[derive(Debug)]
+pub struct Listening {
+    /// Whose.
+    pub app: Arc<AppSockets>,
+    /// Its slot.
+    pub slot: u32,
+    /// Where.
+    pub address: SocketAddr,
+    /// Connections that nobody has taken yet; those of the socket's other addresses as well.
+    pub backlog: Arc<Backlog>,
+    /// Connections that may be half open before cookies take their place.
+    pub half_open_max: u32,
+    /// Settings of every accepted flow.
+    pub options: FlowOptions,
+}
+
+/// What workers tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SocketEvent {
+    /// A socket's descriptor has this cookie.
+    Named {
+        /// Whose.
+        app: u16,
+        /// Which.
+        slot: u32,
+        /// Its generation.
+        generation: u32,
+        /// SO_COOKIE.
+        cookie: u64,
+    },
+    /// A connection that was opened here is over, or could not be opened.
+    Finished {
+        /// Whose.
+        app: u16,
+        /// Which.
+        slot: u32,
+        /// Its generation.
+        generation: u32,
+        /// Both sides have closed it, so that its name stays taken for a while: late segments may come
+        /// (TIME-WAIT). One that was refused or reset leaves nothing behind.
+        may_linger: bool,
+    },
+    /// The slot is free again.
+    Freed {
+        /// Whose.
+        app: u16,
+        /// Which.
+        slot: u32,
+        /// The generation that has ended.
+        generation: u32,
+    },
+    /// An application has written what no honest one writes.
+    Violation {
+        /// Which.
+        app: u16,
+    },
+    /// Datagrams wait for a way to an address.
+    Unresolved {
+        /// The address.
+        remote: std::net::IpAddr,
+    },
+}

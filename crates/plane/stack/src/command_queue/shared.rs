@@ -1,0 +1,116 @@
+//! What the slow side and the workers share: mailboxes one way, events the other.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use base::WorkerId;
+use shm::Consumer;
+
+use super::command::{Command, SocketEvent};
+use crate::app_sockets::AppSockets;
+use crate::served::Conn;
+
+/// What one worker is told.
+#[derive(Default)]
+pub(super) struct Mailbox {
+    pub(super) has_any: AtomicBool,
+    connect_probes: Mutex<VecDeque<Command>>,
+}
+
+impl Mailbox {
+    pub(super) fn commands(&self) -> MutexGuard<'_, VecDeque<Command>> {
+        self.connect_probes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What the slow side remembers.
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) boxes: Vec<(WorkerId, Arc<Mailbox>)>,
+    /// What each of them says.
+    pub(super) heard: Vec<(Arc<Mailbox>, Consumer<SocketEvent>)>,
+    /// What workers that have ended had said, and nobody had heard.
+    pub(super) last_words: Vec<SocketEvent>,
+    /// What a worker that comes later has to know: applications, listeners, UDP sockets.
+    pub(super) standing: Vec<Command>,
+    /// Connections to be opened, and those among them whose worker is yet to be found.
+    pub(super) opens: Vec<Command>,
+    pub(super) connect_probes: VecDeque<(SocketAddr, SocketAddr)>,
+    /// Sockets that are to be closed and have not ended, by application, slot and generation: with a reset? For the
+    /// worker that gets one which was between workers when it was told.
+    pub(super) closing: BTreeMap<(u16, u32, u32), bool>,
+    /// Sockets of workers that have ended, without their flows: each connection is over, and its program has not closed
+    /// it. As many as those workers had slots.
+    pub(super) stranded: Vec<Stranded>,
+}
+
+/// A socket between two workers: its application, its slot and what a worker knows of it.
+pub(super) type Stranded = (Arc<AppSockets>, u32, Conn);
+
+/// What both sides hold.
+pub(super) struct Shared {
+    state: Mutex<State>,
+    /// There are connect probes.
+    pub(super) has_connect_probes: AtomicBool,
+    /// Says that a worker has commands.
+    pub(super) wake: Box<dyn Fn() + Send + Sync>,
+    /// Says that there are events.
+    pub(super) tell: Box<dyn Fn() + Send + Sync>,
+}
+
+impl Shared {
+    pub(super) fn new(
+        wake: impl Fn() + Send + Sync + 'static,
+        tell: impl Fn() + Send + Sync + 'static,
+    ) -> Self {
+        let (wake, tell) = (Box::new(wake), Box::new(tell));
+        Self { state: Mutex::default(), has_connect_probes: AtomicBool::new(false), wake, tell }
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A connect probe is to be sent, before all others.
+    pub(super) fn put_back(&self, connect_probe: (SocketAddr, SocketAddr)) {
+        self.state().connect_probes.push_front(connect_probe);
+        self.has_connect_probes.store(true, Ordering::Release);
+    }
+}
+
+impl State {
+    /// What a worker that comes later has to know of a command.
+    pub(super) fn remember(&mut self, command: &Command) {
+        match command {
+            Command::Add(_) | Command::Listen(_) | Command::Bind(_) => {
+                self.standing.push(command.clone());
+            }
+            Command::Remove { app } => {
+                self.standing.retain(|other| other.app() != Some(*app));
+                self.opens.retain(|other| other.app() != Some(*app));
+                self.closing.retain(|(other, ..), _| other != app);
+            }
+            Command::Unlisten { app, slot } | Command::Close { app, slot, .. } => {
+                if let Command::Close { generation, is_abort, .. } = *command
+                    && self.is_taken(*app, *slot, generation)
+                {
+                    *self.closing.entry((*app, *slot, generation)).or_default() |= is_abort;
+                }
+                self.standing.retain(|other| other.socket() != Some((*app, *slot)));
+                self.opens.retain(|other| other.socket() != Some((*app, *slot)));
+            }
+            Command::Connect { .. } | Command::Resolved { .. } | Command::Adopt => {}
+        }
+    }
+
+    /// Whether a socket has not ended yet. One that has said so already says nothing more.
+    fn is_taken(&self, app: u16, slot: u32, generation: u32) -> bool {
+        self.standing.iter().any(|command| {
+            matches!(command, Command::Add(streams) if streams.app == app
+                && streams.server.is_taken(slot)
+                && streams.server.generation(slot) == generation)
+        })
+    }
+}

@@ -1,0 +1,134 @@
+//! A UDP socket of an application.
+//!
+//! Packets to one socket may come to several workers, and its application writes to one ring: so
+//! each ring has one worker at a time. Who finds it taken drops what came (UDP may), or leaves what
+//! is to be sent to the one who has it.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use shm::sockets::{HEADER_BYTES, Record, RingMemory};
+use wire::FlowKey;
+
+use crate::app_sockets::AppSockets;
+
+/// A UDP socket, as all workers share it.
+#[derive(Debug)]
+pub struct Datagrams {
+    /// Whose.
+    pub app: Arc<AppSockets>,
+    /// Its slot.
+    pub slot: u32,
+    /// Where it is bound; an unspecified address: every one of ours.
+    pub local: SocketAddr,
+    /// From whom alone it hears.
+    pub remote: Option<SocketAddr>,
+    /// The longest payload that leaves in one packet.
+    pub payload_max: usize,
+    /// The addresses of ours that its datagrams may leave from.
+    pub sources: Vec<IpAddr>,
+    rx: Mutex<Inward>,
+    pub(crate) tx: Mutex<Outward>,
+    /// It is closed.
+    is_over: AtomicBool,
+}
+
+/// The receiving side; positions are the daemon's own.
+#[derive(Debug)]
+struct Inward {
+    ring: Option<RingMemory>,
+    tail: u64,
+}
+
+/// The sending side.
+#[derive(Debug)]
+pub(crate) struct Outward {
+    pub(crate) ring: Option<RingMemory>,
+    pub(crate) offered: Option<RingMemory>,
+    pub(crate) head: u64,
+}
+
+impl Datagrams {
+    /// A socket over two rings of its application, which its slot names. `sources` are the
+    /// addresses of ours that its user may have; its datagrams leave from no other.
+    pub fn new(
+        app: Arc<AppSockets>,
+        slot: u32,
+        local: SocketAddr,
+        remote: Option<SocketAddr>,
+        payload_max: usize,
+        sources: Vec<IpAddr>,
+        (rx, tx): (RingMemory, RingMemory),
+    ) -> Self {
+        Self {
+            app,
+            slot,
+            local,
+            remote,
+            payload_max,
+            sources,
+            rx: Mutex::new(Inward { ring: Some(rx), tail: 0 }),
+            tx: Mutex::new(Outward { ring: Some(tx), offered: None, head: 0 }),
+            is_over: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether some worker has ended it.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
+
+    /// Ends it, once: its rings and its slot go back. Then, whether all that was written had left.
+    pub(crate) fn end(&self) -> Option<bool> {
+        if self.is_over.swap(true, Ordering::AcqRel) {
+            return None;
+        }
+        let server = &self.app.server;
+        let mut rx = self.rx.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tx = self.tx.lock().unwrap_or_else(PoisonError::into_inner);
+        let words = server.memory().slot(self.slot);
+        let has_left = words.is_none_or(|words| words.tx_tail.load(Ordering::Acquire) == tx.head);
+        let rings = [rx.ring.take(), tx.ring.take(), tx.offered.take()];
+        rings.into_iter().flatten().for_each(|ring| server.heap().take_back(ring));
+        server.take_back_slot(self.slot);
+        Some(has_left)
+    }
+
+    /// Whether it takes packets of this name.
+    pub(crate) fn hears(&self, key: &FlowKey) -> bool {
+        let (to, local) = (key.destination(), self.local);
+        !self.is_over()
+            && to.port() == local.port()
+            && (local.ip() == to.ip() || local.ip().is_unspecified())
+            && self.remote.is_none_or(|remote| remote == key.source())
+    }
+
+    /// Puts a datagram into the ring; false when it is dropped.
+    pub(crate) fn deliver(&self, key: &FlowKey, payload: &[u8]) -> bool {
+        let memory = self.app.server.memory();
+        let Some(words) = memory.slot(self.slot) else { return false };
+        let Ok(mut rx) = self.rx.try_lock() else { return false };
+        let Inward { ring: Some(ring), tail } = &mut *rx else { return false };
+        let record = Record {
+            payload: payload.len() as u32,
+            remote: Some(key.source()),
+            local: Some(key.destination().ip()),
+        };
+        let bytes = Record::bytes(payload.len()) as u64;
+        // What the application says it has read can only make its own ring smaller.
+        let unread = tail.wrapping_sub(words.rx_head.load(Ordering::Acquire));
+        let desc = ring.desc();
+        if unread > desc.bytes() || desc.bytes() - unread < bytes {
+            return false;
+        }
+        for (at, part) in [(*tail, &record.encode()[..]), (*tail + HEADER_BYTES as u64, payload)] {
+            let Some([first, second]) = memory.pieces(desc, at, part.len()) else { return false };
+            let copied = first.copy_in(part);
+            second.copy_in(&part[copied..]);
+        }
+        *tail += bytes;
+        words.rx_tail.store(*tail, Ordering::Release);
+        true
+    }
+}

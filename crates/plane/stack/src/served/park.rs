@@ -1,0 +1,82 @@
+//! Connections that stand and find no room try again.
+//!
+//! The program is late, not gone; Linux lets the peer send its last acknowledgement again. As many
+//! wait for each listener as its backlog holds, so that who accepts nothing takes nobody else's
+//! place.
+
+use base::Nanos;
+use tcp::{Engine, FlowId, ListenerId, State};
+
+use super::Sockets;
+use super::bound::Taken;
+use crate::command_queue::Listening;
+use crate::rings::Rings;
+
+/// So many of each listener's try at once.
+const TRIES: usize = 64;
+
+/// Time until they try again.
+const PARKED_FOR: Nanos = Nanos::from_micros(500);
+
+impl Sockets {
+    /// A connection waits for room at who is to take it; when too many do, nobody can take it.
+    pub(super) fn park(
+        &mut self,
+        flow: FlowId,
+        listener: ListenerId,
+        taker: &Listening,
+        engine: &mut Engine,
+    ) {
+        let name = (taker.app.app, taker.slot);
+        let waiting = self.parked.accepted.entry(name).or_default();
+        if waiting.len() as u64 >= taker.backlog.limit() {
+            let _ = engine.abort(flow);
+            return;
+        }
+        waiting.push_back((flow, listener));
+        self.paced_until = self.paced_until.min(self.now + PARKED_FOR);
+    }
+
+    /// A connection that was opened here waits for its first ring.
+    pub(super) fn park_opened(&mut self, flow: FlowId) {
+        self.parked.opened.push_back(flow);
+        self.paced_until = self.paced_until.min(self.now + PARKED_FOR);
+    }
+
+    /// Connections that wait for room try again.
+    pub(super) fn try_parked(&mut self, engine: &mut Engine, rings: &mut Rings) {
+        for _ in 0..self.parked.opened.len().min(TRIES) {
+            let Some(flow) = self.parked.opened.pop_front() else { break };
+            // It is over or elsewhere, or says itself that it stands.
+            let stands = engine.state(flow).is_some_and(|state| state != State::SynSent);
+            if let Some((app, slot)) = self.owner(flow).filter(|_| stands) {
+                self.connected(app, slot, flow, engine, rings);
+            }
+        }
+        let names: Vec<_> = self.parked.accepted.keys().copied().collect();
+        for name in names {
+            let Some(mut waiting) = self.parked.accepted.remove(&name) else { continue };
+            for _ in 0..TRIES {
+                let Some((flow, listener)) = waiting.pop_front() else { break };
+                if engine.state(flow).is_none() {
+                    continue;
+                }
+                match self.try_accept(flow, listener, engine, rings) {
+                    Taken::Yes => {}
+                    Taken::Later(_) => {
+                        // Those behind it find no more room than it has.
+                        waiting.push_front((flow, listener));
+                        break;
+                    }
+                    Taken::No => _ = engine.abort(flow),
+                }
+            }
+            if !waiting.is_empty() {
+                self.parked.accepted.insert(name, waiting);
+            }
+        }
+        if !self.parked.is_empty() {
+            self.paced_until = self.paced_until.min(self.now + PARKED_FOR);
+        }
+    }
+}
