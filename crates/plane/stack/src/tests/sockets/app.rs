@@ -1,0 +1,182 @@
+//! The application's side of the memory, played word by word.
+
+use super::*;
+
+pub(super) const POLLER: u32 = 3;
+
+/// Counts who was woken.
+#[derive(Default)]
+pub(super) struct Rung {
+    pub(super) pollers: AtomicU64,
+    pub(super) futexes: AtomicU64,
+}
+
+impl Notifier for Arc<Rung> {
+    fn poller(&self, _: Side, poller: u32) {
+        assert_eq!(poller, POLLER);
+        self.pollers.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn futex(&self, _: &AtomicU32) {
+        self.futexes.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// An application that listens.
+pub(super) struct App {
+    pub(super) command_queue: CommandQueue,
+    pub(super) streams: Arc<AppSockets>,
+    pub(super) memory: SocketMemory,
+    pub(super) listener: u32,
+    pub(super) rung: Arc<Rung>,
+    pub(super) accepted: Vec<u32>,
+}
+
+pub(super) fn options() -> FlowOptions {
+    FlowOptions { receive_limit_log2: 22, ..FlowOptions::default() }
+}
+
+impl App {
+    pub(super) fn new(
+        command_queue: CommandQueue,
+        rate: Option<Arc<Rate>>,
+        quota_bytes: u64,
+    ) -> Self {
+        let sizes =
+            SocketSizes { slots: 128, pollers: 8, sides: 1, workers: 16, ring_bytes: 64 << 20 };
+        let quota = Arc::new(Quota::new(128, quota_bytes));
+        let server = SocketServer::within("test", sizes, quota).expect("addresses are left");
+        let fd = server.memory().descriptor().as_fd().try_clone_to_owned().expect("fds are left");
+        let rung = Arc::new(Rung::default());
+        let notifier = Box::new(Arc::clone(&rung));
+        let streams = Arc::new(AppSockets {
+            app: 5,
+            region: 9,
+            server,
+            notifier,
+            spins: true,
+            rate,
+            permits: None,
+            congestions: vec![Algorithm::NewReno, Algorithm::Timely],
+        });
+        command_queue.command(&Command::Add(Arc::clone(&streams)));
+        let listener = streams.server.lend_slot().expect("a slot");
+        let memory = SocketMemory::open(fd).expect("it is one");
+        let ring = streams.server.heap().lend(10).expect("memory");
+        let words = memory.slot(listener).expect("it was lent");
+        words.rx_ring.store(ring.desc().word(), Ordering::Release);
+        words.pollers[0].store(1 << POLLER, Ordering::Release);
+        words.state.store(Kind::Listener as u32, Ordering::Release);
+        command_queue.command(&Command::Listen(Arc::new(Listening {
+            app: Arc::clone(&streams),
+            slot: listener,
+            address: "10.0.0.2:7".parse().expect("an address"),
+            backlog: Arc::new(Backlog::new(ring, 64)),
+            half_open_max: 64,
+            options: options(),
+        })));
+        Self { command_queue, streams, memory, listener, rung, accepted: Vec::new() }
+    }
+
+    pub(super) fn words(&self, slot: u32) -> &SlotWords {
+        self.memory.slot(slot).expect("it was lent")
+    }
+
+    pub(super) fn set_ready(&self, slot: u32) {
+        let worker = self.words(slot).worker.load(Ordering::Acquire);
+        let _ = self.memory.worker(worker).expect("a worker").set(slot);
+    }
+
+    pub(super) fn ask(&self, slot: u32, ask: u32) {
+        self.words(slot).asks.fetch_or(ask, Ordering::AcqRel);
+        self.set_ready(slot);
+    }
+
+    pub(super) fn accept(&mut self) {
+        let words = self.memory.slot(self.listener).expect("it listens");
+        while let Some(entry) = Backlog::take(&self.memory, words) {
+            assert_eq!(entry.region, 9);
+            self.words(entry.slot).pollers[0].store(1 << POLLER, Ordering::Release);
+            self.accepted.push(entry.slot);
+        }
+    }
+
+    pub(super) fn read(&self, slot: u32, most: usize) -> Vec<u8> {
+        let words = self.words(slot);
+        let tail = words.rx_tail.load(Ordering::Acquire);
+        let desc = RingDesc::of_word(words.rx_ring.load(Ordering::Acquire));
+        let head = words.rx_head.load(Ordering::Relaxed);
+        let bytes = ((tail - head) as usize).min(most);
+        if bytes == 0 {
+            return Vec::new();
+        }
+        let index = head + u64::from(words.rx_base.load(Ordering::Relaxed));
+        let pieces = self.memory.pieces(desc, index, bytes).expect("in the heap");
+        let mut read = vec![0; bytes];
+        let first = pieces[0].copy_out(&mut read);
+        pieces[1].copy_out(&mut read[first..]);
+        words.rx_head.store(head + bytes as u64, Ordering::Release);
+        self.set_ready(slot);
+        read
+    }
+
+    /// Writes as much as fits; asks for a larger ring when that is not all, and moves to one that it is offered.
+    pub(super) fn write(&self, slot: u32, bytes: &[u8]) -> usize {
+        let words = self.words(slot);
+        let (tail, head) =
+            (words.tx_tail.load(Ordering::Relaxed), words.tx_head.load(Ordering::Acquire));
+        let base = u64::from(words.tx_base.load(Ordering::Relaxed));
+        let mut used = RingDesc::of_word(words.tx_ring_used.load(Ordering::Relaxed));
+        let offered = RingDesc::of_word(words.tx_ring.load(Ordering::Acquire));
+        if offered != used && bytes.len() as u64 > used.bytes() - (tail - head) {
+            let mut kept = vec![0; (tail - head) as usize];
+            let from = self.memory.pieces(used, base + head, kept.len()).expect("in the heap");
+            let first = from[0].copy_out(&mut kept);
+            from[1].copy_out(&mut kept[first..]);
+            let to = self.memory.pieces(offered, base + head, kept.len()).expect("in the heap");
+            let first = to[0].copy_in(&kept);
+            to[1].copy_in(&kept[first..]);
+            words.tx_ring_used.store(offered.word(), Ordering::Release);
+            used = offered;
+        }
+        let room = used.bytes() - (tail - head);
+        let count = bytes.len().min(room as usize);
+        let to = self.memory.pieces(used, base + tail, count).expect("in the heap");
+        let first = to[0].copy_in(&bytes[..count]);
+        to[1].copy_in(&bytes[first..count]);
+        words.tx_tail.store(tail + count as u64, Ordering::Release);
+        if count < bytes.len() {
+            words.asks.fetch_or(20 << TX_GROW_SHIFT, Ordering::AcqRel);
+        }
+        self.set_ready(slot);
+        count
+    }
+
+    /// Sends back what has come, and closes what the peer has closed.
+    pub(super) fn echo(&mut self, unsent: &mut std::collections::BTreeMap<u32, Vec<u8>>) {
+        self.accept();
+        for slot in self.accepted.clone() {
+            let waiting = unsent.entry(slot).or_default();
+            if waiting.is_empty() {
+                *waiting = self.read(slot, 1 << 20);
+            }
+            if !waiting.is_empty() {
+                let sent = self.write(slot, waiting);
+                waiting.drain(..sent);
+            }
+            let words = self.words(slot);
+            let at_end = words.state().has(SlotState::PEER_CLOSED)
+                && words.rx_head.load(Ordering::Relaxed) == words.rx_tail.load(Ordering::Acquire);
+            if at_end && waiting.is_empty() {
+                self.ask(slot, Asks::CLOSE);
+                self.accepted.retain(|other| *other != slot);
+            }
+        }
+    }
+
+    pub(super) fn events(&self) -> Vec<SocketEvent> {
+        let mut all = Vec::new();
+        self.command_queue.hear(|event| all.push(event));
+        all
+    }
+}

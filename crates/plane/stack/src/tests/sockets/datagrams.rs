@@ -1,0 +1,104 @@
+//! UDP sockets of applications.
+
+use super::*;
+
+/// Sends every datagram back to whom it came from; how many.
+fn return_all(app: &App, slot: u32) -> usize {
+    for count in 0.. {
+        let tail = app.words(slot).rx_tail.load(Ordering::Acquire);
+        if app.words(slot).rx_head.load(Ordering::Relaxed) == tail {
+            return count;
+        }
+        let header = app.read(slot, HEADER_BYTES);
+        let record = Record::decode(header.as_slice().try_into().expect("whole")).expect("honest");
+        assert_eq!(record.local, Some("10.0.0.2".parse().expect("an address")));
+        let rest = Record::bytes(record.payload as usize) - HEADER_BYTES;
+        let payload = app.read(slot, rest);
+        assert_eq!(app.write(slot, &[header, payload].concat()), HEADER_BYTES + rest);
+    }
+    unreachable!("the loop has no end")
+}
+
+#[test]
+fn datagrams_come_and_go_with_their_addresses_whichever_worker_they_come_to() {
+    let (mut bench, app) = bench(3, None);
+    let slot = datagrams(&app);
+    bench.turns(2);
+    let mut back = Vec::new();
+    for round in 0..30_u16 {
+        let sent =
+            (0..5).map(|at| packet(1000 + 5 * round + at, &vec![at as u8; usize::from(round)]));
+        back.extend(bench.pass(sent.collect()));
+        return_all(&app, slot);
+        if round == 15 {
+            let first = bench.workers[0].0;
+            bench.dispatcher.steering_mut().remove_worker(first);
+        }
+    }
+    back.extend((0..3).flat_map(|_| bench.pass(Vec::new())));
+    let mut names: Vec<u16> = back.iter().map(|packet| payload_of(packet).0).collect();
+    names.sort_unstable();
+    assert_eq!(names, (1000..1150).collect::<Vec<_>>());
+    assert!(back.iter().all(|packet| {
+        let (name, payload) = payload_of(packet);
+        payload == vec![(name % 5) as u8; usize::from((name - 1000) / 5)]
+    }));
+    app.ask(slot, Asks::CLOSE);
+    bench.turns(3);
+    assert_eq!(app.streams.server.slots_taken(), 1);
+    assert_eq!(app.streams.server.heap().bytes(), 1 << 10);
+}
+
+#[test]
+fn datagrams_that_nobody_reads_are_dropped_and_counted_and_a_way_is_asked_for() {
+    let (mut bench, app) = bench(1, None);
+    let slot = datagrams(&app);
+    bench.turns(2);
+    for _ in 0..10 {
+        bench.pass(vec![packet(9, &[1; 1000])]);
+    }
+    assert_eq!(app.words(slot).rx_tail.load(Ordering::Relaxed), 3 * 1040, "three fit");
+    let remote = "10.9.9.9:53".parse().expect("an address");
+    let record = Record { payload: 2, remote: Some(remote), local: None };
+    app.write(slot, &[&record.encode()[..], b"hi\0\0\0\0\0\0"].concat());
+    let unresolved = SocketEvent::Unresolved { remote: remote.ip() };
+    bench.turns(3);
+    assert!(app.events().contains(&unresolved));
+    let next_hop = NextHop {
+        port: base::PortId(0),
+        vlan_tci: 0,
+        header: [&CLIENT[..], &OURS, &[8, 0]].concat(),
+    };
+    let local = "10.0.0.2".parse().expect("an address");
+    app.command_queue
+        .command(&Command::Resolved { remote: remote.ip(), next_hop: Some((next_hop, local)) });
+    let sent: Vec<_> = (0..100).flat_map(|_| bench.pass(Vec::new())).collect();
+    assert_eq!(sent.len(), 1);
+    assert_eq!(payload_of(&sent[0]), (53, b"hi".to_vec()));
+}
+
+#[test]
+fn datagrams_that_cannot_leave_are_dropped_each_under_its_name() {
+    let (mut bench, app) = bench(1, None);
+    let slot = datagrams(&app);
+    bench.turns(2);
+    let long = Record {
+        payload: 1473,
+        remote: Some("10.0.0.1:53".parse().expect("an address")),
+        local: None,
+    };
+    let aimless = Record { payload: 0, remote: None, local: None };
+    let mut bytes = long.encode().to_vec();
+    bytes.resize(Record::bytes(1473), 0);
+    bytes.extend(aimless.encode());
+    assert_eq!(app.write(slot, &bytes), bytes.len());
+    for _ in 0..5 {
+        bench.pass(vec![packet(9, &[1; 1200])]);
+    }
+    let sent: usize = (0..5).map(|_| bench.pass(Vec::new()).len()).sum();
+    assert_eq!(sent, 0);
+    bench.turns(30);
+    let names = ["datagrams_too_long", "datagrams_denied", "datagrams_no_room"];
+    assert_eq!(names.map(|name| bench.count(name)), [1, 1, 2]);
+    assert_eq!(app.words(slot).tx_head.load(Ordering::Relaxed), bytes.len() as u64);
+}
