@@ -3,12 +3,14 @@
 //! What must hold: a flow never gets the rings of another. The engine gives the number of a flow that is over to the next
 //! one before anybody has heard of the end, so rings are kept by number *and* generation.
 
+mod ring;
+
 use std::sync::Arc;
 
-use shm::sockets::{RingDesc, RingMemory};
 use tcp::{Buffers, FlowId, FlowOptions};
 
 use crate::app_sockets::AppSockets;
+pub(crate) use ring::{Pair, Ring};
 
 /// How large rings may become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,73 +25,6 @@ pub struct RingLimits {
 
 /// Bytes of unused rings that are kept for the next flows.
 const UNUSED_MAX: u64 = 64 << 20;
-
-/// A ring of a flow.
-#[derive(Debug, Default)]
-pub(crate) enum Ring {
-    /// Not made yet.
-    #[default]
-    None,
-    /// Memory of this process alone.
-    Own(Box<[u8]>),
-    /// Memory of an application: it reads or writes there itself.
-    Shared(RingMemory),
-}
-
-impl Ring {
-    pub(crate) fn len(&self) -> usize {
-        self.bytes().len()
-    }
-
-    fn is_none(&self) -> bool {
-        matches!(self, Self::None)
-    }
-
-    /// Where it lies in an application's memory.
-    pub(crate) fn desc(&self) -> Option<RingDesc> {
-        match self {
-            Self::Shared(ring) => Some(ring.desc()),
-            Self::None | Self::Own(_) => None,
-        }
-    }
-
-    #[inline]
-    pub(crate) fn bytes(&self) -> &[u8] {
-        match self {
-            Self::None => &[],
-            Self::Own(ring) => ring,
-            Self::Shared(ring) => ring.bytes(),
-        }
-    }
-
-    #[inline]
-    fn bytes_mut(&mut self) -> &mut [u8] {
-        match self {
-            Self::None => &mut [],
-            Self::Own(ring) => ring,
-            Self::Shared(ring) => ring.bytes_mut(),
-        }
-    }
-}
-
-/// The two rings of a flow.
-#[derive(Debug, Default)]
-pub(crate) struct Pair {
-    pub(crate) receive: Ring,
-    pub(crate) send: Ring,
-    /// The application in whose memory they lie; none: in ours.
-    pub(crate) home: Option<Arc<AppSockets>>,
-    /// Base-2 logarithm of the receive ring's length, once it has grown; 0: as all begin.
-    receive_log2: u8,
-    /// Bytes came for which there was no ring, and have not come again since.
-    is_starved: bool,
-}
-
-impl Pair {
-    fn bytes(&self) -> u64 {
-        (self.receive.len() + self.send.len()) as u64
-    }
-}
 
 /// A flow number's rings, and the flow that has them.
 #[derive(Debug, Default)]
@@ -437,54 +372,4 @@ impl Buffers for Rings {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::net::SocketAddr;
-
-    use base::Nanos;
-    use tcp::{Config, Engine};
-
-    use super::*;
-
-    fn flows(count: u16) -> Vec<FlowId> {
-        let mut engine = Engine::new(Config::default(), [1; 16], Nanos::ZERO);
-        let [local, remote]: [SocketAddr; 2] =
-            ["10.0.0.1:0", "10.0.0.2:7"].map(|at| at.parse().expect("an address"));
-        let mut connect = |_| engine.connect(Nanos::ZERO, local, remote, FlowOptions::default(), 0);
-        (0..count).map(|number| connect(number).expect("a free port")).collect()
-    }
-
-    #[test]
-    fn rings_come_with_the_first_use_go_with_the_flow_and_are_refused_and_counted_beyond_the_limit()
-    {
-        let limits = RingLimits { receive_log2: 12, send_log2: 12, bytes_max: 5 << 10 };
-        let options = FlowOptions {
-            receive_ring_log2: 10,
-            receive_limit_log2: 12,
-            send_ring_log2: 10,
-            ..FlowOptions::default()
-        };
-        let mut rings = Rings::new(limits, &options);
-        let flows = flows(3);
-        assert_eq!((rings.bytes(), rings.send_ring(flows[0]).len()), (0, 0));
-        assert!(rings.ensure(flows[0]) && rings.ensure(flows[1]));
-        assert_eq!((rings.bytes(), rings.lengths(flows[1])), (4 << 10, (1 << 10, 1 << 10)));
-        assert!(!rings.ensure(flows[2]), "one of its two would be too many");
-        assert_eq!((rings.refused(), rings.has_room(11)), (1, false));
-        rings.both(flows[0]).1[7] = 9;
-        let pair = rings.take(flows[0]);
-        rings.free(flows[2]);
-        assert_eq!(rings.bytes(), 2 << 10);
-        rings.put(flows[2], pair);
-        assert_eq!((rings.bytes(), rings.send_ring(flows[2])[7]), (4 << 10, 9), "it has moved");
-        rings.free(flows[1]);
-        let is_grown = rings.grow_send(flows[2], 11, |old, new| {
-            new[..old.len()].copy_from_slice(old);
-            true
-        });
-        assert!(is_grown);
-        assert_eq!((rings.bytes(), rings.lengths(flows[2]).1), (3 << 10, 2 << 10));
-        assert_eq!(rings.send_ring(flows[2])[7], 9);
-        rings.free(flows[2]);
-        assert_eq!(rings.bytes(), 0);
-    }
-}
+mod tests;

@@ -6,11 +6,14 @@
 
 mod accept;
 mod bound;
+mod closing;
 mod commands;
 mod conn;
 mod datagrams;
+mod describe;
 mod drain_slot;
 mod moving;
+mod options;
 mod outgoing;
 mod park;
 mod parked;
@@ -24,11 +27,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use base::{Nanos, WorkerId};
-use shm::sockets::Asks;
-use tcp::{CloseReason, Engine, Event, FlowId, Output};
+use tcp::{Engine, Event, FlowId, Output};
 
 use crate::app_sockets::AppSockets;
-use crate::command_queue::{CommandQueue, Post, SocketEvent};
+use crate::command_queue::{CommandQueue, Post};
 use crate::neighbours::Neighbours;
 use crate::rings::Rings;
 use bound::Bound;
@@ -296,121 +298,8 @@ impl Sockets {
         }
     }
 
-    /// A connection that was opened here is over, for that reason if it is known.
-    fn finished(&mut self, (app, slot, generation): SocketKey, reason: Option<CloseReason>) {
-        // Of all others late segments may come.
-        let is_cut_off = matches!(
-            reason,
-            Some(
-                CloseReason::Refused
-                    | CloseReason::Reset
-                    | CloseReason::TimedOut
-                    | CloseReason::Aborted
-                    | CloseReason::DataAfterClose
-            )
-        );
-        let may_linger = !is_cut_off;
-        self.post.say(SocketEvent::Finished { app, slot, generation, may_linger });
-    }
-
-    /// A flow is over; its socket may still have something to be read.
-    fn ended(&mut self, app: u16, slot: u32, flow: FlowId, reason: CloseReason, rings: &mut Rings) {
-        // The engine has said its last word, so that nothing more is known than was shown; what is
-        // unread stays readable until the socket is closed.
-        let pair = rings.take(flow);
-        let Some((conn, _)) = self.conn(app, slot) else {
-            rings.adopt(pair);
-            return;
-        };
-        conn.flow = None;
-        conn.kept = Some(pair);
-        conn.reason = Some(reason);
-        let was_opened = std::mem::take(&mut conn.was_opened);
-        let generation = conn.generation;
-        if was_opened {
-            self.finished((app, slot, generation), Some(reason));
-        }
-        self.touch(app, slot);
-    }
-
-    /// The application is gone: its connections end.
-    fn remove<O: Output>(&mut self, app: u16, engine: &mut Engine, rings: &mut Rings, out: &mut O) {
-        let Some(client) = self.clients.get(usize::from(app)).and_then(Option::as_deref) else {
-            return;
-        };
-        let slots = (0_u32..).zip(&client.conns).filter(|(_, conn)| conn.is_some());
-        let slots: Vec<u32> = slots.map(|(slot, _)| slot).collect();
-        let listening: Vec<u32> = self.bound.iter().flat_map(|bound| bound.slots_of(app)).collect();
-        for slot in listening {
-            self.unlisten(app, slot, engine);
-        }
-        for slot in slots {
-            self.close(app, slot, true, engine, rings, out);
-        }
-        for slot in self.datagrams.slots_of(app) {
-            self.end_datagrams(app, slot);
-        }
-        self.clients[usize::from(app)] = None;
-    }
-
-    /// Ends a socket: the slot is free, the flow goes on to its own end.
-    fn close<O: Output>(
-        &mut self,
-        app: u16,
-        slot: u32,
-        is_abort: bool,
-        engine: &mut Engine,
-        rings: &mut Rings,
-        out: &mut O,
-    ) {
-        if self.end_datagrams(app, slot) {
-            return;
-        }
-        let client = self.clients.get_mut(usize::from(app)).and_then(Option::as_deref_mut);
-        let Some(client) = client else { return };
-        let Some(conn) = client.conns.get_mut(slot as usize).and_then(Option::take) else { return };
-        let streams = Arc::clone(&client.streams);
-        let generation = conn.generation;
-        let mut finished = conn.was_opened.then_some((app, slot, generation));
-        if let Some(flow) = conn.flow {
-            if let Some(owner) = self.by_flow.get_mut(flow.index()) {
-                owner.take_if(|owner| *owner == (app, slot));
-            }
-            // What found no memory is unread too, though the engine does not know of it: else
-            // the peer would hear so with its next try only, which comes later and later.
-            let ended = match is_abort || rings.is_starved(flow) {
-                true => engine.abort(flow),
-                false => engine.close(flow, out),
-            };
-            // Its name is free when the engine has said its last word about it.
-            if ended.is_ok()
-                && let Some(finished) = finished.take()
-            {
-                self.orphans.insert(flow, finished);
-            }
-        }
-        if let Some(key) = finished {
-            self.finished(key, conn.reason);
-        }
-        conn.give_back(&streams, rings);
-        streams.server.take_back_slot(slot);
-        self.post.say(SocketEvent::Freed { app, slot, generation });
-    }
-
-    /// All flows that are some application's and are not over.
-    pub(crate) fn abort_all(&self, engine: &mut Engine) {
-        for client in self.clients.iter().flatten() {
-            for flow in client.conns.iter().flatten().filter_map(|conn| conn.flow) {
-                let _ = engine.abort(flow);
-            }
-        }
-    }
-
     /// A turn begins.
     pub(crate) fn begin(&mut self, now: Nanos) {
         self.now = now;
     }
 }
-
-/// The asks that end a socket.
-const LAST_ASKS: u32 = Asks::CLOSE | Asks::ABORT;

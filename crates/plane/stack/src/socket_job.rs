@@ -8,6 +8,7 @@
 
 mod connect_probe;
 mod moving;
+mod turn;
 
 use arrayvec::ArrayVec;
 use base::{BURST, FlowGroup, Nanos, WorkerId};
@@ -15,17 +16,15 @@ use datapath::job::{Job, Outlet, Refusal, Verdict};
 use datapath::message::Moving;
 use datapath::owners::Owners;
 use shm::Frame;
-use tcp::{Config, Engine, Event, FlowId, FlowOptions, Incoming, ListenError, Seq};
-use wire::Protocol;
-use wire::icmp::{ErrorKind, ErrorMessage};
+use tcp::{Config, Engine, Event, FlowId, FlowOptions, ListenError};
 
 use crate::command_queue::CommandQueue;
-use crate::counts::{SocketCounter, SocketCounts};
+use crate::counts::SocketCounts;
 use crate::exchange::Exchange;
-use crate::frames::{Arrival, Press, arrival};
+use crate::frames::Press;
 use crate::neighbours::Neighbours;
 use crate::rings::{RingLimits, Rings};
-use crate::routes::{Route, Routes};
+use crate::routes::Routes;
 use crate::served::{Sending, Sockets};
 use crate::service::{Service, ServiceContext, ServiceKind};
 pub use connect_probe::send_connect_probe;
@@ -148,153 +147,6 @@ impl SocketJob {
             is_closing: false,
             joins: config.joins,
         })
-    }
-
-    /// Takes the segments of the kept frames in, and the frames as empty ones.
-    fn receive(&mut self, now: Nanos, outlet: &mut Outlet<'_>) {
-        if self.exchange.has_any() {
-            self.claim_arrived(now);
-        }
-        self.read_connect_probes(now);
-        let Self {
-            engine, context, sockets, routes, neighbours, kept, spares, events, counts, ..
-        } = self;
-        let mut incoming = ArrayVec::<Incoming<'_>, BURST>::new();
-        let mut errors = ArrayVec::<ErrorMessage, BURST>::new();
-        let mut is_full = false;
-        for frame in kept.iter() {
-            match arrival(frame, routes) {
-                Arrival::Segment(segment) => incoming.push(segment),
-                Arrival::NoRoute => {
-                    counts.add(SocketCounter::RoutesFull, 1);
-                    is_full = true;
-                }
-                Arrival::Datagram(key, payload) => {
-                    let taker = sockets.as_mut();
-                    if !taker.is_some_and(|sockets| sockets.deliver(&key, payload, now)) {
-                        counts.add(SocketCounter::NotTcp, 1);
-                    } else if let Some(route) = Route::back(frame) {
-                        // Not of what nobody wanted: its sender may have invented any number of addresses.
-                        neighbours.learn(key.source().ip(), key.destination().ip(), route, now);
-                    }
-                }
-                Arrival::Error(error) => errors.push(error),
-                Arrival::NotTcp => counts.add(SocketCounter::NotTcp, 1),
-            }
-        }
-        let mut press =
-            Press { routes, spares, outlet, events, counts, gso_batch: None, joins: false };
-        engine.receive(now, &incoming, &mut context.rings, &mut press);
-        drop(incoming);
-        for error in errors {
-            match (error.key.protocol(), error.kind) {
-                (Protocol::Udp, _) => {
-                    if let Some(sockets) = sockets {
-                        sockets.unreachable(&error);
-                    }
-                }
-                (Protocol::Tcp, ErrorKind::TooBig { mtu }) => {
-                    engine.too_big(&error.key, Seq(error.sequence), mtu);
-                }
-                (Protocol::Tcp, _) => {
-                    let errno = error.errno() as u16;
-                    engine.unreachable(&error.key, Seq(error.sequence), errno, &mut press);
-                }
-            }
-        }
-        for frame in kept.drain(..) {
-            if spares.len() < SPARES || outlet.room() == 0 {
-                spares.push(frame);
-            } else {
-                outlet.give_back(frame);
-            }
-        }
-        if is_full && now >= self.sweep_at {
-            self.sweep_at = now + SWEEP_EVERY;
-            let engine = &self.engine;
-            self.routes.sweep(|mark| engine.each_route(mark));
-        }
-    }
-
-    /// The service's part: what it does may lead to more events.
-    fn serve(&mut self, now: Nanos, outlet: &mut Outlet<'_>) {
-        let Self { engine, context, service, sockets, routes, spares, events, counts, .. } = self;
-        let is_closing = self.is_closing;
-        // What a service does to one flow says nothing new about another, so this ends.
-        for at in 0.. {
-            let Some(&event) = events.get(at) else { break };
-            if let Some(sockets) = sockets {
-                if is_closing && let Event::Connected { flow, .. } = event {
-                    let _ = engine.abort(flow);
-                    continue;
-                }
-                sockets.event(event, engine, &mut context.rings);
-                continue;
-            }
-            match event {
-                Event::Closed { flow, .. } => {
-                    context.forget(flow);
-                    service.forget(flow);
-                    continue;
-                }
-                Event::Connected { flow, .. } => context.remember(flow),
-                Event::Readable { .. }
-                | Event::Writable { .. }
-                | Event::Urgent { .. }
-                | Event::PeerClosed { .. } => {}
-            }
-            let (Event::Connected { flow, .. }
-            | Event::Readable { flow }
-            | Event::Writable { flow }
-            | Event::Urgent { flow }
-            | Event::PeerClosed { flow }
-            | Event::Closed { flow, .. }) = event;
-            if is_closing {
-                // The flow is gone already when this fails.
-                let _ = engine.abort(flow);
-                continue;
-            }
-            if service.advance(engine, context, flow, now) {
-                let mut press =
-                    Press { routes, spares, outlet, events, counts, gso_batch: None, joins: false };
-                let _ = engine.close(flow, &mut press);
-            }
-        }
-        events.clear();
-    }
-
-    /// What applications and the slow side want.
-    fn attend(&mut self, now: Nanos) {
-        let Self { engine, context, sockets, events, neighbours, .. } = self;
-        let Some(sockets) = sockets else { return };
-        let mut heard = Heard { events };
-        sockets.attend(engine, &mut context.rings, neighbours, now, &mut heard);
-    }
-
-    fn transmit(&mut self, now: Nanos, outlet: &mut Outlet<'_>) {
-        let Self { engine, context, routes, spares, events, counts, wanted, joins, .. } = self;
-        let (gso_batch, joins) = (None, *joins);
-        let mut press = Press { routes, spares, outlet, events, counts, gso_batch, joins };
-        engine.transmit(now, &mut context.rings, &mut press);
-        press.finish();
-        let has_more = engine.next_deadline().is_some_and(|due| due <= now);
-        // One is always there for a segment that is refused: such an answer is not kept.
-        let is_short = spares.is_empty() || (has_more && spares.len() < BURST);
-        if is_short && *wanted == 0 && outlet.room() > 0 {
-            outlet.want(BURST);
-            *wanted = BURST;
-        }
-    }
-
-    fn publish_counts(&mut self, now: Nanos) {
-        self.counts_at = now;
-        self.counts.publish(self.engine.counters());
-        self.counts.set(SocketCounter::Flows, self.engine.flows_in_use() as u64);
-        self.counts.set(SocketCounter::RingBytes, self.context.rings.bytes());
-        self.counts.set(SocketCounter::RingsFull, self.context.rings.refused());
-        if let Some(sockets) = &self.sockets {
-            sockets.stats().publish(&self.counts);
-        }
     }
 }
 

@@ -3,16 +3,21 @@
 use std::sync::atomic::Ordering;
 
 use base::Nanos;
-use shm::sockets::{Asks, RingDesc, SlotInfo, SlotOption, SlotWords};
-use tcp::{Algorithm, CallError, Engine, FlowId, FlowInfo, KeepAlive, Output, State, TimerKind};
+use shm::sockets::{Asks, RingDesc, SlotOption, SlotWords};
+use tcp::{CallError, Engine, FlowId, Output};
 
-use super::{Conn, LAST_ASKS, Sockets};
+use super::describe::describe;
+use super::options::apply_options;
+use super::{Conn, Sockets};
 use crate::app_sockets::AppSockets;
 use crate::command_queue::SocketEvent;
 use crate::rings::{Ring, Rings};
 
 /// Round trips are not measured shorter than a host needs to answer at all.
 const SHORTEST_ROUND_TRIP: Nanos = Nanos::from_micros(100);
+
+/// The asks that end a socket.
+const LAST_ASKS: u32 = Asks::CLOSE | Asks::ABORT;
 
 /// Why a drain of what an application has written goes no further.
 #[derive(Debug)]
@@ -309,109 +314,5 @@ fn offer(
     if let Some(ring) = app.server.heap().lend(log2.min(most)) {
         words.tx_ring.store(ring.desc().word(), Ordering::Release);
         conn.offered = Some(Ring::Shared(ring));
-    }
-}
-
-/// Settings that the engine carries out. False: one of them is not permitted, and stays as it was.
-fn apply_options(
-    words: &SlotWords,
-    app: &AppSockets,
-    flow: FlowId,
-    engine: &mut Engine,
-    now: Nanos,
-) -> bool {
-    let option = |which| words.option(which);
-    let _ = engine.set_no_delay(flow, option(SlotOption::NoDelay) != 0);
-    let _ = engine.set_cork(flow, option(SlotOption::Cork) != 0);
-    let timeout = option(SlotOption::UserTimeout);
-    let _ = engine.set_user_timeout(flow, (timeout != 0).then_some(timeout));
-    let default = KeepAlive::default();
-    let or = |which, value: u32| match option(which) {
-        0 => value,
-        set => set,
-    };
-    let keep_alive = (option(SlotOption::KeepAlive) != 0).then(|| KeepAlive {
-        idle_s: or(SlotOption::KeepIdle, default.idle_s),
-        interval_s: or(SlotOption::KeepInterval, u32::from(default.interval_s)) as u16,
-        probes: or(SlotOption::KeepCount, u32::from(default.probes)) as u8,
-    });
-    let _ = engine.set_keep_alive(now, flow, keep_alive);
-    let chosen = match option(SlotOption::Congestion) {
-        0 => return true,
-        number => algorithm(u64::from(number)).filter(|chosen| app.congestions.contains(chosen)),
-    };
-    chosen.is_some_and(|chosen| {
-        let _ = engine.set_congestion(flow, chosen);
-        true
-    })
-}
-
-/// Congestion controls as [`SlotOption::Congestion`] numbers them, from one on.
-const ALGORITHMS: [Algorithm; 4] =
-    [Algorithm::NewReno, Algorithm::Cubic, Algorithm::Dctcp, Algorithm::Timely];
-
-fn algorithm(number: u64) -> Option<Algorithm> {
-    ALGORITHMS.get(usize::try_from(number).ok()?.checked_sub(1)?).copied()
-}
-
-/// Brings what is told about the connection up to date.
-fn describe(words: &SlotWords, conn: &Conn, flow: FlowId, engine: &Engine, now: Nanos) {
-    let Some(info) = engine.info(flow) else { return };
-    let set = |which, value: u64| words.info_word(which).store(value, Ordering::Relaxed);
-    let micros = |time: Nanos| time.0 / 1000;
-    set(SlotInfo::State, engine.state(flow).map_or(7, linux_state));
-    set(SlotInfo::Rtt, info.round_trip.map_or(0, micros));
-    set(SlotInfo::RttVariation, micros(info.round_trip_variation));
-    set(SlotInfo::RttMin, info.shortest_round_trip.map_or(0, micros));
-    set(SlotInfo::Rto, micros(info.timeout));
-    set(SlotInfo::Window, u64::from(info.window));
-    set(SlotInfo::Threshold, u64::from(info.threshold));
-    set(SlotInfo::Segments, u64::from(info.snd_mss) << 32 | u64::from(info.rcv_mss));
-    set(SlotInfo::Unacknowledged, u64::from(info.on_their_way));
-    set(SlotInfo::Unsent, u64::from(info.unsent_bytes));
-    set(SlotInfo::SendWindow, u64::from(info.snd_wnd));
-    let unread = u64::from(engine.readable(flow).bytes);
-    set(SlotInfo::Acknowledged, conn.tx_tail.saturating_sub(u64::from(info.queued_bytes)));
-    set(SlotInfo::Received, conn.rx_head + unread);
-    let control = ALGORITHMS.iter().position(|one| *one == info.congestion);
-    set(SlotInfo::Congestion, control.map_or(0, |at| at as u64 + 1));
-    set(SlotInfo::Options, agreed(&info));
-    set(SlotInfo::Timer, timer(&info, now));
-}
-
-/// What was agreed on, as [`SlotInfo::Options`] has it.
-fn agreed(info: &FlowInfo) -> u64 {
-    let [timestamps, sack, ecn] = info.agreed.map(u64::from);
-    let scaling =
-        info.shifts.map_or(0, |[peer, own]| 4 | u64::from(peer) << 8 | u64::from(own) << 16);
-    timestamps | sack << 1 | ecn << 3 | scaling
-}
-
-/// The timer that runs, as [`SlotInfo::Timer`] has it.
-fn timer(info: &FlowInfo, now: Nanos) -> u64 {
-    let Some((kind, due)) = info.timer else { return 0 };
-    let (number, expirations) = match kind {
-        TimerKind::Retransmit => (1, info.retries),
-        TimerKind::KeepAlive => (2, info.probes),
-        TimerKind::TimeWait => (3, 0),
-        TimerKind::Persist => (4, info.probes),
-    };
-    let left_ms = (due.since(now).0 / 1_000_000).min(u64::from(u32::MAX));
-    left_ms << 32 | u64::from(expirations) << 8 | number
-}
-
-/// As include/net/tcp_states.h numbers them.
-fn linux_state(state: State) -> u64 {
-    match state {
-        State::Established => 1,
-        State::SynSent => 2,
-        State::SynReceived => 3,
-        State::FinWait1 => 4,
-        State::FinWait2 => 5,
-        State::TimeWait => 6,
-        State::Closed => 7,
-        State::CloseWait => 8,
-        State::LastAck => 9,
-        State::Closing => 11,
     }
 }

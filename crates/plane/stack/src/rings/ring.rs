@@ -1,0 +1,74 @@
+//! A ring of a flow, and the two that a flow has.
+
+use std::sync::Arc;
+
+use shm::sockets::{RingDesc, RingMemory};
+
+use crate::app_sockets::AppSockets;
+
+/// A ring of a flow.
+#[derive(Debug, Default)]
+pub(crate) enum Ring {
+    /// Not made yet.
+    #[default]
+    None,
+    /// Memory of this process alone.
+    Own(Box<[u8]>),
+    /// Memory of an application: it reads or writes there itself.
+    Shared(RingMemory),
+}
+
+impl Ring {
+    pub(crate) fn len(&self) -> usize {
+        self.bytes().len()
+    }
+
+    pub(super) fn is_none(&self) -> bool {
+        matches!(self, Self::None)
+    }
+
+    /// Where it lies in an application's memory.
+    pub(crate) fn desc(&self) -> Option<RingDesc> {
+        match self {
+            Self::Shared(ring) => Some(ring.desc()),
+            Self::None | Self::Own(_) => None,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self {
+            Self::None => &[],
+            Self::Own(ring) => ring,
+            Self::Shared(ring) => ring.bytes(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
+        match self {
+            Self::None => &mut [],
+            Self::Own(ring) => ring,
+            Self::Shared(ring) => ring.bytes_mut(),
+        }
+    }
+}
+
+/// The two rings of a flow.
+#[derive(Debug, Default)]
+pub(crate) struct Pair {
+    pub(crate) receive: Ring,
+    pub(crate) send: Ring,
+    /// The application in whose memory they lie; none: in ours.
+    pub(crate) home: Option<Arc<AppSockets>>,
+    /// Base-2 logarithm of the receive ring's length, once it has grown; 0: as all begin.
+    pub(super) receive_log2: u8,
+    /// Bytes came for which there was no ring, and have not come again since.
+    pub(super) is_starved: bool,
+}
+
+impl Pair {
+    pub(super) fn bytes(&self) -> u64 {
+        (self.receive.len() + self.send.len()) as u64
+    }
+}
