@@ -5,19 +5,18 @@
 //! nothing moves. Everything else (a first packet, a hand-over, a dead owner) leaves that path
 //! through one branch. This file carries out; deciding is `policy`'s.
 
+mod config;
 mod death;
 mod handover;
 mod pins;
 mod ready_worker_queues;
+mod tick;
 mod worker_queue_set;
 mod worker_queues;
 
 use base::{FlowGroup, FlowHash, Nanos, WorkerId};
-use policy::{
-    Control, CoreSample, Entry, LoadSample, Move, Overrides, OwnerTable, Placement, Plan,
-};
+use policy::{Control, CoreSample, Entry, LoadSample, Overrides, OwnerTable, Placement, Plan};
 use shm::{Frame, Handovers};
-use sys::trace;
 
 use crate::app::AppSide;
 use crate::counters::DispatchEvent;
@@ -25,53 +24,19 @@ use crate::dispatch_context::DispatchContext;
 use crate::flow_id::FlowId;
 use crate::group_loads::GroupLoads;
 use crate::hold::HoldList;
-use crate::migrate::{Admission, Migrate, MigrateConfig};
+use crate::migrate::{Admission, Migrate};
 use crate::owners::{Mirror, Owners};
 use crate::worker_queue::{Side, WorkerQueue, WorkerQueueState};
 
+pub use config::SteeringConfig;
 pub use pins::PinError;
 pub use ready_worker_queues::Caller;
 
 use ready_worker_queues::ReadyWorkerQueues;
 use worker_queue_set::WorkerQueueSet;
 
-/// Settings of the steering.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SteeringConfig {
-    /// Flow groups: a power of two from 128 to 1 Mi.
-    pub groups: u32,
-    /// Flows that can be pinned one by one, at most (0: none).
-    pub overrides: u32,
-    /// Worker ids are below this.
-    pub workers_max: u16,
-    /// Time between two control ticks.
-    pub tick: Nanos,
-    /// Time between two slices of load; a slice has at most 4096 groups.
-    pub load_interval: Nanos,
-    /// Hand-overs.
-    pub migrate: MigrateConfig,
-}
-
-impl Default for SteeringConfig {
-    fn default() -> Self {
-        Self {
-            groups: 1 << 16,
-            overrides: 1024,
-            workers_max: 64,
-            tick: Nanos::from_micros(50),
-            load_interval: Nanos::from_millis(1),
-            migrate: MigrateConfig::default(),
-        }
-    }
-}
-
 /// Applications' hand-overs hold packets while at least this part of all frames is free.
 const HELD_FREE: usize = 8;
-
-/// Fewer packets than this since the last look at the groups' load, and the next look waits ...
-const FEW_PACKETS: u32 = 256;
-/// ... for so many intervals more.
-const QUIET_INTERVALS: u64 = 63;
 
 /// Tables, hand-overs, policy and worker queues.
 pub struct Steering {
@@ -407,95 +372,5 @@ impl Steering {
     /// Everything that is held goes home: the end.
     pub(crate) fn close(&mut self, context: &mut DispatchContext<'_>) {
         self.migrate.hold.drain(|frame| context.drop(frame, DispatchEvent::AppFault));
-    }
-
-    /// One turn at control rate: hand-overs go on, the policy is asked, its plan carried out.
-    pub(crate) fn tick(&mut self, context: &mut DispatchContext<'_>) {
-        self.progress(context);
-        self.pay_wakes(context);
-        self.pay_frames(context);
-        let is_early = context.now < self.next_tick;
-        if is_early || (context.now < self.next_quiet_tick && self.is_idle()) {
-            return;
-        }
-        self.next_tick = context.now + self.config.tick;
-        self.next_quiet_tick = context.now + Nanos(self.config.tick.0 * QUIET_INTERVALS);
-        self.core.now = context.now;
-        self.core.workers.clear();
-        for worker_queue in self
-            .worker_queues
-            .iter_mut()
-            .flatten()
-            .filter(|worker_queue| worker_queue.state == WorkerQueueState::Active)
-        {
-            self.core.workers.push(worker_queue.sample(&mut self.side, context.now));
-        }
-        self.has_undone = self.core.workers.iter().any(|worker| worker.queued > 0);
-        let due = self.is_load_due(context.now);
-        if due {
-            self.next_load = context.now + self.config.load_interval;
-            self.loads.sample(context.now, &mut self.load);
-            self.loads_taken += 1;
-        }
-        let load = due.then_some(&self.load);
-        self.control.tick(&self.core, load, &mut self.live, &mut self.shadow, &mut self.plan);
-        self.carry_out(context);
-        self.finish_unpinning();
-        self.retire_drained(context.now);
-        self.ready.look_at_all(&self.worker_queues, context.now);
-    }
-
-    /// Whether a look at the workers would show what the last one has shown: nothing in any ring. Who
-    /// has a thousand workers does not look at them for nothing.
-    fn is_idle(&self) -> bool {
-        !self.has_undone && self.is_settled()
-    }
-
-    /// A look at a slice of groups costs 10 to 30 us: with few packets there is little to see, and
-    /// it is done less often.
-    fn is_load_due(&self, now: Nanos) -> bool {
-        let quiet = Nanos(self.config.load_interval.0 * QUIET_INTERVALS);
-        now >= self.next_load
-            && (self.loads.noted() >= FEW_PACKETS || now.since(self.next_load) >= quiet)
-    }
-
-    fn carry_out(&mut self, context: &mut DispatchContext<'_>) {
-        for index in 0..self.plan.moves.len() {
-            self.begin_move(self.plan.moves[index], context);
-        }
-        if self.plan.publish {
-            std::mem::swap(&mut self.live, &mut self.shadow);
-            context.counters.add(DispatchEvent::EpochsPublished, 1);
-            // A retiring worker owns nothing, and nothing may follow its last message.
-            let worker_queues = self.worker_queues.iter().flatten();
-            let owners = worker_queues
-                .filter(|worker_queue| worker_queue.state != WorkerQueueState::Retiring)
-                .map(WorkerQueue::id);
-            self.migrate.begin_epoch(owners, self.plan.fence, context.now);
-            if let Some(mirror) = &mut self.owners {
-                mirror.begin();
-            }
-            trace::epoch_published(self.migrate.epoch().0);
-            self.progress(context);
-        }
-    }
-
-    fn begin_move(&mut self, asked: Move, context: &mut DispatchContext<'_>) -> bool {
-        let entry = self.live.entry(asked.group);
-        let valid =
-            entry.owner() == Some(asked.from) && !entry.is_moving() && self.evacuation.is_empty();
-        if valid && self.migrate.begin_single(asked, context.now).is_some() {
-            self.control.write(
-                asked.group,
-                Entry::owned_by(asked.from).with_moving(true),
-                &mut self.live,
-            );
-            context.counters.add(DispatchEvent::MovesStarted, 1);
-            trace::move_started(asked.group.0, asked.from.0, asked.to.0);
-            return true;
-        }
-        context.counters.add(DispatchEvent::MovesRefused, 1);
-        self.control.refused(asked, &mut self.live);
-        false
     }
 }
