@@ -274,6 +274,19 @@ fn a_full_ring_drops_and_counts_and_loses_no_frame() {
 }
 
 #[test]
+fn a_packet_of_our_own_goes_where_a_received_one_of_its_flow_would_go() {
+    let mut bench = Bench::echo();
+    assert!(bench.dispatcher.inject(|frame| frame.fill(&request(b"of our own")), bench.now));
+    assert!(bench.dispatcher.inject(|_| false, bench.now), "there is none, and nothing to repeat");
+    bench.turn();
+    let replies = bench.replies();
+    assert_eq!(replies.len(), 1, "the worker of its flow has answered");
+    assert!(replies[0].ends_with(b"of our own"));
+    assert_eq!(bench.count(DispatchEvent::Received), 0, "no port has received it");
+    bench.assert_all_home();
+}
+
+#[test]
 fn without_workers_packets_are_dropped_as_such() {
     let mut bench = Bench::<Echo>::new("sticky", 8, Vec::new());
     assert!(bench.exchange(&[request(b"x")]).is_empty());
