@@ -8,7 +8,7 @@ use rustix::io::Errno;
 
 use crate::entry::Body;
 use crate::file::{File, Kind};
-use crate::table::real;
+use crate::real;
 use crate::wait::{self, Ended};
 use crate::{descriptors, inherit, names, outcome, session};
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use libc::{c_int, clockid_t, pthread_t};
 
 use crate::raw;
-use crate::table::real;
+use crate::real;
 
 /// A thread that began to sleep just after the signal asks again after this time.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(500);

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use crate::descriptors::Found;
 use crate::entry::{Body, Held};
 use crate::file::Kind;
-use crate::table::real;
+use crate::real;
 use crate::wait::Deadline;
 use crate::{descriptors, life, outcome, session};
 

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use crate::entry::{Body, Held};
 use crate::file::{File, Kind};
-use crate::table::real;
+use crate::real;
 use crate::wait::{self, Ended};
 use crate::{
     copy, datagram, descriptors, epoll, faults, inherit, kernels, life, names, outcome, say,

@@ -9,9 +9,9 @@ use rustix::io::Errno;
 
 use crate::entry::{Body, Held};
 use crate::file::{File, Kind};
+use crate::real;
 use crate::receive::Served;
 use crate::spans::Spans;
-use crate::table::real;
 use crate::wait::{self, Ended};
 use crate::{
     connect, descriptors, epoll, faults, inherit, kernels, life, names, outcome, receive, say,

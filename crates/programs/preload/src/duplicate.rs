@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use crate::descriptors::Found;
 use crate::entry::Held;
 use crate::file::Kind;
-use crate::table::real;
+use crate::real;
 use crate::{close, descriptors, life, outcome, session};
 
 /// Lets a number that the kernel has just made of `fd` name the same file.

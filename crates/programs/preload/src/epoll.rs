@@ -16,7 +16,7 @@ pub(crate) use set::Set;
 
 use crate::descriptors::Found;
 use crate::entry::{Body, Held};
-use crate::table::real;
+use crate::real;
 use crate::wait::{self, Deadline};
 use crate::{copy, descriptors, faults, life, outcome};
 

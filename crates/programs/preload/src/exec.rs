@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use libc::{c_char, c_int};
 
-use crate::table::real;
+use crate::real;
 use crate::ticket::{self, Target};
 
 /// The variable that has this library loaded.

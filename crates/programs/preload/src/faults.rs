@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering}
 use libc::{c_int, c_void, sigaction as SignalAction, sighandler_t, siginfo_t, ucontext_t};
 use rustix::io::Errno;
 
-use crate::table::real;
+use crate::real;
 use crate::{copy, outcome, raw};
 
 /// The signals of a bad address.

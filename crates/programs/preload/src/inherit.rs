@@ -7,7 +7,7 @@ use libc::{c_int, c_void, linger, socklen_t, timeval};
 use rustix::io::Errno;
 
 use crate::file::File;
-use crate::table::real;
+use crate::real;
 use crate::{copy, sockets};
 
 /// Options that are one number, and where the data plane keeps them.

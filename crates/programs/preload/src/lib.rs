@@ -10,23 +10,26 @@
 //! crosses into the program, no lock is held while the program's memory is touched, and a call that
 //! comes from a signal handler, a child of vfork or a forked thread's successor does not deadlock.
 //!
-//! Read [`table`] first.
+//! Read [`functions`] first.
 
 mod accept;
 mod adopt;
 mod cancel;
+mod cell;
 mod close;
 mod connect;
 mod copy;
 mod datagram;
 mod descriptors;
-mod dispatch;
 mod duplicate;
 mod entry;
 mod epoll;
 mod exec;
+/// The functions of libc that are defined here.
+pub mod exports;
 mod faults;
 mod file;
+mod functions;
 mod inherit;
 mod kernels;
 mod life;
@@ -38,7 +41,6 @@ mod names;
 mod options;
 mod outcome;
 mod poll;
-mod print;
 mod raw;
 mod real;
 mod receive;
@@ -51,11 +53,6 @@ mod sockets;
 mod spans;
 mod spawn;
 mod stdio;
-/// The functions of libc that are defined here.
-pub mod table;
 mod tcp_info;
 mod ticket;
 mod wait;
-
-pub use life::{__vfork, vfork};
-pub use print::{__dprintf_chk, dprintf};

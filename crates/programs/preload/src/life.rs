@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use libc::{c_int, c_void};
 
-use crate::table::real;
+use crate::real;
 use crate::{adopt, exec, lock, raw, session};
 
 /// The process that the tables here belong to.
@@ -61,58 +61,6 @@ pub(crate) fn will_fork() {
 pub(crate) fn is_borrowed() -> bool {
     raw::process_id() != PROCESS.load(Ordering::Relaxed)
 }
-
-/// Notes a coming vfork, and says where the real one is.
-extern "C" fn before_vfork() -> *const c_void {
-    will_fork();
-    static PLACE: crate::real::FunctionCell = crate::real::FunctionCell::new();
-    let found = PLACE.known().or_else(|| PLACE.find(c"vfork"));
-    // A libc without it has at least the other one, which is always right.
-    found.map_or(libc::fork as *const c_void, <*mut c_void>::cast_const)
-}
-
-macro_rules! vfork {
-    ($($name:ident)*) => {$(
-        #[doc = concat!("`", stringify!($name), "` of libc. It returns twice into the same frame, so it must be entered \
-                         by a jump, with the stack as the program left it.")]
-        ///
-        /// # Safety
-        /// As for libc's.
-        #[cfg(target_arch = "x86_64")]
-        #[cfg_attr(not(test), unsafe(no_mangle))]
-        #[unsafe(naked)]
-        pub unsafe extern "C" fn $name() -> c_int {
-            core::arch::naked_asm!(
-                "sub rsp, 8",
-                "call {before}",
-                "add rsp, 8",
-                "jmp rax",
-                before = sym before_vfork,
-            )
-        }
-
-        #[doc = concat!("`", stringify!($name), "` of libc. It returns twice into the same frame, so it must be entered \
-                         by a jump, with the stack as the program left it.")]
-        ///
-        /// # Safety
-        /// As for libc's.
-        #[cfg(target_arch = "aarch64")]
-        #[cfg_attr(not(test), unsafe(no_mangle))]
-        #[unsafe(naked)]
-        pub unsafe extern "C" fn $name() -> c_int {
-            core::arch::naked_asm!(
-                "stp x29, x30, [sp, #-16]!",
-                "bl {before}",
-                "ldp x29, x30, [sp], #16",
-                "mov x16, x0",
-                "br x16",
-                before = sym before_vfork,
-            )
-        }
-    )*};
-}
-
-vfork! { vfork __vfork }
 
 /// clone(2): a new process, unless it is a thread.
 ///

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 
 use crate::entry::{Body, Held};
 use crate::file::{File, Kind};
-use crate::table::real;
+use crate::real;
 use crate::{
     close, descriptors, epoll, inherit, kernels, life, names, outcome, say, session, sockets,
 };

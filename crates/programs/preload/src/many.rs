@@ -3,8 +3,8 @@
 use libc::{c_int, c_uint, mmsghdr, timespec};
 
 use crate::message;
+use crate::real;
 use crate::receive::Served;
-use crate::table::real;
 use crate::wait;
 use crate::{copy, descriptors, outcome};
 

@@ -4,9 +4,9 @@ use libc::{c_int, cmsghdr, msghdr, ssize_t};
 use rustix::io::Errno;
 
 use crate::file::Kind;
+use crate::real;
 use crate::receive::{self, Served};
 use crate::spans::Spans;
-use crate::table::real;
 use crate::{adopt, copy, datagram, descriptors, life, outcome, send};
 
 /// recvmsg(2).

@@ -6,7 +6,7 @@ use libc::{c_int, sockaddr, sockaddr_in, sockaddr_in6, sockaddr_storage, socklen
 use rustix::io::Errno;
 
 use crate::file::{File, Kind};
-use crate::table::real;
+use crate::real;
 use crate::{copy, datagram, descriptors, outcome};
 
 /// An address that the program gives; v4-mapped ones as IPv4. `None`: it is no internet address.

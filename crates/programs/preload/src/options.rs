@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use crate::file::{File, Kind};
 use crate::inherit;
 use crate::kernels::{self, Given};
-use crate::table::real;
+use crate::real;
 use crate::{copy, descriptors, faults, outcome, sockets, tcp_info};
 
 /// setsockopt(2).

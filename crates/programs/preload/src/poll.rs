@@ -11,8 +11,8 @@ use crate::descriptors::Found;
 use crate::entry::{Body, Held};
 use crate::epoll::Set;
 use crate::file::Kind;
+use crate::real;
 use crate::session::{self, Inner};
-use crate::table::real;
 use crate::wait::{self, Deadline, YieldPolicy};
 use crate::{copy, descriptors, faults, life, outcome};
 

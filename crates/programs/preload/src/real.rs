@@ -4,65 +4,72 @@
 //! same thread is looking one up (a memory allocator that reads a file, say) goes to the kernel
 //! itself; so does a function that this libc does not have.
 
-use std::cell::Cell;
 use std::ffi::CStr;
-use std::sync::atomic::{AtomicPtr, Ordering};
 
-use libc::{c_long, c_void};
-use rustix::io::Errno;
+use libc::{
+    c_char, c_int, c_long, c_uint, c_ulong, c_void, epoll_event, fd_set, iovec, mmsghdr, msghdr,
+    nfds_t, off_t, off64_t, pid_t, pollfd, pthread_t, sigaction as SignalAction, sighandler_t,
+    sigset_t, size_t, sockaddr, socklen_t, ssize_t, timespec, timeval,
+};
 
-use crate::{outcome, raw};
+use crate::cell::{FunctionCell, NO_NUMBER, without_libc};
+use crate::functions::functions;
 
-/// The number of functions that are no system call.
-pub(crate) const NO_NUMBER: c_long = -1;
-
-/// Marks a function that was looked for in vain.
-const ABSENT: *mut c_void = std::ptr::without_provenance_mut(1);
-
-thread_local! {
-    static IS_LOOKING: Cell<bool> = const { Cell::new(false) };
+macro_rules! real {
+    (@number) => { NO_NUMBER };
+    (@number $number:ident) => { libc::$number };
+    ($($how:ident $name:ident($($argument:ident: $type:ty),*) -> $returned:ty
+        = $($number:ident)? => $server:path;)*) => {
+        $(
+            /// What the function of this name did before this library was loaded.
+            ///
+            /// # Safety
+            /// As for the function.
+            #[inline]
+            #[allow(dead_code, reason = "aliases are served by the function that they name")]
+            pub(crate) unsafe fn $name($($argument: $type),*) -> $returned {
+                static PLACE: FunctionCell = FunctionCell::new();
+                const NAME: &CStr = match CStr::from_bytes_with_nul(
+                    concat!(stringify!($name), "\0").as_bytes(),
+                ) {
+                    Ok(name) => name,
+                    Err(_) => panic!("a name has no zero byte within"),
+                };
+                type Function = unsafe extern "C-unwind" fn($($type),*) -> $returned;
+                #[cold]
+                #[inline(never)]
+                unsafe extern "C-unwind" fn first_call($($argument: $type),*) -> $returned {
+                    if let Some(found) = PLACE.find(NAME) {
+                        // SAFETY: as below.
+                        let function = unsafe {
+                            std::mem::transmute::<*mut c_void, Function>(found)
+                        };
+                        // SAFETY: the caller's promise.
+                        return unsafe { function($($argument),*) };
+                    }
+                    let given: &[usize] = &[$($argument as usize),*];
+                    let mut arguments = [0; 6];
+                    for (to, from) in arguments.iter_mut().zip(given) {
+                        *to = *from;
+                    }
+                    // SAFETY: the caller's promise; a number is given only to functions that
+                    // are the system call with the same arguments.
+                    let value = unsafe {
+                        without_libc(real!(@number $($number)?), arguments)
+                    };
+                    value as $returned
+                }
+                let Some(found) = PLACE.known() else {
+                    // SAFETY: the caller's promise.
+                    return unsafe { first_call($($argument),*) };
+                };
+                // SAFETY: libc declares the function of this name so.
+                let function = unsafe { std::mem::transmute::<*mut c_void, Function>(found) };
+                // SAFETY: the caller's promise.
+                unsafe { function($($argument),*) }
+            }
+        )*
+    };
 }
 
-/// The place of one function.
-pub(crate) struct FunctionCell(AtomicPtr<c_void>);
-
-impl FunctionCell {
-    pub(crate) const fn new() -> Self {
-        Self(AtomicPtr::new(std::ptr::null_mut()))
-    }
-
-    /// The function, if it has been found already.
-    #[inline]
-    pub(crate) fn known(&self) -> Option<*mut c_void> {
-        let known = self.0.load(Ordering::Relaxed);
-        (known.addr() > ABSENT.addr()).then_some(known)
-    }
-
-    /// The function; `None` if there is none, or while this thread is looking one up.
-    pub(crate) fn find(&self, name: &'static CStr) -> Option<*mut c_void> {
-        if self.0.load(Ordering::Relaxed) == ABSENT || IS_LOOKING.replace(true) {
-            return None;
-        }
-        // SAFETY: the name ends in a zero byte. Threads that look at once find the same.
-        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
-        IS_LOOKING.set(false);
-        self.0.store(if found.is_null() { ABSENT } else { found }, Ordering::Relaxed);
-        (!found.is_null()).then_some(found)
-    }
-}
-
-/// Does by the kernel alone what a function of libc would have done.
-///
-/// # Safety
-/// As for the function.
-#[cold]
-pub(crate) unsafe fn without_libc(number: c_long, arguments: [usize; 6]) -> isize {
-    if number == NO_NUMBER {
-        return outcome::failed(Errno::NOSYS);
-    }
-    // SAFETY: the caller's promise.
-    match unsafe { raw::checked(number, arguments) } {
-        Ok(value) => value as isize,
-        Err(errno) => outcome::failed(errno),
-    }
-}
+functions!(real);

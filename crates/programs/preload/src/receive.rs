@@ -7,8 +7,8 @@ use rustix::io::Errno;
 use crate::entry::Held;
 use crate::file::{File, Kind};
 use crate::outcome::in_handler;
+use crate::real;
 use crate::spans::Spans;
-use crate::table::real;
 use crate::wait::{self, Deadline, Ended};
 use crate::{datagram, descriptors, names, outcome};
 

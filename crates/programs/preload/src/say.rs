@@ -6,7 +6,7 @@ use attach::{AttachError, DetachReason};
 use calisto_client::sockets::FallbackReason;
 use libc::c_int;
 
-use crate::table::real;
+use crate::real;
 
 /// The reasons that have been said, a bit each.
 static SAID: AtomicU64 = AtomicU64::new(0);

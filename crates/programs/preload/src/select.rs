@@ -4,7 +4,7 @@ use libc::{c_int, fd_set, sigset_t, timespec, timeval};
 use rustix::io::Errno;
 
 use crate::poll::List;
-use crate::table::real;
+use crate::real;
 use crate::wait::{self, Deadline};
 use crate::{copy, descriptors, faults, outcome};
 

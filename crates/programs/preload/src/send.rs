@@ -7,9 +7,9 @@ use rustix::io::Errno;
 use crate::entry::Held;
 use crate::file::{File, Kind};
 use crate::outcome::in_handler;
+use crate::real;
 use crate::receive::Served;
 use crate::spans::Spans;
-use crate::table::real;
 use crate::wait::{self, Ended};
 use crate::{datagram, descriptors, outcome, raw};
 

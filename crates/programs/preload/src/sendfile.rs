@@ -7,8 +7,8 @@ use rustix::io::Errno;
 
 use crate::entry::Held;
 use crate::file::Kind;
+use crate::real;
 use crate::receive::Served;
-use crate::table::real;
 use crate::wait::{self, Deadline, Ended};
 use crate::{copy, descriptors, faults, outcome, raw, send};
 

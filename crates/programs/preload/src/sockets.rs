@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use calisto_client::sockets::{FallbackReason, Session};
 use libc::{c_int, c_void, socklen_t};
 
-use crate::table::real;
+use crate::real;
 use crate::{descriptors, life, say, session};
 
 /// socket(2): the kernel's, always. It becomes ours when it listens or connects, or for

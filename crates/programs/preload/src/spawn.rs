@@ -4,7 +4,7 @@ use libc::{c_char, c_int, c_void, pid_t};
 
 use crate::exec::Environment;
 use crate::life;
-use crate::table::real;
+use crate::real;
 use crate::ticket::{self, Target};
 
 /// posix_spawn(3): the new program is served as this one is.

@@ -5,7 +5,7 @@ use std::ffi::CStr;
 use libc::{c_char, c_int, c_void, off64_t, size_t, ssize_t};
 use rustix::io::Errno;
 
-use crate::table::real;
+use crate::real;
 use crate::{close, descriptors, outcome, receive, send};
 
 #[repr(C)]

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use libc::{c_char, c_int};
 
-use crate::table::real;
+use crate::real;
 use crate::{descriptors, life, sockets};
 
 /// The variable, with what stands between it and its value.

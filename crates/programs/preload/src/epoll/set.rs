@@ -16,8 +16,8 @@ use super::memberships::ClosedMembers;
 use crate::entry::Held;
 use crate::file::Kind;
 use crate::lock::{Lock, Locked};
+use crate::real;
 use crate::session::{self, Inner};
-use crate::table::real;
 use crate::{descriptors, life, outcome};
 
 /// Marks of ours in the kernel's set: the poller's, and one for each member's kernel half.

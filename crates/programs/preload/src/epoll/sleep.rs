@@ -7,7 +7,7 @@ use rustix::io::Errno;
 
 use super::set::{Look, Prepared, Set, Source};
 use crate::entry::Held;
-use crate::table::real;
+use crate::real;
 use crate::wait::{Deadline, YieldPolicy};
 use crate::{copy, faults, outcome};
 

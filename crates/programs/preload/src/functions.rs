@@ -1,110 +1,15 @@
 //! Every function of libc that this library defines: one table.
 //!
 //! A row says how the function is declared, the system call that does its work where there is one,
-//! and who serves it here. `by descriptor` rows cost one load while their first argument is no
-//! descriptor of ours: then libc's own function is called, by a jump. The others always ask us.
-//! The functions keep libc's unversioned names; `real` has the functions that they stand before.
+//! and who serves it. `by_descriptor` rows cost one load while their first argument is no descriptor
+//! of ours: then libc's own function is called, by a jump. `always` rows always ask us, and
+//! `by_hand` rows are served by a definition of their own. A server is a name that only
+//! [`crate::exports`] resolves; [`crate::real`] makes the functions that ours stand before of the
+//! same rows.
 
-use std::ffi::CStr;
-
-use libc::{
-    c_char, c_int, c_long, c_uint, c_ulong, c_void, epoll_event, fd_set, iovec, mmsghdr, msghdr,
-    nfds_t, off_t, off64_t, pid_t, pollfd, pthread_t, sigaction as SignalAction, sighandler_t,
-    sigset_t, size_t, sockaddr, socklen_t, ssize_t, timespec, timeval,
-};
-
-use crate::real::{FunctionCell, NO_NUMBER, without_libc};
-use crate::{
-    accept, cancel, close, connect, datagram, descriptors, dispatch, duplicate, epoll, exec,
-    faults, life, listen, many, message, names, options, poll, receive, select, send, sendfile,
-    sockets, spawn, stdio,
-};
-
-macro_rules! interpose {
-    (@number) => { NO_NUMBER };
-    (@number $number:ident) => { libc::$number };
-    (@ours by_descriptor $name:ident $server:path, $first:ident $(, $argument:ident)*) => {
-        if descriptors::is_plain($first) {
-            // SAFETY: the caller's arguments, unchanged.
-            return unsafe { real::$name($first $(, $argument)*) };
-        }
-    };
-    (@ours always $name:ident $server:path, $($argument:ident),*) => {};
-    ($($how:ident $name:ident($($argument:ident: $type:ty),*) -> $returned:ty
-        = $($number:ident)? => $server:path;)*) => {
-        /// The functions that ours stand before.
-        #[allow(dead_code, reason = "aliases are served by the function that they name")]
-        pub(crate) mod real {
-            use super::*;
-            $(
-                /// What the function of this name did before this library was loaded.
-                ///
-                /// # Safety
-                /// As for the function.
-                #[inline]
-                pub(crate) unsafe fn $name($($argument: $type),*) -> $returned {
-                    static PLACE: FunctionCell = FunctionCell::new();
-                    const NAME: &CStr = match CStr::from_bytes_with_nul(
-                        concat!(stringify!($name), "\0").as_bytes(),
-                    ) {
-                        Ok(name) => name,
-                        Err(_) => panic!("a name has no zero byte within"),
-                    };
-                    type Function = unsafe extern "C-unwind" fn($($type),*) -> $returned;
-                    #[cold]
-                    #[inline(never)]
-                    unsafe extern "C-unwind" fn first_call($($argument: $type),*) -> $returned {
-                        if let Some(found) = PLACE.find(NAME) {
-                            // SAFETY: as below.
-                            let function = unsafe {
-                                std::mem::transmute::<*mut c_void, Function>(found)
-                            };
-                            // SAFETY: the caller's promise.
-                            return unsafe { function($($argument),*) };
-                        }
-                        let given: &[usize] = &[$($argument as usize),*];
-                        let mut arguments = [0; 6];
-                        for (to, from) in arguments.iter_mut().zip(given) {
-                            *to = *from;
-                        }
-                        // SAFETY: the caller's promise; a number is given only to functions that
-                        // are the system call with the same arguments.
-                        let value = unsafe {
-                            without_libc(interpose!(@number $($number)?), arguments)
-                        };
-                        value as $returned
-                    }
-                    let Some(found) = PLACE.known() else {
-                        // SAFETY: the caller's promise.
-                        return unsafe { first_call($($argument),*) };
-                    };
-                    // SAFETY: libc declares the function of this name so.
-                    let function = unsafe { std::mem::transmute::<*mut c_void, Function>(found) };
-                    // SAFETY: the caller's promise.
-                    unsafe { function($($argument),*) }
-                }
-            )*
-        }
-        $(
-            #[doc = concat!("`", stringify!($name), "` of libc.")]
-            ///
-            /// # Safety
-            /// As for libc's.
-            #[cfg_attr(not(test), unsafe(no_mangle))]
-            pub unsafe extern "C-unwind" fn $name($($argument: $type),*) -> $returned {
-                interpose!(@ours $how $name $server, $($argument),*);
-                // SAFETY: the caller's arguments, unchanged.
-                unsafe { $server($($argument),*) }
-            }
-        )*
-
-        /// The names of all rows.
-        #[cfg(test)]
-        pub(crate) const NAMES: &[&str] = &[$(stringify!($name)),*];
-    };
-}
-
-interpose! {
+/// Gives all rows to the macro `$take`.
+macro_rules! functions {
+    ($take:ident) => { $take! {
     // Sockets.
     always socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int
         = SYS_socket => sockets::socket;
@@ -285,10 +190,10 @@ interpose! {
     by_descriptor __vdprintf_chk(fd: c_int, flag: c_int, format: *const c_char,
         arguments: *mut c_void) -> c_int = => stdio::vdprintf_checked;
 
-    // Everything, by number.
-    always syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize)
-        -> c_long = => dispatch::syscall;
+    // Everything, by number: `exports::by_number` defines it, beside what it leads to.
+    by_hand syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize)
+        -> c_long = => by_number::syscall;
+    } };
 }
 
-#[cfg(test)]
-mod tests;
+pub(crate) use functions;

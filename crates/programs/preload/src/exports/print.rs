@@ -1,11 +1,11 @@
-//! dprintf(3): its arguments are laid out as vdprintf(3) takes them, which the table has.
+//! dprintf(3): its arguments are laid out as vdprintf(3) takes them, which [`super`] defines.
 //!
 //! Rust cannot define functions that take any number of arguments; what C compilers do at the start
 //! of one is written out here.
 
 use libc::{c_char, c_int};
 
-use crate::table;
+use super::{__vdprintf_chk, vdprintf};
 
 /// `dprintf` of libc.
 ///
@@ -45,7 +45,7 @@ pub unsafe extern "C-unwind" fn dprintf(fd: c_int, format: *const c_char) -> c_i
         "call {served}",
         "add rsp, 216",
         "ret",
-        served = sym table::vdprintf,
+        served = sym vdprintf,
     )
 }
 
@@ -88,7 +88,7 @@ pub unsafe extern "C-unwind" fn __dprintf_chk(
         "call {served}",
         "add rsp, 216",
         "ret",
-        served = sym table::__vdprintf_chk,
+        served = sym __vdprintf_chk,
     )
 }
 
@@ -127,7 +127,7 @@ pub unsafe extern "C-unwind" fn dprintf(fd: c_int, format: *const c_char) -> c_i
         "add sp, sp, #224",
         "ldp x29, x30, [sp], #16",
         "ret",
-        served = sym table::vdprintf,
+        served = sym vdprintf,
     )
 }
 
@@ -168,6 +168,6 @@ pub unsafe extern "C-unwind" fn __dprintf_chk(
         "add sp, sp, #224",
         "ldp x29, x30, [sp], #16",
         "ret",
-        served = sym table::__vdprintf_chk,
+        served = sym __vdprintf_chk,
     )
 }

@@ -1,0 +1,72 @@
+//! The symbols that this library defines, by the names of libc: one for each row of the table.
+//!
+//! They keep libc's unversioned names, so that a program's calls come here first; [`crate::real`]
+//! has the functions that they stand before.
+
+/// syscall(2).
+pub mod by_number;
+/// dprintf(3).
+pub mod print;
+/// vfork(2).
+pub mod vfork;
+
+use libc::{
+    c_char, c_int, c_long, c_uint, c_ulong, c_void, epoll_event, fd_set, iovec, mmsghdr, msghdr,
+    nfds_t, off_t, off64_t, pid_t, pollfd, pthread_t, sigaction as SignalAction, sighandler_t,
+    sigset_t, size_t, sockaddr, socklen_t, ssize_t, timespec, timeval,
+};
+
+use crate::functions::functions;
+use crate::{
+    accept, cancel, close, connect, datagram, descriptors, duplicate, epoll, exec, faults, life,
+    listen, many, message, names, options, poll, real, receive, select, send, sendfile, sockets,
+    spawn, stdio,
+};
+
+macro_rules! export {
+    (@by_descriptor $server:path, $name:ident($first:ident: $first_type:ty
+        $(, $argument:ident: $type:ty)*) -> $returned:ty) => {
+        #[doc = concat!("`", stringify!($name), "` of libc.")]
+        ///
+        /// # Safety
+        /// As for libc's.
+        #[cfg_attr(not(test), unsafe(no_mangle))]
+        pub unsafe extern "C-unwind" fn $name($first: $first_type $(, $argument: $type)*)
+            -> $returned
+        {
+            if descriptors::is_plain($first) {
+                // SAFETY: the caller's arguments, unchanged.
+                return unsafe { real::$name($first $(, $argument)*) };
+            }
+            // SAFETY: the caller's arguments, unchanged.
+            unsafe { $server($first $(, $argument)*) }
+        }
+    };
+    (@always $server:path, $name:ident($($argument:ident: $type:ty),*) -> $returned:ty) => {
+        #[doc = concat!("`", stringify!($name), "` of libc.")]
+        ///
+        /// # Safety
+        /// As for libc's.
+        #[cfg_attr(not(test), unsafe(no_mangle))]
+        pub unsafe extern "C-unwind" fn $name($($argument: $type),*) -> $returned {
+            // SAFETY: the caller's arguments, unchanged.
+            unsafe { $server($($argument),*) }
+        }
+    };
+    (@by_hand $server:path, $name:ident($($argument:ident: $type:ty),*) -> $returned:ty) => {
+        const _: unsafe extern "C-unwind" fn($($type),*) -> $returned = $server;
+    };
+    ($($how:ident $name:ident($($argument:ident: $type:ty),*) -> $returned:ty
+        = $($number:ident)? => $server:path;)*) => {
+        $(export!(@$how $server, $name($($argument: $type),*) -> $returned);)*
+
+        /// The names of all rows.
+        #[cfg(test)]
+        pub(crate) const NAMES: &[&str] = &[$(stringify!($name)),*];
+    };
+}
+
+functions!(export);
+
+#[cfg(test)]
+mod tests;
