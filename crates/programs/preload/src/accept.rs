@@ -6,11 +6,12 @@ use calisto_client::sockets::Readiness;
 use libc::{c_int, sockaddr, socklen_t};
 use rustix::io::Errno;
 
+use crate::deadline::Deadline;
 use crate::entry::Body;
-use crate::file::{File, Kind};
-use crate::real;
-use crate::wait::{self, Ended};
-use crate::{descriptors, inherit, names, outcome, session};
+use crate::file::File;
+use crate::file::Kind;
+use crate::wait::Ended;
+use crate::{address, descriptors, inherit, lookup, outcome, own_code, real, session, wait};
 
 /// accept(2).
 ///
@@ -31,7 +32,7 @@ pub(crate) unsafe fn accept4(
     bytes: *mut socklen_t,
     flags: c_int,
 ) -> c_int {
-    let Some(held) = descriptors::socket(fd) else {
+    let Some(held) = lookup::socket(fd) else {
         // SAFETY: the caller's arguments.
         return unsafe { real::accept4(fd, address, bytes, flags) };
     };
@@ -43,14 +44,14 @@ pub(crate) unsafe fn accept4(
         let errno = if file.kind == Kind::Stream { Errno::INVAL } else { Errno::OPNOTSUPP };
         return outcome::failed(errno);
     }
-    let deadline = wait::deadline(file.receive_timeout());
+    let deadline = Deadline::of_option(file.receive_timeout());
     loop {
         match of_data_plane(file, flags) {
             Ok((made, peer)) => {
                 if let Some(peer) = peer
                     && !address.is_null()
                     // SAFETY: the caller's promise.
-                    && let Err(errno) = unsafe { names::write(peer, file.family, address, bytes) }
+                    && let Err(errno) = unsafe { address::write(peer, file.family, address, bytes) }
                 {
                     // SAFETY: a descriptor that nobody knows of yet.
                     unsafe { crate::close::close(made) };
@@ -97,7 +98,7 @@ fn of_data_plane(listener: &File, flags: c_int) -> Result<(c_int, Option<SocketA
         errno
     };
     let socket = loop {
-        match session::inside(|| listener.socket.accept()) {
+        match own_code::run(|| listener.socket.accept()) {
             Ok(socket) => break socket,
             // It was gone before it could be had; the next one.
             Err(Errno::CONNABORTED) => continue,
@@ -124,5 +125,5 @@ fn of_data_plane(listener: &File, flags: c_int) -> Result<(c_int, Option<SocketA
 fn sys_cookie(fd: c_int) -> Option<u64> {
     const SO_COOKIE: c_int = 57;
     let mut cookie = 0_u64;
-    crate::sockets::fill(fd, libc::SOL_SOCKET, SO_COOKIE, &mut cookie).then_some(cookie)
+    crate::kernel_socket::fill(fd, libc::SOL_SOCKET, SO_COOKIE, &mut cookie).then_some(cookie)
 }

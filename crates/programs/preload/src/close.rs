@@ -1,4 +1,4 @@
-//! close(2), shutdown(2), and what follows when an open file has lost its last number.
+//! close(2), shutdown(2), and the time that a close may take to send what was written.
 
 use std::time::Duration;
 
@@ -6,20 +6,19 @@ use calisto_client::sockets::{Shutdown, SocketOption};
 use libc::{c_int, c_uint};
 use rustix::io::Errno;
 
+use crate::deadline::Deadline;
 use crate::descriptors::Found;
-use crate::entry::{Body, Held};
+use crate::entry::Held;
 use crate::file::Kind;
-use crate::real;
-use crate::wait::Deadline;
-use crate::{descriptors, life, outcome, session};
+use crate::{descriptors, fork, lookup, outcome, own_code, real};
 
 /// close(2). A descriptor that the program does not know of is not open, as far as it can see.
 ///
 /// # Safety
 /// As for libc's.
 pub(crate) unsafe fn close(fd: c_int) -> c_int {
-    if !life::is_borrowed() {
-        if matches!(descriptors::find_quietly(fd), Found::Internal) && !session::is_inside() {
+    if !fork::is_borrowed() {
+        if matches!(descriptors::find_quietly(fd), Found::Internal) && !own_code::is_running() {
             return outcome::failed(Errno::BADF);
         }
         // The number is free only when the kernel has it back: until then nobody gets it anew. Who
@@ -31,7 +30,7 @@ pub(crate) unsafe fn close(fd: c_int) -> c_int {
         // SAFETY: a plain number.
         let result = unsafe { real::close(fd) };
         if let Some((held, true)) = removed {
-            outcome::unheard(|| last_number(&held));
+            outcome::unheard(|| held.end());
         }
         return result;
     }
@@ -43,27 +42,7 @@ pub(crate) unsafe fn close(fd: c_int) -> c_int {
 pub(crate) fn forget(fd: c_int) {
     if let Some((held, true)) = descriptors::remove(fd) {
         linger(&held);
-        last_number(&held);
-    }
-}
-
-/// An open file has no number in this process any more. May be called from a signal handler.
-pub(crate) fn last_number(held: &Held) {
-    match &**held {
-        Body::Socket(file) => {
-            file.memberships.end(held.address());
-            // Of a socket that others may have, the kernel knows the last close.
-            if !file.is_shared() {
-                // SO_LINGER without any time: the peer is told by a reset. That of a connection which
-                // leads through a worker is the worker's to send.
-                let is_reset = file.socket.option(SocketOption::Linger) == 1;
-                match file.kind == Kind::Stream && is_reset && file.socket.is_local() {
-                    true => file.socket.abort(),
-                    false => file.socket.close(),
-                }
-            }
-        }
-        Body::Set(set) => set.end(),
+        held.end();
     }
 }
 
@@ -96,7 +75,7 @@ const LINGER_STEP: Duration = Duration::from_millis(1);
 pub(crate) unsafe fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
     const ONLY_MARK: c_int = libc::CLOSE_RANGE_CLOEXEC as c_int;
     // A child of vfork is about to become another program, which has no use for them.
-    if first > last || flags & ONLY_MARK != 0 || life::is_borrowed() || !descriptors::any_special()
+    if first > last || flags & ONLY_MARK != 0 || fork::is_borrowed() || !descriptors::any_special()
     {
         // SAFETY: plain numbers.
         return unsafe { real::close_range(first, last, flags) };
@@ -138,7 +117,7 @@ pub(crate) unsafe fn closefrom(first: c_int) -> c_int {
 /// # Safety
 /// As for libc's.
 pub(crate) unsafe fn shutdown(fd: c_int, how: c_int) -> c_int {
-    let Some(held) = descriptors::socket(fd) else {
+    let Some(held) = lookup::socket(fd) else {
         // SAFETY: plain numbers.
         return unsafe { real::shutdown(fd, how) };
     };

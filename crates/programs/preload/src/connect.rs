@@ -7,13 +7,15 @@ use calisto_client::sockets::{Outcome, Readiness};
 use libc::{c_int, sockaddr, socklen_t};
 use rustix::io::Errno;
 
-use crate::entry::{Body, Held};
-use crate::file::{File, Kind};
-use crate::real;
-use crate::wait::{self, Ended};
+use crate::deadline::Deadline;
+use crate::entry::Body;
+use crate::entry::Held;
+use crate::file::File;
+use crate::file::Kind;
+use crate::wait::Ended;
 use crate::{
-    copy, datagram, descriptors, epoll, faults, inherit, kernels, life, names, outcome, say,
-    session, sockets,
+    address, copy, descriptors, epoll, fallback, faults, fork, inherit, kernel_socket, lookup,
+    outcome, own_code, real, say, session, udp, wait,
 };
 
 /// connect(2).
@@ -35,11 +37,11 @@ unsafe fn decide(
     address: *const sockaddr,
     bytes: socklen_t,
 ) -> Option<Result<(), Errno>> {
-    if let Some(held) = descriptors::socket(fd) {
+    if let Some(held) = lookup::socket(fd) {
         let file = held.file()?;
         if file.kind == Kind::Datagram {
             // SAFETY: the caller's promise.
-            return unsafe { datagram::connect(fd, &held, address, bytes) };
+            return unsafe { udp::connect(fd, &held, address, bytes) };
         }
         // SAFETY: the caller's promise.
         return unsafe { again(fd, &held, address, bytes) };
@@ -49,10 +51,10 @@ unsafe fn decide(
         descriptors::is_new(fd);
     }
     if !descriptors::is_plain(fd) {
-        outcome::unheard(|| kernels::tell(fd));
+        outcome::unheard(|| fallback::tell(fd));
         return None;
     }
-    let (socket_family, is_stream) = sockets::kind_of(fd)?;
+    let (socket_family, is_stream) = kernel_socket::kind_of(fd)?;
     faults::watch();
     // What cannot be read, or is another family's, is the kernel's to refuse.
     if bytes < size_of::<libc::sa_family_t>() as socklen_t {
@@ -64,34 +66,25 @@ unsafe fn decide(
         return None;
     }
     // SAFETY: the caller's promise.
-    let remote = unsafe { names::read(address, bytes) }.ok()??;
-    if is_hopeless(remote) || life::is_borrowed() {
+    let remote = unsafe { address::read(address, bytes) }.ok()??;
+    if address::is_hopeless(remote) || fork::is_borrowed() {
         return None;
     }
     if is_stream {
         open(fd, socket_family, remote)
     } else {
-        datagram::connected(fd, socket_family, remote)
+        udp::connected(fd, socket_family, remote)
     }
-}
-
-/// Whether it is known without the daemon that the data plane does not lead there.
-pub(crate) fn is_hopeless(remote: SocketAddr) -> bool {
-    let ip = remote.ip();
-    remote.port() == 0
-        || ip.is_multicast()
-        || ip.is_unspecified()
-        || matches!(ip, std::net::IpAddr::V4(v4) if v4.is_broadcast())
 }
 
 fn open(fd: c_int, family: c_int, remote: SocketAddr) -> Option<Result<(), Errno>> {
     let session = session::get()?;
-    if sockets::is_kept(session, fd) {
+    if fallback::is_kept(session, fd) {
         return None;
     }
     // SAFETY: it was a socket a moment ago; a program that closes it meanwhile has what it asked for.
     let descriptor = unsafe { BorrowedFd::borrow_raw(fd) };
-    let socket = match session::inside(|| session.connect(descriptor, remote)) {
+    let socket = match own_code::run(|| session.connect(descriptor, remote)) {
         Ok(Outcome::Ours(socket)) => socket,
         Ok(Outcome::Kernel(reason)) => {
             say::fallback(reason);
@@ -106,7 +99,7 @@ fn open(fd: c_int, family: c_int, remote: SocketAddr) -> Option<Result<(), Errno
     session::note_region_of(&socket);
     let file = File::new(socket, Kind::Stream, family);
     file.set_opening(true);
-    let is_nonblocking = sockets::is_nonblocking(fd);
+    let is_nonblocking = kernel_socket::is_nonblocking(fd);
     file.set_nonblocking(is_nonblocking);
     inherit::from_kernel(fd, &file);
     let held = descriptors::install(fd, Body::Socket(file))?;
@@ -117,7 +110,7 @@ fn open(fd: c_int, family: c_int, remote: SocketAddr) -> Option<Result<(), Errno
 /// Waits until the connection stands, or is known not to.
 fn finish(fd: c_int, held: &Held) -> Result<(), Errno> {
     let file = held.file().ok_or(Errno::BADF)?;
-    let deadline = wait::deadline(file.send_timeout());
+    let deadline = Deadline::of_option(file.send_timeout());
     loop {
         match conclude(fd, file) {
             Err(Errno::AGAIN) => {}
@@ -152,7 +145,7 @@ fn forget(fd: c_int) {
         if let Some(file) = held.file() {
             file.socket.abort();
         }
-        crate::close::last_number(&held);
+        held.end();
     }
 }
 

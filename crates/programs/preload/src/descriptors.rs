@@ -4,9 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use libc::c_int;
 
-use crate::adopt;
-use crate::entry::{Body, Held};
-use crate::session;
+use crate::entry::Body;
+use crate::entry::Held;
 
 /// Descriptors from this number on are the kernel's, always: no program that the data plane serves has
 /// so many.
@@ -59,39 +58,32 @@ pub(crate) fn is_fresh(fd: c_int) -> bool {
     word_of(fd).is_some_and(|word| word.load(Ordering::Acquire) == FRESH)
 }
 
-/// What a descriptor is. A socket from elsewhere is asked for its identity now.
-pub(crate) fn find(fd: c_int) -> Found {
-    let Some(place) = word_of(fd) else { return Found::Plain };
+/// What a descriptor is; `None` for a socket from elsewhere of which the daemon has not been asked.
+#[inline]
+pub(crate) fn look(fd: c_int) -> Option<Found> {
+    let Some(place) = word_of(fd) else { return Some(Found::Plain) };
     loop {
         match place.load(Ordering::Acquire) {
-            PLAIN | FRESH | KERNELS => return Found::Plain,
-            INTERNAL => return Found::Internal,
-            SET => return Found::KernelSet,
-            // For a signal's handler in the middle of our own code it is the kernel's; the next call asks.
-            UNKNOWN if session::is_inside() => return Found::Plain,
-            UNKNOWN => {
-                let found = adopt::ask(fd);
-                settle(place, found);
-            }
+            PLAIN | FRESH | KERNELS => return Some(Found::Plain),
+            INTERNAL => return Some(Found::Internal),
+            SET => return Some(Found::KernelSet),
+            UNKNOWN => return None,
             address => {
                 let held = Held::of_address(address);
                 // The number may have got another file meanwhile, and the entry another use.
                 if place.load(Ordering::Acquire) == address
                     && let Some(held) = held
                 {
-                    return Found::Ours(held);
+                    return Some(Found::Ours(held));
                 }
             }
         }
     }
 }
 
-/// The same, but a socket from elsewhere is not asked.
+/// What a descriptor is; a socket from elsewhere counts as the kernel's, and is not asked.
 pub(crate) fn find_quietly(fd: c_int) -> Found {
-    match word_of(fd).map_or(PLAIN, |place| place.load(Ordering::Acquire)) {
-        UNKNOWN => Found::Plain,
-        _ => find(fd),
-    }
+    look(fd).unwrap_or(Found::Plain)
 }
 
 /// A number that names this entry, if there is one: a look through all of them.
@@ -107,7 +99,9 @@ pub(crate) fn is_still(fd: c_int, held: &Held) -> bool {
     word_of(fd).is_some_and(|place| place.load(Ordering::Acquire) == held.address())
 }
 
-fn settle(place: &AtomicUsize, found: Option<Body>) {
+/// Says what the daemon has answered about a socket from elsewhere; nothing: it is the kernel's.
+pub(crate) fn settle(fd: c_int, found: Option<Body>) {
+    let Some(place) = word_of(fd) else { return };
     let word = found.map_or(PLAIN, |body| Held::new(body).into_address());
     if place.compare_exchange(UNKNOWN, word, Ordering::AcqRel, Ordering::Relaxed).is_err()
         && word != PLAIN
@@ -115,20 +109,6 @@ fn settle(place: &AtomicUsize, found: Option<Body>) {
         // Another thread was first, or the number was closed.
         drop(Held::of_number(word));
     }
-}
-
-/// The entry of a descriptor, if it has one.
-pub(crate) fn held(fd: c_int) -> Option<Held> {
-    match find(fd) {
-        Found::Ours(held) => Some(held),
-        Found::Plain | Found::Internal | Found::KernelSet => None,
-    }
-}
-
-/// The entry of a descriptor that is a socket of ours.
-#[inline]
-pub(crate) fn socket(fd: c_int) -> Option<Held> {
-    held(fd).filter(|held| held.file().is_some())
 }
 
 /// Gives a number an entry of its own; nothing if the number is too high. What it was before is
@@ -170,7 +150,7 @@ fn retire(word: usize) {
     if word >= FIRST_ADDRESS {
         let (held, was_last) = Held::of_number(word);
         if was_last {
-            crate::close::last_number(&held);
+            held.end();
         }
     }
 }

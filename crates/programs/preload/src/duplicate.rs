@@ -6,14 +6,13 @@ use rustix::io::Errno;
 use crate::descriptors::Found;
 use crate::entry::Held;
 use crate::file::Kind;
-use crate::real;
-use crate::{close, descriptors, life, outcome, session};
+use crate::{descriptors, fork, lookup, outcome, own_code, real};
 
 /// Lets a number that the kernel has just made of `fd` name the same file.
 fn follow(fd: c_int, made: c_int) -> c_int {
-    if made >= 0 && !life::is_borrowed() {
+    if made >= 0 && !fork::is_borrowed() {
         descriptors::is_new(made);
-        match descriptors::find(fd) {
+        match lookup::find(fd) {
             Found::Ours(held) => descriptors::share(&held, made),
             Found::KernelSet => descriptors::set_kernel_set(made),
             Found::Plain if descriptors::is_kernels(fd) => descriptors::set_kernels(made),
@@ -55,12 +54,12 @@ pub(crate) unsafe fn dup3(fd: c_int, to: c_int, flags: c_int) -> c_int {
 
 /// Whether a descriptor is one that the program does not know of.
 fn is_hidden(fd: c_int) -> bool {
-    matches!(descriptors::find_quietly(fd), Found::Internal) && !session::is_inside()
+    matches!(descriptors::find_quietly(fd), Found::Internal) && !own_code::is_running()
 }
 
 /// A duplicate at a number that is closed first if it is open.
 unsafe fn onto(fd: c_int, to: c_int, make: impl FnOnce() -> c_int) -> c_int {
-    if descriptors::is_plain(fd) && descriptors::is_plain(to) || life::is_borrowed() || fd == to {
+    if descriptors::is_plain(fd) && descriptors::is_plain(to) || fork::is_borrowed() || fd == to {
         return make();
     }
     if is_hidden(fd) {
@@ -78,7 +77,7 @@ unsafe fn onto(fd: c_int, to: c_int, make: impl FnOnce() -> c_int) -> c_int {
     let removed = descriptors::remove(to);
     let made = follow(fd, make());
     if let Some((held, true)) = removed {
-        outcome::unheard(|| close::last_number(&held));
+        outcome::unheard(|| held.end());
     }
     made
 }
@@ -95,7 +94,7 @@ pub(crate) unsafe fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int 
         // SAFETY: plain numbers.
         return follow(fd, unsafe { real::fcntl(fd, command, argument) });
     }
-    match descriptors::socket(fd) {
+    match lookup::socket(fd) {
         // SAFETY: the caller's arguments.
         Some(held) => unsafe { of_socket(&held, fd, command, argument) },
         // SAFETY: the caller's arguments.

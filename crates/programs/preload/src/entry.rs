@@ -5,20 +5,34 @@
 //! here takes a lock or memory, but for the first use of an entry: calls may come from signal
 //! handlers, and from a child whose parent's threads were anywhere.
 
+use std::any::Any;
 use std::cell::UnsafeCell;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-use crate::epoll::Set;
+use calisto_client::sockets::SocketOption;
+
 use crate::file::File;
-use crate::session;
+use crate::file::Kind;
+use crate::memberships::ClosedMembers;
+use crate::own_code;
 
 /// What an entry can be.
 pub(crate) enum Body {
     /// A socket that the data plane serves.
     Socket(File),
     /// A set of epoll(7) with members of ours.
-    Set(Box<Set>),
+    Set(Box<dyn EventSet>),
+}
+
+/// A set of epoll(7), as far as its entry must know it; the code of its calls makes it, and has the rest.
+pub(crate) trait EventSet: Any {
+    /// Members that were closed since the set looked last.
+    fn closed_members(&self) -> &ClosedMembers;
+
+    /// The set has lost its last number: it lets its members and its poller go. May be called from a
+    /// signal handler.
+    fn end(&self);
 }
 
 /// One open file.
@@ -67,7 +81,7 @@ impl Held {
         let place = unsafe { &mut *entry.body.get() };
         // What was in it may have been the last to hold descriptors of ours.
         let old = place.replace(body);
-        session::inside(|| drop(old));
+        own_code::run(|| drop(old));
         entry.numbers.store(1, Ordering::Relaxed);
         entry.users.store(1, Ordering::Release);
         Self(entry)
@@ -132,11 +146,34 @@ impl Held {
         }
     }
 
-    /// The set, if it is one.
-    pub(crate) fn set(&self) -> Option<&Set> {
+    /// Whether it is a set.
+    pub(crate) fn is_set(&self) -> bool {
+        matches!(**self, Body::Set(_))
+    }
+
+    /// The open file has no number in this process any more. May be called from a signal handler.
+    pub(crate) fn end(&self) {
         match &**self {
-            Body::Set(set) => Some(set),
-            Body::Socket(_) => None,
+            Body::Socket(file) => {
+                file.memberships.end(|set| {
+                    if let Some(held) = Self::of_address(set)
+                        && let Body::Set(set) = &*held
+                    {
+                        set.closed_members().add(self.address());
+                    }
+                });
+                // Of a socket that others may have, the kernel knows the last close.
+                if !file.is_shared() {
+                    // SO_LINGER without any time: the peer is told by a reset. That of a connection
+                    // which leads through a worker is the worker's to send.
+                    let is_reset = file.socket.option(SocketOption::Linger) == 1;
+                    match file.kind == Kind::Stream && is_reset && file.socket.is_local() {
+                        true => file.socket.abort(),
+                        false => file.socket.close(),
+                    }
+                }
+            }
+            Body::Set(set) => set.end(),
         }
     }
 }

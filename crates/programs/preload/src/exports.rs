@@ -18,9 +18,9 @@ use libc::{
 
 use crate::functions::functions;
 use crate::{
-    accept, cancel, close, connect, datagram, descriptors, duplicate, epoll, exec, faults, life,
-    listen, many, message, names, options, poll, real, receive, select, send, sendfile, sockets,
-    spawn, stdio,
+    accept, close, connect, descriptors, duplicate, epoll_calls, exec, listen, many, message,
+    names, options, poll, pthread_cancel, real, receive, select, send, sendfile, signals, socket,
+    spawn, stdio, udp,
 };
 
 macro_rules! export {

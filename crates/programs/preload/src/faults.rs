@@ -1,15 +1,13 @@
 //! SIGSEGV and SIGBUS: our copies look at them first, the program's own handlers get all others.
 //!
-//! The program's wishes for these two signals are remembered here and answered from here, so that it
-//! sees what it has set, whatever the kernel has.
+//! The program's wishes for these two signals are remembered here, and sigaction(2) answers from here,
+//! so that it sees what it has set, whatever the kernel has.
 
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
-use libc::{c_int, c_void, sigaction as SignalAction, sighandler_t, siginfo_t, ucontext_t};
-use rustix::io::Errno;
+use libc::{c_int, c_void, sigaction as SignalAction, siginfo_t, ucontext_t};
 
-use crate::real;
-use crate::{copy, outcome, raw};
+use crate::{copy, raw, real};
 
 /// The signals of a bad address.
 const WATCHED: [c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
@@ -19,7 +17,7 @@ const HISTORY: usize = 32;
 
 /// What the program has set for one of them. Readers may be in a signal handler, so a setting is never
 /// changed: the next one is written beside it.
-struct Wish {
+pub(crate) struct Wish {
     settings: [std::cell::UnsafeCell<SignalAction>; HISTORY],
     next: AtomicUsize,
     current: AtomicPtr<SignalAction>,
@@ -45,14 +43,16 @@ impl Wish {
         }
     }
 
-    fn get(&self) -> SignalAction {
+    /// The setting of now.
+    pub(crate) fn get(&self) -> SignalAction {
         let current = self.current.load(Ordering::Acquire);
         let current = if current.is_null() { self.settings[0].get() } else { current };
         // SAFETY: it points to one of the settings, which are always valid.
         unsafe { *current }
     }
 
-    fn set(&self, action: &SignalAction) {
+    /// Sets it anew.
+    pub(crate) fn set(&self, action: &SignalAction) {
         let index = self.next.fetch_add(1, Ordering::Relaxed) % HISTORY;
         let place = self.settings[index].get();
         // SAFETY: nobody else has drawn this index, and who read it before has long finished.
@@ -61,8 +61,14 @@ impl Wish {
     }
 }
 
-fn wish_of(signal: c_int) -> Option<&'static Wish> {
+/// What the program has set for a signal that is one of these two.
+pub(crate) fn wish_of(signal: c_int) -> Option<&'static Wish> {
     WATCHED.iter().position(|&watched| watched == signal).map(|index| &WISHES[index])
+}
+
+/// Whether our handlers stand before the program's.
+pub(crate) fn is_watching() -> bool {
+    IS_WATCHING.load(Ordering::Acquire)
 }
 
 /// Puts our handlers before the program's; again does nothing.
@@ -155,119 +161,4 @@ unsafe fn program_counter(context: *mut ucontext_t) -> *mut i64 {
 unsafe fn program_counter(context: *mut ucontext_t) -> *mut u64 {
     // SAFETY: the caller's promise.
     unsafe { &raw mut (*context).uc_mcontext.pc }
-}
-
-/// sigaction(2).
-///
-/// # Safety
-/// As for libc's.
-pub(crate) unsafe fn sigaction(
-    signal: c_int,
-    new: *const SignalAction,
-    old: *mut SignalAction,
-) -> c_int {
-    let wish = wish_of(signal).filter(|_| IS_WATCHING.load(Ordering::Acquire));
-    let Some(wish) = wish else {
-        // SAFETY: the caller's arguments.
-        let result = unsafe { real::sigaction(signal, new, old) };
-        if result == 0 && !new.is_null() {
-            note_set(signal);
-        }
-        return result;
-    };
-    let change = || -> Result<(), Errno> {
-        // SAFETY: every pattern of bits is such a setting.
-        let new = (!new.is_null()).then(|| unsafe { copy::get(new) }).transpose()?;
-        if !old.is_null() {
-            // SAFETY: the program wants it there.
-            unsafe { copy::put(old, &wish.get())? };
-        }
-        if let Some(new) = new {
-            wish.set(&new);
-        }
-        Ok(())
-    };
-    outcome::done(change())
-}
-
-/// Signals whose handlers end the call that they interrupt, a bit each.
-static ENDING: AtomicU64 = AtomicU64::new(0);
-
-/// Whether a call that a handler has interrupted is to end with EINTR: not if every handler that the program has
-/// set lets calls go on.
-pub(crate) fn ends_calls() -> bool {
-    ENDING.load(Ordering::Relaxed) != 0
-}
-
-fn note_handler(signal: c_int, handler: sighandler_t, flags: c_int) {
-    let Some(bit) = u32::try_from(signal - 1).ok().and_then(|bit| 1_u64.checked_shl(bit)) else {
-        return;
-    };
-    let is_handler = handler != libc::SIG_DFL && handler != libc::SIG_IGN;
-    if is_handler && flags & libc::SA_RESTART == 0 {
-        ENDING.fetch_or(bit, Ordering::Relaxed);
-    } else {
-        ENDING.fetch_and(!bit, Ordering::Relaxed);
-    }
-}
-
-/// Notes what libc has set for a signal on the program's behalf.
-fn note_set(signal: c_int) {
-    // SAFETY: all zero is a valid value.
-    let mut set = unsafe { std::mem::zeroed::<SignalAction>() };
-    // SAFETY: `set` is ours.
-    if unsafe { real::sigaction(signal, std::ptr::null(), &raw mut set) } == 0 {
-        note_handler(signal, set.sa_sigaction, set.sa_flags);
-    }
-}
-
-/// siginterrupt(3).
-///
-/// # Safety
-/// As for libc's.
-pub(crate) unsafe fn siginterrupt(signal: c_int, ends_calls: c_int) -> c_int {
-    // SAFETY: plain numbers.
-    let result = unsafe { real::siginterrupt(signal, ends_calls) };
-    note_set(signal);
-    result
-}
-
-/// signal(2): the handler stays, and calls go on after it.
-///
-/// # Safety
-/// As for libc's.
-pub(crate) unsafe fn signal(signal: c_int, handler: sighandler_t) -> sighandler_t {
-    if wish_of(signal).is_none() {
-        // SAFETY: the caller's arguments.
-        let old = unsafe { real::signal(signal, handler) };
-        note_set(signal);
-        return old;
-    }
-    set(signal, handler, libc::SA_RESTART)
-}
-
-/// signal(2) as System V has it: the handler is taken away before it is called.
-///
-/// # Safety
-/// As for libc's.
-pub(crate) unsafe fn sysv_signal(signal: c_int, handler: sighandler_t) -> sighandler_t {
-    if wish_of(signal).is_none() {
-        // SAFETY: the caller's arguments.
-        let old = unsafe { real::sysv_signal(signal, handler) };
-        note_set(signal);
-        return old;
-    }
-    set(signal, handler, libc::SA_RESETHAND | libc::SA_NODEFER)
-}
-
-fn set(signal: c_int, handler: sighandler_t, flags: c_int) -> sighandler_t {
-    // SAFETY: all zero is a valid value to begin with.
-    let (mut new, mut old) = unsafe { std::mem::zeroed::<(SignalAction, SignalAction)>() };
-    new.sa_sigaction = handler;
-    new.sa_flags = flags;
-    // SAFETY: both are ours.
-    if unsafe { sigaction(signal, &raw const new, &raw mut old) } < 0 {
-        return libc::SIG_ERR;
-    }
-    old.sa_sigaction
 }

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use calisto_client::sockets::{Readiness, Socket, SocketOption};
 use libc::c_int;
 
-use crate::epoll::Memberships;
-use crate::life;
+use crate::fork;
+use crate::memberships::Memberships;
 
 /// What kind of socket it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,7 +44,7 @@ impl File {
             socket,
             kind,
             family,
-            forks: life::forks(),
+            forks: fork::forks(),
             lacks_room: AtomicBool::new(false),
             is_opening: AtomicBool::new(false),
             memberships: Memberships::default(),
@@ -79,7 +79,7 @@ impl File {
     /// Whether other processes may have the socket too, so that its last close is only the kernel's to
     /// know.
     pub(crate) fn is_shared(&self) -> bool {
-        self.forks != life::forks() || self.socket.is_shared()
+        self.forks != fork::forks() || self.socket.is_shared()
     }
 
     /// Whether the program is to be told what became of its connection.

@@ -12,11 +12,11 @@ macro_rules! functions {
     ($take:ident) => { $take! {
     // Sockets.
     always socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int
-        = SYS_socket => sockets::socket;
+        = SYS_socket => socket::socket;
     always __socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int
-        = SYS_socket => sockets::socket;
+        = SYS_socket => socket::socket;
     always bind(fd: c_int, address: *const sockaddr, bytes: socklen_t) -> c_int
-        = SYS_bind => datagram::bind;
+        = SYS_bind => udp::bind;
     always listen(fd: c_int, backlog: c_int) -> c_int = SYS_listen => listen::listen;
     always connect(fd: c_int, address: *const sockaddr, bytes: socklen_t) -> c_int
         = SYS_connect => connect::connect;
@@ -109,16 +109,16 @@ macro_rules! functions {
         timeout: *mut timeval) -> c_int = => select::select;
     always pselect(count: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set,
         timeout: *const timespec, mask: *const sigset_t) -> c_int = => select::pselect;
-    always epoll_create(size: c_int) -> c_int = => epoll::epoll_create;
-    always epoll_create1(flags: c_int) -> c_int = SYS_epoll_create1 => epoll::epoll_create1;
+    always epoll_create(size: c_int) -> c_int = => epoll_calls::epoll_create;
+    always epoll_create1(flags: c_int) -> c_int = SYS_epoll_create1 => epoll_calls::epoll_create1;
     always epoll_ctl(set: c_int, operation: c_int, fd: c_int, event: *mut epoll_event) -> c_int
-        = SYS_epoll_ctl => epoll::epoll_ctl;
+        = SYS_epoll_ctl => epoll_calls::epoll_ctl;
     by_descriptor epoll_wait(set: c_int, events: *mut epoll_event, room: c_int, timeout: c_int)
-        -> c_int = => epoll::epoll_wait;
+        -> c_int = => epoll_calls::epoll_wait;
     by_descriptor epoll_pwait(set: c_int, events: *mut epoll_event, room: c_int, timeout: c_int,
-        mask: *const sigset_t) -> c_int = => epoll::epoll_pwait;
+        mask: *const sigset_t) -> c_int = => epoll_calls::epoll_pwait;
     by_descriptor epoll_pwait2(set: c_int, events: *mut epoll_event, room: c_int,
-        timeout: *const timespec, mask: *const sigset_t) -> c_int = => epoll::epoll_pwait2;
+        timeout: *const timespec, mask: *const sigset_t) -> c_int = => epoll_calls::epoll_pwait2;
 
     // Descriptors.
     by_descriptor close(fd: c_int) -> c_int = SYS_close => close::close;
@@ -164,24 +164,24 @@ macro_rules! functions {
         = => spawn::popen;
     always clone(run: *mut c_void, stack: *mut c_void, flags: c_int, argument: *mut c_void,
         parent_tid: *mut c_void, tls: *mut c_void, child_tid: *mut c_void) -> c_int
-        = => life::clone;
+        = => spawn::clone;
 
     // Signals.
     always sigaction(signal: c_int, new: *const SignalAction, old: *mut SignalAction) -> c_int
-        = => faults::sigaction;
+        = => signals::sigaction;
     always __sigaction(signal: c_int, new: *const SignalAction, old: *mut SignalAction) -> c_int
-        = => faults::sigaction;
-    always signal(signal: c_int, handler: sighandler_t) -> sighandler_t = => faults::signal;
+        = => signals::sigaction;
+    always signal(signal: c_int, handler: sighandler_t) -> sighandler_t = => signals::signal;
     always bsd_signal(signal: c_int, handler: sighandler_t) -> sighandler_t
-        = => faults::signal;
+        = => signals::signal;
     always ssignal(signal: c_int, handler: sighandler_t) -> sighandler_t
-        = => faults::signal;
+        = => signals::signal;
     always sysv_signal(signal: c_int, handler: sighandler_t) -> sighandler_t
-        = => faults::sysv_signal;
+        = => signals::sysv_signal;
     always __sysv_signal(signal: c_int, handler: sighandler_t) -> sighandler_t
-        = => faults::sysv_signal;
-    always pthread_cancel(thread: pthread_t) -> c_int = => cancel::pthread_cancel;
-    always siginterrupt(signal: c_int, ends_calls: c_int) -> c_int = => faults::siginterrupt;
+        = => signals::sysv_signal;
+    always pthread_cancel(thread: pthread_t) -> c_int = => pthread_cancel::pthread_cancel;
+    always siginterrupt(signal: c_int, ends_calls: c_int) -> c_int = => signals::siginterrupt;
 
     // Streams of stdio, whose own calls never pass by here.
     by_descriptor fdopen(fd: c_int, mode: *const c_char) -> *mut c_void = => stdio::fdopen;

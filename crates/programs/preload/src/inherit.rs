@@ -7,8 +7,7 @@ use libc::{c_int, c_void, linger, socklen_t, timeval};
 use rustix::io::Errno;
 
 use crate::file::File;
-use crate::real;
-use crate::{copy, sockets};
+use crate::{copy, kernel_socket, real};
 
 /// Options that are one number, and where the data plane keeps them.
 pub(crate) const NUMBERS: &[(c_int, c_int, SocketOption)] = &[
@@ -79,7 +78,7 @@ fn defaults(is_stream: bool) -> &'static Defaults {
             // SAFETY: plain numbers.
             fd = unsafe { real::socket(libc::AF_INET, kind | libc::SOCK_CLOEXEC, 0) };
         }
-        let value = |&(level, name, _): &(c_int, c_int, _)| sockets::number(fd, level, name);
+        let value = |&(level, name, _): &(c_int, c_int, _)| kernel_socket::number(fd, level, name);
         let numbers = NUMBERS.iter().map(value).collect();
         // SAFETY: it is ours, or no descriptor.
         unsafe { real::close(fd) };
@@ -92,13 +91,15 @@ pub(crate) fn from_kernel(fd: c_int, file: &File) {
     let is_stream = file.kind != crate::file::Kind::Datagram;
     let defaults = defaults(is_stream);
     for (&(level, name, option), default) in NUMBERS.iter().zip(&defaults.numbers) {
-        let value = sockets::number(fd, level, name);
+        let value = kernel_socket::number(fd, level, name);
         if let Some(value) = value.filter(|_| value != *default) {
             file.socket.set_option(option, value as u32);
         }
     }
     let mut lingers = linger { l_onoff: 0, l_linger: 0 };
-    if sockets::fill(fd, libc::SOL_SOCKET, libc::SO_LINGER, &mut lingers) && lingers.l_onoff != 0 {
+    if kernel_socket::fill(fd, libc::SOL_SOCKET, libc::SO_LINGER, &mut lingers)
+        && lingers.l_onoff != 0
+    {
         file.socket.set_option(SocketOption::Linger, linger_value(lingers));
     }
     for (name, option) in [
@@ -106,12 +107,14 @@ pub(crate) fn from_kernel(fd: c_int, file: &File) {
         (libc::SO_SNDTIMEO, SocketOption::SendTimeout),
     ] {
         let mut timeout = timeval { tv_sec: 0, tv_usec: 0 };
-        if sockets::fill(fd, libc::SOL_SOCKET, name, &mut timeout) && timeout_value(timeout) != 0 {
+        if kernel_socket::fill(fd, libc::SOL_SOCKET, name, &mut timeout)
+            && timeout_value(timeout) != 0
+        {
             file.socket.set_option(option, timeout_value(timeout));
         }
     }
     let mut name = [0_u8; 16];
-    if sockets::fill(fd, libc::IPPROTO_TCP, libc::TCP_CONGESTION, &mut name)
+    if kernel_socket::fill(fd, libc::IPPROTO_TCP, libc::TCP_CONGESTION, &mut name)
         && let Some(value) = congestion_value(&name)
         && is_chosen_congestion(&name)
     {

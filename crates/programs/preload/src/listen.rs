@@ -6,11 +6,13 @@ use calisto_client::sockets::Outcome;
 use libc::{c_int, sockaddr_storage, socklen_t};
 use rustix::io::Errno;
 
-use crate::entry::{Body, Held};
-use crate::file::{File, Kind};
-use crate::real;
+use crate::entry::Body;
+use crate::entry::Held;
+use crate::file::File;
+use crate::file::Kind;
 use crate::{
-    close, descriptors, epoll, inherit, kernels, life, names, outcome, say, session, sockets,
+    address, close, descriptors, epoll, fallback, fork, inherit, kernel_socket, lookup, outcome,
+    own_code, real, say, session,
 };
 
 /// listen(2). The kernel's part serves what does not come through the data plane, holds the port, and
@@ -19,14 +21,14 @@ use crate::{
 /// # Safety
 /// As for libc's.
 pub(crate) unsafe fn listen(fd: c_int, backlog: c_int) -> c_int {
-    if descriptors::socket(fd)
+    if lookup::socket(fd)
         .is_some_and(|held| held.file().is_some_and(|file| file.kind == Kind::Stream))
     {
         // The kernel does not know that it is connected.
         return outcome::failed(Errno::INVAL);
     }
-    if !descriptors::is_plain(fd) || life::is_borrowed() {
-        outcome::unheard(|| kernels::tell(fd));
+    if !descriptors::is_plain(fd) || fork::is_borrowed() {
+        outcome::unheard(|| fallback::tell(fd));
         // SAFETY: plain numbers.
         return unsafe { real::listen(fd, backlog) };
     }
@@ -63,7 +65,7 @@ pub(crate) unsafe fn listen(fd: c_int, backlog: c_int) -> c_int {
 
 /// Whether it is a TCP socket that has a port and does nothing yet.
 fn is_bound_only(fd: c_int) -> bool {
-    if !matches!(sockets::kind_of(fd), Some((_, true))) || sockets::is_listening(fd) {
+    if !matches!(kernel_socket::kind_of(fd), Some((_, true))) || kernel_socket::is_listening(fd) {
         return false;
     }
     // SAFETY: all zero are a valid address.
@@ -77,7 +79,7 @@ fn is_bound_only(fd: c_int) -> bool {
         return false;
     }
     // SAFETY: the kernel has written so much of it.
-    let local = unsafe { names::read((&raw const name).cast(), bytes) };
+    let local = unsafe { address::read((&raw const name).cast(), bytes) };
     local.ok().flatten().is_some_and(|local| local.port() != 0)
 }
 
@@ -85,9 +87,9 @@ fn is_bound_only(fd: c_int) -> bool {
 pub(crate) fn give_up(fd: c_int, ours: &Held) {
     let Some(file) = ours.file() else { return };
     if let Some(session) = session::current() {
-        session::inside(|| session.unlisten(&file.socket));
+        own_code::run(|| session.unlisten(&file.socket));
     }
-    sockets::set_nonblocking(fd, file.is_nonblocking());
+    kernel_socket::set_nonblocking(fd, file.is_nonblocking());
     epoll::moves_back(fd);
     close::forget(fd);
 }
@@ -97,22 +99,22 @@ pub(crate) fn give_up(fd: c_int, ours: &Held) {
 /// # Errors
 /// This user may not listen there.
 fn beside(fd: c_int, backlog: c_int) -> Result<Option<Held>, Errno> {
-    let Some((family, true)) = sockets::kind_of(fd) else { return Ok(None) };
+    let Some((family, true)) = kernel_socket::kind_of(fd) else { return Ok(None) };
     let Some(session) = session::get() else { return Ok(None) };
-    if sockets::is_kept(session, fd) {
+    if fallback::is_kept(session, fd) {
         return Ok(None);
     }
     let backlog = u32::try_from(backlog).unwrap_or(u32::MAX);
     // SAFETY: it was a socket a moment ago.
     let descriptor = unsafe { BorrowedFd::borrow_raw(fd) };
-    match session::inside(|| session.listen(descriptor, backlog)) {
+    match own_code::run(|| session.listen(descriptor, backlog)) {
         Ok(Outcome::Ours(socket)) => {
             let file = File::new(socket, Kind::Listener, family);
-            file.set_nonblocking(sockets::is_nonblocking(fd));
+            file.set_nonblocking(kernel_socket::is_nonblocking(fd));
             inherit::from_kernel(fd, &file);
             // Two take connections from the kernel's part: none may wait there for one that the other
             // has just taken. Whether the program's calls wait is kept beside it.
-            sockets::set_nonblocking(fd, true);
+            kernel_socket::set_nonblocking(fd, true);
             let held = descriptors::install(fd, Body::Socket(file));
             held.iter().for_each(|held| epoll::moves(fd, held));
             return Ok(held);

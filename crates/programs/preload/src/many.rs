@@ -2,11 +2,9 @@
 
 use libc::{c_int, c_uint, mmsghdr, timespec};
 
-use crate::message;
-use crate::real;
-use crate::receive::Served;
-use crate::wait;
-use crate::{copy, descriptors, outcome};
+use crate::deadline::Deadline;
+use crate::served::Served;
+use crate::{copy, lookup, message, outcome, real};
 
 /// Messages of one call, at most, as the kernel cuts them.
 const MESSAGES_MAX: c_uint = libc::UIO_MAXIOV as c_uint;
@@ -22,7 +20,7 @@ pub(crate) unsafe fn recvmmsg(
     flags: c_int,
     timeout: *mut timespec,
 ) -> c_int {
-    if descriptors::socket(fd).is_none() {
+    if lookup::socket(fd).is_none() {
         // SAFETY: the caller's arguments.
         let result = unsafe { real::recvmmsg(fd, messages, count, flags, timeout) };
         for index in 0..usize::try_from(result).unwrap_or(0) {
@@ -32,7 +30,7 @@ pub(crate) unsafe fn recvmmsg(
         return result;
     }
     // SAFETY: the caller's promise.
-    let deadline = match unsafe { wait::after_timespec(timeout) } {
+    let deadline = match unsafe { Deadline::after_timespec(timeout) } {
         Ok(deadline) => deadline,
         Err(errno) => return outcome::failed(errno),
     };
@@ -84,7 +82,7 @@ pub(crate) unsafe fn sendmmsg(
             return outcome::failed(errno);
         }
     }
-    if descriptors::socket(fd).is_none() {
+    if lookup::socket(fd).is_none() {
         for index in 0..count.min(MESSAGES_MAX) as usize {
             // SAFETY: the caller's promise: there are so many.
             unsafe { message::note_sent(&raw const (*messages.add(index)).msg_hdr) };

@@ -4,10 +4,11 @@ use libc::{c_int, cmsghdr, msghdr, ssize_t};
 use rustix::io::Errno;
 
 use crate::file::Kind;
-use crate::real;
-use crate::receive::{self, Served};
+use crate::served::Served;
 use crate::spans::Spans;
-use crate::{adopt, copy, datagram, descriptors, life, outcome, send};
+use crate::{
+    copy, datagram, descriptors, fork, inherited, lookup, outcome, real, receive, send, udp,
+};
 
 /// recvmsg(2).
 ///
@@ -56,7 +57,7 @@ pub(crate) unsafe fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) ->
 /// # Safety
 /// Reading and writing the message and its buffers is the program's wish.
 pub(crate) unsafe fn receive_ours(fd: c_int, message: *mut msghdr, flags: c_int) -> Served<usize> {
-    let Some(held) = descriptors::socket(fd) else { return Served::Elsewhere };
+    let Some(held) = lookup::socket(fd) else { return Served::Elsewhere };
     let Some(file) = held.file() else { return Served::Elsewhere };
     if flags & libc::MSG_ERRQUEUE != 0 {
         return Served::Elsewhere;
@@ -86,7 +87,12 @@ pub(crate) unsafe fn receive_ours(fd: c_int, message: *mut msghdr, flags: c_int)
         name_bytes = header.msg_namelen;
         // SAFETY: the caller's promise; the length is ours.
         let named = unsafe {
-            receive::put_sender(&received, file.family, header.msg_name.cast(), &raw mut name_bytes)
+            datagram::put_sender(
+                &received,
+                file.family,
+                header.msg_name.cast(),
+                &raw mut name_bytes,
+            )
         };
         match named {
             Ok(returned) => returned,
@@ -115,7 +121,7 @@ pub(crate) unsafe fn receive_ours(fd: c_int, message: *mut msghdr, flags: c_int)
 /// # Safety
 /// Reading the message and its buffers is the program's wish.
 pub(crate) unsafe fn send_ours(fd: c_int, message: *const msghdr, flags: c_int) -> Served<usize> {
-    let Some(held) = descriptors::socket(fd) else { return Served::Elsewhere };
+    let Some(held) = lookup::socket(fd) else { return Served::Elsewhere };
     let Some(file) = held.file() else { return Served::Elsewhere };
     crate::faults::watch();
     // SAFETY: the caller's promise; any bits are a message's header.
@@ -154,7 +160,7 @@ pub(crate) unsafe fn note_first(fd: c_int, message: *const msghdr) -> Result<(),
     };
     let name = header.msg_name.cast_const().cast();
     // SAFETY: the caller's promise.
-    unsafe { datagram::begin(fd, name, header.msg_namelen) }
+    unsafe { udp::begin(fd, name, header.msg_namelen) }
 }
 
 /// Sockets of ours that go to another process are no longer this one's alone to close.
@@ -168,7 +174,7 @@ pub(crate) unsafe fn note_sent(message: *const msghdr) {
     // SAFETY: the caller's promise.
     let _ = unsafe {
         each_descriptor(message, |fd| {
-            if let Some(held) = descriptors::socket(fd)
+            if let Some(held) = lookup::socket(fd)
                 && let Some(file) = held.file()
             {
                 file.socket.mark_shared();
@@ -184,9 +190,9 @@ pub(crate) unsafe fn note_sent(message: *const msghdr) {
 pub(crate) unsafe fn note_received(message: *const msghdr) {
     // SAFETY: the caller's promise.
     let has_more = unsafe { message.as_ref() }.is_some_and(|message| message.msg_controllen > 0);
-    if has_more && !life::is_borrowed() {
+    if has_more && !fork::is_borrowed() {
         // SAFETY: the caller's promise.
-        let _ = unsafe { each_descriptor(message, |fd| _ = adopt::may_be_ours(fd)) };
+        let _ = unsafe { each_descriptor(message, |fd| _ = inherited::may_be_ours(fd)) };
     }
 }
 

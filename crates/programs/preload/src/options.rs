@@ -4,11 +4,12 @@ use calisto_client::sockets::{Readiness, SocketOption};
 use libc::{c_int, c_ulong, c_void, linger, socklen_t, timeval};
 use rustix::io::Errno;
 
-use crate::file::{File, Kind};
-use crate::inherit;
-use crate::kernels::{self, Given};
-use crate::real;
-use crate::{copy, descriptors, faults, outcome, sockets, tcp_info};
+use crate::file::File;
+use crate::file::Kind;
+use crate::kernel_options::Given;
+use crate::{
+    copy, faults, inherit, kernel_options, kernel_socket, lookup, outcome, real, tcp_info,
+};
 
 /// setsockopt(2).
 ///
@@ -21,13 +22,15 @@ pub(crate) unsafe fn setsockopt(
     value: *const c_void,
     bytes: socklen_t,
 ) -> c_int {
-    if (level, name) == (libc::SOL_SOCKET, libc::SO_ZEROCOPY) && sockets::kind_of(fd).is_some() {
+    if (level, name) == (libc::SOL_SOCKET, libc::SO_ZEROCOPY)
+        && kernel_socket::kind_of(fd).is_some()
+    {
         // As a kernel says that cannot, of every socket that may become ours: a program goes on without
         // it then, and does not wait for news of its buffers. It has lost nothing: our bytes are copied
         // once, and those of the kernel's sockets, which are left on loopback, were always copied.
         return outcome::failed(Errno::OPNOTSUPP);
     }
-    let held = descriptors::socket(fd);
+    let held = lookup::socket(fd);
     if held.is_some() && (level, name) == (libc::IPPROTO_TCP, libc::TCP_ULP) {
         // As a kernel says that does not have the protocol: programs do without it then.
         return outcome::failed(Errno::NOENT);
@@ -36,7 +39,7 @@ pub(crate) unsafe fn setsockopt(
     faults::watch();
     if let Some(held) = &held {
         // SAFETY: the caller's promise.
-        let allowed = outcome::unheard(|| unsafe { kernels::on_ours(fd, held, given) });
+        let allowed = outcome::unheard(|| unsafe { kernel_options::on_ours(fd, held, given) });
         if let Err(errno) = allowed {
             return outcome::failed(errno);
         }
@@ -45,7 +48,7 @@ pub(crate) unsafe fn setsockopt(
     let result = unsafe { real::setsockopt(fd, level, name, value, bytes) };
     if result == 0 && held.is_none() {
         // SAFETY: the caller's promise.
-        outcome::unheard(|| unsafe { kernels::note(fd, given) });
+        outcome::unheard(|| unsafe { kernel_options::note(fd, given) });
     }
     if let Some(held) = held
         && let Some(file) = held.file()
@@ -109,7 +112,7 @@ unsafe fn follow(
             let is_it = |&&(l, n, _): &&(c_int, c_int, SocketOption)| (l, n) == (level, name);
             let Some(&(.., option)) = inherit::NUMBERS.iter().find(is_it) else { return Ok(false) };
             // The kernel has doubled, cut or refused it: what it made of it is what holds.
-            let number = sockets::number(fd, level, name);
+            let number = kernel_socket::number(fd, level, name);
             file.socket.set_option(option, number.unwrap_or(0) as u32);
         }
     }
@@ -127,7 +130,7 @@ pub(crate) unsafe fn getsockopt(
     value: *mut c_void,
     bytes: *mut socklen_t,
 ) -> c_int {
-    if let Some(held) = descriptors::socket(fd)
+    if let Some(held) = lookup::socket(fd)
         && let Some(file) = held.file()
     {
         faults::watch();
@@ -219,7 +222,7 @@ unsafe fn put(from: &[u8], to: *mut c_void, bytes: *mut socklen_t) -> Result<(),
 /// # Safety
 /// As for libc's.
 pub(crate) unsafe fn ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_int {
-    if let Some(held) = descriptors::socket(fd)
+    if let Some(held) = lookup::socket(fd)
         && let Some(file) = held.file()
     {
         faults::watch();

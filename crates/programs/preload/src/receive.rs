@@ -4,33 +4,15 @@ use calisto_client::sockets::{Readiness, ReceiveFlags, SocketOption};
 use libc::{c_int, c_void, iovec, off_t, size_t, sockaddr, socklen_t, ssize_t};
 use rustix::io::Errno;
 
+use crate::deadline::Deadline;
 use crate::entry::Held;
-use crate::file::{File, Kind};
+use crate::file::File;
+use crate::file::Kind;
 use crate::outcome::in_handler;
-use crate::real;
+use crate::served::Served;
 use crate::spans::Spans;
-use crate::wait::{self, Deadline, Ended};
-use crate::{datagram, descriptors, names, outcome};
-
-/// How a call on a socket of ours ended.
-pub(crate) enum Served<T> {
-    /// So.
-    Done(Result<T, Errno>),
-    /// The number was not ours when the call began: it is to be made of the kernel. Never an answer
-    /// once the call has looked at a socket of ours: see [`Ended::Replaced`].
-    Elsewhere,
-}
-
-impl Served<usize> {
-    /// What the call returns to the program: made of the kernel if it is to be made elsewhere.
-    #[inline]
-    pub(crate) fn otherwise(self, of_kernel: impl FnOnce() -> ssize_t) -> ssize_t {
-        match self {
-            Self::Done(result) => outcome::bytes(result),
-            Self::Elsewhere => of_kernel(),
-        }
-    }
-}
+use crate::wait::Ended;
+use crate::{copy, datagram, descriptors, lookup, real, wait};
 
 /// Flags of recv(2) that ask the kernel's socket: of a connection of ours it has nothing to tell.
 const KERNELS: c_int = libc::MSG_ERRQUEUE;
@@ -66,7 +48,7 @@ pub(crate) fn stream(fd: c_int, held: &Held, spans: &mut Spans, flags: c_int) ->
     if flags & libc::MSG_DONTWAIT != 0 || file.is_nonblocking() {
         return Served::Done(if done > 0 { Ok(done) } else { Err(Errno::AGAIN) });
     }
-    let deadline = wait::deadline(file.receive_timeout());
+    let deadline = Deadline::of_option(file.receive_timeout());
     loop {
         if flags & libc::MSG_PEEK != 0 && done > 0 {
             return Served::Done(peek_all(fd, held, start, flags, deadline));
@@ -148,7 +130,7 @@ fn urgent(file: &File, spans: &mut Spans) -> Result<usize, Errno> {
 
 /// Receives by whichever kind of socket it is.
 fn receive(fd: c_int, spans: &mut Spans, flags: c_int) -> Served<usize> {
-    let Some(held) = descriptors::socket(fd) else { return Served::Elsewhere };
+    let Some(held) = lookup::socket(fd) else { return Served::Elsewhere };
     if flags & KERNELS != 0 {
         return Served::Elsewhere;
     }
@@ -214,7 +196,7 @@ pub(crate) unsafe fn preadv2(
     at: off_t,
     flags: c_int,
 ) -> ssize_t {
-    if at == -1 && flags == 0 && descriptors::socket(fd).is_some() {
+    if at == -1 && flags == 0 && lookup::socket(fd).is_some() {
         // SAFETY: the caller's arguments.
         return unsafe { readv(fd, parts, count) };
     }
@@ -264,7 +246,7 @@ pub(crate) unsafe fn recvfrom(
     address_bytes: *mut socklen_t,
 ) -> ssize_t {
     let mut spans = Spans::one(buffer, bytes);
-    let served = match descriptors::socket(fd) {
+    let served = match lookup::socket(fd) {
         Some(held) if held.file().is_some_and(|file| file.kind == Kind::Datagram) => {
             // SAFETY: the caller's promise.
             unsafe { datagram::recvfrom(fd, &held, &mut spans, flags, address, address_bytes) }
@@ -274,7 +256,7 @@ pub(crate) unsafe fn recvfrom(
             if let (Served::Done(Ok(_)), false) = (&served, address.is_null()) {
                 // A connection's bytes come from nobody in particular.
                 // SAFETY: the caller's promise.
-                match unsafe { crate::copy::put(address_bytes, &0) } {
+                match unsafe { copy::put(address_bytes, &0) } {
                     Ok(()) => served,
                     Err(errno) => Served::Done(Err(errno)),
                 }
@@ -308,21 +290,4 @@ pub(crate) unsafe fn recvfrom_checked(
     }
     // SAFETY: the caller's arguments.
     unsafe { recvfrom(fd, buffer, bytes, flags, address, address_bytes) }
-}
-
-/// The sender's address of a datagram, where the program wants it.
-///
-/// # Safety
-/// Writing at both places is the program's wish.
-pub(crate) unsafe fn put_sender(
-    received: &datagram::Received,
-    family: c_int,
-    address: *mut sockaddr,
-    address_bytes: *mut socklen_t,
-) -> Result<usize, Errno> {
-    if let Some(from) = received.from {
-        // SAFETY: the caller's promise.
-        unsafe { names::write(from, family, address, address_bytes)? };
-    }
-    Ok(received.returned)
 }

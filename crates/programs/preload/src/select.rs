@@ -3,10 +3,9 @@
 use libc::{c_int, fd_set, sigset_t, timespec, timeval};
 use rustix::io::Errno;
 
-use crate::poll::List;
-use crate::real;
-use crate::wait::{self, Deadline};
-use crate::{copy, descriptors, faults, outcome};
+use crate::deadline::Deadline;
+use crate::list::List;
+use crate::{copy, descriptors, faults, outcome, real};
 
 /// A word of the kernel's sets.
 const WORD: usize = u64::BITS as usize;
@@ -41,7 +40,7 @@ pub(crate) unsafe fn select(
         return unsafe { real::select(count, read, write, except, timeout) };
     };
     // SAFETY: the caller's promise.
-    let result = unsafe { wait::after_timeval(timeout) }.and_then(|deadline| {
+    let result = unsafe { Deadline::after_timeval(timeout) }.and_then(|deadline| {
         // SAFETY: the caller's promise.
         let result = unsafe { serve(&wanted, count, sets, deadline, std::ptr::null()) };
         if let Some(left) = deadline.left().filter(|_| !timeout.is_null()) {
@@ -75,7 +74,7 @@ pub(crate) unsafe fn pselect(
         return unsafe { real::pselect(count, read, write, except, timeout, mask) };
     };
     // SAFETY: the caller's promise.
-    let result = unsafe { wait::after_timespec(timeout) }.and_then(|deadline| {
+    let result = unsafe { Deadline::after_timespec(timeout) }.and_then(|deadline| {
         // SAFETY: the caller's promise.
         unsafe { serve(&wanted, count, sets, deadline, mask) }
     });

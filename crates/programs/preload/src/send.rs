@@ -4,14 +4,15 @@ use calisto_client::sockets::{Piece, Readiness, SendFlags};
 use libc::{c_int, c_void, iovec, off_t, size_t, sockaddr, socklen_t, ssize_t};
 use rustix::io::Errno;
 
+use crate::deadline::Deadline;
 use crate::entry::Held;
-use crate::file::{File, Kind};
+use crate::file::File;
+use crate::file::Kind;
 use crate::outcome::in_handler;
-use crate::real;
-use crate::receive::Served;
+use crate::served::Served;
 use crate::spans::Spans;
-use crate::wait::{self, Ended};
-use crate::{datagram, descriptors, outcome, raw};
+use crate::wait::Ended;
+use crate::{datagram, descriptors, lookup, outcome, raw, real, udp, wait};
 
 /// Writes all of `bytes`, of which `fill` gives the next ones, unless the socket does not wait; how many.
 pub(crate) fn stream(
@@ -42,7 +43,7 @@ pub(crate) fn stream(
         if !may_wait {
             return Served::Done(end(Err(Errno::AGAIN), done, flags));
         }
-        let deadline = *deadline.get_or_insert_with(|| wait::deadline(file.send_timeout()));
+        let deadline = *deadline.get_or_insert_with(|| Deadline::of_option(file.send_timeout()));
         match wait::on(fd, held, Readiness::OUT, deadline) {
             Ok(Ended::Look) => {}
             Ok(Ended::Replaced) if done == 0 => return Served::Done(Err(Errno::BADF)),
@@ -88,7 +89,7 @@ fn end(result: Result<usize, Errno>, done: usize, flags: c_int) -> Result<usize,
 
 /// Sends by whichever kind of socket it is.
 fn transmit(fd: c_int, spans: &mut Spans, flags: c_int) -> Served<usize> {
-    let Some(held) = descriptors::socket(fd) else { return Served::Elsewhere };
+    let Some(held) = lookup::socket(fd) else { return Served::Elsewhere };
     if held.file().is_some_and(|file| file.kind == Kind::Datagram) {
         return datagram::send(fd, &held, spans, None, flags);
     }
@@ -130,7 +131,7 @@ pub(crate) unsafe fn pwritev2(
     at: off_t,
     flags: c_int,
 ) -> ssize_t {
-    if at == -1 && flags == 0 && descriptors::socket(fd).is_some() {
+    if at == -1 && flags == 0 && lookup::socket(fd).is_some() {
         // SAFETY: the caller's arguments.
         return unsafe { writev(fd, parts, count) };
     }
@@ -167,12 +168,12 @@ pub(crate) unsafe fn sendto(
 ) -> ssize_t {
     if descriptors::is_fresh(fd) {
         // SAFETY: the caller's promise.
-        if let Err(errno) = unsafe { datagram::begin(fd, address, address_bytes) } {
+        if let Err(errno) = unsafe { udp::begin(fd, address, address_bytes) } {
             return outcome::failed(errno);
         }
     }
     let mut spans = Spans::one(buffer, bytes);
-    let served = match descriptors::socket(fd) {
+    let served = match lookup::socket(fd) {
         Some(held) if held.file().is_some_and(|file| file.kind == Kind::Datagram) => {
             // SAFETY: the caller's promise.
             unsafe { datagram::sendto(fd, &held, &mut spans, flags, address, address_bytes) }

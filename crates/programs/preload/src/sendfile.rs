@@ -5,12 +5,12 @@ use calisto_client::sockets::{Piece, Readiness, ReceiveFlags};
 use libc::{c_int, c_uint, c_void, off64_t, pollfd, size_t, ssize_t};
 use rustix::io::Errno;
 
+use crate::deadline::Deadline;
 use crate::entry::Held;
 use crate::file::Kind;
-use crate::real;
-use crate::receive::Served;
-use crate::wait::{self, Deadline, Ended};
-use crate::{copy, descriptors, faults, outcome, raw, send};
+use crate::served::Served;
+use crate::wait::Ended;
+use crate::{copy, faults, lookup, outcome, raw, real, send, wait};
 
 /// Bytes that a pipe takes or gives without waiting, once poll(2) says that it is ready.
 const PIPE_BYTES: usize = libc::PIPE_BUF;
@@ -20,7 +20,7 @@ const PIPE_BYTES: usize = libc::PIPE_BUF;
 /// # Safety
 /// As for libc's.
 pub(crate) unsafe fn sendfile(to: c_int, from: c_int, at: *mut off64_t, bytes: size_t) -> ssize_t {
-    let Some(held) = descriptors::socket(to) else {
+    let Some(held) = lookup::socket(to) else {
         // SAFETY: the caller's arguments.
         return unsafe { real::sendfile64(to, from, at, bytes) };
     };
@@ -149,7 +149,7 @@ pub(crate) unsafe fn splice(
     bytes: size_t,
     flags: c_uint,
 ) -> ssize_t {
-    let (source, target) = (descriptors::socket(from), descriptors::socket(to));
+    let (source, target) = (lookup::socket(from), lookup::socket(to));
     let served = match (&source, &target) {
         (None, None) => Served::Elsewhere,
         (Some(_), Some(_)) => Served::Done(Err(Errno::INVAL)),
@@ -173,7 +173,7 @@ fn is_ready(pipe: c_int, events: i16, may_wait: bool) -> Result<bool, Errno> {
 }
 
 fn may_wait(fd: c_int, flags: c_uint) -> bool {
-    flags & libc::SPLICE_F_NONBLOCK == 0 && !crate::sockets::is_nonblocking(fd)
+    flags & libc::SPLICE_F_NONBLOCK == 0 && !crate::kernel_socket::is_nonblocking(fd)
 }
 
 fn from_socket(

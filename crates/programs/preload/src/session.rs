@@ -1,15 +1,13 @@
 //! The process's attachment to the daemon: made at the first socket that could be served, again after a
 //! fork, and again when the daemon has been started anew.
 
-use std::cell::Cell;
-use std::mem::ManuallyDrop;
-use std::ops::Deref;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use attach::AttachError;
 use calisto_client::sockets::{Poller, Profile, Session, SessionOptions, Socket};
 
-use crate::{adopt, descriptors, faults, say, ticket};
+use crate::own_code::Inner;
+use crate::{descriptors, faults, inherited, own_code, say, ticket};
 
 /// The attachment. Never freed: calls of other threads may be using an old one.
 static CURRENT: AtomicPtr<Session> = AtomicPtr::new(std::ptr::null_mut());
@@ -27,10 +25,6 @@ const REFUSED: u32 = 2;
 /// The variable that says how the program waits.
 const PROFILE_VARIABLE: &str = "CALISTO_PROFILE";
 
-thread_local! {
-    static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
-}
-
 /// The attachment, if there is a living one.
 pub(crate) fn current() -> Option<&'static Session> {
     // SAFETY: null, or a session that is never freed.
@@ -40,7 +34,7 @@ pub(crate) fn current() -> Option<&'static Session> {
 /// The attachment; made now if there is none. Nothing if there is no daemon that has us, and for the handler
 /// of a signal that has interrupted our own code, which may be attaching.
 pub(crate) fn get() -> Option<&'static Session> {
-    if is_inside() {
+    if own_code::is_running() {
         return None;
     }
     if let Some(session) = current()
@@ -63,7 +57,7 @@ pub(crate) fn get() -> Option<&'static Session> {
         return Some(session);
     }
     current().and_then(Session::detach_reason).into_iter().for_each(say::put_out);
-    let attached = inside(|| Session::attach(&options()));
+    let attached = own_code::run(|| Session::attach(&options()));
     let (session, next) = match attached {
         Ok(session) => {
             ticket::keep(&session.ticket());
@@ -104,7 +98,7 @@ pub(crate) fn note_region_of(socket: &Socket) {
 fn options() -> SessionOptions {
     let mut options = SessionOptions::new(program_name());
     options.profile = profile();
-    if adopt::has_inherited() {
+    if inherited::has_inherited() {
         options.ticket = ticket::value();
     }
     options
@@ -130,58 +124,19 @@ pub(crate) fn in_child() {
     let Some(parents) = current() else { return };
     CURRENT.store(std::ptr::null_mut(), Ordering::Release);
     // A child that cannot join is served by the kernel from now on; what it has goes on.
-    if let Ok(session) = inside(|| parents.rejoin()) {
+    if let Ok(session) = own_code::run(|| parents.rejoin()) {
         publish(session);
-    }
-}
-
-/// Runs code of our own libraries, which may close our own descriptors.
-pub(crate) fn inside<T>(run: impl FnOnce() -> T) -> T {
-    let was = IS_INSIDE.replace(true);
-    let result = run();
-    IS_INSIDE.set(was);
-    result
-}
-
-/// A value of our own libraries that closes descriptors when it is dropped, wherever that is.
-pub(crate) struct Inner<T>(ManuallyDrop<T>);
-
-impl<T> Inner<T> {
-    pub(crate) fn new(value: T) -> Self {
-        Self(ManuallyDrop::new(value))
-    }
-}
-
-impl<T> Deref for Inner<T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        &self.0
-    }
-}
-
-impl<T> Drop for Inner<T> {
-    fn drop(&mut self) {
-        inside(|| {
-            // SAFETY: once, and nobody looks at it again.
-            unsafe { ManuallyDrop::drop(&mut self.0) };
-        });
     }
 }
 
 /// Another poller of this process; none if there is no attachment, or it has too many already, or a
 /// signal has interrupted our own code.
 pub(crate) fn new_poller() -> Option<Inner<Poller>> {
-    if is_inside() {
+    if own_code::is_running() {
         return None;
     }
     let session = current()?;
-    let poller = inside(|| session.poller()).ok()?;
+    let poller = own_code::run(|| session.poller()).ok()?;
     note_descriptors(session);
     Some(Inner::new(poller))
-}
-
-/// Whether the calling thread runs such code.
-pub(crate) fn is_inside() -> bool {
-    IS_INSIDE.get()
 }

@@ -1,11 +1,10 @@
-//! Other ways to start a program: libc forks inside them, unseen, so they are noted here.
+//! Other ways to start a program or a process: libc forks inside them, unseen, so they are noted here.
 
 use libc::{c_char, c_int, c_void, pid_t};
 
-use crate::exec::Environment;
-use crate::life;
-use crate::real;
-use crate::ticket::{self, Target};
+use crate::environment::Environment;
+use crate::ticket::Target;
+use crate::{fork, real, ticket};
 
 /// posix_spawn(3): the new program is served as this one is.
 ///
@@ -19,7 +18,7 @@ pub(crate) unsafe fn posix_spawn(
     arguments: *const *mut c_char,
     environment: *const *mut c_char,
 ) -> c_int {
-    life::will_fork();
+    fork::will_fork();
     let ticket = ticket::for_program(Target::At(libc::AT_FDCWD, path, 0), !actions.is_null());
     // SAFETY: the caller's promise.
     let kept = unsafe { Environment::keeping(environment.cast(), ticket) };
@@ -39,7 +38,7 @@ pub(crate) unsafe fn posix_spawnp(
     arguments: *const *mut c_char,
     environment: *const *mut c_char,
 ) -> c_int {
-    life::will_fork();
+    fork::will_fork();
     let ticket = ticket::for_program(Target::Named(file), !actions.is_null());
     // SAFETY: the caller's promise.
     let kept = unsafe { Environment::keeping(environment.cast(), ticket) };
@@ -52,7 +51,7 @@ pub(crate) unsafe fn posix_spawnp(
 /// # Safety
 /// As for libc's.
 pub(crate) unsafe fn system(command: *const c_char) -> c_int {
-    life::will_fork();
+    fork::will_fork();
     // SAFETY: the caller's argument.
     unsafe { real::system(command) }
 }
@@ -62,7 +61,27 @@ pub(crate) unsafe fn system(command: *const c_char) -> c_int {
 /// # Safety
 /// As for libc's.
 pub(crate) unsafe fn popen(command: *const c_char, mode: *const c_char) -> *mut c_void {
-    life::will_fork();
+    fork::will_fork();
     // SAFETY: the caller's arguments.
     unsafe { real::popen(command, mode) }
+}
+
+/// clone(2): a new process, unless it is a thread.
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn clone(
+    run: *mut c_void,
+    stack: *mut c_void,
+    flags: c_int,
+    argument: *mut c_void,
+    parent_tid: *mut c_void,
+    tls: *mut c_void,
+    child_tid: *mut c_void,
+) -> c_int {
+    if flags & libc::CLONE_THREAD == 0 {
+        fork::will_fork();
+    }
+    // SAFETY: the caller's arguments.
+    unsafe { real::clone(run, stack, flags, argument, parent_tid, tls, child_tid) }
 }

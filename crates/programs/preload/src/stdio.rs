@@ -5,8 +5,7 @@ use std::ffi::CStr;
 use libc::{c_char, c_int, c_void, off64_t, size_t, ssize_t};
 use rustix::io::Errno;
 
-use crate::real;
-use crate::{close, descriptors, outcome, receive, send};
+use crate::{close, lookup, outcome, real, receive, send};
 
 #[repr(C)]
 struct CookieFunctions {
@@ -30,7 +29,7 @@ unsafe extern "C" {
 /// # Safety
 /// As for libc's.
 pub(crate) unsafe fn fdopen(fd: c_int, mode: *const c_char) -> *mut c_void {
-    if descriptors::socket(fd).is_none() || mode.is_null() {
+    if lookup::socket(fd).is_none() || mode.is_null() {
         // SAFETY: the caller's arguments.
         return unsafe { real::fdopen(fd, mode) };
     }

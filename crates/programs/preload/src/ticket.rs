@@ -22,8 +22,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use libc::{c_char, c_int};
 
-use crate::real;
-use crate::{descriptors, life, sockets};
+use crate::{descriptors, fork, kernel_socket, real};
 
 /// The variable, with what stands between it and its value.
 pub(crate) const VARIABLE: &[u8] = b"CALISTO_TICKET=";
@@ -116,8 +115,8 @@ fn begins_with_ours(changes: bool) -> bool {
         return true;
     }
     // Numbers that a borrowed child has given its descriptors itself are not in our table.
-    let is_socket = |fd: c_int| stays_open(fd) && sockets::kind_of(fd).is_some();
-    life::is_borrowed() && (0..LOOKED_AT).any(is_socket)
+    let is_socket = |fd: c_int| stays_open(fd) && kernel_socket::kind_of(fd).is_some();
+    fork::is_borrowed() && (0..LOOKED_AT).any(is_socket)
 }
 
 fn stays_open(fd: c_int) -> bool {

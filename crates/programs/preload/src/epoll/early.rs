@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use libc::{c_int, epoll_event};
 
-use super::set::control;
-use super::{count, set_of};
-use crate::descriptors;
+use super::kernel_set::control;
+use super::set::Set;
+use super::sets::{count, set_of};
 use crate::entry::Held;
 use crate::lock::Lock;
-use crate::{life, sockets};
+use crate::{descriptors, fork, kernel_socket, lookup};
 
 /// By the socket's number.
 static EARLY: Lock<BTreeMap<c_int, Vec<Early>>> = Lock::new(BTreeMap::new());
@@ -33,11 +33,11 @@ struct Early {
 }
 
 /// A set of the kernel has done `operation` for a number that is not ours.
-pub(super) fn note(set: c_int, operation: c_int, fd: c_int, event: Option<epoll_event>) {
+pub(crate) fn note(set: c_int, operation: c_int, fd: c_int, event: Option<epoll_event>) {
     let is_new = operation == libc::EPOLL_CTL_ADD;
-    if life::is_borrowed()
+    if fork::is_borrowed()
         || !is_new && !ANY.load(Ordering::Relaxed)
-        || is_new && sockets::kind_of(fd).is_none()
+        || is_new && kernel_socket::kind_of(fd).is_none()
     {
         return;
     }
@@ -67,7 +67,7 @@ pub(crate) fn moves(fd: c_int, held: &Held) {
         }
         count(set, libc::EPOLL_CTL_DEL, 0);
         let moved = set_of(set).is_some_and(|set_held| {
-            let inner = set_held.set();
+            let inner = Set::of(&set_held);
             inner.is_some_and(|inner| inner.add((set, &set_held), fd, held, event).is_ok())
         });
         if !moved && control(set, libc::EPOLL_CTL_ADD, fd, Some(event)).is_ok() {
@@ -79,11 +79,11 @@ pub(crate) fn moves(fd: c_int, held: &Held) {
 /// A socket is about to be the kernel's again, with the same number: an attempt to connect has failed, or
 /// it is offered anew. It stays a member where it is one.
 pub(crate) fn moves_back(fd: c_int) {
-    let Some(held) = descriptors::socket(fd) else { return };
+    let Some(held) = lookup::socket(fd) else { return };
     let Some(file) = held.file() else { return };
-    for set_held in file.memberships.sets() {
+    for set_held in file.memberships.sets().filter_map(Held::of_address) {
         let Some(set) = descriptors::number_of(&set_held) else { continue };
-        let taken = set_held.set().and_then(|inner| inner.take_out(set, fd, &held));
+        let taken = Set::of(&set_held).and_then(|inner| inner.take_out(set, fd, &held));
         if let Some(event) = taken
             && control(set, libc::EPOLL_CTL_ADD, fd, Some(event)).is_ok()
         {

@@ -3,6 +3,10 @@
 //! What joins them is a poller: its pipe is a member of the kernel's set, under a mark that the
 //! program cannot know, and has a byte in it when one of ours has news while somebody sleeps there.
 
+/// What a thread that waits asks of a set.
+pub(super) mod look;
+
+use std::any::Any;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -11,14 +15,17 @@ use libc::{c_int, epoll_event};
 use rustix::io::Errno;
 use sys::eventfd::EventFd;
 
+use super::kernel_set::control;
 use super::members::{Member, Members};
-use super::memberships::ClosedMembers;
+use crate::entry::Body;
+use crate::entry::EventSet;
 use crate::entry::Held;
 use crate::file::Kind;
-use crate::lock::{Lock, Locked};
-use crate::real;
-use crate::session::{self, Inner};
-use crate::{descriptors, life, outcome};
+use crate::lock::Lock;
+use crate::lock::Locked;
+use crate::memberships::ClosedMembers;
+use crate::own_code::Inner;
+use crate::{descriptors, fork, session};
 
 /// Marks of ours in the kernel's set: the poller's, and one for each member's kernel half.
 const MARKS: u64 = 1 << 32;
@@ -33,11 +40,11 @@ pub(crate) struct Set {
     /// Sets are among the members, or were.
     has_inner: AtomicBool,
     /// Members of ours that were closed.
-    pub(super) closed_members: ClosedMembers,
+    closed_members: ClosedMembers,
 }
 
 /// What is guarded.
-pub(super) struct State {
+pub(crate) struct State {
     pub(super) members: Members,
     poller: Option<OwnPoller>,
     /// Sets that are members.
@@ -68,41 +75,8 @@ impl State {
 
 impl OwnPoller {
     fn own(&self) -> Option<&Poller> {
-        (self.process == life::process()).then_some(&*self.poller)
+        (self.process == fork::process()).then_some(&*self.poller)
     }
-}
-
-/// Calls after which the kernel's members are looked at, however much ours have to tell.
-const CALLS_MAX: u32 = 16;
-
-/// What a look has come to.
-pub(super) enum Look {
-    /// So many events of ours.
-    Ours(usize),
-    /// It is the kernel's turn to be looked at first.
-    Kernel,
-}
-
-/// Whether a thread may sleep.
-pub(super) enum Prepared {
-    /// It will be woken.
-    Sleep,
-    /// There is something.
-    LookAgain,
-    /// Nothing wakes it: it must look from time to time.
-    Blind,
-}
-
-/// Of whom an event of the kernel's set tells.
-pub(super) enum Source {
-    /// A member of the kernel: the program's own event.
-    Kernel,
-    /// The poller.
-    Poller,
-    /// The kernel half of this member.
-    Half(u32),
-    /// A mark that nobody has any more.
-    Nobody,
 }
 
 impl Set {
@@ -155,7 +129,7 @@ impl Set {
     }
 
     /// A set has become a member.
-    pub(super) fn note_inner(&self, inner: Held) {
+    pub(crate) fn note_inner(&self, inner: Held) {
         if let Ok(mut state) = self.lock() {
             state.inner.retain(|known| known.address() != inner.address());
             state.inner.push(inner);
@@ -172,7 +146,7 @@ impl Set {
         state.inner.retain(|inner| !inner.is_closed());
         let inner = state.inner.clone();
         drop(state);
-        inner.iter().filter_map(Held::set).for_each(Self::leave);
+        inner.iter().filter_map(Self::of).for_each(Self::leave);
     }
 
     /// Makes sure that the set has a poller of this process; `fd` is the set's own. Without one,
@@ -200,14 +174,14 @@ impl Set {
         control(fd, libc::EPOLL_CTL_ADD, poller.fd().as_raw_fd(), Some(event))?;
         // A thread may sleep in the set since before it had members of ours, and looks anew now.
         poller.poke();
-        let old = state.poller.replace(OwnPoller { poller, process: life::process() });
+        let old = state.poller.replace(OwnPoller { poller, process: fork::process() });
         drop(state);
         drop(old);
         Ok(())
     }
 
     /// Adds a member, and its kernel half if it has one.
-    pub(super) fn add(
+    pub(crate) fn add(
         &self,
         set: (c_int, &Held),
         fd: c_int,
@@ -229,7 +203,9 @@ impl Set {
             control(set.0, libc::EPOLL_CTL_ADD, fd, Some(event))?;
             state.kernel_members += 1;
         }
-        file.memberships.add(set.1.address());
+        file.memberships.add(set.1.address(), |known| {
+            Held::of_address(known).is_none_or(|held| !held.is_set())
+        });
         if let Some(poller) = state.own_poller() {
             poller.add(&file.socket)?;
         }
@@ -239,7 +215,7 @@ impl Set {
     }
 
     /// Sets a member anew.
-    pub(super) fn modify(
+    pub(crate) fn modify(
         &self,
         set: c_int,
         fd: c_int,
@@ -266,7 +242,7 @@ impl Set {
     }
 
     /// Removes a member.
-    pub(super) fn delete(&self, set: c_int, fd: c_int, held: &Held) -> Result<(), Errno> {
+    pub(crate) fn delete(&self, set: c_int, fd: c_int, held: &Held) -> Result<(), Errno> {
         let mut state = self.lock()?;
         let index = state.members.find(held, fd).ok_or(Errno::NOENT)?;
         self.remove(&mut state, set, index);
@@ -343,81 +319,6 @@ impl Set {
         self.leave();
     }
 
-    /// Fills `out` with what members of ours have to tell; how many.
-    pub(super) fn gather(&self, set: c_int, out: &mut [epoll_event]) -> Result<usize, Errno> {
-        let mut state = self.lock()?;
-        Ok(self.gather_locked(&mut state, set, out))
-    }
-
-    fn gather_locked(&self, state: &mut State, set: c_int, out: &mut [epoll_event]) -> usize {
-        self.reap(state, set);
-        let State { members, poller, .. } = state;
-        match poller.as_ref().and_then(OwnPoller::own) {
-            Some(poller) => members.hear(poller),
-            None => members.queue_all(),
-        }
-        members.tell(out)
-    }
-
-    /// Looks without waiting: what members of ours have to tell goes to `out`, unless it is the
-    /// kernel's turn.
-    pub(super) fn look(&self, set: c_int, out: &mut [epoll_event]) -> Result<Look, Errno> {
-        let mut state = self.lock()?;
-        state.calls += 1;
-        if state.calls >= CALLS_MAX && state.kernel_members > 0 {
-            state.calls = 0;
-            return Ok(Look::Kernel);
-        }
-        Ok(Look::Ours(self.gather_locked(&mut state, set, out)))
-    }
-
-    /// Prepares for sleep. Should something come between the last look and this, it says so.
-    pub(super) fn prepare(&self, set: c_int) -> Result<Prepared, Errno> {
-        for _ in 0..2 {
-            let state = self.lock()?;
-            if state.poller.is_none() && state.members.is_empty() {
-                // The first member of ours brings a poller, which the kernel's set hears.
-                return Ok(Prepared::Sleep);
-            }
-            if let Some(poller) = state.own_poller() {
-                let may_sleep = !state.members.has_queued() && poller.arm();
-                return Ok(if may_sleep { Prepared::Sleep } else { Prepared::LookAgain });
-            }
-            drop(state);
-            self.ensure_poller(set)?;
-        }
-        Ok(Prepared::Blind)
-    }
-
-    /// After a sleep: if nobody else sleeps, nobody needs to be woken. The poller is made quiet if
-    /// it is what has woken us, unless others must still be woken by it.
-    pub(super) fn awake(&self, was_called: bool) -> Result<(), Errno> {
-        let state = self.lock()?;
-        let Some(poller) = state.own_poller() else { return Ok(()) };
-        let others =
-            self.sleepers.load(Ordering::SeqCst) > 0 || self.is_waited_for.load(Ordering::Acquire);
-        if !others {
-            poller.disarm();
-        }
-        if was_called && (!others || !state.members.has_queued()) {
-            poller.drain();
-        }
-        Ok(())
-    }
-
-    /// Before a thread leaves that has slept: who has called it has disarmed the poller, and nobody
-    /// would call the others that sleep on.
-    pub(super) fn pass_on(&self) -> Result<(), Errno> {
-        let state = self.lock()?;
-        if self.sleepers.load(Ordering::SeqCst) > 0
-            && let Some(poller) = state.own_poller()
-            && (state.members.has_queued() || !poller.arm())
-        {
-            poller.poke();
-        }
-        Ok(())
-    }
-
     /// For those who wait for the set itself: leaves its descriptor readable while there is something,
     /// and has it made readable when something comes.
     pub(crate) fn leave(&self) {
@@ -445,26 +346,21 @@ impl Set {
         light.ring();
     }
 
-    /// Of whom an event of the kernel's set tells.
-    pub(super) fn source(state: &State, event: &epoll_event) -> Source {
-        let mark = event.u64.wrapping_sub(state.mark);
-        match mark {
-            0 => Source::Poller,
-            1..MARKS => {
-                let index = (mark - 1) as u32;
-                let has_half = |member: &Member| member.has_kernel_half;
-                if state.members.get(index).is_some_and(has_half) {
-                    Source::Half(index)
-                } else {
-                    Source::Nobody
-                }
-            }
-            _ => Source::Kernel,
+    /// The set behind an entry, if it is one.
+    pub(crate) fn of(held: &Held) -> Option<&Self> {
+        match &**held {
+            Body::Set(set) => (&**set as &dyn Any).downcast_ref(),
+            Body::Socket(_) => None,
         }
     }
+}
 
-    /// The set is closed: its members and its poller are let go.
-    pub(crate) fn end(&self) {
+impl EventSet for Set {
+    fn closed_members(&self) -> &ClosedMembers {
+        &self.closed_members
+    }
+
+    fn end(&self) {
         if let Some(mut state) = self.state.lock() {
             let poller = state.poller.take();
             let light = state.light.take();
@@ -479,17 +375,4 @@ impl Set {
             drop((poller, light, members, inner));
         }
     }
-}
-
-/// epoll_ctl(2) on the kernel's set.
-pub(super) fn control(
-    set: c_int,
-    operation: c_int,
-    fd: c_int,
-    event: Option<epoll_event>,
-) -> Result<(), Errno> {
-    let mut event = event;
-    let event = event.as_mut().map_or(std::ptr::null_mut(), std::ptr::from_mut);
-    // SAFETY: the event is ours, or null where none is needed.
-    outcome::of(unsafe { real::epoll_ctl(set, operation, fd, event) }).map(|_| ())
 }

@@ -5,11 +5,12 @@ use std::sync::atomic::Ordering;
 use libc::{c_int, epoll_event, sigset_t};
 use rustix::io::Errno;
 
-use super::set::{Look, Prepared, Set, Source};
+use super::set::Set;
+use super::set::look::{Look, Prepared, Source};
+use crate::deadline::Deadline;
 use crate::entry::Held;
-use crate::real;
-use crate::wait::{Deadline, YieldPolicy};
-use crate::{copy, faults, outcome};
+use crate::yield_policy::YieldPolicy;
+use crate::{copy, faults, outcome, real};
 
 /// Events that one call tells, at most; the rest is told by the next one.
 const EVENTS_MAX: usize = 128;
@@ -21,7 +22,7 @@ const BLIND_LOOK_MS: c_int = 1;
 ///
 /// # Safety
 /// Writing `room` events at `events` is the program's wish; `mask` is null or a set of signals.
-pub(super) unsafe fn wait(
+pub(crate) unsafe fn wait(
     fd: c_int,
     held: &Held,
     events: *mut epoll_event,
@@ -29,7 +30,7 @@ pub(super) unsafe fn wait(
     deadline: Deadline,
     mask: *const sigset_t,
 ) -> Result<c_int, Errno> {
-    let set = held.set().ok_or(Errno::INVAL)?;
+    let set = Set::of(held).ok_or(Errno::INVAL)?;
     let room = usize::try_from(room).map_err(|_| Errno::INVAL)?.min(EVENTS_MAX);
     if room == 0 {
         return Err(Errno::INVAL);
@@ -139,12 +140,12 @@ fn kernel(
 ///
 /// # Safety
 /// So many events are there.
-pub(super) unsafe fn sort_out(
+pub(crate) unsafe fn sort_out(
     held: &Held,
     events: *mut epoll_event,
     count: c_int,
 ) -> Result<c_int, Errno> {
-    let set = held.set().ok_or(Errno::INVAL)?;
+    let set = Set::of(held).ok_or(Errno::INVAL)?;
     faults::watch();
     let mut left = 0;
     let mut done = 0;

@@ -3,7 +3,7 @@
 use libc::{c_int, c_long, c_uint, sigset_t};
 use rustix::io::Errno;
 
-use crate::{adopt, exports, life, outcome, real};
+use crate::{exports, fork, inherited, outcome, real};
 
 /// What pselect6 has for a mask.
 #[repr(C)]
@@ -34,13 +34,13 @@ pub unsafe extern "C-unwind" fn syscall(
     match number {
         // A ring would read and write descriptors without passing by here.
         libc::SYS_io_uring_setup => return outcome::failed::<isize>(Errno::NOSYS) as c_long,
-        libc::SYS_clone | libc::SYS_clone3 => life::will_fork(),
+        libc::SYS_clone | libc::SYS_clone3 => fork::will_fork(),
         _ => {}
     }
     // SAFETY: the caller's promise.
     let result = unsafe { real::syscall(number, a, b, c, d, e, f) };
     if number == libc::SYS_pidfd_getfd && result >= 0 {
-        adopt::may_be_ours(result as c_int);
+        inherited::may_be_ours(result as c_int);
     }
     result
 }
@@ -147,7 +147,7 @@ unsafe fn older(number: c_long, arguments: [usize; 6]) -> Option<c_long> {
             libc::SYS_epoll_create => exports::epoll_create(fd),
             libc::SYS_epoll_wait => exports::epoll_wait(fd, pointer!(b), c as c_int, d as c_int),
             libc::SYS_fork | libc::SYS_vfork => {
-                life::will_fork();
+                fork::will_fork();
                 return None;
             }
             _ => return None,

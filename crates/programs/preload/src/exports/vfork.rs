@@ -4,11 +4,11 @@
 use libc::{c_int, c_void};
 
 use crate::cell::FunctionCell;
-use crate::life;
+use crate::fork;
 
 /// Notes a coming vfork, and says where the real one is.
 extern "C" fn before_vfork() -> *const c_void {
-    life::will_fork();
+    fork::will_fork();
     static PLACE: FunctionCell = FunctionCell::new();
     let found = PLACE.known().or_else(|| PLACE.find(c"vfork"));
     // A libc without it has at least the other one, which is always right.

@@ -2,8 +2,6 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
-use crate::entry::Held;
-
 /// So many sets are kept by name; a socket in more of them tells all sets.
 const PLACES: usize = 4;
 
@@ -21,15 +19,16 @@ pub(crate) struct Memberships {
 }
 
 impl Memberships {
-    /// One more set. Only the set's own thread calls this, under its lock, but several sets may.
-    pub(super) fn add(&self, set: usize) {
+    /// One more set; `is_over` says of an address whether there is no set behind it any more. Only the
+    /// set's own thread calls this, under its lock, but several sets may.
+    pub(crate) fn add(&self, set: usize, is_over: impl Fn(usize) -> bool) {
         let names = |place: &AtomicUsize| place.load(Ordering::Relaxed) == set;
         if self.sets.iter().any(names) {
             return;
         }
         for place in &self.sets {
             let known = place.load(Ordering::Relaxed);
-            let is_free = known == 0 || Held::of_address(known).is_none_or(|it| it.set().is_none());
+            let is_free = known == 0 || is_over(known);
             if is_free
                 && place.compare_exchange(known, set, Ordering::AcqRel, Ordering::Relaxed).is_ok()
             {
@@ -39,21 +38,19 @@ impl Memberships {
         self.has_more.store(true, Ordering::Release);
     }
 
-    /// The sets that are kept by name.
-    pub(super) fn sets(&self) -> impl Iterator<Item = Held> {
+    /// The addresses of the sets that are kept by name.
+    pub(crate) fn sets(&self) -> impl Iterator<Item = usize> {
         let places = self.sets.iter().map(|place| place.load(Ordering::Acquire));
-        places.filter(|&known| known != 0).filter_map(Held::of_address)
+        places.filter(|&known| known != 0)
     }
 
-    /// Tells all sets that the socket behind `entry` is closed.
-    pub(crate) fn end(&self, entry: usize) {
+    /// The socket is closed: `tell` is called with the address of each set that is kept by name, and all
+    /// sets look through their members if there are more.
+    pub(crate) fn end(&self, mut tell: impl FnMut(usize)) {
         for place in &self.sets {
             let known = place.swap(0, Ordering::AcqRel);
-            if known != 0
-                && let Some(held) = Held::of_address(known)
-                && let Some(set) = held.set()
-            {
-                set.closed_members.add(entry);
+            if known != 0 {
+                tell(known);
             }
         }
         if self.has_more.load(Ordering::Acquire) {
@@ -72,7 +69,7 @@ pub(crate) struct ClosedMembers {
 }
 
 impl ClosedMembers {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             entries: [const { AtomicUsize::new(0) }; 32],
             is_full: AtomicBool::new(false),
@@ -81,7 +78,8 @@ impl ClosedMembers {
         }
     }
 
-    fn add(&self, entry: usize) {
+    /// The socket behind `entry` is closed.
+    pub(crate) fn add(&self, entry: usize) {
         let free = self.entries.iter().any(|place| {
             place.compare_exchange(0, entry, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         });
@@ -92,13 +90,13 @@ impl ClosedMembers {
     }
 
     /// Whether there is something to reap: two loads.
-    pub(super) fn any(&self) -> bool {
+    pub(crate) fn any(&self) -> bool {
         self.any.load(Ordering::Acquire)
             || self.seen_sweeps.load(Ordering::Relaxed) != SWEEPS.load(Ordering::Relaxed)
     }
 
     /// Takes the closed sockets' entries; true: look through all members as well.
-    pub(super) fn take(&self, mut reap: impl FnMut(usize)) -> bool {
+    pub(crate) fn take(&self, mut reap: impl FnMut(usize)) -> bool {
         self.any.store(false, Ordering::Release);
         let sweeps = SWEEPS.load(Ordering::Acquire);
         let has_swept = self.seen_sweeps.swap(sweeps, Ordering::Relaxed) != sweeps;

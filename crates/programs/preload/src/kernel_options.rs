@@ -8,16 +8,14 @@
 //! as on a kernel that was built without the option, unless that is a hint which changes nothing that
 //! the program could see.
 
-use std::os::fd::BorrowedFd;
 use std::sync::OnceLock;
 
-use calisto_client::sockets::FallbackReason;
 use libc::{c_int, c_void, socklen_t};
 use rustix::io::Errno;
 
 use crate::entry::Held;
 use crate::file::Kind;
-use crate::{close, copy, descriptors, epoll, inherit, life, listen, say, session, sockets};
+use crate::{close, copy, descriptors, epoll, fallback, fork, inherit, kernel_socket, listen};
 
 /// What an option is to a connection that is ours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -118,9 +116,9 @@ fn has_fast_open() -> bool {
 pub(crate) unsafe fn note(fd: c_int, given: Given) {
     // SAFETY: the caller's promise.
     if unsafe { given.weight() }.is_some()
-        && !life::is_borrowed()
+        && !fork::is_borrowed()
         && (descriptors::is_plain(fd) || descriptors::is_fresh(fd))
-        && sockets::kind_of(fd).is_some()
+        && kernel_socket::kind_of(fd).is_some()
     {
         descriptors::set_kernels(fd);
     }
@@ -157,19 +155,5 @@ pub(crate) unsafe fn on_ours(fd: c_int, held: &Held, given: Given) -> Result<(),
 
 fn stays(fd: c_int) {
     descriptors::set_kernels(fd);
-    tell(fd);
-}
-
-/// Says why a socket that is about to connect, to listen or to get a port is not ours, if it is for one of
-/// these options.
-pub(crate) fn tell(fd: c_int) {
-    if !descriptors::is_kernels(fd) || life::is_borrowed() {
-        return;
-    }
-    let Some(session) = session::get() else { return };
-    let reason = FallbackReason::UnsupportedOption;
-    say::fallback(reason);
-    // SAFETY: a call on this number is under way.
-    let descriptor = unsafe { BorrowedFd::borrow_raw(fd) };
-    session::inside(|| session.fallback(descriptor, reason));
+    fallback::tell(fd);
 }

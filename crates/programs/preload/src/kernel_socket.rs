@@ -1,30 +1,8 @@
-//! The kernel's sockets: what kind a descriptor is, and which of them could be served.
+//! What the kernel says of one of its sockets.
 
-use std::os::fd::BorrowedFd;
-
-use calisto_client::sockets::{FallbackReason, Session};
 use libc::{c_int, c_void, socklen_t};
 
 use crate::real;
-use crate::{descriptors, life, say, session};
-
-/// socket(2): the kernel's, always. It becomes ours when it listens or connects, or for
-/// UDP when it gets a port.
-///
-/// # Safety
-/// As for libc's.
-pub(crate) unsafe fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
-    // SAFETY: plain numbers.
-    let fd = unsafe { real::socket(domain, kind, protocol) };
-    descriptors::is_new(fd);
-    let is_inet = domain == libc::AF_INET || domain == libc::AF_INET6;
-    let is_datagram = kind & !(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK) == libc::SOCK_DGRAM;
-    let is_udp = is_datagram && (protocol == 0 || protocol == libc::IPPROTO_UDP);
-    if fd >= 0 && is_inet && is_udp && !life::is_borrowed() {
-        descriptors::set_fresh(fd);
-    }
-    fd
-}
 
 /// The family of an internet socket of the ordinary protocol, and whether it is TCP's.
 pub(crate) fn kind_of(fd: c_int) -> Option<(c_int, bool)> {
@@ -45,26 +23,8 @@ pub(crate) fn is_stream(fd: c_int) -> bool {
     number(fd, libc::SOL_SOCKET, libc::SO_TYPE) == Some(libc::SOCK_STREAM)
 }
 
-/// Whether a socket stays the kernel's for what the program has set on it; the daemon and the user are
-/// told then.
-pub(crate) fn is_kept(session: &Session, fd: c_int) -> bool {
-    let mut device = [0_u8; libc::IFNAMSIZ];
-    let is_bound = fill_up_to(fd, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, &mut device) > 0;
-    let is_transparent = number(fd, libc::IPPROTO_IP, libc::IP_TRANSPARENT) == Some(1);
-    let reason = match (is_bound, is_transparent) {
-        (true, _) => FallbackReason::BoundToDevice,
-        (_, true) => FallbackReason::Transparent,
-        _ => return false,
-    };
-    say::fallback(reason);
-    // SAFETY: it was a socket a moment ago.
-    let descriptor = unsafe { BorrowedFd::borrow_raw(fd) };
-    session::inside(|| session.fallback(descriptor, reason));
-    true
-}
-
 /// Fills `value` with an option of any length; how many bytes it has.
-fn fill_up_to(fd: c_int, level: c_int, name: c_int, value: &mut [u8]) -> usize {
+pub(crate) fn fill_up_to(fd: c_int, level: c_int, name: c_int, value: &mut [u8]) -> usize {
     let mut bytes = value.len() as socklen_t;
     let to = value.as_mut_ptr().cast::<c_void>();
     // SAFETY: `value` has room for so many bytes.
