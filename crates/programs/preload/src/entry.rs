@@ -5,6 +5,15 @@
 //! here takes a lock or memory, but for the first use of an entry: calls may come from signal
 //! handlers, and from a child whose parent's threads were anywhere.
 
+/// What each descriptor number is.
+pub(crate) mod descriptors;
+/// A socket of the data plane.
+pub(crate) mod file;
+/// The sets of epoll that a socket is a member of.
+pub(crate) mod memberships;
+/// Code of our own libraries.
+pub(crate) mod own_code;
+
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::ops::Deref;
@@ -12,10 +21,8 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use calisto_client::sockets::SocketOption;
 
-use crate::file::File;
-use crate::file::Kind;
-use crate::memberships::ClosedMembers;
-use crate::own_code;
+use crate::entry::file::{File, Kind};
+use crate::entry::memberships::ClosedMembers;
 
 /// What an entry can be.
 pub(crate) enum Body {

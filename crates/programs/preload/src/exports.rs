@@ -1,6 +1,6 @@
 //! The symbols that this library defines, by the names of libc: one for each row of the table.
 //!
-//! They keep libc's unversioned names, so that a program's calls come here first; [`crate::real`]
+//! They keep libc's unversioned names, so that a program's calls come here first; [`crate::system::real`]
 //! has the functions that they stand before.
 
 /// syscall(2).
@@ -16,12 +16,13 @@ use libc::{
     sigset_t, size_t, sockaddr, socklen_t, ssize_t, timespec, timeval,
 };
 
-use crate::functions::functions;
-use crate::{
-    accept, close, connect, descriptors, duplicate, epoll_calls, exec, listen, many, message,
-    names, options, poll, pthread_cancel, real, receive, select, send, sendfile, signals, socket,
-    spawn, stdio, udp,
+use crate::calls::{
+    accept, cancel, close, connect, duplicate, epoll, exec, listen, many, message, names, options,
+    poll, receive, select, send, sendfile, signals, socket, spawn, stdio, udp,
 };
+use crate::entry::descriptors;
+use crate::system::functions::functions;
+use crate::system::real;
 
 macro_rules! export {
     (@by_descriptor $server:path, $name:ident($first:ident: $first_type:ty

@@ -3,74 +3,31 @@
 //!
 //! The one idea: the descriptor that the program sees is a real socket of the kernel, and stays one.
 //! It has the number, the options, the reserved port, and a lifetime that survives fork, exec and
-//! `SCM_RIGHTS`; falling back to the kernel is doing nothing. Beside it, in [`descriptors`], is an
+//! `SCM_RIGHTS`; falling back to the kernel is doing nothing. Beside it, in `entry`, is an
 //! entry with the socket of the data plane that bytes take instead.
 //!
 //! What must always hold: no call changes its meaning for a descriptor that is not ours, no panic
 //! crosses into the program, no lock is held while the program's memory is touched, and a call that
 //! comes from a signal handler, a child of vfork or a forked thread's successor does not deadlock.
 //!
-//! Read [`functions`] first.
+//! The files stand in layers; each uses its own layer and those below it, and no two files use each
+//! other (`tests/layers.rs`, `cargo xtask tidy`):
+//!
+//! | layer | what it is | may use |
+//! |---|---|---|
+//! | `exports` | the symbols by libc's names; what runs in the frames of C | all |
+//! | `calls` | what each call does: a file for each man page | `wait` and below |
+//! | `wait` | deadlines, and waiting for one socket, for a list, for a set of epoll(7) | `process` and below |
+//! | `process` | the attachment to the daemon; sockets that came from elsewhere; the next program | `entry` and below |
+//! | `entry` | what stands behind a descriptor | `system` |
+//! | `system` | libc's own functions (`real`), the kernel, the program's memory | none |
+//!
+//! Read `system/functions.rs` first: one row for each function of libc that is defined here.
 
-mod accept;
-mod address;
-mod cancel;
-mod cell;
-mod close;
-mod connect;
-mod copy;
-mod datagram;
-mod deadline;
-mod descriptors;
-mod duplicate;
+mod calls;
 mod entry;
-mod environment;
-mod epoll;
-mod epoll_calls;
-mod exec;
 /// The functions of libc that are defined here.
 pub mod exports;
-mod fallback;
-mod faults;
-mod file;
-mod fork;
-mod functions;
-mod inherit;
-mod inherited;
-mod interrupts;
-mod kernel_options;
-mod kernel_socket;
-mod list;
-mod listen;
-mod load;
-mod lock;
-mod lookup;
-mod many;
-mod memberships;
-mod message;
-mod names;
-mod options;
-mod outcome;
-mod own_code;
-mod poll;
-mod pthread_cancel;
-mod raw;
-mod real;
-mod receive;
-mod route;
-mod say;
-mod select;
-mod send;
-mod sendfile;
-mod served;
-mod session;
-mod signals;
-mod socket;
-mod spans;
-mod spawn;
-mod stdio;
-mod tcp_info;
-mod ticket;
-mod udp;
+mod process;
+mod system;
 mod wait;
-mod yield_policy;

@@ -1,13 +1,24 @@
 //! How a call waits for one socket.
 
+/// Points at which a thread may be cancelled.
+pub(crate) mod cancel;
+/// When a call must return.
+pub(crate) mod deadline;
+/// Sets of epoll(7).
+pub(crate) mod epoll;
+/// Waiting for several descriptors.
+pub(crate) mod list;
+/// How long a thread lets others run.
+pub(crate) mod yield_policy;
+
 use calisto_client::sockets::{Readiness, Waited};
 use libc::c_int;
 use rustix::io::Errno;
 
-use crate::deadline::Deadline;
-use crate::entry::Held;
-use crate::file::Kind;
-use crate::{cancel, descriptors, interrupts, list};
+use crate::entry::file::Kind;
+use crate::entry::{Held, descriptors};
+use crate::system::interrupts;
+use crate::wait::deadline::Deadline;
 
 /// Why a wait ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

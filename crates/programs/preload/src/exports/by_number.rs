@@ -3,7 +3,9 @@
 use libc::{c_int, c_long, c_uint, sigset_t};
 use rustix::io::Errno;
 
-use crate::{exports, fork, inherited, outcome, real};
+use crate::exports;
+use crate::process::inherited;
+use crate::system::{fork, outcome, real};
 
 /// What pselect6 has for a mask.
 #[repr(C)]

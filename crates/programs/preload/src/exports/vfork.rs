@@ -3,8 +3,8 @@
 
 use libc::{c_int, c_void};
 
-use crate::cell::FunctionCell;
-use crate::fork;
+use crate::system::cell::FunctionCell;
+use crate::system::fork;
 
 /// Notes a coming vfork, and says where the real one is.
 extern "C" fn before_vfork() -> *const c_void {

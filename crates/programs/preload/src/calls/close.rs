@@ -1,0 +1,139 @@
+//! close(2), shutdown(2), and the time that a close may take to send what was written.
+
+use std::time::Duration;
+
+use calisto_client::sockets::{Shutdown, SocketOption};
+use libc::{c_int, c_uint};
+use rustix::io::Errno;
+
+use crate::entry::descriptors::{self, Found};
+use crate::entry::file::Kind;
+use crate::entry::{Held, own_code};
+use crate::process::lookup;
+use crate::system::{fork, outcome, real};
+use crate::wait::deadline::Deadline;
+
+/// close(2). A descriptor that the program does not know of is not open, as far as it can see.
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn close(fd: c_int) -> c_int {
+    if !fork::is_borrowed() {
+        if matches!(descriptors::find_quietly(fd), Found::Internal) && !own_code::is_running() {
+            return outcome::failed(Errno::BADF);
+        }
+        // The number is free only when the kernel has it back: until then nobody gets it anew. Who
+        // waits on it is woken after that, and finds what the kernel has there by then.
+        let removed = descriptors::remove(fd);
+        if let Some((held, true)) = &removed {
+            outcome::unheard(|| linger(held));
+        }
+        // SAFETY: a plain number.
+        let result = unsafe { real::close(fd) };
+        if let Some((held, true)) = removed {
+            outcome::unheard(|| held.end());
+        }
+        return result;
+    }
+    // SAFETY: a plain number.
+    unsafe { real::close(fd) }
+}
+
+/// The number means nothing to us any more.
+pub(crate) fn forget(fd: c_int) {
+    if let Some((held, true)) = descriptors::remove(fd) {
+        linger(&held);
+        held.end();
+    }
+}
+
+/// SO_LINGER: close(2) waits until the peer has all that was written, or the time is over. The kernel's
+/// socket is still open then: with it the data plane's would go.
+fn linger(held: &Held) {
+    let Some(file) = held.file() else { return };
+    // Counted from one on; without any time it is a reset, which waits for nothing.
+    let seconds = file.socket.option(SocketOption::Linger).saturating_sub(1);
+    if seconds == 0 || file.kind != Kind::Stream || file.is_shared() {
+        return;
+    }
+    let deadline = Deadline::after(Duration::from_secs(seconds.into()));
+    while file.socket.unsent_bytes() > 0 && !deadline.is_over() {
+        // Nothing is held back for more to come. And nobody is told of the last acknowledgement: a worker
+        // looks what there is of them because an option was set.
+        file.socket.set_option(SocketOption::Cork, 0);
+        std::thread::sleep(LINGER_STEP);
+    }
+}
+
+/// How long a look lasts whether all was sent.
+const LINGER_STEP: Duration = Duration::from_millis(1);
+
+/// close_range(2). Our own descriptors are left out, so that a program that closes all it does not know
+/// goes on being served.
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+    const ONLY_MARK: c_int = libc::CLOSE_RANGE_CLOEXEC as c_int;
+    // A child of vfork is about to become another program, which has no use for them.
+    if first > last || flags & ONLY_MARK != 0 || fork::is_borrowed() || !descriptors::any_special()
+    {
+        // SAFETY: plain numbers.
+        return unsafe { real::close_range(first, last, flags) };
+    }
+    let mut from = first;
+    for (fd, is_internal) in descriptors::special(first as usize, last as usize) {
+        let number = fd as c_uint;
+        if !is_internal {
+            forget(fd);
+            continue;
+        }
+        if number > from {
+            // SAFETY: plain numbers.
+            let result = unsafe { real::close_range(from, number - 1, flags) };
+            if result < 0 {
+                return result;
+            }
+        }
+        from = number + 1;
+    }
+    if from > last {
+        return 0;
+    }
+    // SAFETY: plain numbers.
+    unsafe { real::close_range(from, last, flags) }
+}
+
+/// closefrom(3).
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn closefrom(first: c_int) -> c_int {
+    // SAFETY: plain numbers.
+    unsafe { close_range(first.max(0) as c_uint, c_uint::MAX, 0) }
+}
+
+/// shutdown(2).
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn shutdown(fd: c_int, how: c_int) -> c_int {
+    let Some(held) = lookup::socket(fd) else {
+        // SAFETY: plain numbers.
+        return unsafe { real::shutdown(fd, how) };
+    };
+    let direction = match how {
+        libc::SHUT_RD => Shutdown::Read,
+        libc::SHUT_WR => Shutdown::Write,
+        libc::SHUT_RDWR => Shutdown::Both,
+        _ => return outcome::failed(Errno::INVAL),
+    };
+    let Some(file) = held.file() else { return outcome::failed(Errno::NOTSOCK) };
+    let ours = file.socket.shutdown(direction);
+    if file.kind == Kind::Stream {
+        return outcome::done(ours);
+    }
+    // A listener and a UDP socket have a kernel half.
+    // SAFETY: plain numbers.
+    unsafe { real::shutdown(fd, how) }
+}

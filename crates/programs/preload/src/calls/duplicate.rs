@@ -1,0 +1,130 @@
+//! More numbers for an open file, and the flags of both.
+
+use libc::c_int;
+use rustix::io::Errno;
+
+use crate::entry::descriptors::{self, Found};
+use crate::entry::file::Kind;
+use crate::entry::{Held, own_code};
+use crate::process::lookup;
+use crate::system::{fork, outcome, real};
+
+/// Lets a number that the kernel has just made of `fd` name the same file.
+fn follow(fd: c_int, made: c_int) -> c_int {
+    if made >= 0 && !fork::is_borrowed() {
+        descriptors::is_new(made);
+        match lookup::find(fd) {
+            Found::Ours(held) => descriptors::share(&held, made),
+            Found::KernelSet => descriptors::set_kernel_set(made),
+            Found::Plain if descriptors::is_kernels(fd) => descriptors::set_kernels(made),
+            Found::Plain | Found::Internal => {}
+        }
+    }
+    made
+}
+
+/// dup(2).
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn dup(fd: c_int) -> c_int {
+    if is_hidden(fd) {
+        return outcome::failed(Errno::BADF);
+    }
+    // SAFETY: a plain number.
+    follow(fd, unsafe { real::dup(fd) })
+}
+
+/// dup2(2).
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn dup2(fd: c_int, to: c_int) -> c_int {
+    // SAFETY: plain numbers.
+    unsafe { onto(fd, to, || real::dup2(fd, to)) }
+}
+
+/// dup3(2).
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn dup3(fd: c_int, to: c_int, flags: c_int) -> c_int {
+    // SAFETY: plain numbers.
+    unsafe { onto(fd, to, || real::dup3(fd, to, flags)) }
+}
+
+/// Whether a descriptor is one that the program does not know of.
+fn is_hidden(fd: c_int) -> bool {
+    matches!(descriptors::find_quietly(fd), Found::Internal) && !own_code::is_running()
+}
+
+/// A duplicate at a number that is closed first if it is open.
+unsafe fn onto(fd: c_int, to: c_int, make: impl FnOnce() -> c_int) -> c_int {
+    if descriptors::is_plain(fd) && descriptors::is_plain(to) || fork::is_borrowed() || fd == to {
+        return make();
+    }
+    if is_hidden(fd) {
+        return outcome::failed(Errno::BADF);
+    }
+    if is_hidden(to) {
+        // It cannot be moved while other threads may be using it.
+        return outcome::failed(Errno::BUSY);
+    }
+    // SAFETY: it takes no argument. Only what is open can be duplicated; nothing is closed otherwise.
+    if unsafe { real::fcntl(fd, libc::F_GETFD, 0) } < 0 {
+        return make();
+    }
+    // Who waits on it is woken once the new file stands there.
+    let removed = descriptors::remove(to);
+    let made = follow(fd, make());
+    if let Some((held, true)) = removed {
+        outcome::unheard(|| held.end());
+    }
+    made
+}
+
+/// fcntl(2).
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
+    if is_hidden(fd) {
+        return outcome::failed(Errno::BADF);
+    }
+    if command == libc::F_DUPFD || command == libc::F_DUPFD_CLOEXEC {
+        // SAFETY: plain numbers.
+        return follow(fd, unsafe { real::fcntl(fd, command, argument) });
+    }
+    match lookup::socket(fd) {
+        // SAFETY: the caller's arguments.
+        Some(held) => unsafe { of_socket(&held, fd, command, argument) },
+        // SAFETY: the caller's arguments.
+        None => unsafe { real::fcntl(fd, command, argument) },
+    }
+}
+
+unsafe fn of_socket(held: &Held, fd: c_int, command: c_int, argument: usize) -> c_int {
+    // SAFETY: the caller's arguments.
+    let kernel = |argument| unsafe { real::fcntl(fd, command, argument) };
+    let Some(file) = held.file() else { return kernel(argument) };
+    match command {
+        libc::F_GETFL => {
+            let flags = kernel(argument);
+            if flags < 0 {
+                return flags;
+            }
+            let without = flags & !libc::O_NONBLOCK;
+            if file.is_nonblocking() { without | libc::O_NONBLOCK } else { without }
+        }
+        libc::F_SETFL => {
+            let flags = argument as c_int;
+            let kept = if file.kind == Kind::Listener { flags | libc::O_NONBLOCK } else { flags };
+            let result = kernel(kept as usize);
+            if result == 0 {
+                file.set_nonblocking(flags & libc::O_NONBLOCK != 0);
+            }
+            result
+        }
+        _ => kernel(argument),
+    }
+}

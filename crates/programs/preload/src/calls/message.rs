@@ -1,0 +1,233 @@
+//! sendmsg(2) and recvmsg(2): bytes with addresses, and descriptors that go from process to process.
+
+use libc::{c_int, cmsghdr, msghdr, ssize_t};
+use rustix::io::Errno;
+
+use crate::calls::served::Served;
+use crate::calls::spans::Spans;
+use crate::calls::{datagram, receive, send, udp};
+use crate::entry::descriptors;
+use crate::entry::file::Kind;
+use crate::process::{inherited, lookup};
+use crate::system::{copy, fork, outcome, real};
+
+/// recvmsg(2).
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
+    if !descriptors::is_plain(fd) {
+        // SAFETY: the caller's promise.
+        if let Served::Done(result) = unsafe { receive_ours(fd, message, flags) } {
+            return outcome::bytes(result);
+        }
+    }
+    // SAFETY: the caller's arguments.
+    let result = unsafe { real::recvmsg(fd, message, flags) };
+    if result >= 0 {
+        // SAFETY: the kernel has read and written it.
+        unsafe { note_received(message) };
+    }
+    result
+}
+
+/// sendmsg(2).
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
+    // SAFETY: the caller's promise.
+    if let Err(errno) = unsafe { note_first(fd, message) } {
+        return outcome::failed(errno);
+    }
+    if !descriptors::is_plain(fd) {
+        // SAFETY: the caller's promise.
+        if let Served::Done(result) = unsafe { send_ours(fd, message, flags) } {
+            return outcome::bytes(result);
+        }
+    } else {
+        // SAFETY: the caller's promise.
+        unsafe { note_sent(message) };
+    }
+    // SAFETY: the caller's arguments.
+    unsafe { real::sendmsg(fd, message, flags) }
+}
+
+/// Receives on a socket of ours.
+///
+/// # Safety
+/// Reading and writing the message and its buffers is the program's wish.
+pub(crate) unsafe fn receive_ours(fd: c_int, message: *mut msghdr, flags: c_int) -> Served<usize> {
+    let Some(held) = lookup::socket(fd) else { return Served::Elsewhere };
+    let Some(file) = held.file() else { return Served::Elsewhere };
+    if flags & libc::MSG_ERRQUEUE != 0 {
+        return Served::Elsewhere;
+    }
+    crate::system::faults::watch();
+    // SAFETY: the caller's promise; any bits are a message's header.
+    let header = match unsafe { copy::get(message) } {
+        Ok(header) => header,
+        Err(errno) => return Served::Done(Err(errno)),
+    };
+    // SAFETY: the caller's promise.
+    let mut spans = match unsafe { Spans::of_message(header.msg_iov, header.msg_iovlen) } {
+        Ok(spans) => spans,
+        Err(errno) => return Served::Done(Err(errno)),
+    };
+    let mut told = 0;
+    let mut name_bytes = 0;
+    let returned = if file.kind == Kind::Datagram {
+        let received = match datagram::receive(fd, &held, &mut spans, flags) {
+            Served::Done(Ok(received)) => received,
+            Served::Done(Err(errno)) => return Served::Done(Err(errno)),
+            Served::Elsewhere => return Served::Elsewhere,
+        };
+        if received.is_cut {
+            told |= libc::MSG_TRUNC;
+        }
+        name_bytes = header.msg_namelen;
+        // SAFETY: the caller's promise; the length is ours.
+        let named = unsafe {
+            datagram::put_sender(
+                &received,
+                file.family,
+                header.msg_name.cast(),
+                &raw mut name_bytes,
+            )
+        };
+        match named {
+            Ok(returned) => returned,
+            Err(errno) => return Served::Done(Err(errno)),
+        }
+    } else {
+        match receive::stream(fd, &held, &mut spans, flags) {
+            Served::Done(Ok(returned)) => returned,
+            other => return other,
+        }
+    };
+    if flags & libc::MSG_OOB != 0 && returned > 0 {
+        told |= libc::MSG_OOB;
+    }
+    // SAFETY: the caller's promise. Nothing comes beside the bytes of our sockets.
+    let written = unsafe {
+        copy::put(&raw mut (*message).msg_namelen, &name_bytes)
+            .and_then(|()| copy::put(&raw mut (*message).msg_controllen, &0))
+            .and_then(|()| copy::put(&raw mut (*message).msg_flags, &told))
+    };
+    Served::Done(written.map(|()| returned))
+}
+
+/// Sends on a socket of ours. What stands beside the bytes asks for nothing that our sockets do.
+///
+/// # Safety
+/// Reading the message and its buffers is the program's wish.
+pub(crate) unsafe fn send_ours(fd: c_int, message: *const msghdr, flags: c_int) -> Served<usize> {
+    let Some(held) = lookup::socket(fd) else { return Served::Elsewhere };
+    let Some(file) = held.file() else { return Served::Elsewhere };
+    crate::system::faults::watch();
+    // SAFETY: the caller's promise; any bits are a message's header.
+    let header = match unsafe { copy::get(message) } {
+        Ok(header) => header,
+        Err(errno) => return Served::Done(Err(errno)),
+    };
+    // SAFETY: the caller's promise.
+    let mut spans = match unsafe { Spans::of_message(header.msg_iov, header.msg_iovlen) } {
+        Ok(spans) => spans,
+        Err(errno) => return Served::Done(Err(errno)),
+    };
+    if file.kind == Kind::Datagram {
+        let (name, bytes) = (header.msg_name.cast_const().cast(), header.msg_namelen);
+        // SAFETY: the caller's promise.
+        return unsafe { datagram::sendto(fd, &held, &mut spans, flags, name, bytes) };
+    }
+    send::stream(fd, &held, spans.left(), flags, |piece| spans.empty(piece))
+}
+
+/// The first message of a UDP socket that has no port.
+///
+/// # Errors
+/// This user may not.
+///
+/// # Safety
+/// Reading the message is the program's wish.
+pub(crate) unsafe fn note_first(fd: c_int, message: *const msghdr) -> Result<(), Errno> {
+    if !descriptors::is_fresh(fd) {
+        return Ok(());
+    }
+    crate::system::faults::watch();
+    // SAFETY: the caller's promise; any bits are a message's header.
+    let Ok(header) = (unsafe { copy::get(message) }) else {
+        return Ok(());
+    };
+    let name = header.msg_name.cast_const().cast();
+    // SAFETY: the caller's promise.
+    unsafe { udp::begin(fd, name, header.msg_namelen) }
+}
+
+/// Sockets of ours that go to another process are no longer this one's alone to close.
+///
+/// # Safety
+/// The program has given the message to sendmsg(2).
+pub(crate) unsafe fn note_sent(message: *const msghdr) {
+    if !descriptors::any_special() {
+        return;
+    }
+    // SAFETY: the caller's promise.
+    let _ = unsafe {
+        each_descriptor(message, |fd| {
+            if let Some(held) = lookup::socket(fd)
+                && let Some(file) = held.file()
+            {
+                file.socket.mark_shared();
+            }
+        })
+    };
+}
+
+/// Sockets that came from another process may be the data plane's.
+///
+/// # Safety
+/// recvmsg(2) has filled the message.
+pub(crate) unsafe fn note_received(message: *const msghdr) {
+    // SAFETY: the caller's promise.
+    let has_more = unsafe { message.as_ref() }.is_some_and(|message| message.msg_controllen > 0);
+    if has_more && !fork::is_borrowed() {
+        // SAFETY: the caller's promise.
+        let _ = unsafe { each_descriptor(message, |fd| _ = inherited::may_be_ours(fd)) };
+    }
+}
+
+/// Calls `see` for each descriptor beside a message.
+unsafe fn each_descriptor(message: *const msghdr, mut see: impl FnMut(c_int)) -> Result<(), Errno> {
+    crate::system::faults::watch();
+    // SAFETY: the caller's promise; any bits are a message's header. Whether it can be read is for the
+    // kernel to say, which has not looked yet.
+    let header = unsafe { copy::get(message)? };
+    let mut left = header.msg_controllen;
+    let mut next = header.msg_control.cast::<u8>().cast_const();
+    if next.is_null() {
+        return Ok(());
+    }
+    const HEADER: usize = size_of::<cmsghdr>();
+    const WORD: usize = size_of::<usize>();
+    while left >= HEADER {
+        // SAFETY: inside the stretch that the message names; any bits are such a header.
+        let part = unsafe { copy::get(next.cast::<cmsghdr>())? };
+        let bytes = part.cmsg_len;
+        if bytes < HEADER || bytes > left {
+            return Ok(());
+        }
+        if part.cmsg_level == libc::SOL_SOCKET && part.cmsg_type == libc::SCM_RIGHTS {
+            for index in 0..(bytes - HEADER) / size_of::<c_int>() {
+                let at = HEADER + index * size_of::<c_int>();
+                // SAFETY: inside the part.
+                see(unsafe { copy::get(next.add(at).cast::<c_int>())? });
+            }
+        }
+        let step = bytes.next_multiple_of(WORD).min(left);
+        // SAFETY: not beyond the end of the stretch.
+        next = unsafe { next.add(step) };
+        left -= step;
+    }
+    Ok(())
+}

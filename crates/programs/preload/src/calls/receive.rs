@@ -1,0 +1,294 @@
+//! The calls that read bytes.
+
+use calisto_client::sockets::{Readiness, ReceiveFlags, SocketOption};
+use libc::{c_int, c_void, iovec, off_t, size_t, sockaddr, socklen_t, ssize_t};
+use rustix::io::Errno;
+
+use crate::calls::datagram;
+use crate::calls::served::Served;
+use crate::calls::spans::Spans;
+use crate::entry::file::{File, Kind};
+use crate::entry::{Held, descriptors};
+use crate::process::lookup;
+use crate::system::outcome::in_handler;
+use crate::system::{copy, real};
+use crate::wait::deadline::Deadline;
+use crate::wait::{self, Ended};
+
+/// Flags of recv(2) that ask the kernel's socket: of a connection of ours it has nothing to tell.
+const KERNELS: c_int = libc::MSG_ERRQUEUE;
+
+/// Receives into `spans`; how many bytes.
+pub(crate) fn stream(fd: c_int, held: &Held, spans: &mut Spans, flags: c_int) -> Served<usize> {
+    let Some(file) = held.file() else { return Served::Elsewhere };
+    if file.kind == Kind::Listener {
+        return Served::Done(Err(Errno::NOTCONN));
+    }
+    if flags & libc::MSG_OOB != 0 {
+        return Served::Done(urgent(file, spans));
+    }
+    if spans.left() == 0 {
+        return Served::Done(Ok(0));
+    }
+    let target = target(file, spans, flags);
+    let start = *spans;
+    // The usual call: one look finds bytes, and takes what there is.
+    let first = take(file, spans, flags);
+    match first {
+        Ok(0) => return Served::Done(Ok(0)),
+        Ok(count) if flags & libc::MSG_PEEK != 0 && flags & libc::MSG_WAITALL == 0 => {
+            return Served::Done(Ok(count));
+        }
+        Ok(count) if flags & libc::MSG_PEEK == 0 && count >= target => {
+            return Served::Done(Ok(count));
+        }
+        Err(errno) if errno != Errno::AGAIN => return Served::Done(Err(in_handler(errno))),
+        _ => {}
+    }
+    let mut done = first.unwrap_or(0);
+    if flags & libc::MSG_DONTWAIT != 0 || file.is_nonblocking() {
+        return Served::Done(if done > 0 { Ok(done) } else { Err(Errno::AGAIN) });
+    }
+    let deadline = Deadline::of_option(file.receive_timeout());
+    loop {
+        if flags & libc::MSG_PEEK != 0 && done > 0 {
+            return Served::Done(peek_all(fd, held, start, flags, deadline));
+        }
+        match wait::on(fd, held, Readiness::IN, deadline) {
+            Ok(Ended::Look) => {}
+            Ok(Ended::Replaced) if done == 0 => return Served::Done(Err(Errno::BADF)),
+            Ok(Ended::Replaced) => return Served::Done(Ok(done)),
+            Ok(Ended::TimedOut) => {
+                return Served::Done(if done > 0 { Ok(done) } else { Err(Errno::AGAIN) });
+            }
+            Err(errno) => return Served::Done(if done > 0 { Ok(done) } else { Err(errno) }),
+        }
+        match take(file, spans, flags) {
+            Ok(0) => return Served::Done(Ok(done)),
+            Ok(count) => done += count,
+            Err(Errno::AGAIN) => continue,
+            Err(_) if done > 0 => return Served::Done(Ok(done)),
+            Err(errno) => return Served::Done(Err(in_handler(errno))),
+        }
+        if flags & libc::MSG_PEEK == 0 && done >= target {
+            return Served::Done(Ok(done));
+        }
+    }
+}
+
+/// Takes what there is, without waiting.
+#[inline]
+fn take(file: &File, spans: &mut Spans, flags: c_int) -> Result<usize, Errno> {
+    let asked = ReceiveFlags { peek: flags & libc::MSG_PEEK != 0, ..ReceiveFlags::default() };
+    if flags & libc::MSG_TRUNC != 0 {
+        // TCP discards what would have been copied.
+        return file.socket.receive_with(asked, |piece| Ok(spans.skip(piece)));
+    }
+    file.socket.receive_with(asked, |piece| spans.fill(piece))
+}
+
+/// Bytes without which a call that may wait does not return.
+fn target(file: &File, spans: &Spans, flags: c_int) -> usize {
+    if flags & libc::MSG_WAITALL != 0 {
+        return spans.whole();
+    }
+    let low = file.socket.option(SocketOption::ReceiveLow).max(1) as usize;
+    low.min(spans.whole())
+}
+
+/// MSG_PEEK together with MSG_WAITALL: waits until so many bytes are there at once.
+fn peek_all(
+    fd: c_int,
+    held: &Held,
+    spans: Spans,
+    flags: c_int,
+    deadline: Deadline,
+) -> Result<usize, Errno> {
+    let file = held.file().ok_or(Errno::BADF)?;
+    loop {
+        let mut whole = spans;
+        let count = take(file, &mut whole, flags).map_err(in_handler)?;
+        let is_end = file.socket.readiness().contains(Readiness::RDHUP);
+        if count >= spans.whole() || is_end {
+            return Ok(count);
+        }
+        // Nobody rings for more bytes while some are unread, so this looks again and again.
+        let step = Deadline::after(std::time::Duration::from_millis(1));
+        if deadline.is_over() || !descriptors::is_still(fd, held) {
+            return Ok(count);
+        }
+        std::thread::sleep(step.left().unwrap_or_default());
+    }
+}
+
+fn urgent(file: &File, spans: &mut Spans) -> Result<usize, Errno> {
+    if spans.left() == 0 {
+        return Ok(0);
+    }
+    let byte = [file.socket.receive_urgent().map_err(in_handler)?];
+    spans.put(&byte)
+}
+
+/// Receives by whichever kind of socket it is.
+fn receive(fd: c_int, spans: &mut Spans, flags: c_int) -> Served<usize> {
+    let Some(held) = lookup::socket(fd) else { return Served::Elsewhere };
+    if flags & KERNELS != 0 {
+        return Served::Elsewhere;
+    }
+    if held.file().is_some_and(|file| file.kind == Kind::Datagram) {
+        return match datagram::receive(fd, &held, spans, flags) {
+            Served::Done(result) => Served::Done(result.map(|received| received.returned)),
+            Served::Elsewhere => Served::Elsewhere,
+        };
+    }
+    stream(fd, &held, spans, flags)
+}
+
+/// read(2).
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn read(fd: c_int, buffer: *mut c_void, bytes: size_t) -> ssize_t {
+    // SAFETY: the caller's arguments.
+    receive(fd, &mut Spans::one(buffer, bytes), 0)
+        .otherwise(|| unsafe { real::read(fd, buffer, bytes) })
+}
+
+/// read(2) as programs call it that were built to check their buffers.
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn read_checked(
+    fd: c_int,
+    buffer: *mut c_void,
+    bytes: size_t,
+    room: size_t,
+) -> ssize_t {
+    if bytes > room || descriptors::is_plain(fd) {
+        // SAFETY: the caller's arguments; libc ends the program if they do not fit.
+        return unsafe { real::__read_chk(fd, buffer, bytes, room) };
+    }
+    // SAFETY: the caller's arguments.
+    unsafe { read(fd, buffer, bytes) }
+}
+
+/// readv(2).
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
+    // SAFETY: the caller's promise.
+    let served = match unsafe { Spans::list(parts, count) } {
+        Ok(mut spans) => receive(fd, &mut spans, 0),
+        Err(errno) => Served::Done(Err(errno)),
+    };
+    // SAFETY: the caller's arguments.
+    served.otherwise(|| unsafe { real::readv(fd, parts, count) })
+}
+
+/// preadv2(2): a socket has no places to read at but "where it is".
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn preadv2(
+    fd: c_int,
+    parts: *const iovec,
+    count: c_int,
+    at: off_t,
+    flags: c_int,
+) -> ssize_t {
+    if at == -1 && flags == 0 && lookup::socket(fd).is_some() {
+        // SAFETY: the caller's arguments.
+        return unsafe { readv(fd, parts, count) };
+    }
+    // SAFETY: the caller's arguments.
+    unsafe { real::preadv2(fd, parts, count, at, flags) }
+}
+
+/// recv(2).
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn recv(fd: c_int, buffer: *mut c_void, bytes: size_t, flags: c_int) -> ssize_t {
+    // SAFETY: the caller's arguments.
+    receive(fd, &mut Spans::one(buffer, bytes), flags)
+        .otherwise(|| unsafe { real::recv(fd, buffer, bytes, flags) })
+}
+
+/// recv(2) as programs call it that were built to check their buffers.
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn recv_checked(
+    fd: c_int,
+    buffer: *mut c_void,
+    bytes: size_t,
+    room: size_t,
+    flags: c_int,
+) -> ssize_t {
+    if bytes > room || descriptors::is_plain(fd) {
+        // SAFETY: the caller's arguments; libc ends the program if they do not fit.
+        return unsafe { real::__recv_chk(fd, buffer, bytes, room, flags) };
+    }
+    // SAFETY: the caller's arguments.
+    unsafe { recv(fd, buffer, bytes, flags) }
+}
+
+/// recvfrom(2).
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn recvfrom(
+    fd: c_int,
+    buffer: *mut c_void,
+    bytes: size_t,
+    flags: c_int,
+    address: *mut sockaddr,
+    address_bytes: *mut socklen_t,
+) -> ssize_t {
+    let mut spans = Spans::one(buffer, bytes);
+    let served = match lookup::socket(fd) {
+        Some(held) if held.file().is_some_and(|file| file.kind == Kind::Datagram) => {
+            // SAFETY: the caller's promise.
+            unsafe { datagram::recvfrom(fd, &held, &mut spans, flags, address, address_bytes) }
+        }
+        _ => {
+            let served = receive(fd, &mut spans, flags);
+            if let (Served::Done(Ok(_)), false) = (&served, address.is_null()) {
+                // A connection's bytes come from nobody in particular.
+                // SAFETY: the caller's promise.
+                match unsafe { copy::put(address_bytes, &0) } {
+                    Ok(()) => served,
+                    Err(errno) => Served::Done(Err(errno)),
+                }
+            } else {
+                served
+            }
+        }
+    };
+    // SAFETY: the caller's arguments.
+    served.otherwise(|| unsafe { real::recvfrom(fd, buffer, bytes, flags, address, address_bytes) })
+}
+
+/// recvfrom(2) as programs call it that were built to check their buffers.
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn recvfrom_checked(
+    fd: c_int,
+    buffer: *mut c_void,
+    bytes: size_t,
+    room: size_t,
+    flags: c_int,
+    address: *mut sockaddr,
+    address_bytes: *mut socklen_t,
+) -> ssize_t {
+    if bytes > room || descriptors::is_plain(fd) {
+        // SAFETY: the caller's arguments; libc ends the program if they do not fit.
+        return unsafe {
+            real::__recvfrom_chk(fd, buffer, bytes, room, flags, address, address_bytes)
+        };
+    }
+    // SAFETY: the caller's arguments.
+    unsafe { recvfrom(fd, buffer, bytes, flags, address, address_bytes) }
+}

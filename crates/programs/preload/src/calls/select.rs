@@ -1,0 +1,148 @@
+//! select(2): the same as poll(2), with sets of bits for lists.
+
+use libc::{c_int, fd_set, sigset_t, timespec, timeval};
+use rustix::io::Errno;
+
+use crate::entry::descriptors;
+use crate::system::{copy, faults, outcome, real};
+use crate::wait::deadline::Deadline;
+use crate::wait::list::List;
+
+/// A word of the kernel's sets.
+const WORD: usize = u64::BITS as usize;
+
+/// What select calls readable, writable and exceptional, in bits of poll(2).
+const ASKED: [i16; 3] =
+    [libc::POLLIN | libc::POLLRDNORM, libc::POLLOUT | libc::POLLWRNORM, libc::POLLPRI];
+const TOLD: [i16; 3] = [
+    libc::POLLIN | libc::POLLRDNORM | libc::POLLHUP | libc::POLLERR,
+    libc::POLLOUT | libc::POLLWRNORM | libc::POLLERR,
+    libc::POLLPRI,
+];
+
+/// The three sets of a call: reading, writing, exceptions.
+type Sets = [*mut fd_set; 3];
+
+/// select(2). As Linux's, it leaves the time that was left.
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn select(
+    count: c_int,
+    read: *mut fd_set,
+    write: *mut fd_set,
+    except: *mut fd_set,
+    timeout: *mut timeval,
+) -> c_int {
+    let sets = [read, write, except];
+    // SAFETY: the caller's promise.
+    let Some(wanted) = (unsafe { with_ours(count, sets) }) else {
+        // SAFETY: the caller's arguments.
+        return unsafe { real::select(count, read, write, except, timeout) };
+    };
+    // SAFETY: the caller's promise.
+    let result = unsafe { Deadline::after_timeval(timeout) }.and_then(|deadline| {
+        // SAFETY: the caller's promise.
+        let result = unsafe { serve(&wanted, count, sets, deadline, std::ptr::null()) };
+        if let Some(left) = deadline.left().filter(|_| !timeout.is_null()) {
+            let left =
+                timeval { tv_sec: left.as_secs() as _, tv_usec: left.subsec_micros().into() };
+            // SAFETY: the caller's promise. A program that keeps it where it cannot be written is not
+            // told, as with Linux.
+            let _ = unsafe { copy::put(timeout, &left) };
+        }
+        result
+    });
+    outcome::number(result)
+}
+
+/// pselect(2).
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn pselect(
+    count: c_int,
+    read: *mut fd_set,
+    write: *mut fd_set,
+    except: *mut fd_set,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+) -> c_int {
+    let sets = [read, write, except];
+    // SAFETY: the caller's promise.
+    let Some(wanted) = (unsafe { with_ours(count, sets) }) else {
+        // SAFETY: the caller's arguments.
+        return unsafe { real::pselect(count, read, write, except, timeout, mask) };
+    };
+    // SAFETY: the caller's promise.
+    let result = unsafe { Deadline::after_timespec(timeout) }.and_then(|deadline| {
+        // SAFETY: the caller's promise.
+        unsafe { serve(&wanted, count, sets, deadline, mask) }
+    });
+    outcome::number(result)
+}
+
+/// The descriptors that the sets name and what is asked of each; `None` if none is ours, or the sets
+/// cannot be read, which the kernel will say.
+unsafe fn with_ours(count: c_int, sets: Sets) -> Option<Vec<(c_int, i16)>> {
+    if !descriptors::any_special() {
+        return None;
+    }
+    faults::watch();
+    let words = usize::try_from(count).ok()?.min(descriptors::DESCRIPTORS_MAX).div_ceil(WORD);
+    let mut wanted = Vec::new();
+    let mut has_ours = false;
+    for word in 0..words {
+        let mut bits = [0_u64; 3];
+        for (set, bits) in sets.iter().zip(&mut bits) {
+            if !set.is_null() {
+                // SAFETY: the caller's promise: a set has a bit for each of `count` descriptors.
+                *bits = unsafe { copy::get(set.cast::<u64>().add(word)) }.ok()?;
+            }
+        }
+        let mut any = bits[0] | bits[1] | bits[2];
+        while any != 0 {
+            let bit = any.trailing_zeros() as usize;
+            any &= any - 1;
+            let fd = word * WORD + bit;
+            if fd >= count as usize {
+                break;
+            }
+            let asked = |index: usize| if bits[index] >> bit & 1 != 0 { ASKED[index] } else { 0 };
+            has_ours |= !descriptors::is_plain(fd as c_int);
+            wanted.push((fd as c_int, asked(0) | asked(1) | asked(2)));
+        }
+    }
+    has_ours.then_some(wanted)
+}
+
+unsafe fn serve(
+    wanted: &[(c_int, i16)],
+    count: c_int,
+    sets: Sets,
+    deadline: Deadline,
+    mask: *const sigset_t,
+) -> Result<c_int, Errno> {
+    let mut list = List::new(wanted.iter().copied());
+    list.wait(deadline, mask)?;
+    if list.kernel.iter().any(|place| place.revents & libc::POLLNVAL != 0) {
+        return Err(Errno::BADF);
+    }
+    let words = (count as usize).min(descriptors::DESCRIPTORS_MAX).div_ceil(WORD);
+    let mut found = 0;
+    for (set, (asked, told)) in sets.into_iter().zip(ASKED.into_iter().zip(TOLD)) {
+        if set.is_null() {
+            continue;
+        }
+        let mut bits = vec![0_u64; words];
+        for (&(fd, events), place) in wanted.iter().zip(&list.kernel) {
+            if events & asked != 0 && place.revents & told != 0 {
+                bits[fd as usize / WORD] |= 1 << (fd as usize % WORD);
+                found += 1;
+            }
+        }
+        // SAFETY: the caller's promise; `bits` has so many words.
+        unsafe { copy::copy(set.cast(), bits.as_ptr().cast(), words * size_of::<u64>())? };
+    }
+    Ok(found)
+}

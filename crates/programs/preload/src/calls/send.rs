@@ -1,0 +1,186 @@
+//! The calls that write bytes.
+
+use calisto_client::sockets::{Piece, Readiness, SendFlags};
+use libc::{c_int, c_void, iovec, off_t, size_t, sockaddr, socklen_t, ssize_t};
+use rustix::io::Errno;
+
+use crate::calls::served::Served;
+use crate::calls::spans::Spans;
+use crate::calls::{datagram, udp};
+use crate::entry::file::{File, Kind};
+use crate::entry::{Held, descriptors};
+use crate::process::lookup;
+use crate::system::outcome::{self, in_handler};
+use crate::system::{raw, real};
+use crate::wait::deadline::Deadline;
+use crate::wait::{self, Ended};
+
+/// Writes all of `bytes`, of which `fill` gives the next ones, unless the socket does not wait; how many.
+pub(crate) fn stream(
+    fd: c_int,
+    held: &Held,
+    bytes: usize,
+    flags: c_int,
+    mut fill: impl FnMut(Piece<'_>) -> Result<usize, Errno>,
+) -> Served<usize> {
+    let Some(file) = held.file() else { return Served::Elsewhere };
+    if file.kind == Kind::Listener {
+        return Served::Done(end(Err(Errno::PIPE), 0, flags));
+    }
+    let asked = SendFlags { more: flags & libc::MSG_MORE != 0, urgent: flags & libc::MSG_OOB != 0 };
+    let may_wait = flags & libc::MSG_DONTWAIT == 0 && !file.is_nonblocking();
+    let mut done = 0;
+    let mut deadline = None;
+    loop {
+        match put(file, asked, bytes - done, &mut fill) {
+            Ok(count) => done += count,
+            Err(Errno::AGAIN) => {}
+            Err(errno) => return Served::Done(end(Err(in_handler(errno)), done, flags)),
+        }
+        if done >= bytes {
+            return Served::Done(Ok(done));
+        }
+        file.note_no_room();
+        if !may_wait {
+            return Served::Done(end(Err(Errno::AGAIN), done, flags));
+        }
+        let deadline = *deadline.get_or_insert_with(|| Deadline::of_option(file.send_timeout()));
+        match wait::on(fd, held, Readiness::OUT, deadline) {
+            Ok(Ended::Look) => {}
+            Ok(Ended::Replaced) if done == 0 => return Served::Done(Err(Errno::BADF)),
+            Ok(Ended::Replaced) => return Served::Done(Ok(done)),
+            Ok(Ended::TimedOut) => return Served::Done(end(Err(Errno::AGAIN), done, flags)),
+            Err(errno) => return Served::Done(end(Err(errno), done, flags)),
+        }
+    }
+}
+
+#[inline]
+fn put(
+    file: &File,
+    asked: SendFlags,
+    bytes: usize,
+    fill: &mut impl FnMut(Piece<'_>) -> Result<usize, Errno>,
+) -> Result<usize, Errno> {
+    if bytes == 0 {
+        // Nothing to write is no error, unless the connection has one.
+        return if file.socket.readiness().contains(Readiness::ERR) {
+            Err(file.socket.take_error().unwrap_or(Errno::PIPE))
+        } else {
+            Ok(0)
+        };
+    }
+    file.socket.send_with(asked, bytes, fill)
+}
+
+/// What the program is told: what went is more important than why no more did. A broken pipe comes with
+/// its signal.
+fn end(result: Result<usize, Errno>, done: usize, flags: c_int) -> Result<usize, Errno> {
+    match result {
+        Err(_) if done > 0 => Ok(done),
+        Err(Errno::PIPE) => {
+            if flags & libc::MSG_NOSIGNAL == 0 {
+                raw::raise_here(libc::SIGPIPE);
+            }
+            Err(Errno::PIPE)
+        }
+        other => other,
+    }
+}
+
+/// Sends by whichever kind of socket it is.
+fn transmit(fd: c_int, spans: &mut Spans, flags: c_int) -> Served<usize> {
+    let Some(held) = lookup::socket(fd) else { return Served::Elsewhere };
+    if held.file().is_some_and(|file| file.kind == Kind::Datagram) {
+        return datagram::send(fd, &held, spans, None, flags);
+    }
+    stream(fd, &held, spans.left(), flags, |piece| spans.empty(piece))
+}
+
+/// write(2).
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn write(fd: c_int, buffer: *const c_void, bytes: size_t) -> ssize_t {
+    // SAFETY: the caller's arguments.
+    transmit(fd, &mut Spans::one(buffer, bytes), 0)
+        .otherwise(|| unsafe { real::write(fd, buffer, bytes) })
+}
+
+/// writev(2).
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
+    // SAFETY: the caller's promise.
+    let served = match unsafe { Spans::list(parts, count) } {
+        Ok(mut spans) => transmit(fd, &mut spans, 0),
+        Err(errno) => Served::Done(Err(errno)),
+    };
+    // SAFETY: the caller's arguments.
+    served.otherwise(|| unsafe { real::writev(fd, parts, count) })
+}
+
+/// pwritev2(2): a socket has no places to write at but "where it is".
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn pwritev2(
+    fd: c_int,
+    parts: *const iovec,
+    count: c_int,
+    at: off_t,
+    flags: c_int,
+) -> ssize_t {
+    if at == -1 && flags == 0 && lookup::socket(fd).is_some() {
+        // SAFETY: the caller's arguments.
+        return unsafe { writev(fd, parts, count) };
+    }
+    // SAFETY: the caller's arguments.
+    unsafe { real::pwritev2(fd, parts, count, at, flags) }
+}
+
+/// send(2).
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn send(
+    fd: c_int,
+    buffer: *const c_void,
+    bytes: size_t,
+    flags: c_int,
+) -> ssize_t {
+    // SAFETY: the caller's arguments.
+    transmit(fd, &mut Spans::one(buffer, bytes), flags)
+        .otherwise(|| unsafe { real::send(fd, buffer, bytes, flags) })
+}
+
+/// sendto(2). A connection sends to its peer, whatever address stands beside the bytes.
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn sendto(
+    fd: c_int,
+    buffer: *const c_void,
+    bytes: size_t,
+    flags: c_int,
+    address: *const sockaddr,
+    address_bytes: socklen_t,
+) -> ssize_t {
+    if descriptors::is_fresh(fd) {
+        // SAFETY: the caller's promise.
+        if let Err(errno) = unsafe { udp::begin(fd, address, address_bytes) } {
+            return outcome::failed(errno);
+        }
+    }
+    let mut spans = Spans::one(buffer, bytes);
+    let served = match lookup::socket(fd) {
+        Some(held) if held.file().is_some_and(|file| file.kind == Kind::Datagram) => {
+            // SAFETY: the caller's promise.
+            unsafe { datagram::sendto(fd, &held, &mut spans, flags, address, address_bytes) }
+        }
+        _ => transmit(fd, &mut spans, flags),
+    };
+    // SAFETY: the caller's arguments.
+    served.otherwise(|| unsafe { real::sendto(fd, buffer, bytes, flags, address, address_bytes) })
+}

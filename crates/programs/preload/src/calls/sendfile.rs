@@ -1,0 +1,269 @@
+//! sendfile(2) and splice(2): between a file or pipe and a socket of ours, the bytes go straight into
+//! or out of the data plane's memory.
+
+use calisto_client::sockets::{Piece, Readiness, ReceiveFlags};
+use libc::{c_int, c_uint, c_void, off64_t, pollfd, size_t, ssize_t};
+use rustix::io::Errno;
+
+use crate::calls::send;
+use crate::calls::served::Served;
+use crate::entry::Held;
+use crate::entry::file::Kind;
+use crate::process::lookup;
+use crate::system::{copy, faults, outcome, raw, real};
+use crate::wait::deadline::Deadline;
+use crate::wait::{self, Ended};
+
+/// Bytes that a pipe takes or gives without waiting, once poll(2) says that it is ready.
+const PIPE_BYTES: usize = libc::PIPE_BUF;
+
+/// sendfile(2).
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn sendfile(to: c_int, from: c_int, at: *mut off64_t, bytes: size_t) -> ssize_t {
+    let Some(held) = lookup::socket(to) else {
+        // SAFETY: the caller's arguments.
+        return unsafe { real::sendfile64(to, from, at, bytes) };
+    };
+    // SAFETY: the caller's promise.
+    match unsafe { send_file(to, &held, from, at, bytes) } {
+        Served::Done(result) => outcome::bytes(result),
+        // SAFETY: the caller's arguments.
+        Served::Elsewhere => unsafe { real::sendfile64(to, from, at, bytes) },
+    }
+}
+
+unsafe fn send_file(
+    to: c_int,
+    held: &Held,
+    from: c_int,
+    at: *mut off64_t,
+    bytes: usize,
+) -> Served<usize> {
+    faults::watch();
+    let start = match at.is_null() {
+        true => None,
+        // SAFETY: the caller's promise.
+        false => match unsafe { copy::get(at) } {
+            Ok(start) if start >= 0 => Some(start),
+            Ok(_) => return Served::Done(Err(Errno::INVAL)),
+            Err(errno) => return Served::Done(Err(errno)),
+        },
+    };
+    // The kernel reads from what can be mapped, and says so before it looks at anything else.
+    if !is_regular(from) {
+        return Served::Done(copied(to, from, start, bytes));
+    }
+    let mut done: off64_t = 0;
+    let mut is_end = false;
+    let served = send::stream(to, held, bytes.min(0x7fff_f000), 0, |piece| {
+        if is_end {
+            return Err(Errno::NODATA);
+        }
+        let count = read_file(from, start.map(|start| start + done), piece)?;
+        if count == 0 {
+            // Nothing to wait for, unlike a socket without room.
+            return Err(Errno::NODATA);
+        }
+        is_end = count < piece.len();
+        done += count as off64_t;
+        Ok(count)
+    });
+    let served = match served {
+        // The file ended: what it had is sent.
+        Served::Done(Err(Errno::NODATA)) => Served::Done(Ok(done as usize)),
+        other => other,
+    };
+    if let (Some(start), Served::Done(Ok(_))) = (start, &served) {
+        // SAFETY: the caller's promise.
+        if let Err(errno) = unsafe { copy::put(at, &(start + done)) } {
+            return Served::Done(Err(errno));
+        }
+    }
+    served
+}
+
+fn is_regular(fd: c_int) -> bool {
+    // SAFETY: all zero is a valid one.
+    let mut found = unsafe { std::mem::zeroed::<libc::stat>() };
+    // SAFETY: `found` is ours.
+    let result = unsafe { libc::fstat(fd, &raw mut found) };
+    result == 0 && found.st_mode & libc::S_IFMT == libc::S_IFREG
+}
+
+fn read_file(fd: c_int, at: Option<off64_t>, piece: Piece<'_>) -> Result<usize, Errno> {
+    let (to, room) = (piece.as_ptr().cast::<c_void>(), piece.len());
+    // SAFETY: the piece is memory of ours, of that length, that bytes are copied to.
+    outcome::of_bytes(unsafe {
+        match at {
+            Some(at) => libc::pread64(fd, to, room, at),
+            None => real::read(fd, to, room),
+        }
+    })
+}
+
+/// What is no file is for the kernel to judge: it sends nothing to nowhere of it.
+fn copied(to: c_int, from: c_int, start: Option<off64_t>, bytes: usize) -> Result<usize, Errno> {
+    let mut buffer = [0_u8; 16 << 10];
+    let mut done = 0;
+    while done < bytes {
+        let room = buffer.len().min(bytes - done);
+        let at = start.map(|start| start + done as off64_t);
+        let to_buffer = buffer.as_mut_ptr().cast::<c_void>();
+        // SAFETY: `buffer` has so much room.
+        let got = outcome::of_bytes(unsafe {
+            match at {
+                Some(at) => libc::pread64(from, to_buffer, room, at),
+                None => real::read(from, to_buffer, room),
+            }
+        });
+        let got = match got {
+            Ok(0) => break,
+            Ok(got) => got,
+            Err(_) if done > 0 => break,
+            Err(errno) => return Err(errno),
+        };
+        let mut sent = 0;
+        while sent < got {
+            // SAFETY: the bytes are ours.
+            let result = unsafe { send::write(to, buffer[sent..got].as_ptr().cast(), got - sent) };
+            match outcome::of_bytes(result) {
+                Ok(count) => sent += count,
+                Err(errno) if done + sent == 0 => return Err(errno),
+                Err(_) => return Ok(done + sent),
+            }
+        }
+        done += got;
+    }
+    Ok(done)
+}
+
+/// splice(2): one side is a pipe.
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn splice(
+    from: c_int,
+    from_at: *mut off64_t,
+    to: c_int,
+    to_at: *mut off64_t,
+    bytes: size_t,
+    flags: c_uint,
+) -> ssize_t {
+    let (source, target) = (lookup::socket(from), lookup::socket(to));
+    let served = match (&source, &target) {
+        (None, None) => Served::Elsewhere,
+        (Some(_), Some(_)) => Served::Done(Err(Errno::INVAL)),
+        _ if !from_at.is_null() || !to_at.is_null() => Served::Done(Err(Errno::SPIPE)),
+        (Some(held), None) => from_socket(from, held, to, bytes, flags),
+        (None, Some(held)) => to_socket(from, to, held, bytes, flags),
+    };
+    match served {
+        Served::Done(result) => outcome::bytes(result),
+        // SAFETY: the caller's arguments.
+        Served::Elsewhere => unsafe { real::splice(from, from_at, to, to_at, bytes, flags) },
+    }
+}
+
+/// Waits for a pipe; false: it is not ready, and the call is not to wait.
+fn is_ready(pipe: c_int, events: i16, may_wait: bool) -> Result<bool, Errno> {
+    let mut place = pollfd { fd: pipe, events, revents: 0 };
+    let timeout = if may_wait { -1 } else { 0 };
+    // SAFETY: one place, which is ours.
+    outcome::of(unsafe { real::poll(&raw mut place, 1, timeout) }).map(|count| count > 0)
+}
+
+fn may_wait(fd: c_int, flags: c_uint) -> bool {
+    flags & libc::SPLICE_F_NONBLOCK == 0 && !crate::system::kernel_socket::is_nonblocking(fd)
+}
+
+fn from_socket(
+    from: c_int,
+    held: &Held,
+    pipe: c_int,
+    bytes: usize,
+    flags: c_uint,
+) -> Served<usize> {
+    let Some(file) = held.file() else { return Served::Elsewhere };
+    if file.kind != Kind::Stream {
+        return Served::Done(Err(Errno::INVAL));
+    }
+    // SPLICE_F_NONBLOCK is about the pipe alone.
+    let socket_waits = !file.is_nonblocking();
+    let mut done = 0;
+    while done < bytes {
+        match is_ready(pipe, libc::POLLOUT, done == 0 && may_wait(pipe, flags)) {
+            Ok(true) => {}
+            Ok(false) if done > 0 => break,
+            Ok(false) => return Served::Done(Err(Errno::AGAIN)),
+            Err(errno) => return Served::Done(Err(errno)),
+        }
+        // A pipe that is ready takes so much without waiting.
+        let mut room = PIPE_BYTES.min(bytes - done);
+        let got = file.socket.receive_with(ReceiveFlags::default(), |piece| {
+            let (part, _) = piece.split_at(room);
+            if part.len() == 0 {
+                return Ok(0);
+            }
+            // SAFETY: the piece is memory of ours, of that length, that bytes are copied from.
+            let result = unsafe { real::write(pipe, part.as_ptr().cast(), part.len()) };
+            let written = outcome::of_bytes(result)?;
+            room -= written;
+            Ok(written)
+        });
+        match got {
+            Ok(0) => break,
+            Ok(count) => done += count,
+            Err(Errno::AGAIN) if done > 0 => break,
+            Err(Errno::AGAIN) if socket_waits => {
+                match wait::on(from, held, Readiness::IN, Deadline::Never) {
+                    Ok(Ended::Look | Ended::TimedOut) => {}
+                    Ok(Ended::Replaced) => return Served::Done(Err(Errno::BADF)),
+                    Err(errno) => return Served::Done(Err(errno)),
+                }
+            }
+            Err(_) if done > 0 => break,
+            Err(errno) => return Served::Done(Err(errno)),
+        }
+    }
+    Served::Done(Ok(done))
+}
+
+fn to_socket(pipe: c_int, to: c_int, held: &Held, bytes: usize, flags: c_uint) -> Served<usize> {
+    let mut send_flags = if flags & libc::SPLICE_F_MORE != 0 { libc::MSG_MORE } else { 0 };
+    if flags & libc::SPLICE_F_NONBLOCK != 0 {
+        send_flags |= libc::MSG_DONTWAIT;
+    }
+    match is_ready(pipe, libc::POLLIN, may_wait(pipe, flags)) {
+        Ok(true) => {}
+        Ok(false) => return Served::Done(Err(Errno::AGAIN)),
+        Err(errno) => return Served::Done(Err(errno)),
+    }
+    let mut there: c_int = 0;
+    // SAFETY: it writes one number, which is ours.
+    if let Err(errno) = unsafe {
+        let to = (&raw mut there) as usize;
+        raw::checked(libc::SYS_ioctl, [pipe as usize, libc::FIONREAD as usize, to, 0, 0, 0])
+    } {
+        return Served::Done(Err(errno));
+    }
+    let bytes = bytes.min(usize::try_from(there).unwrap_or(0));
+    if bytes == 0 {
+        // Nobody writes to it any more.
+        return Served::Done(Ok(0));
+    }
+    let mut left = bytes;
+    send::stream(to, held, bytes, send_flags, |piece| {
+        let (part, _) = piece.split_at(left);
+        if part.len() == 0 {
+            return Ok(0);
+        }
+        // SAFETY: the piece is memory of ours, of that length, that bytes are copied to. So many
+        // bytes are in the pipe, so it does not wait.
+        let result = unsafe { real::read(pipe, part.as_ptr().cast(), part.len()) };
+        let got = outcome::of_bytes(result)?;
+        left -= got;
+        Ok(got)
+    })
+}

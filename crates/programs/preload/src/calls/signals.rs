@@ -1,0 +1,90 @@
+//! sigaction(2), signal(2) and siginterrupt(3).
+
+use libc::{c_int, sigaction as SignalAction, sighandler_t};
+use rustix::io::Errno;
+
+use crate::system::{copy, faults, interrupts, outcome, real};
+
+/// sigaction(2).
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn sigaction(
+    signal: c_int,
+    new: *const SignalAction,
+    old: *mut SignalAction,
+) -> c_int {
+    let wish = faults::wish_of(signal).filter(|_| faults::is_watching());
+    let Some(wish) = wish else {
+        // SAFETY: the caller's arguments.
+        let result = unsafe { real::sigaction(signal, new, old) };
+        if result == 0 && !new.is_null() {
+            interrupts::note_set(signal);
+        }
+        return result;
+    };
+    let change = || -> Result<(), Errno> {
+        // SAFETY: every pattern of bits is such a setting.
+        let new = (!new.is_null()).then(|| unsafe { copy::get(new) }).transpose()?;
+        if !old.is_null() {
+            // SAFETY: the program wants it there.
+            unsafe { copy::put(old, &wish.get())? };
+        }
+        if let Some(new) = new {
+            wish.set(&new);
+        }
+        Ok(())
+    };
+    outcome::done(change())
+}
+
+/// siginterrupt(3).
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn siginterrupt(signal: c_int, ends_calls: c_int) -> c_int {
+    // SAFETY: plain numbers.
+    let result = unsafe { real::siginterrupt(signal, ends_calls) };
+    interrupts::note_set(signal);
+    result
+}
+
+/// signal(2): the handler stays, and calls go on after it.
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn signal(signal: c_int, handler: sighandler_t) -> sighandler_t {
+    if faults::wish_of(signal).is_none() {
+        // SAFETY: the caller's arguments.
+        let old = unsafe { real::signal(signal, handler) };
+        interrupts::note_set(signal);
+        return old;
+    }
+    set(signal, handler, libc::SA_RESTART)
+}
+
+/// signal(2) as System V has it: the handler is taken away before it is called.
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn sysv_signal(signal: c_int, handler: sighandler_t) -> sighandler_t {
+    if faults::wish_of(signal).is_none() {
+        // SAFETY: the caller's arguments.
+        let old = unsafe { real::sysv_signal(signal, handler) };
+        interrupts::note_set(signal);
+        return old;
+    }
+    set(signal, handler, libc::SA_RESETHAND | libc::SA_NODEFER)
+}
+
+fn set(signal: c_int, handler: sighandler_t, flags: c_int) -> sighandler_t {
+    // SAFETY: all zero is a valid value to begin with.
+    let (mut new, mut old) = unsafe { std::mem::zeroed::<(SignalAction, SignalAction)>() };
+    new.sa_sigaction = handler;
+    new.sa_flags = flags;
+    // SAFETY: both are ours.
+    if unsafe { sigaction(signal, &raw const new, &raw mut old) } < 0 {
+        return libc::SIG_ERR;
+    }
+    old.sa_sigaction
+}

@@ -1,0 +1,183 @@
+//! bind(2) and connect(2) of UDP sockets, and how they become ours: when they get a port.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::BorrowedFd;
+
+use calisto_client::sockets::{FallbackReason, Outcome};
+use libc::{c_int, sockaddr, socklen_t};
+use rustix::io::Errno;
+
+use crate::calls::{fallback, inherit};
+use crate::entry::file::{File, Kind};
+use crate::entry::{Body, Held, descriptors, own_code};
+use crate::process::{say, session};
+use crate::system::{address, faults, fork, kernel_socket, outcome, real, route};
+use crate::wait::epoll;
+
+/// bind(2): a UDP socket that is bound can receive, so this is when it is offered.
+///
+/// # Safety
+/// As for libc's.
+pub(crate) unsafe fn bind(fd: c_int, address: *const sockaddr, bytes: socklen_t) -> c_int {
+    // SAFETY: the caller's arguments.
+    let result = unsafe { real::bind(fd, address, bytes) };
+    if result == 0 && descriptors::is_fresh(fd) {
+        descriptors::is_new(fd);
+    }
+    if result == 0 && descriptors::is_kernels(fd) && !kernel_socket::is_stream(fd) {
+        outcome::unheard(|| fallback::tell(fd));
+    }
+    if result == 0 && descriptors::is_plain(fd) && !fork::is_borrowed() {
+        let offered = outcome::unheard(|| match kernel_socket::kind_of(fd) {
+            Some((family, false)) => open(fd, family, None).map(drop),
+            _ => Ok(()),
+        });
+        if let Err(errno) = offered {
+            // It has its port, and is refused again when it sends.
+            descriptors::set_fresh(fd);
+            return outcome::failed(errno);
+        }
+    }
+    result
+}
+
+/// A UDP socket without a port sends its first datagram: the kernel would give it a port now, and so do
+/// we, for it can receive from then on.
+///
+/// # Errors
+/// This user may not.
+///
+/// # Safety
+/// Reading the address is the program's wish.
+pub(crate) unsafe fn begin(
+    fd: c_int,
+    address: *const sockaddr,
+    bytes: socklen_t,
+) -> Result<(), Errno> {
+    if fork::is_borrowed() || address.is_null() {
+        return Ok(());
+    }
+    faults::watch();
+    // SAFETY: the caller's promise.
+    let to = unsafe { address::read(address, bytes) };
+    let (Ok(Some(to)), Some((family, false))) = (to, kernel_socket::kind_of(fd)) else {
+        return Ok(());
+    };
+    if !address::is_ours(to) {
+        return Ok(());
+    }
+    descriptors::is_new(fd);
+    let everywhere: IpAddr = match family {
+        libc::AF_INET => Ipv4Addr::UNSPECIFIED.into(),
+        _ => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let (own, own_bytes) = address::storage(SocketAddr::new(everywhere, 0), family);
+    outcome::unheard(|| {
+        // SAFETY: an address of ours. A socket that has a port refuses, and keeps it.
+        unsafe { real::bind(fd, (&raw const own).cast(), own_bytes as socklen_t) };
+        // Refused, it is refused the next time too.
+        open(fd, family, None).map(drop).inspect_err(|_| descriptors::set_fresh(fd))
+    })
+}
+
+/// Offers a UDP socket; true: connected as asked.
+///
+/// # Errors
+/// This user may not.
+pub(crate) fn open(fd: c_int, family: c_int, remote: Option<SocketAddr>) -> Result<bool, Errno> {
+    let Some(session) = session::get() else { return Ok(false) };
+    // SAFETY: it was a socket a moment ago.
+    let descriptor = unsafe { BorrowedFd::borrow_raw(fd) };
+    if fallback::is_kept(session, fd) {
+        return Ok(false);
+    }
+    if let Some(remote) = remote {
+        bind_towards(fd, family, remote);
+    }
+    if !is_plain_udp(fd, family) {
+        say::fallback(FallbackReason::UnsupportedOption);
+        own_code::run(|| session.fallback(descriptor, FallbackReason::UnsupportedOption));
+        return Ok(false);
+    }
+    match own_code::run(|| session.udp(descriptor, remote)) {
+        Ok(Outcome::Ours(socket)) => {
+            let file = File::new(socket, Kind::Datagram, family);
+            file.set_nonblocking(kernel_socket::is_nonblocking(fd));
+            inherit::from_kernel(fd, &file);
+            let held = descriptors::install(fd, Body::Socket(file));
+            held.iter().for_each(|held| epoll::moves(fd, held));
+            Ok(held.is_some())
+        }
+        Ok(Outcome::Kernel(reason)) => {
+            say::fallback(reason);
+            Ok(false)
+        }
+        Ok(Outcome::Errno(errno)) => Err(errno),
+        Err(error) => {
+            say::no_daemon(&error);
+            Ok(false)
+        }
+    }
+}
+
+/// Gives a socket that has no port one, and the address that it will send from: replies must find it.
+fn bind_towards(fd: c_int, family: c_int, remote: SocketAddr) {
+    if let Some(own) = route::source_towards(family, remote) {
+        let (address, bytes) = address::storage(SocketAddr::new(own, 0), family);
+        // SAFETY: an address of ours. A socket that has a port refuses, and keeps it.
+        unsafe { real::bind(fd, (&raw const address).cast(), bytes as socklen_t) };
+    }
+}
+
+/// Whether the program wants nothing beside the bytes that only the kernel can tell.
+fn is_plain_udp(fd: c_int, family: c_int) -> bool {
+    let beside: &[(c_int, c_int)] = &[
+        (libc::IPPROTO_IP, libc::IP_PKTINFO),
+        (libc::IPPROTO_IP, libc::IP_RECVERR),
+        (libc::IPPROTO_IP, libc::IP_RECVTTL),
+        (libc::IPPROTO_IP, libc::IP_RECVTOS),
+        (libc::SOL_SOCKET, libc::SO_TIMESTAMP),
+        (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS),
+        (libc::SOL_SOCKET, libc::SO_BROADCAST),
+    ];
+    let of_v6: &[(c_int, c_int)] = &[(libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO)];
+    let of_v6 = if family == libc::AF_INET6 { of_v6 } else { &[] };
+    beside
+        .iter()
+        .chain(of_v6)
+        .all(|&(level, name)| kernel_socket::number(fd, level, name).is_none_or(|value| value == 0))
+}
+
+/// connect(2) on a UDP socket that is ours: it is offered anew, with its peer.
+///
+/// # Safety
+/// Reading the address is the program's wish.
+pub(crate) unsafe fn connect(
+    fd: c_int,
+    held: &Held,
+    address: *const sockaddr,
+    bytes: socklen_t,
+) -> Option<Result<(), Errno>> {
+    let family = held.file()?.family;
+    // SAFETY: the caller's promise.
+    let remote = match unsafe { address::read(address, bytes) } {
+        Ok(remote) => remote,
+        Err(errno) => return Some(Err(errno)),
+    };
+    epoll::moves_back(fd);
+    crate::calls::close::forget(fd);
+    let remote = remote.filter(|remote| !address::is_hopeless(*remote))?;
+    connected(fd, family, remote)
+}
+
+/// Offers a UDP socket with its peer, for connect(2); nothing: the kernel is to do it.
+pub(crate) fn connected(fd: c_int, family: c_int, remote: SocketAddr) -> Option<Result<(), Errno>> {
+    match open(fd, family, Some(remote)) {
+        Ok(true) => Some(Ok(())),
+        Ok(false) => None,
+        Err(errno) => {
+            descriptors::set_fresh(fd);
+            Some(Err(errno))
+        }
+    }
+}

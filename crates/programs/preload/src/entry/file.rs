@@ -1,0 +1,118 @@
+//! A socket that the data plane serves, as this process knows it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use calisto_client::sockets::{Readiness, Socket, SocketOption};
+use libc::c_int;
+
+use crate::entry::memberships::Memberships;
+use crate::system::fork;
+
+/// What kind of socket it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// A TCP connection, also one that is being opened.
+    Stream,
+    /// A TCP listener: beside the kernel's own behind the same descriptor.
+    Listener,
+    /// A UDP socket.
+    Datagram,
+}
+
+/// A socket of the data plane behind a descriptor.
+pub(crate) struct File {
+    /// The data plane's side.
+    pub(crate) socket: Socket,
+    /// What it is.
+    pub(crate) kind: Kind,
+    /// AF_INET or AF_INET6, as the program has asked for: how addresses look.
+    pub(crate) family: c_int,
+    /// How many children this process had had when the socket was made: those know nothing of it.
+    forks: u32,
+    /// A writer found no room: whoever waits for room at an edge is to be told once there is some.
+    lacks_room: AtomicBool,
+    /// A connection was asked for, and the program has not been told what became of it.
+    is_opening: AtomicBool,
+    /// The sets of epoll(7) that it is a member of.
+    pub(crate) memberships: Memberships,
+}
+
+impl File {
+    /// A socket of this process, of which other processes know nothing yet.
+    pub(crate) fn new(socket: Socket, kind: Kind, family: c_int) -> Self {
+        Self {
+            socket,
+            kind,
+            family,
+            forks: fork::forks(),
+            lacks_room: AtomicBool::new(false),
+            is_opening: AtomicBool::new(false),
+            memberships: Memberships::default(),
+        }
+    }
+
+    /// What the data plane's side is ready for. A side that has come to its end, because the daemon has,
+    /// says nothing where the kernel has the other half: that goes on.
+    pub(crate) fn readiness(&self) -> Readiness {
+        let ready = self.socket.readiness();
+        let has_ended = match self.kind {
+            Kind::Stream => false,
+            // A listener has no error but the one that it ends with.
+            Kind::Listener => ready.intersects(Readiness::ERR | Readiness::HUP),
+            // What ICMP says of a datagram is an error that a later call tells, and more may be there.
+            Kind::Datagram => ready.contains(Readiness::HUP) || self.socket.is_over(),
+        };
+        if has_ended { Readiness::EMPTY } else { ready }
+    }
+
+    /// Whether calls that cannot be served at once fail instead of waiting.
+    pub(crate) fn is_nonblocking(&self) -> bool {
+        self.socket.flags() & libc::O_NONBLOCK as u32 != 0
+    }
+
+    /// Makes calls wait, or not.
+    pub(crate) fn set_nonblocking(&self, yes: bool) {
+        let flags = self.socket.flags() & !(libc::O_NONBLOCK as u32);
+        self.socket.set_flags(if yes { flags | libc::O_NONBLOCK as u32 } else { flags });
+    }
+
+    /// Whether other processes may have the socket too, so that its last close is only the kernel's to
+    /// know.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.forks != fork::forks() || self.socket.is_shared()
+    }
+
+    /// Whether the program is to be told what became of its connection.
+    pub(crate) fn is_opening(&self) -> bool {
+        self.is_opening.load(Ordering::Relaxed)
+    }
+
+    /// See [`Self::is_opening`].
+    pub(crate) fn set_opening(&self, yes: bool) {
+        self.is_opening.store(yes, Ordering::Relaxed);
+    }
+
+    /// Remembers that there was no room.
+    pub(crate) fn note_no_room(&self) {
+        self.lacks_room.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether there was no room since the last look.
+    pub(crate) fn took_no_room(&self) -> bool {
+        self.lacks_room.load(Ordering::Relaxed) && self.lacks_room.swap(false, Ordering::Relaxed)
+    }
+
+    /// How long a call that reads may wait.
+    pub(crate) fn receive_timeout(&self) -> Option<std::time::Duration> {
+        timeout(self.socket.option(SocketOption::ReceiveTimeout))
+    }
+
+    /// How long a call that writes or connects may wait.
+    pub(crate) fn send_timeout(&self) -> Option<std::time::Duration> {
+        timeout(self.socket.option(SocketOption::SendTimeout))
+    }
+}
+
+fn timeout(microseconds: u32) -> Option<std::time::Duration> {
+    (microseconds != 0).then(|| std::time::Duration::from_micros(microseconds.into()))
+}

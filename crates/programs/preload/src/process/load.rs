@@ -1,0 +1,32 @@
+//! What runs before the program's own code, and around each of its forks.
+
+use crate::process::{environment, inherited, session};
+use crate::system::{fork, lock};
+
+/// What the loader calls before the program's own code.
+#[used]
+#[cfg_attr(not(test), unsafe(link_section = ".init_array"))]
+static AT_LOAD: extern "C" fn() = at_load;
+
+extern "C" fn at_load() {
+    fork::note_process();
+    // SAFETY: three functions that live as long as the library, which is never unloaded.
+    unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(in_child)) };
+    environment::remember_environment();
+    inherited::look_for_inherited();
+}
+
+unsafe extern "C" fn before_fork() {
+    fork::will_fork();
+    lock::close_gate();
+}
+
+unsafe extern "C" fn after_fork() {
+    lock::open_gate();
+}
+
+unsafe extern "C" fn in_child() {
+    fork::note_process();
+    lock::open_gate();
+    session::in_child();
+}

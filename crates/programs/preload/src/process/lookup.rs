@@ -1,0 +1,58 @@
+//! What the descriptor of a call is. A socket that came from elsewhere is asked for its identity when it
+//! is first used.
+
+use std::os::fd::BorrowedFd;
+
+use libc::c_int;
+
+use crate::entry::descriptors::{self, Found};
+use crate::entry::file::{File, Kind};
+use crate::entry::{Body, Held, own_code};
+use crate::process::session;
+use crate::system::kernel_socket;
+
+/// What a descriptor is. A socket from elsewhere is asked for its identity now.
+#[inline]
+pub(crate) fn find(fd: c_int) -> Found {
+    loop {
+        if let Some(found) = descriptors::look(fd) {
+            return found;
+        }
+        // For a signal's handler in the middle of our own code it is the kernel's; the next call asks.
+        if own_code::is_running() {
+            return Found::Plain;
+        }
+        descriptors::settle(fd, ask(fd));
+    }
+}
+
+/// The entry of a descriptor, if it has one.
+pub(crate) fn held(fd: c_int) -> Option<Held> {
+    match find(fd) {
+        Found::Ours(held) => Some(held),
+        Found::Plain | Found::Internal | Found::KernelSet => None,
+    }
+}
+
+/// The entry of a descriptor that is a socket of ours.
+#[inline]
+pub(crate) fn socket(fd: c_int) -> Option<Held> {
+    held(fd).filter(|held| held.file().is_some())
+}
+
+/// Asks the daemon for the socket behind a descriptor.
+fn ask(fd: c_int) -> Option<Body> {
+    let (family, is_stream) = kernel_socket::kind_of(fd)?;
+    let session = session::get()?;
+    // SAFETY: a call on this number is under way, so it is open, or the program's own mistake.
+    let descriptor = unsafe { BorrowedFd::borrow_raw(fd) };
+    let socket = own_code::run(|| session.adopt(descriptor)).ok()??;
+    session::note_region_of(&socket);
+    socket.mark_shared();
+    let kind = match (is_stream, kernel_socket::is_listening(fd)) {
+        (true, true) => Kind::Listener,
+        (true, false) => Kind::Stream,
+        (false, _) => Kind::Datagram,
+    };
+    Some(Body::Socket(File::new(socket, kind, family)))
+}

@@ -1,0 +1,260 @@
+//! Waiting for a list of descriptors, ours and the kernel's.
+
+use std::cell::Cell;
+use std::os::fd::AsRawFd;
+
+use calisto_client::sockets::{Poller, Readiness, Waited};
+use libc::{c_int, nfds_t, pollfd, sigset_t, timespec};
+use rustix::io::Errno;
+
+use crate::entry::descriptors::{self, Found};
+use crate::entry::file::Kind;
+use crate::entry::own_code::Inner;
+use crate::entry::{Body, Held};
+use crate::process::{lookup, session};
+use crate::system::{fork, outcome, real};
+use crate::wait::deadline::Deadline;
+use crate::wait::epoll::Set;
+use crate::wait::yield_policy::YieldPolicy;
+
+/// A look when no poller wakes the sleeper.
+const BLIND_LOOK_NS: i64 = 1_000_000;
+
+thread_local! {
+    /// This thread's poller and whose process's; taken out while it is used, so that a signal
+    /// handler finds none and looks from time to time instead.
+    static POLLER: Cell<Option<(Box<Inner<Poller>>, u32)>> = const { Cell::new(None) };
+}
+
+/// One of ours in a list.
+pub(crate) struct Ours {
+    /// Its place in the list.
+    pub(crate) index: usize,
+    pub(crate) held: Held,
+    /// The bits that are asked for, as poll(2) has them.
+    pub(crate) events: i16,
+}
+
+/// What one is ready for, of what was asked and what is always told.
+fn revents(ours: &Ours) -> i16 {
+    let Some(file) = ours.held.file() else { return 0 };
+    if ours.held.is_closed() {
+        return libc::POLLNVAL;
+    }
+    told(file.readiness(), ours.events)
+}
+
+/// In poll's bits, of which reading and writing have two names each.
+pub(crate) fn told(ready: Readiness, events: i16) -> i16 {
+    let mut bits = ready.bits() as i16;
+    if bits & libc::POLLIN != 0 {
+        bits |= libc::POLLRDNORM;
+    }
+    if bits & libc::POLLOUT != 0 {
+        bits |= libc::POLLWRNORM;
+    }
+    bits & (events | libc::POLLERR | libc::POLLHUP)
+}
+
+/// A list for the kernel, and the entries in it that are ours. `None`: none is.
+pub(crate) struct List {
+    /// With the kernel's members and kernel halves; the places of ours alone are negative.
+    pub(crate) kernel: Vec<pollfd>,
+    pub(crate) ours: Vec<Ours>,
+    sets: Vec<Held>,
+}
+
+impl List {
+    /// Sorts a list of descriptors and bits.
+    pub(crate) fn new(wanted: impl Iterator<Item = (c_int, i16)>) -> Self {
+        let mut list = Self { kernel: Vec::new(), ours: Vec::new(), sets: Vec::new() };
+        for (index, (fd, events)) in wanted.enumerate() {
+            let mut kernel = pollfd { fd, events, revents: 0 };
+            if !descriptors::is_plain(fd)
+                && let Found::Ours(held) = lookup::find(fd)
+            {
+                match &*held {
+                    Body::Socket(file) => {
+                        match file.kind {
+                            Kind::Stream => kernel.fd = -1,
+                            // Room to write is ours to tell.
+                            Kind::Listener | Kind::Datagram => {
+                                kernel.events &= !(libc::POLLOUT | libc::POLLWRNORM);
+                            }
+                        }
+                        list.ours.push(Ours { index, held, events });
+                    }
+                    Body::Set(_) => {
+                        Set::of(&held).iter().for_each(|set| set.set_waited_for(fd));
+                        list.sets.push(held);
+                    }
+                }
+            }
+            list.kernel.push(kernel);
+        }
+        list
+    }
+
+    /// Looks at ours and sets their bits; how many places have any, the kernel's included.
+    fn look(&mut self) -> usize {
+        for ours in &self.ours {
+            self.kernel[ours.index].revents |= revents(ours);
+        }
+        self.kernel.iter().filter(|place| place.revents != 0).count()
+    }
+
+    /// Asks the kernel, which sets all bits anew.
+    fn ask_kernel(
+        &mut self,
+        extra: Option<c_int>,
+        timeout: Option<timespec>,
+        mask: *const sigset_t,
+    ) -> Result<(), Errno> {
+        let own = self.kernel.len();
+        if let Some(fd) = extra {
+            self.kernel.push(pollfd { fd, events: libc::POLLIN, revents: 0 });
+        }
+        let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+        let (fds, count) = (self.kernel.as_mut_ptr(), self.kernel.len() as nfds_t);
+        // SAFETY: a list of ours.
+        let result = outcome::of(unsafe { real::ppoll(fds, count, timeout, mask) });
+        self.kernel.truncate(own);
+        if result.is_err() {
+            self.kernel.iter_mut().for_each(|place| place.revents = 0);
+        }
+        result.map(|_| ())
+    }
+
+    /// Waits until a place has bits; how many have.
+    pub(crate) fn wait(
+        &mut self,
+        deadline: Deadline,
+        mask: *const sigset_t,
+    ) -> Result<usize, Errno> {
+        const AT_ONCE: timespec = timespec { tv_sec: 0, tv_nsec: 0 };
+        self.sets.iter().filter_map(Set::of).for_each(Set::leave);
+        let has_kernels = self.kernel.iter().any(|place| place.fd >= 0);
+        let mut count = self.look();
+        if count > 0 || deadline.is_now() {
+            if has_kernels {
+                self.ask_kernel(None, Some(AT_ONCE), std::ptr::null())?;
+                count = self.look();
+            }
+            return Ok(count);
+        }
+        let mut yield_policy = YieldPolicy::new();
+        while yield_policy.may_yield() {
+            std::thread::yield_now();
+            if self.look() > 0 {
+                if has_kernels {
+                    self.ask_kernel(None, Some(AT_ONCE), std::ptr::null())?;
+                }
+                return Ok(self.look());
+            }
+        }
+        let poller = take_poller();
+        if let Some(poller) = &poller {
+            self.ours.iter().filter_map(|ours| ours.held.file()).for_each(|file| {
+                // What was closed meanwhile is found out by the look.
+                let _ = poller.add(&file.socket);
+            });
+        }
+        let result = self.sleep(poller.as_deref().map(|poller| &**poller), deadline, mask);
+        if let Some(poller) = poller {
+            self.ours.iter().filter_map(|ours| ours.held.file()).for_each(|file| {
+                poller.remove(&file.socket);
+            });
+            give_poller(poller);
+        }
+        result
+    }
+
+    fn sleep(
+        &mut self,
+        poller: Option<&Poller>,
+        deadline: Deadline,
+        mask: *const sigset_t,
+    ) -> Result<usize, Errno> {
+        let mut taken = Vec::new();
+        loop {
+            if let Some(poller) = poller {
+                taken.clear();
+                poller.take(&mut taken, usize::MAX);
+            }
+            let may_sleep = poller.is_none_or(Poller::arm);
+            let is_ready = self.look() > 0;
+            let mut timeout = deadline.timespec_left();
+            if !may_sleep || is_ready {
+                timeout = Some(timespec { tv_sec: 0, tv_nsec: 0 });
+            } else if poller.is_none() {
+                let blind = timespec { tv_sec: 0, tv_nsec: BLIND_LOOK_NS };
+                let is_longer = |left: &timespec| left.tv_sec > 0 || left.tv_nsec > BLIND_LOOK_NS;
+                timeout = timeout.filter(|left| !is_longer(left)).or(Some(blind));
+            }
+            self.sets.iter().filter_map(Set::of).for_each(Set::leave);
+            let slept =
+                self.ask_kernel(poller.map(|poller| poller.fd().as_raw_fd()), timeout, mask);
+            if let Some(poller) = poller {
+                poller.disarm();
+                poller.drain();
+            }
+            let count = self.look();
+            if count > 0 {
+                return Ok(count);
+            }
+            slept?;
+            if deadline.is_over() {
+                return Ok(0);
+            }
+        }
+    }
+}
+
+/// This thread's poller, made now if it has none.
+fn take_poller() -> Option<Box<Inner<Poller>>> {
+    let process = fork::process();
+    if let Ok(Some((poller, of))) = POLLER.try_with(Cell::take)
+        && of == process
+    {
+        return Some(poller);
+    }
+    session::new_poller().map(Box::new)
+}
+
+fn give_poller(poller: Box<Inner<Poller>>) {
+    let mut given = Some((poller, fork::process()));
+    let _ = POLLER.try_with(|place| place.set(given.take()));
+}
+
+/// Waits for a socket that has a kernel half.
+pub(crate) fn both_halves(
+    fd: c_int,
+    held: &Held,
+    want: Readiness,
+    deadline: Deadline,
+) -> Result<Waited, Errno> {
+    let events = want.bits() as i16;
+    let mut list = List::new(std::iter::empty());
+    list.kernel.push(pollfd { fd, events: events & !libc::POLLOUT, revents: 0 });
+    list.ours.push(Ours { index: 0, held: held.clone(), events });
+    match list.wait(deadline, std::ptr::null()) {
+        Ok(0) => Ok(Waited::TimedOut),
+        Ok(_) => Ok(Waited::Ready),
+        Err(Errno::INTR) => Ok(Waited::Interrupted),
+        Err(errno) => Err(errno),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_names_of_reading_and_writing_are_told() {
+        let ready = Readiness::IN | Readiness::OUT;
+        assert_eq!(told(ready, libc::POLLRDNORM), libc::POLLRDNORM);
+        assert_eq!(told(ready, libc::POLLOUT | libc::POLLWRNORM), libc::POLLOUT | libc::POLLWRNORM);
+        assert_eq!(told(ready | Readiness::HUP, 0), libc::POLLHUP);
+        assert_eq!(told(ready | Readiness::RDHUP, libc::POLLIN), libc::POLLIN);
+    }
+}
