@@ -157,7 +157,6 @@ const CIRCLES: &[(&str, Circles)] = &[
     circles("packetdrill", 1, 2),
     circles("policy", 4, 25),
     circles("port", 3, 7),
-    circles("preload", 1, 41),
     circles("replay", 1, 2),
     circles("shm", 2, 4),
     circles("sim", 3, 13),
