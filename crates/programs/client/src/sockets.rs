@@ -27,14 +27,17 @@
 //! A daemon that ends shows as ECONNRESET on every socket within a fraction of a second; nothing waits
 //! for a daemon that is not there.
 
+mod answer;
 mod datagram;
 mod ids;
 mod info;
 pub(crate) mod kernel;
 mod lock;
+mod offer;
 #[cfg(any(feature = "rt", feature = "tokio"))]
 pub(crate) mod polled;
 mod poller;
+mod pollers;
 #[cfg(any(feature = "rt", feature = "tokio"))]
 pub(crate) mod reactor;
 mod readiness;
@@ -59,12 +62,13 @@ pub use attach::{AttachError, FallbackReason, Profile};
 pub use datagram::Received;
 pub use ids::{RegionId, SlotId};
 pub use info::SocketInfo;
+pub use offer::Outcome;
 pub use poller::Poller;
 pub use readiness::Readiness;
 pub use receive::ReceiveFlags;
 pub use rustix::io::Errno;
 pub use send::SendFlags;
-pub use session::{Outcome, Session, SessionOptions};
+pub use session::{Session, SessionOptions};
 pub use shm::sockets::{Piece, SlotOption as SocketOption};
 pub use socket::{Shutdown, Socket};
 pub use tcp_listener::TcpListener;

@@ -1,22 +1,22 @@
 //! What a thread listens to that waits for many sockets at once.
 
-use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use attach::{AttachError, Call, Reply};
 use rustix::event::{PollFd, PollFlags, Timespec, epoll};
 use rustix::io::Errno;
-use shm::sockets::{POLLERS_MAX, Side};
+use shm::sockets::Side;
 use sys::SysError;
 use sys::descriptor;
-use sys::eventfd::EventFd;
 
+use super::answer::unusable;
 use super::ids::{RegionId, SlotId};
+use super::pollers::TAG;
 use super::region::Region;
-use super::session::{Session, unusable};
+use super::session::Session;
 use super::socket::Socket;
 use super::watcher::Watcher;
 
@@ -87,7 +87,7 @@ impl Poller {
         let at_edges = epoll::EventFlags::ET;
         add(pipe.as_fd(), epoll::EventFlags::IN)
             .and_then(|()| add(session.link(), at_edges | epoll::EventFlags::RDHUP))
-            .and_then(|()| add(session.pollers().lit.as_fd(), at_edges | epoll::EventFlags::IN))
+            .and_then(|()| add(session.pollers().lit(), at_edges | epoll::EventFlags::IN))
             .map_err(failed)?;
         let epoll = Arc::new(epoll);
         let known = (number, Arc::clone(&epoll), pipe.as_raw_fd());
@@ -361,115 +361,7 @@ impl Drop for Poller {
     }
 }
 
-/// Which of its descriptors was readable does not matter.
-const TAG: epoll::EventData = epoll::EventData::new_u64(0);
-
 fn set_nonblocking(pipe: &OwnedFd) -> Result<(), Errno> {
     use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
     fcntl_getfl(pipe).and_then(|flags| fcntl_setfl(pipe, flags | OFlags::NONBLOCK))
-}
-
-/// The pollers of this process, for those of its threads that have news for the others.
-#[derive(Debug)]
-pub(crate) struct Pollers {
-    /// Always readable: a poller that is told again to watch it wakes up.
-    lit: EventFd,
-    /// By number, with the descriptors of each.
-    list: Mutex<Vec<(u32, Arc<OwnedFd>, RawFd)>>,
-    /// By number, those to be woken: by whoever has the list next, or has it already.
-    poked: [AtomicU64; POLLERS_MAX.div_ceil(64) as usize],
-}
-
-thread_local! {
-    /// This thread has the list of some pollers, or waits for it. The handler of a signal must not
-    /// wait too.
-    static HAS_LIST: Cell<bool> = const { Cell::new(false) };
-}
-
-impl Pollers {
-    pub(crate) fn new() -> Result<Self, SysError> {
-        let lit = EventFd::new()?.out_of_the_way();
-        lit.ring();
-        Ok(Self { lit, list: Mutex::default(), poked: Default::default() })
-    }
-
-    /// Does something with the list, and wakes whoever is to be woken meanwhile. Nothing is done in a
-    /// signal's handler that has interrupted its own thread here.
-    fn change(&self, with: impl FnOnce(&mut Vec<(u32, Arc<OwnedFd>, RawFd)>)) {
-        if HAS_LIST.replace(true) {
-            return;
-        }
-        let mut with = Some(with);
-        loop {
-            {
-                let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
-                with.take().into_iter().for_each(|with| with(&mut list));
-                self.wake_the_poked(&list);
-            }
-            HAS_LIST.set(false);
-            // What a handler has left until now, nobody else may do.
-            if self.poked.iter().all(|word| word.load(Ordering::Acquire) == 0) {
-                return;
-            }
-            HAS_LIST.set(true);
-        }
-    }
-
-    fn wake_the_poked(&self, list: &[(u32, Arc<OwnedFd>, RawFd)]) {
-        for (at, word) in (0..).zip(&self.poked) {
-            let bits = word.swap(0, Ordering::AcqRel);
-            let is_meant = |number: u32| number / 64 == at && bits >> (number % 64) & 1 != 0;
-            for (_, epoll, _) in list.iter().filter(|(number, ..)| is_meant(*number)) {
-                let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
-                // It was added when the poller was made.
-                let _ = epoll::modify(epoll, &self.lit, TAG, flags);
-            }
-        }
-    }
-
-    /// Wakes who sleeps on a poller of this process.
-    pub(crate) fn poke(&self, poller: u32) {
-        let Some(word) = self.poked.get((poller / 64) as usize) else { return };
-        word.fetch_or(1 << (poller % 64), Ordering::AcqRel);
-        self.change(|_| {});
-    }
-
-    /// Adds their own descriptors to a list.
-    pub(crate) fn add_descriptors(&self, all: &mut Vec<RawFd>) {
-        all.push(self.lit.as_fd().as_raw_fd());
-        self.change(|list| {
-            all.extend(list.iter().flat_map(|(_, epoll, pipe)| [epoll.as_raw_fd(), *pipe]));
-        });
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn is_readable(epoll: &OwnedFd) -> bool {
-        let mut fds = [PollFd::new(epoll, PollFlags::IN)];
-        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-        rustix::event::poll(&mut fds, Some(&at_once)).is_ok_and(|count| count > 0)
-    }
-
-    #[test]
-    fn who_is_woken_by_a_handler_in_the_middle_of_the_list_is_woken_after_it() {
-        let pollers = Pollers::new().expect("descriptors are left");
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).expect("descriptors are left");
-        let epoll = Arc::new(epoll);
-        let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
-        epoll::add(&epoll, &pollers.lit, TAG, flags).expect("it is new");
-        let mut events = Vec::with_capacity(1);
-        epoll::wait(&epoll, rustix::buffer::spare_capacity(&mut events), None).expect("it is lit");
-        assert!(!is_readable(&epoll), "what was always lit was heard of");
-        pollers.change(|list| {
-            list.push((130, Arc::clone(&epoll), 0));
-            // As the handler of a signal that comes just now.
-            pollers.poke(130);
-            pollers.poke(7);
-            assert!(!is_readable(&epoll));
-        });
-        assert!(is_readable(&epoll));
-    }
 }

@@ -1,26 +1,23 @@
 //! A process's connection to the daemon for its sockets.
 
 use std::cell::Cell;
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use attach::{
-    AttachError, Call, DetachReason, FallbackReason, JoinRequest, Link, Profile, RegionKind, Reply,
+    AttachError, Call, DetachReason, FallbackReason, JoinRequest, Link, Profile, Reply,
     SocketsRequest, Streaming,
 };
 use rustix::io::Errno;
 use rustix::process::{Pid, getpid};
-use shm::sockets::{Side, SocketMemory};
-use sys::eventfd::EventFd;
 
-use super::ids::{RegionId, SlotId};
+use super::answer::{event, map, open, unusable};
+use super::ids::RegionId;
 use super::lock;
-use super::poller::{Poller, Pollers};
+use super::pollers::Pollers;
 use super::region::Region;
-use super::socket::Socket;
 use crate::options::{DEFAULT_SOCKET, SOCKET_VARIABLE};
 
 /// What a process asks for.
@@ -52,17 +49,6 @@ impl SessionOptions {
             .or_else(|| named().map(PathBuf::from))
             .unwrap_or_else(|| PathBuf::from(DEFAULT_SOCKET))
     }
-}
-
-/// Who serves a socket that was offered to the daemon.
-#[derive(Clone, Debug)]
-pub enum Outcome {
-    /// The daemon does.
-    Ours(Socket),
-    /// The kernel is to, and why.
-    Kernel(FallbackReason),
-    /// The call fails, as the kernel's own would.
-    Errno(Errno),
 }
 
 /// The connection; clones are the same one. One in each process: a forked child makes its own with
@@ -212,62 +198,6 @@ impl Session {
         self.0.streaming.app
     }
 
-    /// Offers a bound kernel socket on which listen(2) was or will be called.
-    ///
-    /// # Errors
-    /// The daemon is gone, or does not answer.
-    pub fn listen(&self, fd: BorrowedFd<'_>, backlog: u32) -> Result<Outcome, AttachError> {
-        self.offer(&Call::Listen { backlog }, fd)
-    }
-
-    /// Takes back what [`Self::listen`] has brought: callers that nobody has accepted are turned away. The
-    /// kernel socket is as it was, or listens.
-    pub fn unlisten(&self, listener: &Socket) {
-        let (region, slot) = listener.key();
-        // A daemon that is gone listens no more.
-        let _ = self.current().call(&Call::Unlisten { region: region.0, slot: slot.0 }, None);
-    }
-
-    /// Offers a kernel socket that is to be connected. If the daemon takes it, a SYN is under way:
-    /// wait for the socket to be ready for writing.
-    ///
-    /// # Errors
-    /// As for [`Self::listen`].
-    pub fn connect(&self, fd: BorrowedFd<'_>, remote: SocketAddr) -> Result<Outcome, AttachError> {
-        self.offer(&Call::Connect { remote }, fd)
-    }
-
-    /// Offers a bound kernel socket for datagrams, that talks to `remote` only if there is one.
-    ///
-    /// # Errors
-    /// As for [`Self::listen`].
-    pub fn udp(
-        &self,
-        fd: BorrowedFd<'_>,
-        remote: Option<SocketAddr>,
-    ) -> Result<Outcome, AttachError> {
-        self.offer(&Call::Udp { remote }, fd)
-    }
-
-    /// The socket that a kernel socket from elsewhere (another process of this user, or this program
-    /// before exec) stands for; none if the daemon knows of none.
-    ///
-    /// # Errors
-    /// As for [`Self::listen`].
-    pub fn adopt(&self, fd: BorrowedFd<'_>) -> Result<Option<Socket>, AttachError> {
-        let session = self.current();
-        let (reply, _) = session.call(&Call::Adopt, Some(fd))?;
-        let Reply::Slot { region, slot } = reply else { return Ok(None) };
-        let region = RegionId(region);
-        if session.known(region).is_none() {
-            // Only of our own application we are told which pollers there are.
-            let (reply, descriptors) = session.ask_for(region)?;
-            let mapped = map(region, &reply, descriptors)?.foreign();
-            session.keep(mapped);
-        }
-        session.socket(region, SlotId(slot)).map(Some)
-    }
-
     /// Tells the daemon that a socket was left to the kernel, and why, for those who ask it.
     pub fn fallback(&self, fd: BorrowedFd<'_>, reason: FallbackReason) {
         let session = self.current();
@@ -276,14 +206,6 @@ impl Session {
         }
         // A daemon that is gone is asked by nobody.
         let _ = session.call(&Call::Fallback { reason }, Some(fd));
-    }
-
-    /// Another poller.
-    ///
-    /// # Errors
-    /// As for [`Self::listen`], or the application has as many as it may have.
-    pub fn poller(&self) -> Result<Poller, AttachError> {
-        Poller::new(self.current().clone())
     }
 
     /// Whether the daemon lives and serves this application.
@@ -315,38 +237,6 @@ impl Session {
         core.own.add_descriptors(&mut all);
         self.others().iter().for_each(|region| region.add_descriptors(&mut all));
         all
-    }
-
-    /// Another handle of a socket, by its key.
-    ///
-    /// # Errors
-    /// There is no such region or slot, or as for [`Self::listen`].
-    pub fn socket(&self, region: RegionId, slot: SlotId) -> Result<Socket, AttachError> {
-        let session = self.current();
-        let region = session.region(region)?;
-        Socket::new(session.clone(), region, slot)
-            .ok_or_else(|| unusable("there is no such socket in its memory"))
-    }
-
-    fn offer(&self, call: &Call, fd: BorrowedFd<'_>) -> Result<Outcome, AttachError> {
-        let session = self.current();
-        let (reply, descriptors) = session.call(call, Some(fd))?;
-        match reply {
-            Reply::Slot { region, slot } => {
-                if !descriptors.is_empty() {
-                    // A local pair that is new to this process.
-                    let (kind, side) = (RegionKind::LocalPair, (slot % 2) as u8);
-                    let reply = Reply::Region { kind, side };
-                    session.keep(map(RegionId(region), &reply, descriptors)?);
-                }
-                session.socket(RegionId(region), SlotId(slot)).map(Outcome::Ours)
-            }
-            Reply::Kernel { reason } => Ok(Outcome::Kernel(reason)),
-            Reply::Errno { errno: errno @ 1..=4095 } => {
-                Ok(Outcome::Errno(Errno::from_raw_os_error(errno)))
-            }
-            _ => Err(unusable("it answers another question")),
-        }
     }
 
     /// Asks the daemon; one call at a time. The handler of a signal that has interrupted a call of its own
@@ -420,20 +310,22 @@ impl Session {
         }
     }
 
-    fn known(&self, id: RegionId) -> Option<Arc<Region>> {
+    /// A region that is mapped already.
+    pub(crate) fn known(&self, id: RegionId) -> Option<Arc<Region>> {
         if id == self.0.own.id {
             return Some(Arc::clone(&self.0.own));
         }
         self.others().iter().find(|region| region.id == id).map(Arc::clone)
     }
 
-    fn ask_for(&self, id: RegionId) -> Result<(Reply, Vec<OwnedFd>), AttachError> {
+    /// Asks the daemon for a region.
+    pub(crate) fn ask_for(&self, id: RegionId) -> Result<(Reply, Vec<OwnedFd>), AttachError> {
         self.call(&Call::Region { region: id.0 }, None)
     }
 
     /// Keeps a region that was mapped, unless another thread has done so meanwhile. Those that are over and
     /// that no socket uses any more are let go.
-    fn keep(&self, region: Region) -> Arc<Region> {
+    pub(crate) fn keep(&self, region: Region) -> Arc<Region> {
         let mut others = self.others();
         others.retain(|known| Arc::strong_count(known) > 1 || !known.is_over());
         if let Some(known) = others.iter().find(|known| known.id == region.id) {
@@ -460,38 +352,4 @@ impl Core {
 fn read_ticket(ticket: &str) -> Option<(u32, String)> {
     let (app, token) = ticket.split_once(':')?;
     Some((app.parse().ok()?, token.to_owned()))
-}
-
-/// Maps what the daemon gave for a region.
-fn map(id: RegionId, reply: &Reply, descriptors: Vec<OwnedFd>) -> Result<Region, AttachError> {
-    let mut descriptors = descriptors.into_iter();
-    let mut next =
-        || descriptors.next().ok_or_else(|| unusable("a region came without its memory"));
-    match reply {
-        Reply::Region { kind: RegionKind::App, .. } => {
-            let (memory, daemon) = (open(next()?)?, event(next()?)?);
-            Ok(Region::own(id, memory, daemon))
-        }
-        Reply::Region { kind: RegionKind::LocalPair, side } => {
-            let side = if *side == 0 { Side::Zero } else { Side::One };
-            let memory = open(next()?)?;
-            let (other, own) = (event(next()?)?, event(next()?)?);
-            Ok(Region::local_pair(id, memory, side, other, own))
-        }
-        _ => Err(unusable("it has no such region")),
-    }
-}
-
-fn event(fd: OwnedFd) -> Result<EventFd, AttachError> {
-    Ok(EventFd::from_fd(fd)?.out_of_the_way())
-}
-
-fn open(memory: OwnedFd) -> Result<SocketMemory, AttachError> {
-    SocketMemory::open(memory).map_err(|error| AttachError::Protocol(error.to_string()))
-}
-
-pub(crate) fn unusable(what: &str) -> AttachError {
-    AttachError::Protocol(format!(
-        "the daemon's answer cannot be used: {what}; build both from the same release"
-    ))
 }

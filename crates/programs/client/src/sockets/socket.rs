@@ -153,8 +153,10 @@ impl Socket {
             let session = self.session();
             session.reach(RegionId(next.region))?;
             let Some(entry) = Backlog::take(memory, slot.words) else { continue };
-            let accepted = session.socket(RegionId(entry.region), SlotId(entry.slot));
-            let accepted = accepted.map_err(|_| Errno::CONNABORTED)?;
+            let region = session.region(RegionId(entry.region));
+            let region = region.map_err(|_| Errno::CONNABORTED)?;
+            let accepted = Self::new(session.clone(), region, SlotId(entry.slot));
+            let accepted = accepted.ok_or(Errno::CONNABORTED)?;
             accepted.slot()?.ask(Asks::ACCEPTED);
             return Ok(accepted);
         }

@@ -12,9 +12,10 @@ use rustix::io::Errno;
 use rustix::net::{SocketFlags, SocketType};
 
 use super::kernel::{self, Named};
+use super::offer::Outcome;
 use super::poller::Poller;
 use super::readiness::Readiness;
-use super::session::{Outcome, Session};
+use super::session::Session;
 use super::socket::Socket;
 use super::tcp_stream::{By, TcpStream};
 

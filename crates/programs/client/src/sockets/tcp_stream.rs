@@ -13,9 +13,10 @@ use rustix::net::SocketType;
 use shm::sockets::SlotOption;
 
 use super::kernel::{self, Named};
+use super::offer::Outcome;
 use super::readiness::Readiness;
 use super::receive::ReceiveFlags;
-use super::session::{Outcome, Session};
+use super::session::Session;
 use super::socket::{self, Socket};
 use super::waiting::Waited;
 

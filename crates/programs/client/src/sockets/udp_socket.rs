@@ -13,9 +13,10 @@ use rustix::net::{SocketType, sockopt};
 use shm::sockets::SlotOption;
 
 use super::kernel;
+use super::offer::Outcome;
 use super::poller::Poller;
 use super::readiness::Readiness;
-use super::session::{Outcome, Session};
+use super::session::Session;
 use super::socket::Socket;
 use super::tcp_stream::{blocking, set_timeout, timeout_of};
 

@@ -5,8 +5,6 @@
 //! parked, and sleeps. What comes before the doorbell is seen; what comes after rings, and the
 //! daemon sees a parked worker with something in its ring.
 
-use std::thread::ThreadId;
-
 use attach::Detached;
 use base::Nanos;
 use shm::CoreCommand;
@@ -14,20 +12,8 @@ use shm::core_grant::CoreGrantTasks;
 use sys::clock;
 
 use super::Worker;
-use super::wait::{UNSENT_RETRY, Woken};
-
-/// Where it stands with the core control.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct GrantSide {
-    /// The core that it has said it runs on.
-    core: Option<u16>,
-    /// It has said that it parked, and has not been granted a core since.
-    is_parked: bool,
-    /// Tasks waited for it when it told last.
-    has_backlog: bool,
-    /// The thread that it has told the daemon of.
-    thread: Option<ThreadId>,
-}
+use super::spin::UNSENT_RETRY;
+use super::wait::Woken;
 
 impl Worker {
     /// The core that it holds: by its number, the only one that this thread runs on. None: it is

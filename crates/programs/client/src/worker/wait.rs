@@ -5,22 +5,15 @@ use std::os::fd::{AsFd, BorrowedFd};
 use attach::{DetachReason, Detached};
 use base::Nanos;
 use rustix::event::{PollFd, PollFlags, Timespec};
-use shm::wait::{SpinBudget, WaitConfig};
+use shm::wait::SpinBudget;
 use sys::{clock, thread};
 
 use super::Worker;
+use super::spin::{UNSENT_RETRY, spinning};
 use crate::shared;
-
-/// Answers that the ring had no room for are offered again this often.
-pub(crate) const UNSENT_RETRY: Nanos = Nanos::from_millis(1);
 
 /// Looks at the ring between two reads of the clock while spinning.
 const LOOKS_PER_YIELD: u32 = 64;
-
-/// Spins for as long as it pays, but no longer than `most`.
-pub(crate) fn spinning(most: Nanos) -> WaitConfig {
-    WaitConfig { spin_share_max: 1000, spin_max: most, ..WaitConfig::default() }
-}
 
 /// Why a sleep has ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
