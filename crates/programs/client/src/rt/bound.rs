@@ -147,7 +147,7 @@ impl Entry {
 impl BoundTask {
     fn queue(self: Arc<Self>) {
         let worker_set = Arc::clone(&self.worker_set);
-        worker_set.queue_bound(self.worker, self);
+        worker_set.queue_bound(self.worker, self, Local::stamp());
     }
 }
 

@@ -96,7 +96,8 @@ impl<'main> Executor<'main> {
         let local = &self.local;
         let (worker_set, mailbox) = (&local.worker_set, local.mailbox());
         local.set_now(now);
-        let received = local.packets.receive(worker_set, local.index, now)?;
+        let (listeners, counters) = (&worker_set.listeners, &mailbox.counters);
+        let received = local.packets.receive(local.index, listeners, counters, now)?;
         let fired = self.fire_timers(now);
         let heard = local.hear_sockets();
         self.take_back_frames();

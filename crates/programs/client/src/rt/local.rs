@@ -77,6 +77,14 @@ impl Local {
         Self::current().expect("this is for tasks of `rt::run`: it needs a worker's thread")
     }
 
+    /// Where a task of `worker_set` begins: at the worker that spawns it, or at each in turn.
+    pub(crate) fn home(worker_set: &Arc<WorkerSet>) -> usize {
+        match Self::current() {
+            Some(local) if Arc::ptr_eq(&local.worker_set, worker_set) => local.index,
+            _ => worker_set.next_home(),
+        }
+    }
+
     /// A time for what is queued: cheap on a worker's thread, and right elsewhere.
     pub(crate) fn stamp() -> Nanos {
         CURRENT

@@ -7,8 +7,9 @@ use attach::Detached;
 use base::Nanos;
 use shm::{Batch, Frame};
 
+use crate::rt::listener::Listener;
 use crate::rt::packet::Packet;
-use crate::rt::worker_set::WorkerSet;
+use crate::rt::stats::Counters;
 use crate::worker::Worker;
 
 /// The worker of this thread, and frames on their way back to it.
@@ -35,13 +36,13 @@ impl Packets {
     /// The attachment has ended.
     pub(crate) fn receive(
         &self,
-        worker_set: &WorkerSet,
         index: usize,
+        listeners: &[Listener],
+        counters: &Counters,
         now: Nanos,
     ) -> Result<usize, Detached> {
         let mut batch = Batch::new();
         let count = self.worker.borrow_mut().receive(&mut batch)?;
-        let counters = &worker_set.mailboxes[index].counters;
         counters.received.add(count as u64);
         for frame in batch.drain(..) {
             let group = frame.meta().group;
@@ -53,7 +54,7 @@ impl Packets {
                     continue;
                 }
             };
-            let listener = worker_set.listeners.iter().find(|listener| listener.covers(packet.to));
+            let listener = listeners.iter().find(|listener| listener.covers(packet.to));
             let (refused, counter) = match listener {
                 Some(listener) => match listener.inboxes[index].put(group, now, packet) {
                     Ok(()) => continue,

@@ -127,7 +127,7 @@ where
     };
     let watch = || {
         thread::set_name("rt-watchdog");
-        worker_set.watchdog.watch(worker_set);
+        worker_set.watch_polls();
     };
     Builder::new().spawn_scoped(scope, watch).map_err(refused)?;
     let start = |(index, worker)| {

@@ -55,7 +55,7 @@ impl Runtime {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        Task::spawn(&self.worker_set, self.worker_set.home(), site, future)
+        Task::spawn(&self.worker_set, Local::home(&self.worker_set), site, future)
     }
 
     /// Starts a task that stays on this worker, as those must that have a socket.

@@ -62,7 +62,7 @@ impl Task {
         let mailbox = &worker_set.mailboxes[home];
         mailbox.counters.spawned.add(1);
         let task = Arc::clone(lock(&mailbox.spawned).insert_with(task));
-        worker_set.queue(home, Arc::clone(&task));
+        worker_set.queue(home, Arc::clone(&task), Local::stamp());
         JoinHandle::new(join, task)
     }
 
@@ -119,7 +119,7 @@ impl Task {
     fn queue(self: Arc<Self>) {
         let worker = self.last.load(Ordering::Relaxed);
         let worker_set = Arc::clone(&self.worker_set);
-        worker_set.queue(worker, self);
+        worker_set.queue(worker, self, Local::stamp());
     }
 }
 

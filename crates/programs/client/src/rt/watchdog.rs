@@ -9,9 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use base::Nanos;
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
-use sys::{SysError, clock};
-
-use crate::rt::worker_set::WorkerSet;
+use sys::SysError;
 
 /// The timer, which any thread may start.
 #[derive(Debug)]
@@ -35,7 +33,7 @@ impl Watchdog {
 
     /// A worker has woken up, and has said so in `WorkerSet::note_awake` before.
     pub(crate) fn arm(&self) {
-        // The worker says that it is awake and then reads this; `watch` clears this and then looks
+        // The worker says that it is awake and then reads this; `WorkerSet::watch_polls` clears this and then looks
         // who is awake. In the one order of all these (SeqCst), one of the two sees the other.
         if !self.is_armed.load(Ordering::SeqCst) && !self.is_armed.swap(true, Ordering::SeqCst) {
             self.start(self.period);
@@ -58,20 +56,14 @@ impl Watchdog {
         let _ = rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once);
     }
 
-    /// The thread: until the worker set has ended.
-    pub(crate) fn watch(&self, worker_set: &WorkerSet) {
-        while !worker_set.is_over() {
-            let mut count = [0; 8];
-            // A signal is as good as the timer.
-            let _ = rustix::io::read(&self.timer, &mut count);
-            if worker_set.is_over() {
-                return;
-            }
-            worker_set.look_at_polls(clock::now());
-            self.is_armed.store(false, Ordering::SeqCst);
-            if worker_set.is_anyone_awake() {
-                self.arm();
-            }
-        }
+    /// Sleeps until the timer has run out, or a signal has come, which is as good.
+    pub(crate) fn sleep(&self) {
+        let mut count = [0; 8];
+        let _ = rustix::io::read(&self.timer, &mut count);
+    }
+
+    /// The thread has looked: the next worker that wakes up starts the timer.
+    pub(crate) fn disarm(&self) {
+        self.is_armed.store(false, Ordering::SeqCst);
     }
 }

@@ -6,11 +6,11 @@ use std::task::Waker;
 
 use attach::Detached;
 use base::Nanos;
+use sys::clock;
 
 use crate::app::App;
 use crate::rt::bound::BoundTask;
 use crate::rt::listener::Listener;
-use crate::rt::local::Local;
 use crate::rt::mailbox::{Mailbox, lock};
 use crate::rt::settings::Settings;
 use crate::rt::stats::Stats;
@@ -82,9 +82,9 @@ impl WorkerSet {
     }
 
     /// Queues a task at a worker and wakes it, or another one if that has much to do already.
-    pub(crate) fn queue(&self, worker: usize, task: Arc<Task>) {
+    pub(crate) fn queue(&self, worker: usize, task: Arc<Task>, now: Nanos) {
         let mailbox = &self.mailboxes[worker];
-        let waiting = mailbox.put_task(Local::stamp(), task);
+        let waiting = mailbox.put_task(now, task);
         if !mailbox.ring() && waiting > 1 {
             self.call_thief(worker);
         }
@@ -93,18 +93,15 @@ impl WorkerSet {
         }
     }
 
-    pub(crate) fn queue_bound(&self, worker: usize, task: Arc<BoundTask>) {
+    pub(crate) fn queue_bound(&self, worker: usize, task: Arc<BoundTask>, now: Nanos) {
         let mailbox = &self.mailboxes[worker];
-        mailbox.put_bound(Local::stamp(), task);
+        mailbox.put_bound(now, task);
         mailbox.ring();
     }
 
-    /// Where a task begins: at the worker that spawns it, or at each in turn.
-    pub(crate) fn home(self: &Arc<Self>) -> usize {
-        match Local::current() {
-            Some(local) if Arc::ptr_eq(&local.worker_set, self) => local.index,
-            _ => self.next.fetch_add(1, Ordering::Relaxed) % self.mailboxes.len(),
-        }
+    /// The worker at which a task of a thread that is none begins: each in turn.
+    pub(crate) fn next_home(&self) -> usize {
+        self.next.fetch_add(1, Ordering::Relaxed) % self.mailboxes.len()
     }
 
     /// The daemon gives cores out: it wakes workers, we do not.
@@ -129,7 +126,7 @@ impl WorkerSet {
     }
 
     /// Whether a worker is awake.
-    pub(crate) fn is_anyone_awake(&self) -> bool {
+    fn is_anyone_awake(&self) -> bool {
         self.asleep.load(Ordering::SeqCst).count_ones() as usize != self.mailboxes.len()
     }
 
@@ -160,7 +157,7 @@ impl WorkerSet {
 
     /// What the watchdog does at its rate: looks for polls that do not end, and has others take over
     /// what waits behind them.
-    pub(crate) fn look_at_polls(&self, now: Nanos) {
+    fn look_at_polls(&self, now: Nanos) {
         for (index, mailbox) in self.mailboxes.iter().enumerate() {
             let Some(overrun) = lock(&mailbox.watch).look(now, self.settings.long_poll) else {
                 continue;
@@ -168,6 +165,21 @@ impl WorkerSet {
             self.note_overrun(index, overrun);
             if mailbox.has_stealable() || self.is_late(index, now) {
                 self.call_thief(index);
+            }
+        }
+    }
+
+    /// The watchdog's thread: until everything has ended.
+    pub(crate) fn watch_polls(&self) {
+        while !self.is_over() {
+            self.watchdog.sleep();
+            if self.is_over() {
+                return;
+            }
+            self.look_at_polls(clock::now());
+            self.watchdog.disarm();
+            if self.is_anyone_awake() {
+                self.watchdog.arm();
             }
         }
     }
