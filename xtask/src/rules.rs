@@ -145,7 +145,7 @@ const CIRCLES: &[(&str, Circles)] = &[
     circles("calisto-lab", 1, 14),
     circles("daemon", 3, 26),
     circles("chain", 2, 4),
-    circles("calisto-client", 3, 16),
+    circles("calisto-client", 1, 7),
     circles("config", 1, 3),
     circles("crypto", 1, 4),
     circles("doctor", 1, 4),
