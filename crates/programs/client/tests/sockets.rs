@@ -1,67 +1,24 @@
 //! Sockets against the daemon's half of the shared memory.
 
+#[path = "common/ends.rs"]
+mod ends;
 #[path = "common/streams.rs"]
 mod streams;
 
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use calisto_client::DetachReason;
 use calisto_client::sockets::{
-    Errno, FallbackReason, Outcome, Poller, Profile, Readiness, ReceiveFlags, SendFlags, Session,
-    Shutdown, Socket, SocketOption, Waited,
+    Errno, FallbackReason, Outcome, Poller, Profile, Readiness, ReceiveFlags, SendFlags,
+    Shutdown, SocketOption, Waited,
 };
+use ends::{SOON, connected, connecting, ours, pair, receive_text, to};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::SocketType;
 use shm::sockets::{Asks, RingDesc, SlotState};
 use std::os::fd::AsFd;
 use streams::{Daemon, LOCAL_PORTS, SILENT_PORT, address_of, kernel_socket};
-
-const SOON: Option<Duration> = Some(Duration::from_secs(10));
-
-fn ours(outcome: Outcome) -> Socket {
-    match outcome {
-        Outcome::Ours(socket) => socket,
-        other => panic!("{other:?}"),
-    }
-}
-
-fn to(port: u16) -> SocketAddr {
-    SocketAddr::from(([127, 0, 0, 1], port))
-}
-
-/// A connection whose other end is the test.
-fn connected(daemon: &Daemon, session: &Session) -> (Socket, u32) {
-    let socket = connecting(session);
-    let slot = socket.key().1.0;
-    daemon.establish(slot);
-    (socket, slot)
-}
-
-fn connecting(session: &Session) -> Socket {
-    let fd = kernel_socket(SocketType::STREAM, 0);
-    ours(session.connect(fd.as_fd(), to(SILENT_PORT)).expect("the daemon answers"))
-}
-
-/// Both ends of a connection; local ones from some port on.
-fn pair(session: &Session, port: u16) -> (Socket, Socket) {
-    let listening = kernel_socket(SocketType::STREAM, port);
-    let listener = ours(session.listen(listening.as_fd(), 8).expect("the daemon answers"));
-    let fd = kernel_socket(SocketType::STREAM, 0);
-    let address = address_of(&listening);
-    let client = ours(session.connect(fd.as_fd(), address).expect("the daemon answers"));
-    assert_eq!(listener.wait(Readiness::IN, SOON), Ok(Waited::Ready));
-    let server = listener.accept().expect("it has connected");
-    (client, server)
-}
-
-fn receive_text(socket: &Socket) -> String {
-    assert_eq!(socket.wait(Readiness::IN, SOON), Ok(Waited::Ready));
-    let mut bytes = [0; 100];
-    let count = socket.receive(&mut bytes).expect("it is ready");
-    String::from_utf8_lossy(&bytes[..count]).into_owned()
-}
 
 #[test]
 fn a_connection_is_waited_for_and_then_carries_bytes_both_ways() {
