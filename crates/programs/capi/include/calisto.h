@@ -79,7 +79,7 @@
 #define CALISTO_PANIC -8
 
 /**
- * Nobody has looked at the packet's checksums.
+ * The packet's checksums were not looked at.
  */
 #define CALISTO_CHECKSUM_UNKNOWN 0
 
@@ -275,8 +275,8 @@ struct calisto_packet {
  */
 struct calisto_slice_options {
   /**
-   * Its ports with blanks between, such as "xdp:eth0@1 xdp:eth1@1": queue 1 of both. Queue 0 may be
-   * left out. The kernel's packet sockets instead of AF_XDP: "af_packet:eth0".
+   * Its ports with blanks between, such as "xdp:eth0@1 xdp:eth1@1": queue 1 of both. Queue 0 may
+   * be left out. The kernel's packet sockets instead of AF_XDP: "af_packet:eth0".
    */
   const char *ports;
   /**
@@ -284,8 +284,8 @@ struct calisto_slice_options {
    */
   const char *cpus;
   /**
-   * Which packets it takes, as tcpdump would say it, such as "udp port 53"; null: all of its queues.
-   * What it does not take is the kernel's.
+   * Which packets it takes, as tcpdump would say it, such as "udp port 53"; null: all of its
+   * queues. What it does not take is the kernel's.
    */
   const char *filter;
   /**
@@ -307,8 +307,8 @@ struct calisto_slice_options {
 };
 
 /**
- * A packet of a slice, from its Ethernet header on. Read and write `data[0 .. len]`; to make it longer,
- * raise `len` up to `room`. After calisto_slice_write_multi took it, `data` is null.
+ * A packet of a slice, from its Ethernet header on. Read and write `data[0 .. len]`; to make it
+ * longer, raise `len` up to `room`. After calisto_slice_write_multi took it, `data` is null.
  */
 struct calisto_slice_packet {
   /**
@@ -324,7 +324,8 @@ struct calisto_slice_packet {
    */
   uint32_t room;
   /**
-   * Which of the slice's ports it came from, counted from 0; by which it is to leave, when written.
+   * Which of the slice's ports it came from, counted from 0; by which it is to leave, when
+   * written.
    */
   uint16_t port;
   /**
@@ -368,8 +369,8 @@ extern "C" {
 #endif // __cplusplus
 
 /**
- * Of the call of this library that failed last in this thread: what the kernel would have set errno to
- * (errno(3)), such as ECONNRESET or EAGAIN, if it returned CALISTO_SYSTEM; else 0.
+ * Of the call of this library that failed last in this thread: what the kernel would have set
+ * errno to (errno(3)), such as ECONNRESET or EAGAIN, if it returned CALISTO_SYSTEM; else 0.
  */
 int calisto_errno(void);
 
@@ -520,20 +521,18 @@ int calisto_arm(struct calisto_worker *worker);
 int calisto_disarm(struct calisto_worker *worker);
 
 /**
- * Connects to the daemon for sockets, once in each process, and stores that in `*session`. `socket`
- * is the daemon's socket (null: what CALISTO_APPS says, or else /run/calisto/apps.sock), `name` what
- * people call the application. Returns 0, or a negative number.
+ * Connects to the daemon for sockets, once in each process, and stores that in `*session`.
+ * `socket` is the daemon's socket (null: what CALISTO_APPS says, or else /run/calisto/apps.sock),
+ * `name` what people call the application. Returns 0, or a negative number.
  *
  * The caller's part:
  * Both texts end with a zero or are null, and `session` can be written.
  */
-int calisto_session_open(const char *socket,
-                         const char *name,
-                         struct calisto_session **session);
+int calisto_session_open(const char *socket, const char *name, struct calisto_session **session);
 
 /**
- * Ends the connection when the last of its sockets is closed. No call for `session` may be under way
- * or follow. Null does nothing.
+ * Ends the connection when the last of its sockets is closed. No call for `session` may be under
+ * way or follow. Null does nothing.
  *
  * The caller's part:
  * `session` came from calisto_session_open and was not closed, or is null.
@@ -573,8 +572,8 @@ int calisto_tcp_listen(const struct calisto_session *session,
 int calisto_tcp_accept(const struct calisto_listener *listener, struct calisto_stream **stream);
 
 /**
- * Writes the address that a listener has, as text, to `to`, which has room for `bytes` bytes. Returns
- * its length, or a negative number.
+ * Writes the address that a listener has, as text, to `to`, which has room for `bytes` bytes.
+ * Returns its length, or a negative number.
  *
  * The caller's part:
  * `listener` is open, and so many bytes can be written.
@@ -584,7 +583,7 @@ int calisto_tcp_listener_address(const struct calisto_listener *listener,
                                  uintptr_t bytes);
 
 /**
- * Writes the address of whom a connection is with. As calisto_tcp_listener_address.
+ * Writes the address of a connection's peer, as calisto_tcp_listener_address does.
  *
  * The caller's part:
  * `stream` is open, and so many bytes can be written.
@@ -592,15 +591,13 @@ int calisto_tcp_listener_address(const struct calisto_listener *listener,
 int calisto_tcp_peer_address(const struct calisto_stream *stream, char *to, uintptr_t bytes);
 
 /**
- * Waits for bytes and reads up to `bytes` of them (2^31 - 1 at most) to `to`. Returns how many, 0 at
- * the end of the stream, or a negative number.
+ * Waits for bytes and reads up to `bytes` of them (2^31 - 1 at most) to `to`. Returns how many, 0
+ * at the end of the stream, or a negative number.
  *
  * The caller's part:
  * `stream` is open, and so many bytes can be written.
  */
-int calisto_tcp_read(const struct calisto_stream *stream,
-                     void *to,
-                     uintptr_t bytes);
+int calisto_tcp_read(const struct calisto_stream *stream, void *to, uintptr_t bytes);
 
 /**
  * Waits for room and writes some of `bytes` bytes from `from`. Returns how many, or a negative
@@ -612,8 +609,8 @@ int calisto_tcp_read(const struct calisto_stream *stream,
 int calisto_tcp_write(const struct calisto_stream *stream, const void *from, uintptr_t bytes);
 
 /**
- * For so many nanoseconds a read and a write wait at most (or CALISTO_FOREVER); then they fail with
- * CALISTO_SYSTEM and EAGAIN. Returns 0, or a negative number.
+ * A read waits for `read_ns` and a write for `write_ns` nanoseconds at most (or CALISTO_FOREVER);
+ * then they fail with CALISTO_SYSTEM and EAGAIN. Returns 0, or a negative number.
  *
  * The caller's part:
  * `stream` is open.
@@ -623,14 +620,13 @@ int calisto_tcp_set_timeouts(const struct calisto_stream *stream,
                              uint64_t write_ns);
 
 /**
- * Whether small segments are sent at once (1) or wait for acknowledgements (0): TCP_NODELAY. Returns 0,
- * or a negative number.
+ * Whether small segments are sent at once (1) or wait for acknowledgements (0): TCP_NODELAY.
+ * Returns 0, or a negative number.
  *
  * The caller's part:
  * `stream` is open.
  */
-int calisto_tcp_set_nodelay(const struct calisto_stream *stream,
-                            int is_on);
+int calisto_tcp_set_nodelay(const struct calisto_stream *stream, int is_on);
 
 /**
  * Ends the sending: the peer sees the end of the stream. Returns 0, or a negative number.
@@ -649,8 +645,8 @@ int calisto_tcp_shutdown(const struct calisto_stream *stream);
 int calisto_tcp_is_accelerated(const struct calisto_stream *stream);
 
 /**
- * Closes a connection: what was written is still sent. No call for it may be under way or follow. Null
- * does nothing.
+ * Closes a connection: what was written is still sent. No call for it may be under way or follow.
+ * Null does nothing.
  *
  * The caller's part:
  * `stream` is open, or null.
@@ -677,8 +673,8 @@ int calisto_udp_bind(const struct calisto_session *session,
                      struct calisto_udp **udp);
 
 /**
- * Sends `bytes` bytes from `from` as one datagram to `to` (such as "10.0.0.2:7"). Returns how many, or
- * a negative number.
+ * Sends `bytes` bytes from `from` as one datagram to `to` (such as "10.0.0.2:7"). Returns how
+ * many, or a negative number.
  *
  * The caller's part:
  * `udp` is open, so many bytes can be read, and `to` ends with a zero.
@@ -703,7 +699,7 @@ int calisto_udp_receive(const struct calisto_udp *udp,
                         uintptr_t peer_bytes);
 
 /**
- * For so many nanoseconds a receive waits at most (or CALISTO_FOREVER); then it fails with
+ * A receive waits for `read_ns` nanoseconds at most (or CALISTO_FOREVER); then it fails with
  * CALISTO_SYSTEM and EAGAIN. Returns 0, or a negative number.
  *
  * The caller's part:
@@ -728,24 +724,23 @@ int calisto_udp_address(const struct calisto_udp *udp, char *to, uintptr_t bytes
 void calisto_udp_close(struct calisto_udp *udp);
 
 /**
- * Opens a slice and stores it in `*slice`. Returns 0, or a negative number (then `*slice` is null and
- * calisto_error(NULL) says why). Needs no daemon; its queues are nobody else's until it is closed.
+ * Opens a slice and stores it in `*slice`. Returns 0, or a negative number (then `*slice` is null
+ * and calisto_error(NULL) says why). Needs no daemon; its queues are its alone until it is closed.
  *
  * The caller's part:
  * `options` and what it points to can be read, and `slice` can be written.
  */
-int calisto_slice_open(const struct calisto_slice_options *options,
-                       struct calisto_slice **slice);
+int calisto_slice_open(const struct calisto_slice_options *options, struct calisto_slice **slice);
 
 /**
  * Reads up to `max` packets into `packets`, from every port in turn. When there is none it waits,
- * `timeout_ns` nanoseconds at most (CALISTO_FOREVER: without end; 0: not at all). Returns how many, or
- * a negative number; 0 also when a signal came. Every packet must be written again, if only to be
- * skipped: the slice has so many buffers and no more.
+ * `timeout_ns` nanoseconds at most (CALISTO_FOREVER: without end; 0: not at all). Returns how
+ * many, or a negative number; 0 also when a signal came. Every packet must be written again, if
+ * only to be skipped: the slice has `frames` buffers and no more.
  *
  * The caller's part:
- * `slice` came from calisto_slice_open and was not closed, or is null; `packets` has room for `max`. The
- * content of the array does not matter.
+ * `slice` came from calisto_slice_open and was not closed, or is null; `packets` has room for
+ * `max`. The content of the array does not matter.
  */
 int calisto_slice_read_multi(struct calisto_slice *slice,
                              struct calisto_slice_packet *packets,
@@ -753,10 +748,10 @@ int calisto_slice_read_multi(struct calisto_slice *slice,
                              uint64_t timeout_ns);
 
 /**
- * Sends each packet of the array by the port that it names, or takes it back unsent if its flags say
- * CALISTO_SLICE_SKIP. Returns how many were taken, or a negative number. The others, for which a port had
- * no room, are moved to the front of the array: write them again, or skip them. Packets to one port keep
- * their order.
+ * Sends each packet of the array by the port that it names, or takes it back unsent if its flags
+ * say CALISTO_SLICE_SKIP. Returns how many were taken, or a negative number. The others, for which
+ * a port had no room, are moved to the front of the array: write them again, or skip them. Packets
+ * to one port keep their order.
  *
  * A packet that is wrong (too long, of another slice) is an error, and none is taken.
  *
@@ -768,8 +763,9 @@ int calisto_slice_write_multi(struct calisto_slice *slice,
                               uint32_t count);
 
 /**
- * Closes the slice: its queues are the kernel's again, packets that were not written are lost. No other
- * thread may be in a call for it, and nothing of it may be used afterwards. Null does nothing.
+ * Closes the slice: its queues are the kernel's again, packets that were not written are lost. No
+ * other thread may be in a call for it, and nothing of it may be used afterwards. Null does
+ * nothing.
  *
  * The caller's part:
  * As for calisto_slice_read_multi, and as said.
@@ -777,8 +773,8 @@ int calisto_slice_write_multi(struct calisto_slice *slice,
 void calisto_slice_close(struct calisto_slice *slice);
 
 /**
- * Lets the calling thread, which is to be the slice's own, run on the slice's CPUs only. Returns 0, or
- * a negative number.
+ * Lets the calling thread, which is to be the slice's own, run on the slice's CPUs only. Returns
+ * 0, or a negative number.
  *
  * The caller's part:
  * `slice` came from calisto_slice_open and was not closed, or is null.
@@ -786,9 +782,9 @@ void calisto_slice_close(struct calisto_slice *slice);
 int calisto_slice_pin(struct calisto_slice *slice);
 
 /**
- * Writes the CPUs of the slice's two halves as text, such as "2-3": those of its thread to `user`, and to
- * `kernel` where the kernel works for port `port`, in words. Either may be null. Each has `bytes` bytes;
- * what has no room is cut. Returns 0, or a negative number.
+ * Writes the CPUs of the slice's two halves as text, such as "2-3": those of its thread to `user`,
+ * and to `kernel` where the kernel works for port `port`, in words. Either may be null. Each has
+ * `bytes` bytes; what has no room is cut. Returns 0, or a negative number.
  *
  * The caller's part:
  * As for calisto_slice_pin; `user` and `kernel` can be written.
@@ -800,33 +796,30 @@ int calisto_slice_get_cpus(struct calisto_slice *slice,
                            uintptr_t bytes);
 
 /**
- * Changes the CPUs of the slice's two halves: `user` of its thread, which calisto_slice_pin then takes;
- * `kernel` those on which the kernel works for it (interrupts, or threads for devices without). Null leaves
- * a half as it is. Returns 0, or a negative number.
+ * Changes the CPUs of the slice's two halves: `user` of its thread, which calisto_slice_pin then
+ * takes; `kernel` those on which the kernel works for it (interrupts, or threads for devices
+ * without). Null leaves a half as it is. Returns 0, or a negative number.
  *
  * The caller's part:
  * As for calisto_slice_pin; both texts end with a zero or are null.
  */
-int calisto_slice_set_cpus(struct calisto_slice *slice,
-                           const char *user,
-                           const char *kernel);
+int calisto_slice_set_cpus(struct calisto_slice *slice, const char *user, const char *kernel);
 
 /**
- * From now on the slice takes only what `filter` wants, as tcpdump would say it; null: every packet of its
- * queues. What it does not take is the kernel's. Packets that came before may still be read. Returns 0,
- * or a negative number.
+ * From now on the slice takes only what `filter` wants, as tcpdump would say it; null: every
+ * packet of its queues. What it does not take is the kernel's. Packets that came before may still
+ * be read. Returns 0, or a negative number.
  *
  * The caller's part:
  * As for calisto_slice_pin; `filter` ends with a zero or is null.
  */
-int calisto_slice_attach_filter(struct calisto_slice *slice,
-                                const char *filter);
+int calisto_slice_attach_filter(struct calisto_slice *slice, const char *filter);
 
 /**
- * For a loop of the application's own: a descriptor that poll finds readable when there may be something
- * to read. Before each sleep on it call this again, and read once more with a timeout of 0. From the first
- * call on each packet costs more: without need of it, let calisto_slice_read_multi wait. Do not read or
- * close it. Returns it, or a negative number.
+ * For a loop of the application's own: a descriptor that poll finds readable when there may be
+ * something to read. Before each sleep on it call this again, and read once more with a timeout of
+ * 0. From the first call on each packet costs more: without need of it, let
+ * calisto_slice_read_multi wait. Do not read or close it. Returns it, or a negative number.
  *
  * The caller's part:
  * As for calisto_slice_pin.
@@ -834,8 +827,8 @@ int calisto_slice_attach_filter(struct calisto_slice *slice,
 int calisto_slice_poll_fd(struct calisto_slice *slice);
 
 /**
- * Stores counter `n` in `*counter`: of the slice itself when `port` is negative, else of that port.
- * Returns 1, or 0 when there are no more than `n`, or a negative number.
+ * Stores counter `n` in `*counter`: of the slice itself when `port` is negative, else of that
+ * port. Returns 1, or 0 when there are no more than `n`, or a negative number.
  *
  * The caller's part:
  * As for calisto_slice_pin, and `counter` can be written or is null.

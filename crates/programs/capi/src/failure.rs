@@ -77,8 +77,8 @@ thread_local! {
     static LAST_ERRNO: Cell<c_int> = const { Cell::new(0) };
 }
 
-/// Of the call of this library that failed last in this thread: what the kernel would have set errno to
-/// (errno(3)), such as ECONNRESET or EAGAIN, if it returned CALISTO_SYSTEM; else 0.
+/// Of the call of this library that failed last in this thread: what the kernel would have set
+/// errno to (errno(3)), such as ECONNRESET or EAGAIN, if it returned CALISTO_SYSTEM; else 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn calisto_errno() -> c_int {
     LAST_ERRNO.get()

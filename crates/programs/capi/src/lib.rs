@@ -1,9 +1,9 @@
-//! libcalisto: the C interface of packet mode, of sockets and of slices, a thin skin over the crates
-//! `client` and `slice`.
+//! libcalisto: the C interface of packet mode, of sockets and of slices, thin over the crates
+//! `calisto-client` and `calisto-slice`.
 //!
-//! One of the crates that may use `unsafe`: what C gives are raw pointers. Everything that can be
-//! checked is: null, lengths, packets that were given back already, two threads in one worker. No
-//! panic crosses the boundary. The header `include/calisto.h` is generated from this crate.
+//! The crate may use `unsafe`, since C gives it raw pointers. It checks all that can be checked:
+//! null, lengths, packets that were given back already, two threads in one worker. No panic crosses
+//! the boundary. The header `include/calisto.h` is generated from this crate.
 
 mod app;
 mod failure;

@@ -4,7 +4,7 @@ use calisto_client::{ChecksumState, Frame, PortId};
 
 use crate::failure::{CALISTO_INVALID, Failure};
 
-/// Nobody has looked at the packet's checksums.
+/// The packet's checksums were not looked at.
 pub const CALISTO_CHECKSUM_UNKNOWN: u8 = 0;
 /// They are right.
 pub const CALISTO_CHECKSUM_VERIFIED: u8 = 1;

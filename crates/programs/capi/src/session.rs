@@ -14,9 +14,9 @@ pub struct CalistoSession {
     pub(crate) session: Session,
 }
 
-/// Connects to the daemon for sockets, once in each process, and stores that in `*session`. `socket`
-/// is the daemon's socket (null: what CALISTO_APPS says, or else /run/calisto/apps.sock), `name` what
-/// people call the application. Returns 0, or a negative number.
+/// Connects to the daemon for sockets, once in each process, and stores that in `*session`.
+/// `socket` is the daemon's socket (null: what CALISTO_APPS says, or else /run/calisto/apps.sock),
+/// `name` what people call the application. Returns 0, or a negative number.
 ///
 /// # Safety
 /// Both texts end with a zero or are null, and `session` can be written.
@@ -38,8 +38,8 @@ pub unsafe extern "C" fn calisto_session_open(
     })
 }
 
-/// Ends the connection when the last of its sockets is closed. No call for `session` may be under way
-/// or follow. Null does nothing.
+/// Ends the connection when the last of its sockets is closed. No call for `session` may be under
+/// way or follow. Null does nothing.
 ///
 /// # Safety
 /// `session` came from calisto_session_open and was not closed, or is null.

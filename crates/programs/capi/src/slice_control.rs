@@ -23,8 +23,8 @@ pub struct CalistoSliceCounter {
     pub value: u64,
 }
 
-/// Lets the calling thread, which is to be the slice's own, run on the slice's CPUs only. Returns 0, or
-/// a negative number.
+/// Lets the calling thread, which is to be the slice's own, run on the slice's CPUs only. Returns
+/// 0, or a negative number.
 ///
 /// # Safety
 /// `slice` came from calisto_slice_open and was not closed, or is null.
@@ -38,9 +38,9 @@ pub unsafe extern "C" fn calisto_slice_pin(slice: *mut CalistoSlice) -> c_int {
     unsafe { with(slice, pin) }
 }
 
-/// Writes the CPUs of the slice's two halves as text, such as "2-3": those of its thread to `user`, and to
-/// `kernel` where the kernel works for port `port`, in words. Either may be null. Each has `bytes` bytes;
-/// what has no room is cut. Returns 0, or a negative number.
+/// Writes the CPUs of the slice's two halves as text, such as "2-3": those of its thread to `user`,
+/// and to `kernel` where the kernel works for port `port`, in words. Either may be null. Each has
+/// `bytes` bytes; what has no room is cut. Returns 0, or a negative number.
 ///
 /// # Safety
 /// As for calisto_slice_pin; `user` and `kernel` can be written.
@@ -68,9 +68,9 @@ pub unsafe extern "C" fn calisto_slice_get_cpus(
     unsafe { with(slice, get) }
 }
 
-/// Changes the CPUs of the slice's two halves: `user` of its thread, which calisto_slice_pin then takes;
-/// `kernel` those on which the kernel works for it (interrupts, or threads for devices without). Null leaves
-/// a half as it is. Returns 0, or a negative number.
+/// Changes the CPUs of the slice's two halves: `user` of its thread, which calisto_slice_pin then
+/// takes; `kernel` those on which the kernel works for it (interrupts, or threads for devices
+/// without). Null leaves a half as it is. Returns 0, or a negative number.
 ///
 /// # Safety
 /// As for calisto_slice_pin; both texts end with a zero or are null.
@@ -95,9 +95,9 @@ pub unsafe extern "C" fn calisto_slice_set_cpus(
     unsafe { with(slice, set) }
 }
 
-/// From now on the slice takes only what `filter` wants, as tcpdump would say it; null: every packet of its
-/// queues. What it does not take is the kernel's. Packets that came before may still be read. Returns 0,
-/// or a negative number.
+/// From now on the slice takes only what `filter` wants, as tcpdump would say it; null: every
+/// packet of its queues. What it does not take is the kernel's. Packets that came before may still
+/// be read. Returns 0, or a negative number.
 ///
 /// # Safety
 /// As for calisto_slice_pin; `filter` ends with a zero or is null.
@@ -122,10 +122,10 @@ pub unsafe extern "C" fn calisto_slice_attach_filter(
     unsafe { with(slice, attach) }
 }
 
-/// For a loop of the application's own: a descriptor that poll finds readable when there may be something
-/// to read. Before each sleep on it call this again, and read once more with a timeout of 0. From the first
-/// call on each packet costs more: without need of it, let calisto_slice_read_multi wait. Do not read or
-/// close it. Returns it, or a negative number.
+/// For a loop of the application's own: a descriptor that poll finds readable when there may be
+/// something to read. Before each sleep on it call this again, and read once more with a timeout of
+/// 0. From the first call on each packet costs more: without need of it, let
+/// calisto_slice_read_multi wait. Do not read or close it. Returns it, or a negative number.
 ///
 /// # Safety
 /// As for calisto_slice_pin.
@@ -139,8 +139,8 @@ pub unsafe extern "C" fn calisto_slice_poll_fd(slice: *mut CalistoSlice) -> c_in
     unsafe { with(slice, fd) }
 }
 
-/// Stores counter `n` in `*counter`: of the slice itself when `port` is negative, else of that port.
-/// Returns 1, or 0 when there are no more than `n`, or a negative number.
+/// Stores counter `n` in `*counter`: of the slice itself when `port` is negative, else of that
+/// port. Returns 1, or 0 when there are no more than `n`, or a negative number.
 ///
 /// # Safety
 /// As for calisto_slice_pin, and `counter` can be written or is null.

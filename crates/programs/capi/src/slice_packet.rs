@@ -12,8 +12,8 @@ pub const CALISTO_SLICE_SKIP: u16 = 1;
 /// checksum there. By the device, where it can.
 pub const CALISTO_SLICE_CHECKSUM: u16 = 2;
 
-/// A packet of a slice, from its Ethernet header on. Read and write `data[0 .. len]`; to make it longer,
-/// raise `len` up to `room`. After calisto_slice_write_multi took it, `data` is null.
+/// A packet of a slice, from its Ethernet header on. Read and write `data[0 .. len]`; to make it
+/// longer, raise `len` up to `room`. After calisto_slice_write_multi took it, `data` is null.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct CalistoSlicePacket {
@@ -23,7 +23,8 @@ pub struct CalistoSlicePacket {
     pub len: u32,
     /// The largest `len`.
     pub room: u32,
-    /// Which of the slice's ports it came from, counted from 0; by which it is to leave, when written.
+    /// Which of the slice's ports it came from, counted from 0; by which it is to leave, when
+    /// written.
     pub port: u16,
     /// CALISTO_SLICE_SKIP, CALISTO_SLICE_CHECKSUM; 0 when it was just read.
     pub flags: u16,

@@ -19,13 +19,13 @@ use crate::slots::Slots;
 #[repr(C)]
 #[derive(Debug)]
 pub struct CalistoSliceOptions {
-    /// Its ports with blanks between, such as "xdp:eth0@1 xdp:eth1@1": queue 1 of both. Queue 0 may be
-    /// left out. The kernel's packet sockets instead of AF_XDP: "af_packet:eth0".
+    /// Its ports with blanks between, such as "xdp:eth0@1 xdp:eth1@1": queue 1 of both. Queue 0 may
+    /// be left out. The kernel's packet sockets instead of AF_XDP: "af_packet:eth0".
     pub ports: *const c_char,
     /// The CPUs that its thread is to run on, such as "2-3"; null: wherever it is.
     pub cpus: *const c_char,
-    /// Which packets it takes, as tcpdump would say it, such as "udp port 53"; null: all of its queues.
-    /// What it does not take is the kernel's.
+    /// Which packets it takes, as tcpdump would say it, such as "udp port 53"; null: all of its
+    /// queues. What it does not take is the kernel's.
     pub filter: *const c_char,
     /// What people call it; null: "slice".
     pub name: *const c_char,
@@ -45,8 +45,8 @@ pub struct CalistoSlice {
     inner: UnsafeCell<Inner>,
 }
 
-// SAFETY: `inner` is reached only between a successful swap of `busy` and its reset, so by one thread at
-// a time, and what it holds is `Send`.
+// SAFETY: `inner` is reached only between a successful swap of `busy` and its reset, so by one
+// thread at a time, and what it holds is `Send`.
 unsafe impl Sync for CalistoSlice {}
 
 pub(crate) struct Inner {
@@ -108,8 +108,8 @@ pub(crate) unsafe fn with(
     })
 }
 
-/// Opens a slice and stores it in `*slice`. Returns 0, or a negative number (then `*slice` is null and
-/// calisto_error(NULL) says why). Needs no daemon; its queues are nobody else's until it is closed.
+/// Opens a slice and stores it in `*slice`. Returns 0, or a negative number (then `*slice` is null
+/// and calisto_error(NULL) says why). Needs no daemon; its queues are its alone until it is closed.
 ///
 /// # Safety
 /// `options` and what it points to can be read, and `slice` can be written.
@@ -166,13 +166,13 @@ unsafe fn read(options: &CalistoSliceOptions) -> Result<SliceSpec, Failure> {
 }
 
 /// Reads up to `max` packets into `packets`, from every port in turn. When there is none it waits,
-/// `timeout_ns` nanoseconds at most (CALISTO_FOREVER: without end; 0: not at all). Returns how many, or
-/// a negative number; 0 also when a signal came. Every packet must be written again, if only to be
-/// skipped: the slice has so many buffers and no more.
+/// `timeout_ns` nanoseconds at most (CALISTO_FOREVER: without end; 0: not at all). Returns how
+/// many, or a negative number; 0 also when a signal came. Every packet must be written again, if
+/// only to be skipped: the slice has `frames` buffers and no more.
 ///
 /// # Safety
-/// `slice` came from calisto_slice_open and was not closed, or is null; `packets` has room for `max`. The
-/// content of the array does not matter.
+/// `slice` came from calisto_slice_open and was not closed, or is null; `packets` has room for
+/// `max`. The content of the array does not matter.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn calisto_slice_read_multi(
     slice: *mut CalistoSlice,
@@ -227,10 +227,10 @@ fn keep(
     inner.slots.get(handle).map(|frame| describe(frame, handle))
 }
 
-/// Sends each packet of the array by the port that it names, or takes it back unsent if its flags say
-/// CALISTO_SLICE_SKIP. Returns how many were taken, or a negative number. The others, for which a port had
-/// no room, are moved to the front of the array: write them again, or skip them. Packets to one port keep
-/// their order.
+/// Sends each packet of the array by the port that it names, or takes it back unsent if its flags
+/// say CALISTO_SLICE_SKIP. Returns how many were taken, or a negative number. The others, for which
+/// a port had no room, are moved to the front of the array: write them again, or skip them. Packets
+/// to one port keep their order.
 ///
 /// A packet that is wrong (too long, of another slice) is an error, and none is taken.
 ///
@@ -317,8 +317,9 @@ fn keep_front(packets: &mut [CalistoSlicePacket], from: usize, left: usize) -> u
     packets.len() - left
 }
 
-/// Closes the slice: its queues are the kernel's again, packets that were not written are lost. No other
-/// thread may be in a call for it, and nothing of it may be used afterwards. Null does nothing.
+/// Closes the slice: its queues are the kernel's again, packets that were not written are lost. No
+/// other thread may be in a call for it, and nothing of it may be used afterwards. Null does
+/// nothing.
 ///
 /// # Safety
 /// As for calisto_slice_read_multi, and as said.

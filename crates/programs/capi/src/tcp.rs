@@ -89,8 +89,8 @@ pub unsafe extern "C" fn calisto_tcp_accept(
     })
 }
 
-/// Writes the address that a listener has, as text, to `to`, which has room for `bytes` bytes. Returns
-/// its length, or a negative number.
+/// Writes the address that a listener has, as text, to `to`, which has room for `bytes` bytes.
+/// Returns its length, or a negative number.
 ///
 /// # Safety
 /// `listener` is open, and so many bytes can be written.
@@ -108,7 +108,7 @@ pub unsafe extern "C" fn calisto_tcp_listener_address(
     })
 }
 
-/// Writes the address of whom a connection is with. As calisto_tcp_listener_address.
+/// Writes the address of a connection's peer, as calisto_tcp_listener_address does.
 ///
 /// # Safety
 /// `stream` is open, and so many bytes can be written.
@@ -126,8 +126,8 @@ pub unsafe extern "C" fn calisto_tcp_peer_address(
     })
 }
 
-/// Waits for bytes and reads up to `bytes` of them (2^31 - 1 at most) to `to`. Returns how many, 0 at
-/// the end of the stream, or a negative number.
+/// Waits for bytes and reads up to `bytes` of them (2^31 - 1 at most) to `to`. Returns how many, 0
+/// at the end of the stream, or a negative number.
 ///
 /// # Safety
 /// `stream` is open, and so many bytes can be written.
@@ -166,8 +166,8 @@ pub unsafe extern "C" fn calisto_tcp_write(
     })
 }
 
-/// For so many nanoseconds a read and a write wait at most (or CALISTO_FOREVER); then they fail with
-/// CALISTO_SYSTEM and EAGAIN. Returns 0, or a negative number.
+/// A read waits for `read_ns` and a write for `write_ns` nanoseconds at most (or CALISTO_FOREVER);
+/// then they fail with CALISTO_SYSTEM and EAGAIN. Returns 0, or a negative number.
 ///
 /// # Safety
 /// `stream` is open.
@@ -186,8 +186,8 @@ pub unsafe extern "C" fn calisto_tcp_set_timeouts(
     })
 }
 
-/// Whether small segments are sent at once (1) or wait for acknowledgements (0): TCP_NODELAY. Returns 0,
-/// or a negative number.
+/// Whether small segments are sent at once (1) or wait for acknowledgements (0): TCP_NODELAY.
+/// Returns 0, or a negative number.
 ///
 /// # Safety
 /// `stream` is open.
@@ -226,8 +226,8 @@ pub unsafe extern "C" fn calisto_tcp_is_accelerated(stream: *const CalistoStream
     call(|| Ok(c_int::from(unsafe { given(stream) }?.stream.is_accelerated())))
 }
 
-/// Closes a connection: what was written is still sent. No call for it may be under way or follow. Null
-/// does nothing.
+/// Closes a connection: what was written is still sent. No call for it may be under way or follow.
+/// Null does nothing.
 ///
 /// # Safety
 /// `stream` is open, or null.

@@ -34,8 +34,8 @@ pub unsafe extern "C" fn calisto_udp_bind(
     })
 }
 
-/// Sends `bytes` bytes from `from` as one datagram to `to` (such as "10.0.0.2:7"). Returns how many, or
-/// a negative number.
+/// Sends `bytes` bytes from `from` as one datagram to `to` (such as "10.0.0.2:7"). Returns how
+/// many, or a negative number.
 ///
 /// # Safety
 /// `udp` is open, so many bytes can be read, and `to` ends with a zero.
@@ -79,7 +79,7 @@ pub unsafe extern "C" fn calisto_udp_receive(
     })
 }
 
-/// For so many nanoseconds a receive waits at most (or CALISTO_FOREVER); then it fails with
+/// A receive waits for `read_ns` nanoseconds at most (or CALISTO_FOREVER); then it fails with
 /// CALISTO_SYSTEM and EAGAIN. Returns 0, or a negative number.
 ///
 /// # Safety
