@@ -1,6 +1,6 @@
-//! The library of applications: sockets that the daemon serves ([`stream`]), and packet mode, whose
-//! programs take whole packets of their flows from the daemon through shared memory, and give packets
-//! back to be sent. The rest of this page is about packet mode.
+//! The library of applications: sockets that the daemon serves ([`sockets`]), and packet mode, in
+//! which a program takes whole packets of its flows from the daemon through shared memory, and
+//! gives packets back to be sent. The rest of this page is about packet mode.
 //!
 //! [`App::attach`] gives an [`App`] and its [`Worker`]s. Each worker belongs to one thread and owns
 //! a share of the flows, which the daemon moves between them without reordering. The usual program:

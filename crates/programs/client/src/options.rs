@@ -20,7 +20,7 @@ pub struct AttachOptions {
 }
 
 impl AttachOptions {
-    /// For an application that people call `name`: 1 to 32 letters, digits, `-`, `_` and `.`.
+    /// Options of an application called `name`: 1 to 32 letters, digits, `-`, `_` and `.`.
     pub fn new(name: impl Into<String>) -> Self {
         let request = AttachRequest {
             name: name.into(),
@@ -56,8 +56,8 @@ impl AttachOptions {
         self
     }
 
-    /// Buffers for received packets, all workers together; the daemon's default if not given. So
-    /// many packets can be with the application at once.
+    /// Buffers for received packets, all workers together; the daemon's default if not given. This
+    /// is how many packets can be with the application at once.
     #[must_use]
     pub fn frames(mut self, frames: u32) -> Self {
         self.request.frames = Some(frames);

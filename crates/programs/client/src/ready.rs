@@ -1,8 +1,8 @@
 //! One thread that serves many workers: a wait for all of them, of which those come out that have
 //! something.
 //!
-//! The daemon marks a worker of such a group in shared memory and wakes the thread through one pipe,
-//! so that a turn costs what the ready workers cost, however many there are.
+//! The daemon marks a worker of such a group in shared memory and wakes the thread through one
+//! pipe, so that a turn costs what the ready workers cost, however many there are.
 
 use std::sync::atomic::Ordering;
 
@@ -42,7 +42,7 @@ pub struct ReadyWorkers {
     wait: Wait,
 }
 
-/// The workers, and who of them is ready.
+/// The workers, and which of them are ready.
 #[derive(Debug)]
 struct Group {
     workers: Vec<Worker>,
@@ -53,18 +53,18 @@ struct Group {
     /// By number.
     claims: Vec<Option<Ready>>,
     scheduler: DrrScheduler,
-    /// Who was given out, and what it had received before.
+    /// The worker that was given out, and what it had received before.
     current: Option<(Turn, u64)>,
     ended: Option<Detached>,
 }
 
 impl ReadyWorkers {
     /// From now on these wait together; [`Worker::wait`] is not for them. It sleeps at once when
-    /// nobody has anything, until [`Self::set_spin`].
+    /// no worker has anything, until [`Self::set_spin`].
     ///
     /// # Errors
-    /// They come back: there is none, they are not of one application, one is on granted cores, or
-    /// another thread has such a group of their application already.
+    /// The workers come back: there is none, they are not of one application, one is on granted
+    /// cores, or another thread has such a group of their application already.
     pub fn new(workers: Vec<Worker>) -> Result<Self, Vec<Worker>> {
         let Some(shared) = workers.first().map(|first| first.shared()) else { return Err(workers) };
         let fits = |worker: &Worker| worker.is_of(shared) && !worker.has_core_grant();
@@ -121,8 +121,8 @@ impl ReadyWorkers {
         Ok(place.map(|place| &mut group.workers[place]))
     }
 
-    /// How long [`Self::next`] looks before it sleeps, at most: as long as the gaps of the recent past
-    /// say that it pays. Zero, the default, sleeps at once.
+    /// How long [`Self::next`] looks before it sleeps, at most: as long as the gaps of the recent
+    /// past say that it pays. Zero, the default, sleeps at once.
     pub fn set_spin(&mut self, most: Nanos) {
         self.wait = Wait::new(spinning(most));
     }
@@ -132,7 +132,7 @@ impl ReadyWorkers {
         &self.group.workers
     }
 
-    /// The same, to be set up.
+    /// All of them, in their order, to be set up.
     pub fn workers_mut(&mut self) -> &mut [Worker] {
         &mut self.group.workers
     }

@@ -6,7 +6,7 @@ use wire::reply;
 
 use crate::worker::Verdict;
 
-/// The UDP payload of a received packet; nothing when it is no UDP packet.
+/// The UDP payload (RFC 768) of a received packet; `None` when it is no UDP packet.
 pub fn payload(frame: &Frame) -> Option<&[u8]> {
     let meta = frame.meta();
     let range = reply::payload_range(frame.bytes(), meta.l3_offset, meta.l4_offset)?;

@@ -1,5 +1,5 @@
-//! Applications as plain `async fn`: an executor on the workers of an attachment, with timers and UDP
-//! sockets.
+//! Applications as plain `async fn`: an executor on the workers of an attachment, with timers and
+//! UDP sockets.
 //!
 //! [`run`] attaches and runs one main task on each worker. A main task binds the sockets of its
 //! worker and spawns what else it needs:
@@ -22,19 +22,19 @@
 //! # Ok::<(), rt::RunError>(())
 //! ```
 //!
-//! **Two kinds of tasks.** [`Runtime::spawn_local`] starts one that stays on its worker, as those must
-//! that have a socket; [`Runtime::spawn`] one that any worker may run. A worker without work takes over
-//! the older half of another one's tasks of the second kind, never one of the first.
+//! **Two kinds of tasks.** [`Runtime::spawn_local`] starts one that stays on its worker, as those
+//! must that have a socket; [`Runtime::spawn`] one that any worker may run. A worker without work
+//! takes over the older half of another one's tasks of the second kind, never one of the first.
 //!
-//! **Packets stay with their worker**, since the daemon keeps each flow on one. Only when the oldest
-//! packet of a class of flows has waited too long ([`Settings::steal_after`]) may a worker that has
-//! nothing to do take over that class, as a whole and until its turn is over, so that the packets of a
-//! flow are worked on in their order, one at a time. That is no cure: moving flows is for the daemon,
-//! and the counters say when it should ([`Stats::groups_stolen`]).
+//! **Packets stay with their worker**, since the daemon keeps each flow on one. Only when the
+//! oldest packet of a class of flows has waited too long ([`Settings::steal_after`]) may a worker
+//! that has nothing to do take over that class, as a whole and until its turn is over, so that the
+//! packets of a flow are worked on in their order, one at a time. That is no cure: moving flows is
+//! for the daemon, and the counters say when it should ([`Stats::groups_stolen`]).
 //!
-//! **Tasks give way** wherever they wait, and a socket makes them after some packets in a row. A poll that
-//! takes longer than [`Settings::long_poll`] is counted under the name of its task, also while it
-//! lasts. A task that panics ends; its [`JoinHandle`] says so, and its worker goes on.
+//! **Tasks give way** wherever they wait, and a socket makes them after some packets in a row. A
+//! poll that takes longer than [`Settings::long_poll`] is counted under the name of its task, also
+//! while it lasts. A task that panics ends; its [`JoinHandle`] says so, and its worker goes on.
 //!
 //! **Stopping** is the program's: have a task call [`Runtime::shutdown`] when a signal has come.
 //!

@@ -93,7 +93,7 @@ impl Shared {
     }
 }
 
-/// An end that nobody has said more about.
+/// An end of which no more is known than its reason.
 pub(crate) fn of(reason: DetachReason) -> Detached {
     Detached { reason, message: reason.sentence().to_owned() }
 }

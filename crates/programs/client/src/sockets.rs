@@ -1,13 +1,13 @@
 //! Sockets that the daemon serves: TCP and UDP through shared memory.
 //!
-//! A [`Session`] is a process's connection to the daemon. Kernel sockets are offered to it; those that
-//! the daemon takes become [`Socket`]s, whose bytes pass through memory that is shared with the
-//! daemon (or, between two such programs on one machine, with the other one) and cost no system call.
-//! A socket that the daemon does not take is left to the kernel, with a reason.
+//! A [`Session`] is a process's connection to the daemon. Kernel sockets are offered to it; those
+//! that the daemon takes become [`Socket`]s, whose bytes pass through memory that is shared with
+//! the daemon (or, between two such programs on one machine, with the other one) and cost no system
+//! call. A socket that the daemon does not take is left to the kernel, with a reason.
 //!
-//! A thread waits for one socket by [`Socket::wait`], for many with an [`Poller`].
+//! A thread waits for one socket by [`Socket::wait`], for many with a [`Poller`].
 //!
-//! [`TcpStream`], [`TcpListener`] and [`UdpSocket`] put that together, with the calls of std:
+//! [`TcpStream`], [`TcpListener`] and [`UdpSocket`] join both, with the calls of `std::net`:
 //!
 //! ```no_run
 //! use std::io::{Read, Write};
@@ -24,8 +24,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A daemon that ends shows as ECONNRESET on every socket within a fraction of a second; nothing waits
-//! for a daemon that is not there.
+//! A daemon that ends shows as ECONNRESET on every socket within a fraction of a second; nothing
+//! waits for a daemon that is not there.
 
 mod answer;
 mod datagram;

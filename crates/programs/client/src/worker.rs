@@ -87,7 +87,7 @@ pub struct Worker {
     /// Calls in a row that found nothing to do, and since when.
     idle_calls: u32,
     looked_at: Nanos,
-    /// A hand-over waits for frames, of which so many were out.
+    /// A hand-over waits for frames, of which this many were out.
     frames_out: Option<u32>,
     is_retired: bool,
     /// Its dealings with the core control; none when it runs wherever Linux lets it.
@@ -132,9 +132,9 @@ impl Worker {
         })
     }
 
-    /// Adds received packets to `batch`, as many as it has room for and as there are; how many.
-    /// Never waits. Hand-overs that are due are carried out, and what was given back before is
-    /// shown to the daemon.
+    /// Adds received packets to `batch`, as many as it has room for and as there are; returns how
+    /// many. Never waits. Hand-overs that are due are carried out, and the frames given back before
+    /// are shown to the daemon.
     ///
     /// # Errors
     /// The attachment has ended.
@@ -143,7 +143,7 @@ impl Worker {
         self.receive_up_to(batch, usize::MAX)
     }
 
-    /// The same, but `count` packets at most.
+    /// Adds received packets to `batch` as [`Self::receive`] does, but `count` at most.
     ///
     /// # Errors
     /// The attachment has ended.
@@ -225,7 +225,7 @@ impl Worker {
         self.counters
     }
 
-    /// The daemon has said that nothing follows.
+    /// Whether the daemon has said that no packet follows.
     pub fn is_retired(&self) -> bool {
         self.is_retired
     }
@@ -248,7 +248,7 @@ impl Worker {
         self.end.room() == self.shared.memory.sizes().ring_slots as usize
     }
 
-    /// So many frames can be out of this worker at once, received and its own.
+    /// How many frames can be out of this worker at once, received and its own.
     pub fn frames_max(&self) -> usize {
         let sizes = self.shared.memory.sizes();
         (sizes.receive_chunks + sizes.send_chunks) as usize

@@ -1,4 +1,5 @@
-//! Sockets with the calls of std's, over the daemon's half of the shared memory and beside the kernel.
+//! Sockets with the calls of std's, over the daemon's half of the shared memory and beside the
+//! kernel.
 
 #[path = "common/streams.rs"]
 mod streams;

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use calisto_client::DetachReason;
 use calisto_client::sockets::{
-    Errno, FallbackReason, Outcome, Poller, Profile, Readiness, ReceiveFlags, SendFlags,
-    Shutdown, SocketOption, Waited,
+    Errno, FallbackReason, Outcome, Poller, Profile, Readiness, ReceiveFlags, SendFlags, Shutdown,
+    SocketOption, Waited,
 };
 use ends::{SOON, connected, connecting, ours, pair, receive_text, to};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

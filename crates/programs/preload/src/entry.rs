@@ -1,9 +1,9 @@
 //! What stands behind a descriptor of ours: one entry per open file, however many numbers it has.
 //!
-//! Entries are never freed, only used again: so a thread that has read a number's word may always look
-//! at the entry that it names, and finds out by a second look whether it still is that one. Nothing
-//! here takes a lock or memory, but for the first use of an entry: calls may come from signal
-//! handlers, and from a child whose parent's threads were anywhere.
+//! Entries are never freed, only used again: so a thread that has read a number's word may always
+//! look at the entry that it names, and finds out by a second look whether it still is that one.
+//! Nothing here takes a lock or memory, but for the first use of an entry: calls may come from
+//! signal handlers, and from a child whose parent's threads were anywhere.
 
 /// What each descriptor number is.
 pub(crate) mod descriptors;
@@ -32,13 +32,14 @@ pub(crate) enum Body {
     Set(Box<dyn EventSet>),
 }
 
-/// A set of epoll(7), as far as its entry must know it; the code of its calls makes it, and has the rest.
+/// A set of epoll(7), as far as its entry must know it; the code of its calls makes it, and has the
+/// rest.
 pub(crate) trait EventSet: Any {
     /// Members that were closed since the set looked last.
     fn closed_members(&self) -> &ClosedMembers;
 
-    /// The set has lost its last number: it lets its members and its poller go. May be called from a
-    /// signal handler.
+    /// The set has lost its last number: it lets its members and its poller go. May be called from
+    /// a signal handler.
     fn end(&self);
 }
 
@@ -51,8 +52,8 @@ pub(crate) struct Entry {
     numbers: AtomicU32,
     /// The next one that waits, as a word of [`FREE`].
     next: AtomicUsize,
-    /// Written only while there are no users. It is dropped when the entry is used again, not when the
-    /// last user leaves, who may be a signal handler and must not free memory.
+    /// Written only while there are no users. It is dropped when the entry is used again, not when
+    /// the last user leaves, who may be a signal handler and must not free memory.
     body: UnsafeCell<Option<Body>>,
 }
 
@@ -60,8 +61,9 @@ pub(crate) struct Entry {
 // before it is published by `users`; after that it is only read.
 unsafe impl Sync for Entry {}
 
-/// The entries that wait: the first one's address, with a counter in the low bits, which are zero in every
-/// entry's address, and in the high ones, so that a list that changed and changed back is told apart.
+/// The entries that wait: the first one's address, with a counter in the low bits, which are zero
+/// in every entry's address, and in the high ones, so that a list that changed and changed back is
+/// told apart.
 static FREE: AtomicUsize = AtomicUsize::new(0);
 
 /// The bits of an address of user space that an entry's has.
@@ -94,8 +96,8 @@ impl Held {
         Self(entry)
     }
 
-    /// A share in the entry at `address`, which a number's word has named; nothing if it has none left
-    /// to share.
+    /// A share in the entry at `address`, which a number's word has named; nothing if it has none
+    /// left to share.
     pub(crate) fn of_address(address: usize) -> Option<Self> {
         // SAFETY: words name only entries, and entries live for ever.
         let entry = unsafe { &*std::ptr::with_exposed_provenance::<Entry>(address) };
@@ -114,8 +116,8 @@ impl Held {
         None
     }
 
-    /// The share that a number's word stood for; the number names it no more. Whether it was the last
-    /// number.
+    /// The share that a number's word stood for; the number names it no more. Whether it was the
+    /// last number.
     pub(crate) fn of_number(address: usize) -> (Self, bool) {
         // SAFETY: as in `of_address`; the word's own share keeps it in use.
         let entry = unsafe { &*std::ptr::with_exposed_provenance::<Entry>(address) };
@@ -223,8 +225,8 @@ fn take_free() -> Option<&'static Entry> {
         if address == 0 {
             return None;
         }
-        // SAFETY: the list names only entries, which live for ever; should another thread have taken this
-        // one, its `next` is stale and the exchange fails.
+        // SAFETY: the list names only entries, which live for ever; should another thread have
+        // taken this one, its `next` is stale and the exchange fails.
         let entry = unsafe { &*std::ptr::with_exposed_provenance::<Entry>(address) };
         let next = entry.next.load(Ordering::Relaxed);
         match FREE.compare_exchange_weak(

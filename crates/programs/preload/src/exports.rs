@@ -1,7 +1,7 @@
 //! The symbols that this library defines, by the names of libc: one for each row of the table.
 //!
-//! They keep libc's unversioned names, so that a program's calls come here first; [`crate::system::real`]
-//! has the functions that they stand before.
+//! They keep libc's unversioned names, so that a program's calls come here first;
+//! [`crate::system::real`] has the functions that they stand before.
 
 /// syscall(2).
 pub mod by_number;

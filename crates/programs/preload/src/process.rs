@@ -1,4 +1,5 @@
-//! The process and the daemon: the attachment, what came with the program, and what goes to the next one.
+//! The process and the daemon: the attachment, what came with the program, and what goes to the
+//! next one.
 
 /// The environment of a new program.
 pub(crate) mod environment;

@@ -1,5 +1,5 @@
-//! libc and the kernel, as they are without this library. Nothing here knows what a socket of the data
-//! plane is.
+//! libc and the kernel, as they are without this library. Nothing here knows what a socket of the
+//! data plane is.
 
 /// Socket addresses of C.
 pub(crate) mod address;

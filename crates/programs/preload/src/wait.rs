@@ -27,10 +27,10 @@ pub(crate) enum Ended {
     Look,
     /// The time is up.
     TimedOut,
-    /// The descriptor is another file's by now, or none's. The call ends as that of a closed descriptor
-    /// (EBADF, or what it has done so far): it was made of the file that the number had when it began,
-    /// and must not touch the one that has it now. Linux would let it wait on for the old file, as long
-    /// as that takes; here the file ends with its last number.
+    /// The descriptor is another file's by now, or none's. The call ends as that of a closed
+    /// descriptor (EBADF, or what it has done so far): it was made of the file that the number had
+    /// when it began, and must not touch the one that has it now. Linux would let it wait on for
+    /// the old file, as long as that takes; here the file ends with its last number.
     Replaced,
 }
 

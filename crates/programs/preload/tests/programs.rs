@@ -1,5 +1,5 @@
-//! A C program under the library, against a small daemon: each of its cases on the kernel's sockets and
-//! on those of the data plane.
+//! A C program under the library, against a small daemon: each of its cases on the kernel's sockets
+//! and on those of the data plane.
 
 #[path = "../../client/tests/common/streams.rs"]
 mod streams;

@@ -1,7 +1,7 @@
 //! A claimed class of flows, and the packet of it that a task works on.
 //!
-//! The task takes the next packet when it has done with this one: that is what keeps the packets of a
-//! flow in order, whichever worker has the class.
+//! The task takes the next packet when it has done with this one: that is what keeps the packets of
+//! a flow in order, whichever worker has the class.
 
 use std::rc::Rc;
 

@@ -1,5 +1,5 @@
-//! One worker's loop: packets in, timers, tasks, packets out; then what others have too much of; then
-//! sleep.
+//! One worker's loop: packets in, timers, tasks, packets out; then what others have too much of;
+//! then sleep.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -22,7 +22,8 @@ const UNSENT_RETRY: Nanos = Nanos::from_millis(1);
 /// A claim to a core is looked at so often, since the runtime may end meanwhile.
 const CLAIM_MAX: Nanos = Nanos::from_millis(100);
 
-/// A class that was stolen goes back when the daemon has taken the answers; it is looked at so often.
+/// A class that was stolen goes back when the daemon has taken the answers; it is looked at so
+/// often.
 const LINGERING_LOOK: Nanos = Nanos::from_micros(50);
 
 /// The loop and what it remembers from round to round.
@@ -167,8 +168,8 @@ impl<'main> Executor<'main> {
         polls
     }
 
-    /// Takes over what another worker does not get to: tasks first, then a class of flows whose oldest
-    /// packet has waited too long. Whether there was anything.
+    /// Takes over what another worker does not get to: tasks first, then a class of flows whose
+    /// oldest packet has waited too long. Whether there was anything.
     fn steal(&self) -> bool {
         let local = &self.local;
         let (worker_set, count) = (&local.worker_set, local.worker_set.mailboxes.len());
@@ -225,7 +226,8 @@ impl<'main> Executor<'main> {
         goes_on
     }
 
-    /// Sleeps until a packet, a timer, a waker or a call, and without a core if that was asked back.
+    /// Sleeps until a packet, a timer, a waker or a call, and without a core if that was asked
+    /// back.
     fn sleep(&mut self) -> Result<(), Detached> {
         let local = &self.local;
         let (worker_set, mailbox) = (&local.worker_set, local.mailbox());

@@ -1,10 +1,11 @@
-//! Received packets of one worker for one listener, until a task takes them: a queue for each class of
-//! flow groups, each with one owner at a time.
+//! Received packets of one worker for one listener, until a task takes them: a queue for each class
+//! of flow groups, each with one owner at a time.
 //!
-//! A flow belongs to one group and a group to one class, so who has claimed the class has all packets
-//! of the flow that wait, in their order, and nobody gets the next ones until the claim is released.
-//! Whoever claims releases only when what was taken is done. So another worker may claim a class, and
-//! the packets of a flow are still worked on one after the other.
+//! A flow belongs to one group and a group to one class, so the worker that has claimed the class
+//! has all packets of the flow that wait, in their order, and no worker gets the next ones until
+//! the claim is released. A worker releases its claim only when the packets that it took are done.
+//! So another worker may claim the class, and the packets of a flow are still worked on one after
+//! the other.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! The end of a task, as whoever spawned it learns it.
+//! The end of a task, as its spawner learns it.
 
 use std::any::Any;
 use std::fmt;
@@ -39,8 +39,8 @@ impl JoinError {
 
 /// The right to a task's result: a future of it.
 ///
-/// Dropped, it lets go: the task goes on. [`Self::cancel`] ends the task instead. A task that has not
-/// ended when the runtime ends is cancelled.
+/// Dropped, it lets go: the task goes on. [`Self::cancel`] ends the task instead. A task that has
+/// not ended when the runtime ends is cancelled.
 #[must_use = "the task goes on without it; `drop` it to say so"]
 pub struct JoinHandle<T> {
     join: Arc<Join<T>>,
@@ -57,8 +57,8 @@ impl<T> JoinHandle<T> {
         Self { join, task }
     }
 
-    /// Ends the task where it waits, the next time that its worker comes to it: its future is dropped.
-    /// One that has ended, or that ends in the poll that it is in, keeps its result.
+    /// Ends the task where it waits, the next time that its worker comes to it: its future is
+    /// dropped. One that has ended, or that ends in the poll that it is in, keeps its result.
     pub fn cancel(&self) {
         Arc::clone(&self.task).cancel();
     }
@@ -134,7 +134,8 @@ impl<T> Join<T> {
         }
         match &mut *self.lock() {
             State::Running(waker) => *waker = Some(context.waker().clone()),
-            // It ended between the two looks, or was fetched: a future that is polled after its end.
+            // It ended between the two looks, or was fetched: a future that is polled after its
+            // end.
             State::Ended(_) => context.waker().wake_by_ref(),
             State::Fetched => return Poll::Ready(Err(JoinError::Cancelled)),
         }

@@ -18,8 +18,8 @@ impl Listener {
         Self { address, inboxes: (0..workers).map(|_| Inbox::new(queue_packets)).collect() }
     }
 
-    /// Whether packets to `destination` are for it: an unspecified address means every one, port zero
-    /// every port, as the daemon reads them.
+    /// Whether packets to `destination` are for it: an unspecified address means every one, port
+    /// zero every port, as the daemon reads them.
     pub(crate) fn covers(&self, destination: SocketAddr) -> bool {
         let (ours, theirs) = (self.address.ip(), destination.ip());
         let port = self.address.port();

@@ -158,8 +158,8 @@ impl Local {
         !self.lingering.borrow().is_empty()
     }
 
-    /// Answers leave by the ring of the worker that gave them. So that those of a flow leave in their
-    /// order, a stolen class goes back when the daemon has taken the thief's answers.
+    /// Answers leave by the ring of the worker that gave them. So that those of a flow leave in
+    /// their order, a stolen class goes back when the daemon has taken the thief's answers.
     pub(crate) fn let_go_lingering(&self) {
         if self.is_lingering() && self.packets.are_all_taken() {
             self.let_go_now();

@@ -1,7 +1,7 @@
 //! What other threads may touch of a worker: its queues of tasks, its timers, its doorbell.
 //!
-//! Each lock is held for a push, a pop or a split, and is its worker's alone nearly always. Nothing is
-//! dropped or woken under one: that may be the program's code.
+//! Each lock is held for a push, a pop or a split, and is its worker's alone nearly always. Nothing
+//! is dropped or woken under one: that may be the program's code.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

@@ -30,7 +30,8 @@ impl Packets {
         }
     }
 
-    /// Takes a batch from the ring and puts each packet where its socket looks; how many there were.
+    /// Takes a batch from the ring and puts each packet where its socket looks; how many there
+    /// were.
     ///
     /// # Errors
     /// The attachment has ended.
@@ -83,7 +84,8 @@ impl Packets {
         self.worker.borrow_mut().take()
     }
 
-    /// Gives the daemon what was sent and finished, as far as the ring has room; how many were sent.
+    /// Gives the daemon what was sent and finished, as far as the ring has room; how many were
+    /// sent.
     ///
     /// # Errors
     /// The attachment has ended.

@@ -10,7 +10,8 @@ use wire::build::UdpPacket;
 use wire::{ethernet, vlan};
 
 /// Hosts remembered, each in the one place where its address hashes to: a program answers those
-/// that asked a moment ago, and whoever floods it with invented addresses gets nothing but this table.
+/// that asked a moment ago, and whoever floods it with invented addresses gets nothing but this
+/// table.
 const PLACES: usize = 1024;
 
 /// How to reach a host: what is in front of the IP header.

@@ -26,16 +26,16 @@ use crate::rt::watchdog::Watchdog;
 use crate::rt::worker_set::WorkerSet;
 use crate::worker::Worker;
 
-/// What a runtime has done that has come to its end.
+/// What a runtime that has ended has done.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Ended<T> {
-    /// By worker: what its main task gave; or that it has panicked, or was dropped after the grace of
-    /// a stop.
+    /// By worker: what its main task gave; or that it has panicked, or was dropped after the grace
+    /// of a stop.
     pub results: Vec<Result<T, JoinError>>,
     /// All workers together.
     pub stats: Stats,
-    /// Whose polls took too long.
+    /// The tasks whose polls took too long, by the line that spawned them.
     pub long_polls: Vec<LongPoll>,
 }
 
@@ -50,8 +50,8 @@ pub enum RunError {
     System(SysError),
 }
 
-/// Attaches and runs `main` once on each worker, on a thread of its own, until all of these tasks have
-/// ended; then what they spawned is dropped. With the default [`Settings`].
+/// Attaches and runs `main` once on each worker, on a thread of its own, until all of these tasks
+/// have ended; then what they spawned is dropped. With the default [`Settings`].
 ///
 /// # Errors
 /// It could not attach, or the attachment has ended. Attach again then, if that is wanted.
@@ -65,7 +65,7 @@ where
     run_with(options, Settings::default(), main)
 }
 
-/// The same with other settings.
+/// Runs `main` as [`run`] does, with other settings.
 ///
 /// # Errors
 /// As [`run`].
@@ -192,8 +192,8 @@ where
     result
 }
 
-/// A worker that panics outside of any task, which would be a mistake of this crate, takes the others
-/// along: nobody is to wait for it.
+/// A worker that panics outside of any task, which would be a mistake of this crate, takes the
+/// others along: no thread is to wait for it.
 struct EndAtPanic(Arc<WorkerSet>);
 
 impl Drop for EndAtPanic {

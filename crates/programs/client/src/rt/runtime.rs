@@ -40,7 +40,8 @@ impl Runtime {
         self.spawn_at(Site { name: None, location: Location::caller() }, future)
     }
 
-    /// The same, with a name for people: of a poll that takes too long.
+    /// Starts a task as [`Self::spawn`] does, with a name for people: it stands at polls that take
+    /// too long.
     #[track_caller]
     pub fn spawn_named<F>(&self, name: &'static str, future: F) -> JoinHandle<F::Output>
     where
@@ -67,7 +68,7 @@ impl Runtime {
         self.spawn_local_at(Site { name: None, location: Location::caller() }, future)
     }
 
-    /// The same, with a name for people.
+    /// Starts a task as [`Self::spawn_local`] does, with a name for people.
     ///
     /// # Panics
     /// As [`Self::spawn_local`].
@@ -105,8 +106,9 @@ impl Runtime {
         self.worker_set.app
     }
 
-    /// Asks the main tasks to end: their sockets receive no more, and [`Self::stopping`] is ready. One
-    /// that has not ended after `Settings::grace` is dropped. For Ctrl-C, and for the program itself.
+    /// Asks the main tasks to end: their sockets receive no more, and [`Self::stopping`] is ready.
+    /// One that has not ended after `Settings::grace` is dropped. For Ctrl-C, and for the program
+    /// itself.
     pub fn shutdown(&self) {
         self.worker_set.stop();
     }
@@ -130,12 +132,12 @@ impl Runtime {
         self.worker_set.stats()
     }
 
-    /// The same by worker.
+    /// What each worker has done so far.
     pub fn worker_stats(&self) -> Vec<Stats> {
         self.worker_set.mailboxes.iter().map(Mailbox::stats).collect()
     }
 
-    /// Whose polls took too long.
+    /// The tasks whose polls took too long, by the line that spawned them.
     pub fn long_polls(&self) -> Vec<LongPoll> {
         self.worker_set.long_polls()
     }

@@ -134,8 +134,8 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Waits for the next tick; when it was due. Ticks that nobody waited for are left out, and the
-    /// others keep their times.
+    /// Waits for the next tick; returns the time at which it was due. Ticks that were not waited
+    /// for are left out, and the others keep their times.
     pub async fn tick(&mut self) -> Nanos {
         sleep_until(self.next).await;
         let due = self.next;

@@ -23,13 +23,13 @@ use crate::rt::sleep::yield_now;
 const SEND_ROUNDS: u32 = 64;
 
 /// A UDP socket of one worker. It receives the packets of the flows that this worker owns, and each
-/// worker has one of its own for the same address: no packet goes from worker to worker, but when the
-/// owner does not get to it and another one has nothing to do (see [`crate::rt`]).
+/// worker has one of its own for the same address: no packet goes from worker to worker, but when
+/// the owner does not get to it and another one has nothing to do (see [`crate::rt`]).
 ///
-/// Packets of a flow come in their order. What a task has received counts as done when it asks for the
-/// next one (or drops the socket): until then nobody else gets packets of the same class of flows, and
-/// no flow of this worker can move to another. So a task asks again when it is done, not before, and
-/// does not keep a socket that it does not read.
+/// Packets of a flow come in their order. What a task has received counts as done when it asks for
+/// the next one (or drops the socket): until then no other task gets packets of the same class of
+/// flows, and no flow of this worker can move to another. So a task asks again when it is done, not
+/// before, and does not keep a socket that it does not read.
 pub struct UdpSocket {
     local: Rc<Local>,
     listener: usize,
@@ -71,8 +71,8 @@ impl UdpSocket {
         self.local.worker_set.listeners[self.listener].address
     }
 
-    /// The next packet: copies its payload into `buffer`, as much as fits, and says how many bytes that
-    /// were and who sent it. The packet before it is done with that.
+    /// Waits for the next packet, and copies as much of its payload into `buffer` as fits; returns
+    /// how many bytes those are, and the address that sent it. The packet before it counts as done.
     ///
     /// Dropped before it is ready, it has taken nothing.
     ///
@@ -129,9 +129,9 @@ impl UdpSocket {
         Poll::Ready(Ok(()))
     }
 
-    /// Sends `payload` to `to`: an answer to the packet received last, in its own buffer, or a packet
-    /// to any host that this worker had one from a moment ago. It leaves by the port that it came from,
-    /// when the task gives way. Nobody says whether it arrives: this is UDP.
+    /// Sends `payload` to `to`: an answer to the packet received last, in its own buffer, or a
+    /// packet to any host that this worker had one from a moment ago. It leaves by the port that it
+    /// came from, when the task gives way. Whether it arrives is not told: this is UDP.
     ///
     /// # Errors
     /// It cannot be sent, and why; counted as `unsent`.
@@ -199,8 +199,8 @@ impl UdpSocket {
     }
 }
 
-/// Another socket of the same worker at the same address: for another task, which then gets packets of
-/// other flows at the same time.
+/// Another socket of the same worker at the same address: for another task, which then gets packets
+/// of other flows at the same time.
 impl Clone for UdpSocket {
     fn clone(&self) -> Self {
         Self::new(Rc::clone(&self.local), self.listener)

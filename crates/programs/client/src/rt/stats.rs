@@ -42,7 +42,7 @@ macro_rules! counters {
         }
 
         impl Stats {
-            /// Both together.
+            /// The sum of both.
             #[must_use]
             pub fn and(self, other: Self) -> Self {
                 let timers = self.timers + other.timers;
@@ -76,8 +76,8 @@ counters! {
     tasks_stolen
     /// Times that a class of flows was taken over from another worker for some packets.
     group_steals
-    /// Classes of flows that were taken over again and again: their owner has too much to do, and the
-    /// daemon would do well to move some of its groups.
+    /// Classes of flows that were taken over again and again: their owner has too much to do, and
+    /// the daemon would do well to move some of its groups.
     groups_stolen
     /// Times that the worker slept.
     parks
@@ -91,7 +91,8 @@ counters! {
     sent
     /// Packets dropped since `Settings::queue_packets` waited already.
     dropped_full
-    /// Packets dropped that were for none of the addresses that were listened on, or no UDP packets.
+    /// Packets dropped that were for none of the addresses that were listened on, or no UDP
+    /// packets.
     dropped_stray
     /// Packets that a program wanted sent and that were not: no buffer, no way to the receiver.
     unsent

@@ -87,7 +87,8 @@ impl Net {
         let mut reservation = kernel::bound(address, SocketType::STREAM)?;
         let local = kernel::address(&reservation)?;
         if address.port() == 0 {
-            // A port that the kernel has chosen would be free again when its socket does not listen any more.
+            // A port that the kernel has chosen would be free again when its socket does not listen
+            // any more.
             reservation = kernel::bound(local, SocketType::STREAM)?;
         }
         let listener = PolledListener::new(&self.0, &reservation)?.ok_or_else(left_to_kernel)?;

@@ -1,7 +1,8 @@
 //! The deadlines of one worker, in their order. It decides; the time is an argument.
 //!
-//! A timer fires in the first round of its worker that begins at or after its deadline, never before
-//! it: its lateness is the rest of the round that it fell into, plus the wake-up of a sleeper.
+//! A timer fires in the first round of its worker that begins at or after its deadline, never
+//! before it: its lateness is the rest of the round that it fell into, plus the wake-up of a
+//! sleeper.
 
 use std::collections::BTreeMap;
 

@@ -28,9 +28,9 @@ impl fmt::Display for Site {
 /// Polls of the tasks of one site that took too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LongPoll {
-    /// Whose.
+    /// The line that spawned the tasks, and the name that it gave them.
     pub site: Site,
-    /// How many.
+    /// How many polls.
     pub count: u64,
     /// The longest; one that still lasts is counted as far as it was seen.
     pub longest: Nanos,
@@ -56,7 +56,7 @@ pub(crate) struct Overrun {
     pub(crate) site: Site,
     /// So far.
     pub(crate) length: Nanos,
-    /// Nobody has counted it before.
+    /// It was not counted before.
     pub(crate) is_new: bool,
 }
 

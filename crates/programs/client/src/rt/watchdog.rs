@@ -1,8 +1,8 @@
 //! The thread that looks after polls that do not end.
 //!
-//! It sleeps on a kernel timer that a worker starts when it wakes up: that costs the worker a third of
-//! a microsecond, where waking a thread would cost ten. While somebody is awake it looks at its rate;
-//! when all sleep, so does it.
+//! It sleeps on a kernel timer that a worker starts when it wakes up: that costs the worker a third
+//! of a microsecond, where waking a thread would cost ten. While somebody is awake it looks at its
+//! rate; when all sleep, so does it.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,8 +33,9 @@ impl Watchdog {
 
     /// A worker has woken up, and has said so in `WorkerSet::note_awake` before.
     pub(crate) fn arm(&self) {
-        // The worker says that it is awake and then reads this; `WorkerSet::watch_polls` clears this and then looks
-        // who is awake. In the one order of all these (SeqCst), one of the two sees the other.
+        // The worker says that it is awake and then reads this; `WorkerSet::watch_polls` clears
+        // this and then looks who is awake. In the one order of all these (SeqCst), one of the two
+        // sees the other.
         if !self.is_armed.load(Ordering::SeqCst) && !self.is_armed.swap(true, Ordering::SeqCst) {
             self.start(self.period);
         }

@@ -45,7 +45,7 @@ pub(crate) struct WorkerSet {
     /// Main tasks that have not ended.
     mains: AtomicUsize,
     detached: OnceLock<Detached>,
-    /// Who waits for a stop.
+    /// The tasks that wait for a stop.
     stop_wakers: Mutex<Vec<Waker>>,
     long_polls: Mutex<LongPolls>,
     /// The worker that gets the next task of a thread that is none.
@@ -114,7 +114,8 @@ impl WorkerSet {
         self.asleep.fetch_or(1 << index, Ordering::SeqCst);
     }
 
-    /// Worker `index` is awake. True: it was called to steal, and says [`Self::end_search`] after that.
+    /// Worker `index` is awake. True: it was called to steal, and says [`Self::end_search`] after
+    /// that.
     pub(crate) fn note_awake(&self, index: usize) -> bool {
         self.asleep.fetch_and(!(1 << index), Ordering::SeqCst);
         self.watchdog.arm();
@@ -155,8 +156,8 @@ impl WorkerSet {
         lock(&self.long_polls).note(overrun);
     }
 
-    /// What the watchdog does at its rate: looks for polls that do not end, and has others take over
-    /// what waits behind them.
+    /// What the watchdog does at its rate: looks for polls that do not end, and has others take
+    /// over what waits behind them.
     fn look_at_polls(&self, now: Nanos) {
         for (index, mailbox) in self.mailboxes.iter().enumerate() {
             let Some(overrun) = lock(&mailbox.watch).look(now, self.settings.long_poll) else {

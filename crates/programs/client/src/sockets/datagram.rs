@@ -16,24 +16,24 @@ use shm::sockets::{HEADER_BYTES, PAYLOAD_MAX, Record};
 /// What came with a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
-    /// Bytes that were taken; with [`ReceiveFlags::truncate`] those that it had.
+    /// Bytes that were taken; with [`ReceiveFlags::truncate`], the bytes that the datagram had.
     pub bytes: usize,
-    /// Whether it had more than were taken: MSG_TRUNC.
+    /// Whether it had more bytes than were taken: MSG_TRUNC of recvmsg(2).
     pub is_cut: bool,
-    /// From whom it came.
+    /// The address that sent it.
     pub from: Option<SocketAddr>,
-    /// Which address of ours it came to: IP_PKTINFO.
+    /// The own address that it came to: IP_PKTINFO of ip(7).
     pub to: Option<IpAddr>,
 }
 
 impl Socket {
     /// Takes the oldest datagram: `copy` is given stretches of its payload, in order, and says how
-    /// many bytes it took; what it leaves is lost. Once at least, with an empty stretch, for an empty
-    /// datagram too.
+    /// many bytes it took; what it leaves is lost. Once at least, with an empty stretch, for an
+    /// empty datagram too.
     ///
     /// # Errors
-    /// EAGAIN while there is none; the socket's error, once; and what `copy` returns (the datagram is
-    /// lost then, as with Linux).
+    /// EAGAIN while there is none; the socket's error, once; and what `copy` returns (the datagram
+    /// is lost then, as with Linux).
     pub fn receive_from_with(
         &self,
         flags: ReceiveFlags,
@@ -63,19 +63,19 @@ impl Socket {
         }
     }
 
-    /// Bytes of the longest datagram that fits into one packet. Longer ones are for the kernel socket, which
-    /// has the same port and cuts them: sent here they are lost.
+    /// Bytes of the longest datagram that fits into one packet. Longer ones are for the kernel
+    /// socket, which has the same port and cuts them: sent here they are lost.
     pub fn payload_max(&self) -> usize {
         let words = self.slot().map(|slot| slot.words.payload_max.load(Ordering::Relaxed));
         words.unwrap_or_default() as usize
     }
 
-    /// Sends a datagram of `bytes` bytes to `to`, or to whom the socket is connected: `copy` is given
-    /// stretches of room for it and fills them.
+    /// Sends a datagram of `bytes` bytes to `to`, or to the peer that the socket is connected to:
+    /// `copy` is given stretches of room for it and fills them.
     ///
     /// # Errors
-    /// EAGAIN while there is no room; EMSGSIZE: it is too long; EDESTADDRREQ: to nobody; EPIPE; the
-    /// socket's error, once; and what `copy` returns.
+    /// EAGAIN while there is no room; EMSGSIZE: it is too long; EDESTADDRREQ: no address is given,
+    /// and the socket is not connected; EPIPE; the socket's error, once; and what `copy` returns.
     pub fn send_to_with(
         &self,
         bytes: usize,
@@ -131,7 +131,7 @@ impl Socket {
         })
     }
 
-    /// Bytes of the datagram that is received next: FIONREAD.
+    /// Bytes of the datagram that is received next, 0 if there is none: FIONREAD of udp(7).
     pub fn next_datagram_bytes(&self) -> u64 {
         let next = self.slot().ok().and_then(|slot| slot.next_datagram().ok());
         next.map_or(0, |(_, record)| u64::from(record.payload))

@@ -1,4 +1,4 @@
-//! The numbers that a socket goes by.
+//! The numbers that name a socket.
 
 /// A region of shared memory: an application's own, or one between two applications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,4 +1,5 @@
-//! The kernel sockets behind ours: each of our sockets has one, which keeps its port and its identity.
+//! The kernel sockets behind ours: each of our sockets has one, which keeps its port and its
+//! identity.
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};

@@ -1,5 +1,5 @@
-//! Whoever copies bytes into or out of a ring holds the lock of that direction: who that is, and
-//! whether it lives.
+//! The lock of one direction of a ring, held by the thread that copies bytes into or out of it:
+//! which thread that is, and whether it lives.
 //!
 //! Threads of one application are in one PID namespace, or they would not find each other.
 
@@ -15,8 +15,9 @@ use sys::thread;
 /// Takes the lock, and waits for it if another thread has it.
 ///
 /// # Errors
-/// EDEADLK: this thread has it already; a signal's handler has interrupted its call, which would never
-/// go on if the handler waited. Nor will waiting for the socket help: the handler is to be told EAGAIN.
+/// EDEADLK: this thread has it already; a signal's handler has interrupted its call, which would
+/// never go on if the handler waited. Nor will waiting for the socket help: the handler is to be
+/// told EAGAIN.
 #[inline]
 pub(crate) fn hold(word: &AtomicU32) -> Result<SlotLock<'_>, Errno> {
     match SlotLock::acquire(word, own_number(), |holder| !is_dead(holder)) {

@@ -12,14 +12,14 @@ use super::poller::Poller;
 use super::session::Session;
 use super::socket::Socket;
 
-/// Who serves a socket that was offered to the daemon.
+/// Which side serves a socket that was offered to the daemon.
 #[derive(Clone, Debug)]
 pub enum Outcome {
-    /// The daemon does.
+    /// The daemon serves it.
     Ours(Socket),
-    /// The kernel is to, and why.
+    /// The kernel is to serve it, for this reason.
     Kernel(FallbackReason),
-    /// The call fails, as the kernel's own would.
+    /// The call fails with this error, as the kernel's own call would.
     Errno(Errno),
 }
 
@@ -32,8 +32,8 @@ impl Session {
         self.offer(&Call::Listen { backlog }, fd)
     }
 
-    /// Takes back what [`Self::listen`] has brought: callers that nobody has accepted are turned away. The
-    /// kernel socket is as it was, or listens.
+    /// Takes back what [`Self::listen`] has brought: connections that were not accepted are reset.
+    /// The kernel socket is as it was, or listens.
     pub fn unlisten(&self, listener: &Socket) {
         let (region, slot) = listener.key();
         // A daemon that is gone listens no more.
@@ -61,8 +61,8 @@ impl Session {
         self.offer(&Call::Udp { remote }, fd)
     }
 
-    /// The socket that a kernel socket from elsewhere (another process of this user, or this program
-    /// before exec) stands for; none if the daemon knows of none.
+    /// The socket that a kernel socket from elsewhere (another process of this user, or this
+    /// program before exec) stands for; none if the daemon knows of none.
     ///
     /// # Errors
     /// As for [`Self::listen`].

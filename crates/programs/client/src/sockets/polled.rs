@@ -1,4 +1,4 @@
-//! Connections and listeners for tasks, whatever runs the tasks.
+//! Connections and listeners for the tasks of any executor.
 
 use std::future::poll_fn;
 use std::io;

@@ -1,4 +1,4 @@
-//! What a thread listens to that waits for many sockets at once.
+//! The poller of a thread that waits for many sockets at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -20,7 +20,7 @@ use super::session::Session;
 use super::socket::Socket;
 use super::watcher::Watcher;
 
-/// Hears of all its sockets: each that has news is marked in shared memory, and [`Poller::fd`]
+/// Hears of all its sockets: each one that has news is marked in shared memory, and [`Poller::fd`]
 /// becomes readable if the poller is armed.
 ///
 /// The usual turn: [`Poller::take`]; if that gives nothing, [`Poller::arm`]; if that is true, poll
@@ -228,7 +228,7 @@ impl Poller {
 
     /// Has [`Self::fd`] become readable with the next news. False: there is some already, so do not
     /// sleep.
-    #[must_use = "who sleeps on news sleeps too long"]
+    #[must_use = "a thread that sleeps although there is news sleeps too long"]
     pub fn arm(&self) -> bool {
         let own = self.session.own_region();
         let is_quiet = |region: &Region, side| {
@@ -250,7 +250,7 @@ impl Poller {
         may_sleep
     }
 
-    /// Nobody sleeps any more.
+    /// No thread sleeps on [`Self::fd`] any more: takes back [`Self::arm`].
     pub fn disarm(&self) {
         let disarm = |region: &Region, side| {
             if let Some(ready_bits) = region.poller(side, self.number) {
@@ -265,7 +265,7 @@ impl Poller {
         }
     }
 
-    /// Sleeps until there is news or `other` is readable, for at most so long. It is for pollers of
+    /// Sleeps until there is news or `other` is readable, for at most `most`. It is for pollers of
     /// one socket, which is looked at after that anyway. Several threads may; each calls
     /// [`Self::pass_on`] when it goes.
     pub(crate) fn sleep_beside(&self, other: impl AsFd, most: &Timespec) -> Result<(), Errno> {
@@ -284,16 +284,16 @@ impl Poller {
         result
     }
 
-    /// A thread goes away that may have been called: the others that sleep are called if there is more, and
-    /// else with what comes.
+    /// A thread goes away that may have been called: the others that sleep are called if there is
+    /// more, and else with what comes.
     pub(crate) fn pass_on(&self, has_more: impl FnOnce() -> bool) {
         if self.sleepers.load(Ordering::SeqCst) > 0 && (has_more() || !self.arm()) {
             self.poke();
         }
     }
 
-    /// Wakes one who sleeps on [`Self::fd`] as if there were news: for a thread that goes away with
-    /// something left for the others.
+    /// Wakes a thread that sleeps on [`Self::fd`] as if there were news: for a thread that goes
+    /// away with something left for the others.
     pub fn poke(&self) {
         self.session.pollers().poke(self.number);
     }

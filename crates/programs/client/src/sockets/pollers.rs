@@ -20,7 +20,7 @@ pub(crate) struct Pollers {
     lit: EventFd,
     /// By number, with the descriptors of each.
     list: Mutex<Vec<(u32, Arc<OwnedFd>, RawFd)>>,
-    /// By number, those to be woken: by whoever has the list next, or has it already.
+    /// By number, those to be woken: by the thread that has the list next, or has it already.
     poked: [AtomicU64; POLLERS_MAX.div_ceil(64) as usize],
 }
 
@@ -37,8 +37,8 @@ impl Pollers {
         Ok(Self { lit, list: Mutex::default(), poked: Default::default() })
     }
 
-    /// Does something with the list, and wakes whoever is to be woken meanwhile. Nothing is done in a
-    /// signal's handler that has interrupted its own thread here.
+    /// Does something with the list, and wakes the pollers that are to be woken meanwhile. Nothing
+    /// is done in a signal's handler that has interrupted its own thread here.
     pub(crate) fn change(&self, with: impl FnOnce(&mut Vec<(u32, Arc<OwnedFd>, RawFd)>)) {
         if HAS_LIST.replace(true) {
             return;
@@ -76,7 +76,7 @@ impl Pollers {
         self.lit.as_fd()
     }
 
-    /// Wakes who sleeps on a poller of this process.
+    /// Wakes the threads that sleep on a poller of this process.
     pub(crate) fn poke(&self, poller: u32) {
         let Some(word) = self.poked.get((poller / 64) as usize) else { return };
         word.fetch_or(1 << (poller % 64), Ordering::AcqRel);

@@ -1,4 +1,4 @@
-//! Tasks that wait for sockets, whoever runs them: a poller, and whom to wake for each of its
+//! Tasks that wait for sockets, for any executor: a poller, and which task to wake for each of its
 //! sockets.
 
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ pub(crate) enum Direction {
     Write,
 }
 
-/// The tasks. Whoever runs them calls [`Self::turn`] whenever [`Self::fd`] is readable, and before it
+/// The tasks. Their executor calls [`Self::turn`] whenever [`Self::fd`] is readable, and before it
 /// sleeps.
 pub(crate) struct Reactor {
     session: Session,
@@ -131,7 +131,7 @@ impl Reactor {
 }
 
 impl Waiting {
-    /// Whom to wake for what the socket is ready for.
+    /// The tasks to wake for what the socket is ready for.
     fn due(&mut self) -> [Option<Waker>; 2] {
         if self.reader.is_none() && self.writer.is_none() {
             return [None, None];

@@ -10,18 +10,18 @@ use super::slot::{Nonsense, Slot, Stretch};
 use super::socket::Socket;
 use super::verdict::Verdict;
 
-/// Of recv(2), those that change what is taken.
+/// The flags of recv(2) that change what is taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceiveFlags {
-    /// What is read stays: MSG_PEEK.
+    /// The bytes stay, and are read again by the next call: MSG_PEEK.
     pub peek: bool,
-    /// Of a datagram its whole length is returned: MSG_TRUNC.
+    /// The whole length of a datagram is returned, however much of it fits: MSG_TRUNC.
     pub truncate: bool,
 }
 
 impl Socket {
-    /// Reads bytes: `copy` is given stretches of them, in order, and says how many it took; fewer than
-    /// there are end the call. How many were read; 0 at the end of the stream.
+    /// Reads bytes: `copy` is given stretches of them, in order, and says how many it took; fewer
+    /// than there are end the call. How many were read; 0 at the end of the stream.
     ///
     /// # Errors
     /// EAGAIN while there is none; the connection's error, once; ENOTCONN; and what `copy` returns
@@ -60,7 +60,7 @@ impl Socket {
         })
     }
 
-    /// Bytes that can be read now: FIONREAD.
+    /// Bytes that can be read now: FIONREAD (SIOCINQ of tcp(7)).
     pub fn unread_bytes(&self) -> u64 {
         self.slot().ok().and_then(|slot| slot.unread().ok()).map_or(0, |unread| unread.bytes())
     }
@@ -74,7 +74,7 @@ impl Socket {
         mark > 1 && head == mark - 2
     }
 
-    /// The urgent byte: MSG_OOB.
+    /// The urgent byte (RFC 6093; MSG_OOB of recv(2)).
     ///
     /// # Errors
     /// EINVAL: there is none, or it was read already. EAGAIN: it was announced and has not come.
@@ -157,8 +157,8 @@ impl Slot<'_> {
         if !flags.peek {
             let head = unread.head + taken as u64;
             self.words.rx_head.store(head, Ordering::Release);
-            // The other side is told of each quarter of the ring that has become free, so that its picture
-            // is never older than that, and an ordinary request costs no call.
+            // The other side is told of each quarter of the ring that has become free, so that its
+            // picture is never older than that, and an ordinary request costs no call.
             let quarter = (unread.ring.bytes() / 4).max(1);
             if unread.head / quarter != head / quarter {
                 self.tell();

@@ -1,4 +1,4 @@
-//! A region that this process has mapped, and how whoever is on its other side is told of news.
+//! A region that this process has mapped, and how its other side is told of news.
 
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering, fence};
@@ -35,7 +35,7 @@ impl Region {
         Self { id, memory, is_foreign: false, wakes: Wakes::Daemon(daemon) }
     }
 
-    /// The same of another application, one of whose sockets has come to us.
+    /// The region as that of another application, one of whose sockets has come to this process.
     pub(crate) fn foreign(self) -> Self {
         Self { is_foreign: true, ..self }
     }
@@ -106,7 +106,7 @@ impl Region {
         self.memory.end(reason.number());
     }
 
-    /// Has whoever is on the other side look at a slot.
+    /// Has the other side look at a slot.
     #[inline]
     pub(crate) fn tell(&self, slot: u32, words: &SlotWords) {
         match &self.wakes {
@@ -155,7 +155,8 @@ impl Region {
 
 /// Wakes the threads that sleep on one socket.
 pub(crate) fn ring_notify_word(words: &SlotWords) {
-    // What is said was written before the look at `sleepers`; a sleeper does it the other way round.
+    // What is said was written before the look at `sleepers`; a sleeper does it the other way
+    // round.
     fence(Ordering::SeqCst);
     if words.sleepers.load(Ordering::Relaxed) != 0 {
         words.sleepers.store(0, Ordering::Relaxed);

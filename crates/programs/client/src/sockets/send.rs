@@ -10,19 +10,19 @@ use super::slot::{Nonsense, Slot, Stretch};
 use super::socket::Socket;
 use super::verdict::Verdict;
 
-/// Of send(2), those that change how it is sent.
+/// The flags of send(2) that change how bytes are sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SendFlags {
-    /// More comes: MSG_MORE.
+    /// More bytes follow, so a segment that is not full waits for them: MSG_MORE.
     pub more: bool,
-    /// The last byte is urgent: MSG_OOB.
+    /// The last byte is urgent: MSG_OOB (RFC 6093).
     pub urgent: bool,
 }
 
 /// A send ring that is wished for before the first byte.
 const FIRST_LOG2: u8 = 14;
 
-/// A full ring is wished for so many times as long, as a base-2 logarithm.
+/// A full ring is to become 2 to this power times as long.
 const GROW_LOG2: u8 = 2;
 
 /// TCP_CORK that holds only until the next call without MSG_MORE.
@@ -32,8 +32,8 @@ const CORKED_BY_MORE: u32 = 2;
 const CARRY: usize = 4096;
 
 impl Socket {
-    /// Writes up to `bytes` bytes: `copy` is given stretches of room, in order, and says how much it
-    /// has filled; less than there is ends the call. How many were written, at least one.
+    /// Writes up to `bytes` bytes: `copy` is given stretches of room, in order, and says how much
+    /// it has filled; less than there is ends the call. How many were written, at least one.
     ///
     /// # Errors
     /// EAGAIN while there is no room; the connection's error, once; EPIPE; and what `copy` returns
@@ -86,7 +86,7 @@ impl Socket {
         })
     }
 
-    /// Bytes that are written and that the peer has not acknowledged: SIOCOUTQ.
+    /// Bytes that are written and that the peer has not acknowledged: SIOCOUTQ of tcp(7).
     pub fn unsent_bytes(&self) -> u64 {
         let slot = self.slot().ok();
         slot.and_then(|slot| slot.unacknowledged().ok()).map_or(0, |written| written.bytes())
@@ -191,7 +191,8 @@ impl Slot<'_> {
         }
     }
 
-    /// Asks to be told of room, by a longer ring if one is to be had that takes `bytes` more; whether one is.
+    /// Asks to be told of room, by a longer ring if one is to be had that takes `bytes` more;
+    /// whether one is.
     pub(super) fn wish_for(&self, bytes: usize) -> bool {
         let used = RingDesc::of_word(self.words.tx_ring_used.load(Ordering::Relaxed));
         if self.wish(bytes, used) {

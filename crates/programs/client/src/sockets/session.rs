@@ -25,14 +25,14 @@ use crate::options::{DEFAULT_SOCKET, SOCKET_VARIABLE};
 pub struct SessionOptions {
     /// The daemon's socket; if not given, what CALISTO_APPS says, or else `/run/calisto/apps.sock`.
     pub socket: Option<PathBuf>,
-    /// What people call the application: 1 to 32 letters, digits, `-`, `_` and `.`.
+    /// The name by which operators know the application: 1 to 32 letters, digits, `-`, `_` and `.`.
     pub name: String,
     /// How it waits.
     pub profile: Profile,
-    /// What [`Session::ticket`] gave the program that this process was before exec: with it the process
-    /// goes on as a member of the same application, whose sockets it may have kept. The daemon wants
-    /// it to be of the same user and group by then; one that is not attaches anew, with memory of its
-    /// own (see [`Session::ticket_refusal`]).
+    /// What [`Session::ticket`] gave the program that this process was before exec: with it the
+    /// process goes on as a member of the same application, whose sockets it may have kept. The
+    /// daemon wants it to be of the same user and group by then; one that is not attaches anew,
+    /// with memory of its own (see [`Session::ticket_refusal`]).
     pub ticket: Option<String>,
 }
 
@@ -64,7 +64,7 @@ struct Core {
     profile: Profile,
     streaming: Streaming,
     link: Link,
-    /// Held during a call: answers are read by whoever asked.
+    /// Held during a call: answers are read by the thread that asked.
     calling: Mutex<()>,
     own: Arc<Region>,
     /// The others that were mapped: local pairs, and regions of other applications.
@@ -112,15 +112,15 @@ impl Session {
         Ok(session)
     }
 
-    /// Why the daemon did not let this process go on with the ticket that it came with, if it did not:
-    /// a sentence. The sockets that came with the process are the kernel's then.
+    /// Why the daemon did not let this process go on with the ticket that it came with, if it did
+    /// not: a sentence. The sockets that came with the process are the kernel's then.
     pub fn ticket_refusal(&self) -> Option<&str> {
         self.0.ticket_refusal.get().map(String::as_str)
     }
 
-    /// What proves that a process belongs to this application, for the program that this one becomes by
-    /// exec: see [`SessionOptions::ticket`]. Whoever of the same user has it can be a member; do not
-    /// show it.
+    /// What proves that a process belongs to this application, for the program that this one
+    /// becomes by exec: see [`SessionOptions::ticket`]. A process of the same user that has it can
+    /// be a member: do not show it.
     pub fn ticket(&self) -> String {
         let streaming = &self.current().0.streaming;
         format!("{}:{}", streaming.app, streaming.ticket)
@@ -198,7 +198,7 @@ impl Session {
         self.0.streaming.app
     }
 
-    /// Tells the daemon that a socket was left to the kernel, and why, for those who ask it.
+    /// Tells the daemon that a socket was left to the kernel, and why, for `calisto explain`.
     pub fn fallback(&self, fd: BorrowedFd<'_>, reason: FallbackReason) {
         let session = self.current();
         if let Some(count) = session.0.own.memory.fallbacks(reason as usize) {
@@ -239,8 +239,8 @@ impl Session {
         all
     }
 
-    /// Asks the daemon; one call at a time. The handler of a signal that has interrupted a call of its own
-    /// thread is told that there is no answer.
+    /// Asks the daemon; one call at a time. The handler of a signal that has interrupted a call of
+    /// its own thread is told that there is no answer.
     pub(crate) fn call(
         &self,
         call: &Call,
@@ -323,8 +323,8 @@ impl Session {
         self.call(&Call::Region { region: id.0 }, None)
     }
 
-    /// Keeps a region that was mapped, unless another thread has done so meanwhile. Those that are over and
-    /// that no socket uses any more are let go.
+    /// Keeps a region that was mapped, unless another thread has done so meanwhile. Those that are
+    /// over and that no socket uses any more are let go.
     pub(crate) fn keep(&self, region: Region) -> Arc<Region> {
         let mut others = self.others();
         others.retain(|known| Arc::strong_count(known) > 1 || !known.is_over());

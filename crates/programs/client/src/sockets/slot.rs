@@ -1,7 +1,8 @@
-//! One socket's words, read and written as its own side may; whoever is on the other side.
+//! The words of one socket, read and written as its own side may, whether the other side is the
+//! daemon or another program.
 //!
-//! What another application or a broken daemon may have written is held against what can be: an
-//! impossible position is a broken connection, never a copy from a wrong place.
+//! A word that another application or a broken daemon may have written is checked: an impossible
+//! position breaks the connection, and never leads to a copy from a wrong place.
 
 use std::sync::atomic::Ordering;
 
@@ -80,8 +81,8 @@ impl<'a> Slot<'a> {
         Err(Nonsense)
     }
 
-    /// Where the peer's urgent data end, plus one. Of a peer on this host it is what that has written
-    /// last: nobody carries it over, and the positions of both are the same.
+    /// Where the peer's urgent data end, plus one. Of a peer on this host it is what that has
+    /// written last: nobody carries it over, and the positions of both are the same.
     #[inline]
     pub(crate) fn urgent_mark(&self) -> u64 {
         match self.peer {
@@ -102,8 +103,8 @@ impl<'a> Slot<'a> {
         self.region.memory.pieces(stretch.ring, index, bytes).ok_or(Nonsense)
     }
 
-    /// What is written and not acknowledged, in the ring that is written to. Another thread may write
-    /// meanwhile, unless the caller has the lock.
+    /// What is written and not acknowledged, in the ring that is written to. Another thread may
+    /// write meanwhile, unless the caller has the lock.
     #[inline]
     pub(crate) fn unacknowledged(&self) -> Result<Stretch, Nonsense> {
         for _ in 0..LOOKS_MAX {
@@ -242,7 +243,7 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// Takes the waiting error: nobody else sees it.
+    /// Takes the waiting error: no other call sees it.
     pub(crate) fn take_error(&self) -> Option<Errno> {
         match self.words.error.swap(0, Ordering::AcqRel) {
             0 => None,
@@ -250,8 +251,8 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// What the other side would say if it could: that it is gone, that it has reset the connection,
-    /// that its words cannot be.
+    /// What the other side would say if it could: that it is gone, that it has reset the
+    /// connection, that its words cannot be.
     #[inline]
     pub(crate) fn settle(&self) {
         if self.region.is_over() {
@@ -264,7 +265,8 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// Who closes with bytes unread, or is written to after it has closed, resets.
+    /// A side that closes with bytes unread, or is written to after it has closed, resets (RFC 9293
+    /// 3.6.1).
     fn is_peer_deaf(&self, peer: &SlotWords) -> bool {
         self.words.tx_tail.load(Ordering::Acquire) != peer.rx_head.load(Ordering::Acquire)
     }

@@ -31,7 +31,7 @@ struct Core {
     kind: Kind,
 }
 
-/// Of shutdown(2).
+/// The directions that shutdown(2) ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shutdown {
     /// Nothing more is read.
@@ -50,7 +50,7 @@ impl Socket {
         Some(Self(Arc::new(Core { session, region, slot: slot.0, generation, kind })))
     }
 
-    /// Its region and its place there: the same for all who hold it, in every process.
+    /// Its region and its place there: equal for all holders, in every process.
     pub fn key(&self) -> (RegionId, SlotId) {
         (self.0.region.id, SlotId(self.0.slot))
     }
@@ -121,8 +121,8 @@ impl Socket {
                 if !view.lacks_room() {
                     return view.readiness();
                 }
-                // Whoever finds no room here may go to sleep on it: he is to be told of it. What came
-                // before that was said is seen by a second look.
+                // Whoever finds no room here may go to sleep on it: he is to be told of it. What
+                // came before that was said is seen by a second look.
                 slot.wait_for_room();
                 slot.view().readiness()
             }
@@ -133,8 +133,8 @@ impl Socket {
     ///
     /// # Errors
     /// EAGAIN: there is none. EINVAL: it does not listen, or not any more. ENOTCONN: it was closed.
-    /// ECONNABORTED: it can be had no more. EMFILE and the like: it can when there are more descriptors,
-    /// and goes on waiting.
+    /// ECONNABORTED: it can be had no more. EMFILE and the like: it can when there are more
+    /// descriptors, and goes on waiting.
     pub fn accept(&self) -> Result<Self, Errno> {
         let slot = self.slot()?;
         loop {
@@ -162,8 +162,8 @@ impl Socket {
         }
     }
 
-    /// Says which descriptor stands for it, by its SO_COOKIE: when the last copy of that descriptor is
-    /// closed, by whomever, the daemon closes the connection.
+    /// Says which descriptor stands for it, by its SO_COOKIE: when the last copy of that descriptor
+    /// is closed, in any process, the daemon closes the connection.
     pub fn name(&self, cookie: u64) {
         if let Ok(slot) = self.slot() {
             slot.words.cookie.store(cookie, Ordering::Release);
@@ -219,27 +219,28 @@ impl Socket {
         slot.region.call_pollers(slot.slot, slot.words, side, |poller| pollers.poke(poller));
     }
 
-    /// Its own address.
+    /// Its own address; `None` if it has none.
     pub fn local_address(&self) -> Option<SocketAddr> {
         self.slot().ok()?.words.local.get()
     }
 
-    /// Whom it is connected to.
+    /// The peer's address; `None` if it is not connected.
     pub fn peer_address(&self) -> Option<SocketAddr> {
         self.slot().ok()?.words.remote.get()
     }
 
-    /// SO_ERROR: takes the waiting error, if there is one.
+    /// Takes the waiting error, if there is one: SO_ERROR of socket(7).
     pub fn take_error(&self) -> Option<Errno> {
         let slot = self.slot().ok()?;
         slot.settle();
         slot.take_error()
     }
 
-    /// What a connect(2) that has begun has come to: done, EAGAIN while it lasts, or how it failed.
+    /// The result of a connect(2) that has begun.
     ///
     /// # Errors
-    /// As said.
+    /// EAGAIN: the attempt goes on. ENOTCONN: the socket was closed. Otherwise the error with which
+    /// the attempt has failed, such as ECONNREFUSED.
     pub fn connected(&self) -> Result<(), Errno> {
         let slot = self.slot()?;
         match slot.view().connect() {
@@ -255,7 +256,7 @@ impl Socket {
         self.slot().is_ok_and(|slot| slot.view().connect() == Verdict::Copy)
     }
 
-    /// Whether it serves nobody any more: it was closed, or the daemon is gone.
+    /// Whether it is of no use any more: it was closed, or the daemon is gone.
     pub fn is_over(&self) -> bool {
         self.slot().map_or(true, |slot| match self.0.kind {
             Kind::Datagram => slot.datagram_view().is_closed,
@@ -263,8 +264,8 @@ impl Socket {
         })
     }
 
-    /// Sets an option that the daemon carries out or all holders share; how each is counted stands at
-    /// [`SlotOption`].
+    /// Sets an option that the daemon carries out or all holders share; how each is counted stands
+    /// at [`SlotOption`].
     pub fn set_option(&self, option: SlotOption, value: u32) {
         if let Ok(slot) = self.slot() {
             slot.words.set_option(option, value);
@@ -282,7 +283,7 @@ impl Socket {
         self.slot().map_or(0, |slot| slot.words.file_flags.load(Ordering::Relaxed))
     }
 
-    /// Sets them.
+    /// Sets the file status flags of all descriptors that stand for it.
     pub fn set_flags(&self, flags: u32) {
         if let Ok(slot) = self.slot() {
             slot.words.file_flags.store(flags, Ordering::Relaxed);

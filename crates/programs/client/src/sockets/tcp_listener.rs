@@ -1,4 +1,4 @@
-//! A TCP listener with the calls of std's.
+//! A TCP listener with the calls of `std::net::TcpListener`.
 
 use std::io;
 use std::net::SocketAddr;
@@ -22,7 +22,7 @@ use super::tcp_stream::{By, TcpStream};
 /// Connections that may wait to be accepted, as std has it.
 const BACKLOG: u32 = 128;
 
-/// So often one who waits for a connection looks whether the daemon lives, if nothing happens.
+/// A thread that waits for a connection looks at this interval whether the daemon lives.
 const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// Listens on an address: with the daemon on its interfaces, and with the kernel on all others.
@@ -65,7 +65,7 @@ impl TcpListener {
         self.ours.is_some()
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -82,7 +82,7 @@ impl TcpListener {
         Ok(())
     }
 
-    /// Waits for a connection; whose it is.
+    /// Waits for a connection; returns it with the peer's address.
     ///
     /// # Errors
     /// Out of descriptors, and as the kernel's accept(2).
@@ -139,8 +139,8 @@ impl TcpListener {
     }
 }
 
-/// Has the daemon and the kernel listen; none: the kernel alone does. The daemon is asked first, so that who calls
-/// from now on is not the kernel's.
+/// Has the daemon and the kernel listen; none: the kernel alone does. The daemon is asked first, so
+/// that a connection that comes from now on is not the kernel's.
 pub(super) fn listen(session: &Session, kernel: &OwnedFd) -> io::Result<Option<Socket>> {
     let ours = match session.listen(kernel.as_fd(), BACKLOG) {
         Ok(Outcome::Ours(socket)) => Some(socket),

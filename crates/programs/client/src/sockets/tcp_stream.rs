@@ -1,4 +1,4 @@
-//! A TCP connection with the calls of std's.
+//! A TCP connection with the calls of `std::net::TcpStream`.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr};
@@ -20,12 +20,13 @@ use super::session::Session;
 use super::socket::{self, Socket};
 use super::waiting::Waited;
 
-/// A TCP connection: the daemon's if it can be, else the kernel's, with the same calls. Clones by
-/// [`TcpStream::try_clone`] are the same connection, which is closed with the last of them.
+/// A TCP connection, served by the daemon where that is possible and else by the kernel, with the
+/// same calls. Handles made by [`TcpStream::try_clone`] are of one connection, which is closed with
+/// the last of them.
 #[derive(Debug)]
 pub struct TcpStream(pub(super) By);
 
-/// Who serves it.
+/// The side that serves it.
 #[derive(Debug)]
 pub(super) enum By {
     Us(Arc<Named>),
@@ -41,7 +42,7 @@ impl TcpStream {
         Self::connect_within(session, address, None)
     }
 
-    /// The same, for at most `timeout`.
+    /// Connects to `address`, and waits for at most `timeout`.
     ///
     /// # Errors
     /// As the kernel's connect(2), or the time is up.
@@ -126,7 +127,7 @@ impl TcpStream {
         }))
     }
 
-    /// Whom it is connected to.
+    /// The peer's address.
     ///
     /// # Errors
     /// It is not connected.
@@ -163,7 +164,8 @@ impl TcpStream {
         }
     }
 
-    /// Small segments do not wait for acknowledgements: TCP_NODELAY.
+    /// Whether a small segment is sent while others are not acknowledged, which Nagle's algorithm
+    /// (RFC 9293 3.7.4) forbids: TCP_NODELAY of tcp(7).
     ///
     /// # Errors
     /// The kernel refuses.
@@ -202,7 +204,7 @@ impl TcpStream {
         }
     }
 
-    /// For so long a read waits; none: without end.
+    /// How long a read waits; `None`: without end. SO_RCVTIMEO of socket(7).
     ///
     /// # Errors
     /// The time is zero.
@@ -213,7 +215,7 @@ impl TcpStream {
         }
     }
 
-    /// For so long a write waits; none: without end.
+    /// How long a write waits; `None`: without end. SO_SNDTIMEO of socket(7).
     ///
     /// # Errors
     /// The time is zero.
@@ -224,7 +226,7 @@ impl TcpStream {
         }
     }
 
-    /// The error that waits, if one does.
+    /// Takes the waiting error, if there is one: SO_ERROR of socket(7).
     ///
     /// # Errors
     /// The kernel refuses.

@@ -137,7 +137,7 @@ impl TcpStream {
         matches!(self.0, By::Us(..))
     }
 
-    /// Whom it is connected to.
+    /// The peer's address.
     ///
     /// # Errors
     /// It is not connected.
@@ -159,7 +159,8 @@ impl TcpStream {
         }
     }
 
-    /// Small segments do not wait for acknowledgements: TCP_NODELAY.
+    /// Whether a small segment is sent while others are not acknowledged, which Nagle's algorithm
+    /// (RFC 9293 3.7.4) forbids: TCP_NODELAY of tcp(7).
     ///
     /// # Errors
     /// The kernel refuses.
@@ -224,7 +225,7 @@ pub struct TcpListener {
 }
 
 impl TcpListener {
-    /// Waits for a connection; whose it is.
+    /// Waits for a connection; returns it with the peer's address.
     ///
     /// # Errors
     /// Out of descriptors, and as the kernel's accept(2).
@@ -249,7 +250,7 @@ impl TcpListener {
         kernel.map_ok(|(stream, peer)| (TcpStream(By::Kernel(stream)), peer))
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     ///
     /// # Errors
     /// The kernel refuses.

@@ -1,4 +1,4 @@
-//! A UDP socket with the calls of std's.
+//! A UDP socket with the calls of `std::net::UdpSocket`.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket as KernelSocket};
@@ -20,7 +20,7 @@ use super::session::Session;
 use super::socket::Socket;
 use super::tcp_stream::{blocking, set_timeout, timeout_of};
 
-/// So often one who waits for a datagram looks at everything, if nothing happens.
+/// A thread that waits for a datagram looks at everything at this interval, if nothing happens.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// A UDP socket: datagrams of the daemon's interfaces come and go through shared memory, those of
@@ -39,7 +39,7 @@ struct Ours {
 }
 
 impl UdpSocket {
-    /// Takes datagrams to `address`; port 0: one that is free.
+    /// Binds a socket to `address`, to receive the datagrams sent there; port 0: one that is free.
     ///
     /// # Errors
     /// As the kernel's bind(2).
@@ -47,7 +47,7 @@ impl UdpSocket {
         Self::bind_for(session, address, None)
     }
 
-    /// The same, and exchanges datagrams with `remote` only.
+    /// Binds a socket to `address` that exchanges datagrams with `remote` only.
     ///
     /// # Errors
     /// As the kernel's bind(2) and connect(2).
@@ -93,7 +93,7 @@ impl UdpSocket {
         self.ours.is_some()
     }
 
-    /// Where it is bound.
+    /// The address that the socket is bound to.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -101,7 +101,7 @@ impl UdpSocket {
         self.kernel.local_addr()
     }
 
-    /// Sends a datagram to `to`; how many bytes it has.
+    /// Sends a datagram to `to`; returns its bytes.
     ///
     /// # Errors
     /// As the kernel's sendto(2).
@@ -114,7 +114,7 @@ impl UdpSocket {
         }
     }
 
-    /// Sends a datagram to whom it is connected.
+    /// Sends a datagram to the peer that the socket is connected to; returns its bytes.
     ///
     /// # Errors
     /// As the kernel's send(2).
@@ -127,8 +127,8 @@ impl UdpSocket {
         }
     }
 
-    /// Waits for a datagram: how many bytes of it were taken, and whose it is. What does not fit is
-    /// lost.
+    /// Waits for a datagram; returns how many bytes of it were taken, and the address that sent it.
+    /// Bytes that do not fit are lost.
     ///
     /// # Errors
     /// As the kernel's recvfrom(2).
@@ -170,7 +170,8 @@ impl UdpSocket {
         }
     }
 
-    /// Waits for a datagram from whom it is connected to.
+    /// Waits for a datagram from the peer that the socket is connected to; returns how many bytes
+    /// of it were taken.
     ///
     /// # Errors
     /// As the kernel's recv(2).
@@ -192,7 +193,7 @@ impl UdpSocket {
         }
     }
 
-    /// For so long a receive waits; none: without end.
+    /// How long a receive waits; `None`: without end. SO_RCVTIMEO of socket(7).
     ///
     /// # Errors
     /// The time is zero.

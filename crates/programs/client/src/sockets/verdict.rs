@@ -141,8 +141,8 @@ impl SocketView {
         self.phase == Phase::Open && !self.is_write_shut && !self.is_writable()
     }
 
-    /// Writing is announced when a third of the ring is free, so that a writer that waits for it does
-    /// not come for every byte.
+    /// Writing is announced when a third of the ring is free, so that a writer that waits for it
+    /// does not come for every byte.
     fn is_writable(&self) -> bool {
         self.room > 0 && self.room >= self.queued / 2 && !self.is_backlogged
     }
@@ -201,8 +201,8 @@ impl DatagramView {
         !self.is_closed && !self.is_write_shut && !self.has_room
     }
 
-    /// poll(2), as datagram_poll has it. A socket that serves nobody any more is the kernel's alone: it
-    /// has room, and what comes is the kernel's to tell.
+    /// poll(2), as datagram_poll has it. A socket that serves nobody any more is the kernel's
+    /// alone: it has room, and what comes is the kernel's to tell.
     pub(crate) fn readiness(&self) -> Readiness {
         let is_over = self.is_read_shut && self.is_write_shut;
         let has_room = self.has_room || self.is_write_shut || self.is_closed;

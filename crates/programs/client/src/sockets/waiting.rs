@@ -13,7 +13,8 @@ use super::readiness::Readiness;
 use super::socket::Socket;
 use super::yield_policy::{Step, YieldPolicy};
 
-/// A daemon that was killed rings no notify word: so often who sleeps looks whether it lives.
+/// A daemon that was killed rings no notify word: a sleeping thread looks at this interval whether
+/// the daemon lives.
 const LOOK_EVERY: Nanos = Nanos::from_millis(100);
 
 /// How a wait ended.

@@ -4,7 +4,7 @@
 use attach::Profile;
 use base::Nanos;
 
-/// What somebody who has found nothing does before the next look.
+/// What a thread that has found nothing does before it looks again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Lets others on this CPU run: sched_yield(2).

@@ -7,8 +7,9 @@ use shm::{Batch, Frame};
 use super::{Verdict, Worker};
 
 impl Worker {
-    /// Has the packets of `batch` sent, from its front, as many as fit; how many. The rest stays: a
-    /// slow daemon, or frames of another worker. [`Self::flush`] shows them to the daemon.
+    /// Has the packets of `batch` sent, from its front, as many as fit; returns how many. The rest
+    /// stays in `batch`: the daemon is slow, or the frames are another worker's. [`Self::flush`]
+    /// shows them to the daemon.
     ///
     /// # Errors
     /// The attachment has ended.
@@ -17,8 +18,8 @@ impl Worker {
         self.give(batch, Verdict::Send)
     }
 
-    /// Gives the frames of `batch` back unsent, as many as fit; how many. The rest stays, as with
-    /// [`Self::send`].
+    /// Gives the frames of `batch` back unsent, as many as fit; returns how many. The rest stays,
+    /// as with [`Self::send`].
     ///
     /// # Errors
     /// The attachment has ended.
@@ -56,9 +57,9 @@ impl Worker {
         Ok(given)
     }
 
-    /// Receives a batch, has `packet` decide each one, gives them back and shows that to the
-    /// daemon: one turn of the usual program. How many packets there were; zero too while the
-    /// daemon is slow to take answers.
+    /// Receives a batch, has `packet` decide on each packet, gives them back and shows that to the
+    /// daemon: one turn of the usual program. Returns how many packets there were; zero also while
+    /// the daemon is slow to take answers.
     ///
     /// # Errors
     /// The attachment has ended.

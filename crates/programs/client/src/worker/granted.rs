@@ -1,5 +1,5 @@
-//! A worker on granted cores: runs when it is granted one, parks when it has nothing to do or is asked
-//! to.
+//! A worker on granted cores: runs when it is granted one, parks when it has nothing to do or is
+//! asked to.
 //!
 //! The order in which it parks leaves no gap: it arms its doorbell, looks once more, says that it
 //! parked, and sleeps. What comes before the doorbell is seen; what comes after rings, and the
@@ -22,8 +22,8 @@ impl Worker {
         self.grant_side.as_ref().and_then(|grant_side| grant_side.core)
     }
 
-    /// Whether to call [`Self::wait`] soon, since the core is asked back or gone: a program that does much
-    /// between two calls of [`Self::receive`] asks now and then. One load.
+    /// Whether to call [`Self::wait`] soon, since the core is asked back or gone: a program that
+    /// does much between two calls of [`Self::receive`] asks now and then. One load.
     #[inline]
     pub fn must_park(&mut self) -> bool {
         let Some(grant_side) = &mut self.grant_side else { return false };
@@ -41,9 +41,9 @@ impl Worker {
         }
     }
 
-    /// Tells the core control about tasks that wait for this worker beside its packets: how many were
-    /// ever made ready and ever taken, modulo 2^32, and for how long the oldest one waits. Worth
-    /// calling once a turn by who has a queue of tasks.
+    /// Tells the core control about tasks that wait for this worker beside its packets: how many
+    /// were ever made ready and ever taken, modulo 2^32, and for how long the oldest one waits.
+    /// Worth calling once a turn for a program that has a queue of tasks.
     #[inline]
     pub fn note_tasks(&mut self, put: u32, taken: u32, oldest: Nanos, idle: Nanos) {
         let Some(grant_side) = &mut self.grant_side else { return };
@@ -58,8 +58,8 @@ impl Worker {
         }
     }
 
-    /// For who has no packets to wait for, but a job to place: looks what it is told, and answers. The
-    /// core that it holds now. Poll [`Self::fd`] for changes.
+    /// For a thread that has no packets to wait for, but work to place: reads its command and
+    /// answers it; returns the core that it holds now. Poll [`Self::fd`] for changes.
     ///
     /// # Errors
     /// The attachment has ended.
@@ -72,9 +72,9 @@ impl Worker {
         Ok(self.core())
     }
 
-    /// Asks for a core, for work that no packet has brought, such as a timer that is due; sleeps until
-    /// it is granted, at most `timeout` ([`Nanos::FAR_FUTURE`]: without end). Whether it has one; a
-    /// worker that is not on granted cores always has. A signal ends the wait early.
+    /// Asks for a core, for work that no packet has brought, such as a timer that is due; sleeps
+    /// until it is granted, at most `timeout` ([`Nanos::FAR_FUTURE`]: without end). Whether it has
+    /// one; a worker that is not on granted cores always has. A signal ends the wait early.
     ///
     /// # Errors
     /// The attachment has ended.
@@ -129,7 +129,8 @@ impl Worker {
             self.counters.sleeps += 1;
             let woken = self.sleep(rest(deadline));
             self.awake(woken)?;
-            // Who can be called by other threads may have more to do with a core than its own packets.
+            // Who can be called by other threads may have more to do with a core than its own
+            // packets.
             let is_called = woken == Woken::ByAlarm || self.alarm.is_some() && !self.must_park();
             if woken == Woken::Not || is_called {
                 return Ok(self.has_next());

@@ -34,8 +34,8 @@ impl Worker {
     /// Waits until [`Self::receive`] would find something, at most `timeout`
     /// ([`Nanos::FAR_FUTURE`]: without end); whether it would. A signal ends the wait early.
     ///
-    /// A worker on granted cores gives its core back here when it has nothing to do or was asked to,
-    /// and goes on when it is granted one. False after `timeout`: it has no core then, and
+    /// A worker on granted cores gives its core back here when it has nothing to do or was asked
+    /// to, and goes on when it is granted one. False after `timeout`: it has no core then, and
     /// [`Self::claim_core`] asks for one.
     ///
     /// # Errors

@@ -4,7 +4,8 @@ use libc::{c_int, clockid_t, pthread_t};
 
 use crate::system::{raw, real};
 
-/// The signal that libc has kept for this: the first of the real-time ones, which programs never see.
+/// The signal that libc has kept for this: the first of the real-time ones, which programs never
+/// see.
 const CANCEL: c_int = 32;
 
 unsafe extern "C" {
@@ -25,8 +26,8 @@ pub(crate) unsafe fn pthread_cancel(thread: pthread_t) -> c_int {
     let result = unsafe { real::pthread_cancel(thread) };
     if result == 0 && has_clock {
         let number = (!(clock >> 3)) as usize;
-        // SAFETY: plain numbers; libc has set the handler before it returned, and a thread that is gone is
-        // an error that changes nothing.
+        // SAFETY: plain numbers; libc has set the handler before it returned, and a thread that is
+        // gone is an error that changes nothing.
         unsafe {
             let process = raw::process_id() as usize;
             raw::call(libc::SYS_tgkill, [process, number, CANCEL as usize, 0, 0, 0]);

@@ -47,8 +47,8 @@ pub(crate) fn forget(fd: c_int) {
     }
 }
 
-/// SO_LINGER: close(2) waits until the peer has all that was written, or the time is over. The kernel's
-/// socket is still open then: with it the data plane's would go.
+/// SO_LINGER: close(2) waits until the peer has all that was written, or the time is over. The
+/// kernel's socket is still open then: with it the data plane's would go.
 fn linger(held: &Held) {
     let Some(file) = held.file() else { return };
     // Counted from one on; without any time it is a reset, which waits for nothing.
@@ -58,8 +58,8 @@ fn linger(held: &Held) {
     }
     let deadline = Deadline::after(Duration::from_secs(seconds.into()));
     while file.socket.unsent_bytes() > 0 && !deadline.is_over() {
-        // Nothing is held back for more to come. And nobody is told of the last acknowledgement: a worker
-        // looks what there is of them because an option was set.
+        // Nothing is held back for more to come. And nobody is told of the last acknowledgement: a
+        // worker looks what there is of them because an option was set.
         file.socket.set_option(SocketOption::Cork, 0);
         std::thread::sleep(LINGER_STEP);
     }
@@ -68,8 +68,8 @@ fn linger(held: &Held) {
 /// How long a look lasts whether all was sent.
 const LINGER_STEP: Duration = Duration::from_millis(1);
 
-/// close_range(2). Our own descriptors are left out, so that a program that closes all it does not know
-/// goes on being served.
+/// close_range(2). Our own descriptors are left out, so that a program that closes all it does not
+/// know goes on being served.
 ///
 /// # Safety
 /// As for libc's.

@@ -79,7 +79,8 @@ fn open(fd: c_int, family: c_int, remote: SocketAddr) -> Option<Result<(), Errno
     if fallback::is_kept(session, fd) {
         return None;
     }
-    // SAFETY: it was a socket a moment ago; a program that closes it meanwhile has what it asked for.
+    // SAFETY: it was a socket a moment ago; a program that closes it meanwhile has what it asked
+    // for.
     let descriptor = unsafe { BorrowedFd::borrow_raw(fd) };
     let socket = match own_code::run(|| session.connect(descriptor, remote)) {
         Ok(Outcome::Ours(socket)) => socket,
@@ -121,7 +122,8 @@ fn finish(fd: c_int, held: &Held) -> Result<(), Errno> {
     }
 }
 
-/// The end of an attempt: the connection, or what became of it, told once. EAGAIN: there is no end yet.
+/// The end of an attempt: the connection, or what became of it, told once. EAGAIN: there is no end
+/// yet.
 fn conclude(fd: c_int, file: &File) -> Result<(), Errno> {
     let told = file.socket.connected();
     if told == Err(Errno::AGAIN) {
@@ -178,7 +180,7 @@ unsafe fn again(
             told => told,
         }
     } else {
-        // Who has asked before and waits again in vain is told so.
+        // A call that has asked before and waits again until the time is up is told so.
         finish(fd, held).map_err(|errno| match errno {
             Errno::INPROGRESS => Errno::ALREADY,
             other => other,

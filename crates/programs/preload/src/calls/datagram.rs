@@ -20,7 +20,7 @@ pub(crate) struct Received {
     pub(crate) returned: usize,
     /// There were more.
     pub(crate) is_cut: bool,
-    /// From whom.
+    /// The address that sent it.
     pub(crate) from: Option<SocketAddr>,
 }
 
@@ -148,7 +148,8 @@ pub(crate) fn send(
     }
 }
 
-/// Sends a datagram by the kernel's half, which has the same port, and cuts what is too long for a packet.
+/// Sends a datagram by the kernel's half, which has the same port, and cuts what is too long for a
+/// packet.
 fn by_kernel(
     fd: c_int,
     file: &File,

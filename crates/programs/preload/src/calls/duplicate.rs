@@ -70,7 +70,8 @@ unsafe fn onto(fd: c_int, to: c_int, make: impl FnOnce() -> c_int) -> c_int {
         // It cannot be moved while other threads may be using it.
         return outcome::failed(Errno::BUSY);
     }
-    // SAFETY: it takes no argument. Only what is open can be duplicated; nothing is closed otherwise.
+    // SAFETY: it takes no argument. Only what is open can be duplicated; nothing is closed
+    // otherwise.
     if unsafe { real::fcntl(fd, libc::F_GETFD, 0) } < 0 {
         return make();
     }

@@ -73,8 +73,8 @@ pub(crate) unsafe fn epoll_ctl(
     outcome::done(unsafe { change(set, operation, fd, ours, event) })
 }
 
-/// Adds a set to a set, which from now on asks it before each look whether it has something: only the
-/// inner one knows when what it has told was read.
+/// Adds a set to a set, which from now on asks it before each look whether it has something: only
+/// the inner one knows when what it has told was read.
 unsafe fn add_set(set: c_int, fd: c_int, event: *mut epoll_event) -> c_int {
     let inner = set_of(fd);
     if let Some(inner) = inner.as_ref().and_then(Set::of) {
@@ -192,8 +192,8 @@ struct Call {
 
 impl Call {
     /// # Safety
-    /// Writing `room` events is the program's wish; the mask is null or a set of signals; `by_kernel` is
-    /// the same call of the kernel.
+    /// Writing `room` events is the program's wish; the mask is null or a set of signals;
+    /// `by_kernel` is the same call of the kernel.
     unsafe fn serve(self, by_kernel: impl FnOnce() -> c_int) -> c_int {
         if let Some(held) = with_ours(self.set) {
             // SAFETY: the caller's promise.

@@ -1,5 +1,5 @@
-//! Sockets that stay the kernel's for what the program has set on them: the daemon and the user are told
-//! when they would have become ours.
+//! Sockets that stay the kernel's for what the program has set on them: the daemon and the user are
+//! told when they would have become ours.
 
 use std::os::fd::BorrowedFd;
 
@@ -11,8 +11,8 @@ use crate::process::{say, session};
 use crate::system::fork;
 use crate::system::kernel_socket::{fill_up_to, number};
 
-/// Whether a socket stays the kernel's for what the program has set on it; the daemon and the user are
-/// told then.
+/// Whether a socket stays the kernel's for what the program has set on it; the daemon and the user
+/// are told then.
 pub(crate) fn is_kept(session: &Session, fd: c_int) -> bool {
     let mut device = [0_u8; libc::IFNAMSIZ];
     let is_bound = fill_up_to(fd, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, &mut device) > 0;
@@ -29,8 +29,8 @@ pub(crate) fn is_kept(session: &Session, fd: c_int) -> bool {
     true
 }
 
-/// Says why a socket that is about to connect, to listen or to get a port is not ours, if it is for one of
-/// these options.
+/// Says why a socket that is about to connect, to listen or to get a port is not ours, if it is for
+/// one of these options.
 pub(crate) fn tell(fd: c_int) {
     if !descriptors::is_kernels(fd) || fork::is_borrowed() {
         return;

@@ -147,7 +147,8 @@ pub(crate) fn linger_value(value: linger) -> u32 {
     if value.l_onoff == 0 { 0 } else { (value.l_linger.max(0) as u32).saturating_add(1) }
 }
 
-/// A time limit as the data plane counts it, in microseconds; a longer one than it can count is none.
+/// A time limit as the data plane counts it, in microseconds; a longer one than it can count is
+/// none.
 pub(crate) fn timeout_value(value: timeval) -> u32 {
     let seconds = u64::try_from(value.tv_sec).unwrap_or(0);
     let microseconds = u64::try_from(value.tv_usec).unwrap_or(0);

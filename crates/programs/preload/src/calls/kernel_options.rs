@@ -1,12 +1,13 @@
-//! Options that only the kernel's stack carries out, and what becomes of the sockets that have them.
+//! Options that only the kernel's stack carries out, and what becomes of the sockets that have
+//! them.
 //!
-//! A program that sets one relies on it (TCP_MD5SIG: that nobody forges segments; SO_MARK: that a packet
-//! takes another route), so a socket that was given one before it could be ours is the kernel's for
-//! good, and the program and the daemon are told when it would have become ours. Many of these options
-//! cannot be read back, so the number is marked when one is set. A listener or a UDP socket that is ours
-//! already goes back to the kernel, which has the other half of it. A connection cannot: its call fails
-//! as on a kernel that was built without the option, unless that is a hint which changes nothing that
-//! the program could see.
+//! A program that sets one relies on it (TCP_MD5SIG: that segments cannot be forged; SO_MARK: that
+//! a packet takes another route), so a socket that was given one before it could be ours is the
+//! kernel's for good, and the program and the daemon are told when it would have become ours. Many
+//! of these options cannot be read back, so the number is marked when one is set. A listener or a
+//! UDP socket that is ours already goes back to the kernel, which has the other half of it. A
+//! connection cannot: its call fails as on a kernel that was built without the option, unless that
+//! is a hint which changes nothing that the program could see.
 
 use std::sync::OnceLock;
 
@@ -126,7 +127,8 @@ pub(crate) unsafe fn note(fd: c_int, given: Given) {
     }
 }
 
-/// An option is about to be set on a socket of ours; whether that may go on as if it were any other.
+/// An option is about to be set on a socket of ours; whether that may go on as if it were any
+/// other.
 ///
 /// # Errors
 /// ENOPROTOOPT, or ENOENT for a congestion control: the data plane has no such thing.

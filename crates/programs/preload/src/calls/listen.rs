@@ -13,8 +13,8 @@ use crate::process::{lookup, say, session};
 use crate::system::{address, fork, kernel_socket, outcome, real};
 use crate::wait::epoll;
 
-/// listen(2). The kernel's part serves what does not come through the data plane, holds the port, and
-/// says what is wrong with the call.
+/// listen(2). The kernel's part serves what does not come through the data plane, holds the port,
+/// and says what is wrong with the call.
 ///
 /// # Safety
 /// As for libc's.
@@ -39,7 +39,7 @@ pub(crate) unsafe fn listen(fd: c_int, backlog: c_int) -> c_int {
         return match outcome::unheard(|| beside(fd, backlog)) {
             Ok(_) => 0,
             Err(errno) => {
-                // Nobody is to be served here, by the kernel neither.
+                // No connection is to be served here, by the kernel neither.
                 // SAFETY: plain numbers.
                 unsafe { real::shutdown(fd, libc::SHUT_RDWR) };
                 outcome::failed(errno)
@@ -110,8 +110,8 @@ fn beside(fd: c_int, backlog: c_int) -> Result<Option<Held>, Errno> {
             let file = File::new(socket, Kind::Listener, family);
             file.set_nonblocking(kernel_socket::is_nonblocking(fd));
             inherit::from_kernel(fd, &file);
-            // Two take connections from the kernel's part: none may wait there for one that the other
-            // has just taken. Whether the program's calls wait is kept beside it.
+            // Two take connections from the kernel's part: none may wait there for one that the
+            // other has just taken. Whether the program's calls wait is kept beside it.
             kernel_socket::set_nonblocking(fd, true);
             let held = descriptors::install(fd, Body::Socket(file));
             held.iter().for_each(|held| epoll::moves(fd, held));

@@ -1,4 +1,5 @@
-//! sendmsg(2) and recvmsg(2): bytes with addresses, and descriptors that go from process to process.
+//! sendmsg(2) and recvmsg(2): bytes with addresses, and descriptors that go from process to
+//! process.
 
 use libc::{c_int, cmsghdr, msghdr, ssize_t};
 use rustix::io::Errno;
@@ -200,8 +201,8 @@ pub(crate) unsafe fn note_received(message: *const msghdr) {
 /// Calls `see` for each descriptor beside a message.
 unsafe fn each_descriptor(message: *const msghdr, mut see: impl FnMut(c_int)) -> Result<(), Errno> {
     crate::system::faults::watch();
-    // SAFETY: the caller's promise; any bits are a message's header. Whether it can be read is for the
-    // kernel to say, which has not looked yet.
+    // SAFETY: the caller's promise; any bits are a message's header. Whether it can be read is for
+    // the kernel to say, which has not looked yet.
     let header = unsafe { copy::get(message)? };
     let mut left = header.msg_controllen;
     let mut next = header.msg_control.cast::<u8>().cast_const();

@@ -51,7 +51,8 @@ pub(crate) unsafe fn getpeername(fd: c_int, to: *mut sockaddr, bytes: *mut sockl
         // SAFETY: the caller's arguments.
         return unsafe { real::getpeername(fd, to, bytes) };
     };
-    // Whether the program has asked what became of its attempt does not matter: the peer has answered.
+    // Whether the program has asked what became of its attempt does not matter: the peer has
+    // answered.
     let has_peer = |file: &&File| !file.is_opening() || file.socket.is_connected();
     let peer = held.file().filter(|file| file.kind != Kind::Listener).filter(has_peer);
     let result = match peer.and_then(|file| Some((file.family, file.socket.peer_address()?))) {

@@ -24,9 +24,10 @@ pub(crate) unsafe fn setsockopt(
     if (level, name) == (libc::SOL_SOCKET, libc::SO_ZEROCOPY)
         && kernel_socket::kind_of(fd).is_some()
     {
-        // As a kernel says that cannot, of every socket that may become ours: a program goes on without
-        // it then, and does not wait for news of its buffers. It has lost nothing: our bytes are copied
-        // once, and those of the kernel's sockets, which are left on loopback, were always copied.
+        // As a kernel says that cannot, of every socket that may become ours: a program goes on
+        // without it then, and does not wait for news of its buffers. It has lost nothing: our
+        // bytes are copied once, and those of the kernel's sockets, which are left on loopback,
+        // were always copied.
         return outcome::failed(Errno::OPNOTSUPP);
     }
     let held = lookup::socket(fd);

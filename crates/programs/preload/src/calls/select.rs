@@ -47,8 +47,8 @@ pub(crate) unsafe fn select(
         if let Some(left) = deadline.left().filter(|_| !timeout.is_null()) {
             let left =
                 timeval { tv_sec: left.as_secs() as _, tv_usec: left.subsec_micros().into() };
-            // SAFETY: the caller's promise. A program that keeps it where it cannot be written is not
-            // told, as with Linux.
+            // SAFETY: the caller's promise. A program that keeps it where it cannot be written is
+            // not told, as with Linux.
             let _ = unsafe { copy::put(timeout, &left) };
         }
         result
@@ -82,8 +82,8 @@ pub(crate) unsafe fn pselect(
     outcome::number(result)
 }
 
-/// The descriptors that the sets name and what is asked of each; `None` if none is ours, or the sets
-/// cannot be read, which the kernel will say.
+/// The descriptors that the sets name and what is asked of each; `None` if none is ours, or the
+/// sets cannot be read, which the kernel will say.
 unsafe fn with_ours(count: c_int, sets: Sets) -> Option<Vec<(c_int, i16)>> {
     if !descriptors::any_special() {
         return None;

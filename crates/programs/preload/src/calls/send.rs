@@ -15,7 +15,8 @@ use crate::system::{raw, real};
 use crate::wait::deadline::Deadline;
 use crate::wait::{self, Ended};
 
-/// Writes all of `bytes`, of which `fill` gives the next ones, unless the socket does not wait; how many.
+/// Writes all of `bytes`, of which `fill` gives the next ones, unless the socket does not wait; how
+/// many.
 pub(crate) fn stream(
     fd: c_int,
     held: &Held,
@@ -73,8 +74,8 @@ fn put(
     file.socket.send_with(asked, bytes, fill)
 }
 
-/// What the program is told: what went is more important than why no more did. A broken pipe comes with
-/// its signal.
+/// What the program is told: what went is more important than why no more did. A broken pipe comes
+/// with its signal.
 fn end(result: Result<usize, Errno>, done: usize, flags: c_int) -> Result<usize, Errno> {
     match result {
         Err(_) if done > 0 => Ok(done),

@@ -1,5 +1,5 @@
-//! sendfile(2) and splice(2): between a file or pipe and a socket of ours, the bytes go straight into
-//! or out of the data plane's memory.
+//! sendfile(2) and splice(2): between a file or pipe and a socket of ours, the bytes go straight
+//! into or out of the data plane's memory.
 
 use calisto_client::sockets::{Piece, Readiness, ReceiveFlags};
 use libc::{c_int, c_uint, c_void, off64_t, pollfd, size_t, ssize_t};

@@ -1,5 +1,5 @@
-//! The program's buffers: one, or a list of them, as a cursor that copies to or from the data plane's
-//! memory.
+//! The program's buffers: one, or a list of them, as a cursor that copies to or from the data
+//! plane's memory.
 
 use calisto_client::sockets::Piece;
 use libc::{c_int, c_void, iovec};
@@ -123,7 +123,8 @@ impl Spans {
             if self.count == 0 {
                 return Ok(None);
             }
-            // SAFETY: the list has so many elements, or had when it was counted; any bits are an iovec.
+            // SAFETY: the list has so many elements, or had when it was counted; any bits are an
+            // iovec.
             let part = unsafe { copy::get(self.next)? };
             (self.start, self.bytes) = (part.iov_base.cast(), part.iov_len);
             // SAFETY: not beyond the end of the list.
@@ -152,8 +153,8 @@ impl Spans {
     /// Fills a piece from the buffers; how many bytes there were.
     pub(crate) fn empty(&mut self, piece: Piece<'_>) -> Result<usize, Errno> {
         self.each(piece, |buffer, shared, bytes| {
-            // SAFETY: the program has named the buffer for this; the piece has room for so many bytes
-            // and is memory that is only ever copied to.
+            // SAFETY: the program has named the buffer for this; the piece has room for so many
+            // bytes and is memory that is only ever copied to.
             unsafe { copy::copy(shared, buffer, bytes) }
         })
     }

@@ -1,4 +1,5 @@
-//! Other ways to start a program or a process: libc forks inside them, unseen, so they are noted here.
+//! Other ways to start a program or a process: libc forks inside them, unseen, so they are noted
+//! here.
 
 use libc::{c_char, c_int, c_void, pid_t};
 

@@ -1,4 +1,5 @@
-//! Streams of stdio over sockets of ours: libc's own calls never pass by here, so the stream gets ours.
+//! Streams of stdio over sockets of ours: libc's own calls never pass by here, so the stream gets
+//! ours.
 
 use std::ffi::CStr;
 

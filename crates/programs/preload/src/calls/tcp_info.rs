@@ -2,8 +2,8 @@
 
 use calisto_client::sockets::Socket;
 
-/// `struct tcp_info` of linux/tcp.h, as far as newer programs read it; callers with less room get its
-/// beginning.
+/// `struct tcp_info` of linux/tcp.h, as far as newer programs read it; callers with less room get
+/// its beginning.
 #[repr(C)]
 #[derive(Default)]
 pub(crate) struct TcpInfo {

@@ -41,8 +41,8 @@ pub(crate) unsafe fn bind(fd: c_int, address: *const sockaddr, bytes: socklen_t)
     result
 }
 
-/// A UDP socket without a port sends its first datagram: the kernel would give it a port now, and so do
-/// we, for it can receive from then on.
+/// A UDP socket without a port sends its first datagram: the kernel would give it a port now, and
+/// so do we, for it can receive from then on.
 ///
 /// # Errors
 /// This user may not.
@@ -120,7 +120,8 @@ pub(crate) fn open(fd: c_int, family: c_int, remote: Option<SocketAddr>) -> Resu
     }
 }
 
-/// Gives a socket that has no port one, and the address that it will send from: replies must find it.
+/// Gives a socket that has no port one, and the address that it will send from: replies must find
+/// it.
 fn bind_towards(fd: c_int, family: c_int, remote: SocketAddr) {
     if let Some(own) = route::source_towards(family, remote) {
         let (address, bytes) = address::storage(SocketAddr::new(own, 0), family);

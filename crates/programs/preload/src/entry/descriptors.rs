@@ -6,8 +6,8 @@ use libc::c_int;
 
 use crate::entry::{Body, Held};
 
-/// Descriptors from this number on are the kernel's, always: no program that the data plane serves has
-/// so many.
+/// Descriptors from this number on are the kernel's, always: no program that the data plane serves
+/// has that many.
 pub(crate) const DESCRIPTORS_MAX: usize = 1 << 20;
 
 /// 8 MiB of addresses, of which only the pages that are used cost memory.
@@ -136,7 +136,8 @@ pub(crate) fn remove(fd: c_int) -> Option<(Held, bool)> {
     (word >= FIRST_ADDRESS).then(|| Held::of_number(word))
 }
 
-/// The kernel has given out a number: whatever we thought that it was, it was closed behind our back.
+/// The kernel has given out a number: whatever we thought that it was, it was closed behind our
+/// back.
 pub(crate) fn is_new(fd: c_int) {
     if let Some(place) = word_of(fd)
         && place.load(Ordering::Relaxed) != PLAIN

@@ -29,7 +29,7 @@ pub(crate) struct File {
     pub(crate) family: c_int,
     /// How many children this process had had when the socket was made: those know nothing of it.
     forks: u32,
-    /// A writer found no room: whoever waits for room at an edge is to be told once there is some.
+    /// A writer found no room: a thread that waits for room at an edge is told once there is some.
     lacks_room: AtomicBool,
     /// A connection was asked for, and the program has not been told what became of it.
     is_opening: AtomicBool,
@@ -51,15 +51,16 @@ impl File {
         }
     }
 
-    /// What the data plane's side is ready for. A side that has come to its end, because the daemon has,
-    /// says nothing where the kernel has the other half: that goes on.
+    /// What the data plane's side is ready for. A side that has come to its end, because the daemon
+    /// has, says nothing where the kernel has the other half: that goes on.
     pub(crate) fn readiness(&self) -> Readiness {
         let ready = self.socket.readiness();
         let has_ended = match self.kind {
             Kind::Stream => false,
             // A listener has no error but the one that it ends with.
             Kind::Listener => ready.intersects(Readiness::ERR | Readiness::HUP),
-            // What ICMP says of a datagram is an error that a later call tells, and more may be there.
+            // What ICMP says of a datagram is an error that a later call tells, and more may be
+            // there.
             Kind::Datagram => ready.contains(Readiness::HUP) || self.socket.is_over(),
         };
         if has_ended { Readiness::EMPTY } else { ready }
@@ -76,8 +77,8 @@ impl File {
         self.socket.set_flags(if yes { flags | libc::O_NONBLOCK as u32 } else { flags });
     }
 
-    /// Whether other processes may have the socket too, so that its last close is only the kernel's to
-    /// know.
+    /// Whether other processes may have the socket too, so that its last close is only the kernel's
+    /// to know.
     pub(crate) fn is_shared(&self) -> bool {
         self.forks != fork::forks() || self.socket.is_shared()
     }

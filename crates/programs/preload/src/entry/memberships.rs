@@ -1,8 +1,9 @@
-//! Which sets a socket is a member of: so that its last close can tell them, from a signal handler even.
+//! Which sets a socket is a member of: so that its last close can tell them, from a signal handler
+//! even.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
-/// So many sets are kept by name; a socket in more of them tells all sets.
+/// How many sets are kept by name; a socket in more of them tells all sets.
 const PLACES: usize = 4;
 
 /// Counts on when a socket is closed that is in more sets than there are places: then every set
@@ -12,15 +13,15 @@ static SWEEPS: AtomicU32 = AtomicU32::new(0);
 /// The sets of one socket.
 #[derive(Default)]
 pub(crate) struct Memberships {
-    /// Addresses of the sets' entries. One may have ended, or have got another use: whoever is told
-    /// in vain finds no such member.
+    /// Addresses of the sets' entries. One may have ended, or have got another use: a set that is
+    /// told without need finds no such member.
     sets: [AtomicUsize; PLACES],
     has_more: AtomicBool,
 }
 
 impl Memberships {
-    /// One more set; `is_over` says of an address whether there is no set behind it any more. Only the
-    /// set's own thread calls this, under its lock, but several sets may.
+    /// One more set; `is_over` says of an address whether there is no set behind it any more. Only
+    /// the set's own thread calls this, under its lock, but several sets may.
     pub(crate) fn add(&self, set: usize, is_over: impl Fn(usize) -> bool) {
         let names = |place: &AtomicUsize| place.load(Ordering::Relaxed) == set;
         if self.sets.iter().any(names) {
@@ -44,8 +45,8 @@ impl Memberships {
         places.filter(|&known| known != 0)
     }
 
-    /// The socket is closed: `tell` is called with the address of each set that is kept by name, and all
-    /// sets look through their members if there are more.
+    /// The socket is closed: `tell` is called with the address of each set that is kept by name,
+    /// and all sets look through their members if there are more.
     pub(crate) fn end(&self, mut tell: impl FnMut(usize)) {
         for place in &self.sets {
             let known = place.swap(0, Ordering::AcqRel);

@@ -1,5 +1,5 @@
-//! Code of our own libraries while a call of the program is served: it may close our own descriptors,
-//! and a signal handler that has interrupted it must leave it alone.
+//! Code of our own libraries while a call of the program is served: it may close our own
+//! descriptors, and a signal handler that has interrupted it must leave it alone.
 
 use std::cell::Cell;
 use std::mem::ManuallyDrop;

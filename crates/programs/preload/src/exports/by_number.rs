@@ -53,7 +53,8 @@ macro_rules! pointer {
     };
 }
 
-/// The calls that have a name among our symbols. Kernel and libc take the same arguments for all of these.
+/// The calls that have a name among our symbols. Kernel and libc take the same arguments for all of
+/// these.
 unsafe fn by_name(number: c_long, arguments: [usize; 6]) -> Option<c_long> {
     let [a, b, c, d, e, f] = arguments;
     let fd = a as c_int;

@@ -33,8 +33,8 @@ pub unsafe extern "C-unwind" fn dprintf(fd: c_int, format: *const c_char) -> c_i
         "movaps [rsp + 176], xmm6",
         "movaps [rsp + 192], xmm7",
         "2:",
-        // The list: two whole registers are used up, no vector register; then come the arguments on the
-        // stack, and the registers above.
+        // The list: two whole registers are used up, no vector register; then come the arguments on
+        // the stack, and the registers above.
         "mov dword ptr [rsp + 8], 16",
         "mov dword ptr [rsp + 12], 48",
         "lea rax, [rsp + 224]",

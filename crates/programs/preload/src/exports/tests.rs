@@ -5,8 +5,9 @@ use std::ffi::CString;
 
 use super::NAMES;
 
-/// What servers and clients import that could be told about a socket, by the binaries of redis, memcached,
-/// nginx, wrk, iperf3, haproxy, node, python, java, lighttpd, curl, postgres, sipp and sockperf.
+/// What servers and clients import that could be told about a socket, by the binaries of redis,
+/// memcached, nginx, wrk, iperf3, haproxy, node, python, java, lighttpd, curl, postgres, sipp and
+/// sockperf.
 const IMPORTED: &str = "socket bind listen accept accept4 getsockname getpeername getsockopt \
     setsockopt connect shutdown close read write readv writev recv send recvfrom sendto recvmsg \
     sendmsg fcntl fcntl64 ioctl poll select epoll_create epoll_create1 epoll_ctl epoll_wait \

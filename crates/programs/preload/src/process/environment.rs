@@ -1,5 +1,5 @@
-//! The environment of a new program: it keeps the variables that have it served, whatever environment the
-//! old one has made up for it.
+//! The environment of a new program: it keeps the variables that have it served, whatever
+//! environment the old one has made up for it.
 //!
 //! Nothing here takes memory: a child of vfork calls these while its parent waits.
 
@@ -48,7 +48,8 @@ pub(crate) struct Environment {
     added: Option<[*const c_char; ROOM]>,
 }
 
-/// Keeps a copy of what a later program will need, and takes the ticket out of this one's variables.
+/// Keeps a copy of what a later program will need, and takes the ticket out of this one's
+/// variables.
 pub(crate) fn remember_environment() {
     // SAFETY: the loader has set it, and no other thread runs yet.
     unsafe { take_ticket(environ) };
@@ -124,9 +125,9 @@ fn name_of(variable: &[u8]) -> &[u8] {
 }
 
 impl Environment {
-    /// The environment with those of our variables that it does not set, and with `ticket`, unless that
-    /// is null, as the only ticket. A program that sets LD_PRELOAD itself, to nothing even, is taken at
-    /// its word.
+    /// The environment with those of our variables that it does not set, and with `ticket`, unless
+    /// that is null, as the only ticket. A program that sets LD_PRELOAD itself, to nothing even, is
+    /// taken at its word.
     ///
     /// # Safety
     /// A list of texts that ends with a null pointer, or null.

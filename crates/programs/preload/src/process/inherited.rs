@@ -1,5 +1,5 @@
-//! Sockets that came with the program, or from another process: whether they are the data plane's is
-//! asked when they are first used.
+//! Sockets that came with the program, or from another process: whether they are the data plane's
+//! is asked when they are first used.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -28,7 +28,8 @@ pub(crate) fn has_inherited() -> bool {
     HAS_INHERITED.load(Ordering::Relaxed)
 }
 
-/// Marks a descriptor that came from elsewhere, if it may be one of the data plane's; whether it may.
+/// Marks a descriptor that came from elsewhere, if it may be one of the data plane's; whether it
+/// may.
 pub(crate) fn may_be_ours(fd: c_int) -> bool {
     descriptors::is_new(fd);
     let may_be = kernel_socket::kind_of(fd).is_some();

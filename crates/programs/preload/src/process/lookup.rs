@@ -1,5 +1,5 @@
-//! What the descriptor of a call is. A socket that came from elsewhere is asked for its identity when it
-//! is first used.
+//! What the descriptor of a call is. A socket that came from elsewhere is asked for its identity
+//! when it is first used.
 
 use std::os::fd::BorrowedFd;
 
@@ -18,7 +18,8 @@ pub(crate) fn find(fd: c_int) -> Found {
         if let Some(found) = descriptors::look(fd) {
             return found;
         }
-        // For a signal's handler in the middle of our own code it is the kernel's; the next call asks.
+        // For a signal's handler in the middle of our own code it is the kernel's; the next call
+        // asks.
         if own_code::is_running() {
             return Found::Plain;
         }

@@ -1,5 +1,5 @@
-//! The process's attachment to the daemon: made at the first socket that could be served, again after a
-//! fork, and again when the daemon has been started anew.
+//! The process's attachment to the daemon: made at the first socket that could be served, again
+//! after a fork, and again when the daemon has been started anew.
 
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
@@ -33,8 +33,8 @@ pub(crate) fn current() -> Option<&'static Session> {
     unsafe { CURRENT.load(Ordering::Acquire).as_ref() }
 }
 
-/// The attachment; made now if there is none. Nothing if there is no daemon that has us, and for the handler
-/// of a signal that has interrupted our own code, which may be attaching.
+/// The attachment; made now if there is none. Nothing if there is no daemon that has us, and for
+/// the handler of a signal that has interrupted our own code, which may be attaching.
 pub(crate) fn get() -> Option<&'static Session> {
     if own_code::is_running() {
         return None;
@@ -89,8 +89,8 @@ pub(crate) fn note_descriptors(session: &Session) {
     session.descriptors().into_iter().for_each(descriptors::set_internal);
 }
 
-/// A socket has come to this process, maybe with a region that was mapped for it: what keeps that is the
-/// session's own too.
+/// A socket has come to this process, maybe with a region that was mapped for it: what keeps that
+/// is the session's own too.
 pub(crate) fn note_region_of(socket: &Socket) {
     if socket.is_local() || socket.is_foreign() {
         note_descriptors(socket.session());
@@ -119,8 +119,8 @@ fn program_name() -> String {
     if name.is_empty() { "program".to_owned() } else { name }
 }
 
-/// In the child of a fork: the region is the same, the connection and all that sleeps are not. The ticket
-/// for a later program is the parent's, and for the parent's user: see [`ticket`].
+/// In the child of a fork: the region is the same, the connection and all that sleeps are not. The
+/// ticket for a later program is the parent's, and for the parent's user: see [`ticket`].
 pub(crate) fn in_child() {
     STATE.store(IDLE, Ordering::Relaxed);
     let Some(parents) = current() else { return };

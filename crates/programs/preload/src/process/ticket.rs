@@ -1,19 +1,22 @@
-//! The ticket: by it a program that this one becomes goes on with sockets that were left open for it.
+//! The ticket: by it a program that this one becomes goes on with sockets that were left open for
+//! it.
 //!
-//! Whoever has it and is of the right user can map this application's memory, which has the bytes of
-//! all its connections in it. So it goes to no program that has no use for it, or that must not have
-//! it: only to one that begins with a socket of ours, and only while the process is of the user and
-//! group that the application was made for, with no effective rights beside the real ones, and not to
-//! a set-user-ID program. It is never in this program's own environment, where children of `system`
-//! and whatever prints its variables would find it; one that came is taken out before the program
-//! runs. The daemon relies on none of this: it asks the kernel who comes with a ticket.
+//! A process that has it and is of the right user can map this application's memory, which has the
+//! bytes of all its connections in it. So it goes to no program that has no use for it, or that
+//! must not have it: only to one that begins with a socket of ours, and only while the process is
+//! of the user and group that the application was made for, with no effective rights beside the
+//! real ones, and not to a set-user-ID program. It is never in this program's own environment,
+//! where children of `system` and whatever prints its variables would find it; one that came is
+//! taken out before the program runs. The daemon relies on none of this: it asks the kernel which
+//! process comes with a ticket.
 //!
 //! *What becomes of a process that drops its rights.* What it has mapped stays mapped, as its
 //! descriptors stay open: a server that binds as root, forks and drops its rights (nginx, HAProxy)
-//! goes on accepting, and its new sockets are of the region that it has. A child that it forks after
-//! that joins too, by a secret that is only in memory. A program that it starts then is another matter:
-//! it has no ticket, and attaches with a region of its own. An accelerated connection that it was given
-//! (inetd as another user) cannot be served there: it is told, and the socket is the kernel's.
+//! goes on accepting, and its new sockets are of the region that it has. A child that it forks
+//! after that joins too, by a secret that is only in memory. A program that it starts then is
+//! another matter: it has no ticket, and attaches with a region of its own. An accelerated
+//! connection that it was given (inetd as another user) cannot be served there: it is told, and the
+//! socket is the kernel's.
 //!
 //! Nothing here takes memory: a child of vfork calls it while its parent waits.
 
@@ -34,8 +37,9 @@ static TICKET: AtomicPtr<c_char> = AtomicPtr::new(std::ptr::null_mut());
 /// The user and the group that it is for.
 static OWNER: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
 
-/// In a child that shares our memory but not our descriptors, numbers below this one are looked at. What
-/// such a child makes by itself has low numbers: it is there to become standard input and output.
+/// In a child that shares our memory but not our descriptors, numbers below this one are looked at.
+/// What such a child makes by itself has low numbers: it is there to become standard input and
+/// output.
 const LOOKED_AT: c_int = 1024;
 
 /// Which file is to be run.
@@ -47,8 +51,8 @@ pub(crate) enum Target {
     Named(*const c_char),
 }
 
-/// Keeps a ticket that came with the program. None where the program has rights that whoever started it
-/// has not.
+/// Keeps a ticket that came with the program. None where the program has rights that whoever
+/// started it has not.
 pub(crate) fn came(value: &[u8]) {
     // SAFETY: it takes a number, and cannot fail.
     let is_secure = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
@@ -68,8 +72,8 @@ pub(crate) fn value() -> Option<String> {
     Some(text.get(VARIABLE.len()..)?.to_owned())
 }
 
-/// Keeps what the next program attaches with, if it begins with sockets of this one. It is for the user
-/// and the group that this process has now.
+/// Keeps what the next program attaches with, if it begins with sockets of this one. It is for the
+/// user and the group that this process has now.
 pub(crate) fn keep(ticket: &str) {
     let Some((owner, true)) = ids() else { return };
     let text = [VARIABLE, ticket.as_bytes()].concat();
@@ -81,8 +85,8 @@ pub(crate) fn keep(ticket: &str) {
     TICKET.store(text.into_raw(), Ordering::Release);
 }
 
-/// The variable for a program that is about to be started, or null. `changes` says that descriptors are
-/// moved on the way, where nobody sees it (posix_spawn(3)'s actions).
+/// The variable for a program that is about to be started, or null. `changes` says that descriptors
+/// are moved on the way, unseen by this library (posix_spawn(3)'s actions).
 pub(crate) fn for_program(target: Target, changes: bool) -> *const c_char {
     let ticket = TICKET.load(Ordering::Acquire).cast_const();
     if ticket.is_null() {
@@ -126,7 +130,8 @@ fn stays_open(fd: c_int) -> bool {
     flags >= 0 && flags & libc::FD_CLOEXEC == 0
 }
 
-/// Whether a program runs with rights of its file's owner or group. One that cannot be found does not run.
+/// Whether a program runs with rights of its file's owner or group. One that cannot be found does
+/// not run.
 fn is_set_id(target: Target) -> bool {
     match target {
         Target::At(folder, path, flags) => file_is_set_id(folder, path, flags),

@@ -45,7 +45,8 @@ pub(crate) unsafe fn read(
     Ok(None)
 }
 
-/// Writes an address as a socket of `family` shows it, cut to the caller's room, and its whole length.
+/// Writes an address as a socket of `family` shows it, cut to the caller's room, and its whole
+/// length.
 ///
 /// # Safety
 /// Writing at both places is the program's wish.
@@ -115,7 +116,8 @@ pub(crate) fn is_hopeless(remote: SocketAddr) -> bool {
         || matches!(ip, IpAddr::V4(v4) if v4.is_broadcast())
 }
 
-/// Whether a datagram to this address may go through the data plane: one of loopback, or to many, may not.
+/// Whether a datagram to this address may go through the data plane: one of loopback, or to many,
+/// may not.
 pub(crate) fn is_ours(to: SocketAddr) -> bool {
     let is_loopback = match to.ip() {
         IpAddr::V4(v4) => v4.is_loopback() || v4.is_broadcast(),

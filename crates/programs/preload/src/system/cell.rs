@@ -12,7 +12,7 @@ use crate::system::{outcome, raw};
 /// The number of functions that are no system call.
 pub(crate) const NO_NUMBER: c_long = -1;
 
-/// Marks a function that was looked for in vain.
+/// Marks a function that libc does not have.
 const ABSENT: *mut c_void = std::ptr::without_provenance_mut(1);
 
 thread_local! {

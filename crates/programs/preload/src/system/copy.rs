@@ -1,8 +1,8 @@
-//! Copies between our memory and the program's, whose addresses may be wrong: a fault becomes EFAULT,
-//! as it would in the kernel.
+//! Copies between our memory and the program's, whose addresses may be wrong: a fault becomes
+//! EFAULT, as it would in the kernel.
 //!
-//! The routine touches no stack and calls nothing, so that whoever finds the processor inside it
-//! ([`crate::system::faults`]) can let it return "failed" from any instruction.
+//! The routine touches no stack and calls nothing, so that the signal handler that finds the
+//! processor inside it ([`crate::system::faults`]) can let it return "failed" from any instruction.
 
 use rustix::io::Errno;
 
@@ -112,8 +112,8 @@ unsafe extern "C" {
     fn calisto_copy_fault();
 }
 
-/// Where a thread goes on that has met a fault at `address` of the program's code: only if it is within
-/// the routine.
+/// Where a thread goes on that has met a fault at `address` of the program's code: only if it is
+/// within the routine.
 pub(crate) fn after_fault(address: usize) -> Option<usize> {
     let start = calisto_copy as *const () as usize;
     let end = (&raw const calisto_copy_end).addr();

@@ -1,7 +1,7 @@
 //! SIGSEGV and SIGBUS: our copies look at them first, the program's own handlers get all others.
 //!
-//! The program's wishes for these two signals are remembered here, and sigaction(2) answers from here,
-//! so that it sees what it has set, whatever the kernel has.
+//! The program's wishes for these two signals are remembered here, and sigaction(2) answers from
+//! here, so that it sees what it has set, whatever the kernel has.
 
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
@@ -12,19 +12,19 @@ use crate::system::{copy, raw, real};
 /// The signals of a bad address.
 const WATCHED: [c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
 
-/// So many settings may be made while a handler reads one.
+/// How many settings may be made while a handler reads one.
 const HISTORY: usize = 32;
 
-/// What the program has set for one of them. Readers may be in a signal handler, so a setting is never
-/// changed: the next one is written beside it.
+/// What the program has set for one of them. Readers may be in a signal handler, so a setting is
+/// never changed: the next one is written beside it.
 pub(crate) struct Wish {
     settings: [std::cell::UnsafeCell<SignalAction>; HISTORY],
     next: AtomicUsize,
     current: AtomicPtr<SignalAction>,
 }
 
-// SAFETY: a cell is written by the one thread that drew its index, before `current` points to it, and
-// again only after HISTORY more settings.
+// SAFETY: a cell is written by the one thread that drew its index, before `current` points to it,
+// and again only after HISTORY more settings.
 unsafe impl Sync for Wish {}
 
 static WISHES: [Wish; 2] = [const { Wish::new() }; 2];

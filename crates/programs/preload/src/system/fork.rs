@@ -10,7 +10,8 @@ static PROCESS: AtomicU32 = AtomicU32::new(0);
 /// How often this process has made another one.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// The tables here belong to the calling process from now on: it has just begun, or is a fork's child.
+/// The tables here belong to the calling process from now on: it has just begun, or is a fork's
+/// child.
 pub(crate) fn note_process() {
     PROCESS.store(raw::process_id(), Ordering::Relaxed);
 }
@@ -20,7 +21,8 @@ pub(crate) fn process() -> u32 {
     PROCESS.load(Ordering::Relaxed)
 }
 
-/// How often this process has made another one: sockets older than the last of them may be held by it.
+/// How often this process has made another one: sockets older than the last of them may be held by
+/// it.
 pub(crate) fn forks() -> u32 {
     FORKS.load(Ordering::Relaxed)
 }
@@ -30,8 +32,8 @@ pub(crate) fn will_fork() {
     FORKS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Whether the caller runs in a child that shares our memory but not our descriptors (vfork), so that
-/// nothing that it does to its descriptors may be noted here.
+/// Whether the caller runs in a child that shares our memory but not our descriptors (vfork), so
+/// that nothing that it does to its descriptors may be noted here.
 pub(crate) fn is_borrowed() -> bool {
     raw::process_id() != PROCESS.load(Ordering::Relaxed)
 }

@@ -1,11 +1,11 @@
 //! Every function of libc that this library defines: one table.
 //!
 //! A row says how the function is declared, the system call that does its work where there is one,
-//! and who serves it. `by_descriptor` rows cost one load while their first argument is no descriptor
-//! of ours: then libc's own function is called, by a jump. `always` rows always ask us, and
-//! `by_hand` rows are served by a definition of their own. A server is a name that only
-//! [`crate::exports`] resolves; [`crate::system::real`] makes the functions that ours stand before of the
-//! same rows.
+//! and which function serves it. `by_descriptor` rows cost one load while their first argument is
+//! no descriptor of ours: then libc's own function is called, by a jump. `always` rows always ask
+//! us, and `by_hand` rows are served by a definition of their own. A server is a name that only
+//! [`crate::exports`] resolves; [`crate::system::real`] makes the functions that ours stand before
+//! of the same rows.
 
 /// Gives all rows to the macro `$take`.
 macro_rules! functions {

@@ -9,8 +9,8 @@ use crate::system::real;
 /// Signals whose handlers end the call that they interrupt, a bit each.
 static ENDING: AtomicU64 = AtomicU64::new(0);
 
-/// Whether a call that a handler has interrupted is to end with EINTR: not if every handler that the program has
-/// set lets calls go on.
+/// Whether a call that a handler has interrupted is to end with EINTR: not if every handler that
+/// the program has set lets calls go on.
 pub(crate) fn ends_calls() -> bool {
     ENDING.load(Ordering::Relaxed) != 0
 }

@@ -1,8 +1,9 @@
 //! A lock that a fork cannot leave closed, and that its own thread notices.
 //!
-//! Held for a few hundred nanoseconds at a time, never over a call of the kernel that waits. A fork waits at the gate
-//! until nobody is inside any of them, so a child finds all of them open and what they guard whole. A
-//! signal handler that comes to a lock which its own thread holds is told so.
+//! Held for a few hundred nanoseconds at a time, never over a call of the kernel that waits. A fork
+//! waits at the gate until no thread is inside any of them, so a child finds all of them open and
+//! what they guard whole. A signal handler that comes to a lock which its own thread holds is told
+//! so.
 
 use std::cell::{Cell, UnsafeCell};
 use std::ops::{Deref, DerefMut};
@@ -11,7 +12,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 /// Threads inside, and [`FORKING`].
 static GATE: AtomicU32 = AtomicU32::new(0);
 
-/// A thread is about to fork: nobody enters.
+/// A thread is about to fork: no other one enters.
 const FORKING: u32 = 1 << 31;
 
 thread_local! {
@@ -87,7 +88,7 @@ fn enter() {
     }
 }
 
-/// Waits until nobody is inside, and lets nobody in.
+/// Waits until no thread is inside, and lets none in.
 pub(crate) fn close_gate() {
     while GATE.fetch_or(FORKING, Ordering::Acquire) & FORKING != 0 {
         std::thread::yield_now();

@@ -42,8 +42,8 @@ pub(crate) fn done(result: Result<(), Errno>) -> c_int {
     number(result.map(|()| 0))
 }
 
-/// What a signal's handler is told whose call meets one of its own thread in the same direction: that one
-/// does not go on while the handler waits.
+/// What a signal's handler is told whose call meets one of its own thread in the same direction:
+/// that one does not go on while the handler waits.
 pub(crate) fn in_handler(errno: Errno) -> Errno {
     if errno == Errno::DEADLK { Errno::AGAIN } else { errno }
 }

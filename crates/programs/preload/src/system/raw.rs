@@ -70,8 +70,8 @@ pub(crate) fn process_id() -> u32 {
     unsafe { call(libc::SYS_getpid, [0; 6]) as u32 }
 }
 
-/// Sends a signal to the calling thread alone; it has been delivered when this returns, unless it is
-/// blocked.
+/// Sends a signal to the calling thread alone; it has been delivered when this returns, unless it
+/// is blocked.
 pub(crate) fn raise_here(signal: c_int) {
     // SAFETY: plain numbers. The call fails only for a signal that does not exist.
     unsafe {

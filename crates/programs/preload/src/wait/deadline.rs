@@ -48,7 +48,7 @@ impl Deadline {
         }
     }
 
-    /// What is left, for poll(2): rounded up, so that nobody wakes up too early again and again.
+    /// What is left, for poll(2): rounded up, so that no thread wakes up too early again and again.
     pub(crate) fn milliseconds_left(self) -> c_int {
         let Some(left) = self.left() else { return -1 };
         let milliseconds = left.as_nanos().div_ceil(1_000_000);

@@ -1,9 +1,9 @@
-//! Members that a set has had since before they were ours: a socket is often added to its set first, and
-//! then bound, connected or told to listen.
+//! Members that a set has had since before they were ours: a socket is often added to its set
+//! first, and then bound, connected or told to listen.
 //!
-//! What is remembered of such a member is what the program said last of it. It is a hint: the number may
-//! have got another file since, and the set's too. So a member is moved only when the kernel's set still
-//! has it, which taking it out there proves.
+//! What is remembered of such a member is what the program said last of it. It is a hint: the
+//! number may have got another file since, and the set's too. So a member is moved only when the
+//! kernel's set still has it, which taking it out there proves.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,7 +24,7 @@ static EARLY: Lock<BTreeMap<c_int, Vec<Early>>> = Lock::new(BTreeMap::new());
 /// Whether there ever was one.
 static ANY: AtomicBool = AtomicBool::new(false);
 
-/// So many sets of one socket are remembered; in further ones it is the kernel's, and silent.
+/// How many sets of one socket are remembered; in further ones it is the kernel's, and silent.
 const SETS_MAX: usize = 16;
 
 /// What the program said of a member.
@@ -56,7 +56,8 @@ pub(crate) fn note(set: c_int, operation: c_int, fd: c_int, event: Option<epoll_
     }
 }
 
-/// A socket has become ours: it is a member of ours from now on wherever it was one of the kernel's.
+/// A socket has become ours: it is a member of ours from now on wherever it was one of the
+/// kernel's.
 pub(crate) fn moves(fd: c_int, held: &Held) {
     if !ANY.load(Ordering::Relaxed) {
         return;
@@ -77,8 +78,8 @@ pub(crate) fn moves(fd: c_int, held: &Held) {
     }
 }
 
-/// A socket is about to be the kernel's again, with the same number: an attempt to connect has failed, or
-/// it is offered anew. It stays a member where it is one.
+/// A socket is about to be the kernel's again, with the same number: an attempt to connect has
+/// failed, or it is offered anew. It stays a member where it is one.
 pub(crate) fn moves_back(fd: c_int) {
     let Some(held) = lookup::socket(fd) else { return };
     let Some(file) = held.file() else { return };

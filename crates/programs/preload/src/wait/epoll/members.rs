@@ -1,4 +1,5 @@
-//! The members of a set that are the data plane's, and those of them that may have something to tell.
+//! The members of a set that are the data plane's, and those of them that may have something to
+//! tell.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -237,8 +238,8 @@ impl Members {
         })
     }
 
-    /// Asks the queued members in turn until `out` is full; how many told something. Those that have more
-    /// to tell go to the end, so that none waits for ever.
+    /// Asks the queued members in turn until `out` is full; how many told something. Those that
+    /// have more to tell go to the end, so that none waits for ever.
     pub(super) fn tell(&mut self, out: &mut [epoll_event]) -> usize {
         let mut count = 0;
         for _ in 0..self.ready.len() {

@@ -103,8 +103,8 @@ impl Memory {
         self.is_spent
     }
 
-    /// Decides about a member of which `ready` holds; `lacked_room`: since the last look a writer found
-    /// none.
+    /// Decides about a member of which `ready` holds; `lacked_room`: since the last look a writer
+    /// found none.
     pub(super) fn decide(
         &mut self,
         interest: Interest,

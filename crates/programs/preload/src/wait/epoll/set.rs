@@ -1,4 +1,5 @@
-//! A set of epoll(7) with members of ours: the kernel's set for the kernel's members, and a list beside it.
+//! A set of epoll(7) with members of ours: the kernel's set for the kernel's members, and a list
+//! beside it.
 //!
 //! What joins them is a poller: its pipe is a member of the kernel's set, under a mark that the
 //! program cannot know, and has a byte in it when one of ours has news while somebody sleeps there.
@@ -164,8 +165,8 @@ impl Set {
             // What was closed meanwhile is removed in its turn.
             let _ = poller.add(&file.socket);
         });
-        // A child's set is the parent's too, who cannot empty the child's pipe: at edges it hears of it
-        // once and no more.
+        // A child's set is the parent's too, who cannot empty the child's pipe: at edges it hears
+        // of it once and no more.
         let was_parents = state.poller.is_some();
         let how = if was_parents { libc::EPOLLIN | libc::EPOLLET } else { libc::EPOLLIN };
         let event = epoll_event { events: how as u32, u64: state.mark };
@@ -317,8 +318,8 @@ impl Set {
         self.leave();
     }
 
-    /// For those who wait for the set itself: leaves its descriptor readable while there is something,
-    /// and has it made readable when something comes.
+    /// For those who wait for the set itself: leaves its descriptor readable while there is
+    /// something, and has it made readable when something comes.
     pub(crate) fn leave(&self) {
         self.ask_inner();
         if !self.is_waited_for.load(Ordering::Acquire) {

@@ -135,8 +135,8 @@ fn kernel(
     sort(set, &mut found[..count])
 }
 
-/// Leaves of the kernel set's events, which a call has written for the program before the set had members
-/// of ours, those that are the program's to know; how many.
+/// Leaves of the kernel set's events, which a call has written for the program before the set had
+/// members of ours, those that are the program's to know; how many.
 ///
 /// # Safety
 /// So many events are there.

@@ -1,5 +1,5 @@
-//! What a thread that waits asks of a set: what there is to tell, whether it may sleep, and who has woken
-//! it.
+//! What a waiting thread asks of a set: what there is to tell, whether it may sleep, and what has
+//! woken it.
 
 use std::sync::atomic::Ordering;
 
@@ -14,7 +14,7 @@ const CALLS_MAX: u32 = 16;
 
 /// What a look has come to.
 pub(crate) enum Look {
-    /// So many events of ours.
+    /// How many events of ours there are.
     Ours(usize),
     /// It is the kernel's turn to be looked at first.
     Kernel,
@@ -30,7 +30,7 @@ pub(crate) enum Prepared {
     Blind,
 }
 
-/// Of whom an event of the kernel's set tells.
+/// Which member an event of the kernel's set is about.
 pub(crate) enum Source {
     /// A member of the kernel: the program's own event.
     Kernel,
@@ -38,7 +38,7 @@ pub(crate) enum Source {
     Poller,
     /// The kernel half of this member.
     Half(u32),
-    /// A mark that nobody has any more.
+    /// A mark that no member has any more.
     Nobody,
 }
 
@@ -89,8 +89,8 @@ impl Set {
         Ok(Prepared::Blind)
     }
 
-    /// After a sleep: if nobody else sleeps, nobody needs to be woken. The poller is made quiet if
-    /// it is what has woken us, unless others must still be woken by it.
+    /// After a sleep: if no other thread sleeps, none needs to be woken. The poller is made quiet
+    /// if it is what has woken us, unless others must still be woken by it.
     pub(crate) fn awake(&self, was_called: bool) -> Result<(), Errno> {
         let state = self.lock()?;
         let Some(poller) = state.own_poller() else { return Ok(()) };
@@ -118,7 +118,7 @@ impl Set {
         Ok(())
     }
 
-    /// Of whom an event of the kernel's set tells.
+    /// Which member an event of the kernel's set is about.
     pub(crate) fn source(state: &State, event: &epoll_event) -> Source {
         let mark = event.u64.wrapping_sub(state.mark);
         match mark {
