@@ -227,7 +227,10 @@ impl SocketTable {
         self.rights.owners(Transport::Tcp, address).any(|owner| {
             owner.uid != uid
                 && owner.is_listener
-                && self.records.named(owner.cookie).next().is_none()
+                && !self.records.named(owner.cookie).any(|(_, record)| {
+                    // An accepted connection's name is its program's word: it could be this cookie.
+                    matches!(record.what, What::Listener(_))
+                })
         })
     }
 }
