@@ -21,6 +21,7 @@ mod local;
 mod names;
 mod notifier;
 mod proofs;
+mod reach;
 mod records;
 mod rights;
 mod routes;

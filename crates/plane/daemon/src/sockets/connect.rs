@@ -21,6 +21,7 @@ use super::app::App;
 use super::calls::{Answer, Context, Refusal};
 use super::examine::Examined;
 use super::guards::{Guard, Holds, SocketKey, flow};
+use super::reach::{REACH_MAX, next_look};
 use super::records::{Record, What};
 use super::routes::{Hop, Reach, UNREACHABLE, Whither};
 use super::shares::Shares;
@@ -28,12 +29,6 @@ use super::table::{SocketTable, SocketTableConfig};
 use crate::apps::Claims;
 use crate::attach_server_counters::AttachServerEvent;
 use crate::engine::algorithm;
-
-/// So long a next hop may take to say its link address.
-const REACH_MAX: Nanos = Nanos::from_secs(3);
-
-/// Time between two looks whether it has.
-const REACH_EVERY: Nanos = Nanos::from_millis(20);
 
 /// A connection whose first segment cannot leave yet.
 pub(super) struct Pending {
@@ -175,10 +170,11 @@ impl SocketTable {
 
     /// Tells workers when the next hop's link address is known; gives the rest back.
     fn try_to_open(&mut self, pending: Pending, now: Nanos) -> Option<Pending> {
-        match self.neighbours.reach(&pending.hop, now) {
+        let uid = self.apps.get(&pending.app).map(|app| app.uid);
+        match self.neighbours.reach(&pending.hop, uid, now) {
             Reach::Known(next_hop) => self.open(&pending, next_hop),
             Reach::Asked if now < pending.until => {
-                return Some(Pending { look_at: now + REACH_EVERY, ..pending });
+                return Some(Pending { look_at: next_look(now, pending.until), ..pending });
             }
             Reach::Asked | Reach::Unreachable => {
                 self.holds.finish(pending.key(), now);

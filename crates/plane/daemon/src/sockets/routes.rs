@@ -15,6 +15,8 @@ use sys::neighbour::{self, NeighbourState};
 use sys::net_changes::{Changed, NetChanges};
 use sys::route::{self, RouteKind};
 
+use super::reach::Looks;
+
 /// Next hops that are kept, at most.
 const KEPT_MAX: usize = 65_536;
 
@@ -81,6 +83,7 @@ pub(super) struct Neighbours {
     addresses: Vec<IpAddr>,
     /// Next hops in use: when last used and last asked for.
     used: BTreeMap<(u32, IpAddr), (Nanos, Nanos)>,
+    looks: Looks,
 }
 
 impl Neighbours {
@@ -94,6 +97,7 @@ impl Neighbours {
             kept: BTreeMap::new(),
             addresses: Vec::new(),
             used: BTreeMap::new(),
+            looks: Looks::default(),
         };
         neighbours.read_addresses();
         Ok(neighbours)
@@ -171,8 +175,12 @@ impl Neighbours {
         }
     }
 
-    /// The link address of a hop; asks for it when it is not known.
-    pub(super) fn reach(&mut self, hop: &Hop, now: Nanos) -> Reach {
+    /// The link address of a hop; asks for it when it is not known. `uid` has used up its share of
+    /// looks: it counts as asked.
+    pub(super) fn reach(&mut self, hop: &Hop, uid: Option<u32>, now: Nanos) -> Reach {
+        if !self.looks.take(uid, now) {
+            return Reach::Asked;
+        }
         let interface = hop.link.interface;
         let known = neighbour::lookup(interface, hop.next).ok().flatten();
         let mac = known.and_then(|known| known.usable_mac());

@@ -18,16 +18,11 @@ use super::app::App;
 use super::calls::{Answer, Context, Refusal};
 use super::examine::{Examined, covers};
 use super::guards::destination;
+use super::reach::{REACH_MAX, next_look};
 use super::records::{Bound, Record, What};
 use super::rights::Holder;
 use super::routes::{Hop, Reach, Whither};
 use super::table::SocketTable;
-
-/// So long a next hop may take to say its link address.
-const REACH_MAX: Nanos = Nanos::from_secs(3);
-
-/// Time between two looks whether it has.
-const REACH_EVERY: Nanos = Nanos::from_millis(20);
 
 /// Destinations whose way is not known yet, at most.
 const UNRESOLVED_MAX: usize = 4096;
@@ -185,10 +180,10 @@ impl SocketTable {
                 self.unresolved.push(one);
                 continue;
             }
-            let next_hop = match self.neighbours.reach(&one.hop, now) {
+            let next_hop = match self.neighbours.reach(&one.hop, None, now) {
                 Reach::Known(next_hop) => Some((next_hop, one.hop.source)),
                 Reach::Asked if now < one.until => {
-                    one.look_at = now + REACH_EVERY;
+                    one.look_at = next_look(now, one.until);
                     self.unresolved.push(one);
                     continue;
                 }
