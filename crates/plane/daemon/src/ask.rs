@@ -11,9 +11,9 @@ use policy::{Entry, table_text};
 
 use crate::admin_clients::ClientId;
 use crate::admin_socket::error;
+use crate::alarm::Alarm;
 use crate::apps::{Arrival, Notice, Notices};
 use crate::outside::Proposal;
-use crate::worker_pool::Alarm;
 
 /// The loop answers within a turn; a client waits this long for a loop that is stuck.
 pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(5);

@@ -8,6 +8,7 @@
 
 mod admin_clients;
 mod admin_socket;
+mod alarm;
 mod answer;
 mod app_status;
 mod apps;

@@ -1,5 +1,7 @@
 //! From a configuration to an event loop that is ready to run.
 
+mod post;
+
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -17,22 +19,19 @@ use policy::{Control, ControlConfig};
 use port::xdp::{Destination, Protocol};
 use port::{Opener, Port, PortSpec};
 use shm::{FlowState, FramePool, PoolConfig};
-use stack::CommandQueue;
 use sys::eventfd::EventFd;
 use wire::Toeplitz;
 
+use self::post::Post;
+use crate::alarm::Alarm;
 use crate::apps::{AttachServer, AttachedApps, Claims, Notices, Rules, SOCKET_MODE, Terms};
 use crate::ask::Asks;
-use crate::attach_server_counters::AttachServerCounters;
 use crate::cores::{Cores, keeps_own};
-use crate::doorbells::Doorbells;
-use crate::engine::{Engines, flow, mtu};
+use crate::engine::Engines;
 use crate::event_loop::EventLoop;
 use crate::failure::Failure;
 use crate::folder;
-use crate::open_sockets::OpenSockets;
-use crate::sockets::{Link, SocketTable, SocketTableConfig};
-use crate::worker_pool::{Alarm, WorkerPool, WorkerPoolConfig};
+use crate::worker_pool::{WorkerPool, WorkerPoolConfig};
 
 /// Messages in each ring between dispatcher and worker: a ring is never longer than the frames
 /// that could be in it, and 1024 packets are a millisecond at a million a second.
@@ -187,84 +186,6 @@ fn listened(config: &Config, listeners: &[Listener]) -> Listeners {
         listened.serve_rest();
     }
     listened
-}
-
-fn cannot_look(error: std::io::Error) -> Failure {
-    Failure::Said(format!(
-        "cannot start the process that looks for open sockets: {error}; `confine = false` does \
-         without it"
-    ))
-}
-
-/// The post between the attach server and workers that serve sockets.
-struct Post {
-    command_queue: CommandQueue,
-    /// Wakes workers that sleep.
-    workers_doorbell: Arc<EventFd>,
-    attach_server_wake: Arc<EventFd>,
-}
-
-impl Post {
-    fn new() -> Result<Self, Failure> {
-        let (workers_doorbell, attach_server_wake) =
-            (Arc::new(EventFd::new()?), Arc::new(EventFd::new()?));
-        let (wake, tell) = (Arc::clone(&workers_doorbell), Arc::clone(&attach_server_wake));
-        let command_queue = CommandQueue::new(move || wake.ring(), move || tell.ring());
-        Ok(Self { command_queue, workers_doorbell, attach_server_wake })
-    }
-
-    /// The slow side.
-    fn socket_table(
-        self,
-        config: &Config,
-        dispatcher: &datapath::Dispatcher<port::AnyPort>,
-        doorbells: Doorbells,
-        counters: Arc<AttachServerCounters>,
-    ) -> Result<SocketTable, Failure> {
-        raise_descriptors();
-        // No application has this number.
-        doorbells.add(0, Arc::clone(&self.workers_doorbell));
-        let (mut links, mut names) = (Vec::new(), Vec::new());
-        for (text, (dispatcher_port, id)) in
-            config.ports.iter().zip(dispatcher.ports().iter().zip(0..))
-        {
-            let spec: PortSpec = text.parse()?;
-            let name = spec.interface().unwrap_or_default();
-            if let Some(interface) = sys::interface::index_of(name) {
-                names.push((interface, name.to_owned()));
-                links.push(Link { interface, port: PortId(id), mac: dispatcher_port.mac() });
-            }
-        }
-        // While nobody can speak to this process yet.
-        let open_sockets = match config.confine {
-            true => OpenSockets::start(std::env::current_exe().map_err(cannot_look)?),
-            false => Ok(OpenSockets::Here),
-        };
-        let open_sockets = open_sockets.map_err(cannot_look)?;
-        let (config, flow, mtu) = (Arc::new(config.clone()), flow(config), mtu(dispatcher.ports()));
-        let Self { command_queue, workers_doorbell, .. } = self;
-        let config = SocketTableConfig {
-            config,
-            command_queue,
-            workers_doorbell,
-            doorbells,
-            links,
-            names,
-            mtu,
-            flow,
-            counters,
-            open_sockets,
-        };
-        Ok(SocketTable::new(config)?)
-    }
-}
-
-/// Each connection that is opened here takes a descriptor for its port, for as long as its name is taken.
-fn raise_descriptors() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let limit = getrlimit(Resource::Nofile);
-    // With fewer, ports are guarded for fewer connections.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 /// Where applications attach, and what they get.

@@ -18,6 +18,7 @@ mod interfaces;
 mod lingering;
 mod listen;
 mod local;
+mod local_pair;
 mod names;
 mod notifier;
 mod proofs;
@@ -28,12 +29,14 @@ mod routes;
 mod rows;
 mod shares;
 mod table;
+mod table_config;
 mod udp;
 
 pub(crate) use app::Member;
 pub(crate) use calls::Answer;
 pub(crate) use routes::Link;
-pub(crate) use table::{SocketTable, SocketTableConfig};
+pub(crate) use table::SocketTable;
+pub(crate) use table_config::SocketTableConfig;
 
 #[cfg(test)]
 mod tests;

@@ -3,19 +3,16 @@
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use attach::{JoinRequest, PeerCredentials, SocketsRequest, Streaming};
 use base::Nanos;
-use config::{Config, Tenant};
+use config::Tenant;
 use datapath::DetachReason;
 use port::xdp::{Destination, Protocol};
 use shm::sockets::{Quota, Side};
-use stack::{Command, CommandQueue, Rate};
+use stack::{Command, Rate};
 use sys::SysError;
-use sys::eventfd::EventFd;
 use sys::socket_end::SocketEnds;
-use tcp::FlowOptions;
 
 use super::app::{App, Member, NewApp};
 use super::calls::Answer;
@@ -28,54 +25,17 @@ use super::firewall::Firewall;
 use super::guards::{Holds, destination};
 use super::interfaces::Interfaces;
 use super::lingering::Lingering;
-use super::local::LocalPair;
+use super::local_pair::LocalPair;
 use super::proofs::{Denial, Ids};
 use super::records::{Record, Records, What};
 use super::rights::Rights;
-use super::routes::{Link, Neighbours};
+use super::routes::Neighbours;
 use super::shares::{self, APP_DESCRIPTORS, MEMBER_DESCRIPTORS, Shares};
+use super::table_config::SocketTableConfig;
 use super::udp::Unresolved;
-use crate::attach_server_counters::AttachServerCounters;
-use crate::doorbells::Doorbells;
-use crate::open_sockets::OpenSockets;
 
 /// A number is not given to another application for so long: what workers still say is about the old one.
 const NUMBER_RESTS: Nanos = Nanos::from_secs(10);
-
-/// What the socket table is made from.
-pub(crate) struct SocketTableConfig {
-    pub(crate) config: Arc<Config>,
-    pub(crate) command_queue: CommandQueue,
-    /// Wakes all workers that sleep.
-    pub(crate) workers_doorbell: Arc<EventFd>,
-    pub(crate) doorbells: Doorbells,
-    pub(crate) links: Vec<Link>,
-    /// The names of their interfaces, by number.
-    pub(crate) names: Vec<(u32, String)>,
-    /// Bytes of the longest packet that every port takes.
-    pub(crate) mtu: u16,
-    /// Settings of every flow.
-    pub(crate) flow: FlowOptions,
-    pub(crate) counters: Arc<AttachServerCounters>,
-    pub(crate) open_sockets: OpenSockets,
-}
-
-impl SocketTableConfig {
-    /// Waits, not long, until workers have heeded what they were told: a packet that is taken from the
-    /// kernel before would find nobody.
-    pub(super) fn await_workers(&self) {
-        let begun = std::time::Instant::now();
-        while !self.command_queue.is_heeded() && begun.elapsed() < HEEDED_WITHIN {
-            std::thread::sleep(HEEDED_EVERY);
-        }
-    }
-}
-
-/// A worker that is stopped, or very busy, keeps the attach server waiting so long and no longer.
-const HEEDED_WITHIN: Duration = Duration::from_millis(20);
-
-/// Time between two looks.
-const HEEDED_EVERY: Duration = Duration::from_micros(50);
 
 /// Everybody, and everything that they have.
 pub(crate) struct SocketTable {

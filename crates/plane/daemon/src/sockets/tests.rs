@@ -1,128 +1,22 @@
 //! The socket table without workers: who comes in, what they are told, and what is left when they
 //! go.
 
-use std::net::{SocketAddr, TcpListener};
-use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
+mod fixture;
+
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 
 use attach::{
     Call, FallbackReason, JoinRequest, PeerCredentials, Profile, RegionKind, Reply, SocketsRequest,
 };
-use config::Config;
 use datapath::DetachReason;
-use rustix::net::{AddressFamily, SocketType};
-use shm::sockets::{Asks, Backlog, Entry, Side, SlotState, SocketMemory};
-use stack::CommandQueue;
+use shm::sockets::{Asks, Backlog, Entry, Side, SlotState};
 use sys::clock;
-use sys::eventfd::EventFd;
 
+use self::fixture::{Fixture, Process, listener, map, me, slot, socket, user};
 use super::records::{Record, What};
-use super::{Answer, Member, SocketTable, SocketTableConfig};
-use crate::apps::Claims;
-use crate::doorbells::Doorbells;
-use crate::open_sockets::OpenSockets;
-
-/// A socket table in this test's network namespace, which has no ports of ours.
-struct Fixture {
-    socket_table: SocketTable,
-    claims: Claims,
-}
-
-impl Fixture {
-    fn new(config: &str) -> Self {
-        // Whatever rules this machine has.
-        let config = format!("[sockets]\nignore_firewall = true\n{config}");
-        let config = Config::parse(&config).expect("well formed");
-        let socket_table = SocketTable::new(SocketTableConfig {
-            flow: crate::engine::flow(&config),
-            config: Arc::new(config),
-            command_queue: CommandQueue::new(|| (), || ()),
-            workers_doorbell: Arc::new(EventFd::new().expect("descriptors are left")),
-            doorbells: Doorbells::default(),
-            links: Vec::new(),
-            names: Vec::new(),
-            mtu: 1500,
-            counters: Arc::default(),
-            open_sockets: OpenSockets::Here,
-        });
-        let socket_table = socket_table.expect("netlink is there");
-        Self { socket_table, claims: Claims::new(Vec::new(), Vec::new()) }
-    }
-
-    fn attach(&mut self, name: &str) -> Result<(Process, JoinRequest), String> {
-        self.attach_as(name, me())
-    }
-
-    fn attach_as(
-        &mut self,
-        name: &str,
-        who: PeerCredentials,
-    ) -> Result<(Process, JoinRequest), String> {
-        let request = SocketsRequest { name: name.to_owned(), profile: Profile::Safe, features: 0 };
-        let (member, streaming, answer) = self.socket_table.attach(&request, who, clock::now())?;
-        assert_eq!(answer.descriptors.len(), 2, "memory and a doorbell");
-        let memory = map(answer);
-        let join = JoinRequest { app: streaming.app, token: streaming.token };
-        Ok((Process { member, memory, region: streaming.region }, join))
-    }
-
-    fn call(&mut self, process: &mut Process, call: &Call, socket: Option<&dyn AsFd>) -> Answer {
-        let copy =
-            socket.map(|socket| socket.as_fd().try_clone_to_owned().expect("descriptors are left"));
-        self.socket_table.call(&mut process.member, call, copy, &mut self.claims, clock::now())
-    }
-
-    /// Hears of what has ended until `holds`.
-    fn wait_until(&mut self, mut holds: impl FnMut(&mut SocketTable) -> bool) {
-        let begun = std::time::Instant::now();
-        loop {
-            self.socket_table.tend(&mut self.claims, clock::now());
-            if holds(&mut self.socket_table) {
-                return;
-            }
-            assert!(begun.elapsed() < std::time::Duration::from_secs(10), "it does not come true");
-            std::thread::sleep(std::time::Duration::from_millis(1));
-        }
-    }
-}
-
-/// An application's only process.
-struct Process {
-    member: Member,
-    memory: SocketMemory,
-    region: u32,
-}
-
-fn me() -> PeerCredentials {
-    user(0)
-}
-
-fn user(uid: u32) -> PeerCredentials {
-    PeerCredentials { pid: std::process::id(), uid, gid: 0 }
-}
-
-fn map(answer: Answer) -> SocketMemory {
-    let memory = answer.descriptors.into_iter().next().expect("it comes first");
-    SocketMemory::open(memory).expect("the daemon made it")
-}
-
-fn slot(answer: &Answer) -> (u32, u32) {
-    match answer.reply {
-        Reply::Slot { region, slot } => (region, slot),
-        ref other => panic!("{other:?}"),
-    }
-}
-
-fn socket() -> OwnedFd {
-    rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("descriptors")
-}
-
-fn listener() -> (TcpListener, SocketAddr) {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
-    let address = listener.local_addr().expect("it is bound");
-    (listener, address)
-}
+use super::{Member, SocketTable};
 
 #[test]
 fn a_process_comes_in_another_joins_by_the_token_and_both_are_gone_when_they_have_left() {
