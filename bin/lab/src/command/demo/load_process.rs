@@ -107,7 +107,12 @@ impl LoadProcess {
                 Ok(None) if Instant::now() < self.deadline => {
                     std::thread::sleep(Duration::from_millis(20));
                 }
-                Ok(None) => return Err(Failure::new("the load generator does not end")),
+                Ok(None) => {
+                    let threads = threads_of(self.process.id());
+                    return Err(Failure::new(format!(
+                        "the load generator does not end: {threads}"
+                    )));
+                }
                 Err(error) => return Err(self.failed(&error.to_string())),
             }
         }
@@ -163,6 +168,22 @@ fn figures(text: &str) -> Result<LoadFigures, Failure> {
     let Percentiles { p50_us, p95_us } = latency;
     let [p50_us, p95_us] = [p50_us, p95_us].map(|latency| latency.unwrap_or(f64::INFINITY));
     Ok(LoadFigures { sent, lost, reordered, p50_us, p95_us })
+}
+
+/// What each thread of a process does, for whoever looks why it does not end: name, state, and
+/// where it waits in the kernel (proc_pid_stat(5), proc_pid_wchan(5)).
+fn threads_of(pid: u32) -> String {
+    let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
+        return "it is gone by now".to_owned();
+    };
+    let threads = tasks.flatten().map(|task| {
+        let read = |file| std::fs::read_to_string(task.path().join(file)).unwrap_or_default();
+        let (stat, name, waits_in) = (read("stat"), read("comm"), read("wchan"));
+        // The state comes after the name, which is in brackets and may have any character.
+        let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+        format!("{} ({}, {waits_in})", name.trim_end(), state.unwrap_or('?'))
+    });
+    threads.collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
