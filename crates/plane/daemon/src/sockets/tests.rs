@@ -16,7 +16,7 @@ use sys::clock;
 
 use self::fixture::{Fixture, Process, listener, map, me, slot, socket, user};
 use super::records::{Record, What};
-use super::{Member, SocketTable};
+use super::{Link, Member, SocketTable};
 
 #[test]
 fn a_process_comes_in_another_joins_by_the_token_and_both_are_gone_when_they_have_left() {
@@ -501,4 +501,22 @@ fn a_socket_table_that_is_drained_takes_nothing_new_and_tells_everybody_at_the_e
     place.socket_table.detach_all(DetachReason::DaemonEnds, clock::now());
     let state = process.memory.state().load(std::sync::atomic::Ordering::Acquire);
     assert_eq!(state, attach::DetachReason::Stopping.number());
+}
+
+#[test]
+fn a_connection_that_bears_a_listeners_cookie_does_not_pass_for_that_listener() {
+    const LOOPBACK: u32 = 1;
+    let lo = Link { interface: LOOPBACK, port: base::PortId(0), mac: [0; 6] };
+    let mut place = Fixture::with_links("", vec![lo]);
+    let (process, _) = place.attach_as("thief", user(1000)).expect("anybody may");
+    let (listener, address) = listener();
+    let table = &mut place.socket_table;
+    assert!(table.is_anothers(address, 1000), "it is this process's user's");
+    // What a program writes as the name of a connection that it has accepted is its own word.
+    let cookie = sys::socket::cookie_of(listener.as_fd()).expect("every socket has one");
+    let app = process.member.app;
+    let forged = Record { app, generation: 0, cookie, inode: 0, what: What::Stream };
+    table.records.insert((process.region, 0), forged);
+    assert!(table.is_anothers(address, 1000), "a program's word takes it from its user");
+    assert!(!table.is_anothers(address, 0), "nobody is another than himself");
 }

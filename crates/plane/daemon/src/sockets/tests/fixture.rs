@@ -12,7 +12,7 @@ use stack::CommandQueue;
 use sys::clock;
 use sys::eventfd::EventFd;
 
-use super::super::{Answer, Member, SocketTable, SocketTableConfig};
+use super::super::{Answer, Link, Member, SocketTable, SocketTableConfig};
 use crate::apps::Claims;
 use crate::doorbells::Doorbells;
 use crate::open_sockets::OpenSockets;
@@ -25,6 +25,11 @@ pub(super) struct Fixture {
 
 impl Fixture {
     pub(super) fn new(config: &str) -> Self {
+        Self::with_links(config, Vec::new())
+    }
+
+    /// The same, and packets of these links are taken from the kernel.
+    pub(super) fn with_links(config: &str, links: Vec<Link>) -> Self {
         // Whatever rules this machine has.
         let config = format!("[sockets]\nignore_firewall = true\n{config}");
         let config = Config::parse(&config).expect("well formed");
@@ -34,7 +39,7 @@ impl Fixture {
             command_queue: CommandQueue::new(|| (), || ()),
             workers_doorbell: Arc::new(EventFd::new().expect("descriptors are left")),
             doorbells: Doorbells::default(),
-            links: Vec::new(),
+            links,
             names: Vec::new(),
             mtu: 1500,
             counters: Arc::default(),
