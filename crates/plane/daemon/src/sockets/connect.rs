@@ -9,6 +9,7 @@ use attach::{FallbackReason, Reply};
 use base::Nanos;
 use config::Congestion;
 use rustix::io::Errno;
+use rustix::net::sockopt;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use shm::sockets::{Kind, SlotState};
 use stack::{Command, NextHop};
@@ -102,6 +103,10 @@ impl SocketTable {
         examined: &Examined,
         remote: SocketAddr,
     ) -> Result<Answer, Refusal> {
+        // Whoever listens cannot connect: the kernel says so to who tries.
+        if sockopt::socket_acceptconn(&examined.socket).unwrap_or(true) {
+            return Err(FallbackReason::WrongState.into());
+        }
         let takes = if remote.is_ipv4() { examined.takes_v4 } else { examined.takes_v6 };
         if !takes || remote.port() == 0 || remote.ip().is_unspecified() {
             // The kernel says best what is wrong with that.

@@ -520,3 +520,13 @@ fn a_connection_that_bears_a_listeners_cookie_does_not_pass_for_that_listener() 
     assert!(table.is_anothers(address, 1000), "a program's word takes it from its user");
     assert!(!table.is_anothers(address, 0), "nobody is another than himself");
 }
+
+#[test]
+fn a_socket_that_listens_does_not_connect() {
+    let mut place = Fixture::new("");
+    let (mut process, _) = place.attach("confused").expect("anybody may");
+    let (listener, address) = listener();
+    let connect = Call::Connect { remote: address };
+    let answer = place.call(&mut process, &connect, Some(&listener));
+    assert_eq!(answer.reply, Reply::Kernel { reason: FallbackReason::WrongState });
+}
