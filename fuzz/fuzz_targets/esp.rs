@@ -1,7 +1,7 @@
 //! Frames into both ends of an ESP tunnel, and texts into the reader of its keys.
 //!
-//! Encryption would hide everything behind it from a fuzzer, so that it is left out here: what is random
-//! stands where the decrypted text would, and one bit of it says whether it verified.
+//! Encryption would hide everything behind it from a fuzzer, so that it is left out here: what is
+//! random stands where the decrypted text would, and one bit of it says whether it verified.
 #![no_main]
 
 use std::cell::RefCell;
@@ -102,7 +102,8 @@ fuzz_target!(|input: (bool, Vec<(u8, Vec<u8>)>, &str)| {
                 pool.give(frame);
             }
         }
-        // What the one end seals, the other one opens; and what it was given besides comes to it too.
+        // What the one end seals, the other one opens; and what it was given besides comes to it
+        // too.
         let [near, far] = &mut ends;
         let sealed = run(near, &mut batch);
         let opened = run(far, &mut batch);

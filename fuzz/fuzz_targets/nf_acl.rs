@@ -1,5 +1,5 @@
-//! A batch of packets against rules and limits: nothing is changed, and what the rules say of a packet is
-//! what its own headers say, read once more by another parser.
+//! A batch of packets against rules and limits: nothing is changed, and what the rules say of a
+//! packet is what its own headers say, read once more by another parser.
 #![no_main]
 
 use std::sync::{LazyLock, Mutex};

@@ -1,5 +1,5 @@
-//! Routes that come and go: after every step the tables answer as the routes before or after it do, and tables
-//! built at once answer the same.
+//! Routes that come and go: after every step the tables answer as the routes before or after it do,
+//! and tables built at once answer the same.
 #![no_main]
 
 use std::collections::BTreeMap;

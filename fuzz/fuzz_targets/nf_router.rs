@@ -1,5 +1,5 @@
-//! A batch of packets through the router: each becomes what it would become alone, is forwarded or answered
-//! as the standards say, or stays as it was.
+//! A batch of packets through the router: each becomes what it would become alone, is forwarded or
+//! answered as the standards say, or stays as it was.
 #![no_main]
 
 use std::net::IpAddr;

@@ -15,10 +15,12 @@ pub fn pool() -> FramePool {
     FramePool::new(config).expect("a small pool")
 }
 
-/// Cuts `input` into packets, at most as many as a batch takes, each with the port that it came from.
+/// Cuts `input` into packets, at most as many as a batch takes, each with the port that it came
+/// from.
 ///
-/// Each piece begins with five bytes: which packet it is made from, its port, how long it is, how many
-/// changes follow (a place and a byte each), and whether the checksum of its IPv4 header is made right.
+/// Each piece begins with five bytes: which packet it is made from, its port, how long it is, how
+/// many changes follow (a place and a byte each), and whether the checksum of its IPv4 header is
+/// made right.
 pub fn batch(pool: &mut FramePool, templates: &[Vec<u8>], mut input: &[u8]) -> Batch {
     let mut batch = Batch::new();
     while let Some((&[which, port, len, changes, is_right], rest)) = input.split_first_chunk()

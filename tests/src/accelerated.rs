@@ -1,5 +1,5 @@
-//! A daemon that serves the sockets of programs, and programs under `calisto run`: nothing that they
-//! send or receive may take the kernel's way unseen.
+//! A daemon that serves the sockets of programs, and programs under `calisto run`: nothing that
+//! they send or receive may take the kernel's way unseen.
 
 use std::process::Command;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use crate::kernel_tcp::kernel_tcp;
 use crate::process::{TIMEOUT, binary, wait_for, wait_within};
 use crate::program::Program;
 
-/// What every such daemon is told. A connection that is over is soon forgotten, so that a test can see
-/// that nothing stays.
+/// What every such daemon is told. A connection that is over is soon forgotten, so that a test can
+/// see that nothing stays.
 const CONFIG: &str =
     "ports = [\"xdp:veth0\"]\n[tcp]\ntime_wait_ms = 100\n[workers]\njob = \"sockets\"\n";
 
@@ -63,8 +63,8 @@ impl Accelerated {
         let bed = bed.expect("this test needs root and the ip command");
         let daemon = Daemon::start(bed.server(), &format!("{CONFIG}{workers}\n{tables}"));
         let kernel_before = kernel_connections(bed.server());
-        // It says that it is ready before its loop turns, and the loop has descriptors of its own. Who is answered
-        // has been through it; then that connection goes.
+        // It says that it is ready before its loop turns, and the loop has descriptors of its own.
+        // Who is answered has been through it; then that connection goes.
         daemon.counter("tcp_flows");
         let descriptors_before = wait_for("rest of a daemon", || {
             let looks = [0; 5].map(|_| {
@@ -97,7 +97,8 @@ impl Accelerated {
         (&mut self.daemon, self.bed.server())
     }
 
-    /// A command that runs here, under `calisto run`, or not at all. The process is the program itself.
+    /// A command that runs here, under `calisto run`, or not at all. The process is the program
+    /// itself.
     pub fn command(&self, program: &str) -> Command {
         self.command_with(&["--strict"], program)
     }
@@ -160,8 +161,8 @@ impl Accelerated {
         Carried { received: self.daemon.counter(received), sent: self.daemon.counter(sent) }
     }
 
-    /// Waits until exactly these bytes were carried since the start, and asserts that they were all that
-    /// there was: no socket was the kernel's, and the kernel here saw no segment.
+    /// Waits until exactly these bytes were carried since the start, and asserts that they were all
+    /// that there was: no socket was the kernel's, and the kernel here saw no segment.
     ///
     /// # Panics
     /// Something took another way.
@@ -173,8 +174,8 @@ impl Accelerated {
         self.all_was_accelerated();
     }
 
-    /// The same where a protocol does not say how many bytes it needs around those that were asked for:
-    /// at least `meant`, and at most a hundredth and a few KiB more.
+    /// The same where a protocol does not say how many bytes it needs around those that were asked
+    /// for: at least `meant`, and at most a hundredth and a few KiB more.
     ///
     /// # Panics
     /// Something took another way.
@@ -191,8 +192,8 @@ impl Accelerated {
         self.all_was_accelerated();
     }
 
-    /// Asserts that no socket was left to the kernel, and that the kernel here opened or accepted no
-    /// connection. (Calls to where nobody listens yet are the kernel's to refuse.)
+    /// Asserts that no socket was left to the kernel, and that the kernel here opened or accepted
+    /// no connection. (Calls to where nobody listens yet are the kernel's to refuse.)
     ///
     /// # Panics
     /// One was, or it did.
@@ -202,15 +203,16 @@ impl Accelerated {
         assert_eq!(seen, 0, "the kernel has connections");
     }
 
-    /// Waits until no socket is served, no memory is lent and the daemon has no descriptor that it did
-    /// not have before: all programs have ended.
+    /// Waits until no socket is served, no memory is lent and the daemon has no descriptor that it
+    /// did not have before: all programs have ended.
     ///
     /// # Panics
     /// Something stays.
     pub fn nothing_is_left(&self) {
         // A daemon without a CPU takes its time, and so do its questioners.
         wait_within(3 * TIMEOUT, "an end without remains", || {
-            // Before anything is asked: the connection of a question goes a moment after its answer.
+            // Before anything is asked: the connection of a question goes a moment after its
+            // answer.
             let open = descriptors(self.daemon.pid());
             let sockets = self.sockets();
             let count = |name: &str| self.daemon.counter(name);

@@ -51,8 +51,8 @@ impl Application {
         // The folder that it was built in may be root's alone.
         let copy = daemon.folder().join(program);
         if !copy.exists() {
-            // By another process: a thread that forks while we write to it would hold it open, and what is open for
-            // writing cannot be run.
+            // By another process: a thread that forks while we write to it would hold it open, and
+            // what is open for writing cannot be run.
             let copied = Command::new("cp").arg(binary(program)).arg(&copy).status();
             assert!(copied.expect("there is cp").success(), "there is room for it");
         }
@@ -77,8 +77,8 @@ impl Application {
         Self { child, out, said }
     }
 
-    /// Waits until it says that it is attached, or has ended. The daemon lists it a moment before it
-    /// has all of its packets.
+    /// Waits until it says that it is attached, or has ended. The daemon lists it a moment before
+    /// it has all of its packets.
     fn is_attached(&mut self) -> Result<(), Ended> {
         let ended = wait_for("an application that is attached or refused", || {
             if self.child.try_wait().expect("it is our child").is_some() {

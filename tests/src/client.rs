@@ -153,7 +153,8 @@ pub fn answered(bed: &Testbed, port: u16) -> u64 {
 /// What [`serve_with_the_kernel`] knows its own question by; no request is like it.
 const PROBE: &[u8] = b"whose?";
 
-/// A kernel socket of the server's end on `port` that answers until it drops; the first packets have come to it.
+/// A kernel socket of the server's end on `port` that answers until it drops; the first packets
+/// have come to it.
 ///
 /// # Panics
 /// The port is taken, or its packets do not come to the kernel.

@@ -12,8 +12,8 @@ use sys::interface;
 
 use crate::process::run;
 
-/// Hosts `0..n`; wire `i` joins host `i` (its interface `east`) with host `i + 1` (its interface `west`).
-/// Dropped, they are gone with all that runs there.
+/// Hosts `0..n`; wire `i` joins host `i` (its interface `east`) with host `i + 1` (its interface
+/// `west`). Dropped, they are gone with all that runs there.
 #[derive(Debug)]
 pub struct Line {
     hosts: Vec<Host>,
@@ -34,9 +34,9 @@ impl Line {
         Self::with_queues(hosts, mtu, 1)
     }
 
-    /// Makes `hosts` hosts, with wires for packets of `mtu` bytes. On wire `i` the networks are 10.90.i.0/24
-    /// and fd90:i::/64; the west end has the number 1, the east end 2. Nobody has other routes, and no
-    /// kernel forwards.
+    /// Makes `hosts` hosts, with wires for packets of `mtu` bytes. On wire `i` the networks are
+    /// 10.90.i.0/24 and fd90:i::/64; the west end has the number 1, the east end 2. Nobody has
+    /// other routes, and no kernel forwards.
     ///
     /// # Panics
     /// Without root or ip(8).
@@ -139,7 +139,8 @@ impl Host {
         self.enter(|| std::fs::write(&path, value)).expect(key);
     }
 
-    /// Everything goes by way of the neighbour on the interface `to`, whose number there is `gateway`.
+    /// Everything goes by way of the neighbour on the interface `to`, whose number there is
+    /// `gateway`.
     pub fn default_route(&self, wire: u8, gateway: u8, to: &str) {
         self.ip(&format!("route add default via 10.90.{wire}.{gateway} dev {to}"));
         self.ip(&format!("-6 route add default via fd90:{wire}::{gateway} dev {to}"));

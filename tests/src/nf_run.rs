@@ -22,8 +22,8 @@ pub struct NfRun {
 }
 
 impl NfRun {
-    /// Starts one on `host` and waits until it forwards. `text` is its file but for the name; `files` lie
-    /// beside it, by name and content, readable for their owner only.
+    /// Starts one on `host` and waits until it forwards. `text` is its file but for the name;
+    /// `files` lie beside it, by name and content, readable for their owner only.
     ///
     /// # Panics
     /// It does not come up; why not is in the message.

@@ -126,7 +126,8 @@ impl StreamLiar {
         self.memory.slot(self.slot).expect("the daemon has lent it")
     }
 
-    /// Overwrites all of its memory that anybody has used so far, rings and what is in them included.
+    /// Overwrites all of its memory that anybody has used so far, rings and what is in them
+    /// included.
     ///
     /// # Panics
     /// The memory is gone.

@@ -1,4 +1,5 @@
-//! `calisto nf`: files that are refused, functions that are run, and what is left behind, which is nothing.
+//! `calisto nf`: files that are refused, functions that are run, and what is left behind, which is
+//! nothing.
 
 use std::process::Command;
 

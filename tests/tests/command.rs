@@ -134,7 +134,8 @@ fn without_rights_the_daemon_says_which_it_lacks() {
     };
     open(&folder, 0o777);
     let program = folder.join("calistod");
-    // By another process: a thread that forks meanwhile would hold it open, and what is open for writing cannot be run.
+    // By another process: a thread that forks meanwhile would hold it open, and what is open for
+    // writing cannot be run.
     let copied = Command::new("cp").arg(binary("calistod")).arg(&program).status();
     assert!(copied.expect("there is cp").success(), "there is room for it");
     open(&program, 0o755);

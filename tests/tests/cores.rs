@@ -249,10 +249,10 @@ fn a_thousand_bursts_lose_no_wake_up_and_leave_nothing_behind() {
         for _ in 0..1000 {
             burst(&mut flows);
         }
-        // A question that is just being answered has a connection and a thread, and what the daemon asks
-        // the kernel in between has a descriptor, so it is looked more than once; and the more threads
-        // there were at once, the more arenas malloc keeps. Anything that stays of a burst is there a
-        // thousand times.
+        // A question that is just being answered has a connection and a thread, and what the daemon
+        // asks the kernel in between has a descriptor, so it is looked more than once; and the more
+        // threads there were at once, the more arenas malloc keeps. Anything that stays of a burst
+        // is there a thousand times.
         wait_for("what a burst had to be given back", || {
             let after = belongings(&daemon);
             let is_back = after.0 <= descriptors + 2 && after.1 <= maps + 40;

@@ -1,8 +1,8 @@
-//! ESP against strongSwan: its own user-space ESP (kernel-libipsec) at both ends of a wire, keys agreed by its
-//! IKE; then we take the place of one end.
+//! ESP against strongSwan: its own user-space ESP (kernel-libipsec) at both ends of a wire, keys
+//! agreed by its IKE; then we take the place of one end.
 //!
-//! strongSwan puts ESP into UDP (RFC 3948) there, which we do not speak: the eight bytes are taken off and
-//! put on here.
+//! strongSwan puts ESP into UDP (RFC 3948) there, which we do not speak: the eight bytes are taken
+//! off and put on here.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
@@ -238,7 +238,8 @@ fn speak(proposal: &str, algorithm: &str) {
     near.control(client, &["--initiate", "--child", "c"]);
     let mut ours = Ours::in_place_of(&near, &bed, algorithm);
 
-    // Ours, to strongSwan's server: before its client says anything, whose numbers would be the same.
+    // Ours, to strongSwan's server: before its client says anything, whose numbers would be the
+    // same.
     let listening = socket(server, FAR);
     let raw = || {
         socket_with(AddressFamily::INET, SocketType::RAW, SocketFlags::CLOEXEC, Some(ipproto::RAW))

@@ -1,4 +1,5 @@
-//! `calisto` hands the laboratory's commands over to `calisto-lab`, and says so when it is not there.
+//! `calisto` hands the laboratory's commands over to `calisto-lab`, and says so when it is not
+//! there.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,8 +24,9 @@ impl Drop for Folder {
     }
 }
 
-/// Runs a script that writes programs. A process of its own does it: a program that a thread of ours
-/// writes may be open in a child that another thread starts, and cannot be run until that has gone.
+/// Runs a script that writes programs. A process of its own does it: a program that a thread of
+/// ours writes may be open in a child that another thread starts, and cannot be run until that has
+/// gone.
 fn shell(script: &str, words: &[&Path]) {
     let status = Command::new("sh").args(["-ec", script, "sh"]).args(words).status();
     assert!(status.expect("sh is there").success(), "{script}");

@@ -68,7 +68,8 @@ fn count(report: &Value, name: &str) -> u64 {
     report[name].as_u64().unwrap_or_else(|| panic!("{name} in {report}"))
 }
 
-/// Of the runs at honest servers, which answer everything in the end: the run lasts until they have.
+/// Of the runs at honest servers, which answer everything in the end: the run lasts until they
+/// have.
 const PATIENT: &str = "--grace 20s";
 
 /// What a busy machine did not let the generator send says nothing about the answers.
@@ -270,7 +271,8 @@ fn a_server_that_talks_nonsense_is_counted_and_fails_its_check() {
         for kind in ["http http://", "redis ", "memcached ", "tcp "] {
             let no_fill = if kind == "redis " || kind == "memcached " { "--no-fill" } else { "" };
             let words = format!("{kind}{address} --rate 200 --flows 4 --seconds 0.6 {no_fill}");
-            // Where nothing at all was an answer, it fails and says what to look at; the report is there.
+            // Where nothing at all was an answer, it fails and says what to look at; the report is
+            // there.
             let finished = load(bed.client(), &format!("{words} -j"));
             let found: Value = serde_json::from_str(&finished.out).expect("a report");
             let is_silent = count(&found, "received") == 0;

@@ -14,7 +14,8 @@ use whole::{Accelerated, Daemon, Program, Talks, bed, binary, project, run, wait
 const CONFIG: &str = "ports = [\"xdp:veth0,mode=native\"]\n\
     listen = [\"tcp:10.77.0.2:7\", \"tcp:10.77.0.2:8\"]\n[workers]\ncount = 2\njob = \"tcp-echo\"\n";
 
-/// A packet of a capture: nanoseconds, whether it was received, bytes that it had, bytes that are there.
+/// A packet of a capture: nanoseconds, whether it was received, bytes that it had, bytes that are
+/// there.
 type Packet = (u128, bool, u32, Vec<u8>);
 
 fn read(file: &Path) -> Vec<Packet> {

@@ -217,7 +217,8 @@ fn every_figure_of_the_program_has_a_plot_with_labels_units_legend_and_the_promi
 
 #[test]
 fn the_sweep_on_real_packets_stands_right_after_the_simulated_one() {
-    // It first says what its figure is. Without `ip` it ends there, has made nothing, and need not be root's.
+    // It first says what its figure is. Without `ip` it ends there, has made nothing, and need not
+    // be root's.
     let words = "python=$(python3 -c 'import sys; print(sys.executable)') && PATH=/nowhere exec \"$python\" \"$0\"";
     let script = whole::project().join("script/live-sweep");
     let (_, out, said) = run(Command::new("sh").args(["-c", words]).arg(script));
@@ -268,7 +269,8 @@ fn texts(svg: &str) -> Vec<String> {
     texts.map(plain).collect()
 }
 
-/// The points that a figure's file gives, a paper's and those measured elsewhere: by panel and series.
+/// The points that a figure's file gives, a paper's and those measured elsewhere: by panel and
+/// series.
 struct Given(BTreeMap<(String, String), usize>);
 
 impl Given {
@@ -290,9 +292,9 @@ impl Given {
     }
 }
 
-/// What a figure of the program is, the points that its file gives, and lines with these and as many others as it
-/// promises. The values of those are made up: what they are in truth takes minutes, and is the matter of crate
-/// `experiments`.
+/// What a figure of the program is, the points that its file gives, and lines with these and as
+/// many others as it promises. The values of those are made up: what they are in truth takes
+/// minutes, and is the matter of crate `experiments`.
 fn complete(name: &str) -> (FigureLine, Given, Vec<Line>) {
     let scenario = experiments::library::find(name).unwrap_or_else(|error| panic!("{error}"));
     // A part that has no job: the run ends at once, and its lines are all that needs none.

@@ -1,4 +1,5 @@
-//! A router between the kernels of three hosts: real TCP through it, and the answers that Linux gives.
+//! A router between the kernels of three hosts: real TCP through it, and the answers that Linux
+//! gives.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
@@ -107,8 +108,9 @@ fn errors(west: &Host) -> String {
     out
 }
 
-/// Sends packets that no router can forward, and prints which error comes for each: who sends it, type, code,
-/// the word behind the checksum, and the packet that it quotes but for what routers change or kernels draw.
+/// Sends packets that no router can forward, and prints which error comes for each: who sends it,
+/// type, code, the word behind the checksum, and the packet that it quotes but for what routers
+/// change or kernels draw.
 const ERRORS: &str = r"
 import socket, struct, select, time
 SEND = [

@@ -1,4 +1,5 @@
-//! `calisto sim` as people and batch systems use it: figures, own scenarios, parts of a sweep, a stop.
+//! `calisto sim` as people and batch systems use it: figures, own scenarios, parts of a sweep, a
+//! stop.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! What breaks stacks that stand in for the kernel's: each a C program that sees the same on Linux as on
-//! Calisto, with its peer on Linux at the other end of a wire.
+//! What breaks stacks that stand in for the kernel's: each a C program that sees the same on Linux
+//! as on Calisto, with its peer on Linux at the other end of a wire.
 
 use std::net::UdpSocket;
 use std::time::Duration;
@@ -41,7 +41,8 @@ fn a_call_that_waits_leaves_the_file_alone_that_its_number_is_given_to() {
     let trap = Trap::build("replaced");
     let accelerated = Accelerated::start();
     let calisto = trap.on_calisto(&accelerated);
-    // When the rest of a connection has gone that was closed with its buffers full is not looked at here.
+    // When the rest of a connection has gone that was closed with its buffers full is not looked at
+    // here.
     accelerated.all_was_accelerated();
     assert_eq!(calisto, trap.on_linux(&accelerated), "Calisto on the left, Linux on the right");
 }

@@ -1,4 +1,5 @@
-//! When programs that are served, or the daemon that serves them, end: nobody hangs, and nothing stays.
+//! When programs that are served, or the daemon that serves them, end: nobody hangs, and nothing
+//! stays.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -71,7 +71,8 @@ impl Random {
     }
 }
 
-/// A program with one socket overwrites all that it shares, again and again, while others talk to it.
+/// A program with one socket overwrites all that it shares, again and again, while others talk to
+/// it.
 fn nonsense_everywhere(start: fn(&Accelerated, SocketAddr) -> StreamLiar, is_caller: bool) {
     // Little memory, so that it is soon overwritten.
     let limits = "[[tenant]]\nuid = \"*\"\nconnections = 64\nmemory_mib = 8\n";

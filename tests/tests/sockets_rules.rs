@@ -1,4 +1,5 @@
-//! Who is not accelerated, and is told so: by the rules of a tenant or of nftables, or by what the program is.
+//! Who is not accelerated, and is told so: by the rules of a tenant or of nftables, or by what the
+//! program is.
 
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener};
@@ -57,7 +58,8 @@ fn a_tenant_sends_as_fast_as_it_may_and_loses_nothing_by_it() {
     let address = SocketAddr::from((accelerated.there().ipv4(), 8000));
     let listener = accelerated.there().enter(|| TcpListener::bind(address));
     let listener = listener.expect("the namespace is there").expect("the port is free");
-    // It ends as soon as all is in buffers: what the rate has held back until then is sent after that.
+    // It ends as soon as all is in buffers: what the rate has held back until then is sent after
+    // that.
     let say = "import socket, sys\n\
         with socket.create_connection((sys.argv[1], 8000)) as one: one.sendall(bytes(int(sys.argv[2])))\n";
     let words = [PYTHON, "-c", say, &address.ip().to_string(), &BYTES.to_string()];
@@ -70,8 +72,8 @@ fn a_tenant_sends_as_fast_as_it_may_and_loses_nothing_by_it() {
     stream.read_to_end(&mut rest).expect("it ends in order");
     let took = began.elapsed();
     assert_eq!(rest.len(), BYTES - 1);
-    // Two million bytes a second, and at most 64 KiB at once: two seconds, less what had come before we looked.
-    // Without a limit it is a tenth of that.
+    // Two million bytes a second, and at most 64 KiB at once: two seconds, less what had come
+    // before we looked. Without a limit it is a tenth of that.
     assert!(took > Duration::from_millis(1000), "{took:?}");
     program.succeed();
     accelerated.all_was_accelerated();
@@ -114,7 +116,8 @@ fn rules_of_nftables_are_not_passed_by_unless_that_is_wanted() {
     }
 }
 
-/// A program that cannot be helped: told so, not run when it must be accelerated, run all the same else.
+/// A program that cannot be helped: told so, not run when it must be accelerated, run all the same
+/// else.
 fn cannot_be_helped(accelerated: &Accelerated, program: &Trap, word: &str) {
     let words = ["there", "10.77.0.2", "10.77.0.1"];
     let mut strict = accelerated.command(program.path());

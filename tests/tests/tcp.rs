@@ -66,15 +66,15 @@ fn all_were_served(daemon: &Daemon, connections: u64, what: &str) {
     assert!(again * 20 <= sent, "{what}: {again} of {sent} sent again\n{}", stats());
 }
 
-/// The same where nothing is lost and nothing overtakes: a native XDP program has one queue, while a
-/// veth without one has a queue for each CPU that sends.
+/// The same where nothing is lost and nothing overtakes: a native XDP program has one queue, while
+/// a veth without one has a queue for each CPU that sends.
 fn nothing_was_lost(daemon: &Daemon, connections: u64, what: &str) {
     all_were_served(daemon, connections, what);
     let count = |name: &str| daemon.counter(name);
     let stats = || daemon.calisto("stats");
     assert_eq!(count("tcp_recoveries") + count("tcp_timeouts"), 0, "{what}\n{}", stats());
-    // Who is not heard for milliseconds is asked by sending the last segment again (RFC 8985 section
-    // 7); until the answer its flow is not the common case. On a busy machine that happens.
+    // Who is not heard for milliseconds is asked by sending the last segment again (RFC 8985
+    // section 7); until the answer its flow is not the common case. On a busy machine that happens.
     let probes = count("tcp_tail_probes");
     assert!(count("tcp_retransmitted") <= probes, "{what}\n{}", stats());
     let rare = if probes > 0 { count("tcp_punt_state") } else { 0 };
@@ -175,7 +175,8 @@ fn discard_takes_everything_and_says_nothing() {
     let mut said = Vec::new();
     stream.read_to_end(&mut said).expect("the service closes in order");
     assert!(said.is_empty());
-    // In order of arrival and of a full window each: but for the ends, all of it is the common case.
+    // In order of arrival and of a full window each: but for the ends, all of it is the common
+    // case.
     nothing_was_lost(&daemon, 1, "discard");
 }
 

@@ -45,8 +45,8 @@ const FAR: u32 = 1 << 31;
 const BEYOND: u32 = 1 << 24;
 
 /// What is done to a live connection: the flags, the distance from the next number that the server
-/// expects, the distance from what it has sent, options, payload, error in the checksum, and the counter
-/// that must move.
+/// expects, the distance from what it has sent, options, payload, error in the checksum, and the
+/// counter that must move.
 type Trick = (&'static str, u8, u32, u32, &'static [u8], &'static [u8], u16, &'static str);
 
 const TRICKS: &[Trick] = &[

@@ -60,8 +60,8 @@ fn both_cross(options: &str) {
     let linux = cross(&crossing, options, LINUX, || kernel_retransmissions(crossing.far()));
     println!("{options}: ours {ours:?}, Linux {linux:?}");
     let spurious = |outcome: &Outcome| outcome.again.saturating_sub(outcome.lost);
-    // Whoever cannot tell late from lost, or asks after the end of a flight, sends some for nothing.
-    // Linux does too; what we allow ourselves is that, and a few for each connection.
+    // Whoever cannot tell late from lost, or asks after the end of a flight, sends some for
+    // nothing. Linux does too; what we allow ourselves is that, and a few for each connection.
     let allowed = 2 * spurious(&linux) + ours.lost / 2 + ours.odd / 2 + 8 * CONNECTIONS as u64;
     assert!(spurious(&ours) <= allowed, "{options}: {ours:?}, Linux: {linux:?}");
     // Pure acknowledgements may be lost for good; of what carries data each is sent again.

@@ -56,7 +56,8 @@ impl Terminal {
         self.tell(&["resize-window", "-x", &width.to_string(), "-y", &height.to_string()]);
     }
 
-    /// Waits until the screen is like that. It may be caught half drawn, so all is looked for at once.
+    /// Waits until the screen is like that. It may be caught half drawn, so all is looked for at
+    /// once.
     fn wait_for(&self, what: &str, is_so: impl Fn(&str) -> bool) -> String {
         wait_for(what, || {
             let screen = self.screen();

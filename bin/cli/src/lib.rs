@@ -1,4 +1,5 @@
-//! The operator's command: starts, asks and steers the daemon, runs programs on it, makes bad wires.
+//! The operator's command: starts, asks and steers the daemon, runs programs on it, makes bad
+//! wires.
 //!
 //! One file per command under `command/`, and `command.rs` is the list of them; what measures,
 //! simulates and shows is in a program of its own, the laboratory (`laboratory.rs`). What commands

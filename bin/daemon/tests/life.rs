@@ -1,5 +1,5 @@
-//! The daemon's life as its starter sees it: signals, its log, its admin socket. Its ports are capture
-//! files, so that no right and no interface is needed.
+//! The daemon's life as its starter sees it: signals, its log, its admin socket. Its ports are
+//! capture files, so that no right and no interface is needed.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};

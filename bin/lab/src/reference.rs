@@ -1,7 +1,8 @@
-//! The pages under `docs/reference` that the programs themselves write, and the commands in all documents.
+//! The pages under `docs/reference` that the programs themselves write, and the commands in all
+//! documents.
 //!
-//! `REFERENCE=write cargo test -p calisto-lab reference` writes the pages anew; without it the tests compare
-//! them with what the code says now.
+//! `REFERENCE=write cargo test -p calisto-lab reference` writes the pages anew; without it the
+//! tests compare them with what the code says now.
 
 mod blocks;
 mod commands;

@@ -10,8 +10,8 @@ use calisto_client::rt::{self, RecvError, Runtime, UdpSocket};
 use calisto_client::{AttachOptions, Nanos};
 use clap::Parser;
 
-/// Keeps values by keys in memory, over packets from the Calisto daemon. Requests are `get KEY`, `set KEY
-/// VALUE` and `del KEY`; answers are the value, `none`, `ok`, `full` or `what?`.
+/// Keeps values by keys in memory, over packets from the Calisto daemon. Requests are `get KEY`,
+/// `set KEY VALUE` and `del KEY`; answers are the value, `none`, `ok`, `full` or `what?`.
 #[derive(Clone, Debug, Parser)]
 #[command(
     name = "udp-kv",

@@ -40,8 +40,8 @@ pub enum Ignored {
 }
 
 /// Writes the response to `query` into `out` and says how long it is: at most
-/// [`RESPONSE_BYTES_MAX`], what the asker takes, and what fits. `ttl_seconds` is how long others may
-/// keep what it says.
+/// [`RESPONSE_BYTES_MAX`], what the asker takes, and what fits. `ttl_seconds` is how long others
+/// may keep what it says.
 ///
 /// # Errors
 /// There is nothing to answer.

@@ -1,4 +1,5 @@
-//! The applications at all ends: every byte that they read and every event that they hear is checked.
+//! The applications at all ends: every byte that they read and every event that they hear is
+//! checked.
 
 use tcp::{CallError, CloseReason, Engine, Event, FlowId, Seq};
 

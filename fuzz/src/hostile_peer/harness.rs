@@ -182,7 +182,8 @@ impl Harness {
         }
     }
 
-    /// A segment arrives; it is taken in with the next flush, or before others of them are too many.
+    /// A segment arrives; it is taken in with the next flush, or before others of them are too
+    /// many.
     pub(super) fn deliver(&mut self, side: usize, bytes: Vec<u8>, ecn: u8, is_verified: bool) {
         // Which acknowledgement has opened a cookie can only be told when it comes alone.
         let is_alone = self.sink.sides[side].has_cookie;

@@ -1,4 +1,5 @@
-//! `core-hog`: an application that takes a core and does not behave, for tests of what that costs others.
+//! `core-hog`: an application that takes a core and does not behave, for tests of what that costs
+//! others.
 //!
 //! It speaks to its core grant directly, as no honest program does. It ends on SIGTERM, and by
 //! itself after a minute.

@@ -1,4 +1,5 @@
-//! iperf3, both ways, as a server and as a client: what it says it has carried is what went through.
+//! iperf3, both ways, as a server and as a client: what it says it has carried is what went
+//! through.
 
 use whole::{Accelerated, Program};
 
@@ -41,7 +42,8 @@ fn both_ways(is_server_here: bool) {
             server.succeed();
         }
     }
-    // The sender stops when it has written enough; some of it is still on its way then and not counted.
+    // The sender stops when it has written enough; some of it is still on its way then and not
+    // counted.
     assert!(came.iter().all(|bytes| *bytes >= BODY_BYTES * 2 / 10 * 9), "{came:?}");
     let [to_server, to_client] = came;
     let (received, sent) =

@@ -1,5 +1,5 @@
-//! Programs as Debian ships them, unmodified, served by Calisto: everything that they sent and received
-//! went its way, and is exact.
+//! Programs as Debian ships them, unmodified, served by Calisto: everything that they sent and
+//! received went its way, and is exact.
 
 mod bodies;
 mod curl;

@@ -1,4 +1,5 @@
-//! Python's http.server and asyncio, as servers and as a client; curl on the other end of http.server.
+//! Python's http.server and asyncio, as servers and as a client; curl on the other end of
+//! http.server.
 
 use whole::{Accelerated, Carried, Program, project};
 
@@ -83,8 +84,8 @@ fn curl_sends_and_takes_large_bodies_exactly() {
     accelerated.nothing_is_left();
 }
 
-/// Bytes that asyncio_client.py asks for in `count` connections of `size` bytes: those that it says, and
-/// those that it hears.
+/// Bytes that asyncio_client.py asks for in `count` connections of `size` bytes: those that it
+/// says, and those that it hears.
 fn asyncio_bytes(count: u64, size: u64) -> (u64, u64) {
     const DIGEST_BYTES: u64 = 32;
     (count * size, count * (size + DIGEST_BYTES))

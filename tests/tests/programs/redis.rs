@@ -1,4 +1,5 @@
-//! redis-server: its protocol, expiry, pub/sub and the forks of its persistence; redis-cli as a client.
+//! redis-server: its protocol, expiry, pub/sub and the forks of its persistence; redis-cli as a
+//! client.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -13,7 +14,8 @@ use crate::install;
 
 const PORT: u16 = 6379;
 
-/// What redis-server is told: nothing of the machine's own configuration, and everything in one folder.
+/// What redis-server is told: nothing of the machine's own configuration, and everything in one
+/// folder.
 fn words(folder: &Path) -> Vec<String> {
     let folder = folder.display().to_string();
     let words =

@@ -1,5 +1,5 @@
-//! docs/reference/programs.md: which programs these tests run, with the versions that they ran with when it was
-//! written. `PROGRAMS=write cargo test -p whole --test programs table` writes it.
+//! docs/reference/programs.md: which programs these tests run, with the versions that they ran with
+//! when it was written. `PROGRAMS=write cargo test -p whole --test programs table` writes it.
 
 use std::process::Command;
 

@@ -1,5 +1,5 @@
-//! The TCP engine against smoltcp's, over a link that loses, repeats, delays, reorders and corrupts,
-//! in virtual time.
+//! The TCP engine against smoltcp's, over a link that loses, repeats, delays, reorders and
+//! corrupts, in virtual time.
 //!
 //! Two stacks that share no line must agree: both streams arrive whole and in order, and both sides
 //! come to the end of the closing handshake. Each run is a seed. A failure prints it; `SEED=n` runs
@@ -112,9 +112,9 @@ impl Link {
 enum End {
     /// Both sides are through.
     Whole,
-    /// smoltcp did not get over one of two things: its fast retransmit has sent beyond our window, so
-    /// that whatever it says from then on lies behind that; or a closed window has opened, and it
-    /// has lost its timer over that.
+    /// smoltcp did not get over one of two things: its fast retransmit has sent beyond our window,
+    /// so that whatever it says from then on lies behind that; or a closed window has opened, and
+    /// it has lost its timer over that.
     Abandoned,
 }
 

@@ -1,4 +1,5 @@
-//! `calisto explain`: each socket of a process, accelerated or why not; or all about one application.
+//! `calisto explain`: each socket of a process, accelerated or why not; or all about one
+//! application.
 
 mod kernel_sockets;
 mod process;
@@ -27,8 +28,8 @@ use crate::{output, sockets};
     calisto explain dns                                   an application, by name\n  \
     calisto explain --app 3                               or by number")]
 pub(crate) struct Explain {
-    /// A process's id; or an application's name or number, as `calisto apps` shows them, also of one
-    /// that is gone.
+    /// A process's id; or an application's name or number, as `calisto apps` shows them, also of
+    /// one that is gone.
     #[arg(value_name = "PID|APP", required_unless_present = "app")]
     target: Option<String>,
     /// An application, even if a process has that number.

@@ -14,8 +14,8 @@ use crate::failure::Failure;
 
 /// Run network functions over slices: a router, a bridge, a filter, an ESP tunnel gateway.
 ///
-/// A chain is described by a file: queues and CPUs (one thread for each [[slice]]), and functions in the
-/// order in which they see packets.
+/// A chain is described by a file: queues and CPUs (one thread for each [[slice]]), and functions
+/// in the order in which they see packets.
 #[derive(Args, Debug)]
 #[command(
     disable_help_subcommand = true,

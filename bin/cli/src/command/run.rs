@@ -1,4 +1,5 @@
-//! `calisto run`: a program with its sockets in the data plane, or on cores that nobody else needs now.
+//! `calisto run`: a program with its sockets in the data plane, or on cores that nobody else needs
+//! now.
 
 mod accelerate;
 mod attached;
@@ -33,12 +34,12 @@ use crate::output;
 /// capabilities) is said in a sentence, and it runs on the kernel's stack; with --strict it does
 /// not run. Process id, terminal, signals and exit code are the program's own.
 ///
-/// With --batch it runs on the cores that no latency-critical application holds now: it
-/// gets idle cores of those that the daemon gives out (`calisto up --cores LIST`), and loses one the moment
-/// somebody with a deadline wants it: it is SCHED_IDLE, so it is preempted at once, and is moved off right
-/// after. With no core left it stands still until there is one again. When it ends, what it left running
-/// goes on as if started without this. If the daemon ends, the program goes on where it could run before,
-/// still SCHED_IDLE.
+/// With --batch it runs on the cores that no latency-critical application holds now: it gets idle
+/// cores of those that the daemon gives out (`calisto up --cores LIST`), and loses one the moment
+/// somebody with a deadline wants it: it is SCHED_IDLE, so it is preempted at once, and is moved
+/// off right after. With no core left it stands still until there is one again. When it ends, what
+/// it left running goes on as if started without this. If the daemon ends, the program goes on
+/// where it could run before, still SCHED_IDLE.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:\n  \
     calisto run -- redis-server --port 6379\n  \
@@ -60,7 +61,8 @@ pub(crate) struct Run {
     /// Take what cores are left over, and give them back at once when they are wanted.
     #[arg(long)]
     batch: bool,
-    /// With --batch: cores that it may have at a time, at most [default: as many as there are CPUs].
+    /// With --batch: cores that it may have at a time, at most [default: as many as there are
+    /// CPUs].
     #[arg(long, value_name = "N", requires = "batch")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(CORES_MAX)))]
     cores: Option<u32>,
@@ -133,8 +135,8 @@ impl Run {
     }
 }
 
-/// The program's name as far as the daemon takes it (1 to 32 letters, digits, `-`, `_` and `.`), and our
-/// process id, so that two of them can run.
+/// The program's name as far as the daemon takes it (1 to 32 letters, digits, `-`, `_` and `.`),
+/// and our process id, so that two of them can run.
 fn default_name(command: &[OsString]) -> String {
     let program = command.first().map(PathBuf::from);
     let file = program.as_deref().and_then(|path| path.file_name());

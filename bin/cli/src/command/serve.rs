@@ -7,9 +7,9 @@ use crate::failure::Failure;
 
 /// Serve echo, discard or chargen over TCP, from the data plane itself.
 ///
-/// The TCP engine runs in the daemon's workers, with no application behind it: what remains is the cost of
-/// TCP and of the port. Runs in the foreground until Ctrl-C or `calisto down`; `calisto stats` shows
-/// what the engine counts. Everything else is as with `calisto up`.
+/// The TCP engine runs in the daemon's workers, with no application behind it: what remains is the
+/// cost of TCP and of the port. Runs in the foreground until Ctrl-C or `calisto down`; `calisto
+/// stats` shows what the engine counts. Everything else is as with `calisto up`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     calisto serve echo --port xdp:eth1\n      \
@@ -24,8 +24,8 @@ pub(crate) struct Serve {
     /// What is served.
     #[arg(value_enum)]
     service: Service,
-    /// Where: tcp:ADDRESS:PORT; may be repeated. Without it every address, at the service's own port: 7,
-    /// 9 or 19.
+    /// Where: tcp:ADDRESS:PORT; may be repeated. Without it every address, at the service's own
+    /// port: 7, 9 or 19.
     #[arg(long, value_name = "tcp:ADDRESS:PORT")]
     listen: Vec<String>,
     /// Congestion control of what is sent: cubic, reno, dctcp or timely.
@@ -38,7 +38,8 @@ pub(crate) struct Serve {
 /// The options of `calisto up` that make sense here.
 #[derive(Args, Debug)]
 struct ServeUp {
-    /// A port that carries traffic: KIND:NAME[,OPTION…], kinds xdp, af_packet, tap; may be repeated.
+    /// A port that carries traffic: KIND:NAME[,OPTION…], kinds xdp, af_packet, tap; may be
+    /// repeated.
     #[arg(long = "port", value_name = "SPEC")]
     ports: Vec<String>,
     /// Workers at the start, each with an engine of its own.

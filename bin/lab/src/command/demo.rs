@@ -1,5 +1,5 @@
-//! `calisto demo`: four acts, about flows that stay, cores that come and go, TCP, and redis-server on
-//! it; no NIC, no configuration.
+//! `calisto demo`: four acts, about flows that stay, cores that come and go, TCP, and redis-server
+//! on it; no NIC, no configuration.
 
 mod act;
 mod batch_job;
@@ -45,9 +45,9 @@ use self::stage::Stage;
 /// under thousands of flows, first with the policy `modulo`, then, switched live, with `sticky`.
 /// Second act, `cores`: an application is given a core whenever it has requests, the load goes up
 /// and down, and a batch job (`calisto run --batch`) gets what is left. Third act, `tcp`: the data
-/// path serves echo over TCP by itself (`calisto serve echo`), and Linux does, in turns, for the same
-/// clients. Fourth act, `redis`: redis-server, unmodified, under `calisto run` and on Linux, in turns, asked
-/// by redis-benchmark. Nothing is left behind.
+/// path serves echo over TCP by itself (`calisto serve echo`), and Linux does, in turns, for the
+/// same clients. Fourth act, `redis`: redis-server, unmodified, under `calisto run` and on Linux,
+/// in turns, asked by redis-benchmark. Nothing is left behind.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:\n  \
     calisto demo\n  \

@@ -6,8 +6,8 @@ use clap::{Args, Subcommand};
 
 /// Generate load and measure what comes back.
 ///
-/// Open loop unless --outstanding is given: requests leave when they are due, whatever comes back, and
-/// latency counts from then. Every answer is checked.
+/// Open loop unless --outstanding is given: requests leave when they are due, whatever comes back,
+/// and latency counts from then. Every answer is checked.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     calisto load udp 10.0.0.2:7 --rate 20k --flows 4000\n  \

@@ -17,14 +17,15 @@ const SCHEMA_VERSION: u32 = 1;
 /// Where `calisto sim` leaves its results if nothing else is said.
 const RESULTS: &str = "results";
 
-/// Characters of a sentence with words out of a result file that are shown: room for the longest text of one.
+/// Characters of a sentence with words out of a result file that are shown: room for the longest
+/// text of one.
 const SHOWN_MAX: usize = 12_000;
 
 /// Make one page of plots, tables and claims out of results.
 ///
-/// Results are the .jsonl files that `calisto sim` writes. Those of several machines, of the shards of
-/// one sweep, and of live runs go into one folder: they are put together, and what contradicts is refused.
-/// The page is a single file that needs nothing beside itself.
+/// Results are the .jsonl files that `calisto sim` writes. Those of several machines, of the shards
+/// of one sweep, and of live runs go into one folder: they are put together, and what contradicts
+/// is refused. The page is a single file that needs nothing beside itself.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     calisto sim --all && calisto report             every figure: report.html, from results/\n  \

@@ -22,9 +22,9 @@ const SCENARIO_BYTES_MAX: u64 = 1 << 20;
 
 /// Simulate: the papers' figures, or a scenario of your own.
 ///
-/// The policies are the daemon's own code; cores, links and time are modelled, at costs that `calisto bench` has
-/// measured. Each figure becomes a file of JSON lines, of which `calisto report` makes a page. The same seed gives
-/// the same bytes, on any number of threads.
+/// The policies are the daemon's own code; cores, links and time are modelled, at costs that
+/// `calisto bench` has measured. Each figure becomes a file of JSON lines, of which `calisto
+/// report` makes a page. The same seed gives the same bytes, on any number of threads.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     calisto sim --list\n  \

@@ -54,8 +54,8 @@ fn accept(words: &[String]) -> Result<(), String> {
     }
 }
 
-/// The words of every `calisto` of a document: in blocks of shell, whole; in the running text as far as
-/// its first word.
+/// The words of every `calisto` of a document: in blocks of shell, whole; in the running text as
+/// far as its first word.
 fn commands_of(text: &str) -> Vec<Vec<String>> {
     let mut commands = Vec::new();
     let mut block = None;
@@ -80,7 +80,8 @@ fn commands_of(text: &str) -> Vec<Vec<String>> {
     commands
 }
 
-/// `calisto COMMAND` of the running text, for which help is asked: its options may be left out there.
+/// `calisto COMMAND` of the running text, for which help is asked: its options may be left out
+/// there.
 fn begun(code: &str) -> Option<Vec<String>> {
     let mut words = code.strip_prefix("calisto ")?.split_whitespace();
     let command = words.next().filter(|word| word.starts_with(char::is_lowercase))?;

@@ -1,4 +1,5 @@
-//! `reasons.md`: why a socket stays with the kernel, why a program does, why an application is gone.
+//! `reasons.md`: why a socket stays with the kernel, why a program does, why an application is
+//! gone.
 
 use attach::{DetachReason, FallbackReason};
 use shm::ProtocolViolation;

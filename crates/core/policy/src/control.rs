@@ -8,9 +8,9 @@
 //! - [`Control::tick`] at control rate. Each move of the plan is answered, sooner or later, by
 //!   exactly one of [`Control::moved`], [`Control::aborted`] and [`Control::refused`].
 //! - After a plan with `publish` the shell swaps the tables (the shadow becomes live, the old live
-//!   table becomes the shadow) and calls [`Control::epoch_finished`] when every old owner has passed
-//!   its mark. In between it may revert what a worker did not give up, by [`Control::revert`].
-//!   Until then nothing here writes the shadow and no move is planned.
+//!   table becomes the shadow) and calls [`Control::epoch_finished`] when every old owner has
+//!   passed its mark. In between it may revert what a worker did not give up, by
+//!   [`Control::revert`]. Until then nothing here writes the shadow and no move is planned.
 //! - Changes of workers, policy, table and pins are requests; a later tick acts on them. So are the
 //!   proposals of an outside controller ([`Control::propose`]).
 //! - What the shell itself writes into the live table (a hand-over has begun, say), it writes by

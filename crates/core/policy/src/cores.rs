@@ -1,11 +1,11 @@
 //! Cores on demand: how many an application has, which ones, and who gives one back.
 //!
-//! Every tick the shell brings a [`CoresSample`](crate::cores::CoresSample) of the workers that hold
-//! a core; a policy says who is congested and who has too much; the
-//! [`CoresControl`](crate::cores::CoresControl) answers with a [`CoresPlan`](crate::cores::CoresPlan).
-//! A policy is one file; a new one needs no other edit than its module, its line in
-//! [`NAMES`](crate::cores::NAMES) and in [`by_name`](crate::cores::by_name), and its form in a
-//! recording.
+//! Every tick the shell brings a [`CoresSample`](crate::cores::CoresSample) of the workers that
+//! hold a core; a policy says who is congested and who has too much; the
+//! [`CoresControl`](crate::cores::CoresControl) answers with a
+//! [`CoresPlan`](crate::cores::CoresPlan). A policy is one file; a new one needs no other edit than
+//! its module, its line in [`NAMES`](crate::cores::NAMES) and in
+//! [`by_name`](crate::cores::by_name), and its form in a recording.
 
 mod app;
 mod asks;

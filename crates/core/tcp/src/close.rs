@@ -98,8 +98,8 @@ pub(crate) fn enter_time_wait(flow: &mut Flow, cold: &mut Cold, shared: &Shared,
 }
 
 /// A segment for a name in TIME-WAIT. A SYN that cannot be an old one may have the name (RFC 9293
-/// section 3.10.7.4, RFC 6191 section 2). A SYN that may be one is answered, so that a peer that has
-/// sent it resets what it knows nothing of and asks again.
+/// section 3.10.7.4, RFC 6191 section 2). A SYN that may be one is answered, so that a peer that
+/// has sent it resets what it knows nothing of and asks again.
 pub(crate) fn in_time_wait(
     flow: &mut Flow,
     cold: &mut Cold,

@@ -99,7 +99,8 @@ pub(crate) struct Cold {
     pub(crate) recovery: Recovery,
     /// Behind the last urgent byte to send, while [`Flags::URGENT`](crate::flow::Flags::URGENT).
     pub(crate) snd_up: Seq,
-    /// Number of the peer's urgent byte, once [`Flags::URGENT_HEARD`](crate::flow::Flags::URGENT_HEARD).
+    /// Number of the peer's urgent byte, once
+    /// [`Flags::URGENT_HEARD`](crate::flow::Flags::URGENT_HEARD).
     pub(crate) rcv_up: Seq,
     /// Before that no other challenge is sent.
     pub(crate) challenge_at: Nanos,
@@ -108,7 +109,8 @@ pub(crate) struct Cold {
     pub(crate) hash: FlowHash,
     /// Its place among the flows that are over but not closed by their application.
     pub(crate) ended_at: u32,
-    /// Why it is to be reset, if it is; until then what the last router said, if one had something to say.
+    /// Why it is to be reset, if it is; until then what the last router said, if one had something
+    /// to say.
     pub(crate) reason: CloseReason,
 }
 

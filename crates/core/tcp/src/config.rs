@@ -151,8 +151,8 @@ pub struct FlowOptions {
     pub no_delay: bool,
     /// Whether to ask a silent peer.
     pub keep_alive: Option<KeepAlive>,
-    /// Milliseconds that sent data may stay unacknowledged before the peer counts as gone (RFC 5482);
-    /// without it [`Config::retries`] decides.
+    /// Milliseconds that sent data may stay unacknowledged before the peer counts as gone (RFC
+    /// 5482); without it [`Config::retries`] decides.
     pub user_timeout_ms: Option<u32>,
     /// Whether a flight is spread over its round trip instead of leaving at once.
     pub pacing: bool,

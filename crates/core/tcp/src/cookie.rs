@@ -55,7 +55,8 @@ pub(crate) fn stamp(clock: u32, options: &Parsed, has_ecn: bool) -> u32 {
     }
 }
 
-/// What `ack`, the acknowledgement of a cookie, remembers; nothing if it is none of ours or too old.
+/// What `ack`, the acknowledgement of a cookie, remembers; nothing if it is none of ours or too
+/// old.
 pub(crate) fn open(
     secret: &Secret,
     key: &FlowKey,

@@ -95,7 +95,8 @@ pub(crate) fn receive<B: Buffers, O: Output>(
     false
 }
 
-/// Numbers that had come before are reported as such (RFC 2883 section 4), and acknowledged at once.
+/// Numbers that had come before are reported as such (RFC 2883 section 4), and acknowledged at
+/// once.
 fn note_duplicate<B, O>(turn: &mut Turn<'_, B, O>, flow: &mut Flow, cold: &mut Cold, range: Range) {
     let Range { start, end } = range;
     if start == end {

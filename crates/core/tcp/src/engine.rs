@@ -1,9 +1,9 @@
 //! All flows of a worker, and the way in and out.
 //!
 //! One round of the caller's loop is: [`Engine::receive`] the segments that came,
-//! [`Engine::expire`] what is due, let applications act on the events, [`Engine::transmit`], and sleep
-//! until [`Engine::next_deadline`]. Applications act between `receive` and `transmit`, so that an
-//! acknowledgement rides on the answer to what it acknowledges.
+//! [`Engine::expire`] what is due, let applications act on the events, [`Engine::transmit`], and
+//! sleep until [`Engine::next_deadline`]. Applications act between `receive` and `transmit`, so
+//! that an acknowledgement rides on the answer to what it acknowledges.
 
 mod calls;
 mod handover;
@@ -341,8 +341,8 @@ impl Engine {
         self.waiting.push_back((index, self.flows[index as usize].generation));
     }
 
-    /// Gives the place of the flow away that is in TIME-WAIT for the longest time. Whether there was
-    /// one. Each that is looked at is looked at once.
+    /// Gives the place of the flow away that is in TIME-WAIT for the longest time. Whether there
+    /// was one. Each that is looked at is looked at once.
     fn evict_waiting(&mut self) -> bool {
         while let Some(waiting) = self.waiting.pop_front() {
             if is_waiting(&self.flows, waiting) {
@@ -394,8 +394,8 @@ impl Engine {
         self.free.push(index);
     }
 
-    /// Puts a flow in, and into the queue; nothing when all places are taken, none of them by a flow
-    /// that is in TIME-WAIT only.
+    /// Puts a flow in, and into the queue; nothing when all places are taken, none of them by a
+    /// flow that is in TIME-WAIT only.
     fn add(&mut self, mut flow: Flow, cold: Cold) -> Option<u32> {
         flow.flags.set(Flags::LIVE);
         if self.flows_in_use() >= self.shared.config.flows_max as usize {

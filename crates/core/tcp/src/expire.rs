@@ -150,8 +150,8 @@ fn retransmit(flow: &mut Flow, cold: &mut Cold, shared: &mut Shared, now: Nanos)
 }
 
 /// A connection that nobody here has any more sends the same again, or asks about a closed window,
-/// so often at most: a peer that is gone, or answers and never reads, would keep it, and what it was
-/// to get, for a quarter of an hour or for ever. About two minutes; Linux has the same number
+/// so often at most: a peer that is gone, or answers and never reads, would keep it, and what it
+/// was to get, for a quarter of an hour or for ever. About two minutes; Linux has the same number
 /// (net.ipv4.tcp_orphan_retries).
 const ORPHAN_RETRIES_MAX: u8 = 8;
 
@@ -205,7 +205,8 @@ pub(crate) fn catch_up(flow: &Flow, cold: &mut Cold, shared: &Shared) {
     }
 }
 
-/// When the timer that [`postpone`] has left open would run out: what [`catch_up`] would make of it.
+/// When the timer that [`postpone`] has left open would run out: what [`catch_up`] would make of
+/// it.
 pub(crate) fn postponed(flow: &Flow, cold: &Cold, shared: &Shared) -> Nanos {
     let start = cold.timers.retransmit;
     let timeout = start + cold.rtt.rto_backed_off(&shared.config);

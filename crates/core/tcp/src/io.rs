@@ -82,8 +82,8 @@ pub struct Segment<'a> {
     pub payload: [&'a [u8]; 2],
     /// ECN bits for the IP header: zero or [`ECT`].
     pub ecn: u8,
-    /// [`Incoming::route`] of the last segment that was accepted for the flow; of what belongs to no
-    /// flow, that of the segment it answers.
+    /// [`Incoming::route`] of the last segment that was accepted for the flow; of what belongs to
+    /// no flow, that of the segment it answers.
     pub route: u32,
 }
 
@@ -154,8 +154,9 @@ impl Segment<'_> {
         Some((out, sum))
     }
 
-    /// Writes the header without options and checksum, and adds it to `sum`: by words that are summed
-    /// as they are, since read back from memory they would have to wait for their shorter pieces.
+    /// Writes the header without options and checksum, and adds it to `sum`: by words that are
+    /// summed as they are, since read back from memory they would have to wait for their shorter
+    /// pieces.
     #[inline]
     fn lay_out_header(&self, header: &mut [u8; 20], sum: Sum) -> Sum {
         let (source, destination) = self.key.ports();
@@ -182,9 +183,9 @@ const fn pair(first: u32, second: u32) -> [u8; 8] {
 ///
 /// A byte's place is its sequence number modulo the length, a power of two that
 /// [`crate::FlowOptions`] names; [`crate::Engine::readable`] and [`crate::Engine::room`] say where
-/// to read and write. The first call for a flow may allocate, and after [`Event::Closed`] none comes.
-/// An empty receive ring says that there is no memory now: what it should hold counts as lost, and comes again. A
-/// ring of another length than was named is an error that ends the flow.
+/// to read and write. The first call for a flow may allocate, and after [`Event::Closed`] none
+/// comes. An empty receive ring says that there is no memory now: what it should hold counts as
+/// lost, and comes again. A ring of another length than was named is an error that ends the flow.
 pub trait Buffers {
     /// Where bytes that came in go.
     fn receive_ring(&mut self, flow: FlowId) -> &mut [u8];
@@ -257,8 +258,8 @@ pub enum CloseReason {
     Refused,
     /// The peer has not answered for too long.
     TimedOut,
-    /// A router has said that the peer cannot be reached, with the errno (Linux's numbers) that this means: while the
-    /// connection was opened, or before the peer did not answer for too long.
+    /// A router has said that the peer cannot be reached, with the errno (Linux's numbers) that
+    /// this means: while the connection was opened, or before the peer did not answer for too long.
     Unreachable(u16),
     /// The application has aborted it, or closed it with bytes unread (RFC 9293 section 3.10.4).
     Aborted,

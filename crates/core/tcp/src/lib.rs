@@ -2,8 +2,8 @@
 //!
 //! [`Engine`] is the whole of it; read `engine.rs` first, then `fast.rs` for the common case and
 //! `slow.rs` for the way of every other segment. It reads no clock, does no input or output and
-//! allocates nothing after the start, so the daemon, an application's worker, a simulator and a test
-//! run the same code. Payload lies in rings of the caller ([`Buffers`]).
+//! allocates nothing after the start, so the daemon, an application's worker, a simulator and a
+//! test run the same code. Payload lies in rings of the caller ([`Buffers`]).
 #![forbid(unsafe_code)]
 
 mod acknowledge;

@@ -15,12 +15,12 @@ use crate::flow::Flow;
 const SLOW_START_PERCENT: u64 = 200;
 const AVOIDANCE_PERCENT: u64 = 120;
 
-/// Marks a time of `Timers::pace` that has come: as a deadline it is far away, and the schedule goes
-/// on from it.
+/// Marks a time of `Timers::pace` that has come: as a deadline it is far away, and the schedule
+/// goes on from it.
 const ELAPSED: u64 = 1 << 63;
 
-/// A sender that was looked at late catches up by this much, or by a segment if that is more: timers
-/// have their grain.
+/// A sender that was looked at late catches up by this much, or by a segment if that is more:
+/// timers have their grain.
 const CATCH_UP: Nanos = Nanos::from_micros(200);
 
 /// Whether new segments have to wait.

@@ -101,7 +101,8 @@ impl Search {
         self.is_open() || self.is_probing()
     }
 
-    /// A segment of `bytes` has left at `start` that is longer than what the path is known to carry.
+    /// A segment of `bytes` has left at `start` that is longer than what the path is known to
+    /// carry.
     pub(crate) fn note_probe(&mut self, start: Seq, bytes: u32) {
         self.bytes = u16::try_from(bytes).unwrap_or(u16::MAX);
         self.start = start;

@@ -113,8 +113,8 @@ impl<T: Copy, const FLOOR: u32> Pool<T, FLOOR> {
         list.len < FLOOR || list.len - FLOOR < self.shared - self.above
     }
 
-    /// A node for a list that has `len` of them; none when the pool is empty. `write` puts `value` in
-    /// the place of what was there before.
+    /// A node for a list that has `len` of them; none when the pool is empty. `write` puts `value`
+    /// in the place of what was there before.
     #[inline]
     fn take(
         &mut self,
@@ -196,7 +196,8 @@ impl<T: Copy, const FLOOR: u32> Pool<T, FLOOR> {
         self.append(list, value).is_some()
     }
 
-    /// Puts `value` into a list that is empty. `write` puts it in the place of what was there before.
+    /// Puts `value` into a list that is empty. `write` puts it in the place of what was there
+    /// before.
     #[inline]
     #[must_use]
     pub(crate) fn push_only(

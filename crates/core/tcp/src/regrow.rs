@@ -14,8 +14,8 @@ pub struct Regrow {
 }
 
 impl Regrow {
-    /// Copies what the flow still needs of `old` to where it belongs in `new`. Both have the lengths
-    /// that the engine was told; otherwise nothing is copied, and false returned.
+    /// Copies what the flow still needs of `old` to where it belongs in `new`. Both have the
+    /// lengths that the engine was told; otherwise nothing is copied, and false returned.
     #[must_use]
     pub fn copy(&self, old: &[u8], new: &mut [u8]) -> bool {
         let fits = |ring: usize| ring.is_power_of_two() && self.bytes as usize <= ring;

@@ -5,10 +5,10 @@
 //! segment that arrived, nobody knows which (RFC 6582).
 //!
 //! What an acknowledgement costs depends on what it says, not on what is out. A reported range is
-//! found by `index.rs`; those of its records that were reported before are stepped over in one. What
-//! is in flight is also a chain by time of sending, so that RACK looks at those only that count as
-//! lost now, and at one more; what is due to be sent again is a chain by number. Only a timeout and
-//! a path that carries less look at all records.
+//! found by `index.rs`; those of its records that were reported before are stepped over in one.
+//! What is in flight is also a chain by time of sending, so that RACK looks at those only that
+//! count as lost now, and at one more; what is due to be sent again is a chain by number. Only a
+//! timeout and a path that carries less look at all records.
 
 mod chain;
 mod index;

@@ -1,8 +1,9 @@
 //! Deadlines of all flows: a hierarchical timer wheel (Varghese and Lauck, 1987), one entry a flow.
 //!
 //! Arming, moving and disarming are constant time. A deadline may fire up to a tick late, and never
-//! early, unless it is days away. The engine leaves an entry where it is when a flow's deadline moves away, and looks at
-//! the flow when the entry fires: most acknowledgements then cost the wheel nothing.
+//! early, unless it is days away. The engine leaves an entry where it is when a flow's deadline
+//! moves away, and looks at the flow when the entry fires: most acknowledgements then cost the
+//! wheel nothing.
 
 use base::Nanos;
 

@@ -245,7 +245,8 @@ fn of_ten_thousand_half_open_connections_a_listener_keeps_its_backlog_and_loses_
     assert_eq!(pair.server.in_use(), (BACKLOG as usize, (0, 0)));
     assert_eq!(pair.server.engine.counters().cookies_sent, 10_000);
     assert!(pair.server.out.connected.is_empty());
-    // The answers are lost. Asked again, the kept ones are still the same, and nobody else got a place.
+    // The answers are lost. Asked again, the kept ones are still the same, and nobody else got a
+    // place.
     pair.server.out.sent.clear();
     pair.now += Nanos::from_millis(1100);
     pair.client.engine.expire(pair.now, &mut pair.client.out);

@@ -19,8 +19,8 @@ impl Sum {
     #[inline]
     #[must_use]
     pub fn bytes(self, bytes: &[u8]) -> Self {
-        // Two sums, so that the carries of one need not wait for those of the other: with one a full
-        // segment takes twice the time.
+        // Two sums, so that the carries of one need not wait for those of the other: with one a
+        // full segment takes twice the time.
         let (mut sum, mut other) = (self, Self::ZERO);
         let (blocks, tail) = bytes.as_chunks::<128>();
         for block in blocks {

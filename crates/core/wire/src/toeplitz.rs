@@ -39,7 +39,8 @@ impl Toeplitz {
     }
 
     /// The key that gives a flow and its answers the same hash: `seed` over and over (Woo and Park,
-    /// "Scalable TCP session monitoring with symmetric receive-side scaling", whose seed is 0x6d5a).
+    /// "Scalable TCP session monitoring with symmetric receive-side scaling", whose seed is
+    /// 0x6d5a).
     ///
     /// A period of 16 bits also means at most 65,536 different hashes, and a seed with few bits set
     /// means fewer; take this key only where both directions must meet.

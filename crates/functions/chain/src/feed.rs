@@ -24,7 +24,8 @@ pub(crate) fn feed(waker: Waker) -> (Feed, Consumer<FibChange>) {
 }
 
 impl Feed {
-    /// Passes all of `steps` on, in order; waits for room as long as `goes_on` says. False: it gave up.
+    /// Passes all of `steps` on, in order; waits for room as long as `goes_on` says. False: it gave
+    /// up.
     pub(crate) fn send(&mut self, steps: &[FibChange], goes_on: impl Fn() -> bool) -> bool {
         for step in steps {
             let mut step = *step;

@@ -78,6 +78,7 @@ pub struct RouterFigures {
     pub neighbours_asked: u64,
     /// Routes with several next hops, of which the first is used.
     pub multipath_routes: usize,
-    /// Routes by interfaces that are no ports of the chain: packets to them are dropped as for this host.
+    /// Routes by interfaces that are no ports of the chain: packets to them are dropped as for this
+    /// host.
     pub routes_elsewhere: usize,
 }

@@ -1,9 +1,9 @@
-//! The file that describes a chain: TOML, every key and value checked, unknown keys refused with the
-//! nearest known one.
+//! The file that describes a chain: TOML, every key and value checked, unknown keys refused with
+//! the nearest known one.
 //!
-//! A text becomes a [`ChainFile`] or a [`FileError`] that names file, line and field and says what is
-//! allowed there. Nothing is looked up in the system here: whether an interface exists and whether a
-//! named file can be read shows when the chain is made.
+//! A text becomes a [`ChainFile`] or a [`FileError`] that names file, line and field and says what
+//! is allowed there. Nothing is looked up in the system here: whether an interface exists and
+//! whether a named file can be read shows when the chain is made.
 
 mod error;
 mod function;

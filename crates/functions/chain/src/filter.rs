@@ -1,14 +1,14 @@
-//! Which packets a chain takes when its file names no filter: those that it could forward. The rest is the
-//! kernel's, so ARP, neighbour discovery, ssh and ping to this host work on.
+//! Which packets a chain takes when its file names no filter: those that it could forward. The rest
+//! is the kernel's, so ARP, neighbour discovery, ssh and ping to this host work on.
 
 use std::net::IpAddr;
 
 /// Addresses that are named one by one; a host that has more gets no filter by itself.
 pub const ADDRESSES_MAX: usize = 128;
 
-/// The filter of a router whose host has these addresses, in the language of tcpdump: IP packets that are
-/// for one station of the link and not for this host, and with `esp` also ESP to this host. `None`: there
-/// are too many addresses for a filter.
+/// The filter of a router whose host has these addresses, in the language of tcpdump: IP packets
+/// that are for one station of the link and not for this host, and with `esp` also ESP to this
+/// host. `None`: there are too many addresses for a filter.
 pub fn of_router(addresses: &[IpAddr], esp: bool) -> Option<String> {
     let mut own: Vec<IpAddr> = addresses.iter().copied().filter(|at| !at.is_loopback()).collect();
     own.sort_unstable();

@@ -1,9 +1,9 @@
 //! Chains of network functions over slices: what `calisto nf` runs.
 //!
-//! A file says which queues, CPUs and functions (`file.rs`), the kernel or another file which routes
-//! (`routes.rs`). Each slice has a thread that moves packets (`worker.rs`); the control thread
-//! (`runner.rs`) keeps the router's tables (`tables.rs`), sends what changes there in small steps to all
-//! threads (`feed.rs`), and answers whoever asks for figures (`socket.rs`).
+//! A file says which queues, CPUs and functions (`file.rs`), the kernel or another file which
+//! routes (`routes.rs`). Each slice has a thread that moves packets (`worker.rs`); the control
+//! thread (`runner.rs`) keeps the router's tables (`tables.rs`), sends what changes there in small
+//! steps to all threads (`feed.rs`), and answers whoever asks for figures (`socket.rs`).
 #![forbid(unsafe_code)]
 
 mod board;

@@ -1,4 +1,5 @@
-//! A running chain: a thread for each slice, and the control of them all in the thread that owns it.
+//! A running chain: a thread for each slice, and the control of them all in the thread that owns
+//! it.
 
 mod figures;
 mod launch;
@@ -101,8 +102,8 @@ struct Thread {
 }
 
 impl Chain {
-    /// Fills the tables, opens the slices and starts their threads. `folder` is where the chain's file
-    /// lies, `sockets` where its socket is to be.
+    /// Fills the tables, opens the slices and starts their threads. `folder` is where the chain's
+    /// file lies, `sockets` where its socket is to be.
     ///
     /// # Errors
     /// What cannot be had, and what to do. Nothing is left behind then.
@@ -169,7 +170,8 @@ impl Chain {
         waiter.wait(GLANCE.min(due.since(now)));
     }
 
-    /// Brings what the kernel tells and what threads wish to the tables, and from there to the threads.
+    /// Brings what the kernel tells and what threads wish to the tables, and from there to the
+    /// threads.
     fn follow(
         &mut self,
         now: Nanos,

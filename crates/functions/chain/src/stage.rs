@@ -1,4 +1,5 @@
-//! One function at its place in a slice's chain: a closed set, so that a batch costs one branch a function.
+//! One function at its place in a slice's chain: a closed set, so that a batch costs one branch a
+//! function.
 
 use std::net::IpAddr;
 

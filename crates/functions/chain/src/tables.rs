@@ -1,5 +1,5 @@
-//! A router's routes and neighbours on the control side: filled, followed, and turned into steps for the
-//! slices' threads.
+//! A router's routes and neighbours on the control side: filled, followed, and turned into steps
+//! for the slices' threads.
 
 mod asks;
 
@@ -55,7 +55,8 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    /// Fills the tables; packets from `senders` are from functions of the chain. `progress` is told how much of a file has been read, of how much.
+    /// Fills the tables; packets from `senders` are from functions of the chain. `progress` is told
+    /// how much of a file has been read, of how much.
     ///
     /// # Errors
     /// Netlink or the file fails, or the routes are too many.
@@ -167,8 +168,8 @@ impl Tables {
         self.dump_at.min(self.refresh_at)
     }
 
-    /// Packets wait for this neighbour's link address: it is asked for, one that did not answer before as
-    /// well, unless that was done within the last second.
+    /// Packets wait for this neighbour's link address: it is asked for, one that did not answer
+    /// before as well, unless that was done within the last second.
     pub(crate) fn want(&mut self, port: PortId, address: IpAddr, now: Nanos) {
         if self.asks.allow(port, address, now) {
             self.ask(port, address);
@@ -310,8 +311,9 @@ impl Tables {
     fn dump(&self) -> Result<KernelRoutes, ChainError> {
         let mut routes = KernelRoutes::new(self.ports.clone());
         let mut entries_changed = false;
-        // A table that changes during the dump may have been told in pieces that do not fit; the news
-        // of the change come after it and put that right, unless entries moved. Once more is enough.
+        // A table that changes during the dump may have been told in pieces that do not fit; the
+        // news of the change come after it and put that right, unless entries moved. Once more is
+        // enough.
         for _ in 0..2 {
             routes = KernelRoutes::new(self.ports.clone());
             entries_changed = sys::route::dump(|entry| routes.add(&entry))?;
@@ -391,8 +393,8 @@ impl Tables {
         }
     }
 
-    /// Packets that it does not see confirm nothing to the kernel: it is told which neighbours are in use,
-    /// asks those that have grown stale, and says when one has another address or none.
+    /// Packets that it does not see confirm nothing to the kernel: it is told which neighbours are
+    /// in use, asks those that have grown stale, and says when one has another address or none.
     fn refresh(&mut self) {
         let stale = self.known.iter().filter(|(_, known)| known.state == NeighbourState::Stale);
         let stale: Vec<_> = stale.map(|(key, _)| *key).take(ASKS_MAX).collect();
@@ -409,8 +411,8 @@ impl AsFd for Tables {
     }
 }
 
-/// The IPv6 address that a port's error messages come from: one that the sender, who may be far away, can
-/// tell from others, if there is one (RFC 4443 section 2.2).
+/// The IPv6 address that a port's error messages come from: one that the sender, who may be far
+/// away, can tell from others, if there is one (RFC 4443 section 2.2).
 fn address_of_errors(addresses: impl Iterator<Item = IpAddr>) -> Option<Ipv6Addr> {
     let six = addresses.filter_map(|ip| match ip {
         IpAddr::V6(six) => Some(six),

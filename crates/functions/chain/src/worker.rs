@@ -70,8 +70,8 @@ impl<P: Port> Worker<P> {
         read > 0 || has_changed || has_released
     }
 
-    /// Lets packets go on that waited for a neighbour; whether there were any. `batch` is empty, before and
-    /// after.
+    /// Lets packets go on that waited for a neighbour; whether there were any. `batch` is empty,
+    /// before and after.
     fn release(&mut self, batch: &mut Batch, verdicts: &mut Verdicts, now: Nanos) -> bool {
         let Some(from) = self.stages.iter().position(|stage| stage.is_due(now)) else {
             return false;

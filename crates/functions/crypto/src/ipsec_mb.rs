@@ -19,7 +19,8 @@ impl IpsecMb {
     /// Opens the library, and sees that it computes what the standards say.
     ///
     /// # Errors
-    /// The library is not installed, is another version, does not run on this processor, or is wrong.
+    /// The library is not installed, is another version, does not run on this processor, or is
+    /// wrong.
     pub fn open() -> Result<Self, CryptoError> {
         let mut opened = Self { instance: Instance::open()? };
         known::check(&mut opened)?;
@@ -54,7 +55,8 @@ impl Cipher for IpsecMb {
     }
 
     fn seal(&mut self, jobs: &mut [Job<'_, Key>]) {
-        // GCM is fast one by one, and done at once; what is chained goes through the manager together.
+        // GCM is fast one by one, and done at once; what is chained goes through the manager
+        // together.
         let mut has_cbc = false;
         for job in &mut *jobs {
             match &*job.key.0 {

@@ -1,6 +1,7 @@
 //! The library's structures as its header has them, as far as we look into them.
 //!
-//! Fields that we do not use are there for their room. A test compiles the header and compares every offset.
+//! Fields that we do not use are there for their room. A test compiles the header and compares
+//! every offset.
 
 use std::ffi::c_void;
 
@@ -43,7 +44,8 @@ pub(crate) type ExpandAes = unsafe extern "C" fn(*const u8, *mut AesKeys, *mut A
 pub(crate) type HashBlock = unsafe extern "C" fn(*const u8, *mut u8);
 /// `aes_gcm_pre_t`.
 pub(crate) type ExpandGcm = unsafe extern "C" fn(*const u8, *mut GcmKeys);
-/// `aes_gcm_enc_dec_t`: keys, context, out, in, bytes, IV of 12 bytes, AAD and its bytes, tag and its bytes.
+/// `aes_gcm_enc_dec_t`: keys, context, out, in, bytes, IV of 12 bytes, AAD and its bytes, tag and
+/// its bytes.
 pub(crate) type Gcm = unsafe extern "C" fn(
     *const GcmKeys,
     *mut GcmContext,

@@ -13,7 +13,8 @@ const NAME: &str = "libIPSec_MB.so.1";
 /// Versions whose layout is that of the header that we were tested with.
 const VERSIONS: std::ops::Range<u32> = 0x1_03_00..0x1_06_00;
 
-/// A manager: the library's state for one thread, with the functions that it chose for this processor.
+/// A manager: the library's state for one thread, with the functions that it chose for this
+/// processor.
 pub(crate) struct Instance {
     manager: NonNull<Manager>,
     free: unsafe extern "C" fn(*mut Manager),
@@ -32,8 +33,8 @@ pub(crate) struct Instance {
     _library: Library,
 }
 
-// SAFETY: a manager is plain memory that the library looks at only when called with it, on whatever thread,
-// and we call only through `&mut`.
+// SAFETY: a manager is plain memory that the library looks at only when called with it, on whatever
+// thread, and we call only through `&mut`.
 unsafe impl Send for Instance {}
 
 impl Instance {
@@ -75,8 +76,8 @@ impl Instance {
         let mut arch = 0;
         // SAFETY: the manager was just allocated, and `arch` is written as an enum.
         unsafe { choose(manager.as_ptr(), &mut arch) };
-        // SAFETY: the library has made it, with at least this layout (see `VERSIONS`), and nobody else
-        // has it.
+        // SAFETY: the library has made it, with at least this layout (see `VERSIONS`), and nobody
+        // else has it.
         let made = unsafe { manager.as_ref() };
         let functions = (|| {
             Some(Self {

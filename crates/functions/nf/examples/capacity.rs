@@ -1,4 +1,5 @@
-//! Prints what each function costs by itself: nanoseconds a packet, over frames that lie in the cache.
+//! Prints what each function costs by itself: nanoseconds a packet, over frames that lie in the
+//! cache.
 //!
 //! `cargo run --release -p nf --example capacity -- [ROUNDS]`
 #![expect(

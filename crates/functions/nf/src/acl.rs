@@ -1,11 +1,11 @@
 //! acl: permits or denies packets by rules; the first rule that matches decides.
 //!
 //! WHAT IT DOES
-//!   Each packet is held against the rules in their order: source, destination, protocol, ports. The first
-//!   rule that matches permits it (the next function decides) or denies it (it is dropped); when none does
-//!   the default decides. Nothing is remembered from one packet to the next. The headers are found behind up
-//!   to two VLAN tags, IPv4 options and IPv6 extension headers; a packet whose headers cannot be read for
-//!   sure is dropped, whatever the rules are.
+//!   Each packet is held against the rules in their order: source, destination, protocol, ports.
+//!   The first rule that matches permits it (the next function decides) or denies it (it is
+//!   dropped); when none does the default decides. Nothing is remembered from one packet to the
+//!   next. The headers are found behind up to two VLAN tags, IPv4 options and IPv6 extension
+//!   headers; a packet whose headers cannot be read for sure is dropped, whatever the rules are.
 //!
 //! PARAMETERS
 //!   default            "permit" or "deny": what becomes of a packet that no rule matches; deny
@@ -19,18 +19,20 @@
 //!     destination_port the same
 //!
 //! COUNTERS
-//!   permitted, denied, denied_by_default, not_ip_permitted, not_ip_denied, tiny_fragment, unreadable; and
-//!   how often each rule decided. Each has a sentence in the statistics.
+//!   permitted, denied, denied_by_default, not_ip_permitted, not_ip_denied, tiny_fragment,
+//!   unreadable; and how often each rule decided. Each has a sentence in the statistics.
 //!
 //! STANDARDS
-//!   RFC 1858 and RFC 3128: a first fragment without its ports, and a TCP fragment that would overwrite
-//!   the first one's flags, are dropped. RFC 7045 section 2.1: extension headers are passed over, not judged.
+//!   RFC 1858 and RFC 3128: a first fragment without its ports, and a TCP fragment that would
+//!   overwrite the first one's flags, are dropped. RFC 7045 section 2.1: extension headers are
+//!   passed over, not judged.
 //!
 //! LIMITS
-//!   It judges what no function before it has sent on or dropped: put it before router and l2. Later
-//!   fragments have no ports: a rule with ports does not match them. Put a rule without ports where they are
-//!   to pass; without their first fragment they are of no use to anybody. The time for a packet grows with
-//!   the rules before the one that matches, so put those first that match most.
+//!   It judges what no function before it has sent on or dropped: put it before router and l2.
+//!   Later fragments have no ports: a rule with ports does not match them. Put a rule without ports
+//!   where they are to pass; without their first fragment they are of no use to anybody. The time
+//!   for a packet grows with the rules before the one that matches, so put those first that match
+//!   most.
 
 use std::fmt;
 

@@ -26,8 +26,8 @@ impl Rate {
 pub(crate) struct Bucket {
     /// What is in it: units times 10^9, so that a nanosecond adds the rate and nothing is rounded.
     level: AtomicU64,
-    /// Up to when the rate has been added: nanoseconds. Whoever moves it on adds what came in between, so
-    /// that no moment is counted twice.
+    /// Up to when the rate has been added: nanoseconds. Whoever moves it on adds what came in
+    /// between, so that no moment is counted twice.
     at: AtomicU64,
 }
 
@@ -45,8 +45,8 @@ impl Bucket {
         self.level.store(rate.full, Relaxed);
     }
 
-    /// Takes `units` out; false, and nothing taken, when there are not as many. A clock that steps back
-    /// adds nothing.
+    /// Takes `units` out; false, and nothing taken, when there are not as many. A clock that steps
+    /// back adds nothing.
     #[inline]
     pub(crate) fn take(&self, rate: &Rate, units: u64, now: Nanos) -> bool {
         let at = self.at.load(Relaxed);

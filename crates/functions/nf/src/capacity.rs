@@ -1,7 +1,8 @@
-//! What a function's capacity is measured with: a function set up as in use, and packets that it passes.
+//! What a function's capacity is measured with: a function set up as in use, and packets that it
+//! passes.
 //!
-//! The measurement itself reads clocks and is elsewhere; with the same subjects every figure is about the
-//! same work.
+//! The measurement itself reads clocks and is elsewhere; with the same subjects every figure is
+//! about the same work.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -19,7 +20,8 @@ use crate::{Function, L2, NextHop, Prefix, Rib, Router, Selector};
 pub const IN: PortId = PortId(0);
 /// Where they leave, if the function says where.
 pub const OUT: PortId = PortId(1);
-/// Link address of both ports and of all neighbours, so that a packet that was forwarded can come in again.
+/// Link address of both ports and of all neighbours, so that a packet that was forwarded can come
+/// in again.
 pub const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 /// Times that a packet can be forwarded, one after the other, before its TTL ends.
 pub const PASSES: usize = 250;
@@ -30,8 +32,8 @@ pub struct Subject {
     pub name: &'static str,
     /// Set up as in use.
     pub function: Box<dyn Function>,
-    /// All of them pass. They may come in at [`IN`] again and again, [`PASSES`] times without being written
-    /// anew.
+    /// All of them pass. They may come in at [`IN`] again and again, [`PASSES`] times without being
+    /// written anew.
     pub packets: Vec<Vec<u8>>,
 }
 

@@ -1,18 +1,19 @@
 //! The checksum that a sender on this host left open.
 //!
 //! A kernel peer on a veth sends TCP and UDP with only the sum of the pseudo-header in the checksum
-//! field, and says so nowhere that a port could read ([`ChecksumState::Partial`]). Whoever forwards such a
-//! packet asks the port that it leaves by to complete it.
+//! field, and says so nowhere that a port could read ([`ChecksumState::Partial`]). Whoever forwards
+//! such a packet asks the port that it leaves by to complete it.
 
 use base::{ChecksumState, TxChecksum};
 use shm::Frame;
 use wire::checksum::Sum;
 use wire::{FlowKey, Outcome, Protocol, classify};
 
-/// Asks for the checksum of `frame` to be completed as it leaves, if its sender left it open. Comes before
-/// the packet is changed in any way that its pseudo-header covers.
+/// Asks for the checksum of `frame` to be completed as it leaves, if its sender left it open. Comes
+/// before the packet is changed in any way that its pseudo-header covers.
 ///
-/// A complete checksum that looks like an open one (one in 65,535) is computed again, which changes nothing.
+/// A complete checksum that looks like an open one (one in 65,535) is computed again, which changes
+/// nothing.
 #[inline]
 pub(crate) fn complete_if_open(frame: &mut Frame) {
     if frame.meta().checksum == ChecksumState::Partial {

@@ -1,16 +1,16 @@
 //! esp: a gateway of ESP tunnels: encrypts what goes to networks behind other gateways.
 //!
 //! WHAT IT DOES
-//!   A packet from a network of this gateway to one behind another is encrypted and signed, and goes on as
-//!   a packet of ESP between the two gateways; one that comes for this gateway is verified, decrypted, held
-//!   against the networks that its tunnel is for, and goes on as what it was. Put `router` behind it: that
-//!   one sends both on. Packets of no tunnel are dropped, or pass (`others`); packets in the clear that
-//!   should have come through a tunnel are always dropped.
-//!   A packet that is too long for its tunnel is answered with an ICMP error that tells the length that is
-//!   not, so that Linux hosts learn it at once. DSCP and ECN are copied to the outer packet, and what ECN
-//!   says outside is told inside. Time to live is lowered once on the way in.
-//!   All slices of a chain share the tunnels: packets of one may come and go on any core, each is numbered
-//!   once and accepted once.
+//!   A packet from a network of this gateway to one behind another is encrypted and signed, and
+//!   goes on as a packet of ESP between the two gateways; one that comes for this gateway is
+//!   verified, decrypted, held against the networks that its tunnel is for, and goes on as what it
+//!   was. Put `router` behind it: that one sends both on. Packets of no tunnel are dropped, or pass
+//!   (`others`); packets in the clear that should have come through a tunnel are always dropped. A
+//!   packet that is too long for its tunnel is answered with an ICMP error that tells the length
+//!   that is not, so that Linux hosts learn it at once. DSCP and ECN are copied to the outer
+//!   packet, and what ECN says outside is told inside. Time to live is lowered once on the way in.
+//!   All slices of a chain share the tunnels: packets of one may come and go on any core, each is
+//!   numbered once and accepted once.
 //!
 //! PARAMETERS
 //!   keys          file with the tunnels and their keys, which only its owner may read
@@ -56,18 +56,20 @@
 //!   unanswered        ICMP errors not sent: too many, nobody to send them, or not allowed.
 //!
 //! STANDARDS
-//!   RFC 4303 (ESP, tunnel mode; extended sequence numbers: appendix A), RFC 4301 sections 5.1.2 (headers)
-//!   and 5.2 (what may come), RFC 6040 (ECN), RFC 3602 (AES-CBC), RFC 2404 (HMAC-SHA-1-96), RFC 4868
-//!   (HMAC-SHA-256-128), RFC 4106 (AES-GCM), RFC 6479 (replay window), RFC 1191 and 8201 (path MTU).
-//!   Initialisation vectors: of GCM a counter that begins with the time of day in nanoseconds at the start
-//!   and goes up by one with each packet; of CBC the same counter, encrypted (NIST SP 800-38A appendix C).
+//!   RFC 4303 (ESP, tunnel mode; extended sequence numbers: appendix A), RFC 4301 sections 5.1.2
+//!   (headers) and 5.2 (what may come), RFC 6040 (ECN), RFC 3602 (AES-CBC), RFC 2404
+//!   (HMAC-SHA-1-96), RFC 4868 (HMAC-SHA-256-128), RFC 4106 (AES-GCM), RFC 6479 (replay window),
+//!   RFC 1191 and 8201 (path MTU). Initialisation vectors: of GCM a counter that begins with the
+//!   time of day in nanoseconds at the start and goes up by one with each packet; of CBC the same
+//!   counter, encrypted (NIST SP 800-38A appendix C).
 //!
 //! LIMITS
-//!   Keys are given by hand; there is no IKE. The same keys may serve again after a restart as long as the
-//!   clock is not put back, but a peer that was not restarted too takes the new packets for old ones. No
-//!   key serves more than 2^32 packets unless `extended` is set: then the tunnel stops (sequence_overflow).
-//!   No UDP encapsulation (NAT), no transport mode, no multicast. Nothing is fragmented: of packets that
-//!   may be, too long ones are dropped and answered as well. 256 tunnels, 4096 pairs of networks.
+//!   Keys are given by hand; there is no IKE. The same keys may serve again after a restart as long
+//!   as the clock is not put back, but a peer that was not restarted too takes the new packets for
+//!   old ones. No key serves more than 2^32 packets unless `extended` is set: then the tunnel stops
+//!   (sequence_overflow). No UDP encapsulation (NAT), no transport mode, no multicast. Nothing is
+//!   fragmented: of packets that may be, too long ones are dropped and answered as well. 256
+//!   tunnels, 4096 pairs of networks.
 
 mod algorithm;
 mod answer;

@@ -1,9 +1,10 @@
 //! Forwarding tables of one data thread: address → next hop → link address.
 //!
-//! They are only read while packets are processed. Between two batches the thread applies [`FibChange`]s,
-//! which the control side ([`crate::Rib`]) makes: each is small, and after each one the tables are whole, so a
-//! batch may come between any two of them. What must hold: changes are applied in the order in which they
-//! were made, all of them, to tables that [`crate::Rib::fib`] gave out before the first.
+//! They are only read while packets are processed. Between two batches the thread applies
+//! [`FibChange`]s, which the control side ([`crate::Rib`]) makes: each is small, and after each one
+//! the tables are whole, so a batch may come between any two of them. What must hold: changes are
+//! applied in the order in which they were made, all of them, to tables that [`crate::Rib::fib`]
+//! gave out before the first.
 
 mod fib4;
 mod fib6;
@@ -123,7 +124,8 @@ pub enum FibChange {
         /// Their next hop.
         hop: HopId,
     },
-    /// IPv4: the /8 networks `first..first + count` get `hop` where nothing longer than /7 says more.
+    /// IPv4: the /8 networks `first..first + count` get `hop` where nothing longer than /7 says
+    /// more.
     Fill7 {
         /// The first octet.
         first: u8,
@@ -141,7 +143,8 @@ pub enum FibChange {
         /// Their next hop.
         hop: HopId,
     },
-    /// IPv6: prefixes longer than /16 of the network `cell` are below this node; zero: there are none.
+    /// IPv6: prefixes longer than /16 of the network `cell` are below this node; zero: there are
+    /// none.
     Root {
         /// An address shifted by 112 bits.
         cell: u16,
@@ -227,8 +230,8 @@ pub struct Fib {
 }
 
 impl Fib {
-    /// Tables without routes. `seed` keeps others from choosing addresses that collide in the table of
-    /// neighbours.
+    /// Tables without routes. `seed` keeps others from choosing addresses that collide in the table
+    /// of neighbours.
     pub fn new(seed: u64) -> Self {
         Self {
             four: Fib4::new(),

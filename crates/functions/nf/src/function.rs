@@ -7,15 +7,15 @@ use crate::Verdicts;
 
 /// Changes or judges packets, a batch at a time.
 ///
-/// It decides about packets whose verdict is [`crate::Verdict::Next`] and leaves the others alone. A packet
-/// that it lets pass to the next function keeps that verdict. After the last function whoever runs the
-/// chain drops and counts what is still undecided.
+/// It decides about packets whose verdict is [`crate::Verdict::Next`] and leaves the others alone.
+/// A packet that it lets pass to the next function keeps that verdict. After the last function
+/// whoever runs the chain drops and counts what is still undecided.
 pub trait Function {
     /// What it is called in configurations and in front of its counters.
     fn name(&self) -> &'static str;
 
-    /// Decides about the batch. Never allocates, waits, reads a clock or panics, whatever the packets
-    /// are; `now` does not go back from one call to the next.
+    /// Decides about the batch. Never allocates, waits, reads a clock or panics, whatever the
+    /// packets are; `now` does not go back from one call to the next.
     ///
     /// A frame may become another packet in place, such as an error message to whoever sent it.
     fn process(&mut self, batch: &mut Batch, verdicts: &mut Verdicts, now: Nanos);

@@ -1,7 +1,7 @@
 //! What rules ask of a packet: addresses, protocol, ports.
 //!
-//! Everything that could be read in two ways is not read at all: a rule must not be got round by a packet
-//! that somebody behind us understands differently.
+//! Everything that could be read in two ways is not read at all: a rule must not be got round by a
+//! packet that somebody behind us understands differently.
 
 use std::net::IpAddr;
 
@@ -23,15 +23,16 @@ pub(crate) struct Headers {
 pub(crate) enum Unread {
     /// Neither IPv4 nor IPv6.
     NotIp,
-    /// A fragment that is cut so that its ports are in another one, or overwrite those of another one
-    /// (RFC 1858, RFC 3128).
+    /// A fragment that is cut so that its ports are in another one, or overwrite those of another
+    /// one (RFC 1858, RFC 3128).
     TinyFragment,
-    /// Headers that contradict themselves or end too early, a source route, a chain of extension headers or
-    /// VLAN tags that is too long to be followed.
+    /// Headers that contradict themselves or end too early, a source route, a chain of extension
+    /// headers or VLAN tags that is too long to be followed.
     Unreadable,
 }
 
-/// Whether the protocol has ports: TCP, UDP, DCCP, SCTP and UDP-Lite, all of them in the first four bytes.
+/// Whether the protocol has ports: TCP, UDP, DCCP, SCTP and UDP-Lite, all of them in the first four
+/// bytes.
 pub(crate) const fn has_ports(protocol: u8) -> bool {
     matches!(protocol, 6 | 17 | 33 | 132 | 136)
 }
@@ -107,9 +108,9 @@ pub(crate) struct Last<'a> {
     pub(crate) fragment: Option<u16>,
 }
 
-/// Follows the chain that begins with `next_header` to the first header that is no extension. Unlike
-/// [`ipv6::walk`] it goes on behind fragment headers and source routes. Nothing when the chain is cut off or
-/// too long.
+/// Follows the chain that begins with `next_header` to the first header that is no extension.
+/// Unlike [`ipv6::walk`] it goes on behind fragment headers and source routes. Nothing when the
+/// chain is cut off or too long.
 #[inline]
 pub(crate) fn follow(payload: &[u8], next_header: u8) -> Option<Last<'_>> {
     const FRAGMENT: u8 = 44;

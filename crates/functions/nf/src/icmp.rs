@@ -1,5 +1,5 @@
-//! A packet turned, where it stands, into the error message about it (RFC 792, RFC 1812 section 4.3,
-//! RFC 4443).
+//! A packet turned, where it stands, into the error message about it (RFC 792, RFC 1812 section
+//! 4.3, RFC 4443).
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -72,9 +72,9 @@ impl Complaint {
     }
 }
 
-/// Whether there may be a message about the packet in `frame`, which stands behind an untagged link header
-/// and goes from one host to another. There is none about an error message, and none about any but the
-/// first fragment of IPv4 (RFC 1812 section 4.3.2.7, RFC 4443 section 2.4 e).
+/// Whether there may be a message about the packet in `frame`, which stands behind an untagged link
+/// header and goes from one host to another. There is none about an error message, and none about
+/// any but the first fragment of IPv4 (RFC 1812 section 4.3.2.7, RFC 4443 section 2.4 e).
 pub(crate) fn may_answer(frame: &[u8]) -> bool {
     let Some(packet) = frame.get(LINK..) else { return false };
     match packet.first().map(|byte| byte >> 4) {
@@ -111,8 +111,8 @@ fn may_answer6(packet: &[u8]) -> Option<bool> {
 }
 
 /// Turns the packet in `frame` into the message to whoever sent it, for the link that it came from.
-/// `frame` is as [`may_answer`] wants it. False, and the frame as it was, when the sender has no address of
-/// that version, or there is no room.
+/// `frame` is as [`may_answer`] wants it. False, and the frame as it was, when the sender has no
+/// address of that version, or there is no room.
 #[must_use]
 pub(crate) fn answer(frame: &mut Frame, complaint: Complaint, sender: &Sender) -> bool {
     match frame.bytes().get(LINK).map(|byte| byte >> 4) {
@@ -159,8 +159,8 @@ fn answer6(frame: &mut Frame, complaint: Complaint, sender: &Sender) -> Option<(
     write_message(message, kind, code, word, pseudo)
 }
 
-/// Moves the first `quoted` bytes of the packet back by `headers` bytes and turns the link header around.
-/// The message: headers to be written, and the quoted bytes.
+/// Moves the first `quoted` bytes of the packet back by `headers` bytes and turns the link header
+/// around. The message: headers to be written, and the quoted bytes.
 fn make_room<'a>(
     frame: &'a mut Frame,
     quoted: usize,

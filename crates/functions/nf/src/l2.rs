@@ -1,10 +1,10 @@
 //! l2: forwards frames from one port to another, as a wire does.
 //!
 //! WHAT IT DOES
-//!   Every frame that comes in at a port leaves by the port that it is linked to, unchanged, or with the
-//!   link addresses that are given for that direction. Nothing is learned, and no frame is ever copied:
-//!   whatever the frame holds (IP or not, tagged or not, to one host or to all) goes the same way, so that
-//!   hosts on both sides see one link.
+//!   Every frame that comes in at a port leaves by the port that it is linked to, unchanged, or
+//!   with the link addresses that are given for that direction. Nothing is learned, and no frame is
+//!   ever copied: whatever the frame holds (IP or not, tagged or not, to one host or to all) goes
+//!   the same way, so that hosts on both sides see one link.
 //!
 //! PARAMETERS
 //!   links         pairs of ports; each pair is joined in both directions. A port is in one pair at most.
@@ -17,12 +17,13 @@
 //!   truncated     Frames shorter than an Ethernet header, dropped.
 //!
 //! STANDARDS
-//!   IEEE 802.3 clause 3 (frames). It is no bridge of IEEE 802.1D: frames to that standard's reserved
-//!   addresses (spanning tree, pause, LLDP) pass like all others.
+//!   IEEE 802.3 clause 3 (frames). It is no bridge of IEEE 802.1D: frames to that standard's
+//!   reserved addresses (spanning tree, pause, LLDP) pass like all others.
 //!
 //! LIMITS
-//!   Two links that close a loop outside forward for ever: there is no spanning tree. A frame longer than
-//!   the link takes that it is to leave by is dropped and counted by that port (tx_oversize).
+//!   Two links that close a loop outside forward for ever: there is no spanning tree. A frame
+//!   longer than the link takes that it is to leave by is dropped and counted by that port
+//!   (tx_oversize).
 
 use std::fmt;
 

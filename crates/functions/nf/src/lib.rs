@@ -1,9 +1,9 @@
 //! Pure network functions: a batch in, a verdict for each packet, counters by reason.
 //!
-//! A [`Function`] looks at the packets that are still undecided, says of each what is to become of it, and
-//! may rewrite it in place. It reads no clock, takes no lock and allocates nothing; what it needs to
-//! know of the world comes between two batches. One file is one function, and begins with its manual page
-//! ([`manual`]).
+//! A [`Function`] looks at the packets that are still undecided, says of each what is to become of
+//! it, and may rewrite it in place. It reads no clock, takes no lock and allocates nothing; what it
+//! needs to know of the world comes between two batches. One file is one function, and begins with
+//! its manual page ([`manual`]).
 #![forbid(unsafe_code)]
 
 #[macro_use]

@@ -1,11 +1,12 @@
 //! policer: drops what a kind of traffic has more of than it may.
 //!
 //! WHAT IT DOES
-//!   Traffic is put into classes: the first one that a packet matches is its class. A class has a token
-//!   bucket: it fills at the class's rate and holds its burst, both counted in bytes of frames. A packet
-//!   that finds as many bytes in it passes to the next function; another one is dropped. With per_source the
-//!   class has a bucket for each source prefix instead of one for all. Packets of no class pass. All slices
-//!   of a chain share the buckets: a rate is that of the whole chain.
+//!   Traffic is put into classes: the first one that a packet matches is its class. A class has a
+//!   token bucket: it fills at the class's rate and holds its burst, both counted in bytes of
+//!   frames. A packet that finds as many bytes in it passes to the next function; another one is
+//!   dropped. With per_source the class has a bucket for each source prefix instead of one for all.
+//!   Packets of no class pass. All slices of a chain share the buckets: a rate is that of the whole
+//!   chain.
 //!
 //! PARAMETERS
 //!   classes            in order, at most 256, each with
@@ -25,11 +26,11 @@
 //!
 //! LIMITS
 //!   It counts what no function before it has sent on or dropped: put it before router and l2.
-//!   65,536 sources of all classes are remembered at a time. One that has paused long enough for its bucket to
-//!   be full again is forgotten for another; while there are more busy ones than that, those that find no
-//!   place share one bucket for each class (sources_shared). A fragment after the first has no ports and is in
-//!   the first class that asks for none. A packet whose headers cannot be read is in the first class
-//!   that asks for nothing.
+//!   65,536 sources of all classes are remembered at a time. One that has paused long enough for
+//!   its bucket to be full again is forgotten for another; while there are more busy ones than
+//!   that, those that find no place share one bucket for each class (sources_shared). A fragment
+//!   after the first has no ports and is in the first class that asks for none. A packet whose
+//!   headers cannot be read is in the first class that asks for nothing.
 
 mod sources;
 
@@ -116,7 +117,8 @@ counters! {
 }
 
 impl Policer {
-    /// Limits the classes. `seed` keeps others from choosing sources that collide in the table of them.
+    /// Limits the classes. `seed` keeps others from choosing sources that collide in the table of
+    /// them.
     ///
     /// # Errors
     /// Too many classes, or one that makes no sense, with its place among them (from zero).
@@ -134,7 +136,8 @@ impl Policer {
         Ok(Self { limits, counters: PolicerCounters::default() })
     }
 
-    /// One for another thread, with counters of its own: what both let pass together stays within the limits.
+    /// One for another thread, with counters of its own: what both let pass together stays within
+    /// the limits.
     #[must_use]
     pub fn sharing_limits(&self) -> Self {
         Self { limits: Arc::clone(&self.limits), counters: PolicerCounters::default() }

@@ -1,8 +1,10 @@
-//! Routes and neighbours as the control side knows them, and the steps that bring them to data threads.
+//! Routes and neighbours as the control side knows them, and the steps that bring them to data
+//! threads.
 //!
-//! Each call changes what is known here and appends the [`FibChange`]s for it; whoever runs the threads gives
-//! all of them, in order, to each. [`Rib::fib`] makes the tables of a new thread. A prefix has one route: of
-//! several (metrics, protocols, paths) the caller chooses the one in force.
+//! Each call changes what is known here and appends the [`FibChange`]s for it; whoever runs the
+//! threads gives all of them, in order, to each. [`Rib::fib`] makes the tables of a new thread. A
+//! prefix has one route: of several (metrics, protocols, paths) the caller chooses the one in
+//! force.
 
 mod blocks;
 mod four;
@@ -38,8 +40,8 @@ impl Rib {
         Self::default()
     }
 
-    /// Adds a route, or replaces that of the same prefix, before the first tables are made: without steps,
-    /// and so in less time.
+    /// Adds a route, or replaces that of the same prefix, before the first tables are made: without
+    /// steps, and so in less time.
     ///
     /// # Errors
     /// The tables are full; nothing has changed.
@@ -88,7 +90,8 @@ impl Rib {
         Ok(removed.is_some())
     }
 
-    /// Sets what is known of a neighbour, or forgets it; false when there are [`NEIGHBOURS`] others already.
+    /// Sets what is known of a neighbour, or forgets it; false when there are [`NEIGHBOURS`] others
+    /// already.
     pub fn set_neighbour(
         &mut self,
         port: PortId,
@@ -125,8 +128,8 @@ impl Rib {
         steps.push(FibChange::Interface { port, interface });
     }
 
-    /// Adds an address of this host, or removes it: packets that say they come from it are lies. Packets to
-    /// it need a route to [`NextHop::Local`] besides.
+    /// Adds an address of this host, or removes it: packets that say they come from it are lies.
+    /// Packets to it need a route to [`NextHop::Local`] besides.
     pub fn set_own(&mut self, address: IpAddr, is_ours: bool, steps: &mut Vec<FibChange>) {
         let has_changed =
             if is_ours { self.own.insert(address) } else { self.own.remove(&address) };
@@ -174,7 +177,8 @@ impl Rib {
         fib
     }
 
-    /// Lets go of the next hop that is no longer used: the replaced one, or the new one after an error.
+    /// Lets go of the next hop that is no longer used: the replaced one, or the new one after an
+    /// error.
     fn settle(
         &mut self,
         hop: HopId,

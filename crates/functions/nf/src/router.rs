@@ -1,13 +1,13 @@
 //! router: forwards IPv4 and IPv6 packets by the longest prefix of their destination.
 //!
 //! WHAT IT DOES
-//!   A packet that came to its port's link address is checked, its destination is looked up, its TTL or
-//!   hop limit is lowered, and it leaves by the port of its next hop, to that one's link address. What
-//!   cannot be forwarded is dropped under a counter that says why; where the standards say that the
-//!   sender is to be told, it becomes the ICMP error message, back by the port that it came from.
-//!   Routes and neighbours come from the control side while packets flow; a neighbour that is not known
-//!   yet is asked for, and its first packets wait until it answers or fails. One that did not answer is
-//!   asked again while packets want it, once a second.
+//!   A packet that came to its port's link address is checked, its destination is looked up, its
+//!   TTL or hop limit is lowered, and it leaves by the port of its next hop, to that one's link
+//!   address. What cannot be forwarded is dropped under a counter that says why; where the
+//!   standards say that the sender is to be told, it becomes the ICMP error message, back by the
+//!   port that it came from. Routes and neighbours come from the control side while packets flow; a
+//!   neighbour that is not known yet is asked for, and its first packets wait until it answers or
+//!   fails. One that did not answer is asked again while packets want it, once a second.
 //!
 //! PARAMETERS
 //!   routes           "kernel": those of the kernel's main table, followed as they change; or a file
@@ -17,25 +17,25 @@
 //! COUNTERS
 //!   forwarded; not_ip, tagged, link_group, not_to_us, bad_checksum, own_source, link_local,
 //!   source_route, multicast, broadcast, jumbogram, no_interface, for_us, no_route, blackhole,
-//!   unreachable, prohibited, expired, too_big, held_too_long, neighbour_unknown,
-//!   neighbour_failed (dropped); held; wanted_full; icmp_sent, icmp_limited, icmp_withheld; and one for
-//!   each way in which a header can be malformed, such as ipv4_header_length and ipv6_beyond_frame.
-//!   Each has a sentence in the statistics.
+//!   unreachable, prohibited, expired, too_big, held_too_long, neighbour_unknown, neighbour_failed
+//!   (dropped); held; wanted_full; icmp_sent, icmp_limited, icmp_withheld; and one for each way in
+//!   which a header can be malformed, such as ipv4_header_length and ipv6_beyond_frame. Each has a
+//!   sentence in the statistics.
 //!
 //! STANDARDS
-//!   RFC 1812 (sections 4.2, 4.3, 5.2, 5.3), RFC 8200, RFC 4443, RFC 1191, RFC 8201, RFC 1624 (the header
-//!   checksum is updated, not computed), RFC 2644 (no directed broadcasts), RFC 7126 (source routes are
-//!   dropped, other options are passed on as they are, router alert among them), RFC 8950 (IPv6 next
-//!   hops of IPv4 routes).
+//!   RFC 1812 (sections 4.2, 4.3, 5.2, 5.3), RFC 8200, RFC 4443, RFC 1191, RFC 8201, RFC 1624 (the
+//!   header checksum is updated, not computed), RFC 2644 (no directed broadcasts), RFC 7126 (source
+//!   routes are dropped, other options are passed on as they are, router alert among them), RFC
+//!   8950 (IPv6 next hops of IPv4 routes).
 //!
 //! LIMITS
-//!   It fragments nothing: an IPv4 packet that is too long is dropped, and its sender told, whether it
-//!   may be fragmented or not. No redirects are sent, no options are filled in. Of several paths to one
-//!   destination one is used. Tagged frames are not routed. Hop-by-hop options are not read (RFC 8200
-//!   section 4 allows that). 32,767 next hops; IPv4 prefixes longer than /24 in 32,768 networks; 2 Mi
-//!   nodes of the IPv6 trie (176,000 prefixes of the Internet take a tenth); 16,384 neighbours. For each
-//!   neighbour that is asked for the latest eight packets wait, and 128 in all, of at most 1,792
-//!   bytes, for five seconds.
+//!   It fragments nothing: an IPv4 packet that is too long is dropped, and its sender told, whether
+//!   it may be fragmented or not. No redirects are sent, no options are filled in. Of several paths
+//!   to one destination one is used. Tagged frames are not routed. Hop-by-hop options are not read
+//!   (RFC 8200 section 4 allows that). 32,767 next hops; IPv4 prefixes longer than /24 in 32,768
+//!   networks; 2 Mi nodes of the IPv6 trie (176,000 prefixes of the Internet take a tenth); 16,384
+//!   neighbours. For each neighbour that is asked for the latest eight packets wait, and 128 in
+//!   all, of at most 1,792 bytes, for five seconds.
 
 mod held;
 mod stop;
@@ -123,15 +123,16 @@ impl Router {
         }
     }
 
-    /// Lets the first packets to a neighbour wait while it is asked for, instead of dropping them. Whoever
-    /// runs the function then calls [`Self::release`] when [`Self::is_due`].
+    /// Lets the first packets to a neighbour wait while it is asked for, instead of dropping them.
+    /// Whoever runs the function then calls [`Self::release`] when [`Self::is_due`].
     #[must_use]
     pub fn holding_packets(mut self) -> Self {
         self.held = Held::with_room();
         self
     }
 
-    /// Sends error messages within one limit with `other`, a router of another thread with the same settings.
+    /// Sends error messages within one limit with `other`, a router of another thread with the same
+    /// settings.
     #[must_use]
     pub fn sharing_limits_with(mut self, other: &Self) -> Self {
         self.icmp_bucket = Arc::clone(&other.icmp_bucket);
@@ -144,9 +145,9 @@ impl Router {
         self.held.is_due(now)
     }
 
-    /// Appends packets that waited for a neighbour, and whose neighbour has answered or failed, to `batch`, as
-    /// they came, in frames from `take`: they are to be processed again, from this function on. Those that do
-    /// not fit stay, and [`Self::is_due`] says so.
+    /// Appends packets that waited for a neighbour, and whose neighbour has answered or failed, to
+    /// `batch`, as they came, in frames from `take`: they are to be processed again, from this
+    /// function on. Those that do not fit stay, and [`Self::is_due`] says so.
     #[cold]
     pub fn release(
         &mut self,
@@ -275,7 +276,8 @@ impl Router {
         }
         let destination = match neighbour {
             Some(Neighbour::At(mac)) => mac,
-            // One that did not answer is asked again, as long as packets want it: it may have come since.
+            // One that did not answer is asked again, as long as packets want it: it may have come
+            // since.
             Some(Neighbour::Failed) => {
                 self.want(port, address);
                 return Err(Stop::NeighbourFailed);
@@ -288,7 +290,8 @@ impl Router {
         // All checks are done: from here on the packet is written.
         let frame_bytes = (LINK + packet_bytes).max(FRAME_MIN);
         if frame.len() > frame_bytes {
-            // What stands behind the packet goes no further: it is not what the MTU was held against.
+            // What stands behind the packet goes no further: it is not what the MTU was held
+            // against.
             let _ = frame.set_len(frame_bytes);
         }
         crate::checksum::complete_if_open(frame);

@@ -14,11 +14,11 @@ pub(crate) struct Filtering {
 }
 
 impl<P: Port> Slice<P> {
-    /// From now on the slice takes only what `filter` wants; what it does not want is the kernel's. May be
-    /// called while traffic runs: what came before it may still be read.
+    /// From now on the slice takes only what `filter` wants; what it does not want is the kernel's.
+    /// May be called while traffic runs: what came before it may still be read.
     ///
-    /// A port that cannot judge (one in memory, a TAP; or a program with loops) hands everything up, and
-    /// the slice drops what is not wanted: see [`Slice::judges`].
+    /// A port that cannot judge (one in memory, a TAP; or a program with loops) hands everything
+    /// up, and the slice drops what is not wanted: see [`Slice::judges`].
     ///
     /// # Errors
     /// The kernel refuses, and no port has a filter any more.
@@ -63,8 +63,8 @@ impl<P: Port> Slice<P> {
 }
 
 impl Filtering {
-    /// Drops what is not wanted of the packets from `first` on, which came from port `port`, unless that
-    /// has looked already.
+    /// Drops what is not wanted of the packets from `first` on, which came from port `port`, unless
+    /// that has looked already.
     #[inline]
     pub(crate) fn judge(
         &self,

@@ -1,8 +1,8 @@
 //! The kernel's half of a slice: the CPUs on which it receives for the slice's queues.
 //!
-//! A NIC's interrupt starts the work, and its CPUs can be chosen. A device without interrupts (a veth) does
-//! it wherever its sender runs, unless it is given a thread. With `busy_poll` the slice's own system calls
-//! do it, on the slice's own CPU.
+//! A NIC's interrupt starts the work, and its CPUs can be chosen. A device without interrupts (a
+//! veth) does it wherever its sender runs, unless it is given a thread. With `busy_poll` the
+//! slice's own system calls do it, on the slice's own CPU.
 
 use std::fmt;
 
@@ -57,10 +57,10 @@ impl Slice<AnyPort> {
         self.ports.iter().map(kernel_side).collect()
     }
 
-    /// Has the kernel work for this slice on `cpus`: moves the interrupts of its queues there; a queue
-    /// without one gets a thread of the kernel's there, which costs a wake-up for each burst. They stay
-    /// so when the slice is closed, like everything that ethtool(8) sets. Ports that are busy-polled, and
-    /// those without a queue of their own, are left as they are.
+    /// Has the kernel work for this slice on `cpus`: moves the interrupts of its queues there; a
+    /// queue without one gets a thread of the kernel's there, which costs a wake-up for each burst.
+    /// They stay so when the slice is closed, like everything that ethtool(8) sets. Ports that are
+    /// busy-polled, and those without a queue of their own, are left as they are.
     ///
     /// # Errors
     /// What the kernel did not let us do; ports before that one are changed.

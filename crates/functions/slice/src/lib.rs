@@ -1,8 +1,8 @@
 //! Slices: one queue of every chosen NIC, some CPUs and their memory, in the hands of one thread.
 //!
 //! A slice reads batches of packets from its ports and writes batches to them, without a copy in
-//! between: all its ports share one pool of frames. Slices share nothing, so that n of them on n cores do
-//! n times the work. Read `slice.rs` first; a program that changes nothing is
+//! between: all its ports share one pool of frames. Slices share nothing, so that n of them on n
+//! cores do n times the work. Read `slice.rs` first; a program that changes nothing is
 //!
 //! ```no_run
 //! # fn main() -> Result<(), calisto_slice::SliceError> {

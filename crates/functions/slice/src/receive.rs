@@ -18,12 +18,12 @@ pub(crate) struct Intake<'slice, P> {
 }
 
 impl<P: Port> Slice<P> {
-    /// Appends packets that have come to `batch`, up to its capacity; how many. Each one's meta says
-    /// when it was taken, which is `now` or during the wait before, and which port it came from, as the
-    /// port's place among the slice's own.
+    /// Appends packets that have come to `batch`, up to its capacity; how many. Each one's meta
+    /// says when it was taken, which is `now` or during the wait before, and which port it came
+    /// from, as the port's place among the slice's own.
     ///
-    /// Every call goes on with the port after the one that the last call ended with, so that a port which
-    /// fills whole batches alone keeps no other waiting for more than one batch of each.
+    /// Every call goes on with the port after the one that the last call ended with, so that a port
+    /// which fills whole batches alone keeps no other waiting for more than one batch of each.
     #[inline]
     pub fn read_multi(&mut self, batch: &mut Batch, now: Nanos) -> usize {
         let before = batch.len();

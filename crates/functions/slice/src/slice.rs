@@ -1,7 +1,8 @@
 //! A slice: its ports, their frames, its CPUs.
 //!
-//! What must hold: every frame is in the pool, with a port, or in a batch of the caller's. So whatever a
-//! caller reads it must write or give back; what it drops is lost to the pool, which counts it.
+//! What must hold: every frame is in the pool, with a port, or in a batch of the caller's. So
+//! whatever a caller reads it must write or give back; what it drops is lost to the pool, which
+//! counts it.
 
 use std::sync::Arc;
 
@@ -36,14 +37,14 @@ pub struct Slice<P: Port = AnyPort> {
     pub(crate) counters: SliceCounters,
     pub(crate) wait_strategy: WaitStrategy,
     pub(crate) wake: Arc<EventFd>,
-    /// The descriptors of the waker and the ports, once somebody has asked for it: while the kernel has to
-    /// tell it of each packet, each packet costs a lock more.
+    /// The descriptors of the waker and the ports, once somebody has asked for it: while the kernel
+    /// has to tell it of each packet, each packet costs a lock more.
     pub(crate) readable: Option<PollSet>,
 }
 
 impl Slice<AnyPort> {
-    /// Opens the ports of `spec`, in the calling thread's network namespace, over memory that is near
-    /// its CPUs.
+    /// Opens the ports of `spec`, in the calling thread's network namespace, over memory that is
+    /// near its CPUs.
     ///
     /// # Errors
     /// Why not, and what to do.
@@ -82,8 +83,8 @@ impl Slice<AnyPort> {
 }
 
 impl<P: Port> Slice<P> {
-    /// A slice of ports that are open, over the pool that they were opened with; the n-th of them is
-    /// `PortId(n)`.
+    /// A slice of ports that are open, over the pool that they were opened with; the n-th of them
+    /// is `PortId(n)`.
     ///
     /// # Errors
     /// No ports or too many, or the process has no descriptors left.
@@ -156,8 +157,8 @@ impl<P: Port> Slice<P> {
         self.wait_strategy = WaitStrategy::new(config);
     }
 
-    /// Stops all ports and takes their frames home; how many frames are still in the caller's hands.
-    /// Nothing moves after it.
+    /// Stops all ports and takes their frames home; how many frames are still in the caller's
+    /// hands. Nothing moves after it.
     pub fn close(&mut self) -> usize {
         let Self { ports, pool, found, .. } = self;
         found.drain(..).for_each(|frame| pool.give(frame));

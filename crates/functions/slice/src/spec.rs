@@ -17,13 +17,13 @@ pub struct SliceSpec {
     pub frames: u32,
     /// Bytes of a frame, room and all: 2048 or 4096.
     pub frame_bytes: u32,
-    /// Which packets it takes, in the language of tcpdump; `None`: every packet of its queues. What it
-    /// does not take is the kernel's.
+    /// Which packets it takes, in the language of tcpdump; `None`: every packet of its queues. What
+    /// it does not take is the kernel's.
     pub filter: Option<String>,
 }
 
-/// Frames for each port when nothing else is said: its fill ring takes 2048 of them, its transmit ring
-/// may hold as many.
+/// Frames for each port when nothing else is said: its fill ring takes 2048 of them, its transmit
+/// ring may hold as many.
 const FRAMES_A_PORT: u32 = 4096;
 
 impl SliceSpec {

@@ -1,8 +1,10 @@
-//! Both directions of a flow to one slice: a key for the NIC's hash that does not care which end sends.
+//! Both directions of a flow to one slice: a key for the NIC's hash that does not care which end
+//! sends.
 //!
-//! The Toeplitz hash of addresses and ports is the same with the ends exchanged if the key repeats every
-//! 16 bits (Woo and Park, "Scalable TCP session monitoring with symmetric receive-side scaling"). Such a key
-//! spreads flows as well as any other; and since it is known, so is the queue of each flow.
+//! The Toeplitz hash of addresses and ports is the same with the ends exchanged if the key repeats
+//! every 16 bits (Woo and Park, "Scalable TCP session monitoring with symmetric receive-side
+//! scaling"). Such a key spreads flows as well as any other; and since it is known, so is the queue
+//! of each flow.
 
 use sys::ethtool::{self, Rss};
 
@@ -24,12 +26,12 @@ pub fn symmetric_key(bytes: usize) -> Vec<u8> {
 }
 
 impl SymmetricRss {
-    /// Gives the interface called `name`, in the calling thread's namespace, a symmetric key. Which queues
-    /// the hash leads to is not changed.
+    /// Gives the interface called `name`, in the calling thread's namespace, a symmetric key. Which
+    /// queues the hash leads to is not changed.
     ///
     /// # Errors
-    /// CAP_NET_ADMIN is missing, or its driver lets nobody choose the key (a veth spreads by what the
-    /// sender's kernel chose).
+    /// CAP_NET_ADMIN is missing, or its driver lets nobody choose the key (a veth spreads by what
+    /// the sender's kernel chose).
     pub fn of(name: &str) -> Result<Self, SliceError> {
         let before = ethtool::rss(name)?;
         ethtool::set_rss_key(name, &symmetric_key(before.key.len()))?;

@@ -7,12 +7,12 @@ use shm::Batch;
 use crate::Slice;
 
 impl<P: Port> Slice<P> {
-    /// Takes packets from `batch`: one whose meta says `transmit` leaves by the port that it names, any
-    /// other goes home unsent. How many were taken; those that did not fit stay, and the caller decides:
-    /// write them again, or [`Slice::give_back`]. Packets to one port keep their order.
+    /// Takes packets from `batch`: one whose meta says `transmit` leaves by the port that it names,
+    /// any other goes home unsent. How many were taken; those that did not fit stay, and the caller
+    /// decides: write them again, or [`Slice::give_back`]. Packets to one port keep their order.
     ///
-    /// A checksum that the meta asks for is completed, by the device where it can. An empty batch pushes on
-    /// what earlier calls could not finish.
+    /// A checksum that the meta asks for is completed, by the device where it can. An empty batch
+    /// pushes on what earlier calls could not finish.
     #[inline]
     pub fn write_multi(&mut self, batch: &mut Batch, now: Nanos) -> usize {
         let offered = batch.len();

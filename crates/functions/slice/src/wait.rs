@@ -34,8 +34,8 @@ impl Waker {
 }
 
 impl<P: Port> Slice<P> {
-    /// Waits until [`Slice::read_multi`] has something to give or its [`Waker`] was rung, for `timeout` at
-    /// most ([`Nanos::FAR_FUTURE`]: for ever). A signal ends a sleep too, as "ready".
+    /// Waits until [`Slice::read_multi`] has something to give or its [`Waker`] was rung, for
+    /// `timeout` at most ([`Nanos::FAR_FUTURE`]: for ever). A signal ends a sleep too, as "ready".
     ///
     /// It looks on for as long as the gaps of the recent past make that pay, and sleeps after that.
     pub fn wait(&mut self, timeout: Nanos) -> Waited {
@@ -73,12 +73,12 @@ impl<P: Port> Slice<P> {
         }
     }
 
-    /// Readable when there may be something to read: for a loop that waits for more than this slice. Call
-    /// [`Slice::prepare_wait`] and then [`Slice::read_multi`] once more before each sleep on it, and sleep
-    /// no longer than until [`Slice::next_deadline`].
+    /// Readable when there may be something to read: for a loop that waits for more than this
+    /// slice. Call [`Slice::prepare_wait`] and then [`Slice::read_multi`] once more before each
+    /// sleep on it, and sleep no longer than until [`Slice::next_deadline`].
     ///
-    /// From the first call on the kernel tells this descriptor of every packet, which costs a tenth of what
-    /// a packet costs on a veth. [`Slice::wait`] does without.
+    /// From the first call on the kernel tells this descriptor of every packet, which costs a tenth
+    /// of what a packet costs on a veth. [`Slice::wait`] does without.
     ///
     /// # Errors
     /// The process has no descriptors left.
@@ -96,8 +96,8 @@ impl<P: Port> Slice<P> {
         Ok(readable.as_fd())
     }
 
-    /// Makes ready for a sleep on [`Slice::poll_fd`]; whether the [`Waker`] was rung since the last time,
-    /// which is a reason not to sleep.
+    /// Makes ready for a sleep on [`Slice::poll_fd`]; whether the [`Waker`] was rung since the last
+    /// time, which is a reason not to sleep.
     pub fn prepare_wait(&mut self) -> bool {
         let Self { ports, pool, .. } = self;
         ports.iter_mut().for_each(|port| port.prepare_wait(pool));

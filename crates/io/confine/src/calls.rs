@@ -250,7 +250,8 @@ fn filter(calls: &[Calls]) -> Result<BpfProgram, BackendError> {
 }
 
 /// `clone3` has its flags in memory, where no filter sees them: it is not there, and the C library
-/// goes back to `clone`. A filter has one answer to what it refuses, so this is a filter of its own.
+/// goes back to `clone`. A filter has one answer to what it refuses, so this is a filter of its
+/// own.
 fn no_clone3() -> Result<BpfProgram, BackendError> {
     let rules = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
     let absent = SeccompAction::Errno(libc::ENOSYS as u32);

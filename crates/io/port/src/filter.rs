@@ -1,7 +1,8 @@
 //! Which packets are wanted, as tcpdump would say it: a program of classic BPF.
 //!
-//! libpcap compiles the expression. Where the program runs is its port's to say ([`Judge`]): in the XDP
-//! program, translated; in the kernel's packet socket, as it is; or here, after the packet has come.
+//! libpcap compiles the expression. Where the program runs is its port's to say ([`Judge`]): in the
+//! XDP program, translated; in the kernel's packet socket, as it is; or here, after the packet has
+//! come.
 
 use std::fmt;
 use std::sync::Arc;
@@ -75,8 +76,8 @@ impl fmt::Display for FilterError {
 impl std::error::Error for FilterError {}
 
 impl Filter {
-    /// Compiles an expression in the language of tcpdump, pcap-filter(7), for packets that begin with an
-    /// Ethernet header. Names in it are looked up now.
+    /// Compiles an expression in the language of tcpdump, pcap-filter(7), for packets that begin
+    /// with an Ethernet header. Names in it are looked up now.
     ///
     /// # Errors
     /// It makes no sense, or there is no libpcap on this machine.

@@ -25,8 +25,8 @@ pub trait Port {
     /// leave (too long, in pieces) is taken, given back to `pool` and counted.
     fn tx(&mut self, pool: &mut FramePool, batch: &mut Batch, now: Nanos) -> usize;
 
-    /// From now on receives only what `filter` wants, or everything again; who looks at the packets. What
-    /// came before may still be received.
+    /// From now on receives only what `filter` wants, or everything again; who looks at the
+    /// packets. What came before may still be received.
     ///
     /// # Errors
     /// The kernel refuses what it should be able to do.

@@ -237,7 +237,8 @@ fn an_icmp_error_about_a_packet_of_ours_comes_to_us_and_others_to_the_kernel() {
     let bed = bed(TestbedConfig::default());
     let mut pool = pool();
     let mut port = server(&bed, AttachMode::Native, &mut pool, &XdpOptions::default());
-    // Nobody listens on the client's port 9; the packets come from the echo port and from one beside.
+    // Nobody listens on the client's port 9; the packets come from the echo port and from one
+    // beside.
     let kernel = socket(bed.server(), (bed.server().ipv4(), ECHO_PORT + 1));
     kernel.connect((bed.client().ipv4(), 9)).expect("a UDP socket connects");
     kernel.send(b"from the kernel").expect("the link is up");
@@ -295,8 +296,8 @@ fn tagged_packets_come_with_their_tags_and_a_tag_of_the_meta_is_put_in() {
 
 #[test]
 fn open_checksums_of_a_trusted_link_are_finished_on_the_way_back() {
-    // With offloads on, the kernel's sum covers the pseudo-header only. A device that cannot sum has the
-    // kernel complete what we leave open.
+    // With offloads on, the kernel's sum covers the pseudo-header only. A device that cannot sum
+    // has the kernel complete what we leave open.
     for device_sums in [true, false] {
         let bed = bed(TestbedConfig { offloads: true, ..TestbedConfig::default() });
         let veth0 = |on| sys::ethtool::set("veth0", sys::ethtool::Offload::TxChecksum, on);

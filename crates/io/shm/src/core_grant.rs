@@ -1,9 +1,9 @@
 //! Who may use a core: a word from the core control to a worker, and a word back.
 //!
-//! The control *grants* a core, *revokes* it (park soon), or *withdraws* it (it is gone). The worker says that it
-//! runs, that it has *parked*, or that it is parked and *wants* a core. Each word is written by one
-//! side only. Every grant has a generation, and an answer counts for its own generation only: a
-//! park that comes late, or is made up, ends no later grant.
+//! The control *grants* a core, *revokes* it (park soon), or *withdraws* it (it is gone). The
+//! worker says that it runs, that it has *parked*, or that it is parked and *wants* a core. Each
+//! word is written by one side only. Every grant has a generation, and an answer counts for its own
+//! generation only: a park that comes late, or is made up, ends no later grant.
 //!
 //! Neither word wakes anybody. Whoever parks sleeps by its own means, and a grant is followed by a
 //! wake-up that is remembered (a byte in a pipe, an unpark token), so a park and a grant may cross.
@@ -94,8 +94,8 @@ pub fn core_grant() -> (CoreGrantControl, CoreGrant) {
 #[derive(Clone, Debug)]
 enum Words {
     Own(Arc<CoreGrantWords>),
-    /// In a region that an application maps too. It can make the control believe of this worker what
-    /// it likes, and of no other.
+    /// In a region that an application maps too. It can make the control believe of this worker
+    /// what it likes, and of no other.
     #[cfg(not(loom))]
     Shared(crate::packets::SharedCoreGrant),
 }

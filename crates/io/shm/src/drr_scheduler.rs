@@ -5,8 +5,8 @@
 //! lost when it runs empty. So queues share a class in proportion to their quanta whatever the size
 //! of their items, and a turn costs the same for any number of queues.
 //!
-//! A queue that ran empty a moment ago is looked at directly for some more turns before it is armed:
-//! for a busy queue that is cheaper than a ready bit for every batch.
+//! A queue that ran empty a moment ago is looked at directly for some more turns before it is
+//! armed: for a busy queue that is cheaper than a ready bit for every batch.
 
 use std::collections::VecDeque;
 
@@ -65,8 +65,8 @@ impl DrrScheduler {
         }
     }
 
-    /// Sets a queue's class (the last one for any beyond) and its quantum (at least 1), from its next
-    /// turn on.
+    /// Sets a queue's class (the last one for any beyond) and its quantum (at least 1), from its
+    /// next turn on.
     pub fn set(&mut self, queue: u32, class: usize, quantum: u32) {
         if let Some(line) = self.lines.get_mut(queue as usize) {
             line.class = class.min(CLASSES - 1) as u8;

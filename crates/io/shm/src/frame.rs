@@ -72,8 +72,9 @@ impl Frame {
         }
     }
 
-    /// Asks for the packet's first bytes to come into this CPU's cache. Whoever wrote them is another CPU or a
-    /// device; asking for those of a whole batch at once costs one wait instead of one for each packet.
+    /// Asks for the packet's first bytes to come into this CPU's cache. Whoever wrote them is
+    /// another CPU or a device; asking for those of a whole batch at once costs one wait instead of
+    /// one for each packet.
     #[inline]
     pub fn prefetch(&self) {
         #[cfg(target_arch = "x86_64")]
@@ -91,14 +92,14 @@ impl Frame {
         }
     }
 
-    /// The `N` bytes before the packet, for whoever takes it over to read; nothing when the chunk begins
-    /// later.
+    /// The `N` bytes before the packet, for whoever takes it over to read; nothing when the chunk
+    /// begins later.
     #[inline]
     pub fn before_mut<const N: usize>(&mut self) -> Option<&mut [u8; N]> {
         let start = (self.desc.offset - self.chunk_offset) as usize;
         let start = start.checked_sub(N)?;
-        // SAFETY: the packet begins in the chunk, `N` bytes or more behind the chunk's start, so these
-        // bytes lie in the chunk, and `&mut self` is the only access to it.
+        // SAFETY: the packet begins in the chunk, `N` bytes or more behind the chunk's start, so
+        // these bytes lie in the chunk, and `&mut self` is the only access to it.
         unsafe { self.chunk.as_ptr().add(start).cast::<[u8; N]>().as_mut() }
     }
 
@@ -114,9 +115,9 @@ impl Frame {
         true
     }
 
-    /// Puts `bytes` in front of the packet, into the room before it; false (and no change) when the chunk
-    /// begins too late for that. What the meta says of places in the packet is then off by as much, and
-    /// is whoever did it to put right.
+    /// Puts `bytes` in front of the packet, into the room before it; false (and no change) when the
+    /// chunk begins too late for that. What the meta says of places in the packet is then off by as
+    /// much, and is whoever did it to put right.
     #[inline]
     #[must_use]
     pub fn push_front(&mut self, bytes: usize) -> bool {
@@ -128,8 +129,8 @@ impl Frame {
         true
     }
 
-    /// Takes `bytes` away from the front of the packet; false (and no change) when it is not as long. For
-    /// the meta as [`Self::push_front`].
+    /// Takes `bytes` away from the front of the packet; false (and no change) when it is not as
+    /// long. For the meta as [`Self::push_front`].
     #[inline]
     #[must_use]
     pub fn pull_front(&mut self, bytes: usize) -> bool {

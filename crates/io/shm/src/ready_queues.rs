@@ -1,8 +1,8 @@
 //! Queues that several consumers share: whoever claims one owns it for a batch.
 //!
 //! Scale-up: one set of queues, any consumer takes any ready one, and a slow item holds up its own
-//! queue only. Packets of a queue stay in order, because a queue has one owner at a time: the bit that
-//! says "ready" is taken by one consumer, and comes back only by that consumer's own doing.
+//! queue only. Packets of a queue stay in order, because a queue has one owner at a time: the bit
+//! that says "ready" is taken by one consumer, and comes back only by that consumer's own doing.
 
 use crate::ready_set::{Ready, ReadySet};
 use crate::sync::UnsafeCell;
@@ -83,8 +83,8 @@ impl<T> Claim<'_, T> {
         item.with_mut(|item| {
             // SAFETY: the set's memory is private to `queues`, so its bit was set once since the
             // last claim of this queue ended: by a mark that closed the gate which that claim's
-            // `rearm` had opened, or by its `put_back`. Taking a bit is one atomic step, so no other
-            // `Claim` of this queue lives, and its orderings show us what the last one did.
+            // `rearm` had opened, or by its `put_back`. Taking a bit is one atomic step, so no
+            // other `Claim` of this queue lives, and its orderings show us what the last one did.
             work(unsafe { &mut *item })
         })
     }

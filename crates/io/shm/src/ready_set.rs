@@ -33,8 +33,8 @@ pub use memory::ReadySetError;
 /// Queues of a set, at most: three levels.
 pub const QUEUES_MAX: u32 = 1 << 18;
 
-/// The gate's lowest bit: not armed. The others count marks. Zero is an armed gate without marks, so
-/// that fresh memory is a fresh set.
+/// The gate's lowest bit: not armed. The others count marks. Zero is an armed gate without marks,
+/// so that fresh memory is a fresh set.
 const CLOSED: u64 = 1;
 const MARK: u64 = 2;
 
@@ -110,10 +110,10 @@ impl ReadySet {
         true
     }
 
-    /// Claims up to `most` ready queues, beginning at number `cursor` and then around, and moves the
-    /// cursor behind the last one. Returns how many. Looks at as many words as there are ready
-    /// queues, and at most at `most` others. Who is ready to take all of them gets them by number, at
-    /// a lower price.
+    /// Claims up to `most` ready queues, beginning at number `cursor` and then around, and moves
+    /// the cursor behind the last one. Returns how many. Looks at as many words as there are ready
+    /// queues, and at most at `most` others. Who is ready to take all of them gets them by number,
+    /// at a lower price.
     #[inline]
     pub fn claim(&self, cursor: &mut u32, most: u32, mut each: impl FnMut(Ready)) -> u32 {
         let mut claimed = 0;

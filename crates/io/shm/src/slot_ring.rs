@@ -159,8 +159,8 @@ impl SlotProducer {
         self.published
     }
 
-    /// Published messages that the peer has not taken, by what it says now: what cannot be counts as
-    /// none taken.
+    /// Published messages that the peer has not taken, by what it says now: what cannot be counts
+    /// as none taken.
     #[inline]
     pub(crate) fn len_now(&self) -> u32 {
         let head = self.memory.head().load(Ordering::Relaxed);

@@ -1,5 +1,5 @@
-//! Memory shared with one application that has sockets: a slot for each, rings of bytes, and bits that
-//! say whose turn it is.
+//! Memory shared with one application that has sockets: a slot for each, rings of bytes, and bits
+//! that say whose turn it is.
 //!
 //! Everything here is state and nothing is a message: how many bytes came and how many were read,
 //! what is asked for, where to look. So nothing can be lost, doubled or left half done by a process

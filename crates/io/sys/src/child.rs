@@ -1,4 +1,5 @@
-//! What a program that we start is to begin with: class, CPUs, signals, group, and whose death ends it.
+//! What a program that we start is to begin with: class, CPUs, signals, group, and whose death ends
+//! it.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -31,8 +32,8 @@ pub struct Start {
 /// Has `command` begin like that. An error of any of it is the error of the spawn.
 pub fn prepare(command: &mut Command, start: Start) {
     let parent = std::process::id();
-    // SAFETY: the closure makes system calls on values that were made before the fork; it takes no lock
-    // and allocates nothing.
+    // SAFETY: the closure makes system calls on values that were made before the fork; it takes no
+    // lock and allocates nothing.
     unsafe { command.pre_exec(move || start.begin(parent)) };
 }
 
@@ -75,7 +76,8 @@ pub fn leave_streams() -> io::Result<()> {
     Ok(rustix::stdio::dup2_stdout(&null)?)
 }
 
-/// CPU time that our children, and theirs, have used; only those that have ended and were waited for.
+/// CPU time that our children, and theirs, have used; only those that have ended and were waited
+/// for.
 pub fn cpu_time_of_ended() -> Nanos {
     // SAFETY: all-zero bytes are a valid `rusage`.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };

@@ -2,8 +2,8 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Numbers from which on a library keeps its descriptors, the best first. Programs ask for certain small
-/// numbers (dup2) and count on small ones (select); limits of open files below 1000 are rare.
+/// Numbers from which on a library keeps its descriptors, the best first. Programs ask for certain
+/// small numbers (dup2) and count on small ones (select); limits of open files below 1000 are rare.
 const FROM: [i32; 3] = [1000, 500, 100];
 
 /// The same open file under a high number; as it was if there is none free.

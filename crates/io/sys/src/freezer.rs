@@ -1,8 +1,8 @@
 //! Stop a tree of processes where it stands, and let it go on.
 //!
 //! A cgroup of our own does it for all at once, and for children as they are born: cgroup v2
-//! (`cgroup.freeze`), or the v1 freezer. Who may not make one sends SIGSTOP and SIGCONT to each process
-//! of the tree. Whatever was done is undone on drop.
+//! (`cgroup.freeze`), or the v1 freezer. Who may not make one sends SIGSTOP and SIGCONT to each
+//! process of the tree. Whatever was done is undone on drop.
 
 use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -44,8 +44,8 @@ enum Kind {
 pub struct NotFrozen;
 
 impl Freezer {
-    /// For the tree below process `root`: by a cgroup `name` below our own if we may make one, else by
-    /// signals. Nothing is stopped, and nobody is in the group yet ([`Self::entrance`]).
+    /// For the tree below process `root`: by a cgroup `name` below our own if we may make one, else
+    /// by signals. Nothing is stopped, and nobody is in the group yet ([`Self::entrance`]).
     pub fn new(name: &str, root: u32) -> Self {
         let group = [Kind::V2, Kind::V1].into_iter().find_map(|kind| Group::make(kind, name));
         Self { means: group.map_or(Means::Signals, Means::Group), root }
@@ -78,8 +78,8 @@ impl Freezer {
         }
     }
 
-    /// The file into which a process writes "0" to enter the group; its children are in it then. None:
-    /// there is no group, and nothing to enter.
+    /// The file into which a process writes "0" to enter the group; its children are in it then.
+    /// None: there is no group, and nothing to enter.
     ///
     /// # Errors
     /// The group has gone.
@@ -166,7 +166,8 @@ impl Group {
         let path = own_group(kind)?.join(name);
         fs::create_dir(&path).ok()?;
         let group = Self { path, kind };
-        // A folder is made in any file system; only a group has its files, and only ours lets us in.
+        // A folder is made in any file system; only a group has its files, and only ours lets us
+        // in.
         let usable = [PROCS, group.switch()].iter().all(|file| {
             let path = group.path.join(file);
             OpenOptions::new().write(true).open(path).is_ok()
@@ -222,8 +223,8 @@ fn own_group(kind: Kind) -> Option<PathBuf> {
     Some(mount_point(&mounts, kind)?.join(place(&groups, kind)?.trim_start_matches('/')))
 }
 
-/// Where the hierarchy is mounted, proc_pid_mountinfo(5): the mount point is field 5; behind " - " stand
-/// the file system and its options.
+/// Where the hierarchy is mounted, proc_pid_mountinfo(5): the mount point is field 5; behind " - "
+/// stand the file system and its options.
 fn mount_point(mountinfo: &str, kind: Kind) -> Option<&Path> {
     mountinfo.lines().find_map(|line| {
         let (before, after) = line.split_once(" - ")?;

@@ -30,8 +30,9 @@ pub struct Interface {
     pub up: bool,
     /// Whether it has a carrier, too.
     pub running: bool,
-    /// Whether its operational state is up (RFC 2863): until the kernel has taken note of a carrier, what is sent is
-    /// dropped. Software interfaces such as lo have none, and never say so.
+    /// Whether its operational state is up (RFC 2863): until the kernel has taken note of a
+    /// carrier, what is sent is dropped. Software interfaces such as lo have none, and never say
+    /// so.
     pub operational: bool,
     /// Receive queues it was made with. How many are in use: [`crate::ethtool::channels`].
     pub rx_queues: u32,
@@ -79,8 +80,9 @@ pub fn by_name(name: &str) -> Result<Interface, SysError> {
     found.ok_or_else(|| missing(Errno::NODEV))
 }
 
-/// Waits until the interface called `name` may send. Who gets a carrier from an end that comes up later is told so by a
-/// thread of the kernel's, and until then all that is sent is dropped, on a busy machine for a good while.
+/// Waits until the interface called `name` may send. Who gets a carrier from an end that comes up
+/// later is told so by a thread of the kernel's, and until then all that is sent is dropped, on a
+/// busy machine for a good while.
 ///
 /// # Errors
 /// There is no such interface, or it takes longer than `timeout`.
@@ -175,8 +177,8 @@ pub fn addresses(index: u32) -> Result<Vec<IpAddr>, SysError> {
     Ok(all.into_iter().filter(|(at, _)| *at == index).map(|(_, address)| address).collect())
 }
 
-/// The addresses of all interfaces, of both families, each with its interface's index, in the order in
-/// which the kernel prefers them on that interface.
+/// The addresses of all interfaces, of both families, each with its interface's index, in the order
+/// in which the kernel prefers them on that interface.
 ///
 /// # Errors
 /// Netlink is not available.

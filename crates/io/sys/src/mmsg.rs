@@ -88,8 +88,9 @@ impl Datagrams {
         self.bytes.get(start..start + self.lengths[index]).unwrap_or_default()
     }
 
-    /// Adds a datagram of `length` bytes, to be sent from `source` (`None`: as the socket is bound),
-    /// and gives its bytes to be written; nothing when the set is full or the length too large.
+    /// Adds a datagram of `length` bytes, to be sent from `source` (`None`: as the socket is
+    /// bound), and gives its bytes to be written; nothing when the set is full or the length too
+    /// large.
     #[inline]
     pub fn add(&mut self, length: usize, source: Option<IpAddr>) -> Option<&mut [u8]> {
         let index = self.count;

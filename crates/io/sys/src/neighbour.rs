@@ -1,8 +1,8 @@
 //! The link addresses of neighbours: what the kernel knows, and how to make it find out.
 //!
-//! The kernel owns this table (ARP, RFC 826, and neighbour discovery, RFC 4861): we ask. Packets that
-//! it does not see confirm nothing to it, so an entry in use has to be named to it by [`resolve`] again
-//! and again, or it grows stale and is collected.
+//! The kernel owns this table (ARP, RFC 826, and neighbour discovery, RFC 4861): we ask. Packets
+//! that it does not see confirm nothing to it, so an entry in use has to be named to it by
+//! [`resolve`] again and again, or it grows stale and is collected.
 
 use std::net::IpAddr;
 
@@ -90,11 +90,11 @@ pub fn dump(mut each: impl FnMut(u32, IpAddr, Neighbour)) -> Result<(), SysError
 
 /// Says that there are packets for `neighbour`, and returns at once. The kernel finds out the link
 /// address of one that it does not know, asks one again that did not answer, verifies one that has
-/// grown stale by a question to it, and does nothing about one that is fresh. What it learns it tells
-/// by [`crate::net_changes`].
+/// grown stale by a question to it, and does nothing about one that is fresh. What it learns it
+/// tells by [`crate::net_changes`].
 ///
-/// To be called when an address is wanted, and every few seconds for whoever is sent to: an entry is
-/// held to be fresh for about thirty.
+/// To be called when an address is wanted, and every few seconds for whoever is sent to: an entry
+/// is held to be fresh for about thirty.
 ///
 /// # Errors
 /// CAP_NET_ADMIN is missing, there is no such interface, or the table is full.
@@ -121,8 +121,8 @@ fn failed(doing: String, errno: Errno) -> SysError {
     SysError::new(doing, errno, advice)
 }
 
-/// struct ndmsg of linux/neighbour.h: family, three bytes of padding, interface, state, flags, type.
-/// The state is none: that changes no entry, and makes a new one know nothing.
+/// struct ndmsg of linux/neighbour.h: family, three bytes of padding, interface, state, flags,
+/// type. The state is none: that changes no entry, and makes a new one know nothing.
 fn fixed(interface: u32, neighbour: IpAddr, flags: u8) -> [u8; 12] {
     let mut message = [0; 12];
     message[0] = family(neighbour);

@@ -69,8 +69,8 @@ impl NetChanges {
         Ok(Self { groups })
     }
 
-    /// What has changed since the last call, or all if there was more than could be told; never waits.
-    /// When it read its fill there may be more: the descriptor is still readable then.
+    /// What has changed since the last call, or all if there was more than could be told; never
+    /// waits. When it read its fill there may be more: the descriptor is still readable then.
     pub fn take(&mut self) -> Changed {
         let mut changed = Changed::default();
         for _ in 0..DATAGRAMS_MAX {

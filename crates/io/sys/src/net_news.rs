@@ -1,5 +1,5 @@
-//! What changes of routes, neighbours, links and addresses, word for word: for whoever keeps tables of
-//! its own that shall say what the kernel's say. Who keeps single answers only wants
+//! What changes of routes, neighbours, links and addresses, word for word: for whoever keeps tables
+//! of its own that shall say what the kernel's say. Who keeps single answers only wants
 //! [`crate::net_changes`].
 
 use std::net::IpAddr;
@@ -11,7 +11,8 @@ use crate::net_changes::join_all;
 use crate::netlink::{Groups, Heard, NLM_F_APPEND, NLM_F_REPLACE};
 use crate::route::{self, Entry};
 
-/// Room for some ten thousand changes that were not read yet: a routing daemon makes them in bursts.
+/// Room for some ten thousand changes that were not read yet: a routing daemon makes them in
+/// bursts.
 const BUFFER_BYTES: usize = 8 << 20;
 
 /// Datagrams read in one [`NetNews::take`]: a storm of changes must not keep us.
@@ -34,8 +35,8 @@ pub enum News {
     Neighbour(u32, IpAddr, Neighbour),
     /// Nothing is known of it any more.
     NeighbourGone(u32, IpAddr),
-    /// Links, addresses of ours, rules or next hops changed. Routes may have gone with them of which
-    /// nothing is said: whoever follows them dumps them again.
+    /// Links, addresses of ours, rules or next hops changed. Routes may have gone with them of
+    /// which nothing is said: whoever follows them dumps them again.
     Arrangement,
     /// More happened than could be told: everything may be different.
     Lost,
@@ -63,8 +64,8 @@ impl NetNews {
         Ok(Self { groups })
     }
 
-    /// Passes what has happened since the last call to `each`, oldest first; never waits. When it read
-    /// its fill there may be more: the descriptor is still readable then.
+    /// Passes what has happened since the last call to `each`, oldest first; never waits. When it
+    /// read its fill there may be more: the descriptor is still readable then.
     pub fn take(&mut self, mut each: impl FnMut(News)) {
         for _ in 0..DATAGRAMS_MAX {
             let heard = self.groups.next_with_flags(|kind, flags, body| {

@@ -65,8 +65,8 @@ impl Request {
         self.exchange(subsystem, |kind, _, body| each(kind, body))
     }
 
-    /// The same to rtnetlink for a dump; whether what is dumped changed meanwhile, so that the parts
-    /// may not fit together.
+    /// The same to rtnetlink for a dump; whether what is dumped changed meanwhile, so that the
+    /// parts may not fit together.
     pub(crate) fn dump(self, each: impl FnMut(u16, &[u8])) -> Result<bool, Errno> {
         self.dump_from(None, each)
     }

@@ -33,8 +33,8 @@ const NODES_MAX: usize = 1024;
 const WORD_BITS: usize = libc::c_ulong::BITS as usize;
 type Nodes = [libc::c_ulong; NODES_MAX / WORD_BITS];
 
-/// Runs `work` so that memory which it touches first comes from `node` while that has some; wherever it
-/// would have come from when the kernel knows nothing of nodes.
+/// Runs `work` so that memory which it touches first comes from `node` while that has some;
+/// wherever it would have come from when the kernel knows nothing of nodes.
 pub fn prefer<T>(node: Option<u16>, work: impl FnOnce() -> T) -> T {
     let before = node.filter(|&node| usize::from(node) < NODES_MAX).and_then(|node| {
         let before = policy()?;

@@ -2,8 +2,8 @@
 //!
 //! A tid is a number that an application told us, and the kernel gives it to somebody else once the
 //! thread has ended. Two handles cannot be mistaken for a successor's: a directory of /proc, whose
-//! files belong to one thread for good, and a pidfd of the thread (Linux 6.9; without it the directory
-//! alone serves). The calls that take a number are done between two looks at a handle: if
+//! files belong to one thread for good, and a pidfd of the thread (Linux 6.9; without it the
+//! directory alone serves). The calls that take a number are done between two looks at a handle: if
 //! the second still finds the thread, the number was its own in between.
 
 use std::os::fd::{AsFd, OwnedFd};

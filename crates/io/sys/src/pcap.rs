@@ -85,8 +85,8 @@ struct Handle {
 /// Before libpcap 1.8 the compiler kept its state in globals.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// Compiles `expression` for Ethernet packets of which all that are taken are taken in `snaplen` bytes.
-/// A name in it is looked up (DNS) now. Empty: every packet.
+/// Compiles `expression` for Ethernet packets of which all that are taken are taken in `snaplen`
+/// bytes. A name in it is looked up (DNS) now. Empty: every packet.
 ///
 /// # Errors
 /// There is no libpcap, or the library's own sentence about the expression.

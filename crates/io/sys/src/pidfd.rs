@@ -30,8 +30,8 @@ impl PidFd {
         Ok(Self { fd, pid })
     }
 
-    /// The process that connected a UNIX socket (SO_PEERPIDFD, Linux 6.5). Where the kernel does not tell, the one
-    /// that has its number now: then it may be another one that has got it since.
+    /// The process that connected a UNIX socket (SO_PEERPIDFD, Linux 6.5). Where the kernel does
+    /// not tell, the one that has its number now: then it may be another one that has got it since.
     ///
     /// # Errors
     /// It is no connected UNIX socket, or the process has ended.

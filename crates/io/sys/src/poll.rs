@@ -59,8 +59,9 @@ pub fn wait_readable(fd: BorrowedFd<'_>, timeout: Nanos) -> bool {
     rustix::event::poll(&mut fds, timespec.as_ref()).is_ok_and(|ready| ready > 0)
 }
 
-/// Sleeps until `first` or one of `others` is readable (or broken), a signal comes, or `timeout` passes;
-/// whether one is readable. Of the others, [`WAIT_MAX`] less one are looked at. Allocates nothing.
+/// Sleeps until `first` or one of `others` is readable (or broken), a signal comes, or `timeout`
+/// passes; whether one is readable. Of the others, [`WAIT_MAX`] less one are looked at. Allocates
+/// nothing.
 pub fn wait_any<'fd>(
     first: BorrowedFd<'fd>,
     others: impl Iterator<Item = BorrowedFd<'fd>>,

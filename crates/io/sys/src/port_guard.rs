@@ -2,9 +2,9 @@
 //!
 //! A connection outlives the socket that its program closed: it has bytes to send, and TIME_WAIT to
 //! wait. The kernel does not know of it, and would give its port to the next who asks. A guard is a
-//! kernel socket, bound and never connected, that holds the port as a connection of the kernel's own
-//! would: programs that set SO_REUSEADDR may bind and listen there, others get EADDRINUSE, and the
-//! kernel chooses it for nobody. (UDP needs none: nothing of a UDP socket outlives it.)
+//! kernel socket, bound and never connected, that holds the port as a connection of the kernel's
+//! own would: programs that set SO_REUSEADDR may bind and listen there, others get EADDRINUSE, and
+//! the kernel chooses it for nobody. (UDP needs none: nothing of a UDP socket outlives it.)
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -22,8 +22,8 @@ pub struct PortGuard {
 }
 
 impl PortGuard {
-    /// Holds a port in the calling thread's network namespace, of which no socket is bound there, or
-    /// only ones that allow to bind beside them.
+    /// Holds a port in the calling thread's network namespace, of which no socket is bound there,
+    /// or only ones that allow to bind beside them.
     ///
     /// # Errors
     /// EADDRINUSE: somebody listens there, or is bound and shares with nobody. EADDRNOTAVAIL: the
@@ -50,8 +50,8 @@ impl PortGuard {
         Ok(Self { _fd: fd, address })
     }
 
-    /// Holds the port that the TCP socket `other` is bound to and does not listen on. Its SO_REUSEADDR
-    /// is what it was.
+    /// Holds the port that the TCP socket `other` is bound to and does not listen on. Its
+    /// SO_REUSEADDR is what it was.
     ///
     /// # Errors
     /// As [`Self::hold`]; EINVAL when it is not bound.

@@ -9,9 +9,9 @@ use rustix::io::Errno;
 
 use crate::SysError;
 
-/// The inodes ([`crate::socket::inode_of`]) of the sockets that process `pid` has open. A socket that
-/// is on its way through a UNIX socket is in no process; so is one that a thread has in a table of its
-/// own (CLONE_FILES left out), unless that thread is the first.
+/// The inodes ([`crate::socket::inode_of`]) of the sockets that process `pid` has open. A socket
+/// that is on its way through a UNIX socket is in no process; so is one that a thread has in a
+/// table of its own (CLONE_FILES left out), unless that thread is the first.
 ///
 /// # Errors
 /// The process has ended, or is another user's.

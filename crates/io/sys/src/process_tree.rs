@@ -1,8 +1,8 @@
 //! All processes and threads below one process, while they come and go.
 //!
 //! Nobody can stop a tree from growing while it is read, so it is read again until a pass finds
-//! nothing new. What a pass did to every thread that it found, later children inherit; so when a pass
-//! finds nobody new, nobody is left out. Orphans stay in the tree if its root adopts them.
+//! nothing new. What a pass did to every thread that it found, later children inherit; so when a
+//! pass finds nobody new, nobody is left out. Orphans stay in the tree if its root adopts them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,7 +13,8 @@ use crate::SysError;
 use crate::other_thread::OtherThread;
 use crate::pidfd::PidFd;
 
-/// Threads that one walk looks at, at most: a tree that grows faster than it is read must not keep us.
+/// Threads that one walk looks at, at most: a tree that grows faster than it is read must not keep
+/// us.
 pub const THREADS_MAX: usize = 1 << 16;
 
 /// Passes of one walk, at most.
@@ -47,8 +48,8 @@ pub fn each_process(root: u32, mut visit: impl FnMut(&PidFd)) -> Extent {
     })
 }
 
-/// Visits each thread of each process below `root`, without those of `root` itself. A thread costs some
-/// 20 us.
+/// Visits each thread of each process below `root`, without those of `root` itself. A thread costs
+/// some 20 us.
 pub fn each_thread(root: u32, mut visit: impl FnMut(&OtherThread)) -> Extent {
     walk(root, |process, tid| {
         // One that has ended meanwhile needs nothing any more.

@@ -1,7 +1,8 @@
 //! Which way the kernel would send a packet: RTM_GETROUTE, asked for one destination.
 //!
-//! The answer is that of connect(2) in the calling thread's namespace: policy rules, metrics and what
-//! path MTU discovery has learned are in it. It holds until [`crate::net_changes`] says otherwise.
+//! The answer is that of connect(2) in the calling thread's namespace: policy rules, metrics and
+//! what path MTU discovery has learned are in it. It holds until [`crate::net_changes`] says
+//! otherwise.
 
 use std::net::IpAddr;
 
@@ -25,7 +26,8 @@ pub struct Route {
     pub gateway: Option<IpAddr>,
     /// The address of ours that they come from if the program chooses none.
     pub source: Option<IpAddr>,
-    /// Bytes of the largest packet on this way, where it is less than the interface's or was learned.
+    /// Bytes of the largest packet on this way, where it is less than the interface's or was
+    /// learned.
     pub mtu: Option<u32>,
     /// What kind of destination it is.
     pub kind: RouteKind,
@@ -58,8 +60,8 @@ pub enum RouteKind {
 ///
 /// # Errors
 /// What connect(2) would say: ENETUNREACH (no route), EHOSTUNREACH (a route of type unreachable),
-/// EACCES (prohibit), EINVAL (blackhole), ENODEV (no such interface). A `source` that is none of our
-/// addresses is EINVAL or, for later kernels, ENETUNREACH.
+/// EACCES (prohibit), EINVAL (blackhole), ENODEV (no such interface). A `source` that is none of
+/// our addresses is EINVAL or, for later kernels, ENETUNREACH.
 pub fn lookup(
     destination: IpAddr,
     source: Option<IpAddr>,

@@ -1,4 +1,5 @@
-//! The scheduling class of a thread: SCHED_OTHER, or SCHED_IDLE for work that anything may displace.
+//! The scheduling class of a thread: SCHED_OTHER, or SCHED_IDLE for work that anything may
+//! displace.
 //!
 //! A SCHED_IDLE thread runs when nobody else wants its CPU and is preempted at once by whoever
 //! wakes there. Children and new threads inherit the class.

@@ -28,8 +28,8 @@ extern "C" fn on_nudge(_signal: libc::c_int) {
 
 /// From now on [`NUDGE`] interrupts the thread that it is sent to: a wait (poll, futex, nanosleep)
 /// ends, a read or write is taken up again (SA_RESTART, so that code that knows nothing of nudges
-/// sees no EINTR where it never saw one). A program with a handler of its own for that signal keeps it
-/// (Go's runtime has one): that interrupts as well.
+/// sees no EINTR where it never saw one). A program with a handler of its own for that signal keeps
+/// it (Go's runtime has one): that interrupts as well.
 ///
 /// # Errors
 /// As [`install_stop_handler`].
@@ -42,8 +42,8 @@ pub fn install_nudge_handler() -> Result<(), SysError> {
     set_action(NUDGE, handler as libc::sighandler_t, libc::SA_RESTART)
 }
 
-/// From now on no signal is handled by the calling thread: those of its process go to the others. What
-/// the kernel sends for a thread's own mistake, such as SIGSEGV, still comes.
+/// From now on no signal is handled by the calling thread: those of its process go to the others.
+/// What the kernel sends for a thread's own mistake, such as SIGSEGV, still comes.
 pub fn hold_all_back() {
     // SAFETY: all-zero bytes are a valid `sigset_t`.
     let mut all: libc::sigset_t = unsafe { std::mem::zeroed() };

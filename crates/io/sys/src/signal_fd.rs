@@ -1,8 +1,9 @@
 //! Signals as something to read: signalfd(2).
 //!
-//! A loop that sleeps on descriptors sleeps on signals too, without a handler and without the moment
-//! between looking at a flag and going to sleep. And it learns who sent them: what the keyboard sends, it
-//! sends to all processes of the terminal's foreground, so passing that on would double it.
+//! A loop that sleeps on descriptors sleeps on signals too, without a handler and without the
+//! moment between looking at a flag and going to sleep. And it learns who sent them: what the
+//! keyboard sends, it sends to all processes of the terminal's foreground, so passing that on would
+//! double it.
 
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -11,8 +12,8 @@ use rustix::process::Signal;
 
 use crate::SysError;
 
-/// Holds signals back from the calling thread and every thread that it starts from now on, and gives
-/// them out one by one. A signal that is ignored stays ignored and never comes.
+/// Holds signals back from the calling thread and every thread that it starts from now on, and
+/// gives them out one by one. A signal that is ignored stays ignored and never comes.
 #[derive(Debug)]
 pub struct SignalFd {
     fd: OwnedFd,
@@ -37,7 +38,8 @@ impl std::fmt::Debug for SignalMask {
 pub struct Received {
     /// Which.
     pub signal: Signal,
-    /// Whether a process sent it to us, by kill(2); false: the kernel did, for a key or a closed terminal.
+    /// Whether a process sent it to us, by kill(2); false: the kernel did, for a key or a closed
+    /// terminal.
     pub by_process: bool,
 }
 
@@ -89,8 +91,8 @@ impl SignalFd {
         Some(Received { signal, by_process: info.ssi_code <= 0 })
     }
 
-    /// For programs that this thread starts ([`crate::child::Start`]): what it held back before, but
-    /// none of these signals.
+    /// For programs that this thread starts ([`crate::child::Start`]): what it held back before,
+    /// but none of these signals.
     pub fn mask_without(&self) -> SignalMask {
         let mut mask = self.before;
         for signal in 1..=SIGNAL_MAX {

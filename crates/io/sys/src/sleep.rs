@@ -1,7 +1,7 @@
 //! The means by which a consumer sleeps and is woken, chosen by what else it waits for.
 //!
-//! A futex is the cheapest for both sides, and waits for one word only. Whoever waits for sockets too
-//! (AF_XDP, eventfds of applications) polls them together with an eventfd of its own.
+//! A futex is the cheapest for both sides, and waits for one word only. Whoever waits for sockets
+//! too (AF_XDP, eventfds of applications) polls them together with an eventfd of its own.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::AtomicU32;
@@ -27,8 +27,9 @@ pub enum Sleeper<'fd> {
 }
 
 impl<'fd> Sleeper<'fd> {
-    /// Polls when there are descriptors to wait for, else sleeps on the word. `None`: there are more
-    /// descriptors than can be polled at once ([`crate::poll::WAIT_MAX`], one of them the eventfd).
+    /// Polls when there are descriptors to wait for, else sleeps on the word. `None`: there are
+    /// more descriptors than can be polled at once ([`crate::poll::WAIT_MAX`], one of them the
+    /// eventfd).
     pub fn choose(
         scope: Scope,
         wake: &'fd EventFd,

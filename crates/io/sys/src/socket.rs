@@ -49,7 +49,8 @@ impl Kind {
     }
 }
 
-/// The number that this socket, with all its copies, has for as long as the machine runs (SO_COOKIE).
+/// The number that this socket, with all its copies, has for as long as the machine runs
+/// (SO_COOKIE).
 ///
 /// # Errors
 /// It is no socket.
@@ -118,8 +119,8 @@ pub fn kind_of(socket: BorrowedFd<'_>) -> Result<Kind, SysError> {
     })
 }
 
-/// Its own address: port zero when it is not bound. An IPv4 address of an IPv6 socket stays as it is
-/// there, IPv4-mapped.
+/// Its own address: port zero when it is not bound. An IPv4 address of an IPv6 socket stays as it
+/// is there, IPv4-mapped.
 ///
 /// # Errors
 /// It is no IP socket.
@@ -130,8 +131,8 @@ pub fn local_address(socket: BorrowedFd<'_>) -> Result<SocketAddr, SysError> {
 }
 
 /// Binds it to `address` (port 0: one that the kernel chooses now, even if the program asked for
-/// that to wait until it connects), and says where it is. An IPv4 address is IPv4-mapped for an IPv6
-/// socket. The program's options are what they were.
+/// that to wait until it connects), and says where it is. An IPv4 address is IPv4-mapped for an
+/// IPv6 socket. The program's options are what they were.
 ///
 /// # Errors
 /// As of bind(2): EADDRINUSE, EADDRNOTAVAIL, EINVAL when it is bound already, EACCES.
@@ -157,7 +158,8 @@ pub fn bind(socket: BorrowedFd<'_>, address: SocketAddr) -> Result<SocketAddr, S
     local_address(socket)
 }
 
-/// Has it take packets of the interface of that number only; zero: of all (SO_BINDTOIFINDEX, Linux 5.0).
+/// Has it take packets of the interface of that number only; zero: of all (SO_BINDTOIFINDEX, Linux
+/// 5.0).
 ///
 /// # Errors
 /// There is none. EPERM: it has one already, and CAP_NET_RAW is missing.

@@ -110,7 +110,8 @@ impl AsFd for SocketEnds {
 /// Reads a struct inet_diag_msg (linux/inet_diag.h).
 fn cookie_of(kind: u16, body: &[u8]) -> Option<u64> {
     const SOCK_DIAG_BY_FAMILY: u16 = 20;
-    /// Behind family, state, timer and retransmits comes the id: ports, addresses, interface, cookie.
+    /// Behind family, state, timer and retransmits comes the id: ports, addresses, interface,
+    /// cookie.
     const COOKIE: usize = 4 + 4 + 32 + 4;
     const MESSAGE_BYTES: usize = 72;
     if kind != SOCK_DIAG_BY_FAMILY || body.len() < MESSAGE_BYTES {

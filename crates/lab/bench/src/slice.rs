@@ -1,9 +1,9 @@
 //! `calisto bench slice`: what a slice forwards, and what others do on the same wires.
 //!
 //! One file per case. `wires.rs` is what packets cross, `generator.rs` and `sink.rs` its two ends,
-//! `forwarder.rs` whoever stands between them; `memory.rs` a slice without any of that, `works.rs` the
-//! functions that are measured there; `tables.rs` the forwarding tables of other crates, `ciphers.rs` those
-//! who only encrypt.
+//! `forwarder.rs` whoever stands between them; `memory.rs` a slice without any of that, `works.rs`
+//! the functions that are measured there; `tables.rs` the forwarding tables of other crates,
+//! `ciphers.rs` those who only encrypt.
 
 mod absent;
 mod carry;
@@ -50,8 +50,8 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(2..=64))]
     pub cores: u16,
 
-    /// Routes of the cases router, cycles and cores: lines of a prefix and a number [default: the one of
-    /// the crate iptrie, where cargo has its source].
+    /// Routes of the cases router, cycles and cores: lines of a prefix and a number [default: the
+    /// one of the crate iptrie, where cargo has its source].
     #[arg(long, value_name = "FILE")]
     pub table: Option<PathBuf>,
 }

@@ -1,7 +1,7 @@
 //! `calisto bench wait`: what waiting for many queues costs, and what it costs others.
 //!
-//! One file per case. `queues.rs` is the queues and the two ways to find what is in them, which most
-//! cases compare.
+//! One file per case. `queues.rs` is the queues and the two ways to find what is in them, which
+//! most cases compare.
 
 mod corunner;
 mod hiccup;

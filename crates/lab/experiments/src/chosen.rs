@@ -1,4 +1,5 @@
-//! What was chosen for the runs of a figure, as rows of its page: nobody has to look for a value elsewhere.
+//! What was chosen for the runs of a figure, as rows of its page: nobody has to look for a value
+//! elsewhere.
 
 use report::Parameter;
 
@@ -9,11 +10,12 @@ use crate::sweep::Scenario;
 
 /// More rows than a page takes; the text of the scenario has them all.
 const ROWS_MAX: usize = 200;
-/// Settings that say the same in another way: where one of the others is there the first has no meaning.
+/// Settings that say the same in another way: where one of the others is there the first has no
+/// meaning.
 const INSTEAD: &[(&str, &[&str])] = &[("rate", &["load", "loadshift"])];
 
-/// What holds for all series, in the order of the models' own tables, and what the models take for given; then what
-/// a panel or a series has different.
+/// What holds for all series, in the order of the models' own tables, and what the models take for
+/// given; then what a panel or a series has different.
 pub(crate) fn parameters(scenario: &Scenario) -> Vec<Parameter> {
     let mut models: Vec<&'static Experiment> = vec![scenario.main];
     for series in &scenario.series {

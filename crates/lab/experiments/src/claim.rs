@@ -37,8 +37,8 @@ pub(crate) fn all(scenario: &Scenario, points: &[PointLine]) -> Vec<Claim> {
     claims.map(|claim| Evidence { scenario, points, claim }.judged()).collect()
 }
 
-/// The claims of a figure that comes with the program, from points of any shard and origin; `None`: there is no
-/// such figure. So whoever puts shards together knows what none of them did.
+/// The claims of a figure that comes with the program, from points of any shard and origin; `None`:
+/// there is no such figure. So whoever puts shards together knows what none of them did.
 pub fn judge(figure: &str, points: &[PointLine]) -> Option<Vec<Claim>> {
     let scenario = library::find(figure).ok()?;
     Some(all(&scenario, points))
@@ -235,7 +235,8 @@ impl Evidence<'_> {
         Ok((holds, range))
     }
 
-    /// Whose last point that is served lies further on. Where nothing was too much for anybody nobody knows.
+    /// Whose last point that is served lies further on. Where nothing was too much for anybody
+    /// nobody knows.
     fn outlasts(&self, pairs: &[(Seen, Seen)]) -> Result<(bool, String), String> {
         let last = |which: &dyn Fn(&(Seen, Seen)) -> bool| {
             let served = pairs.iter().filter(|pair| !which(pair));

@@ -1,9 +1,10 @@
 //! Scenarios and figures: what is simulated, and what comes out, as lines of results.
 //!
-//! A [`Scenario`] is a TOML text: a model, what it is told, an axis that is gone through and some series that
-//! differ in a setting or two. A [`Run`] does its jobs, each by itself and from a seed of its own, so that a part
-//! of them ([`Shard`]) can be run anywhere: the same seed gives the same bytes. What the models are is in
-//! `experiment.rs`, what a key may hold in their tables, what the papers claim in the scenarios.
+//! A [`Scenario`] is a TOML text: a model, what it is told, an axis that is gone through and some
+//! series that differ in a setting or two. A [`Run`] does its jobs, each by itself and from a seed
+//! of its own, so that a part of them ([`Shard`]) can be run anywhere: the same seed gives the same
+//! bytes. What the models are is in `experiment.rs`, what a key may hold in their tables, what the
+//! papers claim in the scenarios.
 
 #![forbid(unsafe_code)]
 

@@ -6,8 +6,8 @@ use sim::Level;
 use crate::experiment::Row;
 use crate::sweep::{Job, Scenario};
 
-/// Below this share of difference two series do equally well: so much two runs differ by chance. Of a map the one
-/// named first has the cell then.
+/// Below this share of difference two series do equally well: so much two runs differ by chance. Of
+/// a map the one named first has the cell then.
 pub(crate) const EVEN: f64 = 0.03;
 
 /// What came out at each level.
@@ -63,7 +63,8 @@ fn lines(
         let more =
             row.values.iter().filter(|(name, value)| **name != of.value && value.is_finite());
         let more = more.map(|(name, value)| ((*name).to_owned(), rounded(*value)));
-        // Where some of the runs have no value nobody knows how wide the band is: it is said instead of drawn.
+        // Where some of the runs have no value nobody knows how wide the band is: it is said
+        // instead of drawn.
         let unknown = (!saturated && saturated_runs > 0)
             .then(|| ("saturated_runs".to_owned(), saturated_runs as f64));
         PointLine {
@@ -80,7 +81,8 @@ fn lines(
     rows.iter().enumerate().map(point).collect()
 }
 
-/// From the least to the most of what the levels have, if each has something; and how many have not.
+/// From the least to the most of what the levels have, if each has something; and how many have
+/// not.
 fn band<'a>(
     rows: impl Iterator<Item = &'a Row>,
     value: &'static str,
@@ -106,7 +108,8 @@ fn cell(scenario: &Scenario, job: &Job, by_series: &[(usize, Runs)]) -> Option<P
         let Some(value) = found.copied().filter(|value| value.is_finite()) else { continue };
         all.push((&of.name, value));
     }
-    // As good as the least, not as whoever was looked at before: else each could be a little worse than the next.
+    // As good as the least, not as whoever was looked at before: else each could be a little worse
+    // than the next.
     let least = all.iter().map(|(_, value)| *value).fold(f64::INFINITY, f64::min);
     let best = all.iter().find(|(_, value)| value * (1.0 - EVEN) <= least);
     let name = best.map_or("", |(name, _)| *name);

@@ -1,4 +1,5 @@
-//! Runs a scenario: its jobs on some threads, its results in the order of the jobs, whoever is done first.
+//! Runs a scenario: its jobs on some threads, its results in the order of the jobs, whoever is done
+//! first.
 
 use std::collections::BTreeMap;
 use std::fmt;

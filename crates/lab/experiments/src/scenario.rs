@@ -1,7 +1,8 @@
 //! A scenario: what is simulated, point by point, and how the figure of it looks.
 //!
-//! Its text is TOML. The parts here are read by serde, which refuses every field that it does not know;
-//! what the settings of an experiment may hold is `setting.rs` and the experiments' own tables.
+//! Its text is TOML. The parts here are read by serde, which refuses every field that it does not
+//! know; what the settings of an experiment may hold is `setting.rs` and the experiments' own
+//! tables.
 
 use std::collections::BTreeMap;
 

@@ -28,8 +28,8 @@ pub fn to_text(lines: &[Line]) -> String {
     text
 }
 
-/// Writes lines to `folder`, which is made if need be: beside their place first, so that nobody ever reads
-/// half of them.
+/// Writes lines to `folder`, which is made if need be: beside their place first, so that nobody
+/// ever reads half of them.
 ///
 /// # Errors
 /// The file cannot be written.
@@ -50,8 +50,8 @@ pub fn write(folder: &Path, name: &str, lines: &[Line]) -> io::Result<PathBuf> {
 /// The lines of the whole from the files of its parts, as if it had been run at once.
 ///
 /// # Errors
-/// What is missing, or does not belong together: parts of another figure, of another text of it, or of runs with
-/// another seed or other options; a point that two parts have differently.
+/// What is missing, or does not belong together: parts of another figure, of another text of it, or
+/// of runs with another seed or other options; a point that two parts have differently.
 pub fn merge(scenario: &Scenario, parts: &[PathBuf]) -> Result<Vec<Line>, String> {
     let command = command(scenario, parts)?;
     let report = report::read(parts).map_err(|error| error.to_string())?;

@@ -139,8 +139,8 @@ impl Job {
         self.only.map_or(0..scenario.series.len(), |only| only..only + 1)
     }
 
-    /// Where everything random in it comes from. Not from the series: all of them get the same requests,
-    /// so that what differs is what they make of them.
+    /// Where everything random in it comes from. Not from the series: all of them get the same
+    /// requests, so that what differs is what they make of them.
     pub(crate) fn seed(&self, seed: u64) -> u64 {
         let number = |at: Option<usize>| at.map_or(0, |at| at as u64 + 1);
         let place = (self.panel as u64) << 40 | number(self.x) << 20 | number(self.y);

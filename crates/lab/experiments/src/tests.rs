@@ -103,7 +103,8 @@ fn claims(lines: &[Line]) -> Vec<&Claim> {
         .collect()
 }
 
-/// A figure that comes along at some places of its axis, with other settings for those models that have them.
+/// A figure that comes along at some places of its axis, with other settings for those models that
+/// have them.
 fn cut(name: &str, x: &[f64], set: &[(&str, f64)]) -> Scenario {
     let mut scenario = library::find(name).expect("it is there");
     scenario.axes.x = x.to_vec();

@@ -1,5 +1,5 @@
-//! Settings that every kind of load has. Names and meanings are those of Shenango's `synthetic` where
-//! it has the same.
+//! Settings that every kind of load has. Names and meanings are those of Shenango's `synthetic`
+//! where it has the same.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -32,8 +32,8 @@ pub struct Common {
     /// Closed loop: so many requests in flight, each reply releases the next.
     #[arg(short, long, value_name = "N", conflicts_with_all = CHANGES)]
     pub outstanding: Option<u32>,
-    /// A sweep: so many steps from --start (left out) to --rate, each --seconds long and measured for
-    /// itself.
+    /// A sweep: so many steps from --start (left out) to --rate, each --seconds long and measured
+    /// for itself.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=PARTS_MAX as i64))]
     pub samples: Option<u32>,
     /// Where the steps of --samples begin. [default: 0]
@@ -59,8 +59,8 @@ pub struct Common {
     /// Before anything is measured, the rate rises from zero for so many seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
     pub rampup: f64,
-    /// Flows that requests belong to: 1 to 700000; each is a socket of its own with TCP. [default: as
-    /// many as --threads]
+    /// Flows that requests belong to: 1 to 700000; each is a socket of its own with TCP. [default:
+    /// as many as --threads]
     ///
     /// UDP from kernel sockets: 50,000 with one source address, and all with a --source-prefix of
     /// local addresses (`ip route add local PREFIX dev lo`). From a port all, with addresses that
@@ -245,14 +245,14 @@ impl Common {
         }
     }
 
-    /// Opens the histogram log, if there is to be one. Done before the first request: a run whose results
-    /// have nowhere to go need not begin.
+    /// Opens the histogram log, if there is to be one. Done before the first request: a run whose
+    /// results have nowhere to go need not begin.
     pub(crate) fn hdr_log(&self) -> Result<Option<HdrLog>, Error> {
         self.hdr.as_deref().map(HdrLog::create).transpose()
     }
 
-    /// What is done with a report: thresholds are applied, the histogram log is written. Where that fails
-    /// the report says so: it is not lost with the log.
+    /// What is done with a report: thresholds are applied, the histogram log is written. Where that
+    /// fails the report says so: it is not lost with the log.
     pub(crate) fn finish(&self, mut report: Report, hdr_log: Option<HdrLog>) -> Report {
         report.apply(&self.check);
         report.failed_checks.extend(report.silence());

@@ -1,8 +1,8 @@
 //! Several load generators that begin together: one leads, the others follow.
 //!
-//! Clocks need not agree. The leader measures how far each follower is away (the shortest of some round
-//! trips) and tells it how long after hearing so to begin; what is left of error is the difference of
-//! the two ways. The port is that of Shenango's `synthetic`; the lines are our own.
+//! Clocks need not agree. The leader measures how far each follower is away (the shortest of some
+//! round trips) and tells it how long after hearing so to begin; what is left of error is the
+//! difference of the two ways. The port is that of Shenango's `synthetic`; the lines are our own.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -22,7 +22,8 @@ pub(crate) const CLIENTS_MAX: u32 = 1000;
 /// What a follower says first; the number is that of the protocol.
 const HELLO: &str = "calisto-barrier 1";
 
-/// Between the leader's last round trip and the first request: every follower has been told by then.
+/// Between the leader's last round trip and the first request: every follower has been told by
+/// then.
 const NOTICE: Nanos = Nanos::from_millis(100);
 
 /// A follower begins at most so long after it was told: who says more is no leader.

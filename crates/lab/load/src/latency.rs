@@ -19,8 +19,8 @@ impl Default for Latencies {
     fn default() -> Self {
         let mut histogram = Histogram::new_with_bounds(1, LONGEST_NANOS, 3)
             .expect("the bounds and the digits are constants that the library accepts");
-        // Its counters are written once, unseen by the compiler, which knows that they are zero: else their
-        // memory is only there at the first latency, which waits for it.
+        // Its counters are written once, unseen by the compiler, which knows that they are zero:
+        // else their memory is only there at the first latency, which waits for it.
         std::hint::black_box(&mut histogram).reset();
         Self { histogram }
     }
@@ -61,8 +61,9 @@ impl Latencies {
         Percentiles::of(mean_us, |share| self.quantile(share).as_micros_f64())
     }
 
-    /// The same when `missing` more never ended: infinite wherever one of them counts, and everywhere
-    /// when nothing ended. Else a server that drops what it is slow with would look fast.
+    /// The same when `missing` more never ended: infinite wherever one of them counts, and
+    /// everywhere when nothing ended. Else a server that drops what it is slow with would look
+    /// fast.
     pub fn percentiles_with_missing(&self, missing: u64) -> Percentiles {
         let is_whole = missing == 0 && self.count() > 0;
         let mean_us = if is_whole { self.histogram.mean() / 1e3 } else { f64::INFINITY };

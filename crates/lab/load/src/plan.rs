@@ -188,7 +188,8 @@ impl Plan {
         Self { pace, profile, flows: shard.part(self.flows), ..self.clone() }
     }
 
-    /// The plan of one of several load generators that begin together: each has requests of its own.
+    /// The plan of one of several load generators that begin together: each has requests of its
+    /// own.
     pub(crate) fn of_client(&self, client: u32) -> Self {
         let seed = self.seed ^ u64::from(client).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         Self { seed, ..self.clone() }

@@ -1,4 +1,5 @@
-//! The offered rate over a run: pieces, one after the other, in which it is level or changes evenly.
+//! The offered rate over a run: pieces, one after the other, in which it is level or changes
+//! evenly.
 //!
 //! Arrivals of rate 1 become arrivals of the profile by the inverse of its integral, so a ramp of
 //! Poisson requests is a Poisson process at every moment, and one of constant ones has exactly as

@@ -156,8 +156,8 @@ impl Reader {
     }
 }
 
-/// The first line of `bytes` without its end, and how long it is with it. `None`: it has no end yet;
-/// an error: it has none within [`LINE_MAX`] bytes, or is no line.
+/// The first line of `bytes` without its end, and how long it is with it. `None`: it has no end
+/// yet; an error: it has none within [`LINE_MAX`] bytes, or is no line.
 fn line(bytes: &[u8]) -> Result<Option<(&[u8], usize)>, ()> {
     let seen = &bytes[..bytes.len().min(LINE_MAX)];
     match seen.iter().position(|byte| *byte == b'\n') {

@@ -1,7 +1,7 @@
 //! Random numbers that a seed repeats on every machine: xoshiro256++ (Blackman and Vigna, 2019).
 //!
-//! Our own, because a schedule is promised to be the same for the same seed, and general crates keep
-//! the right to change their algorithm.
+//! Our own, because a schedule is promised to be the same for the same seed, and general crates
+//! keep the right to change their algorithm.
 
 /// A stream of random numbers.
 #[derive(Clone, Debug)]

@@ -96,7 +96,8 @@ pub struct Report {
     pub interrupted: bool,
     /// The steps of a sweep, each for itself.
     pub steps: Vec<Step>,
-    /// The thresholds that it missed, and the histogram log that could not be written, a sentence each.
+    /// The thresholds that it missed, and the histogram log that could not be written, a sentence
+    /// each.
     pub failed_checks: Vec<String>,
     /// All latencies from the intended time.
     #[serde(skip)]
@@ -187,8 +188,8 @@ impl Report {
         };
         let start = started_at.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let pieces = plan.profile.measured();
-        // When each began, counted from the first, and how much of it was measured: of the one in which a
-        // run was ended early, less than all.
+        // When each began, counted from the first, and how much of it was measured: of the one in
+        // which a run was ended early, less than all.
         let spans = pieces.iter().scan(Nanos::ZERO, |end, piece| {
             let begin = *end;
             *end += piece.length;

@@ -1,5 +1,5 @@
-//! `load tcp`: requests of a fixed size on TCP connections to a server that copies them back; and what
-//! every load on connections shares.
+//! `load tcp`: requests of a fixed size on TCP connections to a server that copies them back; and
+//! what every load on connections shares.
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -13,12 +13,13 @@ pub mod sources;
 /// One TCP connection a flow.
 pub mod streams;
 
-/// A way for requests to travel to the server and replies back. Generic over it, no call by pointer.
+/// A way for requests to travel to the server and replies back. Generic over it, no call by
+/// pointer.
 ///
 /// It is polled: nothing but [`Transport::wait`] blocks.
 pub trait Transport {
-    /// The run begins: what the transport draws follows from `seed` from now on. It may have been opened
-    /// with another one, when nobody knew yet which of several clients this is.
+    /// The run begins: what the transport draws follows from `seed` from now on. It may have been
+    /// opened with another one, when nobody knew yet which of several clients this is.
     fn begin(&mut self, _seed: u64) {}
 
     /// How many requests from the front of `requests`, which is not empty, leave together by one
@@ -29,8 +30,9 @@ pub trait Transport {
     /// again. One that the network refuses counts as taken (it is lost) and moves a counter.
     fn send(&mut self, requests: &[Request]) -> usize;
 
-    /// When the requests of the last [`Transport::send`] really left, where the transport knows better than
-    /// its caller: building them takes time. Only of transports whose replies the same thread receives.
+    /// When the requests of the last [`Transport::send`] really left, where the transport knows
+    /// better than its caller: building them takes time. Only of transports whose replies the same
+    /// thread receives.
     fn sent_at(&self) -> Option<Nanos> {
         None
     }

@@ -18,8 +18,8 @@ pub use args::{Args, TransportKind};
 /// [`Report::failed_checks`]. Ends early, with a report, once `sys::signal::stop_requested()`.
 ///
 /// # Errors
-/// Settings that make no sense ([`Error::is_usage`]), a histogram log that cannot be made, or what the
-/// kernel refused; nothing was sent then.
+/// Settings that make no sense ([`Error::is_usage`]), a histogram log that cannot be made, or what
+/// the kernel refused; nothing was sent then.
 pub fn run(args: &Args, json: bool) -> Result<Report, Error> {
     let plan = args.plan()?;
     let options = args.options(json);

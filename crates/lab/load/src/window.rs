@@ -2,7 +2,8 @@
 //! receives, on one thread or two.
 //!
 //! A ring by index: a request leaves when one that is `capacity` younger is sent, and a reply that
-//! comes after that is counted as expired. Everything is an atomic word, so no lock and no `unsafe`.
+//! comes after that is counted as expired. Everything is an atomic word, so no lock and no
+//! `unsafe`.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 

@@ -1,7 +1,7 @@
 //! How much work a request asks for: distributions of service time, in iterations.
 //!
-//! The five of Shenango's `synthetic`, with its parameters, so that figures can be compared, and the
-//! lognormal one, which measured service times often resemble.
+//! The five of Shenango's `synthetic`, with its parameters, so that figures can be compared, and
+//! the lognormal one, which measured service times often resemble.
 
 use std::fmt;
 

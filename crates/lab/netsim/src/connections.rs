@@ -1,10 +1,10 @@
 //! A server's throughput against its connections, in modelled time.
 //!
-//! Every connection has one request outstanding, always. The server's cores each have a real [`tcp::Engine`] with
-//! the connections that are theirs by hash; which segments there are, and how many for a request, is theirs to say.
-//! What a request takes of a core is measured ([`RequestCosts`]): so much when the connection's state is in
-//! the cache, so much more when it is not, and how often that is follows from how much of all state the cache
-//! holds.
+//! Every connection has one request outstanding, always. The server's cores each have a real
+//! [`tcp::Engine`] with the connections that are theirs by hash; which segments there are, and how
+//! many for a request, is theirs to say. What a request takes of a core is measured
+//! ([`RequestCosts`]): so much when the connection's state is in the cache, so much more when it is
+//! not, and how often that is follows from how much of all state the cache holds.
 
 mod costs;
 mod run;

@@ -1,9 +1,9 @@
-//! What the first act of `calisto demo` shows, predicted: which flows move when a worker comes and goes, and how long
-//! requests take meanwhile.
+//! What the first act of `calisto demo` shows, predicted: which flows move when a worker comes and
+//! goes, and how long requests take meanwhile.
 //!
-//! Which flows move is not modelled: the daemon's own dispatcher gets a packet of every flow, with the hash key,
-//! groups and policy of its configuration, and its table is read. How long requests take follows from costs that
-//! were measured elsewhere ([`DemoCosts`]).
+//! Which flows move is not modelled: the daemon's own dispatcher gets a packet of every flow, with
+//! the hash key, groups and policy of its configuration, and its table is read. How long requests
+//! take follows from costs that were measured elsewhere ([`DemoCosts`]).
 
 mod latency;
 mod moves;
@@ -28,7 +28,8 @@ const REQUESTS_MAX: f64 = 1e8;
 pub struct DemoAct {
     /// Its name.
     pub policy: String,
-    /// The flows that send, by the order of their first packets: client, then server. UDP over IPv4.
+    /// The flows that send, by the order of their first packets: client, then server. UDP over
+    /// IPv4.
     pub flows: Vec<(SocketAddr, SocketAddr)>,
 }
 

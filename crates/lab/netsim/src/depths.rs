@@ -41,8 +41,8 @@ impl Depths {
         self.deepest
     }
 
-    /// So many bytes or fewer were found by this share of those who looked, to 256 bytes; zero when nobody
-    /// looked.
+    /// So many bytes or fewer were found by this share of those who looked, to 256 bytes; zero when
+    /// nobody looked.
     pub fn quantile(&self, share: f64) -> u32 {
         let rank = (share.clamp(0.0, 1.0) * self.count as f64).ceil() as u64;
         let mut seen = 0;

@@ -1,10 +1,10 @@
 //! The real data path and the real TCP over modelled links, in virtual time.
 //!
-//! Links are modelled: a rate, a delay, a bounded queue, marks, losses. What sends and receives is the
-//! code that the daemon runs: [`net`] has bare TCP engines at the ends of a fabric of switches,
-//! [`whole`] a whole data path (dispatcher, workers, steering, hand-overs) behind a link, [`demo`] what
-//! `calisto demo` shows, predicted, and [`connections`] a server with many connections. A plan goes in, an outcome
-//! comes out: the same plan and seed give the same outcome, byte for byte.
+//! Links are modelled: a rate, a delay, a bounded queue, marks, losses. What sends and receives is
+//! the code that the daemon runs: [`net`] has bare TCP engines at the ends of a fabric of switches,
+//! [`whole`] a whole data path (dispatcher, workers, steering, hand-overs) behind a link, [`demo`]
+//! what `calisto demo` shows, predicted, and [`connections`] a server with many connections. A plan
+//! goes in, an outcome comes out: the same plan and seed give the same outcome, byte for byte.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
 //! A link: a queue of bounded length, and a wire of one rate and delay behind it.
 //!
 //! The queue is first come, first served and the wire never pauses while something waits, so the
-//! whole state is when the wire will be free: how much waits follows from it, and no event is needed
-//! for a packet that leaves.
+//! whole state is when the wire will be free: how much waits follows from it, and no event is
+//! needed for a packet that leaves.
 
 use base::Nanos;
 use load::Random;
@@ -34,7 +34,8 @@ pub struct LinkPlan {
 }
 
 impl Default for LinkPlan {
-    /// 10 Gbit/s, a microsecond, 512 KiB, marks from 65 full packets on as the DCTCP paper sets it for that rate.
+    /// 10 Gbit/s, a microsecond, 512 KiB, marks from 65 full packets on as the DCTCP paper sets it
+    /// for that rate.
     fn default() -> Self {
         Self {
             rate: 10_000_000_000,

@@ -1,8 +1,8 @@
 //! TCP engines at the ends of a fabric of switches, in virtual time.
 //!
-//! Every host is a real [`tcp::Engine`]; every packet is a real segment; links and queues are modelled
-//! ([`crate::link`]). An event is a packet that arrives somewhere, a timer of an engine, a flow that
-//! begins, or a look at the queues. Start with [`NetPlan`] and [`run`].
+//! Every host is a real [`tcp::Engine`]; every packet is a real segment; links and queues are
+//! modelled ([`crate::link`]). An event is a packet that arrives somewhere, a timer of an engine, a
+//! flow that begins, or a look at the queues. Start with [`NetPlan`] and [`run`].
 
 mod flow;
 mod host;

@@ -10,13 +10,13 @@ use crate::refused::check;
 pub enum Sizes {
     /// All flows carry as much.
     Exactly(u64),
-    /// Points of a distribution function: bytes, and the share of flows that carry at most so many. Evenly
-    /// spread between two points. Both columns grow and the last share is 1.
+    /// Points of a distribution function: bytes, and the share of flows that carry at most so many.
+    /// Evenly spread between two points. Both columns grow and the last share is 1.
     Points(Vec<(u64, f64)>),
 }
 
-/// Flow sizes of a web search cluster as the DCTCP paper measured them (Alizadeh et al., SIGCOMM 2010,
-/// figure 4), by the points at which the literature repeats it.
+/// Flow sizes of a web search cluster as the DCTCP paper measured them (Alizadeh et al., SIGCOMM
+/// 2010, figure 4), by the points at which the literature repeats it.
 pub const WEB_SEARCH: &[(u64, f64)] = &[
     (1_000, 0.0),
     (10_000, 0.15),

@@ -1,9 +1,9 @@
 //! One whole data path and its clients, in virtual time.
 //!
-//! The data path is the daemon's own: dispatcher, steering, hand-overs, workers with their TCP engines, frames
-//! and rings, over a port in memory. Its clients are engines behind links of their own. Whatever links do
-//! and however workers come and go, every byte comes back once and in order, or the outcome says so. Start
-//! with [`WholePlan`] and [`run`].
+//! The data path is the daemon's own: dispatcher, steering, hand-overs, workers with their TCP
+//! engines, frames and rings, over a port in memory. Its clients are engines behind links of their
+//! own. Whatever links do and however workers come and go, every byte comes back once and in order,
+//! or the outcome says so. Start with [`WholePlan`] and [`run`].
 
 mod client;
 mod frames;

@@ -73,9 +73,9 @@ pub(crate) fn is_genuine(frame: &Frame, packet: &Packet) -> bool {
     numbered.all(|(offset, byte)| *byte == content(packet.start.wrapping_add(offset as u32)))
 }
 
-/// What differs between two packets; nothing: they are the same as far as the script says. A
-/// packet that stands for several frames is not asked for PSH: Linux sets it on every frame that
-/// its NIC is to cut, and there are none here. Nor is a full segment: there Linux sets it by how its
+/// What differs between two packets; nothing: they are the same as far as the script says. A packet
+/// that stands for several frames is not asked for PSH: Linux sets it on every frame that its NIC
+/// is to cut, and there are none here. Nor is a full segment: there Linux sets it by how its
 /// buffers happen to be cut. `slack` is how far timestamps may be off; none: as far as they like.
 pub(crate) fn difference(
     expected: &Packet,

@@ -9,8 +9,8 @@ use crate::Pace;
 
 /// How far the clock goes past the oldest waiting packet: a control tick.
 pub(crate) const TURN: Nanos = Nanos::from_micros(50);
-/// It moves in every turn, also in a file without times: a full batch of 64 packets in a microsecond
-/// is beyond every link.
+/// It moves in every turn, also in a file without times: a full batch of 64 packets in a
+/// microsecond is beyond every link.
 const STEP: Nanos = Nanos::from_micros(1);
 /// When the data path starts. Not zero, which its tables take for "never".
 const START: Nanos = Nanos::from_millis(500);

@@ -1,12 +1,12 @@
 //! Replay: a capture file through the real data path, and what became of its packets.
 //!
-//! The dispatcher and the workers are those of the daemon, over a wire in memory, on one thread. The
-//! capture's own time is the data path's clock, so the same file and the same settings give the same
-//! report, at any pace. Read `player.rs` first: it is the loop.
+//! The dispatcher and the workers are those of the daemon, over a wire in memory, on one thread.
+//! The capture's own time is the data path's clock, so the same file and the same settings give the
+//! same report, at any pace. Read `player.rs` first: it is the loop.
 //!
 //! Frames, bytes, flows and conversations are those that tshark counts (`tests/tshark.rs`), but for
-//! what differs by definition: packets to groups and fragments are no flow's here, since a data path
-//! gives them to no worker, and a TCP port used again is the same flow.
+//! what differs by definition: packets to groups and fragments are no flow's here, since a data
+//! path gives them to no worker, and a TCP port used again is the same flow.
 #![forbid(unsafe_code)]
 
 mod args;

@@ -1,4 +1,5 @@
-//! The loop: packets that are due go onto the wire, the dispatcher and the workers take their turns.
+//! The loop: packets that are due go onto the wire, the dispatcher and the workers take their
+//! turns.
 
 use std::io::Read;
 
@@ -135,7 +136,8 @@ impl Player {
         }
     }
 
-    /// Puts a batch of what is due onto the wire, up to where the file's next part starts; how many.
+    /// Puts a batch of what is due onto the wire, up to where the file's next part starts; how
+    /// many.
     fn offer<R: Read>(&mut self, feeder: &mut Feeder<R>, part_end: u64) -> usize {
         let Self { rig, latest } = self;
         let now = rig.clock.now();

@@ -1,4 +1,5 @@
-//! The data path of a replay: the daemon's dispatcher and workers, with a wire in memory before them.
+//! The data path of a replay: the daemon's dispatcher and workers, with a wire in memory before
+//! them.
 
 use std::cell::RefCell;
 use std::rc::Rc;

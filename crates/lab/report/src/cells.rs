@@ -1,4 +1,5 @@
-//! A map: a cell for each pair of values, in the colour and with the mark of the series that is best there.
+//! A map: a cell for each pair of values, in the colour and with the mark of the series that is
+//! best there.
 
 use crate::canvas::{Anchor, Area, Canvas, width};
 use crate::figure::Figure;

@@ -11,7 +11,8 @@ use crate::ruler::{Ends, Ruler, Tick};
 
 /// Half the width of a mark.
 const MARK: f64 = 4.0;
-/// Of a line with more than twice so many points about so many have a mark, the others a dot as wide as the line.
+/// Of a line with more than twice so many points about so many have a mark, the others a dot as
+/// wide as the line.
 const CROWD: usize = 16;
 /// How high the place above the plot is for points that have no y.
 const CEILING: f64 = 66.0;
@@ -21,7 +22,8 @@ const LANE: f64 = 13.0;
 const NAMED: f64 = 22.0;
 /// What the strip for them is called.
 const SATURATED: &str = "saturated";
-/// The value beside a point that says how many of its runs, one at each level of the costs, saturate.
+/// The value beside a point that says how many of its runs, one at each level of the costs,
+/// saturate.
 const SATURATED_RUNS: &str = "saturated_runs";
 /// More bands than these make mud of one another unless they are faint.
 const FEW_BANDS: usize = 3;

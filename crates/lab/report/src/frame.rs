@@ -97,7 +97,8 @@ impl Frame {
         panel.is_multiple_of(self.columns)
     }
 
-    /// Draws the legend, as many columns as fit. `key` draws what stands for a series, around the middle of an area.
+    /// Draws the legend, as many columns as fit. `key` draws what stands for a series, around the
+    /// middle of an area.
     pub(crate) fn legend(
         &mut self,
         figure: &Figure,

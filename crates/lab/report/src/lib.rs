@@ -1,11 +1,11 @@
 //! Results as lines of JSON, and a page of plots made of them.
 //!
-//! A run writes [`Line`]s: what its figure is, then a point at a time. Lines of many runs (shards of one sweep,
-//! live and simulated ones) are merged by putting their files into one folder, which [`read()`] makes a [`Report`]
-//! of: [`Report::page`] is the page, [`Figure::svg`] one plot.
+//! A run writes [`Line`]s: what its figure is, then a point at a time. Lines of many runs (shards
+//! of one sweep, live and simulated ones) are merged by putting their files into one folder, which
+//! [`read()`] makes a [`Report`] of: [`Report::page`] is the page, [`Figure::svg`] one plot.
 //!
-//! Files come from anywhere: what they may hold is bounded (`check.rs`), and nothing of it reaches the page but as
-//! text (`markup.rs`). The same lines always make the same bytes.
+//! Files come from anywhere: what they may hold is bounded (`check.rs`), and nothing of it reaches
+//! the page but as text (`markup.rs`). The same lines always make the same bytes.
 
 #![forbid(unsafe_code)]
 

@@ -75,14 +75,16 @@ pub enum Origin {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SeriesHead {
-    /// The name that its points use. Names that differ in nothing but a last word `-live`, `-paper`, `-theory` or
-    /// `-simulated` are of one thing, and are drawn in one colour: `sticky`, `sticky-live`.
+    /// The name that its points use. Names that differ in nothing but a last word `-live`,
+    /// `-paper`, `-theory` or `-simulated` are of one thing, and are drawn in one colour: `sticky`,
+    /// `sticky-live`.
     pub name: String,
     /// What the legend says.
     pub label: String,
     /// Where its points come from.
     pub origin: Origin,
-    /// How many points it has in every panel when the whole figure was run. Of a map: how many cells a panel has.
+    /// How many points it has in every panel when the whole figure was run. Of a map: how many
+    /// cells a panel has.
     pub points: usize,
 }
 
@@ -123,7 +125,8 @@ pub struct FigureLine {
     /// Of a map: what the values in its cells are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<Axis>,
-    /// Small plots side by side with the same axes, by name; one with an empty name when there is just one.
+    /// Small plots side by side with the same axes, by name; one with an empty name when there is
+    /// just one.
     pub panels: Vec<String>,
     /// Its series, in the order of the legend.
     pub series: Vec<SeriesHead>,
@@ -152,11 +155,13 @@ pub struct PointLine {
     /// The band that the true value is in: from the ranges of what was measured, and from chance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub band: Option<(f64, f64)>,
-    /// More was asked for than can be served: `y` says nothing but that, and is not drawn on the line.
+    /// More was asked for than can be served: `y` says nothing but that, and is not drawn on the
+    /// line.
     #[serde(default)]
     pub saturated: bool,
-    /// What else came out, by name with its unit last: moved_flows, reordered_packets, drops_packets, p50_us ...; of
-    /// a map's cell one value for each series that took part, by the series' name.
+    /// What else came out, by name with its unit last: moved_flows, reordered_packets,
+    /// drops_packets, p50_us ...; of a map's cell one value for each series that took part, by the
+    /// series' name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub more: BTreeMap<String, f64>,
 }
@@ -171,7 +176,8 @@ pub struct Claim {
     pub claim: String,
     /// Who says it.
     pub source: String,
-    /// Whether it holds here, from the points of this run; nothing when the points that it needs are in another shard.
+    /// Whether it holds here, from the points of this run; nothing when the points that it needs
+    /// are in another shard.
     pub holds: Option<bool>,
     /// With which figures.
     pub because: String,

@@ -69,7 +69,8 @@ impl Look {
         self.origin != Origin::Paper
     }
 
-    /// Half the width of its marks, against the usual one. Theory is the line rather than its points.
+    /// Half the width of its marks, against the usual one. Theory is the line rather than its
+    /// points.
     pub(crate) fn mark_size(self) -> f64 {
         match self.origin {
             Origin::Theory => 0.5,

@@ -4,8 +4,8 @@ use std::fmt::{self, Display, Write};
 
 /// A text that shows as itself in HTML and XML, inside elements and in quoted attributes.
 ///
-/// What cannot be in XML at all (most control characters), and what turns the direction of the text around it, shows
-/// as the replacement character.
+/// What cannot be in XML at all (most control characters), and what turns the direction of the text
+/// around it, shows as the replacement character.
 pub(crate) struct Escaped<'a>(pub(crate) &'a str);
 
 impl Display for Escaped<'_> {

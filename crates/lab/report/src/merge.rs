@@ -1,4 +1,5 @@
-//! Lines of many runs as figures: the same lines from several shards once, what contradicts refused.
+//! Lines of many runs as figures: the same lines from several shards once, what contradicts
+//! refused.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,7 +9,8 @@ use crate::error::{Error, SourceLine};
 use crate::figure::Figure;
 use crate::line::{Axis, Claim, FigureLine, Kind, Line, PointLine, Scale};
 
-/// Points and claims that one page can hold; it would have more than a hundred megabytes beyond that.
+/// Points and claims that one page can hold; it would have more than a hundred megabytes beyond
+/// that.
 const LINES_MAX: usize = 200_000;
 /// Figures that one page can hold.
 const FIGURES_MAX: usize = 200;
@@ -185,7 +187,8 @@ struct Building {
     commands: Vec<String>,
     /// By panel, series (of a map: none, a cell has one winner) and place on the axes.
     points: BTreeMap<(usize, usize, Key, Key), (SourceLine, PointLine)>,
-    /// The names of all values beside the points: the table has a column for each, and a row for each point.
+    /// The names of all values beside the points: the table has a column for each, and a row for
+    /// each point.
     columns: BTreeSet<String>,
     claims: Vec<(SourceLine, Claim)>,
 }
@@ -283,7 +286,8 @@ impl Building {
     }
 }
 
-/// Points of a few names each, all of them different, would make a table of far more cells than there are values.
+/// Points of a few names each, all of them different, would make a table of far more cells than
+/// there are values.
 fn add_columns(
     columns: &mut BTreeSet<String>,
     figure: &str,

@@ -38,7 +38,8 @@ pub(crate) fn tiny(value: f64) -> String {
     format!("{}{suffix}", digits(value / factor, 2))
 }
 
-/// `value` as one of numbers that are `step` apart and at most `largest`: all of them written alike.
+/// `value` as one of numbers that are `step` apart and at most `largest`: all of them written
+/// alike.
 pub(crate) fn stepped(value: f64, step: f64, largest: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();

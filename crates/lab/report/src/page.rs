@@ -1,4 +1,5 @@
-//! The page: what a paper claims and whether it is so, then every figure with all that it was made of.
+//! The page: what a paper claims and whether it is so, then every figure with all that it was made
+//! of.
 
 mod section;
 

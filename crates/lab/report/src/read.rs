@@ -16,11 +16,12 @@ const FILES_MAX: usize = 10_000;
 /// How a result file's name ends.
 const ENDING: &str = "jsonl";
 
-/// Reads result files, and every `.jsonl` file of the folders among `paths`, and puts them together.
+/// Reads result files, and every `.jsonl` file of the folders among `paths`, and puts them
+/// together.
 ///
 /// # Errors
-/// A file cannot be read; a line is no [`Line`] or says what cannot be; two lines cannot both be right; there is no
-/// line.
+/// A file cannot be read; a line is no [`Line`] or says what cannot be; two lines cannot both be
+/// right; there is no line.
 pub fn read(paths: &[PathBuf]) -> Result<Report, Error> {
     let mut merger = Merger::default();
     for path in paths {

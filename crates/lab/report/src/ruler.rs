@@ -83,7 +83,8 @@ impl Ruler {
             [only] => ((2.0 * only).min(0.0), (2.0 * only).max(0.0)),
             [first, .., last] => (*first, *last),
         };
-        // Zero belongs on the axis unless all there is to see would shrink: up to a flat line, across to a corner.
+        // Zero belongs on the axis unless all there is to see would shrink: up to a flat line,
+        // across to a corner.
         let spread = high - low;
         let enough = match ends {
             Ends::AtValues => 0.75,

@@ -29,7 +29,8 @@ impl Figure {
             Kind::Lines => curves::draw(self, alone),
             Kind::Map => cells::draw(self, alone),
         };
-        // A figure's name holds no underscore, so that no other one begins with this one's identifiers.
+        // A figure's name holds no underscore, so that no other one begins with this one's
+        // identifiers.
         let name = &head.figure;
         let mut svg = String::new();
         if alone {

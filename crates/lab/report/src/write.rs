@@ -5,10 +5,11 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Writes a file whole or not at all: beside its place first, so that a full disk leaves what was there before, and
-/// nobody ever reads half of it.
+/// Writes a file whole or not at all: beside its place first, so that a full disk leaves what was
+/// there before, and nobody ever reads half of it.
 ///
-/// What is there and no file (a pipe, a terminal) is written to as it is. A link to a file stays one.
+/// What is there and no file (a pipe, a terminal) is written to as it is. A link to a file stays
+/// one.
 ///
 /// # Errors
 /// The file cannot be written.

@@ -1,8 +1,8 @@
 //! How far a mean of dependent samples can be trusted: the method of batch means.
 //!
-//! Waiting times in a queue depend on their neighbours, so that their variance says little about that of
-//! their mean. Means of long consecutive batches are nearly independent: their spread is the mean's own
-//! (Law, Simulation Modeling and Analysis, 9.5.3).
+//! Waiting times in a queue depend on their neighbours, so that their variance says little about
+//! that of their mean. Means of long consecutive batches are nearly independent: their spread is
+//! the mean's own (Law, Simulation Modeling and Analysis, 9.5.3).
 
 /// Batches that a run is cut into.
 const BATCHES: usize = 20;
@@ -28,15 +28,16 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Whether `value` is in it, or as close again: 95 % intervals of many runs miss now and then, twice
-    /// as wide ones (four standard errors) do not.
+    /// Whether `value` is in it, or as close again: 95 % intervals of many runs miss now and then,
+    /// twice as wide ones (four standard errors) do not.
     pub fn allows(&self, value: f64) -> bool {
         (value - self.mean).abs() <= 2.0 * self.half_width
     }
 }
 
 impl BatchMeans {
-    /// For a run of `samples` samples; those beyond a multiple of the number of batches are ignored.
+    /// For a run of `samples` samples; those beyond a multiple of the number of batches are
+    /// ignored.
     pub fn new(samples: u64) -> Self {
         Self { batch_len: (samples / BATCHES as u64).max(1), sums: [0.0; BATCHES], count: 0 }
     }

@@ -1,10 +1,10 @@
 //! What queueing theory knows exactly: first come first served, one queue, Poisson arrivals.
 //!
-//! Times are in units of the mean service time, loads in servers kept busy. Sources: Kleinrock, Queueing
-//! Systems I: M/M/1 3.2, M/M/m (Erlang C) 3.5, M/G/1 (Pollaczek and Khinchin) 5.6.
+//! Times are in units of the mean service time, loads in servers kept busy. Sources: Kleinrock,
+//! Queueing Systems I: M/M/1 3.2, M/M/m (Erlang C) 3.5, M/G/1 (Pollaczek and Khinchin) 5.6.
 
-/// The mean wait of M/G/1 at `load` < 1, for a service time whose squared coefficient of variation is
-/// `scv` (exponential 1, constant 0).
+/// The mean wait of M/G/1 at `load` < 1, for a service time whose squared coefficient of variation
+/// is `scv` (exponential 1, constant 0).
 pub fn mg1_mean_wait(load: f64, scv: f64) -> f64 {
     load * (1.0 + scv) / (2.0 * (1.0 - load))
 }
@@ -31,8 +31,8 @@ pub fn mmn_mean_wait(servers: u32, load: f64) -> f64 {
     erlang_c(servers, load) / (f64::from(servers) - load)
 }
 
-/// The wait in M/M/n that a share `quantile` of the customers stay below: zero for those who find a server
-/// free, exponential for the others.
+/// The wait in M/M/n that a share `quantile` of the customers stay below: zero for those who find a
+/// server free, exponential for the others.
 pub fn mmn_wait_quantile(servers: u32, load: f64, quantile: f64) -> f64 {
     let waits = erlang_c(servers, load);
     if quantile <= 1.0 - waits {

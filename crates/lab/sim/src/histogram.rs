@@ -10,10 +10,11 @@ const FINE_BITS: u32 = 7;
 /// Below this every value has its own bucket.
 const EXACT: u64 = 2 << FINE_BITS;
 
-/// A set of latencies. Their number, sum and greatest are exact; any other is known to a 256th of itself.
+/// A set of latencies. Their number, sum and greatest are exact; any other is known to a 256th of
+/// itself.
 ///
-/// It has memory for what was recorded: some 8 KB where latencies are below a millisecond, a twentieth of
-/// [`load::Latencies`].
+/// It has memory for what was recorded: some 8 KB where latencies are below a millisecond, a
+/// twentieth of [`load::Latencies`].
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Histogram {
     counts: Vec<u32>,

@@ -1,10 +1,10 @@
 //! The data plane's own decisions in virtual time.
 //!
-//! A simulation is a loop over an [`EventQueue`]: the clock jumps from event to event, everything random
-//! comes from one seed, and so the same plan and seed give the same outcome, byte for byte. What a model
-//! says is checked where mathematics has the answer ([`closed_form`]), within bounds that come from the
-//! run itself ([`BatchMeans`]). What things cost has a [`Range`]: a run takes one [`Level`] of all of them,
-//! and three runs make a band.
+//! A simulation is a loop over an [`EventQueue`]: the clock jumps from event to event, everything
+//! random comes from one seed, and so the same plan and seed give the same outcome, byte for byte.
+//! What a model says is checked where mathematics has the answer ([`closed_form`]), within bounds
+//! that come from the run itself ([`BatchMeans`]). What things cost has a [`Range`]: a run takes
+//! one [`Level`] of all of them, and three runs make a band.
 
 #![forbid(unsafe_code)]
 

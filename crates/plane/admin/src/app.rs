@@ -40,7 +40,8 @@ pub struct AppStatus {
 /// Why an application is gone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reason {
-    /// For programs: "left", "died", "lied", "protocol", "stalled", "operator", "daemon_ends" and others to come.
+    /// For programs: "left", "died", "lied", "protocol", "stalled", "operator", "daemon_ends" and
+    /// others to come.
     pub name: String,
     /// For people: what happened, and what to do if it should not.
     pub message: String,

@@ -11,7 +11,8 @@ pub struct CoresStatus {
     pub enabled: bool,
     /// The core policy in force.
     pub policy: String,
-    /// Nanoseconds between two ticks of the core control, as in force: it grows with the tick's cost.
+    /// Nanoseconds between two ticks of the core control, as in force: it grows with the tick's
+    /// cost.
     pub interval_ns: u64,
     /// Nanoseconds that a tick takes, smoothed.
     pub tick_cost_ns: u64,

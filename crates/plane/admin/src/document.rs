@@ -1,5 +1,5 @@
-//! `docs/reference/admin-protocol.md` says what this crate does: every example of it is read, and every
-//! command and every reply has one.
+//! `docs/reference/admin-protocol.md` says what this crate does: every example of it is read, and
+//! every command and every reply has one.
 
 use std::collections::BTreeSet;
 

@@ -38,8 +38,9 @@ pub(crate) enum Incoming {
 pub(crate) enum Descriptors {
     /// At most [`DESCRIPTORS_MAX`], or the message is refused.
     Keep,
-    /// At most one, or the message is refused; none if this process may open no more. There is room for all that
-    /// can come: the kernel closes in our place what it finds no room for, and that can take long.
+    /// At most one, or the message is refused; none if this process may open no more. There is room
+    /// for all that can come: the kernel closes in our place what it finds no room for, and that
+    /// can take long.
     One,
     /// The kernel is given no room for them, so they never become ours.
     Refuse,

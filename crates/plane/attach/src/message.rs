@@ -87,8 +87,8 @@ pub struct CoresRequest {
     /// Whom it gives way to.
     #[serde(default)]
     pub class: CoresClass,
-    /// Microseconds: it gets another core when a packet or task waits for longer. Zero: when one waits
-    /// from one look to the next.
+    /// Microseconds: it gets another core when a packet or task waits for longer. Zero: when one
+    /// waits from one look to the next.
     #[serde(default)]
     pub queue_delay_us: u32,
 }
@@ -178,8 +178,8 @@ pub struct Attached {
     pub workers: u32,
     /// The ports, by their number: the first is the one whose packets say port 0.
     pub ports: Vec<PortInfo>,
-    /// Its workers run only on cores that they are granted: each has a word about that in the shared
-    /// memory.
+    /// Its workers run only on cores that they are granted: each has a word about that in the
+    /// shared memory.
     #[serde(default)]
     pub on_granted_cores: bool,
     /// Bits of the features that it got.

@@ -74,8 +74,8 @@ impl Peer {
     }
 
     /// The next message of an application that may pass descriptors, with the one that came beside
-    /// it. It is missing, too, when the daemon may open no more. Beside what is [`Received::Bad`] there
-    /// may be more. To close them can take as long as the application likes.
+    /// it. It is missing, too, when the daemon may open no more. Beside what is [`Received::Bad`]
+    /// there may be more. To close them can take as long as the application likes.
     ///
     /// # Errors
     /// The kernel failed; the connection is of no more use.

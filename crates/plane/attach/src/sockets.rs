@@ -47,8 +47,8 @@ impl Profile {
         }
     }
 
-    /// For so many microseconds the daemon looks before it sleeps. A halted CPU needs 25 us and more
-    /// to answer: less would be given away.
+    /// For so many microseconds the daemon looks before it sleeps. A halted CPU needs 25 us and
+    /// more to answer: less would be given away.
     pub const fn spin_us(self) -> u32 {
         match self {
             Self::Latency | Self::Throughput => 50,

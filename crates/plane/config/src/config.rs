@@ -83,8 +83,8 @@ impl Config {
     }
 
     /// Whether workers may serve sockets: nothing else takes their packets, only what was asked for
-    /// comes in (a port of another kind sees the kernel's connections too), a connection has one worker, and
-    /// somebody may attach.
+    /// comes in (a port of another kind sees the kernel's connections too), a connection has one
+    /// worker, and somebody may attach.
     fn can_serve_sockets(&self) -> bool {
         self.listen.is_empty()
             && self.ports.iter().all(|port| port.starts_with("xdp:"))
@@ -320,8 +320,8 @@ impl Default for Frames {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Wait {
-    /// Microseconds that it polls before it idles, at most: as long as the gaps of the recent past say that
-    /// it pays; 0: none, -1: for ever. Default: 50.
+    /// Microseconds that it polls before it idles, at most: as long as the gaps of the recent past
+    /// say that it pays; 0: none, -1: for ever. Default: 50.
     pub spin_us: i64,
     /// How it idles. Default: sleep.
     pub idle: Idle,
@@ -373,10 +373,10 @@ pub struct Apps {
     pub socket: Option<String>,
     /// Applications at once, at most; 0: none may attach. Default: 64.
     pub max: u16,
-    /// Who may attach and with what, one rule a text; the first whose user fits counts:
-    /// `USER [listen=PATTERN,...] [apps=N] [workers=N] [memory_mib=N] [packets_per_s=N] [wakes_per_s=N]
-    /// [cores=N] [guaranteed=N]`, with USER
-    /// `uid:1000`, `user:www-data` or `*`. Default: root may do everything.
+    /// Who may attach and with what, one rule a text; the first whose user fits counts: `USER
+    /// [listen=PATTERN,...] [apps=N] [workers=N] [memory_mib=N] [packets_per_s=N] [wakes_per_s=N]
+    /// [cores=N] [guaranteed=N]`, with USER `uid:1000`, `user:www-data` or `*`. Default: root may
+    /// do everything.
     pub allow: Vec<String>,
     /// Packets that an application can have at once, unless it asks for another number.
     /// Default: 512.
@@ -407,17 +407,17 @@ impl Default for Apps {
 pub struct Cores {
     /// The CPUs; empty: none is managed, and workers run where Linux lets them. Default: empty.
     pub set: Vec<u16>,
-    /// Who gets a core: queue_delay, utilisation or static_set. Default: utilisation where the workers serve sockets,
-    /// queue_delay elsewhere.
+    /// Who gets a core: queue_delay, utilisation or static_set. Default: utilisation where the
+    /// workers serve sockets, queue_delay elsewhere.
     pub policy: Option<String>,
     /// Microseconds between two looks, 1 to 10 000; more when a look takes more than a tenth of it.
     /// Default: 5.
     pub interval_us: u32,
-    /// A worker that was asked for its core and has not parked after so many microseconds is moved off
-    /// it. Default: 100.
+    /// A worker that was asked for its core and has not parked after so many microseconds is moved
+    /// off it. Default: 100.
     pub yield_bound_us: u32,
-    /// The groups of a worker that has been parked for so many milliseconds move to others that run.
-    /// Default: 10.
+    /// The groups of a worker that has been parked for so many milliseconds move to others that
+    /// run. Default: 10.
     pub rest_ms: u32,
     /// Cores that the daemon's own workers get whenever they have work. Default: 0.
     pub guaranteed: u16,

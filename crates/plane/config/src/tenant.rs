@@ -8,8 +8,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::tcp::Congestion;
 
-/// `[[tenant]]`: one user's part of the data plane. The first whose `uid` fits counts; a user of none
-/// has the defaults.
+/// `[[tenant]]`: one user's part of the data plane. The first whose `uid` fits counts; a user of
+/// none has the defaults.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tenant {
     /// Whom it is about: a number, or `"*"` for everybody else.
@@ -33,7 +33,8 @@ pub struct Tenant {
     /// Its programs at once; 0: none may attach. Default: 64.
     #[serde(default = "apps")]
     pub apps: u32,
-    /// Sockets of all its programs together; a connection within this host counts twice for who opened it. Default: 65 536.
+    /// Sockets of all its programs together; a connection within this host counts twice for who
+    /// opened it. Default: 65 536.
     #[serde(default = "connections")]
     pub connections: u32,
     /// Mebibytes of the rings of all its programs' sockets. Default: 1024.

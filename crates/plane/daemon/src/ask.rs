@@ -52,7 +52,8 @@ pub(crate) enum Question {
     Recorded(App, Vec<Vec<Event>>),
     /// Nothing more is to be written down.
     RecordEnd(App),
-    /// Packets are to be copied from now on, of one application or of all, by a number of the asker's.
+    /// Packets are to be copied from now on, of one application or of all, by a number of the
+    /// asker's.
     Capture(u64, App, Box<CaptureTap>),
     /// And no more.
     CaptureEnd(u64),

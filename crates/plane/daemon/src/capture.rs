@@ -1,7 +1,8 @@
 //! A capture on its way to a client: chunks of the loop become a pcapng file on the connection.
 //!
-//! What the loop decides per packet is host, port and attached application. Whose socket of a program a packet is for
-//! only the attach server knows, so that is decided here, by the local addresses of that program.
+//! What the loop decides per packet is host, port and attached application. Whose socket of a
+//! program a packet is for only the attach server knows, so that is decided here, by the local
+//! addresses of that program.
 
 use std::collections::HashSet;
 use std::io::{self, BufWriter, Write};

@@ -108,7 +108,8 @@ impl Role {
                 reaches_out: true,
                 ..Rights::NOTHING
             },
-            // Transmits of a worker are the event loop's; it wakes programs by descriptors that it has.
+            // Transmits of a worker are the event loop's; it wakes programs by descriptors that it
+            // has.
             Self::Worker => Rights { calls: &[Waiting], ..Rights::NOTHING },
             Self::Signals => Rights { calls: &[Waiting], ..Rights::NOTHING },
             Self::Closer | Self::Log => Rights::NOTHING,

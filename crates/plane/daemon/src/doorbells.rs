@@ -1,7 +1,9 @@
-//! The descriptors by which applications with sockets wake workers: every sleeper hears all of them.
+//! The descriptors by which applications with sockets wake workers: every sleeper hears all of
+//! them.
 //!
-//! Each sleeper has an epoll of its own over all of them, edge by edge: who shared one could have a ringing taken away by
-//! another who did not need it. Nothing is ever read from a descriptor whose flags an application can change.
+//! Each sleeper has an epoll of its own over all of them, edge by edge: who shared one could have a
+//! ringing taken away by another who did not need it. Nothing is ever read from a descriptor whose
+//! flags an application can change.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -20,7 +20,8 @@ pub(crate) enum Next {
 }
 
 impl Drain {
-    /// `asked`: how often the end was asked for; the second time hurries. `length`: what sockets get.
+    /// `asked`: how often the end was asked for; the second time hurries. `length`: what sockets
+    /// get.
     pub(crate) fn next(
         &mut self,
         asked: u32,
@@ -39,7 +40,8 @@ impl Drain {
         }
     }
 
-    /// The time that sockets still have, in milliseconds; nothing while nobody has asked for the end.
+    /// The time that sockets still have, in milliseconds; nothing while nobody has asked for the
+    /// end.
     pub(crate) fn left_ms(&self, now: Nanos) -> Option<u64> {
         self.until.map(|until| until.since(now).0 / 1_000_000)
     }

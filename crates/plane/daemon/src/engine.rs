@@ -98,8 +98,8 @@ impl Engines {
         self.config.command_queue.is_some()
     }
 
-    /// Every count of a worker's engine: name, help, value. Those of workers that had its number before
-    /// are added.
+    /// Every count of a worker's engine: name, help, value. Those of workers that had its number
+    /// before are added.
     pub(crate) fn counts_of(&self, worker: WorkerId) -> Vec<(&'static str, &'static str, u64)> {
         let all = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let mut sums: Vec<(&'static str, &'static str, u64)> = Vec::new();

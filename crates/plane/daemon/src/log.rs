@@ -1,9 +1,9 @@
 //! Lines for whoever reads the daemon's output: written by a thread of their own.
 //!
-//! A reader that is slow, or gone, must not hold up the data loop or end it: lines wait in a bounded
-//! queue, and what does not fit is lost and counted in the next line. Each line has the time (RFC
-//! 3339, UTC) and a level. Only the first line of standard output has neither, so that a script that
-//! waits for `ready: PATH` can compare it.
+//! A reader that is slow, or gone, must not hold up the data loop or end it: lines wait in a
+//! bounded queue, and what does not fit is lost and counted in the next line. Each line has the
+//! time (RFC 3339, UTC) and a level. Only the first line of standard output has neither, so that a
+//! script that waits for `ready: PATH` can compare it.
 
 use std::io::Write;
 use std::sync::OnceLock;

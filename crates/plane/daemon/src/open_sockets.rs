@@ -56,7 +56,8 @@ impl OpenSockets {
     /// The cookies of all sockets that any process has open.
     ///
     /// # Errors
-    /// The process that looks has ended. Then nothing is known, and nothing may be taken for closed.
+    /// The process that looks has ended. Then nothing is known, and nothing may be taken for
+    /// closed.
     pub(crate) fn cookies(&mut self) -> io::Result<BTreeSet<u64>> {
         let (questions, answers) = match self {
             Self::Here => return Ok(look()),

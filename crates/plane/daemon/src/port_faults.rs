@@ -17,8 +17,8 @@ pub(crate) struct PortFaults {
 }
 
 impl PortFaults {
-    /// Tells what has changed since the last look, at most every 100 ms. `names` are the ports as they
-    /// were configured, in the order of `ports`.
+    /// Tells what has changed since the last look, at most every 100 ms. `names` are the ports as
+    /// they were configured, in the order of `ports`.
     #[inline]
     pub(crate) fn note(&mut self, now: Nanos, names: &[String], ports: &[DispatcherPort<AnyPort>]) {
         if now < self.due {

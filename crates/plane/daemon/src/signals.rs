@@ -22,7 +22,8 @@ pub(crate) struct Survived {
 }
 
 impl Survived {
-    /// To be called before there is a second thread: a signal goes to any that does not hold it back.
+    /// To be called before there is a second thread: a signal goes to any that does not hold it
+    /// back.
     pub(crate) fn start() -> Result<Self, Failure> {
         let held_back = SignalFd::new(&SURVIVED)?;
         // A descriptor belongs to the thread that made it: the reader has one of its own.

@@ -41,7 +41,8 @@ impl EventLoop {
         }
     }
 
-    /// What runs here, for the log: a line for each port, and one for what is done with its packets.
+    /// What runs here, for the log: a line for each port, and one for what is done with its
+    /// packets.
     pub(crate) fn describe(&self) -> Vec<String> {
         let Status { version, pid, arrangement, job, listen, ports, policy, .. } =
             self.status(self.started);

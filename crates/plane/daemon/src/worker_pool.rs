@@ -160,7 +160,8 @@ impl WorkerPool {
         self.fused.iter().any(|(_, worker)| worker.may_spin())
     }
 
-    /// Whether an application on this machine owes an answer to what a worker in the loop has told it.
+    /// Whether an application on this machine owes an answer to what a worker in the loop has told
+    /// it.
     pub(crate) fn is_owed(&self) -> bool {
         self.fused.iter().any(|(_, worker)| worker.owed_since().is_some())
     }
@@ -235,8 +236,8 @@ impl WorkerPool {
         Ok(())
     }
 
-    /// How a worker's thread sleeps, and what wakes it if that is not its own unparking: who serves sockets
-    /// is woken by applications too.
+    /// How a worker's thread sleeps, and what wakes it if that is not its own unparking: who serves
+    /// sockets is woken by applications too.
     fn parker(&self) -> Result<(Parker, Option<Arc<EventFd>>), String> {
         if !self.engines().is_some_and(Engines::has_sockets) {
             return Ok((Parker::Parked, None));

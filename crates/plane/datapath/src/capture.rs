@@ -1,8 +1,9 @@
-//! Copies of packets for whoever captures: the loop fills chunks, a thread of the host empties them.
+//! Copies of packets for whoever captures: the loop fills chunks, a thread of the host empties
+//! them.
 //!
-//! All memory is made, and touched, before the loop hears of a capture. Chunks go round by two rings: full
-//! ones to the thread, empty ones back. The loop never waits for the thread: a packet that finds no
-//! chunk is counted and missing. While nothing is captured a batch costs one branch.
+//! All memory is made, and touched, before the loop hears of a capture. Chunks go round by two
+//! rings: full ones to the thread, empty ones back. The loop never waits for the thread: a packet
+//! that finds no chunk is counted and missing. While nothing is captured a batch costs one branch.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -20,8 +21,8 @@ mod of_dispatcher;
 /// Captures at once, at most: each packet is looked at for each of them.
 pub const CAPTURES_MAX: usize = 4;
 
-/// Chunks of a capture and bytes in each: 16 MiB are 13 ms of 10 Gbit/s, and a thread that looks every
-/// few milliseconds is late by less.
+/// Chunks of a capture and bytes in each: 16 MiB are 13 ms of 10 Gbit/s, and a thread that looks
+/// every few milliseconds is late by less.
 const CHUNKS: usize = 64;
 const CHUNK_BYTES: usize = 256 << 10;
 
@@ -152,8 +153,8 @@ pub struct CaptureReader {
     empty: Producer<CaptureChunk>,
 }
 
-/// A capture that keeps `snaplen` bytes of each packet, at most: what [`crate::Dispatcher::begin_capture`] takes, and
-/// where its packets come out.
+/// A capture that keeps `snaplen` bytes of each packet, at most: what
+/// [`crate::Dispatcher::begin_capture`] takes, and where its packets come out.
 pub fn capture(filter: CaptureFilter, snaplen: usize) -> (Box<CaptureTap>, CaptureReader) {
     let (full, full_there) = ring(CHUNKS);
     let (mut empty_there, empty) = ring(CHUNKS);
@@ -276,8 +277,8 @@ impl Captures {
         }
     }
 
-    /// Packets that are about to be given to their port, as they are given: a long one that the port
-    /// cuts is one packet, and a checksum that the port completes is not complete.
+    /// Packets that are about to be given to their port, as they are given: a long one that the
+    /// port cuts is one packet, and a checksum that the port completes is not complete.
     #[cold]
     pub(crate) fn sent(&mut self, port: usize, frames: &[Frame], of: &Listeners, now: Nanos) {
         let continues = |one: &Frame, next: &Frame| one.meta().next_fragment == next.desc().offset;

@@ -1,4 +1,5 @@
-//! Cores on demand, carried out: gathers what the core control wants to know, and does what it plans.
+//! Cores on demand, carried out: gathers what the core control wants to know, and does what it
+//! plans.
 //!
 //! Each kept worker has a slot with its core grant. Most of the time nothing here costs anything: a
 //! look at one word says that no sleeper is wanted, one at a clock value that no tick is due. A
@@ -71,8 +72,8 @@ pub struct CoreAllocator {
     held: Vec<SlotId>,
     /// Slots without a core that have something to do.
     waiting: Vec<SlotId>,
-    /// Slots whose groups move when they have been without a core for long enough, the earliest first,
-    /// each once.
+    /// Slots whose groups move when they have been without a core for long enough, the earliest
+    /// first, each once.
     resting: VecDeque<(Nanos, SlotId)>,
     rest_after: Nanos,
     /// Batch jobs that lost their core and have not been told, the earliest first.
@@ -258,8 +259,8 @@ impl CoreAllocator {
         if !self.is_due(now) {
             return false;
         }
-        // A step that a call brings about between two ticks serves those who wait. How far the queues
-        // of holders have come is for the policy to compare from tick to tick.
+        // A step that a call brings about between two ticks serves those who wait. How far the
+        // queues of holders have come is for the policy to compare from tick to tick.
         let is_tick = now >= self.next_tick;
         self.hear_calls(now, dispatcher, hands);
         if is_tick {
@@ -321,8 +322,8 @@ impl CoreAllocator {
         }
     }
 
-    /// The applications that are kept, with what each may have, how many cores it has, and how long its
-    /// oldest item had waited at the last look.
+    /// The applications that are kept, with what each may have, how many cores it has, and how long
+    /// its oldest item had waited at the last look.
     pub fn kept(&self) -> impl Iterator<Item = (AppId, &policy::cores::App, Nanos)> {
         self.kept.iter().filter_map(|kept| {
             let slots = kept.slots.iter().filter_map(|slot| self.slots[slot.index()].as_ref());

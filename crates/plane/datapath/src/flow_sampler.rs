@@ -1,8 +1,8 @@
 //! Which flows are heavy: one packet of every batch or so is looked at, in a bounded table.
 //!
 //! After the frequent algorithm (Misra and Gries): a sampled flow that finds its set full takes one
-//! count from each of the set's flows, and a later one replaces a flow that has none left. So a heavy flow stays
-//! and a flood of new flows only wears itself out.
+//! count from each of the set's flows, and a later one replaces a flow that has none left. So a
+//! heavy flow stays and a flood of new flows only wears itself out.
 
 use base::{FlowGroup, FlowHash};
 use wire::FlowKey;

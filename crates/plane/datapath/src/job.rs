@@ -71,8 +71,8 @@ pub trait Job {
         Nanos::FAR_FUTURE
     }
 
-    /// The worker is about to sleep: whoever has something for the job must wake it from now on. False: there is
-    /// something already.
+    /// The worker is about to sleep: whoever has something for the job must wake it from now on.
+    /// False: there is something already.
     fn arm(&self) -> bool {
         true
     }
@@ -150,7 +150,8 @@ impl<'a> Outlet<'a> {
         self.post(FromWorker::Packet(frame));
     }
 
-    /// Asks for so many empty frames, at most a batch; they come by [`Job::keep`], when there are any.
+    /// Asks for so many empty frames, at most a batch; they come by [`Job::keep`], when there are
+    /// any.
     #[inline]
     pub fn want(&mut self, frames: usize) {
         self.post(FromWorker::Wants(frames.min(BURST) as u16));

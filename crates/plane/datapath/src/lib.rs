@@ -2,8 +2,8 @@
 //!
 //! One file per step, in packet order; a library without process-wide state or threads of its own.
 //! The host reads the clock once per turn and calls [`Dispatcher::step`] and [`Worker::step`], on
-//! one thread or on many; the simulator calls the very same functions. It knows no TCP: what workers
-//! do with a connection is crate `stack`.
+//! one thread or on many; the simulator calls the very same functions. It knows no TCP: what
+//! workers do with a connection is crate `stack`.
 #![forbid(unsafe_code)]
 
 mod app;

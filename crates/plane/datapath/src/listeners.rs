@@ -28,7 +28,8 @@ pub const LISTENERS_MAX: usize = 4096;
 /// Everything that is served, and by whom.
 ///
 /// A packet finds its listener by destination port, then by address: one read of a table of ports
-/// (a cache miss at worst, on a line that its neighbours in the batch share) and a short chain, however many there are.
+/// (a cache miss at worst, on a line that its neighbours in the batch share) and a short chain,
+/// however many there are.
 #[derive(Clone, Debug)]
 pub struct Listeners {
     listeners: Vec<Entry>,

@@ -6,8 +6,9 @@ use shm::{Frame, Ticket};
 /// Dispatcher to worker, in the order in which it must take effect.
 #[derive(Debug)]
 pub enum ToWorker {
-    /// A packet of a group that the worker owns; or, without a byte in it, an empty frame, as asked for
-    /// by [`FromWorker::Wants`] (a variant of its own would make every message longer than a line).
+    /// A packet of a group that the worker owns; or, without a byte in it, an empty frame, as asked
+    /// for by [`FromWorker::Wants`] (a variant of its own would make every message longer than a
+    /// line).
     Packet(Frame),
     /// Everything before this belongs to the old order: complete it, then give up what `moving`
     /// names, unless the hand-over was aborted meanwhile.

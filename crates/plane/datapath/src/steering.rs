@@ -150,8 +150,8 @@ impl Steering {
         })
     }
 
-    /// The owner table as workers may read it when they are told that it has changed, for those whose
-    /// flows need care without packets: timers.
+    /// The owner table as workers may read it when they are told that it has changed, for those
+    /// whose flows need care without packets: timers.
     pub fn share_owners(&mut self) -> Owners {
         let (groups, virtual_groups) = (self.live.groups(), self.overrides.slots());
         let mirror = self.owners.get_or_insert_with(|| Mirror::new(groups, virtual_groups));

@@ -90,8 +90,8 @@ impl<P: Port> Dispatcher<P> {
     }
 }
 
-/// Messages that may be taken for a port: what is left of its backlog, less what a packet of several
-/// frames may come with after the last of them was counted.
+/// Messages that may be taken for a port: what is left of its backlog, less what a packet of
+/// several frames may come with after the last of them was counted.
 #[inline]
 fn room_of<P: Port>(dispatcher_port: &DispatcherPort<P>) -> usize {
     let reserve = if dispatcher_port.gets_pieces { PIECES_MAX - 1 } else { 0 };

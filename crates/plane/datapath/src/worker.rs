@@ -126,7 +126,8 @@ impl<J: Job> Worker<J> {
         self.job.next_deadline()
     }
 
-    /// The worker is about to sleep; false: its job has something to do. To be followed by [`Self::disarm`].
+    /// The worker is about to sleep; false: its job has something to do. To be followed by
+    /// [`Self::disarm`].
     pub fn arm(&self) -> bool {
         self.job.arm()
     }

@@ -11,8 +11,8 @@ pub struct Args {
     pub nic: Vec<String>,
     /// Say also how near the NICs are to a slice on these CPUs, such as 2-3.
     ///
-    /// A slice's memory is on the NUMA node of its CPUs; a NIC on another one crosses over for every
-    /// packet.
+    /// A slice's memory is on the NUMA node of its CPUs; a NIC on another one crosses over for
+    /// every packet.
     #[arg(long, value_name = "CPUS")]
     pub slice_cpus: Option<CpuSet>,
     /// Measure nothing: leave out what spinning, waking and clock reads cost here.

@@ -6,8 +6,8 @@ use crate::text::read;
 /// The packet filters of our network namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FirewallFacts {
-    /// Rules of nftables, those of today's iptables command among them, and chains that drop without
-    /// one; `None`: only root may count them.
+    /// Rules of nftables, those of today's iptables command among them, and chains that drop
+    /// without one; `None`: only root may count them.
     pub rules: Option<usize>,
     /// Tables of the old iptables that are in use; empty: none, or only root may see them.
     pub old_tables: Vec<String>,

@@ -8,8 +8,8 @@ use crate::text::{cpu_list, read, read_number, read_word};
 /// How the CPUs save power.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PowerFacts {
-    /// CPUs by their frequency governor; empty: the kernel does not choose frequencies here. `None`:
-    /// not known.
+    /// CPUs by their frequency governor; empty: the kernel does not choose frequencies here.
+    /// `None`: not known.
     pub governors: Option<BTreeMap<String, usize>>,
     /// What puts idle CPUs to sleep; `None`: not known.
     pub idle_driver: Option<String>,

@@ -104,7 +104,8 @@ fn an_interface_that_is_not_there_is_a_usage_error_that_lists_those_there_are() 
 
 #[test]
 fn without_rights_there_is_a_whole_report_and_it_says_that_no_port_is_possible() {
-    // Capabilities belong to threads: this one gives up its own, and those that it starts have none.
+    // Capabilities belong to threads: this one gives up its own, and those that it starts have
+    // none.
     let report = std::thread::spawn(|| {
         let none = CapabilitySet::empty();
         let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };

@@ -84,8 +84,8 @@ fn wake_times(here: u16, there: u16) -> Option<WakeTimes> {
     })
 }
 
-/// How long a thread on CPU `here` takes to wake one on CPU `there`. `pass(side, round, wait)` waits
-/// for the word of `side` in `round`, or gives it.
+/// How long a thread on CPU `here` takes to wake one on CPU `there`. `pass(side, round, wait)`
+/// waits for the word of `side` in `round`, or gives it.
 fn wake_time(
     here: u16,
     there: u16,

@@ -27,7 +27,8 @@ impl Rate {
         (u128::from(bytes) * 1_000_000_000 / u128::from(self.bytes_per_s)) as u64
     }
 
-    /// Takes `bytes` or nothing. Nothing: when to try again. More than a burst is taken from a full bucket.
+    /// Takes `bytes` or nothing. Nothing: when to try again. More than a burst is taken from a full
+    /// bucket.
     pub fn take_whole(&self, bytes: u64, now: Nanos) -> Result<(), Nanos> {
         let burst = self.time_of(self.burst_bytes);
         let cost = self.time_of(bytes);

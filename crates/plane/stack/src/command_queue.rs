@@ -1,8 +1,9 @@
 //! Between the daemon's slow side and the workers that serve sockets.
 //!
-//! The slow side resolves, reserves and permits; what is then to be done goes to every worker's mailbox, and what
-//! workers have to say about sockets comes back by a ring of each. Connections are opened and closed here, payload never
-//! passes: a worker looks at one word a turn to see that there is no commands.
+//! The slow side resolves, reserves and permits; what is then to be done goes to every worker's
+//! mailbox, and what workers have to say about sockets comes back by a ring of each. Connections
+//! are opened and closed here, payload never passes: a worker looks at one word a turn to see that
+//! there is no commands.
 
 mod command;
 mod post;
@@ -49,8 +50,9 @@ impl CommandQueue {
         self.shared.state()
     }
 
-    /// Tells all workers; each finds out whether it concerns it. A connection to be opened goes to the worker that
-    /// its packets will go to: the dispatcher finds it ([`Self::next_connect_probe`]).
+    /// Tells all workers; each finds out whether it concerns it. A connection to be opened goes to
+    /// the worker that its packets will go to: the dispatcher finds it
+    /// ([`Self::next_connect_probe`]).
     pub fn command(&self, command: &Command) {
         let mut state = self.state();
         if let Command::Connect { local, remote, .. } = command {
@@ -69,7 +71,8 @@ impl CommandQueue {
         (self.shared.wake)();
     }
 
-    /// Takes back a connection that is to be opened and that no worker has begun with. False: one has, or there is none.
+    /// Takes back a connection that is to be opened and that no worker has begun with. False: one
+    /// has, or there is none.
     pub fn withdraw(&self, app: u16, slot: u32) -> bool {
         let mut state = self.state();
         let at = state.opens.iter().position(|other| other.socket() == Some((app, slot)));
@@ -93,7 +96,8 @@ impl CommandQueue {
         self.shared.put_back(connect_probe);
     }
 
-    /// Whether every worker has taken all that it was told: what comes to it from now on finds it done.
+    /// Whether every worker has taken all that it was told: what comes to it from now on finds it
+    /// done.
     pub fn is_heeded(&self) -> bool {
         self.state().boxes.iter().all(|(_, mailbox)| !mailbox.has_any.load(Ordering::Acquire))
     }

@@ -29,11 +29,13 @@ pub enum SocketCounter {
     DatagramsNoRoom,
     /// Datagrams of programs dropped because they are longer than a packet.
     DatagramsTooLong,
-    /// Datagrams of programs dropped because they have no address, or their user may not send there.
+    /// Datagrams of programs dropped because they have no address, or their user may not send
+    /// there.
     DatagramsDenied,
     /// Datagrams of programs dropped because nobody knows a next hop.
     DatagramsNoRoute,
-    /// Datagrams of programs dropped because they were to leave from an address that is not their user's.
+    /// Datagrams of programs dropped because they were to leave from an address that is not their
+    /// user's.
     DatagramsSpoofed,
     /// UDP sockets of programs that ended before all that they had written had left.
     DatagramsCutOff,

@@ -1,9 +1,10 @@
 //! Where flows wait on their way from one worker to another.
 //!
-//! A worker that gives a group up leaves its flows here, with rings and routes, and with the name of
-//! whom a new table gives them to; that one takes them when it is told to attach, and whoever gets a
-//! packet of the group takes them too: nobody gets one before they are his. Only hand-overs come here: the lock is
-//! never on a packet's way, and a worker that has none to expect looks at one word a batch.
+//! A worker that gives a group up leaves its flows here, with rings and routes, and with the name
+//! of whom a new table gives them to; that one takes them when it is told to attach, and whoever
+//! gets a packet of the group takes them too: nobody gets one before they are his. Only hand-overs
+//! come here: the lock is never on a packet's way, and a worker that has none to expect looks at
+//! one word a batch.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -97,8 +97,8 @@ impl Press<'_, '_> {
 }
 
 impl Output for Press<'_, '_> {
-    // The engine offers plain segments from places of their own, where most of this can be left out:
-    // some 45 instructions a request.
+    // The engine offers plain segments from places of their own, where most of this can be left
+    // out: some 45 instructions a request.
     #[inline(always)]
     fn segment(&mut self, segment: &Segment<'_>) -> bool {
         if self.gso_batch.is_some() {
@@ -164,7 +164,8 @@ pub(crate) fn write(route: &Route, segment: &Segment<'_>, frame: &mut Frame) -> 
 /// Bytes of a UDP header.
 const UDP_BYTES: usize = 8;
 
-/// Link header, IP header and UDP header of a datagram of `payload` bytes; returns where the payload goes.
+/// Link header, IP header and UDP header of a datagram of `payload` bytes; returns where the
+/// payload goes.
 pub(crate) fn write_datagram(
     route: &Route,
     from: SocketAddr,

@@ -50,8 +50,8 @@ struct Facts {
 }
 
 impl GsoBatch {
-    /// Begins with a segment that was pressed into `frame`, unless nothing may follow it: then the frame
-    /// comes back.
+    /// Begins with a segment that was pressed into `frame`, unless nothing may follow it: then the
+    /// frame comes back.
     pub(crate) fn begin(segment: &Segment<'_>, frame: Frame, l4: usize) -> Result<Self, Frame> {
         let payload_bytes = segment.payload_bytes();
         let odd = !(header::ACK) & segment.flags;
@@ -97,8 +97,8 @@ impl GsoBatch {
             && facts.payload_bytes + bytes <= BYTES_MAX
     }
 
-    /// Appends the segment; `spares` gives frames. False: there are not enough frames, and nothing has
-    /// changed.
+    /// Appends the segment; `spares` gives frames. False: there are not enough frames, and nothing
+    /// has changed.
     pub(crate) fn push(&mut self, segment: &Segment<'_>, spares: &mut Vec<Frame>) -> bool {
         let bytes = segment.payload_bytes();
         let here = self.frames.last().map_or(0, |frame| frame.room() - frame.len());
@@ -114,8 +114,8 @@ impl GsoBatch {
                 if is_full && let Some(mut frame) = spares.pop() {
                     let is_emptied = frame.set_len(0);
                     debug_assert!(is_emptied, "every frame can be empty");
-                    // A piece alone is no packet: a port that meets one refuses it for its wish to be cut
-                    // without a checksum to complete.
+                    // A piece alone is no packet: a port that meets one refuses it for its wish to
+                    // be cut without a checksum to complete.
                     let meta = frame.meta_mut();
                     (meta.port, meta.next_fragment) = (self.facts.port, NO_FRAGMENT);
                     meta.tx_segment_bytes = self.facts.segment_bytes as u16;

@@ -3,7 +3,8 @@
 //! A worker's job like any other, on the flows of the groups that the worker owns: [`SocketJob`] is
 //! a TCP engine with everything around it. Programs share memory with it (`served`), the daemon's
 //! slow side sends it commands ([`CommandQueue`]), and flows move from worker to worker with their
-//! groups ([`Exchange`]). [`BuiltIn`] is this job or one of those of `datapath`, which knows no TCP.
+//! groups ([`Exchange`]). [`BuiltIn`] is this job or one of those of `datapath`, which knows no
+//! TCP.
 #![forbid(unsafe_code)]
 
 mod app_sockets;

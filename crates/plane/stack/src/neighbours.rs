@@ -1,8 +1,8 @@
 //! How datagrams leave: by the next hop that the kernel's routes and neighbours name.
 //!
-//! A frame says only what whoever sent it wanted to say. So the way that a datagram came by is used for answers just until
-//! the slow side has asked the kernel, and it never takes the place of what the kernel has said: a forged source address
-//! redirects nobody's datagrams.
+//! A frame says only what whoever sent it wanted to say. So the way that a datagram came by is used
+//! for answers just until the slow side has asked the kernel, and it never takes the place of what
+//! the kernel has said: a forged source address redirects nobody's datagrams.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -11,7 +11,8 @@ use base::Nanos;
 
 use crate::routes::{NextHop, Route};
 
-/// Addresses at once, at most. Beyond that the last in order is forgotten, and asked for when it is needed again.
+/// Addresses at once, at most. Beyond that the last in order is forgotten, and asked for when it is
+/// needed again.
 const NEIGHBOURS_MAX: usize = 4096;
 
 /// A next hop by which nothing was heard for so long may lead nowhere by now: it is used, and asked
@@ -40,7 +41,8 @@ struct Known {
 const ASK_EVERY: Nanos = Nanos::from_secs(4);
 
 impl Neighbours {
-    /// A datagram from `remote` to `local` came by that route, and somebody has it. It is used until the kernel was asked.
+    /// A datagram from `remote` to `local` came by that route, and somebody has it. It is used
+    /// until the kernel was asked.
     pub(crate) fn learn(&mut self, remote: IpAddr, local: IpAddr, route: Route, now: Nanos) {
         // What was asked for in vain, or is asked for already, has no route, or will have one soon.
         let was_asked = self.was_asked(remote, now);
@@ -91,7 +93,8 @@ impl Neighbours {
         self.asked.insert(remote, now);
     }
 
-    /// What the slow side is to be asked: the addresses whose ways nobody knows, or that nothing was heard from for long.
+    /// What the slow side is to be asked: the addresses whose ways nobody knows, or that nothing
+    /// was heard from for long.
     pub(crate) fn questions(&mut self) -> impl Iterator<Item = IpAddr> + use<'_> {
         self.questions.drain(..)
     }
@@ -103,7 +106,8 @@ impl Neighbours {
         self.known.insert(remote, known);
     }
 
-    /// By which route, and from which address, a datagram goes to `remote`; `wanted`, if it is specified, is its sender's.
+    /// By which route, and from which address, a datagram goes to `remote`; `wanted`, if it is
+    /// specified, is its sender's.
     pub(crate) fn find(
         &mut self,
         remote: IpAddr,

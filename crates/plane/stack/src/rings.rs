@@ -1,7 +1,8 @@
 //! The rings of all flows of a worker: none until the first byte, small at first, larger on demand.
 //!
-//! What must hold: a flow never gets the rings of another. The engine gives the number of a flow that is over to the next
-//! one before anybody has heard of the end, so rings are kept by number *and* generation.
+//! What must hold: a flow never gets the rings of another. The engine gives the number of a flow
+//! that is over to the next one before anybody has heard of the end, so rings are kept by number
+//! *and* generation.
 
 mod ring;
 
@@ -41,8 +42,8 @@ pub(crate) struct Rings {
     send_log2: u8,
     /// By flow number.
     held: Vec<Held>,
-    /// Rings of flows that are over and whose end nobody has heard of, though their numbers are others' already.
-    /// Bounded by the flows that end in one turn; nearly always empty.
+    /// Rings of flows that are over and whose end nobody has heard of, though their numbers are
+    /// others' already. Bounded by the flows that end in one turn; nearly always empty.
     displaced: Vec<(FlowId, Pair)>,
     /// Rings without a flow, by the logarithm of their length.
     unused: Vec<Vec<Box<[u8]>>>,
@@ -141,7 +142,8 @@ impl Rings {
         &mut held.pair
     }
 
-    /// Both rings of a flow, made if need be: what it has received, and where it writes. False: no memory.
+    /// Both rings of a flow, made if need be: what it has received, and where it writes. False: no
+    /// memory.
     pub(crate) fn ensure(&mut self, flow: FlowId) -> bool {
         let (has_receive, has_send) = {
             let pair = self.pair(flow);
@@ -170,8 +172,8 @@ impl Rings {
         true
     }
 
-    /// From now on the flow's rings lie in an application's memory: a send ring of `1 << send_log2` bytes, and
-    /// what has come already. False: there is no memory, and everything is as it was.
+    /// From now on the flow's rings lie in an application's memory: a send ring of `1 << send_log2`
+    /// bytes, and what has come already. False: there is no memory, and everything is as it was.
     pub(crate) fn settle(&mut self, flow: FlowId, home: &Arc<AppSockets>, send_log2: u8) -> bool {
         let Some(send) = self.make(send_log2, Some(home)) else { return self.refuse() };
         let mut receive = Ring::None;
@@ -190,8 +192,9 @@ impl Rings {
         true
     }
 
-    /// The receive ring goes back: it holds nothing. The next byte brings another, and the one that was used last is the
-    /// first to be used again: so a busy application's rings stay in the cache, and an idle one's cost nothing.
+    /// The receive ring goes back: it holds nothing. The next byte brings another, and the one that
+    /// was used last is the first to be used again: so a busy application's rings stay in the
+    /// cache, and an idle one's cost nothing.
     pub(crate) fn rest(&mut self, flow: FlowId) {
         let pair = self.pair(flow);
         let ring = std::mem::take(&mut pair.receive);
@@ -224,7 +227,8 @@ impl Rings {
         self.displaced.iter().find(|(other, _)| *other == flow).map(|(_, pair)| pair)
     }
 
-    /// Whether the peer has sent bytes that nobody had memory for: they are as unread as those in a ring.
+    /// Whether the peer has sent bytes that nobody had memory for: they are as unread as those in a
+    /// ring.
     pub(crate) fn is_starved(&self, flow: FlowId) -> bool {
         self.of(flow).is_some_and(|pair| pair.is_starved)
     }
@@ -260,8 +264,8 @@ impl Rings {
         })
     }
 
-    /// The same for a ring that an application reads from: the old one comes back, because it may still be read. `copy`
-    /// is asked once there is memory for the new one.
+    /// The same for a ring that an application reads from: the old one comes back, because it may
+    /// still be read. `copy` is asked once there is memory for the new one.
     pub(crate) fn outgrow_receive(
         &mut self,
         flow: FlowId,

@@ -1,7 +1,7 @@
 //! The ways by which segments leave: learned from those that come, one number each.
 //!
-//! A peer's segments come from one link address: its own or its router's. So there are few routes and
-//! very many flows, and a flow knows its route by a number (see [`tcp::Segment`]).
+//! A peer's segments come from one link address: its own or its router's. So there are few routes
+//! and very many flows, and a flow knows its route by a number (see [`tcp::Segment`]).
 
 use std::collections::BTreeMap;
 

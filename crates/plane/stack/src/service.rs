@@ -80,8 +80,8 @@ impl ServiceContext {
         }
     }
 
-    /// The service has taken `bytes`; the receive ring doubles when half of it was read within a round
-    /// trip, for then the window is what holds the peer back (what Linux calls right-sizing).
+    /// The service has taken `bytes`; the receive ring doubles when half of it was read within a
+    /// round trip, for then the window is what holds the peer back (what Linux calls right-sizing).
     fn has_read(&mut self, engine: &mut Engine, flow: FlowId, bytes: u32, now: Nanos) {
         let Some(reading) = self.readings.get_mut(flow.index()) else { return };
         reading.bytes = reading.bytes.saturating_add(bytes);

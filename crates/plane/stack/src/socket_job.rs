@@ -215,7 +215,8 @@ impl Job for SocketJob {
             engine.expire(now, &mut press);
         }
         let told = self.events.len() + usize::from(is_asked);
-        // A reset has freed its flow by now: its socket hears so before anybody looks at what its program wrote.
+        // A reset has freed its flow by now: its socket hears so before anybody looks at what its
+        // program wrote.
         self.serve(now, outlet);
         if is_asked {
             self.attend(now);

@@ -10,7 +10,8 @@ use rustix::net::{AddressFamily, SocketType};
 use rustix::process::PidfdGetfdFlags;
 use sys::pidfd::PidFd;
 
-/// Descriptors of a process that are looked at: as many as one may have by default, many times over.
+/// Descriptors of a process that are looked at: as many as one may have by default, many times
+/// over.
 const DESCRIPTORS_MAX: usize = 1 << 20;
 
 /// A descriptor that is a socket.

@@ -1,4 +1,5 @@
-//! Starts a program whose sockets the data plane serves: says what stands in the way, and becomes it.
+//! Starts a program whose sockets the data plane serves: says what stands in the way, and becomes
+//! it.
 
 use std::ffi::OsString;
 use std::io;
@@ -214,8 +215,8 @@ impl NotThere {
     }
 }
 
-/// The daemon's socket: as said, by the environment, or where it is by default. The program may go to
-/// another folder before it looks.
+/// The daemon's socket: as said, by the environment, or where it is by default. The program may go
+/// to another folder before it looks.
 fn socket_of(said: Option<&Path>, variable: Option<OsString>) -> PathBuf {
     let named = said.map(Path::to_owned).or(variable.filter(|v| !v.is_empty()).map(PathBuf::from));
     let socket = named.unwrap_or_else(|| calisto_client::DEFAULT_SOCKET.into());

@@ -1,11 +1,11 @@
-//! The parent of a job's program: it outlives a runner that is killed, and then sees to it that nothing
-//! stays frozen, pinned or behind.
+//! The parent of a job's program: it outlives a runner that is killed, and then sees to it that
+//! nothing stays frozen, pinned or behind.
 //!
-//! The runner starts it; it starts the program, passes signals on, and ends as the program ended. It does
-//! nothing in between. When the runner dies first, the kernel says so by a signal (PR_SET_PDEATHSIG), and
-//! the program is killed as the runner was. When the guardian is killed, the program is too, by the same
-//! means, and the runner does the cleaning. Only if both are killed at once may a frozen
-//! grandchild stay behind.
+//! The runner starts it; it starts the program, passes signals on, and ends as the program ended.
+//! It does nothing in between. When the runner dies first, the kernel says so by a signal
+//! (PR_SET_PDEATHSIG), and the program is killed as the runner was. When the guardian is killed,
+//! the program is too, by the same means, and the runner does the cleaning. Only if both are killed
+//! at once may a frozen grandchild stay behind.
 
 use std::ffi::OsString;
 use std::io;

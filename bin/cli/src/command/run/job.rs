@@ -61,7 +61,8 @@ impl Job {
     pub(crate) fn place(&self, cpus: &CpuSet) -> Result<(), String> {
         let mut refused = Ok(());
         process_tree::each_thread(self.root, |thread| {
-            // It may be there already: a pass for those who were missed changes nothing for the others.
+            // It may be there already: a pass for those who were missed changes nothing for the
+            // others.
             if thread.affinity() == Ok(*cpus) {
                 return;
             }

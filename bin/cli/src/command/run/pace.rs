@@ -3,8 +3,8 @@
 use base::Nanos;
 use sys::cpu_set::CpuSet;
 
-/// Without a core for longer than this the job is stopped. Until then it is where it was: anybody else there
-/// preempts it, and most cores come back within less.
+/// Without a core for longer than this the job is stopped. Until then it is where it was: anybody
+/// else there preempts it, and most cores come back within less.
 pub(crate) const GRACE: Nanos = Nanos::from_millis(1);
 
 /// What is to be done to the job.
@@ -79,8 +79,8 @@ impl Pace {
         Some(Step::Freeze)
     }
 
-    /// What the job is to be like now, for whoever may have been missed; none while it waits for its
-    /// grace to end.
+    /// What the job is to be like now, for whoever may have been missed; none while it waits for
+    /// its grace to end.
     pub(crate) fn again(&self) -> Option<Step> {
         match (self.is_frozen, self.held.is_empty()) {
             (true, _) => Some(Step::Freeze),

@@ -48,8 +48,8 @@ pub(crate) struct Ended {
 }
 
 impl<'a> Runner<'a> {
-    /// For this program. From now on the calling thread and those that it starts hold back the signals that
-    /// are passed on.
+    /// For this program. From now on the calling thread and those that it starts hold back the
+    /// signals that are passed on.
     pub(crate) fn new(command: &'a [OsString]) -> Result<Self, Failure> {
         Ok(Self { command, signals: SignalFd::new(&PASSED_ON).map_err(Failure::new)? })
     }

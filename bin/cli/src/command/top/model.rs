@@ -103,8 +103,8 @@ impl Since<'_> {
         self.last.map_or(Nanos::ZERO, |last| self.now.at.since(last.at))
     }
 
-    /// The rate of a counter whose value before is this; who has none has begun since the last look,
-    /// and all counters begin at zero.
+    /// The rate of a counter whose value before is this; who has none has begun since the last
+    /// look, and all counters begin at zero.
     fn rate(&self, before: Option<u64>, after: u64) -> Option<f64> {
         self.last?;
         per_second(before.unwrap_or(0), after, self.span())

@@ -81,8 +81,8 @@ impl Screen {
     /// Sleeps until a key, a signal or the end of the pause.
     fn pause(&self) -> io::Result<()> {
         if sys::poll::wait_readable(self.keys.as_fd(), PAUSE) {
-            // A terminal that was hung up is readable for ever, and whoever tries to get a key of it
-            // never returns.
+            // A terminal that was hung up is readable for ever, and whoever tries to get a key of
+            // it never returns.
             window_size()?;
         }
         Ok(())
@@ -91,7 +91,8 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // The hook has done it before a panic was told: a second time, what was told is written over.
+        // The hook has done it before a panic was told: a second time, what was told is written
+        // over.
         if !std::thread::panicking() {
             // A terminal that has gone needs nothing any more.
             let _ = self.terminal.show_cursor();

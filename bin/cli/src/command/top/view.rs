@@ -7,8 +7,8 @@ use super::rate::History;
 /// The version of the JSON lines; fields are only ever added.
 pub(super) const SCHEMA_VERSION: u32 = 1;
 
-/// The daemon between two looks. A rate that is not known is `None`: the daemon, or what is counted,
-/// is new.
+/// The daemon between two looks. A rate that is not known is `None`: the daemon, or what is
+/// counted, is new.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct View {
     pub(super) schema_version: u32,

@@ -134,8 +134,8 @@ impl Server {
 }
 
 impl Connection {
-    /// Sends back what came; what to wait for from now on, if that is something else than before. An
-    /// error: it is over.
+    /// Sends back what came; what to wait for from now on, if that is something else than before.
+    /// An error: it is over.
     fn serve(&mut self, bytes: &mut [u8]) -> io::Result<Option<EventFlags>> {
         if !self.owed.is_empty() {
             let written = written(self.stream.write(&self.owed))?;

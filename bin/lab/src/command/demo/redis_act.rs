@@ -1,5 +1,5 @@
-//! The fourth act: redis-server, unmodified, on the data path's sockets and on Linux's, for the same
-//! clients on the same veth.
+//! The fourth act: redis-server, unmodified, on the data path's sockets and on Linux's, for the
+//! same clients on the same veth.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -44,7 +44,8 @@ pub(super) struct Shown {
 pub(super) struct RedisAct {
     pub(super) ours: Shown,
     pub(super) linux: Shown,
-    /// Segments of the accelerated server that the data path has received; the kernel has seen none.
+    /// Segments of the accelerated server that the data path has received; the kernel has seen
+    /// none.
     pub(super) segments: u64,
     /// The port that the daemon served on.
     pub(super) port: String,
@@ -108,8 +109,8 @@ pub(super) fn play(
     })
 }
 
-/// The daemon's settings, without its port: one worker in the dispatcher's loop, as redis-server has
-/// one thread.
+/// The daemon's settings, without its port: one worker in the dispatcher's loop, as redis-server
+/// has one thread.
 fn settings(placement: &Placement) -> Vec<String> {
     let mut settings = vec![
         "workers.count=1".to_owned(),

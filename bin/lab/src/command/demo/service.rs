@@ -38,8 +38,8 @@ struct Thread {
 }
 
 impl Service {
-    /// Attaches to the daemon behind `socket` and serves `listen`, with a worker for each of so many
-    /// cores. One core is guaranteed.
+    /// Attaches to the daemon behind `socket` and serves `listen`, with a worker for each of so
+    /// many cores. One core is guaranteed.
     pub(super) fn start(socket: &Path, listen: &str, cores: usize) -> Result<Self, Failure> {
         let cores = cores as u32;
         let class = CoresClass::Latency;

@@ -1,6 +1,7 @@
 //! Who runs where in the second act: some CPUs are given out, the others are not.
 
-/// Cores given out at most: each is a worker of the application, and load for more would be missing.
+/// Cores given out at most: each is a worker of the application, and load for more would be
+/// missing.
 const CORES_MAX: usize = 4;
 
 /// Who runs where while cores change hands.

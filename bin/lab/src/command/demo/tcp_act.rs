@@ -139,8 +139,8 @@ pub(super) fn core_layout(placement: &Placement) -> String {
     }
 }
 
-/// The daemon's settings, without its port: one worker in the dispatcher's loop, as Linux's echo has
-/// one thread.
+/// The daemon's settings, without its port: one worker in the dispatcher's loop, as Linux's echo
+/// has one thread.
 fn settings(placement: &Placement, ours: SocketAddr) -> Vec<String> {
     let mut settings = vec![
         format!("listen=[\"tcp:{ours}\"]"),

@@ -70,8 +70,8 @@ impl Control {
         self.recorder.take()
     }
 
-    /// The loop as the snapshot has it, with its tables, but for the counts of [`Control::owned`]: no
-    /// decision hangs on them. What is impossible in it comes back as a sentence.
+    /// The loop as the snapshot has it, with its tables, but for the counts of [`Control::owned`]:
+    /// no decision hangs on them. What is impossible in it comes back as a sentence.
     pub(crate) fn restore(snapshot: Snapshot) -> Result<(Self, OwnerTable, OwnerTable), String> {
         snapshot.check()?;
         let virtual_groups = snapshot.live.len() - snapshot.groups as usize;

@@ -21,8 +21,8 @@ use crate::number;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CoresConfig {
-    /// The time from tick to tick that is wished for: 1 us to 10 ms. Ticks are never so frequent that
-    /// they take more than a tenth of the time.
+    /// The time from tick to tick that is wished for: 1 us to 10 ms. Ticks are never so frequent
+    /// that they take more than a tenth of the time.
     #[serde(with = "number::nanos")]
     pub interval: Nanos,
     /// A worker that was told to park and has not after this long is moved off its core.

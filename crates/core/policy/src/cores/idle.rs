@@ -25,7 +25,8 @@ impl IdleList {
         Self { links: vec![link; cores], oldest: NONE, newest: NONE }
     }
 
-    /// The core that has been idle for longest: the one whose cache is worth least to its last worker.
+    /// The core that has been idle for longest: the one whose cache is worth least to its last
+    /// worker.
     #[inline]
     pub(super) fn oldest(&self) -> Option<usize> {
         (self.oldest != NONE).then_some(usize::from(self.oldest))

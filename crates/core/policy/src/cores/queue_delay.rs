@@ -1,10 +1,10 @@
 //! `queue_delay`: a core more for an application as long as something waits for too long.
 //!
 //! Two rules, chosen by the application's own delay. Zero is Shenango's: congested when an item
-//! that was in a queue at the tick before is still there. Anything else is Caladan's: congested when
-//! the oldest item has waited for that long. A worker that has just been woken is not judged in its
-//! first sample: what waits there waited before it could do anything. Cores come back when workers
-//! park; this policy never asks for one back.
+//! that was in a queue at the tick before is still there. Anything else is Caladan's: congested
+//! when the oldest item has waited for that long. A worker that has just been woken is not judged
+//! in its first sample: what waits there waited before it could do anything. Cores come back when
+//! workers park; this policy never asks for one back.
 
 use base::{Nanos, WorkerId};
 

@@ -3,8 +3,8 @@
 //!
 //! As in [`crate::record`]: the data loop only copies small values into memory that is there
 //! already; another thread takes full buffers and writes them as lines of JSON. The first line is a
-//! [`CoresSnapshot`], so that a recording can begin at any moment; the last one says that nothing is
-//! missing.
+//! [`CoresSnapshot`], so that a recording can begin at any moment; the last one says that nothing
+//! is missing.
 //!
 //! [`CoresSnapshot`]: crate::cores::record::CoresSnapshot
 //!

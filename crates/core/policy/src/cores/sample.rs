@@ -1,4 +1,5 @@
-//! What the shell has measured since the last tick: active workers only, so that idle ones are free.
+//! What the shell has measured since the last tick: active workers only, so that idle ones are
+//! free.
 
 use base::{Nanos, WorkerId};
 use serde::{Deserialize, Serialize};

@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-/// A fixed number of buffers of a fixed size. All their memory is there, and touched, from the start.
+/// A fixed number of buffers of a fixed size. All their memory is there, and touched, from the
+/// start.
 #[derive(Debug)]
 pub(crate) struct Buffers<E> {
     current: Vec<E>,

@@ -1,8 +1,8 @@
 //! HyStart: ends slow start before it ends in a flood of losses (Ha and Rhee, 2011; RFC 9406), with
 //! the limits that Linux gives it.
 //!
-//! Two signs say that a path is full: acknowledgements that follow each other closely for as long as
-//! half a round trip, and round trips that have become longer than the shortest.
+//! Two signs say that a path is full: acknowledgements that follow each other closely for as long
+//! as half a round trip, and round trips that have become longer than the shortest.
 
 use super::{Sample, Window};
 use crate::Seq;

@@ -227,7 +227,8 @@ fn timely_does_not_take_its_own_slow_pace_for_a_queue() {
     }
     let slowest = control.interval();
     for _ in 0..20 {
-        // The receiver acknowledges every second segment, so each sample has the time between two in it.
+        // The receiver acknowledges every second segment, so each sample has the time between two
+        // in it.
         let round_trip = Nanos::from_micros(40) + control.interval();
         round(&mut control, round_trip);
     }

@@ -1,8 +1,8 @@
 //! TIMELY: a rate that follows the gradient of round trips (Mittal et al., SIGCOMM 2015).
 //!
 //! Round trips that grow say that a queue grows, before anything is lost or marked. Once a round
-//! trip the rate goes up by a step while they shrink, and down in proportion while they grow. Below a
-//! low threshold it only goes up, above a high one only down.
+//! trip the rate goes up by a step while they shrink, and down in proportion while they grow. Below
+//! a low threshold it only goes up, above a high one only down.
 
 use base::Nanos;
 
@@ -59,8 +59,9 @@ impl Timely {
         Nanos(1_000_000_000 / u64::from(self.rate.max(RATE_MIN)))
     }
 
-    /// A round trip without what a receiver adds that acknowledges every second segment: the first of two waits there for the
-    /// other, which our own pace holds back. Taken for a queue it would keep a slow flow slow for ever.
+    /// A round trip without what a receiver adds that acknowledges every second segment: the first
+    /// of two waits there for the other, which our own pace holds back. Taken for a queue it would
+    /// keep a slow flow slow for ever.
     fn without_pause(&self, round_trip_ns: u32) -> u32 {
         let pause_ns = u32::try_from(self.interval().0).unwrap_or(u32::MAX);
         round_trip_ns.saturating_sub(pause_ns).max(self.shortest_ns)
@@ -109,8 +110,8 @@ impl Control for Timely {
         window.segments / 2
     }
 
-    /// The window follows the rate, with room for twice the round trip: it is what ends a flow whose
-    /// acknowledgements stay away.
+    /// The window follows the rate, with room for twice the round trip: it is what ends a flow
+    /// whose acknowledgements stay away.
     #[inline]
     fn acknowledged(&mut self, window: &mut Window, report: &Report) {
         let twice = u64::from(self.rate) * 2 * report.round_trip.0 / 1_000_000_000;

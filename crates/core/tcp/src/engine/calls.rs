@@ -196,14 +196,14 @@ impl Engine {
         Span { at: first, bytes: unread(flow, cold) }
     }
 
-    /// The numbers of the next byte to be consumed and of the next byte to be sent: for whoever counts
-    /// bytes of his own and wants to know where they lie.
+    /// The numbers of the next byte to be consumed and of the next byte to be sent: for whoever
+    /// counts bytes of his own and wants to know where they lie.
     pub fn numbers(&self, id: FlowId) -> Option<(Seq, Seq)> {
         self.place(id).map(|at| (self.flows[at].rcv_read, self.flows[at].snd_end))
     }
 
-    /// Whether nothing lies in the receive ring, neither unread nor before its turn: until the next byte comes the
-    /// ring is not needed.
+    /// Whether nothing lies in the receive ring, neither unread nor before its turn: until the next
+    /// byte comes the ring is not needed.
     #[inline]
     pub fn holds_nothing(&self, id: FlowId) -> bool {
         self.place(id).is_some_and(|at| {
@@ -248,7 +248,8 @@ impl Engine {
         Span { at: (flow.snd_end.0 & (cold.send_ring() - 1)) as usize, bytes }
     }
 
-    /// There is room, but less than somebody wants: [`crate::Event::Writable`] comes with the next acknowledgement.
+    /// There is room, but less than somebody wants: [`crate::Event::Writable`] comes with the next
+    /// acknowledgement.
     pub fn want_room(&mut self, id: FlowId) {
         if let Some(at) = self.place(id) {
             self.flows[at].flags.set(Flags::WANTS_ROOM);
@@ -282,8 +283,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Closes both directions: nothing more is sent or read. [`crate::Event::Closed`] comes when the
-    /// peer has everything. With bytes unread the peer gets a reset instead (RFC 9293 section
+    /// Closes both directions: nothing more is sent or read. [`crate::Event::Closed`] comes when
+    /// the peer has everything. With bytes unread the peer gets a reset instead (RFC 9293 section
     /// 3.10.4, RFC 2525 section 2.17).
     pub fn close<O: Output>(&mut self, id: FlowId, out: &mut O) -> Result<(), CallError> {
         let at = self.place(id).ok_or(CallError::Gone)?;

@@ -83,9 +83,9 @@ impl std::error::Error for AttachError {}
 
 impl Engine {
     /// Takes those flows of `group` out that `is_wanted` names (their keys have the peer as the
-    /// source), those in TIME-WAIT and those that wait for their application's close included, and adds
-    /// them to `out`. Their numbers are void here. `groups` is how many there are, a power of two; the
-    /// hash is [`crate::Config::hash_key`]'s.
+    /// source), those in TIME-WAIT and those that wait for their application's close included, and
+    /// adds them to `out`. Their numbers are void here. `groups` is how many there are, a power of
+    /// two; the hash is [`crate::Config::hash_key`]'s.
     pub fn detach_group(
         &mut self,
         group: FlowGroup,

@@ -55,8 +55,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Under which congestion control it goes on (TCP_CONGESTION). The window stays as it is; what the one before knew
-    /// of the path is forgotten. ECN is as was agreed on.
+    /// Under which congestion control it goes on (TCP_CONGESTION). The window stays as it is; what
+    /// the one before knew of the path is forgotten. ECN is as was agreed on.
     pub fn set_congestion(&mut self, id: FlowId, algorithm: Algorithm) -> Result<(), CallError> {
         let at = self.place(id).ok_or(CallError::Gone)?;
         let (flow, cold) = (&mut self.flows[at], &mut self.cold[at]);
@@ -100,8 +100,8 @@ impl Engine {
     }
 
     /// Lets the receive ring grow to `1 << log2` bytes, at most [`crate::FlowOptions`]'s limit. The
-    /// caller copies what the result says before anything else is asked of the engine, and shows the
-    /// new ring from then on. Nothing: the ring stays as it is.
+    /// caller copies what the result says before anything else is asked of the engine, and shows
+    /// the new ring from then on. Nothing: the ring stays as it is.
     pub fn grow_receive_ring(&mut self, id: FlowId, log2: u8) -> Option<Regrow> {
         let at = self.place(id)?;
         let regrow = regrow::receive(&self.flows[at], &mut self.cold[at], log2)?;
@@ -134,10 +134,11 @@ impl Engine {
         is_ahead.then(|| mark.since(flow.rcv_read))
     }
 
-    /// A router, or the peer's host, says that a segment of the flow `key` (the peer is its source) did not arrive: it
-    /// began at `sequence`, and the reason is `errno` by Linux's numbers. Ends a connection that is being opened; of one
-    /// that stands it is only remembered, for the day that the peer does not answer (RFC 1122 section 4.2.3.9, RFC
-    /// 5461). About a segment that is not on its way it is believed by nobody (RFC 5927 section 4.1).
+    /// A router, or the peer's host, says that a segment of the flow `key` (the peer is its source)
+    /// did not arrive: it began at `sequence`, and the reason is `errno` by Linux's numbers. Ends a
+    /// connection that is being opened; of one that stands it is only remembered, for the day that
+    /// the peer does not answer (RFC 1122 section 4.2.3.9, RFC 5461). About a segment that is not
+    /// on its way it is believed by nobody (RFC 5927 section 4.1).
     pub fn unreachable<O: Output>(
         &mut self,
         key: &FlowKey,

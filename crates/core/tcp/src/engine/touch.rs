@@ -2,8 +2,8 @@
 //!
 //! With more flows than caches hold, each segment would wait for one line after the other: the
 //! table's, the flow's, the rings'. A look at one line of every flow of the burst, then at the next
-//! of every flow, waits for all of them at once. Nothing here decides anything, and what it looks at
-//! may be stale.
+//! of every flow, waits for all of them at once. Nothing here decides anything, and what it looks
+//! at may be stale.
 
 use std::hint::black_box;
 

@@ -403,8 +403,8 @@ proptest! {
     }
 }
 
-/// A flow with so many segments out, every second of the first hundred of which was reported, one by
-/// one, so that all between them count as lost.
+/// A flow with so many segments out, every second of the first hundred of which was reported, one
+/// by one, so that all between them count as lost.
 fn bench_with(segments: u32) -> Bench {
     let mut bench = Bench::new(segments, Seq(0));
     for _ in 0..segments {

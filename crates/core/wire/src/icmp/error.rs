@@ -1,8 +1,9 @@
-//! ICMP and ICMPv6 errors: whose packet one is about, what it says, and what that means to a socket.
+//! ICMP and ICMPv6 errors: whose packet one is about, what it says, and what that means to a
+//! socket.
 //!
-//! An error quotes the start of a packet that we sent (RFC 792, RFC 4443), and anybody can write one:
-//! what is read here is checked as far as it can be without knowing the flow. Who knows it compares
-//! [`ErrorMessage::sequence`] with what is on its way (RFC 5927 section 4).
+//! An error quotes the start of a packet that we sent (RFC 792, RFC 4443), and anybody can write
+//! one: what is read here is checked as far as it can be without knowing the flow. Who knows it
+//! compares [`ErrorMessage::sequence`] with what is on its way (RFC 5927 section 4).
 
 use super::HEADER_BYTES;
 use crate::bytes::{array, be16};
@@ -14,8 +15,8 @@ use crate::{FlowKey, Protocol, ethernet, ipv4, ipv6, vlan};
 /// `14 <= l3_offset < l4_offset`, and both are within the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ErrorMessage {
-    /// The flow *as packets of the peer have it*: its source is whom the quoted packet went to. So it
-    /// is hashed to the group that these are in.
+    /// The flow *as packets of the peer have it*: its source is whom the quoted packet went to. So
+    /// it is hashed to the group that these are in.
     pub key: FlowKey,
     /// What it says.
     pub kind: ErrorKind,
@@ -66,11 +67,12 @@ impl ErrorMessage {
         }
     }
 
-    /// The number that Linux reports it to programs by (errno; RFC 1122 section 4.2.3.9 leaves the choice).
+    /// The number that Linux reports it to programs by (errno; RFC 1122 section 4.2.3.9 leaves the
+    /// choice).
     ///
-    /// A connection that is being opened ends with it. An established one goes on, and ends with the
-    /// last one, in place of ETIMEDOUT, if the peer stays silent (SO_ERROR, IP_RECVERR apart). A UDP
-    /// socket that is connected hears of those that [`Self::is_hard`]; another one of none.
+    /// A connection that is being opened ends with it. An established one goes on, and ends with
+    /// the last one, in place of ETIMEDOUT, if the peer stays silent (SO_ERROR, IP_RECVERR apart).
+    /// A UDP socket that is connected hears of those that [`Self::is_hard`]; another one of none.
     pub const fn errno(&self) -> i32 {
         match self.kind {
             ErrorKind::Unreachable { code } if self.key.is_ipv6() => match code {

@@ -24,8 +24,8 @@ impl fmt::Display for PrefixError {
 impl std::error::Error for PrefixError {}
 
 impl Prefix {
-    /// The network of `address`; bits behind the prefix are cleared. `None`: more bits than an address
-    /// has.
+    /// The network of `address`; bits behind the prefix are cleared. `None`: more bits than an
+    /// address has.
     pub fn of(address: IpAddr, bits: u8) -> Option<Self> {
         let address = match address {
             IpAddr::V4(v4) if bits <= 32 => {

@@ -1,4 +1,5 @@
-//! One table of a TOML text: its fields are asked for one by one, and what nobody asked for is refused.
+//! One table of a TOML text: its fields are asked for one by one, and what nobody asked for is
+//! refused.
 
 use std::ops::RangeInclusive;
 

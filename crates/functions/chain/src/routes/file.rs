@@ -23,8 +23,8 @@ pub const FILE_BYTES_MAX: u64 = 1 << 30;
 /// Lines between two reports of progress.
 const LINES_A_REPORT: usize = 1 << 14;
 
-/// Passes each route of `text` to `each`, in the order of the text. `progress` is told, now and then,
-/// how many bytes have been read.
+/// Passes each route of `text` to `each`, in the order of the text. `progress` is told, now and
+/// then, how many bytes have been read.
 ///
 /// # Errors
 /// The first line that is wrong; the routes before it were passed on.

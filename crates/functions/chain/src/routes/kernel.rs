@@ -1,11 +1,12 @@
-//! The kernel's routes as the router's: which entry of those for the same destinations counts, and what
-//! changes with each piece of news.
+//! The kernel's routes as the router's: which entry of those for the same destinations counts, and
+//! what changes with each piece of news.
 //!
-//! Tables `main` and `local` are read, as a kernel without rules of its own would; among entries for the
-//! same destinations those of `local` come first, then the least metric, then the kernel's own order. An
-//! entry of several next hops (multipath) is its first one whose link is up; of IPv6 entries of one
-//! destination and metric, among which the kernel takes turns, the first is used. Nothing is asked of the
-//! kernel here: who follows it passes news on, and a dump when [`KernelRoutes::is_in_doubt`] says so.
+//! Tables `main` and `local` are read, as a kernel without rules of its own would; among entries
+//! for the same destinations those of `local` come first, then the least metric, then the kernel's
+//! own order. An entry of several next hops (multipath) is its first one whose link is up; of IPv6
+//! entries of one destination and metric, among which the kernel takes turns, the first is used.
+//! Nothing is asked of the kernel here: who follows it passes news on, and a dump when
+//! [`KernelRoutes::is_in_doubt`] says so.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map;
@@ -126,7 +127,8 @@ impl KernelRoutes {
         changed(prefix, before, after)
     }
 
-    /// Takes the place of `self` with what a fresh dump has filled, and passes on what that changes.
+    /// Takes the place of `self` with what a fresh dump has filled, and passes on what that
+    /// changes.
     pub fn replace(&mut self, fresh: Self, mut each: impl FnMut(RouteChange)) {
         let mut old = std::mem::replace(self, fresh).routes.into_iter().peekable();
         let mut new = self.routes.iter().peekable();

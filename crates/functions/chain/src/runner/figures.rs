@@ -9,8 +9,8 @@ use crate::board::Group;
 use crate::figures::{CounterFigure, Figures, GroupFigures, SCHEMA_VERSION, SliceFigures};
 use crate::tables::Tables;
 
-/// How long figures are waited for; a thread answers between two batches. After that those of the last
-/// time are given.
+/// How long figures are waited for; a thread answers between two batches. After that those of the
+/// last time are given.
 const WITHIN: Duration = Duration::from_millis(500);
 
 impl Chain {

@@ -114,8 +114,8 @@ fn tell_of_queues(file: &ChainFile, tell: &mut dyn FnMut(Event)) {
     }
 }
 
-/// Opens all slices and then starts their threads: a queue that cannot be had shows before any traffic
-/// flows.
+/// Opens all slices and then starts their threads: a queue that cannot be had shows before any
+/// traffic flows.
 pub(super) fn threads(
     chain: &mut Chain,
     file: &ChainFile,
@@ -216,8 +216,8 @@ fn all_stages(parts: &Parts, file: &ChainFile) -> Result<Vec<Vec<Stage>>, ChainE
     Ok(all)
 }
 
-/// The functions of one slice. Each slice has its own, tables and all; but a rate is that of the whole chain,
-/// so they share what limits it with those of the first slice.
+/// The functions of one slice. Each slice has its own, tables and all; but a rate is that of the
+/// whole chain, so they share what limits it with those of the first slice.
 fn stages(
     parts: &Parts,
     file: &ChainFile,

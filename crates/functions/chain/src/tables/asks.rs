@@ -1,8 +1,9 @@
-//! When a neighbour is asked for: at once, and again while packets want it, at a pace that is bounded.
+//! When a neighbour is asked for: at once, and again while packets want it, at a pace that is
+//! bounded.
 //!
-//! The kernel sends a question a second to a neighbour that packets want, for as long as they do (retrans_time_ms
-//! of net.ipv4.neigh and net.ipv6.neigh). Packets may want one thousands of times in that second, and whoever scans
-//! a link makes them want neighbours without end.
+//! The kernel sends a question a second to a neighbour that packets want, for as long as they do
+//! (retrans_time_ms of net.ipv4.neigh and net.ipv6.neigh). Packets may want one thousands of times
+//! in that second, and whoever scans a link makes them want neighbours without end.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -24,7 +25,8 @@ pub(super) struct Asks {
 }
 
 impl Asks {
-    /// Whether to ask for this neighbour now. A refusal is for good: whatever wants it has to want it again.
+    /// Whether to ask for this neighbour now. A refusal is for good: whatever wants it has to want
+    /// it again.
     pub(super) fn allow(&mut self, port: PortId, address: IpAddr, now: Nanos) -> bool {
         if now >= self.began + PAUSE {
             (self.began, self.count) = (now, 0);

@@ -179,7 +179,8 @@ fn the_next_hop_is_the_kernels_for_random_destinations_before_and_after_changes(
             std::fs::write(Path::new("/proc/sys/net").join(key), "1").expect("root may");
         }
         let mut draw = Draw(seed);
-        // Each once: of IPv6 entries of one destination and metric the kernel uses now this, now that.
+        // Each once: of IPv6 entries of one destination and metric the kernel uses now this, now
+        // that.
         let prefixes: BTreeSet<Prefix> = (0..30_000).map(|n| draw.prefix(n % 3 == 0)).collect();
         let prefixes: Vec<Prefix> = prefixes.into_iter().collect();
         let added = |prefix: &Prefix| format!("route add {}\n", draw.route(*prefix));

@@ -1,5 +1,5 @@
-//! AES-128-CBC with HMAC over a batch of packets of ESP: all are handed to the library before any is asked
-//! for, so that it works on as many at once as the processor has lanes.
+//! AES-128-CBC with HMAC over a batch of packets of ESP: all are handed to the library before any
+//! is asked for, so that it works on as many at once as the processor has lanes.
 
 use std::ffi::c_void;
 
@@ -25,8 +25,8 @@ pub(super) fn seal(instance: &mut Instance, jobs: &mut [Job<'_, Key>]) {
             let Some(end) = text_end(job.packet, hmac) else { continue };
             let hashed = end + put_high(&mut job.packet[end..], job.sequence_high);
             let packet = job.packet.as_mut_ptr();
-            // The block in the IV's place is encrypted with the text: it is unique, so what comes out
-            // cannot be foreseen, and it is the IV that CBC goes on with.
+            // The block in the IV's place is encrypted with the text: it is unique, so what comes
+            // out cannot be foreseen, and it is the IV that CBC goes on with.
             let request = Request {
                 keys: [encrypt, decrypt],
                 hmac,
@@ -39,7 +39,8 @@ pub(super) fn seal(instance: &mut Instance, jobs: &mut [Job<'_, Key>]) {
                 is_sealing: true,
                 index,
             };
-            // SAFETY: all that it points to lives until `flush` below, and nobody else touches the packet.
+            // SAFETY: all that it points to lives until `flush` below, and nobody else touches the
+            // packet.
             unsafe { submit(instance, &request, &mut done) };
         }
         // SAFETY: everything that was handed over in this round is still there.
@@ -70,7 +71,8 @@ pub(super) fn open(instance: &mut Instance, jobs: &mut [Job<'_, Key>]) {
                 packet,
                 cipher: CBC_FIXED..end,
                 hashed,
-                // SAFETY: `text_end` has seen that the packet is longer than what stands before the text.
+                // SAFETY: `text_end` has seen that the packet is longer than what stands before the
+                // text.
                 iv: unsafe { packet.add(ESP_BYTES) },
                 tag: computed[index].as_mut_ptr(),
                 is_sealing: false,
@@ -98,8 +100,8 @@ fn text_end(packet: &[u8], hmac: &Hmac) -> Option<usize> {
     (text > 0 && text.is_multiple_of(BLOCK)).then_some(end)
 }
 
-/// Puts the upper half of a long sequence number behind the text, where it is signed (RFC 4303 section
-/// 2.2.1) until the ICV takes its place; how many bytes that makes.
+/// Puts the upper half of a long sequence number behind the text, where it is signed (RFC 4303
+/// section 2.2.1) until the ICV takes its place; how many bytes that makes.
 fn put_high(icv: &mut [u8], high: Option<u32>) -> usize {
     let Some(high) = high else { return 0 };
     icv[..4].copy_from_slice(&high.to_be_bytes());
@@ -122,12 +124,13 @@ struct Request<'a> {
 /// Hands a job over; `done` tells of those that are finished by then.
 ///
 /// # Safety
-/// Packet, keys, IV and tag stay where they are, untouched, until the job is done. Fewer jobs are under way
-/// than the library's queue holds.
+/// Packet, keys, IV and tag stay where they are, untouched, until the job is done. Fewer jobs are
+/// under way than the library's queue holds.
 unsafe fn submit(instance: &mut Instance, request: &Request<'_>, done: &mut [bool; AT_ONCE]) {
     let &Request { keys: [encrypt, decrypt], hmac, packet, ref cipher, hashed, .. } = request;
     let manager = instance.manager();
-    // SAFETY: the queue has room, so that the library returns its next job, which is ours until submitted.
+    // SAFETY: the queue has room, so that the library returns its next job, which is ours until
+    // submitted.
     let job = unsafe { &mut *(instance.get_next_job)(manager) };
     job.enc_keys = encrypt;
     job.dec_keys = decrypt;

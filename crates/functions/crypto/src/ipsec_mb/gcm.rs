@@ -51,9 +51,9 @@ fn run(
     let nonce = [a, b, c, d, i0, i1, i2, i3, i4, i5, i6, i7];
     let mut context = std::mem::MaybeUninit::<GcmContext>::uninit();
     let place = text.as_mut_ptr();
-    // SAFETY: keys were expanded by the same library; `text` is read and written over its own length, in
-    // place; 12 bytes of nonce, `aad_bytes` of AAD and 16 of tag are there, and the context is scratch that
-    // the library initialises. Nothing of it is kept after the call.
+    // SAFETY: keys were expanded by the same library; `text` is read and written over its own
+    // length, in place; 12 bytes of nonce, `aad_bytes` of AAD and 16 of tag are there, and the
+    // context is scratch that the library initialises. Nothing of it is kept after the call.
     unsafe {
         cipher(
             keys,

@@ -1,7 +1,7 @@
 //! Known answers that the library is held to before anybody relies on it.
 //!
-//! They were computed by OpenSSL: one packet for each algorithm, with short and with long sequence numbers.
-//! A library whose structures are not laid out as ours does not get this far unnoticed.
+//! They were computed by OpenSSL: one packet for each algorithm, with short and with long sequence
+//! numbers. A library whose structures are not laid out as ours does not get this far unnoticed.
 
 use calisto_nf::esp::{Algorithm, Cipher, Job, Secret};
 

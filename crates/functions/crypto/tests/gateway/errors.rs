@@ -102,7 +102,8 @@ fn errors_have_a_rate() {
 
 #[test]
 fn packet_without_room_before_or_behind_it_is_dropped() {
-    // A chunk of 2048 bytes with 256 before the packet: this one fits, and what comes behind it does not.
+    // A chunk of 2048 bytes with 256 before the packet: this one fits, and what comes behind it
+    // does not.
     let plan = Plan { mtu: 3000, ..Plan::new(Algorithm::CbcSha256) };
     let mut near = plan.end(0);
     near.drops(&ipv4(1770), |counters| &mut counters.no_room);

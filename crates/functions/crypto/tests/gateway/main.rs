@@ -1,4 +1,5 @@
-//! The ESP gateway with its real cipher: what goes in at one end comes out at the other, and nothing else.
+//! The ESP gateway with its real cipher: what goes in at one end comes out at the other, and
+//! nothing else.
 
 mod ends;
 mod errors;

@@ -1,4 +1,5 @@
-//! The other end of the tunnel is scapy, which shares no line of code with us and computes by OpenSSL.
+//! The other end of the tunnel is scapy, which shares no line of code with us and computes by
+//! OpenSSL.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -58,7 +59,8 @@ fn plans() -> Vec<Plan> {
         plans.push(plan(algorithm, false));
         plans.push(plan(algorithm, false).over_ipv6());
     }
-    // Of ESP with HMAC scapy signs no upper half: there long numbers are held to a known answer alone.
+    // Of ESP with HMAC scapy signs no upper half: there long numbers are held to a known answer
+    // alone.
     plans.push(plan(Algorithm::Gcm, true));
     plans
 }

@@ -86,7 +86,8 @@ fn iv_of_cbc_cannot_be_told_from_the_one_before() {
         u128::from_be_bytes(*sealed[42..].first_chunk().expect("it is longer"))
     };
     let ivs: Vec<u128> = (0..200).map(|_| iv()).collect();
-    // Of 128 bits 64 differ between neighbours, if there is nothing to see; a counter would differ in two.
+    // Of 128 bits 64 differ between neighbours, if there is nothing to see; a counter would differ
+    // in two.
     let differ: u32 = ivs.windows(2).map(|two| (two[0] ^ two[1]).count_ones()).sum();
     assert!((60..68).contains(&(differ / 199)), "{differ}");
 }

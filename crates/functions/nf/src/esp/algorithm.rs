@@ -40,8 +40,8 @@ impl Algorithm {
         }
     }
 
-    /// What payload and trailer together are a multiple of, in bytes: the cipher's block, or the four
-    /// that RFC 4303 section 2.4 asks for.
+    /// What payload and trailer together are a multiple of, in bytes: the cipher's block, or the
+    /// four that RFC 4303 section 2.4 asks for.
     #[inline]
     pub const fn block_bytes(self) -> usize {
         match self {
@@ -59,7 +59,8 @@ impl Algorithm {
         }
     }
 
-    /// Bytes of the encryption key; for GCM with the four bytes of salt at its end (RFC 4106 section 8.1).
+    /// Bytes of the encryption key; for GCM with the four bytes of salt at its end (RFC 4106
+    /// section 8.1).
     pub const fn key_bytes(self) -> usize {
         match self {
             Self::CbcSha1 | Self::CbcSha256 => 16,

@@ -1,4 +1,5 @@
-//! ICMP errors to whoever sent a packet that does not go into its tunnel (RFC 1191, RFC 8201, RFC 1812).
+//! ICMP errors to whoever sent a packet that does not go into its tunnel (RFC 1191, RFC 8201, RFC
+//! 1812).
 
 use base::{ChecksumState, Nanos, TxChecksum};
 use shm::Frame;
@@ -18,9 +19,9 @@ pub(crate) enum Wrong {
     TimeExceeded,
 }
 
-/// Turns the packet in `frame` into an ICMP error about itself, back to where it came from; false, and a
-/// frame that means nothing any more, when no error may be sent about it (RFC 1812 section 4.3.2.7, RFC
-/// 4443 section 2.4).
+/// Turns the packet in `frame` into an ICMP error about itself, back to where it came from; false,
+/// and a frame that means nothing any more, when no error may be sent about it (RFC 1812 section
+/// 4.3.2.7, RFC 4443 section 2.4).
 #[cold]
 pub(crate) fn answer(frame: &mut Frame, packet: &Packet, tunnel: &Tunnel, wrong: Wrong) -> bool {
     let l3 = packet.l3;

@@ -13,11 +13,12 @@ use super::tunnel::{BadTunnel, Tunnel};
 
 /// Tunnels of one gateway.
 pub const TUNNELS_MAX: usize = 256;
-/// Pairs of a network here and one there, of all tunnels: as each packet is held against them in turn.
+/// Pairs of a network here and one there, of all tunnels: as each packet is held against them in
+/// turn.
 pub const PAIRS_MAX: usize = 4096;
 
-/// Tunnels, and how far each has come. One for all slices: each packet has a number that no other has, and
-/// is accepted once, wherever it arrives.
+/// Tunnels, and how far each has come. One for all slices: each packet has a number that no other
+/// has, and is accepted once, wherever it arrives.
 #[derive(Debug)]
 pub struct Gateway {
     /// A packet belongs to the first pair that it fits.
@@ -63,10 +64,10 @@ pub(crate) enum Policy {
 impl Gateway {
     /// Puts tunnels together.
     ///
-    /// `started` is the time of day, counted from any fixed point in the past. Initialisation vectors are
-    /// counted on from it, one for each packet, and a packet takes longer than a nanosecond: so one that
-    /// starts again with the same keys takes none that it has taken before, as long as its clock is not put
-    /// back.
+    /// `started` is the time of day, counted from any fixed point in the past. Initialisation
+    /// vectors are counted on from it, one for each packet, and a packet takes longer than a
+    /// nanosecond: so one that starts again with the same keys takes none that it has taken before,
+    /// as long as its clock is not put back.
     ///
     /// # Errors
     /// A tunnel that cannot be carried out, two that packets cannot be told apart of, or too many.

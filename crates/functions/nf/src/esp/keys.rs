@@ -1,7 +1,8 @@
 //! The file of tunnels and keys: TOML in, tunnels out, or a sentence that never holds a key.
 //!
-//! Whoever reads the file sees to it that nobody else can, and wipes the text after use; what is read from
-//! it here is wiped here. Values are never repeated in messages, because one may be a key in the wrong place.
+//! Whoever reads the file sees to it that nobody else can, and wipes the text after use; what is
+//! read from it here is wiped here. Values are never repeated in messages, because one may be a key
+//! in the wrong place.
 
 use std::fmt;
 use std::net::IpAddr;

@@ -1,8 +1,9 @@
 //! A load for measuring: packets in memory through one end of a tunnel and out of the other.
 //!
-//! Takes no time itself: whoever measures reads a clock around [`Load::seal`] and [`Load::open`]. What has
-//! to be put back between two rounds ([`Load::refill`]) is only headers, so that a round finds its packets
-//! in the caches as it would behind a NIC that writes into them, if there are few enough.
+//! Takes no time itself: whoever measures reads a clock around [`Load::seal`] and [`Load::open`].
+//! What has to be put back between two rounds ([`Load::refill`]) is only headers, so that a round
+//! finds its packets in the caches as it would behind a NIC that writes into them, if there are few
+//! enough.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -34,10 +35,11 @@ pub struct Load<C: Cipher> {
 const MTU: u16 = 9000;
 
 impl<C: Cipher> Load<C> {
-    /// `batches` full batches of packets of which `text_bytes` are encrypted each, trailer and all. Each end
-    /// has a cipher.
+    /// `batches` full batches of packets of which `text_bytes` are encrypted each, trailer and all.
+    /// Each end has a cipher.
     ///
-    /// Nothing when `text_bytes` is no multiple of the algorithm's block, or too short or long for a packet.
+    /// Nothing when `text_bytes` is no multiple of the algorithm's block, or too short or long for
+    /// a packet.
     pub fn new(
         algorithm: Algorithm,
         text_bytes: usize,

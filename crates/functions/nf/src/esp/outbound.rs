@@ -92,8 +92,8 @@ pub(crate) const NEXT_IPV4: u8 = 4;
 /// As [`NEXT_IPV4`].
 pub(crate) const NEXT_IPV6: u8 = 41;
 
-/// Writes the checksum that the sender of a packet left to whoever transmits it: once encrypted, nobody
-/// can any more.
+/// Writes the checksum that the sender of a packet left to whoever transmits it: once encrypted,
+/// nobody can any more.
 #[inline]
 fn complete_checksum(frame: &mut Frame) {
     checksum::complete_if_open(frame);

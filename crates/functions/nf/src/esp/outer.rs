@@ -1,4 +1,5 @@
-//! The IP header around a packet in a tunnel (RFC 4301 section 5.1.2), and what of it outlives the tunnel.
+//! The IP header around a packet in a tunnel (RFC 4301 section 5.1.2), and what of it outlives the
+//! tunnel.
 
 use std::net::IpAddr;
 
@@ -61,8 +62,8 @@ const ECT1: u8 = 1;
 const ECT0: u8 = 2;
 const CE: u8 = 3;
 
-/// ECN of a packet that leaves a tunnel, from that of its two headers (RFC 6040 section 4.2); nothing when
-/// the packet must be dropped: it met congestion and cannot say so.
+/// ECN of a packet that leaves a tunnel, from that of its two headers (RFC 6040 section 4.2);
+/// nothing when the packet must be dropped: it met congestion and cannot say so.
 #[inline]
 pub(crate) const fn ecn(outer: u8, inner: u8) -> Option<u8> {
     match (outer & 3, inner & 3) {

@@ -1,9 +1,9 @@
 //! Which packets of an association have come already: the window of RFC 4303 section 3.4.3.
 //!
-//! As in RFC 6479 the window is a ring of blocks of bits that is never shifted. Here each word of the ring
-//! carries the number of its block beside the bits, so that a block is taken over in the same write that
-//! sets its first bit: nothing is cleared in between, and any number of cores may share a window, each
-//! packet accepted once.
+//! As in RFC 6479 the window is a ring of blocks of bits that is never shifted. Here each word of
+//! the ring carries the number of its block beside the bits, so that a block is taken over in the
+//! same write that sets its first bit: nothing is cleared in between, and any number of cores may
+//! share a window, each packet accepted once.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -49,8 +49,8 @@ impl Replay {
         }
     }
 
-    /// The whole number of a packet that carries its low 32 bits (RFC 4303, appendix A2.2): the one nearest
-    /// to the window.
+    /// The whole number of a packet that carries its low 32 bits (RFC 4303, appendix A2.2): the one
+    /// nearest to the window.
     #[inline]
     pub(crate) fn whole(&self, low: u32) -> u64 {
         if !self.is_extended {
@@ -62,8 +62,8 @@ impl Replay {
         edge + u64::from(low.wrapping_sub(edge as u32))
     }
 
-    /// Whether a packet of that number may still be accepted: asked before it is verified, so that replays
-    /// cost no decryption.
+    /// Whether a packet of that number may still be accepted: asked before it is verified, so that
+    /// replays cost no decryption.
     #[inline]
     pub(crate) fn check(&self, number: u64) -> Result<(), Stale> {
         let word = self.word(number).load(Ordering::Relaxed);
@@ -74,8 +74,8 @@ impl Replay {
     #[inline]
     pub(crate) fn accept(&self, number: u64) -> Result<(), Stale> {
         let word = self.word(number);
-        // Relaxed: a word stands for itself, and no other memory hangs on it. The loop goes round only when
-        // another core has accepted a packet of the same block meanwhile.
+        // Relaxed: a word stands for itself, and no other memory hangs on it. The loop goes round
+        // only when another core has accepted a packet of the same block meanwhile.
         let mut seen = word.load(Ordering::Relaxed);
         loop {
             let next = self.decide(seen, number)?;

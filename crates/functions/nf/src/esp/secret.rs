@@ -85,8 +85,8 @@ pub enum WeakKey {
     },
     /// All its bytes are zero.
     Zero(&'static str),
-    /// Each byte is as far from the last as that was from the one before: the same one again and again,
-    /// or counted.
+    /// Each byte is as far from the last as that was from the one before: the same one again and
+    /// again, or counted.
     Counted(&'static str),
     /// A shorter pattern again and again.
     Repeated(&'static str),

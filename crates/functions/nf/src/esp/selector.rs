@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use crate::Prefix;
 
-/// An address of either version, as a number; one of IPv4 lies where IPv6 has its mapped ones, which no
-/// packet may carry.
+/// An address of either version, as a number; one of IPv4 lies where IPv6 has its mapped ones,
+/// which no packet may carry.
 pub(crate) type Address = u128;
 
 const MAPPED: u128 = 0xffff << 32;
@@ -29,7 +29,8 @@ pub(crate) const fn of(address: IpAddr) -> Address {
     }
 }
 
-/// A prefix in the form that a packet's addresses are held against: one comparison, whatever the version.
+/// A prefix in the form that a packet's addresses are held against: one comparison, whatever the
+/// version.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Network {
     first: Address,

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Counts the packets of one association, on all cores together.
 ///
-/// A number that was given twice would be the end of GCM's secrecy, so that there is one counter, however
-/// many slices share the tunnel, and it stops instead of beginning again.
+/// A number that was given twice would be the end of GCM's secrecy, so that there is one counter,
+/// however many slices share the tunnel, and it stops instead of beginning again.
 #[derive(Debug)]
 pub(crate) struct Sequence {
     taken: AtomicU64,

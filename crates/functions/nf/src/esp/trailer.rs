@@ -1,4 +1,5 @@
-//! What stands behind a packet in ESP: padding, its length and what the packet is (RFC 4303 section 2.4).
+//! What stands behind a packet in ESP: padding, its length and what the packet is (RFC 4303 section
+//! 2.4).
 
 /// Bytes of padding, its length and the next header, behind a payload of so many bytes.
 #[inline]
@@ -18,8 +19,8 @@ pub(crate) fn write(out: &mut [u8], next_header: u8) {
     out[padding + 1] = next_header;
 }
 
-/// Splits what was decrypted into payload and next header; nothing when the padding is not the one that
-/// every honest sender writes.
+/// Splits what was decrypted into payload and next header; nothing when the padding is not the one
+/// that every honest sender writes.
 #[inline]
 pub(crate) fn split(plain: &[u8]) -> Option<(&[u8], u8)> {
     let (before, &[padding, next_header]) = plain.split_last_chunk::<FIXED>()?;

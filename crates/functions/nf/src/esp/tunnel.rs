@@ -26,12 +26,14 @@ pub struct Tunnel {
     pub inbound: Association,
     /// Bytes of the largest outer packet.
     pub mtu: u16,
-    /// How far behind the newest a packet may come and still be told from a repeated one, in packets.
+    /// How far behind the newest a packet may come and still be told from a repeated one, in
+    /// packets.
     pub replay_window: u32,
     /// Whether sequence numbers have 64 bits, of which 32 are sent. Both ends must agree.
     pub is_extended: bool,
-    /// Our address in the networks behind this gateway: whom ICMP errors come from. Unless given, `local`
-    /// where it is of that version, or 192.0.0.8 (RFC 7600), or for IPv6 nobody, and no error is sent.
+    /// Our address in the networks behind this gateway: whom ICMP errors come from. Unless given,
+    /// `local` where it is of that version, or 192.0.0.8 (RFC 7600), or for IPv6 nobody, and no
+    /// error is sent.
     pub address_ipv4: Option<Ipv4Addr>,
     /// The same for IPv6.
     pub address_ipv6: Option<Ipv6Addr>,

@@ -1,10 +1,11 @@
 //! IPv4 destinations: DIR-24-8, longest prefix in one or two loads.
 //!
-//! The first 24 bits of an address choose one of 16 Mi entries, which holds the next hop; where prefixes
-//! are longer than /24 it holds the number of a group of 256 instead, one for each last octet (Gupta, Lin,
-//! McKeown: Routing Lookups in Hardware at Memory Access Speeds, 1998). Two bytes an entry keep the whole in
-//! 32 MiB, of which the pages that have routes are in memory. Prefixes up to /7 are in a table of 256 apart,
-//! looked at where nothing longer matches: a new default route would else write millions of entries.
+//! The first 24 bits of an address choose one of 16 Mi entries, which holds the next hop; where
+//! prefixes are longer than /24 it holds the number of a group of 256 instead, one for each last
+//! octet (Gupta, Lin, McKeown: Routing Lookups in Hardware at Memory Access Speeds, 1998). Two
+//! bytes an entry keep the whole in 32 MiB, of which the pages that have routes are in memory.
+//! Prefixes up to /7 are in a table of 256 apart, looked at where nothing longer matches: a new
+//! default route would else write millions of entries.
 
 use super::HopId;
 
@@ -37,10 +38,11 @@ impl Fib4 {
         HopId(self.finish(address, entry))
     }
 
-    /// The next hops of many addresses: `hops[i]` becomes that of `addresses[i]`, as far as both reach.
+    /// The next hops of many addresses: `hops[i]` becomes that of `addresses[i]`, as far as both
+    /// reach.
     ///
-    /// First all loads of the big table, then what is left to do: so the loads, most of which miss the
-    /// caches, overlap.
+    /// First all loads of the big table, then what is left to do: so the loads, most of which miss
+    /// the caches, overlap.
     #[inline]
     pub fn lookup_batch(&self, addresses: &[u32], hops: &mut [HopId]) {
         for (address, hop) in addresses.iter().zip(hops.iter_mut()) {

@@ -1,10 +1,11 @@
 //! IPv6 destinations: a trie of six bits a node whose empty places take no room.
 //!
-//! The first 16 bits of an address choose a cell: the next hop of prefixes up to /16, and the node below
-//! which the longer ones are. A node covers the next six bits. One of its words says which of the 64
-//! children exist, which lie side by side; the other says which of the 63 prefixes of up to five more bits
-//! do, whose next hops lie side by side too (Eatherton, Varghese, Dittia: Tree Bitmap, 2004). A prefix is
-//! written in one place only, so a change writes few nodes wherever it is.
+//! The first 16 bits of an address choose a cell: the next hop of prefixes up to /16, and the node
+//! below which the longer ones are. A node covers the next six bits. One of its words says which of
+//! the 64 children exist, which lie side by side; the other says which of the 63 prefixes of up to
+//! five more bits do, whose next hops lie side by side too (Eatherton, Varghese, Dittia: Tree
+//! Bitmap, 2004). A prefix is written in one place only, so a change writes few nodes wherever it
+//! is.
 
 use super::{FibChange, HopId};
 
@@ -40,7 +41,8 @@ impl Node {
     }
 }
 
-/// The table. A node is three plain words, so that a table of zeros costs no memory before it is used.
+/// The table. A node is three plain words, so that a table of zeros costs no memory before it is
+/// used.
 pub struct Fib6 {
     cell_hops: Box<[u16]>,
     cell_nodes: Box<[u32]>,
@@ -79,7 +81,8 @@ impl Fib6 {
         hop[0]
     }
 
-    /// The next hops of many addresses: `hops[i]` becomes that of `addresses[i]`, as far as both reach.
+    /// The next hops of many addresses: `hops[i]` becomes that of `addresses[i]`, as far as both
+    /// reach.
     ///
     /// All of a few go down together, a level at a time, so that their loads overlap.
     #[inline]

@@ -1,7 +1,7 @@
 //! Link addresses of the hosts on our links, by port and address.
 //!
-//! A table of fixed size with open addressing: a search ends at the first empty place, and a removed entry
-//! leaves none behind that a search would have to pass.
+//! A table of fixed size with open addressing: a search ends at the first empty place, and a
+//! removed entry leaves none behind that a search would have to pass.
 
 use std::net::IpAddr;
 
@@ -68,7 +68,8 @@ impl Neighbours {
         self.len == 0
     }
 
-    /// Where `key` is, or the empty place where it would be. Half of the places are empty, so there is one.
+    /// Where `key` is, or the empty place where it would be. Half of the places are empty, so there
+    /// is one.
     #[inline]
     fn find(&self, key: Key) -> usize {
         let mut place = self.home(key);

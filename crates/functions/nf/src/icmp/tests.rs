@@ -99,7 +99,8 @@ fn there_is_no_message_about_error_messages_and_later_fragments() {
         (icmp6(127), false),
         (icmp6(137), false),
         (ipv6(58, &[]), false),
-        // Hop-by-hop, destination options, routing, fragment and authentication headers before an error.
+        // Hop-by-hop, destination options, routing, fragment and authentication headers before an
+        // error.
         (behind(&[0, 60, 0, 1, 4, 0, 0, 0, 0, 58, 0, 1, 4, 0, 0, 0, 0]), false),
         (behind(&[43, 44, 0, 0, 0, 0, 0, 0, 0, 58, 0, 0, 1, 0, 0, 0, 9]), false),
         (behind(&[51, 58, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]), false),

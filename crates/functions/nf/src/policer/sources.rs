@@ -1,11 +1,12 @@
 //! A bucket for each source that is busy, in a table that does not grow.
 //!
-//! A source may be in one of eight neighbouring places. When these are taken, one whose bucket is full again
-//! gives its place up: forgetting it changes nothing, because a new bucket is full too. So whoever sends with
-//! ever new sources fills no table for longer than one of its packets takes at the rate.
+//! A source may be in one of eight neighbouring places. When these are taken, one whose bucket is
+//! full again gives its place up: forgetting it changes nothing, because a new bucket is full too.
+//! So whoever sends with ever new sources fills no table for longer than one of its packets takes
+//! at the rate.
 //!
-//! Threads share the table. Two of them that meet a new source in the same moment may give it two places, of which
-//! the second is forgotten: it has its burst twice then, once.
+//! Threads share the table. Two of them that meet a new source in the same moment may give it two
+//! places, of which the second is forgotten: it has its burst twice then, once.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -51,8 +52,8 @@ impl Sources {
         Self { sets: Vec::new(), seed: 0 }
     }
 
-    /// The bucket of `source`; nothing when all its places are taken by others that are busy. `rate_of` knows
-    /// the rates of all classes.
+    /// The bucket of `source`; nothing when all its places are taken by others that are busy.
+    /// `rate_of` knows the rates of all classes.
     #[inline]
     pub(super) fn bucket<'a>(
         &self,
@@ -80,8 +81,9 @@ impl Sources {
     }
 }
 
-/// A source in one word: 55 bits of its hash, one that is always set, and its class. In a set of eight two
-/// sources are taken for one by accident once in 2^39 times, and nobody else knows the seed.
+/// A source in one word: 55 bits of its hash, one that is always set, and its class. In a set of
+/// eight two sources are taken for one by accident once in 2^39 times, and nobody else knows the
+/// seed.
 const fn key(hash: u64, class: u16) -> u64 {
     hash & !0x1ff | 0x100 | (class as u64 & 0xff)
 }
@@ -90,8 +92,8 @@ const fn class_of(key: u64) -> usize {
     (key & 0xff) as usize
 }
 
-/// Both halves of the address and the class, stirred with the seed by multiplications whose upper halves
-/// come back in.
+/// Both halves of the address and the class, stirred with the seed by multiplications whose upper
+/// halves come back in.
 #[inline]
 fn hash(source: Source, seed: u64) -> u64 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;

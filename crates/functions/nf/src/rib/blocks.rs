@@ -4,7 +4,8 @@
 const LONGEST: u32 = 64;
 /// Runs are of one, two, four, ... up to [`LONGEST`] numbers.
 const SIZES: usize = LONGEST.ilog2() as usize + 1;
-/// Numbers that are kept back so that a removal, which needs smaller runs than it frees, finds them.
+/// Numbers that are kept back so that a removal, which needs smaller runs than it frees, finds
+/// them.
 const RESERVE: u32 = 1 << 15;
 
 /// Numbers from one to a limit.

@@ -1,7 +1,8 @@
 //! IPv4 routes, and which entries of DIR-24-8 a change of one writes.
 //!
-//! A route decides about the addresses of its prefix that no longer prefix has. In the order of (address,
-//! bits) a prefix stands right before all prefixes within it, so what is left of it is found in one walk.
+//! A route decides about the addresses of its prefix that no longer prefix has. In the order of
+//! (address, bits) a prefix stands right before all prefixes within it, so what is left of it is
+//! found in one walk.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Range;
@@ -170,14 +171,16 @@ impl Routes4 {
         Ok(self.next - 1)
     }
 
-    /// The next hop of the longest prefix of less than `bits` bits that has `address`, those apart left out.
+    /// The next hop of the longest prefix of less than `bits` bits that has `address`, those apart
+    /// left out.
     fn cover(&self, address: u32, bits: u8) -> HopId {
         longest(&self.routes, address, FIRST_BITS..bits)
     }
 
     /// Gives `hop` to the addresses of the prefix that no longer one has.
     fn spread(&self, address: u32, bits: u8, hop: HopId, emit: &mut dyn FnMut(FibChange)) {
-        // One walk over the groups beside that over the gaps: a search for each gap of a /8 took longer than all else.
+        // One walk over the groups beside that over the gaps: a search for each gap of a /8 took
+        // longer than all else.
         let last = address | !mask4(bits);
         let mut groups = self.groups.range(address >> 8..=last >> 8).peekable();
         walk_gaps(&self.routes, address, bits, &mut |first, last| {
@@ -195,8 +198,8 @@ impl Routes4 {
     }
 }
 
-/// Gives `hop` to all addresses from `first` to `last`. Where these do not end at a /24 network, that network has a
-/// group. Of `groups` those are taken that end before `last`.
+/// Gives `hop` to all addresses from `first` to `last`. Where these do not end at a /24 network,
+/// that network has a group. Of `groups` those are taken that end before `last`.
 fn fill_range(
     groups: &mut Peekable<Range<'_, u32, Group>>,
     first: u32,

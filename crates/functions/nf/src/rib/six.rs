@@ -1,8 +1,9 @@
 //! IPv6 routes, and which nodes of the trie a change of one writes.
 //!
-//! The trie itself is the memory of the routes; this side has a copy of it and does to it what it tells the
-//! data threads to do. Children (and next hops) of a node lie side by side, so one more of them means a new
-//! place for all: that is written first, and then the node that names it. After each step the trie is whole.
+//! The trie itself is the memory of the routes; this side has a copy of it and does to it what it
+//! tells the data threads to do. Children (and next hops) of a node lie side by side, so one more
+//! of them means a new place for all: that is written first, and then the node that names it. After
+//! each step the trie is whole.
 
 use std::collections::BTreeMap;
 

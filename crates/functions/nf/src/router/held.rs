@@ -1,7 +1,8 @@
 //! Packets that wait for the link address of their next hop.
 //!
-//! They are copied out of their frames, so that nobody can tie up frames by wanting neighbours that do not
-//! exist. RFC 1122 section 2.3.2.2: at least the latest packet to each neighbour is to be kept.
+//! They are copied out of their frames, so that nobody can tie up frames by wanting neighbours that
+//! do not exist. RFC 1122 section 2.3.2.2: at least the latest packet to each neighbour is to be
+//! kept.
 
 use arrayvec::ArrayVec;
 use base::{FrameMeta, NO_FRAGMENT, Nanos};
@@ -96,8 +97,8 @@ impl Held {
         self.is_due || self.packets.first().is_some_and(|oldest| now >= oldest.since + HELD_FOR)
     }
 
-    /// Moves packets whose neighbour `is_known` to `batch`, as far as there is room and `take` has frames,
-    /// and forgets those that have waited too long; how many these were.
+    /// Moves packets whose neighbour `is_known` to `batch`, as far as there is room and `take` has
+    /// frames, and forgets those that have waited too long; how many these were.
     pub(super) fn release(
         &mut self,
         batch: &mut Batch,

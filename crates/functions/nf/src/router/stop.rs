@@ -76,12 +76,14 @@ counters! {
         expired,
         /// Packets longer than their next link takes, dropped; the sender is told.
         too_big,
-        /// Packets kept until their neighbour's link address is known; once they go on they are counted anew.
+        /// Packets kept until their neighbour's link address is known; once they go on they are
+        /// counted anew.
         held,
-        /// Packets that were kept for a neighbour which neither answered nor failed in time, dropped.
+        /// Packets that were kept for a neighbour which neither answered nor failed in time,
+        /// dropped.
         held_too_long,
-        /// Packets to a neighbour whose link address is being asked for, dropped: as many as may wait for
-        /// it did already.
+        /// Packets to a neighbour whose link address is being asked for, dropped: as many as may
+        /// wait for it did already.
         neighbour_unknown,
         /// Packets to a neighbour that did not answer, dropped; the sender is told.
         neighbour_failed,
@@ -91,7 +93,8 @@ counters! {
         icmp_sent,
         /// Error messages not sent, because their number per second is limited.
         icmp_limited,
-        /// Error messages not sent about error messages, later fragments, or by a port without address.
+        /// Error messages not sent about error messages, later fragments, or by a port without
+        /// address.
         icmp_withheld,
     }
 }

@@ -1,5 +1,5 @@
-//! What must hold of a program before it may run: as `bpf_check_classic` of the kernel, but for jumps
-//! backwards, which libpcap makes for chains of headers.
+//! What must hold of a program before it may run: as `bpf_check_classic` of the kernel, but for
+//! jumps backwards, which libpcap makes for chains of headers.
 
 use super::opcode::{Arithmetic, Operand, Operation, decode};
 use super::{INSTRUCTIONS_MAX, Instruction};

@@ -1,14 +1,15 @@
 //! Runs a checked program over a packet, here.
 //!
-//! What it answers is what the kernel's would: a load from outside of the packet and a division by zero
-//! end it with "not wanted", and shifts look at the low five bits.
+//! What it answers is what the kernel's would: a load from outside of the packet and a division by
+//! zero end it with "not wanted", and shifts look at the low five bits.
 
 use super::Instruction;
 use super::opcode::{
     Arithmetic, Compare, From, MEMORY_WORDS, Operand, Operation, Register, Taken, Width, decode,
 };
 
-/// Instructions that one packet may cost. A loop over a chain of headers takes some ten for each of them.
+/// Instructions that one packet may cost. A loop over a chain of headers takes some ten for each of
+/// them.
 const STEPS_MAX: usize = 8192;
 
 /// How many bytes of `packet` the program wants; zero: none.

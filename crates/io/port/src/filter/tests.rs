@@ -1,4 +1,5 @@
-//! What a filter takes, and which programs are none. Against the kernel: `xdp/program/filter/tests.rs`.
+//! What a filter takes, and which programs are none. Against the kernel:
+//! `xdp/program/filter/tests.rs`.
 
 use super::*;
 

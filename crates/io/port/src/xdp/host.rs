@@ -1,9 +1,9 @@
 //! Several owners on one interface: a program for each queue.
 //!
-//! Whoever comes first attaches the interface's program, which begins with a look into a map of programs
-//! by queue ([`Owners`]). Whoever comes later finds that map by the program's id, and puts a program of its
-//! own there for each of its queues. It keeps the link, too: so the program stays for as long as
-//! anybody uses it, and an owner that dies harms no other.
+//! Whoever comes first attaches the interface's program, which begins with a look into a map of
+//! programs by queue ([`Owners`]). Whoever comes later finds that map by the program's id, and puts
+//! a program of its own there for each of its queues. It keeps the link, too: so the program stays
+//! for as long as anybody uses it, and an owner that dies harms no other.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
@@ -18,7 +18,8 @@ const MAP_NAME: &str = "calisto_owners";
 /// Queues that an interface can have.
 pub(super) const QUEUES_MAX: u32 = 1024;
 
-/// The programs of an interface by queue. A queue without one is served by the program that is attached.
+/// The programs of an interface by queue. A queue without one is served by the program that is
+/// attached.
 #[derive(Debug)]
 pub(super) struct Owners {
     map: Map,
@@ -56,8 +57,8 @@ impl AsFd for Owners {
     }
 }
 
-/// The host on an interface that has the program with id `program`; `None`: that is none of ours, or is
-/// just going.
+/// The host on an interface that has the program with id `program`; `None`: that is none of ours,
+/// or is just going.
 pub(super) fn find(program: u32) -> Result<Option<Host>, Errno> {
     let found = || {
         let map = loaded::map_of(program, PROGRAM_NAME, MAP_NAME, MAP_TYPE_PROG_ARRAY)?;

@@ -112,8 +112,8 @@ pub(crate) const XDP_TXMD_FLAGS_CHECKSUM: u64 = 1 << 1;
 /// Bytes of `struct xsk_tx_metadata` (`launch_time` included, since Linux 6.14).
 pub(crate) const TX_METADATA_BYTES: usize = 24;
 
-/// The start of `struct xsk_tx_metadata`, asking for a checksum: from `start` to the packet's end, to be
-/// written at `offset` behind `start`.
+/// The start of `struct xsk_tx_metadata`, asking for a checksum: from `start` to the packet's end,
+/// to be written at `offset` behind `start`.
 pub(crate) fn checksum_request(start: u16, offset: u16) -> [u8; TX_METADATA_BYTES] {
     let mut bytes = [0; TX_METADATA_BYTES];
     bytes[..8].copy_from_slice(&XDP_TXMD_FLAGS_CHECKSUM.to_ne_bytes());

@@ -246,8 +246,9 @@ impl XdpInterface {
         })
     }
 
-    /// From the next packet on, what `filter` wants of the packets of `queue` goes to its socket, and what
-    /// it does not want to the kernel; without one, what the program takes. Who applies the filter.
+    /// From the next packet on, what `filter` wants of the packets of `queue` goes to its socket,
+    /// and what it does not want to the kernel; without one, what the program takes. Who applies
+    /// the filter.
     pub(super) fn direct(&self, queue: u16, filter: Option<&Filter>) -> Result<Judge, OpenError> {
         let Some(owners) = &self.owners else {
             let why = "the XDP program is another process's".to_owned();
@@ -304,9 +305,9 @@ enum Placed {
     Joined(Host),
 }
 
-/// Attaches the program, or finds a place with the one that is there. One that shares nothing may be just
-/// going (the kernel removes it with the last copy of its descriptor, in its own time): wait that
-/// moment, so that a restart does not fail.
+/// Attaches the program, or finds a place with the one that is there. One that shares nothing may
+/// be just going (the kernel removes it with the last copy of its descriptor, in its own time):
+/// wait that moment, so that a restart does not fail.
 fn place(
     mut interface: interface::Interface,
     program: BorrowedFd<'_>,

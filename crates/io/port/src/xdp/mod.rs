@@ -1,7 +1,8 @@
 //! AF_XDP: packets of any NIC, chosen by a small program in the kernel, in our own frames.
 //!
-//! [`XdpInterface`] is the program on an interface, [`Ours`] and [`Flows`] what it takes, [`Umem`] the
-//! frames as the kernel knows them, [`XdpPort`] one queue. Read `port.rs` first for one packet's way.
+//! [`XdpInterface`] is the program on an interface, [`Ours`] and [`Flows`] what it takes, [`Umem`]
+//! the frames as the kernel knows them, [`XdpPort`] one queue. Read `port.rs` first for one
+//! packet's way.
 
 mod asm;
 mod bpf;

@@ -67,8 +67,8 @@ impl XdpPort {
         Self::open_filtered(interface, id, queue, umem, pool, options, None)
     }
 
-    /// The same, and receives from the first packet on only what `filter` wants, as far as the kernel can
-    /// run it.
+    /// The same, and receives from the first packet on only what `filter` wants, as far as the
+    /// kernel can run it.
     pub(crate) fn open_filtered(
         interface: &Arc<XdpInterface>,
         id: PortId,

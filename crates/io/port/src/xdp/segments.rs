@@ -1,10 +1,11 @@
-//! Long TCP segments by a packet socket beside the rings: the kernel cuts them, late or in the device.
+//! Long TCP segments by a packet socket beside the rings: the kernel cuts them, late or in the
+//! device.
 //!
 //! AF_XDP moves packets one by one, and each costs the kernel a buffer and a softirq of its own. A
-//! run of one flow's segments is sent here as one, with a `virtio_net_hdr` that says how long the pieces
-//! are to be (PACKET_VNET_HDR of packet(7)): the pieces then share the way through the stack. Only where
-//! no queueing discipline stands before the device (veth, and whatever else is "noqueue"): there both
-//! ways lead to the driver at once, so order is kept.
+//! run of one flow's segments is sent here as one, with a `virtio_net_hdr` that says how long the
+//! pieces are to be (PACKET_VNET_HDR of packet(7)): the pieces then share the way through the
+//! stack. Only where no queueing discipline stands before the device (veth, and whatever else is
+//! "noqueue"): there both ways lead to the driver at once, so order is kept.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
@@ -45,7 +46,8 @@ pub(super) struct SegmentSocket {
 }
 
 impl SegmentSocket {
-    /// Opens one on the interface with index `ifindex`; nothing when this kernel cannot, or we may not.
+    /// Opens one on the interface with index `ifindex`; nothing when this kernel cannot, or we may
+    /// not.
     pub(super) fn open(ifindex: u32) -> Option<Self> {
         let family = AddressFamily::from_raw(libc::AF_PACKET as u16);
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -68,8 +70,8 @@ impl SegmentSocket {
         (bound == 0).then_some(Self { fd })
     }
 
-    /// Sends the packet that lies in `frames`, one after the other, in segments as the first one's meta
-    /// says.
+    /// Sends the packet that lies in `frames`, one after the other, in segments as the first one's
+    /// meta says.
     pub(super) fn send(&self, frames: &[Frame]) -> Sent {
         let Some(mut header) = frames.first().and_then(vnet_header) else { return Sent::Refused };
         if frames.len() > PIECES_MAX {
@@ -89,8 +91,8 @@ impl SegmentSocket {
         let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
         message.msg_iov = pieces.as_mut_ptr();
         message.msg_iovlen = (frames.len() + 1) as _;
-        // SAFETY: the message names `frames.len() + 1` pieces, each valid for its length, and sending
-        // only reads them.
+        // SAFETY: the message names `frames.len() + 1` pieces, each valid for its length, and
+        // sending only reads them.
         let sent = unsafe { libc::sendmsg(self.fd.as_raw_fd(), &raw const message, 0) };
         if sent >= 0 {
             return Sent::Whole;

@@ -238,8 +238,8 @@ impl PacketEnd {
         }
     }
 
-    /// Takes a frame back without telling the daemon, which is gone: the memory may be unmapped then.
-    /// It comes back when it is not this end's.
+    /// Takes a frame back without telling the daemon, which is gone: the memory may be unmapped
+    /// then. It comes back when it is not this end's.
     ///
     /// # Errors
     /// The frame, untouched.

@@ -59,7 +59,8 @@ pub struct PacketSizes {
     pub ring_slots: u32,
     /// Bytes of a buffer: 2048 or 4096.
     pub chunk_bytes: u32,
-    /// Buffers that the daemon fills with received packets: so many packets are with the application at once, at most.
+    /// Buffers that the daemon fills with received packets: so many packets are with the
+    /// application at once, at most.
     pub receive_chunks: u32,
     /// Buffers that each worker has for packets that answer nothing.
     pub send_chunks: u32,

@@ -1,9 +1,9 @@
 //! The levels of bits: set one, take some.
 //!
-//! What must hold: when a bit of a word is set, the word's own bit on the level above is set or will
-//! be by whoever set the first bit. Whoever empties a word clears the bit above and then looks
-//! at the word once more, or clears the bit above before taking all of the word. A bit above an empty word
-//! does no harm.
+//! What must hold: when a bit of a word is set, the word's own bit on the level above is set or
+//! will be by whoever set the first bit. Whoever empties a word clears the bit above and then looks
+//! at the word once more, or clears the bit above before taking all of the word. A bit above an
+//! empty word does no harm.
 
 use std::ops::Range;
 
@@ -21,8 +21,8 @@ impl ReadySet {
             let bit = 1_u64 << (index % FAN);
             index >>= FAN_LOG2;
             let Some(word) = self.memory.word(level, index) else { return };
-            // Whoever set the word's first bit sets the one above. When that has not happened yet we
-            // do it too: the other one may be descheduled for milliseconds.
+            // Whoever set the word's first bit sets the one above. When that has not happened yet
+            // we do it too: the other one may be descheduled for milliseconds.
             if !was_empty && word.load(Ordering::Relaxed) & bit != 0 {
                 return;
             }
@@ -46,9 +46,9 @@ impl ReadySet {
 
     /// Takes every set bit, the lowest first.
     ///
-    /// Each word is emptied after its bit above was taken, so there is nothing to clear behind it: a
-    /// bit that is set in it before is taken, one that is set later finds the word empty, or the bit
-    /// above missing, and sets that one.
+    /// Each word is emptied after its bit above was taken, so there is nothing to clear behind it:
+    /// a bit that is set in it before is taken, one that is set later finds the word empty, or the
+    /// bit above missing, and sets that one.
     #[inline]
     pub(super) fn take_all(&self, each: &mut impl FnMut(u32)) {
         let top = self.memory.levels() - 1;
@@ -57,8 +57,8 @@ impl ReadySet {
 
     fn take_all_of(&self, level: usize, index: usize, each: &mut impl FnMut(u32)) {
         let Some(word) = self.memory.word(level, index) else { return };
-        // AcqRel: what was done with these queues before is seen; and who sets a bit in a word below after
-        // that was emptied sees this one without its own.
+        // AcqRel: what was done with these queues before is seen; and who sets a bit in a word
+        // below after that was emptied sees this one without its own.
         in_turn(word.swap(0, Ordering::AcqRel), |bit| {
             let child = index * FAN + bit;
             match level {

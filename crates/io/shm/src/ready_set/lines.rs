@@ -1,5 +1,6 @@
-//! Cache lines that are going to be written, brought here before their turn: lines of the other side come one
-//! after the other otherwise, because each is changed by an atomic step that waits for the last.
+//! Cache lines that are going to be written, brought here before their turn: lines of the other
+//! side come one after the other otherwise, because each is changed by an atomic step that waits
+//! for the last.
 
 use crate::sync::AtomicU64;
 
@@ -9,8 +10,8 @@ pub(super) fn fetch_to_write(word: &AtomicU64) {
     #[cfg(all(target_arch = "x86_64", not(loom)))]
     {
         use std::arch::asm;
-        // SAFETY: PREFETCHW reads and writes nothing that a program can see, and a CPU without it does
-        // nothing.
+        // SAFETY: PREFETCHW reads and writes nothing that a program can see, and a CPU without it
+        // does nothing.
         unsafe {
             asm!(
                 "prefetchw [{}]",

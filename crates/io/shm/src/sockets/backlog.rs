@@ -1,7 +1,8 @@
 //! The connections that a listener has and nobody has taken yet.
 //!
-//! A ring of words in shared memory. Any of the daemon's workers may add, any thread of any process that has the
-//! listener may take; each does so with one exchange of one word, so that whoever dies leaves nothing half done.
+//! A ring of words in shared memory. Any of the daemon's workers may add, any thread of any process
+//! that has the listener may take; each does so with one exchange of one word, so that whoever dies
+//! leaves nothing half done.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -62,7 +63,8 @@ impl Backlog {
         self.tail.load(Ordering::Acquire).wrapping_sub(head) >= self.limit
     }
 
-    /// What lies in it: connections that nobody has taken, as far as the application has left them alone.
+    /// What lies in it: connections that nobody has taken, as far as the application has left them
+    /// alone.
     pub fn waiting(&self, memory: &SocketMemory) -> Vec<Entry> {
         let entries = memory.entries(self.ring.desc()).unwrap_or_default();
         let words = entries.iter().map(|word| word.load(Ordering::Acquire));
@@ -88,7 +90,8 @@ impl Backlog {
                 return true;
             }
             if self.tail.load(Ordering::Acquire) == tail {
-                // Another worker is between the two stores, or the application has filled the place itself.
+                // Another worker is between the two stores, or the application has filled the place
+                // itself.
                 return false;
             }
         }

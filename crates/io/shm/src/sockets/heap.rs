@@ -1,7 +1,8 @@
 //! The rings of one application: lent by the daemon, which alone knows which are free.
 //!
 //! A size class has its own part of the heap, as long as all classes together may be: addresses
-//! cost nothing, and pages come with their first touch. So nothing is ever merged or split, and lending takes no lock.
+//! cost nothing, and pages come with their first touch. So nothing is ever merged or split, and
+//! lending takes no lock.
 
 use std::sync::Arc;
 
@@ -39,7 +40,8 @@ impl Heap {
         self.quota.has_room(1 << log2)
     }
 
-    /// Lends a ring of at least `1 << log2` bytes; nothing when there is none that long, or the limit is reached.
+    /// Lends a ring of at least `1 << log2` bytes; nothing when there is none that long, or the
+    /// limit is reached.
     pub fn lend(&self, log2: u8) -> Option<RingMemory> {
         let class = CLASSES.iter().position(|&class| class >= log2)?;
         let bytes = 1 << CLASSES[class];

@@ -267,8 +267,9 @@ impl SocketMemory {
         self.at(self.places.heap_at + desc.offset() as usize)
     }
 
-    /// The stretch of `bytes` bytes of a ring from `index` (taken modulo its length) on, in two pieces of which the
-    /// second may be empty; nothing when there is no such ring or it is shorter.
+    /// The stretch of `bytes` bytes of a ring from `index` (taken modulo its length) on, in two
+    /// pieces of which the second may be empty; nothing when there is no such ring or it is
+    /// shorter.
     #[inline]
     pub fn pieces(&self, desc: RingDesc, index: u64, bytes: usize) -> Option<[Piece<'_>; 2]> {
         if !self.holds(desc) || bytes as u64 > desc.bytes() {

@@ -1,7 +1,8 @@
 //! A lock in shared memory whose dead holder is found out.
 //!
-//! One for each direction of a socket, between the threads and processes of one application; the daemon never
-//! takes it. It holds the holder's thread number, so that a process killed in the middle of a call keeps nobody out.
+//! One for each direction of a socket, between the threads and processes of one application; the
+//! daemon never takes it. It holds the holder's thread number, so that a process killed in the
+//! middle of a call keeps nobody out.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

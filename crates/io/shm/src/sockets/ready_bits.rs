@@ -44,8 +44,8 @@ impl ReadyBits<'_> {
         }
     }
 
-    /// Takes up to about `limit` marks, beginning at the word `cursor`, which moves on so that everybody has a
-    /// turn. How many were taken; what is left stays marked.
+    /// Takes up to about `limit` marks, beginning at the word `cursor`, which moves on so that
+    /// everybody has a turn. How many were taken; what is left stays marked.
     #[inline]
     pub fn take(&self, cursor: &mut u32, limit: usize, mut each: impl FnMut(u32)) -> usize {
         let mut taken = 0;
@@ -54,7 +54,8 @@ impl ReadyBits<'_> {
             let at = (*cursor as usize / 64 + step) % words.max(1);
             let Some(top) = self.top.get(at) else { return taken };
             let mut bits = top.load(Ordering::Relaxed);
-            // The first word is looked at twice: from the cursor on, and at the end what is before it.
+            // The first word is looked at twice: from the cursor on, and at the end what is before
+            // it.
             let split = u64::MAX << (*cursor % 64);
             if step == 0 {
                 bits &= split;

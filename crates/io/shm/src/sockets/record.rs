@@ -1,8 +1,9 @@
-//! A datagram in a ring: a header, the payload, and as much as is missing to a multiple of eight bytes.
+//! A datagram in a ring: a header, the payload, and as much as is missing to a multiple of eight
+//! bytes.
 //!
-//! The header is, in the machine's order of bytes: the payload's length (4 bytes), the address family as
-//! Linux numbers it (2; 0: no address), the port in network order (2), the peer's address (16; IPv4
-//! in the first four), our own address for it (16; zeros: none is known).
+//! The header is, in the machine's order of bytes: the payload's length (4 bytes), the address
+//! family as Linux numbers it (2; 0: no address), the port in network order (2), the peer's address
+//! (16; IPv4 in the first four), our own address for it (16; zeros: none is known).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 

@@ -12,8 +12,8 @@ use crate::shared_bytes;
 pub(super) const LOG2_MIN: u8 = 10;
 pub(super) const LOG2_MAX: u8 = 30;
 
-/// Where a ring lies, in one word: bytes from the heap's start in the low 56 bits, the base-2 logarithm of
-/// its length in the high 8. Zero: there is none.
+/// Where a ring lies, in one word: bytes from the heap's start in the low 56 bits, the base-2
+/// logarithm of its length in the high 8. Zero: there is none.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct RingDesc(u64);
 
@@ -63,8 +63,8 @@ impl fmt::Debug for RingDesc {
     }
 }
 
-/// A stretch of a ring that does not wrap. The other side may write there at the same moment, so bytes
-/// are only ever copied.
+/// A stretch of a ring that does not wrap. The other side may write there at the same moment, so
+/// bytes are only ever copied.
 #[derive(Clone, Copy, Debug)]
 pub struct Piece<'a> {
     start: NonNull<u8>,
@@ -117,8 +117,8 @@ impl<'a> Piece<'a> {
     }
 }
 
-/// The right to a ring in an application's region: the daemon's. It has one holder and goes back to the
-/// [`super::Heap`] that lent it.
+/// The right to a ring in an application's region: the daemon's. It has one holder and goes back to
+/// the [`super::Heap`] that lent it.
 #[derive(Debug)]
 pub struct RingMemory {
     start: NonNull<u8>,
@@ -135,7 +135,8 @@ unsafe impl Sync for RingMemory {}
 
 impl RingMemory {
     /// # Safety
-    /// The ring of `desc` starts at `start`, lies inside `region`, and nobody else on this side has it.
+    /// The ring of `desc` starts at `start`, lies inside `region`, and nobody else on this side has
+    /// it.
     pub(super) unsafe fn new(start: NonNull<u8>, desc: RingDesc, region: Arc<Region>) -> Self {
         Self { start, desc, _region: region }
     }
@@ -145,13 +146,13 @@ impl RingMemory {
         self.desc
     }
 
-    /// Bytes to be copied from, once: the application may change them at any time, so that nothing may
-    /// be concluded from a first look for a second one.
+    /// Bytes to be copied from, once: the application may change them at any time, so that nothing
+    /// may be concluded from a first look for a second one.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: mapped for as long as this value lives, and nobody on this side writes while it is
-        // borrowed. The application may: all that is ever done with the slice is one copy out of it,
-        // and checks are made on that copy, so that a torn byte is that application's own.
+        // SAFETY: mapped for as long as this value lives, and nobody on this side writes while it
+        // is borrowed. The application may: all that is ever done with the slice is one copy out of
+        // it, and checks are made on that copy, so that a torn byte is that application's own.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.desc.bytes() as usize) }
     }
 

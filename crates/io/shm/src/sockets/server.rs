@@ -73,15 +73,16 @@ impl SocketServer {
         self.slots.is_taken(slot)
     }
 
-    /// Which of the sockets that ever had this slot has it now, or had it last. What the application has written into
-    /// the word of that name counts for nothing.
+    /// Which of the sockets that ever had this slot has it now, or had it last. What the
+    /// application has written into the word of that name counts for nothing.
     pub fn generation(&self, slot: u32) -> u32 {
         let generation = self.generations.get(slot as usize);
         generation.map_or(0, |generation| generation.load(Ordering::Acquire))
     }
 
-    /// Lends a slot for a socket of that kind, its words as those of a new one; nothing when all are in use.
-    /// The state is still [`Kind::Free`]: whoever sets up the socket says last what it is.
+    /// Lends a slot for a socket of that kind, its words as those of a new one; nothing when all
+    /// are in use. The state is still [`Kind::Free`]: whoever sets up the socket says last what it
+    /// is.
     pub fn lend_slot(&self) -> Option<u32> {
         if !self.quota.take_slots(1) {
             return None;

@@ -1,8 +1,8 @@
 //! The words of one socket: who writes which, and what they mean.
 //!
-//! Positions count bytes from zero and never go back; a byte's place in its ring is its position plus the
-//! ring's base, modulo the ring's length. A reader loads the position that bounds it first (acquire), the ring after that: so it
-//! never sees a new position with an old ring.
+//! Positions count bytes from zero and never go back; a byte's place in its ring is its position
+//! plus the ring's base, modulo the ring's length. A reader loads the position that bounds it first
+//! (acquire), the ring after that: so it never sees a new position with an old ring.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -38,7 +38,8 @@ impl SlotState {
     pub const FINISHED: u32 = 1 << 12;
     /// Sending was shut down, and all of it was acknowledged.
     pub const SENT_ALL: u32 = 1 << 13;
-    /// Both ends are applications on this machine: the peer's words are those of the slot beside it.
+    /// Both ends are applications on this machine: the peer's words are those of the slot beside
+    /// it.
     pub const LOCAL: u32 = 1 << 14;
 
     /// What the slot is.
@@ -93,8 +94,8 @@ impl Asks {
 /// Where in the asks the logarithm of a wished for send ring begins.
 pub const TX_GROW_SHIFT: u32 = 24;
 
-/// Settings of a socket that the daemon carries out, or that all holders of the socket must agree on: an index of
-/// [`SlotWords::options`]. Zero is the default of each.
+/// Settings of a socket that the daemon carries out, or that all holders of the socket must agree
+/// on: an index of [`SlotWords::options`]. Zero is the default of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum SlotOption {
@@ -185,8 +186,9 @@ pub enum SlotInfo {
     Congestion,
     /// Bytes that the peer's window takes.
     SendWindow,
-    /// The timer that runs: 1 retransmission, 2 keep-alive, 3 TIME-WAIT, 4 zero window (0: none) in the low 8 bits, how
-    /// often it has run out in a row in the next 8, milliseconds left in the high 32.
+    /// The timer that runs: 1 retransmission, 2 keep-alive, 3 TIME-WAIT, 4 zero window (0: none) in
+    /// the low 8 bits, how often it has run out in a row in the next 8, milliseconds left in the
+    /// high 32.
     Timer,
 }
 
@@ -265,7 +267,8 @@ pub struct SlotWords {
     pub info_version: AtomicU32,
     /// The most that the send ring may grow to, as a logarithm.
     pub tx_log2_max: AtomicU32,
-    /// Of a UDP socket: bytes of the longest payload that leaves here. Longer ones are for the kernel to cut.
+    /// Of a UDP socket: bytes of the longest payload that leaves here. Longer ones are for the
+    /// kernel to cut.
     pub payload_max: AtomicU32,
     _rest: [u32; 8],
 

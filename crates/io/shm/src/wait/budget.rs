@@ -1,10 +1,11 @@
 //! How long to spin before a sleep, learned from the gaps of the recent past. Pure: gaps in, budget
 //! out.
 //!
-//! For each budget the recent gaps say what it would have cost: a gap that is no longer is spun away,
-//! a longer one costs the budget and a wake-up. The cheapest wins, among those that would have burned
-//! no more than the share of the time that may be burned. So gaps much longer than a wake-up are
-//! slept at once, short ones are never slept, and of a mixture the short ones only are spun.
+//! For each budget the recent gaps say what it would have cost: a gap that is no longer is spun
+//! away, a longer one costs the budget and a wake-up. The cheapest wins, among those that would
+//! have burned no more than the share of the time that may be burned. So gaps much longer than a
+//! wake-up are slept at once, short ones are never slept, and of a mixture the short ones only are
+//! spun.
 
 use base::Nanos;
 
@@ -49,7 +50,8 @@ const GAP_MAX: Nanos = Nanos::from_secs(1);
 #[derive(Clone, Debug)]
 pub struct SpinBudget {
     config: WaitConfig,
-    /// By step, and one for all that is longer: weight (a new gap is [`UNIT`]) and the lengths' sum.
+    /// By step, and one for all that is longer: weight (a new gap is [`UNIT`]) and the lengths'
+    /// sum.
     gaps: [(u64, u64); STEPS + 1],
     wake_cost: Nanos,
     learned: u32,

@@ -1,8 +1,9 @@
 //! The best pause that this CPU has: a wait for a write to one cache line where there is one.
 //!
-//! UMWAIT (Intel, CPUID.7.0:ECX.WAITPKG) and MWAITX (AMD, CPUID.80000001:ECX.MONITORX) let the other
-//! hyper-thread and the power budget have what a loop would burn, and end within a fraction of a
-//! microsecond after the write. Each ends after some 20 us at the latest, so the caller's own bounds hold.
+//! UMWAIT (Intel, CPUID.7.0:ECX.WAITPKG) and MWAITX (AMD, CPUID.80000001:ECX.MONITORX) let the
+//! other hyper-thread and the power budget have what a loop would burn, and end within a fraction
+//! of a microsecond after the write. Each ends after some 20 us at the latest, so the caller's own
+//! bounds hold.
 
 use crate::sync::{AtomicU64, Ordering};
 
@@ -93,8 +94,8 @@ mod x86 {
         }
         // SAFETY: reading the counter has no condition.
         let deadline = unsafe { _rdtsc() } + u64::from(CYCLES_MAX);
-        // SAFETY: UMWAIT waits for the line or the deadline (EDX:EAX) and changes only flags. State 1
-        // (C0.1) is the one that ends sooner.
+        // SAFETY: UMWAIT waits for the line or the deadline (EDX:EAX) and changes only flags. State
+        // 1 (C0.1) is the one that ends sooner.
         unsafe {
             asm!(
                 "umwait {state:e}",

@@ -38,8 +38,8 @@ impl WaitStrategy {
         }
     }
 
-    /// Nothing is there now. `is_owed`: somebody who needs this CPU will soon have something for us,
-    /// and sleeping would only make it wake us.
+    /// Nothing is there now. `is_owed`: somebody who needs this CPU will soon have something for
+    /// us, and sleeping would only make it wake us.
     #[inline]
     pub fn nothing(&mut self, now: Nanos, is_owed: bool) -> Step {
         let dry = now.since(*self.dry_since.get_or_insert(now));

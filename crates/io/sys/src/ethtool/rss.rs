@@ -34,8 +34,9 @@ struct Hash {
     content: [u32; ENTRIES_MAX + KEY_BYTES_MAX / 4],
 }
 
-// SAFETY: as the trait asks; ETHTOOL_GRSSH and ETHTOOL_SRSSH take an ethtool_rxfh, and read and write as
-// much behind its head as `entries` and `key_bytes` say, which are bounded by what `content` holds.
+// SAFETY: as the trait asks; ETHTOOL_GRSSH and ETHTOOL_SRSSH take an ethtool_rxfh, and read and
+// write as much behind its head as `entries` and `key_bytes` say, which are bounded by what
+// `content` holds.
 unsafe impl Command for Hash {}
 
 const ETHTOOL_GRSSH: u32 = 0x46;
@@ -79,7 +80,8 @@ pub fn rss(name: &str) -> Result<Rss, SysError> {
 /// Changes the key of the interface called `name`, and leaves its table.
 ///
 /// # Errors
-/// No such interface, CAP_NET_ADMIN is missing, or a driver with another length of key or a fixed one.
+/// No such interface, CAP_NET_ADMIN is missing, or a driver with another length of key or a fixed
+/// one.
 pub fn set_rss_key(name: &str, key: &[u8]) -> Result<(), SysError> {
     let doing = || format!("set the RSS key of {name}");
     if key.len() > KEY_BYTES_MAX {
@@ -94,8 +96,8 @@ pub fn set_rss_key(name: &str, key: &[u8]) -> Result<(), SysError> {
     run(name, &mut *hash).map_err(|errno| refused(doing(), errno))
 }
 
-/// Changes the queues that the hash values of interface `name` lead to, and leaves its key. The table is
-/// as long as [`rss`] says.
+/// Changes the queues that the hash values of interface `name` lead to, and leaves its key. The
+/// table is as long as [`rss`] says.
 ///
 /// # Errors
 /// As [`set_rss_key`], or a queue that there is not.

@@ -69,8 +69,8 @@ fn signals_stop_every_process_of_the_tree_and_dropping_lets_it_go_on() {
         .stdin(Stdio::piped())
         .spawn()
         .expect("a shell is everywhere");
-    // All wait for input. Who was stopped between vfork and exec would keep its parent in the kernel,
-    // where that cannot be stopped.
+    // All wait for input. Who was stopped between vfork and exec would keep its parent in the
+    // kernel, where that cannot be stopped.
     until("four wait", || {
         let mut all_wait = true;
         let extent = process_tree::each_thread(outer.id(), |thread| {

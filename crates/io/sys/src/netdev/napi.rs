@@ -35,11 +35,12 @@ pub struct Napi {
 
 /// What polls receive queue `queue` of interface `index`, in the calling thread's namespace.
 ///
-/// Where the driver does not say (veth), the instances are taken to be those of the queues in order, if
-/// there is one for each of the `queues`.
+/// Where the driver does not say (veth), the instances are taken to be those of the queues in
+/// order, if there is one for each of the `queues`.
 ///
 /// # Errors
-/// No such interface, no queue that is polled (it is down, or without XDP), or a kernel older than 6.8.
+/// No such interface, no queue that is polled (it is down, or without XDP), or a kernel older than
+/// 6.8.
 pub fn napi_of_queue(index: u32, queue: u32, queues: u32) -> Result<Napi, SysError> {
     ask(index, queue, queues).map_err(|errno| {
         let advice = match errno {

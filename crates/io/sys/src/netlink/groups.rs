@@ -31,8 +31,8 @@ pub(crate) enum Heard {
 }
 
 impl Groups {
-    /// Joins the groups whose bits are set (bit 0 is group 1), with room for about `buffer_bytes` of
-    /// what was not read yet.
+    /// Joins the groups whose bits are set (bit 0 is group 1), with room for about `buffer_bytes`
+    /// of what was not read yet.
     pub(crate) fn join(
         subsystem: Option<Protocol>,
         groups: u32,

@@ -63,7 +63,8 @@ fn make_rule() {
     ]);
 }
 
-/// A table with a chain on the hook of input, without a rule; its policy is 0, to drop, or 1, to accept.
+/// A table with a chain on the hook of input, without a rule; its policy is 0, to drop, or 1, to
+/// accept.
 fn make_chain(policy: u32) {
     // NF_INET_LOCAL_IN at priority zero.
     let hook = nested(&[(1, &1u32.to_be_bytes()), (2, &[0; 4])]);

@@ -21,8 +21,8 @@ fn errno(result: Result<PortGuard, SysError>) -> Option<Errno> {
     result.err().map(|error| error.errno())
 }
 
-/// What `try_it` brings, once a port that was let go is free: another test that starts a program at that
-/// moment has a copy of the socket until the program runs.
+/// What `try_it` brings, once a port that was let go is free: another test that starts a program at
+/// that moment has a copy of the socket until the program runs.
 fn soon<T, E: std::fmt::Debug>(try_it: impl Fn() -> Result<T, E>) -> T {
     let end = clock::now() + Nanos::from_secs(10);
     loop {

@@ -1,7 +1,7 @@
 //! One entry of the kernel's routing tables, and all of them.
 //!
-//! [`super::lookup`] says what the kernel would do with one destination; this is for whoever forwards
-//! packets by tables of its own that shall say the same.
+//! [`super::lookup`] says what the kernel would do with one destination; this is for whoever
+//! forwards packets by tables of its own that shall say the same.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -135,8 +135,8 @@ pub(crate) fn parse(body: &[u8]) -> Option<Entry> {
     Some(entry)
 }
 
-/// struct rtnexthop, one after another: length, flags, weight, interface, attributes. The first whose
-/// link is alive is taken.
+/// struct rtnexthop, one after another: length, flags, weight, interface, attributes. The first
+/// whose link is alive is taken.
 fn add_hops(entry: &mut Entry, mut bytes: &[u8]) {
     let (mut hops, mut taken) = (0_u16, false);
     while bytes.len() >= HOP_BYTES {

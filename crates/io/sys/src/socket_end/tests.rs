@@ -102,7 +102,8 @@ fn more_ends_than_there_is_room_for_are_told_as_lost_and_later_ones_again() {
         let mut is_lost = false;
         while !is_lost && clock::now() < end {
             drop((0..100).map(|_| tcp(AddressFamily::INET)).collect::<Vec<_>>());
-            // The kernel tells when it finds time for it; we do not look before it has told too much.
+            // The kernel tells when it finds time for it; we do not look before it has told too
+            // much.
             std::thread::sleep(std::time::Duration::from_millis(2));
             is_lost = ends.next() == SocketEnd::Lost;
         }

@@ -45,7 +45,8 @@ fn each_option_that_can_be_set_is_found() {
                 for &(level, name, what) in meant.flat_map(|(_, table)| table) {
                     let socket = made(family, kind);
                     let value = match name {
-                        // Interfaces; those of these two options are in network order. Loopback is the first.
+                        // Interfaces; those of these two options are in network order. Loopback is
+                        // the first.
                         IP_UNICAST_IF | IPV6_UNICAST_IF if what == KernelOnly::Device => {
                             1_i32.to_be()
                         }

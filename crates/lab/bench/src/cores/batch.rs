@@ -27,8 +27,9 @@ const FLOWS: u32 = 16;
 /// Of the requests a second that are answered when 16 are always under way.
 const LOAD: f64 = 0.2;
 
-/// A span of time in which processes that are not ours had more of the CPU than this is measured again, so
-/// often in all; the quietest counts. A round that was never quiet is left out, unless none was.
+/// A span of time in which processes that are not ours had more of the CPU than this is measured
+/// again, so often in all; the quietest counts. A round that was never quiet is left out, unless
+/// none was.
 const STRANGERS_MAX: f64 = 0.1;
 const TRIES: u32 = 6;
 
@@ -37,7 +38,8 @@ struct Way {
     name: &'static str,
     /// Lines of the daemon's configuration about cores; none: there is no daemon.
     cores: Option<&'static str>,
-    /// What the latency-critical server's p95 may become, and what the job must get of what is left.
+    /// What the latency-critical server's p95 may become, and what the job must get of what is
+    /// left.
     targets: [Option<Target>; 2],
 }
 
@@ -78,8 +80,8 @@ struct Samples {
 }
 
 impl Samples {
-    /// The rounds in which the CPU was ours, with the job's speeds alone in them, and how many others
-    /// there were; all rounds when none was quiet.
+    /// The rounds in which the CPU was ours, with the job's speeds alone in them, and how many
+    /// others there were; all rounds when none was quiet.
     fn quiet(&self, speeds: &[f64]) -> (Self, Vec<f64>, usize) {
         let is_quiet = |seen: &Seen| seen.others <= STRANGERS_MAX;
         let rounds = || self.alone.iter().zip(&self.beside).zip(speeds);

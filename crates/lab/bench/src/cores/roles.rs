@@ -1,8 +1,8 @@
 //! The dispatcher's roles as threads of one CPU, and as tasks of one thread.
 //!
 //! The roles are receive (with classify and dispatch), worker, transmit and control. A thread is
-//! switched by the kernel, a task by returning to a loop: it is an `async` block that gives way after
-//! each turn.
+//! switched by the kernel, a task by returning to a loop: it is an `async` block that gives way
+//! after each turn.
 
 use std::cell::RefCell;
 use std::future::Future;

@@ -1,4 +1,5 @@
-//! A thread that sleeps until it is woken, and says at once when it runs: what a grant is held against.
+//! A thread that sleeps until it is woken, and says at once when it runs: what a grant is held
+//! against.
 
 use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::os::fd::AsFd;

@@ -1,4 +1,5 @@
-//! A worker of a real client on a thread of its own, which says at once when it runs on a granted core.
+//! A worker of a real client on a thread of its own, which says at once when it runs on a granted
+//! core.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};

@@ -1,5 +1,5 @@
-//! A wire in memory with a server at its other end that answers after a while, and that notes by the
-//! time-stamp counter when each request passed it and when its answer did.
+//! A wire in memory with a server at its other end that answers after a while, and that notes by
+//! the time-stamp counter when each request passed it and when its answer did.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -33,8 +33,8 @@ fn index_of(frame: &Frame) -> Option<usize> {
     usize::try_from(u64::from_be_bytes(*bytes)).ok()
 }
 
-/// Notes the time for all of `frames`. They are looked at before it is read: touching them for the first
-/// time takes longer than anything that is to be measured.
+/// Notes the time for all of `frames`. They are looked at before it is read: touching them for the
+/// first time takes longer than anything that is to be measured.
 fn note(list: &mut [u64], frames: &[Frame]) {
     let indexes: ArrayVec<usize, BURST> = frames.iter().filter_map(index_of).collect();
     let ticks = tsc();

@@ -1,5 +1,5 @@
-//! How many requests a second the load generator sends by one kernel socket, against a loop of nothing
-//! but sendmmsg(2).
+//! How many requests a second the load generator sends by one kernel socket, against a loop of
+//! nothing but sendmmsg(2).
 
 use std::net::UdpSocket;
 use std::os::fd::AsFd;

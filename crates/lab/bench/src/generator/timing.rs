@@ -1,5 +1,5 @@
-//! The latencies that the load generator records, against the same requests' by the time-stamp counter,
-//! read where they leave for the port and where they come from it.
+//! The latencies that the load generator records, against the same requests' by the time-stamp
+//! counter, read where they leave for the port and where they come from it.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -148,8 +148,8 @@ struct Book {
     late: u64,
 }
 
-/// A transport that looks over the generator's shoulder: the clock that it read last is what it notes of a
-/// request, and of an answer the time that comes with it.
+/// A transport that looks over the generator's shoulder: the clock that it read last is what it
+/// notes of a request, and of an answer the time that comes with it.
 struct Watched {
     inner: Packets<EchoPort>,
     clock: Rc<Cell<Nanos>>,

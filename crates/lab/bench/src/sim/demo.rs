@@ -1,9 +1,10 @@
-//! The demo's first act, predicted and live: which flows move, and how long half of the requests take.
+//! The demo's first act, predicted and live: which flows move, and how long half of the requests
+//! take.
 //!
-//! The live side is what `calisto demo steer` does: an open loop of many flows from kernel sockets, a
-//! worker that comes and goes, two policies. The prediction has the daemon's own decisions for the flows, and
-//! for the time three kinds of round trips and a rate, each measured where it is alone: nobody asleep, one worker of many
-//! asleep, everybody asleep, and as many requests as fit.
+//! The live side is what `calisto demo steer` does: an open loop of many flows from kernel sockets,
+//! a worker that comes and goes, two policies. The prediction has the daemon's own decisions for
+//! the flows, and for the time three kinds of round trips and a rate, each measured where it is
+//! alone: nobody asleep, one worker of many asleep, everybody asleep, and as many requests as fit.
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -33,8 +34,9 @@ const SEED: u64 = 7;
 /// Of fake work: about a microsecond.
 const ITERATIONS: u64 = 100;
 const RATE: f64 = 20e3;
-/// So few that everybody sleeps in between, and no longer than in the act: its gaps are 50 us in the mean, and those
-/// that outlast a spin (50 us) are 100 us. After a longer sleep a halted CPU takes longer to wake.
+/// So few that everybody sleeps in between, and no longer than in the act: its gaps are 50 us in
+/// the mean, and those that outlast a spin (50 us) are 100 us. After a longer sleep a halted CPU
+/// takes longer to wake.
 const RARE: f64 = 10e3;
 /// Fuller, and a p50 is that of a queue.
 const FULL: f64 = 0.8;
@@ -50,7 +52,8 @@ type Owners = Vec<Option<u16>>;
 /// A round.
 struct Round {
     costs: DemoCosts,
-    /// By policy: the owners with four workers, with five, with four again, and the p50 in microseconds.
+    /// By policy: the owners with four workers, with five, with four again, and the p50 in
+    /// microseconds.
     acts: Vec<([Owners; 3], f64)>,
     lost: u64,
 }
@@ -239,7 +242,8 @@ impl Stage<'_> {
         load::run(&wanted, &options, open, None).or_needs("load")
     }
 
-    /// Every flow is heard of before anything else, in their order; for so long or as long as that takes.
+    /// Every flow is heard of before anything else, in their order; for so long or as long as that
+    /// takes.
     fn introduce(&self, length: Nanos) -> Result<load::Report, Error> {
         let mut length = length;
         loop {

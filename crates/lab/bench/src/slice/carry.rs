@@ -18,8 +18,8 @@ impl Carrier {
         Self { functions, batch: Batch::new(), verdicts: Verdicts::new() }
     }
 
-    /// Reads a batch, lets the functions decide, and sends what is to leave; how many were read. What
-    /// the ports have no room for is dropped, as a wire would.
+    /// Reads a batch, lets the functions decide, and sends what is to leave; how many were read.
+    /// What the ports have no room for is dropped, as a wire would.
     #[inline]
     pub(super) fn turn<P: Port>(&mut self, slice: &mut Slice<P>, now: Nanos) -> usize {
         let Self { functions, batch, verdicts } = self;

@@ -1,4 +1,5 @@
-//! How soon packets take a new route, while they flow: a control thread changes it, a data thread routes.
+//! How soon packets take a new route, while they flow: a control thread changes it, a data thread
+//! routes.
 
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,8 +17,8 @@ use super::works::{MACS, packet};
 use crate::error::{Error, OrNeeds, unless_interrupted};
 use crate::place::{Cpus, on_cpu};
 
-/// A network that is a whole /8, of which a real table has thousands of longer prefixes: a change writes
-/// what lies between them.
+/// A network that is a whole /8, of which a real table has thousands of longer prefixes: a change
+/// writes what lies between them.
 pub(super) const SHORT: Watched = Watched { network: Ipv4Addr::new(10, 0, 0, 0), bits: 8 };
 /// One of a single entry.
 pub(super) const LONG: Watched = Watched { network: Ipv4Addr::new(172, 16, 5, 0), bits: 24 };

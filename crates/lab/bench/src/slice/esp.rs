@@ -70,7 +70,8 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The fastest of some tries: others run to their end whoever else has the CPU, and so do ours here.
+/// The fastest of some tries: others run to their end whoever else has the CPU, and so do ours
+/// here.
 fn fastest(plan: &Plan, mut once: impl FnMut() -> Result<f64, Error>) -> Result<f64, Error> {
     let mut most = 0.0_f64;
     for _ in 0..plan.pick(TRIES, 1) {

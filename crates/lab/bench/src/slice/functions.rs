@@ -1,5 +1,5 @@
-//! The functions that are measured, each made for two ports: what comes in at the first leaves by the
-//! second.
+//! The functions that are measured, each made for two ports: what comes in at the first leaves by
+//! the second.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;

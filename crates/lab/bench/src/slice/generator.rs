@@ -23,8 +23,8 @@ pub(super) struct Traffic {
 pub(super) struct Generator(Talker);
 
 impl Generator {
-    /// Sends `traffic` into the first wire: `to_router`, to the forwarder's link address, as a router wants
-    /// it; else past it, to the sink's, as what a bridge forwards.
+    /// Sends `traffic` into the first wire: `to_router`, to the forwarder's link address, as a
+    /// router wants it; else past it, to the sink's, as what a bridge forwards.
     pub(super) fn start(
         tools: &Tools,
         wires: &Wires,

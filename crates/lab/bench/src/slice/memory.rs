@@ -1,7 +1,7 @@
 //! A slice of two wires in memory: what a function costs where nothing else does.
 //!
-//! The generator shares the thread and the pool of the slice, and is not measured: it writes packets into
-//! frames, puts them on the first wire, and takes what comes out of either.
+//! The generator shares the thread and the pool of the slice, and is not measured: it writes
+//! packets into frames, puts them on the first wire, and takes what comes out of either.
 
 use base::{BURST, Nanos};
 use calisto_nf::Function;
@@ -119,7 +119,8 @@ impl Loop {
     }
 }
 
-/// Runs full batches through `work` for `length`, on the calling thread. Every packet must come out.
+/// Runs full batches through `work` for `length`, on the calling thread. Every packet must come
+/// out.
 pub(super) fn run(work: &Work<'_>, length: Nanos, rate: TscRate) -> Result<Spent, Error> {
     run_after(work, length, rate, &|| ())
 }

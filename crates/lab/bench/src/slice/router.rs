@@ -1,4 +1,5 @@
-//! What a router's tables cost over the routes of the Internet: to make, to keep, to ask, to change.
+//! What a router's tables cost over the routes of the Internet: to make, to keep, to ask, to
+//! change.
 
 use base::Nanos;
 use sys::clock::now;

@@ -1,7 +1,7 @@
 //! A table of the Internet's routes, from a file, and addresses as they come to a router.
 //!
-//! A line of the file is a prefix and a number. A public one of 1.25 million lines is among the benches of
-//! the crate iptrie: where that crate's source lies on this machine, it is found.
+//! A line of the file is a prefix and a number. A public one of 1.25 million lines is among the
+//! benches of the crate iptrie: where that crate's source lies on this machine, it is found.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -81,8 +81,8 @@ pub(super) fn random4(count: usize) -> Vec<u32> {
     (0..count).map(|_| (random.next() >> 32) as u32).collect()
 }
 
-/// As traffic has them: of many hosts in the prefixes of `routes`, the n-th is met 1/n as often as the
-/// first one.
+/// As traffic has them: of many hosts in the prefixes of `routes`, the n-th is met 1/n as often as
+/// the first one.
 pub(super) fn skewed4(routes: &[Route], count: usize) -> Vec<u32> {
     let mut random = SplitMix(SEED);
     let prefixes: Vec<(u32, u8)> = routes

@@ -53,7 +53,8 @@ impl Ours {
     }
 }
 
-/// The number of a next hop by its place in the tables, found once: others return their value directly.
+/// The number of a next hop by its place in the tables, found once: others return their value
+/// directly.
 fn number_of(ours: &Ours) -> Vec<u64> {
     (0..HopId::LIMIT).map(|id| ours.number(HopId(id))).collect()
 }

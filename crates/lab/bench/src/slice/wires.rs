@@ -67,9 +67,9 @@ impl Wires {
         self.0.server()
     }
 
-    /// Brings back what a forwarder may have taken with it, and takes away what it may have left: DPDK
-    /// sets a link down when it closes it, and with that go routes and neighbours; where it is killed, its
-    /// XDP program stays.
+    /// Brings back what a forwarder may have taken with it, and takes away what it may have left:
+    /// DPDK sets a link down when it closes it, and with that go routes and neighbours; where it is
+    /// killed, its XDP program stays.
     pub(super) fn restore(&self) -> Result<(), Error> {
         let inner = self.inner();
         for link in [IN, OUT] {

@@ -32,7 +32,8 @@ pub(super) struct Accelerated {
 }
 
 impl Accelerated {
-    /// Starts the daemon, all of its threads on the server's CPU; `sections` are more of its configuration.
+    /// Starts the daemon, all of its threads on the server's CPU; `sections` are more of its
+    /// configuration.
     pub(super) fn new(cpus: Cpus, sections: &str) -> Result<Self, Error> {
         let sections = format!("[workers]\njob = \"sockets\"\n{sections}");
         Ok(Self { harness: Harness::start_with(cpus, &sections)? })

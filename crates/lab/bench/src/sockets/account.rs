@@ -1,8 +1,8 @@
 //! Whose work a sample of perf(1) is: driver, IP and TCP, sockets, application.
 //!
-//! A sample is a chain of functions, the innermost first. It belongs to the innermost function that is
-//! anybody's: a copy of memory, a lock or an allocation is its caller's. On a veth the sender also
-//! runs the receiver's half of the wire and of the stack behind it; so what is called from
+//! A sample is a chain of functions, the innermost first. It belongs to the innermost function that
+//! is anybody's: a copy of memory, a lock or an allocation is its caller's. On a veth the sender
+//! also runs the receiver's half of the wire and of the stack behind it; so what is called from
 //! `net_rx_action` belongs to the other side.
 
 /// Where time goes.

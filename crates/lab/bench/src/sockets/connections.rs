@@ -1,5 +1,5 @@
-//! Many connections: a key-value store behind as many as fit, against behind a hundred; and a hundred
-//! that are busy beside ten thousand that are not.
+//! Many connections: a key-value store behind as many as fit, against behind a hundred; and a
+//! hundred that are busy beside ten thousand that are not.
 
 use base::Nanos;
 

@@ -1,4 +1,5 @@
-//! What a client says and what it must hear: requests, and answers whose length is known beforehand.
+//! What a client says and what it must hear: requests, and answers whose length is known
+//! beforehand.
 
 use load::Random;
 

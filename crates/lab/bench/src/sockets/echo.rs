@@ -22,7 +22,8 @@ pub(super) const PORT: u16 = 7000;
 /// Connections, and what must be reached of Linux's requests a second.
 const CONNECTIONS: [(usize, f64); 4] = [(1, 2.5), (16, 1.35), (64, 1.3), (256, 1.3)];
 
-/// Of the requests a second of Linux's closed loop, so much is offered to everybody by the open one.
+/// Of the requests a second of Linux's closed loop, so much is offered to everybody by the open
+/// one.
 const OFFERED: f64 = 0.7;
 
 /// A server: where, and how it waits.

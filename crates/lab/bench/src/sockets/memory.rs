@@ -1,8 +1,8 @@
 //! Memory of an idle accelerated socket: the daemon's, the program's, and the kernel's.
 //!
-//! The kernel's part has the client's sockets in it, because both ends are on this machine. Those are
-//! measured apart, against a service inside the daemon, for which the kernel has nothing at the server's
-//! end.
+//! The kernel's part has the client's sockets in it, because both ends are on this machine. Those
+//! are measured apart, against a service inside the daemon, for which the kernel has nothing at the
+//! server's end.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -1,5 +1,5 @@
-//! The programs that are measured: real ones where the system has them, and small ordinary ones in C
-//! that know of nothing but POSIX, compiled where they run.
+//! The programs that are measured: real ones where the system has them, and small ordinary ones in
+//! C that know of nothing but POSIX, compiled where they run.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

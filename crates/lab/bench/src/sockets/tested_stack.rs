@@ -25,8 +25,8 @@ const TIMEOUT: Nanos = Nanos::from_secs(10);
 /// One attempt to connect.
 const ATTEMPT: Duration = Duration::from_millis(250);
 
-/// Linux's, at both ends: its default elsewhere may pace. In a namespace without help of the host it is
-/// this or that default; where nothing is lost it does what CUBIC does.
+/// Linux's, at both ends: its default elsewhere may pace. In a namespace without help of the host
+/// it is this or that default; where nothing is lost it does what CUBIC does.
 const CONGESTION: &str = "reno";
 
 /// What the (pretended) hardware of a kernel's wire does.

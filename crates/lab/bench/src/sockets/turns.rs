@@ -12,8 +12,8 @@ use crate::figure::Figure;
 use crate::place::{Cpus, cpu_time};
 use crate::report::Report;
 
-/// A span in which processes that are not ours had more of a CPU than this is measured again, so often
-/// in all; the quietest counts.
+/// A span in which processes that are not ours had more of a CPU than this is measured again, so
+/// often in all; the quietest counts.
 const STRANGERS_MAX: f64 = 0.08;
 const TRIES: u32 = 3;
 
@@ -80,7 +80,8 @@ impl Span {
     }
 }
 
-/// CPU time of the kernel's thread that takes packets in when they are too many for whoever sent them.
+/// CPU time of the kernel's thread that takes packets in when they are too many for whoever sent
+/// them.
 fn packets_time(cpu: usize) -> Result<Nanos, Error> {
     let name = format!("ksoftirqd/{cpu}");
     let processes = std::fs::read_dir("/proc").or_needs("look into /proc")?;

@@ -1,7 +1,8 @@
 //! Who carried the bytes: what a namespace's kernel has counted itself.
 //!
-//! A program on the kernel's sockets answers as well as one on ours. So each measurement looks before
-//! and after at what the kernel of the server's side has done: nothing where ours is measured.
+//! A program on the kernel's sockets answers as well as one on ours. So each measurement looks
+//! before and after at what the kernel of the server's side has done: nothing where ours is
+//! measured.
 
 use testbed::Side;
 

@@ -1,5 +1,5 @@
-//! TCP echo from inside the data path over a veth, against the least that an AF_XDP server can do and
-//! against Linux's own TCP.
+//! TCP echo from inside the data path over a veth, against the least that an AF_XDP server can do
+//! and against Linux's own TCP.
 
 use base::Nanos;
 use testbed::{Testbed, TestbedConfig};

@@ -131,7 +131,8 @@ pub(super) fn key_of(bytes: &[u8]) -> Option<FlowKey> {
     FlowKey::new(wire::Protocol::Tcp, source, destination)
 }
 
-/// Copies from one ring to another of the same length: `count` bytes from where each index points to.
+/// Copies from one ring to another of the same length: `count` bytes from where each index points
+/// to.
 #[inline]
 pub(super) fn copy_ring(from: &[u8], from_at: usize, to: &mut [u8], to_at: usize, count: usize) {
     match (from.get(from_at..from_at + count), to.get_mut(to_at..to_at + count)) {

@@ -204,8 +204,8 @@ pub(super) fn receive(
     Ok(bytes.into_iter().map(|bytes| bytes as f64 / seconds).collect())
 }
 
-/// Opens and closes connections to `servers` in turn for `length`, `under_way` at a time: how many a
-/// second. The client closes its side first, and waits for the server's.
+/// Opens and closes connections to `servers` in turn for `length`, `under_way` at a time: how many
+/// a second. The client closes its side first, and waits for the server's.
 pub(super) fn open_and_close(
     side: &Side,
     servers: &[SocketAddr],

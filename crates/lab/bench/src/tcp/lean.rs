@@ -70,7 +70,8 @@ pub(super) struct Lean {
 }
 
 impl Lean {
-    /// Over an engine whose `flows` connections stand, with rings of [`RING_LOG2`] and nothing in them.
+    /// Over an engine whose `flows` connections stand, with rings of [`RING_LOG2`] and nothing in
+    /// them.
     pub(super) fn over(engine: Engine, flows: u32) -> Self {
         let bytes = flows as usize * RING;
         // Not zero: memory that was never written to is one page for all.

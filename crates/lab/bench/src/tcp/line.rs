@@ -24,7 +24,8 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// A daemon with chargen at `port`, and no wire yet; `settings` are lines of its section `[tcp]`.
+    /// A daemon with chargen at `port`, and no wire yet; `settings` are lines of its section
+    /// `[tcp]`.
     pub(super) fn new(cpus: Cpus, port: u16, settings: &str) -> Result<Self, Error> {
         let outer = Testbed::new(TestbedConfig::default()).or_needs("pair of namespaces")?;
         let harness = serve(cpus, Service::Chargen, port..port + 1, settings)?;

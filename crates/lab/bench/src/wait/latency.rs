@@ -21,8 +21,8 @@ const MANY: usize = 512;
 const GAP_MIN_NS: u64 = 2_000;
 const GAP_SPREAD_NS: u64 = 6_000;
 
-/// One sweep over the most queues takes some 20 us; an item that waited for longer than this waited for
-/// a CPU.
+/// One sweep over the most queues takes some 20 us; an item that waited for longer than this waited
+/// for a CPU.
 const TAKEN_AWAY_NS: f64 = 200_000.0;
 
 /// No round takes longer.
@@ -92,8 +92,8 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// One round: nanoseconds of each item, sorted; and how many were left out, in percent. Nothing when
-/// that were most.
+/// One round: nanoseconds of each item, sorted; and how many were left out, in percent. Nothing
+/// when that were most.
 fn latencies<T: Taker>(
     cpus: Cpus,
     queues: usize,

@@ -11,7 +11,8 @@ pub(super) fn with_unit(number: f64, unit: &str) -> String {
     if unit.is_empty() { shown } else { format!("{shown} {unit}") }
 }
 
-/// How far one is from the other; infinite is what has no end because more was asked for than can be served.
+/// How far one is from the other; infinite is what has no end because more was asked for than can
+/// be served.
 pub(super) fn difference(own: f64, other: f64) -> String {
     let ratio = own / other;
     if own == other {

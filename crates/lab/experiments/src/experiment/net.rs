@@ -246,7 +246,8 @@ fn row(plan: &NetPlan, outcome: &NetOutcome) -> Row {
         ("dropped_packets", outcome.links.dropped as f64),
         ("fast_percent", of(outcome.fast, outcome.segments_received)),
     ]);
-    // Flows that were to end and did not: the load was more than the fabric carries, or TCP gave up.
+    // Flows that were to end and did not: the load was more than the fabric carries, or TCP gave
+    // up.
     Row { at: None, values, saturated: !lasts && outcome.completed() < outcome.flows.len() }
 }
 

@@ -142,8 +142,9 @@ fn run(task: &Task<'_>, level: Level, seed: u64) -> Result<Vec<Row>, String> {
     Ok(vec![Row { at: None, values, saturated: is_saturated(&plan, &outcome, seed) }])
 }
 
-/// Whether more came than could be done: some of it found its queue full, or the rate is above what the core does
-/// when every queue always has something. The queues of a short run may just not be full yet.
+/// Whether more came than could be done: some of it found its queue full, or the rate is above what
+/// the core does when every queue always has something. The queues of a short run may just not be
+/// full yet.
 fn is_saturated(plan: &Plan, outcome: &Outcome, seed: u64) -> bool {
     let offered = outcome.delivered + outcome.dropped;
     let Feed::Rate(rate) = plan.feed else { return false };

@@ -1,4 +1,5 @@
-//! `whole`: the daemon's own data path, dispatcher, workers and TCP, behind links that lose and delay.
+//! `whole`: the daemon's own data path, dispatcher, workers and TCP, behind links that lose and
+//! delay.
 
 use std::collections::BTreeMap;
 

@@ -104,7 +104,8 @@ fn the_effects_that_the_calisto_paper_reports_do_not_appear() {
         ),
         ("calisto-7", [10.0, 14.0], &["Between 10 and 14", "The same of"]),
     ] {
-        // As in the paper but with a tenth of the flows, each of which still sends once or not at all.
+        // As in the paper but with a tenth of the flows, each of which still sends once or not at
+        // all.
         let lines = lines(cut(name, &x, &[("flows", 70_000.0)]), options(2, Shard::WHOLE));
         for beginning in beginnings {
             let claim = claims(&lines).into_iter().find(|one| one.claim.starts_with(beginning));
@@ -137,7 +138,8 @@ fn one_hot_queue_among_many_halves_the_peak_of_who_polls_and_not_that_of_a_ready
 
 #[test]
 fn the_longer_one_does_not_look_the_longer_the_tail_and_few_cores_are_no_answer() {
-    // The longest is longer than a burst: whoever looks as often as bursts last may happen to look as one begins.
+    // The longest is longer than a burst: whoever looks as often as bursts last may happen to look
+    // as one begins.
     let (panel, looks) = ("an idle core polls", [5.0, 100.0, 2000.0]);
     let seen = seen("shenango-interval", &looks, &[("repeat", 200.0)]);
     let tails = looks.map(|x| at(&seen, panel, "queue-delay", x).y);

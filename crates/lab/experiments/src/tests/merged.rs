@@ -1,4 +1,5 @@
-//! Parts of a sweep: together they are the whole to the byte, and what does not belong together is refused.
+//! Parts of a sweep: together they are the whole to the byte, and what does not belong together is
+//! refused.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,4 +1,5 @@
-//! What comes out: the promised points, the same bytes for the same seed, parts that make the whole.
+//! What comes out: the promised points, the same bytes for the same seed, parts that make the
+//! whole.
 
 use report::Line;
 
@@ -11,7 +12,8 @@ fn verdicts(name: &str) -> Vec<(String, Option<bool>)> {
     claims(&lines).iter().map(|claim| (claim.claim.clone(), claim.holds)).collect()
 }
 
-/// So few requests, flows and hosts that every figure is over in a moment: what it says means nothing.
+/// So few requests, flows and hosts that every figure is over in a moment: what it says means
+/// nothing.
 const FEW: &[(&str, f64)] = &[
     ("packets", 500.0),
     ("length", 1000.0),
@@ -135,7 +137,8 @@ fn the_head_has_every_setting_of_the_runs_with_what_panels_and_series_change() {
     assert_eq!(of(&interval, "wake: panel an idle core polls"), Some(("2us".to_owned(), false)));
 }
 
-/// The verdict of the one claim of the small scenario: which of the two serves more, at these loads.
+/// The verdict of the one claim of the small scenario: which of the two serves more, at these
+/// loads.
 fn outlasting(values: &str) -> (Option<bool>, String) {
     let text = SMALL.replace("values = [10, 50, 90]", values);
     let text = text.replace("relation = \"lower\"", "relation = \"outlasts\"");

@@ -105,8 +105,8 @@ impl Cache {
         Ask::Set { key, bytes }
     }
 
-    /// Bytes of the longest value that it stores: an answer with more is none, so that a hostile store
-    /// cannot make every connection keep as much as stores can hold.
+    /// Bytes of the longest value that it stores: an answer with more is none, so that a hostile
+    /// store cannot make every connection keep as much as stores can hold.
     pub(super) fn longest(&self) -> usize {
         self.config.value_bytes.1
     }

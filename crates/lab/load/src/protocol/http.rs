@@ -1,4 +1,5 @@
-//! HTTP/1.1 (RFC 9112): GET of one page on connections that stay open. Bodies are counted off, not kept.
+//! HTTP/1.1 (RFC 9112): GET of one page on connections that stay open. Bodies are counted off, not
+//! kept.
 
 use super::{Heard, Read, number};
 

@@ -3,8 +3,8 @@
 use super::*;
 use crate::{Piece, Profile};
 
-/// Two steps of 2 s, 100 and 200 a second, behind half a second of warm-up; what was due up to `length`
-/// was sent and answered.
+/// Two steps of 2 s, 100 and 200 a second, behind half a second of warm-up; what was due up to
+/// `length` was sent and answered.
 fn two_steps(length: Nanos) -> Report {
     let rates = [100.0, 200.0];
     let steps = rates.map(|rate| Piece::level(rate, Nanos::from_secs(2))).to_vec();

@@ -20,8 +20,8 @@ use crate::{Error, REQUEST_BYTES, Request};
 /// Batches received in one turn, at most.
 const BATCHES_PER_TURN: usize = 4;
 
-/// Packets that leave together, at most: the first one waits while the others are built, and all are
-/// noted as sent before that.
+/// Packets that leave together, at most: the first one waits while the others are built, and all
+/// are noted as sent before that.
 const GROUP_MAX: usize = 16;
 
 /// Ports of an address, at most.

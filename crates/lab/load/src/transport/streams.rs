@@ -1,10 +1,10 @@
 //! Requests on TCP connections: each flow is one, which stays open.
 //!
-//! Requests of a flow follow one another on its connection without waiting, and are answered in that
-//! order. A connection that ends is made anew, and what it owed is asked again on the new one, a few
-//! times: servers may close theirs at any time (nginx does so after a thousand requests). Latency counts
-//! from the intended time through all of that. Nothing that a server sends or leaves out ends the
-//! run or grows without bound; each trouble has its counter.
+//! Requests of a flow follow one another on its connection without waiting, and are answered in
+//! that order. A connection that ends is made anew, and what it owed is asked again on the new one,
+//! a few times: servers may close theirs at any time (nginx does so after a thousand requests).
+//! Latency counts from the intended time through all of that. Nothing that a server sends or leaves
+//! out ends the run or grows without bound; each trouble has its counter.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;

@@ -19,7 +19,8 @@ struct CommandLine {
     args: Args,
 }
 
-/// Whoever is answered in the end waits for it, on the busiest machine; a run ends when all is answered.
+/// Whoever is answered in the end waits for it, on the busiest machine; a run ends when all is
+/// answered.
 const PATIENT: Nanos = Nanos::from_secs(20);
 
 fn parse(line: &str) -> Result<Args, String> {

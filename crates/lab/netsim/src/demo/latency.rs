@@ -1,8 +1,9 @@
 //! How long requests take, from what each way of answering one takes.
 //!
-//! Requests are so rare (a twentieth of what the server can do) that what a request meets is seldom another one, and
-//! mostly threads that sleep or do not. Whoever found nothing for the time of a spin sleeps; the dispatcher hears every
-//! packet and a worker only its own, so a worker sleeps whenever the dispatcher does.
+//! Requests are so rare (a twentieth of what the server can do) that what a request meets is seldom
+//! another one, and mostly threads that sleep or do not. Whoever found nothing for the time of a
+//! spin sleeps; the dispatcher hears every packet and a worker only its own, so a worker sleeps
+//! whenever the dispatcher does.
 
 use base::Nanos;
 use load::Random;
@@ -11,9 +12,9 @@ use sim::model::Range;
 use super::{DemoPlan, Moves};
 use crate::quantile;
 
-/// Round trips of one kind, each as likely as any other: the middles of equal shares of what was measured. Half of
-/// the requests of several kinds together may be answered within a time that only the slow half of one kind takes,
-/// so that its median alone says too little.
+/// Round trips of one kind, each as likely as any other: the middles of equal shares of what was
+/// measured. Half of the requests of several kinds together may be answered within a time that only
+/// the slow half of one kind takes, so that its median alone says too little.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoundTrips(Vec<Range>);
 
@@ -42,21 +43,23 @@ impl RoundTrips {
 pub struct DemoCosts {
     /// A round trip when dispatcher and worker are awake: one flow, one request outstanding.
     pub awake: RoundTrips,
-    /// ... when the worker sleeps and the dispatcher does not: one request outstanding, and so many workers that a
-    /// request seldom finds one that was busy lately.
+    /// ... when the worker sleeps and the dispatcher does not: one request outstanding, and so many
+    /// workers that a request seldom finds one that was busy lately.
     pub worker_asleep: RoundTrips,
     /// ... when both sleep: requests far apart.
     pub both_asleep: RoundTrips,
-    /// How long the server's CPU is busy with a request: one over the most that it can do in a second.
+    /// How long the server's CPU is busy with a request: one over the most that it can do in a
+    /// second.
     pub server: Range,
     /// A thread that finds nothing looks for so long before it sleeps (`wait.spin_us`).
     pub spin: Nanos,
 }
 
 impl Default for DemoCosts {
-    /// From docs/figures: `calisto bench steer`'s echo with a worker on another thread of the CPU (9.0 us, 281,000 a
-    /// second), and the wake of a halted CPU (36.9 us) besides. What a thread's wake on a busy CPU takes is between the
-    /// 3.2 us of a switch and that. To be measured in the run that is compared.
+    /// From docs/figures: `calisto bench steer`'s echo with a worker on another thread of the CPU
+    /// (9.0 us, 281,000 a second), and the wake of a halted CPU (36.9 us) besides. What a thread's
+    /// wake on a busy CPU takes is between the 3.2 us of a switch and that. To be measured in the
+    /// run that is compared.
     fn default() -> Self {
         let always = |low, median, high| RoundTrips::of(vec![Range::nanos(low, median, high)]);
         Self {
@@ -78,8 +81,8 @@ pub struct Latency {
     pub p95: Nanos,
     /// The shares of requests that find both awake, the worker asleep, both asleep.
     pub found: [f64; 3],
-    /// The share of its time for which requests want the server's CPU, wakes included. From 1 on a queue grows for
-    /// ever, and the times are nothing but its length.
+    /// The share of its time for which requests want the server's CPU, wakes included. From 1 on a
+    /// queue grows for ever, and the times are nothing but its length.
     pub load: f64,
 }
 

@@ -69,7 +69,8 @@ fn a_rare_request_wakes_both_and_of_frequent_ones_each_finds_everybody_awake() {
     assert!(rare.found[2] > 0.9, "{rare:?}");
     let frequent = latency(60_000.0);
     assert!(frequent.found[2] < 0.05 && frequent.found[0] > 0.5, "{frequent:?}");
-    // Poisson's gaps are longer than 50 us once in e at 20,000 a second, and a worker has one in four requests.
+    // Poisson's gaps are longer than 50 us once in e at 20,000 a second, and a worker has one in
+    // four requests.
     let between = latency(20_000.0);
     assert!((0.2..0.45).contains(&between.found[2]), "{between:?}");
     assert!(between.found[1] > between.found[0], "{between:?}");
@@ -85,7 +86,8 @@ fn half_of_all_requests_may_take_what_the_slow_ones_of_one_kind_take() {
     let mut plan = plan();
     plan.acts.truncate(1);
     let likely = |nanos: [u64; 4]| RoundTrips::of(nanos.map(|n| Range::exactly(Nanos(n))).to_vec());
-    // A third finds both asleep and takes longest: of the rest three quarters are within half of all.
+    // A third finds both asleep and takes longest: of the rest three quarters are within half of
+    // all.
     plan.costs.awake = likely([10_000, 11_000, 12_000, 19_000]);
     plan.costs.worker_asleep = plan.costs.awake.clone();
     plan.costs.both_asleep = likely([50_000; 4]);

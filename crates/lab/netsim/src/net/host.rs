@@ -6,7 +6,8 @@ use tcp::{Buffers, Config, Engine, Event, FlowId, FlowOptions, Incoming, Output,
 use super::flow::{PORT, address};
 use super::simulation::Shared;
 
-/// Bytes that may wait in a host's NIC; the engine keeps what is more, as Linux's does (TCP small queues).
+/// Bytes that may wait in a host's NIC; the engine keeps what is more, as Linux's does (TCP small
+/// queues).
 const NIC_BYTES: u32 = 64 << 10;
 
 /// Connections half open at a host before it answers with cookies.
@@ -27,7 +28,8 @@ pub(super) struct Host {
     pub(super) wrong_bytes: u64,
 }
 
-/// Rings of a host's flows. What is sent is the same for all: a byte's value depends on its place in the ring.
+/// Rings of a host's flows. What is sent is the same for all: a byte's value depends on its place
+/// in the ring.
 struct Rings {
     pattern: std::rc::Rc<[u8]>,
     receive: Vec<Vec<u8>>,
@@ -35,8 +37,8 @@ struct Rings {
 }
 
 impl Rings {
-    /// What is at these places must be what was sent; returns how many bytes are not. Leaves zeros, so that nothing
-    /// is taken for new that is old.
+    /// What is at these places must be what was sent; returns how many bytes are not. Leaves zeros,
+    /// so that nothing is taken for new that is old.
     fn check(&mut self, flow: FlowId, at: usize, bytes: usize) -> usize {
         let Some(ring) = self.receive.get_mut(flow.index()) else { return bytes };
         let first = bytes.min(ring.len() - at);

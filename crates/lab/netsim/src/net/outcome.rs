@@ -16,7 +16,8 @@ pub struct FlowOutcome {
     pub received: u64,
     /// Those read in the span that is measured.
     pub measured: u64,
-    /// From its beginning, the handshake included, until the last byte was read; none: it did not end in time.
+    /// From its beginning, the handshake included, until the last byte was read; none: it did not
+    /// end in time.
     pub took: Option<Nanos>,
 }
 
@@ -76,8 +77,8 @@ impl NetOutcome {
         self.flows.iter().filter(|flow| flow.took.is_some()).count()
     }
 
-    /// Flow completion times of those that carried a number of bytes that `of` picks, sorted. Flows that did not end
-    /// are missing: see [`Self::completed`].
+    /// Flow completion times of those that carried a number of bytes that `of` picks, sorted. Flows
+    /// that did not end are missing: see [`Self::completed`].
     pub fn completions(&self, of: impl Fn(u64) -> bool) -> Vec<Nanos> {
         let picked = self.flows.iter().filter(|flow| flow.bytes.is_some_and(&of));
         let mut took: Vec<Nanos> = picked.filter_map(|flow| flow.took).collect();
@@ -97,8 +98,8 @@ impl NetOutcome {
         Some(ends.collect::<Option<Vec<_>>>()?.into_iter().max()?.since(first))
     }
 
-    /// Jain's index over what flows got in the span that is measured, or, where flows end, over bytes by completion
-    /// time. It says something where flows are alike.
+    /// Jain's index over what flows got in the span that is measured, or, where flows end, over
+    /// bytes by completion time. It says something where flows are alike.
     pub fn fairness(&self) -> Option<f64> {
         let share = |flow: &FlowOutcome| match (flow.bytes, flow.took) {
             (None, _) => flow.measured as f64,
@@ -108,7 +109,8 @@ impl NetOutcome {
         jain(self.flows.iter().map(share))
     }
 
-    /// Payload that all flows got in the span that is measured, in bits a second; flows that end: until the end of the run.
+    /// Payload that all flows got in the span that is measured, in bits a second; flows that end:
+    /// until the end of the run.
     pub fn goodput(&self, span: Nanos) -> f64 {
         let bytes: u64 = self.flows.iter().map(|flow| flow.measured).sum();
         bytes as f64 * 8.0 / span.as_secs_f64()

@@ -26,7 +26,8 @@ impl Packet {
         self.bytes.len() as u32 + AROUND_BYTES
     }
 
-    /// Writes a segment into it; the checksum is left to the receiver to believe: links here do not damage bytes.
+    /// Writes a segment into it; the checksum is left to the receiver to believe: links here do not
+    /// damage bytes.
     #[inline]
     pub(super) fn fill(&mut self, segment: &Segment<'_>) -> bool {
         // Whatever is left of an earlier packet is written over.

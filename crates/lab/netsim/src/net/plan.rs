@@ -17,20 +17,21 @@ const LOOKS_MAX: u64 = 10_000_000;
 pub struct LeafSpine {
     /// Leaf switches.
     pub leaves: u32,
-    /// Spine switches, each joined to every leaf. A connection's packets take one of them, by a hash.
+    /// Spine switches, each joined to every leaf. A connection's packets take one of them, by a
+    /// hash.
     pub spines: u32,
     /// Hosts of each leaf.
     pub hosts_per_leaf: u32,
-    /// Between a host and its leaf, each way. The way up is the host's own: its NIC drops and marks nothing, the
-    /// engine waits until there is room.
+    /// Between a host and its leaf, each way. The way up is the host's own: its NIC drops and marks
+    /// nothing, the engine waits until there is room.
     pub host_link: LinkPlan,
     /// Between leaf and spine, each way.
     pub fabric_link: LinkPlan,
 }
 
 impl Default for LeafSpine {
-    /// 64 hosts at 10 Gbit/s under 4 leaves and 4 spines at 40 Gbit/s: no leaf has less to its spines than from its
-    /// hosts.
+    /// 64 hosts at 10 Gbit/s under 4 leaves and 4 spines at 40 Gbit/s: no leaf has less to its
+    /// spines than from its hosts.
     fn default() -> Self {
         let host_link = LinkPlan::default();
         let fabric_link = LinkPlan { rate: 40_000_000_000, ..host_link };
@@ -63,8 +64,8 @@ pub struct TcpPlan {
     pub ring_log2: u8,
     /// Shortest retransmission timeout.
     pub rto_min: Nanos,
-    /// How long an acknowledgement may wait. TIMELY takes one that has waited for a long queue: its flows starve at
-    /// their lowest rate unless this is zero.
+    /// How long an acknowledgement may wait. TIMELY takes one that has waited for a long queue: its
+    /// flows starve at their lowest rate unless this is zero.
     pub ack_delay: Nanos,
     /// Segments of the first flight.
     pub initial_window: u32,
@@ -73,8 +74,8 @@ pub struct TcpPlan {
 }
 
 impl Default for TcpPlan {
-    /// The engine's own settings, but a retransmission timeout of 10 ms at least, as the DCTCP paper has it for
-    /// data centres, and rings of 256 KiB: two round trips of 100 us at 10 Gbit/s.
+    /// The engine's own settings, but a retransmission timeout of 10 ms at least, as the DCTCP
+    /// paper has it for data centres, and rings of 256 KiB: two round trips of 100 us at 10 Gbit/s.
     fn default() -> Self {
         let Config { ack_delay, initial_window, mtu, .. } = Config::default();
         Self {
@@ -134,7 +135,8 @@ impl TcpPlan {
 /// Who sends what to whom.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Traffic {
-    /// Flows between hosts drawn by lot begin one after the other; each is a connection of its own, from SYN to FIN.
+    /// Flows between hosts drawn by lot begin one after the other; each is a connection of its own,
+    /// from SYN to FIN.
     Arriving {
         /// How many.
         flows: u32,
@@ -152,8 +154,8 @@ pub enum Traffic {
         /// They begin within this time.
         spread: Nanos,
     },
-    /// Flows without end, as many from and to each host as from and to any other; what they get is measured between
-    /// two times.
+    /// Flows without end, as many from and to each host as from and to any other; what they get is
+    /// measured between two times.
     Lasting {
         /// How many.
         flows: u32,

@@ -8,7 +8,8 @@ use crate::quantile;
 /// A run's outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WholeOutcome {
-    /// How long each request took, from its first byte handed over to its answer's last byte read; sorted.
+    /// How long each request took, from its first byte handed over to its answer's last byte read;
+    /// sorted.
     pub latencies: Vec<Nanos>,
     /// Requests that were to be answered.
     pub requests: u64,
@@ -33,7 +34,8 @@ pub struct WholeOutcome {
     pub ended_at: Nanos,
     /// Turns of the data path.
     pub turns: u64,
-    /// A sum over every frame that reached a client, all its bytes and its time: two runs with the same are the same.
+    /// A sum over every frame that reached a client, all its bytes and its time: two runs with the
+    /// same are the same.
     pub digest: u64,
 }
 

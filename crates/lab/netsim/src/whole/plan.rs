@@ -52,9 +52,9 @@ pub struct WholePlan {
 }
 
 impl Default for WholePlan {
-    /// 8 clients with 8 connections each ask 4 KiB a hundred times; a worker comes and goes. A turn takes what a turn
-    /// of the daemon's loop takes with nothing to do, a packet the 1.2 us in which the sockets benchmark's server
-    /// does one.
+    /// 8 clients with 8 connections each ask 4 KiB a hundred times; a worker comes and goes. A turn
+    /// takes what a turn of the daemon's loop takes with nothing to do, a packet the 1.2 us in
+    /// which the sockets benchmark's server does one.
     fn default() -> Self {
         let link = LinkPlan::default();
         Self {

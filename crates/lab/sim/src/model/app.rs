@@ -40,10 +40,11 @@ pub struct AppPlan {
     pub service_mean: Nanos,
     /// Packets that a worker's ring holds; with one queue for all, so many for each worker.
     pub ring: usize,
-    /// A worker with nothing to do takes the packet that has waited for longest in another one's ring.
+    /// A worker with nothing to do takes the packet that has waited for longest in another one's
+    /// ring.
     pub steals: bool,
-    /// A packet that takes longer is put aside for the others that wait, and goes on later, for the cost of a
-    /// switch; [`Nanos::FAR_FUTURE`]: everything runs to its end.
+    /// A packet that takes longer is put aside for the others that wait, and goes on later, for the
+    /// cost of a switch; [`Nanos::FAR_FUTURE`]: everything runs to its end.
     pub quantum: Nanos,
     /// A worker with nothing to do keeps its core for so long; [`Nanos::FAR_FUTURE`]: for ever.
     pub spin: Nanos,

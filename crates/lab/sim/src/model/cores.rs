@@ -11,7 +11,8 @@ use super::worker::{Doing, Worker};
 const REST_LEAST: Nanos = Nanos::from_micros(1);
 
 impl Machine {
-    /// The worker is awake: on its core, or, when its groups are others' by now, on some CPU that is nobody's.
+    /// The worker is awake: on its core, or, when its groups are others' by now, on some CPU that
+    /// is nobody's.
     pub(super) fn ready(&mut self, id: u16, generation: u32) {
         let now = self.events.now();
         let worker = &mut self.workers[usize::from(id)];
@@ -141,8 +142,8 @@ impl Machine {
         true
     }
 
-    /// Whether its flows are others' by now, or on their way to them. By Shenango's rule what is in its ring
-    /// waits for it to have a core again.
+    /// Whether its flows are others' by now, or on their way to them. By Shenango's rule what is in
+    /// its ring waits for it to have a core again.
     pub(super) fn rests(&self, id: u16) -> bool {
         let worker = &self.workers[usize::from(id)];
         let app = &self.apps[usize::from(worker.app)];
@@ -150,8 +151,8 @@ impl Machine {
         !is_active && !app.plan.system.follows_cores()
     }
 
-    /// Something has come for a worker without a core. Nobody else can do it: if it rests it wakes for that, on
-    /// a CPU that is nobody's, and else it waits for a core.
+    /// Something has come for a worker without a core. Nobody else can do it: if it rests it wakes
+    /// for that, on a CPU that is nobody's, and else it waits for a core.
     pub(super) fn ring_doorbell(&mut self, id: u16) {
         if self.rests(id) {
             self.drain(id);
@@ -272,8 +273,8 @@ impl Machine {
         self.dispatcher_time += cost;
         let has_undone = self.take_sample(now);
         if !is_tick {
-            // It serves those who wait. How far the queues of holders have come is for the policy to
-            // compare from tick to tick.
+            // It serves those who wait. How far the queues of holders have come is for the policy
+            // to compare from tick to tick.
             self.sample.busy.clear();
         }
         // The sample tells what the one before has cost, and costs do not change here.

@@ -27,10 +27,11 @@ pub struct Costs {
     pub revoke: Range,
     /// The dispatcher's look at the load of 4096 groups; of fewer, in proportion.
     pub look: Range,
-    /// A control tick, for each worker that holds a core: the dispatcher does nothing else meanwhile.
+    /// A control tick, for each worker that holds a core: the dispatcher does nothing else
+    /// meanwhile.
     pub tick: Range,
-    /// What a client sees besides: wire, NIC, its own stack. The default is an echo's whole round trip, the
-    /// dispatcher's and the worker's part of it included: some 0.6 us of it count twice.
+    /// What a client sees besides: wire, NIC, its own stack. The default is an echo's whole round
+    /// trip, the dispatcher's and the worker's part of it included: some 0.6 us of it count twice.
     pub outside: Range,
 }
 
@@ -46,7 +47,8 @@ pub struct NamedCost {
 }
 
 impl Default for Costs {
-    /// What this project's benchmarks found on two virtual CPUs: medians with the ranges of their rounds.
+    /// What this project's benchmarks found on two virtual CPUs: medians with the ranges of their
+    /// rounds.
     fn default() -> Self {
         Self {
             dispatch: Range::nanos(37, 41, 47),

@@ -106,8 +106,8 @@ impl Machine {
                 }
             }
             Route::Shortest => {
-                // Of all that are active, those included that are parked and called by this. A packet is
-                // in its ring until its work is complete.
+                // Of all that are active, those included that are parked and called by this. A
+                // packet is in its ring until its work is complete.
                 let queued = |id: &&WorkerId| self.workers[app.first + id.index()].unfinished();
                 match app.steering.active().iter().min_by_key(queued) {
                     Some(&WorkerId(shortest)) => self.deliver(index, shortest, packet),

@@ -45,7 +45,8 @@ pub struct MachinePlan {
 }
 
 impl Default for MachinePlan {
-    /// Ten cores given out as the daemon does it, at measured costs; no application and no load yet.
+    /// Ten cores given out as the daemon does it, at measured costs; no application and no load
+    /// yet.
     fn default() -> Self {
         Self {
             cores: 10,
@@ -59,8 +60,8 @@ impl Default for MachinePlan {
     }
 }
 
-/// What happens. A worker's number is one among those of all applications; a second number says whether
-/// it still means something.
+/// What happens. A worker's number is one among those of all applications; a second number says
+/// whether it still means something.
 #[derive(Debug)]
 pub(super) enum Event {
     /// A packet arrives for this application, at the rate of this number.
@@ -270,8 +271,8 @@ impl Machine {
                 app.rate = rate;
                 app.rate_number += 1;
                 if rate > 0.0 {
-                    // A constant pace goes on from the last arrival: with steps shorter than a gap nothing would
-                    // ever come. An exponential one has no memory.
+                    // A constant pace goes on from the last arrival: with steps shorter than a gap
+                    // nothing would ever come. An exponential one has no memory.
                     let from = match app.plan.arrival {
                         Arrival::Constant => app.arrived,
                         Arrival::Poisson => now,

@@ -1,8 +1,8 @@
 //! Modelled cores, rings and links around the real decisions.
 //!
-//! What is modelled is time: how long a packet occupies the dispatcher and a worker, what a flow costs on
-//! a core where its state is not, what it takes to wake a core. Who gets a packet, who gets a core and who
-//! gives one back is decided by `policy`, the code that the daemon runs.
+//! What is modelled is time: how long a packet occupies the dispatcher and a worker, what a flow
+//! costs on a core where its state is not, what it takes to wake a core. Who gets a packet, who
+//! gets a core and who gives one back is decided by `policy`, the code that the daemon runs.
 //!
 //! A [`MachinePlan`] says what is simulated, [`Machine::simulate`] does it, and an [`Outcome`] says
 //! what came of it, step by step of the load:

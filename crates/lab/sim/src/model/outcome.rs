@@ -9,8 +9,8 @@ const PASSING: u64 = 64;
 
 /// One application during one step of the load.
 ///
-/// Nothing gets lost: what was there at the begin and what was offered has been delivered, dropped, or is
-/// unfinished at the end.
+/// Nothing gets lost: what was there at the begin and what was offered has been delivered, dropped,
+/// or is unfinished at the end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AppOutcome {
     /// Packets that were there when the step began.
@@ -52,8 +52,8 @@ pub struct AppOutcome {
 }
 
 impl AppOutcome {
-    /// Whether the load was more than could be served: a hundredth of it or more was dropped, or has come
-    /// and not been done. Then a latency says how long the step was, and no more.
+    /// Whether the load was more than could be served: a hundredth of it or more was dropped, or
+    /// has come and not been done. Then a latency says how long the step was, and no more.
     pub fn is_saturated(&self) -> bool {
         let undone = self.dropped + self.unfinished.saturating_sub(self.at_begin);
         undone > PASSING && undone * 100 > self.offered

@@ -9,8 +9,8 @@ pub struct Step {
     pub rates: Vec<f64>,
     /// How long.
     pub length: Nanos,
-    /// Workers that may be given flows from its begin on, by application, as an operator sets them; empty:
-    /// as before.
+    /// Workers that may be given flows from its begin on, by application, as an operator sets them;
+    /// empty: as before.
     pub workers: Vec<u16>,
 }
 
@@ -26,8 +26,8 @@ impl Step {
         Self { workers: workers.into(), ..self }
     }
 
-    /// One application's rate from `from` to `to` in `pieces` equal steps of the whole `length`; the first
-    /// has the rate `from`, the last one `to`.
+    /// One application's rate from `from` to `to` in `pieces` equal steps of the whole `length`;
+    /// the first has the rate `from`, the last one `to`.
     pub fn ramp(length: Nanos, from: f64, to: f64, pieces: u32) -> Vec<Self> {
         let piece = Nanos(length.0 / u64::from(pieces.max(1)));
         let last = f64::from(pieces.saturating_sub(1).max(1));
@@ -35,7 +35,8 @@ impl Step {
         (0..pieces).map(|at| Self::new(piece, [rate(at)])).collect()
     }
 
-    /// The same load in pieces of at most `length`, so that the outcome shows how things went over time.
+    /// The same load in pieces of at most `length`, so that the outcome shows how things went over
+    /// time.
     pub fn sliced(&self, length: Nanos) -> Vec<Self> {
         let count = self.length.0.div_ceil(length.0.max(1)).max(1);
         let piece = |at: u64| {

@@ -13,11 +13,11 @@ const GROUPS: u32 = 1 << 16;
 pub enum System {
     /// Shenango: the hash modulo the number of workers that hold a core, for each packet anew.
     Shenango,
-    /// The public code of Calisto: Shenango's rule, and for each packet a look into a table of 500 flows
-    /// that decides nothing while a worker is active.
+    /// The public code of Calisto: Shenango's rule, and for each packet a look into a table of 500
+    /// flows that decides nothing while a worker is active.
     PublicCode,
-    /// One queue from which every worker takes: what theory calls M/G/n. No daemon reaches it, because
-    /// nothing is charged for what they do to each other there ([`crate::scan`] does that).
+    /// One queue from which every worker takes: what theory calls M/G/n. No daemon reaches it,
+    /// because nothing is charged for what they do to each other there ([`crate::scan`] does that).
     OneQueue,
     /// One of this project's policies, by name, over so many groups.
     Policy {
@@ -34,13 +34,14 @@ impl System {
         Self::policy_over(name, GROUPS)
     }
 
-    /// A policy over so many groups. A scenario with very many applications wants few (the daemon gives an
-    /// attached one 4096): 65,536 groups are some 400 kB.
+    /// A policy over so many groups. A scenario with very many applications wants few (the daemon
+    /// gives an attached one 4096): 65,536 groups are some 400 kB.
     pub fn policy_over(name: &str, groups: u32) -> Self {
         Self::Policy { name: name.to_owned(), groups }
     }
 
-    /// The system of that name: `shenango`, `public_code`, `one_queue`, or a policy over as many groups.
+    /// The system of that name: `shenango`, `public_code`, `one_queue`, or a policy over as many
+    /// groups.
     ///
     /// # Errors
     /// There is none of that name, or so many groups are not possible.
@@ -89,8 +90,8 @@ impl System {
         }
     }
 
-    /// Whether flows stay with a worker that has no core. By the paper's Listing 3 each packet asks for the
-    /// core of its flow, however long that has been away.
+    /// Whether flows stay with a worker that has no core. By the paper's Listing 3 each packet asks
+    /// for the core of its flow, however long that has been away.
     pub(super) fn keeps_flows(&self) -> bool {
         matches!(self, Self::Policy { name, .. } if name == "listing3")
     }

@@ -17,12 +17,14 @@ use super::steering::{Begun, Route};
 use super::waiting::Waiting;
 use super::worker::Packet;
 
-/// Fewer packets than this since the last look at the load, and the next one waits for so long: the daemon's.
+/// Fewer packets than this since the last look at the load, and the next one waits for so long: the
+/// daemon's.
 const FEW_PACKETS: u32 = 256;
 const QUIET: Nanos = Nanos::from_millis(64);
 
-/// Policies that decide by what groups and workers have to do. To the others a look at the load would only
-/// say which groups rest, and they leave those where they are; the dispatcher looks all the same.
+/// Policies that decide by what groups and workers have to do. To the others a look at the load
+/// would only say which groups rest, and they leave those where they are; the dispatcher looks all
+/// the same.
 const LOOK_AT_LOAD: [&str; 3] = ["balanced", "hybrid", "least_loaded"];
 
 pub(super) struct Tables {
@@ -54,7 +56,8 @@ impl Tables {
             waiting: Waiting::default(),
             transition: None,
             noted: 0,
-            // Applications do not all begin at once: else the quiet ones would be looked at in one go.
+            // Applications do not all begin at once: else the quiet ones would be looked at in one
+            // go.
             looked: Nanos(seed % QUIET.0),
             sample: CoreSample::default(),
         })

@@ -107,8 +107,8 @@ impl Machine {
         }
     }
 
-    /// The packet has had its quantum. If others wait, it goes behind them; if not, the worker goes on with
-    /// it.
+    /// The packet has had its quantum. If others wait, it goes behind them; if not, the worker goes
+    /// on with it.
     fn put_aside(&mut self, id: u16, packet: Packet) -> bool {
         let now = self.events.now();
         let switch = self.at(self.plan.costs.switch);

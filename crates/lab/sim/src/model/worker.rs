@@ -29,7 +29,8 @@ pub(super) enum Doing {
     Looking(Nanos),
     /// It has a packet, or, in a batch job, work without end; since then.
     Working(Nanos),
-    /// Its flows are others' by now, and it does what is left in its ring, without a core of its own.
+    /// Its flows are others' by now, and it does what is left in its ring, without a core of its
+    /// own.
     Draining,
 }
 

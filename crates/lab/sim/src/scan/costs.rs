@@ -46,8 +46,8 @@ impl FineRange {
 
 /// A cost that grows when what it touches falls out of a cache.
 ///
-/// A core that goes round over more lines than a cache holds finds none of them there: by the time it comes
-/// back to one, the others have pushed it out. So it is a step and no slope.
+/// A core that goes round over more lines than a cache holds finds none of them there: by the time
+/// it comes back to one, the others have pushed it out. So it is a step and no slope.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ByCache {
     /// Everything is in the first level.
@@ -67,9 +67,11 @@ pub struct ScanCosts {
     pub l2_queues: u32,
     /// A look at a queue that has nothing.
     pub empty: ByCache,
-    /// The first look at a queue after a while that has something: lines that were not used meanwhile.
+    /// The first look at a queue after a while that has something: lines that were not used
+    /// meanwhile.
     pub touch: ByCache,
-    /// The line with an item comes from the sender's core; while a queue never runs empty, lines come ahead.
+    /// The line with an item comes from the sender's core; while a queue never runs empty, lines
+    /// come ahead.
     pub fetch: FineRange,
     /// Each item: taking it out.
     pub item: FineRange,
@@ -79,13 +81,15 @@ pub struct ScanCosts {
     pub notice: FineRange,
     /// The sender's mark, for each time that it shows something.
     pub mark: FineRange,
-    /// A line from one core to another: what a lock or a claim costs each time that it changes hands.
+    /// A line from one core to another: what a lock or a claim costs each time that it changes
+    /// hands.
     pub line: FineRange,
     /// From the mark to a core that sleeps being at work.
     pub wake: FineRange,
     /// CPU time of falling asleep and waking.
     pub sleep: FineRange,
-    /// Instructions of a look at an empty queue. With the next one: for how many are executed a cycle.
+    /// Instructions of a look at an empty queue. With the next one: for how many are executed a
+    /// cycle.
     pub look_instructions: f64,
     /// Instructions for each nanosecond of work on an item.
     pub work_instructions_per_ns: f64,
@@ -96,13 +100,13 @@ pub struct ScanCosts {
 impl Default for ScanCosts {
     /// This project's figures on two virtual CPUs, AMD EPYC of 2.6 GHz.
     ///
-    /// From docs/figures/waiting.md: p50 when polling 94, 134, 545, 927, 1756, 3880 ns for 1, 64, 512, 1024, 2048,
-    /// 4096 queues, half a round beyond the first; with a ready set 165, 144, 185, 195, 255, 324 ns; 278 to
-    /// 439 M items a second with all queues busy, 283 to 306 M of one hot queue with a ready set in turns of
-    /// 16; tax with sleep. A line from core to core takes 60, 126, 197 ns; a futex wake 22, 38, 43 us.
-    /// The ranges of a look in vain, a tenth less and 15 % more, are assumed.
-    /// `mark` is an estimate of a locked addition, and what executes how many instructions is an assumption:
-    /// there are no performance counters here.
+    /// From docs/figures/waiting.md: p50 when polling 94, 134, 545, 927, 1756, 3880 ns for 1, 64,
+    /// 512, 1024, 2048, 4096 queues, half a round beyond the first; with a ready set 165, 144, 185,
+    /// 195, 255, 324 ns; 278 to 439 M items a second with all queues busy, 283 to 306 M of one hot
+    /// queue with a ready set in turns of 16; tax with sleep. A line from core to core takes 60,
+    /// 126, 197 ns; a futex wake 22, 38, 43 us. The ranges of a look in vain, a tenth less and 15 %
+    /// more, are assumed. `mark` is an estimate of a locked addition, and what executes how many
+    /// instructions is an assumption: there are no performance counters here.
     fn default() -> Self {
         let step = |median: f64| FineRange::new(median * 0.9, median, median * 1.15);
         Self {
@@ -153,7 +157,8 @@ impl ScanCosts {
         self.by_cache(&self.empty, queues).at(level)
     }
 
-    /// What the first look at one of so many queues costs besides when it has something, in nanoseconds.
+    /// What the first look at one of so many queues costs besides when it has something, in
+    /// nanoseconds.
     pub fn first_touch(&self, queues: u32, level: Level) -> f64 {
         self.by_cache(&self.touch, queues).at(level)
     }

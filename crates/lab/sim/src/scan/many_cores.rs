@@ -1,9 +1,10 @@
 //! Some cores and what arrives for them: a queue each (scale-out), or shared ones (scale-up).
 //!
-//! Scale-out is as many queues of theory: who comes behind a hiccup waits for it, though others are idle.
-//! Scale-up leaves nobody idle while something waits, and pays for what the cores do to each other: by
-//! polling they take turns at one lock, whether there is anything or not; with a ready set an idle core
-//! touches nothing, and who has something to do claims one of many queues for a turn.
+//! Scale-out is as many queues of theory: who comes behind a hiccup waits for it, though others are
+//! idle. Scale-up leaves nobody idle while something waits, and pays for what the cores do to each
+//! other: by polling they take turns at one lock, whether there is anything or not; with a ready
+//! set an idle core touches nothing, and who has something to do claims one of many queues for a
+//! turn.
 
 mod own;
 mod shared_lock;
@@ -56,11 +57,13 @@ pub struct Plan {
     pub hiccup_share: f64,
     /// By how much.
     pub hiccup: Nanos,
-    /// Queues of a shared ready set: items of a flow are in the same one, in order. By polling there is one.
+    /// Queues of a shared ready set: items of a flow are in the same one, in order. By polling
+    /// there is one.
     pub flows: u32,
     /// Items that a core takes at once, at most.
     pub burst: u32,
-    /// Items that wait for a core, at most: with shared queues so many for each core, wherever they are.
+    /// Items that wait for a core, at most: with shared queues so many for each core, wherever they
+    /// are.
     pub ring: u32,
     /// What looking and taking costs.
     pub costs: ScanCosts,
@@ -119,9 +122,9 @@ impl Outcome {
         self.delivered as f64 / self.elapsed.as_secs_f64()
     }
 
-    /// Whether more came than could be done: a hundredth or more was dropped, or the last item ended later
-    /// than it came by a fiftieth of the whole time and the longest work. Then a latency says how long the
-    /// queues are.
+    /// Whether more came than could be done: a hundredth or more was dropped, or the last item
+    /// ended later than it came by a fiftieth of the whole time and the longest work. Then a
+    /// latency says how long the queues are.
     pub fn is_saturated(&self) -> bool {
         let behind = self.elapsed.since(self.last_arrival);
         let passing = Nanos(self.last_arrival.0 / 50) + self.longest;

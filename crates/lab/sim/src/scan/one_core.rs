@@ -1,7 +1,7 @@
 //! One core that serves many queues: it polls them in turn, or asks a ready set.
 //!
-//! Empty rounds are not played: how far the core has come when the next item arrives is worked out. So a
-//! run costs as much as its items, however many queues there are.
+//! Empty rounds are not played: how far the core has come when the next item arrives is worked out.
+//! So a run costs as much as its items, however many queues there are.
 
 mod core;
 mod ready;
@@ -20,7 +20,8 @@ const PASSING: u64 = 64;
 pub enum Feed {
     /// So many items a second in all, independent of each other (Poisson).
     Rate(f64),
-    /// The queues with traffic always have something: what is delivered then is the most that can be.
+    /// The queues with traffic always have something: what is delivered then is the most that can
+    /// be.
     Saturated,
 }
 
@@ -120,15 +121,16 @@ impl Outcome {
         self.delivered as f64 / self.elapsed_ns * 1e9
     }
 
-    /// Whether more came than could be done: a hundredth or more of it was dropped or is left. Then a latency
-    /// says how long the queues are.
+    /// Whether more came than could be done: a hundredth or more of it was dropped or is left. Then
+    /// a latency says how long the queues are.
     pub fn is_saturated(&self) -> bool {
         let undone = self.offered.saturating_sub(self.delivered);
         undone > PASSING && undone * 100 > self.offered
     }
 
-    /// The share of the time that the core was awake and not in the work of an item: the polling tax. That is what
-    /// looking in vain takes, and what it takes to find an item and to take it out.
+    /// The share of the time that the core was awake and not in the work of an item: the polling
+    /// tax. That is what looking in vain takes, and what it takes to find an item and to take it
+    /// out.
     pub fn tax(&self) -> f64 {
         (self.useful_ns + self.useless_ns - self.work_ns) / self.elapsed_ns
     }

@@ -9,8 +9,8 @@ use datapath::RateLimit;
 /// The user whom all others leave something, and who is not counted.
 const ROOT: u32 = 0;
 
-/// Handshakes of one user in a second, and at once. To make and remove an application's memory takes
-/// a CPU about a millisecond; a build that starts fifty programs at once is let in at once.
+/// Handshakes of one user in a second, and at once. To make and remove an application's memory
+/// takes a CPU about a millisecond; a build that starts fifty programs at once is let in at once.
 const HANDSHAKES_PER_S: u32 = 20;
 const HANDSHAKES_AT_ONCE: u32 = 64;
 
@@ -48,8 +48,8 @@ impl Handshakes {
         uid == ROOT || (self.of_all.allows(now) && own.is_none_or(|own| own.allows(now)))
     }
 
-    /// It wants to; false: it has to wait. A process that joins an application needs no leave: nothing
-    /// is made for it.
+    /// It wants to; false: it has to wait. A process that joins an application needs no leave:
+    /// nothing is made for it.
     pub(super) fn take(&mut self, uid: u32, now: Nanos) -> bool {
         if uid == ROOT {
             return true;

@@ -29,8 +29,8 @@ impl SocketFile {
         Self { file: identity(listener.path()), looked: Instant::now(), has_complained: false }
     }
 
-    /// Looks whether the file is still there, if it is time to. A new listener, if there had to be one; the old one
-    /// still has its callers.
+    /// Looks whether the file is still there, if it is time to. A new listener, if there had to be
+    /// one; the old one still has its callers.
     pub(super) fn look(&mut self, listener: &AttachListener) -> Option<AttachListener> {
         if self.looked.elapsed() < LOOK_EVERY {
             return None;

@@ -30,8 +30,9 @@ impl AttachServer {
         self.clients.iter().filter(|client| client.is_stranger()).count()
     }
 
-    /// When a user has too many silent connections here, the one that has said nothing for the longest goes. One that
-    /// was not listened to yet, or waits for its turn, is not silent: many programs may begin at once.
+    /// When a user has too many silent connections here, the one that has said nothing for the
+    /// longest goes. One that was not listened to yet, or waits for its turn, is not silent: many
+    /// programs may begin at once.
     fn make_room_for(&mut self, uid: u32) {
         let is_silent =
             |client: &Client| client.is_stranger() && client.was_heard && client.pending.is_none();
@@ -46,8 +47,9 @@ impl AttachServer {
         }
     }
 
-    /// When there are too many strangers, one goes of the user who has most of them: the one that has
-    /// said nothing for the longest. Whoever was not listened to yet stays. False: there is no other.
+    /// When there are too many strangers, one goes of the user who has most of them: the one that
+    /// has said nothing for the longest. Whoever was not listened to yet stays. False: there is no
+    /// other.
     fn evict_stranger(&mut self) -> bool {
         let mut counts = BTreeMap::<u32, usize>::new();
         let heard = |client: &&Client| client.is_stranger() && client.was_heard;

@@ -85,7 +85,8 @@ impl Post {
     }
 }
 
-/// Each connection that is opened here takes a descriptor for its port, for as long as its name is taken.
+/// Each connection that is opened here takes a descriptor for its port, for as long as its name is
+/// taken.
 fn raise_descriptors() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);

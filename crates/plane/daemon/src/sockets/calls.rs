@@ -183,8 +183,9 @@ impl SocketTable {
         Answer::done()
     }
 
-    /// A socket that came from elsewhere: from before an exec, or from another process. With it comes the whole region
-    /// of its application, so one of another application is given to its user and group only, as a ticket is.
+    /// A socket that came from elsewhere: from before an exec, or from another process. With it
+    /// comes the whole region of its application, so one of another application is given to its
+    /// user and group only, as a ticket is.
     fn adopt(&mut self, context: &mut Context<'_>, cookie: u64) -> Option<Answer> {
         // Accepted ends of connections within the host may have been named a moment ago.
         self.learn_names();

@@ -1,7 +1,8 @@
 //! Threads that close what applications have passed, one for each user.
 //!
-//! To close the last copy of a descriptor can take as long as whoever made it likes: a TCP socket that lingers,
-//! a file of a file system that does not answer. So it happens where nobody waits, and nobody else's waits behind it.
+//! To close the last copy of a descriptor can take as long as whoever made it likes: a TCP socket
+//! that lingers, a file of a file system that does not answer. So it happens where nobody waits,
+//! and nobody else's waits behind it.
 
 use std::any::Any;
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
-//! Connections that are opened here: the way, the address, the port and the right are settled before a
-//! worker sends the first segment.
+//! Connections that are opened here: the way, the address, the port and the right are settled
+//! before a worker sends the first segment.
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -269,8 +269,8 @@ impl From<Taken> for Refusal {
 }
 
 impl Own {
-    /// From `source`, at the port that the socket is bound to; at one that the kernel chooses, and binds it to, if there
-    /// is none.
+    /// From `source`, at the port that the socket is bound to; at one that the kernel chooses, and
+    /// binds it to, if there is none.
     fn take(
         examined: &Examined,
         source: IpAddr,
@@ -283,7 +283,8 @@ impl Own {
         let bound = SocketAddr::new(source, examined.local.port());
         let mut guard_of = |local| match holds.guard_of(local) {
             Some(guard) => Ok(Some(guard)),
-            // Without one the port is the program's own for as long as it has the socket, and no longer.
+            // Without one the port is the program's own for as long as it has the socket, and no
+            // longer.
             None => Guard::new(uid, descriptors, || PortGuard::beside(fd)).map(Result::ok),
         };
         if bound.port() == 0 {
@@ -291,8 +292,9 @@ impl Own {
             let local = SocketAddr::new(source, port);
             Ok(Self { local, is_automatic: true, guard: guard_of(local)? })
         } else if holds.has_chosen((bound, remote)) {
-            // It was connected there before, and that connection may not be over yet: the next one has another port, as
-            // Linux gives it when a socket is connected again (connect(2): AF_UNSPEC).
+            // It was connected there before, and that connection may not be over yet: the next one
+            // has another port, as Linux gives it when a socket is connected again (connect(2):
+            // AF_UNSPEC).
             Self::beside_the_socket(source, uid, descriptors)
         } else {
             Ok(Self { local: bound, is_automatic: false, guard: guard_of(bound)? })

@@ -113,7 +113,8 @@ impl SocketTable {
     ) {
         let Some(app) = self.apps.get(&number) else { return };
         let place = (app.region(), slot);
-        // One that was set up here has its name from the kernel. The slot may be another socket's by now.
+        // One that was set up here has its name from the kernel. The slot may be another socket's
+        // by now.
         let is_known = self.records.get(place).is_some_and(|at| at.generation == generation);
         let server = &app.streams.server;
         if is_known || !server.is_taken(slot) || server.generation(slot) != generation {
@@ -190,9 +191,9 @@ impl SocketTable {
         }
     }
 
-    /// A process of an application is gone: what it had taken from a listener and not named yet is nobody's. It
-    /// may be another's that is about to name it, too, so there is a second look. Without any process, an application
-    /// may have named files that never were.
+    /// A process of an application is gone: what it had taken from a listener and not named yet is
+    /// nobody's. It may be another's that is about to name it, too, so there is a second look.
+    /// Without any process, an application may have named files that never were.
     pub(super) fn suspect(&mut self, number: u16, now: Nanos) {
         // However often its processes come and go: two lists of an application are never kept.
         if let Some(one) = self.suspects.iter_mut().find(|one| one.app == number) {
@@ -235,8 +236,9 @@ impl SocketTable {
         }
     }
 
-    /// Connections that were taken from their listeners, and that no descriptor stands for as far as is known. By what
-    /// is known here: a process that dies may have said nothing of them, and one that lives anything.
+    /// Connections that were taken from their listeners, and that no descriptor stands for as far
+    /// as is known. By what is known here: a process that dies may have said nothing of them, and
+    /// one that lives anything.
     pub(super) fn nameless(&self, app: &App) -> Vec<Nameless> {
         let number = app.number();
         let memory = app.streams.server.memory();

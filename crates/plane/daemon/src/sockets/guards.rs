@@ -139,7 +139,8 @@ impl Holds {
         self.open.insert(key, Hold { uid, ends, is_automatic, guard });
     }
 
-    /// Whether a connection of that name is there, or ended not long ago, for which the port was chosen.
+    /// Whether a connection of that name is there, or ended not long ago, for which the port was
+    /// chosen.
     pub(super) fn has_chosen(&self, ends: Ends) -> bool {
         self.names.get(&ends).is_some_and(|is_automatic| *is_automatic)
     }

@@ -24,15 +24,17 @@ use super::records::{Listener, Record, What};
 use super::rights::Holder;
 use super::table::SocketTable;
 
-/// Connections that may wait to be accepted, at most, whatever is asked for (`somaxconn` on most hosts).
+/// Connections that may wait to be accepted, at most, whatever is asked for (`somaxconn` on most
+/// hosts).
 const BACKLOG_MAX: u32 = 4096;
 
 /// What is asked of a listener beside its socket.
 type Asked = Result<(Answer, OwnedFd), (Refusal, OwnedFd)>;
 
 impl SocketTable {
-    /// Serves the port that a kernel socket listens on, on our interfaces and for programs here. A socket that is bound
-    /// and does not listen yet begins to in the same moment: so nobody comes to the kernel's listener in between.
+    /// Serves the port that a kernel socket listens on, on our interfaces and for programs here. A
+    /// socket that is bound and does not listen yet begins to in the same moment: so nobody comes
+    /// to the kernel's listener in between.
     pub(super) fn listen(
         &mut self,
         context: &mut Context<'_>,
@@ -113,8 +115,8 @@ impl SocketTable {
         Ok(Answer::new(Reply::Slot { region, slot }))
     }
 
-    /// Listeners that had the port and are closed, though that was not heard of yet: the kernel gives a port to nobody
-    /// else before, but to those who share it.
+    /// Listeners that had the port and are closed, though that was not heard of yet: the kernel
+    /// gives a port to nobody else before, but to those who share it.
     fn replaced(&self, app: &App, examined: &Examined, addresses: &[SocketAddr]) -> Vec<SlotKey> {
         let others = self.records.listeners().filter(|(_, record, other)| {
             let may_share = other.shares_port
@@ -154,7 +156,8 @@ impl SocketTable {
         had_none || !addresses.is_empty()
     }
 
-    /// Takes the addresses of a listener from the kernel. Until then its own listener takes who comes.
+    /// Takes the addresses of a listener from the kernel. Until then its own listener takes who
+    /// comes.
     fn claim(&mut self, place: SlotKey, context: &mut Context<'_>) {
         let Some(record) = self.records.get_mut(place) else { return };
         let What::Listener(listener) = &mut record.what else { return };
@@ -236,9 +239,9 @@ impl SocketTable {
     }
 }
 
-/// Has a socket listen that is only bound yet. Sockets of different users may be bound to one port as long as none
-/// listens, so that being bound is no right to it: the kernel says whose it is, and once it has said so nobody else
-/// gets the port.
+/// Has a socket listen that is only bound yet. Sockets of different users may be bound to one port
+/// as long as none listens, so that being bound is no right to it: the kernel says whose it is, and
+/// once it has said so nobody else gets the port.
 fn begin_to_listen(examined: &Examined, backlog: u32) -> Result<(), Refusal> {
     if sockopt::socket_acceptconn(&examined.socket).unwrap_or(false) {
         return Ok(());

@@ -1,8 +1,9 @@
 //! Connections within this host: two applications share a region, a *local pair*, and the daemon
 //! stands aside.
 //!
-//! Each side knows the region by a number of its own, so that a program may be connected to itself. A
-//! connection is a pair of slots: the first is the connecting side's, the second the accepting side's.
+//! Each side knows the region by a number of its own, so that a program may be connected to itself.
+//! A connection is a pair of slots: the first is the connecting side's, the second the accepting
+//! side's.
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
@@ -76,8 +77,8 @@ impl SocketTable {
         local_pair.give(Side::Zero, answer).map_err(Refusal::Errno)
     }
 
-    /// Who listens at an address of this host: the place, and the application. Who listens at just that
-    /// address goes before those who listen at all; several share by the socket that connects.
+    /// Who listens at an address of this host: the place, and the application. Who listens at just
+    /// that address goes before those who listen at all; several share by the socket that connects.
     fn listener_at(&self, address: SocketAddr, cookie: u64) -> Option<(SlotKey, u16)> {
         let fits = self.records.listeners().filter(|(_, record, listener)| {
             listener.local.port() == address.port()

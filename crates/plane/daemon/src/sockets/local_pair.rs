@@ -24,8 +24,8 @@ const PAIRS_MAX: u32 = 8192;
 /// Descriptors of a local pair: its memory and the two ways to wake a side.
 pub(super) const DESCRIPTORS: usize = 3;
 
-/// Bytes of each of a connection's two rings, as a logarithm: what is wished for, and what it may be when memory
-/// is short.
+/// Bytes of each of a connection's two rings, as a logarithm: what is wished for, and what it may
+/// be when memory is short.
 const RING_LOG2: [u8; 2] = [18, 14];
 
 pub(super) const SIDES: [Side; 2] = [Side::Zero, Side::One];

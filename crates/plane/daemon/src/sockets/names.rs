@@ -1,7 +1,9 @@
-//! Which socket has which cookie: a cookie is the name of an open file for as long as the machine runs.
+//! Which socket has which cookie: a cookie is the name of an open file for as long as the machine
+//! runs.
 //!
-//! An application says which of its slots a cookie belongs to, and may say what it likes: so several can claim
-//! one cookie, and each is told when that file is gone. Nobody can take another's name away.
+//! An application says which of its slots a cookie belongs to, and may say what it likes: so
+//! several can claim one cookie, and each is told when that file is gone. Nobody can take another's
+//! name away.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

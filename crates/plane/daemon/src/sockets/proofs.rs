@@ -5,11 +5,11 @@
 //! already, and nothing would be gained by asking for rights that it may have dropped meanwhile: a
 //! server that binds as root, gives its rights up and forks its workers then goes on with all that
 //! it has, as it would in the kernel. A *new program*, which a process has become by exec, has lost
-//! that memory; it shows the ticket, which came in its environment. Environments get about: `env={}`
-//! does not stop the library of the program before, and `setpriv` or a server that starts a helper as
-//! another user changes who it is in between. So the ticket counts only with the application's own
-//! user and group, as the kernel tells them of the connection, and with a process of that number
-//! whose real and effective ones do not differ.
+//! that memory; it shows the ticket, which came in its environment. Environments get about:
+//! `env={}` does not stop the library of the program before, and `setpriv` or a server that starts
+//! a helper as another user changes who it is in between. So the ticket counts only with the
+//! application's own user and group, as the kernel tells them of the connection, and with a process
+//! of that number whose real and effective ones do not differ.
 //!
 //! What must always hold: over exec, no region is given to another user or group than the one that
 //! it was made for.
@@ -50,8 +50,8 @@ impl Denial {
         }
     }
 
-    /// Logs one that somebody should know of, and says what is to be counted for it: no socket has come
-    /// yet, so it stands for all that the program was started with.
+    /// Logs one that somebody should know of, and says what is to be counted for it: no socket has
+    /// come yet, so it stands for all that the program was started with.
     pub(super) fn note(self, app: u16, app_name: &str, who: PeerCredentials) -> Option<Fallback> {
         let reason = match self {
             Self::Unknown => return None,
@@ -102,8 +102,8 @@ impl Proofs {
         Ok(Self { token: Secret::new()?, ticket: Secret::new()?, uid, gid })
     }
 
-    /// Whether `who`, which shows `secret`, is let in. `ids` are those of its process now, where they
-    /// can be known.
+    /// Whether `who`, which shows `secret`, is let in. `ids` are those of its process now, where
+    /// they can be known.
     ///
     /// # Errors
     /// Why not.
@@ -123,8 +123,8 @@ impl Proofs {
         }
     }
 
-    /// Whether `who` is the application's user and group, and has no rights beside, as far as `ids`, those that its
-    /// process has now, can be known.
+    /// Whether `who` is the application's user and group, and has no rights beside, as far as
+    /// `ids`, those that its process has now, can be known.
     pub(super) fn is_same(&self, who: PeerCredentials, ids: Option<Ids>) -> bool {
         let [uid, gid] = [who.uid, who.gid];
         let own = Ids { users: [uid; 2], groups: [gid; 2] };

@@ -17,7 +17,8 @@ pub(super) struct Record {
     pub(super) app: u16,
     /// The slot's, since this socket has it.
     pub(super) generation: u32,
-    /// SO_COOKIE of the descriptor that the program sees; several may share the socket, but not the name.
+    /// SO_COOKIE of the descriptor that the program sees; several may share the socket, but not the
+    /// name.
     pub(super) cookie: u64,
     /// Zero: not known.
     pub(super) inode: u64,

@@ -196,7 +196,8 @@ impl SocketTable {
             Some(What::Datagram(_)) => self.end_datagrams(place, now),
             _ => {}
         }
-        // Perhaps its descriptor is closed, and this was heard first: then nothing else will end what had no more.
+        // Perhaps its descriptor is closed, and this was heard first: then nothing else will end
+        // what had no more.
         app.into_iter().for_each(|app| self.settle(app, DetachReason::Left, now));
     }
 

@@ -16,7 +16,8 @@ use super::table::{Region, SocketTable};
 const FRESH_WITHIN: Duration = Duration::from_millis(3);
 
 impl SocketTable {
-    /// A page of sockets, from the place `from` on: of all applications, or of one by its name or number.
+    /// A page of sockets, from the place `from` on: of all applications, or of one by its name or
+    /// number.
     pub(crate) fn socket_rows(&self, app: Option<&str>, from: u64, count: u32) -> ReplyBody {
         let is_meant = |number: u16, of: &App| {
             app.is_none_or(|text| of.name == text || number.to_string() == text)

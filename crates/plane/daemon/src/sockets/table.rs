@@ -34,7 +34,8 @@ use super::shares::{self, APP_DESCRIPTORS, MEMBER_DESCRIPTORS, Shares};
 use super::table_config::SocketTableConfig;
 use super::udp::Unresolved;
 
-/// A number is not given to another application for so long: what workers still say is about the old one.
+/// A number is not given to another application for so long: what workers still say is about the
+/// old one.
 const NUMBER_RESTS: Nanos = Nanos::from_secs(10);
 
 /// Everybody, and everything that they have.
@@ -147,7 +148,8 @@ impl SocketTable {
         self.closer.close(uid, thing);
     }
 
-    /// Whether so much of a user's waits to be closed that whoever of its processes sends more must go.
+    /// Whether so much of a user's waits to be closed that whoever of its processes sends more must
+    /// go.
     pub(crate) fn is_flooded(&self, uid: u32) -> bool {
         self.closer.is_full(uid)
     }

@@ -32,8 +32,8 @@ pub(crate) struct SocketTableConfig {
 }
 
 impl SocketTableConfig {
-    /// Waits, not long, until workers have heeded what they were told: a packet that is taken from the
-    /// kernel before would find nobody.
+    /// Waits, not long, until workers have heeded what they were told: a packet that is taken from
+    /// the kernel before would find nobody.
     pub(super) fn await_workers(&self) {
         let begun = std::time::Instant::now();
         while !self.command_queue.is_heeded() && begun.elapsed() < HEEDED_WITHIN {

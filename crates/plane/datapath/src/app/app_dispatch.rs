@@ -27,12 +27,14 @@ pub struct NewApp {
     pub egress: Egress,
     /// What it may use.
     pub limits: AppLimits,
-    /// Its table and hand-overs: `migrate.slots + workers_max` must be the hand-overs of its memory.
+    /// Its table and hand-overs: `migrate.slots + workers_max` must be the hand-overs of its
+    /// memory.
     pub steering: SteeringConfig,
 }
 
 /// An application with everything made, its tables included, so that taking it up costs the data
-/// loop next to nothing; and what is left of it when it is gone, to be dropped wherever that may take its time.
+/// loop next to nothing; and what is left of it when it is gone, to be dropped wherever that may
+/// take its time.
 pub struct AppDispatch {
     pub(crate) id: AppId,
     pub(crate) listeners: Vec<Listener>,

@@ -1,7 +1,7 @@
 //! What an application may send: from its own addresses and ports, by our own link address.
 //!
-//! Checked on a copy that the application cannot change any more. A VLAN tag is allowed when a packet with
-//! that tag was delivered to it; two tags are not.
+//! Checked on a copy that the application cannot change any more. A VLAN tag is allowed when a
+//! packet with that tag was delivered to it; two tags are not.
 
 use std::net::IpAddr;
 

@@ -9,8 +9,8 @@ const TAG_BYTES: usize = 4;
 const TAGS: [u16; 2] = [0x8100, 0x88a8];
 const TAGS_MAX: usize = 2;
 
-/// Addresses, ports and protocol, without a look at lengths and checksums: what leaves may be cut and completed
-/// behind us. `None`: neither TCP nor UDP, or without ports in these bytes.
+/// Addresses, ports and protocol, without a look at lengths and checksums: what leaves may be cut
+/// and completed behind us. `None`: neither TCP nor UDP, or without ports in these bytes.
 pub(super) fn flow(frame: &[u8]) -> Option<FlowKey> {
     let mut at = 12;
     let mut tags = 0;

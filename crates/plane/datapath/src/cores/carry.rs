@@ -9,9 +9,9 @@ use super::slot::{SlotId, Standing};
 use super::{CoreAllocator, CoreEvent, Hands, Strayed};
 use crate::dispatcher::Dispatcher;
 
-/// A job whose core is taken for less than this is not told: it stays where it is and is preempted, and
-/// a server that works for some microseconds at a time does not pay for waking the job's runner twice
-/// each time.
+/// A job whose core is taken for less than this is not told: it stays where it is and is preempted,
+/// and a server that works for some microseconds at a time does not pay for waking the job's runner
+/// twice each time.
 pub(super) const TELL_AFTER: Nanos = Nanos::from_micros(500);
 
 impl CoreAllocator {

@@ -1,9 +1,9 @@
 //! When the allocator has something to do: what the loop asks before it steps, and before it
 //! sleeps.
 //!
-//! Most of what happens calls or rings. The rest is watched: a holder with something in its queue may
-//! need help, one that was told to give its core back must be held to it, and who began to wait after
-//! the last look has not been offered an idle core yet.
+//! Most of what happens calls or rings. The rest is watched: a holder with something in its queue
+//! may need help, one that was told to give its core back must be held to it, and who began to wait
+//! after the last look has not been offered an idle core yet.
 
 use base::Nanos;
 use policy::cores::Class;
@@ -43,8 +43,8 @@ impl CoreAllocator {
         !self.wanted.is_quiet()
     }
 
-    /// Whether a batch job may be on this CPU: a thread there that has nothing to do should sleep. By
-    /// yielding it would give the job the CPU for a whole slice, since a thread that is runnable
+    /// Whether a batch job may be on this CPU: a thread there that has nothing to do should sleep.
+    /// By yielding it would give the job the CPU for a whole slice, since a thread that is runnable
     /// already is not woken and so preempts nobody.
     pub fn is_shared_with_a_job(&self, cpu: usize) -> bool {
         let cores = self.control.table().cores();

@@ -29,7 +29,8 @@ impl CoreAllocator {
         let wanted = std::sync::Arc::clone(&self.wanted);
         wanted.claim(&mut self.wanted_cursor, CALLS_MAX, |ready| {
             let slot = SlotId(ready.queue() as u16);
-            // Armed again before it is looked at, so a call that comes now is heard in the next step.
+            // Armed again before it is looked at, so a call that comes now is heard in the next
+            // step.
             if let Err(ready) = wanted.rearm(ready) {
                 wanted.put_back(ready);
             }

@@ -5,8 +5,8 @@ use super::slot::SlotId;
 /// Moves and interrupts the threads of kept workers. A thread is known by the number that its
 /// worker claims, which for an application is input: it is proven before anything is done to it.
 pub trait Hands {
-    /// Lets the thread run on this core only, with its own rights again. Called before the worker is
-    /// woken there.
+    /// Lets the thread run on this core only, with its own rights again. Called before the worker
+    /// is woken there.
     ///
     /// # Errors
     /// It is no thread of the worker's process, or has ended.

@@ -1,7 +1,8 @@
 //! Workers without a core give their groups to those who have one.
 //!
-//! It costs a hand-over there and one back, so it is done only when a worker has had no core for long:
-//! it has been parked, or waits for a core in vain because its application has all that it may.
+//! It costs a hand-over there and one back, so it is done only when a worker has had no core for
+//! long: it has been parked, or waits for a core in vain because its application has all that it
+//! may.
 
 use base::Nanos;
 use policy::cores::Class;
@@ -49,8 +50,8 @@ impl CoreAllocator {
         }
     }
 
-    /// A worker without a core, whose groups are on their way to others, does what is in its ring all
-    /// the same: nobody else can. Whether that is what it is told now.
+    /// A worker without a core, whose groups are on their way to others, does what is in its ring
+    /// all the same: nobody else can. Whether that is what it is told now.
     pub(super) fn drain<P: Port>(&mut self, slot: SlotId, dispatcher: &Dispatcher<P>) -> bool {
         let Some(Some(of)) = self.slots.get_mut(slot.index()) else { return false };
         // When the others have left, its groups are its own again though it has not run since.

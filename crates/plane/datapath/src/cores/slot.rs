@@ -140,7 +140,8 @@ pub(super) struct Slot {
     pub(super) owes_bit: bool,
     /// Its thread is where its core is.
     pub(super) placed: bool,
-    /// Of a batch job: the core that it was woken for last, unless it has been told since that it lost it.
+    /// Of a batch job: the core that it was woken for last, unless it has been told since that it
+    /// lost it.
     pub(super) told: Option<CoreId>,
     /// It is in the list of jobs that are to be told so.
     pub(super) is_to_be_told: bool,

@@ -51,8 +51,8 @@ impl Steering {
         self.ready.look_at_all(&self.worker_queues, context.now);
     }
 
-    /// Whether a look at the workers would show what the last one has shown: nothing in any ring. Who
-    /// has a thousand workers does not look at them for nothing.
+    /// Whether a look at the workers would show what the last one has shown: nothing in any ring.
+    /// Who has a thousand workers does not look at them for nothing.
     fn is_idle(&self) -> bool {
         !self.has_undone && self.is_settled()
     }

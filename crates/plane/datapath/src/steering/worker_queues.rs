@@ -117,14 +117,15 @@ impl Steering {
         }
     }
 
-    /// Whether a worker rests: it may have been made active meanwhile, because no other one was left.
+    /// Whether a worker rests: it may have been made active meanwhile, because no other one was
+    /// left.
     pub(crate) fn is_resting(&self, worker: WorkerId) -> bool {
         let worker_queue = self.worker_queues.get(worker.index()).and_then(Option::as_ref);
         worker_queue.is_some_and(|worker_queue| worker_queue.state == WorkerQueueState::Resting)
     }
 
-    /// Whether a worker has no core, and so cannot be blamed for leaving its queue alone. What waited
-    /// while it had none is not held against it later.
+    /// Whether a worker has no core, and so cannot be blamed for leaving its queue alone. What
+    /// waited while it had none is not held against it later.
     pub(crate) fn excuse(&mut self, worker: WorkerId, excused: bool, now: Nanos) {
         if let Some(Some(worker_queue)) = self.worker_queues.get_mut(worker.index()) {
             worker_queue.excuse(excused, now);
@@ -135,7 +136,8 @@ impl Steering {
         }
     }
 
-    /// How far a worker's queue has come, as its own word says: what an application's says is input.
+    /// How far a worker's queue has come, as its own word says: what an application's says is
+    /// input.
     #[inline]
     pub fn progress_of(&self, worker: WorkerId) -> Progress {
         let worker_queue = self.worker_queues.get(worker.index()).and_then(Option::as_ref);

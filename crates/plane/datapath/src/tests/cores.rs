@@ -176,8 +176,8 @@ fn a_batch_job_gives_way_at_once_and_gets_the_core_back() {
     floor.check_cores();
 }
 
-/// Two workers on one core, one of which has something to do all the time until the other rests; which
-/// of them that is.
+/// Two workers on one core, one of which has something to do all the time until the other rests;
+/// which of them that is.
 fn one_of_two_rests() -> (Floor, usize) {
     let mut floor = settled(1, &[(2, terms(0, 1))]);
     for flow in 0..16 {

@@ -129,8 +129,8 @@ pub enum SocketEvent {
         slot: u32,
         /// Its generation.
         generation: u32,
-        /// Both sides have closed it, so that its name stays taken for a while: late segments may come
-        /// (TIME-WAIT). One that was refused or reset leaves nothing behind.
+        /// Both sides have closed it, so that its name stays taken for a while: late segments may
+        /// come (TIME-WAIT). One that was refused or reset leaves nothing behind.
         may_linger: bool,
     },
     /// The slot is free again.

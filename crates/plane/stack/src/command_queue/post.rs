@@ -90,7 +90,8 @@ impl Post {
         self.shared.put_back((local, remote));
     }
 
-    /// Leaves sockets without flows to whoever comes first. A worker is told when this end is dropped.
+    /// Leaves sockets without flows to whoever comes first. A worker is told when this end is
+    /// dropped.
     pub(crate) fn strand(&self, sockets: Vec<Stranded>) {
         if !sockets.is_empty() {
             self.shared.state().stranded.extend(sockets);

@@ -38,11 +38,11 @@ pub(super) struct State {
     /// Connections to be opened, and those among them whose worker is yet to be found.
     pub(super) opens: Vec<Command>,
     pub(super) connect_probes: VecDeque<(SocketAddr, SocketAddr)>,
-    /// Sockets that are to be closed and have not ended, by application, slot and generation: with a reset? For the
-    /// worker that gets one which was between workers when it was told.
+    /// Sockets that are to be closed and have not ended, by application, slot and generation: with
+    /// a reset? For the worker that gets one which was between workers when it was told.
     pub(super) closing: BTreeMap<(u16, u32, u32), bool>,
-    /// Sockets of workers that have ended, without their flows: each connection is over, and its program has not closed
-    /// it. As many as those workers had slots.
+    /// Sockets of workers that have ended, without their flows: each connection is over, and its
+    /// program has not closed it. As many as those workers had slots.
     pub(super) stranded: Vec<Stranded>,
 }
 

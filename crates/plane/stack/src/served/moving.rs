@@ -1,5 +1,5 @@
-//! Sockets that go from one worker to another: with the flows of their groups, or, when their connections are over, because
-//! their worker ends.
+//! Sockets that go from one worker to another: with the flows of their groups, or, when their
+//! connections are over, because their worker ends.
 
 use std::sync::Arc;
 

@@ -1,6 +1,7 @@
 //! Datagrams leave: from the rings of UDP sockets, by the next hops that are known.
 //!
-//! A datagram whose next hop is not known yet is held aside ([`super::unresolved`]), so that nobody waits behind it.
+//! A datagram whose next hop is not known yet is held aside ([`super::unresolved`]), so that nobody
+//! waits behind it.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -22,8 +23,8 @@ use datapath::job::Outlet;
 /// Datagrams of one socket that are taken from its ring in one turn.
 const SENDS: usize = 64;
 
-/// Bytes that the rate of a user is charged for beside a datagram's payload: UDP, IPv4 and Ethernet headers. An empty
-/// datagram is a packet too.
+/// Bytes that the rate of a user is charged for beside a datagram's payload: UDP, IPv4 and Ethernet
+/// headers. An empty datagram is a packet too.
 const HEADERS_CHARGED_BYTES: u64 = 8 + 20 + 14;
 
 /// EHOSTUNREACH of asm-generic/errno.h.
@@ -105,8 +106,8 @@ impl Sockets {
         self.paced_until = self.paced_until.min(due);
     }
 
-    /// Nobody answers at an address, or no route leads there: what waits for it is dropped, and who is connected to it is told,
-    /// as by Linux.
+    /// Nobody answers at an address, or no route leads there: what waits for it is dropped, and who
+    /// is connected to it is told, as by Linux.
     pub(super) fn unreachable_address(&mut self, remote: IpAddr) {
         for held in self.unresolved.take(remote) {
             count(&mut self.stats, Obstacle::NoRoute);
@@ -119,7 +120,8 @@ impl Sockets {
         }
     }
 
-    /// Sends the datagrams whose next hops are known by now, and drops those that have waited for too long.
+    /// Sends the datagrams whose next hops are known by now, and drops those that have waited for
+    /// too long.
     fn send_unresolved(&mut self, sending: &mut Sending<'_, '_>, now: Nanos) {
         let stats = &mut self.stats;
         self.unresolved.retry(now, |held| {

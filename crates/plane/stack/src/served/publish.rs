@@ -136,7 +136,8 @@ fn publish(conn: &mut Conn, words: &SlotWords, engine: &mut Engine, rings: &mut 
             flags |= SlotState::SENT_ALL;
         }
         if let Some(ahead) = engine.urgent(flow) {
-            // The urgent byte is the last of the urgent data, and the word says where they end, plus one.
+            // The urgent byte is the last of the urgent data, and the word says where they end,
+            // plus one.
             let end = conn.rx_head + u64::from(ahead) + 2;
             is_news |= words.rx_urgent.swap(end, Ordering::AcqRel) != end;
         }

@@ -1,9 +1,9 @@
 //! Datagrams that wait for their next hop to be found.
 //!
-//! They are held aside, as Linux holds them at the neighbour's entry, and not in the ring of their socket: one to an
-//! address where nobody answers must not keep those behind it. What is held has bounds, for the addresses are whatever
-//! programs and their peers make up: in all, for one address and for one application, which therefore never keeps the
-//! others from holding any.
+//! They are held aside, as Linux holds them at the neighbour's entry, and not in the ring of their
+//! socket: one to an address where nobody answers must not keep those behind it. What is held has
+//! bounds, for the addresses are whatever programs and their peers make up: in all, for one address
+//! and for one application, which therefore never keeps the others from holding any.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -19,13 +19,15 @@ const HELD_MAX: usize = 1024;
 /// Datagrams of one application that wait, at most.
 const HELD_OF_APP_MAX: usize = 256;
 
-/// Datagrams to one address that wait, at most: about what Linux lets wait (`unres_qlen_bytes` of 212,992).
+/// Datagrams to one address that wait, at most: about what Linux lets wait (`unres_qlen_bytes` of
+/// 212,992).
 const HELD_FOR_ADDRESS_MAX: usize = 128;
 
 /// A datagram is tried again after this time.
 const RETRY_EVERY: Nanos = Nanos::from_millis(5);
 
-/// A datagram is given up after this time: what the kernel takes to find that nobody answers, and a little more.
+/// A datagram is given up after this time: what the kernel takes to find that nobody answers, and a
+/// little more.
 const HOLD_FOR: Nanos = Nanos::from_secs(4);
 
 /// A datagram that waits.

@@ -1,8 +1,9 @@
 //! Opening a connection on the worker that its packets will come to.
 //!
-//! Who owns the new flow's group is the owner table's secret, and may be changing at this moment. So the wish goes the way
-//! that the peer's first packet will go: as a frame that looks like that packet, through group lookup, first placement, hold
-//! queue and ring, in order with every barrier. The worker that it comes to is the right one.
+//! Who owns the new flow's group is the owner table's secret, and may be changing at this moment.
+//! So the wish goes the way that the peer's first packet will go: as a frame that looks like that
+//! packet, through group lookup, first placement, hold queue and ring, in order with every barrier.
+//! The worker that it comes to is the right one.
 
 use std::net::SocketAddr;
 

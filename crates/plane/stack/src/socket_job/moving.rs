@@ -40,8 +40,8 @@ impl SocketJob {
         }
     }
 
-    /// Gives a group up, to `to` if a table says who that is. Only what is ours is touched: the flows of
-    /// all other groups that the table moves may be on their way between others right now.
+    /// Gives a group up, to `to` if a table says who that is. Only what is ours is touched: the
+    /// flows of all other groups that the table moves may be on their way between others right now.
     fn detach_group(&mut self, group: FlowGroup, to: Option<WorkerId>, now: Nanos) {
         // What came for this group and had no room goes on with it, or waits for the next owner.
         if self.waiting.contains(&group) && !self.claim(group, now) {
@@ -102,9 +102,9 @@ impl SocketJob {
         }
     }
 
-    /// Takes the flows that wait for the packets in hand, whoever was told of their groups: a packet is
-    /// here, so the group is ours. Packets of flows that the engine has no room for are dropped: they
-    /// come again.
+    /// Takes the flows that wait for the packets in hand, whoever was told of their groups: a
+    /// packet is here, so the group is ours. Packets of flows that the engine has no room for are
+    /// dropped: they come again.
     pub(super) fn claim_arrived(&mut self, now: Nanos) {
         let mut at = 0;
         while let Some(frame) = self.kept.get(at) {
@@ -144,9 +144,9 @@ impl SocketJob {
         sockets.leave();
     }
 
-    /// Looks whether there is room now for flows that wait: they have timers, though nothing comes for
-    /// them. Also takes those that were left for a worker which has ended before it took them, when their group is this
-    /// worker's by now.
+    /// Looks whether there is room now for flows that wait: they have timers, though nothing comes
+    /// for them. Also takes those that were left for a worker which has ended before it took them,
+    /// when their group is this worker's by now.
     pub(super) fn claim_waiting(&mut self, now: Nanos) {
         self.retry_at = Nanos::FAR_FUTURE;
         for group in std::mem::take(&mut self.waiting) {
@@ -163,7 +163,8 @@ impl SocketJob {
 
     fn unpack(&mut self, group: FlowGroup, mut parcel: Parcel, now: Nanos) -> bool {
         if let Some(sockets) = self.sockets.as_mut() {
-            // What was asked for before it came here, such as an application's first word or its last.
+            // What was asked for before it came here, such as an application's first word or its
+            // last.
             let Self { engine, context, neighbours, events, .. } = self;
             let mut heard = Heard { events };
             sockets.read_commands(

@@ -37,7 +37,8 @@ impl SocketJob {
                     if !taker.is_some_and(|sockets| sockets.deliver(&key, payload, now)) {
                         counts.add(SocketCounter::NotTcp, 1);
                     } else if let Some(route) = Route::back(frame) {
-                        // Not of what nobody wanted: its sender may have invented any number of addresses.
+                        // Not of what nobody wanted: its sender may have invented any number of
+                        // addresses.
                         neighbours.learn(key.source().ip(), key.destination().ip(), route, now);
                     }
                 }

@@ -1,4 +1,5 @@
-//! Connections to services inside the data path, from an engine at the other end of a wire in memory.
+//! Connections to services inside the data path, from an engine at the other end of a wire in
+//! memory.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -1,5 +1,5 @@
-//! Sockets of an application, from an engine at the other end of a wire: the application's side of the memory is
-//! played here, word by word.
+//! Sockets of an application, from an engine at the other end of a wire: the application's side of
+//! the memory is played here, word by word.
 
 mod app;
 mod datagrams;

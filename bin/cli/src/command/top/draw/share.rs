@@ -9,8 +9,8 @@ pub(super) struct Wish {
     pub(super) most: u16,
 }
 
-/// Lines for each part. The first ones get their least first; what is left is given out line by line,
-/// round and round, so that one long list leaves room for the others.
+/// Lines for each part. The first ones get their least first; what is left is given out line by
+/// line, round and round, so that one long list leaves room for the others.
 pub(super) fn share(lines: u16, wishes: &[Wish]) -> Vec<u16> {
     let mut left = lines;
     let mut given: Vec<u16> = wishes

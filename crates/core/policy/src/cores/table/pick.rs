@@ -1,5 +1,5 @@
-//! Which worker is woken, and on which core: a warm cache first, then any idle core, then one on which
-//! somebody has more than is guaranteed to it.
+//! Which worker is woken, and on which core: a warm cache first, then any idle core, then one on
+//! which somebody has more than is guaranteed to it.
 
 use base::WorkerId;
 
@@ -12,8 +12,8 @@ const WARM_LOOK: usize = 8;
 
 impl Table {
     /// The worker to wake next on an idle core: the one that has work, else one that ran on it, if
-    /// there is one, else the latest one. It gets its own core if that is idle, else the one that has been
-    /// idle for longest.
+    /// there is one, else the latest one. It gets its own core if that is idle, else the one that
+    /// has been idle for longest.
     pub(in crate::cores) fn pick_idle(&self, app: &App) -> Option<(WorkerId, usize)> {
         let oldest = self.idle.oldest()?;
         let recent = app.parked.iter().rev();

@@ -1,9 +1,10 @@
-//! `listing3`: the rule that the Calisto paper prints as Listing 3. A flow's first packet gives it to the
-//! next core, and there it stays.
+//! `listing3`: the rule that the Calisto paper prints as Listing 3. A flow's first packet gives it
+//! to the next core, and there it stays.
 //!
-//! It differs from `calisto` in the turn: when it has come to the last core it begins anew with the second
-//! one, so that the first gets a flow once. What the listing does besides, a call for another core with every
-//! packet and two looks into a table of all flows, is no decision about flows, and the simulator charges for it.
+//! It differs from `calisto` in the turn: when it has come to the last core it begins anew with the
+//! second one, so that the first gets a flow once. What the listing does besides, a call for
+//! another core with every packet and two looks into a table of all flows, is no decision about
+//! flows, and the simulator charges for it.
 
 use base::{FlowGroup, Nanos, WorkerId};
 

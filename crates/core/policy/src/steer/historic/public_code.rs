@@ -1,8 +1,8 @@
-//! `public_code`: what the published code of Calisto does while a worker is active, which is Shenango's
-//! rule: the hash modulo the active workers.
+//! `public_code`: what the published code of Calisto does while a worker is active, which is
+//! Shenango's rule: the hash modulo the active workers.
 //!
-//! Its table of 500 flows only suggests which core to wake when none is active; that each packet pays for a
-//! look into it, and a line of log once it is full, is the simulator's to charge.
+//! Its table of 500 flows only suggests which core to wake when none is active; that each packet
+//! pays for a look into it, and a line of log once it is full, is the simulator's to charge.
 
 use base::{FlowGroup, Nanos, WorkerId};
 

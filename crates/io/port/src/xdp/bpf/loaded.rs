@@ -33,14 +33,15 @@ struct InfoRequest {
     info_bytes: u32,
     info: u64,
 }
-// SAFETY: the struct of BPF_OBJ_GET_INFO_BY_FD; only made in `ask`, where `info` leads to as many bytes.
+// SAFETY: the struct of BPF_OBJ_GET_INFO_BY_FD; only made in `ask`, where `info` leads to as many
+// bytes.
 unsafe impl Attributes for InfoRequest {}
 
 /// What the kernel tells of an object.
 ///
 /// # Safety
-/// `repr(C)`, the first fields of the kernel's structure, every bit pattern valid; pointers in it lead to
-/// memory that outlives the question and is as long as said.
+/// `repr(C)`, the first fields of the kernel's structure, every bit pattern valid; pointers in it
+/// lead to memory that outlives the question and is as long as said.
 unsafe trait Info: Default {}
 
 #[derive(Default)]
@@ -104,8 +105,8 @@ fn is_called(name: [u8; 16], text: &str) -> bool {
     name == super::name_bytes(text)
 }
 
-/// The map of type `map_type` called `map`, of keys and values of four bytes, that the program with id
-/// `program` uses, if that is called `name`.
+/// The map of type `map_type` called `map`, of keys and values of four bytes, that the program with
+/// id `program` uses, if that is called `name`.
 pub(in crate::xdp) fn map_of(
     program: u32,
     name: &str,

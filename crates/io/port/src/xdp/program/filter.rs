@@ -1,8 +1,8 @@
 //! A filter as an XDP program: classic BPF translated to eBPF, one instruction after the other.
 //!
 //! What the filter wants goes to the socket of the packet's queue, all else to the kernel. Classic
-//! registers have 32 bits, and so have the operations here; a load is checked against the packet's end,
-//! and one from beyond it means "not wanted" as in the kernel's own filters.
+//! registers have 32 bits, and so have the operations here; a load is checked against the packet's
+//! end, and one from beyond it means "not wanted" as in the kernel's own filters.
 
 use super::super::asm::{Alu, Assembler, If, Instruction, Label, Register as Machine, Size};
 use super::super::if_xdp::XDP_PASS;
@@ -101,8 +101,8 @@ fn begin(asm: &mut Assembler, operations: &[Operation], other: Label) {
     asm.load(Size::Word, DATA_END, R6, CTX_DATA_END);
     asm.alu32(Alu::Move, ACCUMULATOR, 0);
     asm.alu32(Alu::Move, INDEX, 0);
-    // No packet ends before it begins; but the verifier wants a way to each instruction, and a filter
-    // that takes everything has no other to the end.
+    // No packet ends before it begins; but the verifier wants a way to each instruction, and a
+    // filter that takes everything has no other to the end.
     asm.jump_if_register(DATA, If::Greater, DATA_END, other);
     let reads = |word| {
         let read = |operation: &Operation| matches!(operation, Operation::Load(_, From::Memory(other)) if *other == word);

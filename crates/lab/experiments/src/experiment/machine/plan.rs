@@ -206,7 +206,8 @@ fn stretches(task: &Task<'_>) -> f64 {
     }
 }
 
-/// How long is measured at a rate: so long that enough requests come, but not less than is asked for.
+/// How long is measured at a rate: so long that enough requests come, but not less than is asked
+/// for.
 fn measured(settings: &Settings, rate: f64) -> Nanos {
     let packets = settings.number("packets") / rate * 1e9;
     Nanos((packets as u64).max(settings.time("length").0))

@@ -84,8 +84,8 @@ impl Sum {
             ("dispatcher_percent", 100.0 * dispatcher.as_secs_f64() / seconds),
         ]);
         let saturated = match over {
-            // For a moment there may be more than can be served: that is what a sweep over time shows. While nothing was
-            // answered at all, no latency is known.
+            // For a moment there may be more than can be served: that is what a sweep over time
+            // shows. While nothing was answered at all, no latency is known.
             Over::Time => all.delivered == 0 && all.unfinished > 0,
             _ => all.is_saturated(),
         };

@@ -144,8 +144,8 @@ impl<S: Stream> Connection<S> {
         self.write_error.is_some()
     }
 
-    /// Writes what waits, and gives the answers that have come, and when, to `sink`. `chunk` is room for what is
-    /// read; nothing of it is kept.
+    /// Writes what waits, and gives the answers that have come, and when, to `sink`. `chunk` is
+    /// room for what is read; nothing of it is kept.
     pub(super) fn turn(
         &mut self,
         chunk: &mut [u8],
@@ -291,7 +291,8 @@ impl<S: Stream> Connection<S> {
         });
     }
 
-    /// Asks on a new connection what was not answered on the old one; how much had been sent before.
+    /// Asks on a new connection what was not answered on the old one; how much had been sent
+    /// before.
     pub(super) fn renew(&mut self, stream: S, protocol: &Protocol) -> u64 {
         self.stream = Some(stream);
         for asked in &self.waiting {

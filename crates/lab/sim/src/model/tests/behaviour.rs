@@ -19,7 +19,8 @@ fn restless(system: System) -> AppPlan {
 #[test]
 fn groups_that_move_with_their_workers_reorder_nothing_and_hashes_that_follow_the_cores_do() {
     let app = |system, rate| {
-        // Ticks so far apart that none finds a worker on its way to its core, and gives another one its rest.
+        // Ticks so far apart that none finds a worker on its way to its core, and gives another one
+        // its rest.
         let interval = Nanos::from_micros(100);
         let plan = MachinePlan { interval, ..plan(4, restless(system), rate) };
         // Both steps: who never gives a flow back has moved all that it ever will in the first.
@@ -51,7 +52,8 @@ fn more_workers_move_the_fewest_flows_with_sticky_and_most_with_modulo() {
         assert!(outcome.moved_flows <= outcome.moved_packets && outcome.reordered == 0);
         outcome.moved_flows as f64 / 20_000.0
     };
-    // The shares of docs/figures/steering.md, of flows that send in both steps: all of them, at twenty packets each.
+    // The shares of docs/figures/steering.md, of flows that send in both steps: all of them, at
+    // twenty packets each.
     for (policy, expected) in [("sticky", 0.2), ("modulo", 0.8), ("calisto", 0.0)] {
         let found = moved(policy);
         assert!((found - expected).abs() < 0.03, "{policy}: {found}");
@@ -170,7 +172,8 @@ fn an_exact_table_fills_for_good_when_flows_come_and_go() {
     let outcome = run(plan(2, app, 50_000.0));
     let [first, second] = &outcome.steps[..] else { panic!("two steps") };
     assert!(first.apps[0].replaced_flows > 900, "{first:?}");
-    // 500 places: the flows of the first tenth of a second fill them, and those that follow find none.
+    // 500 places: the flows of the first tenth of a second fill them, and those that follow find
+    // none.
     assert!(second.apps[0].table_full > 40_000, "{second:?}");
 }
 

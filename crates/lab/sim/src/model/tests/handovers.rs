@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// Groups that are warm where `hybrid` would not put cold ones, rest until they have aged, and come again.
-/// The last step is the one in which they do.
+/// Groups that are warm where `hybrid` would not put cold ones, rest until they have aged, and come
+/// again. The last step is the one in which they do.
 fn aged(app: AppPlan, rate: f64) -> MachinePlan {
     let app = AppPlan {
         system: System::policy_over("hybrid", 128),

@@ -46,7 +46,8 @@ fn the_shortest_ring_may_be_one_of_a_parked_worker_which_is_called_by_it() {
         rest_after: Nanos::FAR_FUTURE,
         ..exponential(2, System::policy("shared"))
     };
-    // More than one can do, and hardly a tick to find it out: those who are granted a core have been called.
+    // More than one can do, and hardly a tick to find it out: those who are granted a core have
+    // been called.
     let interval = Nanos::from_millis(10);
     let app = last(run(MachinePlan { interval, ..plan(2, app, 150_000.0) }));
     assert!(app.grants > 10 * 100, "a hundred ticks, {} grants: {app:?}", app.grants);
@@ -54,8 +55,8 @@ fn the_shortest_ring_may_be_one_of_a_parked_worker_which_is_called_by_it() {
 
 #[test]
 fn workers_without_a_core_add_nothing_to_what_the_cores_can_do() {
-    // Packets of 2 ms from one queue, more than two cores can do; another application comes, has one of these
-    // taken back in the middle of a packet, and keeps it.
+    // Packets of 2 ms from one queue, more than two cores can do; another application comes, has
+    // one of these taken back in the middle of a packet, and keeps it.
     let slow = AppPlan {
         service: Distribution::Constant,
         service_mean: Nanos::from_millis(2),

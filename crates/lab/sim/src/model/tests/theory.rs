@@ -6,8 +6,8 @@ use crate::{BatchMeans, closed_form};
 /// Steps that are batches: as many as [`BatchMeans`] has.
 const BATCHES: u64 = 20;
 
-/// Runs it without costs in long batches; the mean time of a packet in units of the mean service time,
-/// with its bounds, and all of them together.
+/// Runs it without costs in long batches; the mean time of a packet in units of the mean service
+/// time, with its bounds, and all of them together.
 fn measure(cores: u16, app: AppPlan, load: f64, millis: u64) -> (crate::Interval, AppOutcome) {
     let rate = load / app.service_mean.as_secs_f64();
     let mut plan = plan(cores, app, rate);
@@ -76,7 +76,8 @@ fn percentiles_are_those_of_the_distribution_that_theory_names() {
 
 #[test]
 fn flows_spread_over_workers_are_as_many_queues_of_their_own() {
-    // Ten queues with a tenth of the load each, but for what chance gives one group more than another.
+    // Ten queues with a tenth of the load each, but for what chance gives one group more than
+    // another.
     let app = AppPlan { flows: 1_000_000, ..exponential(10, System::policy("prefilled")) };
     let (found, _) = measure(10, app, 7.0, 100);
     let expected = 1.0 + closed_form::mg1_mean_wait(0.7, 1.0);

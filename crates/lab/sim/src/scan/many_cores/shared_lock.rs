@@ -1,7 +1,7 @@
 //! Scale-up by polling: one queue, and a lock at which all idle cores take turns.
 //!
-//! The lock is fair: whoever has waited for longest gets it, and each time it changes hands its line goes
-//! from core to core. Turns that find nothing are not played one by one.
+//! The lock is fair: whoever has waited for longest gets it, and each time it changes hands its
+//! line goes from core to core. Turns that find nothing are not played one by one.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

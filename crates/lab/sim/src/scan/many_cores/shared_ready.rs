@@ -1,7 +1,7 @@
 //! Scale-up with a ready set: many queues, of which a core claims one for a turn.
 //!
-//! Who claims a queue has it alone, so that its order is kept. Claims go through one word, whose line goes
-//! from core to core; idle cores touch nothing.
+//! Who claims a queue has it alone, so that its order is kept. Claims go through one word, whose
+//! line goes from core to core; idle cores touch nothing.
 
 use std::collections::VecDeque;
 

@@ -205,7 +205,8 @@ impl Core {
             Waiting::Polling => costs.empty_look(queues, level),
             Waiting::ReadySet => costs.ask.at(level),
         };
-        // By the time that it comes back to a queue, what it has looked at meanwhile is in the caches.
+        // By the time that it comes back to a queue, what it has looked at meanwhile is in the
+        // caches.
         let seen = if waiting == Waiting::Polling { queues } else { busy_queues };
         let touch = costs.first_touch(seen, level);
         let useful = rounds * busy * (turn + touch + burst * each);

@@ -19,7 +19,8 @@ impl Ready {
         self.words[queue / 64] &= !(1 << (queue % 64));
     }
 
-    /// How far it is from `from` to the next queue that has something, `from` itself being no way at all.
+    /// How far it is from `from` to the next queue that has something, `from` itself being no way
+    /// at all.
     pub(super) fn next_from(&self, from: usize) -> Option<usize> {
         let (word, bit) = (from / 64, from % 64);
         let count = self.words.len();

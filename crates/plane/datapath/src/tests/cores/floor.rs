@@ -1,9 +1,9 @@
 //! A loop with a core allocator, and workers that play by the protocol of the core grants, in
 //! virtual time.
 //!
-//! One call of [`Floor::turn`] is what the daemon's loop does, its sleep included: while it sleeps it
-//! does nothing unless a packet comes, a worker rings, or what it has to do falls due. A worker does
-//! one small step a call, so that whatever can come between two of them does.
+//! One call of [`Floor::turn`] is what the daemon's loop does, its sleep included: while it sleeps
+//! it does nothing unless a packet comes, a worker rings, or what it has to do falls due. A worker
+//! does one small step a call, so that whatever can come between two of them does.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! What whoever captures sees of packets on their way in and out, and what they cost the way: nothing.
+//! What whoever captures sees of packets on their way in and out, and what they cost the way:
+//! nothing.
 
 use super::*;
 use crate::capture::CaptureDirection::{In, Out};

@@ -120,7 +120,8 @@ impl App {
         read
     }
 
-    /// Writes as much as fits; asks for a larger ring when that is not all, and moves to one that it is offered.
+    /// Writes as much as fits; asks for a larger ring when that is not all, and moves to one that
+    /// it is offered.
     pub(super) fn write(&self, slot: u32, bytes: &[u8]) -> usize {
         let words = self.words(slot);
         let (tail, head) =

@@ -1,4 +1,5 @@
-//! How sockets end: in the middle of a move, with something left to say, or against the will of their application.
+//! How sockets end: in the middle of a move, with something left to say, or against the will of
+//! their application.
 
 use super::*;
 

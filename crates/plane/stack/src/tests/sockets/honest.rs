@@ -1,7 +1,8 @@
-//! An honest program is never taken for one that breaks the rules, whatever its peers do and whenever: program, peers,
-//! dispatcher and workers in one schedule.
+//! An honest program is never taken for one that breaks the rules, whatever its peers do and
+//! whenever: program, peers, dispatcher and workers in one schedule.
 //!
-//! Each schedule is a seed. A failure prints it; `HONEST_SEED=n` runs that one alone, and `HONEST_SEEDS=a..b` those.
+//! Each schedule is a seed. A failure prints it; `HONEST_SEED=n` runs that one alone, and
+//! `HONEST_SEEDS=a..b` those.
 
 use datapath::testing::Lots;
 
@@ -85,7 +86,8 @@ fn run(seed: u64) -> [u64; 3] {
     let rate = (lots.below(4) == 0).then(|| Arc::new(Rate::new(20_000_000, 20_000)));
     let (mut bench, mut app) = bench(1 + lots.below(2) as usize, rate);
     bench.turns(2);
-    // The peers' ends of all connections, and of those that their programs have not closed: may they still write?
+    // The peers' ends of all connections, and of those that their programs have not closed: may
+    // they still write?
     let mut all = Vec::new();
     let mut has_removed = false;
     let mut flows: Vec<(tcp::FlowId, bool)> = Vec::new();

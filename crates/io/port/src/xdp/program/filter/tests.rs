@@ -239,7 +239,8 @@ fn random_programs_answer_the_same_translated_interpreted_and_in_the_kernel() {
             let Ok(filter) = Filter::from_program("random", &program) else { return Ok(()) };
             let code = super::assemble(&program, queue.sockets.as_fd().as_raw_fd());
             let code = code.expect("it is short and has no loops");
-            // Code that nothing leads to is refused by the verifier: that is then judged by the reader.
+            // Code that nothing leads to is refused by the verifier: that is then judged by the
+            // reader.
             let Ok(translated) = bpf::load("test", &code) else { return Ok(()) };
             let Some(kernel) = KernelFilter::new(&filter) else { return Ok(()) };
             for packet in packets {
