@@ -6,6 +6,7 @@
 //! that an acknowledgement rides on the answer to what it acknowledges.
 
 mod calls;
+mod ending;
 mod handover;
 mod listeners;
 mod settings;
@@ -22,7 +23,7 @@ use wire::{FlowKey, tcp};
 
 use crate::cold::Cold;
 use crate::flow::{Flags, Flow};
-use crate::io::{Buffers, CloseReason, Event, FlowId, Incoming, Output};
+use crate::io::{Buffers, CloseReason, FlowId, Incoming, Output};
 use crate::options::Parsed;
 use crate::pool::Pool;
 use crate::reset::{Unwanted, refuse};
@@ -272,128 +273,6 @@ impl Engine {
         self.settle(index, fate, out);
     }
 
-    /// Does with a flow what its file has decided.
-    fn settle<O: Output>(&mut self, index: u32, fate: Fate, out: &mut O) {
-        let (flow, cold) = (&mut self.flows[index as usize], &mut self.cold[index as usize]);
-        match fate {
-            Fate::Keep => self.enqueue(index),
-            Fate::Abort(reason) => {
-                let is_explained = matches!(cold.reason, CloseReason::Unreachable(_));
-                if reason != CloseReason::TimedOut || !is_explained {
-                    cold.reason = reason;
-                }
-                flow.flags.set(Flags::ABORT);
-                flow.flags.set(Flags::SLOW);
-                self.enqueue(index);
-            }
-            Fate::TimeWait => {
-                if flow.flags.has(Flags::ORPHAN) {
-                    self.say_closed(index, CloseReason::Finished, out);
-                    self.note_waiting(index);
-                }
-                self.enqueue(index);
-            }
-            Fate::Over(CloseReason::Finished)
-                if cold.is_announced && !flow.flags.has(Flags::ORPHAN) =>
-            {
-                // The application may still have to read; its close is the end.
-                flow.state = State::Closed;
-                cold.timers.retransmit = Nanos::FAR_FUTURE;
-                cold.timers.ack = Nanos::FAR_FUTURE;
-                cold.timers.pace = Nanos::FAR_FUTURE;
-                self.note_ended(index);
-                self.forget_name(index);
-            }
-            Fate::Over(reason) => self.finish(index, reason, out),
-            // Only a segment can ask for it, and `receive_one` has seen to that.
-            Fate::Reuse => {}
-        }
-    }
-
-    /// Tells the application, once, that its flow is over; its number is void from now on.
-    fn say_closed<O: Output>(&mut self, index: u32, reason: CloseReason, out: &mut O) {
-        let (flow, cold) = (&mut self.flows[index as usize], &mut self.cold[index as usize]);
-        if cold.is_announced {
-            cold.is_announced = false;
-            // RFC 1122 section 4.2.3.9: what a router said explains the silence.
-            let reason = match (reason, cold.reason) {
-                (CloseReason::TimedOut, said @ CloseReason::Unreachable(_)) => said,
-                (other, _) => other,
-            };
-            let flow_id = FlowId { index, generation: flow.generation };
-            flow.generation = flow.generation.wrapping_add(1);
-            out.event(Event::Closed { flow: flow_id, reason });
-        }
-    }
-
-    fn forget_name(&mut self, index: u32) {
-        self.table.remove(self.cold[index as usize].hash, |other| other == index);
-    }
-
-    /// Nobody here knows flow `index` any more, which is in TIME-WAIT: from now on its place may be
-    /// had by whoever needs one.
-    fn note_waiting(&mut self, index: u32) {
-        if self.waiting.len() == self.waiting.capacity() {
-            // At most half of them are not over, so that this is for as many as come next.
-            let flows = &self.flows;
-            self.waiting.retain(|waiting| is_waiting(flows, *waiting));
-        }
-        self.waiting.push_back((index, self.flows[index as usize].generation));
-    }
-
-    /// Gives the place of the flow away that is in TIME-WAIT for the longest time. Whether there
-    /// was one. Each that is looked at is looked at once.
-    fn evict_waiting(&mut self) -> bool {
-        while let Some(waiting) = self.waiting.pop_front() {
-            if is_waiting(&self.flows, waiting) {
-                self.shared.counters.time_wait_evicted += 1;
-                self.release(waiting.0);
-                return true;
-            }
-        }
-        false
-    }
-
-    fn note_ended(&mut self, index: u32) {
-        self.cold[index as usize].ended_at = self.ended.len() as u32;
-        self.ended.push(index);
-    }
-
-    fn forget_ended(&mut self, index: u32) {
-        let at = std::mem::replace(&mut self.cold[index as usize].ended_at, u32::MAX) as usize;
-        if at < self.ended.len() {
-            self.ended.swap_remove(at);
-            if let Some(moved) = self.ended.get(at) {
-                self.cold[*moved as usize].ended_at = at as u32;
-            }
-        }
-    }
-
-    /// Ends a flow and gives its memory back.
-    fn finish<O: Output>(&mut self, index: u32, reason: CloseReason, out: &mut O) {
-        self.say_closed(index, reason, out);
-        self.release(index);
-    }
-
-    /// Gives a flow's memory back.
-    fn release(&mut self, index: u32) {
-        self.forget_ended(index);
-        self.forget_name(index);
-        self.wheel.disarm(index);
-        let (flow, cold) = (&mut self.flows[index as usize], &mut self.cold[index as usize]);
-        if flow.state == State::SynReceived {
-            self.listeners.half_open_ended(cold.listener);
-        }
-        self.shared.sent.clear(&mut flow.sent);
-        cold.reassembly.clear(&mut self.shared.ranges);
-        flow.generation = flow.generation.wrapping_add(1);
-        // A place may be in the queue when it is given away; it must not get in twice.
-        let is_queued = flow.flags.has(Flags::QUEUED);
-        flow.flags = Flags::default();
-        flow.flags.put(Flags::QUEUED, is_queued);
-        self.free.push(index);
-    }
-
     /// Puts a flow in, and into the queue; nothing when all places are taken, none of them by a
     /// flow that is in TIME-WAIT only.
     fn add(&mut self, mut flow: Flow, cold: Cold) -> Option<u32> {
@@ -462,12 +341,6 @@ impl Engine {
 
 /// Segments whose flows are brought close together.
 pub(crate) const BURST: usize = 64;
-
-/// Whether a flow that was noted as being in TIME-WAIT still is.
-fn is_waiting(flows: &[Flow], (index, generation): (u32, u32)) -> bool {
-    let flow = &flows[index as usize];
-    flow.generation == generation && flow.state == State::TimeWait && flow.flags.has(Flags::LIVE)
-}
 
 /// Puts a flow into the queue, unless it is in.
 #[inline]

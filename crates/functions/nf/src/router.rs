@@ -37,7 +37,9 @@
 //!   neighbours. For each neighbour that is asked for the latest eight packets wait, and 128 in
 //!   all, of at most 1,792 bytes, for five seconds.
 
+mod destination;
 mod held;
+mod inspect;
 mod stop;
 mod wanted;
 
@@ -47,14 +49,15 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use base::{BURST, Nanos, PortId};
 use shm::{Batch, Frame};
-use wire::checksum::{self, Sum};
-use wire::{Malformed, ethernet, ipv4, ipv6};
+use wire::checksum::{self};
+use wire::{Malformed, ipv6};
 
 use crate::bucket::{Bucket, Rate};
 use crate::fib::{Fib, FibChange, HopId, Interface, Neighbour, NextHop};
 use crate::icmp::{self, Sender};
 use crate::{Function, Verdict, Verdicts};
 
+use destination::Destination;
 use held::{Held, Keeping};
 pub use stop::RouterCounters;
 use stop::Stop;
@@ -95,12 +98,6 @@ pub struct Router {
 const LINK: usize = 14;
 /// The shortest frame without its checksum (IEEE 802.3 section 3.2.7): padding up to here may stay.
 const FRAME_MIN: usize = 60;
-
-/// Where a packet that passed all checks wants to go.
-enum Destination {
-    Four(u32),
-    Six(u128),
-}
 
 /// Packets of one IP version, by index in the batch and by destination.
 struct Lookups<A> {
@@ -184,64 +181,6 @@ impl Router {
     /// How many packets were malformed in this way.
     pub fn malformed(&self, reason: Malformed) -> u64 {
         self.malformed[reason.index()]
-    }
-
-    /// Checks everything that can be checked without a route.
-    #[inline]
-    fn inspect(&self, frame: &Frame) -> Result<Destination, Stop> {
-        let bytes = frame.bytes();
-        let link = ethernet::Header::parse(bytes)?;
-        let interface = self.fib.interface(frame.meta().port).ok_or(Stop::NoInterface)?;
-        if link.destination != interface.mac {
-            let is_group = ethernet::is_group(link.destination);
-            // RFC 1812 section 5.3.4: what came to many is not forwarded to one.
-            return Err(if is_group { Stop::LinkGroup } else { Stop::NotToUs });
-        }
-        if frame.meta().vlan_tci != 0 {
-            return Err(Stop::Tagged);
-        }
-        let packet = bytes.get(LINK..).unwrap_or_default();
-        match link.ether_type {
-            ethernet::IPV4 => self.inspect4(packet),
-            ethernet::IPV6 => self.inspect6(packet),
-            wire::vlan::CUSTOMER | wire::vlan::SERVICE => Err(Stop::Tagged),
-            _ => Err(Stop::NotIp),
-        }
-    }
-
-    #[inline]
-    fn inspect4(&self, packet: &[u8]) -> Result<Destination, Stop> {
-        let header = ipv4::Header::parse(packet)?;
-        header.check_addresses()?;
-        let head = packet.get(..usize::from(header.header_bytes)).unwrap_or_default();
-        // RFC 1812 section 5.2.2: dropped without a word.
-        if Sum::ZERO.bytes(head).fold() != 0xffff {
-            return Err(Stop::BadChecksum);
-        }
-        if self.fib.is_own4(u32::from_be_bytes(header.source)) {
-            return Err(Stop::OwnSource);
-        }
-        Ok(Destination::Four(u32::from_be_bytes(header.destination)))
-    }
-
-    #[inline]
-    fn inspect6(&self, packet: &[u8]) -> Result<Destination, Stop> {
-        let header = ipv6::Header::parse(packet)?;
-        header.check_addresses()?;
-        if header.payload_bytes == 0 && header.next_header == 0 {
-            return Err(Stop::Jumbogram);
-        }
-        // RFC 4291 section 2.5.6: never forwarded to another link.
-        if is_link_local(header.destination) {
-            return Err(Stop::LinkLocal);
-        }
-        if self.fib.is_own6(u128::from_be_bytes(header.source)) {
-            return Err(Stop::OwnSource);
-        }
-        if is_link_local(header.source) {
-            return Err(Stop::LinkLocalSource);
-        }
-        Ok(Destination::Six(u128::from_be_bytes(header.destination)))
     }
 
     /// Sends the packet in `frame`, which [`Self::inspect`] found well, on to a next hop.
@@ -416,10 +355,6 @@ impl<A: Copy> Lookups<A> {
     fn iter(&self) -> impl Iterator<Item = (usize, A)> {
         self.indexes.iter().map(|index| usize::from(*index)).zip(self.addresses.iter().copied())
     }
-}
-
-const fn is_link_local([first, second, ..]: [u8; 16]) -> bool {
-    first == 0xfe && second & 0xc0 == 0x80
 }
 
 /// Bytes of the IP packet in a frame that was found well.

@@ -1,6 +1,5 @@
 //! The settings as one tree of plain values.
 
-use base::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::document;
@@ -8,6 +7,8 @@ use crate::error::ConfigError;
 use crate::sockets::Sockets;
 use crate::tcp::Tcp;
 use crate::tenant::Tenant;
+use crate::wait::Wait;
+use crate::workers::{Job, Workers};
 
 /// Every setting of the daemon.
 ///
@@ -149,105 +150,6 @@ impl Default for Config {
     }
 }
 
-/// `[workers]`: who processes packets.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Workers {
-    /// Workers at the start. Default: 1.
-    pub count: u16,
-    /// Workers at any time, at most. Default: 64.
-    pub max: u16,
-    /// What they do. Default: auto.
-    pub job: Job,
-    /// Bytes of state that `synthetic` keeps and touches for each flow. Default: 0.
-    pub state_bytes: u32,
-    /// Flows that have room for their state, at most. Default: 1 000 000.
-    pub state_flows: u32,
-    /// How dispatcher and workers share threads. Default: fused.
-    pub arrangement: Arrangement,
-    /// Worker n runs on `cpus[n % len]`; empty: wherever the kernel puts it. Default: empty.
-    pub cpus: Vec<u16>,
-    /// The CPU of the dispatcher; absent: any. Default: absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub dispatcher_cpu: Option<u16>,
-}
-
-impl Default for Workers {
-    fn default() -> Self {
-        Self {
-            count: 1,
-            max: 64,
-            job: Job::Auto,
-            state_bytes: 0,
-            state_flows: 1_000_000,
-            arrangement: Arrangement::Fused,
-            cpus: Vec::new(),
-            dispatcher_cpu: None,
-        }
-    }
-}
-
-/// What the built-in workers do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Job {
-    /// Serve sockets when nothing is listened on, else echo.
-    Auto,
-    /// Serve the TCP and UDP sockets of programs (`calisto run`).
-    Sockets,
-    /// Send every UDP packet back.
-    Echo,
-    /// Swallow every packet.
-    Sink,
-    /// Do the work that a request asks for, and answer it.
-    Synthetic,
-    /// Serve echo over TCP (RFC 862).
-    #[serde(rename = "tcp-echo")]
-    TcpEcho,
-    /// Serve discard over TCP (RFC 863).
-    #[serde(rename = "tcp-discard")]
-    TcpDiscard,
-    /// Serve the character generator over TCP (RFC 864).
-    #[serde(rename = "tcp-chargen")]
-    TcpChargen,
-}
-
-impl Job {
-    /// The word that stands for it in a configuration.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Sockets => "sockets",
-            Self::Echo => "echo",
-            Self::Sink => "sink",
-            Self::Synthetic => "synthetic",
-            Self::TcpEcho => "tcp-echo",
-            Self::TcpDiscard => "tcp-discard",
-            Self::TcpChargen => "tcp-chargen",
-        }
-    }
-}
-
-/// How dispatcher and workers share threads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Arrangement {
-    /// One loop does everything: the fastest on one core.
-    Fused,
-    /// The dispatcher and each worker have a thread of their own.
-    Threads,
-}
-
-impl Arrangement {
-    /// The word that stands for it in a configuration.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Fused => "fused",
-            Self::Threads => "threads",
-        }
-    }
-}
-
 /// `[steer]`: which worker gets which flow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -314,54 +216,6 @@ impl Default for Frames {
     fn default() -> Self {
         Self { count: 4096, bytes: 4096 }
     }
-}
-
-/// `[wait]`: what a thread without work does.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Wait {
-    /// Microseconds that it polls before it idles, at most: as long as the gaps of the recent past
-    /// say that it pays; 0: none, -1: for ever. Default: 50.
-    pub spin_us: i64,
-    /// How it idles. Default: sleep.
-    pub idle: Idle,
-}
-
-impl Wait {
-    /// `spin_us` as a length of time.
-    pub const fn spin(&self) -> Spin {
-        match self.spin_us {
-            ..0 => Spin::Forever,
-            micros => Spin::For(Nanos::from_micros(micros as u64)),
-        }
-    }
-}
-
-impl Default for Wait {
-    fn default() -> Self {
-        Self { spin_us: 50, idle: Idle::Sleep }
-    }
-}
-
-/// How long to poll before idling.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Spin {
-    /// This long.
-    For(Nanos),
-    /// It never idles.
-    Forever,
-}
-
-/// How a thread idles.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Idle {
-    /// In the kernel, until it is woken.
-    Sleep,
-    /// It offers its CPU to others, again and again.
-    Yield,
-    /// Not at all: it keeps polling.
-    Spin,
 }
 
 /// `[apps]`: programs that attach and serve packets themselves.

@@ -19,13 +19,15 @@ mod tenant;
 #[cfg(test)]
 mod tests;
 mod value;
+mod wait;
+mod workers;
 
-pub use config::{
-    Apps, Arrangement, Config, Cores, Frames, Handover, Idle, Job, Spin, Steer, Wait, Workers,
-};
+pub use config::{Apps, Config, Cores, Frames, Handover, Steer};
 pub use error::ConfigError;
 pub use manual::{Key, keys, section};
 pub use near::nearest;
 pub use sockets::Sockets;
 pub use tcp::{Congestion, Tcp};
 pub use tenant::{Denied, Reach, Tenant, TenantUser};
+pub use wait::{Idle, Spin, Wait};
+pub use workers::{Arrangement, Job, Workers};

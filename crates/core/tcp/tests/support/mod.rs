@@ -1,6 +1,7 @@
 //! A host in memory: one engine, rings for its flows, what it sent and what it said.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+pub(crate) mod connection;
 pub(crate) mod script;
 
 use std::collections::{BTreeMap, VecDeque};

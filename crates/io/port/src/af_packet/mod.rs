@@ -5,6 +5,9 @@
 
 mod block;
 pub(crate) mod filter;
+mod open;
+mod options;
 mod port;
 
-pub use port::{AfPacketOptions, AfPacketPort, FanoutMode};
+pub use options::{AfPacketOptions, FanoutMode};
+pub use port::AfPacketPort;

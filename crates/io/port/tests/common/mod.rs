@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test file is its own crate and uses its part")]
 
+pub(crate) mod xdp;
+
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
