@@ -1,9 +1,9 @@
 //! `cargo xtask book`: the documents, held against themselves and against the tree.
 //!
-//! What mdBook would refuse is refused here in a second: a page that the summary does not list, a link or
-//! an anchor that leads nowhere. `script/book` builds the pages with mdBook itself. What only the programs
-//! know is checked by their own tests: the pages under `docs/reference` and the commands in code blocks
-//! are tests of package `calisto`.
+//! What mdBook would refuse is refused here in a second: a page that the summary does not list, a
+//! link or an anchor that leads nowhere. `script/book` builds the pages with mdBook itself. What
+//! only the programs know is checked by their own tests: the pages under `docs/reference` and the
+//! commands in code blocks are tests of package `calisto`.
 
 mod environment;
 mod finding;

@@ -137,7 +137,8 @@ fn plan(workspace: &Workspace, extent: Extent) -> Vec<Stage> {
             vec![
                 // Tests run the programs as a user does, so the programs must be there.
                 Step::Prepare(in_cargo(&["build", "--workspace", "--bins"])),
-                // The library that programs are started with is no binary, and no test's dependency.
+                // The library that programs are started with is no binary, and no test's
+                // dependency.
                 Step::Prepare(in_cargo(&["build", "-p", "preload"])),
                 Step::Tests(in_cargo(&["test", "--no-fail-fast", "-p", &package.name])),
             ]

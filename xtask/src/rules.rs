@@ -182,7 +182,13 @@ pub(crate) const PURE_CLIPPY: &str = "crates/core/base/clippy.toml";
 pub(crate) const LOOM_CRATES: &[&str] = &["shm"];
 
 /// More lines than this, tests not counted, and a file is more than one noun.
-pub(crate) const MAX_LINES: usize = 500;
+pub(crate) const MAX_LINES: usize = 400;
+
+/// The same for a file whose whole content is tests.
+pub(crate) const MAX_TEST_LINES: usize = 600;
+
+/// Columns of the widest line of a comment.
+pub(crate) const COMMENT_COLUMNS_MAX: usize = 100;
 
 /// A word that stays out of the code, and what to write instead.
 pub(crate) struct ForbiddenWord {

@@ -246,7 +246,8 @@ impl<'a> Paths<'a> {
         paths
     }
 
-    /// Notes the path that begins with the `super` at `at`, seen from `place`; returns where it ends.
+    /// Notes the path that begins with the `super` at `at`, seen from `place`; returns where it
+    /// ends.
     fn follow_up(&mut self, mut at: usize, mut place: ModulePath) -> usize {
         while self.token(at) == "super" && self.token(at + 1) == "::" {
             place.pop();

@@ -9,6 +9,7 @@ use crate::workspace::SourceFile;
 
 pub(super) fn check(file: &SourceFile, findings: &mut Vec<Finding>) {
     first_line(file, findings);
+    wide_comments(file, findings);
     machine_paths(file, findings);
 }
 
@@ -67,6 +68,31 @@ fn first_line(file: &SourceFile, findings: &mut Vec<Finding>) {
             rule: "first-line",
             message: format!("start with one sentence that says what the file is: `{marker}…`"),
         });
+    }
+}
+
+/// Comments are read beside code: they end where it ends. Rows of tables, layouts and examples,
+/// which are set apart or indented, may be wider.
+fn wide_comments(file: &SourceFile, findings: &mut Vec<Finding>) {
+    if !file.path.ends_with(".rs") {
+        return;
+    }
+    let mut is_example = false;
+    for (index, line) in file.text.lines().enumerate() {
+        let Some(comment) = line.trim_start().strip_prefix("//") else { continue };
+        let text = comment.trim_start_matches(['/', '!']);
+        is_example ^= text.trim_start().starts_with("```");
+        let is_in_columns = text.trim().contains("  ");
+        let is_set_apart =
+            is_example || is_in_columns || text.starts_with("     ") || text.starts_with(" |");
+        if line.chars().count() > rules::COMMENT_COLUMNS_MAX && !is_set_apart {
+            findings.push(Finding {
+                file: file.path.clone(),
+                line: index + 1,
+                rule: "wide-comment",
+                message: format!("wrap the comment at {} columns", rules::COMMENT_COLUMNS_MAX),
+            });
+        }
     }
 }
 

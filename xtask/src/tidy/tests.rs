@@ -272,8 +272,30 @@ fn code_beyond_the_limit_is_found_and_tests_do_not_count() {
     assert_eq!(in_files(&[file("crates/core/wire/src/a.rs", &full)]), [""; 0]);
     let over = format!("{full}fn g() {{}}\n");
     let findings = in_files(&[file("crates/core/wire/src/a.rs", &over)]);
-    assert_one(&findings, "crates/core/wire/src/a.rs:1: [length]", "501 lines");
-    assert_eq!(in_files(&[file("crates/core/wire/src/a/tests.rs", &over)]), [""; 0]);
+    assert_one(&findings, "crates/core/wire/src/a.rs:1: [length]", "401 lines");
+}
+
+#[test]
+fn a_file_of_tests_has_a_limit_of_its_own() {
+    let path = "crates/core/wire/src/a/tests.rs";
+    let full = format!("//! Tests.\n{}", "fn f() {}\n".repeat(rules::MAX_TEST_LINES - 1));
+    assert_eq!(in_files(&[file(path, &full)]), [""; 0]);
+    let findings = in_files(&[file(path, &format!("{full}fn g() {{}}\n"))]);
+    assert_one(&findings, &format!("{path}:1: [length]"), "601 lines of tests");
+}
+
+#[test]
+fn a_comment_wider_than_the_code_is_found_unless_it_is_a_table_or_an_example() {
+    let wide = "w".repeat(rules::COMMENT_COLUMNS_MAX);
+    let path = "crates/core/wire/src/a.rs";
+    for marker in ["//", "///", "    //!"] {
+        let text = format!("//! A file.\n{marker} {wide}\n");
+        let findings = in_files(&[file(path, &text)]);
+        assert_one(&findings, &format!("{path}:2: [wide-comment]"), "wrap");
+    }
+    let apart =
+        format!("//! A file.\n//!\n//! | {wide} |\n//!     {wide}\n//! ```\n//! {wide}\n//! ```\n");
+    assert_eq!(in_files(&[file(path, &apart)]), [""; 0]);
 }
 
 #[test]

@@ -25,14 +25,16 @@ pub(super) fn check(file: &SourceFile, all_tests: bool, findings: &mut Vec<Findi
             report(line.number, "forbidden-word", message);
         }
     }
-    let length = lines.iter().filter(|line| !line.in_test).count();
-    if length > rules::MAX_LINES {
-        let limit = rules::MAX_LINES;
-        report(
-            1,
-            "length",
-            format!("{length} lines besides tests, over {limit}: look for the second noun in it"),
-        );
+    let (length, limit, of) = match all_tests {
+        true => (lines.len(), rules::MAX_TEST_LINES, "lines of tests"),
+        false => {
+            let length = lines.iter().filter(|line| !line.in_test).count();
+            (length, rules::MAX_LINES, "lines besides tests")
+        }
+    };
+    if length > limit {
+        let message = format!("{length} {of}, over {limit}: look for the second noun in it");
+        report(1, "length", message);
     }
 }
 
