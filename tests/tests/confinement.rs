@@ -49,7 +49,7 @@ impl Thread {
 fn may_have(thread: &str) -> u64 {
     match thread {
         "dispatcher" => BPF | SYS_NICE | KILL,
-        "door" => BPF | NET_ADMIN | NET_BIND_SERVICE,
+        "attach" => BPF | NET_ADMIN | NET_BIND_SERVICE,
         _ => 0,
     }
 }
@@ -70,7 +70,7 @@ fn every_thread_of_a_daemon_that_serves_is_confined() {
     assert!(!said.contains("NOT CONFINED"), "{said}");
     let threads = Thread::threads_of(accelerated.daemon().pid());
     let names: Vec<&str> = threads.iter().map(Thread::name).collect();
-    for expected in ["dispatcher", "door", "worker-0", "log", "signals", "admin"] {
+    for expected in ["dispatcher", "attach", "worker-0", "log", "signals", "admin"] {
         assert!(names.contains(&expected), "{expected} is not among {names:?}");
     }
     for thread in &threads {

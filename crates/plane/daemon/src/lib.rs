@@ -80,7 +80,7 @@ pub fn run(config: &Config) -> Result<(), Failure> {
                 attach_server.serve(&asks);
             }
         };
-        Watched::start("door", serve, end)
+        Watched::start("attach", serve, end)
     });
     let attach_server = attach_server.transpose().map_err(cannot)?;
     let server = admin_socket::serve(&config.admin_socket, asks)?;

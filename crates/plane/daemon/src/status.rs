@@ -94,7 +94,7 @@ impl EventLoop {
         }
         if let Some(counters) = &self.attach_server_counters {
             let counters = counters.each().map(counter).collect();
-            threads.push(ThreadCounters { thread: "door".to_owned(), counters });
+            threads.push(ThreadCounters { thread: "attach".to_owned(), counters });
         }
         for attached_app in self.attached_apps.present() {
             let Some(counters) = self.dispatcher.counters_of(attached_app.id) else { continue };
