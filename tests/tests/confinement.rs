@@ -62,7 +62,8 @@ fn children_of(pid: u32) -> Vec<u32> {
 
 #[test]
 fn every_thread_of_a_daemon_that_serves_is_confined() {
-    let accelerated = Accelerated::with_workers("arrangement = \"threads\"\ncount = 1", "");
+    let accelerated =
+        Accelerated::with_workers("arrangement = \"threads\"\ncount = 1\ncpus = [0]", "");
     let server = project().join("tests/programs/asyncio_server.py").display().to_string();
     let mut server = accelerated.run(&[PYTHON, &server, "0.0.0.0", "8000"]);
     server.wait_until_it_says("listening");
@@ -73,6 +74,9 @@ fn every_thread_of_a_daemon_that_serves_is_confined() {
     for expected in ["dispatcher", "attach", "worker-0", "log", "signals", "admin"] {
         assert!(names.contains(&expected), "{expected} is not among {names:?}");
     }
+    // It chose its CPU before it gave up that right.
+    let worker = threads.iter().find(|thread| thread.name() == "worker-0").expect("it is there");
+    assert_eq!(worker.0["Cpus_allowed_list"], "0");
     for thread in &threads {
         let name = thread.name();
         assert!(thread.is_filtered(), "{name} may make every system call");
@@ -114,4 +118,16 @@ fn the_process_that_looks_ends_with_a_daemon_that_is_killed() {
         let has_ended = Thread::read(&path).is_none_or(|thread| thread.0["State"].starts_with('Z'));
         has_ended.then_some(()).ok_or_else(|| format!("{path} is there"))
     });
+}
+
+#[test]
+fn a_link_that_changes_is_still_found_by_its_name() {
+    let accelerated = Accelerated::with("");
+    let link = ["link", "add", "name", "other", "type", "veth", "peer", "name", "another"];
+    let added = accelerated.here().command("ip").args(link).status().expect("ip is installed");
+    assert!(added.success());
+    // The attach server has heard of the link before it serves a program that comes later.
+    let listen = "import socket; s = socket.socket(); s.bind(('', 8000)); s.listen()";
+    assert!(accelerated.run(&[PYTHON, "-c", listen]).end().status.success());
+    assert_eq!(accelerated.daemon().counter("attach_interfaces_gone"), 0);
 }

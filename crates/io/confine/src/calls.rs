@@ -21,7 +21,8 @@ pub enum Calls {
     Waiting,
     /// Sending and receiving on sockets that it has, and their options.
     Messages,
-    /// New sockets of netlink, TCP, UDP and UNIX; none of packets, none of AF_XDP.
+    /// New sockets of netlink, TCP, UDP and UNIX, none of packets, none of AF_XDP; and numbers of
+    /// interfaces by their names.
     Sockets,
     /// Taking connections and descriptors from a listening socket that it has.
     Accepting,
@@ -225,6 +226,9 @@ fn sockets() -> Vec<Entry> {
         entries.push((libc::SYS_socket, vec![family]));
     }
     entries.extend([libc::SYS_bind, libc::SYS_listen, libc::SYS_connect].map(any));
+    // linux/sockios.h: the number of an interface by its name, which is asked through any socket.
+    const SIOCGIFINDEX: u64 = 0x8933;
+    entries.push(only(libc::SYS_ioctl, 1, SIOCGIFINDEX));
     entries
 }
 

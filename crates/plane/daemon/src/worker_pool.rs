@@ -20,7 +20,6 @@ use sys::eventfd::EventFd;
 
 use self::thread::{GrantSide, Parker, WorkerThread};
 use crate::alarm::Alarm;
-use crate::confinement::{self, Role};
 use crate::doorbells::Doorbells;
 use crate::engine::Engines;
 use crate::wait::WaitStrategy;
@@ -210,9 +209,7 @@ impl WorkerPool {
         };
         let thread = std::thread::Builder::new()
             .spawn(move || {
-                if confinement::is_entered(Role::Worker)
-                    && let Ok((id, worker)) = employed.recv()
-                {
+                if let Ok((id, worker)) = employed.recv() {
                     worker_thread.work(id, worker);
                 }
             })

@@ -16,6 +16,7 @@ use sys::eventfd::EventFd;
 use sys::poll::Waiter;
 
 use crate::alarm::Alarm;
+use crate::confinement::{self, Role};
 use crate::doorbells::Listener;
 use crate::log;
 use crate::wait::{WaitStep, WaitStrategy};
@@ -44,8 +45,10 @@ impl WorkerThread {
                 log::warn(format!("worker {id} runs anywhere: {error}"));
             }
         }
-        let life = catch_unwind(AssertUnwindSafe(|| self.turns(&mut worker)));
-        if life.is_err() {
+        // Its CPU is chosen: nothing else needs a right.
+        let may_go_on = confinement::is_entered(Role::Worker);
+        let life = catch_unwind(AssertUnwindSafe(|| may_go_on.then(|| self.turns(&mut worker))));
+        if !matches!(life, Ok(Some(()))) {
             log::warn(format!("worker {id} died; its packets go to others"));
             let _ = self.death_notices.send((id, worker.into_remains()));
         }
