@@ -143,7 +143,7 @@ const CIRCLES: &[(&str, Circles)] = &[
     circles("admin", 1, 3),
     circles("bench", 3, 8),
     circles("calisto-lab", 1, 14),
-    circles("daemon", 3, 26),
+    circles("daemon", 2, 14),
     circles("chain", 2, 4),
     circles("calisto-client", 1, 7),
     circles("config", 1, 3),

@@ -8,13 +8,8 @@
 use std::os::fd::BorrowedFd;
 
 use base::Nanos;
-use datapath::DetachReason;
 use sys::SysError;
 use sys::nftables::{self, RuleChanges};
-
-use super::table::SocketTable;
-use crate::attach_server_counters::AttachServerEvent;
-use crate::log;
 
 /// Of nf_tables the kernel tells changes, of the older filters it does not: they are looked at so
 /// often while anything is served, and an answer about them is as old at most.
@@ -64,51 +59,30 @@ impl Firewall {
         self.known
     }
 
-    /// Readable when rules may have changed.
-    pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.changes.descriptor().filter(|_| !self.is_ignored)
-    }
-}
-
-impl SocketTable {
-    /// Puts everybody out when there are rules that were not there before.
-    pub(super) fn tend_firewall(&mut self, now: Nanos) {
-        if self.firewall.is_ignored || self.apps.is_empty() {
+    /// Whether there are rules that served sockets would pass by. Nothing is looked at while
+    /// nobody is served.
+    pub(super) fn has_appeared(&mut self, is_anybody_served: bool, now: Nanos) -> bool {
+        if self.is_ignored || !is_anybody_served {
             // Read, so that nobody wakes for it again, and looked at when somebody comes.
-            if self.firewall.changes.take() {
-                self.firewall.known = Known::Nothing;
+            if self.changes.take() {
+                self.known = Known::Nothing;
             }
-            return;
+            return false;
         }
-        if self.firewall.update(now) != Known::Guarded {
-            return;
-        }
-        let has_sockets = |app: &u16| {
-            self.apps.get(app).is_some_and(|app| app.streams.server.slots_taken() > 0)
-                || self.local_pairs.values().any(|local_pair| local_pair.has_named_end(*app))
-        };
-        let out: Vec<u16> = self.apps.keys().copied().filter(has_sockets).collect();
-        if out.is_empty() {
-            return;
-        }
-        self.table_config.counters.count(AttachServerEvent::FirewallAppeared);
-        log::warn(format!(
-            "packet filter rules have come, which served sockets would pass by: {} programs are put \
-             out, and served by the kernel from now on (`sockets.ignore_firewall`)",
-            out.len()
-        ));
-        for app in out {
-            self.detach(app, DetachReason::Operator, now);
-        }
-        self.release_lingering();
+        self.update(now) == Known::Guarded
     }
 
     /// When the filters are looked at next although nothing is told.
-    pub(super) fn firewall_is_due(&self) -> Nanos {
-        match self.apps.is_empty() || self.firewall.is_ignored {
+    pub(super) fn next_deadline(&self, is_anybody_served: bool) -> Nanos {
+        match self.is_ignored || !is_anybody_served {
             true => Nanos::FAR_FUTURE,
-            false => self.firewall.look_at,
+            false => self.look_at,
         }
+    }
+
+    /// Readable when rules may have changed.
+    pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.changes.descriptor().filter(|_| !self.is_ignored)
     }
 }
 

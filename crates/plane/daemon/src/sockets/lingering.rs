@@ -6,14 +6,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use base::Nanos;
-use port::xdp::Protocol;
 use shm::sockets::{Backlog, Kind};
-use stack::{AppSockets, Command};
+use stack::AppSockets;
 
-use super::guards::destination;
 use super::records::Listener;
-use super::table::SocketTable;
-use crate::attach_server_counters::AttachServerEvent;
 
 /// Time between two looks whether workers have let go of a listener.
 const RETIRE_EVERY: Nanos = Nanos::from_millis(2);
@@ -44,7 +40,85 @@ struct Retiring {
     look_at: Nanos,
 }
 
+/// A listener's queue that no worker holds any more.
+pub(super) struct Retired {
+    pub(super) streams: Arc<AppSockets>,
+    pub(super) slot: u32,
+    pub(super) backlog: Backlog,
+}
+
 impl Lingering {
+    /// A listener of a user's application has ended at `slot`: workers are told already. Returns
+    /// the addresses that an earlier listener of the application had left, which are taken twice.
+    pub(super) fn add(
+        &mut self,
+        streams: &Arc<AppSockets>,
+        uid: u32,
+        slot: u32,
+        listener: Listener,
+        now: Nanos,
+    ) -> Vec<SocketAddr> {
+        let (backlog, look_at) = (listener.backlog, now + RETIRE_EVERY);
+        self.retiring.push(Retiring { streams: Arc::clone(streams), slot, backlog, look_at });
+        let mut twice = Vec::new();
+        for address in listener.addresses {
+            let left = Left { look_at: now + LINGER_EVERY, streams: Arc::clone(streams), uid };
+            if self.addresses.insert((streams.app, address), left).is_some() {
+                twice.push(address);
+            }
+        }
+        twice
+    }
+
+    /// Takes the queues that workers have let go of.
+    pub(super) fn take_retired(&mut self, now: Nanos) -> Vec<Retired> {
+        let mut retired = Vec::new();
+        for mut retiring in std::mem::take(&mut self.retiring) {
+            if retiring.look_at > now {
+                self.retiring.push(retiring);
+                continue;
+            }
+            match Arc::try_unwrap(retiring.backlog) {
+                Ok(backlog) => {
+                    let Retiring { streams, slot, .. } = retiring;
+                    retired.push(Retired { streams, slot, backlog });
+                }
+                Err(held) => {
+                    retiring.backlog = held;
+                    retiring.look_at = now + RETIRE_EVERY;
+                    self.retiring.push(retiring);
+                }
+            }
+        }
+        retired
+    }
+
+    /// Takes the addresses that no accepted connection needs any more, or that `yields` to another
+    /// user: it is asked with the address and the user whose connections need it.
+    pub(super) fn take_unneeded(
+        &mut self,
+        yields: impl Fn(SocketAddr, u32) -> bool,
+        now: Nanos,
+    ) -> Vec<SocketAddr> {
+        let due = self.addresses.extract_if(.., |_, left| left.look_at <= now);
+        let mut unneeded = Vec::new();
+        let mut needed = Vec::new();
+        for ((app, address), mut left) in due {
+            left.look_at = now + LINGER_EVERY;
+            match has_connections_at(&left.streams, address) && !yields(address, left.uid) {
+                true => needed.push(((app, address), left)),
+                false => unneeded.push(address),
+            }
+        }
+        self.addresses.extend(needed);
+        unneeded
+    }
+
+    /// Takes all addresses, whoever may still need them.
+    pub(super) fn take_all(&mut self) -> impl Iterator<Item = SocketAddr> {
+        std::mem::take(&mut self.addresses).into_keys().map(|(_, address)| address)
+    }
+
     /// Addresses that are still taken for a user's connections.
     pub(super) fn count_of(&self, uid: u32) -> usize {
         self.addresses.values().filter(|left| left.uid == uid).count()
@@ -55,98 +129,6 @@ impl Lingering {
         let retiring = self.retiring.iter().map(|retiring| retiring.look_at);
         let addresses = self.addresses.values().map(|left| left.look_at);
         retiring.chain(addresses).min().unwrap_or(Nanos::FAR_FUTURE)
-    }
-}
-
-impl SocketTable {
-    /// A listener has ended at `slot`: workers are told already.
-    pub(super) fn linger(
-        &mut self,
-        streams: Arc<AppSockets>,
-        uid: u32,
-        slot: u32,
-        listener: Listener,
-        now: Nanos,
-    ) {
-        for address in listener.addresses {
-            let left = Left { look_at: now + LINGER_EVERY, streams: Arc::clone(&streams), uid };
-            let earlier = self.lingering.addresses.insert((streams.app, address), left);
-            if earlier.is_some() {
-                self.released.push(destination(Protocol::Tcp, address));
-            }
-        }
-        let (backlog, look_at) = (listener.backlog, now + RETIRE_EVERY);
-        self.lingering.retiring.push(Retiring { streams, slot, backlog, look_at });
-    }
-
-    /// Takes back what workers have let go of.
-    pub(super) fn tend_lingering(&mut self, now: Nanos) {
-        for mut retiring in std::mem::take(&mut self.lingering.retiring) {
-            if retiring.look_at > now {
-                self.lingering.retiring.push(retiring);
-                continue;
-            }
-            match Arc::try_unwrap(retiring.backlog) {
-                Ok(backlog) => self.retire(&retiring.streams, retiring.slot, backlog),
-                Err(held) => {
-                    retiring.backlog = held;
-                    retiring.look_at = now + RETIRE_EVERY;
-                    self.lingering.retiring.push(retiring);
-                }
-            }
-        }
-        let mut addresses = std::mem::take(&mut self.lingering.addresses);
-        addresses.retain(|(_, address), left| {
-            if left.look_at > now {
-                return true;
-            }
-            left.look_at = now + LINGER_EVERY;
-            let is_needed = has_connections_at(&left.streams, *address);
-            // An application can keep its connections, and say that it has some, for as long as it
-            // likes. The port is the kernel's to give: whoever has it now must not be silenced.
-            let is_anothers = is_needed && self.is_anothers(*address, left.uid);
-            if is_anothers {
-                self.table_config.counters.count(AttachServerEvent::PortsYielded);
-            }
-            if !is_needed || is_anothers {
-                self.released.push(destination(Protocol::Tcp, *address));
-            }
-            is_needed && !is_anothers
-        });
-        self.lingering.addresses = addresses;
-    }
-
-    /// Gives back all addresses of listeners that have ended, whoever may still need them.
-    pub(super) fn release_lingering(&mut self) {
-        let addresses = std::mem::take(&mut self.lingering.addresses).into_keys();
-        self.released.extend(addresses.map(|(_, at)| destination(Protocol::Tcp, at)));
-    }
-
-    fn retire(&mut self, streams: &AppSockets, slot: u32, backlog: Backlog) {
-        // The ring is our own, each place looked at once: what the application says about it is not
-        // asked. What it has written there itself names sockets of its own only.
-        for entry in backlog.waiting(streams.server.memory()) {
-            self.close_unaccepted(streams, entry.region, entry.slot);
-        }
-        streams.server.heap().take_back(backlog.into_ring());
-        streams.server.take_back_slot(slot);
-    }
-
-    fn close_unaccepted(&mut self, streams: &AppSockets, region: u32, slot: u32) {
-        if region != streams.region {
-            return self.end_local((region, slot), streams.app);
-        }
-        if !streams.server.is_taken(slot) || self.records.get((region, slot)).is_some() {
-            return;
-        }
-        let generation = streams.server.generation(slot);
-        let app = streams.app;
-        self.table_config.command_queue.command(&Command::Close {
-            app,
-            slot,
-            generation,
-            is_abort: true,
-        });
     }
 }
 

@@ -14,8 +14,8 @@ use shm::sockets::{
 use sys::eventfd::EventFd;
 use sys::futex::{self, Scope};
 
-use super::calls::Answer;
-use super::ends::Nameless;
+use super::answer::Answer;
+use super::endings::Nameless;
 use super::notifier::Pipes;
 
 /// Connections of one local pair, at most.

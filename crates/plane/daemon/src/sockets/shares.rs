@@ -5,9 +5,6 @@
 
 use std::collections::BTreeMap;
 
-use super::table::SocketTable;
-use crate::attach_server_counters::AttachServerEvent;
-
 /// The user whom all others leave something.
 const ROOT: u32 = 0;
 
@@ -63,17 +60,6 @@ impl Shares {
     /// How many a user has.
     pub(super) fn of(&self, uid: u32) -> usize {
         self.of_users.get(&uid).copied().unwrap_or_default()
-    }
-}
-
-impl SocketTable {
-    /// Whether a user may have so many more of the daemon's descriptors; why not, as a sentence.
-    pub(super) fn check_descriptors(&self, uid: u32, count: usize) -> Result<(), String> {
-        if self.descriptors.has_room(uid, count) {
-            return Ok(());
-        }
-        self.table_config.counters.count(AttachServerEvent::DescriptorShareUsedUp);
-        Err(format!("user {uid} has as many of the daemon's descriptors as a user may have"))
     }
 }
 

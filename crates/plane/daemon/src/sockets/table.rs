@@ -1,91 +1,65 @@
-//! Who is here: applications with sockets, their processes, their regions.
+//! Applications with sockets, their processes and regions: they come, and they go.
+//!
+//! The table holds the parts, each of which owns what it keeps; the files of the folder say what
+//! the table does with several of them at once. A part returns what has ended, and only the table
+//! settles it.
+
+mod calls;
+mod connect;
+mod ends;
+mod firewall;
+mod lingering;
+mod listen;
+mod local;
+mod rights;
+mod rows;
+#[cfg(test)]
+mod tests;
+mod udp;
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use attach::{JoinRequest, PeerCredentials, SocketsRequest, Streaming};
 use base::Nanos;
-use config::Tenant;
 use datapath::DetachReason;
-use port::xdp::{Destination, Protocol};
-use shm::sockets::{Quota, Side};
-use stack::{Command, Rate};
+use shm::sockets::Side;
+use stack::Command;
 use sys::SysError;
-use sys::socket_end::SocketEnds;
 
+use super::answer::Answer;
 use super::app::{App, Member, NewApp};
-use super::calls::Answer;
+use super::apps::{Apps, Gone};
+use super::claimed::Claimed;
 use super::closer::Closer;
-use super::connect::Pending;
-use super::ends::Suspects;
-use super::examine;
+use super::endings::Endings;
 use super::fallbacks::Fallbacks;
-use super::firewall::Firewall;
-use super::guards::{Holds, destination};
-use super::interfaces::Interfaces;
-use super::lingering::Lingering;
 use super::local_pair::LocalPair;
+use super::network::Network;
 use super::proofs::{Denial, Ids};
-use super::records::{Record, Records, What};
-use super::rights::Rights;
-use super::routes::Neighbours;
+use super::records::Records;
+use super::regions::{Region, Regions};
 use super::shares::{self, APP_DESCRIPTORS, MEMBER_DESCRIPTORS, Shares};
 use super::table_config::SocketTableConfig;
-use super::udp::Unresolved;
-
-/// A number is not given to another application for so long: what workers still say is about the
-/// old one.
-const NUMBER_RESTS: Nanos = Nanos::from_secs(10);
+use super::waiting::Waiting;
+use crate::attach_server_counters::AttachServerEvent;
 
 /// Everybody, and everything that they have.
 pub(crate) struct SocketTable {
-    pub(super) table_config: SocketTableConfig,
-    pub(super) namespace: u64,
-    pub(super) apps: BTreeMap<u16, App>,
-    /// Numbers that applications had, and until when they rest.
-    resting: BTreeMap<u16, Nanos>,
-    pub(super) regions: BTreeMap<u32, Region>,
-    last_region: u32,
+    table_config: SocketTableConfig,
+    pub(super) apps: Apps,
+    pub(super) regions: Regions,
     pub(super) records: Records,
     pub(super) local_pairs: BTreeMap<u32, LocalPair>,
-    pub(super) neighbours: Neighbours,
-    pub(super) rights: Rights,
-    pub(super) interfaces: Interfaces,
-    pub(super) holds: Holds,
-    pub(super) lingering: Lingering,
-    /// Destinations that nobody here wants any more.
-    pub(super) released: Vec<Destination>,
-    pub(super) pending: Vec<Pending>,
-    pub(super) unresolved: Vec<Unresolved>,
-    pub(super) suspects: Vec<Suspects>,
-    pub(super) ends: SocketEnds,
+    network: Network,
+    pub(super) claimed: Claimed,
+    waiting: Waiting,
+    pub(super) endings: Endings,
     pub(super) fallbacks: Fallbacks,
-    pub(super) closer: Closer,
-    rates: BTreeMap<u32, Arc<Rate>>,
-    /// By user: what its programs have together. One lives as long as any of their memory.
-    quotas: BTreeMap<u32, Weak<Quota>>,
+    closer: Closer,
     /// The daemon's own, by the user for whom it has them.
     pub(super) descriptors: Shares,
-    pub(super) firewall: Firewall,
-    pub(super) is_draining: bool,
-    pub(super) gone: Vec<Gone>,
-}
-
-/// An application that is here no more, and why.
-pub(crate) struct Gone {
-    pub(crate) app: u16,
-    pub(crate) name: String,
-    pub(crate) uid: u32,
-    pub(crate) reason: DetachReason,
-}
-
-/// Whose memory a region is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Region {
-    App(u16),
-    /// One side of a local pair: each has a number of its own.
-    LocalPair(u32, Side),
 }
 
 /// Processes of one application at the attach server: each is a connection, and asked about at
@@ -95,52 +69,38 @@ const PROCESSES_MAX: usize = 1024;
 impl SocketTable {
     /// An empty one, in this thread's network namespace.
     pub(crate) fn new(table_config: SocketTableConfig) -> Result<Self, SysError> {
-        let links = table_config.links.clone();
-        let names = table_config.names.clone();
+        let (links, names) = (table_config.links.clone(), table_config.names.clone());
+        let interfaces = links.iter().map(|link| link.interface);
         let is_firewall_ignored = table_config.config.sockets.ignore_firewall;
         Ok(Self {
-            table_config,
-            namespace: examine::own_namespace()?,
-            apps: BTreeMap::new(),
-            resting: BTreeMap::new(),
-            regions: BTreeMap::new(),
-            last_region: 0,
+            apps: Apps::default(),
+            regions: Regions::default(),
             records: Records::default(),
             local_pairs: BTreeMap::new(),
-            interfaces: Interfaces::new(names),
-            rights: Rights::new(links.iter().map(|link| link.interface)),
-            neighbours: Neighbours::new(links)?,
-            holds: Holds::default(),
-            lingering: Lingering::default(),
-            released: Vec::new(),
-            pending: Vec::new(),
-            unresolved: Vec::new(),
-            suspects: Vec::new(),
-            ends: SocketEnds::watch()?,
+            claimed: Claimed::new(interfaces),
+            network: Network::watch(links, names, is_firewall_ignored)?,
+            waiting: Waiting::default(),
+            endings: Endings::watch()?,
             fallbacks: Fallbacks::default(),
             closer: Closer::start()?,
-            rates: BTreeMap::new(),
-            quotas: BTreeMap::new(),
             descriptors: Shares::new(shares::descriptors()),
-            firewall: Firewall::watch(is_firewall_ignored)?,
-            is_draining: false,
-            gone: Vec::new(),
+            table_config,
         })
     }
 
     /// What is to be waited for.
     pub(crate) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        [self.ends.as_fd(), self.neighbours.as_fd()].into_iter().chain(self.firewall.descriptor())
+        [self.endings.ends.as_fd()].into_iter().chain(self.network.descriptors())
     }
 
     /// Applications that are here.
     pub(crate) fn count(&self) -> usize {
-        self.apps.len()
+        self.apps.count()
     }
 
     /// Applications of a user that are here.
     pub(crate) fn count_of(&self, uid: u32) -> usize {
-        self.apps.values().filter(|app| app.uid == uid).count()
+        self.apps.count_of(uid)
     }
 
     /// Closes something that a process of user `uid` has passed.
@@ -161,7 +121,7 @@ impl SocketTable {
         who: PeerCredentials,
         now: Nanos,
     ) -> Result<(Member, Streaming, Answer), String> {
-        if self.is_draining {
+        if self.apps.is_draining() {
             return Err("the daemon is ending".to_owned());
         }
         let tenant = Arc::new(self.table_config.config.tenant(who.uid));
@@ -174,15 +134,10 @@ impl SocketTable {
             ));
         }
         self.check_descriptors(who.uid, APP_DESCRIPTORS + MEMBER_DESCRIPTORS)?;
-        let number = self.free_number(now).ok_or("too many programs are attached")?;
-        let region = self.new_region().ok_or("too many programs were attached")?;
-        let rate = (tenant.rate_mbit > 0).then(|| {
-            let bytes_per_s = u64::from(tenant.rate_mbit) * 1_000_000 / 8;
-            let new = || Arc::new(Rate::new(bytes_per_s, u64::from(tenant.burst_kib) << 10));
-            // One for all programs of a user.
-            Arc::clone(self.rates.entry(who.uid).or_insert_with(new))
-        });
-        let quota = self.quota_of(who.uid, &tenant);
+        let number = self.apps.free_number(now).ok_or("too many programs are attached")?;
+        let region = self.regions.new_number().ok_or("too many programs were attached")?;
+        let rate = self.apps.rate_of(who.uid, &tenant);
+        let quota = self.apps.quota_of(who.uid, &tenant);
         let app = App::new(NewApp {
             number,
             region,
@@ -198,8 +153,8 @@ impl SocketTable {
         self.regions.insert(region, Region::App(number));
         self.table_config.doorbells.add(number, Arc::clone(&app.doorbell));
         self.table_config.command_queue.command(&Command::Add(Arc::clone(&app.streams)));
-        let app = self.apps.entry(number).or_insert(app);
-        let welcome = welcome(app).map_err(|error| error.to_string());
+        let welcome = welcome(&app).map_err(|error| error.to_string());
+        self.apps.insert(app);
         let member = Member::new(number, who, region);
         match welcome {
             Ok((streaming, answer)) => Ok((member, streaming, answer)),
@@ -219,7 +174,7 @@ impl SocketTable {
     ) -> Result<(Member, Streaming, Answer), String> {
         self.check_descriptors(who.uid, MEMBER_DESCRIPTORS)?;
         let number = u16::try_from(request.app).ok();
-        let app = number.and_then(|number| self.apps.get_mut(&number));
+        let app = number.and_then(|number| self.apps.get_mut(number));
         let app = app.ok_or(Denial::Unknown.sentence())?;
         let ids = Ids::of_process(who.pid);
         if let Err(denial) = app.proofs.check(&request.token, who, ids) {
@@ -241,7 +196,7 @@ impl SocketTable {
     pub(crate) fn leave(&mut self, member: Member, reason: DetachReason, now: Nanos) {
         let count = member.pollers.len() + MEMBER_DESCRIPTORS;
         self.descriptors.give_back(member.uid, count);
-        let Some(app) = self.apps.get_mut(&member.app) else { return };
+        let Some(app) = self.apps.get_mut(member.app) else { return };
         for poller in member.pollers {
             app.pipes.close(poller);
             app.streams.server.pollers(Side::Zero).give_back(poller);
@@ -255,7 +210,7 @@ impl SocketTable {
 
     /// An application without processes and named sockets goes: nobody can name what is left.
     pub(super) fn settle(&mut self, number: u16, reason: DetachReason, now: Nanos) {
-        let Some(app) = self.apps.get(&number) else { return };
+        let Some(app) = self.apps.get(number) else { return };
         let has_sockets = || {
             self.records.of_region(app.region()).next().is_some()
                 || self.local_pairs.values().any(|local_pair| local_pair.has_named_end(number))
@@ -267,31 +222,26 @@ impl SocketTable {
 
     /// An application goes, with everything that it has.
     pub(crate) fn detach(&mut self, number: u16, reason: DetachReason, now: Nanos) {
-        let Some(app) = self.apps.remove(&number) else { return };
-        self.resting.insert(number, now + NUMBER_RESTS);
+        let Some(app) = self.apps.remove(number, reason, now) else { return };
         self.descriptors.give_back(app.uid, APP_DESCRIPTORS);
         self.end_local_pairs_of(number);
         let places: Vec<_> = self.records.of_region(app.region()).map(|(place, _)| place).collect();
         for place in places {
             if let Some(record) = self.records.remove(place) {
-                self.release(record);
+                self.claimed.release(record);
             }
         }
-        self.pending.retain(|pending| pending.app != number);
+        self.waiting.connects.retain(|pending| pending.app != number);
         self.table_config.command_queue.command(&Command::Remove { app: number });
         self.table_config.doorbells.remove(number);
         app.streams.server.memory().end(reason.code());
-        self.regions.remove(&app.region());
-        self.holds.finish_all(number, now + self.time_wait());
-        if !self.apps.values().any(|other| other.uid == app.uid) {
-            self.rates.remove(&app.uid);
-        }
-        self.gone.push(Gone { app: number, name: app.name, uid: app.uid, reason });
+        self.regions.remove(app.region());
+        self.claimed.holds.finish_all(number, now + self.time_wait());
     }
 
     /// No new connections and listeners from now on.
     pub(crate) fn drain(&mut self, now: Nanos) {
-        self.is_draining = true;
+        self.apps.drain();
         let places: Vec<_> = self.records.listeners().map(|(place, ..)| place).collect();
         for place in places {
             self.end_listener(place, now);
@@ -301,63 +251,36 @@ impl SocketTable {
     /// Whether it is to be drained and no connection is left.
     pub(crate) fn is_drained(&self) -> bool {
         let has_sockets = |app: &App| app.streams.server.slots_taken() > 0;
-        self.is_draining
+        self.apps.is_draining()
             && self.local_pairs.values().all(LocalPair::is_empty)
-            && !self.apps.values().any(has_sockets)
+            && !self.apps.iter().any(has_sockets)
     }
 
     /// All applications go.
     pub(crate) fn detach_all(&mut self, reason: DetachReason, now: Nanos) {
-        while let Some(number) = self.apps.keys().next().copied() {
+        let all: Vec<u16> = self.apps.iter().map(App::number).collect();
+        for number in all {
             self.detach(number, reason, now);
-        }
-    }
-
-    /// What a socket of an application that is gone had taken from the kernel goes back.
-    fn release(&mut self, record: Record) {
-        match record.what {
-            What::Listener(listener) => {
-                let addresses = listener.addresses.iter();
-                self.released.extend(addresses.map(|at| destination(Protocol::Tcp, *at)));
-            }
-            What::Datagram(bound) => self.released.extend(bound.destinations),
-            What::Stream | What::Unsent | What::Local => {}
         }
     }
 
     /// Applications that are gone since the last call.
     pub(crate) fn take_gone(&mut self) -> Vec<Gone> {
-        std::mem::take(&mut self.gone)
+        self.apps.take_gone()
     }
 
     /// How long a connection's name stays taken.
-    pub(super) fn time_wait(&self) -> Nanos {
+    fn time_wait(&self) -> Nanos {
         Nanos::from_millis(u64::from(self.table_config.config.tcp.time_wait_ms) + 1000)
     }
 
-    /// What the programs of a user may have together.
-    fn quota_of(&mut self, uid: u32, tenant: &Tenant) -> Arc<Quota> {
-        self.quotas.retain(|_, quota| quota.strong_count() > 0);
-        if let Some(quota) = self.quotas.get(&uid).and_then(Weak::upgrade) {
-            return quota;
+    /// Whether a user may have so many more of the daemon's descriptors; why not, as a sentence.
+    fn check_descriptors(&self, uid: u32, count: usize) -> Result<(), String> {
+        if self.descriptors.has_room(uid, count) {
+            return Ok(());
         }
-        let bytes = u64::from(tenant.memory_mib) << 20;
-        let quota = Arc::new(Quota::new(tenant.connections, bytes));
-        self.quotas.insert(uid, Arc::downgrade(&quota));
-        quota
-    }
-
-    fn free_number(&mut self, now: Nanos) -> Option<u16> {
-        self.resting.retain(|_, until| *until > now);
-        // Zero is nobody's, so that a word that was never written names nobody.
-        (1..u16::MAX)
-            .find(|number| !self.apps.contains_key(number) && !self.resting.contains_key(number))
-    }
-
-    /// A number that no region ever had.
-    pub(super) fn new_region(&mut self) -> Option<u32> {
-        self.last_region = self.last_region.checked_add(1)?;
-        Some(self.last_region)
+        self.table_config.counters.count(AttachServerEvent::DescriptorShareUsedUp);
+        Err(format!("user {uid} has as many of the daemon's descriptors as a user may have"))
     }
 }
 

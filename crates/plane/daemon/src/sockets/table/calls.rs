@@ -1,84 +1,21 @@
 //! What applications ask, and the answers.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 
 use attach::{Call, FallbackReason, RegionKind, Reply};
 use base::Nanos;
-use config::Denied;
 use rustix::io::Errno;
 use shm::sockets::Side;
 
-use super::app::{App, Member};
-use super::examine;
-use super::fallbacks::Fallback;
-use super::proofs::Ids;
-use super::table::{Region, SocketTable};
+use super::super::answer::{Answer, Context, Refusal};
+use super::super::app::{App, Member};
+use super::super::examine;
+use super::super::fallbacks::Fallback;
+use super::super::proofs::Ids;
+use super::super::regions::Region;
+use super::SocketTable;
 use crate::apps::Claims;
 use crate::attach_server_counters::AttachServerEvent;
-
-/// An answer, and what goes with it.
-#[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) reply: Reply,
-    pub(crate) descriptors: Vec<OwnedFd>,
-}
-
-impl Answer {
-    pub(super) fn new(reply: Reply) -> Self {
-        Self { reply, descriptors: Vec::new() }
-    }
-
-    pub(super) fn done() -> Self {
-        Self::new(Reply::Done)
-    }
-
-    pub(super) fn errno(errno: Errno) -> Self {
-        Self::new(Reply::Errno { errno: errno.raw_os_error() })
-    }
-
-    /// The descriptors.
-    pub(crate) fn borrowed(&self) -> Vec<BorrowedFd<'_>> {
-        self.descriptors.iter().map(AsFd::as_fd).collect()
-    }
-
-    /// With a copy of a descriptor.
-    pub(super) fn with(mut self, descriptor: BorrowedFd<'_>) -> rustix::io::Result<Self> {
-        self.descriptors.push(rustix::io::fcntl_dupfd_cloexec(descriptor, 3)?);
-        Ok(self)
-    }
-}
-
-/// Why a socket is not served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
-    /// The kernel is to do it.
-    Kernel(FallbackReason),
-    /// The program's call fails.
-    Errno(Errno),
-}
-
-impl Refusal {
-    /// What becomes of something that a tenant may not do.
-    pub(super) fn denied(by: Denied) -> Self {
-        match by {
-            Denied::Refuse => Self::Errno(Errno::ACCESS),
-            Denied::Kernel => Self::Kernel(FallbackReason::NotPermitted),
-        }
-    }
-}
-
-impl From<FallbackReason> for Refusal {
-    fn from(reason: FallbackReason) -> Self {
-        Self::Kernel(reason)
-    }
-}
-
-/// A question, by whom and when, and what may be taken from the kernel for it.
-pub(super) struct Context<'a> {
-    pub(super) member: &'a mut Member,
-    pub(super) claims: &'a mut Claims,
-    pub(super) now: Nanos,
-}
 
 impl SocketTable {
     /// Answers a call of a process; `socket` came beside it.
@@ -111,7 +48,7 @@ impl SocketTable {
         };
         let (cookie, inode) = examine::identity(&socket);
         let answered = match *call {
-            _ if self.is_draining => Err((FallbackReason::DaemonBusy.into(), socket)),
+            _ if self.apps.is_draining() => Err((FallbackReason::DaemonBusy.into(), socket)),
             Call::Listen { backlog } => self.listen(context, socket, backlog),
             Call::Connect { remote } => self.connect(context, socket, remote),
             Call::Udp { remote } => self.udp(context, socket, remote),
@@ -141,14 +78,14 @@ impl SocketTable {
     }
 
     fn note_fallback(&mut self, member: &Member, cookie: u64, inode: u64, reason: FallbackReason) {
-        let Some(app) = self.apps.get(&member.app) else { return };
+        let Some(app) = self.apps.get(member.app) else { return };
         let app_name = app.name.clone();
         let (app, pid) = (member.app, member.pid);
         self.fallbacks.add(Fallback { app, app_name, pid, cookie, inode, reason, count: 1 });
     }
 
     fn open_poller(&mut self, context: &mut Context<'_>) -> Answer {
-        let Some(app) = self.apps.get(&context.member.app) else {
+        let Some(app) = self.apps.get(context.member.app) else {
             return Answer::errno(Errno::INVAL);
         };
         let uid = context.member.uid;
@@ -173,7 +110,7 @@ impl SocketTable {
 
     fn drop_poller(&mut self, context: &mut Context<'_>, poller: u32) -> Answer {
         let own = context.member.pollers.iter().position(|other| *other == poller);
-        let (Some(at), Some(app)) = (own, self.apps.get(&context.member.app)) else {
+        let (Some(at), Some(app)) = (own, self.apps.get(context.member.app)) else {
             return Answer::errno(Errno::INVAL);
         };
         context.member.pollers.swap_remove(at);
@@ -193,7 +130,7 @@ impl SocketTable {
         let ids = Ids::of_process(who.pid);
         let may = |app: &App| app.number() == own || app.proofs.is_same(who, ids);
         let mut named = self.records.named(cookie);
-        let (place, _) = named.find(|(_, record)| self.apps.get(&record.app).is_some_and(may))?;
+        let (place, _) = named.find(|(_, record)| self.apps.get(record.app).is_some_and(may))?;
         let (region, slot) = place;
         context.member.may_map.insert(region);
         Some(Answer::new(Reply::Slot { region, slot }))
@@ -201,7 +138,7 @@ impl SocketTable {
 
     fn give_region(&mut self, context: &mut Context<'_>, region: u32) -> Answer {
         let member = &mut *context.member;
-        let given = match self.regions.get(&region) {
+        let given = match self.regions.get(region) {
             Some(Region::App(number)) if member.may_map.contains(&region) => {
                 self.apps.get(number).map(|app| {
                     let memory = app.streams.server.memory();
@@ -209,9 +146,9 @@ impl SocketTable {
                     answer.with(memory.descriptor())?.with(app.doorbell.as_fd())
                 })
             }
-            Some(Region::LocalPair(number, side)) => self.local_pairs.get(number).and_then(|of| {
-                let may = of.app(*side) == member.app || member.may_map.contains(&region);
-                may.then(|| of.give(*side, Answer::new(of.describe(*side))))
+            Some(Region::LocalPair(number, side)) => self.local_pairs.get(&number).and_then(|of| {
+                let may = of.app(side) == member.app || member.may_map.contains(&region);
+                may.then(|| of.give(side, Answer::new(of.describe(side))))
             }),
             _ => None,
         };

@@ -7,10 +7,11 @@ use datapath::DetachReason;
 use stack::{Command, SocketEvent};
 use sys::socket_end::SocketEnd;
 
-use super::app::App;
-use super::names::SlotKey;
-use super::records::{Record, What};
-use super::table::SocketTable;
+use super::super::app::App;
+use super::super::endings::{Nameless, Suspects};
+use super::super::names::SlotKey;
+use super::super::records::{Record, What};
+use super::SocketTable;
 use crate::apps::Claims;
 use crate::log;
 
@@ -23,24 +24,15 @@ const NAMED_WITHIN: Nanos = Nanos::from_secs(2);
 /// Time between two looks whether all connections are closed.
 const DRAIN_EVERY: Nanos = Nanos::from_millis(20);
 
-/// Connections that may be nobody's: where they are, with their generations.
-pub(super) struct Suspects {
-    app: u16,
-    nameless: Vec<Nameless>,
-    look_at: Nanos,
-    /// There is reason to look at all of them again after that.
-    again: bool,
-}
-
 impl SocketTable {
     /// Hears of everything that has happened, and does what is due.
     pub(crate) fn tend(&mut self, claims: &mut Claims, now: Nanos) {
         self.hear_workers(now);
         self.hear_ends(now);
         self.tend_firewall(now);
-        let changed = self.neighbours.hear();
+        let changed = self.network.neighbours.hear();
         if changed.links {
-            let said = self.interfaces.look(&self.table_config.counters);
+            let said = self.network.interfaces.look(&self.table_config.counters);
             said.into_iter().for_each(crate::log::warn);
         }
         if changed.links || changed.addresses {
@@ -51,28 +43,27 @@ impl SocketTable {
         self.check_rights(now);
         self.tend_lingering(now);
         self.tend_suspects(now);
-        self.neighbours.refresh(now);
-        for destination in std::mem::take(&mut self.released) {
-            claims.remove(destination);
-        }
-        self.holds.tend(now, claims, &mut self.descriptors);
+        self.network.neighbours.refresh(now);
+        self.claimed.tend(now, claims, &mut self.descriptors);
     }
 
     /// When something is due although nobody says anything.
     pub(crate) fn next_deadline(&self) -> Nanos {
-        let pending = self.pending.iter().map(|one| one.look_at());
-        let unresolved = self.unresolved.iter().map(|one| one.look_at());
-        let others = [
-            self.holds.next_deadline(),
-            self.lingering.next_deadline(),
-            self.rights.next_deadline(),
-            self.firewall_is_due(),
-            self.neighbours.next_deadline(),
+        let is_anybody_served = !self.apps.is_empty();
+        let parts = [
+            self.waiting.next_deadline(),
+            self.claimed.next_deadline(),
+            self.endings.next_deadline(),
+            self.network.neighbours.next_deadline(),
+            self.network.firewall.next_deadline(is_anybody_served),
             // Whoever waits for the last one to close wants to hear of it soon.
-            if self.is_draining { sys::clock::now() + DRAIN_EVERY } else { Nanos::FAR_FUTURE },
+            if self.apps.is_draining() {
+                sys::clock::now() + DRAIN_EVERY
+            } else {
+                Nanos::FAR_FUTURE
+            },
         ];
-        let suspects = self.suspects.iter().map(|one| one.look_at);
-        pending.chain(unresolved).chain(suspects).chain(others).min().unwrap_or(Nanos::FAR_FUTURE)
+        parts.into_iter().min().unwrap_or(Nanos::FAR_FUTURE)
     }
 
     fn hear_workers(&mut self, now: Nanos) {
@@ -85,7 +76,7 @@ impl SocketTable {
                 }
                 SocketEvent::Finished { app, slot, generation, may_linger } => {
                     let until = if may_linger { now + self.time_wait() } else { now };
-                    self.holds.finish((app, slot, generation), until);
+                    self.claimed.holds.finish((app, slot, generation), until);
                 }
                 SocketEvent::Freed { app, slot, generation } => {
                     self.forget(app, slot, generation, now);
@@ -111,7 +102,7 @@ impl SocketTable {
         cookie: u64,
         now: Nanos,
     ) {
-        let Some(app) = self.apps.get(&number) else { return };
+        let Some(app) = self.apps.get(number) else { return };
         let place = (app.region(), slot);
         // One that was set up here has its name from the kernel. The slot may be another socket's
         // by now.
@@ -129,11 +120,11 @@ impl SocketTable {
 
     /// A worker has given a slot back.
     fn forget(&mut self, number: u16, slot: u32, generation: u32, now: Nanos) {
-        let Some(app) = self.apps.get(&number) else { return };
+        let Some(app) = self.apps.get(number) else { return };
         let place = (app.region(), slot);
         if self.records.get(place).is_some_and(|record| record.generation == generation) {
             if let Some(Record { what: What::Datagram(bound), .. }) = self.records.remove(place) {
-                self.released.extend(bound.destinations);
+                self.claimed.released.extend(bound.destinations);
             }
             self.settle(number, DetachReason::Left, now);
         }
@@ -155,7 +146,7 @@ impl SocketTable {
 
     fn hear_ends(&mut self, now: Nanos) {
         for _ in 0..ENDS {
-            match self.ends.next() {
+            match self.endings.ends.next() {
                 SocketEnd::Ended { cookie } => self.end_of(cookie, now),
                 SocketEnd::Lost => self.look_for_ends(|_| true, now),
                 SocketEnd::Nothing => return,
@@ -187,7 +178,7 @@ impl SocketTable {
         // The kernel's socket, which had the port reserved, is gone: so nothing more may come here.
         let record = self.records.get_mut(place).map(|record| &mut record.what);
         if let Some(What::Datagram(bound)) = record {
-            self.released.append(&mut bound.destinations);
+            self.claimed.released.append(&mut bound.destinations);
         }
     }
 
@@ -195,26 +186,23 @@ impl SocketTable {
     /// nobody's. It may be another's that is about to name it, too, so there is a second look.
     /// Without any process, an application may have named files that never were.
     pub(super) fn suspect(&mut self, number: u16, now: Nanos) {
-        // However often its processes come and go: two lists of an application are never kept.
-        if let Some(one) = self.suspects.iter_mut().find(|one| one.app == number) {
-            one.again = true;
+        if self.endings.look_again(number) {
             return;
         }
         self.learn_names();
-        let Some(app) = self.apps.get(&number) else { return };
+        let Some(app) = self.apps.get(number) else { return };
         let nameless = self.nameless(app);
         if !nameless.is_empty() || app.pids.is_empty() {
             let look_at = now + NAMED_WITHIN;
-            self.suspects.push(Suspects { app: number, nameless, look_at, again: false });
+            self.endings.suspects.push(Suspects { app: number, nameless, look_at, again: false });
         }
     }
 
     fn tend_suspects(&mut self, now: Nanos) {
-        let is_due = |suspects: &mut Suspects| suspects.look_at <= now;
-        for suspects in self.suspects.extract_if(.., is_due).collect::<Vec<_>>() {
+        for suspects in self.endings.take_due(now) {
             self.learn_names();
             let number = suspects.app;
-            let Some(app) = self.apps.get(&number) else { continue };
+            let Some(app) = self.apps.get(number) else { continue };
             let (own, has_nobody) = (app.region(), app.pids.is_empty());
             let mut still = self.nameless(app);
             still.retain(|one| suspects.nameless.contains(one));
@@ -280,11 +268,4 @@ impl SocketTable {
             self.end_of(cookie, now);
         }
     }
-}
-
-/// A connection without a name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Nameless {
-    pub(super) place: SlotKey,
-    pub(super) generation: u32,
 }

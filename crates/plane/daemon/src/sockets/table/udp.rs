@@ -14,15 +14,16 @@ use stack::{Command, Datagrams};
 use sys::socket;
 use sys::socket_owner::Transport;
 
-use super::app::App;
-use super::calls::{Answer, Context, Refusal};
-use super::examine::{Examined, covers};
-use super::guards::destination;
-use super::reach::{REACH_MAX, next_look};
-use super::records::{Bound, Record, What};
-use super::rights::Holder;
-use super::routes::{Hop, Reach, Whither};
-use super::table::SocketTable;
+use super::super::answer::{Answer, Context, Refusal};
+use super::super::app::App;
+use super::super::examine::{Examined, covers};
+use super::super::guards::destination;
+use super::super::reach::{REACH_MAX, next_look};
+use super::super::records::{Bound, Record, What};
+use super::super::rights::Holder;
+use super::super::routes::{Reach, Whither};
+use super::super::waiting::Unresolved;
+use super::SocketTable;
 
 /// Destinations whose way is not known yet, at most.
 const UNRESOLVED_MAX: usize = 4096;
@@ -34,20 +35,6 @@ const RECEIVE_LOG2: u8 = 18;
 const SEND_LOG2: u8 = 16;
 const SEND_LOG2_MAX: u8 = 20;
 
-/// A destination of datagrams whose next hop has been asked for its link address.
-pub(super) struct Unresolved {
-    remote: IpAddr,
-    hop: Hop,
-    look_at: Nanos,
-    until: Nanos,
-}
-
-impl Unresolved {
-    pub(super) fn look_at(&self) -> Nanos {
-        self.look_at
-    }
-}
-
 impl SocketTable {
     /// Serves a bound kernel socket for datagrams on our interfaces.
     pub(super) fn udp(
@@ -56,7 +43,7 @@ impl SocketTable {
         socket: OwnedFd,
         remote: Option<SocketAddr>,
     ) -> Result<(Answer, OwnedFd), (Refusal, OwnedFd)> {
-        let examined = match Examined::new(socket, wire::Protocol::Udp, self.namespace) {
+        let examined = match Examined::new(socket, wire::Protocol::Udp, self.network.namespace) {
             Ok(examined) => examined,
             Err((reason, socket)) => return Err((reason.into(), socket)),
         };
@@ -82,11 +69,11 @@ impl SocketTable {
             return Ok(Answer::new(Reply::Slot { region, slot }));
         }
         drop(named);
-        if self.firewall.forbids(context.now) {
+        if self.network.firewall.forbids(context.now) {
             return Err(FallbackReason::FirewallRules.into());
         }
         if let Some(remote) = remote {
-            match self.neighbours.find(remote.ip(), None) {
+            match self.network.neighbours.find(remote.ip(), None) {
                 Whither::Out(_) => {}
                 Whither::Local { .. } => {
                     return Err(FallbackReason::LoopbackPeerNotAccelerated.into());
@@ -100,12 +87,12 @@ impl SocketTable {
                 Whither::Elsewhere => return Err(FallbackReason::NoRouteHere.into()),
             }
         }
-        let app = self.apps.get(&context.member.app).ok_or(Refusal::Errno(Errno::INVAL))?;
+        let app = self.apps.get(context.member.app).ok_or(Refusal::Errno(Errno::INVAL))?;
         if remote.is_some_and(|remote| !app.tenant.may_connect(remote)) {
             return Err(Refusal::denied(app.tenant.denied));
         }
         let takes = (examined.takes_v4, examined.takes_v6);
-        let own = self.neighbours.addresses().iter();
+        let own = self.network.neighbours.addresses().iter();
         let own = own.filter(|ip| covers(examined.local.ip(), takes, **ip));
         let own: Vec<_> = own.map(|ip| SocketAddr::new(*ip, examined.local.port())).collect();
         if own.is_empty() {
@@ -124,7 +111,7 @@ impl SocketTable {
         let holder = Holder::of(examined);
         // Another socket may fit better, or this one may not be reached by our interfaces.
         let is_its = |at: &SocketAddr| {
-            self.rights.gets(Transport::Udp, *at, holder).is_ok_and(|is_its| is_its)
+            self.claimed.rights.gets(Transport::Udp, *at, holder).is_ok_and(|is_its| is_its)
         };
         let permitted: Vec<_> = permitted.into_iter().filter(is_its).collect();
         if permitted.is_empty() {
@@ -150,20 +137,20 @@ impl SocketTable {
         let (cookie, inode) = (examined.cookie, examined.inode);
         let record = Record { app: number, generation, cookie, inode, what };
         self.records.insert((region, slot), record);
-        self.rights.watch((region, slot));
+        self.claimed.rights.watch((region, slot));
         Ok(Answer::new(Reply::Slot { region, slot }))
     }
 
     /// Datagrams wait for the next hop of an address.
     pub(super) fn resolve(&mut self, remote: IpAddr, now: Nanos) {
-        let is_known = self.unresolved.iter().any(|one| one.remote == remote);
-        if is_known || self.unresolved.len() >= UNRESOLVED_MAX {
+        let is_known = self.waiting.datagrams.iter().any(|one| one.remote == remote);
+        if is_known || self.waiting.datagrams.len() >= UNRESOLVED_MAX {
             return;
         }
-        match self.neighbours.find(remote, None) {
+        match self.network.neighbours.find(remote, None) {
             Whither::Out(hop) => {
                 let until = now + REACH_MAX;
-                self.unresolved.push(Unresolved { remote, hop, look_at: now, until });
+                self.waiting.datagrams.push(Unresolved { remote, hop, look_at: now, until });
                 self.tend_unresolved(now);
             }
             _ => self
@@ -175,16 +162,16 @@ impl SocketTable {
 
     /// Looks again for next hops of datagrams.
     pub(super) fn tend_unresolved(&mut self, now: Nanos) {
-        for mut one in std::mem::take(&mut self.unresolved) {
+        for mut one in std::mem::take(&mut self.waiting.datagrams) {
             if one.look_at > now {
-                self.unresolved.push(one);
+                self.waiting.datagrams.push(one);
                 continue;
             }
-            let next_hop = match self.neighbours.reach(&one.hop, None, now) {
+            let next_hop = match self.network.neighbours.reach(&one.hop, None, now) {
                 Reach::Known(next_hop) => Some((next_hop, one.hop.source)),
                 Reach::Asked if now < one.until => {
                     one.look_at = next_look(now, one.until);
-                    self.unresolved.push(one);
+                    self.waiting.datagrams.push(one);
                     continue;
                 }
                 Reach::Asked | Reach::Unreachable => None,

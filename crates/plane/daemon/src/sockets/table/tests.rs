@@ -15,8 +15,10 @@ use shm::sockets::{Asks, Backlog, Entry, Side, SlotState};
 use sys::clock;
 
 use self::fixture::{Fixture, Process, listener, map, me, slot, socket, user};
-use super::records::{Record, What};
-use super::{Link, Member, SocketTable};
+use super::super::app::Member;
+use super::super::records::{Record, What};
+use super::super::routes::Link;
+use super::SocketTable;
 
 #[test]
 fn a_process_comes_in_another_joins_by_the_token_and_both_are_gone_when_they_have_left() {
@@ -69,7 +71,7 @@ fn processes_come_and_go_and_only_so_many_are_here_at_once() {
     for child in children {
         place.socket_table.leave(child, DetachReason::Left, clock::now());
     }
-    assert!(place.socket_table.suspects.len() <= 1, "one list, whoever leaves");
+    assert!(place.socket_table.endings.suspects.len() <= 1, "one list, whoever leaves");
     place.socket_table.join(&join, me()).expect("there is room again");
 }
 
@@ -169,7 +171,7 @@ fn what_a_killed_process_had_taken_and_not_named_is_found_and_what_waits_is_left
         slot(&place.call(&mut process, &Call::Listen { backlog: 8 }, Some(&listening)));
     // As a worker would: two connections have come. And two from a program here.
     let words = process.memory.slot(listener).expect("it was lent");
-    let app = &place.socket_table.apps[&process.member.app()];
+    let app = &place.socket_table.apps.get(process.member.app()).expect("it is here");
     let (_, _, at) = place.socket_table.records.listeners().next().expect("it listens");
     let server = &app.streams.server;
     let came = [0; 2].map(|_| server.lend_slot().expect("there are slots"));
@@ -186,7 +188,7 @@ fn what_a_killed_process_had_taken_and_not_named_is_found_and_what_waits_is_left
     let violation = process.memory.slot(came[0]).expect("it was lent");
     violation.generation.store(77, std::sync::atomic::Ordering::Relaxed);
     place.socket_table.leave(child, DetachReason::Died, clock::now());
-    let app = &place.socket_table.apps[&process.member.app()];
+    let app = &place.socket_table.apps.get(process.member.app()).expect("it is here");
     let found: Vec<_> = place.socket_table.nameless(app).into_iter().map(|one| one.place).collect();
     let expected: Vec<_> = taken.iter().map(|entry| (entry.region, entry.slot)).collect();
     assert_eq!(found, expected);
@@ -221,7 +223,7 @@ fn a_name_that_comes_late_is_not_that_of_the_socket_that_has_the_slot_by_now() {
     let mut place = Fixture::new("");
     let (process, _) = place.attach("one").expect("anybody may");
     let number = process.member.app();
-    let server = &place.socket_table.apps[&number].streams.server;
+    let server = &place.socket_table.apps.get(number).expect("it is here").streams.server;
     let slot = server.lend_slot().expect("there are slots");
     let before = server.generation(slot);
     server.take_back_slot(slot);
@@ -449,8 +451,8 @@ fn the_programs_of_a_user_share_its_connections_and_its_memory() {
     assert_eq!(place.call(&mut one, &listen, Some(&more)).reply, full);
     place.socket_table.leave(other.member, DetachReason::Left, clock::now());
     drop((sockets, connecting));
-    place.wait_until(|socket_table| socket_table.apps.values().all(|app| app.quota.slots() == 0));
-    assert_eq!((place.socket_table.count(), place.socket_table.apps.len()), (1, 1));
+    place.wait_until(|socket_table| socket_table.apps.iter().all(|app| app.quota.slots() == 0));
+    assert_eq!((place.socket_table.count(), place.socket_table.apps.count()), (1, 1));
     slot(&place.call(&mut one, &listen, Some(&more)));
 }
 

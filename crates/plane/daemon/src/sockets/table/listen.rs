@@ -15,14 +15,14 @@ use stack::{Command, Listening};
 use sys::socket_owner::Transport;
 use tcp::FlowOptions;
 
-use super::app::App;
-use super::calls::{Answer, Context, Refusal};
-use super::examine::{Examined, covers};
-use super::guards::destination;
-use super::names::SlotKey;
-use super::records::{Listener, Record, What};
-use super::rights::Holder;
-use super::table::SocketTable;
+use super::super::answer::{Answer, Context, Refusal};
+use super::super::app::App;
+use super::super::examine::{Examined, covers};
+use super::super::guards::destination;
+use super::super::names::SlotKey;
+use super::super::records::{Listener, Record, What};
+use super::super::rights::Holder;
+use super::SocketTable;
 
 /// Connections that may wait to be accepted, at most, whatever is asked for (`somaxconn` on most
 /// hosts).
@@ -41,7 +41,7 @@ impl SocketTable {
         socket: OwnedFd,
         backlog: u32,
     ) -> Asked {
-        let examined = match Examined::new(socket, wire::Protocol::Tcp, self.namespace) {
+        let examined = match Examined::new(socket, wire::Protocol::Tcp, self.network.namespace) {
             Ok(examined) => examined,
             Err((reason, socket)) => return Err((reason.into(), socket)),
         };
@@ -71,11 +71,11 @@ impl SocketTable {
         if examined.local.port() == 0 {
             return Err(FallbackReason::WrongState.into());
         }
-        if self.firewall.forbids(context.now) {
+        if self.network.firewall.forbids(context.now) {
             return Err(FallbackReason::FirewallRules.into());
         }
-        let app = self.apps.get(&number).ok_or(Refusal::Errno(Errno::INVAL))?;
-        let addresses = permitted(app, examined, self.neighbours.addresses())?;
+        let app = self.apps.get(number).ok_or(Refusal::Errno(Errno::INVAL))?;
+        let addresses = permitted(app, examined, self.network.neighbours.addresses())?;
         if !self.has_room_for_addresses(app.uid, addresses.len(), context.claims) {
             return Err(FallbackReason::TooManySockets.into());
         }
@@ -88,7 +88,7 @@ impl SocketTable {
             self.end_listener(place, context.now);
         }
         check_free(&addresses, context)?;
-        let app = self.apps.get(&number).ok_or(Refusal::Errno(Errno::INVAL))?;
+        let app = self.apps.get(number).ok_or(Refusal::Errno(Errno::INVAL))?;
         let listener = set_up(app, examined, addresses, backlog)?;
         let (region, slot) = (app.region(), listener.0);
         let generation = app.streams.server.generation(slot);
@@ -111,7 +111,7 @@ impl SocketTable {
             return Err(FallbackReason::PortInUse.into());
         }
         self.claim((region, slot), context);
-        self.rights.watch((region, slot));
+        self.claimed.rights.watch((region, slot));
         Ok(Answer::new(Reply::Slot { region, slot }))
     }
 
@@ -121,7 +121,7 @@ impl SocketTable {
         let others = self.records.listeners().filter(|(_, record, other)| {
             let may_share = other.shares_port
                 && examined.shares_port
-                && self.apps.get(&record.app).is_some_and(|other| other.uid == app.uid);
+                && self.apps.get(record.app).is_some_and(|other| other.uid == app.uid);
             other.local.port() == examined.local.port()
                 && (other.local == examined.local
                     || other.addresses.iter().any(|address| addresses.contains(address)))
@@ -134,7 +134,7 @@ impl SocketTable {
     fn tell_workers(&mut self, place: SlotKey) {
         let Some(record) = self.records.get(place) else { return };
         let What::Listener(listener) = &record.what else { return };
-        let Some(app) = self.apps.get(&record.app) else { return };
+        let Some(app) = self.apps.get(record.app) else { return };
         let options = self.table_config.flow_of(app);
         for &address in &listener.addresses {
             self.table_config
@@ -151,7 +151,7 @@ impl SocketTable {
         let What::Listener(listener) = &mut record.what else { return false };
         let Listener { addresses, holder, .. } = listener;
         let had_none = addresses.is_empty();
-        let gets = |at: &SocketAddr| self.rights.gets(Transport::Tcp, *at, *holder);
+        let gets = |at: &SocketAddr| self.claimed.rights.gets(Transport::Tcp, *at, *holder);
         addresses.retain(|address| gets(address).is_ok_and(|is_its| is_its));
         had_none || !addresses.is_empty()
     }
@@ -170,12 +170,12 @@ impl SocketTable {
 
     /// Our addresses have changed: listeners on all of them follow.
     pub(super) fn follow_addresses(&mut self, claims: &mut crate::apps::Claims) {
-        let own = self.neighbours.addresses().to_vec();
+        let own = self.network.neighbours.addresses().to_vec();
         let places: Vec<SlotKey> = self.records.listeners().map(|(place, ..)| place).collect();
         for place in places {
             let Some(record) = self.records.get_mut(place) else { continue };
             let What::Listener(listener) = &mut record.what else { continue };
-            let Some(app) = self.apps.get(&record.app) else { continue };
+            let Some(app) = self.apps.get(record.app) else { continue };
             let wanted = reachable(app, listener.local, listener.takes, &own);
             let old = std::mem::take(&mut listener.addresses);
             for address in old {
@@ -187,7 +187,7 @@ impl SocketTable {
             }
             let options = self.table_config.flow_of(app);
             let new = |address: &SocketAddr| {
-                let is_its = self.rights.gets(Transport::Tcp, *address, listener.holder);
+                let is_its = self.claimed.rights.gets(Transport::Tcp, *address, listener.holder);
                 !listener.addresses.contains(address) && is_its.is_ok_and(|is_its| is_its)
             };
             let new: Vec<SocketAddr> = wanted.into_iter().filter(new).collect();
@@ -225,7 +225,7 @@ impl SocketTable {
     pub(super) fn end_listener(&mut self, place: SlotKey, now: Nanos) {
         let Some(record) = self.records.remove(place) else { return };
         let What::Listener(listener) = record.what else { return };
-        let Some(app) = self.apps.get(&record.app) else { return };
+        let Some(app) = self.apps.get(record.app) else { return };
         if let Some(words) = app.words(place.1) {
             let state = Kind::Listener as u32 | SlotState::FINISHED;
             words.state.store(state, Ordering::Release);
@@ -235,7 +235,7 @@ impl SocketTable {
             .command_queue
             .command(&Command::Unlisten { app: record.app, slot: place.1 });
         let (streams, uid) = (Arc::clone(&app.streams), app.uid);
-        self.linger(streams, uid, place.1, listener, now);
+        self.linger(&streams, uid, place.1, listener, now);
     }
 }
 

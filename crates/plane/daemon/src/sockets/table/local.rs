@@ -15,12 +15,13 @@ use shm::sockets::{Entry, Side};
 use sys::eventfd::EventFd;
 use sys::socket;
 
-use super::calls::{Answer, Context, Refusal};
-use super::examine::{Examined, covers};
-use super::local_pair::{DESCRIPTORS, End, LocalPair, SIDES, inherit};
-use super::names::SlotKey;
-use super::records::{Record, What};
-use super::table::{Region, SocketTable};
+use super::super::answer::{Answer, Context, Refusal};
+use super::super::examine::{Examined, covers};
+use super::super::local_pair::{DESCRIPTORS, End, LocalPair, SIDES, inherit};
+use super::super::names::SlotKey;
+use super::super::records::{Record, What};
+use super::super::regions::Region;
+use super::SocketTable;
 use crate::attach_server_counters::AttachServerEvent;
 
 impl SocketTable {
@@ -32,13 +33,13 @@ impl SocketTable {
         remote: SocketAddr,
         source: IpAddr,
     ) -> Result<Answer, Refusal> {
-        let app = self.apps.get(&context.member.app).ok_or(Refusal::Errno(Errno::INVAL))?;
+        let app = self.apps.get(context.member.app).ok_or(Refusal::Errno(Errno::INVAL))?;
         if !app.tenant.may_connect(remote) {
             return Err(Refusal::denied(app.tenant.denied));
         }
         let nobody = FallbackReason::LoopbackPeerNotAccelerated;
         let (listening, accepting) = self.listener_at(remote, examined.cookie).ok_or(nobody)?;
-        if self.apps.get(&accepting).is_none_or(|other| other.uid != app.uid) {
+        if self.apps.get(accepting).is_none_or(|other| other.uid != app.uid) {
             // Each could write the other's words, its locks and settings too.
             return Err(FallbackReason::OtherUser.into());
         }
@@ -85,7 +86,7 @@ impl SocketTable {
                 && covers(listener.local.ip(), listener.takes, address.ip())
                 && self
                     .apps
-                    .get(&record.app)
+                    .get(record.app)
                     .is_some_and(|app| app.tenant.may_listen(app.uid, address))
         });
         let mut fits: Vec<_> = fits.collect();
@@ -106,20 +107,20 @@ impl SocketTable {
         {
             return Some(*number);
         }
-        let memory = |app: u16| self.apps.get(&app).map(|app| app.tenant.memory_mib);
+        let memory = |app: u16| self.apps.get(app).map(|app| app.tenant.memory_mib);
         let memory_mib = memory(connecting)?.min(memory(accepting)?);
-        let uid = self.apps.get(&connecting)?.uid;
+        let uid = self.apps.get(connecting)?.uid;
         if !self.descriptors.has_room(uid, DESCRIPTORS) {
             self.table_config.counters.count(AttachServerEvent::DescriptorShareUsedUp);
             return None;
         }
-        let regions = [self.new_region()?, self.new_region()?];
+        let regions = [self.regions.new_number()?, self.regions.new_number()?];
         let end = |app: u16, region| {
-            let pipes = Arc::clone(&self.apps.get(&app)?.pipes);
+            let pipes = Arc::clone(&self.apps.get(app)?.pipes);
             Some(End { app, region, wake: EventFd::new().ok()?, pipes, is_gone: false })
         };
         let ends = [end(connecting, regions[0])?, end(accepting, regions[1])?];
-        let quota = Arc::clone(&self.apps.get(&connecting)?.quota);
+        let quota = Arc::clone(&self.apps.get(connecting)?.quota);
         let local_pair = LocalPair::create(ends, uid, memory_mib, quota)?;
         self.descriptors.take(uid, DESCRIPTORS);
         // The number is as unique as the regions' are.
@@ -134,7 +135,7 @@ impl SocketTable {
     /// Adds a connection to those that wait at a listener.
     fn announce(&self, place: SlotKey, entry: Entry, number: u32) -> bool {
         let Some(record) = self.records.get(place) else { return false };
-        let (What::Listener(listener), Some(app)) = (&record.what, self.apps.get(&record.app))
+        let (What::Listener(listener), Some(app)) = (&record.what, self.apps.get(record.app))
         else {
             return false;
         };
@@ -153,7 +154,7 @@ impl SocketTable {
     /// The end of a connection within this host, at `place`, is over, if it is that application's.
     pub(super) fn end_local(&mut self, place: SlotKey, app: u16) {
         let (region, slot) = place;
-        let Some(Region::LocalPair(number, side)) = self.regions.get(&region).copied() else {
+        let Some(Region::LocalPair(number, side)) = self.regions.get(region) else {
             return;
         };
         let Some(local_pair) = self.local_pairs.get_mut(&number) else { return };
@@ -192,7 +193,7 @@ impl SocketTable {
                 }
                 local_pair.ends[at].is_gone = true;
                 let region = local_pair.ends[at].region;
-                self.regions.remove(&region);
+                self.regions.remove(region);
                 let slots: Vec<u32> =
                     local_pair.pairs.keys().map(|first| first + at as u32).collect();
                 for slot in slots {
@@ -210,7 +211,7 @@ impl SocketTable {
             let is_over = local_pair.is_over();
             if is_over {
                 local_pair.server.memory().end(attach::DetachReason::Left.number());
-                local_pair.ends.iter().for_each(|end| _ = regions.remove(&end.region));
+                local_pair.ends.iter().for_each(|end| regions.remove(end.region));
                 descriptors.give_back(local_pair.uid, DESCRIPTORS);
             }
             !is_over

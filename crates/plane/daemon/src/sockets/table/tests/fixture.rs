@@ -12,7 +12,7 @@ use stack::CommandQueue;
 use sys::clock;
 use sys::eventfd::EventFd;
 
-use super::super::{Answer, Link, Member, SocketTable, SocketTableConfig};
+use super::super::super::{Answer, Link, Member, SocketTable, SocketTableConfig};
 use crate::apps::Claims;
 use crate::doorbells::Doorbells;
 use crate::open_sockets::OpenSockets;

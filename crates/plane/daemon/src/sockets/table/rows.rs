@@ -7,10 +7,11 @@ use std::time::Duration;
 use admin::{FallbackRow, FallbackTotal, ReplyBody, SocketRow, SocketState, SocketTimer, TcpRow};
 use shm::sockets::{Asks, Kind, RingDesc, SlotInfo, SlotOption, SlotState, SlotWords};
 
-use super::app::App;
-use super::names::SlotKey;
-use super::records::What;
-use super::table::{Region, SocketTable};
+use super::super::app::App;
+use super::super::names::SlotKey;
+use super::super::records::What;
+use super::super::regions::Region;
+use super::SocketTable;
 
 /// So long workers may take to bring what is told about connections up to date.
 const FRESH_WITHIN: Duration = Duration::from_millis(3);
@@ -19,11 +20,10 @@ impl SocketTable {
     /// A page of sockets, from the place `from` on: of all applications, or of one by its name or
     /// number.
     pub(crate) fn socket_rows(&self, app: Option<&str>, from: u64, count: u32) -> ReplyBody {
-        let is_meant = |number: u16, of: &App| {
-            app.is_none_or(|text| of.name == text || number.to_string() == text)
-        };
+        let is_meant =
+            |of: &App| app.is_none_or(|text| of.name == text || of.number().to_string() == text);
         if let Some(text) = app
-            && !self.apps.iter().any(|(number, of)| is_meant(*number, of))
+            && !self.apps.iter().any(is_meant)
         {
             let shown = base::printable(text, 40);
             let message = format!("no application \"{shown}\" has sockets: see `calisto ss`");
@@ -32,16 +32,10 @@ impl SocketTable {
         let first = ((from >> 32) as u32, from as u32);
         let mut places: Vec<(SlotKey, &App)> = Vec::new();
         let mut next = None;
-        'all: for (region, kind) in self.regions.range(first.0..) {
-            let number = self.owner_of(*kind);
-            let Some((number, of)) = number.and_then(|id| Some((id, self.apps.get(&id)?))) else {
-                continue;
-            };
-            if !is_meant(number, of) {
-                continue;
-            }
-            for slot in self.slots_of(*kind, of) {
-                let place = (*region, slot);
+        'all: for (region, kind) in self.regions.from(first.0) {
+            let Some(of) = self.owner_of(kind).filter(|of| is_meant(of)) else { continue };
+            for slot in self.slots_of(kind, of) {
+                let place = (region, slot);
                 if place < first {
                     continue;
                 }
@@ -58,11 +52,12 @@ impl SocketTable {
     }
 
     /// Whose a region is.
-    fn owner_of(&self, region: Region) -> Option<u16> {
-        match region {
-            Region::App(number) => Some(number),
-            Region::LocalPair(number, side) => self.local_pairs.get(&number).map(|of| of.app(side)),
-        }
+    fn owner_of(&self, region: Region) -> Option<&App> {
+        let number = match region {
+            Region::App(number) => number,
+            Region::LocalPair(number, side) => self.local_pairs.get(&number)?.app(side),
+        };
+        self.apps.get(number)
     }
 
     /// The slots that an application has in a region, in their order.
@@ -114,9 +109,9 @@ impl SocketTable {
 
     fn row(&self, place: SlotKey, app: &App) -> Option<SocketRow> {
         let (region, slot) = place;
-        let local_pair = match self.regions.get(&region)? {
+        let local_pair = match self.regions.get(region)? {
             Region::App(_) => None,
-            Region::LocalPair(number, _) => Some(self.local_pairs.get(number)?),
+            Region::LocalPair(number, _) => Some(self.local_pairs.get(&number)?),
         };
         let words = match local_pair {
             None => app.words(slot)?,

@@ -1,0 +1,126 @@
+//! The applications that are here, what the programs of each user share, and those that went.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+
+use base::Nanos;
+use config::Tenant;
+use datapath::DetachReason;
+use shm::sockets::Quota;
+use stack::Rate;
+
+use super::app::App;
+
+/// A number is not given to another application for this long: what workers still say is about the
+/// old one.
+const NUMBER_RESTS: Nanos = Nanos::from_secs(10);
+
+/// The applications that are here, by number.
+#[derive(Default)]
+pub(super) struct Apps {
+    here: BTreeMap<u16, App>,
+    /// Numbers that applications had, and until when they rest.
+    resting: BTreeMap<u16, Nanos>,
+    /// By user: the rate that its programs share.
+    rates: BTreeMap<u32, Arc<Rate>>,
+    /// By user: the memory and connections that its programs share. A quota lives as long as any
+    /// of that memory.
+    quotas: BTreeMap<u32, Weak<Quota>>,
+    gone: Vec<Gone>,
+    is_draining: bool,
+}
+
+/// An application that is here no more, and why.
+pub(crate) struct Gone {
+    pub(crate) app: u16,
+    pub(crate) name: String,
+    pub(crate) uid: u32,
+    pub(crate) reason: DetachReason,
+}
+
+impl Apps {
+    pub(super) fn get(&self, number: u16) -> Option<&App> {
+        self.here.get(&number)
+    }
+
+    pub(super) fn get_mut(&mut self, number: u16) -> Option<&mut App> {
+        self.here.get_mut(&number)
+    }
+
+    /// All of them, in the order of their numbers.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &App> {
+        self.here.values()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.here.is_empty()
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.here.len()
+    }
+
+    /// Applications of one user.
+    pub(super) fn count_of(&self, uid: u32) -> usize {
+        self.iter().filter(|app| app.uid == uid).count()
+    }
+
+    /// From now on no application comes, and none gets a further socket.
+    pub(super) fn drain(&mut self) {
+        self.is_draining = true;
+    }
+
+    pub(super) fn is_draining(&self) -> bool {
+        self.is_draining
+    }
+
+    pub(super) fn insert(&mut self, app: App) {
+        self.here.insert(app.number(), app);
+    }
+
+    /// Removes an application, remembers why, and lets its number rest.
+    pub(super) fn remove(&mut self, number: u16, reason: DetachReason, now: Nanos) -> Option<App> {
+        let app = self.here.remove(&number)?;
+        self.resting.insert(number, now + NUMBER_RESTS);
+        if !self.iter().any(|other| other.uid == app.uid) {
+            self.rates.remove(&app.uid);
+        }
+        self.gone.push(Gone { app: number, name: app.name.clone(), uid: app.uid, reason });
+        Some(app)
+    }
+
+    /// Applications that went since the last call.
+    pub(super) fn take_gone(&mut self) -> Vec<Gone> {
+        std::mem::take(&mut self.gone)
+    }
+
+    /// A number that no application has, and none had a moment ago.
+    pub(super) fn free_number(&mut self, now: Nanos) -> Option<u16> {
+        self.resting.retain(|_, until| *until > now);
+        // Zero is nobody's, so that a word that was never written names nobody.
+        (1..u16::MAX)
+            .find(|number| !self.here.contains_key(number) && !self.resting.contains_key(number))
+    }
+
+    /// The rate that the programs of a user share, if its tenant has one.
+    pub(super) fn rate_of(&mut self, uid: u32, tenant: &Tenant) -> Option<Arc<Rate>> {
+        if tenant.rate_mbit == 0 {
+            return None;
+        }
+        let bytes_per_s = u64::from(tenant.rate_mbit) * 1_000_000 / 8;
+        let new = || Arc::new(Rate::new(bytes_per_s, u64::from(tenant.burst_kib) << 10));
+        Some(Arc::clone(self.rates.entry(uid).or_insert_with(new)))
+    }
+
+    /// The memory and connections that the programs of a user share.
+    pub(super) fn quota_of(&mut self, uid: u32, tenant: &Tenant) -> Arc<Quota> {
+        self.quotas.retain(|_, quota| quota.strong_count() > 0);
+        if let Some(quota) = self.quotas.get(&uid).and_then(Weak::upgrade) {
+            return quota;
+        }
+        let bytes = u64::from(tenant.memory_mib) << 20;
+        let quota = Arc::new(Quota::new(tenant.connections, bytes));
+        self.quotas.insert(uid, Arc::downgrade(&quota));
+        quota
+    }
+}

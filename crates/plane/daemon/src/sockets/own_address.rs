@@ -1,0 +1,163 @@
+//! The address that a connection comes from: the program's choice or the kernel's, guarded there.
+
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use attach::FallbackReason;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+use sys::port_guard::PortGuard;
+use sys::socket;
+use sys::socket_owner::{self, Transport};
+
+use super::answer::Refusal;
+use super::examine::Examined;
+use super::guards::{Guard, Holds, flow};
+use super::shares::Shares;
+use crate::apps::Claims;
+use crate::attach_server_counters::AttachServerEvent;
+
+/// A connection's own address, guarded in the kernel.
+pub(super) struct OwnAddress {
+    pub(super) local: SocketAddr,
+    /// The program has not chosen the port.
+    pub(super) is_automatic: bool,
+    pub(super) guard: Option<Guard>,
+}
+
+/// Why a connection gets no address of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// Its user has as many as it may.
+    Share(AttachServerEvent),
+    Refused(Refusal),
+}
+
+impl From<AttachServerEvent> for Taken {
+    fn from(share: AttachServerEvent) -> Self {
+        Self::Share(share)
+    }
+}
+
+impl From<Refusal> for Taken {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl From<Taken> for Refusal {
+    fn from(taken: Taken) -> Self {
+        match taken {
+            Taken::Share(_) => FallbackReason::TooManySockets.into(),
+            Taken::Refused(refusal) => refusal,
+        }
+    }
+}
+
+impl OwnAddress {
+    /// From `source`, at the port that the socket is bound to; at one that the kernel chooses, and
+    /// binds it to, if there is none.
+    pub(super) fn take(
+        examined: &Examined,
+        source: IpAddr,
+        remote: SocketAddr,
+        uid: u32,
+        holds: &Holds,
+        descriptors: &mut Shares,
+    ) -> Result<Self, Taken> {
+        let fd = examined.socket.as_fd();
+        let bound = SocketAddr::new(source, examined.local.port());
+        let mut guard_of = |local| match holds.guard_of(local) {
+            Some(guard) => Ok(Some(guard)),
+            // Without one the port is the program's own for as long as it has the socket, and no
+            // longer.
+            None => Guard::new(uid, descriptors, || PortGuard::beside(fd)).map(Result::ok),
+        };
+        if bound.port() == 0 {
+            let port = bind_anew(fd, source)?.port();
+            let local = SocketAddr::new(source, port);
+            Ok(Self { local, is_automatic: true, guard: guard_of(local)? })
+        } else if holds.has_chosen((bound, remote)) {
+            // It was connected there before, and that connection may not be over yet: the next one
+            // has another port, as Linux gives it when a socket is connected again (connect(2):
+            // AF_UNSPEC).
+            Self::beside_the_socket(source, uid, descriptors)
+        } else {
+            Ok(Self { local: bound, is_automatic: false, guard: guard_of(bound)? })
+        }
+    }
+
+    /// A port that the program's own socket is not bound to: nothing but the guard has it.
+    fn beside_the_socket(
+        source: IpAddr,
+        uid: u32,
+        descriptors: &mut Shares,
+    ) -> Result<Self, Taken> {
+        let family = if source.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let spare = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None);
+        let spare = spare.map_err(Refusal::Errno)?;
+        let port = bind_anew(spare.as_fd(), source)?.port();
+        let guard = Guard::new(uid, descriptors, || PortGuard::beside(spare.as_fd()))?;
+        let guard = guard.map_err(|error| Refusal::Errno(error.errno()))?;
+        Ok(Self { local: SocketAddr::new(source, port), is_automatic: true, guard: Some(guard) })
+    }
+
+    /// Takes what the peer sends from the kernel, and nothing that others send to the port: that
+    /// may be another's listener.
+    pub(super) fn claim(
+        &self,
+        examined: &Examined,
+        remote: SocketAddr,
+        interface: u32,
+        claims: &mut Claims,
+    ) -> Result<(), Taken> {
+        // The kernel opens no second connection of one name, whoever asks; nor do we beside one of
+        // its.
+        let owner = socket_owner::of_ends(Transport::Tcp, self.local, remote, interface)
+            .map_err(|_| Refusal::Kernel(FallbackReason::DaemonBusy))?;
+        let is_free =
+            owner.is_none_or(|owner| owner.is_listener || owner.cookie == examined.cookie);
+        if !is_free {
+            return Err(Refusal::Errno(Errno::ADDRNOTAVAIL).into());
+        }
+        let claimed = claims.add_flow(flow((self.local, remote)));
+        claimed.map_err(|_| Refusal::Kernel(FallbackReason::NoMemory).into())
+    }
+}
+
+fn bind_anew(fd: BorrowedFd<'_>, source: IpAddr) -> Result<SocketAddr, Refusal> {
+    socket::bind(fd, SocketAddr::new(source, 0)).map_err(|error| Refusal::Errno(error.errno()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::examine;
+    use super::*;
+
+    #[test]
+    fn who_is_connected_again_gets_another_port_unless_it_has_chosen_its_own() {
+        let made = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None);
+        let namespace = examine::own_namespace().expect("sockets can be made");
+        let look = |socket| Examined::new(socket, wire::Protocol::Tcp, namespace);
+        let examined = look(made.expect("descriptors are left")).map_err(|(why, _)| why);
+        let examined = examined.expect("TCP, here, not connected");
+        let source = IpAddr::from([127, 0, 0, 1]);
+        let remote = SocketAddr::from(([10, 0, 0, 1], 80));
+        let (mut holds, mut shares) = (Holds::default(), Shares::new(100));
+        let mut take = |examined: &Examined, holds: &Holds| {
+            OwnAddress::take(examined, source, remote, 5, holds, &mut shares)
+                .expect("ports are left")
+        };
+        let first = take(&examined, &holds);
+        assert!(first.is_automatic && first.guard.is_some());
+        let bound = socket::local_address(examined.socket.as_fd()).expect("it is a socket");
+        assert_eq!(first.local, bound, "the kernel's socket has the port too");
+        let again = look(examined.socket).map_err(|(why, _)| why).expect("still not connected");
+        holds.add((1, 0, 1), 5, (first.local, remote), first.is_automatic, first.guard);
+        let second = take(&again, &holds);
+        assert!(second.local != first.local && second.is_automatic && second.guard.is_some());
+        let mut holds = Holds::default();
+        holds.add((1, 0, 1), 5, (first.local, remote), false, None);
+        assert_eq!(take(&again, &holds).local, first.local, "that was its own choice");
+    }
+}
