@@ -175,6 +175,36 @@ pub(crate) fn circles_of(package: &str) -> Circles {
     row.map_or(Circles { circles: 0, files: 0 }, |(_, allowed)| *allowed)
 }
 
+/// Fields of a struct that several files implement, at most.
+pub(crate) const MAX_FIELDS: usize = 12;
+
+/// Structs that have more, and how many: a row may shrink, and none is added.
+const MANY_FIELDS: &[(&str, &str, usize)] = &[
+    ("policy", "Control", 17),
+    ("chain", "Tables", 15),
+    ("port", "XdpPort", 15),
+    ("load", "Report", 41),
+    ("netsim", "Simulation", 17),
+    ("replay", "Report", 23),
+    ("sim", "AppPlan", 16),
+    ("sim", "Machine", 22),
+    ("sim", "Outcome", 14),
+    ("config", "Config", 15),
+    ("daemon", "AttachServer", 17),
+    ("daemon", "EventLoop", 18),
+    ("datapath", "CoreAllocator", 19),
+    ("datapath", "Steering", 25),
+    ("stack", "Sockets", 17),
+    ("stack", "SocketJob", 21),
+    ("calisto-client", "Worker", 15),
+];
+
+/// The fields that a struct of a package may have when several files implement it.
+pub(crate) fn fields_of(package: &str, name: &str) -> usize {
+    let row = MANY_FIELDS.iter().find(|(of, is, _)| (*of, *is) == (package, name));
+    row.map_or(MAX_FIELDS, |(.., fields)| *fields)
+}
+
 /// The file whose copy every pure crate carries.
 pub(crate) const PURE_CLIPPY: &str = "crates/core/base/clippy.toml";
 

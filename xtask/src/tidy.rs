@@ -5,6 +5,7 @@ mod files;
 mod finding;
 mod packages;
 mod replaced;
+mod structs;
 mod words;
 
 #[cfg(test)]
@@ -40,6 +41,7 @@ fn check(workspace: &Workspace, files: &[SourceFile]) -> Vec<Finding> {
     for package in &workspace.packages {
         packages::check(package, files, &mut findings);
         circles::check(package, files, &test_files, &mut findings);
+        structs::check(package, files, &test_files, &mut findings);
     }
     for file in files {
         files::check(file, &mut findings);
