@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use admin::{Command, Counter, ReplyBody, Status as DaemonStatus, ThreadCounters};
+use admin::{
+    Command, Counter, ReplyBody, RingMemoryStatus, Status as DaemonStatus, ThreadCounters,
+};
 use clap::Args;
 
 use crate::daemon::Daemon;
@@ -132,6 +134,7 @@ fn render(status: &DaemonStatus) -> String {
         }
         _ => "",
     };
+    text += &memory_warning(status.ring_memory);
     if let Some(left) = status.draining_ms {
         text += &format!(
             "\nENDING: it waits for the sockets of programs to close, for at most {left} ms more; a \
@@ -150,6 +153,25 @@ fn render(status: &DaemonStatus) -> String {
         }
     }
     text
+}
+
+/// A line when the memory of rings is short, or was: a program may have waited for it.
+fn memory_warning(memory: Option<RingMemoryStatus>) -> String {
+    let Some(RingMemoryStatus { bytes, limit_bytes, refused, .. }) = memory else {
+        return String::new();
+    };
+    let is_short = bytes > limit_bytes / 4 * 3;
+    if !is_short && refused == 0 {
+        return String::new();
+    }
+    let head = if is_short { "MEMORY IS SHORT" } else { "MEMORY WAS SHORT" };
+    let mib = |bytes: u64| bytes.div_ceil(1 << 20);
+    format!(
+        "\n{head}: rings of programs take {} of {} MiB, and {refused} more were refused since the \
+         start (`sockets.memory_mib`)\n",
+        mib(bytes),
+        mib(limit_bytes)
+    )
 }
 
 /// Seconds as days, hours, minutes and seconds, from the first that is not zero.
@@ -179,6 +201,7 @@ mod tests {
             uptime_s: 61.5,
             arrangement: "threads".to_owned(),
             confinement: "whole".to_owned(),
+            ring_memory: None,
             job: "echo".to_owned(),
             listen: vec!["udp:10.0.0.2:7".to_owned()],
             ports: vec![PortStatus {
@@ -273,6 +296,20 @@ mod tests {
         threads.iter_mut().flat_map(|of| &mut of.counters).for_each(|of| of.value = 0);
         assert_eq!(drops(&threads), None);
         assert_eq!(drops(&[]), None);
+    }
+
+    #[test]
+    fn memory_is_spoken_of_when_it_is_short_or_was() {
+        let memory = |bytes: u64, refused| RingMemoryStatus {
+            bytes: bytes << 20,
+            limit_bytes: 16 << 20,
+            refused,
+            discarded_bytes: 0,
+        };
+        assert_eq!(memory_warning(None) + &memory_warning(Some(memory(12, 0))), "");
+        assert!(memory_warning(Some(memory(13, 0))).contains("MEMORY IS SHORT"));
+        let was = memory_warning(Some(memory(2, 7)));
+        assert!(was.contains("WAS SHORT: rings of programs take 2 of 16 MiB, and 7 more"), "{was}");
     }
 
     #[test]

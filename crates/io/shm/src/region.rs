@@ -8,7 +8,7 @@ use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 
-use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
 
 /// First word of every region: "CALISTO1" in memory order.
@@ -159,6 +159,20 @@ impl Region {
     /// The first byte. Which bytes may be touched is up to the type that owns the region.
     pub fn base(&self) -> NonNull<u8> {
         self.base
+    }
+
+    /// Gives the pages of `bytes` bytes from `offset` on back to the system: they read as zeros
+    /// until somebody writes there. False: this region is another process's, the stretch is not of
+    /// whole pages, or the kernel refuses.
+    pub(crate) fn discard(&self, offset: u64, bytes: u64) -> bool {
+        let page = rustix::param::page_size() as u64;
+        let is_inside = offset.checked_add(bytes).is_some_and(|end| end <= self.bytes as u64);
+        if !is_inside || !offset.is_multiple_of(page) || !bytes.is_multiple_of(page) {
+            return false;
+        }
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        let file = self.file.as_ref();
+        file.is_some_and(|file| rustix::fs::fallocate(file, flags, offset, bytes).is_ok())
     }
 
     /// Length of the mapping.

@@ -17,6 +17,8 @@
 #[cfg(not(loom))]
 mod backlog;
 #[cfg(not(loom))]
+mod budget;
+#[cfg(not(loom))]
 mod free_indexes;
 #[cfg(not(loom))]
 mod heap;
@@ -30,6 +32,8 @@ mod ready_bits;
 #[cfg(not(loom))]
 mod record;
 #[cfg(not(loom))]
+mod resident;
+#[cfg(not(loom))]
 mod ring;
 #[cfg(not(loom))]
 mod server;
@@ -40,6 +44,7 @@ pub use ready_bits::ReadyBits;
 #[cfg(not(loom))]
 pub use {
     backlog::{Backlog, Entry},
+    budget::Budget,
     free_indexes::FreeIndexes,
     heap::Heap,
     layout::{POLLERS_MAX, SLOTS_MAX, Side, SocketMemory, SocketSizes, WORKERS_MAX},

@@ -128,10 +128,26 @@ pub struct Status {
     /// paths), "without_paths" (the kernel has no landlock), "off". Empty: an older daemon.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub confinement: String,
+    /// The memory of programs' rings. Absent: no sockets are served.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ring_memory: Option<RingMemoryStatus>,
     /// It is ending: milliseconds that sockets of programs still have to close, at most. Absent: it
     /// is not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub draining_ms: Option<u64>,
+}
+
+/// The memory of programs' rings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RingMemoryStatus {
+    /// Bytes that are in memory.
+    pub bytes: u64,
+    /// Bytes that may be.
+    pub limit_bytes: u64,
+    /// Rings that were refused because of the limit, since the start.
+    pub refused: u64,
+    /// Bytes that were given back because memory was short, since the start.
+    pub discarded_bytes: u64,
 }
 
 /// A port.

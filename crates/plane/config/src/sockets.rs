@@ -10,10 +10,15 @@ pub struct Sockets {
     pub ignore_firewall: bool,
     /// After a stop was asked for, connections get so many milliseconds to end. Default: 2000.
     pub drain_ms: u32,
+    /// Mebibytes of memory that the rings of all programs may take together; zero: half of what
+    /// the machine has available at the start, and no more than three quarters of what is left to
+    /// the daemon's control group. A user other than root gets three quarters of it at most, a
+    /// program half. Default: 0.
+    pub memory_mib: u32,
 }
 
 impl Default for Sockets {
     fn default() -> Self {
-        Self { ignore_firewall: false, drain_ms: 2000 }
+        Self { ignore_firewall: false, drain_ms: 2000, memory_mib: 0 }
     }
 }

@@ -2,6 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use admin::RingMemoryStatus;
+use shm::sockets::Budget;
+
 /// Builds the enum, names and sentences of help from one table.
 macro_rules! events {
     ($($name:ident $word:literal $help:literal;)*) => {
@@ -29,15 +32,31 @@ events! {
     PortsYielded "attach_ports_yielded" "ports of ended listeners that were given to the kernel while connections of theirs lived, because another user has them now";
 }
 
-/// All counts, since the start.
+/// All counts, since the start, and the memory of rings as it is.
 #[derive(Debug)]
 pub(crate) struct AttachServerCounters {
     counts: [AtomicU64; EVENTS.len()],
+    memory: [AtomicU64; MEMORY.len()],
 }
+
+/// What is told about the memory of rings.
+const MEMORY: [(&str, &str); 4] = [
+    ("ring_memory_bytes", "bytes of programs' rings that are in memory now"),
+    ("ring_memory_limit_bytes", "bytes that they may have together (sockets.memory_mib)"),
+    (
+        "ring_memory_refused",
+        "rings that were not lent because of that limit, or of a program's or user's part of it",
+    ),
+    (
+        "ring_memory_discarded_bytes",
+        "bytes of rings without a user that were given back because memory was short",
+    ),
+];
 
 impl Default for AttachServerCounters {
     fn default() -> Self {
-        Self { counts: [const { AtomicU64::new(0) }; EVENTS.len()] }
+        let zero = || AtomicU64::new(0);
+        Self { counts: std::array::from_fn(|_| zero()), memory: std::array::from_fn(|_| zero()) }
     }
 }
 
@@ -47,9 +66,30 @@ impl AttachServerCounters {
         self.counts[event as usize].fetch_add(1, Ordering::Relaxed);
     }
 
+    /// The memory of rings is like this now.
+    pub(crate) fn note_memory(&self, budget: &Budget) {
+        let told = [budget.bytes(), budget.bytes_max(), budget.refused()];
+        for (place, value) in self.memory.iter().zip(told) {
+            place.store(value, Ordering::Relaxed);
+        }
+    }
+
+    /// So many bytes were given back because memory was short.
+    pub(crate) fn add_discarded(&self, bytes: u64) {
+        self.memory[3].fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// The memory of rings, as it was noted last; nothing before the first time.
+    pub(crate) fn memory(&self) -> Option<RingMemoryStatus> {
+        let [bytes, limit_bytes, refused, discarded_bytes] =
+            self.memory.each_ref().map(|place| place.load(Ordering::Relaxed));
+        let status = RingMemoryStatus { bytes, limit_bytes, refused, discarded_bytes };
+        (limit_bytes > 0).then_some(status)
+    }
+
     /// Name, help and value of each.
     pub(crate) fn each(&self) -> impl Iterator<Item = (String, &'static str, u64)> {
-        let named = EVENTS.iter().zip(&self.counts);
+        let named = EVENTS.iter().zip(&self.counts).chain(MEMORY.iter().zip(&self.memory));
         named
             .map(|((name, help), count)| ((*name).to_owned(), *help, count.load(Ordering::Relaxed)))
     }
@@ -69,6 +109,6 @@ mod tests {
         assert_eq!((counted[0].0.as_str(), counted[0].2), ("attach_rights_lost", 2));
         let mut names: Vec<_> = counters.each().map(|(name, ..)| name).collect();
         names.dedup();
-        assert_eq!(names.len(), EVENTS.len());
+        assert_eq!(names.len(), EVENTS.len() + MEMORY.len());
     }
 }

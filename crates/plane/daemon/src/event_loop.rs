@@ -56,9 +56,9 @@ pub(crate) struct EventLoop {
     pub(crate) stops_asked: u32,
     pub(crate) drain: Drain,
     port_faults: PortFaults,
-    /// Absent when no application may attach.
     /// How far its threads are confined, in the words of `calisto status`.
     pub(crate) confinement: &'static str,
+    /// Absent when no application may attach.
     pub(crate) attach_server_counters: Option<Arc<AttachServerCounters>>,
 }
 

@@ -28,6 +28,7 @@ mod log;
 mod open_sockets;
 mod outside;
 mod port_faults;
+mod ring_memory;
 mod setup;
 mod signals;
 mod sockets;

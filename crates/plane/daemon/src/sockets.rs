@@ -19,6 +19,7 @@ mod guards;
 mod interfaces;
 mod lingering;
 mod local_pair;
+mod memory;
 mod names;
 mod network;
 mod notifier;

@@ -37,6 +37,7 @@ impl EventLoop {
             numa_node: pool.config().numa_node,
             apps: self.attached_apps.present().len() as u32,
             confinement: self.confinement.to_owned(),
+            ring_memory: self.attach_server_counters.as_ref().and_then(|all| all.memory()),
             draining_ms: self.drain.left_ms(now),
         }
     }

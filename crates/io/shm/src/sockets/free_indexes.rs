@@ -67,6 +67,15 @@ impl FreeIndexes {
         None
     }
 
+    /// Takes that place; false when it is lent out, or there is none of that number.
+    pub fn take_at(&self, place: u32) -> bool {
+        let Some(word) = self.words.get((place / 64) as usize) else { return false };
+        let bit = 1 << (place % 64);
+        let is_taken = place < self.count && word.fetch_or(bit, Ordering::AcqRel) & bit == 0;
+        self.taken.fetch_add(u32::from(is_taken), Ordering::Relaxed);
+        is_taken
+    }
+
     /// Gives a place back; one that is not lent out stays as it is, and false is returned.
     pub fn give_back(&self, place: u32) -> bool {
         if place >= self.count {
@@ -97,6 +106,14 @@ mod tests {
         assert!(!places.give_back(3), "it is free already");
         assert!(!places.give_back(70), "there is no such place");
         assert_eq!((places.take(), places.take(), places.take()), (Some(3), Some(66), None));
+    }
+
+    #[test]
+    fn a_place_is_taken_by_its_number_when_it_is_free() {
+        let places = FreeIndexes::new(70);
+        assert!(places.take_at(66) && !places.take_at(66) && !places.take_at(70));
+        assert_eq!((places.take(), places.taken()), (Some(0), 2));
+        assert!(places.give_back(66) && places.take_at(66));
     }
 
     #[test]

@@ -267,6 +267,12 @@ impl SocketMemory {
         self.at(self.places.heap_at + desc.offset() as usize)
     }
 
+    /// Gives the pages of a ring back to the system; false when that is not possible.
+    pub(super) fn discard(&self, desc: RingDesc) -> bool {
+        let offset = self.places.heap_at as u64 + desc.offset();
+        self.holds(desc) && self.region.discard(offset, desc.bytes())
+    }
+
     /// The stretch of `bytes` bytes of a ring from `index` (taken modulo its length) on, in two
     /// pieces of which the second may be empty; nothing when there is no such ring or it is
     /// shorter.

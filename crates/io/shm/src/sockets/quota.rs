@@ -4,22 +4,42 @@
 //! are the user's. So the count is kept here, outside of all of them, and what a region still has
 //! when it goes is given back for it.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Two counts and their limits; shared by any number of regions and threads.
+use super::budget::Budget;
+
+/// Counts and their limits; shared by any number of regions and threads.
 #[derive(Debug)]
 pub struct Quota {
     slots: AtomicU32,
     slots_max: u32,
     bytes: AtomicU64,
     bytes_max: u64,
+    /// Bytes of the user's rings that are in memory.
+    resident: AtomicU64,
+    resident_max: u64,
+    budget: Arc<Budget>,
 }
 
 impl Quota {
     /// `slots_max` sockets and `bytes_max` bytes of rings at once.
     pub fn new(slots_max: u32, bytes_max: u64) -> Self {
-        let (slots, bytes) = (AtomicU32::new(0), AtomicU64::new(0));
-        Self { slots, slots_max, bytes, bytes_max }
+        Self::within(slots_max, bytes_max, Arc::new(Budget::unlimited()), u64::MAX)
+    }
+
+    /// The same, of which `resident_max` bytes at most are in memory, and no more than `budget`
+    /// has left.
+    pub fn within(slots_max: u32, bytes_max: u64, budget: Arc<Budget>, resident_max: u64) -> Self {
+        Self {
+            slots: AtomicU32::new(0),
+            slots_max,
+            bytes: AtomicU64::new(0),
+            bytes_max,
+            resident: AtomicU64::new(0),
+            resident_max,
+            budget,
+        }
     }
 
     /// Sockets that are lent.
@@ -32,9 +52,18 @@ impl Quota {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether so many bytes would be within the limit now.
-    pub(super) fn has_room(&self, bytes: u64) -> bool {
+    /// What all users may have in memory together.
+    pub(super) fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    /// Whether a ring of that length would be within the limits now.
+    pub(super) fn has_room(&self, log2: u8) -> bool {
+        let bytes = 1 << log2;
+        let resident = self.resident.load(Ordering::Relaxed);
         self.bytes().saturating_add(bytes) <= self.bytes_max
+            && resident.saturating_add(bytes) <= self.resident_max
+            && self.budget.has_room(log2)
     }
 
     pub(super) fn take_slots(&self, count: u32) -> bool {
@@ -61,5 +90,26 @@ impl Quota {
 
     pub(super) fn give_back_bytes(&self, bytes: u64) {
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Memory of a ring is about to be touched for the first time.
+    pub(super) fn take_resident(&self, log2: u8) -> bool {
+        let bytes = 1 << log2;
+        let before = self.resident.fetch_add(bytes, Ordering::Relaxed);
+        let fits = before.saturating_add(bytes) <= self.resident_max;
+        if !fits {
+            self.budget.count_refused();
+        }
+        if !fits || !self.budget.take(log2) {
+            self.resident.fetch_sub(bytes, Ordering::Relaxed);
+            return false;
+        }
+        true
+    }
+
+    /// So many bytes are in memory no more.
+    pub(super) fn give_back_resident(&self, bytes: u64) {
+        self.resident.fetch_sub(bytes, Ordering::Relaxed);
+        self.budget.give_back(bytes);
     }
 }

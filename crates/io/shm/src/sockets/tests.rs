@@ -94,6 +94,55 @@ fn regions_of_one_user_share_what_it_may_have_and_one_that_goes_gives_its_share_
 }
 
 #[test]
+fn rings_that_went_back_stay_in_memory_and_count_until_they_are_discarded() {
+    let budget = Arc::new(Budget::new(1 << 20));
+    let quota = Arc::new(Quota::within(10, u64::MAX, Arc::clone(&budget), u64::MAX));
+    let server = SocketServer::within("test", sizes(), quota).expect("addresses are left");
+    let heap = server.heap();
+    let mut rings: Vec<_> = std::iter::from_fn(|| heap.lend(16)).collect();
+    assert_eq!(rings.len(), 8, "one region has at most half of what there is");
+    rings.iter_mut().for_each(|ring| ring.bytes_mut().fill(7));
+    let kept = rings.pop().expect("there are eight");
+    rings.into_iter().for_each(|ring| heap.take_back(ring));
+    assert_eq!((heap.bytes(), budget.bytes()), (64 << 10, 512 << 10));
+    assert!(heap.lend(14).is_none(), "its pages are those of longer rings");
+    assert_eq!((heap.trim(2), heap.trim(100)), (2 * (64 << 10), 5 * (64 << 10)));
+    assert_eq!((heap.resident_bytes(), budget.bytes()), (64 << 10, 64 << 10));
+    assert!(kept.bytes().iter().all(|byte| *byte == 7), "what is lent is left alone");
+    let anew = heap.lend(16).expect("there is room again");
+    assert!(anew.bytes().iter().all(|byte| *byte == 0), "its pages were discarded");
+    heap.take_back(anew);
+    heap.take_back(kept);
+    drop(server);
+    assert_eq!(budget.bytes(), 0);
+}
+
+#[test]
+fn the_last_quarter_of_a_budget_is_for_rings_that_connections_begin_with() {
+    let budget = Arc::new(Budget::new(1 << 20));
+    let [one, other, third] = [0; 3].map(|_| {
+        let quota = Arc::new(Quota::within(10, u64::MAX, Arc::clone(&budget), u64::MAX));
+        SocketServer::within("test", sizes(), quota).expect("addresses are left")
+    });
+    assert!(one.heap().lend(18).is_some() && other.heap().lend(18).is_some());
+    assert!(third.heap().lend(18).is_some() && !third.heap().has_room(18));
+    assert!(third.heap().lend(18).is_none() && third.heap().lend(16).is_some());
+    assert_eq!(budget.refused(), 1);
+}
+
+#[test]
+fn the_programs_of_a_user_have_no_more_in_memory_than_the_users_part() {
+    let budget = Arc::new(Budget::new(1 << 20));
+    let quota = Arc::new(Quota::within(10, u64::MAX, Arc::clone(&budget), 128 << 10));
+    let [one, other] = [0; 2].map(|_| {
+        SocketServer::within("test", sizes(), Arc::clone(&quota)).expect("addresses are left")
+    });
+    assert!(one.heap().lend(16).is_some() && other.heap().lend(16).is_some());
+    assert!(one.heap().lend(10).is_none() && !one.heap().has_room(10));
+    assert_eq!((budget.bytes(), budget.refused()), (128 << 10, 1));
+}
+
+#[test]
 fn a_slot_that_is_lent_again_is_as_new_and_has_another_generation() {
     let (server, _app) = pair();
     let slot = server.lend_slot().expect("none is in use");

@@ -6,17 +6,18 @@ use std::sync::{Arc, Weak};
 use base::Nanos;
 use config::Tenant;
 use datapath::DetachReason;
-use shm::sockets::Quota;
+use shm::sockets::{Budget, Quota};
 use stack::Rate;
 
 use super::app::App;
+use super::memory::RingMemory;
+use super::shares::ROOT;
 
 /// A number is not given to another application for this long: what workers still say is about the
 /// old one.
 const NUMBER_RESTS: Nanos = Nanos::from_secs(10);
 
 /// The applications that are here, by number.
-#[derive(Default)]
 pub(super) struct Apps {
     here: BTreeMap<u16, App>,
     /// Numbers that applications had, and until when they rest.
@@ -26,6 +27,8 @@ pub(super) struct Apps {
     /// By user: the memory and connections that its programs share. A quota lives as long as any
     /// of that memory.
     quotas: BTreeMap<u32, Weak<Quota>>,
+    /// What the rings of all of them may have in memory.
+    memory: RingMemory,
     gone: Vec<Gone>,
     is_draining: bool,
 }
@@ -39,6 +42,33 @@ pub(crate) struct Gone {
 }
 
 impl Apps {
+    /// Nobody, whose rings may take `budget` once they come.
+    pub(super) fn new(budget: Budget) -> Self {
+        Self {
+            here: BTreeMap::new(),
+            resting: BTreeMap::new(),
+            rates: BTreeMap::new(),
+            quotas: BTreeMap::new(),
+            memory: RingMemory::new(budget),
+            gone: Vec::new(),
+            is_draining: false,
+        }
+    }
+
+    /// What their rings may have in memory together.
+    pub(super) fn budget(&self) -> &Budget {
+        self.memory.budget()
+    }
+
+    pub(super) fn memory(&mut self) -> &mut RingMemory {
+        &mut self.memory
+    }
+
+    /// When memory is to be looked at next.
+    pub(super) fn next_deadline(&self) -> Nanos {
+        self.memory.next_deadline()
+    }
+
     pub(super) fn get(&self, number: u16) -> Option<&App> {
         self.here.get(&number)
     }
@@ -119,7 +149,9 @@ impl Apps {
             return quota;
         }
         let bytes = u64::from(tenant.memory_mib) << 20;
-        let quota = Arc::new(Quota::new(tenant.connections, bytes));
+        let part = if uid == ROOT { u64::MAX } else { self.budget().part(3, 4) };
+        let budget = Arc::clone(self.memory.budget());
+        let quota = Arc::new(Quota::within(tenant.connections, bytes, budget, part));
         self.quotas.insert(uid, Arc::downgrade(&quota));
         quota
     }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 /// The user whom all others leave something.
-const ROOT: u32 = 0;
+pub(super) const ROOT: u32 = 0;
 
 /// Descriptors of an application (memory, a doorbell and its copies) and of each of its processes
 /// (a connection and a process handle).

@@ -11,6 +11,7 @@ mod firewall;
 mod lingering;
 mod listen;
 mod local;
+mod memory;
 mod rights;
 mod rows;
 #[cfg(test)]
@@ -24,7 +25,7 @@ use std::sync::Arc;
 use attach::{JoinRequest, PeerCredentials, SocketsRequest, Streaming};
 use base::Nanos;
 use datapath::DetachReason;
-use shm::sockets::Side;
+use shm::sockets::{Budget, Side};
 use stack::Command;
 use sys::SysError;
 
@@ -44,6 +45,7 @@ use super::shares::{self, APP_DESCRIPTORS, MEMBER_DESCRIPTORS, Shares};
 use super::table_config::SocketTableConfig;
 use super::waiting::Waiting;
 use crate::attach_server_counters::AttachServerEvent;
+use crate::ring_memory;
 
 /// Everybody, and everything that they have.
 pub(crate) struct SocketTable {
@@ -72,8 +74,10 @@ impl SocketTable {
         let (links, names) = (table_config.links.clone(), table_config.names.clone());
         let interfaces = links.iter().map(|link| link.interface);
         let is_firewall_ignored = table_config.config.sockets.ignore_firewall;
+        let budget = Budget::new(ring_memory::budget_bytes(table_config.config.sockets.memory_mib));
+        table_config.counters.note_memory(&budget);
         Ok(Self {
-            apps: Apps::default(),
+            apps: Apps::new(budget),
             regions: Regions::default(),
             records: Records::default(),
             local_pairs: BTreeMap::new(),

@@ -20,6 +20,7 @@ fn status() -> Status {
         uptime_s: 10.0,
         arrangement: "threads".to_owned(),
         confinement: "whole".to_owned(),
+        ring_memory: None,
         job: "echo".to_owned(),
         listen: Vec::new(),
         ports: vec![PortStatus {

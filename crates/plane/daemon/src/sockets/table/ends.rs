@@ -44,6 +44,7 @@ impl SocketTable {
         self.tend_lingering(now);
         self.tend_suspects(now);
         self.network.neighbours.refresh(now);
+        self.tend_memory(now);
         self.claimed.tend(now, claims, &mut self.descriptors);
     }
 
@@ -51,6 +52,7 @@ impl SocketTable {
     pub(crate) fn next_deadline(&self) -> Nanos {
         let is_anybody_served = !self.apps.is_empty();
         let parts = [
+            self.apps.next_deadline(),
             self.waiting.next_deadline(),
             self.claimed.next_deadline(),
             self.endings.next_deadline(),

@@ -1,0 +1,71 @@
+//! A daemon with little memory, and connections whose bytes nobody reads.
+
+use whole::{Accelerated, MemoryGroup, Program, project, wait_for};
+
+const PYTHON: &str = "/usr/bin/python3";
+
+/// Bytes of memory of the whole daemon.
+const MEMORY_BYTES: u64 = 64 << 20;
+
+/// Mebibytes of it for rings.
+const RINGS_MIB: u64 = 20;
+
+const CONNECTIONS: &str = "1500";
+
+fn script(name: &str) -> String {
+    project().join("tests/programs").join(name).display().to_string()
+}
+
+/// Starts a server that never reads, and a client that fills its connections.
+fn filled(accelerated: &Accelerated) -> (Program, Program, u64) {
+    let mut hoarder = accelerated.run(&[PYTHON, &script("hoarder.py"), "7000"]);
+    hoarder.wait_until_it_says("listening");
+    let host = accelerated.here().ipv4().to_string();
+    let mut filler =
+        accelerated.run_there(&[PYTHON, &script("filler.py"), &host, "7000", CONNECTIONS]);
+    filler.wait_until_it_says("bytes");
+    let said = filler.so_far();
+    let bytes = said.split_whitespace().rev().nth(1).and_then(|number| number.parse().ok());
+    (hoarder, filler, bytes.expect("a number of bytes"))
+}
+
+/// An honest program is served.
+fn others_are_served(accelerated: &Accelerated) {
+    let host = accelerated.here().ipv4().to_string();
+    let mut server = accelerated.run(&[PYTHON, &script("asyncio_server.py"), "0.0.0.0", "8000"]);
+    server.wait_until_it_says("listening");
+    let client = [PYTHON, &script("asyncio_client.py"), &host, "8000", "5", "50000"];
+    assert!(accelerated.run_there(&client).succeed().ends_with("are right\n"));
+    server.kill();
+}
+
+#[test]
+fn connections_that_nobody_reads_do_not_get_a_daemon_killed_for_want_of_memory() {
+    let group = MemoryGroup::new(MEMORY_BYTES);
+    // `ip netns exec` hides the control groups, so the daemon cannot find its limit here.
+    let start = || Accelerated::with(&format!("[sockets]\nmemory_mib = {RINGS_MIB}\n"));
+    let accelerated = group.start_in(start);
+    let limit = accelerated.daemon().counter("ring_memory_limit_bytes");
+    assert_eq!(limit, RINGS_MIB << 20);
+    let (hoarder, filler, bytes) = filled(&accelerated);
+    assert!(bytes > limit / 4, "{bytes} of {limit} are nothing");
+    assert!(accelerated.daemon().counter("ring_memory_bytes") <= limit);
+    assert!(accelerated.daemon().counter("ring_memory_refused") > 0);
+    others_are_served(&accelerated);
+    let (_, status, _) = accelerated.daemon().try_calisto("status");
+    assert!(status.contains("SHORT: rings of programs take"), "{status}");
+    assert_eq!(group.killed(), 0);
+    filler.kill();
+    hoarder.kill();
+    // What they had goes back, and the next program has it.
+    wait_for("memory", || {
+        let bytes = accelerated.daemon().counter("ring_memory_bytes");
+        if bytes < limit / 4 { Ok(()) } else { Err(format!("{bytes} of {limit} are taken")) }
+    });
+    let (hoarder, filler, again) = filled(&accelerated);
+    assert!(again > bytes / 2, "{again} bytes after {bytes}");
+    assert_eq!(group.killed(), 0);
+    filler.kill();
+    hoarder.kill();
+    accelerated.nothing_is_left();
+}
