@@ -3,6 +3,8 @@
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
+use attach::{Link, Profile, SocketsRequest, ToDaemon};
+use rustix::process::Signal;
 use shm::sockets::SlotState;
 use whole::{Accelerated, FIELDS, KernelTcp, StreamLiar, looks_like_linux, project, wait_for};
 
@@ -43,6 +45,23 @@ fn nonsense_in_every_word_of_a_socket_harms_nobody_else() {
             assert!(!alive.is_empty(), "after {value:#x} in {name}");
         }
     }
+    others_are_served(&accelerated);
+    accelerated.nothing_is_left();
+}
+
+#[test]
+fn a_program_that_goes_before_it_has_heard_the_answer_leaves_nothing() {
+    let accelerated = Accelerated::start();
+    // Until it is stopped it could answer in time.
+    accelerated.daemon().signal(Signal::STOP);
+    for number in 0..20 {
+        let link = Link::connect(&accelerated.daemon().apps_socket()).expect("it listens");
+        let (name, profile) = (format!("hasty-{number}"), Profile::Safe);
+        let request = SocketsRequest { name, profile, features: 0 };
+        link.send(&ToDaemon::Stream(request)).expect("it reads");
+    }
+    accelerated.daemon().signal(Signal::CONT);
+    // It has heard them all before whoever comes later.
     others_are_served(&accelerated);
     accelerated.nothing_is_left();
 }

@@ -41,11 +41,11 @@ fn available_bytes(root: &Path) -> u64 {
 fn hidden_group(root: &Path) -> Option<String> {
     let groups = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
     let of_memory = |line: &&str| {
-        let controllers = line.splitn(3, ':').nth(1);
+        let controllers = line.split(':').nth(1);
         controllers.is_some_and(|names| names.is_empty() || names == "memory")
     };
-    let paths = groups.lines().filter(of_memory).filter_map(|line| line.splitn(3, ':').nth(2));
-    let inner = paths.filter(|path| *path != "/").next_back().map(str::to_owned);
+    let mut paths = groups.lines().filter(of_memory).filter_map(|line| line.splitn(3, ':').nth(2));
+    let inner = paths.rfind(|path| *path != "/").map(str::to_owned);
     inner.filter(|_| limits(root).is_empty())
 }
 

@@ -266,14 +266,12 @@ impl AttachServer {
                 Ok(Received::Nothing) if dead => Err(DetachReason::Died),
                 Ok(Received::Nothing) => match &client.app {
                     None if client.since.elapsed() > STRANGER_TIMEOUT => {
-                        client.refuse("it did not say what it wants within 5 seconds");
-                        Err(DetachReason::Protocol)
+                        Err(client.refused("it did not say what it wants within 5 seconds"))
                     }
                     _ => Ok(()),
                 },
                 Ok(Received::Message(message)) if !client.may_begin_with(&message) => {
-                    client.refuse("whoever comes by the join listener joins an application");
-                    Err(DetachReason::Protocol)
+                    Err(client.refused("whoever comes by the join listener joins an application"))
                 }
                 Ok(Received::Message(ToDaemon::Attach(request))) if client.app.is_none() => {
                     self.attach(at, &request, asks)
@@ -282,14 +280,13 @@ impl AttachServer {
                     self.let_member_in(at, &message)
                 }
                 Ok(Received::Message(_)) => Err(DetachReason::Protocol),
-                Ok(Received::Bad(why)) => {
-                    client.refuse(&why);
-                    Err(DetachReason::Protocol)
-                }
+                Ok(Received::Bad(why)) => Err(client.refused(&why)),
                 Ok(Received::Closed) | Err(_) => Err(client.gone()),
             };
             match stays {
                 Ok(()) => at += 1,
+                // It was let in, and went before it could be told.
+                Err(reason) if self.clients[at].member.is_some() => self.see_member_out(at, reason),
                 Err(reason) => {
                     let client = self.clients.swap_remove(at);
                     if let Some(app) = &client.app {

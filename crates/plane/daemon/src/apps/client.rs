@@ -90,6 +90,12 @@ impl Client {
         let _ = self.peer.send(&ToApp::Refused { message: why.to_owned() }, &[]);
     }
 
+    /// The same, as the reason for which its connection ends.
+    pub(super) fn refused(&self, why: &str) -> DetachReason {
+        self.refuse(why);
+        DetachReason::Protocol
+    }
+
     /// Says why it is out. One that does not read learns it from the end of the connection.
     pub(super) fn detach(&self, reason: DetachReason) {
         let told = Detached { reason: word(reason), message: reason.to_string() };
