@@ -133,15 +133,7 @@ impl Calls {
                 #[cfg(target_arch = "x86_64")]
                 libc::SYS_chmod,
             ],
-            Self::Scheduling => &[
-                libc::SYS_sched_setaffinity,
-                libc::SYS_sched_setscheduler,
-                libc::SYS_sched_getscheduler,
-                libc::SYS_sched_setattr,
-                libc::SYS_sched_getattr,
-                libc::SYS_pidfd_open,
-                libc::SYS_pidfd_send_signal,
-            ],
+            Self::Scheduling => return scheduling(),
         };
         entries.iter().copied().map(any).collect()
     }
@@ -157,7 +149,6 @@ fn basic() -> Vec<Entry> {
         libc::SYS_pwritev,
         libc::SYS_close,
         libc::SYS_fstat,
-        libc::SYS_fcntl,
         libc::SYS_brk,
         libc::SYS_munmap,
         libc::SYS_mremap,
@@ -187,8 +178,6 @@ fn basic() -> Vec<Entry> {
         libc::SYS_exit_group,
         #[cfg(target_arch = "x86_64")]
         libc::SYS_poll,
-        // prlimit64 reads and sets our own limits: threads look at the size of stacks.
-        libc::SYS_prlimit64,
         // A thread may always give up more.
         libc::SYS_capget,
         libc::SYS_capset,
@@ -212,9 +201,40 @@ fn basic() -> Vec<Entry> {
     ] {
         entries.push(only(libc::SYS_prctl, 0, option));
     }
+    // Threads look at the size of stacks. Zero is our own process: a limit of CPU time on another
+    // one is as good as a signal.
+    entries.push(only(libc::SYS_prlimit64, 0, 0));
+    // No owner of a descriptor and no signal for it: those reach other processes.
+    for command in [
+        libc::F_DUPFD_CLOEXEC,
+        libc::F_GETFD,
+        libc::F_SETFD,
+        libc::F_GETFL,
+        libc::F_SETFL,
+        libc::F_ADD_SEALS,
+        libc::F_GET_SEALS,
+    ] {
+        entries.push(only(libc::SYS_fcntl, 1, command as u64));
+    }
     // abort(3) signals its own thread.
     let own = u64::from(std::process::id());
     entries.push(only(libc::SYS_tgkill, 0, own));
+    entries
+}
+
+fn scheduling() -> Vec<Entry> {
+    let calls = [
+        libc::SYS_sched_setaffinity,
+        libc::SYS_sched_setscheduler,
+        libc::SYS_sched_getscheduler,
+        libc::SYS_sched_setattr,
+        libc::SYS_sched_getattr,
+        libc::SYS_pidfd_open,
+        libc::SYS_pidfd_send_signal,
+    ];
+    let mut entries: Vec<Entry> = calls.map(any).into();
+    // Before Linux 6.9 there are no pidfds of threads: a nudge goes to a number.
+    entries.push(only(libc::SYS_tgkill, 2, sys::signal::NUDGE as u64));
     entries
 }
 

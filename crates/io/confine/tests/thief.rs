@@ -40,6 +40,8 @@ fn steal(victim: u32) -> Vec<&'static str> {
     tried("takes a descriptor", thief::take_descriptor(victim).is_ok());
     tried("loads a program", thief::load_bpf_program().is_ok());
     tried("signals a process", thief::signal(victim).is_ok());
+    tried("limits a process", thief::limit(victim).is_ok());
+    tried("has a process signalled", thief::own_descriptor(victim).is_ok());
     tried("makes executable memory", thief::executable_memory().is_ok());
     tried("forks", thief::fork().is_ok());
     tried("changes namespace", thief::unshare().is_ok());
@@ -82,6 +84,8 @@ fn an_unconfined_thread_of_root_can_do_all_of_it() {
         thief::take_descriptor(pid),
         thief::load_bpf_program(),
         thief::signal(pid),
+        thief::limit(pid),
+        thief::own_descriptor(pid),
         thief::executable_memory(),
         thief::fork(),
         thief::mount(),
@@ -173,6 +177,23 @@ fn threads_are_started_but_no_processes_and_begin_with_the_rights_of_their_start
         assert!(!has_opened && forked.is_err());
         assert!(Command::new("/bin/true").status().is_err());
         assert!(thief::signal(pid).is_err());
+    });
+}
+
+#[test]
+fn who_may_nudge_a_thread_may_not_signal_it_otherwise() {
+    let victim = Victim::start();
+    let pid = victim.pid();
+    let rights = Rights {
+        capabilities: &[Capability::Kill],
+        calls: &[Calls::Scheduling],
+        reaches_out: true,
+        ..Rights::NOTHING
+    };
+    confined(&rights, || {
+        thief::signal_thread(pid, sys::signal::NUDGE).expect("it is a nudge");
+        assert!(thief::signal_thread(pid, sys::signal::NUDGE - 5).is_err());
+        assert!(thief::limit(pid).is_err());
     });
 }
 

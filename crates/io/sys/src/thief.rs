@@ -79,6 +79,30 @@ pub fn signal(victim: u32) -> Tried {
     call(libc::SYS_kill, [victim as usize, libc::SIGCONT as usize, 0, 0, 0]).map(drop)
 }
 
+/// Sends a signal to the first thread of the process, by tgkill(2).
+pub fn signal_thread(victim: u32, signal: i32) -> Tried {
+    let victim = victim as usize;
+    call(libc::SYS_tgkill, [victim, victim, signal as usize, 0, 0]).map(drop)
+}
+
+/// Limits the memory that the process may lock to what it may lock already, by prlimit(2).
+pub fn limit(victim: u32) -> Tried {
+    let mut present = [0_u64; 2];
+    let resource = libc::RLIMIT_MEMLOCK as usize;
+    let address = present.as_mut_ptr().addr();
+    call(libc::SYS_prlimit64, [victim as usize, resource, 0, address, 0])?;
+    call(libc::SYS_prlimit64, [victim as usize, resource, address, 0, 0]).map(drop)
+}
+
+/// Makes the process the one that is signalled when our standard input has news, by fcntl(2).
+pub fn own_descriptor(victim: u32) -> Tried {
+    let set_owner = |pid: u32| {
+        call(libc::SYS_fcntl, [0, libc::F_SETOWN as usize, pid as usize, 0, 0]).map(drop)
+    };
+    set_owner(victim)?;
+    set_owner(0)
+}
+
 /// Maps memory that can be written and executed.
 pub fn executable_memory() -> Tried {
     let rights = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
