@@ -29,14 +29,19 @@ impl AttachListener {
     /// # Errors
     /// A daemon answers there already, the file is no socket, or the kernel refused.
     pub fn bind(path: &Path, mode: u32) -> Result<Self, SysError> {
-        let failed = |errno| {
-            let advice = "name another path, or one that this user may write";
-            SysError::new(format!("listen on {}", path.display()), errno, advice)
-        };
-        let failed_io = |error: std::io::Error| failed(errno_of(&error));
         if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder).map_err(failed_io)?;
+            std::fs::create_dir_all(folder).map_err(|error| failed(path, errno_of(&error)))?;
         }
+        Self::bind_in_folder(path, mode)
+    }
+
+    /// The same in a folder that is there: it needs no right to make one.
+    ///
+    /// # Errors
+    /// As [`Self::bind`]; or the folder is gone.
+    pub fn bind_in_folder(path: &Path, mode: u32) -> Result<Self, SysError> {
+        let failed = |errno| failed(path, errno);
+        let failed_io = |error: std::io::Error| failed(errno_of(&error));
         let address = SocketAddrUnix::new(path).map_err(failed)?;
         remove_left_over(path, &address)?;
         let socket = socket(SocketFlags::NONBLOCK).map_err(failed)?;
@@ -101,6 +106,11 @@ pub(crate) fn accept(listener: BorrowedFd<'_>) -> Result<Option<Peer>, SysError>
 pub(crate) fn socket(flags: SocketFlags) -> Result<OwnedFd, Errno> {
     let flags = flags | SocketFlags::CLOEXEC;
     rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+}
+
+fn failed(path: &Path, errno: Errno) -> SysError {
+    let advice = "name another path, or one that this user may write";
+    SysError::new(format!("listen on {}", path.display()), errno, advice)
 }
 
 pub(crate) fn errno_of(error: &std::io::Error) -> Errno {

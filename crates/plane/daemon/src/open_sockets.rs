@@ -8,11 +8,13 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
-use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{ChildStdin, ChildStdout, Command, ExitCode, Stdio};
 
+use base::Nanos;
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal, pidfd_getfd, pidfd_open};
 use sys::signal_fd::SignalFd;
 
@@ -21,18 +23,24 @@ use crate::confinement::{self, Role};
 /// The argument with which this program is started again as the process that looks.
 pub(crate) const ARGUMENT: &str = "--look-for-open-sockets";
 
-/// A question is this byte; an answer is a count and so many cookies, each eight bytes.
+/// A question is this byte; an answer is a count and so many cookies, a count and so many numbers
+/// of processes, each eight bytes.
 const QUESTION: u8 = b'?';
 
+/// The count of an answer that is none: not every process could be looked at.
+const NOT_WHOLE: u64 = u64::MAX;
+
 /// More open sockets than a host can have, so that a wrong count takes no memory.
-const COOKIES_MAX: u64 = 1 << 26;
+const WORDS_MAX: u64 = 1 << 26;
 
 /// Who knows which sockets are open.
 pub(crate) enum OpenSockets {
     /// This thread looks for itself, by its own rights.
     Here,
-    /// The process that may look.
-    Process { child: Child, questions: ChildStdin, answers: ChildStdout },
+    /// The process that may look. It ends when the pipe of questions closes.
+    Process { questions: ChildStdin, answers: ChildStdout },
+    /// That process has ended: nobody knows.
+    Nobody,
 }
 
 impl OpenSockets {
@@ -50,35 +58,59 @@ impl OpenSockets {
             .spawn()?;
         let pipes = child.stdin.take().zip(child.stdout.take());
         let (questions, answers) = pipes.ok_or(ErrorKind::BrokenPipe)?;
-        Ok(Self::Process { child, questions, answers })
+        Ok(Self::Process { questions, answers })
     }
 
-    /// The cookies of all sockets that any process has open.
+    /// The cookies of all sockets that any process has open; `attached` are processes that surely
+    /// have some.
     ///
     /// # Errors
-    /// The process that looks has ended. Then nothing is known, and nothing may be taken for
-    /// closed.
-    pub(crate) fn cookies(&mut self) -> io::Result<BTreeSet<u64>> {
-        let (questions, answers) = match self {
-            Self::Here => return Ok(look()),
-            Self::Process { questions, answers, .. } => (questions, answers),
+    /// A process may not be looked at that could have one, or the process that looks has ended.
+    /// Then nothing is known, and nothing may be taken for closed.
+    pub(crate) fn cookies(
+        &mut self,
+        attached: impl IntoIterator<Item = u32>,
+    ) -> io::Result<BTreeSet<u64>> {
+        let looked = match self {
+            Self::Here => look()?,
+            Self::Process { questions, answers } => {
+                questions.write_all(&[QUESTION])?;
+                Looked { cookies: words(answers)?, unseen: words(answers)? }
+            }
+            Self::Nobody => return Err(ErrorKind::BrokenPipe.into()),
         };
-        questions.write_all(&[QUESTION])?;
-        let count = word(answers)?;
-        if count > COOKIES_MAX {
-            return Err(ErrorKind::InvalidData.into());
+        match attached.into_iter().any(|pid| looked.unseen.contains(&u64::from(pid))) {
+            true => Err(ErrorKind::PermissionDenied.into()),
+            false => Ok(looked.cookies),
         }
-        (0..count).map(|_| word(answers)).collect()
+    }
+
+    /// Whether the process that looks has ended since the last call. It says nothing unasked, so
+    /// what can be read is its end.
+    pub(crate) fn has_just_ended(&mut self) -> bool {
+        let Self::Process { answers, .. } = self else { return false };
+        let has_ended = sys::poll::wait_readable(answers.as_fd(), Nanos::ZERO);
+        if has_ended {
+            *self = Self::Nobody;
+        }
+        has_ended
+    }
+
+    /// Readable when it has ended.
+    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Self::Process { answers, .. } => Some(answers.as_fd()),
+            Self::Here | Self::Nobody => None,
+        }
     }
 }
 
-impl Drop for OpenSockets {
-    fn drop(&mut self) {
-        if let Self::Process { child, .. } = self {
-            // It waits for nobody: neither for an answer to be read nor for its own end.
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+/// A count and so many words.
+fn words(from: &mut impl Read) -> io::Result<BTreeSet<u64>> {
+    match word(from)? {
+        NOT_WHOLE => Err(ErrorKind::PermissionDenied.into()),
+        count if count > WORDS_MAX => Err(ErrorKind::InvalidData.into()),
+        count => (0..count).map(|_| word(from)).collect(),
     }
 }
 
@@ -107,39 +139,96 @@ pub(crate) fn serve() -> ExitCode {
 fn answer(mut questions: impl Read, mut answers: impl Write) -> io::Result<()> {
     let mut question = [0];
     while questions.read(&mut question)? > 0 {
-        let cookies = look();
-        let mut answer = Vec::with_capacity(8 + 8 * cookies.len());
-        answer.extend((cookies.len() as u64).to_le_bytes());
-        answer.extend(cookies.iter().flat_map(|cookie| cookie.to_le_bytes()));
+        let answer = match look() {
+            Ok(Looked { cookies, unseen }) => {
+                let counted = [&cookies, &unseen].map(|words| (words.len() as u64, words));
+                let words = counted
+                    .into_iter()
+                    .flat_map(|(count, words)| std::iter::once(count).chain(words.iter().copied()));
+                words.flat_map(u64::to_le_bytes).collect()
+            }
+            Err(_) => NOT_WHOLE.to_le_bytes().to_vec(),
+        };
         answers.write_all(&answer)?;
         answers.flush()?;
     }
     Ok(())
 }
 
-/// The cookies of all sockets that any process has open that this one may look at.
-fn look() -> BTreeSet<u64> {
-    let mut cookies = BTreeSet::new();
-    let Ok(processes) = fs::read_dir("/proc") else { return cookies };
-    for process in processes.flatten() {
-        let pid = process.file_name().to_str().and_then(|name| name.parse::<i32>().ok());
-        let pid = pid.and_then(Pid::from_raw);
-        let (Some(pid), Ok(entries)) = (pid, fs::read_dir(process.path().join("fd"))) else {
-            continue;
-        };
-        // One that ends meanwhile has nothing open.
-        let Ok(holder) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
-        for entry in entries.flatten() {
-            let is_socket = fs::read_link(entry.path())
-                .is_ok_and(|target| target.as_os_str().as_encoded_bytes().starts_with(b"socket:"));
-            let number = entry.file_name().to_str().and_then(|name| name.parse().ok());
-            let Some(number) = number.filter(|_| is_socket) else { continue };
-            if let Ok(copy) = pidfd_getfd(&holder, number, PidfdGetfdFlags::empty()) {
-                cookies.extend(sys::socket::cookie_of(copy.as_fd()));
+/// What was found.
+struct Looked {
+    /// Of all sockets that are open in processes that may be looked at.
+    cookies: BTreeSet<u64>,
+    /// Processes that may not, and are older than this one.
+    unseen: BTreeSet<u64>,
+}
+
+/// Looks at every process.
+///
+/// # Errors
+/// One may not be looked at that is younger than this one: it may have any socket that was opened
+/// here. One that is older has none unless it was passed one, or is attached.
+fn look() -> io::Result<Looked> {
+    let (mut cookies, mut unseen) = (BTreeSet::new(), BTreeSet::new());
+    // Where processes of others are hidden (proc(5): hidepid), the first one is.
+    fs::metadata("/proc/1")?;
+    let own = started(std::process::id())?;
+    for process in fs::read_dir("/proc")?.flatten() {
+        let pid = process.file_name().to_str().and_then(|name| name.parse::<u32>().ok());
+        let Some(pid) = pid else { continue };
+        match cookies_of(pid, &process.path().join("fd"), &mut cookies) {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                if unless_gone(started(pid))?.is_some_and(|at| at >= own) {
+                    return Err(error);
+                }
+                unseen.insert(u64::from(pid));
             }
+            Err(error) => return Err(error),
         }
     }
-    cookies
+    Ok(Looked { cookies, unseen })
+}
+
+/// Adds the cookies of the sockets of a process, whose descriptors are listed in `folder`.
+fn cookies_of(pid: u32, folder: &Path, cookies: &mut BTreeSet<u64>) -> io::Result<()> {
+    let Some(number) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Ok(()) };
+    let Some(entries) = unless_gone(fs::read_dir(folder))? else { return Ok(()) };
+    let holder = pidfd_open(number, PidfdFlags::empty()).map_err(io::Error::from);
+    let Some(holder) = unless_gone(holder)? else { return Ok(()) };
+    for entry in entries.flatten() {
+        let Some(target) = unless_gone(fs::read_link(entry.path()))? else { continue };
+        let is_socket = target.as_os_str().as_encoded_bytes().starts_with(b"socket:");
+        let number = entry.file_name().to_str().and_then(|name| name.parse().ok());
+        let Some(number) = number.filter(|_| is_socket) else { continue };
+        let copy = pidfd_getfd(&holder, number, PidfdGetfdFlags::empty());
+        let Some(copy) = unless_gone(copy.map_err(io::Error::from))? else { continue };
+        cookies.extend(sys::socket::cookie_of(copy.as_fd()));
+    }
+    Ok(())
+}
+
+/// When a process began, in clock ticks since the machine did (proc_pid_stat(5), field 22).
+fn started(pid: u32) -> io::Result<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    // The name stands in brackets and may hold anything, brackets too.
+    let (_, fields) = text.rsplit_once(')').ok_or(ErrorKind::InvalidData)?;
+    let field = fields.split_whitespace().nth(19).and_then(|field| field.parse().ok());
+    field.ok_or(ErrorKind::InvalidData.into())
+}
+
+/// Nothing for a process or a descriptor that has ended meanwhile: it has nothing open.
+///
+/// # Errors
+/// Whatever else went wrong.
+fn unless_gone<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error) => match Errno::from_io_error(&error) {
+            Some(Errno::NOENT | Errno::SRCH | Errno::BADF) => Ok(None),
+            _ => Err(error),
+        },
+    }
 }
 
 #[cfg(test)]
@@ -152,9 +241,9 @@ mod tests {
     fn an_open_socket_is_found_and_a_closed_one_is_not() {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback is up");
         let cookie = sys::socket::cookie_of(socket.as_fd()).expect("every socket has one");
-        assert!(OpenSockets::Here.cookies().expect("it is here").contains(&cookie));
+        assert!(OpenSockets::Here.cookies([]).expect("it is here").contains(&cookie));
         drop(socket);
-        assert!(!OpenSockets::Here.cookies().expect("it is here").contains(&cookie));
+        assert!(!OpenSockets::Here.cookies([]).expect("it is here").contains(&cookie));
     }
 
     #[test]
@@ -165,9 +254,9 @@ mod tests {
         answer([QUESTION; 2].as_slice(), &mut answers).expect("memory is written");
         let mut answers = answers.as_slice();
         for _ in 0..2 {
-            let count = word(&mut answers).expect("a count comes first");
-            let cookies: Vec<u64> =
-                (0..count).map(|_| word(&mut answers).expect("so many follow")).collect();
+            let cookies = words(&mut answers).expect("they come first");
+            let unseen = words(&mut answers).expect("and who could not be looked at");
+            assert!(!unseen.contains(&u64::from(std::process::id())));
             assert!(cookies.contains(&cookie));
         }
         assert!(answers.is_empty());
@@ -177,6 +266,46 @@ mod tests {
     fn a_process_that_has_ended_is_an_error_and_not_an_empty_answer() {
         let mut gone =
             OpenSockets::start("/bin/true".into()).expect("there is a program that ends");
-        assert!(gone.cookies().is_err());
+        assert!(gone.cookies([]).is_err());
+        let begun = std::time::Instant::now();
+        while !gone.has_just_ended() {
+            assert!(begun.elapsed().as_secs() < 10, "its end is seen");
+        }
+        assert!(!gone.has_just_ended() && gone.descriptor().is_none(), "it is said once");
+        assert!(gone.cookies([]).is_err());
+    }
+
+    #[test]
+    fn who_may_not_look_at_a_younger_process_knows_of_no_socket_that_it_is_closed() {
+        let mut other = Command::new("setpriv");
+        other.args(["--reuid=65534", "--regid=65534", "--clear-groups", "sleep", "600"]);
+        let mut other = other.spawn().expect("setpriv is installed");
+        let pid = other.id();
+        let is_others = || {
+            let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it lives");
+            status.contains("Uid:\t65534")
+        };
+        while !is_others() {
+            std::thread::yield_now();
+        }
+        let looked = std::thread::spawn(|| {
+            confine::enter(&confine::Rights {
+                calls: &[confine::Calls::Files, confine::Calls::Descriptors],
+                reads: &["/proc"],
+                ..confine::Rights::NOTHING
+            })
+            .expect("root may give up rights");
+            look().map(|looked| looked.cookies)
+        });
+        let looked = looked.join().expect("it does not panic");
+        other.kill().and_then(|()| other.wait()).expect("it is ours");
+        assert_eq!(looked.map_err(|error| error.kind()), Err(ErrorKind::PermissionDenied));
+    }
+
+    #[test]
+    fn an_attached_process_that_may_not_be_looked_at_leaves_everything_open() {
+        let (mut here, first) = (OpenSockets::Here, 1);
+        let is_unseen = look().expect("root may").unseen.contains(&u64::from(first));
+        assert_eq!(here.cookies([first]).is_err(), is_unseen);
     }
 }

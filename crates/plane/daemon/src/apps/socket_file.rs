@@ -45,7 +45,7 @@ impl SocketFile {
             self.has_complained = false;
             return None;
         }
-        match AttachListener::bind(path, MODE) {
+        match AttachListener::bind_in_folder(path, MODE) {
             Ok(new) => {
                 log::warn(format!("{} was removed, and is made anew", path.display()));
                 *self = Self::of(&new);

@@ -33,6 +33,9 @@ pub(super) struct App {
     pub(super) doorbell: Arc<EventFd>,
     /// Processes that are connected.
     pub(super) pids: Vec<u32>,
+    /// One of them is or was in a PID namespace that is not ours: what it has open is not to be
+    /// seen in /proc.
+    pub(super) has_hidden_process: bool,
 }
 
 /// What a new application is made from.
@@ -97,7 +100,14 @@ impl App {
             pipes,
             doorbell,
             pids: vec![who.pid],
+            has_hidden_process: is_hidden(who),
         })
+    }
+
+    /// A further process of it is here.
+    pub(super) fn add_process(&mut self, who: PeerCredentials) {
+        self.pids.push(who.pid);
+        self.has_hidden_process |= is_hidden(who);
     }
 
     /// Its number.
@@ -148,6 +158,11 @@ impl App {
         words.state.store(state, Ordering::Release);
         self.tell(slot);
     }
+}
+
+/// Whether a process has no number in our PID namespace (unix(7): SO_PEERCRED says zero then).
+fn is_hidden(who: PeerCredentials) -> bool {
+    who.pid == 0
 }
 
 /// One process of an application: a connection to the attach server.

@@ -94,7 +94,10 @@ impl SocketTable {
 
     /// What is to be waited for.
     pub(crate) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        [self.endings.ends.as_fd()].into_iter().chain(self.network.descriptors())
+        [self.endings.ends.as_fd()]
+            .into_iter()
+            .chain(self.network.descriptors())
+            .chain(self.table_config.open_sockets.descriptor())
     }
 
     /// Applications that are here.
@@ -190,7 +193,7 @@ impl SocketTable {
             return Err(format!("an application has at most {PROCESSES_MAX} processes here"));
         }
         let (streaming, answer) = welcome(app).map_err(|error| error.to_string())?;
-        app.pids.push(who.pid);
+        app.add_process(who);
         self.descriptors.take(who.uid, MEMBER_DESCRIPTORS);
         Ok((Member::new(app.number(), who, app.region()), streaming, answer))
     }

@@ -13,6 +13,7 @@ use super::super::names::SlotKey;
 use super::super::records::{Record, What};
 use super::SocketTable;
 use crate::apps::Claims;
+use crate::attach_server_counters::AttachServerEvent;
 use crate::log;
 
 /// Ends that are heard in one turn of the attach server: others want to be heard too.
@@ -29,6 +30,7 @@ impl SocketTable {
     pub(crate) fn tend(&mut self, claims: &mut Claims, now: Nanos) {
         self.hear_workers(now);
         self.hear_ends(now);
+        self.watch_looker();
         self.tend_firewall(now);
         let changed = self.network.neighbours.hear();
         if changed.links {
@@ -66,6 +68,18 @@ impl SocketTable {
             },
         ];
         parts.into_iter().min().unwrap_or(Nanos::FAR_FUTURE)
+    }
+
+    fn watch_looker(&mut self) {
+        if self.table_config.open_sockets.has_just_ended() {
+            self.table_config.counters.count(AttachServerEvent::LookerEnded);
+            log::warn(
+                "the process that looks for open sockets has ended: connections whose end the \
+                 kernel does not tell stay until their program ends; start the daemon anew when \
+                 it can be"
+                    .to_owned(),
+            );
+        }
     }
 
     fn hear_workers(&mut self, now: Nanos) {
@@ -250,12 +264,19 @@ impl SocketTable {
 
     /// More ended than can be told: what is meant and no process holds any more has ended.
     fn look_for_ends(&mut self, is_meant: impl Fn(&Record) -> bool, now: Nanos) {
-        let meant = |cookie: &u64| self.records.named(*cookie).any(|(_, record)| is_meant(record));
+        let is_in_sight =
+            |record: &Record| self.apps.get(record.app).is_some_and(|app| !app.has_hidden_process);
+        let meant = |cookie: &u64| {
+            let mut named = self.records.named(*cookie);
+            named.any(|(_, record)| is_meant(record) && is_in_sight(record))
+        };
         let mut over: Vec<u64> = self.records.cookies().filter(meant).collect();
         if over.is_empty() {
             return;
         }
-        let open = match self.table_config.open_sockets.cookies() {
+        let attached: Vec<u32> =
+            self.apps.iter().flat_map(|app| app.pids.iter().copied()).collect();
+        let open = match self.table_config.open_sockets.cookies(attached) {
             Ok(open) => open,
             Err(error) => {
                 log::warn(format!(
