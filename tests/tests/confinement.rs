@@ -131,3 +131,19 @@ fn a_link_that_changes_is_still_found_by_its_name() {
     assert!(accelerated.run(&[PYTHON, "-c", listen]).end().status.success());
     assert_eq!(accelerated.daemon().counter("attach_interfaces_gone"), 0);
 }
+
+#[test]
+fn the_files_of_both_sockets_come_back_when_somebody_removes_them() {
+    let accelerated = Accelerated::with("");
+    let daemon = accelerated.daemon();
+    for path in [daemon.socket(), daemon.apps_socket()] {
+        std::fs::remove_file(&path).expect("it is there");
+        wait_for("a socket's file", || {
+            path.exists().then_some(()).ok_or_else(|| format!("no {path:?}, {}", daemon.said()))
+        });
+    }
+    // Whoever finds the file finds the daemon.
+    daemon.calisto("status");
+    let listen = "import socket; s = socket.socket(); s.bind(('', 8000)); s.listen()";
+    assert!(accelerated.run(&[PYTHON, "-c", listen]).end().status.success());
+}

@@ -24,6 +24,8 @@ pub enum Capability {
     SysNice = 23,
     /// Limits beyond the hard limit.
     SysResource = 24,
+    /// BPF programs that compare pointers, as ours do.
+    Perfmon = 38,
     /// BPF programs and maps.
     Bpf = 39,
 }
@@ -40,6 +42,7 @@ impl fmt::Display for Capability {
             Self::SysAdmin => "CAP_SYS_ADMIN",
             Self::SysNice => "CAP_SYS_NICE",
             Self::SysResource => "CAP_SYS_RESOURCE",
+            Self::Perfmon => "CAP_PERFMON",
             Self::Bpf => "CAP_BPF",
         })
     }

@@ -4,14 +4,16 @@
 //! and a client that is slow or silent keeps only its own thread waiting. Parsing and printing of
 //! large tables happens here, not in the loop.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use admin::{Command, LINE_BYTES_MAX, Reply, ReplyBody, Request};
 use policy::{Entry, table_text};
+use rustix::fs::OFlags;
 
 use crate::admin_clients::{CLIENTS_MAX, ClientId, Clients};
 use crate::ask::{ANSWER_MAX, Asks, Question};
@@ -19,6 +21,7 @@ use crate::capture;
 use crate::confinement::{self, Role};
 use crate::failure::Failure;
 use crate::folder;
+use crate::log;
 use crate::outside::Proposal;
 use crate::stream;
 
@@ -51,18 +54,73 @@ pub(crate) fn serve(path: &str, asks: Asks) -> Result<Server, Failure> {
         }
         Err(_) => {}
     }
-    let listener = UnixListener::bind(path).map_err(failed)?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
-    let clients = Clients::default();
+    let mut listener = Listener::bind(path).map_err(failed)?;
     std::thread::Builder::new()
         .name("admin".to_owned())
         .spawn(move || {
             if confinement::is_entered(Role::Admin) {
-                accept(&listener, &asks, &clients);
+                accept(&mut listener, &asks, &Clients::default());
             }
         })
         .map_err(failed)?;
     Ok(Server { path: path.to_owned() })
+}
+
+/// The socket, and its file as it was made: one that somebody has removed is made anew.
+struct Listener {
+    socket: UnixListener,
+    path: String,
+    /// Device and inode. The socket keeps the inode, so that it is nobody else's meanwhile.
+    file: Option<(u64, u64)>,
+    has_complained: bool,
+}
+
+/// Time between two looks whether the file is there.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+impl Listener {
+    fn bind(path: &str) -> std::io::Result<Self> {
+        let socket = UnixListener::bind(path)?;
+        // Its callers can be gone before they are taken.
+        rustix::fs::fcntl_setfl(&socket, OFlags::NONBLOCK)?;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+        Ok(Self { socket, path: path.to_owned(), file: identity(path), has_complained: false })
+    }
+
+    /// The next caller; nothing after a while.
+    fn accept(&self) -> std::io::Result<Option<UnixStream>> {
+        if !sys::poll::wait_readable(self.socket.as_fd(), LOOK_EVERY.into()) {
+            return Ok(None);
+        }
+        match self.socket.accept() {
+            Ok((stream, _)) => Ok(Some(stream)),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes the file anew if it is gone; one that is somebody else's is left alone.
+    fn look(&mut self) {
+        if identity(&self.path) == self.file {
+            self.has_complained = false;
+            return;
+        }
+        match Self::bind(&self.path) {
+            Ok(anew) => {
+                log::warn(format!("{} was removed, and is made anew", self.path));
+                *self = anew;
+            }
+            Err(error) if !self.has_complained => {
+                self.has_complained = true;
+                log::warn(format!("{} is gone: no operator finds us; {error}", self.path));
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+fn identity(path: &str) -> Option<(u64, u64)> {
+    std::fs::symlink_metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }
 
 fn is_socket(file: &std::fs::Metadata) -> bool {
@@ -70,13 +128,24 @@ fn is_socket(file: &std::fs::Metadata) -> bool {
     file.file_type().is_socket()
 }
 
-fn accept(listener: &UnixListener, asks: &Asks, clients: &Clients) {
-    for (stream, number) in listener.incoming().zip(0..) {
-        let (client, entered) = (ClientId(number), stream.and_then(|s| Ok((s.try_clone()?, s))));
-        let Ok((handle, mut stream)) = entered else {
+fn accept(listener: &mut Listener, asks: &Asks, clients: &Clients) {
+    let mut looked = Instant::now();
+    for number in 0.. {
+        if looked.elapsed() >= LOOK_EVERY {
+            looked = Instant::now();
+            listener.look();
+        }
+        let entered = listener.accept().and_then(|came| {
+            came.map(|stream| Ok((ClientId(number), stream.try_clone()?, stream))).transpose()
+        });
+        let (client, handle, mut stream) = match entered {
+            Ok(Some(entered)) => entered,
+            Ok(None) => continue,
             // Out of descriptors, most likely: others will close theirs.
-            std::thread::sleep(Duration::from_millis(10));
-            continue;
+            Err(_) => {
+                std::thread::sleep(Duration::from_millis(10));
+                continue;
+            }
         };
         if !clients.enter(client, handle, Instant::now()) {
             let _ = respond(

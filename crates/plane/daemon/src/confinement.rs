@@ -5,7 +5,7 @@
 //! | event loop | BPF map elements, CPUs and signals of programs that share cores, reading /proc and /sys, the admin socket's file |
 //! | attach server | descriptors and memory for programs, netlink, guards of ports, BPF map elements, reading /proc, its socket's file |
 //! | workers, closers, log, signals | memory and the descriptors that they have |
-//! | admin | taking connections and starting a thread for each |
+//! | admin | taking connections and starting a thread for each, its socket's file |
 //! | clients of admin | the connection that they have |
 //! | the process that looks for open sockets | descriptors of other processes, and nothing else |
 //!
@@ -113,7 +113,10 @@ impl Role {
             Self::Worker => Rights { calls: &[Waiting], ..Rights::NOTHING },
             Self::Signals => Rights { calls: &[Waiting], ..Rights::NOTHING },
             Self::Closer | Self::Log => Rights::NOTHING,
-            Self::Admin => Rights { calls: &[Accepting, Messages, Threads], ..Rights::NOTHING },
+            Self::Admin => Rights {
+                calls: &[Accepting, Files, Messages, Replacing, Sockets, Threads],
+                ..Rights::NOTHING
+            },
             Self::AdminClient => Rights { calls: &[Messages], ..Rights::NOTHING },
             Self::Looker => Rights {
                 capabilities: &[Capability::SysPtrace],
@@ -127,7 +130,7 @@ impl Role {
     /// Of the sockets' folders, those whose files it replaces.
     fn replaces<'a>(self, folders: &'a [&'a std::path::Path]) -> &'a [&'a std::path::Path] {
         match self {
-            Self::EventLoop | Self::AttachServer => folders,
+            Self::EventLoop | Self::AttachServer | Self::Admin => folders,
             _ => &[],
         }
     }

@@ -8,7 +8,7 @@ use crate::text::{field, read};
 /// Rights and limits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RightsFacts {
-    /// Those of CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF that we lack.
+    /// Those of CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF and CAP_PERFMON that we lack.
     pub missing: Vec<Capability>,
     /// Whether we have the machine's own CAP_IPC_LOCK: then no limit of locked memory holds.
     pub lock_unlimited: bool,
@@ -25,10 +25,11 @@ pub(crate) struct RightsFacts {
 }
 
 /// What each port needs; others cost more rights but no port works without CAP_NET_RAW.
-const WANTED: [Capability; 3] = [Capability::NetRaw, Capability::NetAdmin, Capability::Bpf];
+const WANTED: [Capability; 4] =
+    [Capability::NetRaw, Capability::NetAdmin, Capability::Bpf, Capability::Perfmon];
 
-const GRANT: &str =
-    "run as root, or: setcap cap_net_raw,cap_net_admin,cap_bpf+ep $(command -v calistod)";
+const GRANT: &str = "run as root, or: setcap cap_net_raw,cap_net_admin,cap_bpf,cap_perfmon,cap_ipc_lock+ep \
+     $(command -v calistod)";
 
 /// Descriptors of a daemon with one port and 64 workers, with room for clients of its socket.
 const FILES_ENOUGH: u64 = 256;
@@ -74,7 +75,10 @@ pub(crate) fn judge(facts: &RightsFacts) -> Vec<Finding> {
 
 fn capabilities(facts: &RightsFacts) -> Vec<Finding> {
     if facts.missing.is_empty() {
-        return vec![Finding::fine("rights", "CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF are there")];
+        return vec![Finding::fine(
+            "rights",
+            "CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF and CAP_PERFMON are there",
+        )];
     }
     let raw = facts.missing.contains(&Capability::NetRaw);
     let names = facts.missing.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");

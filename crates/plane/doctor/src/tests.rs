@@ -115,7 +115,7 @@ fn without_rights_there_is_a_whole_report_and_it_says_that_no_port_is_possible()
     let report = report.join().expect("it does not panic").expect("and is no error");
     let rights = of(&report, "rights");
     assert_eq!(rights.level, Level::Missing);
-    assert_eq!(rights.what, "CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF");
+    assert_eq!(rights.what, "CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF, CAP_PERFMON");
     assert!(!report.exit_ok());
     assert_eq!(of(&report, "packet filter").level, Level::Note, "{}", report.table());
     assert_eq!(of(&report, "socket ends").level, Level::Fine, "anybody may hear of them");
