@@ -48,7 +48,7 @@ impl fmt::Display for Capability {
     }
 }
 
-/// Whether the calling thread has `capability` now. CAP_SYS_ADMIN stands in for CAP_BPF, as in
+/// Whether the calling thread has `capability` now. CAP_SYS_ADMIN stands in for CAP_BPF and CAP_PERFMON, as in
 /// the kernel. False when the kernel does not tell: then nothing is promised.
 pub fn have(capability: Capability) -> bool {
     let set = rustix::thread::capabilities(None).map_or(0, |sets| sets.effective.bits());
@@ -62,7 +62,9 @@ pub fn missing(wanted: &[Capability]) -> Vec<Capability> {
 
 fn holds(set: u64, capability: Capability) -> bool {
     let has = |capability: Capability| set >> capability as u8 & 1 == 1;
-    has(capability) || (capability == Capability::Bpf && has(Capability::SysAdmin))
+    has(capability)
+        || (matches!(capability, Capability::Bpf | Capability::Perfmon)
+            && has(Capability::SysAdmin))
 }
 
 #[cfg(test)]

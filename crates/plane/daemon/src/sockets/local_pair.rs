@@ -165,6 +165,13 @@ impl LocalPair {
         Some(first)
     }
 
+    /// The other end of `slot` hears of a reset, and not of an ordinary end.
+    pub(super) fn reset(&self, slot: u32) {
+        if let Some(words) = self.words(slot) {
+            words.asks.fetch_or(Asks::ABORT, Ordering::AcqRel);
+        }
+    }
+
     /// One end is over: the other learns it. True: so are both, and the pair is free.
     pub(super) fn end(&mut self, slot: u32) -> bool {
         let (first, own) = (slot & !1, (slot & 1) as usize);

@@ -21,6 +21,9 @@ use super::names::SlotKey;
 /// Time between two checks.
 const CHECK_EVERY: Nanos = Nanos::from_millis(250);
 
+/// The loopback interface of every network namespace.
+pub(super) const LOOPBACK: u32 = 1;
+
 /// Who has a right to an address, as the kernel saw it when a socket was offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Holder {

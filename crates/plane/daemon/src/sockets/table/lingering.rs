@@ -64,7 +64,7 @@ impl SocketTable {
 
     fn close_unaccepted(&mut self, streams: &AppSockets, region: u32, slot: u32) {
         if region != streams.region {
-            return self.end_local((region, slot), streams.app);
+            return self.reset_local((region, slot), streams.app);
         }
         if !streams.server.is_taken(slot) || self.records.get((region, slot)).is_some() {
             return;

@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use shm::sockets::{Entry, Side};
 use sys::eventfd::EventFd;
 use sys::socket;
+use sys::socket_owner::{self, Transport};
 
 use super::super::answer::{Answer, Context, Refusal};
 use super::super::examine::{Examined, covers};
@@ -21,6 +22,7 @@ use super::super::local_pair::{DESCRIPTORS, End, LocalPair, SIDES, inherit};
 use super::super::names::SlotKey;
 use super::super::records::{Record, What};
 use super::super::regions::Region;
+use super::super::rights::LOOPBACK;
 use super::SocketTable;
 use crate::attach_server_counters::AttachServerEvent;
 
@@ -39,6 +41,10 @@ impl SocketTable {
         }
         let nobody = FallbackReason::LoopbackPeerNotAccelerated;
         let (listening, accepting) = self.listener_at(remote, examined.cookie).ok_or(nobody)?;
+        if !self.still_listens(listening, remote) {
+            // Its end has not been heard of yet. The kernel says what comes of such a call.
+            return Err(nobody.into());
+        }
         if self.apps.get(accepting).is_none_or(|other| other.uid != app.uid) {
             // Each could write the other's words, its locks and settings too.
             return Err(FallbackReason::OtherUser.into());
@@ -97,6 +103,16 @@ impl SocketTable {
         fits.get(at).map(|(place, record, _)| (*place, record.app))
     }
 
+    /// Whether the kernel, asked now, gives callers of `address` to that listener.
+    fn still_listens(&self, place: SlotKey, address: SocketAddr) -> bool {
+        let listener = self.records.get(place).and_then(|record| match &record.what {
+            What::Listener(listener) => Some(listener),
+            _ => None,
+        });
+        let owner = socket_owner::of_address(Transport::Tcp, address, LOOPBACK).ok().flatten();
+        listener.zip(owner).is_some_and(|(listener, owner)| listener.holder.is(owner))
+    }
+
     /// The local pair between two applications; a new one if there is none.
     fn local_pair(&mut self, connecting: u16, accepting: u16) -> Option<u32> {
         let is_it = |local_pair: &LocalPair| {
@@ -153,17 +169,25 @@ impl SocketTable {
 
     /// The end of a connection within this host, at `place`, is over, if it is that application's.
     pub(super) fn end_local(&mut self, place: SlotKey, app: u16) {
-        let (region, slot) = place;
-        let Some(Region::LocalPair(number, side)) = self.regions.get(region) else {
-            return;
-        };
-        let Some(local_pair) = self.local_pairs.get_mut(&number) else { return };
-        if local_pair.app(side) != app || slot & 1 != side as u32 {
-            return;
-        }
-        local_pair.end(slot);
+        let Some(local_pair) = self.local_pair_at(place, app) else { return };
+        local_pair.end(place.1);
         self.records.remove(place);
         self.sweep_local_pairs();
+    }
+
+    /// The same for one that nobody has taken: its peer hears a reset, as from Linux.
+    pub(super) fn reset_local(&mut self, place: SlotKey, app: u16) {
+        if let Some(local_pair) = self.local_pair_at(place, app) {
+            local_pair.reset(place.1);
+        }
+        self.end_local(place, app);
+    }
+
+    /// The local pair at whose place an end of the application is.
+    fn local_pair_at(&mut self, (region, slot): SlotKey, app: u16) -> Option<&mut LocalPair> {
+        let Some(Region::LocalPair(number, side)) = self.regions.get(region) else { return None };
+        let local_pair = self.local_pairs.get_mut(&number)?;
+        (local_pair.app(side) == app && slot & 1 == side as u32).then_some(local_pair)
     }
 
     /// Accepted ends that were named since the last look get their records.

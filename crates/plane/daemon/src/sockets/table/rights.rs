@@ -10,6 +10,7 @@ use sys::socket_owner::{self, Transport};
 
 use super::super::names::SlotKey;
 use super::super::records::{Record, What};
+use super::super::rights::LOOPBACK;
 use super::super::shares::Shares;
 use super::SocketTable;
 use crate::apps::Claims;
@@ -19,9 +20,6 @@ use crate::attach_server_counters::AttachServerEvent;
 /// about ten microseconds: so a check keeps the attach server ten milliseconds at most, and with
 /// 4,096 addresses each is asked about once a second.
 const QUESTIONS_MAX: usize = 1024;
-
-/// The loopback interface of every network namespace.
-const LOOPBACK: u32 = 1;
 
 impl SocketTable {
     /// Ends what the kernel gives its port to no more.
