@@ -1,0 +1,72 @@
+//! Sequences of socket calls, played once on Linux and once under `calisto run`: every result,
+//! error, readiness, address, option and byte must be the same.
+//!
+//! `SEED` chooses the first of `SEQUENCES` scripts, each of which is a pure function of its seed; a
+//! script that differs is played again, made shorter and printed. `SCRIPT` names a file to play
+//! instead. `LANES` are played at once.
+
+mod comparison;
+mod differences;
+mod generator;
+mod hunt;
+mod lane;
+mod player;
+mod random;
+mod script;
+mod stage;
+
+use std::fs;
+
+use whole::{Accelerated, Trap, project};
+
+use crate::hunt::{Hunt, number};
+use crate::lane::Lane;
+use crate::script::Script;
+use crate::stage::Pace;
+
+#[test]
+fn a_seed_gives_one_script_which_is_read_as_it_is_written() {
+    for seed in 0..500 {
+        let script = generator::script(seed);
+        assert_eq!(script, generator::script(seed), "seed {seed}");
+        assert_eq!(script, Script::parse(&script.to_string()), "seed {seed}");
+    }
+}
+
+#[test]
+fn kept_sequences_look_like_linux() {
+    let bed = Accelerated::start();
+    let program = Trap::build("player");
+    let mut lane = Lane::new(&bed, &program);
+    let folder = project().join("tests/sequences");
+    let mut files: Vec<_> = match std::env::var_os("SCRIPT") {
+        Some(file) => vec![file.into()],
+        None => fs::read_dir(&folder)
+            .expect("the folder of kept sequences is there")
+            .map(|entry| entry.expect("it can be listed").path())
+            .collect(),
+    };
+    files.sort();
+    let mut failed = Vec::new();
+    for file in files {
+        let text = fs::read_to_string(&file).expect("a script is a text");
+        assert!(text.starts_with("# "), "{} says what it holds", file.display());
+        let played = lane.play(&Script::parse(&text), Pace::CAREFUL);
+        println!("{}\n{played}", file.display());
+        if played.difference().is_some() {
+            failed.push(file);
+        }
+    }
+    assert!(failed.is_empty(), "{failed:?} differ");
+}
+
+#[test]
+fn sequences_of_calls_look_like_linux() {
+    let hunt = Hunt {
+        seed: number("SEED", 1),
+        sequences: number("SEQUENCES", 400),
+        lanes: number("LANES", 6),
+    };
+    let found = hunt.run();
+    assert_eq!(found, 0, "differences; each is printed above");
+}
