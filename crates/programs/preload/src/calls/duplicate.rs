@@ -3,6 +3,7 @@
 use libc::c_int;
 use rustix::io::Errno;
 
+use crate::calls::twins;
 use crate::entry::descriptors::{self, Found};
 use crate::entry::file::Kind;
 use crate::entry::{Held, own_code};
@@ -17,7 +18,8 @@ fn follow(fd: c_int, made: c_int) -> c_int {
             Found::Ours(held) => descriptors::share(&held, made),
             Found::KernelSet => descriptors::set_kernel_set(made),
             Found::Plain if descriptors::is_kernels(fd) => descriptors::set_kernels(made),
-            Found::Plain | Found::Internal => {}
+            Found::Plain => twins::note(fd, made),
+            Found::Internal => {}
         }
     }
     made
@@ -60,8 +62,11 @@ fn is_hidden(fd: c_int) -> bool {
 
 /// A duplicate at a number that is closed first if it is open.
 unsafe fn onto(fd: c_int, to: c_int, make: impl FnOnce() -> c_int) -> c_int {
-    if descriptors::is_plain(fd) && descriptors::is_plain(to) || fork::is_borrowed() || fd == to {
+    if fork::is_borrowed() || fd == to {
         return make();
+    }
+    if descriptors::is_plain(fd) && descriptors::is_plain(to) {
+        return follow(fd, make());
     }
     if is_hidden(fd) {
         return outcome::failed(Errno::BADF);
@@ -95,6 +100,10 @@ pub(crate) unsafe fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int 
     if command == libc::F_DUPFD || command == libc::F_DUPFD_CLOEXEC {
         // SAFETY: plain numbers.
         return follow(fd, unsafe { real::fcntl(fd, command, argument) });
+    }
+    if descriptors::is_plain(fd) {
+        // SAFETY: the caller's arguments.
+        return unsafe { real::fcntl(fd, command, argument) };
     }
     match lookup::socket(fd) {
         // SAFETY: the caller's arguments.
