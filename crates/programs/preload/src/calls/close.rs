@@ -135,5 +135,8 @@ pub(crate) unsafe fn shutdown(fd: c_int, how: c_int) -> c_int {
     }
     // A listener and a UDP socket have a kernel half.
     // SAFETY: plain numbers.
-    unsafe { real::shutdown(fd, how) }
+    let result = unsafe { real::shutdown(fd, how) };
+    // That of a UDP socket does not know that it is connected.
+    let is_connected = file.kind == Kind::Datagram && file.socket.peer_address().is_some();
+    if is_connected { outcome::done(ours) } else { result }
 }
