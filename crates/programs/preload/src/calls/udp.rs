@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use crate::calls::{fallback, inherit, twins};
 use crate::entry::file::{File, Kind};
 use crate::entry::{Body, Held, descriptors, own_code};
-use crate::process::{say, session};
+use crate::process::{lookup, say, session};
 use crate::system::{address, faults, fork, kernel_socket, outcome, real, route};
 
 /// bind(2): a UDP socket that is bound can receive, so this is when it is offered.
@@ -18,6 +18,12 @@ use crate::system::{address, faults, fork, kernel_socket, outcome, real, route};
 /// # Safety
 /// As for libc's.
 pub(crate) unsafe fn bind(fd: c_int, address: *const sockaddr, bytes: socklen_t) -> c_int {
+    if lookup::socket(fd)
+        .is_some_and(|held| held.file().is_some_and(|file| file.kind == Kind::Stream))
+    {
+        // The kernel does not know that it is connected.
+        return outcome::failed(Errno::INVAL);
+    }
     // SAFETY: the caller's arguments.
     let result = unsafe { real::bind(fd, address, bytes) };
     if result == 0 && descriptors::is_fresh(fd) {
