@@ -39,7 +39,7 @@ impl Played {
             if linux == calisto {
                 continue;
             }
-            return match rule_of(&script.0[..=at], linux, calisto) {
+            return match rule_of(self, at) {
                 Some(rule) => Verdict::Documented(rule),
                 None => Verdict::Differs(difference(at, step, linux, calisto)),
             };

@@ -1,21 +1,187 @@
 //! The differences that are documented, each with its reason: the table of
-//! `docs/reference/differences.md`.
+//! `docs/reference/differences.md`, whose rows these are, and of each there is a script in
+//! `tests/sequences/differences`.
 
-use crate::script::Step;
+mod cast;
+
+use crate::comparison::Played;
+use crate::script::Who;
+
+use cast::{Cast, Protocol};
 
 /// One of them.
 #[derive(Debug)]
 pub(crate) struct Rule {
-    /// Its row in the table.
+    /// Its row in the table, and its script.
     pub(crate) name: &'static str,
-    /// Whether it is why the last of these calls had these outcomes, Linux's and Calisto's.
-    applies: fn(&[Step], &str, &str) -> bool,
+    /// Whether it is why a call has two outcomes.
+    applies: fn(&Moment<'_>) -> bool,
 }
 
-/// All of them.
-pub(crate) const RULES: &[Rule] = &[];
+/// A call with two outcomes, and what came before it.
+pub(crate) struct Moment<'played> {
+    played: &'played Played,
+    at: usize,
+    linux: &'played str,
+    calisto: &'played str,
+    cast: Cast,
+}
 
-/// The documented reason for which the last of these calls has two outcomes, if there is one.
-pub(crate) fn rule_of(steps: &[Step], linux: &str, calisto: &str) -> Option<&'static Rule> {
-    RULES.iter().find(|rule| (rule.applies)(steps, linux, calisto))
+/// All of them. The first that applies is the reason, so those that apply to less stand first.
+pub(crate) const RULES: &[Rule] = &[
+    Rule { name: "closed-while-waited-for", applies: closed_while_waited_for },
+    Rule { name: "closed-here-open-elsewhere", applies: closed_here_open_elsewhere },
+    Rule { name: "first-ring", applies: first_ring },
+    Rule { name: "own-address-datagram", applies: own_address_datagram },
+    Rule { name: "address-family", applies: address_family },
+    Rule { name: "urgent-count", applies: urgent_count },
+    Rule { name: "reset-by-receiver", applies: reset_by_receiver },
+    Rule { name: "passed-before", applies: passed_before },
+    Rule { name: "disconnect", applies: disconnect },
+    Rule { name: "shutdown-before", applies: shutdown_before },
+    Rule { name: "waits-since-before", applies: waits_since_before },
+    Rule { name: "listener-ended", applies: listener_ended },
+    Rule { name: "error-choice", applies: error_choice },
+];
+
+/// The documented reason for which a call has two outcomes, if there is one.
+pub(crate) fn rule_of(played: &Played, at: usize) -> Option<&'static Rule> {
+    let (linux, calisto) = (played.linux.get(at)?.as_str(), played.calisto.get(at)?.as_str());
+    let cast = Cast::of(&played.script.0[..=at]);
+    let moment = Moment { played, at, linux, calisto, cast };
+    RULES.iter().find(|rule| (rule.applies)(&moment))
+}
+
+const SENDS: [&str; 7] = ["send", "sendto", "write", "sendmsg", "writev", "sendmmsg", "sendfile"];
+const LOOKS: [&str; 5] = ["poll", "select", "wait", "join", "fionread"];
+const RECEIVES: [&str; 8] =
+    ["recv", "read", "recvfrom", "recvmsg", "readv", "recvmmsg", "splice-in", "drain"];
+
+impl Moment<'_> {
+    fn verb(&self) -> &str {
+        self.played.script.0[self.at].verb()
+    }
+
+    fn is_one_of(&self, verbs: &[&str]) -> bool {
+        verbs.contains(&self.verb())
+    }
+
+    /// The words of the calls before, each with what Linux made of it.
+    fn before(&self) -> impl Iterator<Item = (Vec<&str>, &str)> {
+        let calls = self.played.script.0[..self.at].iter();
+        calls.map(|step| step.words().collect()).zip(self.played.linux.iter().map(String::as_str))
+    }
+
+    fn has_before(&self, verb: &str) -> bool {
+        self.before().any(|(words, _)| words[0] == verb)
+    }
+
+    /// Whether both ends are on the host.
+    fn is_within_the_host(&self) -> bool {
+        self.played.script.0.iter().all(|step| step.who != Who::There)
+    }
+}
+
+/// A call that waits on a number which is closed: Linux lets it wait on, for it has the file.
+fn closed_while_waited_for(moment: &Moment<'_>) -> bool {
+    let is_told = moment.calisto == "EBADF" || moment.calisto.ends_with(":nval");
+    moment.verb() == "join" && is_told && moment.has_before("start")
+}
+
+/// A member of a set that this process has closed, and another one not.
+fn closed_here_open_elsewhere(moment: &Moment<'_>) -> bool {
+    let closes = moment.has_before("close") || moment.has_before("dup2");
+    let is_elsewhere = moment.has_before("fork") || moment.has_before("give");
+    moment.is_one_of(&["wait", "join"]) && closes && is_elsewhere
+}
+
+/// A write that is cut at what the ring of a young connection has room for.
+fn first_ring(moment: &Moment<'_>) -> bool {
+    let first = |outcome: &str| outcome.split(' ').next().and_then(|word| word.parse().ok());
+    let (linux, calisto): (Option<u64>, Option<u64>) = (first(moment.linux), first(moment.calisto));
+    let is_short = calisto.is_some() && calisto < linux || moment.calisto == "EAGAIN";
+    is_short && (moment.is_one_of(&SENDS) || moment.verb() == "splice-out")
+}
+
+/// A datagram from a socket of Calisto to an address of its own host.
+fn own_address_datagram(moment: &Moment<'_>) -> bool {
+    let goes_there = |words: &[&str]| {
+        let is_own = |word: &&str| {
+            ["here:", "here6:", "mapped-here:"].iter().any(|host| word.starts_with(host))
+        };
+        let sends = ["connect", "sendto", "sendmsg", "sendmmsg"].contains(&words[0]);
+        sends && words.iter().any(is_own)
+    };
+    let sent = moment.before().any(|(words, _)| {
+        goes_there(&words) && moment.cast.protocol(words[1]) == Some(Protocol::Udp)
+    });
+    sent && (moment.is_one_of(&LOOKS) || moment.is_one_of(&RECEIVES))
+}
+
+/// An address of the other family than the socket's, in a call that sends datagrams.
+fn address_family(moment: &Moment<'_>) -> bool {
+    let udp = moment.cast.subject_protocol() == Some(Protocol::Udp);
+    udp && moment.is_one_of(&["sendto", "sendmsg", "sendmmsg", "connect"])
+}
+
+/// FIONREAD next to an urgent byte.
+fn urgent_count(moment: &Moment<'_>) -> bool {
+    moment.verb() == "fionread" && moment.before().any(|(words, _)| words.contains(&"oob"))
+}
+
+/// SO_LINGER without a time, set or closed by a process that was given the connection.
+fn reset_by_receiver(moment: &Moment<'_>) -> bool {
+    let lingers = moment.before().any(|(words, _)| words.contains(&"linger"));
+    lingers && (moment.has_before("give") || moment.has_before("fork"))
+}
+
+/// A socket that was passed on, or that a child has, from before it was Calisto's.
+fn passed_before(moment: &Moment<'_>) -> bool {
+    moment.has_before("give") || moment.has_before("fork")
+}
+
+/// connect(2) to AF_UNSPEC on a connection.
+fn disconnect(moment: &Moment<'_>) -> bool {
+    let of_tcp = |words: &[&str]| moment.cast.protocol(words[1]) == Some(Protocol::Tcp);
+    moment.before().any(|(words, _)| {
+        words[0] == "connect"
+            && (words[2] == "unspec" || words[1].starts_with('l'))
+            && of_tcp(&words)
+    })
+}
+
+/// shutdown(2) of what is not connected, which Linux refuses and remembers.
+fn shutdown_before(moment: &Moment<'_>) -> bool {
+    moment.before().any(|(words, linux)| words[0] == "shutdown" && linux == "ENOTCONN")
+}
+
+/// A thread that has slept in a call since before the socket was Calisto's.
+fn waits_since_before(moment: &Moment<'_>) -> bool {
+    let starts = moment.before().position(|(words, _)| words[0] == "start");
+    let becomes = ["bind", "connect", "listen", "sendto", "sendmsg", "sendmmsg"];
+    let after =
+        |start: usize| moment.before().skip(start).any(|(words, _)| becomes.contains(&words[0]));
+    starts.is_some_and(after)
+}
+
+/// A listener that was closed or shut down while callers waited that it had not accepted, or that
+/// come after.
+fn listener_ended(moment: &Moment<'_>) -> bool {
+    let listens = moment.before().any(|(words, _)| words[0] == "listen");
+    let ends = moment.before().any(|(words, _)| {
+        ["close", "shutdown", "dup2"].contains(&words[0])
+            && words[1..].iter().any(|name| moment.cast.is_listener(name))
+    });
+    listens && ends && moment.is_within_the_host()
+}
+
+/// Within a host: which of several errors is told, and when.
+fn error_choice(moment: &Moment<'_>) -> bool {
+    let is_end = |outcome: &str| {
+        ["0", "EPIPE", "ECONNRESET", "ENOTCONN"].contains(&outcome)
+            || ["err", "hup"].iter().any(|bit| outcome.contains(bit))
+    };
+    let is_about_an_end = is_end(moment.linux) && is_end(moment.calisto)
+        || moment.is_one_of(&LOOKS) && is_end(moment.linux);
+    is_about_an_end && moment.is_within_the_host()
 }

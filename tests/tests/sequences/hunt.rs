@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use whole::{Accelerated, Trap};
+use whole::Trap;
 
 use crate::comparison::Verdict;
 use crate::generator;
@@ -47,7 +47,7 @@ impl Hunt {
         let Self { seed, sequences, lanes } = self;
         println!("SEED={seed} SEQUENCES={sequences}");
         let began = Instant::now();
-        let (bed, program) = (Accelerated::start(), Trap::build("player"));
+        let (bed, program) = (crate::bed(), Trap::build("player"));
         let (next, book) = (AtomicU64::new(seed), Mutex::new(Book::default()));
         std::thread::scope(|scope| {
             for _ in 0..lanes {
