@@ -48,7 +48,7 @@ static struct timespec ms(long count) {
 }
 
 static void die(const char *what) {
-    dprintf(2, "player: %s: %s\n", what, strerror(errno));
+    dprintf(2, "player %d: %s: %s\n", getpid(), what, strerror(errno));
     _exit(3);
 }
 

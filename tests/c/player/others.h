@@ -84,7 +84,11 @@ static void wake_sleepers(void) {
         int tries = 0;
         while (sleepers[i].is_there && !joins(&sleepers[i], 2)) {
             pthread_kill(sleepers[i].thread, SIGUSR1);
-            if (++tries > STUBBORN_MS / 2) die("a thread stays in its call");
+            if (++tries > STUBBORN_MS / 2) {
+                dprintf(2, "player: it calls %s %s\n", word(&sleepers[i].call, 0),
+                        word(&sleepers[i].call, 1));
+                die("a thread stays in its call");
+            }
         }
     }
 }

@@ -34,12 +34,12 @@ pub(crate) const RULES: &[Rule] = &[
     Rule { name: "first-ring", applies: first_ring },
     Rule { name: "own-address-datagram", applies: own_address_datagram },
     Rule { name: "address-family", applies: address_family },
-    Rule { name: "urgent-count", applies: urgent_count },
     Rule { name: "reset-by-receiver", applies: reset_by_receiver },
     Rule { name: "passed-before", applies: passed_before },
     Rule { name: "disconnect", applies: disconnect },
     Rule { name: "shutdown-before", applies: shutdown_before },
     Rule { name: "waits-since-before", applies: waits_since_before },
+    Rule { name: "listener-shut", applies: listener_shut },
     Rule { name: "listener-ended", applies: listener_ended },
     Rule { name: "error-choice", applies: error_choice },
 ];
@@ -124,11 +124,6 @@ fn address_family(moment: &Moment<'_>) -> bool {
     udp && moment.is_one_of(&["sendto", "sendmsg", "sendmmsg", "connect"])
 }
 
-/// FIONREAD next to an urgent byte.
-fn urgent_count(moment: &Moment<'_>) -> bool {
-    moment.verb() == "fionread" && moment.before().any(|(words, _)| words.contains(&"oob"))
-}
-
 /// SO_LINGER without a time, set or closed by a process that was given the connection.
 fn reset_by_receiver(moment: &Moment<'_>) -> bool {
     let lingers = moment.before().any(|(words, _)| words.contains(&"linger"));
@@ -143,10 +138,9 @@ fn passed_before(moment: &Moment<'_>) -> bool {
 /// connect(2) to AF_UNSPEC on a connection.
 fn disconnect(moment: &Moment<'_>) -> bool {
     let of_tcp = |words: &[&str]| moment.cast.protocol(words[1]) == Some(Protocol::Tcp);
+    let is_name = moment.verb() == "getsockname";
     moment.before().any(|(words, _)| {
-        words[0] == "connect"
-            && (words[2] == "unspec" || words[1].starts_with('l'))
-            && of_tcp(&words)
+        words[0] == "connect" && words[2] == "unspec" && (is_name || of_tcp(&words))
     })
 }
 
@@ -162,6 +156,14 @@ fn waits_since_before(moment: &Moment<'_>) -> bool {
     let after =
         |start: usize| moment.before().skip(start).any(|(words, _)| becomes.contains(&words[0]));
     starts.is_some_and(after)
+}
+
+/// A listener that was shut down: a caller over the wire comes through, or the listener connects.
+fn listener_shut(moment: &Moment<'_>) -> bool {
+    let shut = moment
+        .before()
+        .any(|(words, _)| words[0] == "shutdown" && moment.cast.is_listener(words[1]));
+    shut && !moment.is_one_of(&["accept", "shutdown"])
 }
 
 /// A listener that was closed or shut down while callers waited that it had not accepted, or that
@@ -181,7 +183,8 @@ fn error_choice(moment: &Moment<'_>) -> bool {
         ["0", "EPIPE", "ECONNRESET", "ENOTCONN"].contains(&outcome)
             || ["err", "hup"].iter().any(|bit| outcome.contains(bit))
     };
+    let is_error_alone = moment.linux.replace(",err", "") == moment.calisto;
     let is_about_an_end = is_end(moment.linux) && is_end(moment.calisto)
         || moment.is_one_of(&LOOKS) && is_end(moment.linux);
-    is_about_an_end && moment.is_within_the_host()
+    is_error_alone || is_about_an_end && moment.is_within_the_host()
 }

@@ -28,8 +28,8 @@ struct Book {
     found: BTreeMap<[String; 3], usize>,
     /// Scripts that ended at a documented difference, by its name.
     documented: BTreeMap<&'static str, usize>,
-    /// Seeds of those that differed once and not again.
-    unsteady: Vec<u64>,
+    /// Seeds of those that differed once and not again, and how.
+    unsteady: Vec<(u64, String)>,
     calls: usize,
 }
 
@@ -75,16 +75,16 @@ fn examine(seed: u64, lane: &mut Lane, book: &Mutex<Book>) {
     let note = || book.lock().expect("nobody panics while holding it");
     let played = lane.play(&generator::script(seed), Pace::FAST);
     note().calls += played.script.0.len();
-    match played.verdict() {
+    let once = match played.verdict() {
         Verdict::Same => return,
         Verdict::Documented(rule) => {
             *note().documented.entry(rule.name).or_default() += 1;
             return;
         }
-        Verdict::Differs(_) => {}
-    }
+        Verdict::Differs(difference) => difference.sign.join(" | "),
+    };
     let Some((played, difference)) = lane.confirm(&played.script) else {
-        note().unsteady.push(seed);
+        note().unsteady.push((seed, once));
         return;
     };
     let is_known = {
@@ -103,7 +103,9 @@ fn examine(seed: u64, lane: &mut Lane, book: &Mutex<Book>) {
 impl Book {
     fn told(self) -> usize {
         println!("documented: {:?}", self.documented);
-        println!("differed once and not again: {:?}", self.unsteady);
+        for (seed, sign) in &self.unsteady {
+            println!("seed {seed} differed once and not again: {sign}");
+        }
         for (sign, count) in &self.found {
             println!("{count} times: {}", sign.join(" | "));
         }

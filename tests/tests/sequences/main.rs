@@ -19,6 +19,8 @@ use std::fs;
 
 use whole::{Accelerated, Trap, project};
 
+use crate::comparison::Verdict;
+use crate::differences::RULES;
 use crate::hunt::{Hunt, number};
 use crate::lane::Lane;
 use crate::script::Script;
@@ -58,6 +60,7 @@ fn kept_sequences_look_like_linux() {
         None => fs::read_dir(&folder)
             .expect("the folder of kept sequences is there")
             .map(|entry| entry.expect("it can be listed").path())
+            .filter(|path| path.is_file())
             .collect(),
     };
     files.sort();
@@ -72,6 +75,33 @@ fn kept_sequences_look_like_linux() {
         }
     }
     assert!(failed.is_empty(), "{failed:?} differ");
+}
+
+#[test]
+fn documented_differences_are_those_that_there_are() {
+    let page = fs::read_to_string(project().join("docs/reference/differences.md"));
+    let page = page.expect("the page of the differences is there");
+    let rows: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("| `")).collect();
+    let named: Vec<&str> = rows.iter().filter_map(|row| row.split('`').next()).collect();
+    let names: Vec<&str> = RULES.iter().map(|rule| rule.name).collect();
+    assert_eq!(named, names, "rows of the page on the left, rules on the right");
+    let (bed, program) = (bed(), Trap::build("player"));
+    let mut lane = Lane::new(&bed, &program);
+    let mut wrong = Vec::new();
+    for rule in RULES {
+        let file = format!("tests/sequences/differences/{}.txt", rule.name);
+        let text = fs::read_to_string(project().join(file)).expect("each rule has a script");
+        let played = lane.play(&Script::parse(&text), Pace::CAREFUL);
+        println!("{}\n{played}", rule.name);
+        let found = match played.verdict() {
+            Verdict::Documented(found) => Some(found.name),
+            Verdict::Same | Verdict::Differs(_) => None,
+        };
+        if found != Some(rule.name) {
+            wrong.push((rule.name, found));
+        }
+    }
+    assert_eq!(wrong, [], "one differs as the table says, or leaves the table");
 }
 
 #[test]
