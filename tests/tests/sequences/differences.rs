@@ -5,7 +5,7 @@
 mod cast;
 
 use crate::comparison::Played;
-use crate::script::Who;
+use crate::script::{Step, Who};
 
 use cast::{Cast, Protocol};
 
@@ -32,10 +32,15 @@ pub(crate) const RULES: &[Rule] = &[
     Rule { name: "closed-while-waited-for", applies: closed_while_waited_for },
     Rule { name: "closed-here-open-elsewhere", applies: closed_here_open_elsewhere },
     Rule { name: "first-ring", applies: first_ring },
+    Rule { name: "edge-again", applies: edge_again },
+    Rule { name: "accepted-reuseaddr", applies: accepted_reuseaddr },
+    Rule { name: "cork-within-host", applies: cork_within_host },
+    Rule { name: "kernel-half-later", applies: kernel_half_later },
     Rule { name: "own-address-datagram", applies: own_address_datagram },
     Rule { name: "address-family", applies: address_family },
     Rule { name: "reset-by-receiver", applies: reset_by_receiver },
     Rule { name: "passed-before", applies: passed_before },
+    Rule { name: "own-name", applies: own_name },
     Rule { name: "disconnect", applies: disconnect },
     Rule { name: "shutdown-before", applies: shutdown_before },
     Rule { name: "waits-since-before", applies: waits_since_before },
@@ -72,13 +77,20 @@ impl Moment<'_> {
         calls.map(|step| step.words().collect()).zip(self.played.linux.iter().map(String::as_str))
     }
 
+    /// The words of the calls before that the programs under test have made.
+    fn of_the_host(&self) -> impl Iterator<Item = Vec<&str>> {
+        let calls = self.played.script.0[..self.at].iter();
+        calls.filter(|step| step.who != Who::There).map(|step| step.words().collect())
+    }
+
     fn has_before(&self, verb: &str) -> bool {
         self.before().any(|(words, _)| words[0] == verb)
     }
 
     /// Whether both ends are on the host.
     fn is_within_the_host(&self) -> bool {
-        self.played.script.0.iter().all(|step| step.who != Who::There)
+        let joins = |step: &Step| ["connect", "listen"].contains(&step.verb());
+        !self.played.script.0.iter().any(|step| step.who == Who::There && joins(step))
     }
 }
 
@@ -88,10 +100,10 @@ fn closed_while_waited_for(moment: &Moment<'_>) -> bool {
     moment.verb() == "join" && is_told && moment.has_before("start")
 }
 
-/// A member of a set that this process has closed, and another one not.
+/// A member of a set that this process has closed, and another one not, or a call under way.
 fn closed_here_open_elsewhere(moment: &Moment<'_>) -> bool {
     let closes = moment.has_before("close") || moment.has_before("dup2");
-    let is_elsewhere = moment.has_before("fork") || moment.has_before("give");
+    let is_elsewhere = ["fork", "give", "start"].iter().any(|verb| moment.has_before(verb));
     moment.is_one_of(&["wait", "join"]) && closes && is_elsewhere
 }
 
@@ -103,6 +115,33 @@ fn first_ring(moment: &Moment<'_>) -> bool {
     is_short && (moment.is_one_of(&SENDS) || moment.verb() == "splice-out")
 }
 
+/// A member that is told at edges, or once, is told once more.
+fn edge_again(moment: &Moment<'_>) -> bool {
+    let is_such = |words: &[&str]| {
+        words.last().is_some_and(|events| events.contains("et") || events.contains("oneshot"))
+    };
+    let has_such = moment.before().any(|(words, _)| words[0] == "add" && is_such(&words));
+    let tells_more = ["0", "waits"].contains(&moment.linux);
+    moment.is_one_of(&["wait", "join"]) && has_such && tells_more
+}
+
+/// SO_REUSEADDR of an accepted connection.
+fn accepted_reuseaddr(moment: &Moment<'_>) -> bool {
+    moment.verb() == "get" && moment.played.script.0[moment.at].call.ends_with(" reuseaddr")
+}
+
+/// MSG_MORE within a host holds nothing back.
+fn cork_within_host(moment: &Moment<'_>) -> bool {
+    let corks = moment.before().any(|(words, _)| words.contains(&"more"));
+    corks && moment.is_within_the_host() && moment.cast.has(Protocol::Tcp)
+}
+
+/// What comes to a UDP socket by the kernel, beside room that is Calisto's to tell.
+fn kernel_half_later(moment: &Moment<'_>) -> bool {
+    let comes = moment.linux.contains(":in,out") && moment.calisto.contains(":out");
+    moment.is_one_of(&["wait", "join"]) && comes && moment.cast.has(Protocol::Udp)
+}
+
 /// A datagram from a socket of Calisto to an address of its own host.
 fn own_address_datagram(moment: &Moment<'_>) -> bool {
     let goes_there = |words: &[&str]| {
@@ -112,9 +151,9 @@ fn own_address_datagram(moment: &Moment<'_>) -> bool {
         let sends = ["connect", "sendto", "sendmsg", "sendmmsg"].contains(&words[0]);
         sends && words.iter().any(is_own)
     };
-    let sent = moment.before().any(|(words, _)| {
-        goes_there(&words) && moment.cast.protocol(words[1]) == Some(Protocol::Udp)
-    });
+    let sent = moment
+        .of_the_host()
+        .any(|words| goes_there(&words) && moment.cast.protocol(words[1]) == Some(Protocol::Udp));
     sent && (moment.is_one_of(&LOOKS) || moment.is_one_of(&RECEIVES))
 }
 
@@ -135,13 +174,20 @@ fn passed_before(moment: &Moment<'_>) -> bool {
     moment.has_before("give") || moment.has_before("fork")
 }
 
+/// The address of a socket that was connected, or was to be, and is not any more.
+fn own_name(moment: &Moment<'_>) -> bool {
+    let is_free = |(words, linux): (Vec<&str>, &str)| {
+        words[0] == "connect" && (words[2] == "unspec" || linux.starts_with('E'))
+    };
+    moment.verb() == "getsockname" && moment.before().any(is_free)
+}
+
 /// connect(2) to AF_UNSPEC on a connection.
 fn disconnect(moment: &Moment<'_>) -> bool {
     let of_tcp = |words: &[&str]| moment.cast.protocol(words[1]) == Some(Protocol::Tcp);
-    let is_name = moment.verb() == "getsockname";
-    moment.before().any(|(words, _)| {
-        words[0] == "connect" && words[2] == "unspec" && (is_name || of_tcp(&words))
-    })
+    moment
+        .before()
+        .any(|(words, _)| words[0] == "connect" && words[2] == "unspec" && of_tcp(&words))
 }
 
 /// shutdown(2) of what is not connected, which Linux refuses and remembers.
@@ -181,10 +227,12 @@ fn listener_ended(moment: &Moment<'_>) -> bool {
 fn error_choice(moment: &Moment<'_>) -> bool {
     let is_end = |outcome: &str| {
         ["0", "EPIPE", "ECONNRESET", "ENOTCONN"].contains(&outcome)
-            || ["err", "hup"].iter().any(|bit| outcome.contains(bit))
+            || ["err", "hup", "EPIPE", "ECONNRESET"].iter().any(|bit| outcome.contains(bit))
     };
+    let is_told = moment.is_one_of(&LOOKS) || moment.is_one_of(&["get", "getpeername"]);
     let is_error_alone = moment.linux.replace(",err", "") == moment.calisto;
-    let is_about_an_end = is_end(moment.linux) && is_end(moment.calisto)
-        || moment.is_one_of(&LOOKS) && is_end(moment.linux);
-    is_error_alone || is_about_an_end && moment.is_within_the_host()
+    let is_about_an_end =
+        is_end(moment.linux) && is_end(moment.calisto) || is_told && is_end(moment.linux);
+    let is_shut = moment.has_before("shutdown") && moment.verb() == "getpeername";
+    is_error_alone || is_shut || is_about_an_end && moment.is_within_the_host()
 }

@@ -131,6 +131,10 @@ pub(crate) unsafe fn shutdown(fd: c_int, how: c_int) -> c_int {
     let Some(file) = held.file() else { return outcome::failed(Errno::NOTSOCK) };
     let ours = file.socket.shutdown(direction);
     if file.kind == Kind::Stream {
+        if file.is_opening() && file.socket.is_connected() {
+            // Linux takes the call for the program's notice that the connection stands.
+            file.set_opening(false);
+        }
         return outcome::done(ours);
     }
     // A listener and a UDP socket have a kernel half.
