@@ -9,6 +9,7 @@ use crate::entry::file::Kind;
 use crate::entry::{Held, own_code};
 use crate::process::lookup;
 use crate::system::{fork, outcome, real};
+use crate::wait::epoll;
 
 /// Lets a number that the kernel has just made of `fd` name the same file.
 fn follow(fd: c_int, made: c_int) -> c_int {
@@ -16,7 +17,11 @@ fn follow(fd: c_int, made: c_int) -> c_int {
         descriptors::is_new(made);
         match lookup::find(fd) {
             Found::Ours(held) => descriptors::share(&held, made),
-            Found::KernelSet => descriptors::set_kernel_set(made),
+            // The first member of ours may come by either number, and both tell of it.
+            Found::KernelSet => match epoll::sets::set_of(fd) {
+                Some(held) => descriptors::share(&held, made),
+                None => descriptors::set_kernel_set(made),
+            },
             Found::Plain if descriptors::is_kernels(fd) => descriptors::set_kernels(made),
             Found::Plain => twins::note(fd, made),
             Found::Internal => {}
