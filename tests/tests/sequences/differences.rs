@@ -37,6 +37,7 @@ pub(crate) const RULES: &[Rule] = &[
     Rule { name: "cork-within-host", applies: cork_within_host },
     Rule { name: "kernel-half-later", applies: kernel_half_later },
     Rule { name: "own-address-datagram", applies: own_address_datagram },
+    Rule { name: "offered-anew", applies: offered_anew },
     Rule { name: "address-family", applies: address_family },
     Rule { name: "reset-by-receiver", applies: reset_by_receiver },
     Rule { name: "passed-before", applies: passed_before },
@@ -44,6 +45,7 @@ pub(crate) const RULES: &[Rule] = &[
     Rule { name: "disconnect", applies: disconnect },
     Rule { name: "shutdown-before", applies: shutdown_before },
     Rule { name: "waits-since-before", applies: waits_since_before },
+    Rule { name: "refusal-forgotten", applies: refusal_forgotten },
     Rule { name: "listener-shut", applies: listener_shut },
     Rule { name: "listener-ended", applies: listener_ended },
     Rule { name: "error-choice", applies: error_choice },
@@ -89,15 +91,18 @@ impl Moment<'_> {
 
     /// Whether both ends are on the host.
     fn is_within_the_host(&self) -> bool {
-        let joins = |step: &Step| ["connect", "listen"].contains(&step.verb());
+        let is_tcp = |name: &str| self.cast.protocol(name) == Some(Protocol::Tcp);
+        let joins = |step: &Step| {
+            ["connect", "listen"].contains(&step.verb()) && step.words().nth(1).is_some_and(is_tcp)
+        };
         !self.played.script.0.iter().any(|step| step.who == Who::There && joins(step))
     }
 }
 
-/// A call that waits on a number which is closed: Linux lets it wait on, for it has the file.
+/// A call that waits on a number which is closed: Linux lets it wait on, and the file lives on.
 fn closed_while_waited_for(moment: &Moment<'_>) -> bool {
-    let is_told = moment.calisto == "EBADF" || moment.calisto.ends_with(":nval");
-    moment.verb() == "join" && is_told && moment.has_before("start")
+    let closes = moment.has_before("close") || moment.has_before("dup2");
+    closes && moment.has_before("start")
 }
 
 /// A member of a set that this process has closed, and another one not, or a call under way.
@@ -115,14 +120,16 @@ fn first_ring(moment: &Moment<'_>) -> bool {
     is_short && (moment.is_one_of(&SENDS) || moment.verb() == "splice-out")
 }
 
-/// A member that is told at edges, or once, is told once more.
+/// A member that is told at edges, or once, is told once more, or once less of its room.
 fn edge_again(moment: &Moment<'_>) -> bool {
     let is_such = |words: &[&str]| {
         words.last().is_some_and(|events| events.contains("et") || events.contains("oneshot"))
     };
     let has_such = moment.before().any(|(words, _)| words[0] == "add" && is_such(&words));
-    let tells_more = ["0", "waits"].contains(&moment.linux);
-    moment.is_one_of(&["wait", "join"]) && has_such && tells_more
+    let is_none = |outcome: &str| ["0", "waits"].contains(&outcome);
+    let is_such =
+        is_none(moment.linux) || is_none(moment.calisto) && moment.linux.ends_with(":out");
+    moment.is_one_of(&["wait", "join"]) && has_such && is_such
 }
 
 /// SO_REUSEADDR of an accepted connection.
@@ -138,7 +145,7 @@ fn cork_within_host(moment: &Moment<'_>) -> bool {
 
 /// What comes to a UDP socket by the kernel, beside room that is Calisto's to tell.
 fn kernel_half_later(moment: &Moment<'_>) -> bool {
-    let comes = moment.linux.contains(":in,out") && moment.calisto.contains(":out");
+    let comes = moment.linux.contains(":in,out");
     moment.is_one_of(&["wait", "join"]) && comes && moment.cast.has(Protocol::Udp)
 }
 
@@ -155,6 +162,13 @@ fn own_address_datagram(moment: &Moment<'_>) -> bool {
         .of_the_host()
         .any(|words| goes_there(&words) && moment.cast.protocol(words[1]) == Some(Protocol::Udp));
     sent && (moment.is_one_of(&LOOKS) || moment.is_one_of(&RECEIVES))
+}
+
+/// Datagrams that had come to a UDP socket before it was connected or disconnected.
+fn offered_anew(moment: &Moment<'_>) -> bool {
+    let udp = |words: &[&str]| moment.cast.protocol(words[1]) == Some(Protocol::Udp);
+    let connects = moment.of_the_host().any(|words| words[0] == "connect" && udp(&words));
+    connects && (moment.is_one_of(&LOOKS) || moment.is_one_of(&RECEIVES))
 }
 
 /// An address of the other family than the socket's, in a call that sends datagrams.
@@ -179,7 +193,9 @@ fn own_name(moment: &Moment<'_>) -> bool {
     let is_free = |(words, linux): (Vec<&str>, &str)| {
         words[0] == "connect" && (words[2] == "unspec" || linux.starts_with('E'))
     };
-    moment.verb() == "getsockname" && moment.before().any(is_free)
+    let connects = moment.has_before("connect");
+    moment.verb() == "bind" && connects
+        || moment.verb() == "getsockname" && moment.before().any(is_free)
 }
 
 /// connect(2) to AF_UNSPEC on a connection.
@@ -204,12 +220,18 @@ fn waits_since_before(moment: &Moment<'_>) -> bool {
     starts.is_some_and(after)
 }
 
+/// connect(2) again, where the kernel's half was refused and somebody listens by now.
+fn refusal_forgotten(moment: &Moment<'_>) -> bool {
+    let is_again = moment.verb() == "connect" && moment.has_before("connect");
+    is_again && moment.linux == "ECONNREFUSED" && moment.is_within_the_host()
+}
+
 /// A listener that was shut down: a caller over the wire comes through, or the listener connects.
 fn listener_shut(moment: &Moment<'_>) -> bool {
     let shut = moment
         .before()
         .any(|(words, _)| words[0] == "shutdown" && moment.cast.is_listener(words[1]));
-    shut && !moment.is_one_of(&["accept", "shutdown"])
+    shut && moment.verb() != "accept"
 }
 
 /// A listener that was closed or shut down while callers waited that it had not accepted, or that
@@ -234,5 +256,9 @@ fn error_choice(moment: &Moment<'_>) -> bool {
     let is_about_an_end =
         is_end(moment.linux) && is_end(moment.calisto) || is_told && is_end(moment.linux);
     let is_shut = moment.has_before("shutdown") && moment.verb() == "getpeername";
-    is_error_alone || is_shut || is_about_an_end && moment.is_within_the_host()
+    let is_read = moment.has_before("shutdown") && moment.linux == "ECONNRESET";
+    is_error_alone
+        || is_shut
+        || is_read && moment.is_within_the_host()
+        || is_about_an_end && moment.is_within_the_host()
 }

@@ -114,7 +114,7 @@ fn documented(lane: &mut Lane<'_>, script: &Script) -> Option<&'static str> {
 fn sequences_of_calls_look_like_linux() {
     let hunt = Hunt {
         seed: number("SEED", 1),
-        sequences: number("SEQUENCES", 400),
+        sequences: number("SEQUENCES", 1500),
         lanes: number("LANES", 6),
     };
     let found = hunt.run();

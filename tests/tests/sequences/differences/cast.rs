@@ -74,7 +74,7 @@ impl Cast {
     }
 
     pub(super) fn is_listener(&self, name: &str) -> bool {
-        self.listeners.iter().any(|listener| listener == self.origin(name))
+        self.listeners.iter().any(|listener| listener == self.origin(name) || listener == name)
     }
 
     /// Of the socket that the last call is made on.

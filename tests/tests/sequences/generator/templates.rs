@@ -193,7 +193,8 @@ pub(crate) const OPTIONS: &[&str] = &[
 
 /// Whether a template is about what a process does with its descriptors, not about the bytes.
 pub(crate) fn is_about_the_process(template: &str) -> bool {
-    const WORDS: [&str; 9] =
-        ["dup", "fork", "child", "give", "start", "add", "mod", "del", "{sleeping}"];
+    // How much of many messages goes out before a reset comes back is a race.
+    const WORDS: [&str; 10] =
+        ["dup", "fork", "child", "give", "start", "add", "mod", "del", "{sleeping}", "sendmmsg"];
     WORDS.iter().any(|word| template.contains(word))
 }

@@ -18,9 +18,10 @@ use crate::system::{address, faults, fork, kernel_socket, outcome, real, route};
 /// # Safety
 /// As for libc's.
 pub(crate) unsafe fn bind(fd: c_int, address: *const sockaddr, bytes: socklen_t) -> c_int {
-    if lookup::socket(fd)
-        .is_some_and(|held| held.file().is_some_and(|file| file.kind == Kind::Stream))
-    {
+    let is_connection = |held: Held| {
+        held.file().is_some_and(|file| file.kind == Kind::Stream && !file.socket.is_over())
+    };
+    if lookup::socket(fd).is_some_and(is_connection) {
         // The kernel does not know that it is connected.
         return outcome::failed(Errno::INVAL);
     }
