@@ -56,5 +56,7 @@ pub(crate) mod spawn;
 pub(crate) mod stdio;
 /// TCP_INFO.
 mod tcp_info;
+/// Numbers of one socket from before it was ours.
+mod twins;
 /// bind(2), and how UDP sockets become ours.
 pub(crate) mod udp;

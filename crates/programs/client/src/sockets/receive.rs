@@ -38,7 +38,10 @@ impl Socket {
             && unread.tail > unread.head
             && !self.is_listener()
         {
-            return slot.take_bytes(&unread, flags, &mut copy);
+            let plain = slot.past_urgent(unread);
+            if plain.bytes() > 0 {
+                return slot.take_bytes(&plain, flags, &mut copy);
+            }
         }
         slot.receive_slow(flags, &mut copy)
     }
@@ -60,9 +63,13 @@ impl Socket {
         })
     }
 
-    /// Bytes that can be read now: FIONREAD (SIOCINQ of tcp(7)).
+    /// Bytes that can be read now, up to the urgent one: FIONREAD (SIOCINQ of tcp(7)).
     pub fn unread_bytes(&self) -> u64 {
-        self.slot().ok().and_then(|slot| slot.unread().ok()).map_or(0, |unread| unread.bytes())
+        let Ok(slot) = self.slot() else { return 0 };
+        slot.unread().map_or(0, |unread| match slot.urgent_among(&unread) {
+            Some(at) => at - unread.head,
+            None => unread.bytes(),
+        })
     }
 
     /// Whether the next byte is the one after the urgent data: sockatmark(3).
@@ -108,7 +115,10 @@ impl Slot<'_> {
         loop {
             match self.view().receive() {
                 Verdict::Copy => match self.unread() {
-                    Ok(unread) => return self.take_bytes(&unread, flags, copy),
+                    Ok(unread) => {
+                        let plain = self.past_urgent(unread);
+                        return self.take_bytes(&plain, flags, copy);
+                    }
                     Err(Nonsense) => self.break_off(Errno::CONNRESET),
                 },
                 Verdict::End => return Ok(0),
@@ -134,7 +144,6 @@ impl Slot<'_> {
         flags: ReceiveFlags,
         mut copy: impl FnMut(Piece<'_>) -> Result<usize, Errno>,
     ) -> Result<usize, Errno> {
-        let unread = &self.past_urgent(*unread);
         let broken = |Nonsense| {
             self.break_off(Errno::CONNRESET);
             Errno::CONNRESET
@@ -167,26 +176,39 @@ impl Slot<'_> {
         Ok(taken)
     }
 
-    /// Urgent bytes are not read with the others, and a call stops before one.
+    /// Urgent bytes are not read with the others, and a call stops before one. One that nothing
+    /// follows is no end: who reads waits for more.
     #[inline]
     fn past_urgent(&self, unread: Stretch) -> Stretch {
-        let mark = self.urgent_mark();
-        if mark < 2 || mark - 2 < unread.head {
-            return unread;
+        match self.urgent_among(&unread) {
+            None => unread,
+            Some(at) => self.around_urgent(unread, at),
         }
-        self.at_urgent(unread, mark - 2)
     }
 
     #[cold]
-    fn at_urgent(&self, unread: Stretch, at: u64) -> Stretch {
-        if self.words.option(SlotOption::UrgentInline) != 0 || at >= unread.tail {
-            return unread;
-        }
+    fn around_urgent(&self, unread: Stretch, at: u64) -> Stretch {
         if at > unread.head {
             return Stretch { tail: at, ..unread };
         }
         let past = Stretch { head: at + 1, ..unread };
         self.words.rx_head.store(past.head, Ordering::Release);
         past
+    }
+
+    /// Where the urgent byte is, if it is among these and not read with the others.
+    #[inline]
+    fn urgent_among(&self, unread: &Stretch) -> Option<u64> {
+        let at = self.urgent_mark().checked_sub(2)?;
+        if at < unread.head || at >= unread.tail {
+            return None;
+        }
+        (self.words.option(SlotOption::UrgentInline) == 0).then_some(at)
+    }
+
+    /// How many of these a call that reads can take by and by: all but an urgent byte before them.
+    pub(crate) fn plain_bytes(&self, unread: &Stretch) -> u64 {
+        let is_first = self.urgent_among(unread) == Some(unread.head);
+        unread.bytes() - u64::from(is_first)
     }
 }

@@ -193,7 +193,7 @@ impl<'a> Slot<'a> {
         let low = u64::from(words.option(SlotOption::ReceiveLow));
         SocketView {
             phase,
-            unread: unread.bytes(),
+            unread: self.plain_bytes(&unread),
             low_water: low.clamp(1, (unread.ring.bytes() / 2).max(1)),
             is_peer_done,
             is_read_shut: own.has(Asks::SHUT_READ),

@@ -166,7 +166,9 @@ pub(crate) struct DatagramView {
 }
 
 impl DatagramView {
-    /// recv(2): an error comes before data, unlike with TCP.
+    /// recv(2): an error comes before data, unlike with TCP. One that was shut down may still have
+    /// datagrams, or get some; who would wait for them is told of the end instead, and who would
+    /// not, that there are none.
     pub(crate) fn receive(&self) -> Verdict {
         if self.error.is_some() {
             Verdict::Error
@@ -174,8 +176,6 @@ impl DatagramView {
             Verdict::Copy
         } else if self.is_closed {
             Verdict::Fail(Errno::NETDOWN)
-        } else if self.is_read_shut {
-            Verdict::End
         } else {
             Verdict::Wait
         }

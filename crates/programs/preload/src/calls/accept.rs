@@ -10,7 +10,7 @@ use crate::calls::inherit;
 use crate::entry::file::{File, Kind};
 use crate::entry::{Body, descriptors, own_code};
 use crate::process::{lookup, session};
-use crate::system::{address, outcome, real};
+use crate::system::{address, kernel_socket, outcome, real};
 use crate::wait::deadline::Deadline;
 use crate::wait::{self, Ended};
 
@@ -111,7 +111,7 @@ fn of_data_plane(listener: &File, flags: c_int) -> Result<(c_int, Option<SocketA
         }
     };
     session::note_region_of(&socket);
-    let cookie = sys_cookie(made).ok_or_else(|| discard(Errno::CONNABORTED))?;
+    let cookie = kernel_socket::cookie(made).ok_or_else(|| discard(Errno::CONNABORTED))?;
     socket.name(cookie);
     let peer = socket.peer_address();
     let file = File::new(socket, Kind::Stream, listener.family);
@@ -121,11 +121,4 @@ fn of_data_plane(listener: &File, flags: c_int) -> Result<(c_int, Option<SocketA
         return Err(discard(Errno::MFILE));
     }
     Ok((made, peer))
-}
-
-fn sys_cookie(fd: c_int) -> Option<u64> {
-    const SO_COOKIE: c_int = 57;
-    let mut cookie = 0_u64;
-    crate::system::kernel_socket::fill(fd, libc::SOL_SOCKET, SO_COOKIE, &mut cookie)
-        .then_some(cookie)
 }

@@ -131,9 +131,16 @@ pub(crate) unsafe fn shutdown(fd: c_int, how: c_int) -> c_int {
     let Some(file) = held.file() else { return outcome::failed(Errno::NOTSOCK) };
     let ours = file.socket.shutdown(direction);
     if file.kind == Kind::Stream {
+        if file.is_opening() && file.socket.is_connected() {
+            // Linux takes the call for the program's notice that the connection stands.
+            file.set_opening(false);
+        }
         return outcome::done(ours);
     }
     // A listener and a UDP socket have a kernel half.
     // SAFETY: plain numbers.
-    unsafe { real::shutdown(fd, how) }
+    let result = unsafe { real::shutdown(fd, how) };
+    // That of a UDP socket does not know that it is connected.
+    let is_connected = file.kind == Kind::Datagram && file.socket.peer_address().is_some();
+    if is_connected { outcome::done(ours) } else { result }
 }

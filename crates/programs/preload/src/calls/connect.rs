@@ -7,13 +7,13 @@ use calisto_client::sockets::{Outcome, Readiness};
 use libc::{c_int, sockaddr, socklen_t};
 use rustix::io::Errno;
 
-use crate::calls::{fallback, inherit, udp};
+use crate::calls::{fallback, inherit, twins, udp};
 use crate::entry::file::{File, Kind};
 use crate::entry::{Body, Held, descriptors, own_code};
 use crate::process::{lookup, say, session};
 use crate::system::{address, copy, faults, fork, kernel_socket, outcome, real};
 use crate::wait::deadline::Deadline;
-use crate::wait::{self, Ended, epoll};
+use crate::wait::{self, Ended};
 
 /// connect(2).
 ///
@@ -101,7 +101,7 @@ fn open(fd: c_int, family: c_int, remote: SocketAddr) -> Option<Result<(), Errno
     file.set_nonblocking(is_nonblocking);
     inherit::from_kernel(fd, &file);
     let held = descriptors::install(fd, Body::Socket(file))?;
-    epoll::moves(fd, &held);
+    twins::follow(fd, &held);
     Some(if is_nonblocking { Err(Errno::INPROGRESS) } else { finish(fd, &held) })
 }
 
@@ -139,7 +139,7 @@ fn conclude(fd: c_int, file: &File) -> Result<(), Errno> {
 
 /// The descriptor is the kernel's unconnected socket again.
 fn forget(fd: c_int) {
-    epoll::moves_back(fd);
+    twins::let_go(fd);
     if let Some((held, true)) = descriptors::remove(fd) {
         if let Some(file) = held.file() {
             file.socket.abort();

@@ -52,6 +52,9 @@ pub(crate) fn receive(fd: c_int, held: &Held, spans: &mut Spans, flags: c_int) -
         if !may_wait {
             return Served::Done(Err(Errno::AGAIN));
         }
+        if file.socket.readiness().contains(Readiness::RDHUP) {
+            return Served::Done(Ok(Received { returned: 0, is_cut: false, from: None }));
+        }
         match wait::on(fd, held, Readiness::IN, deadline) {
             Ok(Ended::Look) => {}
             Ok(Ended::Replaced) => return Served::Done(Err(Errno::BADF)),

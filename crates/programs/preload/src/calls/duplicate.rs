@@ -3,11 +3,13 @@
 use libc::c_int;
 use rustix::io::Errno;
 
+use crate::calls::twins;
 use crate::entry::descriptors::{self, Found};
 use crate::entry::file::Kind;
 use crate::entry::{Held, own_code};
 use crate::process::lookup;
 use crate::system::{fork, outcome, real};
+use crate::wait::epoll;
 
 /// Lets a number that the kernel has just made of `fd` name the same file.
 fn follow(fd: c_int, made: c_int) -> c_int {
@@ -15,9 +17,14 @@ fn follow(fd: c_int, made: c_int) -> c_int {
         descriptors::is_new(made);
         match lookup::find(fd) {
             Found::Ours(held) => descriptors::share(&held, made),
-            Found::KernelSet => descriptors::set_kernel_set(made),
+            // The first member of ours may come by either number, and both tell of it.
+            Found::KernelSet => match epoll::sets::set_of(fd) {
+                Some(held) => descriptors::share(&held, made),
+                None => descriptors::set_kernel_set(made),
+            },
             Found::Plain if descriptors::is_kernels(fd) => descriptors::set_kernels(made),
-            Found::Plain | Found::Internal => {}
+            Found::Plain => twins::note(fd, made),
+            Found::Internal => {}
         }
     }
     made
@@ -60,8 +67,11 @@ fn is_hidden(fd: c_int) -> bool {
 
 /// A duplicate at a number that is closed first if it is open.
 unsafe fn onto(fd: c_int, to: c_int, make: impl FnOnce() -> c_int) -> c_int {
-    if descriptors::is_plain(fd) && descriptors::is_plain(to) || fork::is_borrowed() || fd == to {
+    if fork::is_borrowed() || fd == to {
         return make();
+    }
+    if descriptors::is_plain(fd) && descriptors::is_plain(to) {
+        return follow(fd, make());
     }
     if is_hidden(fd) {
         return outcome::failed(Errno::BADF);
@@ -95,6 +105,10 @@ pub(crate) unsafe fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int 
     if command == libc::F_DUPFD || command == libc::F_DUPFD_CLOEXEC {
         // SAFETY: plain numbers.
         return follow(fd, unsafe { real::fcntl(fd, command, argument) });
+    }
+    if descriptors::is_plain(fd) {
+        // SAFETY: the caller's arguments.
+        return unsafe { real::fcntl(fd, command, argument) };
     }
     match lookup::socket(fd) {
         // SAFETY: the caller's arguments.

@@ -6,12 +6,11 @@ use calisto_client::sockets::Outcome;
 use libc::{c_int, sockaddr_storage, socklen_t};
 use rustix::io::Errno;
 
-use crate::calls::{close, fallback, inherit};
+use crate::calls::{close, fallback, inherit, twins};
 use crate::entry::file::{File, Kind};
 use crate::entry::{Body, Held, descriptors, own_code};
 use crate::process::{lookup, say, session};
 use crate::system::{address, fork, kernel_socket, outcome, real};
-use crate::wait::epoll;
 
 /// listen(2). The kernel's part serves what does not come through the data plane, holds the port,
 /// and says what is wrong with the call.
@@ -88,7 +87,7 @@ pub(crate) fn give_up(fd: c_int, ours: &Held) {
         own_code::run(|| session.unlisten(&file.socket));
     }
     kernel_socket::set_nonblocking(fd, file.is_nonblocking());
-    epoll::moves_back(fd);
+    twins::let_go(fd);
     close::forget(fd);
 }
 
@@ -114,7 +113,7 @@ fn beside(fd: c_int, backlog: c_int) -> Result<Option<Held>, Errno> {
             // other has just taken. Whether the program's calls wait is kept beside it.
             kernel_socket::set_nonblocking(fd, true);
             let held = descriptors::install(fd, Body::Socket(file));
-            held.iter().for_each(|held| epoll::moves(fd, held));
+            held.iter().for_each(|held| twins::follow(fd, held));
             return Ok(held);
         }
         Ok(Outcome::Kernel(reason)) => say::fallback(reason),

@@ -52,9 +52,13 @@ pub(crate) unsafe fn getpeername(fd: c_int, to: *mut sockaddr, bytes: *mut sockl
         return unsafe { real::getpeername(fd, to, bytes) };
     };
     // Whether the program has asked what became of its attempt does not matter: the peer has
-    // answered.
-    let has_peer = |file: &&File| !file.is_opening() || file.socket.is_connected();
-    let peer = held.file().filter(|file| file.kind != Kind::Listener).filter(has_peer);
+    // answered. A connection that is over has none any more.
+    let has_peer = |file: &&File| match file.kind {
+        Kind::Stream => file.socket.is_connected(),
+        Kind::Datagram => true,
+        Kind::Listener => false,
+    };
+    let peer = held.file().filter(has_peer);
     let result = match peer.and_then(|file| Some((file.family, file.socket.peer_address()?))) {
         // SAFETY: the caller's promise.
         Some((family, address)) => unsafe { address::write(address, family, to, bytes) },

@@ -186,11 +186,14 @@ fn from_socket(
     flags: c_uint,
 ) -> Served<usize> {
     let Some(file) = held.file() else { return Served::Elsewhere };
-    if file.kind != Kind::Stream {
-        return Served::Done(Err(Errno::INVAL));
+    match file.kind {
+        Kind::Stream => {}
+        Kind::Listener => return Served::Done(Err(Errno::NOTCONN)),
+        Kind::Datagram => return Served::Done(Err(Errno::INVAL)),
     }
     // SPLICE_F_NONBLOCK is about the pipe alone.
     let socket_waits = !file.is_nonblocking();
+    let deadline = Deadline::of_option(file.receive_timeout());
     let mut done = 0;
     while done < bytes {
         match is_ready(pipe, libc::POLLOUT, done == 0 && may_wait(pipe, flags)) {
@@ -217,8 +220,9 @@ fn from_socket(
             Ok(count) => done += count,
             Err(Errno::AGAIN) if done > 0 => break,
             Err(Errno::AGAIN) if socket_waits => {
-                match wait::on(from, held, Readiness::IN, Deadline::Never) {
-                    Ok(Ended::Look | Ended::TimedOut) => {}
+                match wait::on(from, held, Readiness::IN, deadline) {
+                    Ok(Ended::Look) => {}
+                    Ok(Ended::TimedOut) => return Served::Done(Err(Errno::AGAIN)),
                     Ok(Ended::Replaced) => return Served::Done(Err(Errno::BADF)),
                     Err(errno) => return Served::Done(Err(errno)),
                 }

@@ -7,18 +7,24 @@ use calisto_client::sockets::{FallbackReason, Outcome};
 use libc::{c_int, sockaddr, socklen_t};
 use rustix::io::Errno;
 
-use crate::calls::{fallback, inherit};
+use crate::calls::{fallback, inherit, twins};
 use crate::entry::file::{File, Kind};
 use crate::entry::{Body, Held, descriptors, own_code};
-use crate::process::{say, session};
+use crate::process::{lookup, say, session};
 use crate::system::{address, faults, fork, kernel_socket, outcome, real, route};
-use crate::wait::epoll;
 
 /// bind(2): a UDP socket that is bound can receive, so this is when it is offered.
 ///
 /// # Safety
 /// As for libc's.
 pub(crate) unsafe fn bind(fd: c_int, address: *const sockaddr, bytes: socklen_t) -> c_int {
+    let is_connection = |held: Held| {
+        held.file().is_some_and(|file| file.kind == Kind::Stream && !file.socket.is_over())
+    };
+    if lookup::socket(fd).is_some_and(is_connection) {
+        // The kernel does not know that it is connected.
+        return outcome::failed(Errno::INVAL);
+    }
     // SAFETY: the caller's arguments.
     let result = unsafe { real::bind(fd, address, bytes) };
     if result == 0 && descriptors::is_fresh(fd) {
@@ -105,7 +111,7 @@ pub(crate) fn open(fd: c_int, family: c_int, remote: Option<SocketAddr>) -> Resu
             file.set_nonblocking(kernel_socket::is_nonblocking(fd));
             inherit::from_kernel(fd, &file);
             let held = descriptors::install(fd, Body::Socket(file));
-            held.iter().for_each(|held| epoll::moves(fd, held));
+            held.iter().for_each(|held| twins::follow(fd, held));
             Ok(held.is_some())
         }
         Ok(Outcome::Kernel(reason)) => {
@@ -165,7 +171,7 @@ pub(crate) unsafe fn connect(
         Ok(remote) => remote,
         Err(errno) => return Some(Err(errno)),
     };
-    epoll::moves_back(fd);
+    twins::let_go(fd);
     crate::calls::close::forget(fd);
     let remote = remote.filter(|remote| !address::is_hopeless(*remote))?;
     connected(fd, family, remote)

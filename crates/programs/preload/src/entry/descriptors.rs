@@ -87,10 +87,15 @@ pub(crate) fn find_quietly(fd: c_int) -> Found {
 
 /// A number that names this entry, if there is one: a look through all of them.
 pub(crate) fn number_of(held: &Held) -> Option<c_int> {
+    numbers_of(held).next()
+}
+
+/// The numbers that name this entry: a look through all of them.
+pub(crate) fn numbers_of(held: &Held) -> impl Iterator<Item = c_int> {
     let end = SPECIAL_END.load(Ordering::Relaxed);
-    let mut numbers = WORDS[..end].iter();
-    let at = numbers.position(|word| word.load(Ordering::Acquire) == held.address())?;
-    Some(at as c_int)
+    let numbers = WORDS[..end].iter().enumerate();
+    let is_its = |word: usize| word == held.address();
+    numbers.filter(move |(_, word)| is_its(word.load(Ordering::Acquire))).map(|(at, _)| at as c_int)
 }
 
 /// Whether a number still names this entry.

@@ -126,15 +126,15 @@ macro_rules! functions {
     always close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int
         = SYS_close_range => close::close_range;
     always closefrom(first: c_int) -> c_int = => close::closefrom;
-    by_descriptor dup(fd: c_int) -> c_int = SYS_dup => duplicate::dup;
+    always dup(fd: c_int) -> c_int = SYS_dup => duplicate::dup;
     always dup2(fd: c_int, to: c_int) -> c_int = => duplicate::dup2;
     always __dup2(fd: c_int, to: c_int) -> c_int = => duplicate::dup2;
     always dup3(fd: c_int, to: c_int, flags: c_int) -> c_int = SYS_dup3 => duplicate::dup3;
-    by_descriptor fcntl(fd: c_int, command: c_int, argument: usize) -> c_int
+    always fcntl(fd: c_int, command: c_int, argument: usize) -> c_int
         = SYS_fcntl => duplicate::fcntl;
-    by_descriptor fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int
+    always fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int
         = SYS_fcntl => duplicate::fcntl;
-    by_descriptor __fcntl(fd: c_int, command: c_int, argument: usize) -> c_int
+    always __fcntl(fd: c_int, command: c_int, argument: usize) -> c_int
         = SYS_fcntl => duplicate::fcntl;
     by_descriptor ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_int
         = SYS_ioctl => options::ioctl;

@@ -52,6 +52,12 @@ pub(crate) fn fill<T: Copy>(fd: c_int, level: c_int, name: c_int, value: &mut T)
     result == 0 && bytes as usize == size_of::<T>()
 }
 
+/// What tells a socket from all others: SO_COOKIE of socket(7).
+pub(crate) fn cookie(fd: c_int) -> Option<u64> {
+    let mut cookie = 0;
+    fill(fd, libc::SOL_SOCKET, libc::SO_COOKIE, &mut cookie).then_some(cookie)
+}
+
 /// Whether the open file's calls do not wait, as the kernel has it.
 pub(crate) fn is_nonblocking(fd: c_int) -> bool {
     // SAFETY: it takes no argument.

@@ -77,8 +77,10 @@ impl List {
                     Body::Socket(file) => {
                         match file.kind {
                             Kind::Stream => kernel.fd = -1,
+                            // One that was shut down can be written to, as far as the kernel says.
+                            Kind::Listener => {}
                             // Room to write is ours to tell.
-                            Kind::Listener | Kind::Datagram => {
+                            Kind::Datagram => {
                                 kernel.events &= !(libc::POLLOUT | libc::POLLWRNORM);
                             }
                         }

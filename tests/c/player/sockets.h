@@ -1,0 +1,145 @@
+/* Calls that make, name, connect and end sockets. */
+
+static void socket_call(struct call *call) {
+    const char *kind = word(call, 2);
+    int family = strchr(kind, '6') ? AF_INET6 : AF_INET;
+    int type = strncmp(kind, "udp", 3) == 0 ? SOCK_DGRAM : SOCK_STREAM;
+    int fd = socket(family, type | (is(word(call, 3), "nonblock") ? SOCK_NONBLOCK : 0), 0);
+    done(call, fd);
+    name_fd(word(call, 1), fd);
+}
+
+static void bind_call(struct call *call, int fd) {
+    union address name;
+    socklen_t bytes = address_of(word(call, 2), &name);
+    done(call, bind(fd, &name.any, bytes));
+}
+
+static void connect_call(struct call *call, int fd) {
+    union address name;
+    socklen_t bytes = address_of(word(call, 2), &name);
+    done(call, connect(fd, &name.any, bytes));
+}
+
+static void listen_call(struct call *call, int fd) { done(call, listen(fd, number(call, 2))); }
+
+static void accept_call(struct call *call, int fd) {
+    union address name = {0};
+    socklen_t bytes = sizeof name;
+    int one = accept4(fd, &name.any, &bytes, is(word(call, 3), "nonblock") ? SOCK_NONBLOCK : 0);
+    if (done(call, one)) tell_address(call, &name, bytes);
+    name_fd(word(call, 2), one);
+}
+
+static void names_call(struct call *call, int fd) {
+    union address name = {0};
+    socklen_t bytes = sizeof name;
+    int is_own = is(word(call, 0), "getsockname");
+    int result = (is_own ? getsockname : getpeername)(fd, &name.any, &bytes);
+    if (done(call, result)) tell_address(call, &name, bytes);
+}
+
+static void shutdown_call(struct call *call, int fd) {
+    const char *how = word(call, 2);
+    done(call, shutdown(fd, is(how, "rd") ? SHUT_RD : is(how, "wr") ? SHUT_WR : SHUT_RDWR));
+}
+
+static void dup_call(struct call *call, int fd) {
+    const char *to = word(call, 2);
+    int other = fd_of(to);
+    if (is(word(call, 0), "dup2") && other >= 0) {
+        done(call, dup2(fd, other));
+        return;
+    }
+    int copy = is(word(call, 0), "dupfd") ? fcntl(fd, F_DUPFD_CLOEXEC, 40) : dup(fd);
+    done(call, copy);
+    name_fd(to, copy);
+}
+
+static void *close_by_thread(void *argument) {
+    int fd = *(int *)argument;
+    *(int *)argument = close(fd) == 0 ? 0 : -errno;
+    return NULL;
+}
+
+static void close_call(struct call *call, int fd) {
+    pthread_t thread;
+    int result = fd;
+    forget(word(call, 1));
+    if (is(word(call, 2), "by-thread")) {
+        if (pthread_create(&thread, NULL, close_by_thread, &result) != 0) die("pthread_create");
+        pthread_join(thread, NULL);
+        errno = -result;
+        done(call, result);
+    } else {
+        done(call, close(fd));
+    }
+}
+
+static void nonblock_call(struct call *call, int fd) {
+    int on = is(word(call, 2), "on");
+    if (is(word(call, 0), "fionbio")) {
+        done(call, ioctl(fd, FIONBIO, &on));
+        return;
+    }
+    int flags = fcntl(fd, F_GETFL);
+    done(call, fcntl(fd, F_SETFL, on ? flags | O_NONBLOCK : flags & ~O_NONBLOCK));
+}
+
+static void flags_call(struct call *call, int fd) {
+    int flags = fcntl(fd, F_GETFL);
+    if (flags < 0) told(call, flags);
+    else tell(call, "%s", flags & O_NONBLOCK ? "nonblock" : "block");
+}
+
+static const struct option { const char *name; int level, option; } options[] = {
+    {"reuseaddr", SOL_SOCKET, SO_REUSEADDR}, {"reuseport", SOL_SOCKET, SO_REUSEPORT},
+    {"keepalive", SOL_SOCKET, SO_KEEPALIVE}, {"oobinline", SOL_SOCKET, SO_OOBINLINE},
+    {"error", SOL_SOCKET, SO_ERROR},         {"type", SOL_SOCKET, SO_TYPE},
+    {"domain", SOL_SOCKET, SO_DOMAIN},       {"protocol", SOL_SOCKET, SO_PROTOCOL},
+    {"listens", SOL_SOCKET, SO_ACCEPTCONN},  {"rcvlowat", SOL_SOCKET, SO_RCVLOWAT},
+    {"nodelay", IPPROTO_TCP, TCP_NODELAY},   {"cork", IPPROTO_TCP, TCP_CORK},
+    {"user-timeout", IPPROTO_TCP, TCP_USER_TIMEOUT},
+    {"v6only", IPPROTO_IPV6, IPV6_V6ONLY},   {NULL, 0, 0},
+};
+
+static const struct option *option_of(const char *name) {
+    for (const struct option *one = options; one->name; one++)
+        if (is(one->name, name)) return one;
+    return NULL;
+}
+
+/* Seconds that a close waits, milliseconds that a call waits, or a number. */
+static void set_call(struct call *call, int fd) {
+    const char *name = word(call, 2);
+    int value = number(call, 3);
+    if (is(name, "linger")) {
+        struct linger linger = {value >= 0, value};
+        done(call, setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof linger));
+    } else if (is(name, "rcvtimeo") || is(name, "sndtimeo")) {
+        struct timeval time = {value / 1000, value % 1000 * 1000};
+        int option = is(name, "rcvtimeo") ? SO_RCVTIMEO : SO_SNDTIMEO;
+        done(call, setsockopt(fd, SOL_SOCKET, option, &time, sizeof time));
+    } else {
+        const struct option *one = option_of(name);
+        if (!one) die(name);
+        done(call, setsockopt(fd, one->level, one->option, &value, sizeof value));
+    }
+}
+
+static void get_call(struct call *call, int fd) {
+    const struct option *one = option_of(word(call, 2));
+    int value = 0;
+    socklen_t bytes = sizeof value;
+    if (!one) die(word(call, 2));
+    if (!done(call, getsockopt(fd, one->level, one->option, &value, &bytes))) return;
+    if (one->option == SO_ERROR && one->level == SOL_SOCKET && value)
+        tell(call, " %s", strerrorname_np(value));
+    else tell(call, " %d", value);
+}
+
+static void number_call(struct call *call, int fd) {
+    int value = 0;
+    int mark = is(word(call, 0), "atmark");
+    if (done(call, ioctl(fd, mark ? SIOCATMARK : FIONREAD, &value))) tell(call, " %d", value);
+}

@@ -1,0 +1,264 @@
+//! The differences that are documented, each with its reason: the table of
+//! `docs/reference/differences.md`, whose rows these are, and of each there is a script in
+//! `tests/sequences/differences`.
+
+mod cast;
+
+use crate::comparison::Played;
+use crate::script::{Step, Who};
+
+use cast::{Cast, Protocol};
+
+/// One of them.
+#[derive(Debug)]
+pub(crate) struct Rule {
+    /// Its row in the table, and its script.
+    pub(crate) name: &'static str,
+    /// Whether it is why a call has two outcomes.
+    applies: fn(&Moment<'_>) -> bool,
+}
+
+/// A call with two outcomes, and what came before it.
+pub(crate) struct Moment<'played> {
+    played: &'played Played,
+    at: usize,
+    linux: &'played str,
+    calisto: &'played str,
+    cast: Cast,
+}
+
+/// All of them. The first that applies is the reason, so those that apply to less stand first.
+pub(crate) const RULES: &[Rule] = &[
+    Rule { name: "closed-while-waited-for", applies: closed_while_waited_for },
+    Rule { name: "closed-here-open-elsewhere", applies: closed_here_open_elsewhere },
+    Rule { name: "first-ring", applies: first_ring },
+    Rule { name: "edge-again", applies: edge_again },
+    Rule { name: "accepted-reuseaddr", applies: accepted_reuseaddr },
+    Rule { name: "cork-within-host", applies: cork_within_host },
+    Rule { name: "kernel-half-later", applies: kernel_half_later },
+    Rule { name: "own-address-datagram", applies: own_address_datagram },
+    Rule { name: "offered-anew", applies: offered_anew },
+    Rule { name: "address-family", applies: address_family },
+    Rule { name: "reset-by-receiver", applies: reset_by_receiver },
+    Rule { name: "passed-before", applies: passed_before },
+    Rule { name: "own-name", applies: own_name },
+    Rule { name: "disconnect", applies: disconnect },
+    Rule { name: "shutdown-before", applies: shutdown_before },
+    Rule { name: "waits-since-before", applies: waits_since_before },
+    Rule { name: "refusal-forgotten", applies: refusal_forgotten },
+    Rule { name: "listener-shut", applies: listener_shut },
+    Rule { name: "listener-ended", applies: listener_ended },
+    Rule { name: "error-choice", applies: error_choice },
+];
+
+/// The documented reason for which a call has two outcomes, if there is one.
+pub(crate) fn rule_of(played: &Played, at: usize) -> Option<&'static Rule> {
+    let (linux, calisto) = (played.linux.get(at)?.as_str(), played.calisto.get(at)?.as_str());
+    let cast = Cast::of(&played.script.0[..=at]);
+    let moment = Moment { played, at, linux, calisto, cast };
+    RULES.iter().find(|rule| (rule.applies)(&moment))
+}
+
+const SENDS: [&str; 7] = ["send", "sendto", "write", "sendmsg", "writev", "sendmmsg", "sendfile"];
+const LOOKS: [&str; 5] = ["poll", "select", "wait", "join", "fionread"];
+const RECEIVES: [&str; 8] =
+    ["recv", "read", "recvfrom", "recvmsg", "readv", "recvmmsg", "splice-in", "drain"];
+
+impl Moment<'_> {
+    fn verb(&self) -> &str {
+        self.played.script.0[self.at].verb()
+    }
+
+    fn is_one_of(&self, verbs: &[&str]) -> bool {
+        verbs.contains(&self.verb())
+    }
+
+    /// The words of the calls before, each with what Linux made of it.
+    fn before(&self) -> impl Iterator<Item = (Vec<&str>, &str)> {
+        let calls = self.played.script.0[..self.at].iter();
+        calls.map(|step| step.words().collect()).zip(self.played.linux.iter().map(String::as_str))
+    }
+
+    /// The words of the calls before that the programs under test have made.
+    fn of_the_host(&self) -> impl Iterator<Item = Vec<&str>> {
+        let calls = self.played.script.0[..self.at].iter();
+        calls.filter(|step| step.who != Who::There).map(|step| step.words().collect())
+    }
+
+    fn has_before(&self, verb: &str) -> bool {
+        self.before().any(|(words, _)| words[0] == verb)
+    }
+
+    /// Whether both ends are on the host.
+    fn is_within_the_host(&self) -> bool {
+        let is_tcp = |name: &str| self.cast.protocol(name) == Some(Protocol::Tcp);
+        let joins = |step: &Step| {
+            ["connect", "listen"].contains(&step.verb()) && step.words().nth(1).is_some_and(is_tcp)
+        };
+        !self.played.script.0.iter().any(|step| step.who == Who::There && joins(step))
+    }
+}
+
+/// A call that waits on a number which is closed: Linux lets it wait on, and the file lives on.
+fn closed_while_waited_for(moment: &Moment<'_>) -> bool {
+    let closes = moment.has_before("close") || moment.has_before("dup2");
+    closes && moment.has_before("start")
+}
+
+/// A member of a set that this process has closed, and another one not, or a call under way.
+fn closed_here_open_elsewhere(moment: &Moment<'_>) -> bool {
+    let closes = moment.has_before("close") || moment.has_before("dup2");
+    let is_elsewhere = ["fork", "give", "start"].iter().any(|verb| moment.has_before(verb));
+    moment.is_one_of(&["wait", "join"]) && closes && is_elsewhere
+}
+
+/// A write that is cut at what the ring of a young connection has room for.
+fn first_ring(moment: &Moment<'_>) -> bool {
+    let first = |outcome: &str| outcome.split(' ').next().and_then(|word| word.parse().ok());
+    let (linux, calisto): (Option<u64>, Option<u64>) = (first(moment.linux), first(moment.calisto));
+    let is_short = calisto.is_some() && calisto < linux || moment.calisto == "EAGAIN";
+    is_short && (moment.is_one_of(&SENDS) || moment.verb() == "splice-out")
+}
+
+/// A member that is told at edges, or once, is told once more, or once less of its room.
+fn edge_again(moment: &Moment<'_>) -> bool {
+    let is_such = |words: &[&str]| {
+        words.last().is_some_and(|events| events.contains("et") || events.contains("oneshot"))
+    };
+    let has_such = moment.before().any(|(words, _)| words[0] == "add" && is_such(&words));
+    let is_none = |outcome: &str| ["0", "waits"].contains(&outcome);
+    let is_such =
+        is_none(moment.linux) || is_none(moment.calisto) && moment.linux.ends_with(":out");
+    moment.is_one_of(&["wait", "join"]) && has_such && is_such
+}
+
+/// SO_REUSEADDR of an accepted connection.
+fn accepted_reuseaddr(moment: &Moment<'_>) -> bool {
+    moment.verb() == "get" && moment.played.script.0[moment.at].call.ends_with(" reuseaddr")
+}
+
+/// MSG_MORE within a host holds nothing back.
+fn cork_within_host(moment: &Moment<'_>) -> bool {
+    let corks = moment.before().any(|(words, _)| words.contains(&"more"));
+    corks && moment.is_within_the_host() && moment.cast.has(Protocol::Tcp)
+}
+
+/// What comes to a UDP socket by the kernel, beside room that is Calisto's to tell.
+fn kernel_half_later(moment: &Moment<'_>) -> bool {
+    let comes = moment.linux.contains(":in,out");
+    moment.is_one_of(&["wait", "join"]) && comes && moment.cast.has(Protocol::Udp)
+}
+
+/// A datagram from a socket of Calisto to an address of its own host.
+fn own_address_datagram(moment: &Moment<'_>) -> bool {
+    let goes_there = |words: &[&str]| {
+        let is_own = |word: &&str| {
+            ["here:", "here6:", "mapped-here:"].iter().any(|host| word.starts_with(host))
+        };
+        let sends = ["connect", "sendto", "sendmsg", "sendmmsg"].contains(&words[0]);
+        sends && words.iter().any(is_own)
+    };
+    let sent = moment
+        .of_the_host()
+        .any(|words| goes_there(&words) && moment.cast.protocol(words[1]) == Some(Protocol::Udp));
+    sent && (moment.is_one_of(&LOOKS) || moment.is_one_of(&RECEIVES))
+}
+
+/// Datagrams that had come to a UDP socket before it was connected or disconnected.
+fn offered_anew(moment: &Moment<'_>) -> bool {
+    let udp = |words: &[&str]| moment.cast.protocol(words[1]) == Some(Protocol::Udp);
+    let connects = moment.of_the_host().any(|words| words[0] == "connect" && udp(&words));
+    connects && (moment.is_one_of(&LOOKS) || moment.is_one_of(&RECEIVES))
+}
+
+/// An address of the other family than the socket's, in a call that sends datagrams.
+fn address_family(moment: &Moment<'_>) -> bool {
+    let udp = moment.cast.subject_protocol() == Some(Protocol::Udp);
+    udp && moment.is_one_of(&["sendto", "sendmsg", "sendmmsg", "connect"])
+}
+
+/// SO_LINGER without a time, set or closed by a process that was given the connection.
+fn reset_by_receiver(moment: &Moment<'_>) -> bool {
+    let lingers = moment.before().any(|(words, _)| words.contains(&"linger"));
+    lingers && (moment.has_before("give") || moment.has_before("fork"))
+}
+
+/// A socket that was passed on, or that a child has, from before it was Calisto's.
+fn passed_before(moment: &Moment<'_>) -> bool {
+    moment.has_before("give") || moment.has_before("fork")
+}
+
+/// The address of a socket that was connected, or was to be, and is not any more.
+fn own_name(moment: &Moment<'_>) -> bool {
+    let is_free = |(words, linux): (Vec<&str>, &str)| {
+        words[0] == "connect" && (words[2] == "unspec" || linux.starts_with('E'))
+    };
+    let connects = moment.has_before("connect");
+    moment.verb() == "bind" && connects
+        || moment.verb() == "getsockname" && moment.before().any(is_free)
+}
+
+/// connect(2) to AF_UNSPEC on a connection.
+fn disconnect(moment: &Moment<'_>) -> bool {
+    let of_tcp = |words: &[&str]| moment.cast.protocol(words[1]) == Some(Protocol::Tcp);
+    moment
+        .before()
+        .any(|(words, _)| words[0] == "connect" && words[2] == "unspec" && of_tcp(&words))
+}
+
+/// shutdown(2) of what is not connected, which Linux refuses and remembers.
+fn shutdown_before(moment: &Moment<'_>) -> bool {
+    moment.before().any(|(words, linux)| words[0] == "shutdown" && linux == "ENOTCONN")
+}
+
+/// A thread that has slept in a call since before the socket was Calisto's.
+fn waits_since_before(moment: &Moment<'_>) -> bool {
+    let starts = moment.before().position(|(words, _)| words[0] == "start");
+    let becomes = ["bind", "connect", "listen", "sendto", "sendmsg", "sendmmsg"];
+    let after =
+        |start: usize| moment.before().skip(start).any(|(words, _)| becomes.contains(&words[0]));
+    starts.is_some_and(after)
+}
+
+/// connect(2) again, where the kernel's half was refused and somebody listens by now.
+fn refusal_forgotten(moment: &Moment<'_>) -> bool {
+    let is_again = moment.verb() == "connect" && moment.has_before("connect");
+    is_again && moment.linux == "ECONNREFUSED" && moment.is_within_the_host()
+}
+
+/// A listener that was shut down: a caller over the wire comes through, or the listener connects.
+fn listener_shut(moment: &Moment<'_>) -> bool {
+    let shut = moment
+        .before()
+        .any(|(words, _)| words[0] == "shutdown" && moment.cast.is_listener(words[1]));
+    shut && moment.verb() != "accept"
+}
+
+/// A listener that was closed or shut down while callers waited that it had not accepted, or that
+/// come after.
+fn listener_ended(moment: &Moment<'_>) -> bool {
+    let listens = moment.before().any(|(words, _)| words[0] == "listen");
+    let ends = moment.before().any(|(words, _)| {
+        ["close", "shutdown", "dup2"].contains(&words[0])
+            && words[1..].iter().any(|name| moment.cast.is_listener(name))
+    });
+    listens && ends && moment.is_within_the_host()
+}
+
+/// Within a host: which of several errors is told, and when.
+fn error_choice(moment: &Moment<'_>) -> bool {
+    let is_end = |outcome: &str| {
+        ["0", "EPIPE", "ECONNRESET", "ENOTCONN"].contains(&outcome)
+            || ["err", "hup", "EPIPE", "ECONNRESET"].iter().any(|bit| outcome.contains(bit))
+    };
+    let is_told = moment.is_one_of(&LOOKS) || moment.is_one_of(&["get", "getpeername"]);
+    let is_error_alone = moment.linux.replace(",err", "") == moment.calisto;
+    let is_about_an_end =
+        is_end(moment.linux) && is_end(moment.calisto) || is_told && is_end(moment.linux);
+    let is_shut = moment.has_before("shutdown") && moment.verb() == "getpeername";
+    let is_read = moment.has_before("shutdown") && moment.linux == "ECONNRESET";
+    is_error_alone
+        || is_shut
+        || is_read && moment.is_within_the_host()
+        || is_about_an_end && moment.is_within_the_host()
+}

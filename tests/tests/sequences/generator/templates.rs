@@ -1,0 +1,200 @@
+//! Calls that may come between others. A template is one line, or several that belong together;
+//! what is in braces is chosen when it is written.
+
+use super::Kind::{self, Listener, Set, Tcp, Udp};
+
+/// Calls by the kinds of descriptors that they are made on; one that is there twice is made twice
+/// as often.
+pub(crate) const EXTRA: &[(&[Kind], &[&str])] = &[
+    (
+        &[Tcp, Udp, Listener],
+        &[
+            "add {set} {a} {events}",
+            "add {set} {a} {events}",
+            "add {set} {a} {events}; wait {set} 0",
+            "mod {set} {a} {events}",
+            "del {set} {a}",
+            "poll 0 in,out,pri,rdhup {a}",
+            "poll 0 in,out {a} {other}",
+            "select 0 {a} {other}",
+            "nonblock {a} on",
+            "nonblock {a} off",
+            "fionbio {a} on",
+            "flags {a}",
+            "getsockname {a}",
+            "getpeername {a}",
+            "get {a} error",
+            "get {a} {option}",
+            "set {a} {option} 1",
+            "dup {a} {copy}",
+            "dupfd {a} {copy}",
+            "dup2 {a} {other}",
+            "dup {a} {copy}; close {a}",
+            "fork",
+            "fork; close {a}",
+            "fork; child close {a}; child exit",
+            "child exit",
+            "give {a} beside; beside: take {passed}",
+            "give {a} beside; close {a}; beside: take {passed}",
+            "close {a}",
+            "close {a} by-thread",
+            "start {thread} poll 5000 in {a}",
+            "join {sleeping}",
+        ],
+    ),
+    (
+        &[Set],
+        &[
+            "wait {a} 0",
+            "wait {a} 0",
+            "wait {a} 0; wait {a} 0",
+            "start {thread} wait {a} 5000",
+            "add {a} {other} {events}",
+            "mod {a} {other} {events}",
+            "del {a} {other}",
+            "dup {a} {copy}; close {a}",
+            "join {sleeping}",
+        ],
+    ),
+    (
+        &[Tcp],
+        &[
+            "send {a} {text} {out}",
+            "send {a} {text}",
+            "send {a} {text}",
+            "write {a} {text}",
+            "sendmsg {a} - {text} {text} {out}",
+            "writev {a} - {text} {text}",
+            "sendmmsg {a} - {text} 3",
+            "sendfile {a} {text}",
+            "splice-out {a} {text}",
+            "recv {a} {n} dontwait",
+            "recv {a} {n} dontwait",
+            "recv {a} {n} {in}",
+            "read {a} {n}",
+            "readv {a} 3 {n}",
+            "recvmsg {a} 2 {n} {in}",
+            "recvfrom {a} {n} dontwait",
+            "recvmmsg {a} 4",
+            "splice-in {a} {n}",
+            "fionread {a}",
+            "atmark {a}",
+            "send {a} ! oob",
+            "shutdown {a} wr",
+            "shutdown {a} rd",
+            "shutdown {a} both",
+            "set {a} linger 0; close {a}",
+            "set {a} linger 1",
+            "set {a} rcvtimeo 20",
+            "set {a} sndtimeo 20",
+            "connect {a} {address}",
+            "connect {a} unspec",
+            "bind {a} any:0",
+            "listen {a} 3",
+            "start {thread} recv {a} {n}",
+            "start {thread} recv {a} {n}; close {a}; join {sleeping}",
+            "start {thread} recv {a} {n}; dup2 {other} {a}; join {sleeping}",
+            "start {thread} recv {a} {n}; shutdown {a} rd; join {sleeping}",
+        ],
+    ),
+    (
+        &[Listener],
+        &[
+            "accept {a} {accepted} nonblock",
+            "accept {a} {accepted}",
+            "start {thread} accept {a} s",
+            "start {thread} accept {a} s; close {a}; join {sleeping}",
+            "start {thread} accept {a} s; shutdown {a} rd; join {sleeping}",
+            "listen {a} 1",
+            "shutdown {a} rd",
+            "shutdown {a} both",
+            "connect {a} {address}",
+            "recv {a} 5 dontwait",
+            "send {a} x",
+            "bind {a} any:0",
+        ],
+    ),
+    (
+        &[Udp],
+        &[
+            "sendto {a} {address} {text}",
+            "sendto {a} {address} {text}",
+            "send {a} {text}",
+            "sendmsg {a} {address} {text} {text}",
+            "sendmsg {a} - {text} {text}",
+            "sendmmsg {a} {address} {text} 3",
+            "write {a} {text}",
+            "recvfrom {a} {n} dontwait",
+            "recvfrom {a} {n} dontwait",
+            "recv {a} {n} dontwait",
+            "recv {a} {n} {in}",
+            "recvmsg {a} 2 {n} {in}",
+            "recvmmsg {a} 100",
+            "read {a} {n}",
+            "fionread {a}",
+            "connect {a} {address}",
+            "connect {a} unspec",
+            "bind {a} any:0",
+            "shutdown {a} rd",
+            "shutdown {a} wr",
+            "listen {a} 1",
+            "set {a} rcvtimeo 20",
+            "start {thread} recvfrom {a} {n}",
+            "start {thread} recv {a} {n}; close {a}; join {sleeping}",
+            "start {thread} recv {a} {n}; shutdown {a} rd; join {sleeping}",
+        ],
+    ),
+];
+
+/// What a set is asked to tell.
+pub(crate) const EVENTS: &[&str] = &[
+    "in",
+    "out",
+    "in,out",
+    "in,out,rdhup",
+    "in,et",
+    "in,out,et",
+    "in,out,rdhup,et",
+    "in,oneshot",
+    "in,out,oneshot",
+    "in,out,et,oneshot",
+    "pri",
+    "in,pri",
+    "rdhup,et",
+    "-",
+];
+
+pub(crate) const FLAGS_OUT: &[&str] = &["", "", "dontwait", "more", "oob"];
+
+pub(crate) const FLAGS_IN: &[&str] = &[
+    "dontwait",
+    "dontwait",
+    "peek,dontwait",
+    "dontwait,waitall",
+    "oob,dontwait",
+    "trunc,dontwait",
+    "peek,trunc,dontwait",
+    "waitall",
+    "",
+];
+
+pub(crate) const OPTIONS: &[&str] = &[
+    "reuseaddr",
+    "reuseport",
+    "keepalive",
+    "oobinline",
+    "type",
+    "domain",
+    "protocol",
+    "listens",
+    "rcvlowat",
+    "nodelay",
+];
+
+/// Whether a template is about what a process does with its descriptors, not about the bytes.
+pub(crate) fn is_about_the_process(template: &str) -> bool {
+    // How much of many messages goes out before a reset comes back is a race.
+    const WORDS: [&str; 10] =
+        ["dup", "fork", "child", "give", "start", "add", "mod", "del", "{sleeping}", "sendmmsg"];
+    WORDS.iter().any(|word| template.contains(word))
+}
