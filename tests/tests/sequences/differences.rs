@@ -47,7 +47,6 @@ pub(crate) const RULES: &[Rule] = &[
     Rule { name: "waits-since-before", applies: waits_since_before },
     Rule { name: "refusal-forgotten", applies: refusal_forgotten },
     Rule { name: "listener-shut", applies: listener_shut },
-    Rule { name: "listener-ended", applies: listener_ended },
     Rule { name: "error-choice", applies: error_choice },
 ];
 
@@ -232,17 +231,6 @@ fn listener_shut(moment: &Moment<'_>) -> bool {
         .before()
         .any(|(words, _)| words[0] == "shutdown" && moment.cast.is_listener(words[1]));
     shut && moment.verb() != "accept"
-}
-
-/// A listener that was closed or shut down while callers waited that it had not accepted, or that
-/// come after.
-fn listener_ended(moment: &Moment<'_>) -> bool {
-    let listens = moment.before().any(|(words, _)| words[0] == "listen");
-    let ends = moment.before().any(|(words, _)| {
-        ["close", "shutdown", "dup2"].contains(&words[0])
-            && words[1..].iter().any(|name| moment.cast.is_listener(name))
-    });
-    listens && ends && moment.is_within_the_host()
 }
 
 /// Within a host: which of several errors is told, and when.
