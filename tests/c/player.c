@@ -1,5 +1,5 @@
 /* The player of call sequences: `player WHO FOLDER HERE THERE HERE6 THERE6` reads a line for each
-   call, "PATIENCE_MS CALL WORD ...", and prints a line of what came of it: the number, the name of
+   call, "TIMEOUT_MS CALL WORD ...", and prints a line of what came of it: the number, the name of
    the error, "waits" where the call had to be interrupted, or "-" where a descriptor is missing. */
 #include "player/names.h"
 #include "player/address.h"
@@ -70,9 +70,9 @@ static void reset_call(struct call *call) {
     tell(call, "0");
 }
 
-/* A signal comes again and again from when the patience is over: one may come before the call has
+/* A signal comes again and again from when the time is over: one may come before the call has
    begun to wait. */
-static void patience(int ms_left) {
+static void set_timer(int ms_left) {
     struct itimerval timer = {{0, ms_left ? 5000 : 0}, {ms_left / 1000, ms_left % 1000 * 1000}};
     setitimer(ITIMER_REAL, &timer, NULL);
 }
@@ -80,15 +80,15 @@ static void patience(int ms_left) {
 static void answer(char *line, int to) {
     struct call call = {0};
     split(&call, line);
-    call.patience_ms = number(&call, 0);
+    call.timeout_ms = number(&call, 0);
     memmove(call.word, call.word + 1, sizeof call.word - sizeof *call.word);
     call.words--;
     const char *verb = word(&call, 0);
     int has_own_wait = is(verb, "join") || is(verb, "child") || is(verb, "reset") ||
                        is(verb, "drain") || is(verb, "start") || is(verb, "fork");
-    if (!has_own_wait) patience(call.patience_ms);
+    if (!has_own_wait) set_timer(call.timeout_ms);
     play(&call);
-    patience(0);
+    set_timer(0);
     call.told[call.told_bytes++] = '\n';
     if (write(to, call.told, (size_t)call.told_bytes) != call.told_bytes) _exit(0);
 }

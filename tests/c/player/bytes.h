@@ -155,7 +155,7 @@ static void drain_call(struct call *call, int fd) {
         if (got > 0) all += (size_t)got;
         struct pollfd one = {.fd = fd, .events = POLLIN};
         if (got == 0) break;
-        if (got < 0 && (errno != EAGAIN || poll(&one, 1, call->patience_ms) == 0)) {
+        if (got < 0 && (errno != EAGAIN || poll(&one, 1, call->timeout_ms) == 0)) {
             if (errno == EINTR) errno = EAGAIN;
             break;
         }

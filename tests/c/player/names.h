@@ -33,7 +33,7 @@ struct call {
     char *word[WORDS_MAX];
     int words;
     /* How long a call may take before it counts as one that waits. */
-    int patience_ms;
+    int timeout_ms;
     char told[LINE_BYTES_MAX];
     int told_bytes;
 };

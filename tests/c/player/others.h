@@ -51,7 +51,7 @@ static void start_call(struct call *call) {
     for (int i = 2, at = 0; i < call->words; i++)
         at += snprintf(one->line + at, sizeof one->line - (size_t)at, "%s ", call->word[i]);
     snprintf(one->name, sizeof one->name, "%s", word(call, 1));
-    one->call.patience_ms = STUBBORN_MS;
+    one->call.timeout_ms = STUBBORN_MS;
     split(&one->call, one->line);
     sigset_t alarms;
     sigemptyset(&alarms), sigaddset(&alarms, SIGALRM);
@@ -75,7 +75,7 @@ static int joins(struct sleeper *one, long wait_ms) {
 static void join_call(struct call *call) {
     struct sleeper *one = sleeper_of(word(call, 1));
     if (!one) tell(call, "-");
-    else if (joins(one, call->patience_ms)) tell(call, "%s", one->call.told);
+    else if (joins(one, call->timeout_ms)) tell(call, "%s", one->call.told);
     else tell(call, "waits");
 }
 
@@ -134,7 +134,7 @@ static void child_call(struct call *call) {
         tell(call, "0");
         return;
     }
-    int bytes = snprintf(line, sizeof line, "%d", call->patience_ms);
+    int bytes = snprintf(line, sizeof line, "%d", call->timeout_ms);
     for (int i = 1; i < call->words; i++)
         bytes += snprintf(line + bytes, sizeof line - (size_t)bytes, " %s", call->word[i]);
     line[bytes++] = '\n';

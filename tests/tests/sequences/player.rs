@@ -33,8 +33,8 @@ impl Player {
     }
 
     /// What comes of a call; none when the player has died of it, or stays in it.
-    pub(crate) fn play(&mut self, patience: Duration, call: &str) -> Option<String> {
-        let line = format!("{} {call}\n", patience.as_millis());
+    pub(crate) fn play(&mut self, timeout: Duration, call: &str) -> Option<String> {
+        let line = format!("{} {call}\n", timeout.as_millis());
         self.lines.as_mut()?.write_all(line.as_bytes()).ok()?;
         self.answers.recv_timeout(ANSWER_WITHIN).ok()
     }

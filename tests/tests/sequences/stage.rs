@@ -103,13 +103,13 @@ impl<'bed> Stage<'bed> {
 
     /// The outcome of a call, repeated where that harms nothing until it is what is meant.
     fn settled(&mut self, step: &Step, meant: Option<&str>, pace: Pace) -> String {
-        let patience = match meant {
+        let timeout = match meant {
             Some(meant) if !waits(meant) => pace.come,
             _ => pace.wait,
         };
         let began = Instant::now();
         loop {
-            let outcome = self.call(step.who, patience, &step.call);
+            let outcome = self.call(step.who, timeout, &step.call);
             let is_right = meant.is_none_or(|meant| meant == outcome);
             if is_right || began.elapsed() > pace.come || !may_be_repeated(step, &outcome, meant) {
                 if is_heard_of(step) {
@@ -121,12 +121,12 @@ impl<'bed> Stage<'bed> {
         }
     }
 
-    fn call(&mut self, who: Who, patience: Duration, call: &str) -> String {
+    fn call(&mut self, who: Who, timeout: Duration, call: &str) -> String {
         if self.players.is_none() {
             self.players = Some(PLAYERS.map(|who| self.start(who)));
         }
         let players = self.players.as_mut().expect("they were just started");
-        players[who as usize].play(patience, call).unwrap_or_else(|| GONE.to_owned())
+        players[who as usize].play(timeout, call).unwrap_or_else(|| GONE.to_owned())
     }
 
     fn start(&self, who: Who) -> Player {
@@ -151,7 +151,7 @@ impl<'bed> Stage<'bed> {
     }
 }
 
-/// Whether an outcome took all the patience there was.
+/// Whether an outcome took all the timeout there was.
 fn waits(outcome: &str) -> bool {
     outcome == "waits" || outcome.ends_with("then EAGAIN")
 }

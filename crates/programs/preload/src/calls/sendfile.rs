@@ -202,6 +202,13 @@ fn from_socket(
             Ok(false) => return Served::Done(Err(Errno::AGAIN)),
             Err(errno) => return Served::Done(Err(errno)),
         }
+        // Urgent data are left for recv(2), as Linux has it.
+        if file.socket.at_mark() {
+            match done == 0 && !socket_waits {
+                true => return Served::Done(Err(Errno::AGAIN)),
+                false => break,
+            }
+        }
         // A pipe that is ready takes so much without waiting.
         let mut room = PIPE_BYTES.min(bytes - done);
         let got = file.socket.receive_with(ReceiveFlags::default(), |piece| {

@@ -59,8 +59,8 @@ pub(crate) fn follow(fd: c_int, held: &Held) {
     }
 }
 
-/// A socket is about to be the kernel's again, or to be offered anew: so it is by its other numbers,
-/// which follow it the next time.
+/// A socket is about to be the kernel's again, or to be offered anew: so it is by its other
+/// numbers, which follow it the next time.
 pub(crate) fn let_go(fd: c_int) {
     epoll::moves_back(fd);
     let Some(held) = lookup::socket(fd) else { return };
