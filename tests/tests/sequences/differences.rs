@@ -36,7 +36,6 @@ pub(crate) const RULES: &[Rule] = &[
     Rule { name: "accepted-reuseaddr", applies: accepted_reuseaddr },
     Rule { name: "cork-within-host", applies: cork_within_host },
     Rule { name: "kernel-half-later", applies: kernel_half_later },
-    Rule { name: "own-address-datagram", applies: own_address_datagram },
     Rule { name: "offered-anew", applies: offered_anew },
     Rule { name: "address-family", applies: address_family },
     Rule { name: "reset-by-receiver", applies: reset_by_receiver },
@@ -146,21 +145,6 @@ fn cork_within_host(moment: &Moment<'_>) -> bool {
 fn kernel_half_later(moment: &Moment<'_>) -> bool {
     let comes = moment.linux.contains(":in,out");
     moment.is_one_of(&["wait", "join"]) && comes && moment.cast.has(Protocol::Udp)
-}
-
-/// A datagram from a socket of Calisto to an address of its own host.
-fn own_address_datagram(moment: &Moment<'_>) -> bool {
-    let goes_there = |words: &[&str]| {
-        let is_own = |word: &&str| {
-            ["here:", "here6:", "mapped-here:"].iter().any(|host| word.starts_with(host))
-        };
-        let sends = ["connect", "sendto", "sendmsg", "sendmmsg"].contains(&words[0]);
-        sends && words.iter().any(is_own)
-    };
-    let sent = moment
-        .of_the_host()
-        .any(|words| goes_there(&words) && moment.cast.protocol(words[1]) == Some(Protocol::Udp));
-    sent && (moment.is_one_of(&LOOKS) || moment.is_one_of(&RECEIVES))
 }
 
 /// Datagrams that had come to a UDP socket before it was connected or disconnected.

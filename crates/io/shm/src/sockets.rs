@@ -23,6 +23,8 @@ mod free_indexes;
 #[cfg(not(loom))]
 mod heap;
 #[cfg(not(loom))]
+mod host_addresses;
+#[cfg(not(loom))]
 mod layout;
 #[cfg(not(loom))]
 mod lock;

@@ -5,6 +5,7 @@
 //! 64      sizes, written once by the daemon
 //! 128     state: 0 while attached, then the reason's number (the daemon writes)
 //! 256     counts of fallbacks by reason, 64 of them (the application writes)
+//! 1024    addresses of the host, 64 of them (the daemon writes)
 //! page    for each side of a local pair (an application's own region has one): its pollers, each a line
 //!         with "armed", then the top words and the words of bits of its ready bits
 //! ...     for each worker of the daemon: the same; a worker is armed while it sleeps
@@ -13,11 +14,13 @@
 //! ```
 
 use std::fmt;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use super::host_addresses::HostAddresses;
 use super::ready_bits::ReadyBits;
 use super::ring::{Piece, RingDesc};
 use super::slot::SlotWords;
@@ -43,6 +46,7 @@ const PAGE: usize = 4096;
 const SIZES_AT: usize = 64;
 const STATE_AT: usize = 128;
 const REASONS_AT: usize = 256;
+const HOST_ADDRESSES_AT: usize = 1024;
 const POLLERS_AT: usize = PAGE;
 
 /// A side of a local pair: who opened its connections (zero), or who accepted them (one). An
@@ -210,6 +214,21 @@ impl SocketMemory {
     pub fn fallbacks(&self, reason: usize) -> Option<&AtomicU64> {
         // SAFETY: as for `state`.
         (reason < REASONS).then(|| unsafe { self.at(REASONS_AT + 8 * reason).as_ref() })
+    }
+
+    fn host_addresses(&self) -> HostAddresses<'_> {
+        // SAFETY: as for `state`; 1 KiB of words, which end before the pollers.
+        HostAddresses(unsafe { self.at(HOST_ADDRESSES_AT).as_ref() })
+    }
+
+    /// Tells the application the addresses of its host.
+    pub fn set_host_addresses(&self, addresses: &[IpAddr]) {
+        self.host_addresses().set(addresses);
+    }
+
+    /// Whether the host has that address, as the daemon has told.
+    pub fn is_host_address(&self, address: IpAddr) -> bool {
+        self.host_addresses().contain(address)
     }
 
     fn ready_bits(&self, number: usize) -> ReadyBits<'_> {

@@ -3,7 +3,7 @@
 //!
 //! Looked up once and kept until the kernel says that something has changed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -81,6 +81,8 @@ pub(super) struct Neighbours {
     kept: BTreeMap<(IpAddr, Option<IpAddr>), Whither>,
     /// Addresses of our interfaces.
     addresses: Vec<IpAddr>,
+    /// Those of all interfaces of this host.
+    host_addresses: Vec<IpAddr>,
     /// Next hops in use: when last used and last asked for.
     used: BTreeMap<(u32, IpAddr), (Nanos, Nanos)>,
     looks: Looks,
@@ -96,6 +98,7 @@ impl Neighbours {
             changes,
             kept: BTreeMap::new(),
             addresses: Vec::new(),
+            host_addresses: Vec::new(),
             used: BTreeMap::new(),
             looks: Looks::default(),
         };
@@ -104,21 +107,22 @@ impl Neighbours {
     }
 
     fn read_addresses(&mut self) {
-        let mut addresses = Vec::new();
-        let mut interfaces: Vec<u32> = self.links.iter().map(|link| link.interface).collect();
-        interfaces.dedup();
-        for interface in interfaces {
-            // One that is gone has none.
-            addresses.extend(sys::interface::addresses(interface).unwrap_or_default());
-        }
-        addresses.sort_unstable();
-        addresses.dedup();
-        self.addresses = addresses;
+        // Interfaces that are gone have none.
+        let all = sys::interface::all_addresses().unwrap_or_default();
+        let is_ours = |at: u32| self.links.iter().any(|link| link.interface == at);
+        let ours = all.iter().filter(|(at, _)| is_ours(*at)).map(|(_, address)| *address);
+        self.addresses = sorted(ours);
+        self.host_addresses = sorted(all.iter().map(|(_, address)| *address));
     }
 
     /// The addresses of our interfaces.
     pub(super) fn addresses(&self) -> &[IpAddr] {
         &self.addresses
+    }
+
+    /// The addresses of this host, of all its interfaces.
+    pub(super) fn host_addresses(&self) -> &[IpAddr] {
+        &self.host_addresses
     }
 
     /// What has changed since the last call. What depends on it is forgotten.
@@ -234,6 +238,12 @@ impl Hop {
         let header = [&mac[..], &self.link.mac, &ether_type.to_be_bytes()].concat();
         NextHop { port: self.link.port, vlan_tci: 0, header }
     }
+}
+
+/// Each address once, in order.
+fn sorted(addresses: impl Iterator<Item = IpAddr>) -> Vec<IpAddr> {
+    let all: BTreeSet<IpAddr> = addresses.collect();
+    all.into_iter().collect()
 }
 
 impl AsFd for Neighbours {

@@ -160,6 +160,7 @@ impl SocketTable {
         self.regions.insert(region, Region::App(number));
         self.table_config.doorbells.add(number, Arc::clone(&app.doorbell));
         self.table_config.command_queue.command(&Command::Add(Arc::clone(&app.streams)));
+        app.streams.server.memory().set_host_addresses(self.network.neighbours.host_addresses());
         let welcome = welcome(&app).map_err(|error| error.to_string());
         self.apps.insert(app);
         let member = Member::new(number, who, region);

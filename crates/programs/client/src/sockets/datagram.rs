@@ -75,7 +75,8 @@ impl Socket {
     ///
     /// # Errors
     /// EAGAIN while there is no room; EMSGSIZE: it is too long; EDESTADDRREQ: no address is given,
-    /// and the socket is not connected; EPIPE; the socket's error, once; and what `copy` returns.
+    /// and the socket is not connected; EHOSTUNREACH: the address is this host's, and the kernel
+    /// socket, which has the same port, leads there; EPIPE; the socket's error, once; and what `copy` returns.
     pub fn send_to_with(
         &self,
         bytes: usize,
@@ -88,6 +89,9 @@ impl Socket {
         }
         if to.is_none() && slot.words.remote.get().is_none() {
             return Err(Errno::DESTADDRREQ);
+        }
+        if to.is_some_and(|to| slot.region.memory.is_host_address(to.ip())) {
+            return Err(Errno::HOSTUNREACH);
         }
         let _lock = lock::hold(&slot.words.tx_lock)?;
         loop {

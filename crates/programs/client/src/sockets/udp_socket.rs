@@ -217,13 +217,13 @@ impl Ours {
     }
 }
 
-/// Without the daemon the kernel goes on alone.
+/// Without the daemon, and within this host, the kernel goes on alone.
 fn unless_alone(
     error: io::Error,
     by_kernel: impl FnOnce() -> io::Result<usize>,
 ) -> io::Result<usize> {
     match Errno::from_io_error(&error) {
-        Some(Errno::NETDOWN | Errno::CONNRESET) => by_kernel(),
+        Some(Errno::NETDOWN | Errno::CONNRESET | Errno::HOSTUNREACH) => by_kernel(),
         _ => Err(error),
     }
 }

@@ -39,6 +39,10 @@ impl SocketTable {
         }
         if changed.links || changed.addresses {
             self.follow_addresses(claims);
+            let addresses = self.network.neighbours.host_addresses();
+            for app in self.apps.iter() {
+                app.streams.server.memory().set_host_addresses(addresses);
+            }
         }
         self.tend_pending(now);
         self.tend_unresolved(now);
