@@ -2,6 +2,7 @@
 
 pub(crate) mod apps;
 pub(crate) mod completions;
+pub(crate) mod config;
 pub(crate) mod cores;
 pub(crate) mod doctor;
 pub(crate) mod down;
@@ -34,6 +35,7 @@ pub(crate) enum Command {
     Up(up::Up),
     Serve(serve::Serve),
     Down(down::Down),
+    Config(config::Config),
     Status(status::Status),
     Stats(stats::Stats),
     Flows(flows::Flows),
@@ -76,6 +78,7 @@ impl Command {
             Self::Up(up) => up.run(json),
             Self::Serve(serve) => serve.run(json),
             Self::Down(down) => down.run(json),
+            Self::Config(config) => config.run(json),
             Self::Status(status) => status.run(json),
             Self::Stats(stats) => stats.run(json),
             Self::Flows(flows) => flows.run(json),

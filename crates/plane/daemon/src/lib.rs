@@ -3,7 +3,7 @@
 //!
 //! Read `setup.rs` for what is made at the start, `event_loop.rs` for the loop, `worker_pool.rs`
 //! for the workers' threads, `apps.rs` and `tenancy.rs` for applications, and `answer.rs` for what
-//! an operator can ask.
+//! an operator can ask. `check.rs` says beforehand what would be refused.
 #![forbid(unsafe_code)]
 
 mod admin_clients;
@@ -15,6 +15,7 @@ mod apps;
 mod ask;
 mod attach_server_counters;
 mod capture;
+mod check;
 mod confinement;
 mod cores;
 mod cores_status;
@@ -44,6 +45,7 @@ use std::process::ExitCode;
 use config::Config;
 use confine::Confined;
 
+pub use crate::check::{Finding, Machine, Severity, check};
 pub use crate::failure::Failure;
 
 use crate::confinement::Role;
