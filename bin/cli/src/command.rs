@@ -9,6 +9,7 @@ pub(crate) mod down;
 pub(crate) mod explain;
 pub(crate) mod flows;
 pub(crate) mod man;
+pub(crate) mod metrics;
 pub(crate) mod nf;
 pub(crate) mod pcap;
 pub(crate) mod record;
@@ -38,6 +39,7 @@ pub(crate) enum Command {
     Config(config::Config),
     Status(status::Status),
     Stats(stats::Stats),
+    Metrics(metrics::Metrics),
     Flows(flows::Flows),
     Steer(steer::Steer),
     Workers(workers::Workers),
@@ -81,6 +83,7 @@ impl Command {
             Self::Config(config) => config.run(json),
             Self::Status(status) => status.run(json),
             Self::Stats(stats) => stats.run(json),
+            Self::Metrics(metrics) => metrics.run(json),
             Self::Flows(flows) => flows.run(json),
             Self::Steer(steer) => steer.run(json),
             Self::Workers(workers) => workers.run(json),

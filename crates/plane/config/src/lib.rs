@@ -3,8 +3,8 @@
 //! A text becomes a [`Config`] or a [`ConfigError`] that names key, line and what is allowed;
 //! nothing is guessed and no unknown key is passed over. No file is read here. `rule.rs` is the
 //! table of all keys, `document.rs` holds a text against it, `edit.rs` does the same for one
-//! `key=value` of a command line, `places.rs` says on which lines keys stand, and `manual.rs` explains
-//! each key to people.
+//! `key=value` of a command line, `places.rs` says on which lines keys stand, and `manual.rs`
+//! explains each key to people.
 #![forbid(unsafe_code)]
 
 mod config;

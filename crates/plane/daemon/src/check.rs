@@ -6,6 +6,7 @@
 
 mod addresses;
 mod cpus;
+mod finding;
 mod machine;
 mod ports;
 #[cfg(test)]
@@ -19,51 +20,10 @@ use datapath::Listener;
 use policy::steer::{self, SteerConfig};
 use port::PortSpec;
 
+pub use finding::{Finding, Severity};
 pub use machine::Machine;
 
 use crate::{cores, setup};
-
-/// Something about a configuration that its author should know.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    /// How bad it is.
-    pub severity: Severity,
-    /// The key that it is about, as `section.key`.
-    pub key: &'static str,
-    /// Which item of the key's array, or which `[[tenant]]`; `None`: all of it.
-    pub index: Option<usize>,
-    /// One sentence: what is wrong, and what to do.
-    pub says: String,
-}
-
-/// How bad a finding is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    /// The daemon would not start.
-    Wrong,
-    /// It would, and do what hardly anybody means.
-    Doubtful,
-}
-
-impl Severity {
-    /// The word for it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Wrong => "wrong",
-            Self::Doubtful => "doubtful",
-        }
-    }
-}
-
-impl Finding {
-    fn wrong(key: &'static str, index: Option<usize>, says: impl ToString) -> Self {
-        Self { severity: Severity::Wrong, key, index, says: says.to_string() }
-    }
-
-    fn doubtful(key: &'static str, index: Option<usize>, says: impl ToString) -> Self {
-        Self { severity: Severity::Doubtful, key, index, says: says.to_string() }
-    }
-}
 
 /// Everything that is wrong or doubtful about `config`; without a machine, only what is so on every
 /// machine. The worst comes first.

@@ -5,7 +5,8 @@ use std::net::IpAddr;
 use datapath::Listener;
 use port::PortSpec;
 
-use super::{Finding, Machine};
+use super::finding::Finding;
+use super::machine::Machine;
 
 pub(super) fn check(
     listeners: &[(usize, Listener)],

@@ -2,7 +2,8 @@
 
 use config::Config;
 
-use super::{Finding, Machine, Severity};
+use super::finding::{Finding, Severity};
+use super::machine::Machine;
 
 /// Without its CPU a thread runs anywhere, and the daemon warns of it; a core that is not there
 /// cannot be given out.

@@ -5,7 +5,8 @@ use port::PortSpec;
 use shm::pool::HEADROOM_BYTES;
 use sys::interface::Interface;
 
-use super::{Finding, Machine};
+use super::finding::Finding;
+use super::machine::Machine;
 
 /// Ethernet header and two VLAN tags (IEEE 802.1ad) come on top of an MTU.
 const LINK_BYTES: u32 = 22;

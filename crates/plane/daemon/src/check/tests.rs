@@ -1,3 +1,5 @@
+//! What is wrong, what is doubtful, and what is neither.
+
 use std::collections::BTreeMap;
 
 use sys::interface::Interface;

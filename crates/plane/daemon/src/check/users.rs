@@ -2,7 +2,8 @@
 
 use config::{Config, TenantUser};
 
-use super::{Finding, Machine};
+use super::finding::Finding;
+use super::machine::Machine;
 use crate::apps::Rules;
 
 pub(super) fn check(config: &Config, machine: Option<&Machine>) -> Vec<Finding> {
