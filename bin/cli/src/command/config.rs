@@ -1,6 +1,7 @@
 //! `calisto config`: the daemon's configuration as a file.
 
 mod check;
+mod example;
 
 use clap::{Args, Subcommand};
 
@@ -11,7 +12,8 @@ use crate::failure::Failure;
 #[command(
     disable_help_subcommand = true,
     arg_required_else_help = true,
-    after_help = "Example:\n  calisto config check /etc/calisto/calisto.toml"
+    after_help = "Examples:\n  calisto config example > calisto.toml\n  \
+        calisto config check calisto.toml"
 )]
 pub(crate) struct Config {
     #[command(subcommand)]
@@ -21,12 +23,14 @@ pub(crate) struct Config {
 #[derive(Debug, Subcommand)]
 enum Action {
     Check(check::Check),
+    Example(example::Example),
 }
 
 impl Config {
     pub(crate) fn run(&self, json: bool) -> Result<(), Failure> {
         match &self.action {
             Action::Check(check) => check.run(json),
+            Action::Example(example) => example.run(json),
         }
     }
 }

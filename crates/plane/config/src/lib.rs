@@ -4,13 +4,14 @@
 //! nothing is guessed and no unknown key is passed over. No file is read here. `rule.rs` is the
 //! table of all keys, `document.rs` holds a text against it, `edit.rs` does the same for one
 //! `key=value` of a command line, `places.rs` says on which lines keys stand, and `manual.rs`
-//! explains each key to people.
+//! explains each key to people, of which `example.rs` makes a file to begin with.
 #![forbid(unsafe_code)]
 
 mod config;
 mod document;
 mod edit;
 mod error;
+mod example;
 mod manual;
 mod near;
 mod places;
@@ -26,6 +27,7 @@ mod workers;
 
 pub use config::{Apps, Config, Cores, Frames, Handover, Steer};
 pub use error::ConfigError;
+pub use example::example;
 pub use manual::{Key, keys, section};
 pub use near::nearest;
 pub use places::Places;
