@@ -1,5 +1,5 @@
-//! What a service manager hears of the daemon, and that it runs as the unit starts it: a user of its
-//! own with some capabilities.
+//! What a service manager hears of the daemon, and that it runs as the unit starts it: a user of
+//! its own with some capabilities.
 
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;

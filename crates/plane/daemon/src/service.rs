@@ -1,4 +1,4 @@
-//! What a service manager is told: that the daemon is ready, that its loop goes round, that it ends.
+//! What a service manager is told: that the daemon is ready, that its loop answers, that it ends.
 //!
 //! The protocol is sd_notify(3): datagrams of `KEY=VALUE` lines to the socket that `NOTIFY_SOCKET`
 //! names. The socket is connected at the start, because confined threads may make none.

@@ -1,5 +1,5 @@
-//! Pages and sections that no command line defines: calistod(8), calisto.toml(5), and what stands at
-//! the end of calisto(1).
+//! Pages and sections that no command line defines: calistod(8), calisto.toml(5), and what stands
+//! at the end of calisto(1).
 
 use config::Key;
 use roff::{Roff, bold, roman};
