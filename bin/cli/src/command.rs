@@ -4,6 +4,7 @@ pub(crate) mod apps;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod cores;
+pub(crate) mod detach;
 pub(crate) mod doctor;
 pub(crate) mod down;
 pub(crate) mod explain;
@@ -45,6 +46,7 @@ pub(crate) enum Command {
     Workers(workers::Workers),
     Run(run::Run),
     Apps(apps::Apps),
+    Detach(detach::Detach),
     Explain(explain::Explain),
     Ss(ss::Ss),
     Pcap(pcap::Pcap),
@@ -89,6 +91,7 @@ impl Command {
             Self::Workers(workers) => workers.run(json),
             Self::Run(run) => run.run(json),
             Self::Apps(apps) => apps.run(json),
+            Self::Detach(detach) => detach.run(json),
             Self::Explain(explain) => explain.run(json),
             Self::Ss(ss) => ss.run(json),
             Self::Pcap(pcap) => pcap.run(json),

@@ -19,6 +19,7 @@ mod lingering;
 mod listen;
 mod local;
 mod local_pair;
+mod named;
 mod names;
 mod notifier;
 mod proofs;
