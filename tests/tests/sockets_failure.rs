@@ -166,3 +166,22 @@ fn a_daemon_that_is_told_to_end_lets_connections_end_first_and_leaves_listeners_
     let mut after = connect(accelerated.there(), here);
     talk(&mut after);
 }
+
+#[test]
+fn a_program_that_an_operator_detaches_goes_on_with_the_kernel() {
+    let accelerated = Accelerated::start();
+    let server = echo(&accelerated);
+    let here: SocketAddr = (accelerated.here().ipv4(), PORT).into();
+    let mut before = connect(accelerated.there(), here);
+    talk(&mut before);
+    let name = accelerated.sockets().first().expect("it listens").app_name.clone();
+    let (status, _, said) = accelerated.daemon().try_calisto("detach nobody-of-that-name");
+    assert!(!status.success() && said.contains("no application"), "{said}");
+    accelerated.daemon().calisto(&format!("detach {name}"));
+    assert_eq!(accelerated.sockets(), []);
+    let mut after = connect(accelerated.there(), here);
+    talk(&mut after);
+    let _ = before.write(b"x");
+    hears_the_end(&mut before);
+    server.kill();
+}

@@ -43,6 +43,7 @@ pub(crate) const CRATES: &[CrateRule] = &[
     row("core/policy", &["base"], Pure, Forbidden),
     row("plane/admin", &["base"], Pure, Forbidden),
     row("plane/config", &["base"], Pure, Forbidden),
+    row("plane/metrics", &["admin"], Pure, Forbidden),
     row("core/tcp", &["base", "wire"], Pure, Forbidden),
     row("lab/packetdrill", &["base", "wire", "tcp"], Pure, Forbidden),
     row("io/shm", &["base"], Worldly, Home),

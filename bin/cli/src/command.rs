@@ -2,12 +2,15 @@
 
 pub(crate) mod apps;
 pub(crate) mod completions;
+pub(crate) mod config;
 pub(crate) mod cores;
+pub(crate) mod detach;
 pub(crate) mod doctor;
 pub(crate) mod down;
 pub(crate) mod explain;
 pub(crate) mod flows;
 pub(crate) mod man;
+pub(crate) mod metrics;
 pub(crate) mod nf;
 pub(crate) mod pcap;
 pub(crate) mod record;
@@ -34,13 +37,16 @@ pub(crate) enum Command {
     Up(up::Up),
     Serve(serve::Serve),
     Down(down::Down),
+    Config(config::Config),
     Status(status::Status),
     Stats(stats::Stats),
+    Metrics(metrics::Metrics),
     Flows(flows::Flows),
     Steer(steer::Steer),
     Workers(workers::Workers),
     Run(run::Run),
     Apps(apps::Apps),
+    Detach(detach::Detach),
     Explain(explain::Explain),
     Ss(ss::Ss),
     Pcap(pcap::Pcap),
@@ -76,13 +82,16 @@ impl Command {
             Self::Up(up) => up.run(json),
             Self::Serve(serve) => serve.run(json),
             Self::Down(down) => down.run(json),
+            Self::Config(config) => config.run(json),
             Self::Status(status) => status.run(json),
             Self::Stats(stats) => stats.run(json),
+            Self::Metrics(metrics) => metrics.run(json),
             Self::Flows(flows) => flows.run(json),
             Self::Steer(steer) => steer.run(json),
             Self::Workers(workers) => workers.run(json),
             Self::Run(run) => run.run(json),
             Self::Apps(apps) => apps.run(json),
+            Self::Detach(detach) => detach.run(json),
             Self::Explain(explain) => explain.run(json),
             Self::Ss(ss) => ss.run(json),
             Self::Pcap(pcap) => pcap.run(json),

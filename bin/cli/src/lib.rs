@@ -5,7 +5,8 @@
 //! simulates and shows is in a program of its own, the laboratory (`laboratory.rs`). What commands
 //! share, those of the laboratory too: how to find programs (`program.rs`), to ask the daemon
 //! (`target.rs`, `daemon.rs`, `sockets.rs`), to print (`output.rs`, `table.rs`), to fail
-//! (`failure.rs`), and how people write quantities (`units.rs`).
+//! (`failure.rs`), to judge a configuration (`findings.rs`), and how people write quantities
+//! (`units.rs`).
 #![forbid(unsafe_code)]
 
 mod args;
@@ -14,6 +15,7 @@ mod command;
 pub mod daemon;
 /// Why a command failed.
 pub mod failure;
+mod findings;
 /// The program that has the commands which measure, simulate and show.
 pub mod laboratory;
 /// How results are printed.

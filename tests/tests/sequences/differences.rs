@@ -35,6 +35,7 @@ pub(crate) const RULES: &[Rule] = &[
     Rule { name: "edge-again", applies: edge_again },
     Rule { name: "accepted-reuseaddr", applies: accepted_reuseaddr },
     Rule { name: "cork-within-host", applies: cork_within_host },
+    Rule { name: "two-ways", applies: two_ways },
     Rule { name: "kernel-half-later", applies: kernel_half_later },
     Rule { name: "offered-anew", applies: offered_anew },
     Rule { name: "address-family", applies: address_family },
@@ -139,6 +140,16 @@ fn accepted_reuseaddr(moment: &Moment<'_>) -> bool {
 fn cork_within_host(moment: &Moment<'_>) -> bool {
     let corks = moment.before().any(|(words, _)| words.contains(&"more"));
     corks && moment.is_within_the_host() && moment.cast.has(Protocol::Tcp)
+}
+
+/// Datagrams that came by two ways: over the wire, and from within the host by the kernel.
+fn two_ways(moment: &Moment<'_>) -> bool {
+    let sends = |step: &&Step| SENDS.contains(&step.verb());
+    let is_there = |step: &Step| step.who == Who::There;
+    let sent: Vec<&Step> = moment.played.script.0[..moment.at].iter().filter(sends).collect();
+    let came_by_both =
+        sent.iter().any(|step| is_there(step)) && !sent.iter().all(|step| is_there(step));
+    moment.is_one_of(&RECEIVES) && came_by_both && moment.cast.has(Protocol::Udp)
 }
 
 /// What comes to a UDP socket by the kernel, beside room that is Calisto's to tell.

@@ -3,6 +3,7 @@
 use admin::{AppStatus, Command, ReplyBody};
 use clap::{Args, Subcommand};
 
+use crate::command::detach::detach;
 use crate::daemon::Daemon;
 use crate::failure::Failure;
 use crate::output;
@@ -22,7 +23,7 @@ pub(crate) struct Apps {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Throw an application out. Its packets are Linux's again.
+    /// The same as `calisto detach`.
     #[command(after_help = "Example:\n  calisto apps detach dns")]
     Detach {
         /// Its name or number.
@@ -34,10 +35,7 @@ impl Apps {
     pub(crate) fn run(&self, json: bool) -> Result<(), Failure> {
         let daemon = Daemon::at(&self.admin.socket);
         match &self.action {
-            Some(Action::Detach { app }) => {
-                daemon.about(Some(app)).tell(Command::Detach)?;
-                output::done(&format!("{app} is detached"), json)
-            }
+            Some(Action::Detach { app }) => detach(daemon, app, json),
             None => match daemon.ask(Command::Apps)? {
                 body @ ReplyBody::Apps { .. } if json => output::json(&body),
                 ReplyBody::Apps { apps } => output::text(&render(&apps)),

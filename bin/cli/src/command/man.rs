@@ -1,14 +1,17 @@
-//! `calisto man`: a manual page for every command.
+//! `calisto man`: a manual page for every command, for the daemon and for its configuration.
 
-use std::fs;
-use std::path::PathBuf;
+mod pages;
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
 use crate::failure::Failure;
 use crate::output;
 
-/// Write manual pages, one for each command, into a directory.
+/// Write manual pages into a directory: one for each command, calistod(8) and calisto.toml(5).
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  calisto man /usr/local/share/man/man1 && man calisto-steer")]
 pub struct Man {
@@ -26,12 +29,21 @@ impl Man {
         let Self { directory } = self;
         fs::create_dir_all(directory)
             .and_then(|()| clap_mangen::generate_to(grammar, directory))
+            .and_then(|()| add_others(directory))
             .map_err(|error| {
-            let directory = directory.display();
-            Failure::new(format!("cannot write manual pages to {directory}: {error}"))
-        })?;
+                let directory = directory.display();
+                Failure::new(format!("cannot write manual pages to {directory}: {error}"))
+            })?;
         output::done(&format!("the pages are in {}", directory.display()), json)
     }
+}
+
+/// What no command line defines.
+fn add_others(directory: &Path) -> io::Result<()> {
+    fs::write(directory.join("calistod.8"), pages::calistod())?;
+    fs::write(directory.join("calisto.toml.5"), pages::configuration())?;
+    let mut first = OpenOptions::new().append(true).open(directory.join("calisto.1"))?;
+    first.write_all(pages::surroundings().as_bytes())
 }
 
 #[cfg(test)]
@@ -50,7 +62,16 @@ mod tests {
             .expect("it has been made")
             .map(|entry| entry.expect("it can be read").file_name().to_string_lossy().into_owned())
             .collect();
+        let read = |page: &str| fs::read_to_string(directory.join(page)).expect(page);
+        let (first, daemon, file) = (read("calisto.1"), read("calistod.8"), read("calisto.toml.5"));
         fs::remove_dir_all(&directory).expect("it is ours");
+        for part in [".SH FILES", ".SH ENVIRONMENT", ".SH \"EXIT STATUS\"", "CALISTO_ADMIN"] {
+            assert!(first.contains(part), "{part} is not in {first}");
+        }
+        assert!(daemon.contains("SIGTERM") && daemon.contains(".SH FILES"), "{daemon}");
+        for key in config::keys() {
+            assert!(file.contains(&format!("\\fB{}\\fR", key.name)), "{}: {file}", key.name);
+        }
         for page in ["calisto.1", "calisto-up.1", "calisto-steer-pin.1", "calisto-wire.1"] {
             assert!(pages.iter().any(|name| name == page), "{page} is not in {pages:?}");
         }

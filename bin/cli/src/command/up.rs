@@ -9,6 +9,7 @@ use config::Config;
 use sys::cpu_set::CpuSet;
 
 use crate::failure::Failure;
+use crate::findings::{Findings, Line};
 use crate::{output, program, units};
 
 /// Start the daemon and stay in the foreground until Ctrl-C or `calisto down`.
@@ -63,7 +64,8 @@ pub(crate) struct Up {
     /// Any setting by its name in the file, such as steer.groups=1048576; may be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
-    /// Print the settings as TOML (with -j as JSON) and do not start.
+    /// Print the settings as TOML (with -j as JSON) and do not start; what is wrong with them on
+    /// this machine is said on standard error, with exit code 1.
     #[arg(long)]
     pub(crate) print_config: bool,
 }
@@ -71,11 +73,8 @@ pub(crate) struct Up {
 impl Up {
     pub(crate) fn run(&self, json: bool) -> Result<(), Failure> {
         let config = self.effective()?;
-        if self.print_config && json {
-            return output::json(&config);
-        }
         if self.print_config {
-            return output::text(&config.to_toml());
+            return print(&config, json);
         }
         config.check_complete().map_err(|error| {
             let option = if error.key() == Some("ports") { "--port" } else { "--listen" };
@@ -130,6 +129,23 @@ impl Up {
         assignments.extend(self.set.iter().cloned());
         Ok(assignments)
     }
+}
+
+/// The settings, and on standard error what is wrong with them here.
+fn print(config: &Config, json: bool) -> Result<(), Failure> {
+    match json {
+        true => output::json(config)?,
+        false => output::text(&config.to_toml())?,
+    }
+    let machine = daemon::Machine::here().map_err(Failure::new)?;
+    let found = daemon::check(config, Some(&machine)).into_iter();
+    let lines: Vec<Line> = found.map(|finding| Line::new(finding, None)).collect();
+    if lines.is_empty() {
+        return Ok(());
+    }
+    let findings = Findings { file: None, lines };
+    eprint!("{}", findings.as_text());
+    findings.verdict()
 }
 
 /// In quotes, so that no character of it is taken for syntax. JSON strings are TOML strings.

@@ -2,6 +2,9 @@
 
 use std::path::Path;
 
+use port::PortSpec;
+use sys::cpu_set::CpuSet;
+
 use crate::error::ChainError;
 use crate::file::{ChainFile, FunctionPart, Routes};
 use crate::ports::{PortInterface, Ports};
@@ -44,6 +47,44 @@ pub fn check(file: &ChainFile, folder: &Path) -> Result<Checked, ChainError> {
     Ok(checked)
 }
 
+/// Whether this machine has the interfaces, queues and CPUs of every slice, as the calling thread's
+/// network namespace and cpuset show it.
+///
+/// # Errors
+/// The first that is missing, with the slice that names it.
+pub fn check_here(file: &ChainFile) -> Result<(), ChainError> {
+    let cpus = CpuSet::attainable()?;
+    for (number, slice) in file.slices.iter().enumerate() {
+        let missing = |why: String| ChainError::Missing { slice: number, why };
+        if let Some(cpu) = slice.cpus.iter().find(|cpu| !cpus.contains(**cpu)) {
+            let why =
+                format!("there is no CPU {cpu} for us: this machine, or our cpuset, has {cpus}");
+            return Err(missing(why));
+        }
+        for port in &slice.ports {
+            check_port(port).map_err(missing)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a port's interface and queue are here; a TAP is made, and a capture has none.
+fn check_port(port: &PortSpec) -> Result<(), String> {
+    let (PortSpec::Xdp { interface, .. } | PortSpec::AfPacket { interface, .. }) = port else {
+        return Ok(());
+    };
+    let queues = sys::ethtool::channels(interface).map_err(|error| error.to_string())?.rx;
+    match port {
+        PortSpec::Xdp { queue, .. } if u32::from(queue.0) >= queues => Err(format!(
+            "{interface} has no queue {}: it has {queues}, counted from 0; `ethtool -L {interface} \
+             combined {}` gives it more, if its driver can",
+            queue.0,
+            u32::from(queue.0) + 1
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// The ports by the names that the file gives them; whether there are such interfaces is not asked.
 fn named_ports(file: &ChainFile) -> Ports {
     let names = file.slices.first().into_iter().flat_map(|slice| &slice.ports);
@@ -54,4 +95,28 @@ fn named_ports(file: &ChainFile) -> Ports {
         mtu: 0,
     };
     Ports::new(names.zip(1..).map(interface).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(slice: &str) -> String {
+        let text = format!("name = \"c\"\n[[slice]]\n{slice}\n[[function]]\nkind = \"router\"\n");
+        let file = ChainFile::parse(&text, "c.toml").expect(slice);
+        check_here(&file).map_or_else(|error| error.to_string(), |()| String::new())
+    }
+
+    #[test]
+    fn what_a_slice_names_and_this_machine_lacks_is_said_with_the_slice() {
+        for (slice, part) in [
+            ("ports = [\"xdp:no-such-if0\"]", "no-such-if0"),
+            ("ports = [\"xdp:lo@9\"]", "no queue 9"),
+            ("ports = [\"xdp:lo\"]\ncpus = [1023]", "no CPU 1023"),
+        ] {
+            let said = refusal(slice);
+            assert!(said.starts_with("slice 0: ") && said.contains(part), "{slice}: {said}");
+        }
+        assert_eq!(refusal("ports = [\"xdp:lo\"]"), "");
+    }
 }

@@ -24,6 +24,13 @@ pub enum ChainError {
     Sys(SysError),
     /// A slice cannot be opened.
     Slice(SliceError),
+    /// A slice names what this machine does not have.
+    Missing {
+        /// Its number, from 0.
+        slice: usize,
+        /// What there is not, and what to do.
+        why: String,
+    },
     /// The routes do not fit into the tables.
     Tables {
         /// Where they come from.
@@ -79,6 +86,7 @@ impl fmt::Display for ChainError {
             Self::Unreadable { path, why } => write!(f, "{path} cannot be read: {why}"),
             Self::Sys(error) => error.fmt(f),
             Self::Slice(error) => error.fmt(f),
+            Self::Missing { slice, why } => write!(f, "slice {slice}: {why}"),
             Self::Tables { routes, error } => {
                 write!(f, "the routes of {routes} do not fit: {error}")
             }

@@ -28,6 +28,6 @@ mod tables;
 mod tunnels;
 mod worker;
 
-pub use check::{Checked, check};
+pub use check::{Checked, check, check_here};
 pub use error::ChainError;
 pub use runner::{Chain, Event};

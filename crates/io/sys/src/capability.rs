@@ -48,8 +48,8 @@ impl fmt::Display for Capability {
     }
 }
 
-/// Whether the calling thread has `capability` now. CAP_SYS_ADMIN stands in for CAP_BPF and CAP_PERFMON, as in
-/// the kernel. False when the kernel does not tell: then nothing is promised.
+/// Whether the calling thread has `capability` now. CAP_SYS_ADMIN stands in for CAP_BPF and
+/// CAP_PERFMON, as in the kernel. False when the kernel does not tell: then nothing is promised.
 pub fn have(capability: Capability) -> bool {
     let set = rustix::thread::capabilities(None).map_or(0, |sets| sets.effective.bits());
     holds(set, capability)

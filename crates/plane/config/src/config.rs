@@ -60,7 +60,15 @@ impl Config {
     /// # Errors
     /// The first thing in the text that is no TOML, no known key, or out of range.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
-        document::parse(text)
+        Self::examine(text).map_err(|mut wrong| wrong.swap_remove(0))
+    }
+
+    /// The same, with everything that is wrong and not only the first of it.
+    ///
+    /// # Errors
+    /// Each thing, in the order of the text; at least one.
+    pub fn examine(text: &str) -> Result<Self, Vec<ConfigError>> {
+        document::examine(text)
     }
 
     /// The whole configuration as TOML: what [`Config::parse`] reads back to an equal value.

@@ -10,42 +10,47 @@ use crate::rule::{self, RULES, Rule, TENANT, TENANTS_MAX};
 use crate::tenant::Tenant;
 use crate::value;
 
-/// Reads a whole configuration.
-pub(crate) fn parse(text: &str) -> Result<Config, ConfigError> {
-    let document = DeTable::parse(text).map_err(|error| syntax(text, &error))?;
+/// Reads a whole configuration, or says everything that is wrong with it, in the order of the text.
+pub(crate) fn examine(text: &str) -> Result<Config, Vec<ConfigError>> {
+    let document = DeTable::parse(text).map_err(|error| vec![syntax(text, &error)])?;
     let entries = entries(document.get_ref());
-    for entry in &entries {
-        let line = Some(line_of(text, entry.start));
-        let rule = known(entry.section, entry.key, entry.value)
-            .map_err(|says| ConfigError::at(line, &entry.path(), says))?;
-        value::check(rule, entry.value)
-            .map_err(|says| ConfigError::at(line, &entry.path(), says))?;
+    let wrong: Vec<ConfigError> =
+        entries.iter().filter_map(|entry| entry.check(text).err()).collect();
+    if !wrong.is_empty() {
+        return Err(wrong);
     }
-    let config: Config = toml::from_str(text).map_err(|error| syntax(text, &error))?;
+    let config: Config = toml::from_str(text).map_err(|error| vec![syntax(text, &error)])?;
     relations(&config).map_err(|(key, says)| {
         // Two keys do not fit together: the line is that of the one named, if it is written.
         let line = entries.iter().find(|entry| entry.path() == key);
-        ConfigError::at(line.map(|entry| line_of(text, entry.start)), key, says)
+        vec![ConfigError::at(line.map(|entry| line_of(text, entry.start)), key, says)]
     })?;
     Ok(config)
 }
 
 /// A key and its value where they stand in a text.
-struct Entry<'a> {
-    start: usize,
+pub(crate) struct Entry<'a> {
+    pub(crate) start: usize,
     section: &'a str,
     key: &'a str,
-    value: &'a DeValue<'a>,
+    pub(crate) value: &'a DeValue<'a>,
 }
 
 impl Entry<'_> {
-    fn path(&self) -> String {
+    pub(crate) fn path(&self) -> String {
         rule::join(self.section, self.key)
+    }
+
+    /// Whether there is such a key, and it may hold that value.
+    fn check(&self, text: &str) -> Result<(), ConfigError> {
+        known(self.section, self.key, self.value)
+            .and_then(|rule| value::check(rule, self.value))
+            .map_err(|says| ConfigError::at(Some(line_of(text, self.start)), &self.path(), says))
     }
 }
 
 /// Every key of a text, in the order of the text. A section that does not exist counts as a key.
-fn entries<'a>(document: &'a DeTable<'a>) -> Vec<Entry<'a>> {
+pub(crate) fn entries<'a>(document: &'a DeTable<'a>) -> Vec<Entry<'a>> {
     let mut entries = Vec::new();
     for (key, value) in document {
         match value.get_ref() {
@@ -212,7 +217,7 @@ fn syntax(text: &str, error: &toml::de::Error) -> ConfigError {
 }
 
 /// The line, from 1, on which a byte stands.
-fn line_of(text: &str, byte: usize) -> usize {
+pub(crate) fn line_of(text: &str, byte: usize) -> usize {
     let before = text.as_bytes().get(..byte).unwrap_or(text.as_bytes());
     1 + before.iter().filter(|&&byte| byte == b'\n').count()
 }

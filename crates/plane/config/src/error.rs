@@ -21,6 +21,11 @@ impl ConfigError {
         self.key.as_deref()
     }
 
+    /// What is wrong and what to write instead, without the line.
+    pub fn says(&self) -> &str {
+        &self.sentence
+    }
+
     pub(crate) fn at(line: Option<usize>, key: &str, sentence: String) -> Self {
         Self { line, key: Some(key.to_owned()), sentence }
     }

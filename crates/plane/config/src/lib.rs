@@ -3,15 +3,18 @@
 //! A text becomes a [`Config`] or a [`ConfigError`] that names key, line and what is allowed;
 //! nothing is guessed and no unknown key is passed over. No file is read here. `rule.rs` is the
 //! table of all keys, `document.rs` holds a text against it, `edit.rs` does the same for one
-//! `key=value` of a command line, and `manual.rs` explains each key to people.
+//! `key=value` of a command line, `places.rs` says on which lines keys stand, and `manual.rs`
+//! explains each key to people, of which `example.rs` makes a file to begin with.
 #![forbid(unsafe_code)]
 
 mod config;
 mod document;
 mod edit;
 mod error;
+mod example;
 mod manual;
 mod near;
+mod places;
 mod rule;
 mod sockets;
 mod tcp;
@@ -24,8 +27,10 @@ mod workers;
 
 pub use config::{Apps, Config, Cores, Frames, Handover, Steer};
 pub use error::ConfigError;
+pub use example::example;
 pub use manual::{Key, keys, section};
 pub use near::nearest;
+pub use places::Places;
 pub use sockets::Sockets;
 pub use tcp::{Congestion, Tcp};
 pub use tenant::{Denied, Reach, Tenant, TenantUser};

@@ -55,11 +55,12 @@ pub fn keys() -> Vec<Key> {
     RULES.iter().map(key).collect()
 }
 
-/// What a section is for; nothing for the keys above the first one.
+/// What a section is for, as a sentence; nothing for the keys above the first one.
 pub fn section(name: &str) -> Option<String> {
     let told = documentation(&structure(name), None)?;
     let (_, purpose) = told.split_once(": ")?;
-    Some(purpose.to_owned())
+    let mut letters = purpose.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect())
 }
 
 /// The name of the structure that is a section.

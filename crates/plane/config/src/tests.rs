@@ -394,3 +394,12 @@ fn applications_attach_beside_the_admin_socket_unless_told_otherwise() {
     config.set("apps.socket=/run/y.sock").expect("a path");
     assert_eq!(config.apps_socket(), std::path::Path::new("/run/y.sock"));
 }
+
+#[test]
+fn everything_that_is_wrong_is_found_in_the_order_of_the_text() {
+    let text = "prots = []\n[steer]\ngroups = 1000\n[workers]\ncount = 0\n";
+    let wrong = Config::examine(text).expect_err("three things are wrong");
+    let lines: Vec<_> = wrong.iter().map(crate::ConfigError::line).collect();
+    assert_eq!(lines, [Some(1), Some(3), Some(5)]);
+    assert_eq!(Config::parse(text), Err(wrong[0].clone()));
+}

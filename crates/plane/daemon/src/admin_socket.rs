@@ -12,6 +12,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use admin::{Command, LINE_BYTES_MAX, Reply, ReplyBody, Request};
+use config::Job;
 use policy::{Entry, table_text};
 use rustix::fs::OFlags;
 
@@ -239,7 +240,25 @@ fn answer(request: Request, asks: &Asks, client: ClientId) -> ReplyBody {
         Command::Sockets { .. } | Command::Fallbacks => {
             asks.ask_attach_server(request.command, request.app)
         }
+        Command::Detach => detach(request, asks),
         _ => asks.ask(Question::Request(request)),
+    }
+}
+
+/// Applications in packet mode are the loop's, programs with sockets the attach server's: who asks
+/// need not know which of the two one is.
+fn detach(request: Request, asks: &Asks) -> ReplyBody {
+    let app = request.app.clone();
+    match asks.ask(Question::Request(request)) {
+        refused @ ReplyBody::Error { .. } => {
+            match asks.ask(Question::Request(Request::new(Command::Status))) {
+                ReplyBody::Status(status) if status.job == Job::Sockets.name() => {
+                    asks.ask_attach_server(Command::Detach, app)
+                }
+                _ => refused,
+            }
+        }
+        done => done,
     }
 }
 

@@ -7,6 +7,7 @@
 //! | workers, closers, log, signals | memory and the descriptors that they have |
 //! | admin | taking connections and starting a thread for each, its socket's file |
 //! | clients of admin | the connection that they have |
+//! | service | messages to the service manager |
 //! | the process that looks for open sockets | descriptors of other processes, and nothing else |
 //!
 //! No thread opens other files, executes, traces, loads programs, or makes raw sockets. What needs
@@ -33,6 +34,7 @@ pub(crate) enum Role {
     AdminClient,
     Log,
     Signals,
+    Service,
     /// Of another process: see `open_sockets.rs`.
     Looker,
 }
@@ -112,6 +114,7 @@ impl Role {
             // has.
             Self::Worker => Rights { calls: &[Waiting], ..Rights::NOTHING },
             Self::Signals => Rights { calls: &[Waiting], ..Rights::NOTHING },
+            Self::Service => Rights { calls: &[Messages], ..Rights::NOTHING },
             Self::Closer | Self::Log => Rights::NOTHING,
             Self::Admin => Rights {
                 calls: &[Accepting, Files, Messages, Replacing, Sockets, Threads],

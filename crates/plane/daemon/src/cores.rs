@@ -42,15 +42,8 @@ impl Cores {
         if cores.set.is_empty() {
             return Ok(None);
         }
-        let policy = policy::cores::by_name(config.cores_policy())?;
-        let settings = CoresConfig {
-            interval: Nanos::from_micros(u64::from(cores.interval_us)),
-            yield_bound: Nanos::from_micros(u64::from(cores.yield_bound_us)),
-        };
-        let set: Vec<CoreId> = cores.set.iter().copied().map(CoreId).collect();
-        let control = CoresControl::new(settings, policy, &set)
-            .map_err(|refused| Failure::Said(format!("cores.set: {refused}")))?;
-        let allocator = CoreAllocator::new(control, Nanos::from_millis(u64::from(cores.rest_ms)));
+        let rest = Nanos::from_millis(u64::from(cores.rest_ms));
+        let allocator = CoreAllocator::new(control(config)?, rest);
         let own = CoreTerms {
             guaranteed: cores.guaranteed,
             burst: cores.set.len().min(usize::from(u16::MAX)) as u16,
@@ -141,6 +134,19 @@ impl Cores {
             Verdict::Dead => self.allocator.report_dead(suspect.slot),
         }
     }
+}
+
+/// The policy over the configured cores, before anybody has one.
+pub(crate) fn control(config: &Config) -> Result<CoresControl, Failure> {
+    let cores = &config.cores;
+    let policy = policy::cores::by_name(config.cores_policy())?;
+    let settings = CoresConfig {
+        interval: Nanos::from_micros(u64::from(cores.interval_us)),
+        yield_bound: Nanos::from_micros(u64::from(cores.yield_bound_us)),
+    };
+    let set: Vec<CoreId> = cores.set.iter().copied().map(CoreId).collect();
+    CoresControl::new(settings, policy, &set)
+        .map_err(|refused| Failure::Said(format!("cores.set: {refused}")))
 }
 
 /// Whether the own workers are threads that can be given cores.

@@ -3,7 +3,7 @@
 //!
 //! Read `setup.rs` for what is made at the start, `event_loop.rs` for the loop, `worker_pool.rs`
 //! for the workers' threads, `apps.rs` and `tenancy.rs` for applications, and `answer.rs` for what
-//! an operator can ask.
+//! an operator can ask. `check.rs` says beforehand what would be refused.
 #![forbid(unsafe_code)]
 
 mod admin_clients;
@@ -15,6 +15,7 @@ mod apps;
 mod ask;
 mod attach_server_counters;
 mod capture;
+mod check;
 mod confinement;
 mod cores;
 mod cores_status;
@@ -29,6 +30,7 @@ mod open_sockets;
 mod outside;
 mod port_faults;
 mod ring_memory;
+mod service;
 mod setup;
 mod signals;
 mod sockets;
@@ -45,9 +47,11 @@ use std::process::ExitCode;
 use config::Config;
 use confine::Confined;
 
+pub use crate::check::{Finding, Machine, Severity, check};
 pub use crate::failure::Failure;
 
 use crate::confinement::Role;
+use crate::service::Service;
 use crate::setup::Parts;
 use crate::signals::Survived;
 use crate::watched::Watched;
@@ -69,6 +73,7 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     let cannot = |error| Failure::Said(format!("cannot start a thread: {error}"));
     let Parts { mut event_loop, attach_server, asks } = setup::open(config)?;
     log::start().map_err(cannot)?;
+    let service = Service::connect();
     let attach_server = attach_server.map(|attach_server| {
         let asks = asks.clone();
         // Without it nobody comes in, and what is taken from the kernel is never given back.
@@ -84,8 +89,11 @@ pub fn run(config: &Config) -> Result<(), Failure> {
         Watched::start("attach", serve, end)
     });
     let attach_server = attach_server.transpose().map_err(cannot)?;
-    let server = admin_socket::serve(&config.admin_socket, asks)?;
+    let server = admin_socket::serve(&config.admin_socket, asks.clone())?;
     log::ready(&config.admin_socket);
+    let [ports, job] = [&config.ports.join(", "), config.job().name()];
+    service.ready(&format!("ports {ports}, job {job}"), &asks)?;
+    drop(asks);
     event_loop.describe().into_iter().for_each(log::say);
     setup::warning(config).into_iter().for_each(log::warn);
     event_loop.confinement = match confinement::enter(Role::EventLoop)? {
@@ -94,6 +102,7 @@ pub fn run(config: &Config) -> Result<(), Failure> {
         None => "off",
     };
     event_loop.run();
+    service.stopping();
     event_loop.attached_apps.close_attach_server();
     if let Some(engines) = event_loop.worker_pool.engines() {
         log::say(engines.summary());

@@ -151,7 +151,7 @@ pub(crate) fn open(config: &Config) -> Result<Parts, Failure> {
 
 /// A connection needs somebody who speaks TCP: with another job a SYN would be taken from the
 /// kernel and never answered.
-fn check_job(job: Job, listeners: &[Listener]) -> Result<(), Failure> {
+pub(crate) fn check_job(job: Job, listeners: &[Listener]) -> Result<(), Failure> {
     let speaks_tcp = match job {
         Job::Sockets | Job::TcpEcho | Job::TcpDiscard | Job::TcpChargen => true,
         Job::Auto | Job::Echo | Job::Sink | Job::Synthetic => false,

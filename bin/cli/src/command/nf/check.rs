@@ -10,12 +10,18 @@ use crate::failure::Failure;
 use crate::output;
 use crate::table::grouped;
 
-/// Check a chain's file and the files that it names, without opening a port.
+/// Check a chain's file, the files that it names, and whether this machine has its interfaces,
+/// queues and CPUs, without opening a port.
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  calisto nf check edge.toml && calisto nf run edge.toml")]
+#[command(after_help = "Examples:\n  \
+    calisto nf check edge.toml && calisto nf run edge.toml\n  \
+    calisto nf check --elsewhere edge.toml                written here, meant for another machine")]
 pub(crate) struct Check {
     /// The file that describes the chain.
     file: PathBuf,
+    /// Do not ask this machine for interfaces, queues and CPUs: the file is for another.
+    #[arg(long)]
+    elsewhere: bool,
 }
 
 /// What `-j` prints.
@@ -34,6 +40,9 @@ impl Check {
         let (file, folder) = super::file::read(&self.file)?;
         let Checked { ipv4_routes, ipv6_routes } =
             chain::check(&file, &folder).map_err(Failure::new)?;
+        if !self.elsewhere {
+            chain::check_here(&file).map_err(Failure::new)?;
+        }
         let functions: Vec<_> = file.functions.iter().map(|function| function.kind()).collect();
         if json {
             return output::json(&Report {

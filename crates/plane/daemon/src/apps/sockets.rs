@@ -177,9 +177,14 @@ impl AttachServer {
         }
     }
 
-    /// What an operator asks about sockets.
-    pub(super) fn tell_of_sockets(&self, command: &Command, app: Option<&str>) -> ReplyBody {
-        match (&self.socket_table, command) {
+    /// What an operator asks about sockets and who has them.
+    pub(super) fn tell_of_sockets(&mut self, command: &Command, app: Option<&str>) -> ReplyBody {
+        match (&mut self.socket_table, command) {
+            (Some(socket_table), Command::Detach) => {
+                let detached = socket_table.detach_named(app.unwrap_or_default(), clock::now());
+                self.see_apps_out();
+                detached.map_or_else(|why| error(&why), |()| ReplyBody::Done)
+            }
             (Some(socket_table), Command::Sockets { from, count }) => {
                 socket_table.socket_rows(app, *from, *count)
             }

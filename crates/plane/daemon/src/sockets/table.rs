@@ -12,6 +12,7 @@ mod lingering;
 mod listen;
 mod local;
 mod memory;
+mod named;
 mod rights;
 mod rows;
 #[cfg(test)]

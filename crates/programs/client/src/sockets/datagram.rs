@@ -76,7 +76,8 @@ impl Socket {
     /// # Errors
     /// EAGAIN while there is no room; EMSGSIZE: it is too long; EDESTADDRREQ: no address is given,
     /// and the socket is not connected; EHOSTUNREACH: the address is this host's, and the kernel
-    /// socket, which has the same port, leads there; EPIPE; the socket's error, once; and what `copy` returns.
+    /// socket, which has the same port, leads there; EPIPE; the socket's error, once; and what
+    /// `copy` returns.
     pub fn send_to_with(
         &self,
         bytes: usize,

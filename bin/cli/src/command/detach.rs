@@ -1,0 +1,36 @@
+//! `calisto detach`: throws an application out.
+
+use admin::Command;
+use clap::Args;
+
+use crate::daemon::Daemon;
+use crate::failure::Failure;
+use crate::output;
+use crate::target::Admin;
+
+/// Throw an application out: one in packet mode, or a program whose sockets are accelerated.
+///
+/// Its packets are Linux's again. A program goes on: its connections are reset, it hears why on its
+/// standard error, and what it listens on is the kernel's until it starts anew.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    calisto detach dns\n  \
+    calisto detach 3                                      by its number, as `calisto ss` shows it")]
+pub(crate) struct Detach {
+    /// Its name or number.
+    app: String,
+    #[command(flatten)]
+    admin: Admin,
+}
+
+impl Detach {
+    pub(crate) fn run(&self, json: bool) -> Result<(), Failure> {
+        detach(Daemon::at(&self.admin.socket), &self.app, json)
+    }
+}
+
+/// Asks the daemon to do it.
+pub(super) fn detach(daemon: Daemon, app: &str, json: bool) -> Result<(), Failure> {
+    daemon.about(Some(app)).tell(Command::Detach)?;
+    output::done(&format!("{app} is detached"), json)
+}
