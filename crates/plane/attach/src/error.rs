@@ -60,7 +60,8 @@ impl fmt::Display for AttachError {
             ),
             Self::NotTheDaemon(path) => write!(
                 f,
-                "{} is not the daemon's socket for applications: name another (CALISTO_APPS)",
+                "{} is not the daemon's socket for applications, or another user's who could have put it \
+                 there: name another (CALISTO_APPS)",
                 path.display()
             ),
             Self::TimedOut => f.write_str(

@@ -20,6 +20,7 @@ mod peer;
 mod reason;
 mod sockets;
 mod text;
+mod trust;
 
 pub use error::AttachError;
 pub use fallback::FallbackReason;

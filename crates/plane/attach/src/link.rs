@@ -17,7 +17,7 @@ use crate::error::AttachError;
 use crate::listener::socket;
 use crate::message::{ToApp, ToDaemon};
 use crate::sockets::{Call, JoinRequest, Reply, SocketsRequest, Streaming};
-use crate::{DESCRIPTORS_MAX, peer, text};
+use crate::{DESCRIPTORS_MAX, peer, text, trust};
 
 /// A daemon that does not take a connection or a message for so long is stuck.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -29,6 +29,8 @@ const ANSWER_MAX: Nanos = Nanos::from_secs(10);
 #[derive(Debug)]
 pub struct Link {
     socket: OwnedFd,
+    /// The user who listens at the other end.
+    daemon_uid: u32,
     /// Calls so far: each has its own number.
     calls: AtomicU64,
 }
@@ -47,17 +49,33 @@ impl Link {
             )
         };
         let address = SocketAddrUnix::new(path).map_err(failed)?;
-        Self::connect_to(&address, path, failed)
+        let link = Self::connect_to(&address, path, failed)?;
+        match trust::is_daemon_at(path, link.daemon_uid) {
+            true => Ok(link),
+            false => Err(AttachError::NotTheDaemon(path.to_owned())),
+        }
     }
 
-    /// Connects to the join listener of this name: see `JoinListener`.
+    /// Connects to the join listener of this name: see `JoinListener`. A name is anybody's once
+    /// the daemon has ended, so `daemon_uid` must be the user who listens: the one of the daemon
+    /// that told the name.
     ///
     /// # Errors
     /// As of [`Self::connect`].
-    pub fn connect_aside(name: &str) -> Result<Self, AttachError> {
+    pub fn connect_aside(name: &str, daemon_uid: u32) -> Result<Self, AttachError> {
         let failed = |errno| SysError::new(format!("connect to @{name}"), errno, "");
         let address = SocketAddrUnix::new_abstract_name(name.as_bytes()).map_err(failed)?;
-        Self::connect_to(&address, &Path::new("@").join(name), failed)
+        let path = Path::new("@").join(name);
+        let link = Self::connect_to(&address, &path, failed)?;
+        match link.daemon_uid == daemon_uid {
+            true => Ok(link),
+            false => Err(AttachError::NotTheDaemon(path)),
+        }
+    }
+
+    /// The user who listens at the other end.
+    pub fn daemon_uid(&self) -> u32 {
+        self.daemon_uid
     }
 
     fn connect_to(
@@ -70,7 +88,10 @@ impl Link {
         set_socket_timeout(&socket, Timeout::Send, Some(TIMEOUT)).map_err(&failed)?;
         loop {
             return match rustix::net::connect(&socket, address) {
-                Ok(()) => Ok(Self { socket, calls: AtomicU64::new(0) }),
+                Ok(()) => {
+                    let daemon_uid = trust::listener_of(socket.as_fd())?;
+                    Ok(Self { socket, daemon_uid, calls: AtomicU64::new(0) })
+                }
                 Err(Errno::INTR) => continue,
                 Err(Errno::NOENT | Errno::NOTDIR) => Err(AttachError::NoSocket(path.to_owned())),
                 Err(Errno::CONNREFUSED) if is_socket(path) => {

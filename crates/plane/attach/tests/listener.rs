@@ -140,11 +140,15 @@ fn a_join_listener_is_found_by_its_name_alone_and_has_another_name_each_time() {
     let (join_listener, other) =
         (JoinListener::open().expect("it opens"), JoinListener::open().expect("it opens"));
     assert_ne!(join_listener.name(), other.name());
-    let _link = Link::connect_aside(join_listener.name()).expect("somebody listens there");
+    let own = rustix::process::geteuid().as_raw();
+    let others = Link::connect_aside(join_listener.name(), own + 1);
+    assert!(others.is_err(), "somebody else has the name by now");
+    let _gone = join_listener.accept();
+    let _link = Link::connect_aside(join_listener.name(), own).expect("somebody listens there");
     let peer = join_listener.accept().expect("descriptors are left").expect("one has come");
     assert_eq!(peer.credentials().pid, std::process::id());
     assert!(other.accept().expect("descriptors are left").is_none(), "nobody has come");
     let name = join_listener.name().to_owned();
     drop(join_listener);
-    assert!(Link::connect_aside(&name).is_err());
+    assert!(Link::connect_aside(&name, own).is_err());
 }

@@ -117,7 +117,8 @@ mod tests {
     #[test]
     fn who_comes_by_the_join_listener_can_only_join() {
         let side = JoinListener::open().expect("it opens");
-        let _link = Link::connect_aside(side.name()).expect("somebody listens");
+        let _link = Link::connect_aside(side.name(), rustix::process::geteuid().as_raw())
+            .expect("somebody listens");
         let peer = side.accept().expect("descriptors are left").expect("one has come");
         let client = Client::new(peer, Origin::Side);
         let join = JoinRequest { app: 1, token: String::new() };

@@ -344,7 +344,8 @@ impl Core {
         let Some(join_listener) = &self.streaming.join_listener else {
             return Link::connect(&self.path);
         };
-        Link::connect_aside(join_listener).or_else(|_| Link::connect(&self.path))
+        Link::connect_aside(join_listener, self.link.daemon_uid())
+            .or_else(|_| Link::connect(&self.path))
     }
 }
 
