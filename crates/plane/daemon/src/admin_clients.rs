@@ -6,6 +6,7 @@
 
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,9 @@ pub(crate) const CLIENTS_MAX: usize = 16;
 /// Whoever has come, or has had an answer, may wait for so long before anybody may take its place.
 const IDLE_MIN: Duration = Duration::from_secs(1);
 
+/// Whoever does not read its answer keeps the daemon from ending for this long.
+const ANSWERED_WITHIN: Duration = Duration::from_millis(500);
+
 /// Numbers a connection of the admin socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ClientId(pub(crate) u64);
@@ -23,6 +27,17 @@ pub(crate) struct ClientId(pub(crate) u64);
 #[derive(Clone, Default)]
 pub(crate) struct Clients {
     all: Arc<Mutex<Vec<Client>>>,
+    /// Answers that are being found or written.
+    answers: Arc<AtomicU32>,
+}
+
+/// An answer that is being found or written, as long as this lives.
+pub(crate) struct Answering(Arc<AtomicU32>);
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Release);
+    }
 }
 
 struct Client {
@@ -49,6 +64,21 @@ impl Clients {
         }
         all.push(Client { id, stream, idle_since: Some(now) });
         true
+    }
+
+    /// A question is about to be answered.
+    pub(crate) fn answering(&self) -> Answering {
+        self.answers.fetch_add(1, Ordering::Relaxed);
+        Answering(Arc::clone(&self.answers))
+    }
+
+    /// Waits until every question has its answer, for a while: who has asked for the daemon's end
+    /// is to hear that it comes.
+    pub(crate) fn await_answers(&self) {
+        let begun = Instant::now();
+        while self.answers.load(Ordering::Acquire) > 0 && begun.elapsed() < ANSWERED_WITHIN {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// It has asked something. False: its place was taken just before, and it gets no answer.
@@ -106,6 +136,26 @@ mod tests {
         assert!(!clients.begin(ClientId(2)), "its place is another's");
         assert_eq!(ends[2].read(&mut [0]).expect("it is closed"), 0);
         assert!(clients.begin(ClientId(3)) && clients.begin(ClientId(0)));
+    }
+
+    #[test]
+    fn the_end_waits_for_answers_that_are_being_written_and_for_none_else() {
+        let clients = Clients::default();
+        let _idle = enter(&clients, 1, Instant::now()).expect("there is room");
+        let begun = Instant::now();
+        clients.await_answers();
+        assert!(begun.elapsed() < ANSWERED_WITHIN, "nobody has asked");
+        let answering = clients.answering();
+        let (ends, ended) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                clients.await_answers();
+                ends.send(()).expect("the test waits");
+            });
+            assert!(ended.recv_timeout(Duration::from_millis(20)).is_err(), "an answer is due");
+            drop(answering);
+            ended.recv().expect("it was written");
+        });
     }
 
     #[test]

@@ -29,10 +29,12 @@ use crate::stream;
 /// The socket's file, removed when this drops.
 pub(crate) struct Server {
     path: String,
+    clients: Clients,
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
+        self.clients.await_answers();
         let _ = std::fs::remove_file(&self.path);
     }
 }
@@ -56,15 +58,17 @@ pub(crate) fn serve(path: &str, asks: Asks) -> Result<Server, Failure> {
         Err(_) => {}
     }
     let mut listener = Listener::bind(path).map_err(failed)?;
+    let clients = Clients::default();
+    let entered = clients.clone();
     std::thread::Builder::new()
         .name("admin".to_owned())
         .spawn(move || {
             if confinement::is_entered(Role::Admin) {
-                accept(&mut listener, &asks, &Clients::default());
+                accept(&mut listener, &asks, &entered);
             }
         })
         .map_err(failed)?;
-    Ok(Server { path: path.to_owned() })
+    Ok(Server { path: path.to_owned(), clients })
 }
 
 /// The socket, and its file as it was made: one that somebody has removed is made anew.
@@ -215,7 +219,10 @@ fn answer_lines(
             Command::Capture(capture) => {
                 return capture::serve(stream, asks, request.app, capture);
             }
-            _ => respond(stream, answer(request, asks, client))?,
+            _ => {
+                let _answering = clients.answering();
+                respond(stream, answer(request, asks, client))?;
+            }
         }
         clients.end(client, Instant::now());
     }
