@@ -2,6 +2,7 @@
 //! where it runs.
 
 use std::process::ExitStatus;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use testbed::Side;
 use whole::{Daemon, bed, binary, run};
@@ -11,7 +12,10 @@ const GOOD: &str = "ports = [\"xdp:veth0\"]\nlisten = [\"udp:10.77.0.2:7\"]\n\
 
 /// What `calisto config check WORDS` says of `config` on `side`.
 fn check(side: &Side, config: &str, words: &[&str]) -> (ExitStatus, String, String) {
-    let file = std::env::temp_dir().join(format!("calisto-check-{}.toml", std::process::id()));
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let name = format!("calisto-check-{}-{number}.toml", std::process::id());
+    let file = std::env::temp_dir().join(name);
     std::fs::write(&file, config).expect("the temporary folder is ours");
     let mut command = side.command(binary("calisto"));
     let said = run(command.args(["config", "check"]).args(words).arg(&file));
