@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::accelerated::Accelerated;
 use crate::fixture::project;
@@ -29,7 +30,11 @@ impl Trap {
     /// As [`Self::build`].
     pub fn build_with(name: &str, options: &[&str]) -> Self {
         let source = project().join("tests/c").join(format!("{name}.c"));
-        let path = std::env::temp_dir().join(format!("calisto-{name}-{}", std::process::id()));
+        // Several tests of a process may build the same one.
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let file = format!("calisto-{name}-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(file);
         let mut cc = Command::new("cc");
         cc.args(["-Wall", "-Werror", "-O1", "-pthread", "-o"]).arg(&path).arg(source).args(options);
         let output = cc.output().expect("a C compiler is there: apt-get install gcc");
