@@ -8,6 +8,7 @@ use admin::{FallbackTotal, ReplyBody, SocketRow};
 use testbed::{Side, Testbed, TestbedConfig};
 
 use crate::daemon::Daemon;
+use crate::fixture::project;
 use crate::kernel_tcp::kernel_tcp;
 use crate::process::{TIMEOUT, binary, wait_for, wait_within};
 use crate::program::Program;
@@ -201,6 +202,21 @@ impl Accelerated {
         assert_eq!(self.fallbacks(), [], "sockets were left to the kernel");
         let seen = kernel_connections(self.here()) - self.kernel_before;
         assert_eq!(seen, 0, "the kernel has connections");
+    }
+
+    /// An honest program is served as ever, whatever others do.
+    ///
+    /// # Panics
+    /// It is not.
+    pub fn others_are_served(&self) {
+        const PYTHON: &str = "/usr/bin/python3";
+        let script = |name: &str| project().join("tests/programs").join(name).display().to_string();
+        let host = self.here().ipv4().to_string();
+        let mut server = self.run(&[PYTHON, &script("asyncio_server.py"), "0.0.0.0", "8000"]);
+        server.wait_until_it_says("listening");
+        let client = [PYTHON, &script("asyncio_client.py"), &host, "8000", "5", "50000"];
+        assert!(self.run_there(&client).succeed().ends_with("are right\n"));
+        server.kill();
     }
 
     /// Waits until no socket is served, no memory is lent and the daemon has no descriptor that it

@@ -6,23 +6,9 @@ use std::time::Duration;
 use attach::{Link, Profile, SocketsRequest, ToDaemon};
 use rustix::process::Signal;
 use shm::sockets::SlotState;
-use whole::{Accelerated, FIELDS, KernelTcp, StreamLiar, looks_like_linux, project, wait_for};
+use whole::{Accelerated, FIELDS, KernelTcp, Random, StreamLiar, looks_like_linux, wait_for};
 
 const PYTHON: &str = "/usr/bin/python3";
-
-fn script(name: &str) -> String {
-    project().join("tests/programs").join(name).display().to_string()
-}
-
-/// An honest program is served as ever.
-fn others_are_served(accelerated: &Accelerated) {
-    let host = accelerated.here().ipv4().to_string();
-    let mut server = accelerated.run(&[PYTHON, &script("asyncio_server.py"), "0.0.0.0", "8000"]);
-    server.wait_until_it_says("listening");
-    let client = [PYTHON, &script("asyncio_client.py"), &host, "8000", "5", "50000"];
-    assert!(accelerated.run_there(&client).succeed().ends_with("are right\n"));
-    server.kill();
-}
 
 #[test]
 fn nonsense_in_every_word_of_a_socket_harms_nobody_else() {
@@ -45,7 +31,7 @@ fn nonsense_in_every_word_of_a_socket_harms_nobody_else() {
             assert!(!alive.is_empty(), "after {value:#x} in {name}");
         }
     }
-    others_are_served(&accelerated);
+    accelerated.others_are_served();
     accelerated.nothing_is_left();
 }
 
@@ -62,31 +48,19 @@ fn a_program_that_goes_before_it_has_heard_the_answer_leaves_nothing() {
     }
     accelerated.daemon().signal(Signal::CONT);
     // It has heard them all before whoever comes later.
-    others_are_served(&accelerated);
+    accelerated.others_are_served();
     accelerated.nothing_is_left();
 }
 
-/// Numbers of which one follows from the other (SplitMix64).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A word that looks like one of those that are there, as often as it looks like nothing.
-    fn word(&mut self) -> u64 {
-        let word = self.next();
-        match word % 5 {
-            0 => 0,
-            1 => u64::MAX,
-            2 => word >> 58,
-            3 => word >> 32,
-            _ => word,
-        }
+/// A word that looks like one of those that are there, as often as it looks like nothing.
+fn word(random: &mut Random) -> u64 {
+    let word = random.any();
+    match word % 5 {
+        0 => 0,
+        1 => u64::MAX,
+        2 => word >> 58,
+        3 => word >> 32,
+        _ => word,
     }
 }
 
@@ -100,7 +74,7 @@ fn nonsense_everywhere(start: fn(&Accelerated, SocketAddr) -> StreamLiar, is_cal
     let _echo = KernelTcp::echo(accelerated.there(), remote);
     for seed in 0..10 {
         println!("seed {seed}");
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         // The port of the one before may take a moment to come back.
         let here = SocketAddr::from((accelerated.here().ipv4(), 9000 + seed as u16));
         let liar = start(&accelerated, if is_caller { remote } else { here });
@@ -112,12 +86,12 @@ fn nonsense_everywhere(start: fn(&Accelerated, SocketAddr) -> StreamLiar, is_cal
                 (!is_caller).then(|| TcpStream::connect_timeout(&here, Duration::from_millis(20)))
             };
             let _caller = accelerated.there().enter(call).expect("the namespace is there");
-            liar.overwrite(|| random.word());
+            liar.overwrite(|| word(&mut random));
             liar.ring();
             assert!(!accelerated.daemon().calisto("status").is_empty());
         }
     }
-    others_are_served(&accelerated);
+    accelerated.others_are_served();
     accelerated.nothing_is_left();
 }
 
@@ -156,7 +130,7 @@ fn a_program_that_leaks_descriptors_takes_only_its_own() {
     let said = accelerated.run(&[PYTHON, "-c", leak, &host]).succeed();
     // EMFILE.
     assert_eq!(said, "24 True\n");
-    others_are_served(&accelerated);
+    accelerated.others_are_served();
     accelerated.all_was_accelerated();
     accelerated.nothing_is_left();
 }
@@ -186,6 +160,6 @@ fn a_program_that_fills_all_buffers_and_reads_nothing_stops_at_its_own_limit() {
     let used = accelerated.daemon().counter("tcp_ring_bytes");
     assert!(used <= 8 << 20, "{used} bytes of rings");
     program.kill();
-    others_are_served(&accelerated);
+    accelerated.others_are_served();
     accelerated.nothing_is_left();
 }

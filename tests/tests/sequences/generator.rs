@@ -4,8 +4,8 @@
 mod scene;
 mod templates;
 
-use crate::random::Random;
 use crate::script::{Script, Step, Who};
+use whole::Random;
 
 use templates::{EVENTS, EXTRA, FLAGS_IN, FLAGS_OUT, OPTIONS};
 
@@ -54,7 +54,7 @@ pub(crate) fn script(seed: u64) -> Script {
         fresh: 0,
     };
     writer.scene();
-    if writer.random.chance(20) {
+    if writer.random.percent(20) {
         writer.scene();
     }
     for _ in 0..2 + writer.random.below(EXTRAS_MAX) {
@@ -67,7 +67,7 @@ pub(crate) fn script(seed: u64) -> Script {
 impl Writer {
     /// A line of the scene, and sometimes something before it.
     fn push(&mut self, who: Who, call: impl Into<String>) {
-        while self.random.chance(30) {
+        while self.random.percent(30) {
             self.extra();
         }
         self.write(who, call);
@@ -94,7 +94,7 @@ impl Writer {
             return;
         }
         let mut one = self.random.below(self.names.len());
-        if self.names[one].who == Who::There && self.random.chance(60) {
+        if self.names[one].who == Who::There && self.random.percent(60) {
             one = self.random.below(self.names.len());
         }
         let Name { who, name, kind } = self.names[one].clone();
@@ -126,7 +126,7 @@ impl Writer {
             Some(line) => (Who::Beside, line.to_owned()),
             None => (who, line),
         };
-        let is_childs = self.has_child && who == Who::Here && self.random.chance(25);
+        let is_childs = self.has_child && who == Who::Here && self.random.percent(25);
         let stays = ["fork", "start", "join", "give", "take", "child"];
         match is_childs && !stays.iter().any(|word| line.starts_with(word)) {
             true => self.write(who, format!("child {line}")),
@@ -169,7 +169,7 @@ impl Writer {
     }
 
     fn address(&mut self) -> String {
-        match self.addresses.is_empty() || self.random.chance(5) {
+        match self.addresses.is_empty() || self.random.percent(5) {
             true => "lo:p4".to_owned(),
             false => self.random.pick(&self.addresses).clone(),
         }
@@ -180,7 +180,7 @@ impl Writer {
         let of_who = |one: &&Name| one.who == who && one.kind == Kind::Set;
         let sets: Vec<String> =
             self.names.iter().filter(of_who).map(|one| one.name.clone()).collect();
-        if !sets.is_empty() && self.random.chance(85) {
+        if !sets.is_empty() && self.random.percent(85) {
             return self.random.pick(&sets).clone();
         }
         let name = self.named(who, "e", Kind::Set);
@@ -219,11 +219,11 @@ impl Writer {
                 continue;
             }
             self.write(who, format!("poll 0 in,out,pri,rdhup {name}"));
-            if self.random.chance(40) && kind != Kind::Listener {
+            if self.random.percent(40) && kind != Kind::Listener {
                 self.write(who, format!("recv {name} 20000 dontwait"));
             }
             for look in ["getsockname", "getpeername"] {
-                if self.random.chance(25) {
+                if self.random.percent(25) {
                     self.write(who, format!("{look} {name}"));
                 }
             }

@@ -11,7 +11,6 @@ mod generator;
 mod hunt;
 mod lane;
 mod player;
-mod random;
 mod script;
 mod stage;
 

@@ -13,9 +13,10 @@ use std::collections::BTreeMap;
 
 use base::Nanos;
 use ours::Ours;
-use plan::{Plan, Random};
+use plan::Plan;
 use tcp::Counters;
 use theirs::Theirs;
+use whole::Random;
 
 /// Runs when nobody says how many: a few seconds.
 const SEEDS: u64 = 2000;
@@ -51,8 +52,8 @@ struct Application {
 
 impl Application {
     fn new(plan: &Plan, number: usize) -> Self {
-        let mut random = Random(plan.seed ^ (number as u64 + 1));
-        let to_send = (0..plan.bytes[number]).map(|_| random.next() as u8).collect();
+        let mut random = Random::new(plan.seed ^ (number as u64 + 1));
+        let to_send = (0..plan.bytes[number]).map(|_| random.any() as u8).collect();
         Self {
             to_send,
             sent: 0,
@@ -89,19 +90,19 @@ struct Link {
 impl Link {
     /// Sends a packet to side `to`; what happens to it is the plan's and chance's.
     fn send(&mut self, plan: &Plan, random: &mut Random, now: Nanos, to: usize, packet: &[u8]) {
-        if random.chance(plan.lost) {
+        if random.per_mille(plan.lost) {
             return;
         }
-        let copies = 1 + usize::from(random.chance(plan.repeated));
+        let copies = 1 + usize::from(random.per_mille(plan.repeated));
         for _ in 0..copies {
             let mut packet = packet.to_vec();
-            if random.chance(plan.corrupted) {
+            if random.per_mille(plan.corrupted) {
                 // A router would drop what is wrong in an IP header.
                 let bit = plan.ip_bytes() * 8 + random.below((packet.len() - plan.ip_bytes()) * 8);
                 packet[bit / 8] ^= 1 << (bit % 8);
             }
             self.count += 1;
-            let delay = plan.delay + Nanos(random.next() % (plan.jitter.0 + 1));
+            let delay = plan.delay + Nanos(random.any() % (plan.jitter.0 + 1));
             self.packets.insert((now + delay, self.count), (to, packet));
         }
     }
@@ -120,7 +121,7 @@ enum End {
 
 /// Runs a plan to its end.
 fn run(plan: &Plan) -> (Ours, Theirs, End) {
-    let mut random = Random(plan.seed.wrapping_mul(3));
+    let mut random = Random::new(plan.seed.wrapping_mul(3));
     let mut link = Link::default();
     let mut now = Nanos::from_secs(1);
     let mut ours = Ours::new(plan, now);

@@ -1,32 +1,7 @@
 //! Everything that may differ between two runs, drawn from a seed.
 
 use base::Nanos;
-
-/// A generator that is the same everywhere (SplitMix64).
-#[derive(Clone, Debug)]
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.0;
-        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        word ^ (word >> 31)
-    }
-
-    pub(crate) fn below(&mut self, end: usize) -> usize {
-        (self.next() % end as u64) as usize
-    }
-
-    pub(crate) fn chance(&mut self, per_mille: u64) -> bool {
-        self.next() % 1000 < per_mille
-    }
-
-    fn pick<T: Copy, const N: usize>(&mut self, choices: [T; N]) -> T {
-        choices[self.below(N)]
-    }
-}
+use whole::Random;
 
 /// A run.
 #[derive(Clone, Debug)]
@@ -72,62 +47,63 @@ impl Plan {
     pub(crate) fn from_seed(seed: u64) -> Self {
         use smoltcp::socket::tcp::CongestionControl;
         use tcp::Algorithm;
-        let mut random = Random(seed);
-        let is_v6 = random.chance(500);
+        let mut random = Random::new(seed);
+        let is_v6 = random.per_mille(500);
         let mtu_min = if is_v6 { 1280 } else { 576 };
         let [one, other] = [(); 2].map(|()| {
             let drawn = mtu_min + random.below(9000 - usize::from(mtu_min)) as u16;
-            random.pick([1500, mtu_min, drawn])
+            *random.pick(&[1500, mtu_min, drawn])
         });
-        let size = |random: &mut Random| random.pick([0, 1, 500, 5_000, 40_000, 90_000]);
+        let size = |random: &mut Random| *random.pick(&[0, 1, 500, 5_000, 40_000, 90_000]);
         let bytes = [(); 2].map(|()| {
             let limit = size(&mut random);
             random.below(limit + 1)
         });
         // Byte by byte takes for ever, even in virtual time.
-        let chunk = random.pick([1, 100, 1_000, 100_000]).max(bytes[0].max(bytes[1]) / 300).max(1);
-        let is_rough = random.chance(700);
+        let chunk =
+            (*random.pick(&[1, 100, 1_000, 100_000])).max(bytes[0].max(bytes[1]) / 300).max(1);
+        let is_rough = random.per_mille(700);
         let mut rate = |max: u64| match is_rough {
-            true if random.chance(600) => random.next() % max,
+            true if random.per_mille(600) => random.any() % max,
             _ => 0,
         };
         let (lost, repeated, corrupted) = (rate(60), rate(150), rate(25));
         Self {
             seed,
             is_v6,
-            is_client: random.chance(500),
+            is_client: random.per_mille(500),
             bytes,
             chunk,
-            is_patient: [(); 2].map(|()| random.chance(700)),
-            pause: Nanos::from_millis(random.pick([0, 0, 0, 3, 60])),
+            is_patient: [(); 2].map(|()| random.per_mille(700)),
+            pause: Nanos::from_millis(*random.pick(&[0, 0, 0, 3, 60])),
             mtus: [one, other],
-            has_timestamps: random.chance(700),
-            has_sack: random.chance(700),
-            has_scaling: random.chance(700),
+            has_timestamps: random.per_mille(700),
+            has_sack: random.per_mille(700),
+            has_scaling: random.per_mille(700),
             // A cookie is lost with the acknowledgement that brings it back, if data overtakes it.
-            has_cookies: !is_rough && random.chance(200),
-            congestion: random.pick([
+            has_cookies: !is_rough && random.per_mille(200),
+            congestion: *random.pick(&[
                 Algorithm::Cubic,
                 Algorithm::NewReno,
                 Algorithm::Dctcp,
                 Algorithm::Timely,
             ]),
-            no_delay: random.chance(500),
-            pacing: random.chance(200),
+            no_delay: random.per_mille(500),
+            pacing: random.per_mille(200),
             receive_ring_log2: 9 + random.below(10) as u8,
             send_ring_log2: 9 + random.below(10) as u8,
-            their_timestamps: random.chance(500),
-            their_nagle: random.chance(500),
-            their_ack_delay: random.chance(700),
-            their_congestion: random.pick([
+            their_timestamps: random.per_mille(500),
+            their_nagle: random.per_mille(500),
+            their_ack_delay: random.per_mille(700),
+            their_congestion: *random.pick(&[
                 CongestionControl::None,
                 CongestionControl::Reno,
                 CongestionControl::Cubic,
             ]),
-            their_buffers: [(); 2].map(|()| random.pick([600, 4_000, 60_000, 200_000])),
-            delay: Nanos::from_millis(1 + random.next() % 50),
+            their_buffers: [(); 2].map(|()| *random.pick(&[600, 4_000, 60_000, 200_000])),
+            delay: Nanos::from_millis(1 + random.any() % 50),
             jitter: if is_rough {
-                Nanos::from_millis(random.pick([0, 0, 2, 30]))
+                Nanos::from_millis(*random.pick(&[0, 0, 2, 30]))
             } else {
                 Nanos::ZERO
             },

@@ -44,7 +44,7 @@ impl Writer {
     /// Two ends that want to talk.
     pub(super) fn scene(&mut self) {
         let (from, to, families) = *self.random.pick(PLACES);
-        let is_stream = self.random.chance(70);
+        let is_stream = self.random.percent(70);
         // What one of Calisto's sends to an own address by another way than loopback is lost.
         let families =
             if is_stream || from == Who::There || to == Who::There { families } else { LOOPBACK };
@@ -61,13 +61,13 @@ impl Writer {
 
     fn connection(&mut self, from: Who, to: Who, family: &str, bound: &str, called: &str) {
         let listener = self.socket(to, "tcp", family, Kind::Listener);
-        if self.random.chance(20) {
+        if self.random.percent(20) {
             self.push(to, format!("set {listener} reuseaddr 1"));
         }
-        let caller_is_first = self.random.chance(30);
+        let caller_is_first = self.random.percent(30);
         let early = caller_is_first.then(|| self.socket(from, "tcp", family, Kind::Tcp));
         self.push(to, format!("bind {listener} {bound}"));
-        if !self.random.chance(6) {
+        if !self.random.percent(6) {
             let backlog = 2 + self.random.below(7);
             self.push(to, format!("listen {listener} {backlog}"));
         }
@@ -75,15 +75,15 @@ impl Writer {
             Some(caller) => caller,
             None => self.socket(from, "tcp", family, Kind::Tcp),
         };
-        if self.random.chance(12) {
+        if self.random.percent(12) {
             let any = if family == "4" { "any:0" } else { "any6:0" };
             self.push(from, format!("bind {caller} {any}"));
         }
         self.push(from, format!("connect {caller} {called}"));
         self.after_connect(from, &caller, called);
-        if self.random.chance(85) {
+        if self.random.percent(85) {
             let accepted = self.named(to, "b", Kind::Tcp);
-            let nonblock = if self.random.chance(60) { " nonblock" } else { "" };
+            let nonblock = if self.random.percent(60) { " nonblock" } else { "" };
             self.write(to, format!("accept {listener} {accepted}{nonblock}"));
             let word = self.fresh("word");
             self.push(from, format!("send {caller} {word}"));
@@ -106,12 +106,12 @@ impl Writer {
 
     fn datagrams(&mut self, from: Who, to: Who, family: &str, bound: &str, called: &str) {
         let server = self.socket(to, "udp", family, Kind::Udp);
-        if !self.random.chance(8) {
+        if !self.random.percent(8) {
             self.push(to, format!("bind {server} {bound}"));
         }
         let client = self.socket(from, "udp", family, Kind::Udp);
         let word = self.fresh("word");
-        if self.random.chance(60) {
+        if self.random.percent(60) {
             self.push(from, format!("connect {client} {called}"));
             self.push(from, format!("send {client} {word}"));
         } else {
@@ -121,7 +121,7 @@ impl Writer {
     }
 
     fn socket(&mut self, who: Who, kind: &str, family: &str, named: Kind) -> String {
-        let nonblock = if self.random.chance(65) { " nonblock" } else { "" };
+        let nonblock = if self.random.percent(65) { " nonblock" } else { "" };
         let letter = match named {
             Kind::Listener => "l",
             Kind::Udp => "u",
