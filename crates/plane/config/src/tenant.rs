@@ -24,7 +24,8 @@ pub struct Tenant {
     /// What becomes of the rest. Default: refuse.
     #[serde(default)]
     pub denied: Denied,
-    /// Megabits that its programs may send in a second, together; 0: any number. Default: 0.
+    /// Megabits that its programs may send in a second, together, headers and the first packets of
+    /// connections included; 0: any number. Default: 0.
     #[serde(default)]
     pub rate_mbit: u32,
     /// Kibibytes that may leave at once after a pause. Default: 256.

@@ -20,6 +20,8 @@ pub trait Notifier: Send + Sync {
 pub struct AppSockets {
     /// A small number that no other living application has.
     pub app: u16,
+    /// The user whose program it is: what a worker does in a turn is shared among users first.
+    pub user: u32,
     /// What accepted connections' entries name.
     pub region: u32,
     /// Its memory.

@@ -51,32 +51,90 @@ impl Rate {
         }
     }
 
-    /// Takes up to `wanted` bytes; how many, and when more will be there if it was less.
-    pub fn take(&self, wanted: u64, now: Nanos) -> (u64, Nanos) {
+    /// Takes what `wanted` bytes of payload cost as packets, or as many full packets of it as there
+    /// are tokens for: how many bytes, and when to try again if it was less. A rest shorter than a
+    /// packet is not taken in crumbs, each of which would cost headers of its own.
+    pub fn take_packets(&self, wanted: u64, packet: PacketCost, now: Nanos) -> (u64, Nanos) {
+        if wanted == 0 {
+            return (0, now);
+        }
         let burst = self.time_of(self.burst_bytes);
+        let full = packet.payload_max + packet.headers;
+        let whole = wanted + wanted.div_ceil(packet.payload_max) * packet.headers;
+        let first = wanted.min(packet.payload_max);
         let mut paid = self.paid_until.load(Ordering::Relaxed);
         loop {
             let from = paid.max(now.0);
             let free_time = (now.0 + burst).saturating_sub(from);
             let free = u128::from(free_time) * u128::from(self.bytes_per_s) / 1_000_000_000;
-            let taken = wanted.min(free as u64);
-            let next = from + self.time_of(taken);
-            // What is short is there when the bucket has run so far; a segment's worth at least.
-            let missing = self.time_of((wanted - taken).min(self.burst_bytes).min(1500));
-            let again = Nanos((next + missing).saturating_sub(burst).max(now.0 + 1000));
+            let free = free as u64;
+            let (taken, cost) = match whole <= free {
+                true => (wanted, whole),
+                false => (free / full * packet.payload_max, free / full * full),
+            };
             if taken == 0 {
-                return (0, again);
+                // Also of a bucket that is smaller than a packet.
+                return match self.take_whole(first + packet.headers, now) {
+                    Ok(()) if first == wanted => (first, now),
+                    Ok(()) => (first, now + Nanos(1000)),
+                    Err(due) => (0, due),
+                };
             }
+            let next = from + self.time_of(cost);
             match self.paid_until.compare_exchange_weak(
                 paid,
                 next,
                 Ordering::Relaxed,
                 Ordering::Relaxed,
             ) {
-                Ok(_) => return (taken, again),
+                Ok(_) => {
+                    let rest = (wanted - taken).min(packet.payload_max) + packet.headers;
+                    let due = next + self.time_of(rest);
+                    return (taken, Nanos(due.saturating_sub(burst).max(now.0 + 1000)));
+                }
                 Err(other) => paid = other,
             }
         }
+    }
+
+    /// Whether nothing of it is taken: a new one would be the same.
+    pub fn is_full(&self, now: Nanos) -> bool {
+        self.paid_until.load(Ordering::Relaxed) <= now.0
+    }
+}
+
+/// What packets of one kind cost: the payload that fits into one, and the bytes of its headers.
+#[derive(Clone, Copy, Debug)]
+pub struct PacketCost {
+    payload_max: u64,
+    headers: u64,
+}
+
+/// Bytes of an Ethernet header, of UDP's, of TCP's with timestamps, and of TCP's with the options
+/// of a SYN.
+const ETHERNET: u64 = 14;
+const UDP: u64 = 8;
+const TCP: u64 = 32;
+const TCP_SYN: u64 = 40;
+
+fn ip(is_ipv6: bool) -> u64 {
+    if is_ipv6 { 40 } else { 20 }
+}
+
+impl PacketCost {
+    /// Segments with `mss` bytes of payload at most.
+    pub fn of_segments(mss: u16, is_ipv6: bool) -> Self {
+        Self { payload_max: u64::from(mss.max(1)), headers: ETHERNET + ip(is_ipv6) + TCP }
+    }
+
+    /// Bytes of a SYN.
+    pub fn of_syn(is_ipv6: bool) -> u64 {
+        ETHERNET + ip(is_ipv6) + TCP_SYN
+    }
+
+    /// Bytes of a datagram. An empty one is a packet too.
+    pub fn of_datagram(payload_bytes: usize, is_ipv6: bool) -> u64 {
+        ETHERNET + ip(is_ipv6) + UDP + payload_bytes as u64
     }
 }
 
@@ -100,21 +158,46 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_leaves_at_once_and_then_the_rate_holds() {
+    fn a_burst_leaves_at_once_and_then_the_rate_holds_headers_included() {
         let rate = Rate::new(1_000_000, 10_000);
+        let packet = PacketCost::of_segments(934, false);
         let mut now = Nanos::from_secs(5);
-        assert_eq!(rate.take(4000, now).0, 4000);
-        let (taken, mut again) = rate.take(100_000, now);
-        assert_eq!(taken, 6000);
+        assert_eq!(rate.take_packets(3934 - 5 * 66, packet, now).0, 3604);
+        // 6,066 bytes are left: six packets of a thousand.
+        let (taken, mut again) = rate.take_packets(100_000, packet, now);
+        assert_eq!(taken, 6 * 934);
         let began = now;
         let mut sent = 0;
-        while sent < 1_000_000 {
+        while sent < 934_000 {
             assert!(again > now, "time moves on");
             now = again;
-            let (taken, next) = rate.take(1_000_000 - sent, now);
+            let (taken, next) = rate.take_packets(934_000 - sent, packet, now);
+            assert_eq!(taken % 934, 0, "no crumbs");
             (sent, again) = (sent + taken, next);
         }
         let took = now.since(began).0;
         assert!((990_000_000..=1_001_000_000).contains(&took), "{took} ns for a second's worth");
+    }
+
+    #[test]
+    fn single_bytes_cost_packets() {
+        let rate = Rate::new(1_000_000, 10_000);
+        let packet = PacketCost::of_segments(1448, true);
+        let now = Nanos::from_secs(5);
+        let taken: u64 = (0..1000).map(|_| rate.take_packets(1, packet, now).0).sum();
+        assert_eq!(taken, 10_000 / 87);
+    }
+
+    #[test]
+    fn a_bucket_smaller_than_a_packet_lends_one_when_it_is_full() {
+        let rate = Rate::new(1_000_000, 500);
+        let packet = PacketCost::of_segments(1448, false);
+        let now = Nanos::from_secs(5);
+        let (taken, again) = rate.take_packets(3000, packet, now);
+        assert_eq!((taken, again > now), (1448, true));
+        let (none, due) = rate.take_packets(1552, packet, again);
+        assert_eq!((none, due), (0, now + Nanos(1_514_000)));
+        assert_eq!(rate.take_packets(1552, packet, due).0, 1448);
+        assert!(!rate.is_full(due) && rate.is_full(due + Nanos::from_secs(1)));
     }
 }

@@ -41,10 +41,14 @@ pub enum SocketCounter {
     DatagramsCutOff,
     /// Choices of a congestion control that the user may not have.
     CongestionDenied,
+    /// Marked slots of programs that were looked at.
+    Looks,
+    /// Those of them at which nothing was new.
+    LooksBarren,
 }
 
 impl SocketCounter {
-    const ALL: [(Self, &'static str, &'static str); 15] = [
+    const ALL: [(Self, &'static str, &'static str); 17] = [
         (Self::Flows, "flows", "Flows that hold memory now."),
         (Self::RingBytes, "ring_bytes", "Bytes of all rings now."),
         (Self::RoutesFull, "routes_full", "Dropped: too many link addresses to answer to."),
@@ -60,6 +64,8 @@ impl SocketCounter {
         (Self::DatagramsSpoofed, "datagrams_spoofed", "Dropped: from an address of others."),
         (Self::DatagramsCutOff, "datagrams_cut_off", "UDP sockets that ended with some unsent."),
         (Self::CongestionDenied, "congestion_denied", "Choices that the user may not have."),
+        (Self::Looks, "looks", "Marked sockets of programs that were looked at."),
+        (Self::LooksBarren, "looks_barren", "Those of them at which nothing was new."),
     ];
 }
 

@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use shm::sockets::{HEADER_BYTES, Record, RingMemory};
+use shm::sockets::{HEADER_BYTES, Record, RingMemory, SlotWords};
 use wire::FlowKey;
 
 use crate::app_sockets::AppSockets;
@@ -72,6 +72,13 @@ impl Datagrams {
             tx: Mutex::new(Outward { ring: Some(tx), offered: None, head: 0 }),
             is_over: AtomicBool::new(false),
         }
+    }
+
+    /// Whether its program has written something that no worker has taken. One that is taking just
+    /// now may miss it.
+    pub(crate) fn has_written(&self, words: &SlotWords) -> bool {
+        let tail = words.tx_tail.load(Ordering::Acquire);
+        self.tx.try_lock().map_or(true, |tx| tx.head != tail)
     }
 
     /// Whether some worker has ended it.

@@ -24,7 +24,7 @@ mod service;
 mod socket_job;
 
 pub use app_sockets::{AppSockets, Notifier};
-pub use bucket::Rate;
+pub use bucket::{PacketCost, Rate};
 pub use built_in::BuiltIn;
 pub use command_queue::{Command, CommandQueue, Listening, SocketEvent};
 pub use counts::{SocketCounter, SocketCounts};

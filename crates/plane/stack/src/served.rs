@@ -6,6 +6,7 @@
 
 mod accept;
 mod bound;
+mod client;
 mod closing;
 mod commands;
 mod conn;
@@ -15,10 +16,12 @@ mod drain_slot;
 mod moving;
 mod options;
 mod outgoing;
+mod paced;
 mod park;
 mod parked;
 mod ports;
 mod publish;
+mod rounds;
 mod stats;
 mod unresolved;
 
@@ -34,31 +37,25 @@ use crate::command_queue::{CommandQueue, Post};
 use crate::neighbours::Neighbours;
 use crate::rings::Rings;
 use bound::Bound;
+use client::Client;
 pub(crate) use conn::Conn;
 pub(crate) use outgoing::Sending;
+use paced::Paced;
 use parked::Parked;
 use ports::Ports;
+use rounds::Rounds;
 pub(crate) use stats::Stats;
 use unresolved::Unresolved;
 
-/// Slots of one application that are drained in one turn, so that none keeps others waiting.
+/// Marked slots that are drained in one turn, of all programs, so that what came meanwhile does not
+/// wait for long. (At most 63 more: marks are taken by words.)
 const LOOKS: usize = 256;
+
+/// Those of one program, before others have their turn.
+const QUANTUM: usize = 32;
 
 /// Commands that are carried out in one turn.
 const COMMANDS: usize = 32;
-
-/// An application, as this worker knows it.
-#[derive(Debug)]
-pub(crate) struct Client {
-    streams: Arc<AppSockets>,
-    /// By slot: those that this worker serves.
-    conns: Vec<Option<Conn>>,
-    /// Where the next look at its ready bits begins.
-    cursor: u32,
-    /// Pollers to be rung at the end of the turn.
-    pollers: [u64; 4],
-    has_rung: bool,
-}
 
 /// A socket: the application's number, its slot, the generation.
 type SocketKey = (u16, u32, u32);
@@ -81,16 +78,17 @@ pub(crate) struct Sockets {
     /// UDP sockets, of all applications.
     datagrams: Ports,
     /// Those of them that have written something.
-    to_send: Vec<(u16, u32)>,
+    to_send: Rounds<(u16, u32)>,
+    /// Programs with marked slots that wait for their turn.
+    ready: Rounds<u16>,
     /// Those that end when what they have written has left.
     ending: BTreeSet<(u16, u32)>,
     /// Datagrams that wait for their next hop.
     unresolved: Unresolved,
     /// Sockets to be shown at the end of the turn.
     touched: Vec<(u16, u32)>,
-    /// Sockets whose application may send no more for a while, and until when.
-    paced: BTreeSet<(u16, u32)>,
-    paced_until: Nanos,
+    /// What waits for a moment.
+    paced: Paced,
     /// Applications were told something since they last said something.
     owed_since: Option<Nanos>,
     stats: Stats,
@@ -108,12 +106,12 @@ impl Sockets {
             parked: Parked::default(),
             now: Nanos::ZERO,
             datagrams: Ports::default(),
-            to_send: Vec::new(),
+            to_send: Rounds::default(),
+            ready: Rounds::default(),
             ending: BTreeSet::new(),
             unresolved: Unresolved::default(),
             touched: Vec::new(),
-            paced: BTreeSet::new(),
-            paced_until: Nanos::FAR_FUTURE,
+            paced: Paced::default(),
             owed_since: None,
             stats: Stats::default(),
         }
@@ -122,21 +120,21 @@ impl Sockets {
     /// Whether somebody has something to say.
     #[inline]
     pub(crate) fn has_work(&self, now: Nanos) -> bool {
-        self.post.has_commands() || now >= self.paced_until || self.has_ready_bits()
+        self.post.has_commands() || now >= self.paced.until() || self.has_ready_bits(now)
     }
 
     #[inline]
-    fn has_ready_bits(&self) -> bool {
-        let clients = self.clients.iter().flatten();
-        clients.into_iter().any(|client| {
-            let bits = client.streams.server.memory().worker(u32::from(self.me.0));
-            bits.is_some_and(|bits| !bits.is_empty())
+    fn has_ready_bits(&self, now: Nanos) -> bool {
+        let mut clients = self.clients.iter().flatten();
+        clients.any(|client| {
+            let bits = client.ready_bits(u32::from(self.me.0));
+            bits.is_some_and(|bits| !bits.is_empty()) && client.rests_until(now).is_none()
         })
     }
 
     /// When to look again although nobody says anything.
     pub(crate) fn next_deadline(&self) -> Nanos {
-        self.paced_until
+        self.paced.until()
     }
 
     /// Whether applications have not answered yet to what they were told, and since when.
@@ -160,7 +158,10 @@ impl Sockets {
         let clients = self.clients.iter().flatten();
         let mut may_sleep = !self.post.has_commands();
         for client in clients {
-            if let Some(bits) = client.streams.server.memory().worker(u32::from(self.me.0)) {
+            // One that rests is looked at when that is over, and wakes nobody before.
+            if let Some(bits) = client.ready_bits(u32::from(self.me.0))
+                && client.rests_until(self.now).is_none()
+            {
                 may_sleep &= bits.arm();
             }
         }
@@ -170,7 +171,7 @@ impl Sockets {
     /// The worker is awake.
     pub(crate) fn disarm(&self) {
         for client in self.clients.iter().flatten() {
-            if let Some(bits) = client.streams.server.memory().worker(u32::from(self.me.0)) {
+            if let Some(bits) = client.ready_bits(u32::from(self.me.0)) {
                 bits.disarm();
             }
         }
@@ -186,32 +187,84 @@ impl Sockets {
         out: &mut O,
     ) -> bool {
         let mut has_acted = self.read_commands(COMMANDS, engine, rings, neighbours, now, out);
-        if now >= self.paced_until {
-            self.paced_until = Nanos::FAR_FUTURE;
-            for (app, slot) in std::mem::take(&mut self.paced) {
+        if now >= self.paced.until() {
+            for (local, remote) in self.paced.take_opens(now) {
+                self.post.call_for(local, remote);
+                self.post.wake_others();
+            }
+            for (app, slot) in self.paced.take_sockets() {
                 self.drain_slot(app, slot, engine, rings, now, out);
             }
             self.try_parked(engine, rings);
         }
-        let mut marked = arrayvec::ArrayVec::<u32, { LOOKS + 64 }>::new();
-        for app in 0..self.clients.len() {
-            let Some(client) = self.clients[app].as_deref_mut() else { continue };
-            let Some(bits) = client.streams.server.memory().worker(u32::from(self.me.0)) else {
-                continue;
-            };
-            if bits.is_empty() {
-                continue;
-            }
-            bits.take(&mut client.cursor, LOOKS, |slot| _ = marked.try_push(slot));
-            for slot in marked.drain(..) {
-                self.drain_slot(app as u16, slot, engine, rings, now, out);
-                has_acted = true;
+        self.queue_ready(now);
+        let mut left = LOOKS;
+        while left > 0 {
+            let Some((user, app)) = self.ready.pop() else { break };
+            let looks = self.look_at(app, left.min(QUANTUM), engine, rings, now, out);
+            left = left.saturating_sub(looks.max(1));
+            has_acted |= looks > 0;
+            let Some(client) = self.clients[usize::from(app)].as_deref_mut() else { continue };
+            let has_more = client.rests_until(now).is_none()
+                && client.ready_bits(u32::from(self.me.0)).is_some_and(|bits| !bits.is_empty());
+            client.is_queued = has_more;
+            if has_more {
+                self.ready.push(user, app);
             }
         }
         if has_acted {
             self.owed_since = None;
         }
         has_acted
+    }
+
+    /// Programs with marks wait for their turn, those that rest excepted.
+    fn queue_ready(&mut self, now: Nanos) {
+        for client in self.clients.iter_mut().flatten() {
+            if let Some(due) = client.rests_until(now) {
+                self.paced.wake_at(due);
+            } else if !client.is_queued
+                && client.ready_bits(u32::from(self.me.0)).is_some_and(|bits| !bits.is_empty())
+            {
+                client.is_queued = true;
+                self.ready.push(client.streams.user, client.streams.app);
+            }
+        }
+    }
+
+    /// Drains up to about `most` marked slots of a program; how many.
+    fn look_at<O: Output>(
+        &mut self,
+        app: u16,
+        most: usize,
+        engine: &mut Engine,
+        rings: &mut Rings,
+        now: Nanos,
+        out: &mut O,
+    ) -> usize {
+        let mut marked = arrayvec::ArrayVec::<u32, { QUANTUM + 64 }>::new();
+        let Some(client) = self.clients.get_mut(usize::from(app)).and_then(Option::as_deref_mut)
+        else {
+            return 0;
+        };
+        let Some(bits) = client.streams.server.memory().worker(u32::from(self.me.0)) else {
+            return 0;
+        };
+        bits.take(&mut client.cursor, most, |slot| _ = marked.try_push(slot));
+        let looks = marked.len();
+        let mut news = 0;
+        for slot in marked {
+            news += u64::from(self.drain_slot(app, slot, engine, rings, now, out));
+        }
+        self.stats.looks += looks as u64;
+        self.stats.looks_barren += looks as u64 - news;
+        if let Some(client) = self.clients[usize::from(app)].as_deref_mut() {
+            client.has_looked(news > 0 || looks == 0, now);
+            if let Some(due) = client.rests_until(now) {
+                self.paced.wake_at(due);
+            }
+        }
+        looks
     }
 
     fn client(&self, app: u16) -> Option<&Client> {

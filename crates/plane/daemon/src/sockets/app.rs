@@ -79,6 +79,7 @@ impl App {
         let spins = profile != Profile::Safe;
         let streams = AppSockets {
             app: number,
+            user: who.uid,
             region,
             server,
             notifier,

@@ -112,11 +112,17 @@ impl Apps {
     pub(super) fn remove(&mut self, number: u16, reason: DetachReason, now: Nanos) -> Option<App> {
         let app = self.here.remove(&number)?;
         self.resting.insert(number, now + NUMBER_RESTS);
-        if !self.iter().any(|other| other.uid == app.uid) {
-            self.rates.remove(&app.uid);
-        }
+        self.forget_rates(now);
         self.gone.push(Gone { app: number, name: app.name.clone(), uid: app.uid, reason });
         Some(app)
+    }
+
+    /// Forgets the rates of users without a program, but none that is spent: who leaves and comes
+    /// back would have it anew.
+    fn forget_rates(&mut self, now: Nanos) {
+        let here = &self.here;
+        self.rates
+            .retain(|uid, rate| !rate.is_full(now) || here.values().any(|other| other.uid == *uid));
     }
 
     /// Applications that went since the last call.
@@ -154,5 +160,25 @@ impl Apps {
         let quota = Arc::new(Quota::within(tenant.connections, bytes, budget, part));
         self.quotas.insert(uid, Arc::downgrade(&quota));
         quota
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_who_leaves_and_comes_back_has_the_rate_that_it_had_spent() {
+        let mut apps = Apps::new(Budget::new(1 << 20));
+        let tenant = Tenant { rate_mbit: 8, ..Tenant::default_of(7) };
+        let now = Nanos::from_secs(5);
+        let rate = apps.rate_of(7, &tenant).expect("it is limited");
+        rate.take_whole(1 << 18, now).expect("the bucket is full");
+        apps.forget_rates(now);
+        let later = now + Nanos::from_millis(1);
+        let again = apps.rate_of(7, &tenant).expect("it is limited");
+        assert!(again.take_whole(1 << 17, later).is_err(), "a new bucket");
+        apps.forget_rates(now + Nanos::from_secs(10));
+        assert!(apps.rates.is_empty(), "a full one is kept for nobody");
     }
 }

@@ -70,7 +70,7 @@ pub enum Command {
 
 impl Command {
     /// Whose application it concerns.
-    pub(super) fn app(&self) -> Option<u16> {
+    pub(crate) fn app(&self) -> Option<u16> {
         match self {
             Self::Add(streams) => Some(streams.app),
             other => other.socket().map(|(app, _)| app),

@@ -66,12 +66,18 @@ impl Post {
         first
     }
 
-    /// What is to be opened from `local` to `remote`: a connect probe about it has come.
-    pub(crate) fn open(&self, local: SocketAddr, remote: SocketAddr) -> Option<Command> {
+    /// What is to be opened from `local` to `remote`: a connect probe about it has come. If `may`
+    /// says no, it stays where the slow side can still withdraw it.
+    pub(crate) fn open(
+        &self,
+        local: SocketAddr,
+        remote: SocketAddr,
+        may: impl FnOnce(&Command) -> bool,
+    ) -> Option<Command> {
         let mut state = self.shared.state();
         let is_it = |command: &Command| matches!(command, Command::Connect { local: own, remote: other, .. } if (*own, *other) == (local, remote));
         let at = state.opens.iter().position(is_it)?;
-        Some(state.opens.swap_remove(at))
+        may(&state.opens[at]).then(|| state.opens.swap_remove(at))
     }
 
     /// Whether a socket is to be closed, and then whether with a reset.

@@ -81,6 +81,8 @@ impl Sockets {
             self.end_datagrams(app, slot);
         }
         self.clients[usize::from(app)] = None;
+        self.ready.forget_idle();
+        self.to_send.forget_idle();
     }
 
     /// Ends a socket: the slot is free, the flow goes on to its own end.

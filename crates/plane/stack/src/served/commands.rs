@@ -7,6 +7,7 @@ use wire::FlowKey;
 
 use super::accept::FIRST_SEND_LOG2;
 use super::{Client, Conn, Sockets};
+use crate::bucket::PacketCost;
 use crate::command_queue::Command;
 use crate::neighbours::Neighbours;
 use crate::rings::Rings;
@@ -34,7 +35,7 @@ impl Sockets {
         if has_acted {
             // Flows that arrive have it read between two turns: what comes of it is done in the
             // next one.
-            self.paced_until = self.paced_until.min(now);
+            self.paced.wake_at(now);
         }
         has_acted
     }
@@ -54,13 +55,7 @@ impl Sockets {
                 if self.clients.len() <= app {
                     self.clients.resize_with(app + 1, || None);
                 }
-                self.clients[app] = Some(Box::new(Client {
-                    streams,
-                    conns: Vec::new(),
-                    cursor: 0,
-                    pollers: [0; 4],
-                    has_rung: false,
-                }));
+                self.clients[app] = Some(Box::new(Client::new(streams)));
             }
             Command::Remove { app } => self.remove(app, engine, rings, out),
             Command::Listen(listening) => self.listen(listening, engine),
@@ -104,9 +99,17 @@ impl Sockets {
         now: Nanos,
     ) {
         let (local, remote) = (key.destination(), key.source());
-        if let Some(Command::Connect { app, slot, options, next_hop, .. }) =
-            self.post.open(local, remote)
-        {
+        let mut due = None;
+        let may = |command: &Command| {
+            due = self.syn_due(command, key.is_ipv6(), now);
+            due.is_none()
+        };
+        let command = self.post.open(local, remote, may);
+        if let Some(due) = due {
+            // It is called for again.
+            self.paced.open_at(local, remote, due);
+        }
+        if let Some(Command::Connect { app, slot, options, next_hop, .. }) = command {
             let options = FlowOptions { send_ring_log2: FIRST_SEND_LOG2, ..options };
             let route = Route::of_next_hop(&next_hop).and_then(|route| routes.number(route));
             let opened = match route {
@@ -115,6 +118,14 @@ impl Sockets {
             };
             self.connect(app, slot, opened);
         }
+    }
+
+    /// When the rate of its user lets the SYN of a connection leave, if not now. Sent again it is
+    /// not paid for again: that is a few times, later and later.
+    fn syn_due(&self, command: &Command, is_ipv6: bool, now: Nanos) -> Option<Nanos> {
+        let client = self.client(command.app()?)?;
+        let rate = client.streams.rate.as_ref()?;
+        rate.take_whole(PacketCost::of_syn(is_ipv6), now).err()
     }
 
     /// A socket of this worker that was opened from here.

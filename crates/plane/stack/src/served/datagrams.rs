@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use base::Nanos;
+use shm::sockets::Asks;
 use wire::FlowKey;
 use wire::icmp::ErrorMessage;
 
@@ -41,7 +42,55 @@ impl Sockets {
     /// Ends a UDP socket when what it has written has left.
     pub(super) fn finish_datagrams(&mut self, app: u16, slot: u32) {
         self.ending.insert((app, slot));
-        self.to_send.push((app, slot));
+        self.will_send(app, slot);
+    }
+
+    /// A ready bit for a UDP socket, or for a connection that is another worker's by now. Whether
+    /// anything was new.
+    pub(super) fn drain_datagrams(&mut self, app: u16, slot: u32) -> bool {
+        let Some(socket) = self.datagrams_of(app, slot) else {
+            self.pass_on(app, slot);
+            return false;
+        };
+        let Some(words) = socket.app.server.memory().slot(slot) else { return false };
+        let asks = words.asks();
+        if asks.has(Asks::NAMED) {
+            words.asks.fetch_and(!Asks::NAMED, Ordering::AcqRel);
+            let cookie = words.cookie.load(Ordering::Relaxed);
+            let generation = socket.app.server.generation(slot);
+            self.post.say(SocketEvent::Named { app, slot, generation, cookie });
+        }
+        let is_news = asks.0 != 0 || socket.has_written(words);
+        if asks.has(Asks::ABORT) {
+            self.end_datagrams(app, slot);
+        } else if asks.has(Asks::CLOSE) {
+            self.finish_datagrams(app, slot);
+        } else if is_news {
+            self.will_send(app, slot);
+        }
+        is_news
+    }
+
+    /// A ready bit for a socket that is another worker's by now.
+    fn pass_on(&self, app: u16, slot: u32) {
+        let Some(client) = self.client(app) else { return };
+        let (server, memory) = (&client.streams.server, client.streams.server.memory());
+        let Some(words) = memory.slot(slot).filter(|_| server.is_taken(slot)) else { return };
+        let worker = words.worker.load(Ordering::Acquire);
+        if worker != u32::from(self.me.0)
+            && let Some(ready_bits) = memory.worker(worker)
+            && ready_bits.set(slot)
+        {
+            self.post.wake_others();
+        }
+    }
+
+    /// A UDP socket has something to send, or to end.
+    pub(super) fn will_send(&mut self, app: u16, slot: u32) {
+        if !self.datagrams.set_queued((app, slot), true) {
+            let user = self.client(app).map_or(0, |client| client.streams.user);
+            self.to_send.push(user, (app, slot));
+        }
     }
 
     /// A datagram has come. True: somebody has it.

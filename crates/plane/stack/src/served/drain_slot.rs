@@ -10,6 +10,7 @@ use super::describe::describe;
 use super::options::apply_options;
 use super::{Conn, Sockets};
 use crate::app_sockets::AppSockets;
+use crate::bucket::PacketCost;
 use crate::command_queue::SocketEvent;
 use crate::rings::{Ring, Rings};
 
@@ -33,7 +34,7 @@ enum Stop {
 }
 
 impl Sockets {
-    /// Looks at one slot. One that is another worker's is passed on.
+    /// Looks at one slot; whether anything was new. One that is another worker's is passed on.
     pub(super) fn drain_slot<O: Output>(
         &mut self,
         app: u16,
@@ -42,35 +43,38 @@ impl Sockets {
         rings: &mut Rings,
         now: Nanos,
         out: &mut O,
-    ) {
+    ) -> bool {
         let client = self.clients.get_mut(usize::from(app)).and_then(Option::as_deref_mut);
-        let Some(client) = client else { return };
+        let Some(client) = client else { return false };
         let memory = client.streams.server.memory();
-        let Some(words) = memory.slot(slot) else { return };
+        let Some(words) = memory.slot(slot) else { return false };
         let Some(conn) = client.conns.get_mut(slot as usize).and_then(Option::as_mut) else {
             return self.drain_datagrams(app, slot);
         };
         let asks = words.asks();
+        let mut is_news = asks.0 != 0 || conn.is_closing;
         if let Some(flow) = conn.flow {
-            let sent_before = conn.tx_tail;
+            let (read_before, sent_before) = (conn.rx_head, conn.tx_tail);
             let drained = consume(conn, words, flow, engine, rings, now)
                 .and_then(|()| switch_rings(conn, words, &client.streams, flow, engine, rings))
                 .and_then(|tail| take(conn, tail, &client.streams, flow, engine, rings, now));
             self.stats.bytes_sent += conn.tx_tail - sent_before;
+            is_news |= conn.tx_tail != sent_before || conn.rx_head != read_before;
             match drained {
                 Ok(None) | Err(Stop::Gone) => {}
                 Ok(Some(again)) => {
-                    self.paced.insert((app, slot));
-                    self.paced_until = self.paced_until.min(again);
+                    self.paced.look_at(app, slot, again);
                 }
                 Err(Stop::Violation) => {
                     self.post.say(SocketEvent::Violation { app });
-                    return self.close(app, slot, true, engine, rings, out);
+                    self.close(app, slot, true, engine, rings, out);
+                    return true;
                 }
             }
             let version = words.options_version.load(Ordering::Acquire);
             if version != conn.options_version {
                 conn.options_version = version;
+                is_news = true;
                 if !apply_options(words, &client.streams, flow, engine, now) {
                     self.stats.congestion_denied += 1;
                 }
@@ -114,45 +118,13 @@ impl Sockets {
             let is_abort = conn.must_abort || asks.has(Asks::ABORT) || lingers_not;
             if has_more && !is_abort {
                 // The rate does not allow the rest yet: it is closed when that has gone.
-                return;
+                return is_news;
             }
-            return self.close(app, slot, is_abort, engine, rings, out);
+            self.close(app, slot, is_abort, engine, rings, out);
+            return true;
         }
         self.touch(app, slot);
-    }
-
-    /// A ready bit for a UDP socket, or for a connection that is another worker's by now.
-    fn drain_datagrams(&mut self, app: u16, slot: u32) {
-        let Some(socket) = self.datagrams_of(app, slot) else { return self.pass_on(app, slot) };
-        let Some(words) = socket.app.server.memory().slot(slot) else { return };
-        let asks = words.asks();
-        if asks.has(Asks::NAMED) {
-            words.asks.fetch_and(!Asks::NAMED, Ordering::AcqRel);
-            let cookie = words.cookie.load(Ordering::Relaxed);
-            let generation = socket.app.server.generation(slot);
-            self.post.say(SocketEvent::Named { app, slot, generation, cookie });
-        }
-        if asks.has(Asks::ABORT) {
-            self.end_datagrams(app, slot);
-        } else if asks.has(Asks::CLOSE) {
-            self.finish_datagrams(app, slot);
-        } else {
-            self.to_send.push((app, slot));
-        }
-    }
-
-    /// A ready bit for a socket that is another worker's by now.
-    fn pass_on(&self, app: u16, slot: u32) {
-        let Some(client) = self.client(app) else { return };
-        let (server, memory) = (&client.streams.server, client.streams.server.memory());
-        let Some(words) = memory.slot(slot).filter(|_| server.is_taken(slot)) else { return };
-        let worker = words.worker.load(Ordering::Acquire);
-        if worker != u32::from(self.me.0)
-            && let Some(ready_bits) = memory.worker(worker)
-            && ready_bits.set(slot)
-        {
-            self.post.wake_others();
-        }
+        is_news
     }
 }
 
@@ -285,7 +257,11 @@ fn take(
     }
     let (bytes, again) = match &app.rate {
         None => (written, Nanos::FAR_FUTURE),
-        Some(rate) => rate.take(written, now),
+        Some(rate) => {
+            let mss = engine.info(flow).map_or(1, |info| info.snd_mss);
+            let is_ipv6 = engine.key(flow).is_some_and(|key| key.is_ipv6());
+            rate.take_packets(written, PacketCost::of_segments(mss, is_ipv6), now)
+        }
     };
     if bytes > 0 {
         // The peer may have closed everything meanwhile: what is written then is lost, as it would

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use base::Nanos;
 use tcp::{CloseReason, Engine, FlowId, State};
 use wire::FlowKey;
 
@@ -18,7 +19,7 @@ impl Sockets {
         if let Some(key) = self.orphans.remove(&flow) {
             self.finished(key, None);
             // It is shown at the end of a turn, and this may be between two.
-            self.paced_until = self.paced_until.min(self.now);
+            self.paced.wake_at(self.now);
         }
         let (app, slot) = self.disown(flow)?;
         let conn = self.take_conn(app, slot)?;
@@ -45,6 +46,9 @@ impl Sockets {
         });
         let stranded = stranded.collect();
         self.post.strand(stranded);
+        for (local, remote) in self.paced.take_opens(Nanos::FAR_FUTURE) {
+            self.post.call_for(local, remote);
+        }
     }
 
     /// Sends a connect probe to whoever has, or gets, that flow's group (the peer is its source).

@@ -13,6 +13,7 @@ use shm::sockets::{HEADER_BYTES, Record, RingDesc};
 
 use super::unresolved::{Held, Unresolved};
 use super::{Sockets, Stats};
+use crate::bucket::PacketCost;
 use crate::command_queue::SocketEvent;
 use crate::datagrams::{Datagrams, Outward};
 use crate::frames;
@@ -23,9 +24,8 @@ use datapath::job::Outlet;
 /// Datagrams of one socket that are taken from its ring in one turn.
 const SENDS: usize = 64;
 
-/// Bytes that the rate of a user is charged for beside a datagram's payload: UDP, IPv4 and Ethernet
-/// headers. An empty datagram is a packet too.
-const HEADERS_CHARGED_BYTES: u64 = 8 + 20 + 14;
+/// Time until there may be frames again.
+const FRAMES_AFTER: Nanos = Nanos::from_micros(20);
 
 /// EHOSTUNREACH of asm-generic/errno.h.
 const EHOSTUNREACH: u32 = 113;
@@ -68,8 +68,15 @@ impl Sockets {
     /// Sends what marked UDP sockets have written, and what had to wait for its next hop.
     pub(crate) fn send_datagrams(&mut self, sending: &mut Sending<'_, '_>, now: Nanos) {
         self.send_unresolved(sending, now);
-        let mut marked = std::mem::take(&mut self.to_send);
-        for (app, slot) in marked.drain(..) {
+        // Those that are there now; what is left of a socket waits for the next turn.
+        for _ in 0..self.to_send.len() {
+            if sending.spares.is_empty() || sending.outlet.room() == 0 {
+                // They keep their places: who comes first in every turn takes all frames.
+                self.paced.wake_at(now + FRAMES_AFTER);
+                break;
+            }
+            let Some((_, (app, slot))) = self.to_send.pop() else { break };
+            self.datagrams.set_queued((app, slot), false);
             let Some(socket) = self.datagrams_of(app, slot) else {
                 // Another worker has ended it.
                 self.end_datagrams(app, slot);
@@ -94,16 +101,13 @@ impl Sockets {
             self.post.say(SocketEvent::Unresolved { remote });
         }
         if let Some(due) = self.unresolved.next_deadline() {
-            self.paced_until = self.paced_until.min(due);
+            self.paced.wake_at(due);
         }
-        // In place, so that its memory is used again.
-        self.to_send = marked;
     }
 
     /// Has a UDP socket looked at again at `due`.
     pub(super) fn later(&mut self, app: u16, slot: u32, due: Nanos) {
-        self.paced.insert((app, slot));
-        self.paced_until = self.paced_until.min(due);
+        self.paced.look_at(app, slot, due);
     }
 
     /// Nobody answers at an address, or no route leads there: what waits for it is dropped, and who
@@ -211,7 +215,7 @@ fn drain(
         };
         match left {
             Ok(()) => {}
-            Err(Obstacle::NoFrame) => return Drained::Again(now + Nanos::from_micros(20)),
+            Err(Obstacle::NoFrame) => return Drained::Again(now + FRAMES_AFTER),
             Err(Obstacle::Rate(due)) => return Drained::Again(due),
             Err(Obstacle::NoRoute) => {
                 let mut payload = vec![0; payload_bytes].into_boxed_slice();
@@ -269,7 +273,7 @@ fn leave(
         return Err(Obstacle::NoFrame);
     }
     if let Some(rate) = &socket.app.rate {
-        let bytes = payload_bytes as u64 + HEADERS_CHARGED_BYTES;
+        let bytes = PacketCost::of_datagram(payload_bytes, remote.is_ipv6());
         rate.take_whole(bytes, now).map_err(Obstacle::Rate)?;
     }
     let from = SocketAddr::new(source, socket.local.port());

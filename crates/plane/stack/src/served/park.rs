@@ -34,13 +34,13 @@ impl Sockets {
             return;
         }
         waiting.push_back((flow, listener));
-        self.paced_until = self.paced_until.min(self.now + PARKED_FOR);
+        self.paced.wake_at(self.now + PARKED_FOR);
     }
 
     /// A connection that was opened here waits for its first ring.
     pub(super) fn park_opened(&mut self, flow: FlowId) {
         self.parked.opened.push_back(flow);
-        self.paced_until = self.paced_until.min(self.now + PARKED_FOR);
+        self.paced.wake_at(self.now + PARKED_FOR);
     }
 
     /// Connections that wait for room try again.
@@ -76,7 +76,7 @@ impl Sockets {
             }
         }
         if !self.parked.is_empty() {
-            self.paced_until = self.paced_until.min(self.now + PARKED_FOR);
+            self.paced.wake_at(self.now + PARKED_FOR);
         }
     }
 }

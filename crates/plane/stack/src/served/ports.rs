@@ -12,8 +12,15 @@ type Name = (u16, u32);
 /// there are.
 #[derive(Debug, Default)]
 pub(super) struct Ports {
-    by_name: BTreeMap<Name, Arc<Datagrams>>,
+    by_name: BTreeMap<Name, Member>,
     by_port: BTreeMap<u16, Vec<Arc<Datagrams>>>,
+}
+
+/// A socket, and whether it waits for its turn to send.
+#[derive(Debug)]
+struct Member {
+    socket: Arc<Datagrams>,
+    is_queued: bool,
 }
 
 impl Ports {
@@ -22,11 +29,11 @@ impl Ports {
         let name = (socket.app.app, socket.slot);
         self.remove(name);
         self.by_port.entry(socket.local.port()).or_default().push(Arc::clone(&socket));
-        self.by_name.insert(name, socket);
+        self.by_name.insert(name, Member { socket, is_queued: false });
     }
 
     pub(super) fn remove(&mut self, name: Name) -> Option<Arc<Datagrams>> {
-        let socket = self.by_name.remove(&name)?;
+        let socket = self.by_name.remove(&name)?.socket;
         let port = socket.local.port();
         if let Some(others) = self.by_port.get_mut(&port) {
             others.retain(|other| !Arc::ptr_eq(other, &socket));
@@ -39,7 +46,15 @@ impl Ports {
 
     /// The socket of that name, unless another worker has ended it.
     pub(super) fn get(&self, name: Name) -> Option<&Arc<Datagrams>> {
-        self.by_name.get(&name).filter(|socket| !socket.is_over())
+        let socket = &self.by_name.get(&name)?.socket;
+        (!socket.is_over()).then_some(socket)
+    }
+
+    /// Notes that a socket waits for its turn to send, or that it has it; whether that was so
+    /// before.
+    pub(super) fn set_queued(&mut self, name: Name, is_queued: bool) -> bool {
+        let member = self.by_name.get_mut(&name);
+        member.is_some_and(|member| std::mem::replace(&mut member.is_queued, is_queued))
     }
 
     /// The sockets on a port.

@@ -60,7 +60,7 @@ impl Sockets {
         }
         if self.post.has_news() {
             // The slow side is slow: nobody else may give this worker a turn when it has made room.
-            self.paced_until = self.paced_until.min(now + SAY_EVERY);
+            self.paced.wake_at(now + SAY_EVERY);
         }
     }
 

@@ -19,6 +19,9 @@ pub(crate) struct Stats {
     pub(super) datagrams_cut_off: u64,
     /// Congestion controls that were chosen and not permitted.
     pub(super) congestion_denied: u64,
+    /// Marked slots that were looked at, and of those the ones at which nothing was new.
+    pub(super) looks: u64,
+    pub(super) looks_barren: u64,
 }
 
 impl Stats {
@@ -34,6 +37,8 @@ impl Stats {
             (SocketCounter::DatagramsSpoofed, self.datagrams_spoofed),
             (SocketCounter::DatagramsCutOff, self.datagrams_cut_off),
             (SocketCounter::CongestionDenied, self.congestion_denied),
+            (SocketCounter::Looks, self.looks),
+            (SocketCounter::LooksBarren, self.looks_barren),
         ] {
             counts.set(event, count);
         }

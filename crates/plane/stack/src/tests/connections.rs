@@ -192,6 +192,11 @@ impl Bench {
         self.hear();
     }
 
+    /// Time passes in which nothing happens.
+    pub(super) fn pass_time(&mut self, time: Nanos) {
+        self.now += time;
+    }
+
     /// The client says what it has to say.
     pub(super) fn say(&mut self) {
         self.engine.expire(self.now, &mut self.said);

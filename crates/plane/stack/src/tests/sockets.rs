@@ -6,7 +6,9 @@ mod datagrams;
 mod endings;
 mod honest;
 mod opened;
+mod rate;
 mod room;
+mod shares;
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -300,6 +302,10 @@ proptest! {
 
 /// A UDP socket on port 7, with rings of 4 KiB.
 fn datagrams(app: &App) -> u32 {
+    datagrams_on(app, 7)
+}
+
+fn datagrams_on(app: &App, port: u16) -> u32 {
     let slot = app.streams.server.lend_slot().expect("a slot");
     let [rx, tx] = [0; 2].map(|_| app.streams.server.heap().lend(12).expect("memory"));
     let words = app.words(slot);
@@ -308,7 +314,7 @@ fn datagrams(app: &App) -> u32 {
     words.tx_ring_used.store(tx.desc().word(), Ordering::Release);
     words.pollers[0].store(1 << POLLER, Ordering::Release);
     words.state.store(Kind::Datagram as u32, Ordering::Release);
-    let local = "0.0.0.0:7".parse().expect("an address");
+    let local = std::net::SocketAddr::from(([0, 0, 0, 0], port));
     let streams = Arc::clone(&app.streams);
     let own = vec!["10.0.0.2".parse().expect("an address")];
     let socket = Datagrams::new(streams, slot, local, None, 1472, own, (rx, tx));

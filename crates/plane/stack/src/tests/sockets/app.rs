@@ -42,6 +42,25 @@ impl App {
         rate: Option<Arc<Rate>>,
         quota_bytes: u64,
     ) -> Self {
+        Self::named(command_queue, (5, 1000, 7), rate, quota_bytes)
+    }
+
+    /// Application `number` of `user`, which listens on `port`.
+    pub(super) fn with_user(
+        command_queue: CommandQueue,
+        number: u16,
+        user: u32,
+        port: u16,
+    ) -> Self {
+        Self::named(command_queue, (number, user, port), None, 1 << 30)
+    }
+
+    fn named(
+        command_queue: CommandQueue,
+        (app, user, port): (u16, u32, u16),
+        rate: Option<Arc<Rate>>,
+        quota_bytes: u64,
+    ) -> Self {
         let sizes =
             SocketSizes { slots: 128, pollers: 8, sides: 1, workers: 16, ring_bytes: 64 << 20 };
         let quota = Arc::new(Quota::new(128, quota_bytes));
@@ -50,7 +69,8 @@ impl App {
         let rung = Arc::new(Rung::default());
         let notifier = Box::new(Arc::clone(&rung));
         let streams = Arc::new(AppSockets {
-            app: 5,
+            app,
+            user,
             region: 9,
             server,
             notifier,
@@ -70,7 +90,7 @@ impl App {
         command_queue.command(&Command::Listen(Arc::new(Listening {
             app: Arc::clone(&streams),
             slot: listener,
-            address: "10.0.0.2:7".parse().expect("an address"),
+            address: std::net::SocketAddr::from(([10, 0, 0, 2], port)),
             backlog: Arc::new(Backlog::new(ring, 64)),
             half_open_max: 64,
             options: options(),
