@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use base::{FlowGroup, WorkerId};
+use base::{FlowGroup, Nanos, WorkerId};
 use tcp::Detached;
 use wire::FlowKey;
 
@@ -19,6 +19,12 @@ use crate::rings::Pair;
 use crate::routes::Route;
 use crate::served::Conn;
 
+/// Time after which flows that wait are called for: a hand-over takes less.
+const CALL_AFTER: Nanos = Nanos::from_millis(10);
+
+/// Time between two calls for the same flows.
+const CALL_EVERY: Nanos = Nanos::from_millis(100);
+
 /// The flows of one group, between two engines.
 #[derive(Debug, Default)]
 pub(crate) struct Parcel {
@@ -26,6 +32,9 @@ pub(crate) struct Parcel {
     pub(crate) to: Option<WorkerId>,
     /// The name of one of its flows, the peer as its source.
     pub(crate) name: Option<FlowKey>,
+    /// When whoever has the group is called for, if it has not come by then; none: it was not seen
+    /// waiting yet.
+    pub(crate) call_at: Option<Nanos>,
     pub(crate) flows: Detached,
     /// In the order of `flows`.
     pub(crate) belongings: Vec<Belongings>,
@@ -98,6 +107,23 @@ impl Exchange {
     /// All groups of which flows wait.
     pub(crate) fn groups(&self) -> Vec<FlowGroup> {
         self.parcels().keys().copied().collect()
+    }
+
+    /// The names of flows whose groups have waited for too long: a peer that is silent sends no
+    /// packet that would take them, and the worker that was to have them may have ended before they
+    /// came here. Each is named again after a while, until somebody takes it.
+    pub(crate) fn calls(&self, now: Nanos) -> Vec<FlowKey> {
+        let mut parcels = self.parcels();
+        let mut names = Vec::new();
+        for parcel in parcels.values_mut().flatten() {
+            let is_first = parcel.call_at.is_none();
+            let call_at = *parcel.call_at.get_or_insert(now + CALL_AFTER);
+            if !is_first && call_at <= now {
+                parcel.call_at = Some(now + CALL_EVERY);
+                names.extend(parcel.name);
+            }
+        }
+        names
     }
 
     /// What is left for this worker is anybody's: the name of one flow of each such parcel.

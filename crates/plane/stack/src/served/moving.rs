@@ -54,6 +54,7 @@ impl Sockets {
     /// Sends a connect probe to whoever has, or gets, that flow's group (the peer is its source).
     pub(crate) fn call_for(&self, name: &FlowKey) {
         self.post.call_for(name.destination(), name.source());
+        self.post.wake_others();
     }
 
     /// Takes over what workers that have ended left behind.

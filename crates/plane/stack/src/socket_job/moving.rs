@@ -63,7 +63,14 @@ impl SocketJob {
             engine.detach_group(group, hashed, is_wanted, &mut flows);
         } else if let Some((pinned, hash)) = owners.pinned_to(group) {
             let home = FlowGroup(hash.0 & (hashed - 1));
-            engine.detach_group(home, hashed, |key| key.id() == pinned, &mut flows);
+            let is_it = |key: &FlowKey| {
+                let is_it = key.id() == pinned;
+                if is_it {
+                    name = Some(*key);
+                }
+                is_it
+            };
+            engine.detach_group(home, hashed, is_it, &mut flows);
         }
         if flows.is_empty() {
             return;
@@ -86,7 +93,8 @@ impl SocketJob {
             }) as u32
         });
         self.counts.touch();
-        self.exchange.put(group, Parcel { to, name, flows, belongings, routes: neighbours });
+        let (call_at, routes) = (None, neighbours);
+        self.exchange.put(group, Parcel { to, name, call_at, flows, belongings, routes });
     }
 
     /// From now on what moves is ours.
@@ -158,6 +166,12 @@ impl SocketJob {
                     self.claim(group, now);
                 }
             }
+            // The table may have changed since the workers read it.
+            if let Some(sockets) = &self.sockets {
+                for name in self.exchange.calls(now) {
+                    sockets.call_for(&name);
+                }
+            }
         }
     }
 
@@ -176,7 +190,7 @@ impl SocketJob {
                 &mut heard,
             );
         }
-        let Parcel { to: _, name: _, flows, belongings, routes } = &mut parcel;
+        let Parcel { to: _, name: _, call_at: _, flows, belongings, routes } = &mut parcel;
         let mine = &mut self.routes;
         let neighbours: Vec<u32> =
             routes.iter().map(|route| mine.number(*route).unwrap_or(u32::MAX)).collect();

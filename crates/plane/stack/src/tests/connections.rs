@@ -164,7 +164,14 @@ impl Bench {
         bench
     }
 
+    /// Workers that have ended go, before another one has their number.
+    pub(super) fn bury(&mut self) {
+        let retired = self.dispatcher.steering_mut().take_retired();
+        self.workers.retain(|(id, _)| !retired.contains(id));
+    }
+
     pub(super) fn spawn(&mut self) {
+        self.bury();
         let new = self.dispatcher.add_worker(Arc::new(Doorbell::new()), Arc::new(|| ()));
         let new = new.expect("there are ids");
         let (owners, counts) = (self.dispatcher.steering_mut().share_owners(), SocketCounts::new());
@@ -220,8 +227,7 @@ impl Bench {
                 worker.step(self.now);
             }
         }
-        let retired = self.dispatcher.steering_mut().take_retired();
-        self.workers.retain(|(id, _)| !retired.contains(id));
+        self.bury();
         self.dispatcher.step(self.now);
     }
 
