@@ -8,6 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use base::WorkerId;
 use shm::sockets::{HEADER_BYTES, Record, RingMemory, SlotWords};
 use wire::FlowKey;
 
@@ -79,6 +80,20 @@ impl Datagrams {
     pub(crate) fn has_written(&self, words: &SlotWords) -> bool {
         let tail = words.tx_tail.load(Ordering::Acquire);
         self.tx.try_lock().map_or(true, |tx| tx.head != tail)
+    }
+
+    /// Says that a worker looks at it from now on; false: it is over, and its slot is no longer its
+    /// own.
+    pub(crate) fn is_served_by(&self, worker: WorkerId) -> bool {
+        // Whoever ends it has the lock until the slot is given back; whoever sends has it and is
+        // said to look at it already.
+        if let Ok(_tx) = self.tx.try_lock()
+            && !self.is_over()
+            && let Some(words) = self.app.server.memory().slot(self.slot)
+        {
+            words.worker.store(u32::from(worker.0), Ordering::Release);
+        }
+        !self.is_over()
     }
 
     /// Whether some worker has ended it.

@@ -84,9 +84,14 @@ impl State {
     /// What a worker that comes later has to know of a command.
     pub(super) fn remember(&mut self, command: &Command) {
         match command {
-            Command::Add(_) | Command::Listen(_) | Command::Bind(_) => {
+            Command::Bind(_) => {
+                // Those that have ended since the last one came are nothing to be known.
+                let is_over =
+                    |other: &Command| matches!(other, Command::Bind(socket) if socket.is_over());
+                self.standing.retain(|other| !is_over(other));
                 self.standing.push(command.clone());
             }
+            Command::Add(_) | Command::Listen(_) => self.standing.push(command.clone()),
             Command::Remove { app } => {
                 self.standing.retain(|other| other.app() != Some(*app));
                 self.opens.retain(|other| other.app() != Some(*app));

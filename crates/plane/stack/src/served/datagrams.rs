@@ -14,8 +14,9 @@ use crate::datagrams::Datagrams;
 
 impl Sockets {
     pub(super) fn bind(&mut self, socket: Arc<Datagrams>) {
-        if let Some(words) = socket.app.server.memory().slot(socket.slot) {
-            words.worker.store(u32::from(self.me.0), Ordering::Release);
+        if !socket.is_served_by(self.me) {
+            // It has ended meanwhile, and its slot may be another socket's.
+            return;
         }
         let (app, slot) = (socket.app.app, socket.slot);
         self.datagrams.insert(socket);

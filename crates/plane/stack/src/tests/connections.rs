@@ -85,6 +85,8 @@ pub(super) struct Bench {
     pub(super) sink: Sink,
     pub(super) said: Said,
     pub(super) closed: Vec<(FlowId, CloseReason)>,
+    /// Flows that came to a listener of the client.
+    pub(super) accepted: Vec<FlowId>,
     pub(super) dispatcher: Dispatcher<MemoryPort>,
     pub(super) workers: Vec<(WorkerId, Worker<BuiltIn>)>,
     counts: Vec<SocketCounts>,
@@ -150,6 +152,7 @@ impl Bench {
             sink: Sink::default(),
             said: Said::default(),
             closed: Vec::new(),
+            accepted: Vec::new(),
             dispatcher: dispatcher.expect("128 groups are possible"),
             workers: Vec::new(),
             counts: Vec::new(),
@@ -165,13 +168,13 @@ impl Bench {
     }
 
     /// Workers that have ended go, before another one has their number.
-    pub(super) fn bury(&mut self) {
+    pub(super) fn reap(&mut self) {
         let retired = self.dispatcher.steering_mut().take_retired();
         self.workers.retain(|(id, _)| !retired.contains(id));
     }
 
     pub(super) fn spawn(&mut self) {
-        self.bury();
+        self.reap();
         let new = self.dispatcher.add_worker(Arc::new(Doorbell::new()), Arc::new(|| ()));
         let new = new.expect("there are ids");
         let (owners, counts) = (self.dispatcher.steering_mut().share_owners(), SocketCounts::new());
@@ -197,6 +200,18 @@ impl Bench {
         self.say();
         self.turn_of_data_path();
         self.hear();
+    }
+
+    /// What the client has to say is lost on its way.
+    pub(super) fn lose_said(&mut self) {
+        self.engine.expire(self.now, &mut self.said);
+        self.engine.transmit(self.now, &mut self.sink, &mut self.said);
+        self.said.frames.clear();
+    }
+
+    /// A packet goes in with the next of the client's.
+    pub(super) fn inject(&mut self, packet: Vec<u8>) {
+        self.said.frames.push(packet);
     }
 
     /// Time passes in which nothing happens.
@@ -227,7 +242,7 @@ impl Bench {
                 worker.step(self.now);
             }
         }
-        self.bury();
+        self.reap();
         self.dispatcher.step(self.now);
     }
 
@@ -242,8 +257,13 @@ impl Bench {
             batch.drain(..).for_each(|frame| pool.give(frame));
         }
         for event in &self.said.events {
-            if let Event::Closed { flow, reason } = *event {
-                self.closed.push((flow, reason));
+            match *event {
+                Event::Closed { flow, reason } => self.closed.push((flow, reason)),
+                Event::Connected { flow, listener: Some(_) } => {
+                    self.sink.send.insert(flow, vec![0; RING]);
+                    self.accepted.push(flow);
+                }
+                _ => {}
             }
         }
         self.said.events.clear();

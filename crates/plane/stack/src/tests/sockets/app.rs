@@ -173,6 +173,37 @@ impl App {
         count
     }
 
+    /// Writes all of `bytes` or nothing, and then asks for a larger ring.
+    pub(super) fn write_whole(&self, slot: u32, bytes: &[u8]) -> bool {
+        let words = self.words(slot);
+        let unsent = words.tx_tail.load(Ordering::Relaxed) - words.tx_head.load(Ordering::Acquire);
+        let rings = [&words.tx_ring_used, &words.tx_ring];
+        let longest = rings.map(|word| RingDesc::of_word(word.load(Ordering::Acquire)).bytes());
+        if longest[0].max(longest[1]) - unsent >= bytes.len() as u64 {
+            return self.write(slot, bytes) == bytes.len();
+        }
+        words.asks.fetch_or(16 << TX_GROW_SHIFT, Ordering::AcqRel);
+        self.set_ready(slot);
+        false
+    }
+
+    /// Opens a connection from port 7 to a port of the client.
+    pub(super) fn open(&self, port: u16) -> Option<u32> {
+        let slot = self.streams.server.lend_slot()?;
+        let connecting = Kind::Stream as u32 | SlotState::CONNECTING;
+        self.words(slot).state.store(connecting, Ordering::Release);
+        let header = [&CLIENT[..], &OURS, &[8, 0]].concat();
+        self.command_queue.command(&Command::Connect {
+            app: self.streams.app,
+            slot,
+            local: std::net::SocketAddr::from(([10, 0, 0, 2], 7)),
+            remote: std::net::SocketAddr::from(([10, 0, 0, 1], port)),
+            options: options(),
+            next_hop: NextHop { port: base::PortId(0), vlan_tci: 0, header },
+        });
+        Some(slot)
+    }
+
     /// Sends back what has come, and closes what the peer has closed.
     pub(super) fn echo(&mut self, unsent: &mut std::collections::BTreeMap<u32, Vec<u8>>) {
         self.accept();

@@ -80,104 +80,261 @@ fn a_reset_that_comes_together_with_a_longer_ring_is_no_violation() {
     finish((bench, app));
 }
 
-/// One schedule; what its connections met: resets, moves, orderly ends.
-fn run(seed: u64) -> [u64; 3] {
-    let mut lots = Lots::new(seed);
-    let rate = (lots.below(4) == 0).then(|| Arc::new(Rate::new(20_000_000, 20_000)));
-    let (mut bench, mut app) = bench(1 + lots.below(2) as usize, rate);
-    bench.turns(2);
-    // The peers' ends of all connections, and of those that their programs have not closed: may
-    // they still write?
-    let mut all = Vec::new();
-    let mut flows: Vec<(tcp::FlowId, bool)> = Vec::new();
-    for step in 0..150 + lots.below(150) {
-        let peer = lots.below(flows.len().max(1) as u32) as usize;
-        let own = lots.below(app.accepted.len().max(1) as u32) as usize;
-        flows.retain(|(flow, _)| bench.engine.state(*flow).is_some());
-        let (peer, slot) = (flows.get_mut(peer), app.accepted.get(own).copied());
-        match (lots.below(24), peer, slot) {
-            (0..3, ..) if all.len() < 60 => {
-                all.push(bench.connect());
-                flows.extend(all.last().map(|flow| (*flow, true)));
+/// A program, its peers, and what each of them has open.
+struct Play {
+    lots: Lots,
+    bench: Bench,
+    app: App,
+    /// The peers' ends of all connections, and of those that their programs have not closed: may
+    /// they still write?
+    all: Vec<tcp::FlowId>,
+    flows: Vec<(tcp::FlowId, bool)>,
+    /// Sockets of connections that the program opens and that do not stand yet.
+    opening: Vec<u32>,
+    opened: u16,
+    udp: Option<u32>,
+    step: u8,
+}
+
+impl Play {
+    fn new(seed: u64) -> Self {
+        let mut lots = Lots::new(seed);
+        let rate = (lots.below(4) == 0).then(|| Arc::new(Rate::new(20_000_000, 20_000)));
+        let (mut bench, app) = bench(1 + lots.below(2) as usize, rate);
+        for port in PORTS {
+            let at = std::net::SocketAddr::from(([10, 0, 0, 1], port));
+            bench.engine.listen(at, 64, FlowOptions::default()).expect("nobody listens there");
+        }
+        bench.turns(2);
+        Self {
+            lots,
+            bench,
+            app,
+            all: Vec::new(),
+            flows: Vec::new(),
+            opening: Vec::new(),
+            opened: 0,
+            udp: None,
+            step: 0,
+        }
+    }
+
+    /// One thing happens.
+    fn act(&mut self) {
+        self.step = self.step.wrapping_add(1);
+        for flow in std::mem::take(&mut self.bench.accepted) {
+            self.all.push(flow);
+            self.flows.push((flow, true));
+        }
+        let Self { app, opening, .. } = self;
+        let stands = |slot: &mut u32| {
+            let state = app.words(*slot).state();
+            state.has(SlotState::CONNECTED) || state.has(SlotState::BROKEN)
+        };
+        let standing: Vec<u32> = opening.extract_if(.., stands).collect();
+        app.accepted.extend(standing);
+        self.flows.retain(|(flow, _)| self.bench.engine.state(*flow).is_some());
+        match self.lots.below(32) {
+            0..11 => self.peer(),
+            11..18 => self.program(),
+            18..20 => self.app.accept(),
+            20..22 => self.workers(),
+            22..27 => self.way(),
+            27 => {
+                let port = PORTS.start + self.opened;
+                let is_more = PORTS.contains(&port);
+                self.opened += u16::from(is_more);
+                self.opening.extend(is_more.then(|| self.app.open(port)).flatten());
             }
-            (3..6, Some((flow, true)), _) => {
-                bench.write(*flow, &vec![step as u8; lots.below(3000) as usize]);
+            28..31 => self.datagrams(),
+            _ => self.bench.turn(),
+        }
+        self.call();
+        assert_trusted(&self.app);
+    }
+
+    /// What the dispatcher does for connections to be opened, and flows that are called for.
+    fn call(&mut self) {
+        while let Some((local, remote)) = self.app.command_queue.next_connect_probe() {
+            let bench = &mut self.bench;
+            assert!(send_connect_probe(&mut bench.dispatcher, local, remote, bench.now));
+        }
+    }
+
+    /// A peer opens, writes, reads, ends its side, closes, resets.
+    fn peer(&mut self) {
+        let Self { lots, bench, flows, .. } = self;
+        let at = lots.below(flows.len().max(1) as u32) as usize;
+        match (lots.below(11), flows.get_mut(at)) {
+            (0..3, _) if self.all.len() < 60 => {
+                self.all.push(bench.connect());
+                flows.extend(self.all.last().map(|flow| (*flow, true)));
             }
-            (6, Some((flow, _)), _) => _ = bench.engine.abort(*flow),
-            (7, Some((flow, may_write @ true)), _) => {
+            (3..6, Some((flow, true))) => {
+                bench.write(*flow, &vec![self.step; lots.below(3000) as usize]);
+            }
+            (6, Some((flow, _))) => _ = bench.engine.abort(*flow),
+            (7, Some((flow, may_write @ true))) => {
                 *may_write = false;
-                bench.engine.shutdown(*flow).expect("it lives");
+                let _ = bench.engine.shutdown(*flow);
             }
-            (8, Some((flow, _)), _) => {
+            (8, Some((flow, _))) => {
                 let flow = *flow;
-                bench.engine.close(flow, &mut bench.said).expect("it lives");
+                let _ = bench.engine.close(flow, &mut bench.said);
                 flows.retain(|(other, _)| *other != flow);
             }
-            (9..11, Some((flow, _)), _) => _ = bench.read(*flow),
-            (11..14, _, Some(slot)) => {
-                app.write(slot, &vec![step as u8; lots.below(9000) as usize]);
-            }
-            (14..17, _, Some(slot)) => _ = app.read(slot, lots.below(4000) as usize),
-            (17, _, Some(slot)) => {
-                let last = [Asks::SHUT_WRITE, Asks::CLOSE, Asks::CLOSE | Asks::ABORT];
-                let ask = last[lots.below(3) as usize];
-                app.ask(slot, ask);
+            (9.., Some((flow, _))) => _ = bench.read(*flow),
+            _ => bench.turn(),
+        }
+    }
+
+    /// The program reads, writes, asks, and closes by a word or by its last descriptor.
+    fn program(&mut self) {
+        let Self { lots, app, .. } = self;
+        let at = lots.below(app.accepted.len().max(1) as u32) as usize;
+        let Some(&slot) = app.accepted.get(at) else { return self.bench.turn() };
+        match lots.below(8) {
+            0..3 => _ = app.write(slot, &vec![self.step; lots.below(9000) as usize]),
+            3..6 => _ = app.read(slot, lots.below(4000) as usize),
+            6 => app.ask(slot, [Asks::INFO, Asks::NAMED, Asks::URGENT][lots.below(3) as usize]),
+            _ => {
                 // As the library does: nothing is written any more after an end.
                 app.accepted.retain(|other| *other != slot);
-                if ask == Asks::SHUT_WRITE {
-                    app.ask(slot, Asks::CLOSE);
+                match lots.below(4) {
+                    0 => {
+                        app.ask(slot, Asks::SHUT_WRITE);
+                        app.ask(slot, Asks::CLOSE);
+                    }
+                    1 => app.ask(slot, Asks::CLOSE),
+                    2 => app.ask(slot, Asks::CLOSE | Asks::ABORT),
+                    _ => {
+                        let (app, streams) = (&app.command_queue, &app.streams);
+                        let generation = streams.server.generation(slot);
+                        let (number, is_abort) = (streams.app, lots.below(4) == 0);
+                        app.command(&Command::Close { app: number, slot, generation, is_abort });
+                    }
                 }
             }
-            (18..20, ..) => app.accept(),
-            (20, ..) if bench.workers.len() < 4 && lots.below(4) == 0 => bench.spawn(),
-            (21, ..) if bench.workers.len() > 1 && lots.below(4) == 0 => {
-                let at = lots.below(bench.workers.len() as u32) as usize;
-                let id = bench.workers[at].0;
-                bench.dispatcher.steering_mut().remove_worker(id);
-            }
-            // What comes meets one worker's turn, or only the dispatcher's, or everybody's.
-            (22, ..) => bench.say(),
-            (23, ..) => {
-                bench.now += base::Nanos::from_micros(u64::from(lots.below(60)));
+        }
+    }
+
+    /// Workers come and go.
+    fn workers(&mut self) {
+        let Self { lots, bench, .. } = self;
+        let is_more = lots.below(2) == 0;
+        if is_more && bench.workers.len() < 4 && lots.below(4) == 0 {
+            bench.spawn();
+        } else if !is_more && bench.workers.len() > 1 && lots.below(4) == 0 {
+            let at = lots.below(bench.workers.len() as u32) as usize;
+            let id = bench.workers[at].0;
+            bench.dispatcher.steering_mut().remove_worker(id);
+        } else {
+            bench.turn();
+        }
+    }
+
+    /// What comes meets one worker's turn, or only the dispatcher's, or nobody's; timers run out.
+    fn way(&mut self) {
+        let Self { lots, bench, .. } = self;
+        match lots.below(5) {
+            0 => bench.say(),
+            1 => {
+                bench.pass_time(base::Nanos::from_micros(u64::from(lots.below(60))));
                 bench.dispatcher.step(bench.now);
-                bench.bury();
+                bench.reap();
                 let at = lots.below(bench.workers.len() as u32) as usize;
                 bench.workers[at].1.step(bench.now);
             }
-            _ => bench.turn(),
+            2 => bench.lose_said(),
+            3 => _ = bench.pass(Vec::new()),
+            // Retransmission, persist and delayed acknowledgement, and now and then TIME-WAIT.
+            _ => {
+                let millis = if lots.below(8) == 0 { 61_000 } else { lots.below(600) };
+                bench.pass_time(base::Nanos::from_millis(u64::from(millis)));
+            }
         }
-        assert_trusted(&app);
     }
-    // Everybody goes, in every order.
-    let resets = bench.closed.iter().filter(|(_, reason)| *reason == CloseReason::Reset).count();
-    app.accept();
-    for slot in std::mem::take(&mut app.accepted) {
-        app.ask(slot, Asks::CLOSE | Asks::ABORT);
-        bench.turns(lots.below(2) as usize);
+
+    /// A UDP socket comes, hears, says, wants a longer ring, and goes.
+    fn datagrams(&mut self) {
+        let Self { lots, bench, app, udp, .. } = self;
+        let Some(slot) = *udp else {
+            *udp = Some(datagrams(app));
+            return;
+        };
+        match lots.below(8) {
+            0..3 => bench.inject(packet(9, &vec![self.step; lots.below(1400) as usize])),
+            3..6 => {
+                let payload = lots.below(1472);
+                let remote = Some(std::net::SocketAddr::from(([10, 0, 0, 1], 9)));
+                let mut bytes = Record { payload, remote, local: None }.encode().to_vec();
+                bytes.resize(Record::bytes(payload as usize), self.step);
+                app.write_whole(slot, &bytes);
+            }
+            6 => _ = app.read(slot, 1 << 20),
+            _ => {
+                app.ask(slot, [Asks::CLOSE, Asks::ABORT][lots.below(2) as usize]);
+                *udp = None;
+            }
+        }
     }
-    for flow in all {
-        let _ = bench.engine.abort(flow);
-    }
-    for _ in 0..40 {
-        bench.turns(3);
-        // Those that had waited for room in the backlog.
+
+    /// Everybody goes, in every order; what the connections met: resets, moves, orderly ends.
+    fn end(mut self) -> [u64; 3] {
+        let Self { lots, bench, app, opening, udp, all, .. } = &mut self;
+        let ended = |bench: &Bench, reason| {
+            bench.closed.iter().filter(|(_, other)| *other == reason).count() as u64
+        };
+        let resets = ended(bench, CloseReason::Reset);
         app.accept();
-        for slot in std::mem::take(&mut app.accepted) {
+        let slots = std::mem::take(&mut app.accepted).into_iter();
+        for slot in slots.chain(opening.drain(..)).chain(udp.take()) {
             app.ask(slot, Asks::CLOSE | Asks::ABORT);
+            // Whatever no worker has begun with is taken back, as by the daemon.
+            if app.command_queue.withdraw(app.streams.app, slot) {
+                app.streams.server.take_back_slot(slot);
+            }
+            bench.turns(lots.below(2) as usize);
         }
-        assert_trusted(&app);
-    }
-    // What was lost on the way is sent again, and given up.
-    for _ in 0..100 {
-        bench.now += base::Nanos::from_millis(200);
-        while let Some((local, remote)) = app.command_queue.next_connect_probe() {
-            assert!(send_connect_probe(&mut bench.dispatcher, local, remote, bench.now));
+        for flow in all.drain(..) {
+            let _ = bench.engine.abort(flow);
         }
-        bench.turns(2);
+        for at in 0..140 {
+            // What was lost on the way is sent again, and given up.
+            let millis = if at < 40 { 0 } else { 200 };
+            self.bench.pass_time(base::Nanos::from_millis(millis));
+            self.call();
+            self.bench.turns(3);
+            // Those that had waited for room in the backlog.
+            self.app.accept();
+            for slot in std::mem::take(&mut self.app.accepted) {
+                self.app.ask(slot, Asks::CLOSE | Asks::ABORT);
+            }
+            for flow in std::mem::take(&mut self.bench.accepted) {
+                let _ = self.bench.engine.abort(flow);
+            }
+            assert_trusted(&self.app);
+        }
+        // TIME-WAIT, and peers that never heard of an end.
+        for _ in 0..60 {
+            self.bench.pass_time(base::Nanos::from_secs(20));
+            self.bench.turns(2);
+        }
+        assert_nothing_left(&self.bench, &self.app);
+        [resets, self.bench.count("attached"), ended(&self.bench, CloseReason::Finished)]
     }
-    assert_nothing_left(&bench, &app);
-    let ends = bench.closed.iter().filter(|(_, reason)| *reason == CloseReason::Finished).count();
-    [resets as u64, bench.count("attached"), ends as u64]
+}
+
+/// Ports of the client that the program connects to.
+const PORTS: std::ops::Range<u16> = 80..100;
+
+/// One schedule; what its connections met.
+fn run(seed: u64) -> [u64; 3] {
+    let mut play = Play::new(seed);
+    for _ in 0..150 + play.lots.below(150) {
+        play.act();
+    }
+    play.end()
 }
 
 #[test]
