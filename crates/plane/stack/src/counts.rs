@@ -41,10 +41,12 @@ pub enum SocketCounter {
     DatagramsCutOff,
     /// Choices of a congestion control that the user may not have.
     CongestionDenied,
+    /// Connections of programs that were reset because nobody read from them and memory was short.
+    Evicted,
 }
 
 impl SocketCounter {
-    const ALL: [(Self, &'static str, &'static str); 15] = [
+    const ALL: [(Self, &'static str, &'static str); 16] = [
         (Self::Flows, "flows", "Flows that hold memory now."),
         (Self::RingBytes, "ring_bytes", "Bytes of all rings now."),
         (Self::RoutesFull, "routes_full", "Dropped: too many link addresses to answer to."),
@@ -60,6 +62,7 @@ impl SocketCounter {
         (Self::DatagramsSpoofed, "datagrams_spoofed", "Dropped: from an address of others."),
         (Self::DatagramsCutOff, "datagrams_cut_off", "UDP sockets that ended with some unsent."),
         (Self::CongestionDenied, "congestion_denied", "Choices that the user may not have."),
+        (Self::Evicted, "evicted", "Reset: nobody read from them, and memory was short."),
     ];
 }
 

@@ -12,6 +12,7 @@ mod conn;
 mod datagrams;
 mod describe;
 mod drain_slot;
+mod evict;
 mod moving;
 mod options;
 mod outgoing;
@@ -55,6 +56,8 @@ pub(crate) struct Client {
     conns: Vec<Option<Conn>>,
     /// Where the next look at its ready bits begins.
     cursor: u32,
+    /// Where the next look for connections that nobody reads begins.
+    evict_cursor: usize,
     /// Pollers to be rung at the end of the turn.
     pollers: [u64; 4],
     has_rung: bool,

@@ -58,6 +58,7 @@ impl Sockets {
                     streams,
                     conns: Vec::new(),
                     cursor: 0,
+                    evict_cursor: 0,
                     pollers: [0; 4],
                     has_rung: false,
                 }));
@@ -80,6 +81,7 @@ impl Sockets {
                 }
             }
             Command::Bind(socket) => self.bind(socket),
+            Command::Evict(eviction) => self.evict(&eviction, engine, now),
             Command::Adopt => self.adopt_stranded(engine, rings),
             Command::Resolved { remote, next_hop } => {
                 let next_hop = next_hop.as_ref().map(|(next_hop, local)| (next_hop, *local));

@@ -51,6 +51,9 @@ impl Sockets {
             return self.drain_datagrams(app, slot);
         };
         let asks = words.asks();
+        if conn.flow.is_none() {
+            conn.note_read(words.rx_head.load(Ordering::Acquire), now);
+        }
         if let Some(flow) = conn.flow {
             let sent_before = conn.tx_tail;
             let drained = consume(conn, words, flow, engine, rings, now)
@@ -174,6 +177,7 @@ fn consume(
         return Err(Stop::Violation);
     }
     conn.rx_head = head;
+    conn.idle_since = now;
     let consumed = engine.consume(flow, read as u32);
     debug_assert!(consumed != Err(CallError::TooMany), "no more was published than had come");
     consumed.map_err(|_| Stop::Gone)?;

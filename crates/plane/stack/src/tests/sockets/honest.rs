@@ -80,8 +80,8 @@ fn a_reset_that_comes_together_with_a_longer_ring_is_no_violation() {
     finish((bench, app));
 }
 
-/// One schedule; what its connections met: resets, moves, orderly ends.
-fn run(seed: u64) -> [u64; 3] {
+/// One schedule; what its connections met: resets, moves, orderly ends, evictions.
+fn run(seed: u64) -> [u64; 4] {
     let mut lots = Lots::new(seed);
     let rate = (lots.below(4) == 0).then(|| Arc::new(Rate::new(20_000_000, 20_000)));
     let (mut bench, mut app) = bench(1 + lots.below(2) as usize, rate);
@@ -89,14 +89,14 @@ fn run(seed: u64) -> [u64; 3] {
     // The peers' ends of all connections, and of those that their programs have not closed: may
     // they still write?
     let mut all = Vec::new();
-    let mut has_removed = false;
+    let (mut has_removed, mut evicted) = (false, 0);
     let mut flows: Vec<(tcp::FlowId, bool)> = Vec::new();
     for step in 0..150 + lots.below(150) {
         let peer = lots.below(flows.len().max(1) as u32) as usize;
         let own = lots.below(app.accepted.len().max(1) as u32) as usize;
         flows.retain(|(flow, _)| bench.engine.state(*flow).is_some());
         let (peer, slot) = (flows.get_mut(peer), app.accepted.get(own).copied());
-        match (lots.below(24), peer, slot) {
+        match (lots.below(25), peer, slot) {
             (0..3, ..) if all.len() < 60 => {
                 all.push(bench.connect());
                 flows.extend(all.last().map(|flow| (*flow, true)));
@@ -145,8 +145,12 @@ fn run(seed: u64) -> [u64; 3] {
                 let at = lots.below(bench.workers.len() as u32) as usize;
                 bench.workers[at].1.step(bench.now);
             }
+            (24, ..) if lots.below(3) == 0 => {
+                app.evict(base::Nanos::from_micros(u64::from(lots.below(2000))), 200_000);
+            }
             _ => bench.turn(),
         }
+        evicted += u64::from(app.settle_evicted() > 0);
         assert_trusted(&app);
     }
     // Everybody goes, in every order.
@@ -175,13 +179,14 @@ fn run(seed: u64) -> [u64; 3] {
             assert!(send_connect_probe(&mut bench.dispatcher, local, remote, bench.now));
         }
         bench.turns(2);
+        app.settle_evicted();
     }
     // A group whose flows are between two workers when the second one ends may wait for a packet.
     if !has_removed {
         assert_nothing_left(&bench, &app);
     }
     let ends = bench.closed.iter().filter(|(_, reason)| *reason == CloseReason::Finished).count();
-    [resets as u64, bench.count("attached"), ends as u64]
+    [resets as u64, bench.count("attached"), ends as u64, evicted]
 }
 
 #[test]
@@ -199,15 +204,15 @@ fn no_interleaving_of_peers_program_and_workers_makes_an_honest_program_a_hostil
         }
         _ => SCHEDULES,
     };
-    let mut met = [0; 3];
+    let mut met = [0; 4];
     for seed in seeds {
         let Ok(one) = std::panic::catch_unwind(|| run(seed)) else {
             panic!("schedule {seed} fails: HONEST_SEED={seed} runs it alone");
         };
         met.iter_mut().zip(one).for_each(|(all, one)| *all += one);
     }
-    let [resets, moves, ends] = met;
-    println!("{resets} resets, {moves} flows moved, {ends} orderly ends");
+    let [resets, moves, ends, evicted] = met;
+    println!("{resets} resets, {moves} flows moved, {ends} orderly ends, {evicted} evictions");
     // The schedules must have met what they are for.
-    assert!(resets > 100 && moves > 100 && ends > 100, "{met:?}");
+    assert!(met.iter().all(|count| *count > 100), "{met:?}");
 }
