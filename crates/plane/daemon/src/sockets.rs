@@ -11,6 +11,7 @@ mod app;
 mod apps;
 mod claimed;
 mod closer;
+mod descriptors;
 mod endings;
 mod examine;
 mod fallbacks;

@@ -27,6 +27,7 @@ use super::super::routes::{Reach, UNREACHABLE, Whither};
 use super::super::table_config::SocketTableConfig;
 use super::super::waiting::Pending;
 use super::SocketTable;
+use crate::attach_server_counters::AttachServerEvent;
 use crate::engine::algorithm;
 
 impl SocketTableConfig {
@@ -104,11 +105,14 @@ impl SocketTable {
             return Err(Refusal::denied(app.tenant.denied));
         }
         let slot = app.streams.server.lend_slot().ok_or(FallbackReason::TooManySockets)?;
-        let uid = app.uid;
+        let (uid, payer) = (app.uid, app.payer());
         let Self { claimed: Claimed { holds, .. }, descriptors, .. } = self;
+        let early = holds.make_way(payer, context.claims, descriptors);
+        self.table_config.counters.add(AttachServerEvent::NamesGivenEarly, early as u64);
         let room = holds.make_room(uid, context.claims, descriptors).map_err(Taken::Share);
-        let own = room
-            .and_then(|()| OwnAddress::take(examined, hop.source, remote, uid, holds, descriptors));
+        let own = room.and_then(|()| {
+            OwnAddress::take(examined, hop.source, remote, payer, holds, descriptors)
+        });
         let interface = hop.link.interface;
         let own =
             own.and_then(|own| match own.claim(examined, remote, interface, context.claims) {

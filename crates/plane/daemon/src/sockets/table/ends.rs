@@ -52,6 +52,7 @@ impl SocketTable {
         self.network.neighbours.refresh(now);
         self.tend_memory(now);
         self.claimed.tend(now, claims, &mut self.descriptors);
+        self.table_config.counters.note_descriptors(self.descriptors.counts());
     }
 
     /// When something is due although nobody says anything.
