@@ -97,8 +97,8 @@ impl SocketTable {
             Whither::Many { is_broadcast: false } => return Err(FallbackReason::Multicast.into()),
             Whither::Elsewhere => return Err(FallbackReason::NoRouteHere.into()),
         };
-        if self.network.firewall.forbids(context.now) {
-            return Err(FallbackReason::FirewallRules.into());
+        if let Some(why) = self.network.guarded(context.member.pid, context.now) {
+            return Err(why.into());
         }
         let app = self.apps.get(context.member.app).ok_or(Refusal::Errno(Errno::INVAL))?;
         if !app.tenant.may_connect(remote) {

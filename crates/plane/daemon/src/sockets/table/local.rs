@@ -36,6 +36,9 @@ impl SocketTable {
         remote: SocketAddr,
         source: IpAddr,
     ) -> Result<Answer, Refusal> {
+        if let Some(why) = self.network.guarded(context.member.pid, context.now) {
+            return Err(why.into());
+        }
         let app = self.apps.get(context.member.app).ok_or(Refusal::Errno(Errno::INVAL))?;
         if !app.tenant.may_connect(remote) {
             return Err(Refusal::denied(app.tenant.denied));
