@@ -43,8 +43,19 @@ fn connections_that_nobody_reads_do_not_get_a_daemon_killed_for_want_of_memory()
     assert!(accelerated.daemon().counter("ring_memory_bytes") <= limit);
     assert!(accelerated.daemon().counter("ring_memory_refused") > 0);
     accelerated.others_are_served();
+    // Those that are idle longest are reset; both ends hear so, and the operator.
+    let mut hoarder = hoarder;
+    hoarder.wait_until_it_says("ended");
+    assert!(hoarder.so_far().contains("Connection reset by peer"), "{}", hoarder.so_far());
+    wait_for("evictions", || match accelerated.daemon().counter("ring_memory_evicted") {
+        0 => Err("none is counted".to_owned()),
+        _ => Ok(()),
+    });
     let (_, status, _) = accelerated.daemon().try_calisto("status");
     assert!(status.contains("SHORT: rings of programs take"), "{status}");
+    assert!(!status.contains("since the start 0 connections"), "{status}");
+    let explained = accelerated.daemon().calisto(&format!("explain {}", hoarder.pid()));
+    assert!(explained.contains("until the daemon reset it"), "{explained}");
     assert_eq!(group.killed(), 0);
     filler.kill();
     hoarder.kill();

@@ -58,6 +58,7 @@ pub(crate) mod tests {
             inode: 88_240,
             worker: Some(1),
             is_local: false,
+            reset_because: None,
             bytes_received: 52_100,
             bytes_sent: 49_876,
             timer: Some(SocketTimer {

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use admin::{
-    Command, Counter, ReplyBody, RingMemoryStatus, Status as DaemonStatus, ThreadCounters,
+    Command, Counter, DescriptorStatus, ReplyBody, RingMemoryStatus, Status as DaemonStatus,
+    ThreadCounters,
 };
 use clap::Args;
 
@@ -135,6 +136,7 @@ fn render(status: &DaemonStatus) -> String {
         _ => "",
     };
     text += &memory_warning(status.ring_memory);
+    text += &descriptor_warning(status.descriptors);
     if let Some(left) = status.draining_ms {
         text += &format!(
             "\nENDING: it waits for the sockets of programs to close, for at most {left} ms more; a \
@@ -157,20 +159,38 @@ fn render(status: &DaemonStatus) -> String {
 
 /// A line when the memory of rings is short, or was: a program may have waited for it.
 fn memory_warning(memory: Option<RingMemoryStatus>) -> String {
-    let Some(RingMemoryStatus { bytes, limit_bytes, refused, .. }) = memory else {
+    let Some(RingMemoryStatus { bytes, limit_bytes, refused, evicted, .. }) = memory else {
         return String::new();
     };
     let is_short = bytes > limit_bytes / 4 * 3;
-    if !is_short && refused == 0 {
+    if !is_short && refused == 0 && evicted == 0 {
         return String::new();
     }
     let head = if is_short { "MEMORY IS SHORT" } else { "MEMORY WAS SHORT" };
     let mib = |bytes: u64| bytes.div_ceil(1 << 20);
     format!(
-        "\n{head}: rings of programs take {} of {} MiB, and {refused} more were refused since the \
-         start (`sockets.memory_mib`)\n",
+        "\n{head}: rings of programs take {} of {} MiB; since the start {evicted} connections that \
+         nobody read were reset, and {refused} rings refused (`sockets.memory_mib`)\n",
         mib(bytes),
         mib(limit_bytes)
+    )
+}
+
+/// A line when descriptors ran out: connections were the kernel's then, or programs not let in.
+fn descriptor_warning(descriptors: Option<DescriptorStatus>) -> String {
+    let Some(DescriptorStatus { taken, limit, given_early, refused }) = descriptors else {
+        return String::new();
+    };
+    if given_early == 0 && refused == 0 {
+        return String::new();
+    }
+    format!(
+        "\nDESCRIPTORS RAN OUT: {} of {} are taken; since the start {} ports of ended connections were \
+         given up early, and {} requests refused (`sockets.descriptors`, LimitNOFILE)\n",
+        grouped(taken),
+        grouped(limit),
+        grouped(given_early),
+        grouped(refused)
     )
 }
 
@@ -202,6 +222,7 @@ mod tests {
             arrangement: "threads".to_owned(),
             confinement: "whole".to_owned(),
             ring_memory: None,
+            descriptors: None,
             job: "echo".to_owned(),
             listen: vec!["udp:10.0.0.2:7".to_owned()],
             ports: vec![PortStatus {
@@ -305,11 +326,28 @@ mod tests {
             limit_bytes: 16 << 20,
             refused,
             discarded_bytes: 0,
+            evicted: 3,
         };
-        assert_eq!(memory_warning(None) + &memory_warning(Some(memory(12, 0))), "");
-        assert!(memory_warning(Some(memory(13, 0))).contains("MEMORY IS SHORT"));
+        let quiet = |bytes: u64| RingMemoryStatus { evicted: 0, ..memory(bytes, 0) };
+        assert_eq!(memory_warning(None) + &memory_warning(Some(quiet(12))), "");
+        assert!(memory_warning(Some(quiet(13))).contains("MEMORY IS SHORT"));
         let was = memory_warning(Some(memory(2, 7)));
-        assert!(was.contains("WAS SHORT: rings of programs take 2 of 16 MiB, and 7 more"), "{was}");
+        let said = "WAS SHORT: rings of programs take 2 of 16 MiB; since the start 3 connections";
+        assert!(was.contains(said) && was.contains("7 rings refused"), "{was}");
+    }
+
+    #[test]
+    fn descriptors_are_spoken_of_once_they_ran_out() {
+        let status = |given_early, refused| {
+            Some(DescriptorStatus { taken: 1200, limit: 5000, given_early, refused })
+        };
+        assert_eq!(descriptor_warning(None) + &descriptor_warning(status(0, 0)), "");
+        let text = descriptor_warning(status(2, 3));
+        assert!(
+            text.contains("RAN OUT: 1'200 of 5'000 are taken; since the start 2 ports"),
+            "{text}"
+        );
+        assert!(text.contains("3 requests refused"), "{text}");
     }
 
     #[test]

@@ -32,6 +32,8 @@ pub enum Calls {
     Descriptors,
     /// Elements of BPF maps that it has; no map and no program is made.
     MapElements,
+    /// Asking which BPF programs are attached to something.
+    ProgramQueries,
     /// Opening, looking at and listing files, as far as the paths let it.
     Files,
     /// Removing files and making sockets' files, as far as the paths let it.
@@ -109,6 +111,10 @@ impl Calls {
                 const LOOKUP_UPDATE_DELETE_NEXT: [u64; 4] = [1, 2, 3, 4];
                 let command = |number| only(libc::SYS_bpf, 0, number);
                 return LOOKUP_UPDATE_DELETE_NEXT.map(command).into();
+            }
+            Self::ProgramQueries => {
+                const PROG_QUERY: u64 = 16;
+                return vec![only(libc::SYS_bpf, 0, PROG_QUERY)];
             }
             Self::Files => &[
                 libc::SYS_openat,

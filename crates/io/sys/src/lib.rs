@@ -10,6 +10,7 @@ pub mod child;
 /// CLOCK_MONOTONIC and the time-stamp counter.
 pub mod clock;
 /// Counting allocator, to prove that the steady state allocates nothing.
+pub mod control_group;
 pub mod counting_alloc;
 /// A set of CPUs.
 pub mod cpu_set;

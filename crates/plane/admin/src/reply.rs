@@ -131,6 +131,9 @@ pub struct Status {
     /// The memory of programs' rings. Absent: no sockets are served.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ring_memory: Option<RingMemoryStatus>,
+    /// The descriptors that the daemon has for programs. Absent: no sockets are served.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub descriptors: Option<DescriptorStatus>,
     /// It is ending: milliseconds that sockets of programs still have to close, at most. Absent: it
     /// is not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -148,6 +151,24 @@ pub struct RingMemoryStatus {
     pub refused: u64,
     /// Bytes that were given back because memory was short, since the start.
     pub discarded_bytes: u64,
+    /// Connections that were reset because nobody read from them and memory was short, since the
+    /// start.
+    #[serde(default)]
+    pub evicted: u64,
+}
+
+/// The descriptors that the daemon has for programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DescriptorStatus {
+    /// How many it has.
+    pub taken: u64,
+    /// How many it may have.
+    pub limit: u64,
+    /// Ports of ended connections that were given up early because there were none left, since the
+    /// start.
+    pub given_early: u64,
+    /// Requests that were refused because of a share or the limit, since the start.
+    pub refused: u64,
 }
 
 /// A port.

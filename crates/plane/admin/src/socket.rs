@@ -45,6 +45,9 @@ pub struct SocketRow {
     /// Both ends are accelerated programs on this host: bytes go through shared memory.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_local: bool,
+    /// Why the daemon has reset the connection; absent: it has not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reset_because: Option<String>,
     /// Bytes received, in order, so far.
     pub bytes_received: u64,
     /// Bytes sent so far; of TCP: those that the peer has acknowledged.

@@ -119,6 +119,7 @@ pub(crate) const RULES: &[Rule] = &[
     rule("sockets", "ignore_firewall", Kind::Flag),
     rule("sockets", "drain_ms", Kind::Range(0, 3_600_000)),
     rule("sockets", "memory_mib", Kind::Range(0, 1 << 20)),
+    rule("sockets", "descriptors", Kind::Range(0, 1 << 30)),
     rule(TENANT, "uid", Kind::User),
     rule(TENANT, "listen", Kind::Reaches(64)),
     rule(TENANT, "connect", Kind::Reaches(64)),

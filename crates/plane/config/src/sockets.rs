@@ -15,10 +15,15 @@ pub struct Sockets {
     /// the daemon's control group. A user other than root gets three quarters of it at most, a
     /// program half. Default: 0.
     pub memory_mib: u32,
+    /// Descriptors that the daemon may have for programs: of ports, memory, connections; zero: as
+    /// many as the process may have (LimitNOFILE, `ulimit -Hn`), without its own. A user other than
+    /// root gets a quarter of them at most, a program three quarters of what its user may have.
+    /// Default: 0.
+    pub descriptors: u32,
 }
 
 impl Default for Sockets {
     fn default() -> Self {
-        Self { ignore_firewall: false, drain_ms: 2000, memory_mib: 0 }
+        Self { ignore_firewall: false, drain_ms: 2000, memory_mib: 0, descriptors: 0 }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use admin::RingMemoryStatus;
+use admin::{DescriptorStatus, RingMemoryStatus};
 use shm::sockets::Budget;
 
 /// Builds the enum, names and sentences of help from one table.
@@ -21,12 +21,14 @@ macro_rules! events {
 events! {
     RightsLost "attach_rights_lost" "listeners and UDP sockets that were ended because the kernel gives their port to them no more";
     FirewallAppeared "attach_firewall_appeared" "times that packet filter rules came while sockets were served, which were put out then";
+    ControlGroupFilterAppeared "attach_control_group_filter_appeared" "times that BPF programs over the control group of served programs came, which were put out then";
     PlaceShareUsedUp "attach_place_share_used_up" "applications that were refused because their user has as many places as a user may";
     HandshakesDelayed "attach_handshakes_delayed" "applications that had to wait because their user begins with more of them than a user may at once";
     StrangersEvicted "attach_strangers_evicted" "connections that were closed because they did not say what they want and others waited";
     PortShareUsedUp "attach_port_share_used_up" "connections that were left to the kernel because their user holds as many ports that the kernel chooses as a user may";
     FlowShareUsedUp "attach_flow_share_used_up" "connections that were left to the kernel because their user has as many as a user may have on the interfaces";
     DescriptorShareUsedUp "attach_descriptor_share_used_up" "requests that were refused because they need a descriptor of the daemon and their user has as many as a user may";
+    NamesGivenEarly "attach_names_given_early" "ports of ended connections that were given up before their time (TIME-WAIT) because the daemon had no descriptor left";
     ClaimShareUsedUp "attach_claim_share_used_up" "listeners and UDP sockets that were left to the kernel because their user has as many addresses as a user may";
     InterfacesGone "attach_interfaces_gone" "times that the interface of a port was found to be gone";
     LookerEnded "attach_looker_ended" "times that the process that looks for open sockets was found to have ended";
@@ -38,10 +40,11 @@ events! {
 pub(crate) struct AttachServerCounters {
     counts: [AtomicU64; EVENTS.len()],
     memory: [AtomicU64; MEMORY.len()],
+    descriptors: [AtomicU64; DESCRIPTORS.len()],
 }
 
 /// What is told about the memory of rings.
-const MEMORY: [(&str, &str); 4] = [
+const MEMORY: [(&str, &str); 5] = [
     ("ring_memory_bytes", "bytes of programs' rings that are in memory now"),
     ("ring_memory_limit_bytes", "bytes that they may have together (sockets.memory_mib)"),
     (
@@ -50,14 +53,28 @@ const MEMORY: [(&str, &str); 4] = [
     ),
     (
         "ring_memory_discarded_bytes",
-        "bytes of rings without a user that were given back because memory was short",
+        "bytes of rings that were given back because memory was short: nobody had them, or nobody read them",
     ),
+    (
+        "ring_memory_evicted",
+        "connections that were reset because nobody read from them and memory was short",
+    ),
+];
+
+/// What is told about the daemon's descriptors.
+const DESCRIPTORS: [(&str, &str); 2] = [
+    ("descriptors", "descriptors that the daemon has for programs now"),
+    ("descriptors_limit", "descriptors that it may have for them (sockets.descriptors)"),
 ];
 
 impl Default for AttachServerCounters {
     fn default() -> Self {
         let zero = || AtomicU64::new(0);
-        Self { counts: std::array::from_fn(|_| zero()), memory: std::array::from_fn(|_| zero()) }
+        Self {
+            counts: std::array::from_fn(|_| zero()),
+            memory: std::array::from_fn(|_| zero()),
+            descriptors: std::array::from_fn(|_| zero()),
+        }
     }
 }
 
@@ -65,6 +82,35 @@ impl AttachServerCounters {
     /// It has happened once more.
     pub(crate) fn count(&self, event: AttachServerEvent) {
         self.counts[event as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// It has happened so many times more.
+    pub(crate) fn add(&self, event: AttachServerEvent, count: u64) {
+        self.counts[event as usize].fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// How often it has happened.
+    fn get(&self, event: AttachServerEvent) -> u64 {
+        self.counts[event as usize].load(Ordering::Relaxed)
+    }
+
+    /// There are so many descriptors for programs, and so many of them are taken.
+    pub(crate) fn note_descriptors(&self, (limit, taken): (usize, usize)) {
+        for (place, value) in self.descriptors.iter().zip([taken, limit]) {
+            place.store(value as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// The descriptors for programs, as they were noted last; nothing before the first time.
+    pub(crate) fn descriptors(&self) -> Option<DescriptorStatus> {
+        let [taken, limit] = self.descriptors.each_ref().map(|of| of.load(Ordering::Relaxed));
+        let status = DescriptorStatus {
+            taken,
+            limit,
+            given_early: self.get(AttachServerEvent::NamesGivenEarly),
+            refused: self.get(AttachServerEvent::DescriptorShareUsedUp),
+        };
+        (limit > 0).then_some(status)
     }
 
     /// The memory of rings is like this now.
@@ -80,17 +126,24 @@ impl AttachServerCounters {
         self.memory[3].fetch_add(bytes, Ordering::Relaxed);
     }
 
+    /// So many connections were reset because memory was short.
+    pub(crate) fn add_evicted(&self, count: u64) {
+        self.memory[4].fetch_add(count, Ordering::Relaxed);
+    }
+
     /// The memory of rings, as it was noted last; nothing before the first time.
     pub(crate) fn memory(&self) -> Option<RingMemoryStatus> {
-        let [bytes, limit_bytes, refused, discarded_bytes] =
+        let [bytes, limit_bytes, refused, discarded_bytes, evicted] =
             self.memory.each_ref().map(|place| place.load(Ordering::Relaxed));
-        let status = RingMemoryStatus { bytes, limit_bytes, refused, discarded_bytes };
+        let status = RingMemoryStatus { bytes, limit_bytes, refused, discarded_bytes, evicted };
         (limit_bytes > 0).then_some(status)
     }
 
     /// Name, help and value of each.
     pub(crate) fn each(&self) -> impl Iterator<Item = (String, &'static str, u64)> {
-        let named = EVENTS.iter().zip(&self.counts).chain(MEMORY.iter().zip(&self.memory));
+        let memory = MEMORY.iter().zip(&self.memory);
+        let descriptors = DESCRIPTORS.iter().zip(&self.descriptors);
+        let named = EVENTS.iter().zip(&self.counts).chain(memory).chain(descriptors);
         named
             .map(|((name, help), count)| ((*name).to_owned(), *help, count.load(Ordering::Relaxed)))
     }
@@ -110,6 +163,6 @@ mod tests {
         assert_eq!((counted[0].0.as_str(), counted[0].2), ("attach_rights_lost", 2));
         let mut names: Vec<_> = counters.each().map(|(name, ..)| name).collect();
         names.dedup();
-        assert_eq!(names.len(), EVENTS.len() + MEMORY.len());
+        assert_eq!(names.len(), EVENTS.len() + MEMORY.len() + DESCRIPTORS.len());
     }
 }

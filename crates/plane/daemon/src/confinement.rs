@@ -3,7 +3,7 @@
 //! | thread | keeps |
 //! |---|---|
 //! | event loop | BPF map elements, CPUs and signals of programs that share cores, reading /proc and /sys, the admin socket's file |
-//! | attach server | descriptors and memory for programs, netlink, guards of ports, BPF map elements, reading /proc, its socket's file |
+//! | attach server | descriptors and memory for programs, netlink, guards of ports, BPF map elements, which BPF programs control groups have, reading /proc, its socket's file |
 //! | workers, closers, log, signals | memory and the descriptors that they have |
 //! | admin | taking connections and starting a thread for each, its socket's file |
 //! | clients of admin | the connection that they have |
@@ -72,8 +72,8 @@ pub(crate) fn is_entered(role: Role) -> bool {
 impl Role {
     fn rights(self) -> Rights<'static> {
         use Calls::{
-            Accepting, Descriptors, Files, MapElements, Messages, Replacing, Scheduling, Sharing,
-            Sockets, Threads, Waiting,
+            Accepting, Descriptors, Files, MapElements, Messages, ProgramQueries, Replacing,
+            Scheduling, Sharing, Sockets, Threads, Waiting,
         };
         match self {
             Self::EventLoop => Rights {
@@ -100,6 +100,7 @@ impl Role {
                     Files,
                     MapElements,
                     Messages,
+                    ProgramQueries,
                     Replacing,
                     Sharing,
                     Sockets,

@@ -11,6 +11,8 @@ mod app;
 mod apps;
 mod claimed;
 mod closer;
+mod control_groups;
+mod descriptors;
 mod endings;
 mod examine;
 mod fallbacks;

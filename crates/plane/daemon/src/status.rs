@@ -38,6 +38,7 @@ impl EventLoop {
             apps: self.attached_apps.present().len() as u32,
             confinement: self.confinement.to_owned(),
             ring_memory: self.attach_server_counters.as_ref().and_then(|all| all.memory()),
+            descriptors: self.attach_server_counters.as_ref().and_then(|all| all.descriptors()),
             draining_ms: self.drain.left_ms(now),
         }
     }

@@ -52,6 +52,7 @@ fn scrape() -> Scrape {
         apps: 1,
         confinement: "whole".to_owned(),
         ring_memory: None,
+        descriptors: None,
         draining_ms: None,
     };
     Scrape {

@@ -18,6 +18,8 @@ use std::sync::atomic::Ordering;
 use base::WorkerId;
 use shm::ring;
 
+use crate::eviction::Evicted;
+
 pub use command::{Command, Listening, SocketEvent};
 pub(crate) use post::Post;
 use shared::{Mailbox, Shared, State};
@@ -113,6 +115,11 @@ impl CommandQueue {
             }
             each(event);
         }
+    }
+
+    /// Takes the rings that workers have taken from connections since the last time.
+    pub fn take_evicted(&self) -> Vec<Evicted> {
+        std::mem::take(&mut self.state().evicted)
     }
 
     /// The end of a worker; it replaces that of an earlier worker of the same number.

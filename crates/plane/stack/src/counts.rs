@@ -45,10 +45,12 @@ pub enum SocketCounter {
     Looks,
     /// Those of them at which nothing was new.
     LooksBarren,
+    /// Connections of programs that were reset because nobody read from them and memory was short.
+    Evicted,
 }
 
 impl SocketCounter {
-    const ALL: [(Self, &'static str, &'static str); 17] = [
+    const ALL: [(Self, &'static str, &'static str); 18] = [
         (Self::Flows, "flows", "Flows that hold memory now."),
         (Self::RingBytes, "ring_bytes", "Bytes of all rings now."),
         (Self::RoutesFull, "routes_full", "Dropped: too many link addresses to answer to."),
@@ -66,6 +68,7 @@ impl SocketCounter {
         (Self::CongestionDenied, "congestion_denied", "Choices that the user may not have."),
         (Self::Looks, "looks", "Marked sockets of programs that were looked at."),
         (Self::LooksBarren, "looks_barren", "Those of them at which nothing was new."),
+        (Self::Evicted, "evicted", "Reset: nobody read from them, and memory was short."),
     ];
 }
 

@@ -13,6 +13,7 @@ mod conn;
 mod datagrams;
 mod describe;
 mod drain_slot;
+mod evict;
 mod moving;
 mod options;
 mod outgoing;

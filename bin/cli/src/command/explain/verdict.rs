@@ -120,6 +120,9 @@ fn of_row(row: &SocketRow) -> String {
         None if row.is_local => "shared memory, for the peer is on this host too".to_owned(),
         None => "no worker yet".to_owned(),
     };
+    if let Some(why) = &row.reset_because {
+        return format!("{by}, until the daemon reset it: {why}");
+    }
     if row.state == SocketState::Listen {
         return format!("{by}, {} of {} places taken", row.recv_q, row.send_q);
     }
@@ -172,6 +175,14 @@ mod tests {
         assert_eq!(text, "accelerated: worker 1, 52'100 bytes received, 49'876 sent");
         let text = known.verdict(&socket(88_231, None)).sentence();
         assert_eq!(text, "accelerated: worker 0, 0 of 511 places taken");
+    }
+
+    #[test]
+    fn a_connection_that_the_daemon_has_reset_says_why() {
+        let rows = [SocketRow { reset_because: Some("memory was short".to_owned()), ..row() }];
+        let known = Known::new(&rows, &[], true, 1);
+        let text = known.verdict(&socket(5, Some(told(4098, Kind::Tcp)))).sentence();
+        assert_eq!(text, "accelerated: worker 1, until the daemon reset it: memory was short");
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! [`Heap::trim`] discards them.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::free_indexes::FreeIndexes;
 use super::layout::{CLASSES, SocketMemory};
@@ -21,6 +22,8 @@ pub struct Heap {
     classes: [FreeIndexes; CLASSES.len()],
     /// By size class: which of its rings are in memory.
     resident: [Resident; CLASSES.len()],
+    /// Bytes of those, and of those that are about to be.
+    resident_bytes: AtomicU64,
     /// How many bytes may be lent, here and elsewhere.
     quota: Arc<Quota>,
 }
@@ -32,7 +35,7 @@ impl Heap {
         let count = |log2: u8| (sizes.class_bytes() >> log2) as u32;
         let classes = CLASSES.map(|log2| FreeIndexes::new(count(log2)));
         let resident = CLASSES.map(|log2| Resident::new(count(log2)));
-        Self { memory, classes, resident, quota }
+        Self { memory, classes, resident, resident_bytes: AtomicU64::new(0), quota }
     }
 
     /// Bytes that are lent.
@@ -43,8 +46,17 @@ impl Heap {
 
     /// Bytes of rings that are in memory, lent or not.
     pub fn resident_bytes(&self) -> u64 {
-        let classes = self.resident.iter().zip(CLASSES);
-        classes.map(|(resident, log2)| u64::from(resident.count()) << log2).sum()
+        self.resident_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The most that may be: one region has at most half of what all may have in memory.
+    pub fn resident_max(&self) -> u64 {
+        self.quota.budget().part(1, 2)
+    }
+
+    /// What its user may have in memory, in all regions.
+    pub fn quota(&self) -> &Quota {
+        &self.quota
     }
 
     /// Whether a ring of that length would be within the limits now.
@@ -52,9 +64,24 @@ impl Heap {
         self.quota.has_room(log2) && self.is_within_part(log2)
     }
 
-    /// One region has at most half of what all may have in memory.
     fn is_within_part(&self, log2: u8) -> bool {
-        self.resident_bytes().saturating_add(1 << log2) <= self.quota.budget().part(1, 2)
+        self.resident_bytes().saturating_add(1 << log2) <= self.resident_max()
+    }
+
+    /// Takes memory out of the region's part: in one step, so that threads which lend at once
+    /// cannot go beyond it together.
+    fn take_resident(&self, log2: u8) -> bool {
+        let bytes = 1 << log2;
+        let before = self.resident_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let fits = before.saturating_add(bytes) <= self.resident_max();
+        if !fits {
+            self.quota.budget().count_refused();
+        }
+        if !fits || !self.quota.take_resident(log2) {
+            self.resident_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            return false;
+        }
+        true
     }
 
     /// Lends a ring of at least `1 << log2` bytes; nothing when there is none that long, or a
@@ -93,11 +120,7 @@ impl Heap {
         if self.resident[class].has(place) {
             return true;
         }
-        if !self.is_within_part(log2) {
-            self.quota.budget().count_refused();
-            return false;
-        }
-        let fits = self.quota.take_resident(log2);
+        let fits = self.take_resident(log2);
         if fits {
             self.resident[class].add(place);
         }
@@ -109,10 +132,15 @@ impl Heap {
         let desc = ring.desc();
         let Some(log2) = desc.log2() else { return };
         let Some(class) = CLASSES.iter().position(|&class| class == log2) else { return };
-        let inside = desc.offset() - class as u64 * self.memory.sizes().class_bytes();
-        if self.classes[class].give_back((inside >> log2) as u32) {
+        if self.classes[class].give_back(self.place_of(class, desc)) {
             self.quota.give_back_bytes(desc.bytes());
         }
+    }
+
+    /// Which place of its class a ring has.
+    fn place_of(&self, class: usize, desc: RingDesc) -> u32 {
+        let inside = desc.offset() - class as u64 * self.memory.sizes().class_bytes();
+        (inside >> CLASSES[class]) as u32
     }
 
     /// Discards the pages of rings that nobody has, of `rings_max` at most: the number of bytes.
@@ -133,15 +161,36 @@ impl Heap {
                     continue;
                 }
                 rings_left -= 1;
-                if self.memory.discard(self.desc(class, place)) {
-                    self.resident[class].remove(place);
-                    self.quota.give_back_resident(1 << log2);
-                    discarded += 1 << log2;
-                }
+                discarded += self.discard_place(class, place);
                 self.classes[class].give_back(place);
             }
         }
         discarded
+    }
+
+    /// Discards the pages of a ring that the caller has and nobody is to read any more: the number
+    /// of bytes. Zero for one shorter than a page.
+    pub fn discard(&self, ring: &RingMemory) -> u64 {
+        let desc = ring.desc();
+        let class = desc.log2().and_then(|log2| CLASSES.iter().position(|&class| class == log2));
+        let Some(class) = class.filter(|_| desc.bytes() >= rustix::param::page_size() as u64)
+        else {
+            return 0;
+        };
+        let place = self.place_of(class, desc);
+        if self.resident[class].has(place) { self.discard_place(class, place) } else { 0 }
+    }
+
+    /// The same of a place that the caller has.
+    fn discard_place(&self, class: usize, place: u32) -> u64 {
+        let bytes = 1 << CLASSES[class];
+        if !self.memory.discard(self.desc(class, place)) {
+            return 0;
+        }
+        self.resident[class].remove(place);
+        self.resident_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.quota.give_back_resident(bytes);
+        bytes
     }
 }
 

@@ -52,6 +52,16 @@ impl Quota {
         self.bytes.load(Ordering::Relaxed)
     }
 
+    /// Bytes of the user's rings that are in memory.
+    pub fn resident_bytes(&self) -> u64 {
+        self.resident.load(Ordering::Relaxed)
+    }
+
+    /// The most that may be, in bytes.
+    pub fn resident_max(&self) -> u64 {
+        self.resident_max
+    }
+
     /// What all users may have in memory together.
     pub(super) fn budget(&self) -> &Budget {
         &self.budget

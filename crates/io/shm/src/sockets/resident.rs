@@ -1,25 +1,19 @@
 //! Which places of a heap are in memory.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A set of places. A place is added and removed by whoever has it, so that two threads never
 /// change the same one at once.
 #[derive(Debug)]
 pub(super) struct Resident {
     words: Box<[AtomicU64]>,
-    count: AtomicU32,
 }
 
 impl Resident {
     /// None of `places` is in memory.
     pub(super) fn new(places: u32) -> Self {
         let words = (0..places.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
-        Self { words, count: AtomicU32::new(0) }
-    }
-
-    /// How many are.
-    pub(super) fn count(&self) -> u32 {
-        self.count.load(Ordering::Relaxed)
+        Self { words }
     }
 
     pub(super) fn has(&self, place: u32) -> bool {
@@ -29,18 +23,14 @@ impl Resident {
 
     pub(super) fn add(&self, place: u32) {
         let Some(word) = self.words.get((place / 64) as usize) else { return };
-        let bit = 1 << (place % 64);
-        if word.fetch_or(bit, Ordering::AcqRel) & bit == 0 {
-            self.count.fetch_add(1, Ordering::Relaxed);
-        }
+        let bit = 1_u64 << (place % 64);
+        word.fetch_or(bit, Ordering::AcqRel);
     }
 
     pub(super) fn remove(&self, place: u32) {
         let Some(word) = self.words.get((place / 64) as usize) else { return };
-        let bit = 1 << (place % 64);
-        if word.fetch_and(!bit, Ordering::AcqRel) & bit != 0 {
-            self.count.fetch_sub(1, Ordering::Relaxed);
-        }
+        let bit = 1_u64 << (place % 64);
+        word.fetch_and(!bit, Ordering::AcqRel);
     }
 
     /// All that are in memory, as seen word by word.

@@ -118,6 +118,45 @@ fn rings_that_went_back_stay_in_memory_and_count_until_they_are_discarded() {
 }
 
 #[test]
+fn a_ring_whose_pages_are_discarded_stays_lent_and_costs_nothing() {
+    let budget = Arc::new(Budget::new(1 << 20));
+    let quota = Arc::new(Quota::within(10, u64::MAX, Arc::clone(&budget), u64::MAX));
+    let server = SocketServer::within("test", sizes(), quota).expect("addresses are left");
+    let heap = server.heap();
+    let (mut ring, short) = (heap.lend(16).expect("room"), heap.lend(10).expect("room"));
+    ring.bytes_mut().fill(7);
+    assert_eq!((heap.discard(&ring), heap.discard(&ring), heap.discard(&short)), (64 << 10, 0, 0));
+    assert!(ring.bytes().iter().all(|byte| *byte == 0));
+    assert_eq!((heap.resident_bytes(), budget.bytes()), (1 << 10, 1 << 10));
+    assert_eq!((heap.bytes(), heap.trim(10)), (65 << 10, 0));
+    heap.take_back(ring);
+    assert!(heap.lend(16).is_some());
+    assert_eq!(budget.bytes(), 65 << 10);
+}
+
+#[test]
+fn threads_that_lend_at_once_do_not_go_beyond_a_regions_part_together() {
+    let budget = Arc::new(Budget::new(1 << 20));
+    let quota = Arc::new(Quota::within(10, u64::MAX, Arc::clone(&budget), u64::MAX));
+    let server = SocketServer::within("test", sizes(), quota).expect("addresses are left");
+    let heap = server.heap();
+    for _ in 0..300 {
+        let together = std::sync::Barrier::new(4);
+        let lend = || {
+            together.wait();
+            std::iter::from_fn(|| heap.lend(16)).collect::<Vec<_>>()
+        };
+        let rings: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(lend)).collect();
+            threads.into_iter().flat_map(|thread| thread.join().expect("it lends")).collect()
+        });
+        assert!(rings.len() <= 8, "{} rings of 64 KiB are more than half a MiB", rings.len());
+        rings.into_iter().for_each(|ring| heap.take_back(ring));
+        heap.trim(100);
+    }
+}
+
+#[test]
 fn the_last_quarter_of_a_budget_is_for_rings_that_connections_begin_with() {
     let budget = Arc::new(Budget::new(1 << 20));
     let [one, other, third] = [0; 3].map(|_| {

@@ -12,6 +12,7 @@ use shm::sockets::{Kind, Quota, Side, SlotState, SlotWords, SocketServer, Socket
 use stack::{AppSockets, Rate};
 use sys::eventfd::EventFd;
 
+use super::descriptors::Payer;
 use super::notifier::{Pipes, Ringer};
 use super::proofs::Proofs;
 use crate::engine::algorithm;
@@ -116,6 +117,11 @@ impl App {
         self.streams.app
     }
 
+    /// On whose account the daemon has descriptors for it.
+    pub(super) fn payer(&self) -> Payer {
+        Payer { uid: self.uid, app: self.number() }
+    }
+
     /// Its region's number.
     pub(super) fn region(&self) -> u32 {
         self.streams.region
@@ -184,6 +190,11 @@ impl Member {
         let knows = BTreeSet::from([region]);
         let PeerCredentials { pid, uid, gid: _ } = who;
         Self { app, pid, uid, who, pollers: Vec::new(), may_map: knows.clone(), knows }
+    }
+
+    /// On whose account the daemon has its descriptors.
+    pub(super) fn payer(&self) -> Payer {
+        Payer { uid: self.uid, app: self.app }
     }
 
     /// The application's number.

@@ -64,6 +64,11 @@ impl Apps {
         &mut self.memory
     }
 
+    /// Whether the connection of a slot was reset because memory was short.
+    pub(super) fn has_evicted(&self, app: u16, slot: u32) -> bool {
+        self.memory.has_evicted(app, slot)
+    }
+
     /// When memory is to be looked at next.
     pub(super) fn next_deadline(&self) -> Nanos {
         self.memory.next_deadline()

@@ -3,11 +3,11 @@
 use base::Nanos;
 use port::xdp::{Destination, Protocol};
 
+use super::descriptors::Descriptors;
 use super::guards::{Holds, destination};
 use super::lingering::Lingering;
 use super::records::{Record, What};
 use super::rights::Rights;
-use super::shares::Shares;
 use crate::apps::Claims;
 
 /// What is taken from the kernel.
@@ -51,7 +51,7 @@ impl Claimed {
     }
 
     /// Gives back to the kernel what is due.
-    pub(super) fn tend(&mut self, now: Nanos, claims: &mut Claims, descriptors: &mut Shares) {
+    pub(super) fn tend(&mut self, now: Nanos, claims: &mut Claims, descriptors: &mut Descriptors) {
         for destination in std::mem::take(&mut self.released) {
             claims.remove(destination);
         }

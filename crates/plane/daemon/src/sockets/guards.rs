@@ -10,6 +10,7 @@ use port::xdp::{Destination, Flow, Flows, Protocol};
 use sys::SysError;
 use sys::port_guard::PortGuard;
 
+use super::descriptors::{Descriptors, Payer};
 use super::shares::{Shares, automatic_ports};
 use crate::apps::Claims;
 use crate::attach_server_counters::AttachServerEvent;
@@ -39,7 +40,7 @@ const LEAVING_MAX: usize = 4096;
 #[derive(Debug)]
 struct Guarded {
     _guard: PortGuard,
-    uid: u32,
+    payer: Payer,
 }
 
 /// The guard of a port: one for all connections from there.
@@ -99,7 +100,7 @@ impl Holds {
         &mut self,
         uid: u32,
         claims: &mut Claims,
-        descriptors: &mut Shares,
+        descriptors: &mut Descriptors,
     ) -> Result<(), AttachServerEvent> {
         let room = |held: &Self| match () {
             () if !held.ports.has_room(uid, 1) => Err(AttachServerEvent::PortShareUsedUp),
@@ -114,6 +115,30 @@ impl Holds {
             told = room(self);
         }
         told
+    }
+
+    /// Gives the names of ended connections up early while the daemon has no descriptor left for
+    /// another port: how many.
+    pub(super) fn make_way(
+        &mut self,
+        payer: Payer,
+        claims: &mut Claims,
+        descriptors: &mut Descriptors,
+    ) -> usize {
+        let mut count = 0;
+        while !descriptors.has_room(payer, 1)
+            && let Some(first) = self.first_leaving_of(payer.uid).or_else(|| self.first_of_most())
+        {
+            self.remove_leaving(first, claims, descriptors);
+            count += 1;
+        }
+        count
+    }
+
+    /// The first to go of the user who has most of them.
+    fn first_of_most(&self) -> Option<(Nanos, u64)> {
+        let most = self.leaving_of.iter().max_by_key(|(_, of)| of.len());
+        most.and_then(|(uid, _)| self.first_leaving_of(*uid))
     }
 
     /// The guard of a port that is guarded already.
@@ -170,15 +195,14 @@ impl Holds {
     }
 
     /// Gives back what is due.
-    pub(super) fn tend(&mut self, now: Nanos, claims: &mut Claims, descriptors: &mut Shares) {
+    pub(super) fn tend(&mut self, now: Nanos, claims: &mut Claims, descriptors: &mut Descriptors) {
         while let Some(&first) = self.leaving.keys().next()
             && first.0 <= now
         {
             self.remove_leaving(first, claims, descriptors);
         }
         while self.leaving.len() > LEAVING_MAX {
-            let most = self.leaving_of.iter().max_by_key(|(_, of)| of.len());
-            let Some(first) = most.and_then(|(uid, _)| self.first_leaving_of(*uid)) else { return };
+            let Some(first) = self.first_of_most() else { return };
             self.remove_leaving(first, claims, descriptors);
         }
     }
@@ -187,7 +211,12 @@ impl Holds {
         self.leaving_of.get(&uid)?.first().copied()
     }
 
-    fn remove_leaving(&mut self, at: (Nanos, u64), claims: &mut Claims, descriptors: &mut Shares) {
+    fn remove_leaving(
+        &mut self,
+        at: (Nanos, u64),
+        claims: &mut Claims,
+        descriptors: &mut Descriptors,
+    ) {
         let Some(hold) = self.leaving.remove(&at) else { return };
         let Hold { uid, ends, is_automatic, guard } = hold;
         if let Some(of) = self.leaving_of.get_mut(&uid) {
@@ -212,27 +241,27 @@ impl Holds {
 }
 
 impl Guard {
-    /// The guard that `hold` makes, for a user, if its share of descriptors has one left.
+    /// The guard that `hold` makes, for a program, if its share of descriptors has one left.
     ///
     /// # Errors
     /// It has none left.
     pub(super) fn new(
-        uid: u32,
-        descriptors: &mut Shares,
+        payer: Payer,
+        descriptors: &mut Descriptors,
         hold: impl FnOnce() -> Result<PortGuard, SysError>,
     ) -> Result<Result<Self, SysError>, AttachServerEvent> {
-        if !descriptors.has_room(uid, 1) {
+        if !descriptors.has_room(payer, 1) {
             return Err(AttachServerEvent::DescriptorShareUsedUp);
         }
         let guard = hold();
-        descriptors.take(uid, usize::from(guard.is_ok()));
-        Ok(guard.map(|guard| Self(Arc::new(Guarded { _guard: guard, uid }))))
+        descriptors.take(payer, usize::from(guard.is_ok()));
+        Ok(guard.map(|guard| Self(Arc::new(Guarded { _guard: guard, payer }))))
     }
 
     /// A connection needs it no more. True: none does, and the port is free.
-    pub(super) fn give_up(self, descriptors: &mut Shares) -> bool {
-        let Some(Guarded { uid, .. }) = Arc::into_inner(self.0) else { return false };
-        descriptors.give_back(uid, 1);
+    pub(super) fn give_up(self, descriptors: &mut Descriptors) -> bool {
+        let Some(Guarded { payer, .. }) = Arc::into_inner(self.0) else { return false };
+        descriptors.give_back(payer, 1);
         true
     }
 }
@@ -249,7 +278,7 @@ mod tests {
     #[test]
     fn a_name_stays_taken_until_no_late_segment_can_come() {
         let mut claims = Claims::new(Vec::new(), Vec::new());
-        let (mut holds, mut descriptors) = (Holds::default(), Shares::new(100));
+        let (mut holds, mut descriptors) = (Holds::default(), Descriptors::of(100));
         for slot in 0..3 {
             let ends = name(slot as u16);
             claims.add_flow(flow(ends)).expect("there is no interface to refuse");
@@ -274,7 +303,7 @@ mod tests {
     #[test]
     fn names_of_connections_that_are_over_go_early_by_who_has_most_of_them() {
         let mut claims = Claims::new(Vec::new(), Vec::new());
-        let (mut holds, mut descriptors) = (Holds::default(), Shares::new(100));
+        let (mut holds, mut descriptors) = (Holds::default(), Descriptors::of(100));
         holds.add((2, 0, 1), 6, name(60_000), true, None);
         holds.finish((2, 0, 1), Nanos(1));
         for slot in 0..LEAVING_MAX as u32 + 100 {
@@ -290,7 +319,7 @@ mod tests {
     #[test]
     fn a_users_share_of_ports_is_used_up_by_what_is_open_and_not_by_what_is_over() {
         let mut claims = Claims::new(Vec::new(), Vec::new());
-        let (mut holds, mut shares) = (Holds::of(40), Shares::new(100));
+        let (mut holds, mut shares) = (Holds::of(40), Descriptors::of(100));
         for slot in 0..10 {
             assert_eq!(holds.make_room(5, &mut claims, &mut shares), Ok(()), "{slot}");
             holds.add((1, slot, 1), 5, name(slot as u16), true, None);
@@ -313,28 +342,31 @@ mod tests {
     #[test]
     fn all_connections_from_one_port_share_a_guard_and_the_last_gives_it_back() {
         let mut claims = Claims::new(Vec::new(), Vec::new());
-        let (mut holds, mut descriptors) = (Holds::default(), Shares::new(100));
+        let (mut holds, mut descriptors) = (Holds::default(), Descriptors::of(100));
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
         let local = listener.local_addr().expect("it is bound");
         drop(listener);
         for slot in 0..3 {
             let guard = holds.guard_of(local).unwrap_or_else(|| {
-                let guard = Guard::new(5, &mut descriptors, || PortGuard::hold(local));
+                let guard = Guard::new(Payer { uid: 5, app: 1 }, &mut descriptors, || {
+                    PortGuard::hold(local)
+                });
                 guard.expect("a share is left").expect("the port is free")
             });
             let remote = SocketAddr::from(([10, 0, 0, 2], 80 + slot as u16));
             holds.add((1, slot, 1), 5, (local, remote), false, Some(guard));
         }
-        assert_eq!(descriptors.of(5), 1);
+        assert_eq!(descriptors.of_user(5), 1);
         holds.finish((1, 0, 1), Nanos::ZERO);
         holds.finish((1, 1, 1), Nanos::ZERO);
         holds.tend(Nanos(1), &mut claims, &mut descriptors);
-        assert!(descriptors.of(5) == 1 && holds.guard_of(local).is_some());
+        assert!(descriptors.of_user(5) == 1 && holds.guard_of(local).is_some());
         holds.finish((1, 2, 1), Nanos::ZERO);
         holds.tend(Nanos(1), &mut claims, &mut descriptors);
-        assert!(descriptors.of(5) == 0 && holds.guard_of(local).is_none());
-        let unused = Guard::new(5, &mut descriptors, || PortGuard::hold(local));
+        assert!(descriptors.of_user(5) == 0 && holds.guard_of(local).is_none());
+        let unused =
+            Guard::new(Payer { uid: 5, app: 1 }, &mut descriptors, || PortGuard::hold(local));
         let unused = unused.expect("a share is left").expect("the port is free again");
-        assert!(unused.give_up(&mut descriptors) && descriptors.of(5) == 0);
+        assert!(unused.give_up(&mut descriptors) && descriptors.of_user(5) == 0);
     }
 }

@@ -1,10 +1,13 @@
-//! The network namespace as the kernel describes it: routes and neighbours, interfaces, packet
-//! filters.
+//! What the kernel says of the network namespace: routes and neighbours, interfaces, packet filters;
+//! and of control groups, which have filters of their own.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
+use attach::FallbackReason;
+use base::Nanos;
 use sys::SysError;
 
+use super::control_groups::ControlGroups;
 use super::examine;
 use super::firewall::Firewall;
 use super::interfaces::Interfaces;
@@ -17,6 +20,7 @@ pub(super) struct Network {
     pub(super) neighbours: Neighbours,
     pub(super) interfaces: Interfaces,
     pub(super) firewall: Firewall,
+    pub(super) control_groups: ControlGroups,
 }
 
 impl Network {
@@ -34,7 +38,17 @@ impl Network {
             neighbours: Neighbours::new(links)?,
             interfaces: Interfaces::new(names),
             firewall: Firewall::watch(is_firewall_ignored)?,
+            control_groups: ControlGroups::new(is_firewall_ignored),
         })
+    }
+
+    /// Why a process's sockets are to be the kernel's, if filters of the namespace or of its control
+    /// group guard them.
+    pub(super) fn guarded(&mut self, pid: u32, now: Nanos) -> Option<FallbackReason> {
+        if self.firewall.forbids(now) {
+            return Some(FallbackReason::FirewallRules);
+        }
+        self.control_groups.forbids(pid, now).then_some(FallbackReason::ControlGroupFilter)
     }
 
     /// Readable when something may have changed.

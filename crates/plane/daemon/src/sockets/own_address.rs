@@ -11,9 +11,9 @@ use sys::socket;
 use sys::socket_owner::{self, Transport};
 
 use super::answer::Refusal;
+use super::descriptors::{Descriptors, Payer};
 use super::examine::Examined;
 use super::guards::{Guard, Holds, flow};
-use super::shares::Shares;
 use crate::apps::Claims;
 use crate::attach_server_counters::AttachServerEvent;
 
@@ -61,9 +61,9 @@ impl OwnAddress {
         examined: &Examined,
         source: IpAddr,
         remote: SocketAddr,
-        uid: u32,
+        payer: Payer,
         holds: &Holds,
-        descriptors: &mut Shares,
+        descriptors: &mut Descriptors,
     ) -> Result<Self, Taken> {
         let fd = examined.socket.as_fd();
         let bound = SocketAddr::new(source, examined.local.port());
@@ -71,7 +71,7 @@ impl OwnAddress {
             Some(guard) => Ok(Some(guard)),
             // Without one the port is the program's own for as long as it has the socket, and no
             // longer.
-            None => Guard::new(uid, descriptors, || PortGuard::beside(fd)).map(Result::ok),
+            None => Guard::new(payer, descriptors, || PortGuard::beside(fd)).map(Result::ok),
         };
         if bound.port() == 0 {
             let port = bind_anew(fd, source)?.port();
@@ -81,7 +81,7 @@ impl OwnAddress {
             // It was connected there before, and that connection may not be over yet: the next one
             // has another port, as Linux gives it when a socket is connected again (connect(2):
             // AF_UNSPEC).
-            Self::beside_the_socket(source, uid, descriptors)
+            Self::beside_the_socket(source, payer, descriptors)
         } else {
             Ok(Self { local: bound, is_automatic: false, guard: guard_of(bound)? })
         }
@@ -90,14 +90,14 @@ impl OwnAddress {
     /// A port that the program's own socket is not bound to: nothing but the guard has it.
     fn beside_the_socket(
         source: IpAddr,
-        uid: u32,
-        descriptors: &mut Shares,
+        payer: Payer,
+        descriptors: &mut Descriptors,
     ) -> Result<Self, Taken> {
         let family = if source.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let spare = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None);
         let spare = spare.map_err(Refusal::Errno)?;
         let port = bind_anew(spare.as_fd(), source)?.port();
-        let guard = Guard::new(uid, descriptors, || PortGuard::beside(spare.as_fd()))?;
+        let guard = Guard::new(payer, descriptors, || PortGuard::beside(spare.as_fd()))?;
         let guard = guard.map_err(|error| Refusal::Errno(error.errno()))?;
         Ok(Self { local: SocketAddr::new(source, port), is_automatic: true, guard: Some(guard) })
     }
@@ -143,9 +143,10 @@ mod tests {
         let examined = examined.expect("TCP, here, not connected");
         let source = IpAddr::from([127, 0, 0, 1]);
         let remote = SocketAddr::from(([10, 0, 0, 1], 80));
-        let (mut holds, mut shares) = (Holds::default(), Shares::new(100));
+        let (mut holds, mut shares) = (Holds::default(), Descriptors::of(100));
         let mut take = |examined: &Examined, holds: &Holds| {
-            OwnAddress::take(examined, source, remote, 5, holds, &mut shares)
+            let payer = Payer { uid: 5, app: 1 };
+            OwnAddress::take(examined, source, remote, payer, holds, &mut shares)
                 .expect("ports are left")
         };
         let first = take(&examined, &holds);

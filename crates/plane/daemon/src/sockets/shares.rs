@@ -1,17 +1,13 @@
 //! What there is only so much of, and how much of it a user may have: so that none takes all.
 //!
-//! A user has at most a quarter, and all users together leave an eighth to root. Root has no share:
-//! the kernel says when there is no more.
+//! A user has at most a quarter. All users together leave an eighth to root, and of what lies
+//! between that and three quarters nobody gets more than a small floor, so that whoever comes last
+//! finds something. Root may have all.
 
 use std::collections::BTreeMap;
 
 /// The user whom all others leave something.
 pub(super) const ROOT: u32 = 0;
-
-/// Descriptors of an application (memory, a doorbell and its copies) and of each of its processes
-/// (a connection and a process handle).
-pub(super) const APP_DESCRIPTORS: usize = 4;
-pub(super) const MEMBER_DESCRIPTORS: usize = 2;
 
 /// One kind of thing, and who has how many.
 #[derive(Clone, Debug)]
@@ -29,10 +25,26 @@ impl Shares {
 
     /// Whether a user who has `own`, of `taken` that everybody has, may have `more` of `limit`.
     pub(super) fn allows(limit: usize, uid: u32, own: usize, taken: usize, more: usize) -> bool {
+        let floor = limit.div_ceil(64);
+        let is_common = taken + more <= limit / 4 * 3 || own + more <= floor;
         match uid {
-            ROOT => true,
-            _ => own + more <= limit.div_ceil(4) && taken + more <= limit - limit / 8,
+            ROOT => taken + more <= limit,
+            _ => {
+                own + more <= Self::most(limit, uid)
+                    && taken + more <= limit - limit / 8
+                    && is_common
+            }
         }
+    }
+
+    /// The most that a user may have of `limit`.
+    pub(super) fn most(limit: usize, uid: u32) -> usize {
+        if uid == ROOT { limit } else { limit.div_ceil(4) }
+    }
+
+    /// How many there are, and how many of them are taken.
+    pub(super) fn counts(&self) -> (usize, usize) {
+        (self.limit, self.taken)
     }
 
     /// Whether a user may have so many more.
@@ -76,16 +88,6 @@ pub(super) fn automatic_ports() -> usize {
     range.unwrap_or(USUAL)
 }
 
-/// Descriptors that this process may have for what users ask for.
-pub(super) fn descriptors() -> usize {
-    /// For what is the daemon's own: ports, rings, threads, operators.
-    const OWN: u64 = 256;
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    // Without a limit there is the kernel's (fs.nr_open).
-    let limit = limit.unwrap_or(1 << 20).saturating_sub(OWN);
-    usize::try_from(limit).unwrap_or(usize::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,13 +104,16 @@ mod tests {
             count
         };
         let users: Vec<usize> = (1..6).map(|uid| most(&mut shares, uid)).collect();
-        assert_eq!(users, [200, 200, 200, 100, 0], "an eighth is left");
-        assert!(shares.has_room(ROOT, 1000));
+        assert_eq!(users, [200, 200, 200, 13, 13], "whoever comes last has a floor");
+        let others: usize = (6..100).map(|uid| most(&mut shares, uid)).sum();
+        assert_eq!((others, shares.taken), (74, 700), "an eighth is left");
+        assert!(shares.has_room(ROOT, 100) && !shares.has_room(ROOT, 101));
         shares.take(ROOT, 100);
         shares.give_back(2, 150);
-        assert_eq!(most(&mut shares, 4), 50, "those of root count, too");
+        assert_eq!(most(&mut shares, 4), 0, "those of root count, too");
         shares.give_back(1, 1000);
-        assert_eq!((shares.of(1), shares.taken), (0, 500));
+        assert_eq!((shares.of(1), shares.counts()), (0, (800, 450)));
+        assert_eq!(most(&mut shares, 4), 150);
     }
 
     #[test]

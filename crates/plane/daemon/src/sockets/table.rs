@@ -35,6 +35,7 @@ use super::app::{App, Member, NewApp};
 use super::apps::{Apps, Gone};
 use super::claimed::Claimed;
 use super::closer::Closer;
+use super::descriptors::{APP_DESCRIPTORS, Descriptors, MEMBER_DESCRIPTORS};
 use super::endings::Endings;
 use super::fallbacks::Fallbacks;
 use super::local_pair::LocalPair;
@@ -42,7 +43,6 @@ use super::network::Network;
 use super::proofs::{Denial, Ids};
 use super::records::Records;
 use super::regions::{Region, Regions};
-use super::shares::{self, APP_DESCRIPTORS, MEMBER_DESCRIPTORS, Shares};
 use super::table_config::SocketTableConfig;
 use super::waiting::Waiting;
 use crate::attach_server_counters::AttachServerEvent;
@@ -61,8 +61,7 @@ pub(crate) struct SocketTable {
     pub(super) endings: Endings,
     pub(super) fallbacks: Fallbacks,
     closer: Closer,
-    /// The daemon's own, by the user for whom it has them.
-    pub(super) descriptors: Shares,
+    pub(super) descriptors: Descriptors,
 }
 
 /// Processes of one application at the attach server: each is a connection, and asked about at
@@ -88,7 +87,7 @@ impl SocketTable {
             endings: Endings::watch()?,
             fallbacks: Fallbacks::default(),
             closer: Closer::start()?,
-            descriptors: Shares::new(shares::descriptors()),
+            descriptors: Descriptors::new(table_config.config.sockets.descriptors),
             table_config,
         })
     }
@@ -141,7 +140,8 @@ impl SocketTable {
                 who.uid
             ));
         }
-        self.check_descriptors(who.uid, APP_DESCRIPTORS + MEMBER_DESCRIPTORS)?;
+        let count = APP_DESCRIPTORS + MEMBER_DESCRIPTORS;
+        self.check_descriptors(who.uid, self.descriptors.has_room_for_new(who.uid, count))?;
         let number = self.apps.free_number(now).ok_or("too many programs are attached")?;
         let region = self.regions.new_number().ok_or("too many programs were attached")?;
         let rate = self.apps.rate_of(who.uid, &tenant);
@@ -157,7 +157,7 @@ impl SocketTable {
             rate,
             quota,
         })?;
-        self.descriptors.take(who.uid, APP_DESCRIPTORS + MEMBER_DESCRIPTORS);
+        self.descriptors.take(app.payer(), count);
         self.regions.insert(region, Region::App(number));
         self.table_config.doorbells.add(number, Arc::clone(&app.doorbell));
         self.table_config.command_queue.command(&Command::Add(Arc::clone(&app.streams)));
@@ -181,10 +181,11 @@ impl SocketTable {
         request: &JoinRequest,
         who: PeerCredentials,
     ) -> Result<(Member, Streaming, Answer), String> {
-        self.check_descriptors(who.uid, MEMBER_DESCRIPTORS)?;
         let number = u16::try_from(request.app).ok();
-        let app = number.and_then(|number| self.apps.get_mut(number));
-        let app = app.ok_or(Denial::Unknown.sentence())?;
+        let app = number.and_then(|number| self.apps.get(number));
+        let payer = app.ok_or(Denial::Unknown.sentence())?.payer();
+        self.check_descriptors(who.uid, self.descriptors.has_room(payer, MEMBER_DESCRIPTORS))?;
+        let app = self.apps.get_mut(payer.app).ok_or(Denial::Unknown.sentence())?;
         let ids = Ids::of_process(who.pid);
         if let Err(denial) = app.proofs.check(&request.token, who, ids) {
             let refused = denial.note(app.number(), &app.name, who);
@@ -196,7 +197,7 @@ impl SocketTable {
         }
         let (streaming, answer) = welcome(app).map_err(|error| error.to_string())?;
         app.add_process(who);
-        self.descriptors.take(who.uid, MEMBER_DESCRIPTORS);
+        self.descriptors.take(payer, MEMBER_DESCRIPTORS);
         Ok((Member::new(app.number(), who, app.region()), streaming, answer))
     }
 
@@ -204,7 +205,7 @@ impl SocketTable {
     /// sockets do.
     pub(crate) fn leave(&mut self, member: Member, reason: DetachReason, now: Nanos) {
         let count = member.pollers.len() + MEMBER_DESCRIPTORS;
-        self.descriptors.give_back(member.uid, count);
+        self.descriptors.give_back(member.payer(), count);
         let Some(app) = self.apps.get_mut(member.app) else { return };
         for poller in member.pollers {
             app.pipes.close(poller);
@@ -232,7 +233,7 @@ impl SocketTable {
     /// An application goes, with everything that it has.
     pub(crate) fn detach(&mut self, number: u16, reason: DetachReason, now: Nanos) {
         let Some(app) = self.apps.remove(number, reason, now) else { return };
-        self.descriptors.give_back(app.uid, APP_DESCRIPTORS);
+        self.descriptors.give_back(app.payer(), APP_DESCRIPTORS);
         self.end_local_pairs_of(number);
         let places: Vec<_> = self.records.of_region(app.region()).map(|(place, _)| place).collect();
         for place in places {
@@ -283,13 +284,16 @@ impl SocketTable {
         Nanos::from_millis(u64::from(self.table_config.config.tcp.time_wait_ms) + 1000)
     }
 
-    /// Whether a user may have so many more of the daemon's descriptors; why not, as a sentence.
-    fn check_descriptors(&self, uid: u32, count: usize) -> Result<(), String> {
-        if self.descriptors.has_room(uid, count) {
+    /// Whether there are descriptors for what a user wants; why not, as a sentence.
+    fn check_descriptors(&self, uid: u32, has_room: bool) -> Result<(), String> {
+        if has_room {
             return Ok(());
         }
         self.table_config.counters.count(AttachServerEvent::DescriptorShareUsedUp);
-        Err(format!("user {uid} has as many of the daemon's descriptors as a user may have"))
+        Err(format!(
+            "user {uid} has as many of the daemon's descriptors as it may have (`sockets.descriptors`, \
+             LimitNOFILE)"
+        ))
     }
 }
 

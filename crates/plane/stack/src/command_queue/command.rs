@@ -8,6 +8,7 @@ use tcp::FlowOptions;
 
 use crate::app_sockets::AppSockets;
 use crate::datagrams::Datagrams;
+use crate::eviction::Eviction;
 use crate::routes::NextHop;
 
 /// What workers are told.
@@ -46,6 +47,8 @@ pub enum Command {
     },
     /// Serve a UDP socket whose slot was lent and set up; one of the same slot goes.
     Bind(Arc<Datagrams>),
+    /// Take their rings from connections that nobody reads, as if their peers had reset them.
+    Evict(Arc<Eviction>),
     /// A worker has ended and left sockets behind whose flows are over: they are this one's now.
     Adopt,
     /// How datagrams to an address leave from now on; none: it cannot be reached.
@@ -85,7 +88,11 @@ impl Command {
             Self::Unlisten { app, slot }
             | Self::Connect { app, slot, .. }
             | Self::Close { app, slot, .. } => Some((*app, *slot)),
-            Self::Add(_) | Self::Remove { .. } | Self::Resolved { .. } | Self::Adopt => None,
+            Self::Add(_)
+            | Self::Remove { .. }
+            | Self::Resolved { .. }
+            | Self::Evict(_)
+            | Self::Adopt => None,
         }
     }
 }

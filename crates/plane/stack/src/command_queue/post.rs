@@ -9,6 +9,7 @@ use shm::Producer;
 
 use super::command::{Command, SocketEvent};
 use super::shared::{Mailbox, Shared, State, Stranded};
+use crate::eviction::Evicted;
 
 /// A worker's end.
 pub(crate) struct Post {
@@ -94,6 +95,11 @@ impl Post {
     /// it.
     pub(crate) fn call_for(&self, local: SocketAddr, remote: SocketAddr) {
         self.shared.put_back((local, remote));
+    }
+
+    /// Leaves a ring to the slow side, which gives its memory back.
+    pub(crate) fn surrender(&self, evicted: Evicted) {
+        self.shared.state().evicted.push(evicted);
     }
 
     /// Leaves sockets without flows to whoever comes first. A worker is told when this end is

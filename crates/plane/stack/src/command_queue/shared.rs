@@ -10,6 +10,7 @@ use shm::Consumer;
 
 use super::command::{Command, SocketEvent};
 use crate::app_sockets::AppSockets;
+use crate::eviction::Evicted;
 use crate::served::Conn;
 
 /// What one worker is told.
@@ -41,6 +42,8 @@ pub(super) struct State {
     /// Sockets that are to be closed and have not ended, by application, slot and generation: with
     /// a reset? For the worker that gets one which was between workers when it was told.
     pub(super) closing: BTreeMap<(u16, u32, u32), bool>,
+    /// Rings that workers took from connections that nobody reads: no more than there are slots.
+    pub(super) evicted: Vec<Evicted>,
     /// Sockets of workers that have ended, without their flows: each connection is over, and its
     /// program has not closed it. As many as those workers had slots.
     pub(super) stranded: Vec<Stranded>,
@@ -106,7 +109,10 @@ impl State {
                 self.standing.retain(|other| other.socket() != Some((*app, *slot)));
                 self.opens.retain(|other| other.socket() != Some((*app, *slot)));
             }
-            Command::Connect { .. } | Command::Resolved { .. } | Command::Adopt => {}
+            Command::Connect { .. }
+            | Command::Resolved { .. }
+            | Command::Evict(_)
+            | Command::Adopt => {}
         }
     }
 

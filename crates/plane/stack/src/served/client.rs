@@ -24,6 +24,8 @@ pub(crate) struct Client {
     pub(super) conns: Vec<Option<Conn>>,
     /// Where the next look at its ready bits begins.
     pub(super) cursor: u32,
+    /// Where the next look for connections that nobody reads begins.
+    pub(super) evict_cursor: usize,
     /// Pollers to be rung at the end of the turn.
     pub(super) pollers: [u64; 4],
     pub(super) has_rung: bool,
@@ -41,6 +43,7 @@ impl Client {
             streams,
             conns: Vec::new(),
             cursor: 0,
+            evict_cursor: 0,
             pollers: [0; 4],
             has_rung: false,
             is_queued: false,

@@ -48,11 +48,15 @@ impl Sockets {
         };
         conn.flow = None;
         conn.kept = Some(pair);
+        let is_evicted = conn.is_evicted;
         conn.reason = Some(reason);
         let was_opened = std::mem::take(&mut conn.was_opened);
         let generation = conn.generation;
         if was_opened {
             self.finished((app, slot, generation), Some(reason));
+        }
+        if is_evicted {
+            self.surrender(app, slot);
         }
         self.touch(app, slot);
     }

@@ -75,6 +75,7 @@ impl Sockets {
                 }
             }
             Command::Bind(socket) => self.bind(socket),
+            Command::Evict(eviction) => self.evict(&eviction, engine, now),
             Command::Adopt => self.adopt_stranded(engine, rings),
             Command::Resolved { remote, next_hop } => {
                 let next_hop = next_hop.as_ref().map(|(next_hop, local)| (next_hop, *local));

@@ -36,6 +36,8 @@ pub(crate) struct Conn {
     /// Bytes read since a moment: whether a larger window would be used.
     pub(super) read_bytes: u32,
     pub(super) read_since: Nanos,
+    /// When it was read from last, or got the receive ring that it has.
+    pub(super) idle_since: Nanos,
     /// It stands, or stood.
     pub(super) is_connected: bool,
     pub(super) is_shut: bool,
@@ -53,6 +55,8 @@ pub(crate) struct Conn {
     pub(super) was_shown: bool,
     /// It is over, and was shown to be.
     pub(super) is_finished: bool,
+    /// What nobody read was taken from it, because memory is short: its program hears of a reset.
+    pub(super) is_evicted: bool,
 }
 
 impl Conn {
@@ -73,6 +77,7 @@ impl Conn {
             was_opened: false,
             read_bytes: 0,
             read_since: Nanos::ZERO,
+            idle_since: Nanos::ZERO,
             is_connected: false,
             is_shut: false,
             is_closing: false,
@@ -82,6 +87,14 @@ impl Conn {
             was_full: false,
             was_shown: false,
             is_finished: false,
+            is_evicted: false,
+        }
+    }
+
+    /// How far it is read now that its flow is over: that says only that somebody still reads.
+    pub(super) fn note_read(&mut self, head: u64, now: Nanos) {
+        if std::mem::replace(&mut self.rx_head, head) != head {
+            self.idle_since = now;
         }
     }
 

@@ -53,6 +53,9 @@ impl Sockets {
         };
         let asks = words.asks();
         let mut is_news = asks.0 != 0 || conn.is_closing;
+        if conn.flow.is_none() {
+            conn.note_read(words.rx_head.load(Ordering::Acquire), now);
+        }
         if let Some(flow) = conn.flow {
             let (read_before, sent_before) = (conn.rx_head, conn.tx_tail);
             let drained = consume(conn, words, flow, engine, rings, now)
@@ -146,6 +149,7 @@ fn consume(
         return Err(Stop::Violation);
     }
     conn.rx_head = head;
+    conn.idle_since = now;
     let consumed = engine.consume(flow, read as u32);
     debug_assert!(consumed != Err(CallError::TooMany), "no more was published than had come");
     consumed.map_err(|_| Stop::Gone)?;

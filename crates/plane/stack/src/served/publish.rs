@@ -34,7 +34,7 @@ impl Sockets {
             let Some(words) = streams.server.memory().slot(slot) else { continue };
             conn.is_touched = false;
             let received_before = conn.rx_tail;
-            let is_news = publish(conn, words, engine, rings);
+            let is_news = publish(conn, words, engine, rings, now);
             self.stats.bytes_received += conn.rx_tail - received_before;
             if is_news {
                 self.notify(app, slot);
@@ -96,10 +96,16 @@ impl Sockets {
 }
 
 /// Writes what is new; whether anybody should hear of it.
-fn publish(conn: &mut Conn, words: &SlotWords, engine: &mut Engine, rings: &mut Rings) -> bool {
+fn publish(
+    conn: &mut Conn,
+    words: &SlotWords,
+    engine: &mut Engine,
+    rings: &mut Rings,
+    now: Nanos,
+) -> bool {
     let mut is_news = false;
     let mut flags = 0;
-    if let Some(flow) = conn.flow.filter(|_| conn.is_connected) {
+    if let Some(flow) = conn.flow.filter(|_| conn.is_connected && !conn.is_evicted) {
         if engine.holds_nothing(flow) && conn.outgrown.is_none() {
             // The application has said that it has read everything, so that nobody reads there.
             rings.rest(flow);
@@ -107,7 +113,7 @@ fn publish(conn: &mut Conn, words: &SlotWords, engine: &mut Engine, rings: &mut 
         let pair = rings.of(flow);
         let desc = pair.and_then(|pair| pair.receive.desc()).unwrap_or_default();
         if desc != conn.rx_desc {
-            conn.rx_desc = desc;
+            (conn.rx_desc, conn.idle_since) = (desc, now);
             words.rx_ring.store(desc.word(), Ordering::Release);
         }
         let tail = conn.rx_head + u64::from(engine.readable(flow).bytes);
@@ -152,6 +158,8 @@ fn publish(conn: &mut Conn, words: &SlotWords, engine: &mut Engine, rings: &mut 
         conn.is_finished = true;
         flags |= SlotState::FINISHED;
         let error = match reason {
+            // The end that it was shown is not true any more: bytes before it are missing.
+            _ if conn.is_evicted => ECONNRESET,
             // Who knows that the peer has ended writes into a broken pipe; Linux says so too.
             CloseReason::Reset if conn.is_at_end => EPIPE,
             CloseReason::Reset => ECONNRESET,

@@ -17,6 +17,8 @@ pub(crate) struct Stats {
     pub(super) datagrams_spoofed: u64,
     /// UDP sockets that ended before all that they had written had left.
     pub(super) datagrams_cut_off: u64,
+    /// Connections that were ended because nobody read from them and memory was short.
+    pub(super) evicted: u64,
     /// Congestion controls that were chosen and not permitted.
     pub(super) congestion_denied: u64,
     /// Marked slots that were looked at, and of those the ones at which nothing was new.
@@ -39,6 +41,7 @@ impl Stats {
             (SocketCounter::CongestionDenied, self.congestion_denied),
             (SocketCounter::Looks, self.looks),
             (SocketCounter::LooksBarren, self.looks_barren),
+            (SocketCounter::Evicted, self.evicted),
         ] {
             counts.set(event, count);
         }

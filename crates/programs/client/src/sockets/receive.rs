@@ -1,9 +1,9 @@
 //! Reading from a connection.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 
 use rustix::io::Errno;
-use shm::sockets::{Piece, SlotOption};
+use shm::sockets::{Piece, RingDesc, SlotOption};
 
 use super::lock;
 use super::slot::{Nonsense, Slot, Stretch};
@@ -162,6 +162,11 @@ impl Slot<'_> {
             if taken < pieces[0].len() {
                 break;
             }
+        }
+        // A daemon that is short of memory takes the ring from the words before it takes the bytes.
+        fence(Ordering::Acquire);
+        if RingDesc::of_word(self.words.rx_ring.load(Ordering::Relaxed)).is_none() {
+            return Err(broken(Nonsense));
         }
         if !flags.peek {
             let head = unread.head + taken as u64;

@@ -21,6 +21,7 @@ fn status() -> Status {
         arrangement: "threads".to_owned(),
         confinement: "whole".to_owned(),
         ring_memory: None,
+        descriptors: None,
         job: "echo".to_owned(),
         listen: Vec::new(),
         ports: vec![PortStatus {

@@ -88,8 +88,8 @@ impl SocketTable {
         let Some(app) = self.apps.get(context.member.app) else {
             return Answer::errno(Errno::INVAL);
         };
-        let uid = context.member.uid;
-        if !self.descriptors.has_room(uid, 1) {
+        let payer = context.member.payer();
+        if !self.descriptors.has_room(payer, 1) {
             self.table_config.counters.count(AttachServerEvent::DescriptorShareUsedUp);
             return Answer::errno(Errno::NFILE);
         }
@@ -98,7 +98,7 @@ impl SocketTable {
         match app.pipes.open(poller) {
             Ok(pipe) => {
                 context.member.pollers.push(poller);
-                self.descriptors.take(uid, 1);
+                self.descriptors.take(payer, 1);
                 Answer { reply: Reply::Poller { poller }, descriptors: vec![pipe] }
             }
             Err(errno) => {
@@ -114,7 +114,7 @@ impl SocketTable {
             return Answer::errno(Errno::INVAL);
         };
         context.member.pollers.swap_remove(at);
-        self.descriptors.give_back(context.member.uid, 1);
+        self.descriptors.give_back(context.member.payer(), 1);
         app.pipes.close(poller);
         app.streams.server.pollers(Side::Zero).give_back(poller);
         Answer::done()

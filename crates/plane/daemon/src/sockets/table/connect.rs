@@ -27,6 +27,7 @@ use super::super::routes::{Reach, UNREACHABLE, Whither};
 use super::super::table_config::SocketTableConfig;
 use super::super::waiting::Pending;
 use super::SocketTable;
+use crate::attach_server_counters::AttachServerEvent;
 use crate::engine::algorithm;
 
 impl SocketTableConfig {
@@ -96,19 +97,22 @@ impl SocketTable {
             Whither::Many { is_broadcast: false } => return Err(FallbackReason::Multicast.into()),
             Whither::Elsewhere => return Err(FallbackReason::NoRouteHere.into()),
         };
-        if self.network.firewall.forbids(context.now) {
-            return Err(FallbackReason::FirewallRules.into());
+        if let Some(why) = self.network.guarded(context.member.pid, context.now) {
+            return Err(why.into());
         }
         let app = self.apps.get(context.member.app).ok_or(Refusal::Errno(Errno::INVAL))?;
         if !app.tenant.may_connect(remote) {
             return Err(Refusal::denied(app.tenant.denied));
         }
         let slot = app.streams.server.lend_slot().ok_or(FallbackReason::TooManySockets)?;
-        let uid = app.uid;
+        let (uid, payer) = (app.uid, app.payer());
         let Self { claimed: Claimed { holds, .. }, descriptors, .. } = self;
+        let early = holds.make_way(payer, context.claims, descriptors);
+        self.table_config.counters.add(AttachServerEvent::NamesGivenEarly, early as u64);
         let room = holds.make_room(uid, context.claims, descriptors).map_err(Taken::Share);
-        let own = room
-            .and_then(|()| OwnAddress::take(examined, hop.source, remote, uid, holds, descriptors));
+        let own = room.and_then(|()| {
+            OwnAddress::take(examined, hop.source, remote, payer, holds, descriptors)
+        });
         let interface = hop.link.interface;
         let own =
             own.and_then(|own| match own.claim(examined, remote, interface, context.claims) {

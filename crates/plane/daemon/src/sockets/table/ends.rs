@@ -52,6 +52,7 @@ impl SocketTable {
         self.network.neighbours.refresh(now);
         self.tend_memory(now);
         self.claimed.tend(now, claims, &mut self.descriptors);
+        self.table_config.counters.note_descriptors(self.descriptors.counts());
     }
 
     /// When something is due although nobody says anything.
@@ -64,6 +65,7 @@ impl SocketTable {
             self.endings.next_deadline(),
             self.network.neighbours.next_deadline(),
             self.network.firewall.next_deadline(is_anybody_served),
+            self.network.control_groups.next_deadline(is_anybody_served),
             // Whoever waits for the last one to close wants to hear of it soon.
             if self.apps.is_draining() {
                 sys::clock::now() + DRAIN_EVERY

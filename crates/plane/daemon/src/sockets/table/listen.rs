@@ -71,8 +71,8 @@ impl SocketTable {
         if examined.local.port() == 0 {
             return Err(FallbackReason::WrongState.into());
         }
-        if self.network.firewall.forbids(context.now) {
-            return Err(FallbackReason::FirewallRules.into());
+        if let Some(why) = self.network.guarded(context.member.pid, context.now) {
+            return Err(why.into());
         }
         let app = self.apps.get(number).ok_or(Refusal::Errno(Errno::INVAL))?;
         let addresses = permitted(app, examined, self.network.neighbours.addresses())?;

@@ -17,6 +17,7 @@ use sys::socket;
 use sys::socket_owner::{self, Transport};
 
 use super::super::answer::{Answer, Context, Refusal};
+use super::super::descriptors::Payer;
 use super::super::examine::{Examined, covers};
 use super::super::local_pair::{DESCRIPTORS, End, LocalPair, SIDES, inherit};
 use super::super::names::SlotKey;
@@ -35,6 +36,9 @@ impl SocketTable {
         remote: SocketAddr,
         source: IpAddr,
     ) -> Result<Answer, Refusal> {
+        if let Some(why) = self.network.guarded(context.member.pid, context.now) {
+            return Err(why.into());
+        }
         let app = self.apps.get(context.member.app).ok_or(Refusal::Errno(Errno::INVAL))?;
         if !app.tenant.may_connect(remote) {
             return Err(Refusal::denied(app.tenant.denied));
@@ -126,7 +130,8 @@ impl SocketTable {
         let memory = |app: u16| self.apps.get(app).map(|app| app.tenant.memory_mib);
         let memory_mib = memory(connecting)?.min(memory(accepting)?);
         let uid = self.apps.get(connecting)?.uid;
-        if !self.descriptors.has_room(uid, DESCRIPTORS) {
+        let payer = Payer { uid, app: connecting };
+        if !self.descriptors.has_room(payer, DESCRIPTORS) {
             self.table_config.counters.count(AttachServerEvent::DescriptorShareUsedUp);
             return None;
         }
@@ -138,7 +143,7 @@ impl SocketTable {
         let ends = [end(connecting, regions[0])?, end(accepting, regions[1])?];
         let quota = Arc::clone(&self.apps.get(connecting)?.quota);
         let local_pair = LocalPair::create(ends, uid, memory_mib, quota)?;
-        self.descriptors.take(uid, DESCRIPTORS);
+        self.descriptors.take(payer, DESCRIPTORS);
         // The number is as unique as the regions' are.
         let number = regions[0];
         for (region, side) in regions.into_iter().zip(SIDES) {
@@ -236,7 +241,8 @@ impl SocketTable {
             if is_over {
                 local_pair.server.memory().end(attach::DetachReason::Left.number());
                 local_pair.ends.iter().for_each(|end| regions.remove(end.region));
-                descriptors.give_back(local_pair.uid, DESCRIPTORS);
+                let payer = Payer { uid: local_pair.uid, app: local_pair.ends[0].app };
+                descriptors.give_back(payer, DESCRIPTORS);
             }
             !is_over
         });

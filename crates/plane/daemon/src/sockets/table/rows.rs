@@ -150,6 +150,8 @@ impl SocketTable {
             inode: record.map_or(0, |record| record.inode),
             worker: (local_pair.is_none()).then(|| words.worker.load(Ordering::Relaxed) as u16),
             is_local: local_pair.is_some(),
+            reset_because: (local_pair.is_none() && self.apps.has_evicted(app.number(), slot))
+                .then(|| "its program did not read it, and memory was short".to_owned()),
             bytes_received: if backlog_max.is_some() { 0 } else { came },
             bytes_sent: taken,
             timer: timer(words.info(SlotInfo::Timer)),

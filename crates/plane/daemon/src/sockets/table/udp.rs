@@ -69,8 +69,8 @@ impl SocketTable {
             return Ok(Answer::new(Reply::Slot { region, slot }));
         }
         drop(named);
-        if self.network.firewall.forbids(context.now) {
-            return Err(FallbackReason::FirewallRules.into());
+        if let Some(why) = self.network.guarded(context.member.pid, context.now) {
+            return Err(why.into());
         }
         if let Some(remote) = remote {
             match self.network.neighbours.find(remote.ip(), None) {

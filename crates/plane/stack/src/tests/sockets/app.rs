@@ -30,6 +30,8 @@ pub(super) struct App {
     pub(super) listener: u32,
     pub(super) rung: Arc<Rung>,
     pub(super) accepted: Vec<u32>,
+    /// Rings that were taken from its connections, and that the slow side has.
+    pub(super) evicted: Vec<Evicted>,
 }
 
 pub(super) fn options() -> FlowOptions {
@@ -95,7 +97,15 @@ impl App {
             half_open_max: 64,
             options: options(),
         })));
-        Self { command_queue, streams, memory, listener, rung, accepted: Vec::new() }
+        Self {
+            command_queue,
+            streams,
+            memory,
+            listener,
+            rung,
+            accepted: Vec::new(),
+            evicted: Vec::new(),
+        }
     }
 
     pub(super) fn words(&self, slot: u32) -> &SlotWords {
@@ -127,7 +137,8 @@ impl App {
         let desc = RingDesc::of_word(words.rx_ring.load(Ordering::Acquire));
         let head = words.rx_head.load(Ordering::Relaxed);
         let bytes = ((tail - head) as usize).min(most);
-        if bytes == 0 {
+        // Without a ring the connection is broken, and what had come is gone.
+        if bytes == 0 || desc.is_none() {
             return Vec::new();
         }
         let index = head + u64::from(words.rx_base.load(Ordering::Relaxed));
@@ -224,6 +235,28 @@ impl App {
                 self.accepted.retain(|other| *other != slot);
             }
         }
+    }
+
+    /// Has workers take rings from connections that were not read from for so long.
+    pub(super) fn evict(&self, idle: base::Nanos, bytes: u64) {
+        let eviction = Arc::new(Eviction::new(5, idle, bytes));
+        self.command_queue.command(&Command::Evict(eviction));
+    }
+
+    /// What the slow side does about it: the bytes of pages that it has discarded.
+    pub(super) fn settle_evicted(&mut self) -> u64 {
+        let new = self.command_queue.take_evicted();
+        let heap = self.streams.server.heap();
+        let discarded = new.iter().map(|of| heap.discard(&of.ring)).sum();
+        self.evicted.extend(new);
+        let server = &self.streams.server;
+        let is_over = |of: &mut Evicted| {
+            !server.is_taken(of.slot) || server.generation(of.slot) != of.generation
+        };
+        for Evicted { ring, .. } in self.evicted.extract_if(.., is_over) {
+            heap.take_back(ring);
+        }
+        discarded
     }
 
     pub(super) fn events(&self) -> Vec<SocketEvent> {

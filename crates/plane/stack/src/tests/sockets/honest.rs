@@ -93,6 +93,8 @@ struct Play {
     opening: Vec<u32>,
     opened: u16,
     udp: Option<u32>,
+    /// How often memory of connections that nobody read was given back.
+    evicted: u64,
     step: u8,
 }
 
@@ -115,6 +117,7 @@ impl Play {
             opening: Vec::new(),
             opened: 0,
             udp: None,
+            evicted: 0,
             step: 0,
         }
     }
@@ -147,9 +150,14 @@ impl Play {
                 self.opening.extend(is_more.then(|| self.app.open(port)).flatten());
             }
             28..31 => self.datagrams(),
+            _ if self.lots.below(3) == 0 => {
+                let idle = base::Nanos::from_micros(u64::from(self.lots.below(2000)));
+                self.app.evict(idle, 200_000);
+            }
             _ => self.bench.turn(),
         }
         self.call();
+        self.evicted += u64::from(self.app.settle_evicted() > 0);
         assert_trusted(&self.app);
     }
 
@@ -279,8 +287,9 @@ impl Play {
         }
     }
 
-    /// Everybody goes, in every order; what the connections met: resets, moves, orderly ends.
-    fn end(mut self) -> [u64; 3] {
+    /// Everybody goes, in every order; what the connections met: resets, moves, orderly ends,
+    /// evictions.
+    fn end(mut self) -> [u64; 4] {
         let Self { lots, bench, app, opening, udp, all, .. } = &mut self;
         let ended = |bench: &Bench, reason| {
             bench.closed.iter().filter(|(_, other)| *other == reason).count() as u64
@@ -320,8 +329,10 @@ impl Play {
             self.bench.pass_time(base::Nanos::from_secs(20));
             self.bench.turns(2);
         }
+        self.app.settle_evicted();
         assert_nothing_left(&self.bench, &self.app);
-        [resets, self.bench.count("attached"), ended(&self.bench, CloseReason::Finished)]
+        let ends = ended(&self.bench, CloseReason::Finished);
+        [resets, self.bench.count("attached"), ends, self.evicted]
     }
 }
 
@@ -329,7 +340,7 @@ impl Play {
 const PORTS: std::ops::Range<u16> = 80..100;
 
 /// One schedule; what its connections met.
-fn run(seed: u64) -> [u64; 3] {
+fn run(seed: u64) -> [u64; 4] {
     let mut play = Play::new(seed);
     for _ in 0..150 + play.lots.below(150) {
         play.act();
@@ -352,15 +363,15 @@ fn no_interleaving_of_peers_program_and_workers_makes_an_honest_program_a_hostil
         }
         _ => SCHEDULES,
     };
-    let mut met = [0; 3];
+    let mut met = [0; 4];
     for seed in seeds {
         let Ok(one) = std::panic::catch_unwind(|| run(seed)) else {
             panic!("schedule {seed} fails: HONEST_SEED={seed} runs it alone");
         };
         met.iter_mut().zip(one).for_each(|(all, one)| *all += one);
     }
-    let [resets, moves, ends] = met;
-    println!("{resets} resets, {moves} flows moved, {ends} orderly ends");
+    let [resets, moves, ends, evicted] = met;
+    println!("{resets} resets, {moves} flows moved, {ends} orderly ends, {evicted} evictions");
     // The schedules must have met what they are for.
-    assert!(resets > 100 && moves > 100 && ends > 100, "{met:?}");
+    assert!(met.iter().all(|count| *count > 100), "{met:?}");
 }
