@@ -283,7 +283,7 @@ impl SocketTable {
         Nanos::from_millis(u64::from(self.table_config.config.tcp.time_wait_ms) + 1000)
     }
 
-    /// Whether a user may have so many more of the daemon's descriptors; why not, as a sentence.
+    /// Whether a user may have that many more of the daemon's descriptors; why not, as a sentence.
     fn check_descriptors(&self, uid: u32, count: usize) -> Result<(), String> {
         if self.descriptors.has_room(uid, count) {
             return Ok(());
