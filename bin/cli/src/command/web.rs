@@ -26,7 +26,7 @@ use crate::target::Admin;
 #[command(after_help = "Examples:\n  \
     calisto web\n      \
         then open http://127.0.0.1:9465/\n  \
-    head -c 24 /dev/urandom | base64 > ~/calisto.token && chmod 600 ~/calisto.token && calisto web --token-file ~/calisto.token\n      \
+    (umask 077; head -c 24 /dev/urandom | base64 > token); calisto web --token-file token\n      \
         a page that can change the daemon; it asks for the token\n  \
     ssh -L 9465:127.0.0.1:9465 server calisto web\n      \
         the page of another machine")]
