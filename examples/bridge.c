@@ -4,7 +4,7 @@
  *   ./bridge "xdp:eth0 xdp:eth1" 2
  *   ./bridge "xdp:eth0@1 xdp:eth1@1" 3 "not arp"
  *
- * One such program for each queue, each on a CPU of its own, does so many times the work.
+ * One such program for each queue, each on a CPU of its own, does that many times the work.
  * Ctrl-C ends it, and it says what it has carried. */
 #include <signal.h>
 #include <stdio.h>

@@ -19,12 +19,12 @@ pub struct Options {
     /// CPUs to run on: worker n on the n-th of the list, such as 0,2-3.
     #[arg(long, value_name = "LIST")]
     pub cpus: Option<Cpus>,
-    /// Run on cores that the daemon grants and takes back: so many whenever there is work, and more
-    /// when there is more.
+    /// Run on cores that the daemon grants and takes back: this many whenever there is work, and
+    /// more when there is more.
     #[arg(long, value_name = "GUARANTEED", conflicts_with = "cpus")]
     pub cores: Option<u16>,
-    /// With --cores: ask for another core when a packet waits for so many microseconds; 0: from one
-    /// look of the daemon to the next.
+    /// With --cores: ask for another core when a packet waits for this many microseconds; 0: from
+    /// one look of the daemon to the next.
     #[arg(long, value_name = "US", default_value_t = 0, requires = "cores")]
     pub queue_delay: u32,
     /// What the daemon's operator sees it called; the program's own name if not given.

@@ -127,7 +127,7 @@ impl Game {
         bytes
     }
 
-    /// What an honest peer would send now, with these flags and so many bytes.
+    /// What an honest peer would send now, with these flags and that many bytes.
     fn behave(&mut self, side: usize, flags: u8, payload_bytes: u32) {
         let at = self.harness.sink.sides[side];
         let sequence = if flags & SYN != 0 { ORIGIN } else { at.heard_to.unwrap_or(ORIGIN + 1) };

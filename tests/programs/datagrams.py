@@ -1,4 +1,4 @@
-"""A UDP echo at HOST PORT, or with a count a client of one that sends so many, and checks each."""
+"""A UDP echo at HOST PORT, or with a count a client of one that sends that many, and checks each."""
 
 import socket
 import sys

@@ -95,7 +95,7 @@ impl Application {
         self.child.id()
     }
 
-    /// Waits until it has attached so many times since its start.
+    /// Waits until it has attached that many times since its start.
     ///
     /// # Panics
     /// It does not.

@@ -77,7 +77,7 @@ impl Intruder {
         assert_eq!(sent, Ok(packet.len()), "{forged:?}");
     }
 
-    /// Sends bare SYNs from so many addresses that nobody has (RFC 2544 appendix C.2.2).
+    /// Sends bare SYNs from that many addresses that nobody has (RFC 2544 appendix C.2.2).
     pub fn flood(&self, destination: SocketAddrV4, count: u32) {
         for number in 0..count {
             let [_, _, high, low] = number.to_be_bytes();

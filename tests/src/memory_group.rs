@@ -14,7 +14,7 @@ pub struct MemoryGroup {
 }
 
 impl MemoryGroup {
-    /// A group that may have so many bytes in memory.
+    /// A group that may have that many bytes in memory.
     ///
     /// # Panics
     /// Without root, or where no memory controller can be used.

@@ -24,12 +24,12 @@ impl Random {
         (self.any() % end as u64) as usize
     }
 
-    /// True so many times in a thousand.
+    /// True that many times in a thousand.
     pub fn per_mille(&mut self, times: u64) -> bool {
         self.any() % 1000 < times
     }
 
-    /// True so many times in a hundred.
+    /// True that many times in a hundred.
     pub fn percent(&mut self, times: u64) -> bool {
         self.any() % 100 < times
     }

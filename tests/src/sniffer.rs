@@ -33,7 +33,7 @@ impl Sniffer {
         Self { socket: socket.expect("this test needs root") }
     }
 
-    /// One that keeps up to so many bytes for who asks late.
+    /// One that keeps up to that many bytes for who asks late.
     ///
     /// # Panics
     /// As [`Self::new`].

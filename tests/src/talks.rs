@@ -83,7 +83,7 @@ impl Talks {
         self.talks[0].stream.local_addr().expect("it is connected")
     }
 
-    /// Sends so many bytes more over each and waits until all have come back.
+    /// Sends that many bytes more over each and waits until all have come back.
     ///
     /// # Panics
     /// A byte is wrong, a connection is reset, or nothing goes on any more.

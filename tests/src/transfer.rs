@@ -1,4 +1,4 @@
-//! TCP of two kernels: so many bytes from one host to another, checked one by one.
+//! TCP of two kernels: that many bytes from one host to another, checked one by one.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};

@@ -174,7 +174,7 @@ fn memcached_counts_the_same_gets_sets_hits_and_misses() {
     server.stop();
 }
 
-/// One worker, everything in `folder`, and so many requests on a connection.
+/// One worker, everything in `folder`, and that many requests on a connection.
 fn nginx(bed: &Testbed, folder: &Path, keepalive_requests: u32) -> Program {
     let dir = folder.display();
     let text = format!(

@@ -1,12 +1,12 @@
 //! `calisto metrics`: a real scrape by a real Prometheus, and rules that name what there is.
 
 use std::collections::BTreeSet;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use whole::{Daemon, Program, bed, binary, project, run, wait_for};
+use whole::{Daemon, Program, bed, binary, http_ask, http_get, project, run, wait_for};
 
 const GOOD: &str = "ports = [\"xdp:veth0\"]\n[cores]\nset = [0]\n[workers]\n\
                     arrangement = \"threads\"\n";
@@ -29,27 +29,8 @@ impl Server {
     }
 
     fn get(&self, path: &str, accept: &str) -> (u16, String) {
-        get(&self.address, path, accept)
+        http_get(&self.address, path, &[("Accept", accept)])
     }
-}
-
-/// The status and the body of an answer.
-fn get(address: &str, path: &str, accept: &str) -> (u16, String) {
-    let answer = ask(address, &format!("GET {path} HTTP/1.1\r\nAccept: {accept}\r\n"));
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
-    let status = head.split(' ').nth(1).and_then(|code| code.parse().ok());
-    (status.unwrap_or_else(|| panic!("{answer}")), body.to_owned())
-}
-
-fn ask(address: &str, request: &str) -> String {
-    let mut stream = TcpStream::connect(address).expect("it listens");
-    let timeout = Some(std::time::Duration::from_secs(30));
-    stream.set_read_timeout(timeout).expect("a timeout is no zero");
-    let all = format!("{request}Host: x\r\nConnection: close\r\n\r\n");
-    stream.write_all(all.as_bytes()).expect("it reads");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("it answers in text and closes");
-    answer
 }
 
 fn install() {
@@ -122,7 +103,7 @@ fn prometheus_scrapes_it_as_openmetrics_and_loads_the_alerts() {
     std::fs::write(folder.join("prometheus.yml"), config).expect("the folder is ours");
     let (at, _prometheus) = prometheus(&folder);
     let value = |query: &str| {
-        let (_, body) = get(&at, &format!("/api/v1/query?query={query}"), "*/*");
+        let (_, body) = http_get(&at, &format!("/api/v1/query?query={query}"), &[]);
         let answer: serde_json::Value = serde_json::from_str(&body).map_err(|_| body.clone())?;
         let value = answer["data"]["result"][0]["value"][1].as_str();
         value.map(str::to_owned).ok_or(body)
@@ -134,10 +115,10 @@ fn prometheus_scrapes_it_as_openmetrics_and_loads_the_alerts() {
         });
     }
     wait_for("steps of the dispatcher", || value("calisto_dispatcher_steps_total>0"));
-    let (_, metadata) = get(&at, "/api/v1/metadata?metric=calisto_dispatcher_steps", "*/*");
+    let (_, metadata) = http_get(&at, "/api/v1/metadata?metric=calisto_dispatcher_steps", &[]);
     assert!(metadata.contains("counter") && metadata.contains("Turns of"), "{metadata}");
     let alerts = wait_for("alerts", || {
-        let (_, alerts) = get(&at, "/api/v1/rules", "*/*");
+        let (_, alerts) = http_get(&at, "/api/v1/rules", &[]);
         if alerts.contains("\"health\":\"unknown\"") { Err(alerts) } else { Ok(alerts) }
     });
     assert!(alerts.contains("CalistoPortFault"), "{alerts}");
@@ -169,7 +150,7 @@ fn health_and_readiness_say_why_not_and_a_daemon_that_is_down_is_a_metric() {
     let openmetrics = server.get("/metrics", "application/openmetrics-text").1;
     assert!(openmetrics.ends_with("# EOF\n"));
     assert_eq!(server.get("/nothing", "*/*").0, 404);
-    assert!(ask(&server.address, "POST /metrics HTTP/1.1\r\n").starts_with("HTTP/1.1 405"));
+    assert_eq!(http_ask(&server.address, "POST", "/metrics", &[], "").0, 405);
     let (status, _, said) = run(bed.server().command("ip").args(["link", "del", "veth0"]));
     assert!(status.success(), "{said}");
     let why = wait_for("a port that is gone", || match server.get("/readyz", "*/*") {

@@ -63,7 +63,7 @@ enum Step {
 pub(crate) fn run(workspace: &Workspace, extent: Extent) -> bool {
     let mut total = Stats::default();
     let mut summary = Vec::new();
-    for stage in plan(workspace, extent) {
+    for stage in plan(workspace, extent, is_root()) {
         println!("\n=== {}", stage.name);
         let begun = Instant::now();
         let mut stats = Stats::default();
@@ -96,7 +96,7 @@ fn last_words(total: &Stats, packetdrill: Option<&OsStr>) -> Vec<String> {
     missing.into_iter().chain([numbers]).collect()
 }
 
-fn plan(workspace: &Workspace, extent: Extent) -> Vec<Stage> {
+fn plan(workspace: &Workspace, extent: Extent, is_root: bool) -> Vec<Stage> {
     let in_cargo = |arguments: &[&str]| {
         let mut command = cargo();
         command.current_dir(&workspace.root).args(arguments);
@@ -105,18 +105,28 @@ fn plan(workspace: &Workspace, extent: Extent) -> Vec<Stage> {
     let clippy = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
     // What `script/demo` builds of the laboratory.
     let demo = ["clippy", "-p", "calisto-lab", "--no-default-features", "--", "-D", "warnings"];
-    let namespaces = workspace.package_in(NAMESPACE_TESTS);
-    let mut tests = in_cargo(&["test", "--workspace", "--no-fail-fast"]);
-    if let Some(package) = namespaces {
-        tests.args(["--exclude", &package.name]);
-    }
     let mut stages = vec![
         stage("fmt", [Step::Check(in_cargo(&["fmt", "--all", "--check"]))]),
         stage("clippy", [Step::Check(in_cargo(&clippy)), Step::Check(in_cargo(&demo))]),
         stage("tidy", [Step::Tidy]),
         stage("book", [Step::Book]),
-        stage("tests", [Step::Tests(tests)]),
     ];
+    let namespaces = workspace.package_in(NAMESPACE_TESTS);
+    let all_tests = ["test", "--workspace", "--no-fail-fast"];
+    if extent == Extent::Quick || !is_root {
+        let mut tests = in_cargo(&all_tests);
+        if let Some(package) = namespaces {
+            tests.args(["--exclude", &package.name]);
+        }
+        stages.push(stage("tests", [Step::Tests(tests)]));
+    } else {
+        // One selection of packages for programs and tests: with another, cargo would choose other
+        // features of what they depend on, and build all of it again.
+        let everything = in_cargo(&["build", "--workspace", "--all-targets"]);
+        stages.push(stage("build", [Step::Prepare(everything)]));
+        // Namespace tests among them: these run the programs as a user does.
+        stages.push(stage("tests", [Step::Tests(in_cargo(&all_tests))]));
+    }
     if extent == Extent::Quick {
         return stages;
     }
@@ -132,20 +142,9 @@ fn plan(workspace: &Workspace, extent: Extent) -> Vec<Stage> {
         Step::Tests(models)
     });
     stages.push(stage("loom", loom));
-    if let Some(package) = namespaces {
-        let steps = if is_root() {
-            vec![
-                // Tests run the programs as a user does, so the programs must be there.
-                Step::Prepare(in_cargo(&["build", "--workspace", "--bins"])),
-                // The library that programs are started with is no binary, and no test's
-                // dependency.
-                Step::Prepare(in_cargo(&["build", "-p", "preload"])),
-                Step::Tests(in_cargo(&["test", "--no-fail-fast", "-p", &package.name])),
-            ]
-        } else {
-            vec![Step::Refuse("namespace tests need root: run `script/test`, which says how")]
-        };
-        stages.push(stage("namespaces", steps));
+    if namespaces.is_some() && !is_root {
+        let reason = "namespace tests need root: run `script/test`, which says how";
+        stages.push(stage("namespaces", [Step::Refuse(reason)]));
     }
     stages
 }

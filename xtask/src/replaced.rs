@@ -105,6 +105,8 @@ pub(crate) const PHRASES: &[(&str, &str)] = &[
     ("its ear", "its poller"),
     ("its seat", "its core grant"),
     ("side door", "join listener"),
+    ("in vain", "without success, or empty"),
+    ("somebody who", "a thread that, a program that: the noun"),
     ("the agenda", "the scheduler"),
     ("the bell", "the doorbell, or the notify word"),
     ("the crew", "the worker set"),

@@ -74,7 +74,8 @@ impl Workspace {
         self.packages.iter().find(|package| package.dir == dir)
     }
 
-    /// Every text file, in the order of its path; build output and fuzzing corpora left out.
+    /// Every file, in the order of its path, with its text if it has one; build output and fuzzing
+    /// corpora are left out.
     pub(crate) fn files(&self) -> Result<Vec<SourceFile>, String> {
         let mut files = Vec::new();
         collect(&self.root, &self.root, &mut files)?;
@@ -140,8 +141,9 @@ fn collect(dir: &Path, root: &Path, files: &mut Vec<SourceFile>) -> Result<(), S
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(failed(&path, error)),
             };
-            // What is not text (a capture, a picture) is under no rule.
-            files.extend(String::from_utf8(bytes).ok().map(|text| SourceFile { path: name, text }));
+            // What is not text (a capture, a picture) is there for links to it, and under no rule.
+            let text = String::from_utf8(bytes).unwrap_or_default();
+            files.push(SourceFile { path: name, text });
         }
     }
     Ok(())

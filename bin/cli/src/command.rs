@@ -23,6 +23,7 @@ pub(crate) mod status;
 pub(crate) mod steer;
 pub(crate) mod top;
 pub(crate) mod up;
+pub(crate) mod web;
 pub(crate) mod wire;
 pub(crate) mod workers;
 
@@ -41,6 +42,7 @@ pub(crate) enum Command {
     Status(status::Status),
     Stats(stats::Stats),
     Metrics(metrics::Metrics),
+    Web(web::Web),
     Flows(flows::Flows),
     Steer(steer::Steer),
     Workers(workers::Workers),
@@ -86,6 +88,7 @@ impl Command {
             Self::Status(status) => status.run(json),
             Self::Stats(stats) => stats.run(json),
             Self::Metrics(metrics) => metrics.run(json),
+            Self::Web(web) => web.run(json),
             Self::Flows(flows) => flows.run(json),
             Self::Steer(steer) => steer.run(json),
             Self::Workers(workers) => workers.run(json),

@@ -1,5 +1,7 @@
 //! Asks the daemon: one line there, one line back, over its UNIX socket.
 
+mod questions;
+
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;

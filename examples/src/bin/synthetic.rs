@@ -8,7 +8,7 @@ use calisto_client::{Frame, Verdict, reply};
 use clap::Parser;
 use examples::{Options, Service, run};
 
-/// Answers requests of 16 bytes, iterations and index (u64 each, big endian), after so many
+/// Answers requests of 16 bytes, iterations and index (u64 each, big endian), after this many
 /// iterations of fake work: the workload of `calisto load`, in an application.
 #[derive(Debug, Parser)]
 #[command(

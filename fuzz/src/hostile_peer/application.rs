@@ -173,7 +173,7 @@ impl Record {
             let expected = content(stream, self.read + offset as u32);
             assert!(self.is_misled || byte == expected, "what was sent is what is read");
         }
-        engine.consume(self.id, count).expect("there are so many");
+        engine.consume(self.id, count).expect("there are that many");
         assert_eq!(engine.consume(self.id, span.bytes - count + 1), Err(CallError::TooMany));
         self.read += count;
         self.publish(sides);

@@ -29,7 +29,7 @@ impl<'a> Program<'a> {
         u32::from_be_bytes([self.byte(), self.byte(), self.byte(), self.byte()])
     }
 
-    /// So many of the next bytes, or as many as there are.
+    /// That many of the next bytes, or as many as there are.
     pub(super) fn bytes(&mut self, count: usize) -> &'a [u8] {
         let (taken, rest) = self.rest.split_at(count.min(self.rest.len()));
         self.rest = rest;

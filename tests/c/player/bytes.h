@@ -1,4 +1,4 @@
-/* Calls that carry bytes. A text is a word, or LETTER*COUNT: so many bytes of the alphabet. */
+/* Calls that carry bytes. A text is a word, or LETTER*COUNT: that many bytes of the alphabet. */
 
 enum { BYTES_MAX = 1 << 20, VERBATIM_MAX = 40, MESSAGES = 4 };
 
@@ -145,7 +145,7 @@ static void recvmmsg_call(struct call *call, int fd) {
     free(bytes);
 }
 
-/* drain A COUNT: reads until so many bytes, an end, an error, or nothing for a while. */
+/* drain A COUNT: reads until that many bytes, an end, an error, or nothing for a while. */
 static void drain_call(struct call *call, int fd) {
     char *bytes = room();
     size_t wanted = (size_t)number(call, 2), all = 0;

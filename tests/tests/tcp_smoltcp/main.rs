@@ -3,7 +3,7 @@
 //!
 //! Two stacks that share no line must agree: both streams arrive whole and in order, and both sides
 //! come to the end of the closing handshake. Each run is a seed. A failure prints it; `SEED=n` runs
-//! that one alone, `SEEDS=n` runs so many, from `SEED` on if that is given too.
+//! that one alone, `SEEDS=n` runs that many, from `SEED` on if that is given too.
 
 mod ours;
 mod plan;
@@ -20,7 +20,7 @@ use whole::Random;
 
 /// Runs when nobody says how many: a few seconds.
 const SEEDS: u64 = 2000;
-/// What has to be met in so many.
+/// What has to be met in this many.
 const MET: &[&str] = &[
     "bad_checksum",
     "cookies_accepted",
@@ -41,9 +41,9 @@ struct Application {
     to_send: Vec<u8>,
     sent: usize,
     received: Vec<u8>,
-    /// At most so many bytes are written or read at a time.
+    /// At most this many bytes are written or read at a time.
     chunk: usize,
-    /// It closes only after so many have come.
+    /// It closes only after this many have come.
     waits_for: usize,
     has_shut: bool,
     /// The peer's end of stream was read.

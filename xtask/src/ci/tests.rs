@@ -123,30 +123,46 @@ fn workspace(dirs: &[&str]) -> Workspace {
     Workspace { root: PathBuf::from("."), target_dir: PathBuf::from("target"), packages }
 }
 
-fn names(workspace: &Workspace, extent: Extent) -> Vec<&'static str> {
-    plan(workspace, extent).iter().map(|stage| stage.name).collect()
+fn names(extent: Extent, is_root: bool) -> Vec<&'static str> {
+    plan(&workspace(&["tests"]), extent, is_root).iter().map(|stage| stage.name).collect()
+}
+
+/// What the stage of tests runs.
+fn tests_of(extent: Extent, is_root: bool) -> String {
+    let plan = plan(&workspace(&["tests"]), extent, is_root);
+    let stage = plan.iter().find(|stage| stage.name == "tests").expect("there are always tests");
+    let [Step::Tests(tests)] = stage.steps.as_slice() else { panic!("one step") };
+    text_of(tests)
 }
 
 #[test]
 fn quick_leaves_out_loom_and_namespaces() {
-    let workspace = workspace(&["tests"]);
-    let all = ["fmt", "clippy", "tidy", "book", "tests", "loom", "namespaces"];
-    assert_eq!(names(&workspace, Extent::Everything), all);
-    assert_eq!(names(&workspace, Extent::Quick), all[..5]);
+    let all = ["fmt", "clippy", "tidy", "book", "build", "tests", "loom"];
+    assert_eq!(names(Extent::Everything, true), all);
+    assert_eq!(names(Extent::Quick, true), ["fmt", "clippy", "tidy", "book", "tests"]);
+    assert!(tests_of(Extent::Quick, true).ends_with("--exclude package-tests"));
 }
 
 #[test]
-fn namespace_tests_run_in_their_own_stage_only() {
-    let workspace = workspace(&["tests"]);
-    let plan = plan(&workspace, Extent::Everything);
-    let [Step::Tests(tests)] = plan[4].steps.as_slice() else { panic!("one step") };
-    assert!(text_of(tests).ends_with("--exclude package-tests"), "{}", text_of(tests));
+fn programs_and_tests_are_built_with_one_selection_of_packages() {
+    assert_eq!(tests_of(Extent::Everything, true), "cargo test --workspace --no-fail-fast");
+    let plan = plan(&workspace(&["tests"]), Extent::Everything, true);
+    let [Step::Prepare(build)] = plan[4].steps.as_slice() else { panic!("one step") };
+    assert_eq!(text_of(build), "cargo build --workspace --all-targets");
+}
+
+#[test]
+fn without_root_the_namespace_tests_are_a_failure_and_no_gap() {
+    assert!(tests_of(Extent::Everything, false).ends_with("--exclude package-tests"));
+    let plan = plan(&workspace(&["tests"]), Extent::Everything, false);
+    let last = plan.last().expect("there are stages");
+    assert!(matches!(last.steps.as_slice(), [Step::Refuse(_)]), "{}", last.name);
 }
 
 #[test]
 fn loom_has_its_own_build_folder_and_keeps_the_flags_of_the_caller() {
-    let plan = plan(&workspace(&[]), Extent::Everything);
-    let [Step::Tests(models)] = plan[5].steps.as_slice() else { panic!("one step") };
+    let plan = plan(&workspace(&[]), Extent::Everything, true);
+    let [Step::Tests(models)] = plan[6].steps.as_slice() else { panic!("one step") };
     let folder = models.get_envs().find(|(name, _)| *name == "CARGO_TARGET_DIR");
     assert_eq!(folder.and_then(|(_, value)| value), Some("target/loom".as_ref()));
     assert!(text_of(models).ends_with("--cfg loom' cargo test --release --lib -p shm loom"));

@@ -41,7 +41,7 @@ pub(crate) struct Pcap {
     /// One of its two ports.
     #[arg(long, value_name = "PORT")]
     port: Option<u16>,
-    /// So many packets, then it ends.
+    /// This many packets, then it ends.
     #[arg(short = 'c', long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,

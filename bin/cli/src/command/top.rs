@@ -43,7 +43,7 @@ pub(crate) struct Top {
     /// Print one screen as text, after two looks, and end.
     #[arg(long)]
     once: bool,
-    /// End after so many screens, or lines of JSON.
+    /// End after this many screens, or lines of JSON.
     #[arg(long, value_name = "N", conflicts_with = "once")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,

@@ -75,7 +75,7 @@ pub(crate) struct Wire {
     /// Start of all chance: the same traffic meets the same fate.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// End after so many seconds instead of at Ctrl-C.
+    /// End after this many seconds instead of at Ctrl-C.
     #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     seconds: Option<u64>,

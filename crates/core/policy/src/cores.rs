@@ -50,7 +50,7 @@ pub trait Allocate: Send {
     /// The worker has just been given a core: what was measured of it before says nothing any more.
     fn granted(&mut self, worker: WorkerId, table: &Table);
 
-    /// So many cores the application may have, whatever it asks for.
+    /// Cores that the application may have at most, whatever it asks for.
     fn cores_max(&self, terms: &AppTerms) -> u16 {
         terms.burst
     }

@@ -220,7 +220,7 @@ pub(crate) fn process(
     }
     if !has_sack {
         if delivery.acked > 0 {
-            // Of what is acknowledged now, so many have made themselves known by duplicates.
+            // Of what is acknowledged now, that many have made themselves known by duplicates.
             delivery.delivered = delivery.acked.saturating_sub(cold.board.sacked).max(1);
             cold.board.discount_duplicates(&flow.sent, delivery.acked);
         } else if is_repeated {

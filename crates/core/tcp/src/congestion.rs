@@ -118,7 +118,7 @@ pub(crate) trait Control {
     /// A timeout has ended what was known of the path.
     fn timed_out(&mut self) {}
 
-    /// The sender had nothing to send for so long: that time is none in which the path was probed.
+    /// The sender had nothing to send for this time, in which the path was therefore not probed.
     #[inline]
     fn idled(&mut self, _length: Nanos) {}
 }

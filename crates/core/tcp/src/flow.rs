@@ -98,7 +98,7 @@ flags! {
     ORPHAN = 12;
     /// The application met a full send ring and waits for room.
     WANTS_ROOM = 13;
-    /// The one who opened it was we.
+    /// We opened it.
     ACTIVE = 14;
     /// A timer says: send what there is, whatever Nagle, CORK and small windows say.
     FORCE = 15;

@@ -27,7 +27,7 @@ impl FlowId {
 pub struct ListenerId(NonZeroU32);
 
 impl ListenerId {
-    /// The listener of that number; nothing when there cannot be so many.
+    /// The listener of that number; nothing when there cannot be that many.
     pub(crate) fn new(number: u32) -> Option<Self> {
         number.checked_add(1).and_then(NonZeroU32::new).map(Self)
     }

@@ -16,7 +16,7 @@ pub(crate) const SENT_FLOOR: u32 = 16;
 /// Out-of-order ranges that each flow may have, whatever others hold: as many as a SACK option
 /// names.
 pub(crate) const RANGES_FLOOR: u32 = 4;
-/// A record counts as at least so many bytes of the send ring, as Linux counts a buffer's overhead:
+/// A record counts as this many bytes of the send ring or more, as Linux counts buffer overhead:
 /// with a tiny MSS, or with tiny messages, a flow has fewer bytes on their way, not more records.
 const RECORD_BYTES_LOG2: u8 = 8;
 

@@ -14,7 +14,7 @@ pub(crate) struct Announcement {
     pub(crate) edge: Seq,
 }
 
-/// The smallest shift with which a ring of so many bytes can be announced, but for one unit: a
+/// The smallest shift with which a ring of that many bytes can be announced, but for one unit: a
 /// finer scale is worth more than the last 1/65536.
 pub(crate) fn shift_for(ring_bytes: u32) -> u8 {
     (0..=SHIFT_MAX).find(|shift| ring_bytes >> shift <= 0x1_0000).unwrap_or(SHIFT_MAX)

@@ -35,7 +35,7 @@ enum Step {
     Read {
         count: u16,
     },
-    /// A router, or somebody who would like to be taken for one.
+    /// A router, or a host that would like to be taken for one.
     Icmp {
         sequence: i16,
         mtu: u16,

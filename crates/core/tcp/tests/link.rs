@@ -62,7 +62,7 @@ struct Plan {
     weather: Weather,
     /// Bytes from the client, and from the server.
     bytes: [usize; 2],
-    /// At most so many are written and read at a time.
+    /// At most this many are written and read at a time.
     chunk: usize,
     /// How long the reader sleeps between reads.
     pause: Nanos,

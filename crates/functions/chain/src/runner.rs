@@ -38,7 +38,7 @@ const FAULTS_EVERY: Nanos = Nanos::from_secs(1);
 /// What whoever runs a chain may want to say.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// A file of routes is being read: so many bytes of so many.
+    /// A file of routes is being read: this many bytes of this many.
     Reading {
         /// Bytes that have been read.
         bytes: usize,

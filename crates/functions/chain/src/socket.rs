@@ -68,7 +68,7 @@ impl FigureSocket {
         Ok(socket)
     }
 
-    /// Answers everybody who has connected.
+    /// Answers every client that has connected.
     pub fn answer(&self, mut figures: impl FnMut() -> Figures) {
         // Bounded, so that a swarm of clients does not keep the tables from their changes.
         for _ in 0..16 {

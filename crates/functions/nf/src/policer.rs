@@ -60,7 +60,7 @@ pub struct Class {
     pub bytes_per_second: u64,
     /// Bytes at once after a pause, [`Class::BURST_MAX`] at most. A longer packet never passes.
     pub burst_bytes: u64,
-    /// A bucket for each source prefix of so many bits; `None`: one for all.
+    /// A bucket for each source prefix of this many bits; `None`: one for all.
     pub per_source: Option<PerSource>,
 }
 

@@ -58,7 +58,7 @@ fn forward(frame: &mut Frame, to: u16) {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// So many packets come to a port.
+    /// This many packets come to a port.
     Come { port: usize, count: usize },
     /// The slice reads what is there into its batch.
     Read,
@@ -68,7 +68,7 @@ enum Step {
     Write,
     /// The reader gives up on what is left in its batch.
     GiveBack,
-    /// The other end of a port takes so many packets.
+    /// The other end of a port takes this many packets.
     Leave { port: usize, most: usize },
 }
 

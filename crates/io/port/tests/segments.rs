@@ -27,7 +27,7 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = u16> + '_ {
     bytes.chunks(2).map(|pair| u16::from_be_bytes([pair[0], pair.get(1).copied().unwrap_or(0)]))
 }
 
-/// Headers of a segment of so many bytes from server to client, its checksum left open.
+/// Headers of a segment of that many bytes from server to client, its checksum left open.
 fn headers(bed: &Testbed, number: u32, payload_bytes: usize) -> Vec<u8> {
     let (from, to) = (bed.server().ipv4().octets(), bed.client().ipv4().octets());
     let total = (40 + payload_bytes) as u16;

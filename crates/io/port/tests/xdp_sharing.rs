@@ -140,7 +140,7 @@ fn two_owners_share_an_interface_and_neither_needs_the_other() {
     send_many_flows(&bed);
     assert_eq!((first.received(), second.received()), (of_kernel, of_second));
 
-    // The one who attached the program goes: the other stays.
+    // The process that attached the program goes: the other stays.
     drop(first);
     send_many_flows(&bed);
     assert_eq!((second.received(), to_kernel(&kernel)), (of_second, of_kernel));

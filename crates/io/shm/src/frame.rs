@@ -1,7 +1,7 @@
 //! The right to the bytes of one packet.
 //!
 //! A [`Frame`] is made only by its [`crate::FramePool`], cannot be copied, and moves through rings
-//! by value: whoever holds it is the only one who can reach the bytes. That is the whole ownership
+//! by value: only its holder can reach the bytes. That is the whole ownership
 //! argument of the data path, and it is checked by the compiler. A frame that is dropped instead
 //! of given back is lost to its pool (never unsafe); the pool counts it as outstanding.
 

@@ -108,7 +108,7 @@ pub fn compile(expression: &str, snaplen: u32) -> Result<Vec<Instruction>, PcapE
         (symbols.compile)(handle.as_ptr(), &raw mut program, text.as_ptr(), 1, NETMASK_UNKNOWN)
     };
     let compiled = if result == 0 && !program.instructions.is_null() {
-        // SAFETY: the library has written so many instructions there, and frees them below.
+        // SAFETY: the library has written that many instructions there, and frees them below.
         let code = unsafe {
             std::slice::from_raw_parts(program.instructions.cast_const(), program.len as usize)
         };

@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn a_cpu_that_does_not_exist_is_refused_and_the_real_ones_are_named() {
         for cpu in [CpuSet::MAX_CPU - 1, CpuSet::MAX_CPU, usize::MAX] {
-            let error = pin(cpu).expect_err("nobody has so many CPUs").to_string();
+            let error = pin(cpu).expect_err("nobody has that many CPUs").to_string();
             assert!(error.contains("choose among CPUs 0"), "{error}");
         }
     }

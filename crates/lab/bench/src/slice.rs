@@ -3,7 +3,7 @@
 //! One file per case. `wires.rs` is what packets cross, `generator.rs` and `sink.rs` its two ends,
 //! `forwarder.rs` whoever stands between them; `memory.rs` a slice without any of that, `works.rs`
 //! the functions that are measured there; `tables.rs` the forwarding tables of other crates,
-//! `ciphers.rs` those who only encrypt.
+//! `ciphers.rs` programs that only encrypt.
 
 mod absent;
 mod carry;

@@ -57,7 +57,7 @@ pub(crate) struct Task<'a> {
 }
 
 impl Task<'_> {
-    /// So many of whatever it is, or a tenth of that.
+    /// That many of whatever it is, or a tenth of that.
     pub(crate) fn part(&self, count: u64) -> u64 {
         if self.quick { (count / 10).max(1) } else { count }
     }

@@ -29,10 +29,10 @@ pub struct Common {
     /// The same in millions a second.
     #[arg(long, conflicts_with = "outstanding")]
     pub mpps: Option<f64>,
-    /// Closed loop: so many requests in flight, each reply releases the next.
+    /// Closed loop: this many requests in flight, each reply releases the next.
     #[arg(short, long, value_name = "N", conflicts_with_all = CHANGES)]
     pub outstanding: Option<u32>,
-    /// A sweep: so many steps from --start (left out) to --rate, each --seconds long and measured
+    /// A sweep: this many steps from --start (left out) to --rate, each --seconds long and measured
     /// for itself.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=PARTS_MAX as i64))]
     pub samples: Option<u32>,
@@ -56,7 +56,7 @@ pub struct Common {
     #[arg(long, alias = "loadshift", value_name = "RATE:TIME,...", value_delimiter = ',',
           value_parser = parse_shift, conflicts_with_all = ["rate", "mpps", "samples"])]
     pub shift: Vec<Piece>,
-    /// Before anything is measured, the rate rises from zero for so many seconds.
+    /// Before anything is measured, the rate rises from zero for this many seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
     pub rampup: f64,
     /// Flows that requests belong to: 1 to 700000; each is a socket of its own with TCP. [default:
@@ -98,8 +98,8 @@ pub struct Common {
     /// late by the 20 to 40 us that a halted CPU takes to wake.
     #[arg(long, default_value = "50us", value_name = "TIME", value_parser = parse_duration)]
     pub spin: Nanos,
-    /// Begin together with other load generators: this one leads so many in all. Each has the rate
-    /// and the flows that it is told itself.
+    /// Begin together with other load generators: this one leads this many in all. Each has the
+    /// rate and the flows that it is told itself.
     #[arg(long, visible_alias = "clients", value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=CLIENTS_MAX as i64))]
     pub barrier_peers: Option<u32>,

@@ -29,7 +29,7 @@ const NOTICE: Nanos = Nanos::from_millis(100);
 /// A follower begins at most so long after it was told: who says more is no leader.
 const DELAY_MAX: Nanos = Nanos::from_secs(60);
 
-/// A stranger at the leader's port is listened to for so long.
+/// A stranger at the leader's port is listened to for this long.
 const HELLO_TIMEOUT: Nanos = Nanos::from_secs(2);
 
 /// Longest line of the protocol.

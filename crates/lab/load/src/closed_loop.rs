@@ -1,4 +1,4 @@
-//! Sending when replies come: so many requests are in flight, each reply releases the next.
+//! Sending when replies come: that many requests are in flight, each reply releases the next.
 
 use base::{BURST, Nanos};
 

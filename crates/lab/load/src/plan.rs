@@ -25,7 +25,7 @@ pub enum Pace {
         /// Requests a second.
         rate: f64,
     },
-    /// The replies: so many requests are in flight, and each reply releases the next.
+    /// The replies: this many requests are in flight, and each reply releases the next.
     Closed {
         /// How many.
         outstanding: u32,
@@ -122,7 +122,7 @@ impl Plan {
         Self { pace, warmup: profile.warmup(), length: profile.length(), profile, ..self }
     }
 
-    /// Whether the plan can be carried out by so many shards.
+    /// Whether the plan can be carried out by that many shards.
     ///
     /// # Errors
     /// A sentence about the setting that cannot be.

@@ -48,7 +48,7 @@ impl Piece {
         self.from * seconds + growth * seconds * seconds / 2.0
     }
 
-    /// Seconds after which so many requests were due.
+    /// Seconds after which that many requests were due.
     fn seconds_of(&self, requests: f64) -> f64 {
         let growth = (self.to - self.from) / self.length.as_secs_f64().max(1e-9);
         // The root of the integral in the form that loses no digits, growth zero or not.

@@ -41,7 +41,7 @@ pub(crate) enum Ask {
     Copy,
     /// The value of a key.
     Get { key: u32 },
-    /// To store so many bytes.
+    /// To store this many bytes.
     Set { key: u32, bytes: u32 },
     /// The page.
     Page,
@@ -69,9 +69,9 @@ pub(crate) enum Heard {
 /// What the bytes at hand are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Read {
-    /// The answer goes on after so many bytes, which are used up.
+    /// The answer goes on after this many bytes, which are used up.
     More(usize),
-    /// The answer ends after so many bytes.
+    /// The answer ends after this many bytes.
     Answer(usize, Heard),
     /// This is no answer.
     Broken,

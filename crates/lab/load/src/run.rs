@@ -34,7 +34,7 @@ pub struct Options {
     pub cpus: Vec<usize>,
     /// Receive on threads of their own, one for each that sends. A closed loop ignores it.
     pub split: bool,
-    /// Look for work without sleeping for so long. Sleeping is polite to what shares the CPU; a
+    /// Look for work without sleeping for this long. Sleeping is polite to what shares the CPU; a
     /// halted CPU then takes 20 to 40 us to come back, which shows in the latencies.
     pub spin: Nanos,
     /// Print progress to standard error each second.

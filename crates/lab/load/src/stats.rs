@@ -190,7 +190,7 @@ impl Stats {
     }
 }
 
-/// So many zeros, in memory that is there: that of fresh zeros comes at the first write.
+/// A number of zeros in resident memory: fresh zeros would be mapped at the first write.
 fn present(count: usize) -> Vec<u64> {
     let mut zeros = vec![0; count];
     // Unseen by the compiler, which knows that they are zero already.

@@ -13,7 +13,7 @@ pub struct Depths {
 }
 
 impl Depths {
-    /// Somebody found so many bytes waiting.
+    /// Somebody found that many bytes waiting.
     #[inline]
     pub(crate) fn note(&mut self, bytes: u32) {
         let step = (bytes / STEP) as usize;
@@ -41,7 +41,7 @@ impl Depths {
         self.deepest
     }
 
-    /// So many bytes or fewer were found by this share of those who looked, to 256 bytes; zero when
+    /// This share of all looks found at most the returned bytes, to 256 bytes; zero when
     /// nobody looked.
     pub fn quantile(&self, share: f64) -> u32 {
         let rank = (share.clamp(0.0, 1.0) * self.count as f64).ceil() as u64;

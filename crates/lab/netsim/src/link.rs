@@ -23,11 +23,11 @@ pub struct LinkPlan {
     pub delay: Nanos,
     /// Bytes that may wait, the packet on the wire included; who finds no room is dropped.
     pub queue_bytes: u32,
-    /// A packet that finds at least so many bytes waiting is marked, if it may be (RFC 3168).
+    /// A packet that finds at least this many bytes waiting is marked, if it may be (RFC 3168).
     pub mark_bytes: Option<u32>,
-    /// Of a million packets so many are lost on the wire.
+    /// Of a million packets this many are lost on the wire.
     pub lost_ppm: u32,
-    /// Of a million packets so many arrive later than their turn ...
+    /// Of a million packets this many arrive later than their turn ...
     pub late_ppm: u32,
     /// ... by so much: others overtake them.
     pub late_by: Nanos,
@@ -137,7 +137,7 @@ impl Link {
         Nanos(self.free_at.saturating_sub(spared).div_ceil(1000))
     }
 
-    /// A packet of so many bytes on the wire comes to the queue.
+    /// A packet of that many bytes on the wire comes to the queue.
     #[inline]
     pub fn offer(&mut self, now: Nanos, bytes: u32, may_mark: bool, random: &mut Random) -> Fate {
         self.counts.packets += 1;

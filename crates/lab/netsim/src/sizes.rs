@@ -10,8 +10,8 @@ use crate::refused::check;
 pub enum Sizes {
     /// All flows carry as much.
     Exactly(u64),
-    /// Points of a distribution function: bytes, and the share of flows that carry at most so many.
-    /// Evenly spread between two points. Both columns grow and the last share is 1.
+    /// Points of a distribution function: bytes, and the share of flows that carry at most this
+    /// many. Evenly spread between two points. Both columns grow and the last share is 1.
     Points(Vec<(u64, f64)>),
 }
 

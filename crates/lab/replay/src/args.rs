@@ -44,7 +44,7 @@ pub struct Args {
     /// Play each packet when it is due instead of as fast as it goes.
     #[arg(long)]
     pub real_time: bool,
-    /// Let the capture's time pass so many times as fast as it did.
+    /// Let the capture's time pass this many times as fast as it did.
     #[arg(long, default_value_t = 1.0, value_name = "FACTOR", requires = "real_time")]
     pub speed: f64,
     /// Drop packets with a wrong checksum, as a port does whose link is not trusted.

@@ -19,7 +19,7 @@ pub enum Pace {
     /// As fast as it goes.
     #[default]
     Fast,
-    /// Each packet when it is due, the capture's time passing so many times as fast as it did.
+    /// Each packet when it is due, the capture's time passing this many times as fast as it did.
     Recorded {
         /// 1: as it was captured.
         speed: f64,

@@ -23,7 +23,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Of a file of so many bytes, if that is known.
+    /// Of a file of that many bytes, if that is known.
     pub(crate) fn new(bytes: Option<u64>) -> Self {
         let start = now();
         let is_terminal = io::stderr().is_terminal();

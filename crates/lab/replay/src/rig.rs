@@ -26,7 +26,7 @@ use crate::{Error, Options};
 const FRAMES: u32 = 512;
 const CHUNK_BYTES: u32 = 2048;
 const RING: usize = 2 * FRAMES as usize;
-/// After so many turns without a packet, what has not come to its end is a bug.
+/// After this many turns without a packet, what has not come to its end is a bug.
 pub(crate) const REST_TURNS: usize = 10_000;
 /// All ports of all hosts: every flow is served.
 const SERVED: [&str; 4] = ["udp:0.0.0.0:0", "tcp:0.0.0.0:0", "udp:[::]:0", "tcp:[::]:0"];

@@ -12,7 +12,7 @@ use sys::counting_alloc::{CountingAllocator, allocations_in};
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator::new();
 
-/// A capture made while it is read: so many packets, of so many flows in turn.
+/// A capture made while it is read: a number of packets, of a number of flows in turn.
 struct Flood {
     packets: u32,
     flows: u32,

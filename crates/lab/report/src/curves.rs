@@ -11,7 +11,7 @@ use crate::ruler::{Ends, Ruler, Tick};
 
 /// Half the width of a mark.
 const MARK: f64 = 4.0;
-/// Of a line with more than twice so many points about so many have a mark, the others a dot as
+/// Of a line with more than twice this many points about this many get a mark, the others a dot as
 /// wide as the line.
 const CROWD: usize = 16;
 /// How high the place above the plot is for points that have no y.

@@ -57,7 +57,7 @@ impl Figure {
         svg
     }
 
-    /// For those who do not see the picture: what is on which axis, and of whom.
+    /// For readers who do not see the picture: what is on which axis, of which system.
     fn summary(&self) -> String {
         let head = self.head();
         let series: Vec<String> = head

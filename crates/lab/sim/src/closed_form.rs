@@ -31,8 +31,8 @@ pub fn mmn_mean_wait(servers: u32, load: f64) -> f64 {
     erlang_c(servers, load) / (f64::from(servers) - load)
 }
 
-/// The wait in M/M/n that a share `quantile` of the customers stay below: zero for those who find a
-/// server free, exponential for the others.
+/// The wait in M/M/n that a share `quantile` of the customers stay below: zero for those that find
+/// a server free, exponential for the others.
 pub fn mmn_wait_quantile(servers: u32, load: f64, quantile: f64) -> f64 {
     let waits = erlang_c(servers, load);
     if quantile <= 1.0 - waits {

@@ -6,7 +6,7 @@ use load::Distribution;
 use crate::model::{AppPlan, MachinePlan, Step, System};
 
 /// The papers' machine at a load that keeps it busy: ten cores, 700,000 flows, five million packets
-/// a second with a microsecond of work each, steered by a policy over 65,536 groups, for so long.
+/// a second with a microsecond of work each, steered by a policy over 65,536 groups, for that long.
 ///
 /// Whoever runs it has [`crate::model::Outcome::packet_events`] to divide by the time that it took.
 pub fn plan(policy: &str, length: Nanos) -> MachinePlan {

@@ -36,7 +36,7 @@ pub struct CaptureRequest {
     /// Bytes kept of each, at most; absent: [`CAPTURE_SNAPLEN`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snaplen: Option<u32>,
-    /// So many packets, then it ends.
+    /// This many packets, then it ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets: Option<u64>,
     /// It ends before the file is longer than this.

@@ -100,7 +100,7 @@ pub enum RequestError {
     NoApp(&'static str),
     /// The command is about an application, and none is named.
     AppMissing(&'static str),
-    /// An application's name has so many bytes.
+    /// An application's name has this many bytes.
     AppName(usize),
     /// A figure is not possible.
     Range {

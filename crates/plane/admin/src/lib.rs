@@ -1,4 +1,4 @@
-//! Messages between the daemon and those who ask it: one JSON object a line, over a UNIX socket.
+//! Messages between the daemon and its clients: one JSON object a line, over a UNIX socket.
 //!
 //! A line from the client is a [`Request`], the daemon answers each with one line, a [`Reply`];
 //! only `watch` and `record` are answered with many, and `capture` with a capture file after the

@@ -68,7 +68,7 @@ pub enum Command {
         /// Which.
         target: Target,
     },
-    /// There are to be so many workers.
+    /// How many workers there are to be.
     Workers {
         /// How many.
         count: u16,
@@ -94,7 +94,7 @@ pub enum Command {
         /// Groups that nobody owns.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         place: Vec<GroupPlace>,
-        /// For so long from now the policy moves nothing by what it observes; 0 gives the lease
+        /// How long from now the policy moves nothing by what it observes; 0 gives the lease
         /// back. Without it, a lease stays as it is. It ends with the connection, too.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         lease_ms: Option<u32>,

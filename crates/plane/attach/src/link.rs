@@ -19,7 +19,7 @@ use crate::message::{ToApp, ToDaemon};
 use crate::sockets::{Call, JoinRequest, Reply, SocketsRequest, Streaming};
 use crate::{DESCRIPTORS_MAX, peer, text, trust};
 
-/// A daemon that does not take a connection or a message for so long is stuck.
+/// A daemon that does not take a connection or a message for this long is stuck.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// So long a question may be answered: the daemon may have to find out a link address first.

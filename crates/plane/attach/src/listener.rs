@@ -149,7 +149,7 @@ fn remove_left_over(path: &Path, address: &SocketAddrUnix) -> Result<(), SysErro
             let advice = "the socket there is another user's; name another path";
             Err(SysError::new(doing(), errno, advice))
         }
-        // Connected, or so many wait there (EAGAIN) that one is no more taken: it lives.
+        // Connected, or its queue is full (EAGAIN): it lives.
         _ => {
             let advice = "a daemon answers there already; stop it with `calisto down`, or name \
                           another path";

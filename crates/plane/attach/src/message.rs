@@ -77,10 +77,10 @@ pub struct AttachRequest {
 /// The cores that an application wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CoresRequest {
-    /// So many it gets whenever it has something to do.
+    /// Cores that it gets whenever it has something to do.
     #[serde(default)]
     pub guaranteed: u16,
-    /// So many it may have while nobody with a better right asks; as many as it has workers if
+    /// Cores that it may have while none with a better right asks; as many as it has workers if
     /// absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub burst: Option<u16>,

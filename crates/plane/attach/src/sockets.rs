@@ -47,8 +47,8 @@ impl Profile {
         }
     }
 
-    /// For so many microseconds the daemon looks before it sleeps. A halted CPU needs 25 us and
-    /// more to answer: less would be given away.
+    /// Microseconds for which the daemon looks for work before it sleeps. A halted CPU needs 25 us
+    /// and more to answer: less would be given away.
     pub const fn spin_us(self) -> u32 {
         match self {
             Self::Latency | Self::Throughput => 50,
@@ -56,7 +56,7 @@ impl Profile {
         }
     }
 
-    /// For so many microseconds a program that waits lets others run, and looks, before it sleeps.
+    /// Microseconds for which a waiting program yields its CPU and looks before it sleeps.
     pub const fn yield_us(self) -> u32 {
         match self {
             Self::Latency => 10,

@@ -245,7 +245,7 @@ pub struct Apps {
     pub frames: u32,
     /// Flow groups of each application's owner table, a power of two. Default: 4096.
     pub groups: u32,
-    /// An application that leaves a packet in its ring for so many milliseconds is detached.
+    /// An application that leaves a packet in its ring for this many milliseconds is detached.
     /// Default: 10 000.
     pub stall_ms: u32,
 }
@@ -275,15 +275,15 @@ pub struct Cores {
     /// Microseconds between two looks, 1 to 10 000; more when a look takes more than a tenth of it.
     /// Default: 5.
     pub interval_us: u32,
-    /// A worker that was asked for its core and has not parked after so many microseconds is moved
-    /// off it. Default: 100.
+    /// A worker that was asked for its core and has not parked after this many microseconds is
+    /// moved off it. Default: 100.
     pub yield_bound_us: u32,
-    /// The groups of a worker that has been parked for so many milliseconds move to others that
+    /// The groups of a worker that has been parked for this many milliseconds move to others that
     /// run. Default: 10.
     pub rest_ms: u32,
     /// Cores that the daemon's own workers get whenever they have work. Default: 0.
     pub guaranteed: u16,
-    /// The daemon's own workers get another core when something waits for more than so many
+    /// The daemon's own workers get another core when something waits for more than this many
     /// microseconds; 0: from one look to the next. Default: 0.
     pub queue_delay_us: u32,
 }

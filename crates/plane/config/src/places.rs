@@ -1,4 +1,4 @@
-//! Where the keys of a text stand, for those who judge values by more than their own rules.
+//! Where the keys of a text stand, for code that judges values by more than their own rules.
 
 use toml::de::{DeTable, DeValue};
 

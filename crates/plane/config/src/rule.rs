@@ -31,15 +31,15 @@ pub(crate) enum Kind {
     PowerOfTwo(i64, i64),
     /// One of these words.
     Word(&'static [&'static str]),
-    /// Some text of 1 to so many bytes.
+    /// Some text of 1 to this many bytes.
     Text(usize),
-    /// At most so many texts.
+    /// At most this many texts.
     Texts(usize),
-    /// At most so many numbers of CPUs.
+    /// At most this many numbers of CPUs.
     Cpus(usize),
     /// One or more of these words.
     Words(&'static [&'static str]),
-    /// At most so many addresses with ports.
+    /// At most this many addresses with ports.
     Reaches(usize),
     /// The number of a user, or `"*"`.
     User,

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// Clients at once, at most.
 pub(crate) const CLIENTS_MAX: usize = 16;
 
-/// Whoever has come, or has had an answer, may wait for so long before anybody may take its place.
+/// A client that has come or has had an answer keeps its place for this long, whoever wants it.
 const IDLE_MIN: Duration = Duration::from_secs(1);
 
 /// Whoever does not read its answer keeps the daemon from ending for this long.

@@ -1,4 +1,4 @@
-//! Applications, for those who ask: who is here, who was, and what each has done.
+//! What is said of applications: which are here, which were, and what each has done.
 
 use admin::{AppLimits, AppStatus, AppWorker, Command, Counter, Reason, ReplyBody};
 use datapath::AppId;

@@ -121,7 +121,7 @@ impl AttachServerCounters {
         }
     }
 
-    /// So many bytes were given back because memory was short.
+    /// Counts bytes that were given back because memory was short.
     pub(crate) fn add_discarded(&self, bytes: u64) {
         self.memory[3].fetch_add(bytes, Ordering::Relaxed);
     }

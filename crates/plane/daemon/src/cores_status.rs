@@ -1,4 +1,4 @@
-//! Who holds which core, for those who ask.
+//! What is said of cores: which worker holds which.
 
 use admin::{CoreApp, CoreRow, CoresStatus, Counter};
 use base::{Nanos, WorkerId};

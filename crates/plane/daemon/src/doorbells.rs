@@ -12,7 +12,7 @@ use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use sys::eventfd::EventFd;
 
-/// All doorbells, and everybody who listens; clones are the same.
+/// All doorbells, and every thread that listens; clones are the same.
 #[derive(Clone, Default)]
 pub(crate) struct Doorbells {
     state: Arc<Mutex<State>>,

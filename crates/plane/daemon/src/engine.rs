@@ -205,7 +205,7 @@ fn addresses(listeners: &[Listener]) -> Result<Vec<SocketAddr>, Failure> {
     }
 }
 
-/// The logarithm of the bytes of so many kibibytes, a power of two.
+/// The logarithm of the bytes of that many kibibytes, a power of two.
 fn kib_log2(kib: u32) -> u8 {
     10 + kib.trailing_zeros() as u8
 }

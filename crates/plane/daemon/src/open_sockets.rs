@@ -23,7 +23,7 @@ use crate::confinement::{self, Role};
 /// The argument with which this program is started again as the process that looks.
 pub(crate) const ARGUMENT: &str = "--look-for-open-sockets";
 
-/// A question is this byte; an answer is a count and so many cookies, a count and so many numbers
+/// A question is this byte; an answer is a count and its cookies, a count and its numbers
 /// of processes, each eight bytes.
 const QUESTION: u8 = b'?';
 
@@ -105,7 +105,7 @@ impl OpenSockets {
     }
 }
 
-/// A count and so many words.
+/// A count and that many words.
 fn words(from: &mut impl Read) -> io::Result<BTreeSet<u64>> {
     match word(from)? {
         NOT_WHOLE => Err(ErrorKind::PermissionDenied.into()),

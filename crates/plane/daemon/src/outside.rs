@@ -12,7 +12,7 @@ use policy::{Move, Place};
 use crate::admin_clients::ClientId;
 use crate::event_loop::EventLoop;
 
-/// Slices of the groups' load that wait for those who watch them, at most, for each application.
+/// Slices of the groups' load that wait for their watchers, at most, for each application.
 const SLICES_MAX: usize = 64;
 
 /// Whoever asks for load is thought to watch for this long after it asked last.

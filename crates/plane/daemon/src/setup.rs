@@ -149,7 +149,7 @@ pub(crate) fn open(config: &Config) -> Result<Parts, Failure> {
     Ok(Parts { event_loop, attach_server, asks: Asks::new(asks, alarm, notices) })
 }
 
-/// A connection needs somebody who speaks TCP: with another job a SYN would be taken from the
+/// A connection needs a job that speaks TCP: with another job a SYN would be taken from the
 /// kernel and never answered.
 pub(crate) fn check_job(job: Job, listeners: &[Listener]) -> Result<(), Failure> {
     let speaks_tcp = match job {

@@ -1,4 +1,4 @@
-//! The daemon as it is, for those who ask: ports, workers, counters, flows, tables.
+//! What the daemon says of itself: ports, workers, counters, flows, tables.
 
 use admin::{Counter, FlowRow, PortStatus, Status, SteerStatus, ThreadCounters, WorkerStatus};
 use base::{Nanos, WorkerId};

@@ -30,7 +30,7 @@ impl<'a> Listening<'a> {
         Self { stream, has_said_all: false }
     }
 
-    /// Waits for so long; false when the client has said something more, which ends the stream.
+    /// Waits for that time; false when the client has said something more, which ends the stream.
     /// That it is gone shows when something is written.
     pub(crate) fn wait(&mut self, length: Duration) -> bool {
         if self.has_said_all {

@@ -274,7 +274,7 @@ impl WorkerPool {
         }
     }
 
-    /// Wakes those who sleep until they are unparked; the others look up a few times a second.
+    /// Wakes threads that sleep until they are unparked; the others look up a few times a second.
     fn unpark_all(&self) {
         self.threads.iter().for_each(|(_, thread)| thread.thread().unpark());
     }

@@ -20,7 +20,7 @@ use crate::counters::{CounterWriter, DispatchEvent};
 use crate::message::FromWorker;
 use crate::rate_limit::RateLimit;
 
-/// Packets that it may not send, and answers that nobody waits for, at most so many a second: each
+/// Packets that it may not send, and answers without a question, at most this many a second: each
 /// costs the dispatcher some 100 ns, and beyond this it waits for its next turn.
 const OFFENCES_PER_SECOND: u32 = 16_000;
 const OFFENCES_AT_ONCE: u32 = 64;

@@ -41,7 +41,7 @@ pub use suspect::Suspect;
 /// Workers that are kept at once, at most: all applications together.
 pub const SLOTS_MAX: u16 = 4096;
 
-/// Looks in vain at an application's core grants, a second: honest ones cause next to none.
+/// Empty looks at an application's core grants, a second: honest ones cause next to none.
 const VAIN_PER_SECOND: u32 = 1000;
 /// The same, at once.
 const VAIN_AT_ONCE: u32 = 64;
@@ -49,9 +49,9 @@ const VAIN_AT_ONCE: u32 = 64;
 /// What an application asks of the core control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoreTerms {
-    /// So many cores it gets whenever it asks.
+    /// Cores that it gets whenever it asks.
     pub guaranteed: u16,
-    /// So many it may have while nobody with a better right asks.
+    /// Cores that it may have while no application with a better right asks.
     pub burst: u16,
     /// Whom it gives way to.
     pub class: Class,
@@ -87,7 +87,7 @@ pub struct CoreAllocator {
     /// What came of a core that somebody gave back.
     freed: CoresPlan,
     next_tick: Nanos,
-    /// Cores or waiting slots have changed since those who wait were looked at.
+    /// Cores or waiting slots have changed since waiting workers were looked at.
     is_unsettled: bool,
     cost: Nanos,
     counts: CoreCounts,
@@ -259,7 +259,7 @@ impl CoreAllocator {
         if !self.is_due(now) {
             return false;
         }
-        // A step that a call brings about between two ticks serves those who wait. How far the
+        // A step that a call brings about between two ticks serves waiting workers. How far the
         // queues of holders have come is for the policy to compare from tick to tick.
         let is_tick = now >= self.next_tick;
         self.hear_calls(now, dispatcher, hands);
@@ -296,7 +296,7 @@ impl CoreAllocator {
 
     /// The core control, to be instructed and asked.
     pub fn control(&mut self) -> &mut CoresControl {
-        // What it is told may let somebody have a core who waits in vain now.
+        // What it is told may free a core for a worker that has waited without success.
         self.is_unsettled = true;
         &mut self.control
     }

@@ -7,7 +7,7 @@
 use base::{FlowGroup, FlowHash};
 use wire::FlowKey;
 
-/// Every so many packets one is sampled. Prime, so that it does not beat with batches.
+/// One packet in this many is sampled. Prime, so that it does not beat with batches.
 const SAMPLE_EVERY: u32 = 61;
 
 const SETS: usize = 256;

@@ -150,7 +150,7 @@ impl<'a> Outlet<'a> {
         self.post(FromWorker::Packet(frame));
     }
 
-    /// Asks for so many empty frames, at most a batch; they come by [`Job::keep`], when there are
+    /// Asks for that many empty frames, at most a batch; they come by [`Job::keep`], when there are
     /// any.
     #[inline]
     pub fn want(&mut self, frames: usize) {

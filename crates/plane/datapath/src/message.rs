@@ -32,7 +32,7 @@ pub enum FromWorker {
     /// The worker has detached what the ticket's hand-over moves, and everything that it still
     /// had to send for it stands before this message.
     Passed(Ticket),
-    /// The worker has more to send than it has received: it asks for so many empty frames.
+    /// The worker has more to send than it has received: it asks for this many empty frames.
     Wants(u16),
     /// The worker has met [`ToWorker::Retire`]: this is its last message.
     Retired,

@@ -1,4 +1,5 @@
-//! So many events a second and no more: the generic cell rate algorithm (ITU-T I.371), one word.
+//! At most a given number of events a second: the generic cell rate algorithm (ITU-T I.371), one
+//! word.
 
 use base::Nanos;
 

@@ -38,7 +38,7 @@ pub struct WorkerQueueEnds {
 pub enum WorkerQueueState {
     /// It may be given groups.
     Active,
-    /// It is parked for long, or is to be: its groups go to those who run, until it does again.
+    /// It is parked for long, or is to be: its groups go to running workers, until it runs again.
     Resting,
     /// It was asked to leave and still owns groups.
     Leaving,
@@ -212,7 +212,7 @@ impl WorkerQueue {
         true
     }
 
-    /// The worker asks for so many empty frames.
+    /// The worker asks for that many empty frames.
     pub(crate) fn owe_frames(&mut self, frames: u16) {
         // A worker asks again only when it has what it asked for, so this stays small.
         self.owed_frames += usize::from(frames);

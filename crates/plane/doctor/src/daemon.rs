@@ -23,7 +23,7 @@ pub(crate) struct DaemonFacts {
 /// What is behind a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Listener {
-    /// Somebody who accepts connections.
+    /// A process that accepts connections.
     Running,
     /// A socket that nobody listens at any more.
     Stale,

@@ -36,7 +36,7 @@ pub(crate) struct Watched {
 
 /// How long each CPU is watched.
 const LENGTH: Nanos = Nanos::from_millis(200);
-/// At most so many CPUs are busy for it.
+/// At most this many CPUs are busy for it.
 const CPUS_MAX: usize = 8;
 /// A time between two reads that is no interrupt any more.
 pub(crate) const PAUSE: Nanos = Nanos::from_micros(20);

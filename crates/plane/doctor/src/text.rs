@@ -84,7 +84,7 @@ mod tests {
         assert_eq!(cpu_list("0-3,8\n"), [0, 1, 2, 3, 8]);
         assert!(cpu_list("\n").is_empty());
         assert_eq!(cpu_list("x,2,5-3,1-"), [2]);
-        assert!(cpu_list("0-65535").is_empty(), "no machine has so many");
+        assert!(cpu_list("0-65535").is_empty(), "no machine has that many");
         assert_eq!(write_cpu_list(&[0, 1, 2, 3, 8]), "0-3,8");
     }
 

@@ -16,7 +16,7 @@ use crate::family::{Family, Kind, Sample, Value};
 pub enum Format {
     /// OpenMetrics 1.0.
     OpenMetrics,
-    /// The text format of Prometheus, version 0.0.4, for those who do not know the other.
+    /// The text format of Prometheus, version 0.0.4, for clients that do not know the other.
     Text,
 }
 

@@ -8,7 +8,7 @@ use tcp::Algorithm;
 
 use crate::bucket::Rate;
 
-/// How the sleepers of an application are woken: by somebody who may make system calls.
+/// How the sleepers of an application are woken: by a thread that may make system calls.
 pub trait Notifier: Send + Sync {
     /// Wakes who waits at a poller.
     fn poller(&self, side: shm::sockets::Side, poller: u32);

@@ -2,7 +2,7 @@
 //!
 //! Packets to one socket may come to several workers, and its application writes to one ring: so
 //! each ring has one worker at a time. Who finds it taken drops what came (UDP may), or leaves what
-//! is to be sent to the one who has it.
+//! is to be sent to the worker that has it.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -15,7 +15,7 @@ use crate::routes::{NextHop, Route};
 /// needed again.
 const NEIGHBOURS_MAX: usize = 4096;
 
-/// A next hop by which nothing was heard for so long may lead nowhere by now: it is used, and asked
+/// A next hop that was silent for this long may lead nowhere by now: it is used, and asked
 /// for again.
 const FRESH_FOR: Nanos = Nanos::from_secs(30);
 
@@ -37,14 +37,15 @@ struct Known {
     heard_at: Nanos,
 }
 
-/// A question that was not answered for so long, or in vain, may be asked again.
+/// A question that got no answer for this long, or a negative one, may be asked again.
 const ASK_EVERY: Nanos = Nanos::from_secs(4);
 
 impl Neighbours {
     /// A datagram from `remote` to `local` came by that route, and somebody has it. It is used
     /// until the kernel was asked.
     pub(crate) fn learn(&mut self, remote: IpAddr, local: IpAddr, route: Route, now: Nanos) {
-        // What was asked for in vain, or is asked for already, has no route, or will have one soon.
+        // A next hop without an answer has no route; one that is being asked for will have one
+        // soon.
         let was_asked = self.was_asked(remote, now);
         match self.known.get_mut(&remote) {
             Some(known) if known.route == route => known.heard_at = now,
@@ -69,7 +70,7 @@ impl Neighbours {
                 self.asked.remove(&remote);
                 self.insert(remote, Known { route, local, heard_at: now });
             }
-            // What was asked in vain is not asked again at once.
+            // A question without an answer is not asked again at once.
             None => {
                 self.known.remove(&remote);
                 self.note_asked(remote, now);

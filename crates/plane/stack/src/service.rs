@@ -129,7 +129,7 @@ const CHARACTERS: usize = 95;
 /// Characters of a line, and with its end.
 const LINE: usize = 72;
 const LINE_BYTES: usize = LINE + 2;
-/// After so many bytes the lines begin again.
+/// After this many bytes the lines repeat.
 const PERIOD: usize = CHARACTERS * LINE_BYTES;
 
 /// A service and what it knows of each flow.

@@ -576,7 +576,7 @@ int calisto_tcp_accept(const struct calisto_listener *listener, struct calisto_s
  * Returns its length, or a negative number.
  *
  * The caller's part:
- * `listener` is open, and so many bytes can be written.
+ * `listener` is open, and that many bytes can be written.
  */
 int calisto_tcp_listener_address(const struct calisto_listener *listener,
                                  char *to,
@@ -586,7 +586,7 @@ int calisto_tcp_listener_address(const struct calisto_listener *listener,
  * Writes the address of a connection's peer, as calisto_tcp_listener_address does.
  *
  * The caller's part:
- * `stream` is open, and so many bytes can be written.
+ * `stream` is open, and that many bytes can be written.
  */
 int calisto_tcp_peer_address(const struct calisto_stream *stream, char *to, uintptr_t bytes);
 
@@ -595,7 +595,7 @@ int calisto_tcp_peer_address(const struct calisto_stream *stream, char *to, uint
  * at the end of the stream, or a negative number.
  *
  * The caller's part:
- * `stream` is open, and so many bytes can be written.
+ * `stream` is open, and that many bytes can be written.
  */
 int calisto_tcp_read(const struct calisto_stream *stream, void *to, uintptr_t bytes);
 
@@ -604,7 +604,7 @@ int calisto_tcp_read(const struct calisto_stream *stream, void *to, uintptr_t by
  * number. A peer that is gone makes no SIGPIPE.
  *
  * The caller's part:
- * `stream` is open, and so many bytes can be read.
+ * `stream` is open, and that many bytes can be read.
  */
 int calisto_tcp_write(const struct calisto_stream *stream, const void *from, uintptr_t bytes);
 
@@ -677,7 +677,7 @@ int calisto_udp_bind(const struct calisto_session *session,
  * many, or a negative number.
  *
  * The caller's part:
- * `udp` is open, so many bytes can be read, and `to` ends with a zero.
+ * `udp` is open, that many bytes can be read, and `to` ends with a zero.
  */
 int calisto_udp_send(const struct calisto_udp *udp,
                      const void *from,
@@ -690,7 +690,7 @@ int calisto_udp_send(const struct calisto_udp *udp,
  * null. Returns how many bytes were taken, or a negative number.
  *
  * The caller's part:
- * `udp` is open, and so many bytes can be written.
+ * `udp` is open, and that many bytes can be written.
  */
 int calisto_udp_receive(const struct calisto_udp *udp,
                         void *to,
@@ -711,7 +711,7 @@ int calisto_udp_set_timeout(const struct calisto_udp *udp, uint64_t read_ns);
  * Writes the address that the socket has, as calisto_tcp_listener_address does.
  *
  * The caller's part:
- * `udp` is open, and so many bytes can be written.
+ * `udp` is open, and that many bytes can be written.
  */
 int calisto_udp_address(const struct calisto_udp *udp, char *to, uintptr_t bytes);
 

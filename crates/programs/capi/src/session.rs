@@ -128,7 +128,7 @@ pub(crate) unsafe fn write_address(
     if to.is_null() || bytes <= text.len() {
         return Err(Failure::invalid("there is no room for the address: 64 bytes are enough"));
     }
-    // SAFETY: the caller says that so many bytes can be written, and the text is shorter.
+    // SAFETY: the caller says that that many bytes can be written, and the text is shorter.
     unsafe {
         std::ptr::copy_nonoverlapping(text.as_ptr().cast(), to, text.len());
         to.add(text.len()).write(0);

@@ -201,7 +201,7 @@ unsafe fn write(text: &str, to: *mut c_char, bytes: usize) {
         return;
     }
     let len = text.len().min(bytes - 1);
-    // SAFETY: the caller says that so many bytes can be written, and `len` is less.
+    // SAFETY: the caller says that that many bytes can be written, and `len` is less.
     unsafe {
         std::ptr::copy_nonoverlapping(text.as_ptr().cast(), to, len);
         to.add(len).write(0);

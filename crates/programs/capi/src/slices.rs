@@ -207,7 +207,7 @@ fn read_now(inner: &mut Inner, packets: *mut CalistoSlicePacket, max: usize) -> 
         }
         for frame in batch {
             if let Some(packet) = keep(inner, frame, CalistoSlicePacket::of) {
-                // SAFETY: `count < max`, and the callers' caller says that there are so many.
+                // SAFETY: `count < max`, and the callers' caller says that there are that many.
                 unsafe { packets.add(count).write(packet) };
                 count += 1;
             }

@@ -93,7 +93,7 @@ pub unsafe extern "C" fn calisto_tcp_accept(
 /// Returns its length, or a negative number.
 ///
 /// # Safety
-/// `listener` is open, and so many bytes can be written.
+/// `listener` is open, and that many bytes can be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn calisto_tcp_listener_address(
     listener: *const CalistoListener,
@@ -111,7 +111,7 @@ pub unsafe extern "C" fn calisto_tcp_listener_address(
 /// Writes the address of a connection's peer, as calisto_tcp_listener_address does.
 ///
 /// # Safety
-/// `stream` is open, and so many bytes can be written.
+/// `stream` is open, and that many bytes can be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn calisto_tcp_peer_address(
     stream: *const CalistoStream,
@@ -130,7 +130,7 @@ pub unsafe extern "C" fn calisto_tcp_peer_address(
 /// at the end of the stream, or a negative number.
 ///
 /// # Safety
-/// `stream` is open, and so many bytes can be written.
+/// `stream` is open, and that many bytes can be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn calisto_tcp_read(
     stream: *const CalistoStream,
@@ -150,7 +150,7 @@ pub unsafe extern "C" fn calisto_tcp_read(
 /// number. A peer that is gone makes no SIGPIPE.
 ///
 /// # Safety
-/// `stream` is open, and so many bytes can be read.
+/// `stream` is open, and that many bytes can be read.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn calisto_tcp_write(
     stream: *const CalistoStream,
@@ -255,7 +255,7 @@ pub(crate) fn limit(nanos: u64) -> Option<Duration> {
 /// What C lets us write to, as much of it as a result can count.
 ///
 /// # Safety
-/// So many bytes can be written there, or it is null.
+/// That many bytes can be written there, or it is null.
 pub(crate) unsafe fn room<'a>(to: *mut c_void, bytes: usize) -> Result<&'a mut [u8], Failure> {
     if to.is_null() {
         return Err(Failure::invalid("the bytes to be filled are null"));
@@ -267,7 +267,7 @@ pub(crate) unsafe fn room<'a>(to: *mut c_void, bytes: usize) -> Result<&'a mut [
 /// What C gives us to read, as much of it as a result can count.
 ///
 /// # Safety
-/// So many bytes can be read there, or it is null.
+/// That many bytes can be read there, or it is null.
 pub(crate) unsafe fn content<'a>(from: *const c_void, bytes: usize) -> Result<&'a [u8], Failure> {
     if from.is_null() {
         return Err(Failure::invalid("the bytes to be sent are null"));

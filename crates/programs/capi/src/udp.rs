@@ -38,7 +38,7 @@ pub unsafe extern "C" fn calisto_udp_bind(
 /// many, or a negative number.
 ///
 /// # Safety
-/// `udp` is open, so many bytes can be read, and `to` ends with a zero.
+/// `udp` is open, that many bytes can be read, and `to` ends with a zero.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn calisto_udp_send(
     udp: *const CalistoUdp,
@@ -58,7 +58,7 @@ pub unsafe extern "C" fn calisto_udp_send(
 /// null. Returns how many bytes were taken, or a negative number.
 ///
 /// # Safety
-/// `udp` is open, and so many bytes can be written.
+/// `udp` is open, and that many bytes can be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn calisto_udp_receive(
     udp: *const CalistoUdp,
@@ -96,7 +96,7 @@ pub unsafe extern "C" fn calisto_udp_set_timeout(udp: *const CalistoUdp, read_ns
 /// Writes the address that the socket has, as calisto_tcp_listener_address does.
 ///
 /// # Safety
-/// `udp` is open, and so many bytes can be written.
+/// `udp` is open, and that many bytes can be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn calisto_udp_address(
     udp: *const CalistoUdp,

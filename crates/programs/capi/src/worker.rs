@@ -128,7 +128,7 @@ pub unsafe extern "C" fn calisto_receive(
             }
             for frame in batch {
                 if let Some(packet) = keep(&mut inner.slots, frame) {
-                    // SAFETY: `count < max`, and the caller says that there are so many.
+                    // SAFETY: `count < max`, and the caller says that there are that many.
                     unsafe { packets.add(count).write(packet) };
                     count += 1;
                 }
@@ -278,7 +278,7 @@ pub unsafe extern "C" fn calisto_reply(
         let is_answered = if payload.is_null() {
             reply::turn_around(frame)
         } else {
-            // SAFETY: the caller says that so many bytes can be read, none of them in the packet.
+            // SAFETY: the caller says that that many bytes can be read, none of them in the packet.
             let payload = unsafe { std::slice::from_raw_parts(payload, payload_len as usize) };
             reply::turn_around_with(frame, payload)
         };

@@ -259,7 +259,7 @@ fn more_packets_than_a_batch_are_received_at_once_and_ports_are_known() {
         stage.served.deliver(1, &[index]);
     }
     let mut packets = vec![any(); 100];
-    // SAFETY: there are so many.
+    // SAFETY: there are that many.
     unsafe {
         assert_eq!(calisto_receive(worker, packets.as_mut_ptr(), 4), 4);
         assert_eq!(calisto_receive(worker, packets[4..].as_mut_ptr(), 96), 6);

@@ -164,7 +164,7 @@ fn a_packet_can_be_written_once_and_what_has_no_room_moves_to_the_front() {
     let (mut count, mut rounds) = (0, 0);
     while count < 3 && rounds < 100 {
         let free = packets.len() - count;
-        // SAFETY: so many places are behind the pointer, and the slice is open.
+        // SAFETY: that many places are behind the pointer, and the slice is open.
         let read = unsafe {
             calisto_slice_read_multi(
                 slice,
@@ -180,7 +180,7 @@ fn a_packet_can_be_written_once_and_what_has_no_room_moves_to_the_front() {
     assert!(packets[..3].iter().all(|packet| packet.port == 0 && packet.len == 62));
     let good = packets[0];
     let write = |packets: &mut [CalistoSlicePacket]| {
-        // SAFETY: so many packets are behind the pointer, and the slice is open.
+        // SAFETY: that many packets are behind the pointer, and the slice is open.
         unsafe { calisto_slice_write_multi(slice, packets.as_mut_ptr(), packets.len() as u32) }
     };
     for wrong in [

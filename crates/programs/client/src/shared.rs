@@ -20,7 +20,7 @@ pub(crate) struct Shared {
     pub(crate) is_grouped: AtomicBool,
     /// Once set, for ever.
     detached: OnceLock<Detached>,
-    /// Held by the one who reads the link, so that the daemon's last words reach all.
+    /// Held by the thread that reads the link, so that the daemon's last words reach all.
     reading: Mutex<()>,
 }
 

@@ -141,7 +141,7 @@ const ENVIRONMENT: [(&str, &str); 6] = [
 
 const DAEMON_ENVIRONMENT: [(&str, &str); 2] = [
     ("NOTIFY_SOCKET", "Where a service manager hears that the daemon is ready, and ends."),
-    ("WATCHDOG_USEC", "It also hears, twice in so many microseconds, that the loop answers."),
+    ("WATCHDOG_USEC", "It also hears, twice in that many microseconds, that the loop answers."),
 ];
 
 const EXIT_STATUS: [(&str, &str); 4] = [

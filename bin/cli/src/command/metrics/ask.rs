@@ -15,32 +15,16 @@ const SOCKET_PAGES_MAX: usize = 4;
 /// All that the daemon counts at this moment.
 pub(super) fn scrape(daemon: &Daemon) -> Result<Scrape, Failure> {
     let began = Instant::now();
-    let status = match daemon.ask(Command::Status)? {
-        ReplyBody::Status(status) => status,
-        other => return Err(daemon.unexpected(&other)),
-    };
-    let threads = match daemon.ask(Command::Stats)? {
-        ReplyBody::Stats { threads } => threads,
-        other => return Err(daemon.unexpected(&other)),
-    };
-    let cores = match daemon.ask(Command::Cores)? {
-        ReplyBody::Cores(cores) => cores,
-        other => return Err(daemon.unexpected(&other)),
-    };
+    let status = daemon.status()?;
+    let threads = daemon.counters()?;
+    let cores = daemon.cores()?;
     // Only a daemon that serves the sockets of programs answers these.
     let (fallbacks, sockets) = match status.job == config::Job::Sockets.name() {
-        true => (fallbacks(daemon)?, sockets(daemon)?),
+        true => (daemon.fallbacks()?, sockets(daemon)?),
         false => Default::default(),
     };
     let took_s = began.elapsed().as_secs_f64();
     Ok(Scrape { status, threads, cores, fallbacks, sockets, took_s })
-}
-
-fn fallbacks(daemon: &Daemon) -> Result<Vec<admin::FallbackTotal>, Failure> {
-    match daemon.ask(Command::Fallbacks)? {
-        ReplyBody::Fallbacks { totals, .. } => Ok(totals),
-        other => Err(daemon.unexpected(&other)),
-    }
 }
 
 fn sockets(daemon: &Daemon) -> Result<AppSockets, Failure> {

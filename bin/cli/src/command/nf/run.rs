@@ -20,7 +20,7 @@ use crate::table::grouped;
 pub(crate) struct Run {
     /// The file that describes the chain.
     file: PathBuf,
-    /// End by itself after so many seconds.
+    /// End by itself after this many seconds.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
     seconds: Option<u64>,
 }

@@ -24,7 +24,7 @@ pub(crate) struct Attached {
 }
 
 impl Attached {
-    /// Attaches as `name`, for up to so many cores at a time; if not given, as many as there are.
+    /// Attaches as `name`, for up to that many cores at a time; if not given, as many as there are.
     pub(crate) fn attach(
         socket: Option<&Path>,
         name: &str,

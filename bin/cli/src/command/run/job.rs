@@ -61,7 +61,7 @@ impl Job {
     pub(crate) fn place(&self, cpus: &CpuSet) -> Result<(), String> {
         let mut refused = Ok(());
         process_tree::each_thread(self.root, |thread| {
-            // It may be there already: a pass for those who were missed changes nothing for the
+            // It may be there already: a pass for threads that were missed changes nothing for the
             // others.
             if thread.affinity() == Ok(*cpus) {
                 return;
@@ -124,7 +124,7 @@ mod tests {
         job.place(&one).expect("the CPU is allowed");
         assert!(all_on(one));
         let nowhere = job.place(&CpuSet::only(CpuSet::CPU_MAX - 1));
-        assert!(nowhere.expect_err("nobody has so many").contains("run on CPU"));
+        assert!(nowhere.expect_err("nobody has that many").contains("run on CPU"));
         job.freezer().freeze().expect("the tree is small");
         job.set_free();
         assert!(all_on(CpuSet::allowed()) && !job.freezer().is_frozen());

@@ -171,7 +171,7 @@ fn has_capabilities(path: &Path) -> bool {
 }
 
 /// Whether the kernel has the loader distrust its environment (AT_SECURE): it does when exec gives
-/// the program an id or a right that who runs it has not.
+/// the program an id or a right that its caller has not.
 fn privilege(data: &Metadata, has_capabilities: bool, runner: Runner) -> Option<Flaw> {
     const SET_USER: u32 = 0o4000;
     // Without the group's right to run it, the bit meant mandatory locks once.

@@ -22,7 +22,7 @@ use super::pace::{Counts, Pace, Step};
 use super::report::Report;
 use crate::failure::Failure;
 
-/// Somebody who waits for so long for a first core is told why nothing happens.
+/// After this long without a first core the user is told why nothing happens.
 const SAY_AFTER: Nanos = Nanos::from_secs(1);
 
 /// Between two looks for threads that are not where they should be, at first: the program may be

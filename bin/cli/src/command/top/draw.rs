@@ -19,11 +19,11 @@ use super::view_state::ViewState;
 
 /// The smallest screen that shows anything: columns and lines.
 pub(super) const SMALLEST: (u16, u16) = (40, 10);
-/// From so many columns on, what belongs to applications stands at the left, the rest at the right.
+/// From this many columns on, applications are drawn at the left and the rest at the right.
 const WIDE: u16 = 140;
-/// Below so many lines, whatever can be spared is left out.
+/// Below this many lines, whatever can be spared is left out.
 const LOW: u16 = 16;
-/// From so many lines on, graphs have three, and every thread has one.
+/// From this many lines on, graphs have three, and every thread has one.
 const HIGH: u16 = 36;
 
 /// Draws all of it into `area`.

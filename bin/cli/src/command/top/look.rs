@@ -3,7 +3,7 @@
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 
-use admin::{AppStatus, Command, CoresStatus, ReplyBody, Status, ThreadCounters};
+use admin::{AppStatus, CoresStatus, Status, ThreadCounters};
 use base::Nanos;
 
 use crate::daemon::Daemon;
@@ -23,23 +23,13 @@ pub(super) struct Look {
 /// Asks the daemon; `began` is when `at` is zero.
 pub(super) fn look(daemon: &Daemon, began: Instant) -> Result<Look, Failure> {
     let at = Nanos(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX));
-    let status = match daemon.ask(Command::Status)? {
-        ReplyBody::Status(status) => status,
-        other => return Err(daemon.unexpected(&other)),
-    };
-    let threads = match daemon.ask(Command::Stats)? {
-        ReplyBody::Stats { threads } => threads,
-        other => return Err(daemon.unexpected(&other)),
-    };
-    let apps = match daemon.ask(Command::Apps)? {
-        ReplyBody::Apps { apps } => apps,
-        other => return Err(daemon.unexpected(&other)),
-    };
-    let cores = match daemon.ask(Command::Cores)? {
-        ReplyBody::Cores(cores) => cores,
-        other => return Err(daemon.unexpected(&other)),
-    };
-    Ok(Look { at, status, threads, apps, cores })
+    Ok(Look {
+        at,
+        status: daemon.status()?,
+        threads: daemon.counters()?,
+        apps: daemon.apps()?,
+        cores: daemon.cores()?,
+    })
 }
 
 /// Looks again and again, on a thread of its own: a daemon that is stuck keeps its asker waiting,

@@ -283,7 +283,7 @@ fn spin_share(turns: Option<f64>, idle: Option<f64>) -> Option<f64> {
     Some((idle? / turns).min(1.0))
 }
 
-/// How a loop with so many turns a second waits for work.
+/// How a loop with that many turns a second waits for work.
 fn waiting(turns_per_s: f64, spin_share: Option<f64>) -> &'static str {
     match spin_share {
         Some(share) if share < 0.5 => "busy",

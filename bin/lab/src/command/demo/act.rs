@@ -99,7 +99,7 @@ pub(super) fn play(
     })
 }
 
-/// Waits until so many workers are there, no other, and nothing is on its way.
+/// Waits until that many workers are there, no other, and nothing is on its way.
 fn await_settled(daemon: &Daemon, workers: u16) -> Result<(), Failure> {
     let deadline = Instant::now() + SETTLE_TIMEOUT;
     loop {

@@ -89,7 +89,7 @@ pub(super) struct CoresAct {
 /// Plays it, in namespaces of its own.
 pub(super) fn play(demo: &Demo, stage: &Stage, tell: &Progress) -> Result<CoresAct, Failure> {
     // What this program does meanwhile (starting, asking, the parked application) stays off the
-    // cores that are given out; those who get one are moved there.
+    // cores that are given out; workers that get one are moved there.
     let allowed = sys::thread::allowed_cpus();
     if let Some(cpu) = stage.client {
         sys::thread::pin(cpu).map_err(Failure::new)?;
@@ -124,7 +124,7 @@ fn play_pinned(demo: &Demo, stage: &Stage, tell: &Progress) -> Result<CoresAct, 
 
 /// The daemon's settings, without its port.
 fn settings(stage: &Stage) -> Vec<String> {
-    // No workers of its own on threads: all cores are for those who attach.
+    // No workers of its own on threads: all cores are for applications that attach.
     let mut settings =
         vec![format!("cores.set={:?}", stage.cores), "workers.arrangement=fused".to_owned()];
     settings.extend(stage.daemon.map(|cpu| format!("workers.dispatcher_cpu={cpu}")));

@@ -124,7 +124,7 @@ pub(super) fn play(demo: &Demo, placement: &Placement, tell: &Progress) -> Resul
     Ok(TcpAct { ours, linux, port })
 }
 
-/// So many, in words.
+/// A number in words.
 pub(super) fn connections(count: u32) -> String {
     if count == 1 { "1 connection".to_owned() } else { format!("{count} connections") }
 }

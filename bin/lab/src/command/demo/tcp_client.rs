@@ -56,7 +56,7 @@ struct Asker {
     filled: usize,
 }
 
-/// Asks `server` over so many connections from `side`, one request at a time over each.
+/// Asks `server` over that many connections from `side`, one request at a time over each.
 pub(super) fn ask(
     side: &Side,
     cpu: Option<usize>,

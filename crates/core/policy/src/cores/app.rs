@@ -14,9 +14,9 @@ use crate::number;
 pub struct AppTerms {
     /// Which.
     pub id: AppId,
-    /// So many cores it gets whenever it asks, if need be from others that have more than theirs.
+    /// Cores that it gets whenever it asks, if need be from others that have more than theirs.
     pub guaranteed: u16,
-    /// So many it may have while nobody with a better right asks.
+    /// Cores that it may have while no application with a better right asks.
     pub burst: u16,
     /// Whom it gives way to.
     #[serde(default)]

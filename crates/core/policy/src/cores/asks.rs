@@ -14,7 +14,7 @@ pub struct Asks {
 }
 
 impl Asks {
-    /// The application is congested, or has work and nobody who does it.
+    /// The application is congested, or has work and no worker that does it.
     #[inline]
     pub fn more(&mut self, app: AppId) {
         if self.is_first(app, 0) {
@@ -36,7 +36,7 @@ impl Asks {
         self.asked.get(app.index()).is_some_and(|asked| asked[0] == self.tick)
     }
 
-    /// So many ticks have been.
+    /// Ticks so far.
     pub(super) fn after(tick: u64) -> Self {
         Self { tick, ..Self::default() }
     }

@@ -106,7 +106,7 @@ impl CoresControl {
         self.interval.current()
     }
 
-    /// A worker that was told to park keeps its core for so long at most.
+    /// A worker that was told to park keeps its core for that long at most.
     pub fn yield_bound(&self) -> Nanos {
         self.config.yield_bound
     }

@@ -46,7 +46,7 @@ impl fmt::Display for AppId {
 pub struct CoreId(pub u16);
 
 impl CoreId {
-    /// So many cores are given out at once, at most.
+    /// This many cores are given out at once, at most.
     pub const COUNT_MAX: usize = 4096;
 }
 

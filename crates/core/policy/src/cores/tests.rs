@@ -8,7 +8,7 @@ use base::{Nanos, WorkerId};
 
 use super::*;
 
-/// A control over so many cores, and the plan of its last call.
+/// A control over this many cores, and the plan of its last call.
 struct Harness {
     control: CoresControl,
     plan: CoresPlan,

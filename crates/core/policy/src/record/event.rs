@@ -25,7 +25,7 @@ pub(crate) enum What {
         now: Nanos,
         first: FlowGroup,
     },
-    /// Item of a tick: so many groups with the same load.
+    /// Item of a tick: this many groups with the same load.
     Loads {
         count: u32,
         load: GroupLoad,

@@ -43,7 +43,7 @@ pub struct Difference {
 pub enum Ending {
     /// Nothing is missing.
     Complete,
-    /// So many events found no room in the recorder after the last line.
+    /// This many events found no room in the recorder after the last line.
     Lost(u64),
     /// The last line is missing or cut off.
     #[default]

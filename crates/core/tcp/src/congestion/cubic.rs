@@ -59,7 +59,7 @@ const CUBE_MS_PER_TWO: u64 = 5_000_000_000;
 /// Beyond it the cube of the distance to the turning point would not fit.
 const DISTANCE_MS_MAX: u64 = 1_500_000;
 
-/// A cnt is good for so long, or a round trip, as long as the window is the same (Linux's HZ/32).
+/// A cnt is good for this long, or a round trip, as long as the window is the same (Linux's HZ/32).
 const CNT_GOOD_FOR_MS: u32 = 31;
 /// Before anything was lost a step costs no more than that: nothing says where the path ends.
 const FIRST_CNT_MAX: u32 = 20;

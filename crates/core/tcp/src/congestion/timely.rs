@@ -34,7 +34,7 @@ const HIGH_NS: u32 = 500_000;
 const GRADIENT_SHIFT: u32 = 3;
 /// The rate falls by at most eight tenths of the gradient.
 const BETA: (u64, u64) = (8, 10);
-/// So many calm rounds in a row, and the steps are five times as large.
+/// This many calm rounds in a row, and the steps are five times as large.
 const CALM_ROUNDS: u8 = 5;
 const RATE_MIN: u32 = 1_000;
 const RATE_MAX: u32 = 1 << 27;

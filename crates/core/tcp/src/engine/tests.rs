@@ -59,7 +59,7 @@ enum Acked {
     Nothing,
     Oldest,
     All,
-    /// So many bytes, perhaps before what is acknowledged or beyond what was sent.
+    /// This many bytes, perhaps before what is acknowledged or beyond what was sent.
     Bytes(i32),
 }
 

@@ -11,7 +11,7 @@ use super::{BURST, Engine};
 use crate::flow::Flags;
 use crate::io::{Buffers, FlowId, Incoming};
 
-/// So many flows stay in a cache close to the core anyway.
+/// Flows that stay in a cache close to the core anyway.
 const CLOSE: usize = 512;
 
 /// No flow.

@@ -403,7 +403,7 @@ proptest! {
     }
 }
 
-/// A flow with so many segments out, every second of the first hundred of which was reported, one
+/// A flow with that many segments out, every second of the first hundred of which was reported, one
 /// by one, so that all between them count as lost.
 fn bench_with(segments: u32) -> Bench {
     let mut bench = Bench::new(segments, Seq(0));

@@ -268,7 +268,7 @@ impl Script {
         self.flow.expect("the connection stands")
     }
 
-    /// The application writes so many bytes; each tells its own number.
+    /// The application writes that many bytes; each tells its own number.
     pub(crate) fn write(&mut self, count: u32) {
         let flow = self.flow();
         let span = self.host.engine.room(flow);
@@ -285,7 +285,7 @@ impl Script {
         self.host.engine.send(flow, count).expect("there is room");
     }
 
-    /// The application reads: so many bytes, as the peer has written them from `number` on.
+    /// The application reads: that many bytes, as the peer has written them from `number` on.
     #[track_caller]
     pub(crate) fn read(&mut self, number: u32, count: u32) {
         let data = self.host.read(self.flow(), count as usize);

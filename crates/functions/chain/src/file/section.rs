@@ -82,7 +82,7 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// The tables of `[[key]]`, so many of them, each with its line.
+    /// The tables of `[[key]]`, that many of them, each with its line.
     pub(crate) fn sections<T>(
         &mut self,
         key: &'static str,
@@ -203,7 +203,7 @@ pub(crate) fn parsed<T>(
     }
 }
 
-/// A list of so many, each read alike.
+/// A list of that many, each read alike.
 pub(crate) fn list<T>(
     count: RangeInclusive<usize>,
     read: impl Fn(&DeValue<'_>) -> Result<T, String>,

@@ -111,7 +111,7 @@ fn esp_that_is_cut_short_anywhere_is_refused() {
     }
 }
 
-/// A packet that who has the keys sealed: `text` in place of a packet and its trailer.
+/// A packet that a holder of the keys sealed: `text` in place of a packet and its trailer.
 fn forged(algorithm: Algorithm, number: u32, text: &[u8]) -> Vec<u8> {
     let mut cipher = IpsecMb::open().expect("apt-get install libipsec-mb1");
     let [key, auth] = ends::key(algorithm, 0);

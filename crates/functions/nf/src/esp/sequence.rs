@@ -15,7 +15,7 @@ pub(crate) struct Sequence {
 impl Sequence {
     /// Nothing sent yet. Extended numbers have 64 bits (RFC 4303 section 2.2.1).
     pub(crate) const fn new(is_extended: bool) -> Self {
-        // Far below the end, so that what is taken in vain cannot carry the counter round.
+        // Far below the end, so that numbers taken and not used cannot carry the counter round.
         let last = if is_extended { u64::MAX >> 1 } else { u32::MAX as u64 };
         Self { taken: AtomicU64::new(0), last }
     }

@@ -1,7 +1,7 @@
 //! What stands behind a packet in ESP: padding, its length and what the packet is (RFC 4303 section
 //! 2.4).
 
-/// Bytes of padding, its length and the next header, behind a payload of so many bytes.
+/// Bytes of padding, its length and the next header, behind a payload of that many bytes.
 #[inline]
 pub(crate) const fn bytes_behind(payload: usize, block: usize) -> usize {
     let plain = payload + FIXED;

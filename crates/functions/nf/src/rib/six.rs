@@ -12,7 +12,7 @@ use super::blocks::Blocks;
 use crate::fib::{CELLS, Fib6, FibChange, HopId, NODES, Node, STRIDE, index_of};
 use crate::prefix::mask6;
 
-/// Prefixes of up to so many bits are in the cells.
+/// Prefixes of up to this many bits are in the cells.
 const CELL_BITS: u8 = 16;
 
 /// All routes.

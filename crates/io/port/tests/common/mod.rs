@@ -69,7 +69,7 @@ pub(crate) fn receive(port: &mut impl Port, pool: &mut FramePool, count: usize) 
     batch
 }
 
-/// What arrives until there is quiet for so long.
+/// What arrives until there is quiet for that long.
 pub(crate) fn receive_for(port: &mut impl Port, pool: &mut FramePool, length: Nanos) -> Batch {
     let mut batch = Batch::new();
     let mut end = sys::clock::now() + length;

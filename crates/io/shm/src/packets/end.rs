@@ -346,7 +346,7 @@ impl PacketEnd {
         self.received
     }
 
-    /// Writes any words as a message: what a hostile application does. For those who test what
+    /// Writes any words as a message: what a hostile application does. For tests of what
     /// the daemon makes of it.
     pub fn forge(&mut self, words: [u64; 8]) {
         if self.to_daemon.stage(&words) == Ok(true) {

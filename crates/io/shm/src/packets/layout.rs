@@ -59,7 +59,7 @@ pub struct PacketSizes {
     pub ring_slots: u32,
     /// Bytes of a buffer: 2048 or 4096.
     pub chunk_bytes: u32,
-    /// Buffers that the daemon fills with received packets: so many packets are with the
+    /// Buffers that the daemon fills with received packets: this many packets are with the
     /// application at once, at most.
     pub receive_chunks: u32,
     /// Buffers that each worker has for packets that answer nothing.
@@ -318,7 +318,7 @@ impl HandoverWords {
 
     pub(crate) fn get(&self) -> &[OwnLine<AtomicU32>] {
         let first = self.map.word(HANDOVERS_AT).cast();
-        // SAFETY: so many words, each aligned to 128 bytes, lie there, mapped as long as the map
+        // SAFETY: that many words, each aligned to 128 bytes, lie there, mapped as long as the map
         // lives; they are atomics, so both processes may write them.
         unsafe { std::slice::from_raw_parts(first.as_ptr(), self.map.sizes.handovers as usize) }
     }

@@ -236,7 +236,7 @@ impl SocketMemory {
         let top_at = at + LINE;
         let leaf_at = top_at + (self.sizes.top_words() * 8).next_multiple_of(LINE);
         let words = |at, count| {
-            // SAFETY: so many words lie there, aligned and mapped as long as `self` is borrowed;
+            // SAFETY: that many words lie there, aligned and mapped as long as `self` is borrowed;
             // they are atomics, so that both processes may write them.
             unsafe { std::slice::from_raw_parts(self.at::<AtomicU64>(at).as_ptr(), count) }
         };

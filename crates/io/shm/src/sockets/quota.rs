@@ -117,7 +117,7 @@ impl Quota {
         true
     }
 
-    /// So many bytes are in memory no more.
+    /// Takes bytes off what is resident.
     pub(super) fn give_back_resident(&self, bytes: u64) {
         self.resident.fetch_sub(bytes, Ordering::Relaxed);
         self.budget.give_back(bytes);

@@ -89,8 +89,8 @@ impl ReadyBits<'_> {
         self.top.iter().all(|word| word.load(Ordering::Acquire) == 0)
     }
 
-    /// Says that who looks is about to sleep. False: there is a ready bit, so stay awake (and
-    /// disarm).
+    /// Says that the looking thread is about to sleep. False: there is a ready bit, so stay awake
+    /// (and disarm).
     #[must_use = "who sleeps on a mark sleeps too long"]
     pub fn arm(&self) -> bool {
         self.armed.store(1, Ordering::Relaxed);

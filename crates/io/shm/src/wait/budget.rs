@@ -19,7 +19,7 @@ pub struct WaitConfig {
     pub spin_max: Nanos,
     /// What a sleep costs, waker and sleeper together, until it is measured.
     pub wake_cost: Nanos,
-    /// Somebody who shares this CPU is yielded to for so long before a sleep, while it owes
+    /// A thread that shares this CPU is yielded to for this long before a sleep, while it owes
     /// something.
     pub yield_max: Nanos,
 }

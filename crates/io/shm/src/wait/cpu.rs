@@ -123,7 +123,7 @@ mod x86 {
         if word.load(Ordering::Acquire) != 0 {
             return;
         }
-        // SAFETY: MWAITX waits for the line or, with bit 1 of ECX, so many cycles (EBX, which the
+        // SAFETY: MWAITX waits for the line or, with bit 1 of ECX, that many cycles (EBX, which the
         // compiler keeps for itself). Hint 0xf0 is C0, the state that ends soonest.
         unsafe {
             asm!(

@@ -1,4 +1,4 @@
-//! The next step of somebody who has nothing to do. Pure: time in, step out.
+//! The next step of a thread that has nothing to do. Pure: time in, step out.
 
 use base::Nanos;
 
@@ -38,7 +38,7 @@ impl WaitStrategy {
         }
     }
 
-    /// Nothing is there now. `is_owed`: somebody who needs this CPU will soon have something for
+    /// Nothing is there now. `is_owed`: a thread that needs this CPU will soon have something for
     /// us, and sleeping would only make it wake us.
     #[inline]
     pub fn nothing(&mut self, now: Nanos, is_owed: bool) -> Step {

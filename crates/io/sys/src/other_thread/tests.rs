@@ -67,7 +67,7 @@ fn a_thread_runs_where_it_is_put_and_in_the_class_it_is_given() {
             Ok(()) => {}
             Err(refused) => assert!(matches!(refused, Unchanged::Refused(_)), "{refused:?}"),
         }
-        let refused = other.pin(CpuSet::CPU_MAX - 1).expect_err("nobody has so many CPUs");
+        let refused = other.pin(CpuSet::CPU_MAX - 1).expect_err("nobody has that many CPUs");
         assert!(matches!(refused, Unchanged::Refused(_)), "{refused:?}");
         assert!(!other.is_gone());
     });

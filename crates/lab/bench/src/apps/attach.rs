@@ -27,7 +27,8 @@ const TIMEOUT: Nanos = Nanos::from_secs(1);
 /// The first port of those that are listened on in turn.
 const FIRST_PORT: u16 = 20_000;
 
-/// The daemon remembers so many who are gone (and their descriptors): those before do not count.
+/// The daemon remembers this many programs that are gone, with their descriptors: earlier ones do
+/// not count.
 const REMEMBERED: u32 = 100;
 
 /// Used ports that are looked at in the end.
@@ -175,7 +176,7 @@ fn settled(harness: &Harness, before: Option<Holdings>) -> Result<Holdings, Erro
         let holdings = harness.holdings()?;
         let at_rest = holdings.regions == 0
             && before.is_none_or(|before| holdings.descriptors <= before.descriptors);
-        // The first look may come before the last one who left was heard.
+        // The first look may come before the last one's leaving was heard.
         let waited = began.elapsed();
         if at_rest && waited > Duration::from_millis(100) || waited > Duration::from_secs(2) {
             return Ok(holdings);

@@ -169,7 +169,7 @@ mod tests {
             send_chunks: 8,
             handovers: 1,
         };
-        // Other tests of this process hold some of their own, but not so many.
+        // Other tests of this process hold some of their own, but not that many.
         let made: Vec<_> = (0..200)
             .map(|_| shm::packets::PacketServer::create(sizes).expect("100 KiB fit"))
             .collect();

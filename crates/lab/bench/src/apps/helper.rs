@@ -33,7 +33,7 @@ pub(super) enum Kind {
     Mortal,
     /// Sends packets in another application's name.
     Spoof,
-    /// Rings a doorbell of its own: as many system calls as those who are hostile by them.
+    /// Rings a doorbell of its own: as many system calls as programs that are hostile by them.
     RingOwn,
     /// Rings the daemon's doorbell without a reason.
     Ring,

@@ -40,7 +40,7 @@ const STALL: Nanos = Nanos::from_secs(10);
 /// Who serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Servers {
-    /// So many applications with [`WORKERS`] between them.
+    /// This many applications with [`WORKERS`] between them.
     Apps(u16),
     /// As many workers of the dispatcher's own, which are given frames and no copies.
     Own,

@@ -29,7 +29,7 @@ const SIZES: [(u16, f64); 3] = [(2, 1.0), (64, 4.0), (256, 15.0)];
 /// Workers of one application.
 const APP_WORKERS: u16 = 16;
 
-/// With so many flows each of 16 workers owns one for certain: (15/16)^2000 is 1e-56.
+/// With this many flows each of 16 workers owns one for certain: (15/16)^2000 is 1e-56.
 const FLOWS: usize = 2000;
 
 /// One sample a round.
@@ -92,7 +92,7 @@ struct Crowd {
 }
 
 impl Crowd {
-    /// So many workers, each of which holds a core.
+    /// That many workers, each of which holds a core.
     fn gather(workers: u16) -> Result<Self, Error> {
         let cores: Vec<u16> = (0..workers).collect();
         let mut crowd = Self {

@@ -27,7 +27,7 @@ use crate::report::Report;
 
 const FLOWS: u16 = 4000;
 const WORKERS: u16 = 4;
-/// So many that a request seldom finds one that was busy within the time of a spin.
+/// Enough that a request seldom finds one that was busy within the time of a spin.
 const MANY_WORKERS: u16 = 60;
 const GROUPS: u32 = 65_536;
 const SEED: u64 = 7;
@@ -242,8 +242,8 @@ impl Stage<'_> {
         load::run(&wanted, &options, open, None).or_needs("load")
     }
 
-    /// Every flow is heard of before anything else, in their order; for so long or as long as that
-    /// takes.
+    /// Every flow is heard of before anything else, in their order; for that time or as long as
+    /// that takes.
     fn introduce(&self, length: Nanos) -> Result<load::Report, Error> {
         let mut length = length;
         loop {
@@ -277,7 +277,7 @@ impl Stage<'_> {
         })
     }
 
-    /// So many workers, and nothing on its way.
+    /// That many workers, and nothing on its way.
     fn resize(&self, workers: u16) -> Result<(), Error> {
         self.tell(&["workers", &workers.to_string()])?;
         let began = std::time::Instant::now();

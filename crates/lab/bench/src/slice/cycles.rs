@@ -112,7 +112,7 @@ fn length(plan: &Plan) -> Nanos {
 /// Millions of packets a second of slices on all `cpus` at once.
 fn together(work: &Work<'_>, cpus: &[usize], length: Nanos, rate: TscRate) -> Result<f64, Error> {
     let begin = Barrier::new(cpus.len());
-    // Whatever fails, nobody is waited for in vain.
+    // Whatever fails, no thread is left waiting.
     let ready = || {
         begin.wait();
     };

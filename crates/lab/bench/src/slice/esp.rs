@@ -1,4 +1,4 @@
-//! Encryption on one core: through function esp on a slice, and by those who only encrypt.
+//! Encryption on one core: through function esp on a slice, and by programs that only encrypt.
 
 use base::Nanos;
 use calisto_nf::esp::Algorithm;

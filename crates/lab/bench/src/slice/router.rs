@@ -146,7 +146,7 @@ fn changes(plan: &Plan, report: &mut Report<'_>, routes: &[Route]) -> Result<(),
     Ok(())
 }
 
-/// Microseconds that so many of a hundred did not take; zero of nothing.
+/// Microseconds that this share of a hundred stayed below; zero of nothing.
 fn percentile(times: impl Iterator<Item = Nanos>, share: usize) -> f64 {
     let mut times: Vec<Nanos> = times.collect();
     times.sort_unstable();

@@ -38,7 +38,7 @@ impl Sink {
         }
     }
 
-    /// Counts for so long.
+    /// Counts for that time.
     pub(super) fn count(&mut self, length: Duration) -> Result<Window, Error> {
         self.0.say(&length.as_millis().to_string())?;
         let line = self.0.line()?;

@@ -82,7 +82,7 @@ pub(super) fn seal(algorithm: Algorithm) -> Work<'static> {
     Work { name, make: Box::new(move || esp(algorithm)) }
 }
 
-/// A function as its own crate sets it up, with frames of so many bytes.
+/// A function as its own crate sets it up, with frames of that many bytes.
 fn of_nf(name: &'static str, frame_bytes: usize) -> Work<'static> {
     let make = move || {
         let found =

@@ -19,7 +19,7 @@ use crate::error::{Error, OrNeeds};
 /// One attempt to connect: longer than until a lost SYN is sent again.
 const ATTEMPT: Duration = Duration::from_secs(5);
 
-/// So many are opened at a time when there are many, and then the server gets a rest.
+/// This many are opened at a time when there are many, and then the server gets a rest.
 const BURST_OF_CONNECTIONS: usize = 256;
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -155,7 +155,7 @@ impl Clients {
         Ok(())
     }
 
-    /// Asks on so many connections at a time, for `length`. Whoever has been idle longest is next.
+    /// Asks on that many connections at a time, for `length`. The longest idle one is next.
     pub(super) fn ask(
         &mut self,
         dialogue: &mut Dialogue,

@@ -31,10 +31,10 @@ const FEW: usize = 100;
 /// Beside [`FEW`].
 pub(super) const IDLE: usize = 10_000;
 
-/// Of a hundred requests, so many set a value.
+/// Of a hundred requests, this many set a value.
 const SETS_PERCENT: u32 = 10;
 
-/// Rings of so many connections are more than the daemon gives one user unasked.
+/// Rings of this many connections are more than the daemon gives one user unasked.
 const MEMORY: &str =
     "[tcp]\nmemory_mib = 8192\n[[tenant]]\nuid = \"*\"\nconnections = 65536\nmemory_mib = 8192\n";
 

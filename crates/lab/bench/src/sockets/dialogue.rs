@@ -29,7 +29,7 @@ pub(super) enum Dialogue {
     /// memcached's text protocol.
     KeyValue {
         random: Random,
-        /// Of a hundred requests, so many set a value.
+        /// Of a hundred requests, this many set a value.
         sets_percent: u32,
         gets: Vec<Vec<u8>>,
         sets: Vec<Vec<u8>>,
@@ -37,7 +37,7 @@ pub(super) enum Dialogue {
 }
 
 impl Dialogue {
-    /// Keys of 64 bytes, values of 32; so many of a hundred requests set a value.
+    /// Keys of 64 bytes, values of 32; that many of a hundred requests set a value.
     pub(super) fn key_value(sets_percent: u32) -> Self {
         let name = |number: u32| format!("key-{number:0width$}", width = KEY_BYTES - 4);
         let get = |number| format!("get {}\r\n", name(number)).into_bytes();

@@ -61,7 +61,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Starts it for so many connections.
+/// Starts it for that many connections.
 pub(super) fn start(
     tested_stack: &TestedStack,
     program: &std::path::Path,

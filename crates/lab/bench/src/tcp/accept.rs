@@ -12,7 +12,7 @@ use crate::figure::{Figure, Target};
 use crate::place::{Cpus, on_cpu};
 use crate::report::Report;
 
-/// So many that a client's ports do not run out while names of closed connections stay taken.
+/// Few enough that a client's ports do not run out while names of closed connections stay taken.
 const PORTS: std::ops::Range<u16> = 7100..7116;
 
 /// Connections under way.

@@ -23,13 +23,13 @@ const LOADS: [u32; 7] = [10, 20, 40, 60, 70, 80, 120];
 /// An item that took longer, at a load that can be done, waited for a CPU.
 const TAKEN_AWAY_US: f64 = 500.0;
 
-/// Items that arrive are put into their queues so many at once, at most.
+/// Items that arrive are put into their queues this many at once, at most.
 const GENERATED_AT_ONCE: usize = 8;
 
 /// Items of one queue that a claim is for, at most.
 const CLAIMED_AT_ONCE: usize = 2;
 
-/// Of a hundred items, so many take longer.
+/// Of a hundred items, this many take longer.
 const HICCUPS_IN_100: u64 = 1;
 
 /// How long items take.

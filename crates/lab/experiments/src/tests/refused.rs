@@ -184,7 +184,7 @@ fn a_prediction_of_more_requests_than_fit_is_refused() {
         .replace("[sources]\nmean = \"chosen\"", "")
         .replace("distribution = \"exponential\"", "flows = 1000")
         .replace("cores = 2", "workers = 2");
-    Scenario::parse(&demo).expect("so many can be");
+    Scenario::parse(&demo).expect("a scenario of this size is allowed");
     let long = demo.replace("length = \"1s\"", "length = \"60s\"");
     let error = Scenario::parse(&long.replace("[10, 50, 90]", "[10, 10000]"));
     let error = error.expect_err("six hundred million are too many").to_string();

@@ -41,9 +41,9 @@ pub(super) enum Body {
     /// Before its head.
     #[default]
     Head,
-    /// In a body of which so many bytes are left.
+    /// In a body of which this many bytes are left.
     Length { left: u64, heard: Heard },
-    /// Before the size of a chunk; so many bytes came before.
+    /// Before the size of a chunk; this many bytes came before.
     ChunkSize { before: u64, heard: Heard },
     /// In a chunk.
     Chunk { left: u64, before: u64, heard: Heard },

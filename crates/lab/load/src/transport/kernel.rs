@@ -27,7 +27,7 @@ pub const SOCKETS_MAX: u32 = 50_000;
 /// Descriptors that the rest of the process may need.
 const SPARE_DESCRIPTORS: u64 = 256;
 
-/// Up to so many sockets are each asked for packets; more are asked for by epoll.
+/// Up to this many sockets are each asked for packets; more are asked for by epoll.
 const ASKED_DIRECTLY: usize = 2;
 
 /// Sockets whose packets are taken in one turn, at most.
@@ -299,7 +299,7 @@ fn bind(
     )))
 }
 
-/// Allows so many sockets in this process.
+/// Allows that many sockets in this process.
 pub(super) fn raise_descriptor_limit(sockets: u64) -> Result<(), Error> {
     let open = std::fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count() as u64);
     let wanted = open + sockets + SPARE_DESCRIPTORS;

@@ -126,7 +126,7 @@ fn the_server_sees_as_many_flows_as_were_asked_for() {
         };
         let args = Args { common, source_prefix, ..Args::new(echo.address) };
         let report = run(&args, false).expect("loopback is there");
-        // On a busy machine a few are not sent in time; those that are must be of so many flows.
+        // On a busy machine a few are not sent in time; those that are must be of as many flows.
         assert_eq!(report.sent + report.never_sent, 400, "{report:?}");
         assert_eq!((report.lost, report.corrupted), (0, 0), "{report:?}");
         assert_eq!(echo.stop().len() as u64, report.sent.min(300));

@@ -15,7 +15,7 @@ use crate::quantile;
 const ORIGIN: Nanos = Nanos::from_secs(1);
 /// Segments that a core takes at a time, as the data path does.
 const BATCH: usize = 64;
-/// Connections are opened in bunches of so many, one round trip apart, so that no backlog
+/// Connections are opened in bunches of this many, one round trip apart, so that no backlog
 /// overflows.
 const BUNCH: u32 = 1024;
 /// Bytes of every ring. Contents do not matter here, so all connections share one.

@@ -43,15 +43,15 @@ impl RoundTrips {
 pub struct DemoCosts {
     /// A round trip when dispatcher and worker are awake: one flow, one request outstanding.
     pub awake: RoundTrips,
-    /// ... when the worker sleeps and the dispatcher does not: one request outstanding, and so many
-    /// workers that a request seldom finds one that was busy lately.
+    /// ... when the worker sleeps and the dispatcher does not: one request outstanding, and this
+    /// many workers that a request seldom finds one that was busy lately.
     pub worker_asleep: RoundTrips,
     /// ... when both sleep: requests far apart.
     pub both_asleep: RoundTrips,
     /// How long the server's CPU is busy with a request: one over the most that it can do in a
     /// second.
     pub server: Range,
-    /// A thread that finds nothing looks for so long before it sleeps (`wait.spin_us`).
+    /// A thread that finds nothing looks for this long before it sleeps (`wait.spin_us`).
     pub spin: Nanos,
 }
 

@@ -40,7 +40,7 @@ impl Default for LeafSpine {
 }
 
 impl LeafSpine {
-    /// So many hosts under one switch.
+    /// That many hosts under one switch.
     pub fn one_switch(hosts: u32, host_link: LinkPlan) -> Self {
         Self { leaves: 1, spines: 0, hosts_per_leaf: hosts, host_link, fabric_link: host_link }
     }
@@ -104,7 +104,7 @@ impl TcpPlan {
         }
     }
 
-    /// For an engine that may have so many flows at once.
+    /// For an engine that may have that many flows at once.
     pub(crate) fn config(&self, flows: u32) -> Config {
         let window = (1_u32 << self.ring_log2) / u32::from(self.mtu - 80) + 4;
         Config {
@@ -207,7 +207,7 @@ impl Default for NetPlan {
 }
 
 impl NetPlan {
-    /// So many hosts under one switch answer another one at once.
+    /// That many hosts under one switch answer another one at once.
     pub fn incast(senders: u32, bytes: u64, congestion: Algorithm) -> Self {
         Self {
             topology: LeafSpine::one_switch(senders.saturating_add(1), LinkPlan::default()),
@@ -235,7 +235,7 @@ impl NetPlan {
         self.tcp.check()?;
         let flows = self.traffic.flows();
         check((1..=100_000).contains(&flows), "flows", flows, "from 1 to 100000")?;
-        // Who arrives gets the ring of somebody who has gone. The others are there together.
+        // A flow that arrives gets the ring of one that has gone. The others are there together.
         let together = !matches!(self.traffic, Traffic::Arriving { .. });
         let rings = u64::from(flows) << self.tcp.ring_log2;
         let fits = !together || rings <= RINGS_MAX;

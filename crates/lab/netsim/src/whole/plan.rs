@@ -11,7 +11,7 @@ use crate::refused::check;
 /// Connections of all clients, at most: the rings of both ends are 512 KiB each.
 const CONNECTIONS_MAX: u64 = 4000;
 
-/// So many workers from then on.
+/// This many workers from then on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkerStep {
     /// Counted from the beginning.

@@ -108,7 +108,7 @@ impl Server {
         })
     }
 
-    /// Makes it so many workers: the youngest come and go. How many there was no number for.
+    /// Makes it that many workers: the youngest come and go. Returns how many got no number.
     pub(crate) fn resize(&mut self, workers: u16, now: Nanos) -> u16 {
         let active = self.active();
         for leaver in active.iter().skip(usize::from(workers)) {

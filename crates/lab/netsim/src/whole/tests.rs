@@ -92,7 +92,7 @@ fn nonsense_is_refused_by_its_field() {
 fn a_worker_step_for_which_there_are_not_enough_numbers_is_said_to_lack_workers() {
     assert_eq!(check(&small(), 1).workers_missing, 0);
     let worker_step = |nanos, workers| WorkerStep { at: Nanos(nanos), workers };
-    // Those who leave have not gone a nanosecond later.
+    // Workers that leave have not gone a nanosecond later.
     let worker_steps =
         vec![worker_step(0, 40), worker_step(1_000_000, 1), worker_step(1_000_001, 40)];
     let outcome = check(&WholePlan { worker_steps, ..small() }, 1);

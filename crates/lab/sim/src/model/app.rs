@@ -18,7 +18,7 @@ use super::worker::Packet;
 pub struct AppPlan {
     /// Who steers its packets.
     pub system: System,
-    /// Workers: so many cores it can use at once.
+    /// Workers: this many cores it can use at once.
     pub workers: u16,
     /// Cores that it gets whenever it asks.
     pub guaranteed: u16,
@@ -38,7 +38,7 @@ pub struct AppPlan {
     pub service: Distribution,
     /// Its mean.
     pub service_mean: Nanos,
-    /// Packets that a worker's ring holds; with one queue for all, so many for each worker.
+    /// Packets that a worker's ring holds; with one queue for all, this many for each worker.
     pub ring: usize,
     /// A worker with nothing to do takes the packet that has waited for longest in another one's
     /// ring.
@@ -46,7 +46,7 @@ pub struct AppPlan {
     /// A packet that takes longer is put aside for the others that wait, and goes on later, for the
     /// cost of a switch; [`Nanos::FAR_FUTURE`]: everything runs to its end.
     pub quantum: Nanos,
-    /// A worker with nothing to do keeps its core for so long; [`Nanos::FAR_FUTURE`]: for ever.
+    /// A worker with nothing to do keeps its core for this long; [`Nanos::FAR_FUTURE`]: for ever.
     pub spin: Nanos,
     /// A worker without a core for this long gives its groups away; [`Nanos::FAR_FUTURE`]: never.
     pub rest_after: Nanos,
@@ -78,7 +78,7 @@ impl Default for AppPlan {
 }
 
 impl AppPlan {
-    /// Work without end on up to so many cores, given away to whoever asks.
+    /// Work without end on up to that many cores, given away to whoever asks.
     pub fn batch(workers: u16) -> Self {
         Self { workers, class: Class::Batch, ..Self::default() }
     }

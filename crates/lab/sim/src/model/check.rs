@@ -41,7 +41,7 @@ pub enum PlanError {
     },
     /// No policy has that name.
     Policy(UnknownPolicy),
-    /// So many flow groups are not possible.
+    /// This many flow groups are not possible.
     Groups(GroupCountError),
     /// The cores cannot be given out like that.
     Cores(CoresRefused),

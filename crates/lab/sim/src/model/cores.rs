@@ -7,7 +7,7 @@ use super::app::App;
 use super::machine::{Event, Machine};
 use super::worker::{Doing, Worker};
 
-/// Who waits in vain is looked at no more often than this.
+/// A worker that waits without success is looked at no more often than this.
 const REST_LEAST: Nanos = Nanos::from_micros(1);
 
 impl Machine {
@@ -123,7 +123,7 @@ impl Machine {
         }
     }
 
-    /// The flows of the worker go to those who have a core. Whether there is one.
+    /// The flows of the worker go to workers that have a core. Whether there is one.
     fn rest(&mut self, id: u16) -> bool {
         let worker = &self.workers[usize::from(id)];
         let (number, index) = (WorkerId(worker.number), worker.app);
@@ -179,7 +179,7 @@ impl Machine {
         let app = &mut self.apps[usize::from(index)];
         if number.0 < app.limit && !app.steering.active().contains(&number) {
             let mut active = app.steering.active().to_vec();
-            // By Shenango's rule only those who run have flows.
+            // By Shenango's rule only running workers have flows.
             if app.plan.system.follows_cores() {
                 let first = app.first;
                 active.retain(|other| self.workers[first + other.index()].has_core());
@@ -191,7 +191,7 @@ impl Machine {
         }
     }
 
-    /// So many of the application's workers may have flows from now on.
+    /// That many of the application's workers may have flows from now on.
     pub(super) fn set_workers(&mut self, index: u16, workers: u16) {
         let app = &mut self.apps[usize::from(index)];
         app.limit = workers;
@@ -273,7 +273,7 @@ impl Machine {
         self.dispatcher_time += cost;
         let has_undone = self.take_sample(now);
         if !is_tick {
-            // It serves those who wait. How far the queues of holders have come is for the policy
+            // It serves waiting workers. How far the queues of holders have come is for the policy
             // to compare from tick to tick.
             self.sample.busy.clear();
         }

@@ -146,7 +146,7 @@ impl Machine {
         }
     }
 
-    /// Into the one queue, or to somebody who has nothing to do.
+    /// Into the one queue, or to a worker that has nothing to do.
     fn deliver_any(&mut self, index: u16, packet: Packet) {
         let app = &mut self.apps[usize::from(index)];
         if app.queue.len() >= app.plan.ring * usize::from(app.plan.workers) {

@@ -84,7 +84,7 @@ pub(super) enum Event {
     Rest(u16, u32),
     /// The cores are looked at.
     Tick,
-    /// Those who wait for a core are looked at.
+    /// Looks at the workers that wait for a core.
     Call,
     /// The steering of this application goes on.
     Steer(u16),

@@ -84,7 +84,7 @@ impl Steering {
         matches!(&self.rule, Rule::Tables(_))
     }
 
-    /// The dispatcher looks at the load now: at so many groups.
+    /// The dispatcher looks at the load now: at that many groups.
     pub(super) fn look(&mut self, now: Nanos) -> usize {
         match &mut self.rule {
             Rule::Tables(tables) => tables.look(now),

@@ -20,7 +20,7 @@ impl Step {
         Self { rates: rates.into(), length, workers: Vec::new() }
     }
 
-    /// The same with so many workers for each application.
+    /// The same with that many workers for each application.
     #[must_use]
     pub fn with_workers(self, workers: impl Into<Vec<u16>>) -> Self {
         Self { workers: workers.into(), ..self }

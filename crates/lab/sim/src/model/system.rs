@@ -19,7 +19,7 @@ pub enum System {
     /// One queue from which every worker takes: what theory calls M/G/n. No daemon reaches it,
     /// because nothing is charged for what they do to each other there ([`crate::scan`] does that).
     OneQueue,
-    /// One of this project's policies, by name, over so many groups.
+    /// One of this project's policies, by name, over this many groups.
     Policy {
         /// As `calisto steer` knows it; the Calisto paper's Listing 3 is `listing3`.
         name: String,
@@ -34,7 +34,7 @@ impl System {
         Self::policy_over(name, GROUPS)
     }
 
-    /// A policy over so many groups. A scenario with very many applications wants few (the daemon
+    /// A policy over that many groups. A scenario with very many applications wants few (the daemon
     /// gives an attached one 4096): 65,536 groups are some 400 kB.
     pub fn policy_over(name: &str, groups: u32) -> Self {
         Self::Policy { name: name.to_owned(), groups }
@@ -44,7 +44,7 @@ impl System {
     /// groups.
     ///
     /// # Errors
-    /// There is none of that name, or so many groups are not possible.
+    /// There is none of that name, or that many groups are not possible.
     pub fn by_name(name: &str, groups: u32) -> Result<Self, PlanError> {
         let system = match name {
             "shenango" => Self::Shenango,

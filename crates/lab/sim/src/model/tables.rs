@@ -17,7 +17,7 @@ use super::steering::{Begun, Route};
 use super::waiting::Waiting;
 use super::worker::Packet;
 
-/// Fewer packets than this since the last look at the load, and the next one waits for so long: the
+/// Fewer packets than this since the last look at the load, and the next one waits this long: the
 /// daemon's.
 const FEW_PACKETS: u32 = 256;
 const QUIET: Nanos = Nanos::from_millis(64);
@@ -81,7 +81,7 @@ impl Tables {
         self.noted >= FEW_PACKETS || now.since(self.looked) >= QUIET
     }
 
-    /// The dispatcher looks at the load now: at so many groups.
+    /// The dispatcher looks at the load now: at that many groups.
     pub(super) fn look(&mut self, now: Nanos) -> usize {
         (self.noted, self.looked) = (0, now);
         self.live.len().min(GROUPS_PER_STEP)
@@ -198,7 +198,7 @@ impl Tables {
         }
     }
 
-    /// The shadow becomes the table in force; everybody who owned a group before gets a barrier.
+    /// The shadow becomes the table in force; each worker that owned a group before gets a barrier.
     fn publish(&mut self, begun: &mut Vec<Begun>) {
         self.plan.publish = false;
         std::mem::swap(&mut self.live, &mut self.shadow);

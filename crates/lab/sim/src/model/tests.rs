@@ -12,7 +12,7 @@ use load::Distribution;
 
 use super::*;
 
-/// One application at one rate on so many cores: a tenth of a second to begin, and a second.
+/// One application at one rate on that many cores: a tenth of a second to begin, and a second.
 fn plan(cores: u16, app: AppPlan, rate: f64) -> MachinePlan {
     let step = |millis| Step::new(Nanos::from_millis(millis), [rate]);
     MachinePlan {

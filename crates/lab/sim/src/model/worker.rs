@@ -48,7 +48,7 @@ pub(super) struct Worker {
     pub(super) progress: Progress,
     /// It is to give its core back at its next poll boundary.
     pub(super) is_told: bool,
-    /// It is in the list of those who wait for a core.
+    /// It is in the list of workers that wait for a core.
     pub(super) waits: bool,
     /// Counts what would make an old event about its core mean something new.
     pub(super) generation: u32,
@@ -62,7 +62,7 @@ pub(super) struct Worker {
     /// Core time that it has held, and the part in which it worked, since the step began.
     pub(super) held: Nanos,
     pub(super) busy: Nanos,
-    /// Barriers of hand-overs in its ring: after so many packets, this hand-over passes.
+    /// Barriers of hand-overs in its ring: after this many packets, this hand-over passes.
     pub(super) barriers: VecDeque<(u32, u32)>,
 }
 

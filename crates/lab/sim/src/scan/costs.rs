@@ -104,7 +104,7 @@ impl Default for ScanCosts {
     /// 512, 1024, 2048, 4096 queues, half a round beyond the first; with a ready set 165, 144, 185,
     /// 195, 255, 324 ns; 278 to 439 M items a second with all queues busy, 283 to 306 M of one hot
     /// queue with a ready set in turns of 16; tax with sleep. A line from core to core takes 60,
-    /// 126, 197 ns; a futex wake 22, 38, 43 us. The ranges of a look in vain, a tenth less and 15 %
+    /// 126, 197 ns; a futex wake 22, 38, 43 us. The ranges of an empty look, a tenth less and 15 %
     /// more, are assumed. `mark` is an estimate of a locked addition, and what executes how many
     /// instructions is an assumption: there are no performance counters here.
     fn default() -> Self {
@@ -152,12 +152,12 @@ impl ScanCosts {
         }
     }
 
-    /// What a look at an empty one of so many queues costs, in nanoseconds.
+    /// What a look at an empty one of that many queues costs, in nanoseconds.
     pub fn empty_look(&self, queues: u32, level: Level) -> f64 {
         self.by_cache(&self.empty, queues).at(level)
     }
 
-    /// What the first look at one of so many queues costs besides when it has something, in
+    /// What the first look at one of that many queues costs besides when it has something, in
     /// nanoseconds.
     pub fn first_touch(&self, queues: u32, level: Level) -> f64 {
         self.by_cache(&self.touch, queues).at(level)

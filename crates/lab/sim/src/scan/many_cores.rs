@@ -62,8 +62,8 @@ pub struct Plan {
     pub flows: u32,
     /// Items that a core takes at once, at most.
     pub burst: u32,
-    /// Items that wait for a core, at most: with shared queues so many for each core, wherever they
-    /// are.
+    /// Items that wait for a core, at most: with shared queues this many for each core, wherever
+    /// they are.
     pub ring: u32,
     /// What looking and taking costs.
     pub costs: ScanCosts,

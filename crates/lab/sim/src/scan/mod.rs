@@ -4,7 +4,7 @@
 //! with the costs that `calisto bench wait` has measured:
 //! - [`one_core`]: a core that polls N queues in turn, or asks a ready set which of them has
 //!   something: latency and peak throughput by N, traffic over all queues or one, and what the core
-//!   does in vain by load. Start with [`one_core::Plan`].
+//!   does without finding anything, by load. Start with [`one_core::Plan`].
 //! - [`many_cores`]: some cores with a queue each (scale-out) or one for all (scale-up), with
 //!   hiccups; each by spinning and by a ready set. Start with [`many_cores::Plan`].
 

@@ -18,7 +18,7 @@ const PASSING: u64 = 64;
 /// What comes in.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Feed {
-    /// So many items a second in all, independent of each other (Poisson).
+    /// This many items a second in all, independent of each other (Poisson).
     Rate(f64),
     /// The queues with traffic always have something: what is delivered then is the most that can
     /// be.
@@ -99,7 +99,7 @@ pub struct Outcome {
     pub useful_ns: f64,
     /// Of that their work alone.
     pub work_ns: f64,
-    /// Looking in vain, and falling asleep and waking.
+    /// Looking at empty queues, and falling asleep and waking.
     pub useless_ns: f64,
     /// Without any instruction.
     pub asleep_ns: f64,
@@ -109,7 +109,7 @@ pub struct Outcome {
     pub marks_ns: f64,
     /// Instructions on items.
     pub useful_instructions: f64,
-    /// Instructions in vain.
+    /// Instructions of looks that found nothing.
     pub useless_instructions: f64,
     /// Cycles in which instructions were executed.
     pub cycles: f64,
@@ -129,13 +129,13 @@ impl Outcome {
     }
 
     /// The share of the time that the core was awake and not in the work of an item: the polling
-    /// tax. That is what looking in vain takes, and what it takes to find an item and to take it
+    /// tax. That is what empty looks take, and what it takes to find an item and to take it
     /// out.
     pub fn tax(&self) -> f64 {
         (self.useful_ns + self.useless_ns - self.work_ns) / self.elapsed_ns
     }
 
-    /// Looks in vain for each item.
+    /// Empty looks for each item.
     pub fn empty_looks_per_item(&self) -> f64 {
         self.empty_looks / self.delivered.max(1) as f64
     }

@@ -64,7 +64,7 @@ pub(crate) struct Arrival {
     pub(crate) keeping: Option<Keeping>,
 }
 
-/// What is known of an application, for those who ask.
+/// What is told of an application.
 #[derive(Clone, Debug)]
 pub(crate) struct Facts {
     pub(crate) name: String,

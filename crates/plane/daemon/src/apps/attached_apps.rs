@@ -21,7 +21,7 @@ const DEPARTED_MAX: usize = 64;
 const NEEDLESS_PER_SECOND: u32 = 1000;
 const NEEDLESS_AT_ONCE: u32 = 100;
 
-/// Everybody who is or was here.
+/// Every application that is or was here.
 pub(crate) struct AttachedApps {
     present: Vec<AttachedApp>,
     departed: VecDeque<Departed>,

@@ -67,7 +67,7 @@ impl AttachServer {
     }
 
     pub(super) fn accept(&mut self) {
-        // A bounded part of those who wait, so that whoever connects in a loop does not keep the
+        // A bounded part of those that wait, so that whoever connects in a loop does not keep the
         // attach server from hearing the others.
         for _ in 0..STRANGERS_MAX {
             if self.strangers() >= STRANGERS_MAX && !self.evict_stranger() {

@@ -47,18 +47,18 @@ impl Shares {
         (self.limit, self.taken)
     }
 
-    /// Whether a user may have so many more.
+    /// Whether a user may have that many more.
     pub(super) fn has_room(&self, uid: u32, more: usize) -> bool {
         Self::allows(self.limit, uid, self.of(uid), self.taken, more)
     }
 
-    /// A user has so many more now.
+    /// Adds to what a user has.
     pub(super) fn take(&mut self, uid: u32, count: usize) {
         *self.of_users.entry(uid).or_default() += count;
         self.taken += count;
     }
 
-    /// A user has so many less.
+    /// Takes off what a user has.
     pub(super) fn give_back(&mut self, uid: u32, count: usize) {
         let Some(own) = self.of_users.get_mut(&uid) else { return };
         let count = count.min(*own);

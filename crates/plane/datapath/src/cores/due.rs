@@ -56,7 +56,7 @@ impl CoreAllocator {
         let watched = self.is_unsettled && !self.waiting.is_empty()
             || self.held.iter().any(|&slot| self.is_watched(slot, dispatcher));
         let tick = if watched { self.next_tick } else { Nanos::FAR_FUTURE };
-        // Who has made us look in vain too often is heard when its time has come.
+        // An application that caused too many empty looks is heard when its time has come.
         let spoken = self.kept.iter().filter(|kept| kept.has_spoken());
         let heard = spoken.map(|kept: &Kept| kept.vain.next().max(self.next_tick)).min();
         let rest = self.resting.front().map(|&(due, _)| due);

@@ -135,7 +135,8 @@ impl CoreAllocator {
             }
             Standing::Taken | Standing::Draining | Standing::Parked { .. } => {}
         }
-        // An answer to an earlier word, from one who has no core, can only mean that it wants one.
+        // An answer to an earlier word, from a worker without a core, can only mean that it wants
+        // one.
         let Some(Some(of)) = self.slots.get_mut(slot.index()) else { return is_news };
         let of_late = said == CoreReply::Nothing && !of.rests;
         if self.drain(slot, dispatcher) {
@@ -230,7 +231,7 @@ impl CoreAllocator {
         });
     }
 
-    /// Those who wait ask once more; who has nothing to do any more is let go.
+    /// Waiting workers ask once more; a worker that has nothing left to do is let go.
     fn gather_waiting<P: Port>(&mut self, dispatcher: &Dispatcher<P>) {
         for at in (0..self.waiting.len()).rev() {
             let slot = self.waiting[at];

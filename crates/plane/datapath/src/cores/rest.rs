@@ -1,8 +1,8 @@
-//! Workers without a core give their groups to those who have one.
+//! Workers without a core give their groups to workers with one.
 //!
 //! It costs a hand-over there and one back, so it is done only when a worker has had no core for
-//! long: it has been parked, or waits for a core in vain because its application has all that it
-//! may.
+//! long: it has been parked, or waits for a core that it cannot get because its application has all
+//! that it may.
 
 use base::Nanos;
 use policy::cores::Class;
@@ -22,7 +22,7 @@ impl CoreAllocator {
         }
     }
 
-    /// Those who have been without a core for long give their groups to those who run.
+    /// Workers that have long been without a core give their groups to running workers.
     pub(super) fn rest_parked<P: Port>(&mut self, now: Nanos, dispatcher: &mut Dispatcher<P>) {
         while let Some(&(due, slot)) = self.resting.front() {
             if due > now {

@@ -130,7 +130,7 @@ pub(super) struct Slot {
     pub(super) wake: Wake,
     pub(super) call: Call,
     pub(super) standing: Standing,
-    /// It is in the list of those who wait for a core.
+    /// It is in the list of workers that wait for a core.
     pub(super) waits: bool,
     /// Its groups were given to others while it is parked.
     pub(super) rests: bool,

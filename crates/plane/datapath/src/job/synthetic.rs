@@ -1,8 +1,8 @@
 //! The workload of Shenango's `synthetic`: requests that say how much work they are.
 //!
 //! 16 bytes of payload, both big endian: iterations of fake work (u64), index (u64). The work is
-//! that many square roots; the answer is the request. Besides, each packet may touch so many bytes
-//! of its flow's state: what a move between cores makes cold.
+//! that many square roots; the answer is the request. Besides, each packet may touch that many
+//! bytes of its flow's state: what a move between cores makes cold.
 
 use std::hint::black_box;
 use std::sync::Arc;

@@ -123,7 +123,7 @@ impl ReadyWorkerQueues {
         self.scheduler.next_turn()
     }
 
-    /// The worker queue has had its turn and said so many messages.
+    /// The worker queue has had its turn and said that many messages.
     #[inline]
     pub(super) fn served(
         &mut self,
@@ -194,7 +194,7 @@ impl ReadyWorkerQueues {
         self.scheduler.is_empty() && (self.is_muted || self.set.is_quiet())
     }
 
-    /// When those who are not listened to are listened to again.
+    /// When workers that are not listened to are listened to again.
     pub(super) fn next_deadline(&self) -> Nanos {
         match &self.false_bits {
             Some(limit) if self.is_muted => limit.next(),

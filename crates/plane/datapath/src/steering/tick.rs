@@ -11,7 +11,7 @@ use crate::worker_queue::{WorkerQueue, WorkerQueueState};
 
 /// Fewer packets than this since the last look at the groups' load, and the next look waits ...
 const FEW_PACKETS: u32 = 256;
-/// ... for so many intervals more.
+/// ... for this many intervals more.
 const QUIET_INTERVALS: u64 = 63;
 
 impl Steering {

@@ -88,8 +88,8 @@ impl Steering {
         true
     }
 
-    /// The worker is parked for long, or is to be: its groups go to those who run. False when there
-    /// is no other, or it is not there.
+    /// The worker is parked for long, or is to be: its groups go to running workers. False when
+    /// there is no other, or it is not there.
     pub fn rest(&mut self, worker: WorkerId) -> bool {
         let is_active = |worker_queue: &&WorkerQueue| {
             worker_queue.state == WorkerQueueState::Active && worker_queue.id() != worker
@@ -157,7 +157,7 @@ impl Steering {
     }
 
     pub(super) fn workers_changed(&mut self) {
-        // Somebody must own the groups: when nobody else is left, those who rest do.
+        // The groups need an owner: when no other is left, resting workers own them.
         if !self
             .worker_queues
             .iter()

@@ -14,7 +14,7 @@ use crate::rings::Rings;
 use crate::routes::{Route, Routes};
 
 impl Sockets {
-    /// Does what the slow side has asked for, so many things at most. True: there was something.
+    /// Does what the slow side has asked for, that many things at most. True: there was something.
     pub(crate) fn read_commands<O: Output>(
         &mut self,
         most: usize,

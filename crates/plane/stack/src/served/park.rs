@@ -1,8 +1,8 @@
 //! Connections that stand and find no room try again.
 //!
 //! The program is late, not gone; Linux lets the peer send its last acknowledgement again. As many
-//! wait for each listener as its backlog holds, so that who accepts nothing takes nobody else's
-//! place.
+//! wait for each listener as its backlog holds, so that a program that accepts nothing takes nobody
+//! else's place.
 
 use base::Nanos;
 use tcp::{Engine, FlowId, ListenerId, State};
@@ -12,7 +12,7 @@ use super::bound::Taken;
 use crate::command_queue::Listening;
 use crate::rings::Rings;
 
-/// So many of each listener's try at once.
+/// This many of each listener's try at once.
 const TRIES: usize = 64;
 
 /// Time until they try again.

@@ -64,7 +64,7 @@ impl Sockets {
         }
     }
 
-    /// Marks a slot for everybody who wants to hear of it.
+    /// Marks a slot for every poller that wants to hear of it.
     pub(super) fn notify(&mut self, app: u16, slot: u32) {
         let client = self.clients.get_mut(usize::from(app)).and_then(Option::as_deref_mut);
         let Some(client) = client else { return };

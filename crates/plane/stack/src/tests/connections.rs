@@ -101,7 +101,7 @@ impl Bench {
         Self::with_flows(service, workers, 512)
     }
 
-    /// With so many flows for each worker, at most.
+    /// With that many flows for each worker, at most.
     fn with_flows(service: ServiceKind, workers: usize, flows_max: u32) -> Self {
         Self::with_command_queue(service, workers, flows_max, None)
     }

@@ -35,7 +35,7 @@ fn bench(workers: usize, rate: Option<Arc<Rate>>) -> (Bench, App) {
     bench_with(workers, rate, 1 << 30)
 }
 
-/// With so many bytes for all rings of the application.
+/// With that many bytes for all rings of the application.
 fn bench_with(workers: usize, rate: Option<Arc<Rate>>, quota_bytes: u64) -> (Bench, App) {
     let command_queue = CommandQueue::new(|| (), || ());
     let bench =

@@ -28,14 +28,14 @@ const NOTHING: u64 = u64::MAX;
 pub(crate) struct Inbox<P> {
     ready: ReadySet,
     classes: Box<[Class<P>]>,
-    /// Packets in all of them; a hint, except to the one who puts.
+    /// Packets in all of them; a hint, except to the thread that puts.
     waiting: AtomicUsize,
     waiting_max: usize,
 }
 
 #[derive(Debug)]
 struct Class<P> {
-    /// The claim says who may take, so the lock is met by the one who puts only, and for a moment.
+    /// The claim says which thread may take, so only the thread that puts meets the lock, briefly.
     packets: Mutex<VecDeque<(Nanos, P)>>,
     /// Since when the first of them waits. Written under the lock; a thief's hint.
     oldest: AtomicU64,
@@ -60,7 +60,7 @@ pub(crate) enum Released {
 }
 
 impl<P> Inbox<P> {
-    /// For so many packets at once.
+    /// With room for that many packets at once.
     pub(crate) fn new(waiting_max: usize) -> Self {
         let class = |_| Class {
             packets: Mutex::new(VecDeque::new()),
@@ -79,7 +79,7 @@ impl<P> Inbox<P> {
     /// Puts a packet behind those of its class. For the worker that has received it, alone.
     ///
     /// # Errors
-    /// The packet: so many wait already.
+    /// The packet: that many wait already.
     pub(crate) fn put(&self, group: FlowGroup, now: Nanos, packet: P) -> Result<(), P> {
         if self.waiting.load(Ordering::Relaxed) >= self.waiting_max {
             return Err(packet);

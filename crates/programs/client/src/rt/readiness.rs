@@ -69,8 +69,8 @@ impl Readiness {
 mod tests {
     use super::*;
 
-    /// Every schedule of so many steps: wakers (bit 0) and the worker (bit 1), each of whose steps
-    /// is one atomic operation.
+    /// Every schedule of a number of steps: wakers (bit 0) and the worker (bit 1), each of whose
+    /// steps is one atomic operation.
     #[test]
     fn in_every_schedule_a_wake_is_followed_by_a_poll_and_it_is_queued_once() {
         for schedule in 0..1_u32 << 14 {

@@ -51,7 +51,7 @@ impl Readiness {
         self.0 & other.0 != 0
     }
 
-    /// Those that somebody who asks for `want` is told.
+    /// Those that a caller asking for `want` is told.
     pub const fn for_want(self, want: Self) -> Self {
         Self(self.0 & (want.0 | Self::ALWAYS.0))
     }

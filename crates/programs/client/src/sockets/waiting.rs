@@ -64,7 +64,7 @@ impl Socket {
         loop {
             let notify_word = slot.words.notify_word.load(Ordering::Acquire);
             // Said that we sleep before the look; who brings news does it the other way round, and
-            // wakes all who have said so. Said in vain, it costs him a system call.
+            // wakes all who have said so. A needless bit costs one system call.
             slot.words.sleepers.store(1, Ordering::Relaxed);
             fence(Ordering::SeqCst);
             if self.is_ready(want) {

@@ -205,7 +205,7 @@ impl Call {
         }
         // Another thread may have added the first member of ours meanwhile, and woken us with it.
         let Some(held) = with_ours(self.set) else { return count };
-        // SAFETY: the kernel has written so many.
+        // SAFETY: the kernel has written that many.
         match unsafe { sleep::sort_out(&held, self.events, count) } {
             // SAFETY: the caller's promise.
             Ok(0) => outcome::number(unsafe { self.wait(&held) }),

@@ -169,7 +169,7 @@ pub(crate) unsafe fn congestion_name(
 ) -> Result<[u8; 16], Errno> {
     let mut text = [0_u8; 16];
     let room = (bytes as usize).min(text.len() - 1);
-    // SAFETY: so many bytes are there, and there is room for them.
+    // SAFETY: that many bytes are there, and there is room for them.
     unsafe { copy::copy(text.as_mut_ptr(), value.cast(), room)? };
     Ok(text)
 }

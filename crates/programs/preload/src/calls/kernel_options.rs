@@ -94,7 +94,7 @@ impl Given {
             return None;
         }
         if bytes as usize == size_of::<c_int>() {
-            // SAFETY: so many bytes are there.
+            // SAFETY: that many bytes are there.
             let number = unsafe { copy::get(value.cast::<c_int>()) }.ok()?;
             return (number != 0).then_some(weight);
         }

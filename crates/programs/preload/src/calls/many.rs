@@ -26,7 +26,7 @@ pub(crate) unsafe fn recvmmsg(
         // SAFETY: the caller's arguments.
         let result = unsafe { real::recvmmsg(fd, messages, count, flags, timeout) };
         for index in 0..usize::try_from(result).unwrap_or(0) {
-            // SAFETY: the kernel has filled so many.
+            // SAFETY: the kernel has filled that many.
             unsafe { message::note_received(&raw const (*messages.add(index)).msg_hdr) };
         }
         return result;
@@ -40,7 +40,7 @@ pub(crate) unsafe fn recvmmsg(
     let mut done = 0;
     while done < count.min(MESSAGES_MAX) as usize {
         let own = flags & !libc::MSG_WAITFORONE;
-        // SAFETY: the caller's promise: there are so many.
+        // SAFETY: the caller's promise: there are that many.
         let result = unsafe {
             let place = messages.add(done);
             let received = match message::receive_ours(fd, &raw mut (*place).msg_hdr, own) {
@@ -86,7 +86,7 @@ pub(crate) unsafe fn sendmmsg(
     }
     if lookup::socket(fd).is_none() {
         for index in 0..count.min(MESSAGES_MAX) as usize {
-            // SAFETY: the caller's promise: there are so many.
+            // SAFETY: the caller's promise: there are that many.
             unsafe { message::note_sent(&raw const (*messages.add(index)).msg_hdr) };
         }
         // SAFETY: the caller's arguments.
@@ -94,7 +94,7 @@ pub(crate) unsafe fn sendmmsg(
     }
     let mut done = 0;
     while done < count.min(MESSAGES_MAX) as usize {
-        // SAFETY: the caller's promise: there are so many.
+        // SAFETY: the caller's promise: there are that many.
         let result = unsafe {
             let place = messages.add(done);
             let sent = match message::send_ours(fd, &raw const (*place).msg_hdr, flags) {

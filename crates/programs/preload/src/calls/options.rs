@@ -81,14 +81,14 @@ unsafe fn follow(
 ) -> Result<bool, Errno> {
     match (level, name) {
         (libc::SOL_SOCKET, libc::SO_LINGER) if bytes as usize >= size_of::<linger>() => {
-            // SAFETY: so many bytes are there; any bits are such a value.
+            // SAFETY: that many bytes are there; any bits are such a value.
             let value = unsafe { copy::get(value.cast::<linger>())? };
             file.socket.set_option(SocketOption::Linger, inherit::linger_value(value));
         }
         (libc::SOL_SOCKET, libc::SO_RCVTIMEO | libc::SO_SNDTIMEO)
             if bytes as usize >= size_of::<timeval>() =>
         {
-            // SAFETY: so many bytes are there; any bits are such a value.
+            // SAFETY: that many bytes are there; any bits are such a value.
             let value = unsafe { copy::get(value.cast::<timeval>())? };
             let option = match name {
                 libc::SO_RCVTIMEO => SocketOption::ReceiveTimeout,
@@ -103,7 +103,7 @@ unsafe fn follow(
             file.socket.set_option(SocketOption::Congestion, number);
         }
         (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE) if bytes as usize >= size_of::<u32>() => {
-            // SAFETY: so many bytes are there.
+            // SAFETY: that many bytes are there.
             let rate = unsafe { copy::get(value.cast::<u32>())? };
             let kib = if rate == u32::MAX { 0 } else { (rate >> 10).max(1) };
             file.socket.set_option(SocketOption::PacingRate, kib);
@@ -210,7 +210,7 @@ unsafe fn put(from: &[u8], to: *mut c_void, bytes: *mut socklen_t) -> Result<(),
         return Err(Errno::INVAL);
     }
     let count = from.len().min(room as usize);
-    // SAFETY: the caller's promise; there are so many bytes.
+    // SAFETY: the caller's promise; there are that many bytes.
     unsafe {
         copy::copy(to.cast(), from.as_ptr(), count)?;
         copy::put(bytes, &(count as socklen_t))

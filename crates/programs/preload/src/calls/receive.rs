@@ -96,7 +96,7 @@ fn target(file: &File, spans: &Spans, flags: c_int) -> usize {
     low.min(spans.whole())
 }
 
-/// MSG_PEEK together with MSG_WAITALL: waits until so many bytes are there at once.
+/// MSG_PEEK together with MSG_WAITALL: waits until that many bytes are there at once.
 fn peek_all(
     fd: c_int,
     held: &Held,

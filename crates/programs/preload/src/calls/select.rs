@@ -141,7 +141,7 @@ unsafe fn serve(
                 found += 1;
             }
         }
-        // SAFETY: the caller's promise; `bits` has so many words.
+        // SAFETY: the caller's promise; `bits` has that many words.
         unsafe { copy::copy(set.cast(), bits.as_ptr().cast(), words * size_of::<u64>())? };
     }
     Ok(found)

@@ -270,7 +270,7 @@ fn to_socket(pipe: c_int, to: c_int, held: &Held, bytes: usize, flags: c_uint) -
         if part.len() == 0 {
             return Ok(0);
         }
-        // SAFETY: the piece is memory of ours, of that length, that bytes are copied to. So many
+        // SAFETY: the piece is memory of ours, of that length, that bytes are copied to. That many
         // bytes are in the pipe, so it does not wait.
         let result = unsafe { real::read(pipe, part.as_ptr().cast(), part.len()) };
         let got = outcome::of_bytes(result)?;

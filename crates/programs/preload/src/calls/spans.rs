@@ -105,7 +105,7 @@ impl Spans {
     pub(crate) fn take(&mut self, to: &mut [u8]) -> Result<usize, Errno> {
         let mut done = 0;
         while let Some((buffer, bytes)) = self.next(to.len() - done)? {
-            // SAFETY: the program has named the buffer for this; `to` has room for so many.
+            // SAFETY: the program has named the buffer for this; `to` has room for that many.
             unsafe { copy::copy(to[done..].as_mut_ptr(), buffer, bytes)? };
             self.advance(bytes);
             done += bytes;
@@ -123,7 +123,7 @@ impl Spans {
             if self.count == 0 {
                 return Ok(None);
             }
-            // SAFETY: the list has so many elements, or had when it was counted; any bits are an
+            // SAFETY: the list has that many elements, or had when it was counted; any bits are an
             // iovec.
             let part = unsafe { copy::get(self.next)? };
             (self.start, self.bytes) = (part.iov_base.cast(), part.iov_len);
@@ -144,8 +144,8 @@ impl Spans {
     /// nothing went before it, as with the kernel.
     pub(crate) fn fill(&mut self, piece: Piece<'_>) -> Result<usize, Errno> {
         self.each(piece, |buffer, shared, bytes| {
-            // SAFETY: the program has named the buffer for this; the piece has so many bytes and is
-            // memory that is only ever copied from.
+            // SAFETY: the program has named the buffer for this; the piece has that many bytes and
+            // is memory that is only ever copied from.
             unsafe { copy::copy(buffer, shared, bytes) }
         })
     }
@@ -153,7 +153,7 @@ impl Spans {
     /// Fills a piece from the buffers; how many bytes there were.
     pub(crate) fn empty(&mut self, piece: Piece<'_>) -> Result<usize, Errno> {
         self.each(piece, |buffer, shared, bytes| {
-            // SAFETY: the program has named the buffer for this; the piece has room for so many
+            // SAFETY: the program has named the buffer for this; the piece has room for that many
             // bytes and is memory that is only ever copied to.
             unsafe { copy::copy(shared, buffer, bytes) }
         })

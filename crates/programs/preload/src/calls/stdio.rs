@@ -69,7 +69,7 @@ pub(crate) unsafe fn vdprintf(fd: c_int, format: *const c_char, arguments: *mut 
     // SAFETY: the caller's arguments; the text is ours to free.
     let bytes = unsafe { vasprintf(&raw mut text, format, arguments) };
     let Ok(count) = usize::try_from(bytes) else { return outcome::failed(Errno::NOMEM) };
-    // SAFETY: so many bytes were written there.
+    // SAFETY: that many bytes were written there.
     let sent = unsafe { send::write(fd, text.cast(), count) };
     // SAFETY: vasprintf has taken it from malloc.
     unsafe { libc::free(text.cast()) };

@@ -55,7 +55,7 @@ pub(crate) struct TcpInfo {
 
 const _: () = assert!(size_of::<TcpInfo>() == 168, "the offsets are the kernel's");
 
-/// A packet without options has so many bytes beside its payload, with IPv4.
+/// A packet without options has this many bytes beside its payload, with IPv4.
 const HEADERS: u32 = 40;
 
 /// What is known of a connection.

@@ -161,7 +161,7 @@ impl Environment {
             }
         };
         for index in 0..count {
-            // SAFETY: there are so many.
+            // SAFETY: there are that many.
             let variable = unsafe { *list.add(index) };
             // SAFETY: the elements are texts.
             if !unsafe { CStr::from_ptr(variable) }.to_bytes().starts_with(ticket::VARIABLE) {

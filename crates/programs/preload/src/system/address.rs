@@ -19,7 +19,7 @@ pub(crate) unsafe fn read(
     if bytes < size_of::<libc::sa_family_t>() {
         return Ok(None);
     }
-    // SAFETY: so many bytes are there, or it is an error.
+    // SAFETY: that many bytes are there, or it is an error.
     let family = c_int::from(unsafe { copy::get(address.cast::<libc::sa_family_t>())? });
     if family == libc::AF_INET && bytes >= size_of::<sockaddr_in>() {
         // SAFETY: likewise; any bytes are such an address.
@@ -33,7 +33,7 @@ pub(crate) unsafe fn read(
         // SAFETY: all zero is an address.
         let mut v6 = unsafe { std::mem::zeroed::<sockaddr_in6>() };
         let room = bytes.min(size_of::<sockaddr_in6>());
-        // SAFETY: `v6` has room for so many.
+        // SAFETY: `v6` has room for that many.
         unsafe { copy::copy((&raw mut v6).cast(), address.cast(), room)? };
         let ip = Ipv6Addr::from(v6.sin6_addr.s6_addr);
         let port = u16::from_be(v6.sin6_port);

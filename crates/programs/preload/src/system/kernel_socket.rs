@@ -27,7 +27,7 @@ pub(crate) fn is_stream(fd: c_int) -> bool {
 pub(crate) fn fill_up_to(fd: c_int, level: c_int, name: c_int, value: &mut [u8]) -> usize {
     let mut bytes = value.len() as socklen_t;
     let to = value.as_mut_ptr().cast::<c_void>();
-    // SAFETY: `value` has room for so many bytes.
+    // SAFETY: `value` has room for that many bytes.
     let result = unsafe { real::getsockopt(fd, level, name, to, &raw mut bytes) };
     if result == 0 { bytes as usize } else { 0 }
 }
@@ -47,7 +47,7 @@ pub(crate) fn number(fd: c_int, level: c_int, name: c_int) -> Option<c_int> {
 pub(crate) fn fill<T: Copy>(fd: c_int, level: c_int, name: c_int, value: &mut T) -> bool {
     let mut bytes = size_of::<T>() as socklen_t;
     let to = std::ptr::from_mut(value).cast::<c_void>();
-    // SAFETY: `value` has room for so many bytes.
+    // SAFETY: `value` has room for that many bytes.
     let result = unsafe { real::getsockopt(fd, level, name, to, &raw mut bytes) };
     result == 0 && bytes as usize == size_of::<T>()
 }

@@ -166,7 +166,7 @@ fn cores_that_this_session_may_not_use_and_a_daemon_that_ends_are_told_apart() {
     let runner = Runner::new(&[]).expect("descriptors are left");
     let nowhere = CpuSet::only(CpuSet::CPU_MAX - 1);
     let (_feeder, mut grants) = fed(Holding::Cores(nowhere));
-    let failure = runner.wait_for_first(&mut grants).map(|_| ()).expect_err("nobody has so many");
+    let failure = runner.wait_for_first(&mut grants).map(|_| ()).expect_err("nobody has that many");
     assert!(failure.to_string().contains("cpuset of this session"), "{failure}");
     let (_feeder, mut grants) = fed(Holding::Over("the daemon has ended".to_owned()));
     let failure = runner.wait_for_first(&mut grants).map(|_| ()).expect_err("it is over");

@@ -5,7 +5,7 @@ use crate::table::grouped;
 /// Digits of a figure before the power of ten is written out.
 const DIGITS_MAX: f64 = 1e12;
 
-/// So many a second.
+/// A rate a second.
 pub(super) fn rate(value: Option<f64>) -> String {
     match value {
         Some(value) => quantity(value),

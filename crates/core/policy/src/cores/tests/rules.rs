@@ -101,7 +101,7 @@ fn an_application_that_forges_its_counters_gets_no_more_than_its_burst() {
     harness.start(1, 5);
 }
 
-/// Ticks for `ms` milliseconds at which each worker in `0..` is idle for so many thousandths of the
+/// Ticks for `ms` milliseconds at which each worker in `0..` is idle for that share of the
 /// time; the changes asked for, as (millisecond, cores before, cores after).
 fn run_for(harness: &mut Harness, ms: u64, load_millis: u64) -> Vec<(u64, usize, usize)> {
     let mut changes = Vec::new();

@@ -17,7 +17,7 @@ pub struct PolicerPart {
 
 /// Kilobits, so that a thousandth of a megabit is a whole number.
 const RATE_KBIT_MAX: f64 = 1e9;
-/// A class without a burst may send what comes in so many milliseconds at once.
+/// A class without a burst may send what comes in this many milliseconds at once.
 const BURST_MS: u64 = 50;
 const BURST_MIN: u64 = 16 << 10;
 

@@ -65,7 +65,7 @@ impl Server {
         }
     }
 
-    /// CPU time of everybody who serves.
+    /// CPU time of all threads that serve.
     pub(super) fn cpu_time(&self) -> Result<Nanos, Error> {
         let daemon = match &self.place {
             Site::Harness(harness) => cpu_time(harness.pid())?,

@@ -161,7 +161,7 @@ fn bounded(task: &Task<'_>) -> Result<(), Misfit> {
             "apps".to_owned(),
             format!(
                 "`apps` is {apps} in a run of {stretches:.0} stretches of time; allowed are at most \
-                 {:.0} in so many",
+                 {:.0} in that many",
                 RATES_MAX / stretches
             ),
         ));

@@ -17,7 +17,7 @@ const WAITING_MAX: usize = 1 << 14;
 /// Bytes that wait to be written, at most: besides what the kernel's buffers hold.
 const UNWRITTEN_MAX: usize = 4 << 20;
 
-/// A request is asked on so many connections that end without a single answer.
+/// A request is asked on this many connections that end without a single answer.
 const TRIES_MAX: u8 = 4;
 
 /// Between the end of a connection and the next one: at first, and when it goes on like that.

@@ -24,7 +24,7 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// For so many connections, which come from `source`.
+    /// For that many connections, which come from `source`.
     ///
     /// # Errors
     /// Too few descriptors are allowed.

@@ -1,4 +1,4 @@
-//! Workers without a core: who calls for one, and what becomes of those who get none.
+//! Workers without a core: which of them call for one, and what becomes of those that get none.
 
 use super::*;
 
@@ -46,7 +46,7 @@ fn the_shortest_ring_may_be_one_of_a_parked_worker_which_is_called_by_it() {
         rest_after: Nanos::FAR_FUTURE,
         ..exponential(2, System::policy("shared"))
     };
-    // More than one can do, and hardly a tick to find it out: those who are granted a core have
+    // More than one can do, and hardly a tick to find it out: workers that are granted a core have
     // been called.
     let interval = Nanos::from_millis(10);
     let app = last(run(MachinePlan { interval, ..plan(2, app, 150_000.0) }));

@@ -9,7 +9,7 @@ use super::ready::Ready;
 use super::{Feed, Idle, Outcome, Plan};
 use crate::scan::Waiting;
 
-/// A run ends when so many times as many items have come as were to be delivered.
+/// A run ends when this many times as many items have come as were to be delivered.
 const OFFERED_MOST: u64 = 20;
 
 /// A core with its queues.
@@ -145,7 +145,7 @@ impl Core {
         self.now += looks * look;
     }
 
-    /// There is something, so many queues ahead.
+    /// There is something, that many queues ahead.
     fn go_to(&mut self, distance: usize) {
         let Plan { costs, level, waiting, queues, .. } = self.plan;
         let queues = queues as usize;

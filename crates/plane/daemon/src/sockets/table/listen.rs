@@ -116,7 +116,7 @@ impl SocketTable {
     }
 
     /// Listeners that had the port and are closed, though that was not heard of yet: the kernel
-    /// gives a port to nobody else before, but to those who share it.
+    /// gives a port to nobody else before, but to those that share it.
     fn replaced(&self, app: &App, examined: &Examined, addresses: &[SocketAddr]) -> Vec<SlotKey> {
         let others = self.records.listeners().filter(|(_, record, other)| {
             let may_share = other.shares_port
@@ -301,7 +301,7 @@ fn permitted(app: &App, examined: &Examined, own: &[IpAddr]) -> Result<Vec<Socke
     Ok(addresses)
 }
 
-/// Lends a slot and a ring for those who wait.
+/// Lends a slot and a ring for connections that wait.
 fn set_up(
     app: &App,
     examined: &Examined,

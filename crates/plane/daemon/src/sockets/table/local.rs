@@ -89,7 +89,8 @@ impl SocketTable {
     }
 
     /// Who listens at an address of this host: the place, and the application. Who listens at just
-    /// that address goes before those who listen at all; several share by the socket that connects.
+    /// that address goes before those that listen at all; several share by the socket that
+    /// connects.
     fn listener_at(&self, address: SocketAddr, cookie: u64) -> Option<(SlotKey, u16)> {
         let fits = self.records.listeners().filter(|(_, record, listener)| {
             listener.local.port() == address.port()

@@ -98,7 +98,7 @@ impl SocketTable {
         app.into_iter().for_each(|app| self.settle(app, DetachReason::Left, now));
     }
 
-    /// Whether a user may have so many more addresses taken from the kernel.
+    /// Whether a user may have that many more addresses taken from the kernel.
     pub(super) fn has_room_for_addresses(&self, uid: u32, more: usize, claims: &Claims) -> bool {
         let of_record = |place: SlotKey| {
             let record = self.records.get(place)?;

@@ -351,7 +351,7 @@ impl Floor {
         self.harness.dispatcher.steering_of(self.troupes[troupe].id).is_some()
     }
 
-    /// Everybody honest does what there is to do for so long, in small steps.
+    /// Everybody honest does what there is to do for that long, in small steps.
     pub(super) fn run(&mut self, for_long: Nanos) {
         let end = self.harness.now + for_long;
         while self.harness.now < end {

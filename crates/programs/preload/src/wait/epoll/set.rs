@@ -48,7 +48,7 @@ pub(crate) struct State {
     poller: Option<OwnPoller>,
     /// Sets that are members.
     inner: Vec<Held>,
-    /// Lit while there is something, for those who wait for the set itself.
+    /// Lit while there is something, for threads that wait for the set itself.
     light: Option<Inner<EventFd>>,
     /// The first of the [`MARKS`] marks, drawn at random.
     mark: u64,
@@ -318,7 +318,7 @@ impl Set {
         self.leave();
     }
 
-    /// For those who wait for the set itself: leaves its descriptor readable while there is
+    /// For threads that wait for the set itself: leaves its descriptor readable while there is
     /// something, and has it made readable when something comes.
     pub(crate) fn leave(&self) {
         self.ask_inner();

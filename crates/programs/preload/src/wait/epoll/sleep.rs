@@ -139,7 +139,7 @@ fn kernel(
 /// members of ours, those that are the program's to know; how many.
 ///
 /// # Safety
-/// So many events are there.
+/// That many events are there.
 pub(crate) unsafe fn sort_out(
     held: &Held,
     events: *mut epoll_event,
