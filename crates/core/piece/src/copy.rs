@@ -14,9 +14,7 @@ pub(crate) use self::moves::copy;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod moves {
     use std::arch::{asm, is_x86_feature_detected};
-
-    /// From so many bytes on, vectors of 32 are worth a look at what the processor has.
-    const WIDE: usize = 256;
+    use std::sync::atomic::{AtomicU8, Ordering};
 
     /// Moves the first and the last word of a stretch, which may overlap: both are read before any
     /// is written.
@@ -49,49 +47,20 @@ mod moves {
     #[inline]
     pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
         match bytes {
-            0 => {}
             // SAFETY: as the caller says, here and below.
-            1..=16 => unsafe { short(from, to, bytes) },
-            17..=32 => both_ends!(from, to, bytes - 16, "movups", xmm_reg, ""),
+            65.. => unsafe { long(from, to, bytes) },
             // SAFETY: see above.
-            33.. => unsafe { long(from, to, bytes) },
-        }
-    }
-
-    /// From 1 to 16 bytes.
-    #[inline]
-    unsafe fn short(from: *const u8, to: *mut u8, bytes: usize) {
-        match bytes {
+            33.. => unsafe { four_vectors(from, to, bytes - 32) },
+            17.. => both_ends!(from, to, bytes - 16, "movups", xmm_reg, ""),
             8.. => both_ends!(from, to, bytes - 8, "mov", reg, ":r"),
             4.. => both_ends!(from, to, bytes - 4, "mov", reg, ":e"),
             2.. => both_ends!(from, to, bytes - 2, "mov", reg, ":x"),
-            _ => both_ends!(from, to, bytes - 1, "mov", reg_byte, ""),
+            1 => both_ends!(from, to, 0_usize, "mov", reg_byte, ""),
+            0 => {}
         }
     }
 
-    /// 33 bytes and more.
-    #[inline(never)]
-    unsafe fn long(from: *const u8, to: *mut u8, bytes: usize) {
-        if bytes < 64 {
-            // SAFETY: the first and the last 32 bytes are in the stretch.
-            return unsafe { four_vectors(from, to, bytes - 32) };
-        }
-        if bytes >= WIDE && is_x86_feature_detected!("avx") {
-            // SAFETY: it was just detected, and the stretch is longer than it needs.
-            return unsafe { wide(from, to, bytes) };
-        }
-        let last = bytes - 64;
-        let mut at = 0;
-        while at < last {
-            // SAFETY: 64 bytes from `at` on are in the stretch, since more than 64 are left.
-            unsafe { four_vectors(from.add(at), to.add(at), 32) };
-            at += 64;
-        }
-        // SAFETY: the last 64 bytes.
-        unsafe { four_vectors(from.add(last), to.add(last), 32) };
-    }
-
-    /// 32 bytes at the start and 32 bytes at `second`.
+    /// The first 32 bytes, and 32 bytes at `second`.
     #[inline]
     unsafe fn four_vectors(from: *const u8, to: *mut u8, second: usize) {
         // SAFETY: the caller vouches for both.
@@ -117,41 +86,116 @@ mod moves {
         }
     }
 
-    /// 128 bytes and more, 128 at a time.
+    const UNKNOWN: u8 = 0;
+    const NARROW: u8 = 1;
+    const WIDE: u8 = 2;
+
+    /// Which vectors the processor has, once somebody has looked.
+    static VECTORS: AtomicU8 = AtomicU8::new(UNKNOWN);
+
+    /// From so many bytes on, vectors of 32 are worth a look at what the processor has.
+    const WIDE_FROM: usize = 256;
+
+    /// 65 bytes and more.
+    #[inline(never)]
+    unsafe fn long(from: *const u8, to: *mut u8, bytes: usize) {
+        if bytes >= WIDE_FROM {
+            match VECTORS.load(Ordering::Relaxed) {
+                // SAFETY: the processor has them, and the caller vouches for the bytes.
+                WIDE => return unsafe { wide(from, to, bytes) },
+                // SAFETY: as the caller says.
+                UNKNOWN => return unsafe { look(from, to, bytes) },
+                _ => {}
+            }
+        }
+        // SAFETY: the loop ends before 64 bytes or less are left, and the last 64 follow.
+        unsafe {
+            asm!(
+                "2:",
+                "movups {a}, [{from}]",
+                "movups {b}, [{from} + 16]",
+                "movups {c}, [{from} + 32]",
+                "movups {d}, [{from} + 48]",
+                "movups [{to}], {a}",
+                "movups [{to} + 16], {b}",
+                "movups [{to} + 32], {c}",
+                "movups [{to} + 48], {d}",
+                "add {from}, 64",
+                "add {to}, 64",
+                "cmp {from}, {last}",
+                "jb 2b",
+                from = inout(reg) from => _,
+                to = inout(reg) to => _,
+                last = in(reg) from.add(bytes - 64),
+                a = out(xmm_reg) _,
+                b = out(xmm_reg) _,
+                c = out(xmm_reg) _,
+                d = out(xmm_reg) _,
+                options(nostack),
+            );
+            four_vectors(from.add(bytes - 64), to.add(bytes - 64), 32);
+        }
+    }
+
+    /// Looks at the processor, then copies.
+    #[cold]
+    unsafe fn look(from: *const u8, to: *mut u8, bytes: usize) {
+        let vectors = if is_x86_feature_detected!("avx") { WIDE } else { NARROW };
+        VECTORS.store(vectors, Ordering::Relaxed);
+        // SAFETY: as the caller says.
+        unsafe { long(from, to, bytes) }
+    }
+
+    /// 256 bytes and more.
     #[target_feature(enable = "avx")]
     unsafe fn wide(from: *const u8, to: *mut u8, bytes: usize) {
-        let last = bytes - 128;
-        let mut at = 0;
-        loop {
-            // SAFETY: `at` is at most `last`, so that 128 bytes follow.
-            unsafe {
-                asm!(
-                    "vmovups {a}, [{from}]",
-                    "vmovups {b}, [{from} + 32]",
-                    "vmovups {c}, [{from} + 64]",
-                    "vmovups {d}, [{from} + 96]",
-                    "vmovups [{to}], {a}",
-                    "vmovups [{to} + 32], {b}",
-                    "vmovups [{to} + 64], {c}",
-                    "vmovups [{to} + 96], {d}",
-                    from = in(reg) from.add(at),
-                    to = in(reg) to.add(at),
-                    a = out(ymm_reg) _,
-                    b = out(ymm_reg) _,
-                    c = out(ymm_reg) _,
-                    d = out(ymm_reg) _,
-                    options(nostack, preserves_flags),
-                );
-            }
-            if at == last {
-                break;
-            }
-            at = (at + 128).min(last);
-        }
-        // SAFETY: it touches registers only.
+        let last = bytes - 256;
+        // SAFETY: the loop ends before 256 bytes or less are left, and once round it takes the last
+        // 256.
         unsafe {
-            asm!("vzeroupper", out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _, options(nostack, nomem, preserves_flags))
-        };
+            asm!(
+                "2:",
+                "vmovups {a}, [{from}]",
+                "vmovups {b}, [{from} + 32]",
+                "vmovups {c}, [{from} + 64]",
+                "vmovups {d}, [{from} + 96]",
+                "vmovups {e}, [{from} + 128]",
+                "vmovups {f}, [{from} + 160]",
+                "vmovups {g}, [{from} + 192]",
+                "vmovups {h}, [{from} + 224]",
+                "vmovups [{to}], {a}",
+                "vmovups [{to} + 32], {b}",
+                "vmovups [{to} + 64], {c}",
+                "vmovups [{to} + 96], {d}",
+                "vmovups [{to} + 128], {e}",
+                "vmovups [{to} + 160], {f}",
+                "vmovups [{to} + 192], {g}",
+                "vmovups [{to} + 224], {h}",
+                "cmp {from}, {last_from}",
+                "je 3f",
+                "add {from}, 256",
+                "add {to}, 256",
+                "cmp {from}, {last_from}",
+                "jb 2b",
+                "mov {from}, {last_from}",
+                "mov {to}, {last_to}",
+                "jmp 2b",
+                "3:",
+                from = inout(reg) from => _,
+                to = inout(reg) to => _,
+                last_from = in(reg) from.add(last),
+                last_to = in(reg) to.add(last),
+                a = out(ymm_reg) _,
+                b = out(ymm_reg) _,
+                c = out(ymm_reg) _,
+                d = out(ymm_reg) _,
+                e = out(ymm_reg) _,
+                f = out(ymm_reg) _,
+                g = out(ymm_reg) _,
+                h = out(ymm_reg) _,
+                options(nostack),
+            );
+        }
     }
 }
 
