@@ -39,14 +39,15 @@ use Unsafety::{Forbidden, Home};
 /// never back up.
 pub(crate) const CRATES: &[CrateRule] = &[
     row("core/base", &[], Pure, Forbidden),
+    row("core/piece", &[], Pure, Home),
     row("core/wire", &["base"], Pure, Forbidden),
     row("core/policy", &["base"], Pure, Forbidden),
     row("plane/admin", &["base"], Pure, Forbidden),
     row("plane/config", &["base"], Pure, Forbidden),
     row("plane/metrics", &["admin"], Pure, Forbidden),
-    row("core/tcp", &["base", "wire"], Pure, Forbidden),
+    row("core/tcp", &["base", "piece", "wire"], Pure, Forbidden),
     row("lab/packetdrill", &["base", "wire", "tcp"], Pure, Forbidden),
-    row("io/shm", &["base"], Worldly, Home),
+    row("io/shm", &["base", "piece"], Worldly, Home),
     row("io/sys", &["base"], Worldly, Home),
     row("io/confine", &["sys"], Worldly, Forbidden),
     row("functions/nf", &["base", "wire", "shm"], Pure, Forbidden),
@@ -58,7 +59,12 @@ pub(crate) const CRATES: &[CrateRule] = &[
     row("programs/capi", &["base", "client", "port", "slice", "sys"], Worldly, Home),
     row("functions/crypto", &["base", "nf"], Worldly, Home),
     row("plane/datapath", &["base", "wire", "policy", "shm", "port", "sys"], Worldly, Forbidden),
-    row("plane/stack", &["base", "wire", "tcp", "shm", "port", "datapath"], Worldly, Forbidden),
+    row(
+        "plane/stack",
+        &["base", "piece", "wire", "tcp", "shm", "port", "datapath"],
+        Worldly,
+        Forbidden,
+    ),
     row(
         "plane/daemon",
         &[

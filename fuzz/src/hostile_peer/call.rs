@@ -48,7 +48,7 @@ impl Call<'_> {
             return;
         };
         let mut new = vec![0; 1 << log2];
-        let is_copied = old.is_empty() || regrow.copy(&old, &mut new);
+        let is_copied = old.is_empty() || regrow.copy((&old).into(), (&mut new).into());
         assert!(is_copied, "{regrow:?} of {} bytes to {}", old.len(), new.len());
         self.rings.receive[id.index()] = new;
         self.record.grown(&mut self.sink.sides, 1 << log2);

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use tcp::{Buffers, Event, FlowId, Output, Segment};
+use tcp::{Buffers, Event, FlowId, Output, Piece, ReadPiece, Segment};
 
 use super::wire_side::{HONEST, HONEST_PEER, SIDES, Side, side_of};
 
@@ -92,11 +92,11 @@ fn made(ring: &mut Vec<u8>, bytes: usize) -> &mut [u8] {
 }
 
 impl Buffers for Rings {
-    fn receive_ring(&mut self, flow: FlowId) -> &mut [u8] {
-        made(&mut self.receive[flow.index()], self.receive_bytes)
+    fn receive_ring(&mut self, flow: FlowId) -> Piece<'_> {
+        made(&mut self.receive[flow.index()], self.receive_bytes).into()
     }
 
-    fn send_ring(&self, flow: FlowId) -> &[u8] {
-        &self.send[flow.index()]
+    fn send_ring(&self, flow: FlowId) -> ReadPiece<'_> {
+        (&self.send[flow.index()]).into()
     }
 }

@@ -3,7 +3,7 @@
 use base::Nanos;
 use tcp::{
     Buffers, CloseReason, Config, Counters, Engine, Event, FlowId, FlowOptions, Incoming, Output,
-    Segment, Seq,
+    Piece, ReadPiece, Segment, Seq,
 };
 use wire::tcp::{ACK, Header, Options, SYN, TcpOption};
 use wire::{FlowKey, Protocol, checksum, ipv4, ipv6};
@@ -18,12 +18,12 @@ struct Rings {
 }
 
 impl Buffers for Rings {
-    fn receive_ring(&mut self, _flow: FlowId) -> &mut [u8] {
-        &mut self.receive
+    fn receive_ring(&mut self, _flow: FlowId) -> Piece<'_> {
+        (&mut self.receive).into()
     }
 
-    fn send_ring(&self, _flow: FlowId) -> &[u8] {
-        &self.send
+    fn send_ring(&self, _flow: FlowId) -> ReadPiece<'_> {
+        (&self.send).into()
     }
 }
 

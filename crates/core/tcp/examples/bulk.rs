@@ -8,7 +8,10 @@
 //! instructions for each sum and, with the C library's copying, some 60 for each copy.
 
 use base::{FlowHash, Nanos};
-use tcp::{Buffers, Config, Engine, Event, FlowId, FlowOptions, Incoming, Output, Segment};
+use tcp::{
+    Buffers, Config, Engine, Event, FlowId, FlowOptions, Incoming, Output, Piece, ReadPiece,
+    Segment,
+};
 use wire::FlowKey;
 
 const RING_LOG2: u8 = 20;
@@ -22,13 +25,13 @@ struct Rings {
 
 impl Buffers for Rings {
     #[inline]
-    fn receive_ring(&mut self, _flow: FlowId) -> &mut [u8] {
-        &mut self.receive
+    fn receive_ring(&mut self, _flow: FlowId) -> Piece<'_> {
+        (&mut self.receive).into()
     }
 
     #[inline]
-    fn send_ring(&self, _flow: FlowId) -> &[u8] {
-        &self.send
+    fn send_ring(&self, _flow: FlowId) -> ReadPiece<'_> {
+        (&self.send).into()
     }
 }
 

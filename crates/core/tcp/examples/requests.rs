@@ -8,7 +8,10 @@
 //! checksums and both copies included.
 
 use base::{FlowHash, Nanos};
-use tcp::{Buffers, Config, Engine, Event, FlowId, FlowOptions, Incoming, Output, Segment};
+use tcp::{
+    Buffers, Config, Engine, Event, FlowId, FlowOptions, Incoming, Output, Piece, ReadPiece,
+    Segment,
+};
 use wire::FlowKey;
 
 const RING: usize = 1 << 16;
@@ -21,13 +24,13 @@ struct Rings {
 
 impl Buffers for Rings {
     #[inline]
-    fn receive_ring(&mut self, _flow: FlowId) -> &mut [u8] {
-        &mut self.receive
+    fn receive_ring(&mut self, _flow: FlowId) -> Piece<'_> {
+        (&mut self.receive).into()
     }
 
     #[inline]
-    fn send_ring(&self, _flow: FlowId) -> &[u8] {
-        &self.send
+    fn send_ring(&self, _flow: FlowId) -> ReadPiece<'_> {
+        (&self.send).into()
     }
 }
 

@@ -1,6 +1,7 @@
 //! Payload and FIN of a segment whose numbers lie in the window (RFC 9293 section 3.10.7.4).
 
 use base::Nanos;
+use piece::Piece;
 
 use crate::Seq;
 use crate::cold::Cold;
@@ -12,19 +13,18 @@ use crate::shared::Turn;
 /// Copies `bytes` to where their numbers say; false when the ring is not what it was said to be.
 #[inline]
 #[must_use]
-pub(crate) fn place(ring: &mut [u8], ring_bytes: u32, at: Seq, bytes: &[u8]) -> bool {
+pub(crate) fn place(ring: Piece<'_>, ring_bytes: u32, at: Seq, bytes: &[u8]) -> bool {
     if ring.len() != ring_bytes as usize || bytes.len() > ring.len() {
         return false;
     }
     let at = (at.0 & (ring_bytes - 1)) as usize;
-    if let Some(place) = ring.get_mut(at..at + bytes.len()) {
-        place.copy_from_slice(bytes);
+    if let Some(place) = ring.get(at, bytes.len()) {
+        place.copy_in(bytes);
         return true;
     }
-    let (wrapped, ahead) = ring.split_at_mut(at);
-    let (first, second) = bytes.split_at(bytes.len().min(ahead.len()));
-    ahead[..first.len()].copy_from_slice(first);
-    wrapped[..second.len()].copy_from_slice(second);
+    let (wrapped, ahead) = ring.split_at(at);
+    let copied = ahead.copy_in(bytes);
+    wrapped.copy_in(&bytes[copied..]);
     true
 }
 

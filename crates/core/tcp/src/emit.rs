@@ -2,6 +2,7 @@
 //! is taken.
 
 use base::Nanos;
+use piece::ReadPiece;
 use wire::tcp;
 
 use crate::cold::Cold;
@@ -72,19 +73,24 @@ pub(crate) fn options(flow: &Flow, cold: &Cold, shared: &Shared, now: Nanos) -> 
 /// The bytes of the send ring from `sequence` on, in two pieces; nothing when the ring is not what
 /// it was said to be.
 #[inline]
-fn payload(ring: &[u8], ring_bytes: u32, sequence: Seq, bytes: u32) -> Option<[&[u8]; 2]> {
+fn payload(
+    ring: ReadPiece<'_>,
+    ring_bytes: u32,
+    sequence: Seq,
+    bytes: u32,
+) -> Option<[ReadPiece<'_>; 2]> {
     if bytes == 0 {
-        return Some([&[], &[]]);
+        return Some([ReadPiece::EMPTY; 2]);
     }
     if ring.len() != ring_bytes as usize {
         return None;
     }
     let (at, bytes) = ((sequence.0 & (ring_bytes - 1)) as usize, bytes as usize);
-    if let Some(piece) = ring.get(at..at + bytes) {
-        return Some([piece, &[]]);
+    if let Some(piece) = ring.get(at, bytes) {
+        return Some([piece, ReadPiece::EMPTY]);
     }
     let first = bytes.min(ring.len() - at);
-    Some([ring.get(at..at + first)?, ring.get(..bytes - first)?])
+    Some([ring.get(at, first)?, ring.get(0, bytes - first)?])
 }
 
 /// Offers a segment to the caller, from one place for all but the common case: so that what the
@@ -117,7 +123,10 @@ pub(crate) fn emit_as<B: Buffers, O: Output, const PLAIN: bool>(
     plan: Plan,
 ) -> bool {
     let announcement = window::announce(flow, cold);
-    let ring: &[u8] = if plan.bytes == 0 { &[] } else { turn.buffers.send_ring(id) };
+    let ring = match plan.bytes {
+        0 => ReadPiece::EMPTY,
+        _ => turn.buffers.send_ring(id),
+    };
     let Some(payload) = payload(ring, cold.send_ring(), plan.sequence, plan.bytes) else {
         // What it should send is gone, so the peer must not wait for it.
         turn.shared.counters.bad_ring += 1;

@@ -1,6 +1,7 @@
 //! The exchange of SYNs, from either side or from both at once (RFC 9293 section 3.5).
 
 use base::Nanos;
+use piece::ReadPiece;
 use wire::{FlowKey, tcp};
 
 use crate::cold::{Cold, Purpose};
@@ -125,7 +126,7 @@ pub(crate) fn emit_syn<B: Buffers, O: Output>(
         window: field,
         urgent: 0,
         options,
-        payload: [&[], &[]],
+        payload: [ReadPiece::EMPTY; 2],
         ecn: 0,
         route: flow.route,
     };

@@ -3,6 +3,7 @@
 use std::num::NonZeroU32;
 
 use base::FlowHash;
+use piece::{Piece, ReadPiece};
 use wire::checksum::Sum;
 use wire::{FlowKey, tcp};
 
@@ -79,7 +80,7 @@ pub struct Segment<'a> {
     /// Options, padded.
     pub options: OptionBytes,
     /// Payload: two pieces when it wraps around the end of the ring.
-    pub payload: [&'a [u8]; 2],
+    pub payload: [ReadPiece<'a>; 2],
     /// ECN bits for the IP header: zero or [`ECT`].
     pub ecn: u8,
     /// [`Incoming::route`] of the last segment that was accepted for the flow; of what belongs to
@@ -147,9 +148,9 @@ impl Segment<'_> {
         };
         let [first, second] = self.payload;
         let (place, rest) = rest.split_at_mut_checked(first.len())?;
-        place.copy_from_slice(first);
+        first.copy_out(place);
         if !second.is_empty() {
-            rest.get_mut(..second.len())?.copy_from_slice(second);
+            second.copy_out(rest.get_mut(..second.len())?);
         }
         Some((out, sum))
     }
@@ -179,7 +180,8 @@ const fn pair(first: u32, second: u32) -> [u8; 8] {
     (((first as u64) << 32) | second as u64).to_be_bytes()
 }
 
-/// Rings of bytes, the caller's own, two for each flow.
+/// Rings of bytes, the caller's own, two for each flow. A hostile program may write there as well,
+/// so they are pieces: what the engine copies out it does not look at.
 ///
 /// A byte's place is its sequence number modulo the length, a power of two that
 /// [`crate::FlowOptions`] names; [`crate::Engine::readable`] and [`crate::Engine::room`] say where
@@ -188,10 +190,10 @@ const fn pair(first: u32, second: u32) -> [u8; 8] {
 /// lost, and comes again. A ring of another length than was named is an error that ends the flow.
 pub trait Buffers {
     /// Where bytes that came in go.
-    fn receive_ring(&mut self, flow: FlowId) -> &mut [u8];
+    fn receive_ring(&mut self, flow: FlowId) -> Piece<'_>;
 
     /// Where bytes to be sent lie.
-    fn send_ring(&self, flow: FlowId) -> &[u8];
+    fn send_ring(&self, flow: FlowId) -> ReadPiece<'_>;
 }
 
 /// Takes what the engine has to say.

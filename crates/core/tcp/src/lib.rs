@@ -49,5 +49,6 @@ pub use flow::State;
 pub use info::{FlowInfo, Phase, TimerKind};
 pub use io::{Buffers, CE, CloseReason, ECT, Event, FlowId, Incoming, ListenerId, Output, Segment};
 pub use options::OptionBytes;
+pub use piece::{Piece, ReadPiece};
 pub use regrow::Regrow;
 pub use seq::Seq;

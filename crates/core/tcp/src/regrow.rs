@@ -1,5 +1,7 @@
 //! Larger rings for a flow that has come to need them: an idle flow starts with small ones.
 
+use piece::{Piece, ReadPiece};
+
 use crate::Seq;
 use crate::cold::Cold;
 use crate::flow::Flow;
@@ -17,7 +19,7 @@ impl Regrow {
     /// Copies what the flow still needs of `old` to where it belongs in `new`. Both have the
     /// lengths that the engine was told; otherwise nothing is copied, and false returned.
     #[must_use]
-    pub fn copy(&self, old: &[u8], new: &mut [u8]) -> bool {
+    pub fn copy(&self, old: ReadPiece<'_>, new: Piece<'_>) -> bool {
         let fits = |ring: usize| ring.is_power_of_two() && self.bytes as usize <= ring;
         if !fits(old.len()) || !fits(new.len()) {
             return false;
@@ -27,7 +29,10 @@ impl Regrow {
         while left > 0 {
             let (from, to) = (at.0 as usize & (old.len() - 1), at.0 as usize & (new.len() - 1));
             let run = left.min(old.len() - from).min(new.len() - to);
-            new[to..to + run].copy_from_slice(&old[from..from + run]);
+            let (Some(from), Some(to)) = (old.get(from, run), new.get(to, run)) else {
+                return false;
+            };
+            from.copy_to(to);
             at += run as u32;
             left -= run;
         }
@@ -82,7 +87,7 @@ mod tests {
                 old[at] = content(number);
             }
             let regrow = Regrow { first: Seq(first), bytes };
-            prop_assert!(regrow.copy(&old, &mut new));
+            prop_assert!(regrow.copy(old[..].into(), Piece::from(&mut new[..])));
             for number in numbers() {
                 prop_assert_eq!(new[number as usize % new.len()], content(number));
             }
@@ -92,7 +97,11 @@ mod tests {
     #[test]
     fn rings_of_other_lengths_are_left_alone() {
         let regrow = Regrow { first: Seq(0), bytes: 300 };
-        assert!(!regrow.copy(&[0; 256], &mut [0; 512]));
-        assert!(!regrow.copy(&[0; 500], &mut [0; 512]));
+        let copy = |old: usize| {
+            let mut new = [0; 512];
+            regrow.copy(vec![0; old][..].into(), Piece::from(&mut new[..]))
+        };
+        assert!(!copy(256));
+        assert!(!copy(500));
     }
 }

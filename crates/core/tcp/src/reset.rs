@@ -1,6 +1,7 @@
 //! Resets, and the acknowledgements that ask a doubtful peer to prove itself (RFC 5961).
 
 use base::Nanos;
+use piece::ReadPiece;
 use wire::{FlowKey, tcp};
 
 use crate::cold::Cold;
@@ -55,7 +56,7 @@ pub(crate) fn refuse<B, O: Output>(turn: &mut Turn<'_, B, O>, unwanted: &Unwante
         window: 0,
         urgent: 0,
         options: OptionBytes::NONE,
-        payload: [&[], &[]],
+        payload: [ReadPiece::EMPTY; 2],
         ecn: 0,
         route: *route,
     };
@@ -76,7 +77,7 @@ pub(crate) fn reset<B: Buffers, O: Output>(
         window: 0,
         urgent: 0,
         options: emit::options(flow, cold, turn.shared, turn.now),
-        payload: [&[], &[]],
+        payload: [ReadPiece::EMPTY; 2],
         ecn: 0,
         route: flow.route,
     };

@@ -216,7 +216,7 @@ fn run(is_client: bool, is_accepted: bool, congestion: Algorithm, steps: &[Step]
                     && let Some(regrow) = script.host.engine.grow_receive_ring(flow, 11)
                 {
                     let mut larger = vec![0; 1 << 11];
-                    assert!(regrow.copy(ring, &mut larger));
+                    assert!(regrow.copy(ring.into(), (&mut larger).into()));
                     script.host.rings.receive.insert(flow, larger);
                 }
             }

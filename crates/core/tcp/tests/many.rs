@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use base::Nanos;
 use tcp::{
     Buffers, CloseReason, Config, Counters, Engine, Event, FlowId, FlowOptions, Incoming, Output,
-    Segment,
+    Piece, ReadPiece, Segment,
 };
 use wire::FlowKey;
 
@@ -23,12 +23,12 @@ impl Rings {
 }
 
 impl Buffers for Rings {
-    fn receive_ring(&mut self, flow: FlowId) -> &mut [u8] {
-        &mut self.of(flow)[0]
+    fn receive_ring(&mut self, flow: FlowId) -> Piece<'_> {
+        (&mut self.of(flow)[0]).into()
     }
 
-    fn send_ring(&self, flow: FlowId) -> &[u8] {
-        self.0.get(&flow).map_or(&[], |rings| &rings[1])
+    fn send_ring(&self, flow: FlowId) -> ReadPiece<'_> {
+        self.0.get(&flow).map(|rings| ReadPiece::from(&rings[1])).unwrap_or_default()
     }
 }
 

@@ -452,7 +452,7 @@ fn rings_grow_under_a_flow_that_has_bytes_in_them() {
     assert_eq!(engine.grow_receive_ring(flow, 15), None, "the SYN has said how large it may be");
     let regrow = engine.grow_receive_ring(flow, 14).expect("it may");
     let mut ring = vec![0; 1 << 14];
-    assert!(regrow.copy(&script.host.rings.receive[&flow], &mut ring));
+    assert!(regrow.copy((&script.host.rings.receive[&flow]).into(), (&mut ring).into()));
     script.host.rings.receive.insert(flow, ring);
     script.expect(&[". 1:1 ack 1001 win 15384 <sack 2001:3001>"]);
     script.inject(". 1001:2001 ack 1 win 65535");
@@ -462,7 +462,7 @@ fn rings_grow_under_a_flow_that_has_bytes_in_them() {
     assert_eq!(script.take_packets().len(), 4);
     let regrow = script.host.engine.grow_send_ring(flow, 13).expect("it may");
     let mut ring = vec![0; 1 << 13];
-    assert!(regrow.copy(&script.host.rings.send[&flow], &mut ring));
+    assert!(regrow.copy((&script.host.rings.send[&flow]).into(), (&mut ring).into()));
     script.host.rings.send.insert(flow, ring);
     script.host.rings.send_bytes = 1 << 13;
     script.inject(". 3001:3001 ack 1001 win 65535 <nop,nop,sack 2001:4001>");

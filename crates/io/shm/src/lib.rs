@@ -27,8 +27,6 @@ pub mod ready_queues;
 pub mod ready_set;
 /// A sealed memfd, mapped, with the header that makes its layout negotiable.
 pub mod region;
-#[cfg(not(loom))]
-mod shared_bytes;
 #[cfg_attr(loom, expect(dead_code, reason = "its users map real memory, which loom cannot model"))]
 mod slot_ring;
 /// Memory shared with one application that has sockets.

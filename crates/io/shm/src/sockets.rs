@@ -42,6 +42,7 @@ mod server;
 #[cfg(not(loom))]
 mod slot;
 
+pub use piece::Piece;
 pub use ready_bits::ReadyBits;
 #[cfg(not(loom))]
 pub use {
@@ -53,7 +54,7 @@ pub use {
     lock::{Locked, SlotLock},
     quota::Quota,
     record::{HEADER_BYTES, PAYLOAD_MAX, Record},
-    ring::{Piece, RingDesc, RingMemory},
+    ring::{RingDesc, RingMemory},
     server::SocketServer,
     slot::{
         Address, Asks, Kind, OPTIONS, SlotInfo, SlotOption, SlotState, SlotWords, TX_GROW_SHIFT,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use base::Nanos;
-use tcp::{Buffers, Engine, Event, FlowId, Incoming, Output, Segment, Seq};
+use tcp::{Buffers, Engine, Event, FlowId, Incoming, Output, Piece, ReadPiece, Segment, Seq};
 use wire::{FlowKey, Protocol, tcp as header};
 
 use crate::inbound::THEIR_FIRST;
@@ -69,13 +69,13 @@ pub(crate) struct Rings {
 }
 
 impl Buffers for Rings {
-    fn receive_ring(&mut self, flow: FlowId) -> &mut [u8] {
+    fn receive_ring(&mut self, flow: FlowId) -> Piece<'_> {
         let bytes = self.receive_bytes;
-        self.receive.entry(flow).or_insert_with(|| vec![0; bytes])
+        self.receive.entry(flow).or_insert_with(|| vec![0; bytes]).into()
     }
 
-    fn send_ring(&self, flow: FlowId) -> &[u8] {
-        self.send.get(&flow).map_or(&[], Vec::as_slice)
+    fn send_ring(&self, flow: FlowId) -> ReadPiece<'_> {
+        self.send.get(&flow).map(ReadPiece::from).unwrap_or_default()
     }
 }
 

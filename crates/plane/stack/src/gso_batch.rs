@@ -129,7 +129,7 @@ impl GsoBatch {
                 if run == 0 || !frame.set_len(at + run) {
                     return false;
                 }
-                frame.bytes_mut()[at..].copy_from_slice(now);
+                now.copy_out(&mut frame.bytes_mut()[at..]);
                 piece = later;
             }
         }

@@ -8,6 +8,7 @@ mod ring;
 
 use std::sync::Arc;
 
+use piece::{Piece, ReadPiece};
 use tcp::{Buffers, FlowId, FlowOptions};
 
 use crate::app_sockets::AppSockets;
@@ -183,7 +184,7 @@ impl Rings {
                 return self.refuse();
             };
             receive = made;
-            receive.bytes_mut().copy_from_slice(self.pair(flow).receive.bytes());
+            self.pair(flow).receive.read_piece().copy_to(receive.piece());
         }
         let new = Pair { receive, send, home: Some(Arc::clone(home)), ..Pair::default() };
         let Pair { receive, send, home: before, .. } = std::mem::replace(self.pair(flow), new);
@@ -239,9 +240,9 @@ impl Rings {
     }
 
     /// What a flow has received, and where it writes.
-    pub(crate) fn both(&mut self, flow: FlowId) -> (&[u8], &mut [u8]) {
+    pub(crate) fn both(&mut self, flow: FlowId) -> (ReadPiece<'_>, Piece<'_>) {
         let Pair { receive, send, .. } = self.pair(flow);
-        (receive.bytes(), send.bytes_mut())
+        (receive.read_piece(), send.piece())
     }
 
     /// Bytes of a flow's receive and send ring; zero: not made yet.
@@ -255,7 +256,7 @@ impl Rings {
         &mut self,
         flow: FlowId,
         log2: u8,
-        copy: impl FnOnce(&[u8], &mut [u8]) -> bool,
+        copy: impl FnOnce(ReadPiece<'_>, Piece<'_>) -> bool,
     ) -> bool {
         let old = self.grow(flow, log2, |pair| &mut pair.receive, copy);
         old.is_some_and(|old| {
@@ -270,7 +271,7 @@ impl Rings {
         &mut self,
         flow: FlowId,
         log2: u8,
-        copy: impl FnOnce(&[u8], &mut [u8]) -> bool,
+        copy: impl FnOnce(ReadPiece<'_>, Piece<'_>) -> bool,
     ) -> Option<Ring> {
         let old = self.grow(flow, log2, |pair| &mut pair.receive, copy)?;
         self.bytes -= old.len() as u64;
@@ -283,7 +284,7 @@ impl Rings {
         &mut self,
         flow: FlowId,
         log2: u8,
-        copy: impl FnOnce(&[u8], &mut [u8]) -> bool,
+        copy: impl FnOnce(ReadPiece<'_>, Piece<'_>) -> bool,
     ) -> bool {
         let old = self.grow(flow, log2, |pair| &mut pair.send, copy);
         old.is_some_and(|old| {
@@ -298,12 +299,12 @@ impl Rings {
         flow: FlowId,
         log2: u8,
         which: impl FnOnce(&mut Pair) -> &mut Ring,
-        copy: impl FnOnce(&[u8], &mut [u8]) -> bool,
+        copy: impl FnOnce(ReadPiece<'_>, Piece<'_>) -> bool,
     ) -> Option<Ring> {
         let home = self.pair(flow).home.clone();
         let mut ring = self.make(log2, home.as_deref())?;
         let place = which(self.pair(flow));
-        if copy(place.bytes(), ring.bytes_mut()) {
+        if copy(place.read_piece(), ring.piece()) {
             return Some(std::mem::replace(place, ring));
         }
         self.give_back(ring, home.as_deref());
@@ -361,17 +362,17 @@ impl Rings {
 
 impl Buffers for Rings {
     #[inline]
-    fn receive_ring(&mut self, flow: FlowId) -> &mut [u8] {
+    fn receive_ring(&mut self, flow: FlowId) -> Piece<'_> {
         let is_made = self.of(flow).is_some_and(|pair| !pair.receive.is_none());
         if !is_made && !self.ensure_receive(flow) {
-            return &mut [];
+            return Piece::EMPTY;
         }
-        self.pair(flow).receive.bytes_mut()
+        self.pair(flow).receive.piece()
     }
 
     #[inline]
-    fn send_ring(&self, flow: FlowId) -> &[u8] {
-        self.of(flow).map(|pair| pair.send.bytes()).unwrap_or_default()
+    fn send_ring(&self, flow: FlowId) -> ReadPiece<'_> {
+        self.of(flow).map(|pair| pair.send.read_piece()).unwrap_or_default()
     }
 }
 

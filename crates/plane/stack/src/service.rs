@@ -1,6 +1,7 @@
 //! What is served on the flows of a stream worker: the small services of RFC 862, 863 and 864.
 
 use base::Nanos;
+use piece::{Piece, ReadPiece};
 use tcp::{Engine, FlowId};
 
 use crate::rings::{Pair, Rings};
@@ -274,7 +275,7 @@ fn generate(
         while left > 0 {
             let start = *position as usize;
             let run = left.min(lines.len() - start).min(ring.len() - at);
-            ring[at..at + run].copy_from_slice(&lines[start..start + run]);
+            ring.split_at(at).1.copy_in(&lines[start..start + run]);
             at = (at + run) & (ring.len() - 1);
             *position = ((start + run) % lines.len()) as u32;
             left -= run;
@@ -287,11 +288,13 @@ fn generate(
 
 /// Copies from one ring to another; both lengths are powers of two, and the bytes fit.
 #[inline]
-fn copy(from: &[u8], from_at: usize, to: &mut [u8], to_at: usize, bytes: usize) {
+fn copy(from: ReadPiece<'_>, from_at: usize, to: Piece<'_>, to_at: usize, bytes: usize) {
     let (mut from_at, mut to_at, mut left) = (from_at, to_at, bytes);
     while left > 0 {
         let run = left.min(from.len() - from_at).min(to.len() - to_at);
-        to[to_at..to_at + run].copy_from_slice(&from[from_at..from_at + run]);
+        if let Some(from) = from.get(from_at, run) {
+            from.copy_to(to.split_at(to_at).1);
+        }
         from_at = (from_at + run) & (from.len() - 1);
         to_at = (to_at + run) & (to.len() - 1);
         left -= run;

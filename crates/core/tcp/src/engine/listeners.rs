@@ -5,6 +5,7 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use base::Nanos;
+use piece::ReadPiece;
 use wire::{FlowKey, tcp};
 
 use super::{Engine, above};
@@ -239,7 +240,7 @@ impl Engine {
             window: u16::try_from(ring_bytes).unwrap_or(u16::MAX),
             urgent: 0,
             options,
-            payload: [&[], &[]],
+            payload: [ReadPiece::EMPTY; 2],
             ecn: 0,
             route: arrived.route,
         };

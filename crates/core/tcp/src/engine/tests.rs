@@ -11,6 +11,8 @@ use wire::tcp::{ACK, ECE, FIN, PSH, SYN};
 use super::Engine;
 use crate::cold::Purpose;
 use crate::flow::Flags;
+use piece::{Piece, ReadPiece};
+
 use crate::io::{Buffers, CE, Event, FlowId, Incoming, Output, Segment};
 use crate::{Algorithm, Config, Counters, FlowOptions, KeepAlive, Seq, emit, expire};
 
@@ -118,12 +120,12 @@ enum Said {
 struct Rings([Vec<u8>; 2]);
 
 impl Buffers for Rings {
-    fn receive_ring(&mut self, _: FlowId) -> &mut [u8] {
-        &mut self.0[0]
+    fn receive_ring(&mut self, _: FlowId) -> Piece<'_> {
+        (&mut self.0[0]).into()
     }
 
-    fn send_ring(&self, _: FlowId) -> &[u8] {
-        &self.0[1]
+    fn send_ring(&self, _: FlowId) -> ReadPiece<'_> {
+        (&self.0[1]).into()
     }
 }
 

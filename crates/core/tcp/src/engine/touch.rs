@@ -7,6 +7,8 @@
 
 use std::hint::black_box;
 
+use piece::ReadPiece;
+
 use super::{BURST, Engine};
 use crate::flow::Flags;
 use crate::io::{Buffers, FlowId, Incoming};
@@ -62,7 +64,7 @@ impl Engine {
                 continue;
             }
             let id = FlowId { index: *index, generation: flow.generation };
-            seen ^= look(buffers.receive_ring(id), flow.rcv_nxt.0);
+            seen ^= look(buffers.receive_ring(id).read(), flow.rcv_nxt.0);
             // An answer will be written where the last one ended.
             seen ^= look(buffers.send_ring(id), flow.snd_end.0);
             let oldest = flow.sent.first().and_then(|first| self.shared.sent.peek(first));
@@ -74,8 +76,8 @@ impl Engine {
 
 /// Looks at the place of a byte in its ring, and at the next line.
 #[inline]
-fn look(ring: &[u8], number: u32) -> u64 {
+fn look(ring: ReadPiece<'_>, number: u32) -> u64 {
     let at = number as usize & ring.len().wrapping_sub(1);
-    let byte = |at: usize| ring.get(at).copied().map_or(0, u64::from);
+    let byte = |at: usize| ring.byte(at).map_or(0, u64::from);
     byte(at) ^ byte(at + 63)
 }

@@ -7,7 +7,10 @@ pub(crate) mod script;
 use std::collections::{BTreeMap, VecDeque};
 
 use base::Nanos;
-use tcp::{Buffers, Config, Engine, Event, FlowId, FlowOptions, Incoming, Output, Segment};
+use tcp::{
+    Buffers, Config, Engine, Event, FlowId, FlowOptions, Incoming, Output, Piece, ReadPiece,
+    Segment,
+};
 use wire::FlowKey;
 
 /// A segment on the link, as bytes.
@@ -29,13 +32,13 @@ pub(crate) struct Rings {
 }
 
 impl Buffers for Rings {
-    fn receive_ring(&mut self, flow: FlowId) -> &mut [u8] {
+    fn receive_ring(&mut self, flow: FlowId) -> Piece<'_> {
         let bytes = self.receive_bytes;
-        self.receive.entry(flow).or_insert_with(|| vec![0; bytes])
+        self.receive.entry(flow).or_insert_with(|| vec![0; bytes]).into()
     }
 
-    fn send_ring(&self, flow: FlowId) -> &[u8] {
-        self.send.get(&flow).map_or(&[], Vec::as_slice)
+    fn send_ring(&self, flow: FlowId) -> ReadPiece<'_> {
+        self.send.get(&flow).map(ReadPiece::from).unwrap_or_default()
     }
 }
 

@@ -3,6 +3,8 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::NonNull;
 
+use piece::{Piece, ReadPiece};
+
 use crate::core_grant::CoreGrantControl;
 use crate::doorbell;
 use crate::frame::Frame;
@@ -13,7 +15,6 @@ use crate::packets::layout::{
 use crate::packets::message::{FromApp, Packet, ToApp};
 use crate::ready_set::ReadySet;
 use crate::region::{Region, RegionError, RegionKind};
-use crate::shared_bytes;
 use crate::slot_ring::{ProtocolViolation, SlotConsumer, SlotProducer};
 use crate::sync::{Arc, AtomicU32, Ordering, fence};
 
@@ -166,10 +167,11 @@ impl PacketServer {
         self.home.pop();
         self.held[chunk as usize] = true;
         // SAFETY: headroom and packet fit into the buffer, as was checked above.
-        unsafe {
+        let place = unsafe {
             let to = self.map.chunk(chunk).add(CHUNK_HEADROOM_BYTES as usize);
-            shared_bytes::copy_in(frame.bytes(), to);
-        }
+            Piece::new(to, frame.len())
+        };
+        place.copy_in(frame.bytes());
         Ok(Delivery::Staged)
     }
 
@@ -212,10 +214,11 @@ impl PacketServer {
             return false;
         }
         // SAFETY: `chunk_of` has found the whole range inside a buffer.
-        unsafe {
+        let packet = unsafe {
             let from = self.map.region.base().add(desc.offset as usize);
-            shared_bytes::copy_out(from, frame.bytes_mut());
-        }
+            ReadPiece::new(from, desc.len as usize)
+        };
+        packet.copy_out(frame.bytes_mut());
         true
     }
 }

@@ -20,9 +20,11 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use piece::Piece;
+
 use super::host_addresses::HostAddresses;
 use super::ready_bits::ReadyBits;
-use super::ring::{Piece, RingDesc};
+use super::ring::RingDesc;
 use super::slot::SlotWords;
 use crate::region::{MapError, Region, RegionError, RegionKind};
 

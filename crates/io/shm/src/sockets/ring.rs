@@ -1,12 +1,12 @@
 //! Stretches of the heap: a ring of bytes, its name in shared words, and who may touch it how.
 
 use std::fmt;
-use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use piece::{Piece, ReadPiece};
+
 use crate::region::Region;
-use crate::shared_bytes;
 
 /// Shortest and longest ring, as base-2 logarithms of bytes.
 pub(super) const LOG2_MIN: u8 = 10;
@@ -63,60 +63,6 @@ impl fmt::Debug for RingDesc {
     }
 }
 
-/// A stretch of a ring that does not wrap. The other side may write there at the same moment, so
-/// bytes are only ever copied.
-#[derive(Clone, Copy, Debug)]
-pub struct Piece<'a> {
-    start: NonNull<u8>,
-    bytes: usize,
-    memory: PhantomData<&'a Region>,
-}
-
-impl<'a> Piece<'a> {
-    /// # Safety
-    /// `bytes` from `start` on lie inside a mapped region that lives for `'a`.
-    pub(super) unsafe fn new(start: NonNull<u8>, bytes: usize) -> Self {
-        Self { start, bytes, memory: PhantomData }
-    }
-
-    /// How long it is.
-    #[expect(clippy::len_without_is_empty, reason = "an empty piece is skipped by its length")]
-    pub fn len(&self) -> usize {
-        self.bytes
-    }
-
-    /// Its first `bytes` and the rest.
-    pub fn split_at(self, bytes: usize) -> (Self, Self) {
-        let first = bytes.min(self.bytes);
-        // SAFETY: at most one past the end of the same mapping.
-        let rest = unsafe { self.start.add(first) };
-        (Self { bytes: first, ..self }, Self { start: rest, bytes: self.bytes - first, ..self })
-    }
-
-    /// Where it begins: for a copy of the caller's own, by bytes that may change under it.
-    pub fn as_ptr(&self) -> *mut u8 {
-        self.start.as_ptr()
-    }
-
-    /// Copies its first bytes to `to`; how many.
-    #[inline]
-    pub fn copy_out(&self, to: &mut [u8]) -> usize {
-        let bytes = self.bytes.min(to.len());
-        // SAFETY: not longer than the piece, which lies in a living mapping.
-        unsafe { shared_bytes::copy_out(self.start, &mut to[..bytes]) };
-        bytes
-    }
-
-    /// Copies the first bytes of `from` to its start; how many.
-    #[inline]
-    pub fn copy_in(&self, from: &[u8]) -> usize {
-        let bytes = self.bytes.min(from.len());
-        // SAFETY: not longer than the piece, which lies in a living mapping.
-        unsafe { shared_bytes::copy_in(&from[..bytes], self.start) };
-        bytes
-    }
-}
-
 /// The right to a ring in an application's region: the daemon's. It has one holder and goes back to
 /// the [`super::Heap`] that lent it.
 #[derive(Debug)]
@@ -149,17 +95,16 @@ impl RingMemory {
     /// Bytes to be copied from, once: the application may change them at any time, so that nothing
     /// may be concluded from a first look for a second one.
     #[inline]
-    pub fn bytes(&self) -> &[u8] {
-        // SAFETY: mapped for as long as this value lives, and nobody on this side writes while it
-        // is borrowed. The application may: all that is ever done with the slice is one copy out of
-        // it, and checks are made on that copy, so that a torn byte is that application's own.
-        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.desc.bytes() as usize) }
+    pub fn read_piece(&self) -> ReadPiece<'_> {
+        // SAFETY: mapped for as long as this value lives, and nobody on this side has a reference
+        // there, or writes while it is borrowed.
+        unsafe { ReadPiece::new(self.start, self.desc.bytes() as usize) }
     }
 
     /// Bytes to be copied into.
     #[inline]
-    pub fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as for `bytes`; the only thing done with the slice is to copy into it.
-        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.desc.bytes() as usize) }
+    pub fn piece(&mut self) -> Piece<'_> {
+        // SAFETY: as for `read_piece`.
+        unsafe { Piece::new(self.start, self.desc.bytes() as usize) }
     }
 }

@@ -7,7 +7,8 @@ use std::net::SocketAddr;
 use arrayvec::ArrayVec;
 use base::{BURST, FlowHash, Nanos};
 use tcp::{
-    Buffers, Config, ConnectError, Engine, Event, FlowId, FlowOptions, Incoming, Output, Segment,
+    Buffers, Config, ConnectError, Engine, Event, FlowId, FlowOptions, Incoming, Output, Piece,
+    ReadPiece, Segment,
 };
 use wire::{FlowKey, Toeplitz, checksum, ipv4};
 
@@ -170,14 +171,14 @@ impl Rings {
 
 impl Buffers for Rings {
     #[inline]
-    fn receive_ring(&mut self, flow: FlowId) -> &mut [u8] {
+    fn receive_ring(&mut self, flow: FlowId) -> Piece<'_> {
         let range = self.range(flow);
-        &mut self.receive[range]
+        (&mut self.receive[range]).into()
     }
 
     #[inline]
-    fn send_ring(&self, flow: FlowId) -> &[u8] {
-        &self.send[self.range(flow)]
+    fn send_ring(&self, flow: FlowId) -> ReadPiece<'_> {
+        (&self.send[self.range(flow)]).into()
     }
 }
 

@@ -3,7 +3,7 @@
 
 use arrayvec::ArrayVec;
 use base::{BURST, Nanos};
-use tcp::{Buffers, Engine, Event, FlowId, Incoming, Output, Segment, Span};
+use tcp::{Buffers, Engine, Event, FlowId, Incoming, Output, Piece, ReadPiece, Segment, Span};
 
 use super::end::{PACKET_BYTES, Packet, copy_ring};
 
@@ -25,13 +25,13 @@ const fn place(flow: FlowId) -> std::ops::Range<usize> {
 
 impl Buffers for Rings {
     #[inline]
-    fn receive_ring(&mut self, flow: FlowId) -> &mut [u8] {
-        &mut self.receive[place(flow)]
+    fn receive_ring(&mut self, flow: FlowId) -> Piece<'_> {
+        (&mut self.receive[place(flow)]).into()
     }
 
     #[inline]
-    fn send_ring(&self, flow: FlowId) -> &[u8] {
-        &self.send[place(flow)]
+    fn send_ring(&self, flow: FlowId) -> ReadPiece<'_> {
+        (&self.send[place(flow)]).into()
     }
 }
 

@@ -5,7 +5,10 @@ use std::net::SocketAddr;
 
 use base::Nanos;
 use sim::EventQueue;
-use tcp::{Buffers, Config, Engine, Event, FlowId, FlowOptions, Incoming, Output, Segment};
+use tcp::{
+    Buffers, Config, Engine, Event, FlowId, FlowOptions, Incoming, Output, Piece, ReadPiece,
+    Segment,
+};
 use wire::{FlowKey, Toeplitz};
 
 use super::{ConnectionsOutcome, ConnectionsPlan};
@@ -35,12 +38,12 @@ struct Packet {
 struct Scratch([u8; RING]);
 
 impl Buffers for Scratch {
-    fn receive_ring(&mut self, _: FlowId) -> &mut [u8] {
-        &mut self.0
+    fn receive_ring(&mut self, _: FlowId) -> Piece<'_> {
+        (&mut self.0).into()
     }
 
-    fn send_ring(&self, _: FlowId) -> &[u8] {
-        &self.0
+    fn send_ring(&self, _: FlowId) -> ReadPiece<'_> {
+        (&self.0).into()
     }
 }
 

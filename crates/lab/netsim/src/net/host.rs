@@ -1,7 +1,10 @@
 //! A host: an engine, its rings, and an application that sends or reads.
 
 use base::Nanos;
-use tcp::{Buffers, Config, Engine, Event, FlowId, FlowOptions, Incoming, Output, Segment};
+use tcp::{
+    Buffers, Config, Engine, Event, FlowId, FlowOptions, Incoming, Output, Piece, ReadPiece,
+    Segment,
+};
 
 use super::flow::{PORT, address};
 use super::simulation::Shared;
@@ -66,7 +69,7 @@ impl Rings {
 
 impl Buffers for Rings {
     #[inline]
-    fn receive_ring(&mut self, flow: FlowId) -> &mut [u8] {
+    fn receive_ring(&mut self, flow: FlowId) -> Piece<'_> {
         let Self { pattern, receive, spare } = self;
         if receive.len() <= flow.index() {
             receive.resize_with(flow.index() + 1, Vec::new);
@@ -75,12 +78,12 @@ impl Buffers for Rings {
         if ring.is_empty() {
             *ring = spare.pop().unwrap_or_else(|| vec![0; pattern.len()]);
         }
-        ring
+        ring.into()
     }
 
     #[inline]
-    fn send_ring(&self, _: FlowId) -> &[u8] {
-        &self.pattern
+    fn send_ring(&self, _: FlowId) -> ReadPiece<'_> {
+        (&self.pattern).into()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use base::Nanos;
-use tcp::{Buffers, Config, Engine, Event, FlowId, FlowOptions, Output, Segment};
+use tcp::{Buffers, Config, Engine, Event, FlowId, FlowOptions, Output, Piece, ReadPiece, Segment};
 use wire::Toeplitz;
 
 use super::frames;
@@ -42,12 +42,12 @@ impl Rings {
 }
 
 impl Buffers for Rings {
-    fn receive_ring(&mut self, flow: FlowId) -> &mut [u8] {
-        Self::of(&mut self.receive, flow, self.bytes)
+    fn receive_ring(&mut self, flow: FlowId) -> Piece<'_> {
+        Self::of(&mut self.receive, flow, self.bytes).into()
     }
 
-    fn send_ring(&self, flow: FlowId) -> &[u8] {
-        self.send.get(flow.index()).map(Vec::as_slice).unwrap_or_default()
+    fn send_ring(&self, flow: FlowId) -> ReadPiece<'_> {
+        self.send.get(flow.index()).map(ReadPiece::from).unwrap_or_default()
     }
 }
 

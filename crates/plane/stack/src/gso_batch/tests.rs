@@ -20,7 +20,7 @@ fn segment(number: u32, payload: &[u8]) -> Segment<'_> {
         window: 500,
         urgent: 0,
         options: OptionBytes::NONE,
-        payload: [payload, &[]],
+        payload: [payload.into(), tcp::ReadPiece::EMPTY],
         ecn: 0,
         route: 0,
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use piece::{Piece, ReadPiece};
 use shm::sockets::{RingDesc, RingMemory};
 
 use crate::app_sockets::AppSockets;
@@ -20,7 +21,7 @@ pub(crate) enum Ring {
 
 impl Ring {
     pub(crate) fn len(&self) -> usize {
-        self.bytes().len()
+        self.read_piece().len()
     }
 
     pub(super) fn is_none(&self) -> bool {
@@ -35,21 +36,23 @@ impl Ring {
         }
     }
 
+    /// To copy from.
     #[inline]
-    pub(crate) fn bytes(&self) -> &[u8] {
+    pub(crate) fn read_piece(&self) -> ReadPiece<'_> {
         match self {
-            Self::None => &[],
-            Self::Own(ring) => ring,
-            Self::Shared(ring) => ring.bytes(),
+            Self::None => ReadPiece::EMPTY,
+            Self::Own(ring) => ring[..].into(),
+            Self::Shared(ring) => ring.read_piece(),
         }
     }
 
+    /// To copy into.
     #[inline]
-    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
+    pub(super) fn piece(&mut self) -> Piece<'_> {
         match self {
-            Self::None => &mut [],
-            Self::Own(ring) => ring,
-            Self::Shared(ring) => ring.bytes_mut(),
+            Self::None => Piece::EMPTY,
+            Self::Own(ring) => (&mut ring[..]).into(),
+            Self::Shared(ring) => ring.piece(),
         }
     }
 }

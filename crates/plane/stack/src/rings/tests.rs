@@ -31,20 +31,21 @@ fn rings_come_with_the_first_use_go_with_the_flow_and_are_refused_and_counted_be
     assert_eq!((rings.bytes(), rings.lengths(flows[1])), (4 << 10, (1 << 10, 1 << 10)));
     assert!(!rings.ensure(flows[2]), "one of its two would be too many");
     assert_eq!((rings.refused(), rings.has_room(11)), (1, false));
-    rings.both(flows[0]).1[7] = 9;
+    rings.both(flows[0]).1.split_at(7).1.copy_in(&[9]);
     let pair = rings.take(flows[0]);
     rings.free(flows[2]);
     assert_eq!(rings.bytes(), 2 << 10);
     rings.put(flows[2], pair);
-    assert_eq!((rings.bytes(), rings.send_ring(flows[2])[7]), (4 << 10, 9), "it has moved");
+    assert_eq!(
+        (rings.bytes(), rings.send_ring(flows[2]).byte(7)),
+        (4 << 10, Some(9)),
+        "it has moved"
+    );
     rings.free(flows[1]);
-    let is_grown = rings.grow_send(flows[2], 11, |old, new| {
-        new[..old.len()].copy_from_slice(old);
-        true
-    });
+    let is_grown = rings.grow_send(flows[2], 11, |old, new| old.copy_to(new) == old.len());
     assert!(is_grown);
     assert_eq!((rings.bytes(), rings.lengths(flows[2]).1), (3 << 10, 2 << 10));
-    assert_eq!(rings.send_ring(flows[2])[7], 9);
+    assert_eq!(rings.send_ring(flows[2]).byte(7), Some(9));
     rings.free(flows[2]);
     assert_eq!(rings.bytes(), 0);
 }

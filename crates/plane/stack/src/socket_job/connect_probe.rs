@@ -8,6 +8,7 @@
 use std::net::SocketAddr;
 
 use base::{Nanos, PortId};
+use piece::ReadPiece;
 use port::Port;
 use shm::Frame;
 use tcp::{OptionBytes, Segment, Seq};
@@ -54,7 +55,7 @@ fn hello(key: FlowKey) -> Segment<'static> {
         window: 0,
         urgent: 0,
         options: OptionBytes::NONE,
-        payload: [&[], &[]],
+        payload: [ReadPiece::EMPTY; 2],
         ecn: 0,
         route: 0,
     }

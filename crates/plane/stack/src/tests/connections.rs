@@ -13,7 +13,8 @@ use port::Port;
 use port::memory::{MemoryPort, wire as memory_wire};
 use shm::{Batch, Doorbell, Frame, FramePool, PoolConfig};
 use tcp::{
-    Buffers, CloseReason, Config, Engine, Event, FlowId, FlowOptions, Incoming, Output, Segment,
+    Buffers, CloseReason, Config, Engine, Event, FlowId, FlowOptions, Incoming, Output, Piece,
+    ReadPiece, Segment,
 };
 use wire::{FlowKey, Outcome, Toeplitz};
 
@@ -34,12 +35,12 @@ pub(super) struct Sink {
 }
 
 impl Buffers for Sink {
-    fn receive_ring(&mut self, flow: FlowId) -> &mut [u8] {
-        self.receive.entry(flow).or_insert_with(|| vec![0; RING])
+    fn receive_ring(&mut self, flow: FlowId) -> Piece<'_> {
+        self.receive.entry(flow).or_insert_with(|| vec![0; RING]).into()
     }
 
-    fn send_ring(&self, flow: FlowId) -> &[u8] {
-        self.send.get(&flow).map(Vec::as_slice).unwrap_or_default()
+    fn send_ring(&self, flow: FlowId) -> ReadPiece<'_> {
+        self.send.get(&flow).map(ReadPiece::from).unwrap_or_default()
     }
 }
 
@@ -304,7 +305,7 @@ impl Bench {
     /// Reads everything that has come.
     pub(super) fn read(&mut self, flow: FlowId) -> Vec<u8> {
         let unread = self.engine.readable(flow);
-        let ring = self.sink.receive_ring(flow);
+        let ring = self.sink.receive_ring(flow).read().to_vec();
         let bytes = (0..unread.bytes as usize).map(|at| ring[(unread.at + at) % RING]).collect();
         self.engine.consume(flow, unread.bytes).expect("it was asked how much there is");
         bytes

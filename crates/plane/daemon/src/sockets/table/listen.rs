@@ -317,7 +317,7 @@ fn set_up(
         return Err(FallbackReason::NoMemory.into());
     };
     // Whoever had the ring before left other things there.
-    ring.bytes_mut().fill(0);
+    ring.piece().clear();
     if let Some(words) = app.words(slot) {
         words.local.set(Some(examined.local));
         words.cookie.store(examined.cookie, Ordering::Relaxed);

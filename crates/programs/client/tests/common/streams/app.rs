@@ -90,7 +90,7 @@ impl App {
         let ring = flow.rx.get_or_insert_with(|| heap.lend(14).expect("there is room"));
         words.rx_ring.store(ring.desc().word(), Ordering::Release);
         for &byte in bytes {
-            ring.bytes_mut()[flow.rx_tail as usize % (1 << 14)] = byte;
+            ring.piece().split_at(flow.rx_tail as usize % (1 << 14)).1.copy_in(&[byte]);
             flow.rx_tail += 1;
         }
         words.rx_tail.store(flow.rx_tail, Ordering::Release);
@@ -109,7 +109,7 @@ impl App {
         };
         let count = (tail - flow.tx_read).min(most as u64);
         let bytes = (flow.tx_read..flow.tx_read + count)
-            .map(|at| ring.bytes()[(at % desc.bytes()) as usize])
+            .map(|at| ring.read_piece().byte((at % desc.bytes()) as usize).expect("it is inside"))
             .collect();
         flow.tx_read += count;
         words.tx_head.store(flow.tx_read, Ordering::Release);
