@@ -37,6 +37,10 @@ use crate::worker_pool::{WorkerPool, WorkerPoolConfig};
 /// that could be in it, and 1024 packets are a millisecond at a million a second.
 const RING_MESSAGES_MAX: u32 = 1024;
 
+/// Frames that there are at least for each queue of each port: a quarter of them is for receiving,
+/// and a queue that holds less than a batch would lose packets while it is being read.
+const FRAMES_PER_QUEUE: u32 = 4 * base::BURST as u32;
+
 /// Link address on ports that have none: locally administered, unicast.
 const MAC: [u8; 6] = [0x02, 0xca, 0x11, 0x50, 0x00, 0x01];
 
@@ -54,7 +58,7 @@ pub(crate) fn open(config: &Config) -> Result<Parts, Failure> {
     let listeners: Vec<Listener> = listeners.collect::<Result<_, _>>()?;
     check_job(config.job(), &listeners)?;
     let frames = PoolConfig {
-        frames: config.frames.count,
+        frames: config.frames.count.max(FRAMES_PER_QUEUE.saturating_mul(queues(config)?)),
         chunk_bytes: config.frames.bytes,
         numa_node: numa_node(config),
     };
@@ -277,6 +281,21 @@ pub(crate) fn destination(listener: &Listener) -> Destination {
         address: (!address.is_unspecified()).then_some(address),
         port: (listener.address.port() != 0).then_some(listener.address.port()),
     }
+}
+
+/// Queues of all ports together. An interface that is not there is for its port to refuse.
+fn queues(config: &Config) -> Result<u32, Failure> {
+    let mut queues = 0u32;
+    for text in &config.ports {
+        let of_it = match text.parse()? {
+            PortSpec::Xdp { interface, queue: None, .. } => {
+                sys::ethtool::channels(&interface).map_or(1, |channels| channels.rx)
+            }
+            _ => 1,
+        };
+        queues = queues.saturating_add(of_it);
+    }
+    Ok(queues)
 }
 
 /// The node of the first port's device: frames are best kept there.

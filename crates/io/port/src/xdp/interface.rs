@@ -41,6 +41,7 @@ pub struct XdpInterface {
     mac: [u8; 6],
     mtu: u32,
     is_queueless: bool,
+    is_veth: bool,
     queues: u32,
     take: Take,
     mode: Mode,
@@ -151,6 +152,7 @@ impl XdpInterface {
         link: Option<OwnedFd>,
     ) -> Result<Self, OpenError> {
         let queues = ethtool::channels(&interface.name)?.rx;
+        let is_veth = ethtool::driver(&interface.name).is_ok_and(|driver| driver.name == "veth");
         let namespace = Netns::current()?;
         let interface::Interface { name, index, mac, mtu, qdisc, .. } = interface;
         Ok(Self {
@@ -160,6 +162,7 @@ impl XdpInterface {
             mac,
             mtu,
             is_queueless: qdisc == "noqueue",
+            is_veth,
             queues,
             take,
             mode,
@@ -218,6 +221,11 @@ impl XdpInterface {
     /// Whether what is sent by whatever socket leaves at once, so that it keeps its order.
     pub(super) fn is_queueless(&self) -> bool {
         self.is_queueless
+    }
+
+    /// Whether its other end is an interface of this host's kernel.
+    pub(super) fn is_veth(&self) -> bool {
+        self.is_veth
     }
 
     pub(super) fn mac(&self) -> [u8; 6] {
