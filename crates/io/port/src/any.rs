@@ -53,6 +53,17 @@ impl AnyPort {
     }
 }
 
+impl AnyPort {
+    /// The same, to go on with other sockets.
+    pub fn as_xdp_mut(&mut self) -> Option<&mut XdpPort> {
+        match self {
+            Self::Xdp(port) => Some(port),
+            Self::Faulty(port) => port.inner_mut().as_xdp_mut(),
+            _ => None,
+        }
+    }
+}
+
 impl Port for AnyPort {
     #[inline]
     fn rx(&mut self, pool: &mut FramePool, batch: &mut Batch, now: Nanos) -> usize {

@@ -113,6 +113,11 @@ impl Opener {
         self.interfaces.push(Attached { interface, mode, take });
     }
 
+    /// The frames of the pool, as the kernel knows them.
+    pub fn umem(&self) -> &Umem {
+        &self.umem
+    }
+
     /// The interfaces with a program of ours.
     pub fn interfaces(&self) -> impl Iterator<Item = &Arc<XdpInterface>> {
         self.interfaces.iter().map(|attached| &attached.interface)

@@ -154,7 +154,8 @@ pub enum LinkChecksums {
 /// Why a port moves nothing any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The interface was removed; open the port anew when it is back.
+    /// The interface was removed. An AF_XDP port goes on with new sockets when one of the name is
+    /// there again; others are to be opened anew.
     Vanished,
     /// The interface is down; traffic goes on when it is set up again.
     Down,
@@ -171,7 +172,7 @@ pub enum Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Vanished => "the interface was removed: start again when it is back",
+            Self::Vanished => "the interface was removed",
             Self::Down => "the interface is down: set it up with `ip link set dev NAME up`",
             Self::EndOfFile => "the capture file has ended",
             Self::DamagedFile => {

@@ -130,7 +130,7 @@ fn every_queue_of_an_interface_works_over_one_pool() {
 
 #[test]
 fn a_port_without_a_queue_is_all_queues_of_its_interface() {
-    let bed = bed(TestbedConfig { queues: 4, offloads: true, ..TestbedConfig::default() });
+    let bed = bed(TestbedConfig { queues: 4, ..TestbedConfig::default() });
     let mut pool = pool();
     let spec: PortSpec = "xdp:veth0".parse().expect("a port");
     let mut port = bed

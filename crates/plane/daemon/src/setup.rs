@@ -31,6 +31,7 @@ use crate::engine::Engines;
 use crate::event_loop::EventLoop;
 use crate::failure::Failure;
 use crate::folder;
+use crate::port_reopener::PortReopener;
 use crate::worker_pool::{WorkerPool, WorkerPoolConfig};
 
 /// Messages in each ring between dispatcher and worker: a ring is never longer than the frames
@@ -50,6 +51,7 @@ pub(crate) struct Parts {
     /// Absent when no application may attach.
     pub(crate) attach_server: Option<AttachServer>,
     pub(crate) asks: Asks,
+    pub(crate) port_reopener: PortReopener,
 }
 
 /// Opens everything that the configuration names.
@@ -64,16 +66,18 @@ pub(crate) fn open(config: &Config) -> Result<Parts, Failure> {
     };
     let mut pool = FramePool::new(frames)?;
     let mut opener = Opener::new(&pool);
-    let mut ports = Vec::new();
+    let (mut ports, mut specs) = (Vec::new(), Vec::new());
     for (text, id) in config.ports.iter().zip(0..) {
         let spec: PortSpec = text.parse()?;
         let port = opener.open(&spec, PortId(id), &mut pool)?;
+        specs.push((text.clone(), spec));
         let mut dispatcher_port = DispatcherPort::new(port, MAC);
         if config.trust_link {
             dispatcher_port.trust_link();
         }
         ports.push(dispatcher_port);
     }
+    let (port_reopener, returned_ports) = PortReopener::new(&specs, &opener)?;
     for interface in opener.interfaces() {
         for listener in &listeners {
             interface.ours().add(destination(listener))?;
@@ -149,8 +153,10 @@ pub(crate) fn open(config: &Config) -> Result<Parts, Failure> {
     let mut event_loop =
         EventLoop::new(dispatcher, worker_pool, attached_apps, cores, asked, seed, config);
     event_loop.attach_server_counters = counters;
+    event_loop.port_faults.returned = Some(returned_ports);
     let notices = event_loop.attached_apps.notices();
-    Ok(Parts { event_loop, attach_server, asks: Asks::new(asks, alarm, notices) })
+    let asks = Asks::new(asks, alarm, notices);
+    Ok(Parts { event_loop, attach_server, asks, port_reopener })
 }
 
 /// A connection needs somebody who speaks TCP: with another job a SYN would be taken from the

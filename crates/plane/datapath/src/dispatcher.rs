@@ -75,6 +75,11 @@ impl<P: Port> DispatcherPort<P> {
         self.checksums
     }
 
+    /// The port goes on with another interface of the same name: its link address is ours now.
+    pub fn follow_port(&mut self) {
+        self.mac = self.port.capabilities().mac.unwrap_or(self.mac);
+    }
+
     /// The link address that packets of ours leave with.
     pub fn mac(&self) -> [u8; 6] {
         self.mac

@@ -51,6 +51,9 @@ impl XdpPort {
         pool: &mut FramePool,
         options: &XdpOptions,
     ) -> Result<Self, OpenError> {
+        if !umem.is_of(pool) {
+            return Err(OpenError::OtherPool);
+        }
         let sockets = XdpSockets::open(interface, id, Some(queue), umem, options)?;
         Self::with_sockets(interface, sockets, umem, pool, None)
     }
